@@ -1,6 +1,6 @@
-//! The parts of a running server, as its adapters reach them.
+//! The parts of a running server that HTTP handlers use.
 //!
-//! The assembly fills this in; nothing here is an adapter's own.
+//! The server's start fills this in. No part belongs to HTTP alone.
 
 use std::sync::Arc;
 
@@ -21,15 +21,15 @@ use crate::{quic, rtsp};
 pub(crate) struct App {
     pub(crate) config: Arc<Config>,
     pub(crate) users: Arc<Users>,
-    /// Of voice calls.
+    /// Rooms of voice calls.
     pub(crate) rooms: Arc<Rooms>,
-    /// Files that are streams when they are asked for.
+    /// The media folder, whose files become streams on request; `None` if no folder is configured.
     pub(crate) library: Option<Arc<Library>>,
     pub(crate) hub: Arc<Hub>,
     pub(crate) sessions: Arc<Negotiator>,
-    /// `None` where RTSP is off.
+    /// State of the RTSP threads; `None` if RTSP is turned off.
     pub(crate) rtsp: Option<Arc<rtsp::Shared>>,
-    /// `None` where QUIC is off.
+    /// State of the QUIC listener; `None` if QUIC is turned off.
     pub(crate) quic: Option<Arc<quic::Shared>>,
     pub(crate) board: Arc<Board>,
     pub(crate) codes: FrameCodes,

@@ -1,4 +1,5 @@
-//! Listening sockets: sources in, shards of viewers, HTTP beside them.
+//! The media server: sources, shards that serve WebRTC viewers, RTSP threads, QUIC, and HTTP next
+//! to them.
 //!
 //! ```text
 //!  sources ─► ingest ─► hub ─┬► shard threads ─► UDP ─► viewers
@@ -7,7 +8,7 @@
 //!                       http (tokio): WHEP, pages, API, metrics
 //! ```
 
-// A shell: here the clock is read and chance is drawn, for the cores below.
+// This crate is outside the sans-IO cores: it reads the clock and draws random numbers for them.
 #![expect(
     clippy::disallowed_methods,
     reason = "the shell reads the clock and draws chance for the cores"

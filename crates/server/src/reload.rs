@@ -1,12 +1,12 @@
-//! What is read again while the server runs: users, and the certificate of RTSPS.
+//! Reads users and the certificate of RTSPS again while the server runs.
 //!
 //! ```text
 //! SIGHUP ─► Server::reload ─┐
 //! every few seconds: stat ──┴► files that changed ─► Users, Identity
 //! ```
 //!
-//! A file that is broken changes nothing: the error names it, and what was read before
-//! stays in force. Who is connected stays connected.
+//! A broken file changes nothing: the error names the file, and the previous content stays in
+//! force. Connected clients stay connected.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,11 +19,11 @@ use crate::auth::Users;
 use crate::config::Config;
 use crate::config::{Identity, IdentityError};
 
-/// How often files are looked at. A change counts once it is as old as this, so that
-/// nothing is read while it is written.
+/// Interval at which files are checked. A change is read only once it is as old as this, so that no
+/// file is read while it is being written.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// Files, and what follows from them.
+/// The watched files, and the parts of the server that use their content.
 #[derive(Debug)]
 pub(crate) struct Reload {
     users: Option<Watched<UserFiles>>,
@@ -35,7 +35,7 @@ struct UserFiles {
     users: Arc<Users>,
     config: PathBuf,
     more: Option<PathBuf>,
-    /// A token guards what users do not.
+    /// Whether a read token is configured, which protects streams even without users.
     has_tokens: bool,
 }
 
@@ -46,7 +46,7 @@ struct CertificateFiles {
     key: PathBuf,
 }
 
-/// Why nothing was read.
+/// The reason why a file was not read.
 #[derive(Debug, thiserror::Error)]
 enum Error {
     #[error(transparent)]
@@ -62,7 +62,7 @@ enum Error {
 }
 
 impl Reload {
-    /// For a server that was started with `config`.
+    /// Prepares to reload the files of a server that was started with `config`.
     pub(crate) fn new(config: &Config, users: &Arc<Users>, identity: Option<&Identity>) -> Self {
         let users = config.file.as_ref().map(|file| UserFiles {
             users: Arc::clone(users),
@@ -86,7 +86,7 @@ impl Reload {
         }
     }
 
-    /// Looks at the files every few seconds, and when `asked`, until `stopped`.
+    /// Checks the files every few seconds, and when `asked` is notified, until `stopped`.
     pub(crate) async fn run(mut self, asked: Arc<Notify>, mut stopped: watch::Receiver<bool>) {
         let mut ticks = tokio::time::interval(INTERVAL);
         loop {
@@ -95,7 +95,7 @@ impl Reload {
                 () = asked.notified() => true,
                 _ = stopped.wait_for(|stop| *stop) => return,
             };
-            // A file may lie on a disk that sleeps.
+            // The check runs on a blocking thread, because a file may be on a sleeping disk.
             let looked = tokio::task::spawn_blocking(move || {
                 self.look(is_asked);
                 self
@@ -110,7 +110,7 @@ impl Reload {
         }
     }
 
-    /// Reads what has changed, or all of it.
+    /// Reads the files that have changed, or all of them if `is_asked`.
     fn look(&mut self, is_asked: bool) {
         if let Some(users) = &mut self.users {
             users.look(is_asked, "users");
@@ -121,11 +121,11 @@ impl Reload {
     }
 }
 
-/// Something that follows from files.
+/// Content that is read from files.
 trait Files {
     fn paths(&self) -> Vec<&Path>;
 
-    /// Reads them; whether anything is new.
+    /// Reads the files. Returns whether the content has changed.
     fn read(&self) -> Result<bool, Error>;
 }
 
@@ -155,15 +155,15 @@ impl Files for CertificateFiles {
     }
 }
 
-/// When a file was last written, and how long it is; `None` if it is not there.
+/// Modification time and length of a file; `None` if it does not exist.
 type Stamp = Option<(SystemTime, u64)>;
 
-/// Files as they were when they were read.
+/// Files with their stamps at the time when they were read.
 #[derive(Debug)]
 struct Watched<T> {
     files: T,
     read: Vec<Stamp>,
-    /// At the last look.
+    /// Stamps at the latest check.
     seen: Vec<Stamp>,
 }
 
@@ -185,7 +185,7 @@ impl<T: Files> Watched<T> {
         if !is_due {
             return;
         }
-        // One that is broken is told once, until it changes again.
+        // An error is logged once, until the file changes again.
         self.read = now;
         match self.files.read() {
             Ok(true) => tracing::info!("{what} read again: new ones are in force"),
@@ -212,7 +212,7 @@ mod tests {
 
     use super::*;
 
-    /// A file whose reading is counted.
+    /// A file whose reads are counted.
     struct Counted {
         path: PathBuf,
         reads: Cell<u32>,

@@ -1,4 +1,4 @@
-//! All parts joined: hub, sources, shards, HTTP.
+//! Starts and stops all parts of the server: hub, sources, shards, RTSP, QUIC, HTTP.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,8 +26,8 @@ use crate::runtime::Clock;
 use crate::sessions::{self, Bounds, Command, ConnectionAddresses, DataPolicy, Negotiator};
 use crate::sessions::{Registry, Settings, Shards, Shared};
 
-/// How often sessions that nobody came for, and streams that everybody left, are looked
-/// for.
+/// Interval at which sessions that got no datagram and streams without viewers and source are
+/// removed.
 const SWEEP: Duration = Duration::from_secs(1);
 
 /// A running server.
@@ -46,10 +46,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens all listeners, starts the shards and the sources `specs`.
+    /// Opens all listeners, and starts the shards and the sources `specs`.
     ///
     /// # Errors
-    /// [`StartError`] names the listener or the source and what to change.
+    /// Returns [`StartError`] with the listener or the source, and what to change.
     pub async fn start(config: Config, specs: Vec<SourceSpec>) -> Result<Self, StartError> {
         let clock = Clock::start();
         let http = listen("http", "http.address or --http", config.http.address).await?;
@@ -144,32 +144,32 @@ impl Server {
         })
     }
 
-    /// What listens where: `http`, `media`, `rtsp`, `rtsps` and `quic` if they are on,
-    /// and `admin`.
+    /// Returns the address of each listener: `http`, `media`, `rtsp`, `rtsps` and `quic` if they
+    /// are turned on, and `admin`.
     pub fn listeners(&self) -> &[(&'static str, SocketAddr)] {
         &self.listeners
     }
 
-    /// Reads users and the certificate of RTSPS again, soon. What is broken is logged,
-    /// and what was read before stays in force.
+    /// Reads users and the certificate of RTSPS again, soon. Errors are logged; the previous
+    /// content then stays in force.
     pub fn reload(&self) {
         self.reload.notify_one();
     }
 
-    /// SHA-256 of the certificate that QUIC shows now, if it is on.
+    /// Returns the SHA-256 of the present certificate of QUIC, if QUIC is turned on.
     pub fn quic_fingerprint(&self) -> Option<Fingerprint> {
         let quic = self.quic.as_ref()?;
         Some(quic.shared().fingerprint())
     }
 
-    /// The streams.
+    /// Returns the hub, which has all streams.
     pub fn hub(&self) -> &Arc<Hub> {
         &self.hub
     }
 
-    /// Takes no new viewers, says goodbye to all there are, and ends within `grace`.
+    /// Takes no new viewers, ends all sessions, and returns within `grace`.
     pub async fn shutdown(self, grace: Duration) {
-        // Nobody listening is as good as everybody told.
+        // An error means that no task is left to be stopped.
         let _ = self.stop.send(true);
         for shard in self.shared.shards() {
             if shard.send(Command::Stop).is_err() {
@@ -204,7 +204,7 @@ impl Server {
     }
 }
 
-/// How offers are answered by a server whose shards listen on `media`.
+/// Returns the settings for answering offers, for shards that listen on `media`.
 fn settings(config: &Config, media: SocketAddr, clock: Clock) -> Result<Settings, StartError> {
     let data = &config.webrtc.data;
     Ok(Settings {
@@ -221,7 +221,7 @@ fn settings(config: &Config, media: SocketAddr, clock: Clock) -> Result<Settings
     })
 }
 
-/// The files of the media folder, if there is one.
+/// Opens the media folder, if one is configured.
 fn library(config: &Config, hub: &Arc<Hub>) -> std::io::Result<Option<Arc<Library>>> {
     let Some(folder) = config.rtsp.media_folder.clone() else {
         return Ok(None);
@@ -233,7 +233,7 @@ fn library(config: &Config, hub: &Arc<Hub>) -> std::io::Result<Option<Arc<Librar
     Library::new(folder, Arc::clone(hub), limits).map(|library| Some(Arc::new(library)))
 }
 
-/// The ports of RTSP, plain and inside TLS, of which either may be off.
+/// Opens the ports of RTSP, plain and within TLS; either may be turned off.
 fn open_rtsp_listeners(config: &Config, cores: usize) -> Result<Vec<Listener>, StartError> {
     let threads = config.shards.unwrap_or(cores);
     let open = |name, setting, address, identity| {
@@ -315,7 +315,7 @@ async fn listen(
 async fn serve(listener: TcpListener, router: axum::Router, mut stopped: watch::Receiver<bool>) {
     let service = router.into_make_service_with_connect_info::<ConnectionAddresses>();
     let until = async move {
-        // The sender gone means the server is, too.
+        // A dropped sender means that the server ends.
         let _ = stopped.wait_for(|stop| *stop).await;
     };
     if let Err(error) = axum::serve(listener, service)
@@ -350,42 +350,42 @@ async fn sweep(
     }
 }
 
-/// Why the server could not start.
+/// The reason why the server could not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// A TCP port.
+    /// A TCP port could not be opened.
     #[error(
         "{name}: cannot listen on TCP {address}: {source}; \
          stop the program that holds port {port} (`ss -ltnp 'sport = :{port}'` names it) or change {setting}",
         port = address.port()
     )]
     Listen {
-        /// Which listener.
+        /// Name of the listener.
         name: &'static str,
-        /// What changes it.
+        /// Configuration key of the address.
         setting: &'static str,
-        /// What was asked for.
+        /// Address that could not be opened.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The media port or the threads behind it.
+    /// The media port could not be opened, or its threads could not be started.
     #[error(transparent)]
     Shards(#[from] sessions::StartError),
-    /// A source that cannot ever work.
+    /// A source can never work.
     #[error(transparent)]
     Source(#[from] ingest::StartError),
-    /// No certificate.
+    /// The certificate for DTLS could not be made.
     #[error("cannot make a DTLS certificate: {0}")]
     Certificate(#[from] glassline_webrtc::dtls::GenerateError),
-    /// QUIC's port or certificate.
+    /// The port or certificate of QUIC does not work.
     #[error(transparent)]
     Quic(#[from] quic::StartError),
-    /// The certificate for RTSP inside TLS.
+    /// The certificate for RTSP within TLS does not work.
     #[error(transparent)]
     Identity(#[from] crate::config::IdentityError),
-    /// Anything else that the system said.
+    /// The system refused something else.
     #[error("cannot start: {0}")]
     System(#[from] std::io::Error),
 }

@@ -1,12 +1,13 @@
-//! Which word was probably meant.
+//! Suggests the word that was probably meant by a misspelled one.
 
-/// Least likeness, 0–1, at which another word is suggested.
+/// Lowest similarity, from 0 to 1, at which a word is suggested.
 const LIKENESS_MIN: f64 = 0.6;
 
-/// The one of `known` that `word` was probably meant to be.
+/// Returns the word of `known` that `word` was probably meant to be, if one is similar enough.
 pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     known
-        // Counts letters wrong, missing, too many or swapped: what typing does.
+        // This distance counts wrong, missing, extra and swapped letters, which are the errors of
+        // typing.
         .map(|candidate| {
             (
                 strsim::normalized_damerau_levenshtein(word, candidate),

@@ -10,32 +10,32 @@ use super::{HIDDEN, PasswordHash, Pattern, REALM};
 
 const NAME_BYTES_MAX: usize = 64;
 
-/// One user as it stands in a file.
+/// One user as a file or the configuration has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Account {
-    /// What the user is called.
+    /// Name of the user.
     pub name: Name,
     /// Hash of the password, as `glassline user add` prints it.
     pub password: PasswordHash,
-    /// For RTSP Digest with MD5: hash of name, realm and password. Without it and
-    /// the next the user can come over HTTP and TLS only.
+    /// For RTSP Digest with MD5: hash of name, realm and password. A user without this and
+    /// `digest_sha256` can use HTTP and RTSP within TLS only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest_md5: Option<DigestSecret<32>>,
-    /// Likewise, for Digest with SHA-256.
+    /// For RTSP Digest with SHA-256: hash of name, realm and password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest_sha256: Option<DigestSecret<64>>,
-    /// Streams that the user may read: names, beginnings like `cam/*`, or `*`.
+    /// Streams that the user may read: names, prefixes like `cam/*`, or `*`.
     #[serde(default)]
     pub read: Vec<Pattern>,
-    /// Streams that the user may publish, likewise.
+    /// Streams that the user may publish: names, prefixes like `cam/*`, or `*`.
     #[serde(default)]
     pub publish: Vec<Pattern>,
 }
 
 impl Account {
-    /// A user with this password, and what is kept of it. Hashes, so it takes some
-    /// 20 ms; `salt` is drawn for this user alone.
+    /// Creates a user with the hashes of this password. Hashing takes some 20 ms; `salt` must be
+    /// drawn for this user alone.
     pub fn new(name: Name, password: &str, salt: &[u8; 16]) -> Self {
         let user = auth::User {
             name: name.0.clone(),
@@ -60,11 +60,11 @@ impl Account {
         }
     }
 
-    /// The user as an entry of the list in a file, secrets and all.
+    /// Returns the user as an entry of the list in a file, secrets included.
     pub fn to_yaml(&self) -> String {
         let mut out = String::new();
-        // Between quotes every character that a value can have stands for itself,
-        // but for the quote, which is doubled.
+        // Within single quotes every character stands for itself, except the quote, which is
+        // doubled.
         let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
         let list = |patterns: &[Pattern]| {
             let patterns = patterns.iter().map(|pattern| quoted(&pattern.to_string()));
@@ -89,8 +89,8 @@ impl Account {
     }
 }
 
-/// The name of a user: 1–64 visible ASCII characters but `:`, `"`, `\`, which Basic
-/// (RFC 7617 §2) and Digest give a meaning.
+/// The name of a user: 1–64 visible ASCII characters except `:`, `"` and `\`, which have a meaning
+/// in Basic (RFC 7617 §2) and Digest.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
@@ -100,7 +100,7 @@ impl Name {
     /// Checks `text`.
     ///
     /// # Errors
-    /// [`NameError`] says which rule it breaks.
+    /// Returns [`NameError`] with the rule that `text` breaks.
     pub fn parse(text: &str) -> Result<Self, NameError> {
         if text.is_empty() || text.len() > NAME_BYTES_MAX {
             return Err(NameError::Length { bytes: text.len() });
@@ -112,7 +112,7 @@ impl Name {
         }
     }
 
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -152,26 +152,26 @@ impl fmt::Display for Name {
     }
 }
 
-/// Why a text is not a [`Name`].
+/// The reason why a text is not a [`Name`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NameError {
-    /// Empty or too long.
+    /// The name is empty or too long.
     #[error("a user's name has 1 to {NAME_BYTES_MAX} characters, this one has {bytes}")]
     Length {
-        /// Length found.
+        /// Length found, in bytes.
         bytes: usize,
     },
-    /// A character that the protocols have another use for.
+    /// The name has a character that the protocols use otherwise.
     #[error("{found:?} in a user's name: use visible ASCII characters but ':', '\"' and '\\'")]
     Character {
-        /// The first bad character.
+        /// The first such character.
         found: char,
     },
 }
 
-/// Hash of name, realm and password in `DIGITS` hexadecimal digits (RFC 7616
-/// §3.4.2). As good as the password itself where Digest is spoken, so never printed.
+/// Hash of name, realm and password in `DIGITS` hexadecimal digits (RFC 7616 §3.4.2). It is as good
+/// as the password itself for Digest, so it is never printed.
 #[derive(Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
 #[schemars(with = "String")]
@@ -206,8 +206,9 @@ impl<const DIGITS: usize> TryFrom<String> for DigestSecret<DIGITS> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a digest secret of this kind has {digits} hexadecimal digits: `glassline user add NAME` makes it"
+/// A text is not a [`DigestSecret`].
 )]
 pub struct DigestSecretError {
-    /// How many there should be.
+    /// Number of digits that the kind of secret has.
     pub digits: usize,
 }

@@ -1,4 +1,4 @@
-//! Who may read and publish: one store for every way into the server.
+//! Users, tokens and their rights: one store for every protocol of the server.
 //!
 //! ```text
 //! auth.users, users_file ─┐            ┌► is_open, token_opens: without a name
@@ -7,12 +7,12 @@
 //!                                      └► may: what a name may do to a stream
 //! ```
 //!
-//! A password is kept as the argon2id hash of RFC 9106 and, for Digest, as the two
-//! hashes of name, realm and password that RFC 7616 §3.4.2 computes with. Digest
-//! needs those as they are, so whoever reads them can use them for RTSP: the file
-//! that holds them is to be kept like a key.
+//! A password is stored as its argon2id hash (RFC 9106) and, for Digest, as the two hashes of name,
+//! realm and password that RFC 7616 §3.4.2 computes with. Digest needs these hashes unchanged, so a
+//! person who reads them can use them for RTSP: protect the file that holds them like a private
+//! key.
 //!
-//! Nobody learns from the time an answer takes whether a name exists.
+//! The time that an answer takes does not depend on whether a name exists.
 
 mod account;
 mod password;
@@ -41,12 +41,12 @@ pub use secret::{Secret, SecretError};
 pub use settings::Auth;
 pub(crate) use settings::list;
 
-/// What names and passwords are for, as clients are told. It is part of what
-/// Digest hashes, so it never changes.
+/// The authentication realm that clients are told. It is part of what Digest hashes, so it must
+/// never change.
 pub const REALM: &str = "glassline";
 
-/// Passwords hashed at once: each takes a core for some 20 ms and 19 MiB, and
-/// strangers can ask for it.
+/// Most passwords that are hashed at the same time: each takes a core for some 20 ms and 19 MiB,
+/// and strangers can cause it.
 const HASHING_MAX: usize = 2;
 
 /// Users, tokens and their rights.
@@ -56,17 +56,17 @@ pub struct Users {
     read_token: Option<Secret>,
     publish_token: Option<Secret>,
     hashing: Semaphore,
-    /// Stands for the password of names that do not exist.
+    /// Hash that is checked for names that do not exist.
     nobody: PasswordHash,
-    /// Likewise, for Digest: drawn at start, so no response is ever right.
+    /// Digest secret of names that do not exist: drawn at start, so no response is ever right.
     nobody_secret: String,
 }
 
-/// Who is known until the users are replaced.
+/// The users until they are replaced.
 #[derive(Debug)]
 struct Known {
     accounts: BTreeMap<Name, Account>,
-    /// Passwords of these accounts alone: they are forgotten with them.
+    /// Verified passwords of these accounts; they are dropped together with the accounts.
     verified: Verified,
 }
 
@@ -84,7 +84,7 @@ impl Known {
 }
 
 impl Users {
-    /// The users and tokens of a configuration. Draws the keys of this run.
+    /// Creates the store of a configuration's users and tokens. Draws the keys of this run.
     pub fn new(auth: &Auth) -> Self {
         let mut nobody = [0u8; 32];
         rand::rng().fill_bytes(&mut nobody);
@@ -98,8 +98,8 @@ impl Users {
         }
     }
 
-    /// Knows these users from now on, and no others; false if they are the same. Who was
-    /// let in stays until it leaves.
+    /// Replaces all users. Returns false if they are the same. A client that is connected stays
+    /// connected.
     pub fn replace(&self, accounts: &[Account]) -> bool {
         let known = Known::new(accounts);
         let is_new = known.accounts != self.known().accounts;
@@ -114,31 +114,30 @@ impl Users {
         Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// There are users, so that names and passwords are worth asking for.
+    /// Returns whether there are users, so that clients should be asked for name and password.
     pub fn any(&self) -> bool {
         !self.known().accounts.is_empty()
     }
 
-    /// There is a token that gives `access`.
+    /// Returns whether there is a token that gives `access`.
     pub fn has_token(&self, access: Access) -> bool {
         self.token(access).is_some()
     }
 
-    /// Whether `peer` needs to show nothing at all: to read while there are neither
-    /// users nor a read token; to publish, from this machine, while there are
-    /// neither users nor a publish token.
+    /// Returns whether `peer` needs no credentials: to read if there are neither users nor a read
+    /// token; to publish from this machine if there are neither users nor a publish token.
     pub fn is_open(&self, access: Access, peer: IpAddr) -> bool {
         let guarded = self.any() || self.has_token(access);
         let here = || peer.to_canonical().is_loopback();
         !guarded && (access == Access::Read || here())
     }
 
-    /// Whether `token` is the one that gives `access`, to every stream.
+    /// Returns whether `token` gives `access`; a token gives it to every stream.
     pub fn token_opens(&self, access: Access, token: &str) -> bool {
         self.token(access).is_some_and(|it| it.matches(token))
     }
 
-    /// Whether `user`, whose password was found right, has `access` to `stream`: a
+    /// Returns whether `user`, whose password was verified, has `access` to `stream`, which is a
     /// stream's name or a file's path in the media folder.
     pub fn may(&self, user: &str, access: Access, stream: &str) -> bool {
         let known = self.known();
@@ -152,7 +151,7 @@ impl Users {
         patterns.iter().any(|pattern| pattern.matches(stream))
     }
 
-    /// What `user` may read, as patterns.
+    /// Returns the patterns of the streams that `user` may read.
     pub fn readable(&self, user: &str) -> Vec<String> {
         let known = self.known();
         let account = known.accounts.get(user);
@@ -160,9 +159,9 @@ impl Users {
         patterns.map(ToString::to_string).collect()
     }
 
-    /// The hash of name, realm and password that `user`'s Digest responses are made
-    /// of, in hexadecimal. For a name that is unknown or has none it is a hash of
-    /// nothing: checked like any other, it fails after the same time.
+    /// Returns the hash of name, realm and password that `user`'s Digest responses are made of, in
+    /// hexadecimal. For a name that is unknown or has no such hash, a random value is returned: a
+    /// response is checked in the same time and fails.
     pub fn digest_secret(&self, user: &str, algorithm: digest::Algorithm) -> String {
         let known = self.known();
         let account = known.accounts.get(user);
@@ -170,10 +169,10 @@ impl Users {
         secret.unwrap_or(&self.nobody_secret).to_owned()
     }
 
-    /// Whether this is `user`'s password.
+    /// Returns whether this is `user`'s password.
     ///
-    /// Hashes on a blocking thread, a few at once; a pair that was right is
-    /// remembered for some minutes and then costs nothing. Needs a tokio runtime.
+    /// The password is hashed on a blocking thread, and only a few at once. A right pair of name
+    /// and password is remembered for some minutes and then costs nothing. Needs a tokio runtime.
     pub async fn verify(&self, user: &str, password: &str) -> bool {
         let known = self.known();
         let pair = known.verified.key(user, password);
@@ -182,7 +181,7 @@ impl Users {
         }
         let permit = self.hashing.acquire().await;
         let _permit = permit.expect("nobody closes the semaphore");
-        // A player's requests come together: the first one answered for all.
+        // A player's requests arrive together: the first one that was verified counts for all.
         if known.verified.has(&pair, Instant::now()) {
             return true;
         }
@@ -205,7 +204,7 @@ impl Users {
     }
 }
 
-/// Sixteen bytes drawn for one user's password.
+/// Returns sixteen random bytes for one user's password.
 pub fn salt() -> [u8; 16] {
     let mut salt = [0; 16];
     rand::rng().fill_bytes(&mut salt);

@@ -7,21 +7,21 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::HIDDEN;
 
-/// The most that a hash may cost, so that a line of a file cannot stop the server:
-/// 256 MiB, 16 passes, 16 lanes.
+/// Most memory that checking a hash may take, in KiB. With the limits on passes and lanes it keeps
+/// a line of a file from stopping the server.
 const MEMORY_KIB_MAX: u32 = 256 << 10;
 const PASSES_MAX: u32 = 16;
 const LANES_MAX: u32 = 16;
 
-/// What is kept in a password's place: its argon2id hash (RFC 9106) in the form
-/// `$argon2id$v=19$m=…,t=…,p=…$SALT$HASH`. Never printed by the server.
+/// The argon2id hash of a password (RFC 9106) in the form `$argon2id$v=19$m=…,t=…,p=…$SALT$HASH`.
+/// The server never prints it.
 #[derive(Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
 #[schemars(with = "String")]
 pub struct PasswordHash(String);
 
 impl PasswordHash {
-    /// Hashes `password`, which takes some 20 ms and 19 MiB. `salt` is drawn for it
+    /// Hashes `password`, which takes some 20 ms and 19 MiB. `salt` must be drawn for this password
     /// alone.
     pub fn of(password: &str, salt: &[u8; 16]) -> Self {
         let salt = SaltString::encode_b64(salt).expect("sixteen bytes fit a salt");
@@ -32,7 +32,7 @@ impl PasswordHash {
         )
     }
 
-    /// A hash that costs what others cost and that no password has.
+    /// Returns a hash that takes as long to check as others and matches no password.
     pub(super) fn of_nobody() -> Self {
         let parameters = hasher().params().clone();
         let (m, t, p) = (
@@ -44,10 +44,11 @@ impl PasswordHash {
         Self(format!("$argon2id$v=19$m={m},t={t},p={p}${salt}${hash}"))
     }
 
-    /// Takes a hash as it stands in a file.
+    /// Parses a hash as it appears in a file.
     ///
     /// # Errors
-    /// [`HashError`] if it is none, is not argon2id, or would cost too much.
+    /// Returns [`HashError`] if the text is not an argon2id hash, or if checking it would cost too
+    /// much.
     pub fn parse(text: &str) -> Result<Self, HashError> {
         let hash = argon2::PasswordHash::new(text).map_err(|_| HashError::Form)?;
         if hash.algorithm != Algorithm::Argon2id.ident() || hash.hash.is_none() {
@@ -63,19 +64,19 @@ impl PasswordHash {
         Ok(Self(text.to_owned()))
     }
 
-    /// Whether `password` has this hash. Takes as long as hashing it.
+    /// Returns whether `password` has this hash. Takes as long as hashing it.
     pub fn is_of(&self, password: &str) -> bool {
         let hash = argon2::PasswordHash::new(&self.0);
         hash.is_ok_and(|hash| hasher().verify_password(password.as_bytes(), &hash).is_ok())
     }
 
-    /// The hash, to be written into a file that only the server reads.
+    /// Returns the hash as text, to be written into a file that only the server reads.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 }
 
-/// OWASP's first choice: 19 MiB, two passes, one lane.
+/// Returns argon2id with OWASP's first choice of parameters: 19 MiB, two passes, one lane.
 fn hasher() -> Argon2<'static> {
     Argon2::new(Algorithm::Argon2id, Version::V0x13, Params::default())
 }
@@ -100,14 +101,15 @@ impl TryFrom<String> for PasswordHash {
     }
 }
 
-/// Why a text is not a [`PasswordHash`]. It is not repeated: it may be a password.
+/// The reason why a text is not a [`PasswordHash`]. The text is not repeated, since it may be a
+/// password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HashError {
-    /// Not a hash of argon2id.
+    /// The text is not an argon2id hash.
     #[error("the password must be an argon2id hash: `glassline user add NAME` makes one")]
     Form,
-    /// A hash that would take minutes or all memory to check.
+    /// Checking the hash would take too much time or memory.
     #[error(
         "this password's hash would cost more than {} MiB, {PASSES_MAX} passes or {LANES_MAX} lanes to check: make another with `glassline user add NAME`",
         MEMORY_KIB_MAX >> 10

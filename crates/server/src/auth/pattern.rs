@@ -5,8 +5,7 @@ use serde::{Deserialize, Serialize};
 
 const BYTES_MAX: usize = 256;
 
-/// Which streams a right is for: a name, everything that begins as it does
-/// (`cam/*`), or all (`*`).
+/// The streams that a right is for: a name, all names with a prefix (`cam/*`), or all (`*`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
@@ -16,7 +15,7 @@ impl Pattern {
     /// Checks `text`.
     ///
     /// # Errors
-    /// [`PatternError`] says which rule it breaks.
+    /// Returns [`PatternError`] with the rule that `text` breaks.
     pub fn parse(text: &str) -> Result<Self, PatternError> {
         if text.is_empty() || text.len() > BYTES_MAX {
             return Err(PatternError::Length { bytes: text.len() });
@@ -25,7 +24,7 @@ impl Pattern {
         if name.contains('*') {
             return Err(PatternError::Star(text.to_owned()));
         }
-        // Names of streams come without it, so such a pattern would match nothing.
+        // Stream names do not begin with a slash, so such a pattern would match nothing.
         if name.starts_with('/') {
             return Err(PatternError::Slash(text.to_owned()));
         }
@@ -35,7 +34,7 @@ impl Pattern {
         Ok(Self(text.to_owned()))
     }
 
-    /// Whether `stream` falls under it.
+    /// Returns whether the pattern matches `stream`.
     pub fn matches(&self, stream: &str) -> bool {
         match self.0.strip_suffix('*') {
             Some(prefix) => stream.starts_with(prefix),
@@ -72,25 +71,25 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// Why a text is not a [`Pattern`].
+/// The reason why a text is not a [`Pattern`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PatternError {
-    /// Empty or too long.
+    /// The pattern is empty or too long.
     #[error(
         "a pattern of streams has 1 to {BYTES_MAX} bytes, this one has {bytes}: write '*' for all"
     )]
     Length {
-        /// Length found.
+        /// Length found, in bytes.
         bytes: usize,
     },
-    /// A star elsewhere than at the end.
+    /// The pattern has a star before its end.
     #[error("'{0}': a '*' stands only at the end of a pattern, like 'cam/*'")]
     Star(String),
-    /// Begins with a slash.
+    /// The pattern begins with a slash.
     #[error("'{0}' begins with '/': write the stream's name without it")]
     Slash(String),
-    /// A line end or the like.
+    /// The pattern has a control character, such as a line end.
     #[error("pattern '{0}' has a control character: leave it out")]
     Character(String),
 }

@@ -4,25 +4,25 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use subtle::ConstantTimeEq;
 
-/// Stands for a secret wherever one would be printed.
+/// The text that is printed in place of a secret.
 pub(crate) const HIDDEN: &str = "<hidden>";
 
 const BYTES_MAX: usize = 1024;
 
-/// A token that is compared, never printed.
+/// A token that is compared and never printed.
 ///
-/// 1–1024 visible ASCII characters, so that it fits an `Authorization` header
-/// and a URL query.
+/// It has 1–1024 visible ASCII characters, so that it fits into an `Authorization` header and a URL
+/// query.
 #[derive(Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
 #[schemars(with = "String")]
 pub struct Secret(String);
 
 impl Secret {
-    /// Takes `text` as a token.
+    /// Creates a token of `text`.
     ///
     /// # Errors
-    /// [`SecretError`] says which rule it breaks, without repeating it.
+    /// Returns [`SecretError`] with the rule that `text` breaks, without repeating the text.
     pub fn new(text: &str) -> Result<Self, SecretError> {
         if text.is_empty() {
             return Err(SecretError::Empty);
@@ -36,8 +36,8 @@ impl Secret {
         Ok(Self(text.to_owned()))
     }
 
-    /// Whether `candidate` is this token, in time that does not depend on where
-    /// they differ. (It does depend on the length, which is no secret.)
+    /// Returns whether `candidate` is this token. The time does not depend on where the two differ,
+    /// but on the length, which is no secret.
     pub fn matches(&self, candidate: &str) -> bool {
         self.0.as_bytes().ct_eq(candidate.as_bytes()).into()
     }
@@ -71,23 +71,23 @@ impl std::str::FromStr for Secret {
     }
 }
 
-/// Why a text is not a token.
+/// The reason why a text is not a token.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SecretError {
-    /// Nothing there.
+    /// The text is empty.
     #[error("the token is empty: leave the key out for none")]
     Empty,
-    /// Longer than a header should be.
+    /// The text is longer than a header should be.
     #[error("the token has {bytes} characters, at most {BYTES_MAX} are allowed")]
     TooLong {
-        /// Length found.
+        /// Length found, in bytes.
         bytes: usize,
     },
-    /// Does not fit a header.
+    /// The text has a character that does not fit into a header.
     #[error("character {place} of the token is not visible ASCII, so no HTTP header can carry it")]
     Character {
-        /// Place of the first such character, from 1.
+        /// Position of the first such character, counted from 1.
         place: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! Users and tokens as a configuration names them.
+//! Users and tokens in a configuration.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,26 +9,26 @@ use serde::{Deserialize, Serialize};
 
 use super::{Account, Secret};
 
-/// Users are looked up by name, so their number costs memory only: half a kB each.
+/// Most users. They are looked up by name, so more cost only memory: half a kB each.
 const USERS_MAX: usize = 10_000;
 
 /// Who may read and publish.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Auth {
-    /// What publishers must present; null lets nobody but this machine publish.
+    /// Token that publishers must present; null lets nobody but this machine publish.
     pub publish_token: Option<Secret>,
-    /// What viewers must present; null lets everybody watch, if there are no users.
+    /// Token that viewers must present; null lets everybody watch, if there are no users.
     pub read_token: Option<Secret>,
-    /// Users by name and password, and their rights; `glassline user add` prints
-    /// entries. With the first one nothing is open to those without a right.
+    /// Users by name and password, with their rights; `glassline user add` prints entries. With the
+    /// first user, nothing is open any more to clients without a right.
     #[serde(deserialize_with = "list")]
     pub users: Vec<Account>,
-    /// A file with more of them: a list like `users`, for this process's eyes only.
+    /// A file with more users: a list like `users`. Only the server should be able to read it.
     pub users_file: Option<PathBuf>,
 }
 
-/// Reads a list of users, checked entry by entry so that an error points at its line.
+/// Parses a list of users, checked entry by entry so that an error points at its line.
 pub(crate) fn list<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Account>, D::Error> {
     from.deserialize_seq(Entries)
 }

@@ -70,7 +70,7 @@ async fn a_password_is_hashed_once_and_then_remembered() {
     let users = users(vec![account("ann", "open sesame", &["*"], &[])], None, None);
     assert!(!users.verify("ann", "open").await);
     assert!(users.verify("ann", "open sesame").await);
-    // With nobody allowed to hash, what is remembered still passes.
+    // No permit to hash is left, but a remembered pair still passes.
     users.hashing.forget_permits(HASHING_MAX);
     assert!(users.verify("ann", "open sesame").await);
     let wait = std::time::Duration::from_millis(50);
@@ -85,7 +85,7 @@ async fn an_unknown_name_is_hashed_like_a_known_one() {
     assert!(!users.verify("eve", "open sesame").await);
     assert!(!users.verify("", "").await);
     assert!(nobody.reveal().starts_with("$argon2id$"));
-    // And if it hangs, it hangs for both.
+    // Without permits, a wrong password waits just like an unknown name.
     users.hashing.forget_permits(HASHING_MAX);
     let wait = std::time::Duration::from_millis(50);
     let hashed = tokio::time::timeout(wait, users.verify("eve", "x")).await;

@@ -6,18 +6,17 @@ use std::time::{Duration, Instant};
 use blake2::Blake2sMac256;
 use blake2::digest::Mac;
 
-/// How long a pair that was right is not hashed again: a player's session long,
-/// and short enough that a memory dump tells little.
+/// Time for which a verified pair is not hashed again: as long as a player's session, and short
+/// enough that a memory dump tells little.
 const REMEMBERED: Duration = Duration::from_secs(300);
 
-/// Pairs remembered at once; more are hashed each time.
+/// Most pairs that are remembered; others are hashed each time.
 const PAIRS_MAX: usize = 4096;
 
-/// Stands for a name and a password.
+/// Keyed hash of a name and a password.
 pub(super) type Pair = [u8; 32];
 
-/// Names and passwords that were found right lately, as hashes that mean nothing
-/// without this run's key.
+/// Recently verified names and passwords, as hashes that mean nothing without this run's key.
 pub(super) struct Verified {
     mac: Blake2sMac256,
     until: Mutex<HashMap<Pair, Instant>>,
@@ -33,7 +32,8 @@ impl Verified {
 
     pub(super) fn key(&self, user: &str, password: &str) -> Pair {
         let mut mac = self.mac.clone();
-        // With its length in front no part of one can pass as part of the other.
+        // The name's length stands in front, so that no part of the name can pass as part of the
+        // password.
         mac.update(&(user.len() as u64).to_be_bytes());
         mac.update(user.as_bytes());
         mac.update(password.as_bytes());
@@ -92,7 +92,7 @@ mod tests {
             verified.remember(verified.key("user", &number.to_string()), now);
         }
         assert_eq!(verified.lock().len(), PAIRS_MAX);
-        // Once the old ones are forgotten there is room again.
+        // There is room again when old pairs have expired.
         let later = now + REMEMBERED;
         verified.remember(verified.key("user", "new"), later);
         assert_eq!(verified.lock().len(), 1);

@@ -1,4 +1,4 @@
-//! Data channels beside the streams.
+//! The section `webrtc.data`: data channels next to the streams.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -9,51 +9,51 @@ use serde::{Deserialize, Serialize};
 use super::parts;
 use crate::messages::Bounds;
 
-/// Data channels beside the streams, between who publishes messages and the viewers.
+/// Data channels next to the streams, between publishers of messages and viewers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Data {
-    /// What viewers may do: `off` has no data channels at all, with `read` they get what
-    /// the publisher sends, with `write` they may also send to it.
+    /// Rights of viewers: with `off` there are no data channels at all, with `read` viewers get
+    /// what the publisher sends, with `write` they may also send to the publisher.
     pub viewers: DataAccess,
-    /// KiB of the largest message, 1 to 16384.
+    /// Largest message in KiB, 1 to 16384.
     #[serde(deserialize_with = "parts::message_kib")]
     #[schemars(range(min = 1, max = 16384))]
     pub message_kib: usize,
-    /// KiB of messages that may wait for one peer; one message may in any case.
+    /// Most KiB of messages that wait for one peer; one message may always wait.
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub queue_kib: usize,
-    /// Milliseconds that a message may wait for a peer.
+    /// Longest time that a message may wait for a peer, in ms.
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub queue_ms: u64,
-    /// Channels that a peer may open, 1 to 256.
+    /// Most channels that a peer may open, 1 to 256.
     #[serde(deserialize_with = "parts::channels")]
     #[schemars(range(min = 1, max = 256))]
     pub channels: usize,
-    /// Messages a second that one viewer may send.
+    /// Most messages a second from one viewer.
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub viewer_messages_per_s: u32,
 }
 
-/// What viewers may do on data channels.
+/// The rights of viewers on data channels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "&'static str")]
 #[schemars(with = "String")]
 pub enum DataAccess {
-    /// There are none.
+    /// There are no data channels.
     #[default]
     Off,
-    /// Hear the publisher.
+    /// Viewers receive messages of the publisher.
     Read,
-    /// Talk to it, too.
+    /// Viewers also send messages to the publisher.
     Write,
 }
 
 impl DataAccess {
-    /// As in the file.
+    /// Returns the value as it appears in the file.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -87,13 +87,13 @@ impl From<DataAccess> for &'static str {
     }
 }
 
-/// Why a text is no [`DataAccess`].
+/// A text is not a [`DataAccess`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is none of off, read, write")]
 pub struct DataAccessError(String);
 
 impl Data {
-    /// What one session may make the server keep and do; `None` if data is off.
+    /// Returns the limits of one session's data channels; `None` if data channels are turned off.
     pub(crate) fn bounds(&self) -> Option<Bounds> {
         let message_bytes = self.message_kib << 10;
         (self.viewers != DataAccess::Off).then_some(Bounds {
@@ -110,10 +110,10 @@ impl Default for Data {
     fn default() -> Self {
         Self {
             viewers: DataAccess::default(),
-            // What browsers take and send.
+            // The size that browsers accept and send.
             message_kib: 256,
             queue_kib: 1024,
-            // A command or a position that is older helps nobody.
+            // A command or position that is older than this is useless.
             queue_ms: 2000,
             channels: 16,
             viewer_messages_per_s: 100,

@@ -1,4 +1,4 @@
-//! Who this server is inside TLS: a certificate chain and its key.
+//! The server's identity within TLS: a certificate chain and its private key.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,17 +12,17 @@ use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use thiserror::Error;
 
-/// Chains and keys are a few kB; more is a mistake.
+/// Largest file that is read. Chains and keys have a few kB; a larger file is a mistake.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// A certificate and its key, ready to be shown to every client.
+/// A certificate chain and its key, ready for the handshakes of all clients.
 #[derive(Clone, Debug)]
 pub struct Identity {
     pub(crate) config: Arc<rustls::ServerConfig>,
     shown: Arc<Shown>,
 }
 
-/// What handshakes show from now on.
+/// The certificate that handshakes use from now on.
 #[derive(Debug)]
 struct Shown(RwLock<Arc<CertifiedKey>>);
 
@@ -33,17 +33,17 @@ impl ResolvesServerCert for Shown {
     }
 }
 
-/// What is wrong with the files, which the operator mends.
+/// A problem with the files, which the operator can fix.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum IdentityError {
-    /// The address is there, a file is not.
+    /// An address is configured, and a file is not.
     #[error(
         "rtsp.tls.{key} is missing: rtsp.tls needs a certificate chain and its private key, \
          both PEM; set rtsp.tls.{key} to the file"
     )]
     Missing {
-        /// The key of the configuration.
+        /// Key in the configuration.
         key: &'static str,
     },
     /// The file cannot be read.
@@ -52,29 +52,29 @@ pub enum IdentityError {
         file = file.display()
     )]
     Unreadable {
-        /// The key of the configuration.
+        /// Key in the configuration.
         key: &'static str,
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// Nothing of use is in it.
+    /// The file has no usable section.
     #[error(
         "rtsp.tls.{key}: {file}: {reason}; it must be PEM with a section `{section}`",
         file = file.display()
     )]
     NoPem {
-        /// The key of the configuration.
+        /// Key in the configuration.
         key: &'static str,
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// What the reader said.
+        /// The PEM reader's error.
         reason: rustls::pki_types::pem::Error,
-        /// What is looked for.
+        /// The kind of section that is needed.
         section: &'static str,
     },
-    /// They are whole, but of no use together.
+    /// Both files are valid, but do not belong together.
     #[error(
         "rtsp.tls: {certificate} and {key} cannot be used together: {source}; \
          give the chain and the key that it was made for",
@@ -82,21 +82,20 @@ pub enum IdentityError {
         key = key.display()
     )]
     Unfit {
-        /// The chain's file.
+        /// Path of the chain's file.
         certificate: PathBuf,
-        /// The key's file.
+        /// Path of the key's file.
         key: PathBuf,
-        /// What is wrong.
+        /// The error of the TLS library.
         source: rustls::Error,
     },
 }
 
 impl Identity {
-    /// Reads both files (PEM). The key may be PKCS #8, SEC 1 or PKCS #1, without a
-    /// passphrase.
+    /// Reads both files (PEM). The key may be PKCS #8, SEC 1 or PKCS #1, without a passphrase.
     ///
     /// # Errors
-    /// [`IdentityError`] names the file and what to do.
+    /// Returns [`IdentityError`] with the file and what to do.
     pub fn load(certificate: &Path, key: &Path) -> Result<Self, IdentityError> {
         let unfit = |source| IdentityError::Unfit {
             certificate: certificate.to_owned(),
@@ -111,11 +110,11 @@ impl Identity {
         Ok(Self { config, shown })
     }
 
-    /// Reads both files again. Connections that stand keep what they were shown; false
-    /// if it is the same.
+    /// Reads both files again. Established connections keep the certificate that they began with.
+    /// Returns false if the certificate is the same.
     ///
     /// # Errors
-    /// [`IdentityError`]; then the certificate before it goes on.
+    /// Returns [`IdentityError`]; the previous certificate then stays in use.
     pub fn reload(&self, certificate: &Path, key: &Path) -> Result<bool, IdentityError> {
         let provider = self.config.crypto_provider();
         let fresh = certified(certificate, key, provider)?;
@@ -126,7 +125,7 @@ impl Identity {
     }
 }
 
-/// The chain and its key, from their files.
+/// Reads the chain and its key from their files.
 fn certified(
     certificate: &Path,
     key: &Path,
@@ -172,8 +171,8 @@ fn server_config(
         .with_safe_default_protocol_versions()?
         .with_no_client_auth()
         .with_cert_resolver(shown);
-    // A player stays for hours: nothing is gained by resuming, and tickets would be
-    // written to clients that never come again.
+    // Session resumption is turned off: a player stays for hours and gains nothing by it, and
+    // tickets would be written to clients that never come again.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(config)

@@ -1,4 +1,4 @@
-//! Reading and writing [`Config`], and saying what is wrong with a file.
+//! Reads and writes [`Config`], and reports errors in a file.
 
 use std::fmt;
 use std::path::Path;
@@ -8,14 +8,15 @@ use serde::de::DeserializeOwned;
 use crate::config::Config;
 use crate::spelling::nearest;
 
-/// A configuration file is a few kB; more is a mistake (a video, a log).
+/// Largest file that is read. A configuration has a few kB; a larger file is a mistake (a video, a
+/// log).
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 impl Config {
-    /// Reads the YAML file at `path`; files named in it are relative to its folder.
+    /// Reads the YAML file at `path`. Paths in the file are relative to its folder.
     ///
     /// # Errors
-    /// [`Error`] names the file and, where there is one, the line.
+    /// Returns [`Error`] with the file and, if there is one, the line.
     pub fn load(path: &Path) -> Result<Self, Error> {
         let (text, name) = read(path)?;
         let mut config = Self::from_yaml(&text, &name)?;
@@ -38,35 +39,35 @@ impl Config {
         Ok(config)
     }
 
-    /// Reads YAML text; `name` stands for the file in errors.
+    /// Parses YAML text; `name` is the name of the file in errors.
     ///
     /// # Errors
-    /// [`Error`] names `name` and, where there is one, the line.
+    /// Returns [`Error`] with `name` and, if there is one, the line.
     pub fn from_yaml(text: &str, name: &str) -> Result<Self, Error> {
-        // A file of comments only is a file of defaults.
+        // A file that has only comments means the defaults.
         if is_empty(text) {
             return Ok(Self::default());
         }
         parse(text, name)
     }
 
-    /// The effective configuration as YAML, secrets hidden.
+    /// Returns the effective configuration as YAML, with secrets hidden.
     pub fn to_yaml(&self) -> String {
         serde_saphyr::to_string(self).expect("a configuration is plain data")
     }
 
-    /// The effective configuration as JSON, secrets hidden.
+    /// Returns the effective configuration as JSON, with secrets hidden.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("a configuration is plain data")
     }
 
-    /// The JSON Schema of the file, for editors.
+    /// Returns the JSON Schema of the file, for editors.
     pub fn schema() -> String {
         serde_json::to_string_pretty(&schemars::schema_for!(Self)).expect("a schema is plain data")
     }
 }
 
-/// A file's text, and what errors call it.
+/// Returns a file's text, and its name in errors.
 pub(super) fn read(path: &Path) -> Result<(String, String), Error> {
     let name = path.display().to_string();
     let unreadable = |reason: &dyn fmt::Display| Error {
@@ -86,28 +87,28 @@ pub(super) fn read(path: &Path) -> Result<(String, String), Error> {
     Ok((text, name))
 }
 
-/// Nothing but comments.
+/// Returns whether the text has nothing but comments.
 pub(super) fn is_empty(text: &str) -> bool {
     let mut lines = text.lines().map(str::trim);
     lines.all(|line| line.is_empty() || line.starts_with('#'))
 }
 
-/// Reads YAML text that is not empty; `name` stands for the file in errors.
+/// Parses YAML text that is not empty; `name` is the name of the file in errors.
 pub(super) fn parse<T: DeserializeOwned>(text: &str, name: &str) -> Result<T, Error> {
     let options = serde_saphyr::options! { with_snippet: false };
     serde_saphyr::from_str_with_options(text, options)
         .map_err(|error| Error::from_yaml(&error, name))
 }
 
-/// What is wrong with a configuration file, and where.
+/// A problem in a configuration file, with its position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}{}: {reason}", Colons(.place))]
 pub struct Error {
     /// The file as it was named.
     pub file: String,
-    /// Line and column, from 1.
+    /// Line and column, both counted from 1.
     pub place: Option<(u64, u64)>,
-    /// What is wrong, for people.
+    /// Description of the problem for people.
     pub reason: String,
 }
 
@@ -146,7 +147,7 @@ fn reason(error: &serde_saphyr::Error) -> String {
         }
         other => {
             let text = other.render_with_formatter(&serde_saphyr::UserMessageFormatter);
-            // The place stands in front already.
+            // The position is already in front.
             let (text, _) = text.split_once("\n").unwrap_or((&text, ""));
             text.rsplit_once(" at line ")
                 .map_or(text, |(text, _)| text)

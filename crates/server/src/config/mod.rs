@@ -1,14 +1,13 @@
-//! What the server is told: one [`Config`], from a YAML file, the command line
-//! or both.
+//! The server's configuration: one [`Config`], from a YAML file, the command line, or both.
 //!
 //! ```text
 //! glassline.yml ─► Config::load ─┐
 //!                  Config::default ─► command line overrides ─► Server::start
 //! ```
 //!
-//! Every key has a default, unknown keys are errors that name file, line and
-//! the nearest key there is. Tokens and passwords are never printed:
-//! [`Debug`], [`Config::to_yaml`] and [`Config::to_json`] hide them.
+//! Every key has a default. Unknown keys are errors that name file, line and the most similar key.
+//! Tokens and passwords are never printed: [`Debug`], [`Config::to_yaml`] and [`Config::to_json`]
+//! hide them.
 
 mod data;
 mod identity;
@@ -49,17 +48,18 @@ pub use webrtc::{Pacing, PacingError, WebRtc};
 #[schemars(
     title = "glassline.yml",
     description = "Everything that can be configured."
+/// The whole configuration; [`Config::default`] serves on loopback without sources.
 )]
 pub struct Config {
     /// Player pages, WHEP and the public API.
     pub http: Http,
     /// WebRTC media: one UDP port for all viewers.
     pub media: Media,
-    /// How WebRTC viewers are sent to.
+    /// How media is sent to WebRTC viewers.
     pub webrtc: WebRtc,
     /// Streams over RTSP.
     pub rtsp: Rtsp,
-    /// Streams over QUIC, as MoQ: published and read.
+    /// Streams over QUIC, as MoQ: publishing and reading.
     pub quic: Quic,
     /// Metrics, health and the whole API, for operators.
     pub admin: Admin,
@@ -69,16 +69,15 @@ pub struct Config {
     pub shards: Option<usize>,
     /// Who may read and publish.
     pub auth: Auth,
-    /// Bounds on what one server takes on.
+    /// Limits of the server.
     pub limits: Limits,
-    /// Streams by name and where each comes from: `rtsp://…`, files separated
-    /// by commas, or `demo`.
+    /// Streams by name, with the source of each: `rtsp://…`, files separated by commas, or `demo`.
     #[serde(with = "sources")]
     #[schemars(with = "BTreeMap<String, String>")]
     pub sources: BTreeMap<StreamName, Input>,
-    /// Which other web sites may embed the streams.
+    /// Other web sites that may embed the streams.
     pub cors: Cors,
-    /// Where this was read from, so that its users can be read again.
+    /// Path of the configuration file, from which users can be read again.
     #[serde(skip)]
     pub file: Option<PathBuf>,
 }
@@ -97,9 +96,9 @@ pub struct Http {
 pub struct Media {
     /// Where to listen, `IP:PORT`; port 0 takes a free one.
     pub address: SocketAddr,
-    /// Addresses that viewers are told to send to, where they differ from those
-    /// of this machine's interfaces (port forwarding, clouds). Empty: the
-    /// address listened on, or every interface's if that is unspecified.
+    /// Addresses that viewers are told to send to, if they differ from those of this machine's
+    /// interfaces (port forwarding, clouds). If empty: the address listened on, or every
+    /// interface's address if that is unspecified.
     #[serde(deserialize_with = "parts::advertise")]
     pub advertise: Vec<IpAddr>,
 }
@@ -112,19 +111,19 @@ pub struct Admin {
     pub address: SocketAddr,
 }
 
-/// Bounds on what one server takes on. All but `departed_s` are at least 1.
+/// Limits of the server. All but `departed_s` are at least 1.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Viewers at once, connected or connecting.
+    /// Most viewers, connected or connecting.
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub viewers: usize,
-    /// Viewers that got an answer but have not finished their handshake.
+    /// Most viewers that got an answer but have not finished their handshake.
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub half_open: usize,
-    /// The same, from one IP address. Raise it for a load test.
+    /// Most such viewers from one IP address. Raise it for a load test.
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub half_open_per_address: usize,
@@ -132,32 +131,32 @@ pub struct Limits {
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub handshake_s: u64,
-    /// MiB of recent packets kept for each track.
+    /// MiB of recent packets that are kept for each track.
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub ring_mib: usize,
-    /// Seconds of recent packets kept for each track.
+    /// Seconds of recent packets that are kept for each track.
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub ring_s: u64,
-    /// Streams that may exist at once.
+    /// Most streams that exist at the same time.
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub streams: usize,
-    /// Rooms of voice calls that somebody may be in at once.
+    /// Most rooms of voice calls that have participants.
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub rooms: usize,
-    /// Participants of one room. Each hears all the others: of 16, 240 sessions.
+    /// Most participants of one room. Each hears all the others: 16 participants need 240 sessions.
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub room_participants: usize,
-    /// Seconds for which the stream of a publisher who left stays listed, if nobody
-    /// watches it. Sources of this file stay for good.
+    /// Seconds for which the stream of a publisher that left stays listed if nobody watches it.
+    /// Sources of this file stay forever.
     pub departed_s: u64,
 }
 
-/// Which other web sites may embed the streams.
+/// Other web sites that may embed the streams.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Cors {
@@ -166,7 +165,7 @@ pub struct Cors {
 }
 
 impl Config {
-    /// The configured sources, by name.
+    /// Returns the configured sources with their names.
     pub fn specs(&self) -> Vec<SourceSpec> {
         self.sources
             .iter()
@@ -179,12 +178,12 @@ impl Config {
 }
 
 impl Limits {
-    /// Time that a viewer has from its offer to media.
+    /// Returns the time that a viewer has from its offer to media.
     pub fn handshake(&self) -> Duration {
         Duration::from_secs(self.handshake_s)
     }
 
-    /// The part that the hub enforces.
+    /// Returns the limits that the hub enforces.
     pub fn hub(&self) -> glassline_hub::Limits {
         glassline_hub::Limits {
             ring_bytes: self.ring_mib.saturating_mul(1 << 20),
@@ -197,7 +196,7 @@ impl Limits {
 }
 
 impl Cors {
-    /// Whether a page of `origin` may read our answers.
+    /// Returns whether a page of `origin` may read the server's answers.
     pub fn allows(&self, origin: &str) -> bool {
         self.origins.iter().any(|allowed| allowed.allows(origin))
     }
@@ -233,9 +232,11 @@ impl Default for Limits {
         let hub = glassline_hub::Limits::default();
         Self {
             viewers: 10_000,
-            // A stampede after a restart passes in a second or two at 1.5 ms a join.
+            // All viewers that come at once after a restart are served in a second or two at 1.5 ms
+            // a join.
             half_open: 1_000,
-            // An office behind one address; a flood from one machine stays a nuisance.
+            // Enough for an office behind one address, and a flood from one machine stays a
+            // nuisance.
             half_open_per_address: 100,
             handshake_s: 10,
             ring_mib: hub.ring_bytes >> 20,

@@ -1,5 +1,4 @@
-//! Values that are checked while the file is read, so that an error points at
-//! its line.
+//! Values that are checked while the file is parsed, so that an error points at its line.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -9,7 +8,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 const SHARDS_MAX: usize = 256;
-/// A message is whole before it is passed on.
+/// Largest configurable message in KiB. A message must be complete before it is passed on.
 const MESSAGE_KIB_MAX: usize = 16 << 10;
 const CHANNELS_MAX: usize = 256;
 
@@ -20,22 +19,22 @@ const CHANNELS_MAX: usize = 256;
 pub struct Origin(String);
 
 impl Origin {
-    /// Every site.
+    /// Returns the value `*`, for every site.
     pub fn any() -> Self {
         Self("*".to_owned())
     }
 
-    /// Whether this is `*`.
+    /// Returns whether this is `*`.
     pub fn is_any(&self) -> bool {
         self.0 == "*"
     }
 
-    /// Whether a page of `origin` falls under it.
+    /// Returns whether this includes a page of `origin`.
     pub fn allows(&self, origin: &str) -> bool {
         self.is_any() || self.0.eq_ignore_ascii_case(origin)
     }
 
-    /// As in the file.
+    /// Returns the value as it appears in the file.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -76,13 +75,14 @@ impl fmt::Display for Origin {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "'{origin}' is not an origin: write '*', or scheme and host without a path, like 'https://example.com'"
+/// A text is not an [`Origin`].
 )]
 pub struct OriginError {
     /// The text.
     pub origin: String,
 }
 
-/// A whole number of at least one.
+/// Parses a whole number of at least one.
 pub(super) fn positive<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -113,7 +113,7 @@ pub(super) fn channels<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usi
     within(deserializer, CHANNELS_MAX)
 }
 
-/// A whole number from 1 to `max`.
+/// Parses a whole number from 1 to `max`.
 fn within<'de, D: Deserializer<'de>>(deserializer: D, max: usize) -> Result<usize, D::Error> {
     let value = usize::deserialize(deserializer)?;
     if (1..=max).contains(&value) {

@@ -15,30 +15,30 @@ use super::{loopback, parts};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Quic {
-    /// Where to listen, `IP:PORT` of UDP; port 0 takes a free one, null does not listen.
+    /// UDP address to listen on, `IP:PORT`; port 0 takes a free one, null does not listen.
     pub address: Option<SocketAddr>,
-    /// A PEM file with the certificate and those that vouch for it, its own first. Null
-    /// makes one that clients pin by its SHA-256, and another every ten days.
+    /// A PEM file with the certificate, followed by those that vouch for it. Null makes a
+    /// certificate that clients pin by its SHA-256, and replaces it every ten days.
     pub certificate: Option<PathBuf>,
-    /// A PEM file with its private key, without a passphrase.
+    /// A PEM file with the certificate's private key, without a passphrase.
     pub key: Option<PathBuf>,
-    /// What controls congestion on the way to those who read: `cubic`, `copa` and the
-    /// others that `glassline bench congestion` compares.
+    /// Congestion control for readers: `cubic`, `copa` and the others that `glassline bench
+    /// congestion` compares.
     #[serde(serialize_with = "name_of", deserialize_with = "algorithm")]
     #[schemars(with = "String")]
     pub congestion: Algorithm,
-    /// Sessions at once, of those who publish and those who read together.
+    /// Most sessions, of publishers and readers together.
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub clients: usize,
 }
 
 impl Quic {
-    /// What clients are shown: what the files have, or a certificate made now for this
+    /// Returns the identity for TLS: that of the files, or a certificate made now for this
     /// machine's names.
     ///
     /// # Errors
-    /// [`QuicIdentityError`] names the key or the file and what to do.
+    /// Returns [`QuicIdentityError`] with the key or the file, and what to do.
     pub fn identity(&self) -> Result<Identity, QuicIdentityError> {
         match (&self.certificate, &self.key) {
             (Some(certificate), Some(key)) => Ok(Identity::load(certificate, key)?),
@@ -65,17 +65,17 @@ impl Default for Quic {
     }
 }
 
-/// Why QUIC has no certificate. The operator's to mend.
+/// The reason why QUIC has no certificate, which the operator can fix.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum QuicIdentityError {
-    /// One file of the two.
+    /// Only one of the two files is configured.
     #[error("quic.{key} is missing: name certificate and key, both PEM, or neither")]
     Missing {
-        /// The key of the configuration.
+        /// Key in the configuration.
         key: &'static str,
     },
-    /// A file, or what is in it.
+    /// A file cannot be read, or its content cannot be used.
     #[error("quic.certificate and quic.key: {0}")]
     Identity(#[from] IdentityError),
 }

@@ -15,39 +15,37 @@ use super::{Identity, IdentityError, loopback, parts};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Rtsp {
-    /// Where to listen, `IP:PORT`; port 0 takes a free one, null does not listen.
+    /// TCP address to listen on, `IP:PORT`; port 0 takes a free one, null does not listen.
     pub address: Option<SocketAddr>,
-    /// Connections at once.
+    /// Most connections at the same time.
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub clients: usize,
-    /// Media may go by UDP, to the address that the client connects from.
+    /// Whether media may go by UDP, to the address that the client connects from.
     pub udp: bool,
-    /// The first UDP port for that; each thread takes an even one and the next. 0
-    /// takes free ones.
+    /// The first UDP port for media; each thread takes an even port and the next one. 0 takes free
+    /// ones.
     #[serde(deserialize_with = "even")]
     pub udp_port: u16,
-    /// Clients that ask for multicast share what is sent to these groups: once for
-    /// all of them, and for whoever listens. Null sends none.
+    /// Multicast groups for clients that ask for multicast. Media is sent to a group once for all
+    /// of its receivers. Null turns multicast off.
     pub multicast: Option<Multicast>,
-    /// Milliseconds that a client may lag behind before it skips to the newest
-    /// keyframe.
+    /// Delay behind the stream, in ms, after which a client skips to the newest keyframe.
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub lag_ms: u64,
-    /// Seconds that a client may take nothing at all before it is closed.
+    /// Seconds without taking any byte after which a client is closed.
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub stall_s: u64,
-    /// Every file below this folder is a stream, too, named by its path in it. By WHEP
-    /// those of the folder itself are watched whose codecs a browser has. Null for none.
+    /// A folder whose files are streams, too, named by their path in it. WHEP viewers can watch the
+    /// files directly in the folder whose codecs a browser has. Null for none.
     pub media_folder: Option<PathBuf>,
-    /// Clients at once that play a file of their own: those who seek, pause or change
-    /// its speed.
+    /// Most clients that play a file on their own: those that seek, pause or change its speed.
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub media_clients: usize,
-    /// The same inside TLS.
+    /// RTSP within TLS.
     pub tls: RtspTls,
 }
 
@@ -55,13 +53,13 @@ pub struct Rtsp {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RtspTls {
-    /// Where to listen, `IP:PORT`; port 0 takes a free one, null does not listen.
+    /// TCP address to listen on, `IP:PORT`; port 0 takes a free one, null does not listen.
     pub address: Option<SocketAddr>,
-    /// A PEM file with the certificate and those that vouch for it, its own first.
+    /// A PEM file with the certificate, followed by those that vouch for it.
     pub certificate: Option<PathBuf>,
-    /// A PEM file with its private key, without a passphrase.
+    /// A PEM file with the certificate's private key, without a passphrase.
     pub key: Option<PathBuf>,
-    /// Whether media is sealed by itself, too (SRTP), which lets it go by UDP.
+    /// Whether media is also sealed packet by packet (SRTP), which lets it go by UDP.
     pub srtp: Srtp,
 }
 
@@ -71,11 +69,11 @@ pub struct RtspTls {
 pub enum Srtp {
     /// Media goes within the connection only.
     Off,
-    /// For clients that ask for it, by `?srtp` behind the stream's name; others get media
+    /// Clients that ask for SRTP with `?srtp` behind the stream's name get it; others get media
     /// within the connection.
     #[default]
     Optional,
-    /// Players get it no other way; those that do not know it get nothing.
+    /// Players get media by SRTP only; those that do not support it get nothing.
     Required,
 }
 
@@ -89,45 +87,45 @@ impl From<Srtp> for SrtpPolicy {
     }
 }
 
-/// Where streams go that clients ask for by multicast.
+/// The multicast groups that streams are sent to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Multicast {
-    /// The groups, as a network such as `239.255.42.0/24`. Each track gets one of its
-    /// own; a single address stands for itself and those above it in its /24.
+    /// The groups, as a network such as `239.255.42.0/24`. Each track gets a group of its own. A
+    /// single address means itself and the addresses above it in its /24.
     #[schemars(with = "String")]
     pub group: Groups,
-    /// The first UDP port, even. The track with the nth group has the nth pair of
-    /// ports from here on.
+    /// The first UDP port, which must be even. The nth group has the nth pair of ports from here
+    /// on.
     #[serde(deserialize_with = "even_and_positive")]
     #[schemars(range(min = 2))]
     pub port: u16,
-    /// How far packets get: 1 stays within the local network, each router on the way
-    /// takes one.
+    /// Time to live of packets: 1 stays within the local network, and each router on the way
+    /// reduces it by one.
     #[serde(default = "local_ttl", deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub ttl: u8,
-    /// The address of the interface that sends; null leaves it to the routes.
+    /// Address of the interface to send on; null leaves the choice to the routing table.
     #[serde(default)]
     pub interface: Option<Ipv4Addr>,
 }
 
-/// Hops for [`Multicast::ttl`] where none are said.
+/// Returns the default of [`Multicast::ttl`].
 const fn local_ttl() -> u8 {
     1
 }
 
-/// Addresses of multicast groups, one after another.
+/// Consecutive addresses of multicast groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Groups {
-    /// The first.
+    /// The first address.
     pub first: Ipv4Addr,
-    /// How many there are; 0 never.
+    /// Number of addresses, at least 1.
     pub count: u32,
 }
 
 impl Groups {
-    /// Reads `239.255.42.0/24`, or the first address alone.
+    /// Parses `239.255.42.0/24`, or the first address alone.
     fn parse(text: &str) -> Option<Self> {
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits.parse::<u32>().ok()?)),
@@ -135,7 +133,8 @@ impl Groups {
         };
         let first: Ipv4Addr = address.parse().ok()?;
         let count = match bits {
-            // All groups have four bits in common, so that a shorter prefix is none.
+            // All multicast addresses have their first four bits in common, so a shorter prefix is
+            // invalid.
             Some(bits @ 4..=32) => 1 << (32 - bits),
             Some(_) => return None,
             None => 256 - u32::from(first.octets()[3]),
@@ -173,7 +172,7 @@ impl<'de> Deserialize<'de> for Groups {
     }
 }
 
-/// A port that can be told to receivers beforehand.
+/// Parses an even port that is not 0, because receivers must know it beforehand.
 fn even_and_positive<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::Error> {
     match even(deserializer)? {
         0 => Err(D::Error::custom("must be an even port, not 0")),
@@ -181,7 +180,7 @@ fn even_and_positive<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, 
     }
 }
 
-/// RTP has the even port, RTCP the next (RFC 3550 §11).
+/// Parses an even port: RTP has the even port, RTCP the next (RFC 3550 §11).
 fn even<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::Error> {
     let port = u16::deserialize(deserializer)?;
     if !port.is_multiple_of(2) {
@@ -191,12 +190,12 @@ fn even<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::Error> {
 }
 
 impl Rtsp {
-    /// How far a client may lag.
+    /// Returns the delay after which a client skips.
     pub const fn lag(&self) -> Duration {
         Duration::from_millis(self.lag_ms)
     }
 
-    /// How long a client may take nothing.
+    /// Returns the time without taking any byte after which a client is closed.
     pub const fn stall(&self) -> Duration {
         Duration::from_secs(self.stall_s)
     }
@@ -210,12 +209,12 @@ impl Default for Rtsp {
             udp: true,
             udp_port: 0,
             multicast: None,
-            // A live frame that is later is of little use; less would punish a lost
-            // packet on a long way, which takes a retransmission timeout or two.
+            // A live frame that is later is of little use. A smaller value would punish a lost
+            // packet on a long path, which takes a retransmission timeout or two.
             lag_ms: 1500,
             stall_s: 10,
             media_folder: None,
-            // Half a MiB each, most of it what a client has not taken yet.
+            // Each takes half a MiB, most of it data that the client has not read yet.
             media_clients: 1_000,
             tls: RtspTls::default(),
         }
@@ -223,10 +222,10 @@ impl Default for Rtsp {
 }
 
 impl RtspTls {
-    /// What clients are shown; `None` if nothing is said of it.
+    /// Returns the identity for TLS; `None` if nothing is configured.
     ///
     /// # Errors
-    /// [`IdentityError`] names the file and what to do.
+    /// Returns [`IdentityError`] with the file and what to do.
     pub fn identity(&self) -> Result<Option<Identity>, IdentityError> {
         let missing = |key| IdentityError::Missing { key };
         match (&self.certificate, &self.key) {

@@ -1,4 +1,4 @@
-//! The map of sources, checked entry by entry so that an error points at its line.
+//! The map of sources, parsed entry by entry so that an error points at its line.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -46,7 +46,7 @@ fn a_whole_file_is_read() {
     assert_eq!(config.limits.hub().ring_bytes, 1 << 20);
     assert_eq!(config.limits.hub().ring_span, Duration::from_secs(3));
     assert_eq!(config.limits.hub().departed_span, Duration::ZERO);
-    // What is not said keeps its default.
+    // A key that is missing keeps its default.
     assert_eq!(config.limits.half_open, Limits::default().half_open);
     let names: Vec<_> = config
         .specs()
@@ -164,8 +164,8 @@ fn the_sample_file_is_valid_and_complete() {
         std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/glassline.yml");
     let sample = std::fs::read_to_string(&path).expect("the sample file");
     Config::load(&path).expect("the sample is valid as it stands");
-    // Every commented-out line holds a default: with the comments removed it
-    // must read, and say the same as saying nothing.
+    // Every commented-out line has a default value: with the comment signs removed the file must be
+    // valid, and mean the same as an empty file.
     let all: String = sample
         .lines()
         .map(|line| line.strip_prefix("#: ").unwrap_or(line))
@@ -209,7 +209,7 @@ fn files_in_a_configuration_are_relative_to_it() {
     );
 }
 
-/// A user as a file has it; the hash is of `x`.
+/// Returns a user as a file has it; the hash is that of `x`.
 fn user(name: &str, more: &str) -> String {
     let password = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
     format!("- name: {name}\n  password: {password}\n{more}")

@@ -1,4 +1,4 @@
-//! The file that may hold more users than the configuration does.
+//! The file with more users than the configuration has.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use super::load::{self, Error};
 use crate::auth::{self, Account, Auth};
 
 impl Auth {
-    /// Adds the users of the file, if one is named.
+    /// Adds the users of the file, if one is configured.
     pub(super) fn load_users_file(&mut self) -> Result<(), Error> {
         let Some(path) = &self.users_file else {
             return Ok(());
@@ -30,19 +30,19 @@ impl Auth {
     }
 }
 
-/// The users in the file at `path`: a list like `auth.users`.
+/// Returns the users in the file at `path`: a list like `auth.users`.
 ///
 /// # Errors
-/// [`Error`] names the file and, where there is one, the line.
+/// Returns [`Error`] with the file and, if there is one, the line.
 pub fn users_of(path: &Path) -> Result<Vec<Account>, Error> {
     let (text, name) = load::read(path)?;
     users_in(&text, &name)
 }
 
-/// The users in YAML text; `name` stands for the file in errors.
+/// Parses the users in YAML text; `name` is the name of the file in errors.
 ///
 /// # Errors
-/// [`Error`] names `name` and, where there is one, the line.
+/// Returns [`Error`] with `name` and, if there is one, the line.
 pub fn users_in(text: &str, name: &str) -> Result<Vec<Account>, Error> {
     if load::is_empty(text) {
         return Ok(Vec::new());

@@ -1,4 +1,4 @@
-//! How WebRTC viewers are sent to.
+//! The section `webrtc`: how media is sent to viewers.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,32 +10,32 @@ use serde::{Deserialize, Serialize};
 use super::data::Data;
 use super::parts;
 
-/// How WebRTC viewers are sent to.
+/// How media is sent to WebRTC viewers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct WebRtc {
-    /// Congestion control of each viewer, by its transport-wide feedback: `none`,
-    /// which sends frames as they come, or the name of a controller (`cubic`,
-    /// `bbr`, `copa` and others), which skips to the next keyframe rather than queue.
+    /// Congestion control of each viewer by its transport-wide feedback: `none` sends frames as
+    /// they come; the name of a controller (`cubic`, `bbr`, `copa` and others) paces them, and
+    /// skips to the next keyframe rather than queue.
     pub pacing: Pacing,
-    /// Milliseconds that a viewer's frames may wait here before it skips to the next
-    /// keyframe. Null: 200, or 500 where a controller paces, since a keyframe then takes
-    /// the time that the path needs for it.
+    /// Time in ms that a viewer's frames may wait in the server before the viewer skips to the next
+    /// keyframe. Null: 200, or 500 if a controller paces, since a keyframe then takes the time that
+    /// the path needs for it.
     #[serde(deserialize_with = "parts::positive_or_null")]
     #[schemars(range(min = 1))]
     pub lag_ms: Option<u64>,
-    /// Data channels beside the streams.
+    /// Data channels next to the streams.
     pub data: Data,
 }
 
 impl WebRtc {
-    /// See [`lag_ms`](Self::lag_ms).
+    /// Returns [`lag_ms`](Self::lag_ms) as a duration.
     pub(crate) fn lag(&self) -> Option<Duration> {
         self.lag_ms.map(Duration::from_millis)
     }
 }
 
-/// The controller that paces viewers, if one does.
+/// The controller that paces viewers; none sends frames as they come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
@@ -44,12 +44,12 @@ pub struct Pacing(Option<Algorithm>);
 const NONE: &str = "none";
 
 impl Pacing {
-    /// By `algorithm`.
+    /// Returns pacing with `algorithm`.
     pub const fn by(algorithm: Algorithm) -> Self {
         Self(Some(algorithm))
     }
 
-    /// Which controller; `None` if frames are sent as they come.
+    /// Returns the controller; `None` if frames are sent as they come.
     pub const fn algorithm(self) -> Option<Algorithm> {
         self.0
     }
@@ -78,7 +78,7 @@ impl fmt::Display for Pacing {
     }
 }
 
-/// Why a text is not a [`Pacing`].
+/// A text is not a [`Pacing`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}, or write '{NONE}'")]
 pub struct PacingError(#[from] UnknownAlgorithm);

@@ -1,4 +1,4 @@
-//! Whatever delivers the hub's streams.
+//! Egress: delivers the hub's streams to WebRTC viewers, RTSP players and MoQ readers.
 
 pub(crate) mod moq;
 pub(crate) mod rtsp;

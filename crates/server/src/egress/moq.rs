@@ -1,12 +1,12 @@
-//! Streams of the hub for those who read over QUIC.
+//! Publishes the hub's streams as MoQ broadcasts for readers over QUIC.
 //!
 //! ```text
 //! hub ─ units ─► TrackRemuxer: coded frames by reference ─► Broadcast ─► every session that reads it
 //! ```
 //!
-//! A stream is announced while it is live, and written only while a session reads it, once
-//! for all sessions. A reader that is too slow loses the oldest groups; others lose nothing.
-//! The hub says when streams begin and end: nothing is looked for at intervals.
+//! A stream is announced while it is live. Its broadcast is written only while a session reads it,
+//! once for all sessions. A reader that is too slow loses the oldest groups; the other readers lose
+//! nothing. The hub reports when streams begin and end, so nothing is polled at intervals.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use crate::runtime::{Clock, Counter};
 
-/// A group that is so far behind the newest is given up.
+/// Distance from the newest group at which a group that is still being sent is given up.
 const DEADLINE: Duration = Duration::from_secs(2);
 
-/// How long a stream is written after the last reader left.
+/// Time for which a stream's broadcast is still written after its last reader left.
 const LINGER: Duration = Duration::from_secs(5);
 
 /// Announces the hub's live streams in `offer` until the server stops.
@@ -56,7 +56,7 @@ pub(crate) async fn run(
         }
         tokio::select! {
             _ = changed.changed() => {}
-            // Its tracks are others now, or it is over.
+            // The stream's tracks have changed, or the stream is over.
             Some(_) = ended.join_next() => {}
             _ = stopped.wait_for(|stop| *stop) => break,
         }
@@ -67,7 +67,7 @@ fn is_live(stream: &Stream) -> bool {
     matches!(stream.state(), State::Live { .. })
 }
 
-/// Told by the hub when a stream appears, begins, ends or goes.
+/// Notified by the hub when a stream appears, begins, ends or is removed.
 struct StreamChanges(watch::Sender<()>);
 
 impl Wake for StreamChanges {
@@ -76,7 +76,7 @@ impl Wake for StreamChanges {
     }
 }
 
-/// Told by a stream when it has something new.
+/// Notified by a stream when it has a new unit.
 struct UnitArrived(Notify);
 
 impl Wake for UnitArrived {
@@ -85,8 +85,8 @@ impl Wake for UnitArrived {
     }
 }
 
-/// Offers one stream for as long as it is live and its tracks stay what they are.
-/// `changed` tells when either may be over.
+/// Offers one stream for as long as it is live and its tracks do not change. `changed` tells when
+/// either may be over.
 async fn serve(
     stream: Arc<Stream>,
     offer: Offer,
@@ -102,7 +102,7 @@ async fn serve(
         while goes_on() && changed.changed().await.is_ok() {}
         return;
     };
-    // Where its parameter sets are known it can be announced before anybody reads.
+    // With known parameter sets, the broadcast can be announced before anybody reads it.
     let _ = broadcast.announce();
     let arrival = Arc::new(UnitArrived(Notify::new()));
     let mut subscription: Option<Subscription> = None;
@@ -139,8 +139,8 @@ async fn serve(
     broadcast.finish();
 }
 
-/// The broadcast of a stream, and what writes its tracks; `None` if MoQ carries none of
-/// them, or if the name is taken.
+/// Creates the broadcast of a stream and the remuxers of its tracks. Returns `None` if MoQ carries
+/// none of the tracks, or if the name is taken.
 fn publish(
     stream: &Arc<Stream>,
     tracks: &[Track],
@@ -174,7 +174,8 @@ fn publish(
 fn lane(track: &Track, stream: &Stream) -> Lane {
     let lane = Lane::new(track.clone()).with_deadline(DEADLINE);
     let rate = stream.bitrate(Instant::now());
-    // The stream's whole rate is told for its frame: audio is little of it.
+    // The catalog gives the stream's whole bit rate for its video, since audio is a small part of
+    // it.
     if track.kind() == Kind::Video && rate > Bitrate::default() {
         lane.with_bitrate(rate)
     } else {
@@ -182,26 +183,26 @@ fn lane(track: &Track, stream: &Stream) -> Lane {
     }
 }
 
-/// A media time of the stream, and when it was due by the stream's own clock.
+/// Returns a media time of the stream, with the instant at which the stream's own clock had it due.
 fn clock_of(stream: &Stream) -> Option<(MediaTime, Instant)> {
     let anchor = stream.accounted_track();
     let latest = stream.since_keyframe(anchor).pop()?;
     Some((latest.time, latest.stamps.reference))
 }
 
-/// One track of the stream as a track of the broadcast: its coded frames, by reference.
+/// Copies one track of the stream to a track of the broadcast: its coded frames, by reference.
 struct TrackRemuxer {
-    /// Index of the broadcast's track.
+    /// Index of the track in the broadcast.
     place: usize,
-    /// Index of the stream's track.
+    /// Index of the track in the stream.
     track: usize,
     is_audio: bool,
-    /// Number of the next unit.
+    /// Number of the next unit to copy.
     next: u64,
 }
 
 impl TrackRemuxer {
-    /// Begins with the newest keyframe, and with the audio of now.
+    /// Starts at the newest keyframe, and at the newest audio.
     fn begin(&mut self, stream: &Arc<Stream>, broadcast: &mut Broadcast, left_out: &Counter) {
         if self.is_audio {
             return;

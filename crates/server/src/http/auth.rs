@@ -1,4 +1,5 @@
-//! Who may read, who may publish messages, and who may join a room: a token or a user, as the [user store](crate::auth) knows them.
+//! Checks the credentials of requests to read, to publish messages, or to join a room: a token or a
+//! user of the [user store](crate::auth).
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,17 +10,17 @@ use glassline_rtsp::auth::Authorization;
 use super::problem::Problem;
 use crate::auth::{Access, REALM, Users};
 
-/// What a request may see, attached to it by [`reader`].
+/// The streams that a request may know of, attached to the request by [`reader`].
 #[derive(Clone, Debug)]
 pub(super) struct Reader(Option<(Arc<Users>, String)>);
 
 impl Reader {
-    /// One who may see all there is.
+    /// Returns a reader that may know of all streams.
     pub(super) const fn of_all() -> Self {
         Self(None)
     }
 
-    /// Whether it may know of `stream`.
+    /// Returns whether the reader may know of `stream`.
     pub(super) fn sees(&self, stream: &str) -> bool {
         let Self(Some((users, name))) = self else {
             return true;
@@ -28,12 +29,10 @@ impl Reader {
     }
 }
 
-/// Checks that a request of `peer` may read `stream`, or anything at all where
-/// there is no stream in it.
+/// Checks that a request of `peer` may read `stream`, or any stream if the request names none.
 ///
-/// It carries the read token as `Authorization: Bearer` or, for players that cannot
-/// set headers, as the query's `token`; or a user's name and password as
-/// `Authorization: Basic`.
+/// The request carries the read token as `Authorization: Bearer`, or as `token` in the query for
+/// players that cannot set headers; or a user's name and password as `Authorization: Basic`.
 pub(super) async fn reader(
     users: &Arc<Users>,
     peer: IpAddr,
@@ -65,10 +64,11 @@ pub(super) async fn reader(
     }
 }
 
-/// Checks that a request of `peer` may publish messages beside `stream`.
+/// Checks that a request of `peer` may publish messages next to `stream`.
 ///
-/// It carries what [`reader`] takes, of those who publish. Where nothing is asked for,
-/// only this machine's own pages may: a browser here opens those of other sites, too.
+/// The request carries the same kinds of credentials as for [`reader`], with the right to publish.
+/// If no credentials are configured, only this machine's own pages may publish, because a browser
+/// on this machine opens pages of other sites, too.
 pub(super) async fn publisher(
     users: &Users,
     peer: IpAddr,
@@ -111,9 +111,10 @@ pub(super) async fn publisher(
 
 /// Checks that a request of `peer` may speak as `stream` in a room, and hear the others.
 ///
-/// It carries what [`reader`] takes; a token is the publish token, since who may speak in
-/// a room may hear it. Where nothing is asked for, only this machine's own pages may:
-/// else any site could speak through a browser that runs here.
+/// The request carries the same kinds of credentials as for [`reader`]; a token must be the publish
+/// token, since a participant who may speak in a room may also hear it. If no credentials are
+/// configured, only this machine's own pages may join: otherwise any site could speak through a
+/// browser that runs here.
 pub(super) async fn participant(
     users: &Users,
     peer: IpAddr,
@@ -167,9 +168,10 @@ pub(super) async fn participant(
     Ok(())
 }
 
-/// A browser says from which site its page is (Fetch standard §3.1). Ours is the one
-/// that was asked, by its address or as `localhost`: any other name may be a stranger's
-/// that leads here (DNS rebinding).
+/// Returns whether the request comes from a page of another site, as browsers report it (Fetch
+/// standard §3.1). The server's own pages are those of the address that was asked, or of
+/// `localhost`: any other name may belong to a stranger who lets it resolve to this address (DNS
+/// rebinding).
 fn is_of_another_site(headers: &HeaderMap) -> bool {
     let text = |name| headers.get(name).and_then(|it| it.to_str().ok());
     let Some(origin) = text(header::ORIGIN) else {
@@ -187,7 +189,7 @@ fn forbidden(detail: &str) -> Problem {
     Problem::new(StatusCode::FORBIDDEN, "Not allowed", detail)
 }
 
-/// 401, with all that would do.
+/// Returns status 401 with every kind of credentials that would be accepted.
 fn unauthorised(users: &Users, access: Access) -> Problem {
     let (name, token) = (users.any(), users.has_token(access));
     let kind = match access {
@@ -204,7 +206,7 @@ fn unauthorised(users: &Users, access: Access) -> Problem {
         _ => format!("this server asks for its {kind} token: send {by_token}"),
     };
     let mut problem = Problem::new(StatusCode::UNAUTHORIZED, "Not authorised", detail);
-    // RFC 7617 §2.1: how the browser is to write letters beyond ASCII.
+    // RFC 7617 §2.1: the encoding in which the browser is to send characters beyond ASCII.
     if name {
         let challenge = format!("Basic realm=\"{REALM}\", charset=\"UTF-8\"");
         problem = problem.header(header::WWW_AUTHENTICATE, &challenge);

@@ -1,4 +1,4 @@
-//! Voice calls in rooms: a page, and what it and `glassline call` ask for.
+//! Voice calls in rooms: the page, and the requests of the page and of `glassline call`.
 //!
 //! ```text
 //! POST   /call/{room}?name=…                  offer that sends audio ─► 201, answer, Location: the session
@@ -7,9 +7,9 @@
 //! PATCH, DELETE  a session or a leg           as WHIP and WHEP have it (RFC 9725)
 //! ```
 //!
-//! Joining is publishing and asks for that right. Afterwards the session's unguessable
-//! name is the right to the rest, as with WHEP. Who leaves, or is not heard of any more,
-//! is gone from the others' lists when its session ends.
+//! Joining requires the right to publish. Afterwards the session's unguessable name is the right to
+//! everything else, as with WHEP. A participant who leaves or disappears is removed from the
+//! others' lists when its session ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,11 +31,11 @@ use crate::rooms::{Full, Listing, Participant, ParticipantId, RoomName};
 use crate::runtime::SessionId;
 use crate::sessions::{ConnectionAddresses, DataChannelSetup, JoinError, Offer};
 
-/// A request for changes is answered after this, with or without one: before proxies
-/// lose patience, which have 30 s and more.
+/// Longest time until a request for changes is answered, with or without a change: less than the
+/// timeouts of proxies, which are 30 s and more.
 const WAIT: Duration = Duration::from_secs(20);
 
-/// Characters of what a participant wants to be called.
+/// Most characters of a participant's name.
 const NAME_CHARS_MAX: usize = 40;
 
 pub(super) fn router() -> Router<App> {
@@ -104,12 +104,12 @@ struct Asking {
     since: Option<u64>,
 }
 
-/// Who else is in a room.
+/// The other participants of a room.
 #[derive(Debug, Serialize)]
 struct Others {
-    /// To be sent as `since`; rises with every change.
+    /// Version of the list, to be sent as `since`; it rises with every change.
     version: u64,
-    /// Which one the asker is to the others.
+    /// The identifier of the asking participant in the others' lists.
     you: String,
     others: Vec<Other>,
 }
@@ -117,11 +117,12 @@ struct Others {
 #[derive(Debug, Serialize)]
 struct Other {
     id: String,
-    /// May be empty.
+    /// The participant's name; it may be empty.
     name: String,
 }
 
-/// `GET /call/{room}/{session}`: at once what is not known yet, else the next change.
+/// `GET /call/{room}/{session}`: returns the list at once if it is newer than `since`, and else
+/// waits for the next change.
 async fn others(
     State(app): State<App>,
     Path((room, session)): Path<(String, String)>,
@@ -134,7 +135,7 @@ async fn others(
         let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "Too many requests", detail);
         return Err(problem.header(header::RETRY_AFTER, "1"));
     };
-    // Whichever of them it is: what is known then is the answer.
+    // Whichever of these ends first, the present list is the answer.
     let is_news = |it: &Arc<Listing>| asking.since != Some(it.version);
     let _ = tokio::time::timeout(WAIT, listing.wait_for(is_news)).await;
     let listing = Arc::clone(&listing.borrow());
@@ -213,10 +214,11 @@ async fn leave(
     resource::end(&app.sessions, &record).await
 }
 
-/// What names a leg: room, session, whom it hears, and itself.
+/// The names in a leg's URL: room, session, the participant that it hears, and the leg's own
+/// session.
 type Leg = (String, String, String, String);
 
-/// `PATCH` a leg
+/// `PATCH` of a leg.
 async fn change_leg(
     State(app): State<App>,
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
@@ -228,19 +230,19 @@ async fn change_leg(
     resource::change(&app.sessions, &record, connection, &headers, &body)
 }
 
-/// `DELETE` a leg
+/// `DELETE` of a leg.
 async fn leave_leg(State(app): State<App>, Path(leg): Path<Leg>) -> Result<Response, Problem> {
     let record = resource::find(&app.sessions, &stream_of(&leg), &leg.3)?;
     resource::end(&app.sessions, &record).await
 }
 
-/// The stream that a leg hears: its own name is right enough, also once whom it hears, or
-/// who hears, has left.
+/// Returns the stream that a leg hears. The leg's own name is right enough, even after one of the
+/// two participants has left.
 fn stream_of((room, _, id, _): &Leg) -> String {
     RoomName::parse(room).map_or_else(|_| String::new(), |room| room.stream_of(id))
 }
 
-/// The participant who speaks in `session`, and who is in its room.
+/// Returns the participant who speaks in `session`, with the list of the participants in its room.
 fn find(
     app: &App,
     room: &RoomName,
@@ -255,7 +257,7 @@ fn room_name(text: &str) -> Result<RoomName, Problem> {
     RoomName::parse(text).map_err(|error| Problem::bad_request(error.to_string()))
 }
 
-/// What somebody wants to be called.
+/// Checks the name that a participant wants to have.
 fn called(name: &str) -> Result<&str, Problem> {
     let name = name.trim();
     if name.chars().count() > NAME_CHARS_MAX || name.contains(char::is_control) {

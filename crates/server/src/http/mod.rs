@@ -6,8 +6,7 @@
 //!  admin   /api/v1/… · /metrics · /healthz · /readyz
 //! ```
 //!
-//! Handlers translate: what they are asked for happens in the rooms below, and they hold
-//! nothing between two requests.
+//! Handlers translate requests for the modules below, and hold no state between two requests.
 
 mod api;
 mod auth;
@@ -36,7 +35,7 @@ use tokio::net::TcpListener;
 use crate::app::App;
 use crate::sessions::ConnectionAddresses;
 
-/// The largest body taken: an offer has 64 kB at most, a report of 1000 frames 150 kB.
+/// Largest request body, in bytes: an offer has 64 kB at most, a report of 1000 frames 150 kB.
 const BODY_BYTES_MAX: usize = 256 << 10;
 
 impl Connected<IncomingStream<'_, TcpListener>> for ConnectionAddresses {
@@ -49,7 +48,7 @@ impl Connected<IncomingStream<'_, TcpListener>> for ConnectionAddresses {
     }
 }
 
-/// For viewers: pages, WHEP, the reading API.
+/// Returns the routes for viewers: pages, WHEP, the reading API.
 pub(crate) fn public(app: App) -> Router {
     let whep = post(whep::offer)
         .options(resource::options)
@@ -83,7 +82,7 @@ pub(crate) fn public(app: App) -> Router {
         .with_state(app)
 }
 
-/// For operators: the API, metrics, health.
+/// Returns the routes for operators: the API, metrics, health.
 pub(crate) fn admin(app: App) -> Router {
     Router::new()
         .route("/metrics", get(metrics::prometheus))
@@ -107,12 +106,12 @@ async fn not_found(request: Request) -> Response {
     problem::Problem::new(StatusCode::NOT_FOUND, "Not found", detail).into_response()
 }
 
-/// Lets through who may read, and tells the handlers how much of it.
+/// Lets requests with the right to read pass, and attaches to them which streams they may read.
 ///
-/// The pages' own static files and preflights are for everybody. So are the pages
-/// where a token is all that is asked for: without it they show nothing. Where there
-/// are users, a page asks for one, so that the browser does and then sends name and
-/// password with all that the page fetches.
+/// The pages' static files and CORS preflights are open to everybody. So are the pages if a token
+/// is all that is configured: without the token they show nothing. If there are users, a page
+/// requires one, so that the browser asks for name and password and then sends them with everything
+/// that the page fetches.
 async fn readers(
     State(app): State<App>,
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
@@ -124,14 +123,15 @@ async fn readers(
     let route = matched.as_ref().map_or("", MatchedPath::as_str);
     let is_page = request.method() == Method::GET
         && matches!(route, "/" | "/{stream}" | "/call" | "/call/{room}");
-    // Who may join a room is asked there, and what follows wants the session's name.
+    // The right to join a room is checked in its handler, and later requests need the session's
+    // name.
     let is_call = route.starts_with("/call/{room}") && !is_page;
     let is_free = route == "/-/{name}"
         || request.method() == Method::OPTIONS
         || is_call
         || is_page && !app.users.any();
     if !is_free {
-        // A name that is no UTF-8 is refused by whoever wants to use it.
+        // A name that is not UTF-8 is refused by the handler.
         let named = params.as_ref().ok().and_then(stream_in_path);
         let stream = named.or_else(|| query_stream(request.uri()));
         let (headers, uri) = (request.headers(), request.uri());
@@ -151,20 +151,20 @@ async fn readers(
     next.run(request).await
 }
 
-/// The stream that a route has in its path.
+/// Returns the stream name in a route's path.
 fn stream_in_path(params: &RawPathParams) -> Option<String> {
     let mut params = params.iter();
     let found = params.find(|(key, _)| matches!(*key, "stream" | "name"));
     found.map(|(_, name)| name.to_owned())
 }
 
-/// The stream that `/doSignaling` is asked for.
+/// Returns the stream name in the query of `/doSignaling`.
 fn query_stream(uri: &Uri) -> Option<String> {
     let mut pairs = url::form_urlencoded::parse(uri.query()?.as_bytes());
     pairs.find_map(|(name, value)| (name == "stream").then(|| value.into_owned()))
 }
 
-/// Lets configured web sites read the answers (Fetch standard, CORS protocol).
+/// Allows configured web sites to read the answers (Fetch standard, CORS protocol).
 async fn cross_origin(State(app): State<App>, request: Request, next: Next) -> Response {
     let origin = request.headers().get(header::ORIGIN).cloned();
     let mut response = next.run(request).await;

@@ -1,4 +1,4 @@
-//! The player and the index, shipped in the binary.
+//! The pages that are built into the binary: index, player and call.
 
 use axum::extract::{Path, State};
 use axum::http::{HeaderName, StatusCode, header};
@@ -7,8 +7,8 @@ use axum::response::{IntoResponse, Response};
 use super::problem::Problem;
 use crate::app::App;
 
-/// Only this server's own files run in the pages; frames come as blobs and
-/// the stream as a media object.
+/// Only this server's own files run in the pages. Frames are shown as blobs, and the stream as a
+/// media object.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; \
      base-uri 'none'; form-action 'none'; frame-ancestors *";
 
@@ -23,7 +23,7 @@ macro_rules! assets {
     };
 }
 
-/// Files under `/-/`.
+/// The static files under `/-/`.
 const ASSETS: &[(&str, &str, &str)] = assets! {
     "accounts.js" => SCRIPT,
     "api.js" => SCRIPT,
@@ -54,8 +54,8 @@ pub(super) async fn index() -> Response {
     page(StatusCode::OK, include_str!("../../assets/index.html"))
 }
 
-/// `GET /{stream}`: the same page for every stream, also for one that is not
-/// there yet; the page then waits for it.
+/// `GET /{stream}`: the same page for every stream, even for one that does not exist yet; the page
+/// then waits for it.
 pub(super) async fn player(State(app): State<App>, Path(stream): Path<String>) -> Response {
     let status = if app.hub.stream(&stream).is_some() {
         StatusCode::OK
@@ -87,7 +87,8 @@ fn page(status: StatusCode, body: &'static str) -> Response {
     (status, headers(HTML), body).into_response()
 }
 
-/// Isolated from other origins, the page's clock counts in 5 µs instead of 100.
+/// Returns the response headers. They isolate the page from other origins, so that its clock has a
+/// resolution of 5 µs instead of 100 µs.
 fn headers(kind: &'static str) -> [(HeaderName, &'static str); 8] {
     [
         (header::CONTENT_TYPE, kind),

@@ -1,10 +1,10 @@
-//! Errors as `application/problem+json` (RFC 9457): what, where, what to do.
+//! Errors as `application/problem+json` (RFC 9457): what happened, to what, and what to do.
 
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value};
 
-/// An error answer.
+/// An error response.
 #[derive(Debug)]
 pub(super) struct Problem {
     status: StatusCode,
@@ -15,7 +15,7 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    /// An error whose `detail` tells a person what is wrong here.
+    /// Creates an error whose `detail` tells a person what is wrong here.
     pub(super) fn new(status: StatusCode, title: &'static str, detail: impl Into<String>) -> Self {
         Self {
             status,
@@ -32,7 +32,7 @@ impl Problem {
         self
     }
 
-    /// Adds a header; `value` is visible ASCII.
+    /// Adds a header; `value` must be visible ASCII.
     pub(super) fn header(mut self, name: HeaderName, value: &str) -> Self {
         let value = HeaderValue::from_str(value).expect("ours is visible ASCII");
         self.headers.push((name, value));

@@ -1,5 +1,5 @@
-//! What WHEP, WHIP and calls have in common: SDP bodies, and the URL of a session, which
-//! takes `PATCH` (ICE candidates, ICE restart) and `DELETE` (RFC 9725 §4).
+//! The common parts of WHEP, WHIP and calls: SDP bodies, and the URL of a session, which takes
+//! `PATCH` (ICE candidates, ICE restart) and `DELETE` (RFC 9725 §4).
 
 use std::sync::Arc;
 
@@ -19,12 +19,12 @@ use crate::sessions::{
 pub(super) const SDP: &str = "application/sdp";
 const FRAGMENT: &str = "application/trickle-ice-sdpfrag";
 
-/// The entity tag of an ICE generation: our user name fragment, in quotes.
+/// Returns the entity tag of an ICE generation: the server's user name fragment in quotes.
 fn entity_tag(ufrag: &str) -> String {
     format!("\"{ufrag}\"")
 }
 
-/// The session of a URL that names the stream, too.
+/// Returns the session of a URL that also names the stream.
 pub(super) fn find(
     sessions: &Negotiator,
     stream: &str,
@@ -34,7 +34,7 @@ pub(super) fn find(
     record.ok_or_else(Problem::no_session)
 }
 
-/// `201`: the answer, and where the session is from now on.
+/// Returns status 201 with the SDP answer and the URL of the session.
 pub(super) fn created(answered: Answered, location: String) -> Response {
     let headers = [
         (header::CONTENT_TYPE, SDP.to_owned()),
@@ -49,7 +49,7 @@ pub(super) fn created(answered: Answered, location: String) -> Response {
     (StatusCode::CREATED, headers, answered.answer).into_response()
 }
 
-/// Takes candidates, or restarts ICE.
+/// Adds the candidates of a `PATCH`, or restarts ICE.
 pub(super) fn change(
     sessions: &Negotiator,
     record: &SessionRecord,
@@ -69,14 +69,14 @@ pub(super) fn change(
                 .candidates()
                 .map(|(_, candidate)| candidate.clone())
                 .collect();
-            // Clients without `If-Match` are taken as they are.
+            // Requests without `If-Match` are accepted.
             sessions.trickle(record, candidates)?;
             Ok(StatusCode::NO_CONTENT.into_response())
         }
     }
 }
 
-/// New credentials of the peer: ICE begins anew.
+/// Restarts ICE with the peer's new credentials.
 fn restart(
     sessions: &Negotiator,
     record: &SessionRecord,
@@ -121,7 +121,7 @@ fn restart(
     Ok((StatusCode::OK, headers, restarted.fragment).into_response())
 }
 
-/// Ends a session; its peer is gone when this answers.
+/// Ends a session. The peer is released when the response is sent.
 pub(super) async fn end(
     sessions: &Negotiator,
     record: &SessionRecord,
@@ -130,7 +130,7 @@ pub(super) async fn end(
     Ok(StatusCode::OK.into_response())
 }
 
-/// `OPTIONS`: what may be sent here, also for CORS preflights.
+/// `OPTIONS`: the methods and types that are accepted here, also for CORS preflights.
 pub(super) async fn options() -> Response {
     let headers = [
         (header::ALLOW, "OPTIONS, POST, PATCH, DELETE"),
@@ -149,7 +149,7 @@ pub(super) async fn options() -> Response {
     (StatusCode::NO_CONTENT, headers).into_response()
 }
 
-/// Any other method (draft §4.1: 405).
+/// Refuses any other method with status 405 (RFC 9725 §4.1).
 pub(super) async fn wrong_method() -> Response {
     let detail = "POST an SDP offer to /{stream}/whep or /{stream}/whip; PATCH or DELETE the session that it made";
     let headers = [(

@@ -1,5 +1,5 @@
-//! `POST /doSignaling`: a JSON offer for a JSON answer, as the clients of
-//! well-known load tests speak.
+//! `POST /doSignaling`: answers a JSON offer with a JSON answer, the protocol of the clients of
+//! well-known load tests.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ struct Description {
     sdp: String,
 }
 
-/// Which stream; may be left out where there is only one.
+/// The name of the wanted stream; it may be missing if there is only one stream.
 #[derive(Debug, Deserialize)]
 pub(super) struct Wanted {
     stream: Option<String>,

@@ -1,7 +1,7 @@
-//! WHEP: one HTTP exchange makes a viewer (draft-ietf-wish-whep-03).
+//! WHEP: one HTTP exchange creates a viewer's session (draft-ietf-wish-whep-03).
 //!
-//! `POST` an offer, get `201` with the answer; the session's URL then takes
-//! `PATCH` (ICE candidates, ICE restart) and `DELETE`.
+//! A `POST` of an offer returns `201` with the answer. The session's URL then takes `PATCH` (ICE
+//! candidates, ICE restart) and `DELETE`.
 
 use axum::body::Bytes;
 use axum::extract::{ConnectInfo, Path, State};

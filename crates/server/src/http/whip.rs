@@ -1,8 +1,8 @@
-//! WHIP (RFC 9725), for data: one HTTP exchange makes a publisher of messages beside a
-//! stream. Its session's URL then takes `PATCH` and `DELETE` as a viewer's does.
+//! WHIP (RFC 9725) for data channels: one HTTP exchange creates the session of a publisher of
+//! messages next to a stream. The session's URL then takes `PATCH` and `DELETE` like a viewer's.
 //!
-//! The stream's media comes by another way; an offer that has media is turned down
-//! rather than answered without it.
+//! The stream's media comes from another source. An offer that has media is refused and not
+//! answered without the media.
 
 use axum::body::Bytes;
 use axum::extract::{ConnectInfo, Path, State};

@@ -2,11 +2,11 @@ use std::time::Duration;
 
 use rand::Rng as _;
 
-/// Pauses between attempts: 250 ms, doubling to 2 s, each ±20 % by chance so
+/// Pauses between connection attempts: 250 ms, doubled up to 2 s, each varied by ±20 % at random so
 /// that cameras behind one switch are not all called at once.
 ///
-/// Not longer, because the frame of a camera that was restarted shall be back
-/// within 5 s, and after the pause it still has to answer and to send a keyframe.
+/// The pauses are not longer because a restarted camera must be visible within 5 s, and after the
+/// pause the camera still has to answer and to send a keyframe.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     next: Duration,
@@ -21,7 +21,7 @@ impl Backoff {
         Self { next: Self::FIRST }
     }
 
-    /// The pause before the next attempt.
+    /// Returns the pause before the next attempt.
     pub(crate) fn pause(&mut self) -> Duration {
         let pause = self.next;
         self.next = (pause * 2).min(Self::LONGEST);
@@ -29,7 +29,7 @@ impl Backoff {
         pause.mul_f64(factor).min(Self::LONGEST)
     }
 
-    /// The source worked: begin with short pauses again.
+    /// Starts with short pauses again, because the source worked.
     pub(crate) fn reset(&mut self) {
         self.next = Self::FIRST;
     }

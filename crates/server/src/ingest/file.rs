@@ -1,4 +1,4 @@
-//! Files and the built-in clip, published in real time.
+//! Publishes files and the built-in demo clip in real time.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use super::pace::Pace;
 use super::unit_packetizer::{Place, UnitPacketizer};
 use super::{FileSource, FrameCode, FrameCodes};
 
-/// From opening a source to its first frame.
+/// Time from opening a source to its first frame.
 const LEAD: Duration = Duration::from_millis(5);
 
-/// How long a sleep goes without looking whether to stop.
+/// Longest sleep before the stop signal is checked.
 const NAP: Duration = Duration::from_millis(100);
 
 static DEMO_VIDEO: &[u8] = include_bytes!("../../../../assets/demo.h264");
@@ -25,7 +25,7 @@ static DEMO_AUDIO: &[u8] = include_bytes!("../../../../assets/demo.ogg");
 const DEMO_FPS: u32 = 30;
 const DEMO_FRAMES: u32 = 300;
 
-/// What to play.
+/// The clip to play.
 #[derive(Clone, Debug)]
 pub(super) enum Clip {
     Demo,
@@ -39,7 +39,7 @@ impl Clip {
             Self::Files(files) => {
                 let inputs = files.paths.iter().map(|path| demux::Input::file(path));
                 let mut inputs = inputs.collect::<Result<Vec<_>, _>>()?;
-                // Viewers and pages expect the frame in front.
+                // Viewers and pages expect the video track first.
                 inputs.sort_by_key(|input| !input.format.has_video());
                 let options = demux::Options {
                     fps: files.fps,
@@ -59,9 +59,11 @@ impl Clip {
     }
 }
 
-/// Publishes `clip` into `stream` until it ends or `stopped` says so; `opened`
-/// is the clip, already open. Blocks: frames are due to a fraction of a
-/// millisecond, which a thread that sleeps keeps and a timer wheel does not.
+/// Publishes `clip` into `stream` until it ends or `stopped` becomes true. `opened` is the clip,
+/// already open.
+///
+/// The function blocks: frames are due to a fraction of a millisecond, which a sleeping thread
+/// keeps and a timer wheel does not.
 pub(super) fn run(
     clip: &Clip,
     opened: Source,
@@ -159,7 +161,7 @@ fn push(
     Ok(())
 }
 
-/// Sleeps; false if the sources are to stop.
+/// Sleeps until `due`. Returns false if the sources are to stop.
 fn sleep_until(due: Instant, stopped: &watch::Receiver<bool>) -> bool {
     loop {
         if *stopped.borrow() || stopped.has_changed().is_err() {
@@ -172,7 +174,7 @@ fn sleep_until(due: Instant, stopped: &watch::Receiver<bool>) -> bool {
     }
 }
 
-/// Why a source stopped for now.
+/// The reason why a source stopped for now.
 #[derive(Debug)]
 enum Failure {
     File(demux::Error),

@@ -2,24 +2,24 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
-/// What a source burns into its frames, so that a viewer can tell when the
-/// one on the screen was captured.
+/// The timing of the numbers that a source draws into its frames, so that a viewer's page can tell
+/// when the frame on the screen was captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameCode {
-    /// Frames per second.
+    /// Frame rate in frames per second.
     pub fps: u32,
-    /// Numbers run from 0 to here, excluded, then begin again.
+    /// Count of frame numbers: they run from 0 to `frames` - 1 and then begin again.
     pub frames: u32,
-    /// When number 0 was captured, in some round; others follow by `fps`.
+    /// Time at which frame number 0 was captured in some round; the others follow by `fps`.
     pub epoch: Instant,
 }
 
-/// The frame codes of the streams that have one. Clones share one map.
+/// The frame codes of all streams that have one. Clones share one map.
 #[derive(Clone, Debug, Default)]
 pub struct FrameCodes(Arc<RwLock<HashMap<String, FrameCode>>>);
 
 impl FrameCodes {
-    /// The code in the frames of stream `name`; `None` if it has none.
+    /// Returns the frame code of the stream `name`, if it has one.
     pub fn get(&self, name: &str) -> Option<FrameCode> {
         self.0
             .read()

@@ -1,14 +1,14 @@
-//! Sources in: files, the built-in clip, cameras.
+//! Ingest: publishes files, the built-in clip, cameras and publishers into the hub.
 //!
 //! ```text
 //! SourceSpec ─► spawn ─┬► file: a thread, paced by due times ─┐
 //!                      └► rtsp: a task, paced by the camera ──┴► hub::Publisher::push
 //! ```
 //!
-//! Each source runs on its own and is tried again with growing pauses when it
-//! fails; its stream shows why it is down. What comes in is packetized once,
-//! here, into bursts whose accounted delay begins at their origin: a frame's
-//! due time in a file, the arrival of its first packet from a network.
+//! Each source runs on its own. A source that fails is tried again with growing pauses, and its
+//! stream shows why it is down. Media is packetized once, here, into units whose accounted delay
+//! begins at their origin: a frame's due time in a file, or the arrival of its first packet from a
+//! network.
 
 mod assembler;
 mod backoff;
@@ -44,7 +44,7 @@ pub use frame_codes::{FrameCode, FrameCodes};
 pub use spec::{FileSource, Input, RtspSource, SourceSpec, SpecError, Transport};
 pub use voice::{Voice, VoiceCounters};
 
-/// The sources that run.
+/// The running sources.
 #[derive(Debug)]
 pub struct Sources {
     tasks: Vec<JoinHandle<()>>,
@@ -52,7 +52,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Waits until every source has ended, which they do when `stopped` turns true.
+    /// Waits until every source has ended, which they do when `stopped` becomes true.
     pub async fn join(self) {
         let threads = tokio::task::spawn_blocking(|| {
             for thread in self.threads {
@@ -76,7 +76,8 @@ impl Sources {
         stopped: watch::Receiver<bool>,
     ) -> std::io::Result<()> {
         match source {
-            // A thread of its own, not one of tokio's: it stays for good.
+            // The source has a thread of its own, not one of tokio's, because it runs until the
+            // server stops.
             Ready::File(clip, source) => {
                 let thread = thread::Builder::new().name(format!("file {}", stream.name()));
                 self.threads.push(
@@ -94,14 +95,14 @@ impl Sources {
 
 /// Makes a stream for each of `specs` and starts its source.
 ///
-/// Files are read through once before anything starts. The built-in clip says
-/// in `codes` when its frames are captured. Sources end when `stopped` turns
-/// true or its sender is gone. Needs a tokio runtime.
+/// Files are read through once before anything starts. The built-in clip enters in `codes` when its
+/// frames are captured. Sources end when `stopped` becomes true or its sender is dropped. Needs a
+/// tokio runtime.
 ///
 /// # Errors
-/// [`StartError`] if a source can never work: a file that is missing or broken,
-/// a name used twice, more streams than the hub takes. Cameras that do not
-/// answer are no error; they are tried until they do.
+/// Returns [`StartError`] if a source can never work: a file that is missing or broken, a name used
+/// twice, more streams than the hub takes. A camera that does not answer is no error; the server
+/// tries again until it does.
 pub async fn spawn(
     hub: &Hub,
     specs: Vec<SourceSpec>,
@@ -155,38 +156,38 @@ async fn prepare(spec: SourceSpec) -> Result<(StreamName, Ready), StartError> {
     Ok((spec.name, Ready::File(clip, source)))
 }
 
-/// Why a source cannot be started.
+/// The reason why a source cannot be started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// A file that cannot be played.
+    /// A file cannot be played.
     #[error("source '{name}': {source}")]
     File {
-        /// The stream.
+        /// Name of the stream.
         name: StreamName,
-        /// Which file, at which byte, and why.
+        /// The file, the byte, and what is wrong there.
         source: Box<glassline_demux::Error>,
     },
-    /// Two sources for one stream.
+    /// Two sources have the same stream name.
     #[error("two sources are called '{name}': give each stream one source")]
     Twice {
-        /// The stream.
+        /// Name of the stream.
         name: StreamName,
     },
-    /// The hub does not take the stream.
+    /// The hub refused the stream.
     #[error("source '{name}': {source} (limits.streams)")]
     Create {
-        /// The stream.
+        /// Name of the stream.
         name: StreamName,
-        /// Why.
+        /// The hub's reason.
         source: CreateError,
     },
-    /// The system has no more threads.
+    /// The system has no thread to give.
     #[error("source '{name}': cannot start a thread: {source}")]
     Thread {
-        /// The stream.
+        /// Name of the stream.
         name: StreamName,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
 }

@@ -1,8 +1,8 @@
-//! A broadcast of a publisher into the hub.
+//! Publishes a MoQ broadcast into the hub.
 //!
 //! ```text
 //! catalog ─► Reader, a task a track ─► Units ─► Publisher ─► hub
-//!       wish for a keyframe ◄──────────────────────┘
+//!             request for a keyframe ◄───────────────────┘
 //! ```
 
 use std::sync::Arc;
@@ -17,37 +17,38 @@ use tokio::task::JoinSet;
 use super::{Unit, Units, with_sets};
 use crate::runtime::Counter;
 
-/// A group that is so far behind the newest is passed over.
+/// Distance from the newest group at which a late group is given up.
 const DEADLINE: Duration = Duration::from_secs(2);
 
-/// A publisher that sends nothing for so long has gone; a shorter outage is waited for.
+/// Time without data after which a publisher counts as gone. Shorter outages are waited for.
 const SILENCE: Duration = Duration::from_secs(40);
 
-/// A source without a keyframe for so long cannot be watched by anyone new.
+/// Longest time without a keyframe. Without keyframes no new viewer can start to watch.
 const KEYFRAME: Duration = Duration::from_secs(20);
 
-/// How often a publisher is asked for a keyframe, at most, and the rest is looked after.
+/// Interval of the periodic checks, and the shortest interval between two keyframe requests.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Frames that wait for the hub, which is never busy for long.
+/// Most frames that wait for the hub, which is never busy for long.
 const WAITING: usize = 16;
 
-/// A clock that is further off than this is not ours.
+/// Longest plausible time from capture to arrival; a larger value means that the clocks do not
+/// agree.
 const UPLINK_MAX: Duration = Duration::from_secs(60);
 
-/// What is needed to take a broadcast.
+/// The connection, hub and counters that publishing a broadcast needs.
 pub(crate) struct Intake {
     pub(crate) hub: Arc<Hub>,
     pub(crate) session: Arc<Session>,
     /// Bytes of frames that the session has sent.
     pub(crate) received_bytes: Arc<Counter>,
-    /// Groups that were passed over because newer ones were there.
+    /// Groups that were given up because newer ones had arrived.
     pub(crate) late_groups: Arc<Counter>,
     /// Name of the stream that the broadcast becomes.
     pub(crate) name: StreamName,
 }
 
-/// What the tasks that read tell.
+/// An event from a task that reads a track or the catalog.
 enum News {
     Frame(usize, Received),
     /// The track ended.
@@ -61,7 +62,7 @@ impl Intake {
     /// Publishes the broadcast called `path` until it ends.
     ///
     /// # Errors
-    /// [`Fault`], if its end is its publisher's fault.
+    /// Returns [`Fault`] if the publisher is to be disconnected.
     pub(crate) async fn run(&self, path: &str) -> Result<(), Fault> {
         let mut watch = self.session.watch(path).await?;
         let catalog = watch.catalog().await?.ok_or(WatchError::NoCatalog)?;
@@ -70,7 +71,7 @@ impl Intake {
         }
         let chosen = catalog.choose().map_err(WatchError::from)?;
         let (out, news) = mpsc::channel(WAITING);
-        // All of them end with this one.
+        // Dropping the set ends all tasks.
         let mut tasks = JoinSet::new();
         for (track, rendition) in chosen.iter().enumerate() {
             let reader = watch.read(rendition, DEADLINE).await?;
@@ -95,7 +96,7 @@ impl Intake {
     }
 }
 
-/// Reads a track and sends on what it has.
+/// Reads a track and sends its frames to the publishing task.
 async fn forward(
     mut reader: Reader,
     track: usize,
@@ -118,7 +119,7 @@ async fn forward(
     }
 }
 
-/// Tells when the catalog no longer has what was chosen from it.
+/// Reports when the catalog no longer has the chosen tracks.
 async fn follow(mut watch: Watch, chosen: Vec<Rendition>, out: mpsc::Sender<News>) {
     let kind = |it: &Rendition| (it.name.clone(), it.track.codec, it.framing);
     let before: Vec<_> = chosen.iter().map(kind).collect();
@@ -129,7 +130,7 @@ async fn follow(mut watch: Watch, chosen: Vec<Rendition>, out: mpsc::Sender<News
                 Ok(_) => break News::CatalogOver,
                 Err(error) => break News::Fault(error.into()),
             },
-            // Some publishers end this track once it is said.
+            // Some publishers end the catalog track once the catalog was sent.
             Ok(None) => {
                 watch.over().await;
                 break News::CatalogOver;
@@ -140,19 +141,19 @@ async fn follow(mut watch: Watch, chosen: Vec<Rendition>, out: mpsc::Sender<News
     let _ = out.send(news).await;
 }
 
-/// A broadcast that is coming in.
+/// A broadcast that is being received.
 struct Inlet<'a> {
     intake: &'a Intake,
     units: Units,
-    /// It has a frame.
+    /// Whether the broadcast has video.
     video: bool,
-    /// Since 1970, at media time zero, by the publisher's clock.
+    /// Time since 1970 at media time zero, by the publisher's clock.
     clock: Option<Duration>,
     publisher: Option<Publisher>,
     bursts: Vec<MediaUnit>,
     began: Instant,
     heard: Instant,
-    /// Tracks that have not ended.
+    /// Number of tracks that have not ended.
     open: usize,
 }
 
@@ -238,7 +239,7 @@ impl Inlet<'_> {
                 None => continue,
             };
             if track == 0 && burst.keyframe {
-                // Whoever asked has it.
+                // The keyframe answers a pending request.
                 let _ = publisher.keyframe_wanted();
             }
             publisher.push(burst, now)?;
@@ -252,7 +253,8 @@ impl Inlet<'_> {
         Ok(())
     }
 
-    /// From capture to arrival, `ago`, if both clocks agree.
+    /// Returns the time from capture to arrival, given the age `ago` of the arrival, if the
+    /// publisher's clock agrees with the server's.
     fn uplink(&self, time: MediaTime, ago: Duration) -> Option<Duration> {
         let into = Duration::from_nanos(u64::try_from(time.nanos()).ok()?);
         let captured = self.clock?.checked_add(into)?;
@@ -262,22 +264,22 @@ impl Inlet<'_> {
     }
 }
 
-/// Why a publisher is sent away.
+/// The reason why a publisher is disconnected.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Fault {
-    /// What it says or sends, or its end.
+    /// The publisher violated the protocol, sent something that cannot be read, or left.
     #[error(transparent)]
     Watch(#[from] WatchError),
-    /// It stands, but nothing comes.
+    /// The session is open, but no data arrives.
     #[error("nothing came for {} s", SILENCE.as_secs())]
     Silent,
-    /// Nothing to begin with.
+    /// No keyframe came that viewers could begin with.
     #[error("no keyframe with parameter sets within {} s", KEYFRAME.as_secs())]
     NoKeyframe,
-    /// Somebody was faster, or the tracks changed.
+    /// The stream has another publisher, or the tracks changed.
     #[error(transparent)]
     Publish(#[from] PublishError),
-    /// The hub is full.
+    /// The hub has as many streams as configured.
     #[error(transparent)]
     Create(#[from] CreateError),
 }

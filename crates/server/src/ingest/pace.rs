@@ -2,45 +2,46 @@ use std::time::{Duration, Instant};
 
 use glassline_media::MediaTime;
 
-/// A machine that stood still for longer than this goes on from where it is:
-/// a second of frames at once would only flood the viewers.
+/// Lateness from which on a source continues from its present position instead of catching up: a
+/// second of frames at once would only flood the viewers.
 const STALL: Duration = Duration::from_secs(1);
 
-/// How fast a source is played.
+/// The rate at which a source is played.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Rate {
-    /// Seconds of the source that are presented in one (RFC 2326 §12.34), above 0.
+    /// Seconds of the source that are presented in one second (RFC 2326 §12.34), above 0.
     pub(crate) scale: f64,
-    /// Seconds of presentation that are sent in one (RFC 2326 §12.35), above 0.
+    /// Seconds of presentation that are sent in one second (RFC 2326 §12.35), above 0.
     pub(crate) speed: f64,
 }
 
 impl Rate {
-    /// As it was recorded.
+    /// The recorded rate.
     pub(crate) const REAL: Self = Self {
         scale: 1.0,
         speed: 1.0,
     };
 }
 
-/// When a source's frames are due, and when viewers see them.
+/// Computes when a source's frames are due, and when viewers see them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// When the source's time `from` is due.
+    /// Time at which the source's time `from` is due.
     start: Instant,
     from: MediaTime,
-    /// Where `from` lies on the stream.
+    /// Time of `from` on the stream's timeline.
     shown: MediaTime,
     rate: Rate,
 }
 
 impl Pace {
-    /// In real time; the source's time zero is due at `start` and is the stream's.
+    /// Plays in real time: the source's time zero is due at `start` and is the stream's time zero.
     pub(crate) const fn new(start: Instant) -> Self {
         Self::at(start, MediaTime::ZERO, MediaTime::ZERO, Rate::REAL)
     }
 
-    /// The source's time `from` is due at `start` and is the stream's `shown`.
+    /// Plays at `rate`: the source's time `from` is due at `start` and is the stream's time
+    /// `shown`.
     pub(crate) const fn at(start: Instant, from: MediaTime, shown: MediaTime, rate: Rate) -> Self {
         Self {
             start,
@@ -50,27 +51,27 @@ impl Pace {
         }
     }
 
-    /// When the source's first time is due.
+    /// Returns when the source's first time is due.
     pub(crate) const fn start(&self) -> Instant {
         self.start
     }
 
-    /// When `time` is due to be sent.
+    /// Returns when `time` is due to be sent.
     pub(crate) fn due(&self, time: MediaTime) -> Instant {
         let factor = self.rate.scale * self.rate.speed;
         let distance = self.distance(time, factor);
-        // What is presented before the first is sent with it.
+        // Frames presented before the first time are sent with it.
         self.start + Duration::from_nanos(u64::try_from(distance).unwrap_or(0))
     }
 
-    /// The frame's time as viewers see it: a pause of the machine is a pause of
-    /// the stream, so that its clock never falls behind ours.
+    /// Returns the frame's time as viewers see it. A pause of the machine is a pause of the stream,
+    /// so that the stream's clock never falls behind the server's.
     pub(crate) fn media_time(&self, time: MediaTime) -> MediaTime {
         let distance = self.distance(time, self.rate.scale);
         MediaTime::from_nanos(self.shown.nanos().saturating_add(distance))
     }
 
-    /// Makes `time` due `now` if that is long overdue; whether it did.
+    /// Makes `time` due `now` if it is long overdue. Returns whether it was.
     pub(crate) fn catch_up(&mut self, time: MediaTime, now: Instant) -> bool {
         let late = now.saturating_duration_since(self.due(time));
         if late <= STALL {
@@ -81,7 +82,7 @@ impl Pace {
         true
     }
 
-    /// Nanoseconds from the first time to `time`, at `factor` times the rate.
+    /// Returns the nanoseconds from the first time to `time`, at `factor` times the rate.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -89,7 +90,7 @@ impl Pace {
     )]
     fn distance(&self, time: MediaTime, factor: f64) -> i64 {
         let distance = time.nanos().saturating_sub(self.from.nanos());
-        // Exact at the usual rate.
+        // At the recorded rate the result is exact.
         if (factor - 1.0).abs() < f64::EPSILON {
             return distance;
         }
@@ -112,10 +113,10 @@ mod tests {
         let second = MediaTime::from_nanos(1_000_000_000);
         let due = pace.due(second);
         assert_eq!(due, start + Duration::from_secs(1));
-        // A little late is caught up with.
+        // A small delay is caught up with.
         assert!(!pace.catch_up(second, due + Duration::from_millis(900)));
         assert_eq!(pace.due(second), due);
-        // Long overdue is due now.
+        // A frame that is long overdue is due now.
         let now = due + Duration::from_secs(7);
         assert!(pace.catch_up(second, now));
         assert_eq!(pace.due(second), now);

@@ -9,7 +9,7 @@ use super::*;
 static DEMO_VIDEO: &[u8] = include_bytes!("../../../../assets/demo.h264");
 static DEMO_AUDIO: &[u8] = include_bytes!("../../../../assets/demo.ogg");
 
-/// A folder of files that goes away with the test.
+/// A folder of files that is removed with the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -32,7 +32,7 @@ impl Drop for Folder {
     }
 }
 
-/// The first group of pictures of the demo: one second.
+/// Returns the first second of the demo clip, which is one group of pictures.
 fn one_second() -> &'static [u8] {
     let starts = |at: &usize| DEMO_VIDEO[*at..].starts_with(&[0, 0, 0, 1, 0x67]);
     let second = (1..DEMO_VIDEO.len() - 5)
@@ -97,7 +97,7 @@ async fn files_are_published_in_real_time_and_loop_without_a_jump() {
     let folder = Folder::new("loop");
     let video = folder.file("v.h264", one_second());
     let audio = folder.file("a.ogg", DEMO_AUDIO);
-    // Audio first on the command line; the frame is the first track all the same.
+    // Audio is first on the command line; video is the first track all the same.
     let running = Running::start(&[&format!("hall={audio},{video}")])
         .await
         .expect("starts");
@@ -120,8 +120,8 @@ async fn files_are_published_in_real_time_and_loop_without_a_jump() {
         for (number, burst) in (0i64..).zip(&of_track) {
             let since = burst.time.nanos() - first.time.nanos();
             let due = first.stamps.origin + (burst.time.saturating_since(first.time));
-            // Audio has no gap where it begins anew, but the packet that would
-            // reach beyond the frame's end is left out: 20 ms at most.
+            // Audio has no gap where it begins anew, but the packet that would reach beyond the
+            // video's end is left out: 20 ms at most.
             let error = (since - number * 1_000_000_000 / per_second).abs();
             assert!(
                 error <= if track == 0 { 2 } else { 20_000_000 },

@@ -1,4 +1,4 @@
-//! Session descriptions of sources into tracks, for pull and push alike.
+//! Converts formats of session descriptions to tracks, for cameras and publishers alike.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
@@ -7,10 +7,10 @@ use glassline_rtp::payload::h265;
 use glassline_rtp::payload::{Depacketizer, Unreceivable, parameter};
 use glassline_rtsp::sdp::Format;
 
-/// The track of a format that a source offers, with its parameters as they are.
+/// Returns the track of a format that a source offers, with its parameters unchanged.
 ///
 /// # Errors
-/// [`Unusable`] says which format it is and why it cannot be taken.
+/// Returns [`Unusable`] with the format and the reason why it cannot be used.
 pub(crate) fn track_of(format: &Format) -> Result<Track, Unusable> {
     let name = &format.encoding_name;
     let codec = Codec::from_encoding_name(name).ok_or_else(|| {
@@ -23,7 +23,7 @@ pub(crate) fn track_of(format: &Format) -> Result<Track, Unusable> {
     })?;
     let clock_rate = clock_rate(codec, format.clock_rate)?;
     let channels = match codec {
-        // Opus always says two (RFC 7587 §7), and a decoder may take it as such.
+        // Opus always announces two channels (RFC 7587 §7), and a decoder may treat it so.
         Codec::Opus => 2,
         _ => format.channels.max(1),
     };
@@ -41,36 +41,36 @@ pub(crate) fn track_of(format: &Format) -> Result<Track, Unusable> {
     Ok(track)
 }
 
-/// A format of a source that is left out. Its sender's choice.
+/// The reason why a format of a source is left out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum Unusable {
-    /// None of our codecs.
+    /// The codec is not supported.
     #[error("{0}, which is unknown")]
     Unknown(String),
-    /// A clock that the payload format does not have.
+    /// The clock rate is not one that the payload format allows.
     #[error("{codec} with an RTP clock of {rate} Hz")]
     ClockRate {
-        /// What it is.
+        /// Codec of the format.
         codec: Codec,
-        /// What it says.
+        /// Clock rate of the format, in Hz.
         rate: u32,
     },
-    /// More audio than the codec is carried with.
+    /// The format has more audio channels than the server carries for this codec.
     #[error("{codec} of {channels} channels")]
     Channels {
-        /// What it is.
+        /// Codec of the format.
         codec: Codec,
-        /// What it says.
+        /// Number of channels of the format.
         channels: u8,
     },
-    /// A mode of the payload format that is not read.
+    /// The mode of the payload format is not supported.
     #[error(transparent)]
     Format(#[from] Unreceivable),
 }
 
-/// Codecs whose clock is that of their samples say which one; faster than any
-/// converter, or none at all, is nonsense.
+/// Returns the clock rate, for codecs whose clock is their sample rate. A missing rate, or one
+/// faster than any converter, is refused.
 fn clock_rate(codec: Codec, rate: u32) -> Result<u32, Unusable> {
     let free = matches!(
         codec,
@@ -83,7 +83,7 @@ fn clock_rate(codec: Codec, rate: u32) -> Result<u32, Unusable> {
     }
 }
 
-/// What `sprop-parameter-sets` says (RFC 6184 §8.1), if anything.
+/// Returns the parameters that `sprop-parameter-sets` gives (RFC 6184 §8.1), if any.
 fn h264_parameters(parameters: &str) -> VideoParameters {
     let mut video = VideoParameters::default();
     let sets = parameter(parameters, "sprop-parameter-sets").unwrap_or_default();
@@ -97,7 +97,7 @@ fn h264_parameters(parameters: &str) -> VideoParameters {
     video
 }
 
-/// The NAL units of `sprop-vps`, `sprop-sps` and `sprop-pps` (RFC 7798 §7.1).
+/// Returns the NAL units of `sprop-vps`, `sprop-sps` and `sprop-pps` (RFC 7798 §7.1).
 pub(super) fn sets_of_h265(track: &Track) -> Vec<Vec<u8>> {
     let lists = ["sprop-vps", "sprop-sps", "sprop-pps"]
         .into_iter()
@@ -120,8 +120,8 @@ pub(super) fn describe_h265(track: &mut Track, sets: [&[u8]; 3]) {
     }
 }
 
-/// The track with parameter sets (NAL units without start codes) that came apart from
-/// its frames, for those codecs that have them in their format parameters.
+/// Returns the track with parameter sets (NAL units without start codes) that came apart from its
+/// frames, for codecs that have them in their format parameters.
 pub(crate) fn with_sets(mut track: Track, sets: &[Vec<u8>]) -> Track {
     if track.codec == Codec::H265 {
         let of = |kind| {
@@ -137,8 +137,8 @@ pub(crate) fn with_sets(mut track: Track, sets: &[Vec<u8>]) -> Track {
     track
 }
 
-/// The track as it is sent on: what its format parameters say of packets is true of
-/// those that we make.
+/// Returns the track as the server sends it on: its format parameters describe the packets that
+/// this server makes.
 pub(super) fn as_sent(mut track: Track) -> Track {
     let replaced: &[(&str, &str)] = match track.codec {
         Codec::Aac => &[
@@ -181,7 +181,7 @@ fn push_parameter(text: &mut String, name: &str, value: &str) {
     text.push_str(value);
 }
 
-/// Cameras leave the padding out, now and then.
+/// Decodes base64. Some cameras leave the padding out.
 fn decode(text: &str) -> Option<Vec<u8>> {
     STANDARD_NO_PAD
         .decode(text.trim().trim_end_matches('='))

@@ -1,30 +1,30 @@
-//! Access units into bursts.
+//! Packetizes access units into media units.
 
 use std::time::{Duration, Instant};
 
 use glassline_media::{Codec, MediaTime, MediaUnit, PAYLOAD_BYTES_MAX, Stamps, Track, UnitBuilder};
 use glassline_rtp::payload::{Packetizer, Unsendable};
 
-/// Where an access unit belongs.
+/// The track and the times of an access unit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
-    /// Index into the source's tracks.
+    /// Index of the track in the source.
     pub(crate) track: usize,
-    /// On the source's own clock.
+    /// Time on the source's own clock.
     pub(crate) time: MediaTime,
-    /// Where its accounted delay begins.
+    /// Time at which the unit's accounted delay begins.
     pub(crate) origin: Instant,
 }
 
-/// Makes bursts of one track's access units.
+/// Makes media units of one track's access units.
 #[derive(Debug)]
 pub(crate) struct UnitPacketizer {
     codec: Codec,
     packetizer: Packetizer,
-    /// Kept for its room.
+    /// Buffer kept for its capacity.
     builder: UnitBuilder,
     samples: Option<Samples>,
-    /// Units that could not be sent were told of.
+    /// Whether the log has said that units of this track cannot be sent.
     warned: bool,
 }
 
@@ -39,8 +39,8 @@ impl UnitPacketizer {
         }
     }
 
-    /// The bursts of one access unit, appended to `out`: usually one, none if there
-    /// is nothing to send or it cannot be sent, which is logged once.
+    /// Appends the media units of one access unit to `out`: usually one, none if there is nothing
+    /// to send or it cannot be sent. The first failure is logged.
     pub(crate) fn cut(
         &mut self,
         unit: &[u8],
@@ -56,7 +56,7 @@ impl UnitPacketizer {
             return;
         }
         self.builder.clear();
-        // Prefixes come on top.
+        // The packets' prefixes come in addition.
         self.builder.reserve(unit.len() + unit.len() / 256 + 128);
         match self.packetizer.packetize(unit, &mut self.builder) {
             Ok(()) => out.extend(self.builder.build(
@@ -76,11 +76,11 @@ impl UnitPacketizer {
     }
 }
 
-/// How uncoded audio lies in bytes: between any two samples a long packet can be
-/// cut, with a time of its own for each piece.
+/// The layout of uncoded audio in bytes. A long packet can be divided between any two samples, and
+/// each part has a time of its own.
 #[derive(Clone, Copy, Debug)]
 struct Samples {
-    /// Of one sample of every channel.
+    /// Bytes of one sample of all channels.
     bytes: usize,
     rate: u32,
 }
@@ -98,12 +98,13 @@ impl Samples {
         })
     }
 
-    /// The longest that fits a packet: 255 channels of two bytes do.
+    /// Returns the most bytes of whole samples that fit into a packet: 255 channels of two bytes
+    /// do.
     const fn piece_bytes(self) -> usize {
         PAYLOAD_BYTES_MAX / self.bytes * self.bytes
     }
 
-    /// How long after the first the piece of this number begins.
+    /// Returns the time from the first part to the part of this number.
     fn piece_time(self, number: u64) -> Duration {
         let samples = (self.piece_bytes() / self.bytes) as u64 * number;
         let nanos = u128::from(samples) * 1_000_000_000 / u128::from(self.rate.max(1));

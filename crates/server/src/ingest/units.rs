@@ -1,4 +1,4 @@
-//! Whole access units of a source into bursts.
+//! Turns whole access units of a source into media units.
 //!
 //! ```text
 //! Unit ─► ParameterSets ─► UnitPacketizer ─► MediaUnit
@@ -14,24 +14,24 @@ use super::assembler::{ParameterSets, reordering};
 use super::tracks;
 use super::unit_packetizer::{Place, UnitPacketizer};
 
-/// One access unit as it came in.
+/// One access unit as it arrived.
 #[derive(Debug)]
 pub(crate) struct Unit {
     /// Index into the tracks given to [`Units::new`].
     pub(crate) track: usize,
-    /// On the source's own timeline, the same for all tracks.
+    /// Time on the source's timeline, which all tracks share.
     pub(crate) time: MediaTime,
-    /// A decoder can start here, if its parameter sets are known.
+    /// Whether a decoder can start here, if its parameter sets are known.
     pub(crate) keyframe: bool,
-    /// Something before it was left out.
+    /// Whether data before this unit was lost.
     pub(crate) after_loss: bool,
-    /// As payload formats take it: H.264 and H.265 as Annex B.
+    /// Coded data in the form that the payload format takes: Annex B for H.264 and H.265.
     pub(crate) data: Vec<u8>,
     pub(crate) received: Instant,
 }
 
-/// Cuts a source's units as bursts. Keyframes that come without parameter sets get
-/// those last seen, or those of the description.
+/// Packetizes a source's access units. A keyframe that comes without parameter sets gets the latest
+/// ones, or those of the description.
 #[derive(Debug)]
 pub(crate) struct Units {
     tracks: Vec<Track>,
@@ -48,7 +48,7 @@ struct Lane {
 }
 
 impl Units {
-    /// For tracks as their description has them.
+    /// Creates the state of tracks as their description has them.
     pub(crate) fn new(tracks: Vec<Track>) -> Self {
         let lane = |track: &Track| Lane {
             sets: ParameterSets::of(track),
@@ -63,19 +63,19 @@ impl Units {
         }
     }
 
-    /// The tracks as they come out, with the parameter sets seen so far.
+    /// Returns the tracks as they are to be published, with the parameter sets seen so far.
     pub(crate) fn tracks(&self) -> &[Track] {
         &self.tracks
     }
 
-    /// A stream can be published from this burst on: a keyframe of the frame, or
-    /// anything if there is only audio.
+    /// Returns whether a stream can be published from this unit on: a keyframe of the video, or any
+    /// unit if there is only audio.
     pub(crate) fn starts(&self, burst: &MediaUnit) -> bool {
         let video = self.lanes.iter().position(|lane| lane.video);
         video.is_none_or(|video| burst.track == video && burst.keyframe)
     }
 
-    /// Appends the bursts of a unit to `out`. A track that is not there is ignored.
+    /// Appends the media units of an access unit to `out`. Ignores a unit of an unknown track.
     pub(crate) fn push(&mut self, unit: Unit, out: &mut Vec<MediaUnit>) {
         let Some(lane) = self.lanes.get_mut(unit.track) else {
             return;
@@ -102,8 +102,8 @@ impl Units {
         }
     }
 
-    /// The tracks, if it turned out since the last call that their frames are
-    /// shown in another order than they come in, or no longer.
+    /// Returns the tracks if it turned out since the last call that a track has B-frames, or no
+    /// longer has them.
     pub(crate) fn take_redescribed(&mut self) -> Option<&[Track]> {
         std::mem::take(&mut self.redescribed).then_some(&self.tracks)
     }

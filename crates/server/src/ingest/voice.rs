@@ -1,4 +1,4 @@
-//! What a participant of a room says: each packet into the hub as it comes.
+//! Publishes the voice of a room's participant: each packet goes into the hub as it arrives.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -11,73 +11,74 @@ use glassline_webrtc::SKIP_MAX;
 use crate::rooms::Seat;
 use crate::runtime::{Counter, TokenBucket};
 
-/// Opus in RTP.
+/// RTP clock rate of Opus, in Hz (RFC 7587).
 const CLOCK_RATE: u32 = 48_000;
 
-/// Packets a second, and at once. Opus has 400 at its shortest frames (RFC 6716 §2.1.4);
-/// every one of them is sent to everybody else, so one participant must not say how many.
+/// Most packets a second, and most at once. Opus has 400 a second with its shortest frames (RFC
+/// 6716 §2.1.4). Each packet is sent to every other participant, so one participant must not choose
+/// how many there are.
 const PACKETS_PER_S: f64 = 500.0;
 const PACKETS_AT_ONCE: f64 = 200.0;
 
-/// Packets taken from a later one whose own may still come; of 10 ms, more than RED's
-/// 14 bits of time reach back.
+/// Number of recovered packets that are remembered, because the original may still arrive; with
+/// packets of 10 ms this is more than RED's 14-bit offset covers.
 const RECOVERED_MAX: usize = 64;
 
-/// A participant's voice on its way into the hub.
+/// Publishes a participant's voice into the hub.
 ///
-/// Nothing is waited for: neither packets before this one nor a keyframe. What was lost
-/// on the way here is lost to those who listen, too, and numbered so ([`Forwarded::gap`]);
-/// what comes out of order goes on out of order, since listeners sort by time.
+/// Nothing is waited for: neither packets before this one nor a keyframe. A packet lost on the way
+/// to the server is lost to the listeners, too, and numbered so ([`Forwarded::gap`]). A packet that
+/// arrives out of order is sent on out of order, since listeners sort by time.
 ///
-/// What a packet of RED (RFC 2198) brings along goes on as a packet of its own if it was
-/// missed, and is let go otherwise: whoever listens has redundancy of their own
-/// (`egress::webrtc::Redundancy`), or none.
+/// A copy in a RED packet (RFC 2198) is published as a packet of its own if the original was lost,
+/// and dropped otherwise. Listeners have redundancy of their own (`egress::webrtc::Redundancy`), or
+/// none.
 #[derive(Debug)]
 pub struct Voice {
     publisher: Publisher,
-    /// Its place in the room, free again when this is dropped.
+    /// The participant's right to be in the room, given back when this is dropped.
     _seat: Seat,
     source: Option<Source>,
     allowance: TokenBucket,
 }
 
-/// What the participants of one shard said since the server started.
+/// Counts of the voice packets from the participants of one shard since the server started.
 #[derive(Debug, Default)]
 pub struct VoiceCounters {
-    /// Packets that participants of rooms said.
+    /// Packets that participants of rooms sent.
     pub packets: Counter,
-    /// Packets lost on their way here that a later one brought along (RFC 2198).
+    /// Lost packets that were recovered from a copy in a later one (RFC 2198).
     pub recovered: Counter,
-    /// Packets not passed on: too long, not what they say, or more than a voice has.
+    /// Packets not published: too long, malformed, or too many for a voice.
     pub refused: Counter,
 }
 
-/// The packets of one SSRC.
+/// The state of one SSRC.
 #[derive(Debug)]
 struct Source {
     ssrc: Ssrc,
     timestamps: TimestampExtender,
-    /// The highest sequence number, and the highest timestamp of what was passed on.
+    /// The highest sequence number, and the highest timestamp that was published.
     highest: Option<(u64, i64)>,
-    /// Timestamps of packets that later ones brought along, the latest last.
+    /// Timestamps of packets that were recovered from copies, the latest last.
     recovered: VecDeque<i64>,
 }
 
-/// What a packet holds.
+/// The content of a packet.
 struct Opened<'a> {
     primary: &'a [u8],
-    /// Those before it: how many ticks ago, and what they held; the oldest first.
+    /// Copies of earlier packets, oldest first: ticks before this packet, and payload.
     copies: Vec<(i64, &'a [u8])>,
 }
 
 impl<'a> Opened<'a> {
-    /// `None` if it is not RED although it says so.
+    /// Parses a payload; `None` if it claims to be RED and is not.
     fn of(payload: &'a [u8], is_red: bool) -> Option<Self> {
         let mut opened = Self {
             primary: payload,
             copies: Vec::new(),
         };
-        // Probes for bandwidth have nothing in them, whatever they call themselves.
+        // Bandwidth probes are empty, whatever their payload type.
         if is_red && !payload.is_empty() {
             let mut blocks = red::blocks(payload).ok()?;
             opened.primary = blocks.pop()?.payload;
@@ -90,7 +91,7 @@ impl<'a> Opened<'a> {
 }
 
 impl Voice {
-    /// Of somebody who has taken `seat`, into `publisher`: one track of Opus.
+    /// Creates the voice of the participant that holds `seat`. `publisher` has one Opus track.
     pub fn new(publisher: Publisher, seat: Seat) -> Self {
         Self {
             publisher,
@@ -100,9 +101,9 @@ impl Voice {
         }
     }
 
-    /// Takes a packet with this wide sequence number, of RED or not. Says how many lost
-    /// ones it made up for; `None` if it is not passed on: too long, no RED although it
-    /// says so, or more than a voice has.
+    /// Takes a packet with this extended sequence number, with or without RED. Returns how many
+    /// lost packets it recovered; `None` if it is not published: too long, malformed RED, or too
+    /// many packets.
     pub(crate) fn take(
         &mut self,
         sequence: u64,
@@ -148,7 +149,7 @@ impl Voice {
         let forwarded = Forwarded { gap, timestamp };
         let stamps = Stamps::arrived(now);
         let Some(unit) = UnitBuilder::forward(payload, forwarded, 0, time, stamps) else {
-            // The packet is empty, as probes for bandwidth are.
+            // The packet is empty, as bandwidth probes are.
             return Some(());
         };
         self.publisher.push(unit, now).ok().map(drop)
@@ -165,7 +166,7 @@ impl Source {
         }
     }
 
-    /// Whether a later packet brought this one along already. It is asked for once.
+    /// Returns whether this packet was recovered from a later one before, and forgets that.
     fn was_recovered(&mut self, ticks: i64) -> bool {
         let place = self.recovered.iter().position(|it| *it == ticks);
         place
@@ -173,8 +174,8 @@ impl Source {
             .is_some()
     }
 
-    /// What is missing before this packet: so many numbers that nothing is known of, and
-    /// then those of its copies that make up for others, with their ticks.
+    /// Returns what is missing before this packet: the number of packets without a copy, and then
+    /// the copies that replace lost packets, with their ticks.
     fn lost_before<'a>(
         &mut self,
         sequence: u64,
@@ -188,11 +189,11 @@ impl Source {
             Some(_) => sequence.saturating_sub(highest + 1),
             None => 0,
         };
-        // More is no loss but another beginning.
+        // A larger distance is not a loss: the source began anew.
         let Some(missing) = u16::try_from(missing).ok().filter(|it| *it <= SKIP_MAX) else {
             return (0, Vec::new());
         };
-        // RED does not number its copies: the latest make up for the latest.
+        // RED does not number its copies: the latest copies replace the latest lost packets.
         let lost = copies.iter().map(|(ago, payload)| (ticks - ago, *payload));
         let lost: Vec<_> = lost.filter(|it| newest < it.0 && it.0 < ticks).collect();
         let known = lost.len().min(missing.into());
@@ -261,7 +262,7 @@ mod tests {
         unit.forwarded().map_or(0, |it| it.gap)
     }
 
-    /// Of 10 ms, in Opus's clock.
+    /// Builds a packet of 10 ms in Opus's clock.
     fn packet(ssrc: u32, payload_type: u8, sequence: u64, payload: &[u8]) -> Packet<'_> {
         Packet {
             header: Header {
@@ -284,7 +285,7 @@ mod tests {
             self.voice.take(sequence, &packet, false, now).is_some()
         }
 
-        /// The same in RED, with those `ago` packets before it, the oldest first.
+        /// Sends packet `sequence` in RED, with the packets `ago` before it, oldest first.
         fn say_again(&mut self, sequence: u64, ago: &[u64]) -> Option<u64> {
             let payload = |sequence: u64| sequence.to_be_bytes();
             let held: Vec<_> = ago.iter().map(|ago| payload(sequence - ago)).collect();
@@ -304,7 +305,7 @@ mod tests {
             self.voice.take(sequence, &packet, true, now)
         }
 
-        /// Which packets went on, and how many numbers were left out before each.
+        /// Returns the published packets, each with the number of packets left out before it.
         fn passed(&mut self) -> Vec<(u64, u16)> {
             let heard = self.heard();
             let of = |it: &Arc<MediaUnit>| {

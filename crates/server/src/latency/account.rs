@@ -1,4 +1,4 @@
-//! What one viewer's frames went through in the last seconds.
+//! The delays of one viewer's frames over the last seconds.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -7,28 +7,29 @@ use glassline_media::Stage;
 
 use super::view::{Accounted, FrameLine, StageRow, ViewerLatency, Whole};
 
-/// Span of the stage tables.
+/// Time span of the stage tables.
 pub(super) const STAGE_WINDOW: Duration = Duration::from_secs(10);
 
-/// Span of every figure here, in seconds.
+/// Time span of every figure here, in seconds.
 pub const WINDOW_S: u64 = STAGE_WINDOW.as_secs();
 
-/// Frames kept for one viewer: the window at 240 frames a second.
+/// Most frames kept for one viewer: the window at 240 frames a second.
 const FRAMES_MAX: usize = 2400;
 
-/// Frames listed one by one: a report a second then shows every frame at 30 frames/s.
+/// Number of frames that are listed one by one: with a report a second, that shows every frame at
+/// 30 frames/s.
 const LINES: usize = 32;
 
-/// Two measures of one delay that share a clock may still differ by this much:
-/// the page's clock counts in 0.1 ms where it is not isolated.
+/// Difference that two measures of one delay on the same clock may still have, in ms: a page's
+/// clock has a resolution of 0.1 ms if the page is not isolated.
 const RESOLUTION_MS: f64 = 0.1;
 
-/// One frame, all its stages known.
+/// One frame with the delays of all its stages.
 #[derive(Clone, Debug)]
 pub(super) struct FrameSample {
     pub(super) timestamp: u32,
-    /// Milliseconds, indexed by [`Stage::index`]; signed, since a clock offset is
-    /// only known to within an error.
+    /// Delay of each stage in ms, by [`Stage::index`]. Delays may be negative, since a clock offset
+    /// is only known to within an error.
     pub(super) stages_ms: [f64; Stage::ALL.len()],
     pub(super) glass_ms: Option<f64>,
     pub(super) error_ms: f64,
@@ -40,7 +41,7 @@ impl FrameSample {
     }
 }
 
-/// A report after its frames met the server's stamps.
+/// A page's report, joined with the server's stamps of the same frames.
 #[derive(Clone, Debug, Default)]
 pub struct Joined {
     pub(super) frames: Vec<FrameSample>,
@@ -48,16 +49,16 @@ pub struct Joined {
     pub(super) lost: u64,
 }
 
-/// One viewer's recent frames.
+/// The recent frames of one viewer.
 #[derive(Clone, Debug, Default)]
 pub struct Account {
     frames: VecDeque<(Instant, FrameSample)>,
-    /// Unmatched and lost of each report.
+    /// Time of each report, with its numbers of unmatched and of lost frames.
     misses: VecDeque<(Instant, u64, u64)>,
 }
 
 impl Account {
-    /// Adds a report and forgets what is older than the window.
+    /// Adds a report and removes what is older than the window.
     pub(super) fn add(&mut self, joined: Joined, now: Instant) {
         self.misses.push_back((now, joined.unmatched, joined.lost));
         self.frames
@@ -65,7 +66,7 @@ impl Account {
         self.expire(now);
     }
 
-    /// Adds all that `other` holds.
+    /// Adds everything that `other` holds.
     pub(super) fn merge(&mut self, other: &Self) {
         self.misses.extend(&other.misses);
         self.frames.extend(other.frames.iter().cloned());
@@ -79,12 +80,12 @@ impl Account {
         self.frames.drain(..surplus);
     }
 
-    /// The figures of the window that ends at `now`.
+    /// Returns the figures of the window that ends at `now`.
     pub(super) fn latency(&mut self, now: Instant) -> ViewerLatency {
-        // A merged account may hold many viewers' frames: only time bounds it.
+        // A merged account may hold many viewers' frames: only their age is bounded.
         let old = |at: Instant| now.saturating_duration_since(at) > STAGE_WINDOW;
         self.frames.retain(|(at, _)| !old(*at));
-        // What a page claims is not bounded.
+        // A page may report any number.
         let sum = |sum: u64, count: &u64| sum.saturating_add(*count);
         let unmatched = self.misses.iter().map(|(_, it, _)| it).fold(0, sum);
         let lost = self.misses.iter().map(|(.., it)| it).fold(0, sum);
@@ -155,6 +156,7 @@ fn whole(mut delays: Vec<f64>, error_ms: f64) -> Option<Whole> {
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "a few thousand values"
+/// Returns the nearest-rank quantile of sorted values; 0 if there are none.
 )]
 fn quantile(sorted: &[f64], q: f64) -> f64 {
     let rank = (q * sorted.len() as f64).ceil() as usize;
@@ -164,7 +166,7 @@ fn quantile(sorted: &[f64], q: f64) -> f64 {
         .unwrap_or_default()
 }
 
-/// Those that are known of each frame: its account begins where it came in.
+/// Iterates over the stages whose delay is known for each frame, from the frame's arrival on.
 fn stages() -> impl Iterator<Item = Stage> {
     Stage::ALL
         .into_iter()

@@ -1,33 +1,33 @@
-//! How the data channels of one session stand.
+//! Statistics of one session's data channels, as the API shows them.
 
 use serde::Serialize;
 
 use crate::messages::{DataStats, Side};
 
-/// Data channels of a viewer, or of who publishes messages: once a second, as the
-/// server counts them.
+/// Statistics of the data channels of a viewer or of a publisher of messages, updated once a
+/// second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct DataView {
-    /// Open now.
+    /// Number of open channels.
     pub channels: usize,
-    /// Handed to the peer's channels so far.
+    /// Messages handed to the peer's channels so far.
     pub messages_sent: u64,
-    /// Their bytes.
+    /// Bytes of the messages sent.
     pub bytes_sent: u64,
-    /// From the peer so far.
+    /// Messages received from the peer so far.
     pub messages_received: u64,
-    /// Their bytes.
+    /// Bytes of the messages received.
     pub bytes_received: u64,
-    /// Of both, those that went no further; `/metrics` has the reasons.
+    /// Messages in either direction that were dropped; `/metrics` has the reasons.
     pub messages_dropped: u64,
-    /// What waits for the peer now, counting 128 bytes a message beside its own.
+    /// Bytes that wait for the peer now, with 128 bytes added for each message.
     pub queued_bytes: usize,
     #[serde(skip)]
     is_publishers: bool,
 }
 
 impl DataView {
-    /// As the API shows it.
+    /// Converts the statistics to the form of the API.
     pub(crate) fn of(side: Side, standing: &DataStats) -> Self {
         let tally = standing.tally;
         Self {

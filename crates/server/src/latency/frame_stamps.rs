@@ -1,28 +1,28 @@
-//! When a frame passed each stage of the server.
+//! The times at which a frame passed each stage of the server.
 
 use std::time::{Duration, Instant};
 
 use glassline_media::Stage;
 
-/// One frame's way through the server to one viewer.
+/// The times of one frame on its way through the server to one viewer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameStamps {
-    /// The viewer's RTP timestamp of the frame.
+    /// RTP timestamp of the frame, as the viewer knows it.
     pub timestamp: u32,
-    /// Where its accounted delay begins.
+    /// Time at which the frame's accounted delay begins.
     pub origin: Instant,
-    /// When the hub published it.
+    /// Time at which the hub published the frame.
     pub published: Instant,
-    /// When the shard held it.
+    /// Time at which the shard read the frame from the hub.
     pub picked: Instant,
-    /// When its last packets were let go by the pacer.
+    /// Time at which the pacer released the frame's last packets.
     pub paced: Instant,
-    /// When the kernel had its last packet.
+    /// Time at which the kernel had the frame's last packet.
     pub sent: Instant,
 }
 
 impl FrameStamps {
-    /// The server's stages and how long each took.
+    /// Returns the server's stages and how long each took.
     pub fn stages(&self) -> [(Stage, Duration); 4] {
         [
             (

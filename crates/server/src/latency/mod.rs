@@ -1,4 +1,4 @@
-//! Where the milliseconds went, from the source to each viewer's screen.
+//! Measures each stage of the delay from the source to each viewer's screen.
 //!
 //! ```text
 //!  hub: ingest      shards: hub, pace, send      viewers: network … render
@@ -6,9 +6,9 @@
 //!                    Board ──► GET /api/v1/streams/{name}/latency, metrics
 //! ```
 //!
-//! Shards keep their own tables and lend them here. A page reports its frames
-//! once a second; each is joined with the server's stamps of the same frame by
-//! RTP timestamp, so that its stages add up to its whole delay.
+//! Shards write their own tables, which they share with this module. A page reports its frames once
+//! a second. Each frame is joined with the server's stamps of the same frame by RTP timestamp, so
+//! that its stages add up to its whole delay.
 
 mod account;
 mod data;
@@ -36,7 +36,7 @@ pub use view::{StreamLatency, ViewerLatency, ViewerPath, Whole};
 
 use crate::runtime::SessionId;
 
-/// Latency accounts of every stream.
+/// The registry of delays, paths and data channel statistics of every stream.
 #[derive(Debug, Default)]
 pub struct Board {
     streams: Mutex<HashMap<StreamName, Accounts>>,
@@ -52,7 +52,7 @@ struct Accounts {
 }
 
 impl Board {
-    /// The table of `stream` that shard `shard` writes.
+    /// Returns the table of stage delays of `stream` that shard `shard` writes.
     pub fn stages(&self, stream: &StreamName, shard: usize) -> Arc<Mutex<StageTable>> {
         let mut streams = self.lock();
         let accounts = streams.entry(stream.clone()).or_default();
@@ -63,7 +63,7 @@ impl Board {
         Arc::clone(table)
     }
 
-    /// Adds what a viewer reported and returns its figures.
+    /// Adds a viewer's report and returns the viewer's figures.
     pub fn report(
         &self,
         stream: &StreamName,
@@ -82,28 +82,28 @@ impl Board {
         account.latency(now)
     }
 
-    /// Shows how the way to a viewer stands at `now`.
+    /// Stores the state of the path to a viewer at `now`.
     pub fn show_path(&self, stream: &StreamName, viewer: &SessionId, view: PathView, now: Instant) {
         let mut streams = self.lock();
         let accounts = streams.entry(stream.clone()).or_default();
         accounts.paths.insert(viewer.clone(), (now, view));
     }
 
-    /// Shows which way datagrams go to a viewer.
+    /// Stores the ICE candidate pair that carries a viewer's datagrams.
     pub fn show_selected(&self, stream: &StreamName, viewer: &SessionId, path: SelectedPath) {
         let mut streams = self.lock();
         let accounts = streams.entry(stream.clone()).or_default();
         accounts.selected.insert(viewer.clone(), path);
     }
 
-    /// Shows how the data channels of a viewer, or of a publisher of messages, stand.
+    /// Stores the statistics of the data channels of a viewer or of a publisher of messages.
     pub fn show_data(&self, stream: &StreamName, session: &SessionId, view: DataView) {
         let mut streams = self.lock();
         let accounts = streams.entry(stream.clone()).or_default();
         accounts.data.insert(session.clone(), view);
     }
 
-    /// Who publishes messages beside each stream.
+    /// Returns the publishers of messages of all streams.
     pub fn data_publishers(&self) -> Vec<DataPublisher> {
         let streams = self.lock();
         let all = streams.iter().flat_map(|(stream, accounts)| {
@@ -123,7 +123,7 @@ impl Board {
         all
     }
 
-    /// The ways to all viewers, by stream.
+    /// Returns the selected paths of all viewers, by stream.
     pub fn selected(&self) -> Vec<ViewerPath> {
         let streams = self.lock();
         let all = streams.iter().flat_map(|(stream, accounts)| {
@@ -141,7 +141,7 @@ impl Board {
         all
     }
 
-    /// Drops what a viewer that left had reported.
+    /// Removes all entries of a viewer that left.
     pub fn forget(&self, stream: &StreamName, viewer: &SessionId) {
         if let Some(accounts) = self.lock().get_mut(stream) {
             accounts.viewers.remove(viewer);
@@ -151,12 +151,12 @@ impl Board {
         }
     }
 
-    /// Drops all figures of a stream that is gone.
+    /// Removes all entries of a stream that no longer exists.
     pub fn forget_stream(&self, stream: &StreamName) {
         self.lock().remove(stream);
     }
 
-    /// All figures of `stream`.
+    /// Returns all figures of `stream`.
     pub fn latency(&self, stream: &Stream, now: Instant) -> StreamLatency {
         let mut server = self.server_stages(stream, now);
         let mut streams = self.lock();
@@ -210,7 +210,7 @@ impl Board {
         }
     }
 
-    /// The server's own stages of `stream`, all shards together.
+    /// Returns the server's own stages of `stream`, of all shards together.
     pub fn server_stages(&self, stream: &Stream, now: Instant) -> StageTable {
         let mut table = stream.ingest_stage();
         if let Some(accounts) = self.lock().get_mut(stream.name()) {
@@ -229,8 +229,8 @@ impl Board {
     }
 }
 
-/// The beginning of its name is enough for people, and does not give away the right to
-/// change it.
+/// Returns the first letters of a session's name: enough for people, without giving away the right
+/// to change the session.
 fn short(session: &SessionId) -> String {
     session.as_str().chars().take(6).collect()
 }

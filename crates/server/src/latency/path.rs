@@ -1,4 +1,4 @@
-//! How the way to one viewer stands, and which it is.
+//! The state of the path to one viewer, and the selected candidate pair.
 
 use std::time::Duration;
 
@@ -6,31 +6,32 @@ use glassline_media::Bitrate;
 use glassline_webrtc::{Path, PathEnd, PathReport};
 use serde::Serialize;
 
-/// The way to a viewer, as its congestion control sees it by the viewer's feedback.
+/// The path to a viewer, as its congestion control sees it through the viewer's feedback.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PathView {
-    /// The controller.
+    /// Name of the congestion controller.
     pub pacing: &'static str,
-    /// Smoothed.
+    /// Smoothed round-trip time in ms.
     pub rtt_ms: Option<f64>,
-    /// The least of the last ten seconds: the path without a queue.
+    /// Shortest round-trip time of the last ten seconds in ms: the path without a queue.
     pub rtt_min_ms: Option<f64>,
-    /// How fast packets leave at the most.
+    /// Highest rate at which packets leave, in bits a second.
     pub pacing_bps: Option<u64>,
-    /// What the path is believed to carry; a lower bound if `app_limited`.
+    /// Estimate of the rate that the path can carry, in bits a second; a lower bound if
+    /// `app_limited`.
     pub deliverable_bps: Option<u64>,
-    /// The stream is not enough to know more.
+    /// Whether the stream sends too little to measure more.
     pub app_limited: bool,
-    /// On their way.
+    /// Bytes sent and not yet acknowledged or lost.
     pub in_flight_bytes: u64,
-    /// Sent so far, repairs counted.
+    /// Bytes sent so far, retransmissions included.
     pub sent_bytes: u64,
-    /// Of those, reported missing.
+    /// Bytes of `sent_bytes` that were reported missing.
     pub lost_bytes: u64,
 }
 
 impl PathView {
-    /// As the API shows it.
+    /// Converts the report to the form of the API.
     pub fn of(report: &PathReport) -> Self {
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
         Self {
@@ -47,33 +48,35 @@ impl PathView {
     }
 }
 
-/// The pair of candidates that ICE chose. It has a viewer's address: for operators.
+/// The candidate pair that ICE selected. It contains a viewer's address and is for operators only.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SelectedPath {
-    /// Ours.
+    /// The server's end.
     pub local: SelectedEnd,
-    /// The viewer's.
+    /// The viewer's end.
     pub remote: SelectedEnd,
-    /// Through a TURN server: then `remote.address` is on it.
+    /// Whether a TURN server relays the datagrams; `remote.address` is then an address of that
+    /// server.
     pub relayed: bool,
-    /// From our sender reports and the viewer's answers (RFC 3550 §6.4.1), the latest.
+    /// Latest round-trip time in ms, from the server's sender reports and the viewer's answers (RFC
+    /// 3550 §6.4.1).
     pub rtt_ms: Option<f64>,
 }
 
-/// One end of it.
+/// One end of the selected path.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SelectedEnd {
-    /// `host`, `srflx`, `prflx` or `relay`; a viewer's as its own words have it, `prflx`
-    /// where it said nothing of the address.
+    /// Candidate type: `host`, `srflx`, `prflx` or `relay`. A viewer's type is the one that it
+    /// signaled, or `prflx` for an address that it did not signal.
     pub r#type: String,
-    /// Between the server and there.
+    /// Transport protocol between the server and this address.
     pub protocol: &'static str,
-    /// Address and port.
+    /// IP address and port.
     pub address: String,
 }
 
 impl SelectedPath {
-    /// As the API shows it.
+    /// Converts the path to the form of the API.
     pub fn of(path: &Path, rtt: Option<Duration>) -> Self {
         let end = |end: &PathEnd| SelectedEnd {
             r#type: end.kind.as_str().to_owned(),

@@ -1,4 +1,4 @@
-//! A page's report and its join with the server's stamps.
+//! Joins a page's report with the server's stamps.
 
 use glassline_media::Stage;
 use serde::Deserialize;
@@ -8,71 +8,71 @@ use super::frame_stamps::FrameStamps;
 use crate::ingest::FrameCode;
 use crate::runtime::Clock;
 
-/// Frames of one report: several seconds at 120 frames a second.
+/// Most frames of one report: several seconds at 120 frames a second.
 const FRAMES_MAX: usize = 1000;
 
-/// A code that seems to lie this far ahead of the present is of this loop of
-/// the clip all the same; further ahead, of the loop before.
+/// Furthest that a frame code may lie ahead of the present, in ms, to belong to the present loop of
+/// the clip; a code further ahead belongs to the loop before.
 const AHEAD_MAX_MS: f64 = 500.0;
 
-/// What a page measured since its last report. Times are the page's own clock
-/// (`performance.now()`, milliseconds).
+/// The measurements of a page since its last report. Times are on the page's own clock
+/// (`performance.now()`), in ms.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Report {
     /// Server clock minus page clock, in nanoseconds.
     pub offset_ns: f64,
-    /// Uncertainty of that: half the shortest round trip.
+    /// Uncertainty of `offset_ns` in ns: half the shortest round trip.
     pub error_ns: f64,
-    /// Every frame presented.
+    /// All frames that were presented.
     pub frames: Vec<FrameReport>,
-    /// Frames whose own measures could not be joined in the page.
+    /// Frames whose own measurements could not be joined in the page.
     #[serde(default)]
     pub unmatched: u64,
-    /// Frames dropped before they were presented.
+    /// Frames that were dropped before they were presented.
     #[serde(default)]
     pub lost: u64,
 }
 
-/// One frame as the page saw it.
+/// The measurements of a page for one frame.
 #[derive(Clone, Debug, Deserialize)]
 pub struct FrameReport {
-    /// Its RTP timestamp.
+    /// RTP timestamp of the frame.
     pub rtp_timestamp: u32,
-    /// When its last packet arrived.
+    /// Time at which the frame's last packet arrived.
     pub received_ms: Option<f64>,
-    /// When it was presented.
+    /// Time at which the frame was presented.
     pub presented_ms: f64,
-    /// Time in the decoder.
+    /// Time that the frame spent in the decoder, in ms.
     pub decode_ms: Option<f64>,
-    /// Time in the jitter buffer.
+    /// Time that the frame spent in the jitter buffer, in ms.
     pub jitter_buffer_ms: Option<f64>,
-    /// The number burnt into the frame.
+    /// The number that is drawn into the frame, if it could be read.
     pub code: Option<u32>,
 }
 
-/// Why a report was refused.
+/// The reason why a report was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReportError {
-    /// More frames than a report may have.
+    /// The report has too many frames.
     #[error("`frames` has {count} entries, at most {FRAMES_MAX} are taken")]
     TooManyFrames {
-        /// Found.
+        /// Number of frames in the report.
         count: usize,
     },
-    /// Not a number, or infinite.
+    /// A number of the report is infinite or not a number.
     #[error("`{field}` is not a finite number")]
     NotFinite {
-        /// Where.
+        /// Name of the field.
         field: &'static str,
     },
 }
 
 impl Report {
-    /// Checks bounds and numbers.
+    /// Checks limits and numbers.
     ///
     /// # Errors
-    /// [`ReportError`] names the field.
+    /// Returns [`ReportError`], which names the field.
     pub fn check(&self) -> Result<(), ReportError> {
         if self.frames.len() > FRAMES_MAX {
             return Err(ReportError::TooManyFrames {
@@ -97,7 +97,7 @@ impl Report {
         Ok(())
     }
 
-    /// RTP timestamps of all frames, to ask the shard for its stamps.
+    /// Returns the RTP timestamps of all frames, to ask the shard for its stamps.
     pub fn timestamps(&self) -> Vec<u32> {
         self.frames
             .iter()
@@ -108,8 +108,8 @@ impl Report {
 
 /// Joins `report` with the server's `stamps` of the same frames, in the same order.
 ///
-/// Each joined frame's stages add up to `presented − origin` exactly. The
-/// glass-to-glass delay is found apart from them, from the burnt-in code.
+/// Each joined frame's stages add up to `presented − origin` exactly. The glass-to-glass delay is
+/// measured independently of them, from the code drawn into the frame.
 pub fn join(
     report: &Report,
     stamps: &[Option<FrameStamps>],
@@ -148,8 +148,8 @@ fn sample(
         stages_ms[stage.index()] = delay.as_secs_f64() * 1e3;
     }
     stages_ms[Stage::Network.index()] = received_ms - sent_ms;
-    // What lies between arrival and presentation is divided without remainder:
-    // the decoder's own figure, then the jitter buffer's, the rest is rendering.
+    // The time between arrival and presentation is divided without a remainder: the decoder's own
+    // figure, then the jitter buffer's, and the rest is rendering.
     let within = (presented_ms - received_ms).max(0.0);
     let decode = frame.decode_ms.unwrap_or(0.0).clamp(0.0, within);
     let buffered = frame
@@ -171,7 +171,7 @@ fn sample(
     })
 }
 
-/// From the capture of the frame that carries `number` until `presented_ms`.
+/// Returns the time from the capture of the frame with code `number` until `presented_ms`.
 fn glass_ms(number: u32, code: &FrameCode, presented_ms: f64, clock: &Clock) -> f64 {
     let fps = f64::from(code.fps);
     let loop_ms = f64::from(code.frames) * 1e3 / fps;

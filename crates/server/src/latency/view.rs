@@ -1,4 +1,4 @@
-//! Figures as the API shows them.
+//! Latency figures as the API shows them.
 
 use std::time::Duration;
 
@@ -8,24 +8,24 @@ use serde::Serialize;
 use super::data::DataView;
 use super::path::{PathView, SelectedPath};
 
-/// One line of a table of stages.
+/// One row of a table of stages.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StageRow {
     /// Name of the stage.
     pub stage: &'static str,
-    /// Samples in the window.
+    /// Number of samples in the window.
     pub count: u64,
-    /// Frames whose stamps could not be joined.
+    /// Number of frames whose stamps could not be joined.
     pub unmatched: u64,
-    /// Frames that never came so far.
+    /// Number of frames that did not arrive at this stage.
     pub lost: u64,
-    /// Median.
+    /// Median delay in ms.
     pub p50_ms: f64,
-    /// 95th percentile.
+    /// 95th percentile of the delay in ms.
     pub p95_ms: f64,
-    /// 99th percentile.
+    /// 99th percentile of the delay in ms.
     pub p99_ms: f64,
-    /// Longest.
+    /// Longest delay in ms.
     pub max_ms: f64,
 }
 
@@ -45,124 +45,124 @@ impl StageRow {
     }
 }
 
-/// A whole delay over the window.
+/// A delay over several stages, over the window.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Whole {
-    /// Frames in the window.
+    /// Number of frames in the window.
     pub count: u64,
-    /// Median.
+    /// Median delay in ms.
     pub p50_ms: f64,
-    /// 95th percentile.
+    /// 95th percentile of the delay in ms.
     pub p95_ms: f64,
-    /// Longest.
+    /// Longest delay in ms.
     pub max_ms: f64,
-    /// Largest uncertainty of the clocks' offset among these frames: half the
-    /// shortest round trip of the exchange.
+    /// Largest uncertainty of the clock offset among these frames, in ms: half the shortest round
+    /// trip of the exchange.
     pub error_ms: f64,
 }
 
-/// What one viewer's frames went through.
+/// The delays of one viewer's frames.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ViewerLatency {
-    /// Span of the figures.
+    /// Time span of the figures in seconds.
     pub window_s: u64,
-    /// Server's and viewer's stages, in order.
+    /// The server's and the viewer's stages, in order.
     pub stages: Vec<StageRow>,
-    /// From a frame's origin until presented: the sum of its stages.
+    /// Delay from a frame's origin until it is presented: the sum of its stages.
     pub end_to_end: Option<Whole>,
-    /// The same, measured by the code burnt into the frame.
+    /// The same delay, measured with the code drawn into the frame.
     pub glass_to_glass: Option<Whole>,
-    /// Frames whose sum of stages and glass-to-glass agree within the error,
-    /// and frames that have both.
+    /// Number of frames whose sum of stages and glass-to-glass delay agree within the error, and
+    /// number of frames that have both.
     pub accounted: Accounted,
     /// The latest frames, one by one.
     pub frames: Vec<FrameLine>,
 }
 
-/// How many frames' stages explain their whole delay.
+/// How many frames have stages that explain their whole delay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Accounted {
-    /// Sum and independent measure agree within the printed error.
+    /// Number of frames whose sum of stages and independent measurement agree within the error.
     pub within: u64,
-    /// Frames with both measures.
+    /// Number of frames with both measurements.
     pub of: u64,
 }
 
-/// One frame's way.
+/// The delays of one frame.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FrameLine {
-    /// As the viewer knows it.
+    /// RTP timestamp of the frame, as the viewer knows it.
     pub rtp_timestamp: u32,
-    /// Milliseconds in each stage.
+    /// Delay of each stage in ms.
     pub stages: serde_json::Map<String, serde_json::Value>,
-    /// All stages together.
+    /// Sum of all stages in ms.
     pub sum_ms: f64,
-    /// Measured by the burnt-in code.
+    /// Delay measured with the code drawn into the frame, in ms.
     pub glass_to_glass_ms: Option<f64>,
-    /// Uncertainty of either.
+    /// Uncertainty of both measurements in ms.
     pub error_ms: f64,
 }
 
-/// All figures of a stream.
+/// All latency figures of a stream.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StreamLatency {
-    /// Its name.
+    /// Name of the stream.
     pub stream: String,
-    /// Span of the figures.
+    /// Time span of the figures in seconds.
     pub window_s: u64,
-    /// Stages in order; those beyond `send` from the viewers that report.
+    /// Stages in order; those behind `send` come from the viewers that report.
     pub stages: Vec<StageRow>,
-    /// Over all reporting viewers.
+    /// Delay from a frame's origin until it is presented, over all reporting viewers.
     pub end_to_end: Option<Whole>,
-    /// Over all reporting viewers.
+    /// Delay measured with the code drawn into frames, over all reporting viewers.
     pub glass_to_glass: Option<Whole>,
-    /// Each reporting viewer.
+    /// Figures of each reporting viewer.
     pub viewers: Vec<NamedLatency>,
-    /// The way to each viewer that is under congestion control.
+    /// State of the path to each viewer that is under congestion control.
     pub paths: Vec<NamedPath>,
 }
 
-/// The way to one viewer of a stream.
+/// The path to one viewer of a stream.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NamedPath {
-    /// The first letters of its session's name.
+    /// First letters of the session's name.
     pub viewer: String,
-    /// How it stands.
+    /// State of the path.
     #[serde(flatten)]
     pub path: PathView,
 }
 
-/// Which way datagrams go to a viewer.
+/// The selected path to a viewer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ViewerPath {
-    /// What it watches.
+    /// Name of the stream that the viewer watches.
     pub stream: String,
-    /// The first letters of its session's name.
+    /// First letters of the session's name.
     pub viewer: String,
-    /// The way.
+    /// The selected path.
     pub path: SelectedPath,
-    /// Its data channels, if it has any.
+    /// Statistics of the viewer's data channels, if it has any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<DataView>,
 }
 
-/// Who publishes messages beside a stream.
+/// A publisher of messages next to a stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DataPublisher {
-    /// Beside which.
+    /// Name of the stream.
     pub stream: String,
-    /// The first letters of its session's name.
+    /// First letters of the session's name.
     pub publisher: String,
-    /// Its data channels.
+    /// Statistics of the publisher's data channels.
     pub data: DataView,
 }
 
-/// One viewer's figures among a stream's.
+/// One viewer's figures in the list of a stream.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NamedLatency {
-    /// The first letters of its session's name.
+    /// First letters of the session's name.
     pub viewer: String,
-    /// Its figures.
+    /// Figures of the viewer.
     #[serde(flatten)]
     pub latency: ViewerLatency,
 }

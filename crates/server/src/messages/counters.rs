@@ -1,4 +1,4 @@
-//! What data channels count, read by metrics meanwhile.
+//! Counters of data channels, read by metrics while shards run.
 
 use crate::runtime::Counter;
 
@@ -7,26 +7,27 @@ use crate::runtime::Counter;
 pub struct DataCounters {
     /// Messages handed to peers' data channels.
     pub messages_sent: Counter,
-    /// Their bytes.
+    /// Bytes of the messages handed to peers' data channels.
     pub message_bytes_sent: Counter,
-    /// Messages that came by data channels.
+    /// Messages received on data channels.
     pub messages_received: Counter,
-    /// Their bytes.
+    /// Bytes of the messages received on data channels.
     pub message_bytes_received: Counter,
-    /// Messages dropped because a peer took less than came for it.
+    /// Messages dropped because a peer received more slowly than messages came for it.
     pub messages_dropped_slow: Counter,
-    /// Messages dropped because they had waited longer than they may.
+    /// Messages dropped because they had waited longer than configured.
     pub messages_dropped_expired: Counter,
-    /// Messages larger than the peer takes.
+    /// Messages dropped because they are larger than the peer accepts.
     pub messages_dropped_too_large: Counter,
-    /// Messages that no channel of the peer's was there for.
+    /// Messages dropped because the peer has no channel for them.
     pub messages_dropped_no_channel: Counter,
-    /// Messages of viewers that may only read, or of a publisher that was replaced.
+    /// Messages dropped because they came from a viewer that may only read, or from a publisher
+    /// that was replaced.
     pub messages_dropped_not_allowed: Counter,
-    /// Messages of viewers that sent more a second than they may.
+    /// Messages dropped because a viewer sent more a second than configured.
     pub messages_dropped_too_fast: Counter,
-    /// Reliable channels closed because their peer took less than came for it.
+    /// Reliable channels closed because their peer received more slowly than messages came for it.
     pub channels_closed_slow: Counter,
-    /// Things that peers did on data channels that have no place.
+    /// Protocol violations of peers on data channels.
     pub channel_faults: Counter,
 }

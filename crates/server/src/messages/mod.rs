@@ -1,17 +1,18 @@
-//! Messages beside a stream's media, between whoever publishes them and the viewers.
+//! Messages on data channels next to a stream's media, between the publisher of messages and the
+//! viewers.
 //!
 //! ```text
 //!  publisher's session ─► MessageBroker::post(Viewers) ───► Inbox of each shard with viewers
 //!  a viewer's session ──► MessageBroker::post(Publisher) ─► Inbox of the publisher's shard
 //! ```
 //!
-//! Two participants of a room have a broker of their own, which passes what one says in
-//! the session that hears the other on to the session in which the other hears it.
+//! Two participants of a room have a broker of their own. A message that one sends in the session
+//! in which it hears the other arrives in the session in which the other hears it.
 //!
-//! A message is kept once, whoever gets it. A shard takes it out of its inbox at the
-//! next turn, and then each session has what it did not send yet in a queue of its own
-//! ([`session`]). The hub knows nothing of this: messages have no timeline, no
-//! keyframes and no past that a newcomer could begin with.
+//! A message is stored once for all receivers. A shard takes it out of its inbox in the next turn
+//! of its loop; each session then queues the messages that it has not sent yet ([`session`]). The
+//! hub is not involved: messages have no timeline, no keyframes, and no past that a new viewer
+//! could begin with.
 
 mod counters;
 mod publication;
@@ -32,29 +33,31 @@ pub(crate) use stats::{DataStats, Tally};
 
 use crate::runtime::SessionId;
 
-/// Messages and their bytes that wait for a shard's turn. It comes every millisecond or
-/// two; a shard that stands still for longer is told how many it missed.
+/// Most messages that wait for a shard's next turn. Turns are a millisecond or two apart. A shard
+/// that stands still for longer finds out how many messages it missed.
 const INBOX_MESSAGES_MAX: usize = 4096;
+/// Most bytes of messages that wait for a shard's next turn.
 const INBOX_BYTES_MAX: usize = 8 << 20;
 
-/// What stands for a message beside its bytes, so that empty ones cost something.
+/// Bytes that are counted for a message in addition to its content, so that empty messages have a
+/// cost.
 pub(crate) const MESSAGE_OVERHEAD_BYTES: usize = 128;
 
-/// The two ends that messages pass between.
+/// The two sides of a broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
-    /// Who publishes beside the stream; one at a time.
+    /// The publisher of messages next to a stream; there is one at a time.
     Publisher,
-    /// Who watches it.
+    /// The viewers of the stream.
     Viewers,
     /// One of two participants of a room, in the session in which it hears the other.
     First,
-    /// The other of the two.
+    /// The other one of the two participants.
     Second,
 }
 
 impl Side {
-    /// Where messages from here go.
+    /// Returns the side that messages from this side go to.
     pub(crate) const fn other(self) -> Self {
         match self {
             Self::Publisher => Self::Viewers,
@@ -65,25 +68,24 @@ impl Side {
     }
 }
 
-/// What one session may make the server keep and do.
+/// Limits of one session's data channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
-    /// The largest message, bytes; each side is told by `a=max-message-size`.
+    /// Largest message in bytes; `a=max-message-size` tells each side.
     pub(crate) message_bytes: usize,
-    /// What may wait for one session, bytes; at least one message.
+    /// Most bytes of messages that wait for one session; one message may always wait.
     pub(crate) queue_bytes: usize,
-    /// How long it may wait.
+    /// Longest time that a message may wait.
     pub(crate) queue_age: Duration,
-    /// Channels that a peer may open, and as many that we may open towards it.
+    /// Most channels that a peer may open; the server opens as many to the peer at most.
     pub(crate) channels: usize,
-    /// Messages a second that a viewer may send to the publisher, or one participant to
-    /// another.
+    /// Most messages a second from a viewer to the publisher, or from one participant to another.
     pub(crate) messages_per_s: u32,
 }
 
 impl Bounds {
-    /// Between two participants of a room: notes of stages, about 20 messages of up to
-    /// 1,000 bytes a second, and 16 of the clocks'.
+    /// Limits between two participants of a room. They exchange stage measurements, about 20
+    /// messages of up to 1,000 bytes a second, and 16 messages a second to compare clocks.
     pub(crate) const PAIR: Self = Self {
         message_bytes: 2 << 10,
         queue_bytes: 64 << 10,
@@ -93,34 +95,35 @@ impl Bounds {
     };
 }
 
-/// Something that passes from one side to the other.
+/// A message or event on its way from one side to the other.
 #[derive(Debug)]
 pub(crate) struct Posted {
-    /// Counts what was posted to this side: a gap is something missed.
+    /// Consecutive number of everything posted to this side: a gap means that something was missed.
     pub(crate) number: u64,
-    /// What.
+    /// The message or event.
     pub(crate) what: What,
-    /// When it came.
+    /// Time at which it was posted.
     pub(crate) at: Instant,
 }
 
+/// The content of a [`Posted`].
 #[derive(Debug)]
 pub(crate) enum What {
-    /// A message, and what the channel is like that it came on.
+    /// A message.
     Message {
-        /// That channel.
+        /// The parameters of the channel that the message came on.
         channel: Arc<Init>,
         /// The message; its bytes are shared.
         message: Message,
     },
     /// The publisher closed this channel.
     Closed(Arc<Init>),
-    /// Another publisher took over.
+    /// Another session is the publisher now.
     TakenOver,
 }
 
 impl What {
-    /// What it costs to keep.
+    /// Returns the bytes that are counted for this content.
     pub(crate) fn bytes(&self) -> usize {
         MESSAGE_OVERHEAD_BYTES
             + match self {
@@ -137,7 +140,7 @@ pub(crate) struct MessageBrokers {
 }
 
 impl MessageBrokers {
-    /// That of `stream`, for as long as somebody holds it.
+    /// Returns the broker of `stream`, which exists for as long as somebody holds it.
     pub(crate) fn of(&self, stream: &StreamName) -> Arc<MessageBroker> {
         let mut by_stream = lock(&self.by_stream);
         if let Some(broker) = by_stream.get(stream).and_then(Weak::upgrade) {
@@ -150,7 +153,8 @@ impl MessageBrokers {
     }
 }
 
-/// Where one stream's messages pass, or those of two participants.
+/// Passes messages between the publisher and the viewers of one stream, or between two
+/// participants.
 #[derive(Debug, Default)]
 pub(crate) struct MessageBroker {
     to_publisher: Mutex<Lane>,
@@ -158,7 +162,7 @@ pub(crate) struct MessageBroker {
     publisher: Mutex<Option<SessionId>>,
 }
 
-/// The way to one side.
+/// The inboxes of one side.
 #[derive(Debug, Default)]
 struct Lane {
     posted: u64,
@@ -166,8 +170,8 @@ struct Lane {
 }
 
 impl MessageBroker {
-    /// An inbox for what is posted `to` one side from now on; `wake` is called when there
-    /// is something in it, for as long as the inbox is held.
+    /// Returns an inbox for everything that is posted `to` one side from now on. `wake` is called
+    /// when something is in it, for as long as the inbox is held.
     pub(crate) fn subscribe(&self, to: Side, wake: Arc<dyn Wake>) -> Arc<Inbox> {
         let inbox = Arc::new(Inbox {
             queue: Mutex::default(),
@@ -179,9 +183,9 @@ impl MessageBroker {
         inbox
     }
 
-    /// Hands `what` to all who listen on one side; false if nobody does.
+    /// Posts `what` to all inboxes of one side. Returns false if there is none.
     pub(crate) fn post(&self, to: Side, what: What, at: Instant) -> bool {
-        // Held over the hand-over: numbers and places in the inboxes agree.
+        // The lock is held until the end, so that the order in the inboxes is that of the numbers.
         let mut lane = lock(self.lane(to));
         let number = lane.posted;
         lane.posted += 1;
@@ -194,7 +198,7 @@ impl MessageBroker {
         is_heard
     }
 
-    /// `session` publishes from now on, and who did before does no more.
+    /// Makes `session` the publisher in place of any other.
     pub(crate) fn take_over(&self, session: &SessionId, now: Instant) {
         let former = lock(&self.publisher).replace(session.clone());
         if former.is_some_and(|former| former != *session) {
@@ -202,12 +206,12 @@ impl MessageBroker {
         }
     }
 
-    /// Whether `session` is the one that publishes.
+    /// Returns whether `session` is the publisher.
     pub(crate) fn is_publisher(&self, session: &SessionId) -> bool {
         lock(&self.publisher).as_ref() == Some(session)
     }
 
-    /// `session` publishes no more.
+    /// Ends the role of `session` as the publisher, if it has it.
     pub(crate) fn leave(&self, session: &SessionId) {
         let mut publisher = lock(&self.publisher);
         if publisher.as_ref() == Some(session) {
@@ -223,7 +227,7 @@ impl MessageBroker {
     }
 }
 
-/// What was posted and waits for one shard.
+/// The messages that wait for one shard.
 pub(crate) struct Inbox {
     queue: Mutex<Queue>,
     wake: Arc<dyn Wake>,
@@ -246,7 +250,7 @@ struct Queue {
 }
 
 impl Inbox {
-    /// Takes what is there, in order; what fell out shows by its missing number.
+    /// Takes everything out, in order. A message that was dropped leaves a gap in the numbers.
     pub(crate) fn take(&self, out: &mut Vec<Arc<Posted>>) {
         let mut queue = lock(&self.queue);
         queue.bytes = 0;
@@ -271,7 +275,7 @@ impl Inbox {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is behind these locks is whole after every line.
+    // The data behind these locks is consistent after every line, so a poisoned lock is no problem.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -1,4 +1,4 @@
-//! The right to publish beside a stream.
+//! The role of a session as the publisher of messages next to a stream.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::MessageBroker;
 use crate::runtime::SessionId;
 
-/// One session's claim to be the publisher of a broker, given up when dropped.
+/// One session's role as the publisher of a broker, given up when dropped.
 #[derive(Debug)]
 pub(crate) struct Publication {
     broker: Arc<MessageBroker>,
@@ -14,17 +14,17 @@ pub(crate) struct Publication {
 }
 
 impl Publication {
-    /// A claim of `session`, not yet made.
+    /// Prepares the role for `session`, which does not have it yet.
     pub(crate) const fn new(broker: Arc<MessageBroker>, session: SessionId) -> Self {
         Self { broker, session }
     }
 
-    /// The session publishes from now on, and nobody else does.
+    /// Makes the session the publisher in place of any other.
     pub(crate) fn begin(&self, now: Instant) {
         self.broker.take_over(&self.session, now);
     }
 
-    /// The session is the one that publishes.
+    /// Returns whether the session is the publisher.
     pub(crate) fn is_current(&self) -> bool {
         self.broker.is_publisher(&self.session)
     }

@@ -1,6 +1,6 @@
-//! Figures of one session's data channels, for operators.
+//! Statistics of one session's data channels, for operators.
 
-/// Messages and bytes that the data channels of one session have passed.
+/// Numbers of messages and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) messages_sent: u64,
@@ -10,7 +10,7 @@ pub(crate) struct Tally {
     pub(crate) dropped: u64,
 }
 
-/// What the data channels of one session have passed so far, and what waits in them.
+/// Statistics of one session's data channels so far, and the bytes that wait in them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DataStats {
     pub(crate) channels: usize,

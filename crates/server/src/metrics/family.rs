@@ -1,19 +1,19 @@
-//! Counters that several threads count each for itself.
+//! Metrics whose counters exist once for each thread.
 
 use std::fmt::Write;
 
 use super::head;
 use crate::runtime::Counter;
 
-/// How a counter is reached among all that one thing counts.
+/// Returns one counter of a thread's counters.
 type Read<C> = fn(&C) -> &Counter;
 
-/// A metric that several things count, each for itself: threads, shards.
+/// A metric that several threads or shards count, each for itself.
 pub(crate) struct Family<C: 'static> {
-    /// Without the prefix that all have.
+    /// Name of the metric without the common prefix.
     name: &'static str,
     help: &'static str,
-    /// A counter for each value of the label `reason`; one without.
+    /// One counter for each value of the label `reason`, or a single counter without that label.
     rows: Rows<C>,
 }
 
@@ -37,7 +37,7 @@ impl<C> Family<C> {
         Self { name, help, rows }
     }
 
-    /// Appends what each of `counting` has counted, told apart by `label`.
+    /// Appends the counts of each of `counting`, distinguished by the label `label`.
     pub(crate) fn write(&self, label: &str, counting: &[(String, &C)], text: &mut String) {
         let name = self.name;
         head(text, name, "counter", self.help);

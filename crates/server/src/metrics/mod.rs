@@ -5,8 +5,8 @@
 //!  hub, latency, ingest ─ figures ─────────────────────────────────┴► text
 //! ```
 //!
-//! Who serves the text, and which protocols there are, is not known here: what stands above
-//! hands over its counters.
+//! This module does not know which server shows the text, nor which protocols exist: the modules
+//! above hand over their counters.
 
 mod family;
 
@@ -21,14 +21,14 @@ use crate::ingest::library;
 use crate::latency::{Board, ViewerPath};
 pub(crate) use family::Family;
 
-/// Upper bounds of the stage histograms, in microseconds: a healthy server's
-/// stages lie below 10 ms, a viewer's jitter buffer below 500 ms.
+/// Upper bounds of the stage histograms' buckets, in microseconds: stages of a healthy server take
+/// less than 10 ms, a viewer's jitter buffer less than 500 ms.
 const BUCKETS_US: [u64; 14] = [
     50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
     1_000_000,
 ];
 
-/// What stands above the rows of a metric.
+/// Appends the `HELP` and `TYPE` lines of a metric.
 pub(crate) fn head(text: &mut String, name: &str, kind: &str, help: &str) {
     let _ = writeln!(
         text,
@@ -36,7 +36,7 @@ pub(crate) fn head(text: &mut String, name: &str, kind: &str, help: &str) {
     );
 }
 
-/// State, bytes and stages of every stream.
+/// Appends state, bytes and stages of every stream.
 pub(crate) fn streams(streams: &[Arc<Stream>], board: &Board, now: Instant, text: &mut String) {
     head(
         text,
@@ -117,7 +117,7 @@ pub(crate) fn streams(streams: &[Arc<Stream>], board: &Board, now: Instant, text
     }
 }
 
-/// Viewers whose media flows: stream or file, protocol, how many.
+/// Appends the numbers of viewers whose media flows, by stream or file and by protocol.
 pub(crate) fn viewers(rows: &[(String, &str, usize)], text: &mut String) {
     head(text, "viewers", "gauge", "Viewers whose media flows.");
     for (name, protocol, viewers) in rows {
@@ -129,7 +129,7 @@ pub(crate) fn viewers(rows: &[(String, &str, usize)], text: &mut String) {
     }
 }
 
-/// Rooms of voice calls, and participants of all of them.
+/// Appends the number of rooms of voice calls, and of the participants of all of them.
 pub(crate) fn rooms((rooms, participants): (usize, usize), text: &mut String) {
     head(text, "rooms", "gauge", "Rooms of voice calls in use.");
     let _ = writeln!(text, "glassline_rooms {rooms}");
@@ -137,7 +137,7 @@ pub(crate) fn rooms((rooms, participants): (usize, usize), text: &mut String) {
     let _ = writeln!(text, "glassline_room_participants {participants}");
 }
 
-/// How many viewers of each stream are reached directly, and by relays.
+/// Appends the numbers of viewers of each stream that are reached directly and through relays.
 pub(crate) fn paths(selected: &[ViewerPath], text: &mut String) {
     let mut counts: BTreeMap<(&str, bool), usize> = BTreeMap::new();
     for viewer in selected {
@@ -159,7 +159,7 @@ pub(crate) fn paths(selected: &[ViewerPath], text: &mut String) {
     }
 }
 
-/// Files of the media folder.
+/// Appends the metrics of the media folder.
 pub(crate) fn files(counts: library::Counts, text: &mut String) {
     let library::Counts {
         titles,
@@ -199,7 +199,7 @@ pub(crate) fn files(counts: library::Counts, text: &mut String) {
     }
 }
 
-/// Sessions, and how many of them are half-open.
+/// Appends the number of sessions, and how many of them are half-open.
 pub(crate) fn sessions((sessions, half_open): (usize, usize), text: &mut String) {
     head(
         text,
@@ -217,7 +217,7 @@ pub(crate) fn sessions((sessions, half_open): (usize, usize), text: &mut String)
     let _ = writeln!(text, "glassline_sessions_half_open {half_open}");
 }
 
-/// What the process takes of the machine.
+/// Appends the process's use of memory, processor time and descriptors.
 pub(crate) fn process(text: &mut String) {
     head(
         text,
@@ -240,7 +240,7 @@ pub(crate) fn process(text: &mut String) {
     }
 }
 
-/// A text of any letters as the value of a label.
+/// Escapes a text for use as the value of a label.
 fn label_value(text: &str) -> String {
     let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
     escaped.replace('\n', "\\n")

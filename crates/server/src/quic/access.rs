@@ -1,8 +1,8 @@
-//! Who may publish and read over QUIC, as the [user store](crate::auth) knows them.
+//! Rights to publish and read over QUIC, from the [user store](crate::auth).
 //!
-//! MoQ has no headers: what gives a right is in the query of the URL that a session is
-//! opened with, which is inside TLS and never logged. `token` or `jwt` is one of the
-//! tokens, `user` and `password` are a user's.
+//! MoQ has no headers, so credentials are in the query of the URL that a session is opened with.
+//! The query is encrypted by TLS and never logged. `token` or `jwt` is a token; `user` and
+//! `password` are a user's.
 
 use std::net::IpAddr;
 
@@ -10,24 +10,24 @@ use glassline_quic::moq::Aim;
 
 use crate::auth::{Access, Users};
 
-/// What a session may do.
+/// The streams that a session may publish and read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rights {
     pub(super) publish: Scope,
     pub(super) read: Scope,
 }
 
-/// To which streams.
+/// The streams that a right is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
     None,
     All,
-    /// What this user may.
+    /// The streams for which this user has the right.
     User(String),
 }
 
 impl Scope {
-    /// Whether `stream` is among them.
+    /// Returns whether the right is for `stream`.
     pub(super) fn covers(&self, users: &Users, access: Access, stream: &str) -> bool {
         match self {
             Self::None => false,
@@ -41,8 +41,8 @@ impl Scope {
     }
 }
 
-/// What a session of `peer` may do that is there for `aim` and shows `query`; `None` if
-/// that is nothing of it.
+/// Returns the rights of a session from `peer` that is opened for `aim` with this query; `None` if
+/// it has no right to that.
 pub(super) async fn rights(users: &Users, peer: IpAddr, query: &str, aim: Aim) -> Option<Rights> {
     let shown = Shown::of(query);
     let user = match &shown.user {
@@ -61,8 +61,8 @@ pub(super) async fn rights(users: &Users, peer: IpAddr, query: &str, aim: Aim) -
         publish: scope(Access::Publish),
         read: scope(Access::Read),
     };
-    // Somebody who shows something that opens nothing had better hear of it, whatever
-    // is open to everybody.
+    // A client with wrong credentials is refused even if the server is open to everybody, so that
+    // it learns of the mistake.
     let tokens = shown.token.iter();
     let mut opens = [Access::Publish, Access::Read].into_iter();
     let in_vain = tokens.clone().next().is_some_and(|token| {

@@ -1,4 +1,4 @@
-//! Every session, and how it goes, for operators.
+//! Statistics of every QUIC session, for operators.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -10,10 +10,10 @@ use serde::Serialize;
 
 use crate::runtime::Counter;
 
-/// A publisher's report that is older says nothing of now.
+/// Age from which on a publisher's report is outdated.
 const FRESH: Duration = Duration::from_secs(5);
 
-/// One session.
+/// Statistics of one session.
 #[derive(Debug)]
 pub(super) struct Account {
     peer: String,
@@ -26,20 +26,21 @@ pub(super) struct Account {
 #[derive(Debug, Default)]
 struct State {
     publishes: Vec<String>,
+    /// Whether the session may read.
     reads: bool,
-    /// Bytes received, when they were last looked at, and the rate since the time
+    /// Bytes received at the latest measurement, its time, and the rate since the measurement
     /// before.
     goodput: Option<(u64, Instant)>,
     rate: Bitrate,
 }
 
 impl Account {
-    /// Bytes of frames that the session has sent.
+    /// Returns the counter of bytes of frames that the session has sent.
     pub(super) fn received_bytes(&self) -> &Arc<Counter> {
         &self.received
     }
 
-    /// Notes that it publishes `stream`, or no longer.
+    /// Notes that the session begins to publish `stream`, or ends.
     pub(super) fn publishes(&self, stream: &str, begins: bool) {
         let mut state = self.lock();
         state.publishes.retain(|it| it != stream);
@@ -48,7 +49,7 @@ impl Account {
         }
     }
 
-    /// How many broadcasts it publishes.
+    /// Returns the number of broadcasts that the session publishes.
     pub(super) fn broadcasts(&self) -> usize {
         self.lock().publishes.len()
     }
@@ -57,7 +58,7 @@ impl Account {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Once a second.
+    /// Measures the rates; called once a second.
     fn measure(&self, now: Instant) {
         let received = self.received.get();
         let mut state = self.lock();
@@ -97,34 +98,34 @@ impl Account {
 pub(crate) struct SessionView {
     pub(crate) id: u64,
     peer: String,
-    /// Of moq-lite.
+    /// Version of moq-lite.
     version: &'static str,
     open_s: f64,
-    /// Streams that it publishes.
+    /// Names of the streams that the session publishes.
     pub(crate) publishes: Vec<String>,
     /// It may read.
     reads: bool,
-    /// Bytes of frames from it.
+    /// Bytes of frames received from the session.
     received_bytes: u64,
-    /// Bytes of frames to it.
+    /// Bytes of frames sent to the session.
     sent_bytes: u64,
-    /// Useful bits a second that come in, over the last second.
+    /// Useful bits a second received over the last second.
     pub(crate) goodput_bps: Option<u64>,
-    /// How whoever sends the media sees it: a publisher that tells us, or we.
+    /// Statistics of the sender of media: those that a publisher reports, or the server's own.
     #[serde(flatten)]
     pub(crate) sender: Sender,
 }
 
-/// What the sender of media knows. Absent is unknown.
+/// Statistics of the sender of media. A missing field is unknown.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Sender {
     pub(crate) app_rtt_ms: Option<f64>,
     pub(crate) transport_rtt_ms: Option<f64>,
-    /// Bytes sent again over bytes acknowledged.
+    /// Bytes sent again, divided by bytes acknowledged.
     pub(crate) rtx_overhead_ratio: Option<f64>,
-    /// What the encoder was last told to make.
+    /// Bit rate that the encoder was last set to.
     pub(crate) bitrate_bps: Option<u64>,
-    /// What the path is believed to carry.
+    /// Estimate of the rate that the path can carry, in bits a second.
     pub(crate) deliverable_bps: Option<u64>,
     /// Bytes of media that wait to be sent or acknowledged.
     pub(crate) backlog_bytes: Option<u64>,
@@ -136,7 +137,7 @@ impl Sender {
     fn told(figures: &Figures, now: Instant) -> Self {
         let fresh = |at: Instant| now.saturating_duration_since(at) <= FRESH;
         let Some((report, _)) = figures.told.filter(|(_, at)| fresh(*at)) else {
-            // Others tell nothing, but the way back is measured here.
+            // Other publishers report nothing, but the path to them is measured here.
             return Self {
                 transport_rtt_ms: figures.observation.smoothed_rtt.map(ms),
                 ..Self::default()
@@ -176,7 +177,7 @@ fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-/// All sessions.
+/// Statistics of all sessions.
 #[derive(Debug, Default)]
 pub(super) struct Accounts {
     open: Mutex<Open>,
@@ -186,11 +187,11 @@ pub(super) struct Accounts {
 struct Open {
     next: u64,
     accounts: BTreeMap<u64, Arc<Account>>,
-    /// Handshakes under way hold a place, too.
+    /// Number of sessions and of handshakes under way.
     taken: usize,
 }
 
-/// A session's place among those that there may be, until dropped.
+/// The right to one session, given back when dropped.
 #[derive(Debug)]
 pub(super) struct Seat {
     accounts: Arc<Accounts>,
@@ -198,7 +199,7 @@ pub(super) struct Seat {
 }
 
 impl Accounts {
-    /// A place, if one of `max` is free.
+    /// Admits one more session if there are fewer than `max`.
     pub(super) fn seat(self: &Arc<Self>, max: usize) -> Option<Seat> {
         let mut open = self.lock();
         if open.taken >= max {
@@ -212,7 +213,7 @@ impl Accounts {
         })
     }
 
-    /// Sessions and handshakes.
+    /// Returns the number of sessions and handshakes.
     pub(super) fn taken(&self) -> usize {
         self.lock().taken
     }
@@ -244,7 +245,7 @@ impl Accounts {
 }
 
 impl Seat {
-    /// The account of the session that has it.
+    /// Creates the statistics of the session that was admitted.
     pub(super) fn open(&self, session: &Arc<Session>, reads: bool, now: Instant) -> Arc<Account> {
         let account = Arc::new(Account {
             peer: session.peer().to_string(),

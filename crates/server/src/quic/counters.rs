@@ -1,39 +1,39 @@
-//! What happened to sessions and broadcasts, counted.
+//! Counters of QUIC sessions and broadcasts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::runtime::Counter;
 
-/// Counts that only rise.
+/// Counts since the server started.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     accepted: AtomicU64,
     refused: [AtomicU64; Reason::ALL.len()],
-    /// Groups of publishers that were passed over because newer ones were there.
+    /// Groups of publishers that were given up because newer ones had arrived.
     late_groups: Arc<Counter>,
     /// Units of streams that could not be sent to readers.
     left_out: Arc<Counter>,
 }
 
-/// Why somebody was sent away.
+/// The reason why a session was refused or closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// The handshake was none.
+    /// The handshake failed.
     Handshake,
-    /// Token, user or right.
+    /// Token, user or right were missing or wrong.
     Unauthorised,
-    /// As many as there may be.
+    /// The server had as many sessions as configured.
     Full,
-    /// No stream can have the name.
+    /// The name of a broadcast is not a valid stream name.
     Name,
-    /// The stream has a source.
+    /// The stream has another source.
     Busy,
-    /// The catalog is nonsense, or nothing in it can be carried.
+    /// The catalog is malformed, or the server can carry nothing in it.
     Catalog,
     /// Frames are not what the catalog says.
     Frame,
-    /// No keyframe, or nothing at all.
+    /// No keyframe came, or no data at all.
     Silent,
 }
 
@@ -49,7 +49,7 @@ impl Reason {
         Self::Silent,
     ];
 
-    /// The name in metrics.
+    /// Returns the name in metrics.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Handshake => "handshake",
@@ -81,12 +81,12 @@ impl Counters {
         self.refused[why as usize].load(Ordering::Relaxed)
     }
 
-    /// Groups of publishers that were passed over because newer ones were there.
+    /// Returns the counter of publishers' groups that were given up because newer ones had arrived.
     pub(crate) fn late_groups(&self) -> &Arc<Counter> {
         &self.late_groups
     }
 
-    /// Units of streams that could not be sent to readers.
+    /// Returns the counter of units that could not be sent to readers.
     pub(crate) fn left_out(&self) -> &Arc<Counter> {
         &self.left_out
     }

@@ -1,13 +1,13 @@
-//! Streams over QUIC, as MoQ: published into the hub and read from it.
+//! Streams over QUIC, as MoQ: published into the hub, and read from it.
 //!
 //! ```text
 //! Server ─ Knock ─► rights ─┬► ingest: announced broadcasts ─► hub
 //!                           └► egress: the hub's streams, one Offer for all sessions
 //! ```
 //!
-//! Rights are settled before anything of media is read: until then a session may have
-//! 256 KiB under way, and nothing asks for more. What a publisher announces beyond its
-//! rights, or in a way that cannot be, ends its session with a reason that it hears.
+//! Rights are checked before any media is read: until then a session may have 256 KiB under way,
+//! and nothing requests more. A publisher that announces streams beyond its rights, or with invalid
+//! names, is disconnected with a reason.
 
 mod access;
 mod account;
@@ -38,13 +38,13 @@ use counters::Counters;
 pub(crate) use account::{Sender, SessionView};
 pub(crate) use counters::Reason;
 
-/// Broadcasts that one session may publish.
+/// Most broadcasts that one session may publish.
 const BROADCASTS_MAX: usize = 16;
 
-/// How long sessions have to take leave.
+/// Time that sessions have to close when the server stops.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// QUIC as it runs.
+/// The running QUIC listener.
 #[derive(Debug)]
 pub(crate) struct Quic {
     shared: Arc<Shared>,
@@ -52,7 +52,7 @@ pub(crate) struct Quic {
     tasks: Vec<JoinHandle<()>>,
 }
 
-/// What HTTP sees of it.
+/// The part of the QUIC listener that HTTP uses.
 #[derive(Debug)]
 pub(crate) struct Shared {
     accounts: Arc<Accounts>,
@@ -60,7 +60,7 @@ pub(crate) struct Shared {
     fingerprint: watch::Sender<Fingerprint>,
 }
 
-/// What sessions are served from.
+/// The parts of the server that sessions use.
 #[derive(Clone, Debug)]
 struct Site {
     hub: Arc<Hub>,
@@ -71,7 +71,7 @@ struct Site {
 }
 
 impl Quic {
-    /// Listens, if `config` says where. Must be called within tokio.
+    /// Listens if `config` has an address. Must be called within tokio.
     pub(crate) fn start(
         config: &config::Quic,
         hub: &Arc<Hub>,
@@ -153,7 +153,7 @@ impl Shared {
         self.accounts.views(now)
     }
 
-    /// Sessions, and handshakes under way.
+    /// Returns the number of sessions and of handshakes under way.
     pub(crate) fn taken(&self) -> usize {
         self.accounts.taken()
     }
@@ -185,19 +185,19 @@ async fn accept(
         let Some(knock) = knock else { break };
         let Some(seat) = site.accounts.seat(limits.clients) else {
             site.counters.refuse(Reason::Full);
-            // Dropped, it is refused by QUIC.
+            // A connection that is dropped here is refused by QUIC.
             continue;
         };
         sessions.spawn(serve(knock, seat, site.clone(), stopped.clone()));
     }
-    // Everybody takes leave by itself; whoever does not is closed with the socket.
+    // Each session closes by itself; those that do not are closed with the socket.
     let leaving = async { while sessions.join_next().await.is_some() {} };
     let _ = tokio::time::timeout(FAREWELL, leaving).await;
     server.close("the server shuts down");
     let _ = tokio::time::timeout(FAREWELL, server.idle()).await;
 }
 
-/// One session, from its knock to its end.
+/// Serves one session from its first request to its end.
 async fn serve(knock: Knock, seat: Seat, site: Site, mut stopped: watch::Receiver<bool>) {
     let peer = knock.peer();
     let asked = match knock.ask().await {
@@ -241,7 +241,7 @@ async fn serve(knock: Knock, seat: Seat, site: Site, mut stopped: watch::Receive
     }
 }
 
-/// Takes what a session publishes, until it does what it may not.
+/// Publishes the broadcasts of a session until it does something that it may not.
 async fn take(
     session: &Arc<Session>,
     account: &Arc<account::Account>,
@@ -261,7 +261,7 @@ async fn take(
         };
         let Some(Announcement::Began(path)) = announcement else {
             match announcement {
-                // It only reads, or is about to end.
+                // The session only reads, or is about to end.
                 None => std::future::pending().await,
                 _ => continue,
             }
@@ -291,7 +291,7 @@ async fn take(
 
 type Fatal = (Refusal, Reason);
 
-/// The stream that a broadcast is to be.
+/// Returns the name of the stream that a broadcast becomes.
 fn named(folder: &str, path: &str, rights: &Rights, site: &Site) -> Result<StreamName, Fatal> {
     let whole = if folder.is_empty() || path.is_empty() {
         format!("{folder}{path}")
@@ -318,7 +318,8 @@ fn named(folder: &str, path: &str, rights: &Rights, site: &Site) -> Result<Strea
     Ok(name)
 }
 
-/// Publishes a broadcast until it ends; what its publisher is to be sent away for.
+/// Publishes a broadcast until it ends. Returns the reason to disconnect its publisher, if there is
+/// one.
 async fn publish(intake: Intake, account: Arc<account::Account>, path: String) -> Option<Fatal> {
     let stream = intake.name.as_str().to_owned();
     account.publishes(&stream, true);
@@ -338,7 +339,7 @@ async fn publish(intake: Intake, account: Arc<account::Account>, path: String) -
     Some((refusal, reason))
 }
 
-/// What the end of a broadcast counts as; `None` for an end that is nobody's fault.
+/// Returns the reason that the end of a broadcast is counted under; `None` for an ordinary end.
 fn reason_of(fault: &Fault) -> Option<Reason> {
     Some(match fault {
         Fault::Watch(WatchError::Ended(Ended::Protocol(_))) => Reason::Frame,
@@ -352,7 +353,7 @@ fn reason_of(fault: &Fault) -> Option<Reason> {
     })
 }
 
-/// Measures once a second, and makes another certificate in time.
+/// Measures sessions once a second, and makes another certificate in time.
 async fn look_after(
     server: Arc<Server>,
     config: config::Quic,
@@ -395,26 +396,26 @@ fn renew(
     Ok((identity.fingerprint(), identity.renew_after()))
 }
 
-/// Why nobody is listened to over QUIC.
+/// The reason why QUIC could not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The certificate's files.
+    /// The files of the certificate do not work.
     #[error(transparent)]
     Files(#[from] config::QuicIdentityError),
-    /// The certificate itself.
+    /// The certificate itself does not work.
     #[error("quic: {0}")]
     Identity(#[from] IdentityError),
-    /// The port.
+    /// The UDP port could not be opened.
     #[error(
         "quic: cannot listen on UDP {address}: {source}; stop the program that holds port {port} \
          (`ss -lunp 'sport = :{port}'` names it) or change quic.address or --quic (`off` for none)",
         port = address.port()
     )]
     Listen {
-        /// What was asked for.
+        /// The configured address.
         address: SocketAddr,
-        /// What is in the way.
+        /// The system's or the library's error.
         source: ListenError,
     },
 }

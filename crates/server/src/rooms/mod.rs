@@ -1,4 +1,4 @@
-//! Rooms of voice calls: who is in which.
+//! Rooms of voice calls, and the participants of each.
 //!
 //! ```text
 //! POST /call/ROOM ─► Rooms::enter ─► Seat ─ kept by the session that speaks, gone with it
@@ -7,9 +7,9 @@
 //!                      Listing ── watch ──► GET /call/ROOM/SESSION: who else is here
 //! ```
 //!
-//! A participant speaks in one session and hears each of the others in one of its own, an
-//! ordinary viewer's of the other's stream. So nothing is negotiated anew when somebody
-//! comes or goes, and a voice passes the server as every stream does. This module knows
+//! A participant speaks in one session and hears each of the others in a session of its own, which
+//! is an ordinary viewer's session of the other's stream. So nothing is renegotiated when
+//! participants come or go, and a voice passes the server as every stream does. This module knows
 //! names only: no session, no media.
 
 use std::collections::HashMap;
@@ -21,16 +21,16 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::runtime::SessionId;
 
-/// How many there may be.
+/// Limits on rooms and participants.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Rooms that somebody is in.
+    /// Most rooms with participants.
     pub rooms: usize,
-    /// Participants of one room.
+    /// Most participants of one room.
     pub participants: usize,
 }
 
-/// Every room that somebody is in.
+/// Every room that has participants.
 #[derive(Debug)]
 pub struct Rooms {
     bounds: Bounds,
@@ -40,44 +40,46 @@ pub struct Rooms {
 #[derive(Debug, Default)]
 struct Inner {
     rooms: HashMap<RoomName, watch::Sender<Arc<Listing>>>,
-    /// Counts changes of all rooms, so that a room that comes back has no old version.
+    /// Counts changes of all rooms, so that a room that is made again has no version that it had
+    /// before.
     version: u64,
 }
 
-/// Who is in a room.
+/// The participants of a room.
 #[derive(Clone, Debug, Default)]
 pub struct Listing {
-    /// Rises with every change.
+    /// Version of the list, which rises with every change.
     pub version: u64,
-    /// In the order in which they came.
+    /// Participants in the order in which they came.
     pub people: Vec<Participant>,
 }
 
-/// Somebody in a room.
+/// A participant of a room.
 #[derive(Clone, Debug)]
 pub struct Participant {
-    /// Names it to the others; no right comes with it.
+    /// Identifier of the participant for the others; it gives no right.
     pub id: ParticipantId,
-    /// What it wants to be called; may be empty.
+    /// Name that the participant gave; it may be empty.
     pub name: Box<str>,
-    /// The session that it speaks in: whoever knows it is this participant.
+    /// Session that the participant speaks in. A client that knows this identifier is the
+    /// participant.
     pub session: SessionId,
-    /// Requests of it that may wait for a change at once.
+    /// Permits for the participant's requests that wait for a change.
     pub waits: Arc<Semaphore>,
 }
 
-/// Requests of one participant that may wait for a change: one, and one that its owner
-/// has given up without the server knowing.
+/// Most requests of one participant that wait for a change: one, and one more that its client gave
+/// up without the server knowing.
 const WAITS_MAX: usize = 2;
 
 impl Listing {
-    /// The participant who speaks in `session`.
+    /// Returns the participant who speaks in `session`.
     pub fn of_session(&self, session: &SessionId) -> Option<&Participant> {
         self.people.iter().find(|it| it.session == *session)
     }
 }
 
-/// A participant's place in its room, until dropped.
+/// A participant's membership in its room, which ends when this is dropped.
 #[derive(Debug)]
 pub struct Seat {
     rooms: Arc<Rooms>,
@@ -92,7 +94,7 @@ impl Drop for Seat {
 }
 
 impl Rooms {
-    /// Nobody is in any room.
+    /// Creates the state without rooms.
     pub fn new(bounds: Bounds) -> Self {
         Self {
             bounds,
@@ -100,10 +102,10 @@ impl Rooms {
         }
     }
 
-    /// Gives `participant` a place in `room`, which is made if nobody is there.
+    /// Adds `participant` to `room`, which is created if it has no participants.
     ///
     /// # Errors
-    /// [`Full`] names the bound that was reached.
+    /// Returns [`Full`] with the limit that was reached.
     pub fn enter(
         self: &Arc<Self>,
         room: &RoomName,
@@ -144,12 +146,13 @@ impl Rooms {
         })
     }
 
-    /// Who is in `room`, and every change of that; `None` if nobody is.
+    /// Returns a receiver of the participants of `room` and of every change; `None` if it has none.
     pub fn watch(&self, room: &RoomName) -> Option<watch::Receiver<Arc<Listing>>> {
         self.lock().rooms.get(room).map(watch::Sender::subscribe)
     }
 
-    /// Rooms that somebody is in, and participants of all of them.
+    /// Returns the number of rooms with participants, and the number of participants of all of
+    /// them.
     pub fn counts(&self) -> (usize, usize) {
         let inner = self.lock();
         let people = inner.rooms.values().map(|it| it.borrow().people.len());
@@ -178,7 +181,7 @@ impl Rooms {
     }
 }
 
-/// What a participant's stream begins with; `~` is in no room's name.
+/// Prefix of the names of participants' streams. No room's name has a `~`.
 const STREAM: &str = "call~";
 const ROOM_BYTES_MAX: usize = 64;
 
@@ -190,7 +193,7 @@ impl RoomName {
     /// Checks `text`.
     ///
     /// # Errors
-    /// [`RoomNameError`] says which rule it breaks.
+    /// Returns [`RoomNameError`] with the rule that `text` breaks.
     pub fn parse(text: &str) -> Result<Self, RoomNameError> {
         if text.is_empty() || text.len() > ROOM_BYTES_MAX {
             return Err(RoomNameError::Length { bytes: text.len() });
@@ -205,8 +208,8 @@ impl RoomName {
         Ok(Self(text.into()))
     }
 
-    /// The stream of a participant: what its right to publish is asked for, and those of
-    /// others who want to hear it by other ways.
+    /// Returns the name of a participant's stream. The right to join is the right to publish it,
+    /// and others need the right to read it to hear the participant by another protocol.
     pub fn stream(&self, id: &ParticipantId) -> StreamName {
         StreamName::parse(&self.stream_of(id.as_str()))
             .expect("made of what a stream's name is made of")
@@ -214,7 +217,8 @@ impl RoomName {
 }
 
 impl RoomName {
-    /// What two participants' messages are exchanged by: no stream, but named like one.
+    /// Returns the name of the broker for messages between two participants. It is not a stream,
+    /// but has a name of the same form.
     pub(crate) fn pair(&self, one: &ParticipantId, other: &ParticipantId) -> StreamName {
         let [first, second] = match one.0 <= other.0 {
             true => [one, other],
@@ -224,7 +228,8 @@ impl RoomName {
         StreamName::parse(&self.stream_of(&pair)).expect("made of what a stream's name is made of")
     }
 
-    /// The name of [`stream`](Self::stream), of whatever is said to be a participant.
+    /// Returns the name of [`stream`](Self::stream) for a text that should be a participant's
+    /// identifier.
     pub(crate) fn stream_of(&self, id: &str) -> String {
         format!("{STREAM}{}~{id}", self.0)
     }
@@ -236,12 +241,12 @@ impl fmt::Display for RoomName {
     }
 }
 
-/// Names a participant to the others of its room: twelve hexadecimal digits.
+/// Identifier of a participant for the others of its room: twelve hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParticipantId(Box<str>);
 
 impl ParticipantId {
-    /// Made of six bytes, which must be unlike those of others: drawn.
+    /// Creates an identifier of six random bytes.
     pub fn new(bytes: [u8; 6]) -> Self {
         let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         Self(text.into())
@@ -253,45 +258,45 @@ impl ParticipantId {
     }
 }
 
-/// Why a text is not a room's name.
+/// The reason why a text is not a room's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RoomNameError {
-    /// Empty or too long.
+    /// The name is empty or too long.
     #[error("a room's name has 1 to {ROOM_BYTES_MAX} characters, this one has {bytes}")]
     Length {
-        /// Length found.
+        /// Length found, in bytes.
         bytes: usize,
     },
-    /// A character outside the set.
+    /// The name has a character that is not allowed.
     #[error("{found:?} in a room's name: use letters, digits, '.', '_' and '-'")]
     Character {
-        /// The first bad one.
+        /// The first such character.
         found: char,
     },
-    /// Begins with a dot or a dash.
+    /// The name begins with a dot or a dash.
     #[error("a room's name begins with a letter, a digit or '_'")]
     Start,
 }
 
-/// No place for one more participant.
+/// The limit that an additional participant would exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Full {
-    /// In this room.
+    /// The room has as many participants as configured.
     #[error(
         "the room has {limit} participants already; wait until somebody leaves, or raise `limits.room_participants`"
     )]
     Room {
-        /// The bound.
+        /// The configured limit.
         limit: usize,
     },
-    /// In one room more.
+    /// The server has as many rooms as configured.
     #[error(
         "{limit} rooms are in use already; join one of them, or raise `limits.rooms` to allow more"
     )]
     Rooms {
-        /// The bound.
+        /// The configured limit.
         limit: usize,
     },
 }

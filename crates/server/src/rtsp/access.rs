@@ -1,4 +1,4 @@
-//! Who may read and publish over RTSP, as the [user store](crate::auth) knows them.
+//! Rights to read and publish over RTSP, from the [user store](crate::auth).
 
 use std::net::IpAddr;
 
@@ -6,23 +6,23 @@ use glassline_rtsp::server::{Access, Answer, Presented, Refusal};
 
 use crate::auth::Users;
 
-/// What is known of a request at once.
+/// The result of checking a request's credentials, as far as it is known at once.
 #[derive(Debug, PartialEq)]
 pub(super) enum Decision {
-    /// All.
+    /// The answer is known.
     Now(Answer),
-    /// Its password must be hashed first, which takes far longer than a thread may
-    /// look away; then [`by_name`].
+    /// The password must be hashed first, which takes far longer than a polling thread may be
+    /// blocked. [`by_name`] then gives the answer.
     Hash {
-        /// The user's name.
+        /// Name of the user.
         user: String,
-        /// What is to be held against its hash.
+        /// Password to compare with the user's hash.
         password: String,
     },
 }
 
-/// Holds what a client at `peer` shows against users and tokens. A token is taken from
-/// the URL's `?token=`, or as the password of any user of Basic.
+/// Checks the credentials of a client at `peer` against users and tokens. A token is taken from the
+/// URL's `?token=`, or as the password of any user of Basic.
 pub(super) fn authorise(
     users: &Users,
     peer: IpAddr,
@@ -44,7 +44,7 @@ pub(super) fn authorise(
         return granted(None);
     }
     match shown {
-        // Nothing that it could show would do.
+        // No credentials would be accepted.
         None if !users.any() && !users.has_token(access) => {
             Decision::Now(Answer::Refused(Refusal::Forbidden))
         }
@@ -64,7 +64,7 @@ pub(super) fn authorise(
     }
 }
 
-/// The answer to a user whose password was found right, or not.
+/// Returns the answer to a user whose password was right, or wrong.
 pub(super) fn by_name(
     users: &Users,
     is_right: bool,

@@ -1,5 +1,5 @@
-//! What takes too long for a thread that others wait for: it is done elsewhere, and the
-//! answer comes back as a command.
+//! Work that would block a polling thread for too long: it is done on other threads, and the result
+//! comes back as a command.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use super::pending_request::{Credentials, PendingRequest};
 use super::shared::Shared;
 use crate::runtime::Key;
 
-/// Has work done for the clients of one thread.
+/// Starts such work for the clients of one thread.
 #[derive(Debug)]
 pub(super) struct Background {
     shared: Arc<Shared>,
-    /// The thread that the answers go to.
+    /// Index of the thread that the results go to.
     thread: usize,
 }
 
@@ -24,7 +24,7 @@ impl Background {
         Self { shared, thread }
     }
 
-    /// Hashes a password, and answers whether its user may do what is asked.
+    /// Hashes a password, and sends the answer whether its user has the right.
     pub(super) fn verify(&self, client: Key, id: RequestId, credentials: Credentials) {
         let (shared, thread) = (Arc::clone(&self.shared), self.thread);
         self.shared.runtime.spawn(async move {

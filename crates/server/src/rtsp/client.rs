@@ -1,4 +1,4 @@
-//! One client: its connection, and what it plays or publishes.
+//! One client: its connection, and the stream that it plays or publishes.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -18,8 +18,8 @@ use crate::egress::rtsp::{
 };
 use crate::runtime::Key;
 
-/// Responses that may wait behind a frame before further ones are left with the
-/// connection, which has a bound of its own.
+/// Most bytes of responses that wait behind a frame. Further responses stay in the connection,
+/// which has a limit of its own.
 const RESPONSE_BYTES_MAX: usize = 64 << 10;
 
 /// A client of one thread.
@@ -31,22 +31,22 @@ pub(super) struct Client {
     pub(super) peer: SocketAddr,
     pub(super) local: SocketAddr,
     pub(super) role: Role,
-    /// What the client was told of the keys of tracks that it sets up.
+    /// Keys that the description announced to the client, for the tracks that it sets up next.
     pub(super) keyring: Option<Box<Keyring>>,
-    /// The client's connection is the way from server to client of the tunnel with this
-    /// cookie.
+    /// Cookie of the HTTP tunnel whose connection from server to client this is; `None` without a
+    /// tunnel.
     pub(super) cookie: Option<Box<str>>,
-    /// The kernel takes no more for now.
+    /// Whether the kernel takes no more bytes for now.
     pub(super) is_full: bool,
-    /// When the kernel took something, or nothing was to be taken.
+    /// Time at which the kernel last took bytes, or had none to take.
     pub(super) progressed: Instant,
-    /// Everything was said; the connection is closed once that is written, at the latest
-    /// at this time.
+    /// Set when everything was said: the connection is closed once all is written, at the latest at
+    /// this time.
     pub(super) closing: Option<Instant>,
     pub(super) permit: ConnectionPermit,
 }
 
-/// What a client does here.
+/// The role of a client.
 #[derive(Debug, Default)]
 pub(super) enum Role {
     /// The client has set up nothing.
@@ -56,12 +56,12 @@ pub(super) enum Role {
     Publisher(Box<PublishSession>),
 }
 
-/// What to do with a client after it was pumped.
+/// Whether the client stays after a write.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Served {
-    /// Nothing.
+    /// The client stays.
     Stays,
-    /// Let go of it.
+    /// The client is to be released.
     Ends,
 }
 
@@ -164,7 +164,7 @@ impl Client {
         self.player().is_some_and(PlaySession::is_playing)
     }
 
-    /// Takes what came over the client's connection.
+    /// Takes data from the client's connection.
     pub(super) fn take(&mut self, bytes: &[u8], now: Instant, counters: &Counters) {
         let role = &mut self.role;
         self.connection.handle_data(now, bytes, |frame| {
@@ -172,7 +172,7 @@ impl Client {
         });
     }
 
-    /// Takes what came over the other connection of the client's tunnel.
+    /// Takes data from the other connection of the client's tunnel.
     pub(super) fn take_tunnelled(&mut self, base64: &[u8], now: Instant, counters: &Counters) {
         let role = &mut self.role;
         self.connection.handle_tunnel_data(now, base64, |frame| {
@@ -180,7 +180,7 @@ impl Client {
         });
     }
 
-    /// Puts responses in line.
+    /// Moves responses from the connection to the writer.
     pub(super) fn take_responses(&mut self) {
         let responses = self.connection.transmit();
         if responses.is_empty() || self.writer.between_bytes() > RESPONSE_BYTES_MAX {
@@ -191,7 +191,7 @@ impl Client {
         self.connection.advance(bytes);
     }
 
-    /// Writes what the client is to get, unless its socket is full.
+    /// Writes what waits for the client, unless its socket is full.
     pub(super) fn pump(
         &mut self,
         reader: Option<&mut StreamReader>,
@@ -232,7 +232,7 @@ impl Client {
         self.settle(pumped, now, counters)
     }
 
-    /// Draws the conclusions from a write.
+    /// Updates the client's state by the result of a write.
     fn settle(&mut self, pumped: Pumped, now: Instant, counters: &Counters) -> Served {
         match pumped {
             Pumped::Empty if self.wire.holds_back() => self.is_full = true,
@@ -270,12 +270,12 @@ impl Client {
         }
     }
 
-    /// The client's user and address, for logs.
+    /// Returns the client's user and address, for logs.
     pub(super) fn name(&self) -> impl fmt::Display + '_ {
         Name(self)
     }
 
-    /// What the API says of the client; `None` before it set anything up.
+    /// Returns the client as the API shows it; `None` before the client has set up anything.
     pub(super) fn view(&self, reader: Option<&StreamReader>, now: Instant) -> Option<ClientView> {
         match &self.role {
             Role::Idle => None,

@@ -1,4 +1,4 @@
-//! A client and what its thread has for it, while one of its requests is handled.
+//! A client, with the parts of its thread that a request may use.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ pub(super) struct ClientScope<'a> {
     pub(super) key: Key,
     pub(super) client: &'a mut Client,
     pub(super) streams: &'a mut Streams,
-    /// `None` if media may not go by UDP.
+    /// UDP clients of the thread; `None` if media may not go by UDP.
     pub(super) udp: Option<&'a mut UdpClients>,
     pub(super) now: Instant,
 }
@@ -29,7 +29,7 @@ impl ClientScope<'_> {
         Some((session, reader))
     }
 
-    /// Plays what the client has set up from its newest keyframe on, or goes on with it.
+    /// Plays what the client has set up, from its newest keyframe on, or continues after a pause.
     pub(super) fn play(&mut self) -> Answer {
         let now = self.now;
         match self.player_and_reader() {

@@ -1,7 +1,7 @@
-//! The clients of one thread: how they come and go, and what comes from them.
+//! The clients of one thread: their connections, and the data that they send.
 //!
-//! What they are sent is [`Delivery`]; a client that it gives up is released here, with
-//! its tunnel, its stream and its addresses.
+//! Sending to clients is the task of [`Delivery`]. A client that `Delivery` gives up is released
+//! here, with its tunnel, its stream and its addresses.
 
 use std::io::{self, Read};
 use std::net::SocketAddr;
@@ -28,7 +28,7 @@ use crate::config::Identity;
 use crate::egress::rtsp::TransportKind;
 use crate::runtime::Key;
 
-/// How long a client may take to read the last response.
+/// Time that a client has to read the last response.
 const LINGER: Duration = Duration::from_secs(2);
 
 /// The clients of one thread.
@@ -37,21 +37,21 @@ pub(super) struct Clients {
     pub(super) delivery: Delivery,
     /// How many clients there are.
     count: usize,
-    /// The other connections of clients that come by a tunnel.
+    /// The connections from client to server of tunnels.
     pub(super) tunnels: TunnelPosts,
-    /// The number of this thread, by which others know the tunnels of its clients.
+    /// Index of this thread, by which other threads know the tunnels of its clients.
     thread: usize,
     registry: Registry,
     shared: Arc<Shared>,
 }
 
-/// What came of a read.
+/// The result of a read.
 pub(super) enum ReadOutcome {
-    /// So many bytes came.
+    /// This many bytes were read.
     Bytes(usize),
-    /// Nothing more is there for now.
+    /// No more data is there for now.
     Blocked,
-    /// The connection is over.
+    /// The connection has ended.
     Ended,
 }
 
@@ -88,7 +88,7 @@ impl Clients {
         self.count == 0
     }
 
-    /// How many clients play.
+    /// Returns how many clients play.
     pub(super) fn playing(&self) -> usize {
         self.delivery
             .clients
@@ -97,7 +97,7 @@ impl Clients {
             .count()
     }
 
-    /// A client, with what its requests may change.
+    /// Returns a client, with the parts of the thread that its requests may change.
     pub(super) fn scope(&mut self, key: Key, now: Instant) -> Option<ClientScope<'_>> {
         Some(ClientScope {
             key,
@@ -108,7 +108,7 @@ impl Clients {
         })
     }
 
-    /// What the API says of the clients that have a session.
+    /// Returns the clients that have a session, as the API shows them.
     pub(super) fn views(&self, now: Instant) -> Vec<ClientView> {
         let views = self.delivery.clients.iter().filter_map(|client| {
             let reader = client
@@ -120,9 +120,9 @@ impl Clients {
     }
 }
 
-/// Coming and going.
+/// Accepting and releasing clients.
 impl Clients {
-    /// Takes a connection that was accepted; with `identity` it is to speak TLS.
+    /// Takes an accepted connection; with `identity` the client must speak TLS.
     pub(super) fn accept(
         &mut self,
         stream: TcpStream,
@@ -142,8 +142,8 @@ impl Clients {
         let fd = wire.as_raw_fd();
         let client = Client::new(wire, connection, ends, permit, now);
         let key = self.delivery.clients.insert(client);
-        // Edges: the kernel tells of room only to those whose write it refused, so
-        // that asking for it from the start costs nothing.
+        // The poll is edge-triggered: the kernel reports room only to sockets whose write it
+        // refused, so registering for writable events from the start costs nothing.
         let interest = Interest::READABLE | Interest::WRITABLE;
         let token = EventSource::Client(key).token();
         if let Err(error) = self.registry.register(&mut SourceFd(&fd), token, interest) {
@@ -155,12 +155,12 @@ impl Clients {
         Ok(())
     }
 
-    /// Forgets a client and closes its connection.
+    /// Removes a client and closes its connection.
     pub(super) fn release(&mut self, key: Key) {
         drop(self.take(key));
     }
 
-    /// Forgets a client; the connection is the caller's.
+    /// Removes a client and returns it with its connection.
     fn take(&mut self, key: Key) -> Option<Client> {
         let mut client = self.delivery.clients.remove(key)?;
         if let Some(cookie) = client.cookie.take() {
@@ -171,7 +171,8 @@ impl Clients {
         }
         let role = std::mem::take(&mut client.role);
         self.forget_role(key, &role);
-        // Closing would do it, too, unless the descriptor lives on elsewhere.
+        // Closing the socket would deregister it, too, unless the descriptor is also open
+        // elsewhere.
         let fd = client.wire.as_raw_fd();
         let _ = self.registry.deregister(&mut SourceFd(&fd));
         self.count -= 1;
@@ -179,8 +180,8 @@ impl Clients {
         Some(client)
     }
 
-    /// Has a client play or publish nothing any more; the connection stays. What it
-    /// published is down for `reason`.
+    /// Ends what a client plays or publishes; the connection stays. A stream that the client
+    /// published is down with this `reason`.
     pub(super) fn leave(&mut self, key: Key, reason: &str) {
         let Some(client) = self.delivery.clients.get_mut(key) else {
             return;
@@ -192,7 +193,7 @@ impl Clients {
         }
     }
 
-    /// Takes a client off its stream and its UDP addresses.
+    /// Removes a client from its stream and its UDP addresses.
     fn forget_role(&mut self, key: Key, role: &Role) {
         if let Role::Player(session) = role {
             self.delivery.streams.leave(session.reader, key);
@@ -204,7 +205,7 @@ impl Clients {
         }
     }
 
-    /// Ends a session, and closes its connection once everything was written.
+    /// Ends a client's session, and closes the connection once everything is written.
     pub(super) fn close(&mut self, key: Key, reason: &Closed, now: Instant) {
         self.leave(key, "the publisher left");
         if let Some(client) = self.delivery.clients.get_mut(key) {
@@ -213,7 +214,7 @@ impl Clients {
         }
     }
 
-    /// Notes that a client's connection is the way from server to client of a tunnel.
+    /// Notes that a client's connection is the one from server to client of a tunnel.
     pub(super) fn open_tunnel(&mut self, key: Key, cookie: String) {
         let owner = self.tunnel_owner(key);
         if let Some(client) = self.delivery.clients.get_mut(key) {
@@ -223,7 +224,7 @@ impl Clients {
         }
     }
 
-    /// Hands a connection to the thread that has the other half of its tunnel.
+    /// Hands a connection to the thread that has the other connection of its tunnel.
     pub(super) fn join_tunnel(&mut self, key: Key, cookie: &str, rest: Vec<u8>) {
         let Some(client) = self.delivery.clients.get_mut(key) else {
             return;
@@ -253,9 +254,9 @@ impl Clients {
     }
 }
 
-/// What comes from clients.
+/// Receiving from clients.
 impl Clients {
-    /// Reads once from a client's connection, and takes what came.
+    /// Reads once from a client's connection, and handles the data.
     pub(super) fn read(&mut self, key: Key, buffer: &mut [u8]) -> ReadOutcome {
         let Some(client) = self.delivery.clients.get_mut(key) else {
             return ReadOutcome::Blocked;
@@ -279,26 +280,26 @@ impl Clients {
         }
     }
 
-    /// Takes what came over a client's connection.
+    /// Handles data from a client's connection.
     pub(super) fn take_bytes(&mut self, key: Key, bytes: &[u8], now: Instant) {
         if let Some(client) = self.delivery.clients.get_mut(key) {
             client.take(bytes, now, &self.delivery.counters);
         }
     }
 
-    /// Takes what came over the other connection of a client's tunnel.
+    /// Handles data from the other connection of a client's tunnel.
     pub(super) fn take_tunnelled(&mut self, key: Key, base64: &[u8], now: Instant) {
         if let Some(client) = self.delivery.clients.get_mut(key) {
             client.take_tunnelled(base64, now, &self.delivery.counters);
         }
     }
 
-    /// The next event of a client's connection.
+    /// Returns the next event of a client's connection.
     pub(super) fn poll_event(&mut self, key: Key) -> Option<Event> {
         self.delivery.clients.get_mut(key)?.connection.poll_event()
     }
 
-    /// Counts the requests that a client was answered.
+    /// Counts the requests of a client that were answered.
     pub(super) fn count_answered(&mut self, key: Key) {
         if let Some(client) = self.delivery.clients.get_mut(key) {
             while let Some(answered) = client.connection.poll_answered() {
@@ -308,7 +309,7 @@ impl Clients {
     }
 }
 
-/// What clients are sent, and who is given up over it.
+/// Sending to clients, and releasing those that are given up.
 impl Clients {
     /// Answers PLAY, with reports behind the answer, and begins to send.
     pub(super) fn answer_play(&mut self, key: Key, id: RequestId, answer: Answer, now: Instant) {
@@ -322,13 +323,13 @@ impl Clients {
         self.release_gone();
     }
 
-    /// Writes what a client is to get.
+    /// Writes what waits for a client.
     pub(super) fn pump(&mut self, key: Key, now: Instant) {
         self.delivery.pump(key, now);
         self.release_gone();
     }
 
-    /// Writes what is new of a stream, from entry `before` on, to its clients in turn.
+    /// Writes the new entries of a stream, from entry `before` on, to its clients in turn.
     pub(super) fn offer(&mut self, reader: Key, before: u64, picked: Instant) {
         self.delivery.offer(reader, before, picked);
         self.release_gone();
@@ -340,14 +341,14 @@ impl Clients {
         self.release_gone();
     }
 
-    /// Goes on to send by UDP, if the socket was full: it has room again.
+    /// Continues to send by UDP after the socket was full, because it has room again.
     pub(super) fn unblock_datagrams(&mut self, now: Instant) {
         self.delivery.unblock_datagrams(now);
         self.release_gone();
     }
 
-    /// Tells the clients of streams that came to their end, and asks for a keyframe for
-    /// those that wait for one.
+    /// Notifies the clients of streams that came to their end, and asks for a keyframe for clients
+    /// that wait for one.
     pub(super) fn check_streams(&mut self, now: Instant) {
         self.delivery.check_streams(now);
         self.release_gone();
@@ -359,14 +360,14 @@ impl Clients {
         }
     }
 
-    /// Releases a client that takes nothing any more or is not done with its TLS handshake
-    /// in time; false if it was released.
+    /// Releases a client that takes no bytes any more, or whose TLS handshake takes too long.
+    /// Returns false if the client was released.
     pub(super) fn check_progress(&mut self, key: Key, now: Instant) -> bool {
         let Some(client) = self.delivery.clients.get_mut(key) else {
             return false;
         };
         let idle = now.saturating_duration_since(client.progressed);
-        // What publishers are told is bounded, and they need not read it.
+        // Feedback to publishers is bounded, and they need not read it.
         let is_player = client.publisher().is_none();
         if client.is_full && idle > self.shared.budget.stall && is_player {
             self.delivery.counters.closed_stalled.add(1);
@@ -381,8 +382,8 @@ impl Clients {
         false
     }
 
-    /// Sees to the deadlines of a client's connection; whether that may have something to
-    /// say now. A client that took media within `active` is alive.
+    /// Handles the deadlines of a client's connection. Returns whether the client may have
+    /// something to be sent now. A client that took media within the time `active` is alive.
     pub(super) fn check_deadlines(&mut self, key: Key, active: Duration, now: Instant) -> bool {
         let Some(client) = self.delivery.clients.get_mut(key) else {
             return false;
@@ -391,7 +392,7 @@ impl Clients {
             self.release(key);
             return false;
         }
-        // Those who get datagrams say so in reports or requests.
+        // Clients that get datagrams show by reports or requests that they are alive.
         let session = client.player();
         let takes = session.is_some_and(|it| it.is_playing() && it.is(TransportKind::Interleaved));
         let idle = now.saturating_duration_since(client.progressed);

@@ -1,4 +1,4 @@
-//! What other threads ask of an RTSP thread.
+//! Commands from other threads to an RTSP thread.
 
 use std::sync::Arc;
 
@@ -14,28 +14,28 @@ use crate::runtime::Key;
 /// A command to an RTSP thread.
 #[derive(Debug)]
 pub(super) enum Command {
-    /// A request's answer, which took time.
+    /// The answer to a request that took time.
     Answer {
         client: Key,
         id: RequestId,
         answer: Box<Answer>,
     },
-    /// List the clients that have a session.
+    /// Return the clients that have a session.
     List(oneshot::Sender<Vec<ClientView>>),
-    /// A path was looked up in the media folder.
+    /// The result of looking up a path in the media folder.
     Found(Box<LookupResult>),
-    /// The other half of a client's tunnel came to another thread.
+    /// The other connection of a client's tunnel, which another thread accepted.
     Tunnel(Box<Handover>),
-    /// Say goodbye to everyone and end.
+    /// End every session and then the thread.
     Stop,
 }
 
-/// What came of a path that was looked up in the media folder.
+/// The result of looking up a path in the media folder.
 #[derive(Debug)]
 pub(super) struct LookupResult {
     pub(super) client: Key,
     pub(super) id: RequestId,
     pub(super) request: PendingRequest,
-    /// `None`: there is no such file, or it cannot be played.
+    /// The file; `None` if there is no such file, or if it cannot be played.
     pub(super) title: Option<Arc<Title>>,
 }

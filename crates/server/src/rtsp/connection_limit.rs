@@ -1,9 +1,9 @@
-//! How many connections there may be at once, over all threads.
+//! The limit on open connections over all threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts the connections that are open, and bounds them.
+/// Counts the open connections and limits them.
 #[derive(Debug)]
 pub(super) struct ConnectionLimit {
     open: Arc<AtomicUsize>,
@@ -11,7 +11,7 @@ pub(super) struct ConnectionLimit {
 }
 
 impl ConnectionLimit {
-    /// At most `max` connections at once.
+    /// Allows `max` connections at the same time.
     pub(super) fn new(max: usize) -> Self {
         Self {
             open: Arc::default(),
@@ -19,7 +19,7 @@ impl ConnectionLimit {
         }
     }
 
-    /// Counts one more connection; `None` if there are as many as there may be.
+    /// Counts one more connection; `None` if the limit is reached.
     pub(super) fn admit(&self) -> Option<ConnectionPermit> {
         let permit = ConnectionPermit(Arc::clone(&self.open));
         let before = self.open.fetch_add(1, Ordering::Relaxed);
@@ -27,8 +27,8 @@ impl ConnectionLimit {
     }
 }
 
-/// The right to one connection, given back when dropped. It stays with the connection,
-/// whichever thread has that.
+/// The right to one connection, given back when dropped. It stays with the connection when that
+/// moves to another thread.
 #[derive(Debug)]
 pub(super) struct ConnectionPermit(Arc<AtomicUsize>);
 

@@ -1,4 +1,4 @@
-//! What an RTSP thread counts, read by metrics while it runs.
+//! Counters of an RTSP thread, read by metrics while the thread runs.
 
 use glassline_rtsp::server::Answered;
 use glassline_rtsp::{Method, Status};
@@ -14,28 +14,28 @@ use crate::runtime::Counter;
 pub struct Counters {
     /// Connections accepted.
     pub accepted: Counter,
-    /// Connections closed at once because there are as many as the limits allow.
+    /// Connections closed at once because the limit of connections was reached.
     pub turned_away: Counter,
     /// Connections open now.
     pub open: Gauge,
-    /// Clients that were sent media and reports now.
+    /// Clients that are being sent media and reports.
     pub playing: Gauge,
-    /// What was sent to players, and responses.
+    /// Counts of data sent to players, responses included.
     pub sent: Arc<SendCounters>,
-    /// What publishers sent and were told.
+    /// Counts of packets from publishers and feedback to them.
     pub recorded: RecordCounters,
-    /// Clients closed because they took nothing for too long.
+    /// Clients closed because they took no bytes for too long.
     pub closed_stalled: Counter,
-    /// Clients closed because they skipped time and again.
+    /// Clients closed because they skipped too often in a row.
     pub closed_hopeless: Counter,
-    /// Clients closed because they spoke no TLS where it is spoken, broke it, or were
-    /// not done with its handshake in time.
+    /// Clients closed because they did not speak TLS on a TLS port, violated it, or did not finish
+    /// the handshake in time.
     pub closed_tls: Counter,
-    /// Packets of publishers with SRTP that their keys did not open.
+    /// SRTP packets of publishers that were not authentic under the publisher's keys.
     pub srtp_refused: Counter,
-    /// Reports of clients with SRTP that their keys opened.
+    /// SRTCP packets of clients that were authentic.
     pub srtcp_opened: Counter,
-    /// Those that they did not.
+    /// SRTCP packets of clients that were not authentic.
     pub srtcp_refused: Counter,
     /// Commands lost because the thread's inbox was full.
     pub inbox_full: Counter,
@@ -43,11 +43,11 @@ pub struct Counters {
     pub requests: Requests,
 }
 
-/// Methods of our own counts: those that have a name, other names, and what was no whole
-/// request.
+/// Number of rows of [`Requests`]: the methods with a meaning here, all other methods, and data
+/// that was no complete request.
 const METHODS: usize = Method::KNOWN + 2;
 
-/// Requests by method and by the status of their answer.
+/// Counts of requests by method and by the status of the answer.
 #[derive(Debug)]
 pub struct Requests([[Counter; Status::KNOWN.len()]; METHODS]);
 
@@ -76,8 +76,8 @@ impl Requests {
         }
     }
 
-    /// Method, status and count of all that there were. Methods that have no meaning
-    /// here are `other`, what was no whole request is `none`.
+    /// Iterates over method, status and count of all that occurred. Methods without a meaning here
+    /// are `other`; data that was no complete request is `none`.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, Status, u64)> {
         let names = Method::names().chain(["other", "none"]);
         names.zip(&self.0).flat_map(|(name, counters)| {
@@ -98,7 +98,7 @@ impl Gauge {
             .store(to as u64, std::sync::atomic::Ordering::Relaxed);
     }
 
-    /// The number now.
+    /// Returns the present number.
     pub fn get(&self) -> u64 {
         self.0.load(std::sync::atomic::Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! What the clients of one thread are sent, and the datagrams that come from them.
+//! Sends to the clients of one thread, and receives their datagrams.
 //!
 //! ```text
 //! Streams: what is new, read once ─► offer ─┬► each client's connection, in turn
@@ -20,25 +20,26 @@ use super::udp_clients::{ClientDatagram, UdpClients};
 use crate::egress::rtsp::{Budget, Recipient, Ring, Sent, TrackTransport, TransportKind};
 use crate::runtime::{Key, Slots};
 
-/// The clients of one thread, and what they are sent.
+/// The clients of one thread, and the streams that they are sent.
 #[derive(Debug)]
 pub(super) struct Delivery {
     pub(super) clients: Slots<Client>,
     pub(super) streams: Streams,
-    /// `None` if media may not go by UDP.
+    /// UDP clients of the thread; `None` if media may not go by UDP.
     pub(super) udp: Option<UdpClients>,
     pub(super) counters: Arc<Counters>,
     budget: Budget,
-    /// Clients that are to be released: their connection is lost, or they take too little.
+    /// Clients to be released: their connection is lost, or they take too little.
     pub(super) gone: Vec<Key>,
 }
 
-/// What is said of every track of a player.
+/// An RTCP packet for every track of a player.
 #[derive(Clone, Copy, Debug)]
 enum ControlPacket {
-    /// A sender report, so that a player can join audio and video from its first frame on.
+    /// A sender report, with which a player can synchronize audio and video from its first frame
+    /// on.
     Report,
-    /// The same with BYE behind it.
+    /// A sender report with BYE behind it.
     Farewell,
 }
 
@@ -59,7 +60,7 @@ impl Delivery {
         }
     }
 
-    /// When there is something to send without anything new.
+    /// Returns when something must be sent even if no stream has a new unit.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let paced = self.udp.as_ref().and_then(|udp| udp.paced_until);
         let deadlines = [self.streams.deadline(), paced];
@@ -81,13 +82,13 @@ impl Delivery {
         }
         if plays {
             self.push_control(key, ControlPacket::Report, now);
-            // The response first: datagrams may overtake it all the same.
+            // The response is written first; datagrams may still overtake it.
             self.pump(key, now);
             self.offer_datagrams_to(key, now);
         }
     }
 
-    /// BYE on every track of a client.
+    /// Sends BYE on every track of a client.
     pub(super) fn push_farewell(&mut self, key: Key, now: Instant) {
         self.push_control(key, ControlPacket::Farewell, now);
     }
@@ -149,8 +150,8 @@ impl Delivery {
                 continue;
             };
             match (transport, &self.udp) {
-                // A publisher that reads nothing has a whole socket's buffer of reports;
-                // the next one says the same.
+                // A publisher that does not read leaves its socket's buffer full of reports; the
+                // next report says the same.
                 (TrackTransport::Interleaved { channels, .. }, _)
                     if client.writer.between_bytes() == 0 =>
                 {
@@ -168,7 +169,7 @@ impl Delivery {
         self.pump(key, now);
     }
 
-    /// Writes what a client is to get.
+    /// Writes what waits for a client.
     pub(super) fn pump(&mut self, key: Key, now: Instant) {
         let Some(client) = self.clients.get_mut(key) else {
             return;
@@ -180,7 +181,7 @@ impl Delivery {
         }
     }
 
-    /// Writes what is new of a stream, from entry `before` on, to its clients in turn.
+    /// Writes the new entries of a stream, from entry `before` on, to its clients in turn.
     pub(super) fn offer(&mut self, reader_key: Key, before: u64, picked: Instant) {
         let Some(reader) = self.streams.get_mut(reader_key) else {
             return;
@@ -197,14 +198,14 @@ impl Delivery {
                 self.gone.push(*key);
             }
         }
-        // Nobody joined meanwhile: this thread alone lets them.
+        // No client joined in the meantime: only this thread adds clients.
         reader.feed.viewers = receivers;
         self.offer_datagrams(reader_key, picked);
         self.account(reader_key, before, picked);
     }
 
-    /// Adds the delay of a whole round, which is what the last client waited, if frames
-    /// that delays are accounted of were among the new entries.
+    /// Records the delay of a whole round, which the last client waited, if the new entries have
+    /// frames whose delays are accounted.
     fn account(&self, reader: Key, before: u64, picked: Instant) {
         let Some(reader) = self.streams.get(reader) else {
             return;
@@ -221,7 +222,7 @@ impl Delivery {
         }
     }
 
-    /// Sends what is new of a stream to its clients by UDP.
+    /// Sends the new entries of a stream to its clients by UDP.
     fn offer_datagrams(&mut self, reader_key: Key, now: Instant) {
         let Some(reader) = self.streams.get_mut(reader_key) else {
             return;
@@ -276,7 +277,7 @@ impl Delivery {
         }
     }
 
-    /// Goes on to send by UDP, if the socket was full: it has room again.
+    /// Continues to send by UDP after the socket was full, because it has room again.
     pub(super) fn unblock_datagrams(&mut self, now: Instant) {
         if let Some(udp) = &mut self.udp
             && udp.writer.is_full()
@@ -286,7 +287,7 @@ impl Delivery {
         }
     }
 
-    /// Sends what is new of every stream by UDP.
+    /// Sends the new entries of every stream by UDP.
     fn offer_datagrams_to_all(&mut self, now: Instant) {
         for reader in self.streams.keys() {
             self.offer_datagrams(reader, now);
@@ -303,7 +304,8 @@ impl Delivery {
         }
     }
 
-    /// Sends by UDP what is new of the stream of a client that has just begun to play.
+    /// Sends the new entries of one client's stream by UDP, because the client has just begun to
+    /// play.
     fn offer_datagrams_to(&mut self, key: Key, now: Instant) {
         let session = self.clients.get(key).and_then(Client::player);
         if let Some(session) = session.filter(|session| session.is(TransportKind::Udp)) {
@@ -311,8 +313,8 @@ impl Delivery {
         }
     }
 
-    /// Tells the clients of streams that came to their end, and asks for a keyframe for
-    /// those that wait for one.
+    /// Notifies the clients of streams that came to their end, and asks for a keyframe for clients
+    /// that wait for one.
     pub(super) fn check_streams(&mut self, now: Instant) {
         for reader_key in self.streams.keys() {
             let Some(reader) = self.streams.get(reader_key) else {
@@ -332,11 +334,11 @@ impl Delivery {
                     break;
                 };
                 if is_multicast {
-                    // Another thread sends.
+                    // The multicast thread sends.
                     cursor.advance(reader.ring.end(), &reader.ring);
                 }
                 if has_ended && cursor.position() >= reader.ring.end() {
-                    // The session stays: it may be asked to play again.
+                    // The session stays: the client may ask to play again.
                     session.rest();
                     self.push_farewell(key, now);
                     self.pump(key, now);
@@ -347,7 +349,7 @@ impl Delivery {
         }
     }
 
-    /// Takes the datagrams that came; the publishers among those that sent them.
+    /// Handles the datagrams that arrived. Returns the publishers among their senders.
     pub(super) fn receive(&mut self, batch: &mut ReceiveBatch, now: Instant) -> Vec<Key> {
         let mut publishers = Vec::new();
         let Some(udp) = &self.udp else {
@@ -377,8 +379,8 @@ impl Delivery {
     }
 }
 
-/// Plans the datagrams of a client, if it plays by UDP and its next chunk is due; false if
-/// it will not catch up.
+/// Plans the datagrams of a client, if it plays by UDP and its next chunk is due. Returns false if
+/// the client will not catch up.
 fn plan(
     key: Key,
     client: &mut Client,

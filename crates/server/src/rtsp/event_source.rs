@@ -1,22 +1,22 @@
-//! What an event of a thread's poll is about, and the token that says so.
+//! The source of a poll event, encoded in the event's token.
 
 use mio::Token;
 
 use crate::runtime::Key;
 
-/// Listeners that a thread can tell apart: plain, and inside TLS.
+/// Most listeners that a thread can tell apart: plain ones, and ones within TLS.
 const LISTENERS_MAX: usize = 4;
 
-/// Marks the other halves of tunnels: generations of keys stay far below.
+/// Bit that marks the second connections of tunnels; generations of keys stay far below it.
 const TUNNEL_BIT: usize = 1 << (usize::BITS - 1);
 
 const WAKER: usize = usize::MAX - 1;
 const UDP_MEDIA: usize = usize::MAX - 2;
 const UDP_CONTROL: usize = usize::MAX - 3;
-/// The first of the listeners; further ones go down from here.
+/// Token of the first listener; those of further listeners go down from here.
 const LISTENERS: usize = usize::MAX - 16;
 
-/// The owner of an event.
+/// The source of a poll event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EventSource {
     /// Another thread woke this one.
@@ -27,7 +27,7 @@ pub(super) enum EventSource {
     UdpControl,
     /// A listener, by its index.
     Listener(usize),
-    /// The connection from client to server of a tunnel.
+    /// A tunnel's connection from client to server.
     Tunnel(Key),
     /// A client's connection.
     Client(Key),
@@ -67,7 +67,7 @@ impl EventSource {
 }
 
 fn bits(key: Key) -> usize {
-    // 64 bits: a server of clients by the thousand runs on nothing smaller.
+    // Keys have 64 bits; machines with smaller pointers do not serve thousands of clients.
     usize::try_from(key.to_bits()).unwrap_or(usize::MAX - 4)
 }
 

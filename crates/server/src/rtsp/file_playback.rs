@@ -1,4 +1,5 @@
-//! A session that plays a file of the media folder, and what PLAY may ask of a file.
+//! The playback of a file of the media folder in one session, and the ranges that PLAY may ask of a
+//! file.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,22 +9,22 @@ use glassline_rtsp::server::{Refusal, RequestId};
 
 use crate::ingest::library::{Live, Play, Private, Started, Title};
 
-/// How long a reading may take to begin: a disk that sleeps wakes up in this time.
+/// Longest time until a reading begins; a sleeping disk wakes up in this time.
 const START_LIMIT: Duration = Duration::from_secs(8);
 
-/// A session's part in a file.
+/// A session's part in the playback of a file.
 #[derive(Debug)]
 pub(super) struct FilePlayback {
     pub(super) title: Arc<Title>,
-    /// The reading that all share.
+    /// The reading that all clients share.
     live: Live,
     /// The session's own reading, once it asked for one.
     private: Option<Private>,
-    /// A PLAY whose reading has not begun yet, and until when it may begin.
+    /// A PLAY request whose reading has not begun yet, and the time by which it must begin.
     starting: Option<(RequestId, Instant)>,
 }
 
-/// What came of a PLAY whose reading had not begun.
+/// The result of a PLAY request whose reading had not begun.
 pub(super) enum FileStart {
     /// The reading has begun.
     Begun(Started),
@@ -41,12 +42,12 @@ impl FilePlayback {
         }
     }
 
-    /// Whether the session has a reading of its own.
+    /// Returns whether the session has a reading of its own.
     pub(super) fn is_private(&self) -> bool {
         self.private.is_some()
     }
 
-    /// The session's own reading.
+    /// Returns the session's own reading.
     pub(super) fn private(&self) -> Option<&Private> {
         self.private.as_ref()
     }
@@ -56,7 +57,7 @@ impl FilePlayback {
         self.private = Some(private);
     }
 
-    /// Has the reading that all share begin, or go on.
+    /// Starts the shared reading, or continues with it.
     pub(super) fn play_live(&self) {
         self.live.play();
     }
@@ -66,7 +67,7 @@ impl FilePlayback {
         self.starting = Some((id, now + START_LIMIT));
     }
 
-    /// The request that waited for the reading, once that has begun or failed.
+    /// Returns the request that waited for the reading, once the reading has begun or failed.
     pub(super) fn take_start(&mut self, now: Instant) -> Option<(RequestId, FileStart)> {
         let (id, until) = self.starting?;
         let start = match self.private.as_ref().and_then(Private::started) {
@@ -82,8 +83,8 @@ impl FilePlayback {
         Some((id, start))
     }
 
-    /// Holds a reading of the session's own; the range that is left of it then. The shared
-    /// reading goes on.
+    /// Pauses the session's own reading and returns the range that is left of it. The shared
+    /// reading continues.
     pub(super) fn pause(&self) -> Option<Range> {
         let private = self.private.as_ref()?;
         Some(Range::Npt {
@@ -93,7 +94,7 @@ impl FilePlayback {
     }
 }
 
-/// What a client asks PLAY for.
+/// The range, scale and speed that a client asks for with PLAY.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PlayRequest {
     pub(super) range: Option<Range>,
@@ -102,7 +103,8 @@ pub(super) struct PlayRequest {
 }
 
 impl PlayRequest {
-    /// From the start, or from now on, as it comes: what all can share.
+    /// Returns whether the request is for playback from the start or from now on at normal speed,
+    /// which all clients can share.
     pub(super) fn is_plain(&self) -> bool {
         let from_start = match &self.range {
             None => true,
@@ -112,8 +114,10 @@ impl PlayRequest {
         from_start && is_one(self.scale) && is_one(self.speed)
     }
 
+    /// Converts the request to settings for a file of this duration.
+    ///
     /// # Errors
-    /// A range that no file has.
+    /// Returns the refusal of a range that no file has.
     pub(super) fn play(&self, duration: Duration) -> Result<Play, Refusal> {
         let (from, until) = match &self.range {
             None => (None, None),
@@ -122,7 +126,7 @@ impl PlayRequest {
                     Some(Npt::At(at)) => Some(*at),
                     Some(Npt::Now) | None => None,
                 };
-                // "The end minus" what is said (RFC 2326 §3.6 leaves it open).
+                // A negative time counts from the end (RFC 2326 §3.6 leaves this open).
                 match (at(start), at(end)) {
                     (None, Some(last)) if start.is_none() => {
                         (Some(duration.saturating_sub(last)), None)

@@ -1,4 +1,4 @@
-//! Where clients come in: a port that all threads share.
+//! The ports for clients, which all threads share.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -14,7 +14,7 @@ use crate::config::Identity;
 pub struct Listener {
     local: SocketAddr,
     pub(super) listeners: Vec<TcpListener>,
-    /// With one, those who come in speak TLS.
+    /// Certificate and key of a port within TLS; `None` for a plain port.
     pub(super) identity: Option<Identity>,
 }
 
@@ -22,14 +22,14 @@ impl Listener {
     /// Opens `address` for `threads` threads; port 0 takes a free one.
     ///
     /// # Errors
-    /// If the port is taken.
+    /// Returns an error if the port is taken.
     pub fn open(
         address: SocketAddr,
         threads: usize,
         identity: Option<Identity>,
     ) -> io::Result<Self> {
-        // Listeners that share a port would silently join those of another process,
-        // and each would get half of the clients.
+        // Listeners that share a port would silently join those of another process, and each
+        // process would get half of the clients.
         glassline_net::tcp_port_is_free(address)?;
         let first = glassline_net::listen(address, true)?;
         let local = first.local_addr()?;
@@ -44,12 +44,12 @@ impl Listener {
         })
     }
 
-    /// What it shows to those who come in, inside TLS.
+    /// Returns the certificate and key of a port within TLS.
     pub fn identity(&self) -> Option<&Identity> {
         self.identity.as_ref()
     }
 
-    /// What its URLs begin with.
+    /// Returns the scheme of the port's URLs.
     pub fn name(&self) -> &'static str {
         match self.identity {
             Some(_) => "rtsps",
@@ -57,7 +57,7 @@ impl Listener {
         }
     }
 
-    /// Where clients connect.
+    /// Returns the address that clients connect to.
     pub fn local_addr(&self) -> SocketAddr {
         self.local
     }
@@ -72,20 +72,20 @@ pub(super) struct ThreadListeners(Vec<ThreadListener>);
 pub(super) struct ThreadListener {
     listener: mio::net::TcpListener,
     identity: Option<Identity>,
-    /// More connections may wait than were accepted.
+    /// Whether more connections may wait than were accepted.
     has_more: bool,
 }
 
-/// What came of an attempt to accept a connection.
+/// The result of accepting a connection.
 pub(super) enum Accepted<'a> {
-    /// A connection, and the identity to show inside TLS, if the listener has one.
+    /// A connection, its client's address, and the certificate to use if the port is within TLS.
     Connection(TcpStream, SocketAddr, Option<&'a Identity>),
-    /// Nobody waits.
+    /// No connection waits.
     Nobody,
 }
 
 impl ThreadListeners {
-    /// Splits listeners over threads: each thread gets a socket of each of them. The
+    /// Divides listeners between threads: each thread gets a socket of each listener. The returned
     /// addresses are in the order of the listeners.
     pub(super) fn split(listeners: Vec<Listener>) -> (Vec<SocketAddr>, Vec<Self>) {
         let addresses = listeners.iter().map(Listener::local_addr).collect();
@@ -114,7 +114,7 @@ impl ThreadListeners {
 
     pub(super) fn deregister(&mut self, registry: &Registry) {
         for it in &mut self.0 {
-            // It may be gone from the poll already.
+            // The listener may have been deregistered before.
             let _ = registry.deregister(&mut it.listener);
         }
     }
@@ -135,7 +135,7 @@ impl ThreadListeners {
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    // Most likely no descriptor is left: tried again with the next sweep.
+                    // Most likely the process has no descriptor left. The next sweep tries again.
                     tracing::warn!(%error, "cannot accept RTSP connections");
                     it.has_more = true;
                     return Accepted::Nobody;
@@ -144,14 +144,14 @@ impl ThreadListeners {
         }
     }
 
-    /// Leaves the rest of those who wait at listener `index` to a later turn.
+    /// Leaves the connections that still wait at listener `index` to a later turn.
     pub(super) fn leave_rest(&mut self, index: usize) {
         if let Some(it) = self.0.get_mut(index) {
             it.has_more = true;
         }
     }
 
-    /// The listeners at which more connections may wait than were accepted.
+    /// Returns the listeners at which more connections may wait than were accepted.
     pub(super) fn with_more(&self) -> Vec<usize> {
         let listeners = self.0.iter().enumerate();
         let with_more = listeners.filter(|(_, it)| it.has_more);

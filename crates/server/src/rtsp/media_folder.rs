@@ -1,8 +1,8 @@
-//! Files of the media folder: played together, or each on its own.
+//! Playback of files of the media folder, shared by clients or private to one.
 //!
-//! A client that just plays from the start joins the reading that all share. One that
-//! asks for a place, a scale or a speed gets a reading of its own, whose stream takes
-//! the place of the shared one in its session.
+//! A client that simply plays from the start joins the shared reading. A client that asks for a
+//! position, a scale or a speed gets a reading of its own, whose stream replaces the shared one in
+//! its session.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ pub(super) fn answer_found(
         return set_up_file(shared, scope, title, &wanted);
     };
     match &session.file {
-        // A further track of what the session has.
+        // This is a further track of the file that the session has already.
         Some(file) if Arc::ptr_eq(&file.title, &title) => {
             let stream = Arc::clone(&session.stream);
             setup::set_up_stream(shared, scope, &stream, &wanted)
@@ -68,7 +68,7 @@ fn set_up_file(
     answer
 }
 
-/// Begins to play the file of a session; the answer, unless it comes with the first frame
+/// Starts to play the file of a session. Returns the answer, unless it is sent with the first frame
 /// ([`answer_start`]).
 pub(super) fn play(
     scope: &mut ClientScope<'_>,
@@ -78,7 +78,7 @@ pub(super) fn play(
     let session = scope.client.player_mut()?;
     let is_multicast = session.is(TransportKind::Multicast);
     let file = session.file.as_mut()?;
-    // What a group gets is nobody's own.
+    // A multicast group cannot have a private reading.
     if !file.is_private() && (asked.is_plain() || is_multicast) {
         file.play_live();
         return Some(scope.play());
@@ -109,7 +109,7 @@ pub(super) fn play(
     None
 }
 
-/// Puts a client's own reading in the place of the shared one.
+/// Replaces the shared stream of a client with its private one.
 fn change_stream(scope: &mut ClientScope<'_>, private: &Private) {
     let streams = &mut *scope.streams;
     let Some(session) = scope.client.player_mut() else {
@@ -126,7 +126,7 @@ fn change_stream(scope: &mut ClientScope<'_>, private: &Private) {
     streams.join(reader, scope.key);
 }
 
-/// Answers a PLAY whose reading has begun by now, or failed.
+/// Answers a PLAY request whose reading has begun, or failed.
 pub(super) fn answer_start(scope: &mut ClientScope<'_>) -> Option<(RequestId, Answer)> {
     let file = scope.client.player_mut()?.file.as_mut()?;
     let (id, start) = file.take_start(scope.now)?;

@@ -1,4 +1,4 @@
-//! The listener of RTSP: threads that each own their connections whole.
+//! The RTSP server: threads that each own their connections as a whole.
 //!
 //! ```text
 //!            TCP in ──► Client.connection (sans-IO) ──► events ──► Requests ─┐
@@ -7,13 +7,13 @@
 //!  other threads ──► Command (answers that took time, questions, stop)
 //! ```
 //!
-//! All threads share one port (`SO_REUSEPORT`), and the kernel spreads connections
-//! over them. A thread waits for nothing but its own poll: no file, no name, no
-//! password hash, no lock that another thread holds for long. What takes time is done
-//! elsewhere (`Background`) and comes back as a command.
+//! All threads share one port (`SO_REUSEPORT`), and the kernel spreads connections over them. A
+//! thread waits for nothing but its own poll: no file, no name, no password hash, no lock that
+//! another thread holds for long. Work that takes time is done on other threads (`Background`) and
+//! its result comes back as a command.
 //!
-//! How a stream's bytes are made and written is `egress::rtsp`, what publishers send is
-//! `ingest::rtsp`; here is who gets which, and what a client is answered.
+//! `egress::rtsp` makes and writes the bytes of streams, and `ingest::rtsp` publishes packets of
+//! clients. This module decides which client gets which stream, and answers requests.
 
 mod access;
 mod background;
@@ -75,34 +75,34 @@ use listener::ThreadListeners;
 use shared::Multicast;
 use worker::{Parts, Worker};
 
-/// How the threads behave.
+/// Settings of the threads.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Connections at once, over all threads.
+    /// Most connections at the same time, over all threads.
     pub connections_max: usize,
-    /// Media may go by UDP.
+    /// Whether media may go by UDP.
     pub udp: bool,
-    /// The first port for that; each thread takes two. 0 takes free ones.
+    /// The first port for media by UDP; each thread takes two. 0 takes free ones.
     pub udp_port: u16,
-    /// Within TLS, whether media is sealed by itself, too.
+    /// Whether media within TLS is also sealed packet by packet (SRTP).
     pub srtp: SrtpPolicy,
-    /// Media may go to these multicast groups.
+    /// Multicast groups that media may go to; `None` turns multicast off.
     pub multicast: Option<Plan>,
-    /// How far a client may lag before it skips to the newest keyframe.
+    /// Delay behind the stream after which a client skips to the newest keyframe.
     pub lag: Duration,
-    /// How long a client may take nothing at all before it is closed.
+    /// Time without taking any byte after which a client is closed.
     pub stall: Duration,
-    /// Bytes that a stream's recent past may take on each thread.
+    /// Most bytes of a stream's recent past on each thread.
     pub ring_bytes: usize,
-    /// The longest that it is kept.
+    /// Longest time that a stream's recent past is kept.
     pub ring_span: Duration,
 }
 
-/// Skips without having caught up after which a client is given up.
+/// Number of skips without having caught up after which a client is closed.
 const SKIPS_IN_A_ROW: u32 = 10;
 
 impl Options {
-    /// How much delay a client is granted.
+    /// Returns the limits on clients' delay.
     fn budget(&self) -> Budget {
         Budget {
             lag: self.lag,
@@ -111,7 +111,7 @@ impl Options {
         }
     }
 
-    /// How much of a stream's recent past is kept.
+    /// Returns the limits of a stream's recent past.
     fn bounds(&self) -> Bounds {
         Bounds {
             bytes: self.ring_bytes,
@@ -120,7 +120,7 @@ impl Options {
         }
     }
 
-    /// What all threads share that behave in this way.
+    /// Creates the state that all threads share.
     fn shared(
         &self,
         sources: Sources,
@@ -158,27 +158,28 @@ pub struct Rtsp {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// What streams and files there are, and who may have them.
+/// The streams and files of the server, and the users with rights to them.
 #[derive(Clone, Debug)]
 pub struct Sources {
-    /// The streams.
+    /// All streams.
     pub hub: Arc<Hub>,
-    /// Accounts for delays.
+    /// Registry of stage delays.
     pub board: Arc<Board>,
-    /// The users.
+    /// Users and their rights.
     pub users: Arc<Users>,
     /// The media folder, if there is one.
     pub library: Option<Arc<Library>>,
-    /// The calendar, for NTP times.
+    /// Calendar clock for NTP times.
     pub wall: WallClock,
 }
 
 impl Rtsp {
-    /// Starts a thread for each socket of the listeners, all of which were opened for as
-    /// many; called within a tokio runtime, which does what takes time.
+    /// Starts a thread for each socket of the listeners, which all must have been opened for the
+    /// same number of threads. Must be called within a tokio runtime, which does the work that
+    /// takes time.
     ///
     /// # Errors
-    /// If a port for UDP is taken or the system has no thread to give.
+    /// Returns an error if a UDP port is taken or the system has no thread to give.
     pub fn start(
         options: &Options,
         listeners: Vec<Listener>,
@@ -191,7 +192,7 @@ impl Rtsp {
             keys: NumberKeys::default(),
             bounds: options.bounds(),
         };
-        // Behind the threads, whose numbers are counted down.
+        // The number follows those of the threads, which are counted down from the maximum.
         let table = usize::MAX - listeners.len();
         let sender = options.multicast.map(|plan| {
             let (groups, poll, waker) = open_multicast(plan)?;
@@ -236,12 +237,12 @@ impl Rtsp {
         Ok(Self { shared, threads })
     }
 
-    /// What the threads share.
+    /// Returns the state that the threads share.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 
-    /// Takes no new clients and says goodbye to all there are.
+    /// Takes no new clients and ends all sessions.
     pub fn stop(&self) {
         if let Some(multicast) = &self.shared.multicast {
             multicast.groups.stop();
@@ -263,7 +264,7 @@ impl Rtsp {
     }
 }
 
-/// A thread's pair of UDP ports, at the address that it listens at.
+/// Opens a thread's pair of UDP ports, on the address that it listens on.
 fn open_udp(local: SocketAddr, first: u16, thread: usize) -> io::Result<UdpPair> {
     let offset = u16::try_from(thread * 2).unwrap_or(u16::MAX);
     let port = match first {

@@ -4,30 +4,31 @@ use glassline_rtsp::mikey::Cipher;
 use glassline_rtsp::server::Refusal;
 use glassline_rtsp::server::{Access, Srtp, Way};
 
-/// What a client asked of a path that is looked up in the media folder.
+/// A request that waits until a path was looked up in the media folder.
 #[derive(Debug)]
 pub(super) enum PendingRequest {
-    /// DESCRIBE; with a cipher, the tracks go as SRTP.
+    /// DESCRIBE; with a cipher, the tracks are sent as SRTP.
     Describe { cipher: Option<Cipher> },
     /// SETUP of a track.
     SetUp(Wanted),
 }
 
-/// A track that a client wants set up.
+/// The track of a SETUP request.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
     /// The index of the track; `None` where the stream as a whole is named.
     pub(super) track: Option<usize>,
     pub(super) way: Way,
-    /// The track goes as SRTP.
+    /// Parameters of SRTP if the track is sent as SRTP.
     pub(super) srtp: Option<Box<Srtp>>,
 }
 
 impl Wanted {
-    /// The index of the track in a stream of so many tracks.
+    /// Returns the index of the track in a stream of `tracks` tracks.
     ///
     /// # Errors
-    /// There is no such track, or more than one where the stream as a whole is named.
+    /// Returns the refusal if there is no such track, or more than one where the URL names the
+    /// whole stream.
     pub(super) fn index(&self, tracks: usize) -> Result<usize, Refusal> {
         match self.track {
             Some(track) if track < tracks => Ok(track),
@@ -38,7 +39,7 @@ impl Wanted {
     }
 }
 
-/// The name and password of a user, and what they are shown for.
+/// The name and password of a user, and the access that they are presented for.
 #[derive(Debug)]
 pub(super) struct Credentials {
     pub(super) user: String,

@@ -1,4 +1,4 @@
-//! What a player has set up, and how far it has come in its stream.
+//! A player's session: the tracks that it has set up, and its position in the stream.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,7 +21,8 @@ pub(super) struct PlaySession {
     pub(super) reader: Key,
     pub(super) stream: Arc<Stream>,
     pub(super) transports: TrackTransports,
-    /// When the player gets its next chunk of datagrams, after one that was not all.
+    /// Time at which the player gets its next chunk of datagrams; `None` if the latest chunk was
+    /// the last.
     pub(super) paced_until: Option<Instant>,
     /// The file of the media folder that the session plays, if it plays one.
     pub(super) file: Option<FilePlayback>,
@@ -35,11 +36,11 @@ pub(super) struct PlaySession {
     skipped_before: Skipped,
 }
 
-/// How often a player skipped to a keyframe, and what it missed by that.
+/// How often a player skipped to a keyframe, and how much it missed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Skipped {
     pub(super) skips: u32,
-    /// Frames and packets of audio.
+    /// Number of frames and packets of audio that the player missed.
     pub(super) entries: u64,
 }
 
@@ -67,7 +68,7 @@ impl PlaySession {
         self.cursor.is_some()
     }
 
-    /// Whether a track may be set up in this way: all tracks go the same way.
+    /// Returns whether a track may be set up with this transport: all tracks have the same kind.
     pub(super) fn accepts(&self, way: Way) -> bool {
         let asked = match way {
             Way::Interleaved { .. } => TransportKind::Interleaved,
@@ -77,7 +78,7 @@ impl PlaySession {
         self.transports.kind().is_none_or(|kind| kind == asked)
     }
 
-    /// Drops a track; how it went.
+    /// Drops a track and returns its transport.
     pub(super) fn forget(&mut self, track: usize) -> Option<TrackTransport> {
         let transport = self.transports.remove(track);
         if let Some(cursor) = &mut self.cursor {
@@ -86,8 +87,8 @@ impl PlaySession {
         transport
     }
 
-    /// Takes what the client says of a track that it gets; false if the packet is not
-    /// what the client sealed.
+    /// Takes a packet that the client sent for a track; returns false if the packet is SRTP that
+    /// the client's keys do not open.
     pub(super) fn take(
         &mut self,
         track: usize,
@@ -97,7 +98,7 @@ impl PlaySession {
     ) -> bool {
         let transport = self.transports.get_mut(track);
         let srtp = transport.and_then(TrackTransport::srtp_mut);
-        // Players send no media: an empty datagram opens a way through a NAT.
+        // Players send no media: an empty datagram opens a path through a NAT.
         let Some(srtp) = srtp.filter(|_| control) else {
             return true;
         };
@@ -112,12 +113,12 @@ impl PlaySession {
         true
     }
 
-    /// Plays the stream from its newest keyframe on, or goes on with it.
+    /// Plays the stream from its newest keyframe on, or continues after a pause.
     pub(super) fn play(&mut self, reader: &StreamReader, now: Instant) -> Answer {
         let tracks = self.transports.set_up();
         let is_multicast = self.is(TransportKind::Multicast);
         let cursor = self.cursor.get_or_insert_with(|| match is_multicast {
-            // What the group gets next; nobody gets the past.
+            // A client of a group gets what the group gets next, without a past.
             true => Cursor::begin_at(reader.ring.end(), tracks, now),
             false => {
                 let is_anchored = tracks.contains(reader.ring.anchor());
@@ -158,7 +159,8 @@ impl PlaySession {
         self.transports.set_playing(false);
     }
 
-    /// What a connection writes of the stream, while the tracks go within it.
+    /// Returns the parts of the session that a connection writes the stream from, if the tracks go
+    /// within the connection.
     pub(super) fn playing<'a>(
         &'a mut self,
         reader: &'a mut StreamReader,
@@ -175,7 +177,7 @@ impl PlaySession {
         })
     }
 
-    /// How far behind the stream the player is; what a group gets is never behind.
+    /// Returns how far the player is behind the stream; 0 for a multicast group.
     pub(super) fn lag(&self, reader: Option<&StreamReader>, now: Instant) -> Duration {
         match (&self.cursor, reader) {
             (Some(cursor), Some(reader)) if !self.is(TransportKind::Multicast) => {
@@ -185,7 +187,7 @@ impl PlaySession {
         }
     }
 
-    /// All skips of the session.
+    /// Returns all skips of the session.
     pub(super) fn skipped(&self) -> Skipped {
         let before = self.skipped_before;
         let cursor = self.cursor.as_ref();
@@ -195,8 +197,8 @@ impl PlaySession {
         }
     }
 
-    /// Whether a skip is the first of the session. Only that is logged: a client on a bad
-    /// link skips again and again, and the API counts.
+    /// Returns whether a skip is the first of the session. Only that one is logged, because a
+    /// client on a bad link skips again and again; the API has the count.
     pub(super) fn note_skip(&mut self) -> bool {
         !std::mem::replace(&mut self.has_logged_skip, true)
     }

@@ -1,4 +1,4 @@
-//! What a publisher has announced and set up, and how its packets come.
+//! A publisher's session: the announced tracks and their transports.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,21 +16,21 @@ use crate::ingest::rtsp::{Recording, Reporter};
 #[derive(Debug)]
 pub(super) struct PublishSession {
     pub(super) recording: Recording,
-    /// How each announced track comes.
+    /// The transport of each announced track.
     pub(super) transports: TrackTransports,
-    /// Who reports to the publisher.
+    /// SSRC of the server's reports to the publisher.
     ssrc: Ssrc,
-    /// What the announcement says that each track is sealed with.
+    /// The key management message of each announced track, if the announcement has one.
     announced_keys: Vec<Option<String>>,
-    /// A packet that was opened; empty between calls, kept for its room.
+    /// Buffer for a decrypted packet, empty between calls and kept for its capacity.
     clear: Vec<u8>,
 }
 
 impl PublishSession {
-    /// Prepares to publish what is announced under `path`.
+    /// Prepares to publish the announced tracks under `path`.
     ///
     /// # Errors
-    /// What to answer.
+    /// Returns the refusal to answer with.
     pub(super) fn announce(
         hub: &Arc<Hub>,
         keys: &NumberKeys,
@@ -58,10 +58,10 @@ impl PublishSession {
         })
     }
 
-    /// The SRTP of announced track `track`, whose transport before this was `before`.
+    /// Returns the SRTP of announced track `track`, whose earlier transport was `before`.
     ///
     /// # Errors
-    /// The publisher did not say what it seals with, neither in its announcement nor now.
+    /// Returns the refusal if the publisher gave no keys, neither in its announcement nor now.
     pub(super) fn srtp(
         &self,
         track: usize,
@@ -78,8 +78,8 @@ impl PublishSession {
         Ok(srtp)
     }
 
-    /// Has an announced track come this way. Returns the keys that the server's reports
-    /// are sealed with, as the publisher is told them.
+    /// Sets the transport of an announced track. Returns the key management message for the
+    /// publisher, with the keys of the server's reports.
     pub(super) fn set_up(
         &mut self,
         track: usize,
@@ -110,7 +110,7 @@ impl PublishSession {
         is_authentic
     }
 
-    /// Ends, and leaves the stream down for this reason if it was this publisher's.
+    /// Ends the session. If the stream was this publisher's, it is down for `reason`.
     pub(super) fn leave(self, reason: String) {
         self.recording.leave(State::Down { detail: reason });
     }

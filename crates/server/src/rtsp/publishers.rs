@@ -1,5 +1,5 @@
-//! Clients that publish, as a thread has them: what they sent goes to the hub, what
-//! they are to be told goes back on their way.
+//! The publishers among a thread's clients: their media goes to the hub, and feedback goes back to
+//! them.
 
 use std::time::{Duration, Instant};
 
@@ -8,19 +8,18 @@ use super::clients::Clients;
 use crate::ingest::rtsp::Ended;
 use crate::runtime::Key;
 
-/// How long a publisher that is sent away may take to read the last words.
+/// Time that a publisher which is disconnected has to read the last messages.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// Looks after the publishers of one thread.
+/// Publishes the media of one thread's clients.
 #[derive(Debug, Default)]
 pub(super) struct Publishers {
-    /// The earliest time at which a publisher's packet waited long enough for one before
-    /// it.
+    /// The earliest time at which a held packet is published although an earlier packet is missing.
     pub(super) held_until: Option<Instant>,
 }
 
 impl Publishers {
-    /// Hands the hub what a publisher sent, and the publisher what it asks for.
+    /// Hands a publisher's media to the hub, and sends the publisher its feedback.
     pub(super) fn publish(&mut self, clients: &mut Clients, key: Key, now: Instant) {
         let session = clients.get_mut(key).and_then(Client::publisher_mut);
         let Some(session) = session else {
@@ -34,7 +33,7 @@ impl Publishers {
         clients.tell_publisher(key, now);
     }
 
-    /// Publishes what was held back for packets that did not come in time.
+    /// Publishes packets that were held for missing ones that did not come in time.
     pub(super) fn publish_held(&mut self, clients: &mut Clients, now: Instant) {
         if self.held_until.is_none_or(|at| at > now) {
             return;
@@ -52,7 +51,7 @@ impl Publishers {
     }
 }
 
-/// Looks after a publisher, a few times a second; false if it was sent away.
+/// Checks a publisher, a few times a second. Returns false if it was disconnected.
 pub(super) fn check(clients: &mut Clients, key: Key, now: Instant) -> bool {
     let session = clients.get(key).and_then(Client::publisher);
     let Some(session) = session else {
@@ -66,7 +65,7 @@ pub(super) fn check(clients: &mut Clients, key: Key, now: Instant) -> bool {
     true
 }
 
-/// Sends a publisher away.
+/// Disconnects a publisher.
 fn dismiss(clients: &mut Clients, key: Key, reason: &Ended, now: Instant) {
     if let Some(client) = clients.get(key)
         && let Some(session) = client.publisher()

@@ -1,7 +1,6 @@
-//! What a client asks for, and what it is told.
+//! Handles the requests of clients.
 //!
-//! A request changes its client's session and says in an [`Effect`] what the thread has
-//! to do about it.
+//! A request changes its client's session and returns an [`Effect`] with what the thread has to do.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,10 +23,10 @@ use super::setup::{self, Described};
 use super::shared::Shared;
 use crate::egress::rtsp::TrackTransport;
 
-/// When to ask again for a stream that is not there yet.
+/// Time after which a client should ask again for a stream that is not there yet.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 
-/// What a thread has to do about a request or another event of a connection.
+/// What a thread has to do after a request or another event of a connection.
 #[derive(Debug)]
 pub(super) enum Effect {
     /// Answer the request.
@@ -42,17 +41,17 @@ pub(super) enum Effect {
         path: String,
         request: PendingRequest,
     },
-    /// The client has set up nothing any more.
+    /// The client has torn down everything that it had set up.
     Leave,
-    /// The client's connection is the way from server to client of this tunnel.
+    /// The client's connection is this tunnel's connection from server to client.
     OpenTunnel { cookie: String },
-    /// The client's connection is the other half of this tunnel.
+    /// The connection is this tunnel's connection from client to server.
     JoinTunnel { cookie: String, rest: Vec<u8> },
     /// Close the connection once everything is written.
     Close(Closed),
 }
 
-/// Answers what clients ask for, by what all threads share.
+/// Answers requests with the state that all threads share.
 #[derive(Debug)]
 pub(super) struct Requests {
     shared: Arc<Shared>,
@@ -63,8 +62,8 @@ impl Requests {
         Self { shared }
     }
 
-    /// Handles an event of a client's connection. Without an effect the answer comes later,
-    /// or there is none.
+    /// Handles an event of a client's connection. If it returns `None`, the answer comes later, or
+    /// there is none.
     pub(super) fn handle(&self, event: Event, scope: &mut ClientScope<'_>) -> Option<Effect> {
         match event {
             Event::Authorise {
@@ -133,7 +132,7 @@ impl Requests {
         media_folder::answer_found(&self.shared, scope, found)
     }
 
-    /// Whether the client may do that.
+    /// Checks the client's right to a stream.
     fn authorise(
         &self,
         scope: &ClientScope<'_>,
@@ -158,10 +157,12 @@ impl Requests {
         }
     }
 
-    /// What the tracks of a stream that the client asks for with this query are to be
-    /// sealed with; `None` where they are not. Clients cannot say in DESCRIBE that they
-    /// know SRTP, and those that do not play nothing that is described as it: so it is
-    /// asked for by the URL's `?srtp`, or `?srtp=gcm` for what costs a quarter.
+    /// Returns the cipher for the tracks of a stream that the client asks for with this query;
+    /// `None` for no SRTP.
+    ///
+    /// Clients cannot say in DESCRIBE that they support SRTP, and clients that do not support it
+    /// cannot play a stream that is described as SRTP. So a client asks for it in the URL, with
+    /// `?srtp`, or with `?srtp=gcm` for a cipher that costs a quarter.
     fn cipher_for(&self, scope: &ClientScope<'_>, query: Option<&str>) -> Option<Cipher> {
         if !scope.client.wire.is_secure() {
             return None;
@@ -203,7 +204,7 @@ impl Requests {
         self.unless_looked_up(id, path, answer, PendingRequest::Describe { cipher })
     }
 
-    /// Sets up a track that is to be sent.
+    /// Sets up a track to be sent.
     fn set_up(
         &self,
         scope: &mut ClientScope<'_>,
@@ -211,8 +212,8 @@ impl Requests {
         path: String,
         wanted: Wanted,
     ) -> Effect {
-        // A file that somebody plays is listed under its name, too; a session that began
-        // with it goes on with it.
+        // A file that is being played is listed under its name, too; a session that began with the
+        // file continues with it.
         let stream = if plays_file(scope) {
             Err(Refusal::NotFound)
         } else {
@@ -225,7 +226,8 @@ impl Requests {
         self.unless_looked_up(id, path, answer, PendingRequest::SetUp(wanted))
     }
 
-    /// The answer, unless a file may be what no stream is: then that is looked up.
+    /// Returns the answer, unless a file may have the name that no stream has: then the file is
+    /// looked up.
     fn unless_looked_up(
         &self,
         id: RequestId,
@@ -240,7 +242,7 @@ impl Requests {
         Effect::Answer(id, answer)
     }
 
-    /// The stream of `path`, if there is one that has begun.
+    /// Returns the stream of `path`, if there is one that has begun.
     fn stream(&self, path: &str) -> Result<Arc<Stream>, Refusal> {
         let stream = self.shared.hub.stream(path).ok_or(Refusal::NotFound)?;
         if stream.tracks().is_empty() {
@@ -271,7 +273,7 @@ impl Requests {
     }
 }
 
-/// Whether the client has set up a file of the media folder.
+/// Returns whether the client has set up a file of the media folder.
 fn plays_file(scope: &ClientScope<'_>) -> bool {
     let session = scope.client.player();
     session.is_some_and(|session| session.file.is_some())

@@ -1,4 +1,4 @@
-//! Tracks on their way to or from a client: what is said of them, and what is set up.
+//! Describes and sets up tracks that are sent to clients or received from them.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use crate::egress::rtsp::{
 };
 use crate::runtime::Key;
 
-/// What a description says of a stream or file.
+/// The content of a description of a stream or file.
 pub(super) struct Described<'a> {
     pub(super) name: &'a str,
     pub(super) tracks: &'a [Track],
-    /// Another number, another description.
+    /// Version of the description, which changes with its content.
     pub(super) version: u64,
-    /// `None` is live.
+    /// Duration of a file; `None` for a live stream.
     pub(super) duration: Option<Duration>,
-    /// The tracks go as SRTP, sealed by this.
+    /// Cipher of the tracks if they are sent as SRTP.
     pub(super) cipher: Option<Cipher>,
 }
 
@@ -92,7 +92,7 @@ fn try_set_up(
     let reader = scope.streams.subscribe(stream, scope.now);
     let set_up = set_up_track(scope, reader, track, membership, wanted);
     if set_up.is_err() && scope.client.reader() != Some(reader) {
-        // Nobody may have the stream now.
+        // No client on this thread may have the stream now.
         scope.streams.leave(reader, scope.key);
     }
     let (transport, answer) = set_up?;
@@ -107,7 +107,7 @@ fn try_set_up(
     Ok(answer)
 }
 
-/// The transport of a player's track, and what the player is told of it.
+/// Returns the transport of a player's track, and the answer's transport header.
 fn set_up_track(
     scope: &mut ClientScope<'_>,
     reader: Key,
@@ -177,8 +177,8 @@ fn try_set_up_recording(scope: &mut ClientScope<'_>, wanted: &Wanted) -> Result<
     })
 }
 
-/// The transport of a track that goes to or comes from this client alone, and the ports
-/// of the server if the track goes by UDP.
+/// Returns the transport of a track for this client alone, and the server's ports if the track goes
+/// by UDP.
 fn transport(
     scope: &mut ClientScope<'_>,
     track: usize,

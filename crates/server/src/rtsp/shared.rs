@@ -1,4 +1,4 @@
-//! What all RTSP threads share, and the way to reach each of them.
+//! State that all RTSP threads share, and handles to reach each thread.
 
 use std::sync::{Arc, OnceLock};
 
@@ -15,13 +15,13 @@ use crate::egress::rtsp::{Budget, Groups, MulticastSender, StreamContext};
 use crate::ingest::library::Library;
 use crate::runtime::CommandSender;
 
-/// What all threads share.
+/// State that all threads share.
 #[derive(Debug)]
 pub struct Shared {
     pub(super) hub: Arc<Hub>,
     pub(super) users: Arc<Users>,
     pub(super) library: Option<Arc<Library>>,
-    /// For what takes time.
+    /// The runtime for work that takes time.
     pub(super) runtime: tokio::runtime::Handle,
     pub(super) context: StreamContext,
     pub(super) budget: Budget,
@@ -32,11 +32,11 @@ pub struct Shared {
     pub(super) handles: OnceLock<Vec<Handle>>,
 }
 
-/// The groups that tracks may be sent to.
+/// The multicast groups that tracks may be sent to.
 #[derive(Debug)]
 pub(super) struct Multicast {
     pub(super) groups: Arc<Groups>,
-    /// As those of an RTSP thread, of which the multicast thread only sends.
+    /// Counters like those of an RTSP thread; the multicast thread counts only what it sends.
     pub(super) counters: Counters,
 }
 
@@ -55,27 +55,27 @@ impl Multicast {
 }
 
 impl Shared {
-    /// Sends a command to thread `thread`. A thread that is too busy for it leaves the
-    /// request that waits to its time-out.
+    /// Sends a command to thread `thread`. If the thread's inbox is full, the command is lost and
+    /// the waiting request times out.
     pub(super) fn send(&self, thread: usize, command: Command) {
         if let Some(thread) = self.threads().get(thread) {
-            // A full inbox counts it.
+            // A full inbox is counted by the handle.
             let _ = thread.send(command);
         }
     }
 
-    /// What was sent to multicast groups, if there are any.
+    /// Returns the counts of what was sent to multicast groups, if there are any.
     pub fn multicast(&self) -> Option<&Counters> {
         self.multicast.as_ref().map(|multicast| &multicast.counters)
     }
 
-    /// Every thread.
+    /// Returns every thread.
     pub fn threads(&self) -> &[Handle] {
         self.handles.get().map_or(&[], Vec::as_slice)
     }
 }
 
-/// The way to reach a running thread from others.
+/// A handle to a running thread, for use from other threads.
 #[derive(Clone, Debug)]
 pub struct Handle {
     inbox: CommandSender<Command>,
@@ -87,12 +87,13 @@ impl Handle {
         Self { inbox, counters }
     }
 
-    /// What the thread counted.
+    /// Returns the thread's counters.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// The clients that have a session; `None` if the thread is too busy or gone.
+    /// Returns the clients that have a session; `None` if the thread's inbox is full or the thread
+    /// has ended.
     pub async fn clients(&self) -> Option<Vec<ClientView>> {
         let (reply, views) = oneshot::channel();
         self.send(Command::List(reply)).ok()?;

@@ -1,4 +1,4 @@
-//! The streams that the clients of one thread have set up: each is read once for all.
+//! The streams that the clients of one thread have set up: each is read once for all of them.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,18 +15,18 @@ pub(super) struct Streams {
     pub(super) context: StreamContext,
     /// Wakes the thread when a stream has something new.
     waker: Arc<Waker>,
-    /// The number of the thread in the tables of delays.
+    /// Number of the thread in the tables of stage delays.
     table: usize,
 }
 
 impl Streams {
-    /// No stream yet, on RTSP thread `thread`.
+    /// Creates the state of RTSP thread `thread`, without streams.
     pub(super) fn new(context: StreamContext, waker: Arc<Waker>, thread: usize) -> Self {
         Self {
             readers: Slots::default(),
             context,
             waker,
-            // Beside those of the shards, whose numbers begin at 0.
+            // The numbers of shards begin at 0, so these are counted down from the maximum.
             table: usize::MAX - thread,
         }
     }
@@ -43,14 +43,14 @@ impl Streams {
         self.readers.keys()
     }
 
-    /// When the first of the readers has to send what it holds back.
+    /// Returns when the first reader has to release the audio that it holds.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let deadlines = self.readers.iter().map(|reader| reader.feed.deadline());
         deadlines.flatten().min()
     }
 
-    /// The reader of `stream`, subscribed if nobody on this thread has the stream yet.
-    /// A reader that no client joins is to be dropped by [`Self::leave`].
+    /// Returns the reader of `stream`, subscribed if no client on this thread has the stream yet. A
+    /// reader that no client joins must be dropped with [`Self::leave`].
     pub(super) fn subscribe(&mut self, stream: &Arc<Stream>, now: Instant) -> Key {
         let mut known = self.readers.entries();
         if let Some((key, _)) = known.find(|(_, reader)| Arc::ptr_eq(reader.stream(), stream)) {
@@ -61,14 +61,14 @@ impl Streams {
         self.readers.insert(reader)
     }
 
-    /// Adds a client to those that a stream is read for.
+    /// Adds a client to the receivers of a stream.
     pub(super) fn join(&mut self, reader: Key, client: Key) {
         if let Some(reader) = self.readers.get_mut(reader) {
             reader.feed.viewers.push(client);
         }
     }
 
-    /// Takes a client off a stream; the stream goes with its last one.
+    /// Removes a client from a stream. The reader is dropped with its last client.
     pub(super) fn leave(&mut self, reader: Key, client: Key) {
         let Some(it) = self.readers.get_mut(reader) else {
             return;
@@ -80,7 +80,7 @@ impl Streams {
         }
     }
 
-    /// Reads what is new of a stream; the number of the first new entry, if there is one.
+    /// Reads the new units of a stream. Returns the number of the first new entry, if there is one.
     pub(super) fn read(&mut self, reader: Key, now: Instant) -> Option<u64> {
         let reader = self.readers.get_mut(reader)?;
         if !reader.take_due(now) {

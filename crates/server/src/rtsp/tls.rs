@@ -1,12 +1,12 @@
-//! A connection inside TLS: what is written is sealed a piece at a time.
+//! A connection within TLS: data is sealed in pieces of bounded size.
 //!
 //! ```text
 //! frames ──► at most SEALED_BYTES_MAX sealed ──► kernel
 //!              └ while some of it waits, nothing more is taken
 //! ```
 //!
-//! To the writer it is a socket whose kernel buffer is that much longer: a frame of
-//! which a part was taken is finished, and what was not taken can still be skipped.
+//! To the writer this is a socket whose kernel buffer is larger by that bound: a frame that was
+//! taken in part is finished, and a frame that was not taken can still be skipped.
 
 use std::fmt;
 use std::io::{self, IoSlice, Read, Write};
@@ -20,10 +20,10 @@ use rustls::ServerConnection;
 
 use crate::config::Identity;
 
-/// Sealed bytes that wait for the kernel: four records, one system call.
+/// Most sealed bytes that wait for the kernel: four records, one system call.
 const SEALED_BYTES_MAX: usize = 64 << 10;
 
-/// How long a client may take for its handshake.
+/// Time that a client has for its handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// One client's TLS and the socket under it.
@@ -45,17 +45,18 @@ impl Tls {
         })
     }
 
-    /// The handshake should have been done by now.
+    /// Returns whether the handshake took too long.
     pub(super) fn is_overdue(&self, now: Instant) -> bool {
         self.session.is_handshaking() && self.handshake_until <= now
     }
 
-    /// Something sealed waits for the kernel.
+    /// Returns whether sealed bytes wait for the kernel.
     pub(super) fn holds_back(&self) -> bool {
         self.session.wants_write()
     }
 
-    /// Hands the kernel what is sealed; whether it took any. It may not have taken all.
+    /// Hands sealed bytes to the kernel. Returns whether the kernel took any, which may be only a
+    /// part.
     pub(super) fn send_sealed(&mut self) -> io::Result<bool> {
         let mut took = false;
         while self.session.wants_write() {
@@ -70,29 +71,31 @@ impl Tls {
         Ok(took)
     }
 
-    /// Says that nothing more will be written; what was written still arrives.
+    /// Ends the direction to the client; data written before still arrives.
     pub(super) fn finish(&mut self) {
         self.session.send_close_notify();
-        // It may be gone already.
+        // The connection may be closed already.
         let _ = self.send_sealed();
         let _ = self.socket.shutdown(Shutdown::Write);
     }
 }
 
 impl Read for Tls {
-    /// An error of kind [`io::ErrorKind::InvalidData`]: what comes is no TLS, or not
-    /// what was sent.
+    /// # Errors
+    /// Returns an error of kind [`io::ErrorKind::InvalidData`] if the data is not TLS or was
+    /// changed on the way.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.session.reader().read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // An end without a farewell: a message cut short is noticed by RTSP.
+                // The connection ended without a TLS close message. RTSP notices a message that is
+                // cut short.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
                 read => return read,
             }
             let came = self.session.read_tls(&mut self.socket)?;
             let processed = self.session.process_new_packets();
-            // Its part of the handshake, or an alert that says what is wrong.
+            // This is the server's part of the handshake, or an alert that tells what is wrong.
             let sent = self.send_sealed();
             processed.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
             sent?;
@@ -108,10 +111,10 @@ impl Write for Tls {
         self.write_vectored(&[IoSlice::new(bytes)])
     }
 
-    /// Takes as much as keeps what waits below the bound.
+    /// Takes as much as keeps the waiting bytes below the limit.
     fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         let mut taken = 0;
-        // Each round of a client that reads takes a bound's worth.
+        // Each round of a client that reads takes as many bytes as the limit allows.
         let mut rest: smallvec::SmallVec<[IoSlice<'_>; 20]> = slices.iter().copied().collect();
         let mut left = &mut rest[..];
         loop {
@@ -144,7 +147,7 @@ impl AsRawFd for Tls {
 }
 
 impl fmt::Debug for Tls {
-    /// Without keys.
+    /// Prints no keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Tls({:?})", self.socket)
     }

@@ -1,4 +1,4 @@
-//! RTSP over HTTP: two connections, one client.
+//! RTSP over HTTP: two connections of one client.
 //!
 //! ```text
 //! GET  ◄── responses and frames ── the client's connection, on the thread it came to
@@ -26,13 +26,14 @@ pub(super) struct TunnelOwner {
     pub(super) client: Key,
 }
 
-/// The ways from server to client of all threads, by address and cookie. A cookie is
-/// worth nothing from another address.
+/// The connections from server to client of all threads' tunnels, by address and cookie. A cookie
+/// is valid only from the address that opened the tunnel.
 #[derive(Debug, Default)]
 pub(super) struct Tunnels(Mutex<HashMap<(IpAddr, String), TunnelOwner>>);
 
 impl Tunnels {
-    /// The latest client with a cookie has it: a player that comes again means itself.
+    /// Adds a tunnel. The latest client with a cookie replaces an earlier one, because a player
+    /// that connects again uses its own cookie.
     pub(super) fn open(&self, peer: IpAddr, cookie: String, owner: TunnelOwner) {
         self.lock().insert((peer, cookie), owner);
     }
@@ -41,6 +42,7 @@ impl Tunnels {
         self.lock().get(&(peer, cookie.to_owned())).copied()
     }
 
+    /// Removes a tunnel, unless another client has taken it over.
     pub(super) fn close(&self, peer: IpAddr, cookie: &str, owner: TunnelOwner) {
         let key = (peer, cookie.to_owned());
         let mut tunnels = self.lock();
@@ -54,14 +56,15 @@ impl Tunnels {
     }
 }
 
-/// A connection from client to server on its way to its other half.
+/// A connection from client to server on its way to the thread with the other connection of the
+/// tunnel.
 #[derive(Debug)]
 pub(super) struct Handover {
     /// The client that the connection belongs to.
     pub(super) client: Key,
     pub(super) wire: Wire,
     pub(super) permit: ConnectionPermit,
-    /// What came behind the head of the POST.
+    /// Data behind the head of the POST request.
     pub(super) rest: Vec<u8>,
 }
 
@@ -69,12 +72,12 @@ pub(super) struct Handover {
 #[derive(Debug)]
 pub(super) struct TunnelPosts {
     posts: Slots<Post>,
-    /// Those with more to read than one turn's share.
+    /// Connections that have more to read than one turn allows.
     unread: Vec<Key>,
     registry: Registry,
 }
 
-/// The other connection of a client.
+/// The connection from client to server of one client.
 #[derive(Debug)]
 struct Post {
     wire: Wire,
@@ -91,7 +94,8 @@ impl TunnelPosts {
         }
     }
 
-    /// Takes the other connection of `client`; false if it cannot be waited for.
+    /// Takes the connection from client to server of `client`. Returns false if it cannot be
+    /// registered with the poll.
     pub(super) fn adopt(&mut self, client: Key, wire: Wire, permit: ConnectionPermit) -> bool {
         let fd = wire.as_raw_fd();
         let post = self.posts.insert(Post {
@@ -108,12 +112,13 @@ impl TunnelPosts {
             self.remove(post);
             return false;
         }
-        // TLS may hold what its socket will not tell of again.
+        // TLS may hold data that its socket does not report again.
         self.unread.push(post);
         true
     }
 
-    /// Reads once; how much came, and for whom. `None` if nothing more is there for now.
+    /// Reads once. Returns the client and the number of bytes; `None` if nothing more is there for
+    /// now.
     pub(super) fn read(&mut self, post: Key, buffer: &mut [u8]) -> Option<(Key, usize)> {
         let it = self.posts.get_mut(post)?;
         loop {
@@ -121,7 +126,7 @@ impl TunnelPosts {
                 Ok(count @ 1..) => return Some((it.client, count)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // Some players open a new one for each request: the client stays.
+                // Some players open a new connection for each request: the client stays.
                 Ok(_) | Err(_) => {
                     self.remove(post);
                     return None;
@@ -130,17 +135,17 @@ impl TunnelPosts {
         }
     }
 
-    /// Leaves the rest of what a connection brings to the next turn.
+    /// Leaves the rest of a connection's data to the next turn.
     pub(super) fn read_later(&mut self, post: Key) {
         self.unread.push(post);
     }
 
-    /// The connections whose rest was left to this turn.
+    /// Returns the connections whose rest was left to this turn.
     pub(super) fn take_unread(&mut self) -> Vec<Key> {
         std::mem::take(&mut self.unread)
     }
 
-    /// Closes the other connections of a client that is gone.
+    /// Closes the connections from client to server of a client that is gone.
     pub(super) fn close(&mut self, client: Key) {
         let posts = self.posts.entries();
         let posts = posts.filter(|(_, post)| post.client == client);
@@ -152,7 +157,7 @@ impl TunnelPosts {
     fn remove(&mut self, post: Key) {
         if let Some(post) = self.posts.remove(post) {
             let fd = post.wire.as_raw_fd();
-            // Closing does it, too.
+            // Closing the socket deregisters it, too.
             let _ = self.registry.deregister(&mut SourceFd(&fd));
         }
     }

@@ -9,7 +9,7 @@ use glassline_net::ReceiveBatch;
 use crate::egress::rtsp::{Arrived, DatagramWriter, UdpAddresses, UdpPair};
 use crate::runtime::Key;
 
-/// Sends to clients by UDP, and knows whose datagrams come.
+/// Sends to clients by UDP, and assigns received datagrams to clients.
 #[derive(Debug)]
 pub(super) struct UdpClients {
     pub(super) writer: DatagramWriter,
@@ -24,7 +24,7 @@ pub(super) struct UdpClients {
 pub(super) struct ClientDatagram<'a> {
     pub(super) client: Key,
     pub(super) track: usize,
-    /// It came to the port for RTCP.
+    /// Whether the datagram arrived at the port for RTCP.
     pub(super) is_control: bool,
     pub(super) bytes: &'a [u8],
 }
@@ -38,14 +38,14 @@ impl UdpClients {
         }
     }
 
-    /// Datagrams from these addresses are of this client's track from now on.
+    /// Assigns datagrams from these addresses to this client's track from now on.
     pub(super) fn learn(&mut self, addresses: UdpAddresses, client: Key, track: usize) {
         for address in [addresses.media, addresses.control] {
             self.by_address.insert(address, (client, track));
         }
     }
 
-    /// Datagrams from these addresses are this client's no more.
+    /// Removes the assignment of these addresses to this client.
     pub(super) fn forget(&mut self, addresses: UdpAddresses, client: Key) {
         for address in [addresses.media, addresses.control] {
             let owner = self.by_address.get(&address);
@@ -55,7 +55,7 @@ impl UdpClients {
         }
     }
 
-    /// Drains both ports; `take` gets what came from clients.
+    /// Reads all waiting datagrams of both ports and hands those of clients to `take`.
     pub(super) fn receive(
         &self,
         batch: &mut ReceiveBatch,

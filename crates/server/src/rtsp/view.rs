@@ -1,32 +1,32 @@
-//! What the API says of RTSP clients.
+//! RTSP clients as the API shows them.
 
 use std::net::SocketAddr;
 
 use serde::Serialize;
 
-/// A client with a session, at the time of the question.
+/// A client with a session, at the time of the request.
 #[derive(Clone, Debug, Serialize)]
 pub struct ClientView {
-    /// What it watches: a stream's name, or a file's path in the media folder.
+    /// Name of the client's stream, or path of its file in the media folder.
     pub stream: String,
-    /// It plays that file on its own, since it sought in it or changed its speed.
+    /// Whether the client plays the file on its own, because it sought in it or changed its speed.
     pub private: bool,
-    /// Where it is.
+    /// Address of the client.
     pub address: SocketAddr,
-    /// Who it is, where it had to say so.
+    /// Name of the user, if the client had to authenticate.
     pub user: Option<String>,
-    /// `tcp`, `tls`, `http`, `udp` or `multicast`.
+    /// Transport of the client's media: `tcp`, `tls`, `http`, `udp` or `multicast`.
     pub transport: &'static str,
-    /// Its packets are sealed by themselves.
+    /// Whether the client's packets are SRTP.
     pub srtp: bool,
-    /// `playing`, `recording` or `ready`.
+    /// State of the session: `playing`, `recording` or `ready`.
     pub state: &'static str,
-    /// How far behind the stream it is.
+    /// Delay of the client behind the stream, in ms.
     pub lag_ms: u64,
-    /// Times that it skipped to a keyframe because it lagged.
+    /// Number of times that the client skipped to a keyframe because it lagged.
     pub skips: u32,
-    /// Frames and packets of audio that it did not get.
+    /// Number of frames and packets of audio that the client missed by skipping.
     pub skipped_frames: u64,
-    /// Bytes sent to it, or that it published.
+    /// Bytes sent to the client, or published by it.
     pub bytes: u64,
 }

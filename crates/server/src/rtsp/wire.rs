@@ -1,4 +1,4 @@
-//! A client's connection: plain, or inside TLS.
+//! A client's connection: plain, or within TLS.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::Shutdown;
@@ -10,29 +10,28 @@ use mio::net::TcpStream;
 use super::tls::Tls;
 use crate::config::Identity;
 
-/// At most about this much waits unsent in the kernel, so that a client that takes
-/// less than it is sent is noticed within a large keyframe's time and not after
-/// megabytes. The size of the send buffer is left to the kernel, which fits it to
-/// what the path needs under way.
+/// Most bytes that wait unsent in the kernel, approximately. A client that receives too slowly is
+/// thus noticed within the time of a large keyframe and not after megabytes. The size of the send
+/// buffer is left to the kernel, which adapts it to the path.
 const UNSENT_BYTES_MAX: u32 = 128 << 10;
 
-/// What bytes go through.
+/// The stream that bytes are written to and read from.
 #[derive(Debug)]
 pub(super) enum Wire {
-    /// As they are.
+    /// A connection without encryption.
     Plain(TcpStream),
-    /// Sealed.
+    /// A connection within TLS.
     Tls(Box<Tls>),
 }
 
 impl Wire {
-    /// Prepares an accepted connection; with `identity` it is to speak TLS.
+    /// Prepares an accepted connection; with `identity` the client must speak TLS.
     pub(super) fn new(
         stream: TcpStream,
         identity: Option<&Identity>,
         now: Instant,
     ) -> io::Result<Self> {
-        // A frame is one write: what is held back for more is only late.
+        // Each frame is one write; data held back for more would only be late.
         stream.set_nodelay(true)?;
         let stream = std::net::TcpStream::from(stream);
         glassline_net::set_unsent_limit(&stream, UNSENT_BYTES_MAX)?;
@@ -43,12 +42,12 @@ impl Wire {
         })
     }
 
-    /// It is inside TLS.
+    /// Returns whether the connection is within TLS.
     pub(super) const fn is_secure(&self) -> bool {
         matches!(self, Self::Tls(_))
     }
 
-    /// Its handshake should have been done by now.
+    /// Returns whether the TLS handshake took too long.
     pub(super) fn is_overdue(&self, now: Instant) -> bool {
         match self {
             Self::Plain(_) => false,
@@ -56,7 +55,7 @@ impl Wire {
         }
     }
 
-    /// Something that it took waits for the kernel.
+    /// Returns whether data that was written here waits for the kernel.
     pub(super) fn holds_back(&self) -> bool {
         match self {
             Self::Plain(_) => false,
@@ -64,7 +63,7 @@ impl Wire {
         }
     }
 
-    /// Hands the kernel what waits for it; whether it took any.
+    /// Hands waiting data to the kernel. Returns whether the kernel took any.
     pub(super) fn send_held_back(&mut self) -> io::Result<bool> {
         match self {
             Self::Plain(_) => Ok(false),
@@ -72,10 +71,10 @@ impl Wire {
         }
     }
 
-    /// Says that nothing more will be written; what was written still arrives.
+    /// Ends the direction to the client; data written before still arrives.
     pub(super) fn finish(&mut self) {
         match self {
-            // It may be gone already.
+            // The connection may be closed already.
             Self::Plain(stream) => drop(stream.shutdown(Shutdown::Write)),
             Self::Tls(tls) => tls.finish(),
         }

@@ -1,4 +1,5 @@
-//! The poll loop of one RTSP thread: it waits, and hands what happened to those who know.
+//! The poll loop of one RTSP thread, which waits for events and hands each to the component that
+//! handles it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -30,19 +31,19 @@ use crate::config::Identity;
 use crate::egress::rtsp::UdpPair;
 use crate::runtime::{Key, Waker};
 
-/// The coarse clock of a thread: time-outs of clients are seconds.
+/// Interval of a thread's periodic checks; clients' timeouts are seconds.
 const SWEEP: Duration = Duration::from_millis(250);
 
-/// Bytes read at once, by all clients of a thread into the same buffer.
+/// Size of the buffer that all clients of a thread are read into.
 const READ_BYTES: usize = 64 << 10;
 
-/// Reads of one client before it is the others' turn.
+/// Reads of one client before other clients are read.
 const READS_PER_TURN: usize = 8;
 
-/// Connections accepted before it is the clients' turn.
+/// Connections accepted before clients are served.
 const ACCEPTS_PER_TURN: usize = 64;
 
-/// How long a client may take to read our last words.
+/// Time that clients have to read the last messages when the server stops.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// One thread of [`Rtsp`](super::Rtsp).
@@ -58,7 +59,7 @@ pub(super) struct Worker {
     publishers: Publishers,
     background: Background,
     shared: Arc<Shared>,
-    /// Clients with more to read than one turn's share.
+    /// Clients that have more to read than one turn allows.
     unread: Vec<Key>,
     buffer: Vec<u8>,
     batch: ReceiveBatch,
@@ -66,7 +67,7 @@ pub(super) struct Worker {
     stopping: Option<Instant>,
 }
 
-/// What a thread is made of before it serves anybody.
+/// The parts of a thread before it serves clients.
 #[derive(Debug)]
 pub(super) struct Parts {
     pub(super) index: usize,
@@ -74,7 +75,7 @@ pub(super) struct Parts {
     pub(super) waker: Arc<Waker>,
     pub(super) commands: Receiver<Command>,
     pub(super) listeners: ThreadListeners,
-    /// The ports for media by UDP, if it may go by UDP.
+    /// The ports for media by UDP; `None` if media may not go by UDP.
     pub(super) udp: Option<UdpPair>,
     pub(super) counters: Arc<Counters>,
 }
@@ -119,7 +120,7 @@ impl Worker {
         })
     }
 
-    /// Runs until [`Command::Stop`], and then until everyone was told.
+    /// Runs until [`Command::Stop`], and then until the last messages to all clients are written.
     pub(super) fn run(mut self) {
         let mut events = Events::with_capacity(1024);
         loop {
@@ -130,7 +131,7 @@ impl Worker {
                 tracing::error!(%error, thread = self.index, "cannot wait for events");
                 std::thread::sleep(Duration::from_millis(10));
             }
-            // Media first: one wake-up brings it, and others wait for it.
+            // Media goes first: one wake-up announces it, and viewers wait for it.
             self.waker.clear();
             self.forward_streams();
             self.process_commands();
@@ -157,7 +158,7 @@ impl Worker {
         until.saturating_duration_since(now)
     }
 
-    /// Reads every stream that has something new, once, for all of its clients here.
+    /// Reads every stream that has something new, once for all of its clients here.
     fn forward_streams(&mut self) {
         for reader in self.clients.delivery.streams.keys() {
             let picked = Instant::now();
@@ -177,7 +178,7 @@ impl Worker {
                     self.clients.delivery.answer(client, id, *answer, now);
                     self.serve(client, now);
                 }
-                // Whoever asked may have gone; then nobody wants to know.
+                // The requester may have stopped waiting; the reply is then dropped.
                 Command::List(reply) => drop(reply.send(self.clients.views(now))),
                 Command::Tunnel(handover) => self.adopt_tunnel(*handover, now),
                 Command::Found(found) => self.answer_found(*found, now),
@@ -195,7 +196,7 @@ impl Worker {
         }
     }
 
-    /// BYE on every track of every client, then the end.
+    /// Sends BYE on every track of every client, and then ends the sessions.
     fn begin_to_stop(&mut self, now: Instant) {
         self.stopping = Some(now + FAREWELL);
         self.listeners.deregister(self.poll.registry());
@@ -299,7 +300,7 @@ impl Worker {
         self.buffer = buffer;
     }
 
-    /// Takes the other half of a client of ours.
+    /// Takes the second connection of one of this thread's clients.
     fn adopt_tunnel(&mut self, handover: Handover, now: Instant) {
         let Handover {
             client,
@@ -334,7 +335,7 @@ impl Worker {
         self.serve(key, now);
     }
 
-    /// Reads what did not fit into the last turn.
+    /// Reads the data that was left to this turn.
     fn read_rest(&mut self) {
         for key in std::mem::take(&mut self.unread) {
             self.read(key);
@@ -344,7 +345,7 @@ impl Worker {
         }
     }
 
-    /// After any input of a client: what it asks for, then what it gets.
+    /// Serves a client after any input: first its requests, then what waits for it.
     fn serve(&mut self, key: Key, now: Instant) {
         while let Some(event) = self.clients.poll_event(key) {
             let Some(mut scope) = self.clients.scope(key, now) else {
@@ -373,10 +374,10 @@ impl Worker {
         }
     }
 
-    /// Answers PLAYs whose reading has begun, after something of the stream was read.
+    /// Answers PLAY requests whose reading has begun, after units of the stream were read.
     fn answer_starts(&mut self, reader: Key, now: Instant) {
         let reader = self.clients.delivery.streams.get(reader);
-        // A client's own stream has that client alone.
+        // A private stream has only this client.
         if let Some(reader) = reader
             && let [key] = reader.feed.viewers[..]
         {
@@ -384,7 +385,7 @@ impl Worker {
         }
     }
 
-    /// Answers a PLAY of a file that has begun by now, or takes too long.
+    /// Answers a PLAY request for a file that has begun, or that takes too long.
     fn answer_start(&mut self, key: Key, now: Instant) {
         let scope = self.clients.scope(key, now);
         let started = scope.and_then(|mut scope| media_folder::answer_start(&mut scope));
@@ -394,7 +395,8 @@ impl Worker {
         }
     }
 
-    /// Four times a second: time-outs, clients that stopped, and a listener that failed.
+    /// Runs four times a second: handles timeouts, clients that stopped reading, and listeners that
+    /// failed.
     fn sweep(&mut self) {
         let now = Instant::now();
         if now < self.swept + SWEEP {

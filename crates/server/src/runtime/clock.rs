@@ -1,12 +1,13 @@
-//! The server's two clocks, joined once at start.
+//! The server's monotonic clock and its calendar time, read together once at start.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use glassline_media::WallClock;
 
-/// Monotonic time since the server started, and its place in the calendar.
+/// Monotonic time since the server started, and the calendar time at which the server started.
 ///
-/// Everything that leaves the server as a time is nanoseconds of this clock.
+/// Every time that leaves the server, in JSON, metrics or signaling, is in nanoseconds of this
+/// clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start: Instant,
@@ -14,10 +15,11 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Reads both clocks now.
+    /// Reads the monotonic clock and the calendar now, and joins them.
     pub fn start() -> Self {
         let start = Instant::now();
-        // A calendar before 1970 is a machine without a clock: then NTP times count from 1970.
+        // A calendar before 1970 means that the machine has no clock: NTP times then count from
+        // 1970.
         let unix = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or(Duration::ZERO);
@@ -27,12 +29,13 @@ impl Clock {
         }
     }
 
-    /// The calendar, for NTP times.
+    /// Returns the calendar time that belongs to the monotonic clock, for NTP timestamps.
     pub fn wall(&self) -> WallClock {
         self.wall
     }
 
-    /// Nanoseconds from the server's start to `at`, negative before it.
+    /// Returns the nanoseconds from the server's start to `at`; negative for an instant before the
+    /// start.
     pub fn nanos(&self, at: Instant) -> i64 {
         let nanos = |duration: Duration| i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX);
         match at.checked_duration_since(self.start) {
@@ -41,7 +44,7 @@ impl Clock {
         }
     }
 
-    /// Time since the server started.
+    /// Returns the time since the server started.
     pub fn uptime(&self) -> Duration {
         self.start.elapsed()
     }

@@ -1,11 +1,11 @@
-//! Commands to a polling thread.
+//! The bounded inbox through which other threads send commands to a polling thread.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 use super::{Counter, Waker};
 
-/// Commands that may wait for a thread: one for each of a few thousand receivers at once.
+/// Most commands that may wait for a thread: one for each of a few thousand receivers at once.
 const COMMANDS_MAX: usize = 8192;
 
 /// The sending half of a polling thread's inbox, which holds at most 8192 commands.
@@ -16,17 +16,18 @@ pub(crate) struct CommandSender<C> {
 }
 
 impl<C> CommandSender<C> {
-    /// An inbox whose thread is woken by `waker`, and the half that the thread reads.
+    /// Creates an inbox whose thread is woken by `waker`. Returns the sending half and the half
+    /// that the thread reads.
     pub(crate) fn new(waker: Arc<Waker>) -> (Self, Receiver<C>) {
         let (inbox, commands) = sync_channel(COMMANDS_MAX);
         (Self { inbox, waker }, commands)
     }
 
-    /// Hands `command` over and wakes the thread.
+    /// Puts `command` into the inbox and wakes the thread.
     ///
     /// # Errors
-    /// The command comes back if the thread has ended, or if its inbox is full; `full`
-    /// then counts it.
+    /// Returns the command if the thread has ended or the inbox is full. A full inbox is counted in
+    /// `full`.
     pub(crate) fn send(&self, command: C, full: &Counter) -> Result<(), C> {
         match self.inbox.try_send(command) {
             Ok(()) => {

@@ -1,18 +1,18 @@
-//! A number that a polling thread raises while others read it.
+//! A counter that a polling thread raises while other threads read it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A number that one thread raises and others read.
+/// A counter that one thread raises and other threads read.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds `by`.
+    /// Adds `by` to the counter.
     pub fn add(&self, by: u64) {
         self.0.fetch_add(by, Ordering::Relaxed);
     }
 
-    /// The sum so far.
+    /// Returns the sum so far.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }

@@ -1,13 +1,13 @@
-//! What every polling thread needs, whichever protocol it serves.
+//! The parts that every polling thread needs, independent of the protocol that it serves.
 //!
 //! ```text
 //!  hub ─ wake ─► StreamWaker ─► Waker ─► the thread's poll
 //!  hub ─ units ─► StreamSubscription: read once for all receivers of the thread
 //!  other threads ─ CommandSender ─► the thread's inbox, bounded
-//!  Slots: who is served here, by keys that stay valid    Timers: when each is due
+//!  Slots: the receivers served here, by stable keys    Timers: when each is due
 //! ```
 //!
-//! Nothing here knows a protocol, a session or who asks: the rooms above do.
+//! Nothing here knows a protocol or a session: the modules above do.
 
 mod clock;
 mod command_sender;

@@ -1,20 +1,21 @@
-//! How a WebRTC session is named.
+//! The identifier of a WebRTC session.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Names one viewer's session in URLs; unguessable, so that knowing it is the
-/// right to change it.
+/// The identifier of one WebRTC session in URLs. It cannot be guessed: a client that knows it may
+/// change and end the session.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionId(Arc<str>);
 
 impl SessionId {
-    /// Wraps `text`, which must be unguessable if it was drawn here.
+    /// Wraps `text`. A new session's text must come from a random number generator, so that nobody
+    /// can guess it.
     pub fn new(text: &str) -> Self {
         Self(text.into())
     }
 
-    /// The identifier as it stands in URLs.
+    /// Returns the identifier as it appears in URLs.
     pub fn as_str(&self) -> &str {
         &self.0
     }

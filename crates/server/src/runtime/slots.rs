@@ -1,7 +1,7 @@
-//! Places for viewers that can be named safely after they are gone.
+//! A table whose keys stay safe to use after the value that they name is removed.
 
-/// Names one occupant of [`Slots`]; a later occupant of the same place has
-/// another generation.
+/// The key of one value in [`Slots`]. A later value in the same slot has another generation, so an
+/// old key never finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key {
     index: u32,
@@ -9,12 +9,12 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// As one number.
+    /// Returns the key as one 64-bit number.
     pub(crate) const fn to_bits(self) -> u64 {
         (self.generation as u64) << 32 | self.index as u64
     }
 
-    /// The key of this number.
+    /// Returns the key that [`Self::to_bits`] made `bits` of.
     #[expect(clippy::cast_possible_truncation, reason = "both halves are whole")]
     pub(crate) const fn from_bits(bits: u64) -> Self {
         Self {
@@ -24,7 +24,7 @@ impl Key {
     }
 }
 
-/// A growing table with stable keys and places used again.
+/// A growing table with stable keys. The slots of removed values are used again.
 #[derive(Debug)]
 pub(crate) struct Slots<T> {
     slots: Vec<Slot<T>>,
@@ -47,7 +47,7 @@ impl<T> Default for Slots<T> {
 }
 
 impl<T> Slots<T> {
-    /// Takes `value` in.
+    /// Inserts `value` and returns its key.
     pub(crate) fn insert(&mut self, value: T) -> Key {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot {
@@ -64,7 +64,7 @@ impl<T> Slots<T> {
         }
     }
 
-    /// The occupant `key` names, if it is still there.
+    /// Returns the value of `key` for changes, or `None` if it was removed.
     pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         let slot = self.slots.get_mut(key.index as usize)?;
         (slot.generation == key.generation)
@@ -72,7 +72,7 @@ impl<T> Slots<T> {
             .flatten()
     }
 
-    /// The occupant `key` names, to look at.
+    /// Returns the value of `key`, or `None` if it was removed.
     pub(crate) fn get(&self, key: Key) -> Option<&T> {
         let slot = self.slots.get(key.index as usize)?;
         (slot.generation == key.generation)
@@ -80,7 +80,7 @@ impl<T> Slots<T> {
             .flatten()
     }
 
-    /// Takes the occupant out.
+    /// Removes the value of `key` and returns it, or `None` if it was removed before.
     pub(crate) fn remove(&mut self, key: Key) -> Option<T> {
         let slot = self.slots.get_mut(key.index as usize)?;
         if slot.generation != key.generation {
@@ -92,7 +92,7 @@ impl<T> Slots<T> {
         Some(value)
     }
 
-    /// All occupants and their keys.
+    /// Iterates over all values with their keys.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (Key, &T)> {
         let slots = self.slots.iter().enumerate();
         slots.filter_map(|(index, slot)| {
@@ -104,12 +104,12 @@ impl<T> Slots<T> {
         })
     }
 
-    /// All occupants.
+    /// Iterates over all values.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.slots.iter().filter_map(|slot| slot.value.as_ref())
     }
 
-    /// Keys of all occupants.
+    /// Returns the keys of all values.
     pub(crate) fn keys(&self) -> Vec<Key> {
         self.entries().map(|(key, _)| key).collect()
     }

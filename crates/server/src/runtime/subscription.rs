@@ -1,4 +1,5 @@
-//! One stream on one polling thread: read once, for all of its receivers there.
+//! The subscription of a polling thread to one stream: the stream is read once for all receivers of
+//! the thread.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,14 +9,15 @@ use glassline_media::{Kind, MediaTime, MediaUnit, Stage, StageTable, Track};
 
 use super::slots::Key;
 
-/// A frame that comes later than this after the one before it is not waited for.
+/// Longest interval between two video frames that is expected to repeat; audio does not wait for a
+/// frame that comes later than this.
 const INTERVAL_MAX: Duration = Duration::from_secs(10);
 
-/// Audio waits no longer than this for a frame to ride with. The shard's timers
-/// are a millisecond coarse: five at most.
+/// Longest time that audio is held back for a video frame, so that both leave in one system call.
+/// The shard's timers have a resolution of 1 ms, so the real wait is at most 5 ms.
 const RIDE_WAIT_MAX: Duration = Duration::from_millis(4);
 
-/// A frame is this late at times, and then is still worth waiting for.
+/// Lateness of a video frame against its expected time at which audio still waits for it.
 const FRAME_LATE_MAX: Duration = Duration::from_millis(1);
 
 /// A stream's subscription on one polling thread, with the receivers it is read for.
@@ -23,21 +25,24 @@ const FRAME_LATE_MAX: Duration = Duration::from_millis(1);
 pub(crate) struct StreamSubscription {
     subscription: Subscription,
     pub(crate) viewers: Vec<Key>,
-    /// Read by HTTP while the shard runs; locked briefly by both.
+    /// Histograms of stage delays on this thread. HTTP reads them while the thread writes; both
+    /// hold the lock briefly.
     pub(crate) stages: Arc<Mutex<StageTable>>,
     frames: Frames,
-    /// As the stream said at the last reading.
+    /// The stream's tracks at the last read.
     tracks: Arc<[Track]>,
-    /// It says something else since then.
+    /// Whether the stream's tracks changed since [`Self::take_changed`] was called last.
     is_changed: bool,
-    /// Audio that waits for the frame that is due, and how long.
+    /// Audio that is held back for the video frame that is due.
     held: Vec<Arc<MediaUnit>>,
+    /// Time at which the held audio must be released; `None` while nothing is held.
     held_until: Option<Instant>,
-    /// Empty between calls, kept for its room.
+    /// Buffer of [`Self::read`]. It is empty between calls and kept for its capacity.
     arrived: Vec<Arc<MediaUnit>>,
 }
 
-/// When frames come.
+/// The rhythm of the stream's video frames: when the last one came and when the next one is
+/// expected.
 #[derive(Clone, Copy, Debug, Default)]
 struct Frames {
     last: Option<(MediaTime, Instant)>,
@@ -54,7 +59,8 @@ impl Frames {
         self.last = Some((time, at));
     }
 
-    /// Until when audio that came at `now` should wait, if a frame is due soon.
+    /// Returns the time until which audio that arrived at `now` should wait, or `None` if no video
+    /// frame is due soon.
     fn wait_for(&self, now: Instant) -> Option<Instant> {
         let next = self.next?;
         let soon = next <= now + RIDE_WAIT_MAX && now < next + FRAME_LATE_MAX;
@@ -62,8 +68,9 @@ impl Frames {
     }
 }
 
-/// The thread's waker as one subscription holds it. A stream forgets a subscriber whose
-/// waker nobody holds any more, and the thread's own waker is held while the thread runs.
+/// The thread's waker as one subscription holds it. A stream forgets a subscriber when the last
+/// handle on its waker is dropped. The thread holds its own waker while it runs, so each
+/// subscription needs a separate handle.
 struct ThreadWake(Arc<dyn Wake>);
 
 impl Wake for ThreadWake {
@@ -95,22 +102,21 @@ impl StreamSubscription {
         self.subscription.stream()
     }
 
-    /// The tracks, if the stream said something new of them.
+    /// Returns the stream's tracks if they changed since the last call.
     pub(crate) fn take_changed(&mut self) -> Option<Arc<[Track]>> {
         let changed = std::mem::take(&mut self.is_changed);
         changed.then(|| Arc::clone(&self.tracks))
     }
 
-    /// When held audio must go, frame or not.
+    /// Returns the time at which held audio must be released even if no video frame came.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.held_until
     }
 
-    /// Appends to `out` what is to be sent of what was published since the last
-    /// call, and accounts for the hub stage, once per burst.
+    /// Appends the units to send now to `out` and records the hub stage's delay, once a unit.
     ///
-    /// A packet of audio that comes just before a frame is held back for it:
-    /// sent by itself it costs a viewer more than four packets of the frame.
+    /// A packet of audio that arrives just before a video frame is held back for that frame: sent
+    /// alone, it costs a viewer more than four packets of the frame.
     pub(crate) fn read(&mut self, out: &mut Vec<Arc<MediaUnit>>, now: Instant) {
         self.subscription.poll(&mut self.arrived);
         if self.arrived.is_empty() {
@@ -218,7 +224,7 @@ mod tests {
         publish(0, 120);
         assert_eq!(read(&mut feed, 120), [0, 1], "it rides behind the frame");
         assert_eq!(feed.deadline(), None);
-        // A frame that does not come costs four milliseconds, and keeps the order.
+        // If the expected frame does not come, audio waits 4 ms at most, and the order is kept.
         publish(1, 157);
         assert_eq!(read(&mut feed, 157), [0; 0]);
         publish(1, 158);

@@ -1,4 +1,4 @@
-//! Deadlines of many viewers in one heap.
+//! The deadlines of many receivers in one heap.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,20 +6,22 @@ use std::time::Instant;
 
 use super::slots::Key;
 
-/// The earliest deadline of each viewer. Entries that were overtaken stay in
-/// the heap until their time and are then found void by the owner.
+/// The earliest deadline of each receiver.
+///
+/// An entry that a later call replaced stays in the heap until its time. The owner then sees that
+/// the receiver is not due and ignores the entry.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     heap: BinaryHeap<Reverse<(Instant, Key)>>,
 }
 
 impl Timers {
-    /// Wakes `key` at `at`.
+    /// Adds a deadline: `key` is due at `at`.
     pub(crate) fn arm(&mut self, at: Instant, key: Key) {
         self.heap.push(Reverse((at, key)));
     }
 
-    /// The earliest deadline.
+    /// Returns the earliest deadline.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.heap.peek().map(|Reverse((at, _))| *at)
     }

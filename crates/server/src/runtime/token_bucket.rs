@@ -1,19 +1,19 @@
-//! How much a peer may send.
+//! A token bucket, which bounds how often a peer may make the server do something.
 
 use std::time::Instant;
 
-/// A token bucket: `per_s` tokens a second, at most `at_once` of them saved up.
+/// A token bucket. It gains `per_s` tokens a second and holds at most `at_once` of them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TokenBucket {
     per_s: f64,
     at_once: f64,
     left: f64,
-    /// Filled up to here; `None` before the first was taken.
+    /// Time up to which tokens were added; `None` before the first token was taken.
     at: Option<Instant>,
 }
 
 impl TokenBucket {
-    /// A full bucket.
+    /// Creates a full bucket.
     pub(crate) const fn new(per_s: f64, at_once: f64) -> Self {
         Self {
             per_s,
@@ -23,7 +23,7 @@ impl TokenBucket {
         }
     }
 
-    /// Takes a token; false if the bucket has less than one.
+    /// Takes one token. Returns false, and takes nothing, if the bucket holds less than one.
     pub(crate) fn take(&mut self, now: Instant) -> bool {
         let since = self.at.replace(now).unwrap_or(now);
         let gained = now.saturating_duration_since(since).as_secs_f64() * self.per_s;

@@ -1,11 +1,11 @@
-//! Waking a polling thread from other threads.
+//! Wakes a polling thread from other threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use glassline_hub::Wake;
 
-/// Wakes one polling thread; several calls before the thread looks cost one system call.
+/// Wakes one polling thread. Several calls before the thread runs cost one system call.
 #[derive(Debug)]
 pub(crate) struct Waker {
     waker: mio::Waker,
@@ -13,10 +13,10 @@ pub(crate) struct Waker {
 }
 
 impl Waker {
-    /// A waker that shows as an event of `poll` with this `token`.
+    /// Creates a waker that appears as an event of `poll` with this `token`.
     ///
     /// # Errors
-    /// The system has no descriptor to give.
+    /// Returns the system's error if it has no descriptor left.
     pub(crate) fn new(poll: &mio::Poll, token: mio::Token) -> std::io::Result<Self> {
         Ok(Self {
             waker: mio::Waker::new(poll.registry(), token)?,
@@ -24,17 +24,18 @@ impl Waker {
         })
     }
 
-    /// Wakes the thread, unless a call before this one is still pending.
+    /// Wakes the thread, unless an earlier call is still pending.
     pub(crate) fn wake(&self) {
         if !self.is_pending.swap(true, Ordering::AcqRel)
             && let Err(error) = self.waker.wake()
         {
-            // The thread then looks at its next deadline, a second later at most.
+            // The thread wakes by itself at its next deadline, a second later at most.
             tracing::warn!(%error, "cannot wake a polling thread");
         }
     }
 
-    /// Called by the thread before it looks, so that later calls wake it again.
+    /// Marks the wake-up as seen. The thread calls this before it reads its inputs, so that a later
+    /// call to [`Self::wake`] wakes it again.
     pub(crate) fn clear(&self) {
         self.is_pending.store(false, Ordering::Release);
     }
@@ -48,7 +49,7 @@ impl Wake for Waker {
 
 /// Wakes a polling thread for one stream, and notes that this stream has something new.
 ///
-/// Without the note, every stream would be looked at whenever any of them has a frame.
+/// Without the note, the thread would have to read every stream whenever any of them has a frame.
 #[derive(Debug)]
 pub(crate) struct StreamWaker {
     waker: Arc<Waker>,
@@ -56,7 +57,7 @@ pub(crate) struct StreamWaker {
 }
 
 impl StreamWaker {
-    /// A pending waker, since the stream may have something already.
+    /// Creates a waker that counts as woken, because the stream may have units already.
     pub(crate) fn new(waker: Arc<Waker>) -> Self {
         Self {
             waker,
@@ -64,7 +65,7 @@ impl StreamWaker {
         }
     }
 
-    /// Whether the stream woke the thread since the last call.
+    /// Returns whether the stream woke the thread since the last call.
     pub(crate) fn take(&self) -> bool {
         self.is_pending.swap(false, Ordering::AcqRel)
     }

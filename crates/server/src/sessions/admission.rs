@@ -1,24 +1,24 @@
-//! How many sessions there may be, and how many handshakes at once.
+//! Limits on the number of sessions and of handshakes under way.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How many viewers there may be.
+/// Limits on sessions, from the configuration's `limits` section.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Viewers altogether.
+    /// Most sessions in the whole server.
     pub viewers: usize,
-    /// Sessions whose handshake is not done, altogether.
+    /// Most sessions in the whole server whose handshake is not done.
     pub half_open: usize,
-    /// Sessions whose handshake is not done, of one address.
+    /// Most sessions from one IP address whose handshake is not done.
     pub half_open_per_address: usize,
-    /// How long a handshake may take.
+    /// Time that a handshake may take, from the offer on.
     pub handshake: Duration,
 }
 
-/// The sessions whose handshake is not done.
+/// Counts the sessions whose handshake is not done, in the whole server and by IP address.
 #[derive(Debug, Default)]
 pub(super) struct HalfOpen {
     counts: Arc<Mutex<Counts>>,
@@ -30,9 +30,13 @@ struct Counts {
     by_address: HashMap<IpAddr, usize>,
 }
 
+/// The server has as many handshakes under way as configured.
 impl HalfOpen {
-    /// A place for one more half-open session of `address`, held until the handshake is
-    /// done or failed.
+    /// Admits one more half-open session of `address`. The permit is held until the handshake is
+    /// done or has failed.
+    ///
+    /// # Errors
+    /// Returns the limit of handshakes that was reached.
     pub(super) fn admit(&self, address: IpAddr, bounds: &Bounds) -> Result<Permit, Full> {
         let mut counts = lock(&self.counts);
         if counts.all >= bounds.half_open {
@@ -55,16 +59,17 @@ impl HalfOpen {
         })
     }
 
-    /// How many there are.
+    /// Returns the number of half-open sessions.
     pub(super) fn count(&self) -> usize {
         lock(&self.counts).all
     }
 }
 
-/// One half-open session's place; dropping it frees the place.
+/// The right to one half-open session, given back when dropped.
 #[derive(Debug)]
 pub struct Permit {
     counts: Arc<Mutex<Counts>>,
+    /// Address of the client that sent the offer.
     address: IpAddr,
 }
 
@@ -85,30 +90,30 @@ fn lock(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
     counts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// No place for one more viewer.
+/// The limit that an additional session would exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Full {
-    /// As many viewers as configured.
+    /// The server has as many sessions as configured.
     #[error("{limit} viewers are served already; raise `limits.viewers` to allow more")]
     Viewers {
-        /// The bound.
+        /// The configured limit.
         limit: usize,
     },
     /// As many handshakes at once as configured.
     #[error("{limit} handshakes are under way already; raise `limits.half_open` to allow more")]
     HalfOpen {
-        /// The bound.
+        /// The configured limit.
         limit: usize,
     },
-    /// As many handshakes at once from one address as configured.
+    /// One IP address has as many handshakes under way as configured.
     #[error(
         "{address} has {limit} handshakes under way already; raise `limits.half_open_per_address` to allow more"
     )]
     Address {
         /// Who asked.
         address: IpAddr,
-        /// The bound.
+        /// The configured limit.
         limit: usize,
     },
 }

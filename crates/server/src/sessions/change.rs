@@ -1,4 +1,4 @@
-//! What a peer asks of a session that it has: candidates, an ICE restart, an end.
+//! Changes to a session that exists: more ICE candidates, an ICE restart, its end.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,64 +14,68 @@ use super::shard::Command;
 use crate::latency::FrameStamps;
 use crate::runtime::SessionId;
 
-/// A shard that does not let a session go within this stands still; nobody waits for it.
+/// Longest wait for a shard to release a session; a shard that takes longer is stuck.
 const LEAVING: Duration = Duration::from_secs(2);
 
-/// Which ICE generation a restart was asked for.
+/// The ICE generation that a restart request refers to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Expected<'a> {
-    /// Whichever there is.
+    /// The request names no generation: the present one is replaced, whichever that is.
     Any,
-    /// The one with this user name fragment of ours; `None` is none that ever was.
+    /// The request names the generation with this local ICE user name fragment. `None` means that
+    /// the request names a generation that never existed.
     Generation(Option<&'a str>),
 }
 
-/// A new ICE generation.
+/// The result of an ICE restart.
 #[derive(Debug)]
 pub(crate) struct Restarted {
-    /// The answer: our credentials and candidates.
+    /// SDP fragment of the answer, with the server's credentials and candidates (RFC 8840).
     pub(crate) fragment: String,
-    /// Our user name fragment, which names the generation.
+    /// The server's new user name fragment, which identifies the generation.
     pub(crate) ufrag: String,
 }
 
-/// Why a session was not changed.
+/// The reason why a session could not be changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ChangeError {
-    /// It is over.
+    /// The session has ended.
     #[error("the session has ended")]
     Ended,
-    /// Its shard has as many commands waiting as it may: try again.
+    /// The inbox of the session's shard is full; the request can be repeated.
     #[error("the session's shard has too many requests waiting")]
     Busy,
-    /// Its ICE was restarted meanwhile.
+    /// ICE was restarted after the generation that the request names.
     #[error("the session's ICE generation is {current}")]
     Stale {
-        /// Our user name fragment of the present generation.
+        /// The server's user name fragment of the present generation.
         current: String,
     },
 }
 
-/// Where a session can be changed.
+/// The place where a session can be changed.
 enum Reached<'a> {
     Waiting(&'a mut Peer),
     Shard,
 }
 
 impl Negotiator {
-    /// The session called `session` of the stream called `stream`.
+    /// Returns the session with the id `session`, if it is a session of the stream `stream`.
     pub(crate) fn find(&self, stream: &str, session: &str) -> Option<Arc<SessionRecord>> {
         let record = self.shared.registry.by_id(&SessionId::new(session));
         record.filter(|record| record.stream.as_str() == stream)
     }
 
-    /// The session called `id`.
+    /// Returns the session with this id.
     pub(crate) fn by_id(&self, id: &SessionId) -> Option<Arc<SessionRecord>> {
         self.shared.registry.by_id(id)
     }
 
-    /// More candidates. An ICE-lite server learns addresses from checks, so these
-    /// are a courtesy.
+    /// Adds ICE candidates of the peer. An ICE-lite server learns a peer's addresses from its
+    /// connectivity checks, so these candidates are optional.
+    ///
+    /// # Errors
+    /// Returns [`ChangeError::Ended`] or [`ChangeError::Busy`].
     pub(crate) fn trickle(
         &self,
         record: &SessionRecord,
@@ -90,8 +94,12 @@ impl Negotiator {
         })
     }
 
-    /// New credentials of the peer, `theirs` in its `fragment`: ICE begins anew, DTLS and
-    /// media go on. `reached` is our address that the peer reached with them.
+    /// Restarts ICE with the peer's new credentials `theirs`, which came in `fragment`. DTLS and
+    /// media continue. `reached` is the server's address that the request arrived at.
+    ///
+    /// # Errors
+    /// Returns a [`ChangeError`]; [`ChangeError::Stale`] if `expected` is not the present
+    /// generation.
     pub(crate) fn restart(
         &self,
         record: &SessionRecord,
@@ -100,7 +108,7 @@ impl Negotiator {
         theirs: IceCredentials,
         reached: IpAddr,
     ) -> Result<Restarted, ChangeError> {
-        // Held to the end: of two restarts of one generation only one may win.
+        // The lock is held to the end: of two restarts of one generation only one may succeed.
         let mut state = record.state();
         let current = &state.ice.ours;
         let is_expected = match expected {
@@ -142,7 +150,10 @@ impl Negotiator {
         })
     }
 
-    /// Ends a session; its peer is gone when this returns. Needs a tokio runtime.
+    /// Ends a session. The peer is released when this returns. Needs a tokio runtime.
+    ///
+    /// # Errors
+    /// Returns [`ChangeError::Ended`] or [`ChangeError::Busy`].
     pub(crate) async fn leave(&self, record: &SessionRecord) -> Result<(), ChangeError> {
         let (left, gone) = {
             let mut state = record.state();
@@ -166,7 +177,7 @@ impl Negotiator {
             (left, gone)
         };
         if let Some(gone) = gone {
-            // An error is the sender dropped: gone in another way.
+            // An error means that the shard dropped the sender: the session ended in another way.
             let _ = tokio::time::timeout(LEAVING, gone).await;
         }
         self.shared.registry.remove(&record.id);
@@ -174,8 +185,8 @@ impl Negotiator {
         Ok(())
     }
 
-    /// Asks a viewer's shard when these frames passed its stages; no reply comes from a
-    /// shard that does not know the viewer any more.
+    /// Asks the viewer's shard when the frames with these RTP timestamps passed its stages. The
+    /// receiver gets no reply if the shard no longer has the viewer.
     pub(crate) fn stamps(
         &self,
         record: &SessionRecord,
@@ -198,7 +209,8 @@ impl Negotiator {
         Ok(stamps)
     }
 
-    /// Changes a session in place while nobody came for it, else through its shard.
+    /// Changes a session in place while it waits for its first datagram; sends a command to its
+    /// shard otherwise.
     fn change(
         &self,
         location: &mut SessionLocation,

@@ -1,4 +1,4 @@
-//! What a shard counts, read by metrics while it runs.
+//! Counters of one shard, read by metrics while the shard runs.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use crate::runtime::Counter;
 /// One shard's counts since the server started.
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// Keyframes that viewers asked for.
+    /// Keyframe requests (PLI and FIR) from viewers.
     pub keyframe_requests: Counter,
     /// Datagrams received.
     pub received: Counter,
-    /// Datagrams of no session and of no known purpose.
+    /// Datagrams that belong to no session and are not a valid first STUN request.
     pub stray: Counter,
-    /// Datagrams that a session refused: malformed, replayed, not authentic.
+    /// Datagrams that a session refused because they were malformed, replayed or not authentic.
     pub refused: Counter,
     /// Viewers whose media began.
     pub joined: Counter,
@@ -26,10 +26,10 @@ pub struct Counters {
     pub handshakes_failed: Counter,
     /// Commands lost because the shard's inbox was full.
     pub inbox_full: Counter,
-    /// What was sent to viewers; the outbox holds it, too.
+    /// Counts of media sent to viewers, shared with the outbox.
     pub send: Arc<SendCounters>,
-    /// What participants of rooms said.
+    /// Counts of voice packets received from participants of rooms.
     pub voice: VoiceCounters,
-    /// What passed by data channels.
+    /// Counts of messages on data channels.
     pub data: DataCounters,
 }

@@ -1,32 +1,35 @@
-//! What the data channels of a session lead to.
+//! The broker that a session's data channels are connected to.
 
 use glassline_hub::{Stream, StreamName};
 
 use crate::messages::{Bounds, Side};
 use crate::rooms::{ParticipantId, RoomName};
 
-/// What data channels beside streams are for, where they are on.
+/// The server's rules for data channels next to media streams. Sessions have no such channels where
+/// data channels are turned off.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DataPolicy {
-    /// What one session may make the server keep and do.
+    /// Limits of one session: queued bytes, channels, message rates.
     pub(crate) bounds: Bounds,
-    /// Viewers may send to the publisher, too.
+    /// Whether viewers may send messages to the publisher, too.
     pub(crate) viewers_send: bool,
 }
 
-/// Whom a session's data channels lead to, and how.
+/// How the data channels of one session are connected to a broker.
 #[derive(Debug)]
 pub(crate) struct DataChannelSetup {
-    /// Of the broker.
+    /// Name of the broker.
     pub(super) name: StreamName,
+    /// The side of the broker that the session is on.
     pub(super) side: Side,
-    /// What it says is passed on.
+    /// Whether messages from the session are passed on.
     pub(super) speaks: bool,
+    /// Limits of the session's channels.
     pub(super) bounds: Bounds,
 }
 
 impl DataChannelSetup {
-    /// Messages beside `stream`, of a session on this `side`.
+    /// Connects a session on `side` to the messages of `stream`.
     pub(super) fn beside(stream: &Stream, side: Side, policy: &DataPolicy) -> Self {
         Self {
             name: stream.name().clone(),
@@ -36,8 +39,9 @@ impl DataChannelSetup {
         }
     }
 
-    /// Messages between two participants of `room`, of a session in which `listener` hears
-    /// `speaker`: what either says here the other is told where it hears this one.
+    /// Connects a session in which `listener` hears `speaker` to the messages between these two
+    /// participants of `room`. Each of the two has such a session; what one sends in its session
+    /// arrives in the session of the other.
     pub(crate) fn between(
         room: &RoomName,
         listener: &ParticipantId,

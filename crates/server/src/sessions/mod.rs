@@ -1,4 +1,4 @@
-//! WebRTC sessions: what an offer makes, who owns it, and how it ends.
+//! WebRTC sessions: from an SDP offer to the peer that a shard owns, and to its end.
 //!
 //! ```text
 //!  HTTP ─► Negotiator ─ Peer ─► Registry: waits ─ first STUN ─► a shard owns it whole

@@ -1,4 +1,4 @@
-//! From an offer to an answer, and to a peer that is waited for.
+//! Makes a WebRTC peer out of an SDP offer. The peer then waits for its first datagram.
 //!
 //! ```text
 //!  offer ─► admit ─► Session::accept ─► Peer with its role ─► Registry: waits for STUN
@@ -30,65 +30,66 @@ use crate::messages::{Messages, Publication, Side};
 use crate::rooms::{self, ParticipantId, RoomName, Rooms};
 use crate::runtime::SessionId;
 
-/// How offers are answered.
+/// Settings for the answers to offers.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    /// The process's certificate.
+    /// The process's DTLS certificate.
     pub(crate) certificate: Arc<Certificate>,
-    /// Where the shards listen.
+    /// UDP address that the shards listen on.
     pub(crate) media: SocketAddr,
-    /// For the NTP times of sender reports.
+    /// Calendar clock for the NTP times of sender reports.
     pub(crate) wall: WallClock,
-    /// Time that a peer has from its offer to media.
+    /// Time that a peer has from its offer to the end of its handshake.
     pub(crate) handshake: Duration,
-    /// What paces viewers; `None` sends frames as they come.
+    /// Congestion control that paces viewers; `None` sends frames as they come.
     pub(crate) pacing: Option<Algorithm>,
-    /// How long a viewer's frames may wait here, if that is configured.
+    /// Configured bound on the time that a viewer's frames may wait in the server; `None` takes the
+    /// default.
     pub(crate) lag: Option<Duration>,
-    /// Data channels beside streams; `None` where they are off.
+    /// Rules for data channels next to streams; `None` where they are turned off.
     pub(crate) data: Option<DataPolicy>,
 }
 
-/// Makes sessions out of offers, and changes them for their peers.
+/// Makes sessions out of SDP offers, and changes sessions for their peers.
 #[derive(Debug)]
 pub(crate) struct Negotiator {
     pub(super) shared: Arc<Shared>,
     hub: Arc<Hub>,
-    /// Files that are streams when they are asked for.
+    /// The media folder, whose files become streams on request; `None` if no folder is configured.
     library: Option<Arc<Library>>,
     settings: Settings,
 }
 
-/// An offer that was answered.
+/// The answer to an offer, and the session that it made.
 #[derive(Debug)]
 pub(crate) struct Answered {
     pub(crate) record: Arc<SessionRecord>,
     pub(crate) answer: String,
-    /// The user name fragment of its first ICE generation.
+    /// The server's ICE user name fragment in the first ICE generation.
     pub(crate) ufrag: String,
 }
 
-/// Why somebody cannot join a room.
+/// The reason why a participant cannot join a room.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum JoinError {
     /// The offer makes no session.
     #[error(transparent)]
     Offer(#[from] OfferError),
-    /// The offer would rather send another coding, or nothing.
+    /// The offer sends no Opus audio, which rooms require.
     #[error("a room's voices are Opus, not {offered}")]
     NotOpus {
-        /// What the offer would send.
+        /// What the offer sends instead.
         offered: &'static str,
     },
-    /// As many participants or rooms as there may be.
+    /// The server has as many participants or rooms as configured.
     #[error(transparent)]
     Full(#[from] rooms::Full),
-    /// There is no stream for the voice.
+    /// The hub refused to make a stream for the participant's voice; holds the reason.
     #[error("{0}")]
     NoStream(String),
 }
 
-/// An offer that was answered, and is nobody's yet.
+/// A session that is negotiated and has no peer yet, with its answer.
 struct Accepted {
     session: Session,
     answer: String,
@@ -98,8 +99,8 @@ struct Accepted {
 }
 
 impl Negotiator {
-    /// A negotiator of sessions that the shards of `shared` own, for the streams of `hub`
-    /// and the files of `library`.
+    /// Creates a negotiator for the streams of `hub` and the files of `library`. The shards of
+    /// `shared` own its sessions.
     pub(crate) const fn new(
         shared: Arc<Shared>,
         hub: Arc<Hub>,
@@ -114,13 +115,16 @@ impl Negotiator {
         }
     }
 
-    /// What the shards share, and the registry of all sessions.
+    /// Returns the state that all shards share, which includes the registry of all sessions.
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
     }
 
-    /// Makes a viewer of the stream or file called `name` out of its offer. A file of the
-    /// media folder begins to play for it. Needs a tokio runtime.
+    /// Makes a viewer of the stream or file `name`. A file of the media folder starts to play for
+    /// the viewer. Needs a tokio runtime.
+    ///
+    /// # Errors
+    /// Returns the [`OfferError`] to answer with.
     pub(crate) async fn watch(&self, name: &str, offer: Offer<'_>) -> Result<Answered, OfferError> {
         if let Some(stream) = self.hub.stream(name) {
             return self.watch_stream(stream, offer);
@@ -130,7 +134,7 @@ impl Negotiator {
         };
         let answered = self.watch_stream(Arc::clone(live.stream()), offer)?;
         live.play();
-        // Connected, the viewer itself keeps the file going; until then this does.
+        // A connected viewer keeps the file playing. Until the handshake is done, this task does.
         let handshake = self.settings.handshake;
         tokio::spawn(async move {
             tokio::time::sleep(handshake).await;
@@ -139,31 +143,35 @@ impl Negotiator {
         Ok(answered)
     }
 
-    /// The shared reading of a file.
+    /// Returns the shared playback of the file `name`, or `None` if there is no such file.
     async fn file(&self, name: &str) -> Result<Option<Live>, OfferError> {
         let Some(library) = &self.library else {
             return Ok(None);
         };
         match library.find(name).await {
             Ok(title) => Ok(title.map(|title| title.live())),
-            // Why stands in the log: the reason names paths of this machine.
+            // The log has the reason. It is not in the answer because it names paths of this
+            // machine.
             Err(_) => Err(OfferError::BrokenFile(name.to_owned())),
         }
     }
 
-    /// Makes a viewer of `stream` out of its offer.
+    /// Makes a viewer of `stream`.
     fn watch_stream(&self, stream: Arc<Stream>, offer: Offer<'_>) -> Result<Answered, OfferError> {
         let data = self.data_beside(&stream, Side::Viewers);
         let tracks = stream.tracks();
-        // Whoever wants nothing but messages needs no media.
+        // A session that asks for messages only needs no media.
         if tracks.is_empty() && !(data.is_some() && offer.media()?.is_none()) {
             return Err(not_live(&stream));
         }
         self.answer(stream, &tracks, offer, data)
     }
 
-    /// Makes a viewer of `stream`, which must be live, out of its offer; its data channels
-    /// are not the stream's.
+    /// Makes a viewer of `stream`, which must be live, whose data channels are connected as `data`
+    /// says and not to the stream's own messages.
+    ///
+    /// # Errors
+    /// Returns the [`OfferError`] to answer with.
     pub(crate) fn watch_with_data(
         &self,
         stream: Arc<Stream>,
@@ -177,7 +185,10 @@ impl Negotiator {
         self.answer(stream, &tracks, offer, Some(data))
     }
 
-    /// Makes a publisher of messages beside `stream` out of its offer.
+    /// Makes a publisher of messages next to `stream`. The publisher sends no media.
+    ///
+    /// # Errors
+    /// Returns the [`OfferError`] to answer with.
     pub(crate) fn publish_messages(
         &self,
         stream: Arc<Stream>,
@@ -187,7 +198,11 @@ impl Negotiator {
         self.answer(stream, &[], offer, data)
     }
 
-    /// Makes a participant of `room`, who is called `name`, out of its offer to speak.
+    /// Makes a participant called `name` of `room` out of the participant's offer to send its
+    /// voice.
+    ///
+    /// # Errors
+    /// Returns the [`JoinError`] to answer with.
     pub(crate) fn join_room(
         &self,
         rooms: &Arc<Rooms>,
@@ -206,7 +221,7 @@ impl Negotiator {
         let seat = rooms.enter(room, id, name, session.clone())?;
         let stream = self.hub.admit(stream);
         let stream = stream.map_err(|error| JoinError::NoStream(error.to_string()))?;
-        // The next one has another id, also if it is the same person.
+        // A participant that joins again gets another id, even if it is the same person.
         stream.set_lifetime(StreamLifetime::Transient);
         let publisher = stream.publish(vec![Track::audio(Codec::Opus, 1)], Instant::now());
         let publisher = publisher.map_err(|error| JoinError::NoStream(error.to_string()))?;
@@ -215,14 +230,14 @@ impl Negotiator {
         Ok(self.keep(accepted, session, stream, role, None))
     }
 
-    /// What data channels beside `stream` lead to; `None` where they are off.
+    /// Returns the connection to the messages next to `stream`; `None` where data channels are
+    /// turned off.
     fn data_beside(&self, stream: &Stream, side: Side) -> Option<DataChannelSetup> {
         let policy = self.settings.data.as_ref()?;
         Some(DataChannelSetup::beside(stream, side, policy))
     }
 
-    /// Answers an offer to be sent `tracks` and, if there is somebody to broker messages
-    /// with, to do that.
+    /// Answers an offer to receive `tracks`, and connects its data channels if `data` is there.
     fn answer(
         &self,
         stream: Arc<Stream>,
@@ -252,8 +267,8 @@ impl Negotiator {
         Ok(self.keep(accepted, id, stream, role, messages))
     }
 
-    /// Answers an offer: `tracks` are what may be sent, `receive` what is taken, `data`
-    /// how data channels are, if there may be any.
+    /// Negotiates an offer. `tracks` may be sent to the peer, `receive` may be received, and `data`
+    /// holds the limits of data channels, if they are allowed.
     fn accept(
         &self,
         offer: Offer<'_>,
@@ -275,7 +290,7 @@ impl Negotiator {
             tracks,
             receive,
             opus: OpusOptions {
-                // What is received is a voice.
+                // The server receives voices only, which are mono.
                 stereo: false,
                 redundancy: Redundancy::IfPreferred,
                 ..OpusOptions::default()
@@ -283,12 +298,12 @@ impl Negotiator {
             data,
         };
         let (mut session, answer) = Session::accept(config, offer.sdp, now)?;
-        // An absurd number of seconds leaves the session's own bound.
+        // If the configured time overflows the clock, the session's own deadline remains.
         if let Some(deadline) = now.checked_add(settings.handshake) {
             session.set_handshake_deadline(deadline);
         }
         if let Some(algorithm) = settings.pacing {
-            // A peer that sends no feedback is sent frames as they come.
+            // A peer that sends no feedback is not paced: its frames are sent as they come.
             session.steer(algorithm, now);
         }
         Ok(Accepted {
@@ -300,8 +315,8 @@ impl Negotiator {
         })
     }
 
-    /// Lets a peer in the role that `role` makes wait for its first datagram, as session
-    /// `id`.
+    /// Stores a peer with the role that `role` makes as session `id`, to wait for its first
+    /// datagram.
     fn keep(
         &self,
         accepted: Accepted,
@@ -337,8 +352,8 @@ impl Negotiator {
         }
     }
 
-    /// Our addresses for media: configured ones, the one listened on, or the one
-    /// that the peer just reached.
+    /// Returns the server's media addresses: the configured ones, the one listened on, or the one
+    /// that the peer's request arrived at (`reached`).
     pub(super) fn candidates(&self, reached: IpAddr) -> Vec<SocketAddr> {
         let media = self.settings.media;
         let advertised = &self.shared.advertise;
@@ -357,7 +372,7 @@ impl Negotiator {
     }
 }
 
-/// Everything random of one session or one ICE generation.
+/// Draws all random values of one session or one ICE generation.
 pub(super) fn draw_secrets() -> Secrets {
     let mut seed = [0; 32];
     rand::rng().fill_bytes(&mut seed);

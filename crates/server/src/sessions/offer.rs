@@ -1,4 +1,4 @@
-//! What comes with an offer, and why it may be turned down.
+//! An SDP offer with its connection's addresses, and the reasons to refuse it.
 
 use std::net::SocketAddr;
 
@@ -8,16 +8,16 @@ use glassline_webrtc::sdp::{Error, SessionDescription};
 
 use super::admission::Full;
 
-/// Both ends of the connection that a session is negotiated by.
+/// Both ends of the HTTP connection over which a session is negotiated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ConnectionAddresses {
-    /// The far end.
+    /// The client's address.
     pub(crate) peer: SocketAddr,
-    /// Which of our addresses the peer reached: one that it can reach for media too.
+    /// The server's address that the client reached. The client can reach it for media, too.
     pub(crate) local: SocketAddr,
 }
 
-/// An SDP offer, and how it came.
+/// An SDP offer, and the addresses of the connection that it came over.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Offer<'a> {
     pub(crate) sdp: &'a str,
@@ -25,10 +25,11 @@ pub(crate) struct Offer<'a> {
 }
 
 impl Offer<'_> {
-    /// The kind of the first `m=` section that is not data channels, if there is one.
+    /// Returns the kind of the first `m=` section that is not for data channels, such as `video`;
+    /// `None` if there is no such section.
     ///
     /// # Errors
-    /// The offer is not SDP.
+    /// Returns an error if the offer is not valid SDP.
     pub(crate) fn media(&self) -> Result<Option<String>, Error> {
         let offer = SessionDescription::parse(self.sdp)?;
         let mut sections = offer.media.into_iter().filter(|media| !media.is_rejected());
@@ -37,7 +38,7 @@ impl Offer<'_> {
     }
 }
 
-/// Why an offer makes no session.
+/// The reason why an offer makes no session.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OfferError {
     /// No stream or file has this name.
@@ -46,18 +47,18 @@ pub(crate) enum OfferError {
     /// The file of this name cannot be played; the log says why.
     #[error("'{0}' cannot be played")]
     BrokenFile(String),
-    /// The stream has no tracks yet, or no longer.
+    /// The stream exists but has no tracks at present.
     #[error("stream '{stream}' is {}", state.as_str())]
     NotLive {
-        /// Which.
+        /// Name of the stream.
         stream: StreamName,
-        /// What it is instead.
+        /// Present state of the stream.
         state: State,
     },
-    /// As many sessions or handshakes as there may be.
+    /// The server has as many sessions or handshakes as configured.
     #[error(transparent)]
     Full(#[from] Full),
-    /// The offer is broken, or has nothing that can be sent.
+    /// The offer is malformed, or asks for nothing that the stream can send.
     #[error(transparent)]
     Refused(#[from] AcceptError),
 }

@@ -1,4 +1,4 @@
-//! What is known of one session, wherever it is.
+//! The registry's record of one session, whichever thread owns the peer.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,48 +8,49 @@ use glassline_hub::StreamName;
 use super::peer::Peer;
 use crate::runtime::SessionId;
 
-/// What the registry knows of one session.
+/// The registry's record of one session.
 #[derive(Debug)]
 pub struct SessionRecord {
-    /// Its name in URLs.
+    /// The session's identifier in URLs.
     pub id: SessionId,
-    /// What it watches, speaks as, or publishes beside.
+    /// Name of the stream that the peer watches, publishes its voice as, or publishes messages next
+    /// to.
     pub stream: StreamName,
     created: Instant,
     state: Mutex<SessionState>,
 }
 
-/// What changes in the life of a session.
+/// The part of a session's record that changes while the session lives.
 #[derive(Debug)]
 pub struct SessionState {
-    /// Where the session is.
+    /// The thread that owns the session's peer.
     pub location: SessionLocation,
-    /// Which ICE generation it is in.
+    /// The present ICE generation.
     pub ice: IceGeneration,
 }
 
-/// Where a session is.
+/// The owner of a session's peer.
 #[derive(Debug)]
 pub enum SessionLocation {
-    /// Nobody came for it yet.
+    /// The registry owns the peer, which waits for its first datagram.
     Waiting(Box<Peer>),
-    /// A shard owns it.
+    /// The shard of this index owns the peer.
     Shard(usize),
-    /// Closed.
+    /// The session has ended.
     Gone,
 }
 
 /// One generation of ICE credentials, which a restart replaces (RFC 8445 §9).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IceGeneration {
-    /// Our user name fragment, which names the generation.
+    /// The server's user name fragment, which identifies the generation.
     pub ours: String,
-    /// The peer's; another one means an ICE restart.
+    /// The peer's user name fragment; a request with another one is an ICE restart.
     pub theirs: String,
 }
 
 impl SessionRecord {
-    /// The record of `peer`, for which nobody came yet.
+    /// Creates the record of `peer`, which waits for its first datagram.
     pub(super) fn new(peer: Box<Peer>, ice: IceGeneration, now: Instant) -> Self {
         Self {
             id: peer.id().clone(),
@@ -62,17 +63,16 @@ impl SessionRecord {
         }
     }
 
-    /// Its state; hold the lock only briefly. The registry's lock may be taken under it,
-    /// never the other way round.
+    /// Locks the session's state. The lock is to be held briefly. The registry's lock may be taken
+    /// while this one is held, never the other way round.
     ///
-    /// Commands to the shard named here are sent under the lock, and so is the
-    /// peer itself when it moves: whoever comes later finds it before them in
-    /// the inbox of its new shard.
+    /// Commands to the owning shard are sent under this lock, and so is the peer itself when it
+    /// moves. A later command therefore stands behind the peer in the inbox of its new shard.
     pub fn state(&self) -> MutexGuard<'_, SessionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How long ago it was made.
+    /// Returns the time since the session was made.
     pub(super) fn age(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.created)
     }

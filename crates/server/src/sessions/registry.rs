@@ -1,8 +1,7 @@
-//! Who is being served, by session and by ICE user name fragment.
+//! All sessions, found by identifier and by ICE user name fragment.
 //!
-//! A peer is made out of an offer and waits here until its first valid STUN request
-//! lands on a shard, which then adopts it. Afterwards the registry only knows
-//! which shard that is.
+//! A peer is made out of an offer and waits here until its first valid STUN request arrives at a
+//! shard, which then adopts it. From then on the registry knows only the index of that shard.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -14,11 +13,11 @@ use super::peer::Peer;
 use super::record::{IceGeneration, SessionLocation, SessionRecord};
 use crate::runtime::SessionId;
 
-/// ICE user name fragments that lead to one session: the latest, and the one before it,
-/// whose checks may still be on their way.
+/// Most ICE user name fragments that lead to one session: the latest, and the one before it, whose
+/// checks may still be on their way.
 const UFRAGS_MAX: usize = 2;
 
-/// Every session of the server.
+/// The registry of all sessions of the server.
 #[derive(Debug)]
 pub struct Registry {
     bounds: Bounds,
@@ -32,16 +31,16 @@ struct Index {
     by_ufrag: HashMap<Box<str>, Arc<SessionRecord>>,
 }
 
-/// A session, and what leads to it.
+/// A session's record, and the user name fragments that lead to it.
 #[derive(Debug)]
 struct Indexed {
     record: Arc<SessionRecord>,
-    /// ICE user name fragments, the latest last.
+    /// The server's ICE user name fragments for the session, the latest last.
     ufrags: Vec<Box<str>>,
 }
 
 impl Registry {
-    /// An empty registry.
+    /// Creates an empty registry with these limits.
     pub fn new(bounds: Bounds) -> Self {
         Self {
             bounds,
@@ -50,11 +49,11 @@ impl Registry {
         }
     }
 
-    /// A place for one more half-open session of `address`, held until the
-    /// handshake is done or failed.
+    /// Admits one more half-open session of `address`. The permit is held until the handshake is
+    /// done or has failed.
     ///
     /// # Errors
-    /// [`Full`] names the bound that was reached.
+    /// Returns [`Full`] with the limit that was reached.
     pub fn admit(&self, address: IpAddr) -> Result<Permit, Full> {
         if self.lock().by_id.len() >= self.bounds.viewers {
             return Err(Full::Viewers {
@@ -64,7 +63,7 @@ impl Registry {
         self.half_open.admit(address, &self.bounds)
     }
 
-    /// Keeps `peer` until a shard adopts it.
+    /// Stores `peer` until a shard adopts it, and returns its record.
     pub fn insert(&self, peer: Box<Peer>, ice: IceGeneration, now: Instant) -> Arc<SessionRecord> {
         let ufrag: Box<str> = ice.ours.as_str().into();
         let record = Arc::new(SessionRecord::new(peer, ice, now));
@@ -78,9 +77,8 @@ impl Registry {
         record
     }
 
-    /// Lets STUN requests for `ufrag` lead to session `id` too, after an ICE restart.
-    /// Only the two latest fragments of a session count, and none of one that
-    /// has ended meanwhile.
+    /// Makes STUN requests for `ufrag` lead to session `id`, too, after an ICE restart. A session
+    /// keeps its two latest fragments. Does nothing if the session has ended.
     pub fn add_ufrag(&self, id: &SessionId, ufrag: &str) {
         let mut index = self.lock();
         let Index { by_id, by_ufrag } = &mut *index;
@@ -95,20 +93,20 @@ impl Registry {
         by_ufrag.insert(ufrag.into(), Arc::clone(&indexed.record));
     }
 
-    /// The session that a STUN request for our fragment `ufrag` is for. Does
-    /// not allocate: anyone may send such a request.
+    /// Returns the session that a STUN request for the server's fragment `ufrag` is for. Does not
+    /// allocate, because anyone may send such a request.
     pub fn by_ufrag(&self, ufrag: &str) -> Option<Arc<SessionRecord>> {
         self.lock().by_ufrag.get(ufrag).cloned()
     }
 
-    /// The session called `id`.
+    /// Returns the session with the identifier `id`.
     pub fn by_id(&self, id: &SessionId) -> Option<Arc<SessionRecord>> {
         let index = self.lock();
         let indexed = index.by_id.get(id)?;
         Some(Arc::clone(&indexed.record))
     }
 
-    /// Forgets the session called `id` and returns what it was.
+    /// Removes the session with the identifier `id` and returns its record.
     pub fn remove(&self, id: &SessionId) -> Option<Arc<SessionRecord>> {
         let mut index = self.lock();
         let Indexed { record, ufrags } = index.by_id.remove(id)?;
@@ -118,7 +116,7 @@ impl Registry {
         Some(record)
     }
 
-    /// Forgets sessions for which nobody came within the handshake time; how many.
+    /// Removes the sessions that got no datagram within the handshake time. Returns their number.
     pub fn sweep(&self, now: Instant) -> usize {
         let late: Vec<Arc<SessionRecord>> = {
             let index = self.lock();
@@ -129,7 +127,7 @@ impl Registry {
         let mut swept = 0;
         for record in &late {
             let mut state = record.state();
-            // A shard has adopted most of them.
+            // Most sessions belong to a shard already.
             if !matches!(state.location, SessionLocation::Waiting(_)) {
                 continue;
             }
@@ -142,7 +140,7 @@ impl Registry {
         swept
     }
 
-    /// Sessions and, of these, half-open ones.
+    /// Returns the number of sessions, and how many of these are half-open.
     pub fn counts(&self) -> (usize, usize) {
         let sessions = self.lock().by_id.len();
         (sessions, self.half_open.count())

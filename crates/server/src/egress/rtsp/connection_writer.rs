@@ -1,7 +1,8 @@
-//! One client's way out: responses between shared frames, one write for all of them.
+//! Writes one client's connection: its own responses stand between frames that all clients share,
+//! and one system call writes all of them.
 //!
-//! What is sealed for a client alone is sealed once: a piece at a time, which is then
-//! finished before anything else.
+//! Frames for a client with its own SRTP keys are sealed once, a piece at a time. A piece that is
+//! sealed is sent to its end before anything else.
 
 use std::io::{self, IoSlice, Write};
 use std::time::Instant;
@@ -14,43 +15,43 @@ use super::cursor::{Budget, Cursor, Verdict};
 use super::ring::Ring;
 use super::transport::{TrackTransport, TrackTransports};
 
-/// Frames handed to the kernel at once: a client that is this far behind has far more
-/// waiting than its socket takes.
+/// Most interleaved frames handed to the kernel in one call. A client that is this far behind has
+/// far more waiting than its socket takes.
 const FRAMES_PER_WRITE: usize = 16;
 
-/// Bytes sealed ahead of the kernel for a client with keys of its own, but for the last
-/// frame: what it cannot skip any more.
+/// Bytes that are sealed ahead of the kernel for a client with its own keys; the last frame may
+/// exceed this. Sealed frames cannot be skipped any more.
 const SEALED_BYTES: usize = 64 << 10;
 
-/// Bytes handed to the kernel at once, but for the last frame.
+/// Bytes handed to the kernel in one call; the last frame may exceed this.
 const BYTES_PER_WRITE: usize = 256 << 10;
 
-/// What waits to be written to one connection: the rest of a frame, then responses,
+/// The bytes that wait to be written to one connection: first the rest of a frame, then responses,
 /// then frames of the stream from the client's cursor on.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionWriter {
-    /// A frame that the kernel took a part of, and how much of it.
+    /// A frame of which the kernel took only a part, and how many bytes it took.
     partial: Option<(Bytes, usize)>,
-    /// Responses and reports of this client alone.
+    /// Responses and reports for this client alone.
     between: Vec<u8>,
-    /// How much of them is written.
+    /// Number of bytes of `between` that are written.
     between_done: usize,
 }
 
-/// How a write went.
+/// The result of [`ConnectionWriter::pump`].
 #[derive(Debug)]
 pub(crate) enum Pumped {
-    /// All is written.
+    /// Everything is written.
     Empty,
-    /// The kernel takes no more for now.
+    /// The kernel takes no more bytes for now.
     Full,
-    /// The client will not catch up.
+    /// The client has skipped too often in a row and will not catch up.
     Hopeless,
-    /// The connection is broken.
+    /// The connection failed with this error.
     Broken(io::Error),
 }
 
-/// A client's part in a stream while it plays.
+/// The parts of a playing client's session that a write needs.
 pub(crate) struct Playing<'a> {
     pub(crate) ring: &'a mut Ring,
     pub(crate) cursor: &'a mut Cursor,
@@ -58,21 +59,21 @@ pub(crate) struct Playing<'a> {
     pub(crate) budget: &'a Budget,
 }
 
-/// The next frames for a client: entry and channel.
+/// The next frames for a client, each as the number of its ring entry and the channel.
 type Plan = SmallVec<[(u64, u8); FRAMES_PER_WRITE]>;
 
 impl ConnectionWriter {
-    /// Puts `bytes` behind the frame that is being written.
+    /// Queues `bytes` to follow the frame that is being written.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.between.extend_from_slice(bytes);
     }
 
-    /// Bytes of responses that wait.
+    /// Returns the number of bytes of responses and reports that wait.
     pub(crate) fn between_bytes(&self) -> usize {
         self.between.len() - self.between_done
     }
 
-    /// Writes what waits until nothing does or the kernel takes no more.
+    /// Writes until nothing waits or the kernel takes no more.
     pub(crate) fn pump(
         &mut self,
         wire: &mut impl Write,
@@ -94,7 +95,7 @@ impl ConnectionWriter {
                     Verdict::Hopeless => return Pumped::Hopeless,
                 }
                 if is_sealed {
-                    // Behind the responses, and one piece at a time.
+                    // Sealed frames go behind the responses, one piece at a time.
                     if self.partial.is_none() && self.between_bytes() == 0 {
                         self.partial = playing.seal(sent).map(|bytes| (bytes, 0));
                     }
@@ -107,7 +108,7 @@ impl ConnectionWriter {
             let (written, offered) = match self.write(wire, ring, &plan, sent) {
                 Ok(counts) => counts,
                 Err(error) => {
-                    // What was passed over stays so.
+                    // Entries that the cursor skipped are skipped even if the write failed.
                     if let Some(playing) = &mut playing
                         && !is_sealed
                     {
@@ -139,7 +140,8 @@ impl ConnectionWriter {
         }
     }
 
-    /// One system call for all that waits; how much was taken, and of how much.
+    /// Writes everything that waits with one system call. Returns how many bytes the kernel took,
+    /// and of how many.
     fn write(
         &self,
         wire: &mut impl Write,
@@ -178,7 +180,8 @@ impl ConnectionWriter {
         Ok((written, offered))
     }
 
-    /// Takes `written` bytes off what is ours; what is left of them went to frames.
+    /// Removes `written` bytes from the partial frame and the responses. Returns the number of
+    /// bytes that were written of planned frames.
     fn settle(&mut self, mut written: usize) -> usize {
         if let Some((bytes, done)) = &mut self.partial {
             let taken = written.min(bytes.len() - *done);
@@ -191,14 +194,15 @@ impl ConnectionWriter {
         let taken = written.min(self.between_bytes());
         self.between_done += taken;
         if self.between_bytes() == 0 {
-            // An idle client keeps no buffer.
+            // A client with nothing to write keeps no buffer.
             self.between = Vec::new();
             self.between_done = 0;
         }
         written - taken
     }
 
-    /// Takes `written` bytes off the planned frames; the first that was not begun.
+    /// Accounts for `written` bytes of planned frames. Returns the number of the first entry of
+    /// which nothing was written.
     fn settle_frames(
         &mut self,
         ring: &Ring,
@@ -231,12 +235,12 @@ impl ConnectionWriter {
 }
 
 impl Playing<'_> {
-    /// Some of it is for this client alone.
+    /// Returns whether some track is sealed for this client alone.
     fn is_sealed(&self) -> bool {
         self.transports.has_srtp()
     }
 
-    /// Makes what the client gets next for it alone, and moves its cursor behind that.
+    /// Seals the client's next frames and moves its cursor behind them.
     fn seal(&mut self, sent: &mut Sent) -> Option<Bytes> {
         let mut sealed = Vec::new();
         let mut number = self.cursor.position().max(self.ring.first());
@@ -264,7 +268,8 @@ impl Playing<'_> {
         (!sealed.is_empty()).then(|| sealed.into())
     }
 
-    /// What the client gets next, its bytes made, and where the plan ends.
+    /// Chooses the client's next frames and makes their bytes. Returns them, with the number of the
+    /// entry behind the last.
     fn plan(&mut self) -> (Plan, u64) {
         let mut plan = Plan::new();
         let mut bytes = 0;

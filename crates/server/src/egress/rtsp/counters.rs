@@ -1,8 +1,8 @@
-//! What a thread counts of the streams that it sends, read by metrics while it runs.
+//! Counters of the streams that one thread sends, read by metrics while the thread runs.
 
 use crate::runtime::Counter;
 
-/// One thread's counts of what it sent since the server started.
+/// One thread's counts of sent media since the server started.
 #[derive(Debug, Default)]
 pub struct SendCounters {
     /// Media and report packets handed to the kernel.
@@ -11,25 +11,26 @@ pub struct SendCounters {
     pub bytes: Counter,
     /// System calls that sent them.
     pub sends: Counter,
-    /// Frames that clients who lagged did not get.
+    /// Ring entries that lagging clients skipped.
     pub skipped_lagging: Counter,
-    /// Times that a client skipped.
+    /// Number of times that a client skipped to a keyframe.
     pub skips: Counter,
-    /// Datagrams that the kernel refused: the peer closed its port.
+    /// Datagrams that the kernel refused because the peer's port is closed.
     pub peer_refused: Counter,
-    /// Times that the UDP socket or the interface's queue was full; what was left waited.
+    /// Number of times that the UDP socket or the interface's queue was full; the rest of the
+    /// datagrams waited.
     pub socket_full: Counter,
     /// Datagrams given up because the kernel will never take them.
     pub unsendable: Counter,
 }
 
-/// What went out in one [`ConnectionWriter::pump`](super::connection_writer::ConnectionWriter::pump).
+/// Counts of one [`ConnectionWriter::pump`](super::connection_writer::ConnectionWriter::pump).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sent {
     pub(crate) bytes: u64,
     pub(crate) packets: u64,
     pub(crate) calls: u64,
-    /// Entries that a client who lagged did not get.
+    /// Ring entries that a lagging client skipped.
     pub(crate) skipped: u64,
     pub(crate) skips: u64,
 }

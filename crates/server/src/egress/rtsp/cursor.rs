@@ -1,21 +1,21 @@
-//! How far a client has come in its stream, and when it must skip.
+//! The position of a client in its stream, and the decision when it must skip.
 
 use std::time::{Duration, Instant};
 
 use super::ring::{Entry, Ring};
 
-/// How much delay a client is granted.
+/// Limits on the delay that a client may build up.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
-    /// It may be this much behind before it skips to the newest keyframe.
+    /// Delay behind the stream after which the client skips to the newest keyframe.
     pub(crate) lag: Duration,
-    /// It may take nothing at all for this long before it is closed.
+    /// Time without taking any byte after which the client is closed.
     pub(crate) stall: Duration,
-    /// It may skip this often without having caught up in between.
+    /// Number of skips without having caught up in between after which the client is closed.
     pub(crate) skips_in_a_row: u32,
 }
 
-/// The tracks that a [`TrackSet`] can tell apart; further ones cannot be set up.
+/// Number of tracks that a [`TrackSet`] can hold; tracks with higher indices cannot be set up.
 pub(crate) const TRACKS_MAX: usize = 32;
 
 /// A set of tracks, by their indices below [`TRACKS_MAX`].
@@ -39,7 +39,7 @@ impl TrackSet {
         self.0 &= !Self::of(track).0;
     }
 
-    /// The set of one track, which is empty for an index that is too high.
+    /// Returns the set of one track; it is empty if the index is too high.
     fn of(track: usize) -> Self {
         let bit = u32::try_from(track)
             .ok()
@@ -61,39 +61,41 @@ impl FromIterator<usize> for TrackSet {
 /// A client's position in the [`Ring`] of its stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Cursor {
-    /// The next entry to look at.
+    /// Number of the next ring entry to look at.
     position: u64,
-    /// Tracks that the client gets.
+    /// Tracks that the client has set up.
     tracks: TrackSet,
-    /// Those among them that wait for a keyframe to begin with.
+    /// Tracks of the client that wait for a keyframe to begin with.
     waiting: TrackSet,
-    /// Lag counts from here: what is older was there when the client came or skipped.
+    /// Time from which lag counts: older entries were in the ring when the client began or skipped.
     since: Instant,
     skips_in_a_row: u32,
     skips: u32,
     skipped: u64,
 }
 
-/// What a look at the clock changed.
+/// The result of [`Cursor::judge`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It goes on.
+    /// The client continues from its position.
     Steady,
-    /// It skipped this many entries of its own.
+    /// The client skipped this many entries of its tracks.
     Skipped(u64),
-    /// It will not catch up.
+    /// The client has skipped too often in a row and will not catch up.
     Hopeless,
 }
 
 impl Cursor {
-    /// At the newest keyframe if `anchored` (one of the tracks is the one that has
-    /// them), else at the end: what comes next.
+    /// Creates a cursor at the newest keyframe if `anchored`, which means that one of the tracks is
+    /// the one that keyframes are looked for in. Otherwise the cursor begins at the end of the
+    /// ring, with the next entry.
     pub(crate) fn begin(ring: &Ring, tracks: TrackSet, anchored: bool, now: Instant) -> Self {
         let keyframe = anchored.then(|| ring.keyframe()).flatten();
         Self::begin_at(keyframe.unwrap_or(ring.end()), tracks, now)
     }
 
-    /// At `position`, with whatever starts a track there.
+    /// Creates a cursor at `position`. Each track begins with the first entry from there on that a
+    /// decoder can start with.
     pub(crate) fn begin_at(position: u64, tracks: TrackSet, now: Instant) -> Self {
         Self {
             position,
@@ -106,36 +108,37 @@ impl Cursor {
         }
     }
 
-    /// Goes on at the end after a pause, at keyframes.
+    /// Continues at `position` after a pause. Each track waits for an entry that a decoder can
+    /// start with.
     pub(crate) fn jump_to(&mut self, position: u64, now: Instant) {
         self.position = position;
         self.waiting = self.tracks;
         self.since = now;
     }
 
-    /// Goes on with these tracks alone.
+    /// Drops all tracks but these.
     pub(crate) fn keep(&mut self, tracks: TrackSet) {
         self.tracks.0 &= tracks.0;
         self.waiting.0 &= tracks.0;
     }
 
-    /// Goes on with these tracks, too; new ones begin at their next start.
+    /// Adds these tracks. New ones begin with their next entry that a decoder can start with.
     pub(crate) fn add(&mut self, tracks: TrackSet) {
         self.waiting.0 |= tracks.0 & !self.tracks.0;
         self.tracks.0 |= tracks.0;
     }
 
-    /// The number of the next entry to look at.
+    /// Returns the number of the next entry to look at.
     pub(crate) fn position(&self) -> u64 {
         self.position
     }
 
-    /// Everything before `number` is on its way.
+    /// Moves the cursor to `number`: the entries before it are planned but may still be unsent.
     pub(crate) fn pass_to(&mut self, number: u64) {
         self.position = number;
     }
 
-    /// Everything before `number` is done with.
+    /// Moves the cursor to `number`, because all entries before it are sent.
     pub(crate) fn advance(&mut self, number: u64, ring: &Ring) {
         self.position = number;
         if number >= ring.end() {
@@ -143,7 +146,7 @@ impl Cursor {
         }
     }
 
-    /// Whether the client gets `entry`; notes where its tracks begin.
+    /// Returns whether the client gets `entry`, and notes the tracks that begin with it.
     pub(crate) fn takes(&mut self, entry: &Entry) -> bool {
         let track = entry.track();
         if !self.tracks.contains(track) {
@@ -158,13 +161,13 @@ impl Cursor {
         true
     }
 
-    /// The first entry of `track` that the client will get, if it is there yet.
+    /// Returns the first entry of `track` that the client will get, if it is in the ring already.
     pub(crate) fn first_of<'a>(&self, ring: &'a Ring, track: usize) -> Option<&'a Entry> {
         let mut entries = ring.since(self.position).map(|(_, entry)| entry);
         entries.find(|entry| entry.track() == track && entry.is_start())
     }
 
-    /// How far behind the client is.
+    /// Returns how far the client is behind the stream.
     pub(crate) fn lag(&self, ring: &Ring, now: Instant) -> Duration {
         let next = ring.get(self.position.max(ring.first()));
         next.map_or(Duration::ZERO, |entry| {
@@ -172,9 +175,9 @@ impl Cursor {
         })
     }
 
-    /// Skips if it lags past the budget: to the newest keyframe if that is ahead, or to
-    /// whatever comes next if the ring has dropped its entry. With neither it goes on,
-    /// late but whole.
+    /// Skips if the client lags more than the budget allows: to the newest keyframe if that is
+    /// ahead, or to the oldest entry if the ring has dropped the client's entry. If neither
+    /// applies, the client continues late and without a loss.
     pub(crate) fn judge(&mut self, ring: &Ring, budget: &Budget, now: Instant) -> Verdict {
         let lost = self.position < ring.first();
         if !lost && self.lag(ring, now) <= budget.lag {
@@ -200,17 +203,17 @@ impl Cursor {
         Verdict::Skipped(skipped)
     }
 
-    /// Some track waits for a keyframe.
+    /// Returns whether some track waits for a keyframe.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Times it skipped.
+    /// Returns how often the client skipped.
     pub(crate) fn skips(&self) -> u32 {
         self.skips
     }
 
-    /// Entries it skipped.
+    /// Returns how many entries the client skipped.
     pub(crate) fn skipped(&self) -> u64 {
         self.skipped
     }

@@ -1,13 +1,13 @@
-//! Media in datagrams: many clients with one system call.
+//! Sends media in datagrams to many clients with one system call.
 //!
 //! ```text
 //! Ring entry ─ datagrams, laid out once ─► a Transmit for each client ─► sendmmsg
 //!                                           (UDP_SEGMENT: a run is one message)
 //! ```
 //!
-//! The same bytes go to every client, so that a client costs its share of a system
-//! call and what the kernel does. Packets go to the peer of the RTSP connection and
-//! nowhere else, whatever a client asks for.
+//! The same bytes go to every client, so a client costs its share of a system call and the kernel's
+//! work. Packets go only to the peer address of the RTSP connection, whatever address a client asks
+//! for.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -23,27 +23,27 @@ use super::transport::{TrackTransport, TrackTransports};
 use super::udp::UdpPair;
 use crate::runtime::Key;
 
-/// Bytes for one client at a time: a receiver with the system's usual buffer holds
-/// four times as much, and gets a large keyframe or its past in pieces.
+/// Bytes sent to one client at a time. A receiver with the system's usual buffer holds four times
+/// as much, and gets a large keyframe or the stream's past in chunks.
 const BYTES_PER_CHUNK: usize = 48 << 10;
 
-/// A client's chunks are this far apart.
+/// Interval between two chunks for one client.
 const CHUNK_INTERVAL: Duration = Duration::from_millis(4);
 
-/// Messages handed to the kernel at once.
+/// Messages handed to the kernel in one call.
 const MESSAGES_PER_CALL: usize = 32;
 
-/// Plans what the clients of a thread get by UDP, and hands it to the kernel.
+/// Plans the datagrams of a thread's clients and hands them to the kernel.
 #[derive(Debug)]
 pub(crate) struct DatagramWriter {
     pub(crate) sockets: UdpPair,
-    /// The kernel takes no more for now.
+    /// Whether the kernel takes no more datagrams for now.
     is_full: bool,
-    /// Empty between calls, kept for its room.
+    /// Buffer that is empty between calls and kept for its capacity.
     messages: Vec<Message>,
 }
 
-/// An entry for a client.
+/// A ring entry for one client.
 #[derive(Clone, Debug)]
 struct Message {
     client: Key,
@@ -51,21 +51,23 @@ struct Message {
     to: SocketAddr,
     from: Option<IpAddr>,
     is_report: bool,
-    /// Made for this client alone, and once: if the kernel does not take it now it waits.
+    /// Datagrams that were sealed for this client alone. They are sealed once: if the kernel does
+    /// not take them now, they wait.
     sealed: Option<Datagrams>,
 }
 
-/// The client whose turn it is.
+/// The client whose datagrams are planned.
 #[derive(Debug)]
 pub(crate) struct Recipient<'a> {
     pub(crate) client: Key,
-    /// Which of our addresses it connected to; `None` leaves it to the routes.
+    /// The server's address that the client connected to; `None` leaves the choice to the routing
+    /// table.
     pub(crate) from: Option<IpAddr>,
     pub(crate) transports: &'a mut TrackTransports,
     pub(crate) cursor: &'a mut Cursor,
-    /// Set to when it gets the next chunk, if this one was not all.
+    /// Set to the time of the client's next chunk if this chunk was not the last.
     pub(crate) paced_until: &'a mut Option<Instant>,
-    /// Sent to it so far.
+    /// Sum of bytes sent to the client.
     pub(crate) bytes: &'a mut u64,
 }
 
@@ -78,7 +80,7 @@ impl DatagramWriter {
         }
     }
 
-    /// The kernel has room again.
+    /// Notes that the kernel has room again.
     pub(crate) fn unblock(&mut self) {
         self.is_full = false;
     }
@@ -87,8 +89,8 @@ impl DatagramWriter {
         self.is_full
     }
 
-    /// Plans what a client gets now, and moves its cursor behind it. False if it will not
-    /// catch up.
+    /// Plans what a client gets now, and moves its cursor behind that. Returns false if the client
+    /// will not catch up.
     pub(crate) fn plan(
         &mut self,
         recipient: Recipient<'_>,
@@ -146,13 +148,14 @@ impl DatagramWriter {
         true
     }
 
-    /// Enough is planned for a call.
+    /// Returns whether enough is planned for a system call.
     pub(crate) fn is_ripe(&self) -> bool {
         self.messages.len() >= MESSAGES_PER_CALL
     }
 
-    /// Sends what is planned. Clients whose part the kernel did not take go to `left`,
-    /// with the entry to begin again at; what was sealed for them waits here instead.
+    /// Sends the planned datagrams. A client whose datagrams the kernel did not take goes to
+    /// `left`, with the number of the entry to begin again at. Datagrams that were sealed for it
+    /// wait in the writer instead.
     pub(crate) fn flush(
         &mut self,
         ring: &Ring,
@@ -171,7 +174,7 @@ impl DatagramWriter {
                     .filter(|it| it.sealed.is_some())
                     .map(|it| (*it).clone()),
             );
-            // Of each client the earliest counts.
+            // For each client the earliest entry counts.
             let shared = stopped.into_iter().rev().filter(|it| it.sealed.is_none());
             left.extend(shared.map(|message| (message.client, message.entry)));
         }
@@ -180,7 +183,7 @@ impl DatagramWriter {
         self.messages = messages;
     }
 
-    /// The messages that the kernel did not take for now.
+    /// Returns the messages that the kernel did not take for now.
     fn flush_kind<'a>(
         &mut self,
         messages: impl Iterator<Item = &'a Message>,
@@ -226,7 +229,7 @@ impl DatagramWriter {
                     rest.dedup_by_key(|message| (message.client, message.entry));
                     return rest;
                 }
-                // About an earlier datagram to anyone: this one was not tried.
+                // The error is about an earlier datagram, to any client: this one was not tried.
                 Some(SendError::Refused) if refusals < MESSAGES_PER_CALL => {
                     refusals += 1;
                     counters.peer_refused.add(1);

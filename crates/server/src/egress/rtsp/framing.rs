@@ -1,11 +1,11 @@
-//! The bytes of a burst as they go out, made once for all clients.
+//! Makes the bytes of a unit's packets, once for all clients.
 //!
 //! ```text
 //! interleaved   $ channel length │ RTP header │ payload │ $ channel …    (RFC 2326 §10.12)
 //! datagrams     RTP header │ payload │ RTP header │ payload …   cut by the kernel
 //! ```
 //!
-//! No packet is padded: what a client stores is what the source sent.
+//! No packet is padded: a client that records the stream stores what the source sent.
 
 use bytes::Bytes;
 use glassline_media::{MediaUnit, Track};
@@ -15,13 +15,13 @@ use smallvec::SmallVec;
 
 use super::numbers::Numbers;
 
-/// A track as packets name it.
+/// The fields of RTP headers that all packets of a track have in common.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Label {
     pub(crate) numbers: Numbers,
     pub(crate) payload_type: u8,
     pub(crate) clock_rate: u32,
-    /// The marker ends frames; without it no packet has one.
+    /// Whether the marker bit marks the last packet of a frame; for other codecs no packet has it.
     pub(crate) marks_frames: bool,
 }
 
@@ -35,7 +35,7 @@ impl Label {
         }
     }
 
-    /// The header of packet `place` of `burst`.
+    /// Returns the RTP header of packet `place` of `unit`.
     fn header(&self, burst: &MediaUnit, place: usize, timestamp: u32) -> Header {
         Header {
             marker: self.marks_frames && burst.marker(place),
@@ -46,7 +46,7 @@ impl Label {
         }
     }
 
-    /// The packets of `burst`: header and payload.
+    /// Iterates over the packets of `unit`, each as header and payload.
     pub(crate) fn packets<'a>(
         &'a self,
         burst: &'a MediaUnit,
@@ -56,7 +56,7 @@ impl Label {
         payloads.map(move |(place, payload)| (self.header(burst, place, timestamp), payload))
     }
 
-    /// The burst within an RTSP connection, on `channel`.
+    /// Returns the unit's packets as interleaved frames on `channel` of an RTSP connection.
     pub(crate) fn interleave(&self, burst: &MediaUnit, channel: u8) -> Bytes {
         let overhead = interleaved::HEADER_BYTES + HEADER_BYTES;
         let size = burst.payload_bytes() + burst.packet_count() * overhead;
@@ -70,7 +70,7 @@ impl Label {
         out.into()
     }
 
-    /// The burst as datagrams.
+    /// Returns the unit's packets as datagrams.
     pub(crate) fn datagrams(&self, burst: &MediaUnit) -> Datagrams {
         let size = burst.payload_bytes() + burst.packet_count() * HEADER_BYTES;
         let mut datagrams = Datagrams::builder(size);
@@ -88,7 +88,7 @@ fn append(out: &mut Vec<u8>, header: &Header, payload: &[u8]) {
     out.extend_from_slice(payload);
 }
 
-/// A burst's datagrams back to back.
+/// The datagrams of a unit, back to back.
 #[derive(Clone, Debug)]
 pub(crate) struct Datagrams {
     bytes: Bytes,
@@ -96,18 +96,18 @@ pub(crate) struct Datagrams {
     runs: SmallVec<[Run; 2]>,
 }
 
-/// Datagrams that the kernel can take as one: all equal but the last, which may be
+/// Datagrams that the kernel can take in one message: all of one size, except that the last may be
 /// shorter.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     segment_size: usize,
-    /// Where it ends in the bytes; it begins where the one before it ends.
+    /// Position in the bytes where the run ends; it begins where the run before it ends.
     end: usize,
-    /// Its last datagram is shorter, so none may follow.
+    /// Whether the last datagram is shorter, so that none may follow.
     closed: bool,
 }
 
-/// Datagrams on the way to be [`Datagrams`].
+/// Collects datagrams for [`Datagrams`].
 #[derive(Debug)]
 pub(crate) struct Builder {
     bytes: Vec<u8>,
@@ -116,7 +116,7 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
-    /// Puts the one that `write` writes behind the others.
+    /// Adds the datagram that `write` appends to the buffer.
     pub(crate) fn add(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let start = self.bytes.len();
         write(&mut self.bytes);
@@ -146,7 +146,7 @@ impl Builder {
 }
 
 impl Datagrams {
-    /// None yet, and room for this many bytes.
+    /// Creates a builder with room for `bytes` bytes.
     pub(crate) fn builder(bytes: usize) -> Builder {
         Builder {
             bytes: Vec::with_capacity(bytes),
@@ -155,7 +155,7 @@ impl Datagrams {
         }
     }
 
-    /// What one RTCP packet is.
+    /// Returns one RTCP packet as a datagram.
     pub(crate) fn single(packet: Bytes) -> Self {
         let run = Run {
             segment_size: packet.len(),
@@ -169,17 +169,17 @@ impl Datagrams {
         }
     }
 
-    /// How many they are.
+    /// Returns the number of datagrams.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
-    /// Bytes of all of them.
+    /// Returns the number of bytes of all datagrams.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Each run: its bytes, and the size that they are cut to.
+    /// Iterates over the runs: the bytes of each, and the size of one datagram in it.
     pub(crate) fn runs(&self) -> impl Iterator<Item = (&[u8], usize)> {
         let ends = self.runs.iter().map(|run| run.end);
         let starts = std::iter::once(0).chain(ends);

@@ -1,13 +1,13 @@
-//! Who plays what by multicast: one table for all RTSP threads.
+//! The multicast groups of tracks: one table for all RTSP threads.
 //!
 //! ```text
 //! SETUP ─► MulticastMembership: the track has a group ─┐
 //! PLAY  ─► the member plays ───────────────────────────┴─► Groups ─► MulticastSender
 //! ```
 //!
-//! A track has a group and a pair of ports of its own from the first client that sets
-//! it up to the last one that lets go. Ports differ, too, since a receiver hears every
-//! group that anyone on its machine joined.
+//! A track has a group and a pair of ports of its own from the first client that sets it up to the
+//! last one that drops it. The ports differ, too, because a receiver's socket gets the packets of
+//! every group that any program on its machine joined.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -20,23 +20,23 @@ use glassline_rtsp::transport::Group;
 use super::counters::SendCounters;
 use crate::runtime::Waker;
 
-/// Which groups and ports may be used.
+/// The groups and ports that the server may use.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// The first group.
+    /// The first multicast group.
     pub first: Ipv4Addr,
-    /// Groups from it on, at least one.
+    /// Number of consecutive groups from the first on, at least one.
     pub count: u32,
-    /// The even port of the first group; the next group has the next pair.
+    /// The even RTP port of the first group; each further group has the next pair of ports.
     pub port: u16,
-    /// Hops that packets may take.
+    /// Time to live of packets, in hops.
     pub ttl: u8,
-    /// The interface that sends; `None` leaves it to the routes.
+    /// Address of the interface to send on; `None` leaves the choice to the routing table.
     pub interface: Option<Ipv4Addr>,
 }
 
 impl Plan {
-    /// The group of this index; `None` behind the last.
+    /// Returns the group of this index; `None` behind the last.
     fn group(&self, index: u32) -> Option<Group> {
         if index >= self.count {
             return None;
@@ -52,15 +52,15 @@ impl Plan {
     }
 }
 
-/// The table.
+/// The table of groups that tracks have, shared by all RTSP threads and the sending thread.
 #[derive(Debug)]
 pub(crate) struct Groups {
     pub(crate) plan: Plan,
     pub(crate) counters: Arc<SendCounters>,
-    /// Of the thread that sends.
+    /// Wakes the thread that sends.
     waker: Arc<Waker>,
     held: Mutex<BTreeMap<u32, Held>>,
-    /// Counts changes of what is played.
+    /// Number of changes of the set of played tracks.
     changes: AtomicU64,
     is_stopping: AtomicBool,
 }
@@ -72,11 +72,11 @@ struct Held {
     track: usize,
     group: Group,
     members: usize,
-    /// Members that play.
+    /// Number of members that play.
     players: usize,
 }
 
-/// A track that somebody plays.
+/// A track that at least one client plays.
 #[derive(Debug)]
 pub(crate) struct Played {
     pub(crate) stream: Arc<Stream>,
@@ -96,7 +96,7 @@ impl Groups {
         }
     }
 
-    /// A client's part in the group of a track; `None` if no group is free.
+    /// Returns a client's membership in the group of a track; `None` if no group is free.
     pub(crate) fn join(
         self: &Arc<Self>,
         stream: &Arc<Stream>,
@@ -110,7 +110,7 @@ impl Groups {
             it.members += 1;
             (*index, it.group)
         } else {
-            // The lowest free one: few ports to open in a firewall.
+            // The lowest free group is taken, so that few ports must be opened in a firewall.
             let taken = held.keys().copied();
             let index = (0..).zip(taken).take_while(|(free, it)| free == it).count();
             let index = u32::try_from(index).ok()?;
@@ -133,12 +133,12 @@ impl Groups {
         })
     }
 
-    /// Changes with what [`Groups::played`] says.
+    /// Returns a number that changes whenever the result of [`Groups::played`] does.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// What somebody plays.
+    /// Returns the tracks that are played.
     pub(crate) fn played(&self) -> Vec<Played> {
         let held = self.lock();
         let played = held.values().filter(|it| it.players > 0);
@@ -150,7 +150,7 @@ impl Groups {
         played.collect()
     }
 
-    /// The server says goodbye.
+    /// Ends the sending thread.
     pub(crate) fn stop(&self) {
         self.is_stopping.store(true, Ordering::Release);
         self.waker.wake();
@@ -189,7 +189,7 @@ impl Groups {
     }
 }
 
-/// A client's part in a group; given back when dropped.
+/// A client's membership in a group, given back when dropped.
 #[derive(Debug)]
 pub(crate) struct MulticastMembership {
     groups: Arc<Groups>,
@@ -203,7 +203,7 @@ impl MulticastMembership {
         self.group
     }
 
-    /// Its client plays, or rests.
+    /// Notes that the member's client plays or pauses.
     pub(crate) fn set_playing(&mut self, plays: bool) {
         if self.plays != plays {
             self.plays = plays;

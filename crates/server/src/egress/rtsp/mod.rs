@@ -7,9 +7,9 @@
 //!     MulticastSender: a thread with its own readers ───► groups ◄┘
 //! ```
 //!
-//! All players of a stream see the same SSRC, sequence numbers and timestamps, so that
-//! a burst's bytes are made once; a player is a cursor and the part of at most one frame.
-//! Connections and requests are not known here: `crate::rtsp` has them.
+//! All players of a stream see the same SSRC, sequence numbers and timestamps, so the bytes of a
+//! unit are made once. A player is a cursor, and the rest of at most one frame. Connections and
+//! requests are the matter of `crate::rtsp` and unknown here.
 
 mod connection_writer;
 mod counters;

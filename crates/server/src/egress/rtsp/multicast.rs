@@ -1,13 +1,13 @@
-//! The thread that sends to multicast groups: each stream once, whoever plays it.
+//! The thread that sends to multicast groups: each stream once, however many clients play it.
 //!
 //! ```text
 //! Groups (what is played) ─► MulticastSender ─ StreamReader.read ─► Ring ─► Cursor ─► group
 //! ```
 //!
-//! It has its own copy of what the RTSP threads have for a stream, so that none of
-//! them sends for the others. A group is fed like one client by UDP: large frames in
-//! chunks, reports every two seconds, from a keyframe on. Its receivers are not heard:
-//! their sessions live by what they ask for over RTSP.
+//! The thread has its own reader and ring of a stream, so that no RTSP thread sends for the others.
+//! A group is served like one client by UDP: large frames in chunks, reports every two seconds,
+//! starting with a keyframe. Packets from its receivers are ignored: their RTSP requests keep their
+//! sessions alive.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -30,13 +30,13 @@ const MEDIA: Token = Token(0);
 const CONTROL: Token = Token(1);
 const WAKE: Token = Token(2);
 
-/// Keyframes are asked for again, and a full socket is tried again, this often.
+/// Interval at which keyframes are requested again and a full socket is tried again.
 const SWEEP: Duration = Duration::from_millis(250);
 
-/// Datagrams read at once, to be dropped.
+/// Datagrams read in one call; all are dropped.
 const BATCH: usize = 8;
 
-/// The thread.
+/// The state of the thread that sends to multicast groups.
 #[derive(Debug)]
 pub(crate) struct MulticastSender {
     poll: Poll,
@@ -47,25 +47,26 @@ pub(crate) struct MulticastSender {
     writer: DatagramWriter,
     batch: ReceiveBatch,
     sendings: Slots<Sending>,
-    /// [`Groups::changes`] when it was looked at.
+    /// The value of [`Groups::changes`] when the table was read last.
     changes: u64,
     swept: Instant,
-    /// Number of this thread for the tables of delays.
+    /// Number of this thread in the tables of stage delays.
     index: usize,
 }
 
-/// A stream that somebody plays.
+/// A stream of which at least one client plays a track.
 #[derive(Debug)]
 struct Sending {
     reader: StreamReader,
-    /// The group of each track that is played, as the addresses of one receiver.
+    /// The group of each played track, as the addresses of one receiver.
     transports: TrackTransports,
     cursor: Cursor,
     paced_until: Option<Instant>,
     bytes: u64,
 }
 
-/// What the thread waits with, made before all else so that it can be rung.
+/// Creates the group table, the poll and the waker. They are made before the thread, so that other
+/// threads can wake it.
 pub(crate) fn open(plan: Plan) -> io::Result<(Groups, Poll, Arc<Waker>)> {
     let poll = Poll::new()?;
     let waker = Arc::new(Waker::new(&poll, WAKE)?);
@@ -73,7 +74,8 @@ pub(crate) fn open(plan: Plan) -> io::Result<(Groups, Poll, Arc<Waker>)> {
 }
 
 impl MulticastSender {
-    /// Opens the sockets. `index`: as no RTSP thread is numbered.
+    /// Opens the sockets. `index` must differ from the number of every RTSP thread in the tables of
+    /// stage delays.
     pub(crate) fn new(
         groups: Arc<Groups>,
         poll: Poll,
@@ -108,7 +110,7 @@ impl MulticastSender {
         })
     }
 
-    /// The groups that this thread sends to.
+    /// Returns the groups that this thread sends to.
     pub(crate) fn groups(&self) -> &Arc<Groups> {
         &self.groups
     }
@@ -157,7 +159,8 @@ impl MulticastSender {
         until.saturating_duration_since(now)
     }
 
-    /// Begins with what is played now and was not, and lets go of what is not any more.
+    /// Starts to send the streams that are newly played, and drops those that no client plays any
+    /// more.
     fn follow(&mut self, now: Instant) {
         let changes = self.groups.changes();
         if changes == self.changes {
@@ -198,7 +201,7 @@ impl MulticastSender {
         }
     }
 
-    /// Sends what is new of one stream.
+    /// Sends the new entries of one stream.
     fn send(&mut self, key: Key, now: Instant) {
         let Some(sending) = self.sendings.get_mut(key) else {
             return;
@@ -221,7 +224,7 @@ impl MulticastSender {
             bytes: &mut sending.bytes,
         };
         let (ring, budget) = (&mut sending.reader.ring, &self.budget);
-        // However often it skips, there is no client to send away.
+        // However often the cursor skips, there is no client to close.
         let _ = self.writer.plan(recipient, ring, budget, now, &mut sent);
         let counters = &self.groups.counters;
         self.writer.flush(ring, counters, &mut sent, &mut left);
@@ -244,7 +247,7 @@ impl MulticastSender {
         }
     }
 
-    /// BYE to every group of a stream.
+    /// Sends RTCP BYE to every group of a stream.
     fn say_goodbye(&mut self, key: Key, now: Instant) {
         let Some(sending) = self.sendings.get_mut(key) else {
             return;
@@ -262,8 +265,8 @@ impl MulticastSender {
 }
 
 impl Sending {
-    /// Sends the tracks of its stream that are played; false if none is, and then it
-    /// keeps those that it had.
+    /// Sets the groups that the played tracks of this stream are sent to. Returns false, and
+    /// changes nothing, if no track is played.
     fn aim(&mut self, played: &[Played]) -> bool {
         let stream = self.reader.stream();
         let own = played.iter().filter(|it| Arc::ptr_eq(&it.stream, stream));

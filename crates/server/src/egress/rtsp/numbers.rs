@@ -1,18 +1,18 @@
-//! SSRC and offsets of a track: the same for all clients of a stream.
+//! The SSRC, sequence offset and timestamp offset of a track: the same for all clients of a stream.
 
 use std::hash::{BuildHasher, RandomState};
 
 use glassline_hub::StreamName;
 use glassline_media::{MediaTime, Ssrc};
 
-/// The keys of one run of the server: numbers of streams follow from them, the same on
-/// every thread without any of them asking another, and unpredictable from outside
-/// (RFC 3550 §5.1).
+/// Random keys of one run of the server. SSRCs and offsets of streams are derived from them: the
+/// same on every thread without a question to another thread, and not predictable from outside (RFC
+/// 3550 §5.1).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NumberKeys(RandomState);
 
 impl NumberKeys {
-    /// The numbers of a track. Those of two streams of one name are equal, which is
+    /// Returns the numbers of a track. Two streams of one name have equal numbers, which is
     /// harmless: no client has both in one session.
     pub(crate) fn track(&self, stream: &str, track: usize) -> Numbers {
         let hash = |what: &str| self.0.hash_one((stream, track, what));
@@ -23,18 +23,19 @@ impl NumberKeys {
         }
     }
 
-    /// Who reports to the publisher of a stream.
+    /// Returns the SSRC under which the server reports to the publisher of a stream.
     pub(crate) fn receiver(&self, stream: &StreamName) -> Ssrc {
         Ssrc(low_word(self.0.hash_one((stream.as_str(), "receiver"))))
     }
 
-    /// The canonical name of all tracks of a stream (RFC 3550 §6.5.1).
+    /// Returns the canonical name (CNAME) of all tracks of a stream (RFC 3550 §6.5.1).
     pub(crate) fn cname(&self, stream: &StreamName) -> String {
         format!("{:016x}", self.0.hash_one((stream.as_str(), "cname")))
     }
 }
 
-/// What makes RTP headers out of a track's packets.
+/// The numbers that turn a track's packets into RTP headers: SSRC, sequence offset and timestamp
+/// offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Numbers {
     pub(crate) ssrc: Ssrc,
@@ -43,8 +44,8 @@ pub(crate) struct Numbers {
 }
 
 impl Numbers {
-    /// Numbers for another stream whose packets go on, for one client, behind this
-    /// one's: what was packet `next` here is packet 0 there.
+    /// Returns numbers for another stream that follows this one for one client without a gap: the
+    /// packet that would have been number `next` of this stream is packet 0 of the other.
     pub(crate) const fn going_on(self, next: u64) -> Self {
         Self {
             sequence: self.sequence(next),
@@ -52,7 +53,7 @@ impl Numbers {
         }
     }
 
-    /// The sequence number of the track's packet `number`.
+    /// Returns the RTP sequence number of the track's packet `number`.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "the low bits are asked for"
@@ -61,7 +62,7 @@ impl Numbers {
         (number as u16).wrapping_add(self.sequence)
     }
 
-    /// The RTP timestamp of `time` by a clock of `rate` Hz.
+    /// Returns the RTP timestamp of `time` with a clock of `rate` Hz.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

@@ -1,4 +1,4 @@
-//! What a stream sent lately, in one order for all its clients on a thread.
+//! The recent packets of a stream on one thread, in one order for all its clients there.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use smallvec::SmallVec;
 use super::framing::{Datagrams, Label};
 use super::srtp::TrackSrtp;
 
-/// Something to send to everyone who has the track: a burst, or a report on it.
+/// A unit of media, or an RTCP report, for every client that has set up the track.
 #[derive(Debug)]
 pub(crate) struct Entry {
     content: Content,
-    /// When it could be sent first.
+    /// Time from which the entry could be sent.
     pub(crate) at: Instant,
-    /// The bytes for each channel that someone has for this track; nearly always one.
+    /// The entry's bytes for each channel that some client has for this track; nearly always one.
     interleaved: SmallVec<[(u8, Bytes); 1]>,
     datagrams: Option<Datagrams>,
     label: Label,
@@ -37,7 +37,7 @@ impl Entry {
         }
     }
 
-    /// The media, if it is some.
+    /// Returns the media unit; `None` for a report.
     pub(crate) fn burst(&self) -> Option<&Arc<MediaUnit>> {
         match &self.content {
             Content::Media(burst) => Some(burst),
@@ -45,13 +45,13 @@ impl Entry {
         }
     }
 
-    /// A decoder of this track can start here.
+    /// Returns whether a decoder of this track can start with the entry.
     pub(crate) fn is_start(&self) -> bool {
         self.burst()
             .is_some_and(|burst| burst.keyframe && burst.first)
     }
 
-    /// RTCP goes to the odd channel and port.
+    /// Returns whether the entry is RTCP, which goes to the odd channel and port.
     pub(crate) fn is_report(&self) -> bool {
         matches!(self.content, Content::Report { .. })
     }
@@ -71,7 +71,8 @@ impl Entry {
         self.interleaved.push((channel, bytes));
     }
 
-    /// TrackSrtps it for one client behind `out`, as it goes on `channel`.
+    /// Seals the entry for one client as interleaved frames on `channel`, and appends them to
+    /// `out`.
     pub(crate) fn seal_interleaved(&self, srtp: &mut TrackSrtp, channel: u8, out: &mut Vec<u8>) {
         match &self.content {
             Content::Media(burst) => srtp.interleave(&self.label, burst, channel, out),
@@ -83,7 +84,7 @@ impl Entry {
         }
     }
 
-    /// TrackSrtps it for one client as datagrams.
+    /// Seals the entry for one client as datagrams.
     pub(crate) fn seal_datagrams(&self, srtp: &mut TrackSrtp) -> Datagrams {
         match &self.content {
             Content::Media(burst) => srtp.datagrams(&self.label, burst),
@@ -94,13 +95,13 @@ impl Entry {
         }
     }
 
-    /// Made before by [`Ring::prepare`].
+    /// Returns the interleaved frames for `channel`; `None` unless [`Ring::prepare`] made them.
     pub(crate) fn interleaved(&self, channel: u8) -> Option<&Bytes> {
         let mut made = self.interleaved.iter();
         made.find_map(|(of, bytes)| (*of == channel).then_some(bytes))
     }
 
-    /// Made before by [`Ring::prepare_datagrams`].
+    /// Returns the datagrams; `None` unless [`Ring::prepare_datagrams`] made them.
     pub(crate) fn datagrams(&self) -> Option<&Datagrams> {
         self.datagrams.as_ref()
     }
@@ -110,31 +111,32 @@ impl Entry {
             Content::Media(burst) => burst.memory_bytes(),
             Content::Report { packet, .. } => packet.len(),
         };
-        // What was made of it is counted ahead: one layout, as nearly always.
+        // The bytes made for clients are counted ahead, for one channel or for datagrams; more is
+        // rare.
         size_of::<Self>() + content * 2
     }
 }
 
-/// Bounds of a [`Ring`].
+/// Limits of a [`Ring`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// Bytes, those made for clients included.
+    /// Most bytes of all entries, including the bytes made for clients.
     pub(crate) bytes: usize,
-    /// The longest that an entry stays.
+    /// Longest time that an entry stays.
     pub(crate) span: Duration,
-    /// How long entries before the newest keyframe stay: as long as a client may lag.
+    /// Time that entries before the newest keyframe stay: as long as a client may lag.
     pub(crate) lag: Duration,
 }
 
-/// Recent entries, numbered without gaps. A client's cursor is a number.
+/// The recent entries of a stream, numbered without gaps. A client's cursor is a number.
 #[derive(Debug)]
 pub(crate) struct Ring {
     entries: VecDeque<Entry>,
-    /// The number of the first.
+    /// Number of the oldest entry.
     first: u64,
     bytes: usize,
     bounds: Bounds,
-    /// The track whose keyframes are where clients begin.
+    /// Index of the track whose keyframes clients begin with.
     anchor: usize,
     keyframe: Option<u64>,
 }
@@ -151,7 +153,7 @@ impl Ring {
         }
     }
 
-    /// Clients begin at keyframes of this track from now on.
+    /// Makes clients begin with keyframes of this track from now on.
     pub(crate) fn set_anchor(&mut self, track: usize) {
         if self.anchor != track {
             self.anchor = track;
@@ -159,22 +161,22 @@ impl Ring {
         }
     }
 
-    /// The track whose keyframes are where clients begin.
+    /// Returns the index of the track whose keyframes clients begin with.
     pub(crate) fn anchor(&self) -> usize {
         self.anchor
     }
 
-    /// The number that the next entry will get.
+    /// Returns the number that the next entry will get.
     pub(crate) fn end(&self) -> u64 {
         self.first + self.entries.len() as u64
     }
 
-    /// The number of the oldest entry.
+    /// Returns the number of the oldest entry.
     pub(crate) fn first(&self) -> u64 {
         self.first
     }
 
-    /// Where a client begins: the newest keyframe of the anchor track.
+    /// Returns the number of the newest keyframe of the anchor track, where clients begin.
     pub(crate) fn keyframe(&self) -> Option<u64> {
         self.keyframe.filter(|number| *number >= self.first)
     }
@@ -184,7 +186,7 @@ impl Ring {
         self.entries.get(place)
     }
 
-    /// The entries from `number` on, with their numbers.
+    /// Iterates over the entries from `number` on, with their numbers.
     pub(crate) fn since(&self, number: u64) -> impl Iterator<Item = (u64, &Entry)> {
         let from = number.max(self.first);
         let skip = usize::try_from(from - self.first).unwrap_or(usize::MAX);
@@ -231,14 +233,14 @@ impl Ring {
         }
     }
 
-    /// Makes the bytes of entry `number` for `channel`, unless they are there.
+    /// Makes the interleaved frames of entry `number` for `channel`, unless they exist.
     pub(crate) fn prepare(&mut self, number: u64, channel: u8) {
         if let Some(entry) = self.get_mut(number) {
             entry.make_interleaved(channel);
         }
     }
 
-    /// Makes the datagrams of entry `number`, unless they are there.
+    /// Makes the datagrams of entry `number`, unless they exist.
     pub(crate) fn prepare_datagrams(&mut self, number: u64) {
         if let Some(entry) = self.get_mut(number)
             && entry.datagrams.is_none()

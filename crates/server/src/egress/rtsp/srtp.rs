@@ -1,17 +1,17 @@
-//! SRTP within RTSPS: keys of one client alone (RFC 3711, RFC 4567).
+//! SRTP within RTSPS, with keys for one client alone (RFC 3711, RFC 4567).
 //!
 //! ```text
-//! DESCRIBE ─► Keyring: a fresh key for each track, told in the description
+//! DESCRIBE ─► Keyring: a fresh key for each track, sent in the description
 //! SETUP ────► TrackSrtp: takes its track's key, and counts its packets from then on
-//! Ring entry ─ TrackSrtp ─► bytes that nobody else gets ─► ConnectionWriter, Udp
+//! Ring entry ─ TrackSrtp ─► bytes for one client ─► ConnectionWriter, DatagramWriter
 //! a publisher's packets ─ TrackSrtp ─► Recording, whose reports go back sealed
 //! ```
 //!
-//! What a client with keys costs is its own: its packets are sealed for it one by one,
-//! those of all others are still made once. Its sequence numbers are its own, too, since
-//! they are half of what no key may seal twice: they begin in the lower half of their
-//! range (RFC 3711 §3.3.1) and have no gaps, however long it pauses or lags, so that it
-//! never loses count of their turns.
+//! A client with keys has a cost of its own: its packets are sealed for it one by one, while those
+//! of all other clients are made once. The client has its own sequence numbers, too, because a key
+//! must never seal two packets with one number. They begin in the lower half of their range (RFC
+//! 3711 §3.3.1) and have no gaps, however long the client pauses or lags, so that it never loses
+//! count of their wraps.
 
 use glassline_media::{MediaUnit, NtpTime, Ssrc};
 use glassline_rtp::{HEADER_BYTES, Header, Packet, write_header};
@@ -22,38 +22,38 @@ use glassline_webrtc::srtp::{self, Inbound, Outbound, Profile, StreamId};
 
 use super::framing::{Datagrams, Label};
 
-/// Keys that a description told, for the tracks that are set up next.
+/// Keys that a description announced, for the tracks that are set up next.
 #[derive(Debug)]
 pub(crate) struct Keyring {
     cipher: Cipher,
     tracks: Vec<Option<Keys>>,
 }
 
-/// What seals one track for one client, and opens what the client says of it.
+/// Seals one track for one client, and opens the packets that the client sends for it.
 #[derive(Debug)]
 pub(crate) struct TrackSrtp {
-    /// Ours.
+    /// The server's key for this track.
     keys: Keys,
     ssrc: Ssrc,
     outbound: Outbound,
     stream: StreamId,
-    /// With the client's own keys; without, what it sends cannot be read.
+    /// Opens the client's packets; `None` if the client announced no keys.
     inbound: Option<Inbound>,
 }
 
-/// What came of a packet of a client's.
+/// The result of opening a packet from a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opened {
-    /// It is the client's.
+    /// The packet is authentic.
     Authentic,
-    /// The client told no keys.
+    /// The client announced no keys, so the packet cannot be read.
     Unknown,
-    /// It is not what the client sealed, or came before.
+    /// The packet is not authentic, or is a replay.
     Refused,
 }
 
 impl Keyring {
-    /// Draws a key for each of the tracks that have these SSRCs.
+    /// Draws a key for each of the tracks with these SSRCs.
     pub(crate) fn draw(cipher: Cipher, tracks: impl Iterator<Item = Ssrc>) -> Self {
         let tracks = tracks.map(|ssrc| Some(draw(cipher, ssrc)));
         Self {
@@ -62,13 +62,13 @@ impl Keyring {
         }
     }
 
-    /// What the description says of a track's key.
+    /// Returns the key management message (RFC 4567) for a track in the description.
     pub(crate) fn message(&self, track: usize, time: NtpTime) -> Option<String> {
         let keys = self.tracks.get(track)?.as_ref()?;
         Some(keys.to_base64(time, &rand::random()))
     }
 
-    /// The track's key, once; `None` if it was never told, or is in use.
+    /// Returns a track's key, once; `None` if it was never announced, or is in use.
     fn take(&mut self, track: usize) -> Option<Keys> {
         self.tracks.get_mut(track)?.take()
     }
@@ -92,11 +92,11 @@ const fn profile(cipher: Cipher) -> Profile {
 }
 
 impl TrackSrtp {
-    /// The SRTP that the track had, or one with the key that the client was told, with the
-    /// keys of the client if it sends any in SETUP.
+    /// Returns the SRTP that the track had before, or a new one with the key that the client was
+    /// told in the description. `keys` are the client's own, if its SETUP announces any.
     ///
     /// # Errors
-    /// Keys of the client that seal nothing.
+    /// Returns an error if the client's keys have a wrong length.
     pub(crate) fn renew(
         before: Option<Box<Self>>,
         keyring: Option<&mut Keyring>,
@@ -105,7 +105,7 @@ impl TrackSrtp {
         client_keys: Option<&Keys>,
     ) -> Result<Box<Self>, Refusal> {
         let fresh = || Self::new(keyring, track, ssrc).map(Box::new);
-        // One that goes on keeps its count: under one key it never begins again.
+        // A track that continues keeps its count: under one key a count must never begin again.
         let mut srtp = before
             .filter(|srtp| srtp.ssrc == ssrc)
             .map_or_else(fresh, Ok)
@@ -117,11 +117,11 @@ impl TrackSrtp {
         Ok(srtp)
     }
 
-    /// A seal for `track`, whose packets have this SSRC, under the key that the client
-    /// was told of it, or a fresh one.
+    /// Creates the SRTP of `track`, whose packets have this SSRC, with the key that the client was
+    /// told, or with a fresh one.
     ///
     /// # Errors
-    /// [`srtp::KeyError`]: never, since the keys are ours.
+    /// Returns [`srtp::KeyError`] in theory only, since the keys are the server's own.
     pub(crate) fn new(
         keyring: Option<&mut Keyring>,
         track: usize,
@@ -147,34 +147,35 @@ impl TrackSrtp {
         })
     }
 
-    /// What the client seals its own packets with.
+    /// Sets the keys that the client seals its own packets with.
     ///
     /// # Errors
-    /// Keys that are not as long as their cipher's.
+    /// Returns an error if the keys do not have their cipher's length.
     pub(crate) fn set_client_keys(&mut self, keys: &Keys) -> Result<(), srtp::KeyError> {
         let profile = profile(keys.cipher);
         self.inbound = Some(Inbound::with_master(profile, keys.key(), keys.salt())?);
         Ok(())
     }
 
-    /// The client said what it seals with.
+    /// Returns whether the client announced its keys.
     pub(crate) fn knows_client(&self) -> bool {
         self.inbound.is_some()
     }
 
-    /// What the client is to open its packets with from now on.
+    /// Returns the key management message (RFC 4567) with the key that the client needs to open its
+    /// packets.
     pub(crate) fn message(&self, time: NtpTime) -> String {
         let mut keys = self.keys.clone();
         keys.streams = vec![(self.ssrc, self.turns())];
         keys.to_base64(time, &rand::random())
     }
 
-    /// How often its sequence numbers have wrapped.
+    /// Returns how often the sequence numbers have wrapped.
     fn turns(&self) -> u32 {
         u32::try_from(self.next_index() >> 16).unwrap_or(u32::MAX)
     }
 
-    /// The number of the packet that it seals next.
+    /// Returns the sequence number of the next packet.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "the sequence number is the low 16 bits of the index"
@@ -188,7 +189,7 @@ impl TrackSrtp {
         index.expect("its stream was added")
     }
 
-    /// TrackSrtps a burst behind `out` as it goes within an RTSP connection, on `channel`.
+    /// Seals a unit as interleaved frames on `channel`, and appends them to `out`.
     pub(crate) fn interleave(
         &mut self,
         label: &Label,
@@ -208,7 +209,7 @@ impl TrackSrtp {
         }
     }
 
-    /// TrackSrtps a burst into datagrams.
+    /// Seals a unit as datagrams.
     pub(crate) fn datagrams(&mut self, label: &Label, burst: &MediaUnit) -> Datagrams {
         let overhead = HEADER_BYTES + self.outbound.overhead();
         let whole = burst.payload_bytes() + burst.packet_count() * overhead;
@@ -219,14 +220,14 @@ impl TrackSrtp {
         datagrams.build()
     }
 
-    /// TrackSrtps RTCP; `None` for what is none.
+    /// Seals an RTCP packet; returns `None` if `packet` is not RTCP.
     pub(crate) fn control(&mut self, packet: &[u8]) -> Option<Vec<u8>> {
         let mut sealed = Vec::with_capacity(packet.len() + srtp::RTCP_OVERHEAD_MAX);
         sealed.extend_from_slice(packet);
         self.outbound.seal_rtcp(&mut sealed).then_some(sealed)
     }
 
-    /// Opens RTCP of the client.
+    /// Opens an RTCP packet of the client.
     pub(crate) fn open_control(&mut self, packet: &[u8]) -> Opened {
         let Some(inbound) = &mut self.inbound else {
             return Opened::Unknown;
@@ -237,8 +238,8 @@ impl TrackSrtp {
         }
     }
 
-    /// Opens a packet of a client that publishes, into `clear`; `None` for what its keys
-    /// do not open.
+    /// Opens a packet of a client that publishes, into the buffer `clear`. Returns `None` if the
+    /// client's keys do not open the packet.
     pub(crate) fn open<'a>(
         &mut self,
         control: bool,
@@ -257,7 +258,7 @@ impl TrackSrtp {
         clear.get(..end)
     }
 
-    /// One packet, with the next number whatever its header says.
+    /// Seals one packet under the next sequence number, whatever number its header has.
     fn append(&mut self, header: &Header, payload: &[u8], out: &mut Vec<u8>) {
         let start = out.len();
         let mut head = [0; HEADER_BYTES];

@@ -1,4 +1,4 @@
-//! One stream on one thread: read once, framed once, for all of its clients here.
+//! Reads one stream on one thread: once, and framed once, for all of its clients there.
 
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,11 +17,11 @@ use super::transport::TrackTransports;
 use crate::latency::Board;
 use crate::runtime::{StreamSubscription, StreamWaker, Waker};
 
-/// Sender reports of a stream are this far apart (RFC 3550 §6.2 has 5 s for large
-/// groups; players wait for the first before they join audio and video).
+/// Interval between sender reports of a stream. RFC 3550 §6.2 has 5 s for large groups, but players
+/// wait for the first report before they synchronize audio and video.
 const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 
-/// What every thread that sends streams reads and frames them with.
+/// The settings and clocks that every sending thread reads and frames streams with.
 #[derive(Clone, Debug)]
 pub(crate) struct StreamContext {
     pub(crate) board: Arc<Board>,
@@ -30,39 +30,40 @@ pub(crate) struct StreamContext {
     pub(crate) bounds: Bounds,
 }
 
-/// A stream's subscription, what it sent lately, and who gets it.
+/// A stream's subscription on one thread, its recent packets, and its clients there.
 #[derive(Debug)]
 pub(crate) struct StreamReader {
     pub(crate) feed: StreamSubscription,
-    /// The hub wakes the thread by this when the stream has something new.
+    /// The hub wakes the thread through this when the stream has something new.
     waker: Arc<StreamWaker>,
     pub(crate) ring: Ring,
     pub(crate) tracks: Arc<[Track]>,
     labels: Vec<Label>,
     sums: Vec<Sums>,
     keys: NumberKeys,
-    /// Of the first tracks, instead of what the keys give.
+    /// Numbers of the first tracks that replace those derived from the keys; empty for most
+    /// streams.
     inherited: Vec<Numbers>,
     cname: String,
     report_at: Instant,
-    /// Empty between calls, kept for its room.
+    /// Buffer that is empty between calls and kept for its capacity.
     arrived: Vec<Arc<MediaUnit>>,
 }
 
-/// What a track has sent, for its reports.
+/// Counts of a track's sent packets and bytes, for its sender reports.
 #[derive(Clone, Debug, Default)]
 struct Sums {
     latest: Option<Arc<MediaUnit>>,
     octets: u64,
-    /// The next burst; earlier ones were read with the past.
+    /// Number of the next unit; earlier ones were loaded with the stream's past.
     next: u64,
 }
 
 impl StreamReader {
-    /// Subscribes, and takes over what the hub has from the newest keyframe on.
+    /// Subscribes to the stream, and loads what the hub has from the newest keyframe on.
     ///
-    /// `waker` wakes the calling thread; `table` is the number of that thread among those
-    /// that account for delays.
+    /// `waker` wakes the calling thread. `table` is the number of that thread in the tables of
+    /// stage delays.
     pub(crate) fn subscribe(
         stream: &Arc<Stream>,
         context: &StreamContext,
@@ -96,19 +97,20 @@ impl StreamReader {
         self.feed.stream()
     }
 
-    /// Whether the stream came to its end.
+    /// Returns whether the stream came to its end.
     pub(crate) fn has_ended(&self) -> bool {
         matches!(self.stream().state(), State::Ended { .. })
     }
 
-    /// Whether the hub woke the thread for this stream since the last call, or audio that
-    /// was held back is due.
+    /// Returns whether the hub woke the thread for this stream since the last call, or held audio
+    /// is due.
     pub(crate) fn take_due(&self, now: Instant) -> bool {
         let is_woken = self.waker.take();
         is_woken || self.feed.deadline().is_some_and(|at| at <= now)
     }
 
-    /// What clients begin with: the frame since its keyframe and the rest since then.
+    /// Loads the entries that clients begin with: video from its newest keyframe on, and the other
+    /// tracks since then.
     fn load_past(&mut self, anchor: usize) {
         let stream = Arc::clone(self.stream());
         let mut past = stream.since_keyframe(anchor);
@@ -119,14 +121,14 @@ impl StreamReader {
             let others = stream.since(track, 0).into_iter();
             past.extend(others.filter(|burst| burst.time >= start));
         }
-        // Stable: what was published at once keeps its order.
+        // The sort is stable: units that were published at the same time keep their order.
         past.sort_by_key(|burst| burst.stamps.published);
         for burst in past {
             self.push(burst);
         }
     }
 
-    /// Takes in what was published since the last call; whether anything was.
+    /// Reads the units that were published since the last call. Returns whether there were any.
     pub(crate) fn read(&mut self, wall: &WallClock, now: Instant) -> bool {
         let mut arrived = std::mem::take(&mut self.arrived);
         self.feed.read(&mut arrived, now);
@@ -166,14 +168,14 @@ impl StreamReader {
         self.ring.push_media(burst, *label);
     }
 
-    /// Adds the delay of one of the server's stages.
+    /// Records the delay of one of the server's stages.
     pub(crate) fn account(&self, stage: Stage, delay: Duration, now: Instant) {
         let stages = &self.feed.stages;
         let mut stages = stages.lock().unwrap_or_else(PoisonError::into_inner);
         stages.record(stage, delay, now);
     }
 
-    /// A new source may have other parameters, and more tracks.
+    /// Updates the tracks: a new source may have other parameters, and more tracks.
     fn refresh(&mut self) {
         let tracks = self.stream().tracks();
         if Arc::ptr_eq(&tracks, &self.tracks) {
@@ -194,8 +196,8 @@ impl StreamReader {
         self.tracks = tracks;
     }
 
-    /// Numbers for a stream that goes on, for one client, behind this one: players
-    /// take a packet out of the row for a stray and drop it (RFC 3550 §A.1).
+    /// Returns numbers for a stream that follows this one for one client. Players drop a packet
+    /// that is out of sequence as a stray (RFC 3550 §A.1).
     pub(crate) fn going_on(&self) -> Vec<Numbers> {
         let labels = self.labels.iter().enumerate();
         let next = |track| self.next_packet(track).unwrap_or(0);
@@ -204,7 +206,7 @@ impl StreamReader {
             .collect()
     }
 
-    /// Takes such numbers, before anything was sent.
+    /// Sets numbers from [`Self::going_on`], before anything was sent.
     pub(crate) fn inherit(&mut self, numbers: Vec<Numbers>) {
         self.inherited = numbers;
         self.tracks = Arc::new([]);
@@ -215,15 +217,15 @@ impl StreamReader {
         self.labels.get(track)
     }
 
-    /// The number of the next packet of `track`, as far as it is known here.
+    /// Returns the number of the next packet of `track`, if it is known here.
     fn next_packet(&self, track: usize) -> Option<u64> {
         let latest = self.sums.get(track)?.latest.as_ref()?;
         Some(latest.first_packet + latest.packet_count() as u64)
     }
 
-    /// Where every track that is set up begins for a client at `cursor` (the `RTP-Info`
-    /// of RFC 2326 §12.33). Before the first frame of a track is there, the number of
-    /// its next packet is known, and no time.
+    /// Returns where every track that is set up begins for a client at `cursor` (`RTP-Info`, RFC
+    /// 2326 §12.33). Before the first frame of a track, only the number of its next packet is
+    /// known.
     pub(crate) fn starts(&self, transports: &TrackTransports, cursor: &Cursor) -> Vec<Start> {
         let tracks = transports.iter().map(|(track, transport)| {
             let first = cursor.first_of(&self.ring, track);
@@ -238,9 +240,8 @@ impl StreamReader {
         tracks.collect()
     }
 
-    /// Where a track begins for a client (the `RTP-Info` of RFC 2326 §12.33): at packet
-    /// `number`, unless the client's own SRTP counts, and at `time`, as far as both are
-    /// known.
+    /// Returns where a track begins for a client (`RTP-Info`, RFC 2326 §12.33): at packet `number`,
+    /// unless the client's own SRTP counts packets, and at `time`; each as far as it is known.
     pub(crate) fn start(
         &self,
         track: usize,
@@ -261,9 +262,9 @@ impl StreamReader {
         }
     }
 
-    /// A sender report with the track's name behind it (RFC 3550 §6.1); `None` before
-    /// the first packet. The RTP time of `now` is extrapolated by the stream's
-    /// filtered clock, so that the reports of all tracks agree.
+    /// Returns a sender report, with the track's canonical name behind it (RFC 3550 §6.1); `None`
+    /// before the first packet. The RTP time of `now` is extrapolated with the stream's filtered
+    /// clock, so that the reports of all tracks agree.
     pub(crate) fn report(&self, track: usize, wall: &WallClock, now: Instant) -> Option<Vec<u8>> {
         let (label, sums) = (self.labels.get(track)?, self.sums.get(track)?);
         let latest = sums.latest.as_ref()?;
@@ -285,7 +286,7 @@ impl StreamReader {
         Some(out)
     }
 
-    /// The same with a farewell behind it (RFC 3550 §6.6).
+    /// Returns a sender report with BYE behind it (RFC 3550 §6.6); `None` before the first packet.
     pub(crate) fn farewell(&self, track: usize, wall: &WallClock, now: Instant) -> Option<Vec<u8>> {
         let mut out = self.report(track, wall, now)?;
         let bye = Bye {

@@ -20,7 +20,7 @@ pub(crate) struct Channels {
 }
 
 impl Channels {
-    /// The channel of reports, or of media.
+    /// Returns the channel of reports, or of media.
     pub(crate) const fn channel_of(self, is_report: bool) -> u8 {
         if is_report { self.control } else { self.media }
     }
@@ -34,7 +34,7 @@ pub(crate) struct UdpAddresses {
 }
 
 impl UdpAddresses {
-    /// The address of reports, or of media.
+    /// Returns the address of reports, or of media.
     pub(crate) const fn address_of(&self, is_report: bool) -> SocketAddr {
         if is_report { self.control } else { self.media }
     }
@@ -43,7 +43,7 @@ impl UdpAddresses {
 /// The transport of one track. A group has no SRTP: its packets are for everybody.
 #[derive(Debug)]
 pub(crate) enum TrackTransport {
-    /// The track's frames go within the RTSP connection.
+    /// The track's packets go within the RTSP connection.
     Interleaved {
         channels: Channels,
         srtp: Option<Box<TrackSrtp>>,
@@ -74,7 +74,7 @@ impl TrackTransport {
         }
     }
 
-    /// The SRTP of the track, if the track has one.
+    /// Returns the track's SRTP, if it has one.
     pub(crate) fn srtp(&self) -> Option<&TrackSrtp> {
         match self {
             Self::Interleaved { srtp, .. } | Self::Udp { srtp, .. } => srtp.as_deref(),
@@ -82,7 +82,7 @@ impl TrackTransport {
         }
     }
 
-    /// RTCP as it goes this way: sealed, if the track has SRTP. `None` for what is no RTCP.
+    /// Seals an RTCP packet if the track has SRTP. Returns `None` if `packet` is not RTCP.
     pub(crate) fn seal_control(&mut self, packet: Vec<u8>) -> Option<Vec<u8>> {
         match self.srtp_mut() {
             Some(srtp) => srtp.control(&packet),
@@ -90,7 +90,7 @@ impl TrackTransport {
         }
     }
 
-    /// The SRTP of the track, to seal or open with.
+    /// Returns the track's SRTP for sealing or opening packets, if it has one.
     pub(crate) fn srtp_mut(&mut self) -> Option<&mut TrackSrtp> {
         match self {
             Self::Interleaved { srtp, .. } | Self::Udp { srtp, .. } => srtp.as_deref_mut(),
@@ -126,7 +126,7 @@ impl TrackTransports {
         self.0.get_mut(track)?.take()
     }
 
-    /// Takes the SRTP of a track that is set up again.
+    /// Removes and returns the SRTP of a track that is set up again.
     pub(crate) fn take_srtp(&mut self, track: usize) -> Option<Box<TrackSrtp>> {
         match self.get_mut(track)? {
             TrackTransport::Interleaved { srtp, .. } | TrackTransport::Udp { srtp, .. } => {
@@ -136,39 +136,39 @@ impl TrackTransports {
         }
     }
 
-    /// The tracks that are set up, with their indices.
+    /// Iterates over the tracks that are set up, with their indices.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &TrackTransport)> {
         let tracks = self.0.iter().enumerate();
         tracks.filter_map(|(track, transport)| Some((track, transport.as_ref()?)))
     }
 
-    /// The tracks that are set up, with their indices, to send with.
+    /// Iterates over the tracks that are set up, with their indices, for sending.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut TrackTransport)> {
         let tracks = self.0.iter_mut().enumerate();
         tracks.filter_map(|(track, transport)| Some((track, transport.as_mut()?)))
     }
 
-    /// The set of tracks that are set up.
+    /// Returns the set of tracks that are set up.
     pub(crate) fn set_up(&self) -> TrackSet {
         self.iter().map(|(track, _)| track).collect()
     }
 
-    /// The kind of the first track that is set up; a player's tracks are all of one kind.
+    /// Returns the kind of the first track that is set up; a player's tracks are all of one kind.
     pub(crate) fn kind(&self) -> Option<TransportKind> {
         self.iter().next().map(|(_, transport)| transport.kind())
     }
 
-    /// Whether some track goes by UDP.
+    /// Returns whether some track goes by UDP.
     pub(crate) fn has_udp(&self) -> bool {
         self.addresses().next().is_some()
     }
 
-    /// Whether some track is sealed for this client alone.
+    /// Returns whether some track is sealed for this client alone.
     pub(crate) fn has_srtp(&self) -> bool {
         self.iter().any(|(_, transport)| transport.srtp().is_some())
     }
 
-    /// The client's addresses, of tracks that go by UDP.
+    /// Iterates over the client's addresses of tracks that go by UDP.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = UdpAddresses> {
         self.iter().filter_map(|(_, transport)| match transport {
             TrackTransport::Udp { addresses, .. } => Some(*addresses),
@@ -176,7 +176,7 @@ impl TrackTransports {
         })
     }
 
-    /// Counts the client among the players of its groups, or no longer.
+    /// Counts the client among the players of its multicast groups, or removes it from the count.
     pub(crate) fn set_playing(&mut self, plays: bool) {
         for (_, transport) in self.iter_mut() {
             if let TrackTransport::Multicast(membership) = transport {

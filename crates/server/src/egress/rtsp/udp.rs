@@ -1,4 +1,4 @@
-//! A pair of UDP ports for RTP and RTCP: one for all clients of a thread.
+//! A pair of UDP sockets for RTP and RTCP: one for all clients of a thread.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -10,34 +10,34 @@ use mio::{Interest, Registry, Token};
 
 use super::transport::UdpAddresses;
 
-/// Send buffer to ask for: what waits in it is beyond our budgets.
+/// Send buffer to request from the system. Data in it is beyond the limits of the server's own.
 const SEND_BUFFER_BYTES: usize = 2 << 20;
 
-/// Receive buffer to ask for: reports of a few thousand clients at once.
+/// Receive buffer to request from the system: reports of a few thousand clients at once.
 const RECEIVE_BUFFER_BYTES: usize = 1 << 20;
 
-/// Attempts at a pair of ports that the system chooses.
+/// Most attempts to get a pair of adjacent ports from the system.
 const ATTEMPTS: usize = 64;
 
-/// Two sockets, the one of media at an even port and the one of reports above it.
+/// Two sockets: media on an even port, and reports on the port above it.
 #[derive(Debug)]
 pub(crate) struct UdpPair {
     pub(super) media: UdpSocket,
     pub(super) control: UdpSocket,
 }
 
-/// A datagram that came to one of the two ports.
+/// A datagram that arrived at one of the two ports.
 #[derive(Debug)]
 pub(crate) struct Arrived<'a> {
     pub(crate) source: SocketAddr,
-    /// It came to the port for RTCP.
+    /// Whether the datagram arrived at the port for RTCP.
     pub(crate) is_control: bool,
     pub(crate) bytes: &'a [u8],
 }
 
 impl UdpPair {
-    /// Opens an even port and the one above it (RFC 3550 §11): `first` and the next,
-    /// or any if it is 0.
+    /// Opens an even port and the one above it (RFC 3550 §11): `first` and the next, or any pair if
+    /// `first` is 0.
     pub(crate) fn bind(ip: IpAddr, first: u16, multicast: Option<Multicast>) -> io::Result<Self> {
         let options = Options {
             send_buffer: Some(SEND_BUFFER_BYTES),
@@ -69,7 +69,7 @@ impl UdpPair {
         }
     }
 
-    /// Waits for both sockets, as the events `media` and `control`.
+    /// Registers both sockets with a poll, as the events `media` and `control`.
     pub(crate) fn register(
         &self,
         registry: &Registry,
@@ -82,13 +82,13 @@ impl UdpPair {
         registry.register(&mut SourceFd(&control_fd), control, Interest::READABLE)
     }
 
-    /// The numbers of both ports.
+    /// Returns the numbers of both ports.
     pub(crate) fn ports(&self) -> (u16, u16) {
         let port = |socket: &UdpSocket| socket.local_addr().port();
         (port(&self.media), port(&self.control))
     }
 
-    /// Drains both sockets; `take` gets every datagram.
+    /// Reads all waiting datagrams of both sockets and hands each to `take`.
     pub(crate) fn receive(&self, batch: &mut ReceiveBatch, mut take: impl FnMut(Arrived<'_>)) {
         for (socket, is_control) in [(&self.control, true), (&self.media, false)] {
             // An error is an ICMP answer to an earlier datagram.
@@ -110,7 +110,7 @@ impl UdpPair {
     /// Sends one report, if the kernel takes it now.
     pub(crate) fn send_report(&self, packet: &[u8], to: UdpAddresses, from: Option<IpAddr>) {
         let transmit = Transmit::new(packet, to.control).from(from);
-        // The next one is two seconds away.
+        // A lost report does not matter: the next follows two seconds later.
         let _ = self.control.send_batch(&[transmit]);
     }
 }

@@ -1,12 +1,11 @@
-//! When each recent frame passed each stage for one viewer.
+//! Records when each recent frame passed each stage for one viewer.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::latency::FrameStamps;
 
-/// Frames kept for a viewer that reports: once a second covers this many even at
-/// 120 frames/s.
+/// Frames kept for a viewer that reports once a second: enough even at 120 frames/s.
 const FRAMES_MAX: usize = 256;
 
 /// Frames kept before the first report: two seconds at 30 frames/s.
@@ -14,8 +13,8 @@ const FRAMES_UNREPORTED: usize = 64;
 
 /// The recent frames of one viewer, oldest first.
 ///
-/// Most viewers never report what became of a frame, so the log is short until
-/// the first report and an entry is small: it is written for every viewer and frame.
+/// Most viewers never report about frames, so the log is short until the first report. An entry is
+/// small because one is written for every viewer and frame.
 #[derive(Debug)]
 pub(crate) struct FrameLog {
     epoch: Instant,
@@ -23,8 +22,8 @@ pub(crate) struct FrameLog {
     capacity: usize,
 }
 
-/// A frame's stamps: its origin in nanoseconds since the epoch, and microseconds
-/// from each stamp to the next.
+/// The stamps of a frame: its origin in nanoseconds since the epoch, and the microseconds from each
+/// stamp to the next.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     origin_ns: i64,
@@ -33,7 +32,7 @@ struct Entry {
 }
 
 impl FrameLog {
-    /// Empty; `epoch` is any instant near the first frames.
+    /// Creates an empty log; `epoch` is any instant near the first frames.
     pub(crate) fn new(epoch: Instant) -> Self {
         Self {
             epoch,
@@ -42,7 +41,7 @@ impl FrameLog {
         }
     }
 
-    /// Notes one frame.
+    /// Adds one frame.
     pub(crate) fn push(&mut self, frame: FrameStamps) {
         while self.frames.len() >= self.capacity {
             self.frames.pop_front();
@@ -61,8 +60,8 @@ impl FrameLog {
         });
     }
 
-    /// The frame that the viewer knows by `timestamp`, newest first since
-    /// timestamps come back after 13 hours. From now on more are kept.
+    /// Returns the newest frame with this RTP timestamp, because timestamps repeat after 13 hours.
+    /// From the first call on, the log keeps more frames.
     pub(crate) fn find(&mut self, timestamp: u32) -> Option<FrameStamps> {
         self.capacity = FRAMES_MAX;
         let frames = self.frames.iter().rev();

@@ -1,4 +1,4 @@
-//! One stream to one WebRTC viewer: what is sent next, when, and under which numbers.
+//! Sends one stream to one WebRTC viewer: what is sent next, when, and under which numbers.
 
 mod counters;
 mod frame_log;

@@ -1,35 +1,34 @@
-//! Spreads large frames over a few milliseconds.
+//! Spreads the packets of large frames over a few milliseconds.
 //!
-//! A keyframe sent at line rate overruns shallow buffers on the way: media
-//! servers that did so saw some ninety times the loss of ones that spread a
-//! frame over 8 ms. Small frames go out at once, so that the batch (one
-//! segmented send) stays whole.
+//! A keyframe sent at line rate overruns shallow buffers on the path: media servers that did so saw
+//! some ninety times the loss of those that spread a frame over 8 ms. Small frames go out at once,
+//! so that their packets stay in one segmented send.
 
 use std::time::{Duration, Instant};
 
-/// Packets that chunks have about. Chunks are equal and a frame is cut into the
-/// nearest number of them: one packet over must not cost a timer and a system
-/// call of its own, for every viewer and frame.
+/// Usual number of packets in a chunk. Chunks are equal, and a frame is divided into the nearest
+/// number of them, so that one extra packet does not cost a timer and a system call for every
+/// viewer and frame.
 const CHUNK: usize = 12;
 
-/// Packets that may leave together at most: one segmented send.
+/// Most packets that may leave together: one segmented send.
 const CHUNK_MAX: usize = 40;
 
-/// A frame is cut into at most this many chunks, unless they would be too large,
-/// so that pacing costs no more than this many intervals.
+/// Most chunks of a frame, unless they would be larger than [`CHUNK_MAX`]; pacing thus costs no
+/// more than this many intervals.
 const CHUNKS_PER_FRAME: usize = 8;
 
-/// From one full chunk to the next.
+/// Interval from one full chunk to the next.
 const INTERVAL: Duration = Duration::from_millis(1);
 
-/// When one viewer's next packets may leave.
+/// Decides when one viewer's next packets may leave.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pacer {
     next: Option<Instant>,
 }
 
 impl Pacer {
-    /// How many packets of a frame of `packets` may leave at `now`; zero before
+    /// Returns how many packets may leave at `now` of a frame of `packets` packets; zero before
     /// [`deadline`](Self::deadline).
     pub(crate) fn allowance(&self, packets: usize, now: Instant) -> usize {
         if self.next.is_some_and(|next| next > now) {
@@ -38,7 +37,7 @@ impl Pacer {
         chunk(packets)
     }
 
-    /// `sent` packets of a frame of `packets` left at `now`.
+    /// Notes that `sent` packets of a frame of `packets` packets left at `now`.
     pub(crate) fn sent(&mut self, sent: usize, packets: usize, now: Instant) {
         let chunk = chunk(packets);
         let share = u32::try_from(sent.min(chunk)).unwrap_or(u32::MAX);
@@ -46,13 +45,13 @@ impl Pacer {
         self.next = Some(now + INTERVAL * share / whole);
     }
 
-    /// When the next packets may leave.
+    /// Returns the time at which the next packets may leave.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.next
     }
 }
 
-/// Packets of one chunk of a frame of `packets`, at least one.
+/// Returns the number of packets in one chunk of a frame of `packets` packets, at least one.
 fn chunk(packets: usize) -> usize {
     let nearest = (packets + CHUNK / 2) / CHUNK;
     let chunks = nearest
@@ -65,7 +64,8 @@ fn chunk(packets: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// Packets left, and when the last did, for a frame of `packets`.
+    /// Returns the number of batches of a frame of `packets` packets, and the time from the first
+    /// batch to the last.
     fn spread(packets: usize) -> (usize, Duration) {
         let start = Instant::now();
         let (mut pacer, mut now, mut left, mut batches) = (Pacer::default(), start, packets, 0);
@@ -86,7 +86,7 @@ mod tests {
     fn small_frames_leave_whole_and_at_once() {
         assert_eq!(spread(1), (1, Duration::ZERO));
         assert_eq!(spread(12), (1, Duration::ZERO));
-        // One packet over is no reason for a second send.
+        // One extra packet does not cause a second send.
         assert_eq!(spread(13), (1, Duration::ZERO));
         assert_eq!(spread(17), (1, Duration::ZERO));
     }

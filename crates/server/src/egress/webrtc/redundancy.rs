@@ -1,23 +1,22 @@
-//! Audio for a viewer that prefers it redundant (RFC 2198): each packet goes out with the
-//! one before.
+//! Redundant audio (RFC 2198) for a viewer that prefers it: each packet carries the one before.
 //!
-//! Redundancy is agreed on for each session alone. What a participant's packets bring
-//! along repairs the way in and goes no further (`ingest::Voice`); here it
-//! is made anew from what was sent last, under the viewer's own payload types and
-//! timestamps. So neither end has to know how the other is connected.
+//! Redundancy is negotiated for each session alone. Copies in a participant's packets repair losses
+//! on the way to the server and are not forwarded (`ingest::Voice`). This module makes new copies
+//! from the packets that were sent last, with the viewer's own payload types and timestamps. So
+//! neither end has to know how the other is connected.
 
 use std::sync::Arc;
 
 use glassline_media::{MediaUnit, PAYLOAD_BYTES_MAX};
 use glassline_rtp::red::{self, Repeat};
 
-/// One viewer's packets, with copies.
+/// Adds copies to one viewer's packets.
 #[derive(Debug)]
 pub(crate) struct Redundancy {
-    /// Of the blocks within.
+    /// Payload type of the blocks within a RED packet.
     payload_type: u8,
     last: Option<Last>,
-    /// Kept for its memory.
+    /// Buffer kept for its capacity.
     payload: Vec<u8>,
 }
 
@@ -30,7 +29,8 @@ struct Last {
 }
 
 impl Redundancy {
-    /// Nothing was sent yet. `payload_type`: what the viewer calls the coding itself.
+    /// Creates the state before the first packet. `payload_type` is the viewer's payload type of
+    /// the codec itself.
     pub(crate) const fn new(payload_type: u8) -> Self {
         Self {
             payload_type,
@@ -39,9 +39,9 @@ impl Redundancy {
         }
     }
 
-    /// What packet `packet` of `burst`, which the viewer knows by `timestamp`, goes out
-    /// as; `None` past the burst's last. A copy that is too old or too long for RED or
-    /// for a datagram is left out.
+    /// Returns the RED payload for packet `packet` of `unit`, which the viewer gets with this
+    /// `timestamp`; `None` past the unit's last packet. A copy that is too old or too long for RED
+    /// or for a datagram is left out.
     pub(crate) fn wrap(
         &mut self,
         burst: &Arc<MediaUnit>,
@@ -51,7 +51,8 @@ impl Redundancy {
         let primary = burst.payload(packet)?;
         let before = self.last.as_ref().and_then(|last| {
             Some(Repeat {
-                // One that is newer than this packet is no copy: a very large offset.
+                // The last packet may be newer than this one, which gives a very large offset: then
+                // there is no copy.
                 offset: timestamp.wrapping_sub(last.timestamp),
                 payload: last.burst.payload(last.packet)?,
             })
@@ -79,7 +80,7 @@ impl Redundancy {
     }
 }
 
-/// Of a copy and of the packet itself.
+/// Bytes of the RED headers of a copy and of the packet itself.
 const HEADERS_BYTES: usize = 5;
 
 #[cfg(test)]
@@ -118,7 +119,7 @@ mod tests {
             blocks.into_iter().map(text).collect::<Vec<_>>()
         };
         let copy = |offset, payload: &str| (offset, payload.to_owned());
-        // Over the timestamp's end.
+        // The timestamp wraps between the two packets.
         let first = 0u32.wrapping_sub(480);
         assert_eq!(say("a", first), [copy(0, "a")]);
         assert_eq!(say("b", 0), [copy(480, "a"), copy(0, "b")]);

@@ -1,4 +1,5 @@
-//! One stream on its way to one viewer: which packets leave now, and which once more.
+//! Sends one stream to one viewer: chooses the packets that leave now, and those that are sent
+//! again.
 //!
 //! ```text
 //!  StreamSubscription ─► offer ─► TrackSender: queue of a track ─► flush ─► Batch
@@ -6,8 +7,7 @@
 //!  what the viewer missed ─► repair ─► Batch          FrameLog, stages ┘
 //! ```
 //!
-//! The session seals and paces; whose session it is, and what else happens in it, is not
-//! known here.
+//! The session seals and paces. Which session it is, and what else happens in it, is unknown here.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -25,15 +25,15 @@ use super::redundancy::Redundancy;
 use super::track_sender::{Patience, Queued, Taken, TrackSender};
 use crate::latency::FrameStamps;
 
-/// What header, extension and tag add to a payload, at the most.
+/// Most bytes that header, extensions and authentication tag add to a payload.
 const SEALING_BYTES: u64 = 40;
 
 /// Packets that a viewer reports missing (RFC 4585 §6.2.1).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Nack<'a> {
-    /// Place among the session's senders.
+    /// Index of the sender in the session.
     pub(crate) sender: SenderIndex,
-    /// Extended sequence numbers.
+    /// Extended sequence numbers of the missing packets.
     pub(crate) lost: &'a [u64],
 }
 
@@ -41,19 +41,19 @@ pub(crate) struct Nack<'a> {
 #[derive(Debug)]
 pub(crate) struct StreamSender {
     tracks: SmallVec<[TrackSender; 2]>,
-    /// It gets video and audio, which may share a message.
+    /// Whether the viewer gets video and audio, which may share a message.
     rides: bool,
-    /// The track whose frames are followed through the stages.
+    /// Index of the track whose frames are followed through the stages.
     accounted: usize,
     pacer: Pacer,
     log: FrameLog,
-    /// Accounts of its stream on the shard that owns the viewer.
+    /// Histograms of the stream's stage delays on the shard that owns the viewer.
     stages: Option<Arc<Mutex<StageTable>>>,
 }
 
 impl StreamSender {
-    /// A sender of those tracks of `stream` that `session` has agreed on. A frame waits
-    /// no longer than `lag`, if there is one.
+    /// Creates a sender of those tracks of `stream` that were negotiated in `session`. A frame
+    /// waits no longer than `lag`, if that is set.
     pub(crate) fn new(
         session: &Session,
         stream: &Stream,
@@ -92,20 +92,21 @@ impl StreamSender {
         }
     }
 
-    /// No track was agreed on: nothing will ever be sent.
+    /// Returns whether no track was negotiated, so that nothing will ever be sent.
     pub(crate) fn is_empty(&self) -> bool {
         self.tracks.is_empty()
     }
 
-    /// Accounts for the stages of frames in `stages` from now on.
+    /// Sets the histograms in which stages of frames are recorded from now on.
     pub(crate) fn set_stages(&mut self, stages: Arc<Mutex<StageTable>>) {
         self.stages = Some(stages);
     }
 
-    /// The session has keys: media begins, at the last keyframe if there is one.
+    /// Starts to send media at the newest keyframe, if there is one, because the session has keys
+    /// now.
     pub(crate) fn start(&mut self, session: &mut Session, stream: &Stream, now: Instant) {
         for track in &mut self.tracks {
-            // Where it was agreed on, it was wanted more than without.
+            // A viewer that negotiated redundancy prefers it.
             if session.set_redundant(track.sender, true) {
                 let payload_type = session.senders()[track.sender.0].payload_type;
                 track.redundancy = Some(Box::new(Redundancy::new(payload_type)));
@@ -118,7 +119,8 @@ impl StreamSender {
         }
     }
 
-    /// It gets frames that it will show in the wrong order.
+    /// Returns whether the viewer gets video with B-frames, which a browser shows in the wrong
+    /// order.
     pub(crate) fn is_reordered(&self, tracks: &[Track]) -> bool {
         let mut outlets = self.tracks.iter();
         outlets.any(|outlet| {
@@ -128,15 +130,15 @@ impl StreamSender {
         })
     }
 
-    /// Reads what [`offer`](Self::offer) and [`flush`](Self::flush) will, so that it is in
-    /// the cache when they do; see [`Session::touch`].
+    /// Loads the memory that [`offer`](Self::offer) and [`flush`](Self::flush) will read into the
+    /// cache; see [`Session::touch`].
     #[inline]
     pub(crate) fn prefetch(&self) -> u64 {
         self.tracks.iter().map(TrackSender::prefetch).sum::<u64>()
     }
 
-    /// Takes a burst of `stream` that was just published, held by the shard since `picked`.
-    /// Returns how many bursts were dropped because the viewer is too slow.
+    /// Offers a unit of `stream` that was just published and that the shard has held since
+    /// `picked`. Returns how many units were dropped because the viewer is too slow.
     #[inline]
     pub(crate) fn offer(
         &mut self,
@@ -161,7 +163,8 @@ impl StreamSender {
         dropped
     }
 
-    /// What `stream` published and was not offered here since each track's last burst.
+    /// Returns the units of `stream` that were published after each track's last one and not
+    /// offered here.
     pub(crate) fn missed(&self, stream: &Stream) -> Vec<Arc<MediaUnit>> {
         let places = self
             .tracks
@@ -172,18 +175,17 @@ impl StreamSender {
             .collect()
     }
 
-    /// Nothing waits to be sent.
+    /// Returns whether nothing waits to be sent.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.tracks.iter().all(|it| it.front().is_none())
     }
 
-    /// Seals what may leave at `now`; `finished` is called with each accounted frame whose
-    /// last packet is among it.
+    /// Seals the packets that may leave at `now`. Calls `finished` with each accounted frame whose
+    /// last packet is among them.
     ///
-    /// Audio goes first, it is small and must not stand behind a keyframe; but
-    /// where the rest of a frame leaves at once, audio follows it and rides as
-    /// the short tail of the same message.
+    /// Audio goes first: it is small and must not wait behind a keyframe. But where the rest of a
+    /// video frame leaves at once, audio follows it as the short tail of the same message.
     pub(crate) fn flush(
         &mut self,
         session: &mut Session,
@@ -213,7 +215,7 @@ impl StreamSender {
         }
     }
 
-    /// All that waits of a frame may leave at `now`.
+    /// Returns whether all waiting packets of a frame may leave at `now`.
     fn ends_a_frame(&self, budget: Option<u64>, now: Instant) -> bool {
         self.tracks.iter().any(|outlet| {
             outlet.kind() == Kind::Video
@@ -224,8 +226,8 @@ impl StreamSender {
         })
     }
 
-    /// How many packets of a frame may leave at `now`: as the viewer's congestion
-    /// control says, or spread a little.
+    /// Returns how many packets of a frame may leave at `now`: as the viewer's congestion control
+    /// allows, or as the pacer spreads them.
     #[inline]
     fn allowance(&self, queued: &Queued, budget: Option<u64>, now: Instant) -> usize {
         match budget {
@@ -234,8 +236,8 @@ impl StreamSender {
         }
     }
 
-    /// Seals what may leave of the next burst of an outlet; `None` if nothing
-    /// may. Gives the frame's stamps if this was the end of a frame to be accounted.
+    /// Seals the packets of a track's next unit that may leave; returns `None` if none may. Returns
+    /// the frame's stamps with the last packet of an accounted frame.
     fn seal_next(
         &mut self,
         session: &mut Session,
@@ -264,13 +266,13 @@ impl StreamSender {
         let timestamp = outlet.timestamp(burst);
         let live = !outlet.is_past(burst.time);
         if let Some(forwarded) = burst.forwarded().filter(|it| it.gap > 0 && from == 0) {
-            // False only before keys, when nothing is sealed either.
+            // This fails only before the session has keys, when nothing is sealed either.
             session.skip(outlet.sender, forwarded.gap);
         }
         if live && from == 0 {
             session.anchor(outlet.sender, timestamp, burst.stamps.reference);
         }
-        // Audio may ride behind a frame whose last packet is as long as the others.
+        // Audio may follow in the same message if the frame's last packet is as long as the others.
         let pads = is_video && self.rides && session.senders()[outlet.sender.0].may_pad();
         let sender = outlet.sender;
         let mut sealed = 0;
@@ -291,7 +293,7 @@ impl StreamSender {
                 else {
                     return 0;
                 };
-                // They are numbered in a row.
+                // The packets have consecutive sequence numbers.
                 first_sequence = packet.sequence - sealed;
                 sealed += 1;
                 packet.len
@@ -318,7 +320,7 @@ impl StreamSender {
         Some(frame)
     }
 
-    /// The kernel has all of `frame` since `sent`.
+    /// Notes that the kernel has had the whole `frame` since `sent`.
     pub(crate) fn left(&mut self, mut frame: FrameStamps, sent: Instant) {
         frame.sent = sent;
         if let Some(stages) = &self.stages {
@@ -332,12 +334,13 @@ impl StreamSender {
         self.log.push(frame);
     }
 
-    /// The frame known to the viewer by `timestamp`.
+    /// Returns the frame that the viewer knows by this RTP timestamp, if it is still kept.
     pub(crate) fn frame(&mut self, timestamp: u32) -> Option<FrameStamps> {
         self.log.find(timestamp)
     }
 
-    /// Sends again what the viewer missed, sealed anew from the shared ring.
+    /// Sends the packets again that the viewer reports as missing, sealed anew from the hub's
+    /// shared ring.
     pub(crate) fn repair(
         &self,
         session: &mut Session,
@@ -372,7 +375,7 @@ impl StreamSender {
         }
     }
 
-    /// When the next packet of a frame may leave, if one waits.
+    /// Returns when the next packet of a frame may leave, if one waits.
     #[inline]
     pub(crate) fn deadline(&self, session: &mut Session, now: Instant) -> Option<Instant> {
         let mut video_frames = self
@@ -389,7 +392,7 @@ impl StreamSender {
     }
 }
 
-/// Packets of what waits that `bytes` pay for.
+/// Returns how many of the waiting packets fit into a budget of `bytes`.
 fn affordable(queued: &Queued, bytes: u64) -> usize {
     let mut left = bytes;
     let mut count = 0;
@@ -404,7 +407,7 @@ fn affordable(queued: &Queued, bytes: u64) -> usize {
     count
 }
 
-/// What the next packet costs.
+/// Returns the size of the next packet with its overhead.
 fn next_bytes(queued: &Queued) -> u64 {
     let payload = queued.burst.payload(queued.sent);
     payload.map_or(0, <[u8]>::len) as u64 + SEALING_BYTES

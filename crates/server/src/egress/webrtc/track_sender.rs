@@ -1,5 +1,5 @@
-//! One track of one viewer: which burst comes next, and under which RTP
-//! timestamp and sequence number the viewer knows what it got.
+//! Sends one track to one viewer: chooses the unit that comes next, and keeps the RTP timestamps
+//! and sequence numbers under which the viewer knows what it got.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,31 +10,33 @@ use glassline_webrtc::SenderIndex;
 
 use super::redundancy::Redundancy;
 
-/// What one viewer may be behind.
+/// Limits on how far a viewer may be behind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    /// How long a burst may wait before the viewer skips to the next keyframe.
+    /// Time that a unit may wait before the viewer skips to the next keyframe.
     wait: Duration,
-    /// Bytes of a group of pictures that a new viewer may be sent.
+    /// Most bytes since the last keyframe that a new viewer is sent.
     catch_up_bytes: usize,
 }
 
 impl Patience {
-    /// Where only the socket and the spreading of keyframes hold back.
+    /// Limits for a session without congestion control, where only the socket and the spreading of
+    /// keyframes hold packets back.
     pub(crate) const UNPACED: Self = Self {
         wait: Duration::from_millis(200),
         catch_up_bytes: 8 << 20,
     };
 
-    /// Where a keyframe takes the time that the path needs for it: five times a
-    /// frame's bytes are 170 ms where the stream just fits, and those behind it wait.
-    /// The frames since the last keyframe must arrive before live ones do.
+    /// Limits for a session with congestion control, where a keyframe takes the time that the path
+    /// needs for it: five times an average frame's bytes take 170 ms where the stream just fits,
+    /// and the frames behind it wait. The frames since the last keyframe must arrive before live
+    /// ones do.
     pub(crate) const PACED: Self = Self {
         wait: Duration::from_millis(500),
         catch_up_bytes: 512 << 10,
     };
 
-    /// The same, waiting no longer than `lag` if there is one.
+    /// Returns these limits with a wait of `lag`, if that is set.
     pub(crate) fn waiting(self, lag: Option<Duration>) -> Self {
         Self {
             wait: lag.unwrap_or(self.wait),
@@ -43,48 +45,48 @@ impl Patience {
     }
 }
 
-/// Frames before the viewer's live point are squeezed in time by this factor,
-/// so that it decodes them as fast as it can and shows the newest: a second of
-/// them passes in 31 ms instead of leaving the viewer a second behind for good.
+/// Factor by which the timestamps of frames before the viewer's live point are compressed, so that
+/// the viewer decodes them as fast as it can and shows the newest: a second of them passes in 31 ms
+/// instead of leaving the viewer a second behind for good.
 const CATCH_UP_SQUEEZE: i64 = 32;
 
-/// Stretches of consecutive packets that can still be asked for again.
+/// Number of runs of consecutive packets that a viewer can still ask for again.
 const RUNS_MAX: usize = 16;
 
-/// The way of one track to one viewer.
+/// Sends one track to one viewer.
 #[derive(Debug)]
 pub(crate) struct TrackSender {
-    /// Place among the stream's tracks.
+    /// Index of the track in the stream.
     pub(crate) track: usize,
-    /// Place among the session's senders.
+    /// Index of the sender in the session.
     pub(crate) sender: SenderIndex,
     kind: Kind,
     clock_rate: u32,
     /// RTP timestamp of media time zero.
     timestamp_base: u32,
-    /// Index of the burst that comes next; `None` before the start.
+    /// Index of the unit that comes next; `None` before the start.
     next: Option<u64>,
-    /// Nothing can be decoded before the next keyframe.
+    /// Whether nothing can be decoded before the next keyframe.
     wants_keyframe: bool,
-    /// Frames up to here are the squeezed past.
+    /// Media time of the viewer's live point: timestamps of frames up to here are compressed.
     live_from: MediaTime,
     patience: Patience,
     queue: VecDeque<Queued>,
-    /// The stretch that goes on.
+    /// The run that the next packet may extend.
     run: Run,
-    /// Those before it, oldest first.
+    /// Earlier runs, oldest first.
     runs: VecDeque<Run>,
-    /// Packets bring those before along, if the viewer prefers that.
+    /// Adds copies of earlier packets, if the viewer prefers redundant audio.
     pub(crate) redundancy: Option<Box<Redundancy>>,
 }
 
-/// A burst that waits, wholly or in part.
+/// A unit that waits as a whole or in part.
 #[derive(Clone, Debug)]
 pub(crate) struct Queued {
     pub(crate) burst: Arc<MediaUnit>,
-    /// When the shard held it.
+    /// Time since which the shard has held the unit.
     pub(crate) picked: Instant,
-    /// Packets that left already.
+    /// Number of packets that left already.
     pub(crate) sent: usize,
 }
 
@@ -96,16 +98,16 @@ struct Run {
     count: u64,
 }
 
-/// What became of a burst offered to a track's sender.
+/// The result of [`TrackSender::offer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// It waits its turn.
+    /// The unit waits to be sent.
     Queued,
-    /// It came before the viewer's start, or cannot be decoded yet.
+    /// The unit is not sent: it came before the viewer's start, or cannot be decoded yet.
     Passed,
-    /// It and `frames` waiting ones were dropped: the viewer is too slow.
+    /// The unit and waiting ones were dropped, because the viewer is too slow.
     Skipped {
-        /// Bursts dropped.
+        /// Number of dropped units.
         frames: usize,
     },
 }
@@ -143,8 +145,8 @@ impl TrackSender {
         self.patience = patience;
     }
 
-    /// Starts at the keyframe that leads `past`, if the past is not too long.
-    /// True if the viewer has a frame now.
+    /// Starts at the keyframe that begins `past`, if the past is not too long. Returns whether the
+    /// viewer has a frame to decode now.
     pub(crate) fn catch_up(&mut self, past: Vec<Arc<MediaUnit>>, now: Instant) -> bool {
         let bytes: usize = past.iter().map(|burst| burst.payload_bytes()).sum();
         let Some(newest) = past
@@ -164,7 +166,7 @@ impl TrackSender {
         true
     }
 
-    /// Offers a burst that was just published.
+    /// Offers a unit that was just published.
     pub(crate) fn offer(&mut self, burst: &Arc<MediaUnit>, now: Instant) -> Taken {
         if self.next.is_some_and(|next| burst.index < next) {
             return Taken::Passed;
@@ -198,7 +200,7 @@ impl TrackSender {
         }
     }
 
-    /// Drops what waited beyond its budget; a burst that began to leave is
+    /// Drops the units that waited longer than the limit. A unit of which packets left already is
     /// finished, so that the viewer never gets half a frame on purpose.
     fn skip_overdue(&mut self, now: Instant) -> usize {
         let overdue = |queued: &Queued| {
@@ -214,27 +216,28 @@ impl TrackSender {
         dropped
     }
 
-    /// Index of the burst that it waits for; `None` before its start.
+    /// Returns the index of the unit that comes next; `None` before the start.
     pub(crate) fn next(&self) -> Option<u64> {
         self.next
     }
 
-    /// No frame can be decoded until the next keyframe.
+    /// Returns whether no frame can be decoded until the next keyframe.
     pub(crate) fn wants_keyframe(&self) -> bool {
         self.wants_keyframe
     }
 
-    /// See [`StreamSender::prefetch`](super::StreamSender::prefetch).
+    /// Loads the sender's memory into the cache; see
+    /// [`StreamSender::prefetch`](super::StreamSender::prefetch).
     pub(crate) fn prefetch(&self) -> u64 {
         self.run.count ^ self.next.unwrap_or(0) ^ self.queue.len() as u64
     }
 
-    /// The burst that leaves next.
+    /// Returns the unit that leaves next.
     pub(crate) fn front(&self) -> Option<&Queued> {
         self.queue.front()
     }
 
-    /// `count` packets of the front burst left; true if it left whole.
+    /// Notes that `count` packets of the front unit left. Returns whether it has left whole.
     pub(crate) fn advance(&mut self, count: usize) -> bool {
         let Some(front) = self.queue.front_mut() else {
             return false;
@@ -247,12 +250,13 @@ impl TrackSender {
         whole
     }
 
-    /// The frame belongs to the squeezed past, so its delay says nothing.
+    /// Returns whether a frame at `time` belongs to the compressed past, so that its delay has no
+    /// meaning.
     pub(crate) fn is_past(&self, time: MediaTime) -> bool {
         time < self.live_from
     }
 
-    /// The viewer's RTP timestamp for `burst`; the same for every transmission.
+    /// Returns the viewer's RTP timestamp for `unit`; it is the same for every transmission.
     pub(crate) fn timestamp(&self, burst: &MediaUnit) -> u32 {
         if let Some(forwarded) = burst.forwarded() {
             return forwarded.timestamp;
@@ -274,7 +278,7 @@ impl TrackSender {
         self.timestamp_base.wrapping_add(ticks)
     }
 
-    /// `count` packets of the track, from `packet` on, left under the numbers
+    /// Notes that `count` packets of the track, from `packet` on, left under the sequence numbers
     /// from `sequence` on.
     pub(crate) fn note_sent(&mut self, sequence: u64, packet: u64, count: u64) {
         let run = &mut self.run;
@@ -295,8 +299,8 @@ impl TrackSender {
         };
     }
 
-    /// The track's packet that left under the extended `sequence`; `None` if
-    /// none did, or too long ago.
+    /// Returns the number of the track's packet that left under the extended sequence number
+    /// `sequence`; `None` if none did, or too long ago.
     pub(crate) fn packet_of(&self, sequence: u64) -> Option<u64> {
         let mut newest_first = std::iter::once(&self.run).chain(self.runs.iter().rev());
         let run = newest_first.find(|run| run.sequence <= sequence)?;
@@ -364,7 +368,7 @@ mod tests {
         assert_eq!(outlet.offer(&burst(7, false), now), Taken::Passed);
         assert_eq!(outlet.offer(&burst(8, true), now), Taken::Queued);
         assert_eq!(outlet.offer(&burst(9, false), now), Taken::Queued);
-        // A gap in what the shard read: frames after it cannot be decoded.
+        // The shard missed a unit: frames after the gap cannot be decoded.
         assert_eq!(outlet.offer(&burst(12, false), now), Taken::Passed);
         assert!(outlet.wants_keyframe());
     }

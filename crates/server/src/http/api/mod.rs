@@ -1,4 +1,4 @@
-//! `/api/v1`: what is there and how late it is.
+//! `/api/v1`: the streams, their latency, and the server's state.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -34,7 +34,7 @@ pub(super) fn router() -> Router<App> {
         .route("/api/v1/server", get(server))
 }
 
-/// One stream as lists show it.
+/// A stream in a list.
 #[derive(Debug, Serialize)]
 struct StreamView {
     name: String,
@@ -42,11 +42,11 @@ struct StreamView {
     detail: Option<String>,
     viewers: usize,
     tracks: Vec<TrackView>,
-    /// Seconds since the present source came.
+    /// Seconds since the present source began.
     uptime_s: Option<f64>,
     bitrate_bps: u64,
     packets: u64,
-    /// Sources so far, one after the other.
+    /// Number of sources that the stream has had, one after the other.
     sources: u64,
 }
 
@@ -94,7 +94,7 @@ struct Streams {
     streams: Vec<StreamView>,
 }
 
-/// All streams that the asker may read.
+/// Returns all streams that the client may read.
 async fn streams(State(app): State<App>, reader: Option<Extension<Reader>>) -> Json<Streams> {
     let now = Instant::now();
     let streams = visible(&app, reader.as_deref());
@@ -102,8 +102,8 @@ async fn streams(State(app): State<App>, reader: Option<Extension<Reader>>) -> J
     Json(Streams { streams })
 }
 
-/// The streams that `reader` may know of. On the listener for operators, who are
-/// not asked, that is all.
+/// Returns the streams that `reader` may know of: all of them on the listener for operators, which
+/// asks for no credentials.
 pub(super) fn visible(app: &App, reader: Option<&Reader>) -> Vec<Arc<Stream>> {
     let mut streams = app.hub.streams();
     streams.retain(|stream| reader.is_none_or(|reader| reader.sees(stream.name().as_str())));
@@ -121,7 +121,8 @@ async fn stream(
     Ok(Json(view(&stream, Instant::now())))
 }
 
-/// A stream's stages, and how its publisher's way to us is where it tells.
+/// A stream's stage delays, and its publisher's view of its own sending if the publisher reports
+/// it.
 #[derive(Debug, Serialize)]
 struct Latency {
     #[serde(flatten)]
@@ -130,10 +131,10 @@ struct Latency {
     publisher: Option<Publisher>,
 }
 
-/// How a publisher over QUIC sees its sending. Absent is unknown.
+/// A QUIC publisher's view of its sending. A missing field is unknown.
 #[derive(Debug, Serialize)]
 struct Publisher {
-    /// Useful bits a second that came in over the last second.
+    /// Useful bits a second received over the last second.
     goodput_bps: Option<u64>,
     #[serde(flatten)]
     sender: Sender,
@@ -160,7 +161,7 @@ async fn stream_latency(
     }))
 }
 
-/// How to read the number burnt into the frame, and when frame 0 was captured.
+/// How to read the number that is drawn into the frame, and when frame 0 was captured.
 #[derive(Debug, Serialize)]
 struct FrameCodeView {
     fps: u32,
@@ -185,7 +186,7 @@ async fn frame_code(
     }))
 }
 
-/// The server's two times of a four-timestamp exchange (RFC 5905 §8: T2, T3).
+/// Returns the server's two times of a four-timestamp exchange (RFC 5905 §8: T2, T3).
 async fn clock(State(app): State<App>) -> Response {
     let received_ns = app.clock.nanos(Instant::now());
     let body = format!(
@@ -199,7 +200,7 @@ async fn clock(State(app): State<App>) -> Response {
     (headers, body).into_response()
 }
 
-/// The server itself.
+/// The state of the server.
 #[derive(Debug, Serialize)]
 struct ServerView {
     version: &'static str,
@@ -227,7 +228,7 @@ async fn server(State(app): State<App>) -> Json<ServerView> {
     })
 }
 
-/// `GET /readyz`: 200 once a source is live, or if none is configured.
+/// `GET /readyz`: 200 when a source is live, or if none is configured.
 pub(super) async fn ready(State(app): State<App>) -> Response {
     let streams = app.hub.streams();
     let live = |stream: &Arc<Stream>| matches!(stream.state(), StreamState::Live { .. });
@@ -264,7 +265,8 @@ pub(super) async fn report(
     let figures = app
         .board
         .report(&record.stream, &record.id, joined, Instant::now());
-    // It may have left while its shard was asked; then nobody else will clear this.
+    // The session may have ended while its shard was asked; then nobody else removes what was
+    // written here.
     if app.sessions.by_id(&record.id).is_none() {
         app.board.forget(&record.stream, &record.id);
     }

@@ -1,4 +1,4 @@
-//! What operators see of QUIC: its sessions.
+//! The API for operators about QUIC: its sessions.
 
 use std::time::Instant;
 
@@ -9,10 +9,10 @@ use serde::Serialize;
 use crate::app::App;
 use crate::quic::SessionView;
 
-/// Every session.
+/// All QUIC sessions.
 #[derive(Debug, Serialize)]
 pub(crate) struct Sessions {
-    /// SHA-256 of the certificate, for those who pin it.
+    /// SHA-256 of the certificate, for clients that pin it.
     certificate_sha256: Option<String>,
     sessions: Vec<SessionView>,
 }

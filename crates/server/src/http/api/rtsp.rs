@@ -1,4 +1,4 @@
-//! What operators see of RTSP: its clients and their requests.
+//! The API for operators about RTSP: its clients and their requests.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::app::App;
 use crate::rtsp::ClientView;
 
-/// Every client that has a session.
+/// All clients that have a session.
 #[derive(Debug, Serialize)]
 pub(crate) struct Clients {
     clients: Vec<ClientView>,
@@ -22,7 +22,7 @@ pub(crate) async fn clients(State(app): State<App>) -> Json<Clients> {
     })
 }
 
-/// How often a method got a status, over all threads.
+/// Counts of requests by method and status, over all threads.
 #[derive(Debug, Serialize)]
 pub(crate) struct Requests {
     requests: Vec<Answered>,
@@ -53,7 +53,7 @@ pub(crate) async fn requests(State(app): State<App>) -> Json<Requests> {
     })
 }
 
-/// Every client that has a session, of all threads.
+/// Returns the clients of all threads that have a session.
 pub(in crate::http) async fn all(app: &App) -> Vec<ClientView> {
     let mut clients = Vec::new();
     for thread in app.rtsp.iter().flat_map(|rtsp| rtsp.threads()) {

@@ -1,4 +1,4 @@
-//! What operators see of WebRTC: which way each viewer's datagrams go, and who publishes
+//! The API for operators about WebRTC: the selected path of each viewer, and the publishers of
 //! messages.
 
 use axum::Json;
@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::app::App;
 use crate::latency::{DataPublisher, ViewerPath};
 
-/// Every viewer that is connected.
+/// All connected viewers.
 #[derive(Debug, Serialize)]
 pub(crate) struct Viewers {
     viewers: Vec<ViewerPath>,
@@ -21,7 +21,7 @@ pub(crate) async fn viewers(State(app): State<App>) -> Json<Viewers> {
     })
 }
 
-/// Everybody who publishes messages beside a stream.
+/// All publishers of messages next to streams.
 #[derive(Debug, Serialize)]
 pub(crate) struct Publishers {
     publishers: Vec<DataPublisher>,

@@ -1,7 +1,7 @@
 //! `GET /metrics`: Prometheus text format 0.0.4.
 //!
-//! What is counted is asked of the parts that count; [`crate::metrics`] writes it. The tables
-//! here name the counters of those parts that it does not know.
+//! The components that count are asked for their counters, and [`crate::metrics`] writes them. The
+//! tables here name the counters of components that `crate::metrics` does not know.
 
 mod quic;
 mod rtsp;
@@ -36,13 +36,14 @@ pub(super) async fn prometheus(State(app): State<App>) -> Response {
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }
 
-/// Viewers of each stream by protocol, and of files that no stream of the hub's stands for.
+/// Writes the number of viewers of each stream by protocol, and of each file that is played without
+/// a stream in the hub.
 fn viewers(app: &App, mut by_rtsp: BTreeMap<String, rtsp::Viewers>, text: &mut String) {
     let mut rows = Vec::new();
     for stream in app.hub.streams() {
         let name = stream.name().to_string();
         let rtsp = by_rtsp.remove(&name).unwrap_or_default();
-        // Counted one after the other: somebody may have left in between.
+        // The two counts are read one after the other: a viewer may have left in between.
         let whep = stream.viewers().saturating_sub(rtsp.shared);
         rows.push((name.clone(), "whep", whep));
         rows.push((name, "rtsp", rtsp.shared + rtsp.private));

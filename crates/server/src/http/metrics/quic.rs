@@ -1,4 +1,4 @@
-//! What QUIC counts, and what its publishers tell.
+//! Counters of QUIC, and figures that its publishers report.
 
 use std::fmt::Write;
 use std::time::Instant;
@@ -7,10 +7,10 @@ use crate::app::App;
 use crate::metrics::head;
 use crate::quic::{Reason, SessionView};
 
-/// A figure of a publisher, as its metric has it.
+/// Reads one figure of a publisher for a metric.
 type Read = fn(&SessionView) -> Option<f64>;
 
-/// Counts of all, and figures of each stream's publisher.
+/// Writes the counters, and the figures of each stream's publisher.
 #[expect(clippy::cast_precision_loss, reason = "Prometheus has doubles")]
 pub(super) fn metrics(app: &App, text: &mut String) {
     let Some(quic) = &app.quic else { return };

@@ -1,4 +1,4 @@
-//! What RTSP counts.
+//! Counters of RTSP.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -8,16 +8,16 @@ use crate::http::api;
 use crate::metrics::{Family, head};
 use crate::rtsp::Counters;
 
-/// Clients that are sent media.
+/// Numbers of clients that are sent media.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Viewers {
-    /// The same as everybody who watches.
+    /// Clients of the stream that all viewers share.
     pub(super) shared: usize,
-    /// A file of their own.
+    /// Clients with a private reading of a file.
     pub(super) private: usize,
 }
 
-/// Clients that are sent media, by stream or file.
+/// Counts the clients that are sent media, by stream or file.
 pub(super) async fn viewers(app: &App) -> BTreeMap<String, Viewers> {
     let mut viewers = BTreeMap::<_, Viewers>::new();
     for client in api::rtsp::all(app).await {
@@ -33,7 +33,7 @@ pub(super) async fn viewers(app: &App) -> BTreeMap<String, Viewers> {
     viewers
 }
 
-/// Counts of the threads.
+/// The metrics of the RTSP threads.
 const FAMILIES: &[Family<Counters>] = &[
     Family::plain("rtsp_accepted_total", "RTSP connections accepted.", |c| {
         &c.accepted
@@ -109,7 +109,7 @@ const FAMILIES: &[Family<Counters>] = &[
     ),
 ];
 
-/// Counts of the threads.
+/// Writes the counters of the RTSP threads.
 pub(super) fn metrics(app: &App, text: &mut String) {
     let Some(rtsp) = &app.rtsp else { return };
     let threads = rtsp.threads().iter().enumerate();

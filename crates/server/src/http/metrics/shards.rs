@@ -1,10 +1,10 @@
-//! What the shards of WebRTC sessions count.
+//! Counters of the shards, which own WebRTC sessions.
 
 use crate::app::App;
 use crate::metrics::Family;
 use crate::sessions::Counters;
 
-/// Counts of the shards.
+/// The metrics of the shards.
 const FAMILIES: &[Family<Counters>] = &[
     Family::plain(
         "egress_packets_total",
@@ -136,7 +136,7 @@ const FAMILIES: &[Family<Counters>] = &[
     ),
 ];
 
-/// Counts of the shards.
+/// Writes the counters of the shards.
 pub(super) fn metrics(app: &App, text: &mut String) {
     let shards = app.sessions.shared().shards().iter().enumerate();
     let counting: Vec<(String, &Counters)> = shards

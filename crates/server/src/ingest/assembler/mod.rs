@@ -1,4 +1,4 @@
-//! RTP packets of a source, pulled or pushed, into bursts.
+//! Turns the RTP packets of a source, pulled or pushed, into media units.
 //!
 //! ```text
 //! Packet ─► Depacketizer ─► Unit ─► ParameterSets ─► UnitPacketizer ─► MediaUnit
@@ -21,47 +21,49 @@ use super::unit_packetizer::{Place, UnitPacketizer};
 pub(super) use parameter_sets::ParameterSets;
 use source_clock::SourceClock;
 
-/// Access units under way at once: the one being put together and a few whose
-/// packets are lost.
+/// Most access units of a track whose arrival is remembered: the one being assembled and a few
+/// whose packets are lost.
 const ARRIVALS_MAX: usize = 16;
 
-/// One RTP packet as it came in, in sequence order for its track.
+/// One RTP packet of a source, in sequence order for its track.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet<'a> {
     /// Index into the tracks given to [`Assembler::new`].
     pub(crate) track: usize,
-    /// Wide: those of a source that begins anew are above those before.
+    /// Extended sequence number. When a source begins anew, its numbers continue above all earlier
+    /// ones.
     pub(crate) sequence: u64,
-    /// As on the wire.
+    /// RTP timestamp as on the wire.
     pub(crate) timestamp: u32,
     pub(crate) marker: bool,
-    /// Without padding.
+    /// Payload without padding.
     pub(crate) payload: &'a [u8],
     pub(crate) received: Instant,
 }
 
-/// Puts a source's packets together to access units and cuts them anew as
-/// bursts, on one timeline.
+/// Assembles a source's packets to access units and packetizes these anew as media units, on one
+/// timeline.
 ///
-/// A frame is done at its marker, or when the next one begins for sources that
-/// set none. Keyframes that come without parameter sets get those last seen, or
-/// those of the session description. Memory is bounded by one unit a track.
+/// A frame is complete at its marker, or when the next frame begins for sources that set no marker.
+/// A keyframe that comes without parameter sets gets the latest ones, or those of the session
+/// description. Memory is bounded by one access unit a track.
 #[derive(Debug)]
 pub(crate) struct Assembler {
     tracks: Vec<Track>,
     lanes: Vec<Lane>,
     clock: SourceClock,
     damaged: bool,
-    /// What is said of the tracks is other than when it was asked for.
+    /// Whether the description of the tracks changed since [`Self::take_redescribed`] was called
+    /// last.
     redescribed: bool,
 }
 
-/// The way of one track.
+/// The state of one track between its packets and its media units.
 #[derive(Debug)]
 struct Lane {
     timestamps: TimestampExtender,
     depacketizer: Depacketizer,
-    /// Wide timestamp and arrival of each unit's first packet.
+    /// Extended RTP timestamp and arrival of the first packet of each access unit.
     arrivals: VecDeque<(i64, Instant)>,
     sets: Option<ParameterSets>,
     reordering: Option<Reordering>,
@@ -70,11 +72,11 @@ struct Lane {
 }
 
 impl Assembler {
-    /// For tracks as their session description has them, best made by
-    /// [`track_of`](super::track_of).
+    /// Creates an assembler of tracks as their session description has them;
+    /// [`track_of`](super::track_of) makes such tracks.
     ///
     /// # Errors
-    /// [`Unreceivable`] if the packets of one of them cannot be read.
+    /// Returns [`Unreceivable`] if the payload format of a track is not supported.
     pub(crate) fn new(tracks: Vec<Track>) -> Result<Self, Unreceivable> {
         let rates: Vec<_> = tracks.iter().map(|track| track.clock_rate).collect();
         let audio = tracks.iter().position(|track| track.kind() == Kind::Audio);
@@ -88,14 +90,14 @@ impl Assembler {
         })
     }
 
-    /// The tracks as they come out, to be published: with the parameter sets seen
-    /// so far, and with the format parameters of the packets that are made here.
+    /// Returns the tracks as they are to be published: with the parameter sets seen so far, and
+    /// with the format parameters of the packets that are made here.
     pub(crate) fn tracks(&self) -> &[Track] {
         &self.tracks
     }
 
-    /// A stream can be published from this burst on: a keyframe of the first
-    /// video track, or anything if there is only audio.
+    /// Returns whether a stream can be published from this unit on: a keyframe of the first video
+    /// track, or any unit if there is only audio.
     pub(crate) fn starts(&self, burst: &MediaUnit) -> bool {
         let mut tracks = self.tracks.iter();
         match tracks.position(|track| track.kind() == Kind::Video) {
@@ -104,8 +106,8 @@ impl Assembler {
         }
     }
 
-    /// Takes a packet; what became whole by it is appended to `out`. A track that
-    /// is not there is ignored.
+    /// Takes a packet and appends the media units that are complete with it to `out`. Ignores a
+    /// packet of an unknown track.
     pub(crate) fn push(&mut self, packet: &Packet<'_>, out: &mut Vec<MediaUnit>) {
         let Some(lane) = self.lanes.get_mut(packet.track) else {
             return;
@@ -133,20 +135,20 @@ impl Assembler {
         }
     }
 
-    /// The tracks, if it turned out since the last call that their frames are
-    /// shown in another order than they come in, or no longer.
+    /// Returns the tracks if it turned out since the last call that a track has B-frames, or no
+    /// longer has them.
     pub(crate) fn take_redescribed(&mut self) -> Option<&[Track]> {
         std::mem::take(&mut self.redescribed).then_some(&self.tracks)
     }
 
-    /// Whether frames since the last call build on one that was lost: only a
-    /// keyframe mends that.
+    /// Returns whether frames since the last call depend on a lost one, which only a keyframe
+    /// repairs.
     pub(crate) fn take_damage(&mut self) -> bool {
         std::mem::take(&mut self.damaged)
     }
 
-    /// The source says that `timestamp` of `track`, as on the wire, was sampled at
-    /// `ntp` (RFC 3550 §6.4.1). Nothing is known of it before the first packet.
+    /// Notes that the source sampled `timestamp` of `track`, as on the wire, at the NTP time `ntp`
+    /// (RFC 3550 §6.4.1). Does nothing before the track's first packet.
     pub(crate) fn sender_report(&mut self, track: usize, ntp: u64, timestamp: u32) {
         let lane = self.lanes.get(track);
         if let Some(latest) = lane.and_then(|lane| lane.timestamps.highest()) {
@@ -169,7 +171,7 @@ impl Lane {
         })
     }
 
-    /// Returns the packet's wide timestamp.
+    /// Hands the packet to the depacketizer and returns its extended timestamp.
     fn push(&mut self, packet: &Packet<'_>) -> i64 {
         let ticks = self.timestamps.extend(packet.timestamp);
         let latest = self.arrivals.back();
@@ -185,11 +187,11 @@ impl Lane {
         ticks
     }
 
-    /// Wide timestamp and arrival of the first packet of `unit`, which came out
-    /// when a packet with timestamp `now` went in.
+    /// Returns the extended timestamp and the arrival of the first packet of `unit`, which was
+    /// completed by a packet with timestamp `now`.
     fn arrival(&mut self, unit: &Unit, now: i64, received: Instant) -> (i64, Instant) {
         let ticks = TimestampExtender::near(now, unit.timestamp);
-        // The further units of a packet of audio are not found, and do not come first.
+        // Further units of one audio packet are not found, and they are not the first.
         let found = self.arrivals.iter().position(|(it, _)| *it == ticks);
         match found {
             Some(place) => {
@@ -209,7 +211,8 @@ impl Lane {
     }
 }
 
-/// Follows the frames of a track from what its description says on.
+/// Creates the detector of B-frames for a track, starting from its description; `None` for a codec
+/// without them.
 pub(super) fn reordering(track: &Track) -> Option<Reordering> {
     let mut reordering = Reordering::of(track.codec)?;
     let sets = match track.codec {

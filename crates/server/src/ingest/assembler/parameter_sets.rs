@@ -4,23 +4,24 @@ use glassline_rtp::payload::h265;
 
 use crate::ingest::tracks;
 
-/// The parameter sets that a decoder of H.264 or H.265 needs to start, as last
-/// seen: sources that send them only now and then, or only in their session
-/// description, get them in front of every keyframe.
+/// The latest parameter sets that a decoder of H.264 or H.265 needs to start. Sources that send
+/// them only now and then, or only in their session description, get them in front of every
+/// keyframe.
 #[derive(Debug)]
 pub(in crate::ingest) struct ParameterSets {
     codec: Codec,
-    /// In the order that a decoder wants them; empty before the first.
+    /// The sets in the order that a decoder needs; empty slots until each is seen.
     sets: Vec<(u8, Vec<u8>)>,
-    /// The track was told of them.
+    /// Whether the track's description has the sets.
     described: bool,
 }
 
-/// A real set has some dozens of bytes.
+/// Longest parameter set that is kept, in bytes; a usual set has some dozens.
 const SET_BYTES_MAX: usize = 4096;
 
 impl ParameterSets {
-    /// Those of the track's session description; `None` for codecs without.
+    /// Creates the state from the sets in the track's description; `None` for a codec without
+    /// parameter sets.
     pub(in crate::ingest) fn of(track: &Track) -> Option<Self> {
         let kinds: &[u8] = match track.codec {
             Codec::H264 => &[h264::nal::SPS, h264::nal::PPS],
@@ -46,8 +47,8 @@ impl ParameterSets {
         Some(sets)
     }
 
-    /// The Annex-B `unit`, with the sets that it lacks if it is a keyframe; and
-    /// whether a decoder can start there now.
+    /// Returns whether a decoder can start with the Annex-B `unit` now, and the unit with the sets
+    /// that it lacks if it is a keyframe.
     pub(in crate::ingest) fn complete(&mut self, keyframe: bool, unit: Vec<u8>) -> (bool, Vec<u8>) {
         let mut found = 0;
         for nal in annexb::nals(&unit) {
@@ -60,7 +61,7 @@ impl ParameterSets {
         if self.sets.iter().any(|(_, set)| set.is_empty()) {
             return (false, unit);
         }
-        // Those it has itself come again behind ours, which are the same.
+        // Sets that the unit has itself follow behind the ones added here, and are equal.
         let more: usize = self.sets.iter().map(|(_, set)| set.len() + 4).sum();
         let mut whole = Vec::with_capacity(unit.len() + more);
         for (_, set) in &self.sets {
@@ -71,7 +72,8 @@ impl ParameterSets {
         (true, whole)
     }
 
-    /// Tells `track` of the sets, once all are known, if its description does not.
+    /// Adds the sets to the description of `track` once all are known, unless the description has
+    /// them.
     pub(in crate::ingest) fn describe(&mut self, track: &mut Track) {
         if self.described || self.sets.iter().any(|(_, set)| set.is_empty()) {
             return;
@@ -87,7 +89,7 @@ impl ParameterSets {
         }
     }
 
-    /// Remembers the NAL unit if it is a set; returns the bit of its place.
+    /// Stores the NAL unit if it is a parameter set. Returns the bit of its kind, or 0.
     fn learn(&mut self, nal: &[u8]) -> u8 {
         let Some(&first) = nal.first() else { return 0 };
         let kind = match self.codec {

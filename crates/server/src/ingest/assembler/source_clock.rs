@@ -2,50 +2,50 @@ use std::time::{Duration, Instant};
 
 use glassline_media::MediaTime;
 
-/// A track whose timestamps leap by more than this has begun anew.
+/// Jump of a track's timestamps from which on the source counts as started anew.
 const LEAP: Duration = Duration::from_secs(2);
 
-/// Sender reports that would move a track further than this are nonsense:
-/// cameras that never heard of the time say anything.
+/// Longest move of a track by sender reports. Reports that demand more are ignored: cameras without
+/// a set clock report arbitrary times.
 const SHIFT_MAX: Duration = Duration::from_secs(5);
 
-/// Audio and video closer than this are together (ITU-R BT.1359 sees nothing
-/// below 45 ms); less is jitter of the reports.
+/// Shortest move of a track by sender reports; less is jitter of the reports. Audio and video this
+/// close are in sync (ITU-R BT.1359 finds errors below 45 ms not detectable).
 const SHIFT_MIN: Duration = Duration::from_millis(10);
 
-/// Step of a track that waits for its own past.
+/// Step between times of a track that was moved backwards, until its timestamps pass its latest
+/// time.
 const CREEP: Duration = Duration::from_millis(1);
 
-/// Places the tracks of one source on one timeline.
+/// Maps the timestamps of all tracks of one source to one timeline.
 ///
-/// A track begins where its first packet arrived. When sender reports (RFC 3550
-/// §6.4.1) say how the tracks belong together, the frame is moved to the
-/// audio: a frame shown a little longer is not seen, a gap in audio is heard.
-/// Times of a track never go back.
+/// A track begins where its first packet arrived. When sender reports (RFC 3550 §6.4.1) say how the
+/// tracks belong together, the video is moved to the audio: a frame shown a little longer is not
+/// seen, a gap in audio is heard. Times of a track never go back.
 #[derive(Debug)]
 pub(super) struct SourceClock {
     zero: Option<Instant>,
     lanes: Vec<Lane>,
-    /// The track that is never moved.
+    /// Index of the track that is never moved.
     fixed: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Lane {
     rate: u32,
-    /// Ticks and the nanoseconds on the source's timeline that they stand for.
+    /// RTP ticks, and the nanoseconds on the source's timeline that they stand for.
     anchor: Option<(i64, i64)>,
-    /// The latest packet: its ticks and its arrival.
+    /// RTP ticks and arrival of the latest packet.
     latest: Option<(i64, Instant)>,
-    /// The latest sender report: wall clock in nanoseconds, ticks.
+    /// The latest sender report: calendar time in nanoseconds, and RTP ticks.
     report: Option<(i128, i64)>,
-    /// Nothing may come out at or below this after a move backwards.
+    /// Time that every later time must exceed, after the track was moved backwards.
     floor: Option<MediaTime>,
     out: MediaTime,
 }
 
 impl SourceClock {
-    /// Tracks with these clock rates, in Hz; `fixed` is never moved.
+    /// Creates a clock for tracks with these clock rates in Hz. The track `fixed` is never moved.
     pub(super) fn new(rates: &[u32], fixed: usize) -> Self {
         let lane = |rate: &u32| Lane {
             rate: *rate,
@@ -62,8 +62,8 @@ impl SourceClock {
         }
     }
 
-    /// Where `ticks` (wide) of `track` lie, of an access unit whose first packet
-    /// came in at `received`.
+    /// Returns the time of an access unit of `track` with the extended timestamp `ticks`, whose
+    /// first packet arrived at `received`.
     pub(super) fn time(&mut self, track: usize, ticks: i64, received: Instant) -> MediaTime {
         let zero = *self.zero.get_or_insert(received);
         let Some(lane) = self.lanes.get_mut(track) else {
@@ -90,7 +90,8 @@ impl SourceClock {
         time
     }
 
-    /// The sender says that `ticks` (wide) of `track` were sampled at `ntp`.
+    /// Notes that the sender sampled the extended timestamp `ticks` of `track` at the NTP time
+    /// `ntp`.
     pub(super) fn sender_report(&mut self, track: usize, ntp: u64, ticks: i64) {
         if let Some(lane) = self.lanes.get_mut(track) {
             lane.report = Some((ntp_nanos(ntp), ticks));
@@ -100,7 +101,7 @@ impl SourceClock {
         }
     }
 
-    /// Moves `track` to where the reports say it lies against the fixed one.
+    /// Moves `track` to the place that the reports give it against the fixed track.
     fn align(&mut self, track: usize) {
         let Some(fixed) = self.lanes.get(self.fixed).copied() else {
             return;
@@ -141,7 +142,7 @@ impl Lane {
         nanos_0.saturating_add(since.nanos())
     }
 
-    /// Whether the timestamps went back, or further ahead than the time that passed.
+    /// Returns whether the timestamps went back, or further ahead than the time that passed.
     fn leaps(&self, ticks: i64, received: Instant) -> bool {
         let Some((before, then)) = self.latest else {
             return false;
@@ -153,7 +154,7 @@ impl Lane {
     }
 }
 
-/// An NTP timestamp in nanoseconds since 1900.
+/// Converts an NTP timestamp to nanoseconds since 1900.
 fn ntp_nanos(ntp: u64) -> i128 {
     (i128::from(ntp) * 1_000_000_000) >> 32
 }
@@ -188,7 +189,7 @@ mod tests {
         assert_eq!(ms(clock.time(VIDEO, 1_000_000, start)), 0);
         let later = start + Duration::from_millis(30);
         assert_eq!(ms(clock.time(AUDIO, 777, later)), 30);
-        // From there on the timestamps decide, however late packets come.
+        // After the first packet the timestamps decide, however late packets come.
         let late = start + Duration::from_millis(500);
         assert_eq!(ms(clock.time(VIDEO, 1_003_000, late)), 33);
         assert_eq!(ms(clock.time(AUDIO, 777 + 960, late)), 50);
@@ -200,7 +201,7 @@ mod tests {
         let mut clock = clock();
         clock.time(VIDEO, 0, start);
         clock.time(AUDIO, 0, start);
-        // Both began together by arrival, but the frame was taken 200 ms after the audio.
+        // Both tracks began together by arrival, but the frame was taken 200 ms after the audio.
         clock.sender_report(AUDIO, ntp(1000), 48_000);
         let before = clock.time(VIDEO, 90_000, start + Duration::from_secs(1));
         assert_eq!(ms(before), 1000, "one report alone moves nothing");
@@ -208,7 +209,7 @@ mod tests {
         let now = start + Duration::from_millis(1033);
         assert_eq!(ms(clock.time(VIDEO, 93_000, now)), 1233);
         assert_eq!(ms(clock.time(AUDIO, 48_960, now)), 1020);
-        // The same again, with a little jitter, moves nothing more.
+        // The same report again, with a little jitter, moves nothing more.
         clock.sender_report(VIDEO, ntp(2205), 180_000);
         let now = start + Duration::from_millis(1066);
         assert_eq!(ms(clock.time(VIDEO, 96_000, now)), 1266);
@@ -248,7 +249,7 @@ mod tests {
         assert_eq!(ms(clock.time(VIDEO, -900_000, next)), 1040);
         let next = next + Duration::from_millis(40);
         assert_eq!(ms(clock.time(VIDEO, 900_000_000, next)), 1080);
-        // A network that stalls is no leap: nothing is torn apart.
+        // A network that stalls is no jump: the timeline continues.
         let next = next + Duration::from_secs(8);
         assert_eq!(ms(clock.time(VIDEO, 900_003_600, next)), 1120);
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 const SPS: &[u8] = &[0x67, 0x42, 0xc0, 0x1f, 0xda];
 const PPS: &[u8] = &[0x68, 0xce, 0x3c, 0x80];
 
-/// A camera that sends frames of its own making, packet by packet.
+/// A camera that sends made-up frames, packet by packet.
 struct Camera {
     assembler: Assembler,
     sequence: u64,
@@ -62,7 +62,7 @@ impl Camera {
     }
 }
 
-/// A slice with this NAL unit header that begins at the first macroblock.
+/// Returns a slice with this NAL unit header that begins at the first macroblock.
 fn frame(header: u8, bytes: usize) -> Vec<u8> {
     let body = (0..bytes).map(|place| 1 + (place % 250) as u8);
     [header, 0x88].into_iter().chain(body).collect()
@@ -225,7 +225,7 @@ fn keyframes_of_h265_get_their_parameter_sets_and_the_description_learns_them() 
     let bursts = push(&mut assembler, start, (1, 0), &idr);
     assert!(!bursts[0].keyframe, "nobody could decode it");
     assert!(!assembler.starts(&bursts[0]));
-    // VPS, SPS and PPS in front of it, in an aggregation packet.
+    // VPS, SPS and PPS stand in front of the keyframe, in an aggregation packet.
     let sets: [&[u8]; 3] = [&[0x40, 1, 0x0c], &[0x42, 1, 1], &[0x44, 1, 0xc1]];
     let mut packet = vec![0x60, 1];
     for unit in sets.iter().chain([&&idr[..]]) {

@@ -1,13 +1,12 @@
-//! Cameras that are pulled from over RTSP.
+//! Ingest from cameras that the server connects to over RTSP.
 //!
 //! ```text
-//! retina (RTSP, RTP order) ─► Assembler (access units, bursts) ─► Publisher
+//! retina (RTSP, RTP order) ─► Assembler (access units, media units) ─► Publisher
 //! ```
 //!
-//! retina speaks RTSP to real cameras with all their quirks; its raw packets
-//! are taken rather than its frames, because it has no Opus and because the
-//! arrival of every packet counts here. A camera that fails is called again,
-//! for ever; its stream says why it is down.
+//! The retina crate speaks RTSP to real cameras with all their quirks. Its raw packets are used and
+//! not its frames, because it has no Opus and because the arrival of every packet counts here. The
+//! server connects again to a camera that fails, without an end; the stream shows why it is down.
 
 mod session;
 
@@ -20,13 +19,14 @@ use tokio::sync::watch;
 use super::RtspSource;
 use super::backoff::Backoff;
 
-/// A session that lasted this long worked, so the next pause is short again.
+/// Length of a session after which it counts as working, so that the next pause is short again.
 const WORKED: Duration = Duration::from_secs(5);
 
-/// For a camera that refuses our password; nobody can mend that within seconds.
+/// Pause before the next attempt when a camera refuses the password; nobody can fix that within
+/// seconds.
 const LONG_PAUSE: Duration = Duration::from_secs(30);
 
-/// Publishes what `camera` sends into `stream` until `stopped` says so.
+/// Publishes what `camera` sends into `stream` until `stopped` becomes true.
 pub(super) async fn run(
     camera: RtspSource,
     stream: Arc<Stream>,
@@ -58,7 +58,7 @@ pub(super) async fn run(
     };
     tokio::select! {
         () = pulling => {}
-        // A sender that is gone means the server is, too.
+        // A dropped sender means that the server ends.
         _ = stopped.wait_for(|stop| *stop) => {}
     }
 }

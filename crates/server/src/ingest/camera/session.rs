@@ -16,16 +16,17 @@ use retina::codec::ParametersRef;
 
 use crate::ingest::{Assembler, Packet, RtspSource, Transport, Unusable, track_of};
 
-/// For each step of the handshake; a camera on the same continent needs a tenth.
+/// Longest time for each step of the RTSP handshake; a camera on the same continent needs a tenth
+/// of it.
 const STEP: Duration = Duration::from_secs(5);
 
-/// A camera without a keyframe for so long cannot be watched by anyone new.
+/// Longest time without a keyframe. Without keyframes no new viewer can start to watch.
 const KEYFRAME: Duration = Duration::from_secs(20);
 
-/// Text that a camera may put into an error.
+/// Most characters of an error that a camera's text may take.
 const REASON_CHARS_MAX: usize = 200;
 
-/// Calls `camera` and publishes what it sends, until something fails.
+/// Connects to `camera` and publishes what it sends until something fails. Returns the failure.
 pub(super) async fn pull(camera: &RtspSource, stream: &Arc<Stream>) -> Failure {
     let (session, chosen) = match connect(camera, stream).await {
         Ok(connected) => connected,
@@ -37,7 +38,7 @@ pub(super) async fn pull(camera: &RtspSource, stream: &Arc<Stream>) -> Failure {
     }
 }
 
-/// A track of the camera that is taken: its place there and what it is.
+/// A track of the camera that is used: its index in retina and its description.
 struct Chosen {
     stream_id: usize,
     track: Track,
@@ -73,7 +74,7 @@ async fn connect(
         let setup = SetupOptions::default().transport(transport);
         step("SETUP", session.setup(track.stream_id, setup)).await?;
     }
-    // What cameras write into RTP-Info is wrong too often to insist on it.
+    // RTP-Info headers of cameras are wrong too often to require correct ones.
     let play = PlayOptions::default()
         .initial_timestamp(InitialTimestampPolicy::Ignore)
         .initial_seq(InitialSequenceNumberPolicy::Ignore);
@@ -92,11 +93,11 @@ async fn step<T>(
     }
 }
 
-/// The first frame and the first audio that we can carry, video first, and
-/// the names of all others with the reason.
+/// Returns the first video track and the first audio track that the server can carry, video first,
+/// and the names of all other tracks with the reason why they are left out.
 ///
-/// What each track is comes from the description itself: retina keeps neither
-/// its format parameters as they are nor the codecs that it cannot take apart.
+/// The tracks are read from the session description itself: retina keeps neither its format
+/// parameters unchanged nor the codecs that it cannot depacketize.
 fn choose(session: &Session<Described>) -> (Vec<Chosen>, Vec<String>) {
     let mut video = None;
     let mut audio = None;
@@ -133,8 +134,8 @@ fn choose(session: &Session<Described>) -> (Vec<Chosen>, Vec<String>) {
     (video.into_iter().chain(audio).collect(), others)
 }
 
-/// The format of retina's stream in the description as we read it. retina leaves
-/// out `m=` lines that it cannot read, so places alone do not tell.
+/// Returns the format of one of retina's streams in the description as this server parses it.
+/// retina leaves out `m=` lines that it cannot parse, so an index is not enough to find it.
 fn description_of<'a>(
     description: &'a Description,
     streams: &[retina::client::Stream],
@@ -157,7 +158,7 @@ fn description_of<'a>(
     found.nth(number)?.format()
 }
 
-/// The size of the frame, which retina reads from parameter sets.
+/// Sets the video's width and height, which retina reads from parameter sets.
 fn size(video: &mut VideoParameters, offered: &retina::client::Stream) {
     if let Some(ParametersRef::Video(parameters)) = offered.parameters() {
         (video.width, video.height) = parameters.pixel_dimensions();
@@ -188,19 +189,19 @@ async fn receive(
     }
 }
 
-/// What becomes of a playing camera's packets.
+/// Publishes the packets of a playing camera.
 struct Receiver<'a> {
     stream: &'a Arc<Stream>,
-    /// The camera's number of each track.
+    /// Index of each track in the camera's description.
     stream_ids: Vec<usize>,
-    /// Of each track. retina gives packets in order, and drops those that come late.
+    /// Extends the sequence numbers of each track. retina returns packets in order and drops late
+    /// ones.
     sequences: Vec<SequenceExtender>,
     assembler: Assembler,
     bursts: Vec<MediaUnit>,
     publisher: Option<Publisher>,
-    /// When the first track was last heard. It rules: a microphone may be
-    /// switched off, and a camera whose video stands still is down though its
-    /// audio goes on.
+    /// Arrival of the first track's latest packet. The first track decides: a microphone may be
+    /// switched off, but a camera whose video stands still is down even if its audio continues.
     heard: Instant,
 }
 
@@ -267,7 +268,7 @@ impl<'a> Receiver<'a> {
         for burst in self.bursts.drain(..) {
             let publisher = match &mut self.publisher {
                 Some(publisher) => publisher,
-                // Nobody can watch before the first keyframe, so the stream is not live yet.
+                // Nobody can watch before the first keyframe, so the stream is not live until then.
                 None if self.assembler.starts(&burst) => {
                     let tracks = self.assembler.tracks().to_vec();
                     tracing::info!(stream = %self.stream.name(), tracks = tracks.len(), "camera live");
@@ -286,7 +287,7 @@ impl<'a> Receiver<'a> {
     }
 }
 
-/// retina widens timestamps; the low bits are those of the wire.
+/// retina extends timestamps; the low 32 bits are those of the wire.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -296,50 +297,51 @@ fn on_wire(timestamp: retina::Timestamp) -> u32 {
     timestamp.timestamp() as u32
 }
 
-/// Why a camera is down.
+/// The reason why a camera is down.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(super) enum Failure {
-    /// It let us wait.
+    /// The camera did not answer in time.
     #[error("the camera did not answer {what} within {} s", STEP.as_secs())]
     NoAnswer { what: &'static str },
-    /// It said no, or something that is no RTSP, or the network failed.
+    /// The camera refused a request or sent invalid RTSP, or the network failed.
     #[error("{0}")]
     Rtsp(String),
-    /// 401 or 403.
+    /// The camera refused the credentials (status 401 or 403).
     #[error("the camera refuses us: check user and password in its URL")]
     Refused,
-    /// 404.
+    /// The camera has no stream of this path (status 404).
     #[error("the camera has nothing at this path (404): check the end of its URL")]
     NoSuchPath,
-    /// Only what cannot be carried.
+    /// The camera offers only media that the server cannot carry.
     #[error("the camera offers nothing that can be taken: {offered}")]
     NothingUsable { offered: String },
-    /// The connection stands, but nothing comes.
+    /// The connection is open, but no packets arrive.
     #[error("no packet from the camera for {} s", timeout.as_secs_f64())]
     Silent { timeout: Duration },
-    /// The connection ended in good order.
+    /// The camera closed the connection.
     #[error("the camera hung up")]
     HungUp,
-    /// Frames come, but none that a decoder can start with.
+    /// Frames arrive, but none that a decoder can start with.
     #[error("no keyframe with parameter sets within {} s", KEYFRAME.as_secs())]
     NoKeyframe,
-    /// The track was checked before; should it change, it is told.
+    /// The payload format of a track is not supported. Tracks are checked before, so this means
+    /// that the check and the depacketizer disagree.
     #[error(transparent)]
     Format(#[from] Unreceivable),
-    /// The hub does not take it.
+    /// The hub refused the stream.
     #[error(transparent)]
     Publish(#[from] PublishError),
 }
 
 impl Failure {
-    /// Asking again soon does harm: cameras lock users out who fail too often.
+    /// Returns whether trying again soon does harm: cameras lock users out after repeated failures.
     pub(super) fn is_lasting(&self) -> bool {
         matches!(self, Self::Refused)
     }
 
     fn rtsp(error: &retina::Error) -> Self {
-        // The first line says what; those below name connection and packet, for a log.
+        // The first line names the problem. The lines below name connection and packet, for a log.
         let text = error.to_string();
         tracing::debug!(error = %text, "RTSP");
         match error.status_code() {

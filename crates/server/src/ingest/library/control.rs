@@ -1,4 +1,4 @@
-//! What those who watch and the thread that reads say to each other.
+//! Commands from users to a reading, and the reading's status.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,29 +8,29 @@ use glassline_media::MediaTime;
 
 use super::play::Play;
 
-/// Shared by a reading and its users.
+/// The state that a reading on its thread shares with its users.
 #[derive(Debug, Default)]
 pub(super) struct Control(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
     order: Order,
-    /// Counts orders: what an older one read is not published any more.
+    /// Counts commands. Frames read for an older command are not published any more.
     generation: u64,
     told: Told,
     users: usize,
     gone: bool,
 }
 
-/// What the reading tells.
+/// The status that a reading reports to its users.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     pub(super) started: Option<Result<Started, Failure>>,
-    /// Where in the file the newest burst lies.
+    /// Position in the file of the newest published unit.
     pub(super) position: Duration,
 }
 
-/// What a reading is to do.
+/// The command that a reading follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) enum Order {
     #[default]
@@ -38,29 +38,30 @@ pub(super) enum Order {
     Play(Play),
 }
 
-/// How a reading began that was asked for.
+/// The beginning of a reading after a command to play.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Started {
-    /// Where in the file: the keyframe before what was asked for, for `Range`.
+    /// Position in the file where the reading begins: the keyframe before the requested position.
+    /// For the `Range` header.
     pub from: Duration,
-    /// Where it ends, if before the file's end.
+    /// Position in the file where the reading ends, if that is before the file's end.
     pub until: Option<Duration>,
-    /// In effect, which is near what was asked for.
+    /// Scale in effect, which is the requested one brought within the limits.
     pub scale: f64,
-    /// In effect.
+    /// Speed in effect, which is the requested one brought within the limits.
     pub speed: f64,
-    /// Where `from` lies on the stream's timeline, for the timestamps of `RTP-Info`.
+    /// Time of `from` on the stream's timeline, for the timestamps of `RTP-Info`.
     pub time: MediaTime,
-    /// For each track the number of the first packet (see
-    /// [`MediaUnit::first_packet`](glassline_media::MediaUnit::first_packet)) that belongs to it.
+    /// For each track the number of the reading's first packet (see
+    /// [`MediaUnit::first_packet`](glassline_media::MediaUnit::first_packet)).
     pub first_packets: Vec<u64>,
 }
 
-/// Why a reading broke off.
+/// The reason why a reading stopped early.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
-    /// The file changed under it, or the disk failed.
+    /// The file changed while it was read, or the disk failed.
     #[error(transparent)]
     File(#[from] Arc<glassline_demux::Error>),
     /// The stream has another source.
@@ -69,15 +70,15 @@ pub enum Failure {
 }
 
 impl Control {
-    /// With one user.
+    /// Creates the state with one user.
     pub(super) fn new() -> Self {
         let control = Self::default();
         control.lock().users = 1;
         control
     }
 
-    /// Gives an order. When this returns nothing of the one before is published
-    /// any more.
+    /// Gives a command. When this returns, nothing that was read for the command before is
+    /// published any more.
     pub(super) fn order(&self, order: Order) {
         let mut inner = self.lock();
         inner.order = order;
@@ -87,13 +88,14 @@ impl Control {
         }
     }
 
-    /// The present order, if it is not the one of `generation`.
+    /// Returns the present command and its generation, unless it is the one of `generation`.
     pub(super) fn new_order(&self, generation: u64) -> Option<(u64, Order)> {
         let inner = self.lock();
         (inner.generation != generation).then_some((inner.generation, inner.order))
     }
 
-    /// Orders `play`, unless something was ordered before that still holds.
+    /// Gives the command to play, unless an earlier command is still in effect. Returns whether the
+    /// command was given.
     pub(super) fn order_first(&self, play: Play) -> bool {
         let mut inner = self.lock();
         let has_failed = matches!(inner.told.started, Some(Err(_)));
@@ -106,7 +108,8 @@ impl Control {
         is_first
     }
 
-    /// Does `publish` while no other order can come, unless there is one already.
+    /// Calls `publish` while no other command can be given. Returns `None` without calling it if
+    /// there is a newer command than that of `generation`.
     pub(super) fn publish<T>(
         &self,
         generation: u64,
@@ -128,7 +131,7 @@ impl Control {
         self.lock().told.position
     }
 
-    /// One more user, if the reading is still there.
+    /// Adds a user. Returns false if the reading has ended.
     pub(super) fn join(&self) -> bool {
         let mut inner = self.lock();
         if !inner.gone {
@@ -146,7 +149,7 @@ impl Control {
         self.lock().users > 0
     }
 
-    /// Says that the reading goes, unless somebody joined meanwhile.
+    /// Ends the reading unless it has users. Returns whether it has ended.
     pub(super) fn go(&self) -> bool {
         let mut inner = self.lock();
         inner.gone = inner.users == 0;

@@ -1,7 +1,7 @@
 //! The threads that readings run on.
 //!
-//! Each keeps its readings by the time of what they publish next, sleeps until the
-//! first of them is due, and reads ahead for them while nothing is.
+//! Each thread keeps its readings in the order of their next units, sleeps until the first unit is
+//! due, and reads ahead for its readings while none is due.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use super::reading::{Next, Reading};
 
-/// With less time than this to the next burst nothing is read ahead for another:
-/// what lies in the system's cache is read in less.
+/// Shortest time to the next unit in which the thread reads ahead for another reading: data in the
+/// system's cache is read in less.
 const SPARE: Duration = Duration::from_micros(500);
 
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(super) struct Driver {
     next_id: AtomicU64,
 }
 
-/// One thread, seen from outside.
+/// One thread, as other threads see it.
 #[derive(Debug, Default)]
 struct Lane {
     inbox: Mutex<Inbox>,
@@ -38,7 +38,7 @@ struct Inbox {
     closed: bool,
 }
 
-/// Reaches a reading on its thread.
+/// A handle to a reading on its thread.
 #[derive(Clone, Debug)]
 pub(super) struct Handle {
     lane: Arc<Lane>,
@@ -60,7 +60,7 @@ impl Driver {
         Ok(driver)
     }
 
-    /// Hands `reading` to the thread that has the fewest.
+    /// Gives `reading` to the thread with the fewest readings.
     pub(super) fn add(&self, reading: Reading) -> Handle {
         let load = |lane: &&Arc<Lane>| lane.readings.load(Ordering::Relaxed);
         let lane = self.lanes.iter().min_by_key(load);
@@ -72,13 +72,14 @@ impl Driver {
         Handle { lane, id }
     }
 
-    /// Readings that there are.
+    /// Returns the number of readings.
     pub(super) fn readings(&self) -> usize {
         let counts = self.lanes.iter().map(|lane| &lane.readings);
         counts.map(|count| count.load(Ordering::Relaxed)).sum()
     }
 
-    /// Ends the threads and with them all readings, which keep the driver alive.
+    /// Ends the threads and all their readings. Readings hold the driver, so dropping it is not
+    /// enough.
     pub(super) fn close(&self) {
         for lane in &self.lanes {
             lane.lock().closed = true;
@@ -88,10 +89,10 @@ impl Driver {
 }
 
 impl Handle {
-    /// Its control says something new.
+    /// Wakes the reading's thread, because the reading's control has a new command or a user left.
     pub(super) fn poke(&self) {
         let mut inbox = self.lane.lock();
-        // Once is enough, however often before the thread looks.
+        // One entry is enough, however many calls come before the thread reads the inbox.
         if !inbox.poked.contains(&self.id) {
             inbox.poked.push(self.id);
         }
@@ -101,7 +102,8 @@ impl Handle {
 }
 
 impl Lane {
-    /// What came, waiting for it until `until` if nothing is there.
+    /// Returns the new readings, the readings to wake, and whether the thread is to end. Waits
+    /// until `until` if there are none.
     fn receive(&self, until: Option<Instant>) -> (Vec<(u64, Reading)>, Vec<u64>, bool) {
         let mut inbox = self.lock();
         while inbox.new.is_empty() && inbox.poked.is_empty() && !inbox.closed {
@@ -129,18 +131,19 @@ impl Lane {
     }
 }
 
-/// One thread, from inside.
+/// One thread's own state.
 #[derive(Default)]
 struct Run {
     readings: HashMap<u64, Entry>,
     due: BinaryHeap<Reverse<(Instant, u64)>>,
-    /// Those that would read ahead.
+    /// Identifiers of readings that want to read ahead.
     hungry: VecDeque<u64>,
 }
 
 struct Entry {
     reading: Reading,
-    /// Entries of the heap with another time are old.
+    /// Time at which the reading's next unit is due. Entries of the heap with another time are
+    /// outdated.
     next: Option<Instant>,
     hungry: bool,
 }
@@ -148,7 +151,7 @@ struct Entry {
 impl Run {
     fn run(mut self, lane: &Lane) {
         loop {
-            // While somebody is hungry it is only looked whether something came.
+            // While some reading wants to read ahead, the inbox is only checked.
             let until = if self.hungry.is_empty() {
                 self.due.peek().map(|Reverse((at, _))| *at)
             } else {
@@ -208,12 +211,12 @@ impl Run {
         }
     }
 
-    /// Reads a little for one, if there is time.
+    /// Reads ahead for one reading, if there is time.
     fn read_ahead(&mut self) {
         let spare = |at: Instant| at.saturating_duration_since(Instant::now()) > SPARE;
         let first = self.due.peek().map(|Reverse((at, _))| *at);
         if !first.is_none_or(spare) {
-            // Nothing is lost: they are fed when they publish, if late.
+            // Nothing is lost: they read their frames when these are due, possibly late.
             for id in self.hungry.drain(..) {
                 if let Some(entry) = self.readings.get_mut(&id) {
                     entry.hungry = false;

@@ -1,12 +1,12 @@
 use std::sync::Arc;
 
-/// Why a file cannot be played, shared by all who ask for it.
+/// The reason why a file cannot be played, shared by all clients that ask for the file.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("media file '{name}': {reason}")]
 pub struct Error {
-    /// As it was asked for.
+    /// Name of the file as the client gave it.
     pub name: String,
-    /// What is wrong, and where.
+    /// What is wrong with the file, and at which byte.
     #[source]
     pub reason: Arc<glassline_demux::Error>,
 }

@@ -1,4 +1,4 @@
-//! A file of the library, opened and indexed once for all who play it.
+//! A file of the library, opened and indexed once for all its readings.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,16 +8,16 @@ use glassline_demux::Source;
 use glassline_hub::StreamName;
 use glassline_media::{Kind, Track};
 
-/// An index has 16 to 24 bytes for each frame and packet of audio, of which a file
-/// has about a hundred in a second.
+/// Estimated bytes of a file's index for a second of media: 16 to 24 bytes for each frame and
+/// packet of audio, of which there are about a hundred in a second.
 const INDEX_BYTES_PER_SECOND: u64 = 2_400;
 
-/// A media file, open and read through.
+/// An open media file whose index was read.
 pub struct MediaFile {
     name: String,
     tracks: Arc<[Track]>,
     duration: Duration,
-    /// Never read itself, only forked.
+    /// The open file. It is forked for each reading and never read itself.
     source: Mutex<Source>,
 }
 
@@ -31,27 +31,28 @@ impl MediaFile {
         }
     }
 
-    /// Path of the file below the library's folder.
+    /// Returns the path of the file below the library's folder.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Tracks of the file.
+    /// Returns the tracks of the file.
     pub fn tracks(&self) -> &Arc<[Track]> {
         &self.tracks
     }
 
-    /// How long the file plays.
+    /// Returns the duration of the file.
     pub const fn duration(&self) -> Duration {
         self.duration
     }
 
-    /// The file has video, so that [`Play::scale`](super::Play::scale) has an effect.
+    /// Returns whether the file has video, so that [`Play::scale`](super::Play::scale) has an
+    /// effect.
     pub fn has_video(&self) -> bool {
         self.tracks.iter().any(|track| track.kind() == Kind::Video)
     }
 
-    /// Another reader, at the start of the file.
+    /// Returns another reader of the file, at its start.
     pub(super) fn source(&self, once: bool) -> Source {
         let source = self.source.lock();
         source.unwrap_or_else(PoisonError::into_inner).fork(once)
@@ -65,11 +66,12 @@ impl MediaFile {
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
-    /// The name of an unlisted stream, for logs: letters that no stream has become `_`.
+    /// Returns the name of an unlisted stream, for logs. Characters that stream names must not have
+    /// become `_`.
     pub(super) fn unlisted_name(&self) -> StreamName {
         let allowed = |c: char| c.is_ascii_alphanumeric() || "._~-".contains(c);
         let letters = self.name.chars().map(|c| if allowed(c) { c } else { '_' });
-        // A `~` in front is allowed and keeps the words that are not.
+        // A leading `~` is allowed in stream names and makes reserved words valid.
         let text: String = std::iter::once('~').chain(letters).take(64).collect();
         StreamName::parse(&text).expect("the letters are allowed and few")
     }

@@ -10,7 +10,7 @@ use super::office::Office;
 use super::play::Play;
 use super::reading::{Audience, Reading};
 
-/// What all who watch together play.
+/// The settings of the shared reading, which is looped.
 const PLAY: Play = Play {
     from: Some(Duration::ZERO),
     until: None,
@@ -19,13 +19,13 @@ const PLAY: Play = Play {
     once: false,
 };
 
-/// A place in the reading that all share. Dropping it leaves.
+/// A client's part in the shared reading of a file. Dropping it leaves the reading.
 #[derive(Debug)]
 pub struct Live {
     running: Running,
 }
 
-/// The shared reading of a file, as its title knows it.
+/// The shared reading of a file.
 #[derive(Clone, Debug)]
 pub(super) struct Running {
     control: Arc<Control>,
@@ -65,13 +65,13 @@ pub(super) fn join(office: &Office, file: &Arc<MediaFile>, slot: &mut Option<Run
 }
 
 impl Live {
-    /// Where it is published; its tracks are known before it plays.
+    /// Returns the stream of the reading. Its tracks are known before it plays.
     pub fn stream(&self) -> &Arc<Stream> {
         &self.running.stream
     }
 
-    /// Begins at the file's start, unless it plays already. Who subscribed to the
-    /// stream before misses nothing. From now on the hub lists it, if it takes it.
+    /// Starts at the file's beginning, unless the reading plays already. A subscriber of the stream
+    /// misses nothing. The hub lists the stream from now on, if its name is free.
     pub fn play(&self) {
         let Running {
             control,
@@ -82,7 +82,7 @@ impl Live {
         if !control.order_first(PLAY) {
             return;
         }
-        // Names that are no stream's were changed to begin with a `~`.
+        // File names that are not valid stream names were changed to begin with `~`.
         if !stream.name().as_str().starts_with('~')
             && let Err(error) = hub.list(stream)
         {

@@ -1,4 +1,4 @@
-//! Files that are played when somebody asks for them.
+//! The media folder: files that become streams when a client asks for them.
 //!
 //! ```text
 //!  name ─ place ─► path below the folder ─ shelf ─► Title: opened and indexed once
@@ -9,11 +9,11 @@
 //!      hub::Stream ◄── Reading (Reel, Pace) ◄── Driver: two threads, next due first
 //! ```
 //!
-//! To whoever sends media both are a [`Stream`](glassline_hub::Stream), so no thread
-//! that serves clients ever reads a file. A file is read through once, when it is
-//! first asked for; all readings of it share what was learned and its descriptor.
-//! Each thread reads a little ahead while nothing is due. A disk that is slow all the
-//! same delays the readings of that thread and nothing else.
+//! Both kinds of reading are a [`Stream`](glassline_hub::Stream) to the code that sends media, so
+//! no thread that serves clients ever reads a file. A file is read through once, when a client
+//! first asks for it. All its readings share the index and the descriptor. Each thread reads a
+//! little ahead while nothing is due. A slow disk then delays the readings of that thread and
+//! nothing else.
 
 mod control;
 mod driver;
@@ -57,25 +57,25 @@ pub struct Library {
     shelf: Arc<Shelf>,
 }
 
-/// What a library is doing.
+/// Counts of what a library is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Files that are open, read or not.
+    /// Files that are open, with and without readings.
     pub titles: usize,
-    /// Files opened and read through since the start, the broken ones included.
+    /// Files that were opened and read through since the start, broken ones included.
     pub opened: u64,
-    /// Readings for one client each.
+    /// Readings that belong to one client each.
     pub private: usize,
-    /// Readings altogether, the shared ones included.
+    /// All readings, shared ones included.
     pub readings: usize,
 }
 
 impl Library {
-    /// The files below `folder`, which may come and go. Shared readings are listed
-    /// in `hub`. Starts the threads.
+    /// Creates the library of the files below `folder`, which may come and go. Shared readings are
+    /// listed in `hub`. Starts the threads.
     ///
     /// # Errors
-    /// Those of starting a thread.
+    /// Returns the system's error if a thread cannot be started.
     pub fn new(folder: PathBuf, hub: Arc<Hub>, limits: Limits) -> io::Result<Self> {
         let office = Office {
             hub,
@@ -88,21 +88,21 @@ impl Library {
         })
     }
 
-    /// The file called `name`: its path below the folder, with `/` between folders.
-    /// `None` if there is none, or none that may be played: names that lead out of
-    /// the folder, hidden files, extensions that are not known.
+    /// Returns the file called `name`, which is its path below the folder with `/` between folders.
+    /// Returns `None` if there is no such file, or if it may not be played: a name that leads out
+    /// of the folder, a hidden file, or an unknown extension.
     ///
-    /// The first who asks has the file opened and read through, on a blocking thread;
-    /// who asks meanwhile waits for that. A broken file is not read again until it
-    /// changes or some time has passed. Needs a tokio runtime.
+    /// The first call for a name opens the file and reads it through on a blocking thread; further
+    /// calls wait for that. A broken file is not read again until it changes or some time has
+    /// passed. Needs a tokio runtime.
     ///
     /// # Errors
-    /// What is wrong with the file, the same for all who ask.
+    /// Returns what is wrong with the file, the same for all callers.
     pub async fn find(&self, name: &str) -> Result<Option<Arc<Title>>, Error> {
         self.shelf.find(name).await
     }
 
-    /// What it is doing.
+    /// Returns counts of what the library is doing.
     pub fn counts(&self) -> Counts {
         let office = self.shelf.office();
         Counts {

@@ -1,4 +1,4 @@
-//! What all readings of a library share.
+//! The state that all readings of a library share.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -8,21 +8,21 @@ use glassline_hub::Hub;
 
 use super::driver::Driver;
 
-/// Bounds on what a library takes on. All are at least 1.
+/// Limits of a library. All are at least 1.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Readings for one client each, at once.
+    /// Most readings that belong to one client each.
     pub private: usize,
-    /// Files kept open though nobody reads them now.
+    /// Most files kept open that have no reading.
     pub idle: usize,
-    /// Bytes that the indexes of those may take, as estimated from their length.
+    /// Most bytes of the indexes of those files, estimated from their duration.
     pub idle_bytes: usize,
-    /// How long they are kept.
+    /// Time for which a file without a reading is kept open.
     pub idle_span: Duration,
-    /// How long a shared reading goes on without readers: long enough for one who
-    /// comes back, and for the next of several who come one after the other.
+    /// Time for which a shared reading continues without viewers: long enough for a viewer that
+    /// comes back, and for viewers that follow one another.
     pub linger: Duration,
-    /// Threads that read and pace.
+    /// Number of threads that read and pace.
     pub threads: usize,
 }
 
@@ -34,13 +34,13 @@ impl Default for Limits {
             idle_bytes: 64 << 20,
             idle_span: Duration::from_secs(60),
             linger: Duration::from_secs(5),
-            // One goes on while the other waits for its disk.
+            // One thread continues while the other waits for its disk.
             threads: 2,
         }
     }
 }
 
-/// What all of a library's readings share.
+/// The state that all readings of a library share.
 #[derive(Debug)]
 pub(super) struct Office {
     pub(super) hub: Arc<Hub>,

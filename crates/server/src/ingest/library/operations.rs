@@ -1,5 +1,5 @@
-//! Random orders to one reading, in virtual time: whatever a client asks for, in
-//! whatever order, its stream stays one stream.
+//! Random commands to one reading in virtual time: whatever a client asks for, in any order, its
+//! stream remains one valid stream.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ static AUDIO: &[u8] = include_bytes!("../../../../../assets/demo.ogg");
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Time passes, in ms.
+    /// Lets time pass, in ms.
     Pass(u64),
     Play(Play),
     Pause,
@@ -73,7 +73,7 @@ impl Scene {
         }
     }
 
-    /// Asks the reading whenever it wants to be asked.
+    /// Advances the reading whenever it asks for that, until `time` has passed.
     fn pass(&mut self, time: Duration) {
         let end = self.now + time;
         loop {
@@ -88,7 +88,7 @@ impl Scene {
     }
 }
 
-/// Per track: numbers rise by one, packets without gaps, audio never goes back, and
+/// Checks each track: numbers rise by one, packets have no gaps, times of audio never go back, and
 /// nothing is sent before it is due unless that was asked for.
 fn is_one_stream(bursts: &[Arc<MediaUnit>], stream: &Stream) -> Result<(), TestCaseError> {
     for (track, of_track) in stream.tracks().iter().enumerate() {
@@ -117,7 +117,7 @@ proptest! {
             let before = bursts.len();
             match step {
                 Step::Pass(ms) => {
-                    // Often enough that the ring keeps all.
+                    // The client reads often enough that the ring keeps everything.
                     for _ in 0..ms.div_ceil(100) {
                         scene.pass(Duration::from_millis(100));
                         subscription.poll(&mut bursts);
@@ -170,7 +170,7 @@ fn a_looped_walk_over_keyframes_goes_around_both_ends() {
             scene.pass(Duration::from_millis(100));
             subscription.poll(&mut bursts);
         }
-        // Three seconds at 16 are 48 of the file, and a keyframe at most each 0.1 s.
+        // Three seconds at scale 16 are 48 s of the file, with a keyframe each 0.1 s at most.
         assert!(
             (15..=31).contains(&bursts.len()),
             "{} at {scale}",
@@ -211,7 +211,7 @@ fn a_reading_that_was_not_asked_for_a_while_goes_on_from_there() {
     scene.control.order(Order::Play(Play::default()));
     scene.pass(Duration::from_secs(1));
     let before = scene.stream.totals().bursts;
-    // The machine stood still for a minute.
+    // The machine is suspended for a minute.
     scene.now += Duration::from_secs(60);
     scene.pass(Duration::from_millis(100));
     let came = scene.stream.totals().bursts - before;

@@ -1,4 +1,4 @@
-//! From a name to a file that may be played.
+//! Resolves a name to a file that may be played.
 
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
@@ -6,23 +6,23 @@ use std::time::SystemTime;
 
 const NAME_BYTES_MAX: usize = 1024;
 
-/// A file below the folder.
+/// A file below the library's folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Without links.
+    /// Path of the file with all links resolved.
     pub(super) path: PathBuf,
     pub(super) stamp: Stamp,
 }
 
-/// Tells one content of a file from the next.
+/// Size and modification time, which tell one content of a file from the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     bytes: u64,
     modified: Option<SystemTime>,
 }
 
-/// Whether a name could be that of a file here: relative, and every part of it plain
-/// and not hidden.
+/// Returns whether `name` is a valid name of a media file: a relative path without hidden parts,
+/// with a known extension.
 pub(super) fn is_audio(name: &str) -> bool {
     let is_plain = |part: &str| !part.is_empty() && !part.starts_with('.');
     name.len() <= NAME_BYTES_MAX
@@ -31,14 +31,14 @@ pub(super) fn is_audio(name: &str) -> bool {
         && glassline_demux::Format::of(Path::new(name)).is_some()
 }
 
-/// The file called `name` below `folder`; `None` if it is not there, lies behind a
-/// link that leads out, or is no plain file. Asks the disk.
+/// Resolves `name` below `folder`. Returns `None` if there is no such file, if a link leads out of
+/// the folder, or if it is not a regular file. Reads the disk.
 pub(super) fn find(folder: &Path, name: &str) -> Option<Place> {
     if !is_audio(name) {
         return None;
     }
     let folder = folder.canonicalize().ok()?;
-    // A pipe or a device would hang who opens it.
+    // Opening a pipe or a device would block the thread.
     let path = folder.join(name).canonicalize().ok()?;
     let inside = path.strip_prefix(&folder).ok()?;
     let is_hidden = |part: &std::ffi::OsStr| part.as_encoded_bytes().starts_with(b".");

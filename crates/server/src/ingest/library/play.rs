@@ -1,22 +1,22 @@
-//! How a file is to be played.
+//! Settings for playing a file.
 
 use std::time::Duration;
 
-/// How a file is to be played.
+/// Settings for playing a file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Play {
-    /// From where in the file; frames begin with the keyframe before. `None`: on
-    /// from where it stands.
+    /// Position in the file to begin at; video begins with the keyframe before. `None` continues at
+    /// the present position.
     pub from: Option<Duration>,
-    /// To where; playing backwards, down to where.
+    /// Position in the file to end at; it lies before `from` when playing backwards.
     pub until: Option<Duration>,
-    /// Seconds of the file presented in one (RFC 2326 §12.34): from 2 on keyframes
-    /// only, below 0 keyframes backwards. Audio is left out unless it is 1. Files
-    /// without video are always played at 1.
+    /// Seconds of the file that are presented in one second (RFC 2326 §12.34). From 2 on only
+    /// keyframes are played, below 0 only keyframes and backwards. Audio is left out unless the
+    /// scale is 1. Files without video are always played at 1.
     pub scale: f64,
-    /// How much faster than presented it is sent (RFC 2326 §12.35).
+    /// Seconds of presentation that are sent in one second (RFC 2326 §12.35).
     pub speed: f64,
-    /// Ends with the file instead of starting over; the stream is
+    /// Whether playback ends with the file instead of starting over; the stream's state is
     /// [`State::Ended`](glassline_hub::State::Ended) then.
     pub once: bool,
 }

@@ -12,8 +12,8 @@ use super::office::Office;
 use super::play::Play;
 use super::reading::{Audience, Reading};
 
-/// What a private stream keeps: no viewer joins it later, so it is but the slack of
-/// one client, and there may be a thousand.
+/// Limits of a private stream. No viewer joins it later, so it only needs to hold what one client
+/// may lag, and there may be a thousand such streams.
 const LIMITS: hub::Limits = hub::Limits {
     ring_bytes: 2 << 20,
     ring_span: Duration::from_secs(2),
@@ -22,7 +22,7 @@ const LIMITS: hub::Limits = hub::Limits {
     departed_span: Duration::ZERO,
 };
 
-/// A reading for one client. Dropping it ends it.
+/// A reading for one client. Dropping it ends the reading.
 #[derive(Debug)]
 pub struct Private {
     control: Arc<Control>,
@@ -60,47 +60,47 @@ pub(super) fn open(
 }
 
 impl Private {
-    /// Where it is published. No hub lists it; its timeline goes on over seeks and
-    /// pauses, and its tracks are known before the first burst.
+    /// Returns the stream of the reading. No hub lists it. Its timeline continues over seeks and
+    /// pauses, and its tracks are known before the first unit.
     pub fn stream(&self) -> &Arc<Stream> {
         &self.stream
     }
 
-    /// The file that is played.
+    /// Returns the file that is played.
     pub fn file(&self) -> &Arc<MediaFile> {
         &self.file
     }
 
-    /// Plays on, or elsewhere, or otherwise. When this returns nothing of what was
-    /// played before is published any more; [`started`](Self::started) says when the
-    /// new begins, with whose first burst the stream's subscribers are woken.
+    /// Continues, seeks, or changes the speed. When this returns, nothing of the playback before is
+    /// published any more. [`started`](Self::started) tells when the new playback begins; its first
+    /// unit wakes the stream's subscribers.
     pub fn play(&self, play: Play) {
         self.control.order(Order::Play(play));
         self.handle.poke();
     }
 
-    /// Holds. When this returns nothing more is published. Where it stands then,
-    /// for `Range`.
+    /// Pauses. When this returns, nothing more is published. Returns the position in the file, for
+    /// the `Range` header.
     pub fn pause(&self) -> Duration {
         self.control.order(Order::Pause);
         self.handle.poke();
         self.position()
     }
 
-    /// How the latest [`play`](Self::play) began; `None` until it has.
+    /// Returns how the latest [`play`](Self::play) began; `None` until it has begun.
     ///
     /// # Errors
-    /// [`Failure`] if the file cannot be read any more.
+    /// Returns [`Failure`] if the file cannot be read any more.
     pub fn started(&self) -> Option<Result<Started, Failure>> {
         self.control.started()
     }
 
-    /// Where in the file the newest burst lies.
+    /// Returns the position in the file of the newest published unit.
     pub fn position(&self) -> Duration {
         self.control.position()
     }
 
-    /// It came to its end, or broke off.
+    /// Returns whether playback came to its end or failed.
     pub fn is_over(&self) -> bool {
         matches!(
             self.stream.state(),
@@ -116,7 +116,7 @@ impl Drop for Private {
     }
 }
 
-/// One of the readings that there may be.
+/// The right to one private reading, given back when dropped.
 #[derive(Debug)]
 struct Place(Arc<Office>);
 
@@ -139,10 +139,10 @@ impl Drop for Place {
     }
 }
 
-/// There are as many readings for one client each as there may be.
+/// The configured number of private readings is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{limit} clients play files of their own already, as many as the configuration allows")]
 pub struct Full {
-    /// The bound.
+    /// The configured limit.
     pub limit: usize,
 }

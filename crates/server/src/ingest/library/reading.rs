@@ -1,4 +1,4 @@
-//! One run through a file after the other, published into one stream.
+//! A reading: reads a file as its users command and publishes it into one stream.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,38 +16,38 @@ use super::run::Run;
 use super::timeline::ReadingTimeline;
 use crate::ingest::{Place, UnitPacketizer};
 
-/// Frames read before somebody else has a turn.
+/// Frames that are read ahead before another reading has its turn.
 const TURN: usize = 8;
 
-/// Frames published before somebody else has a turn.
+/// Frames that are published before another reading has its turn.
 const BURSTS: usize = 32;
 
-/// Who reads along.
+/// The users of a reading.
 #[derive(Debug)]
 pub(super) enum Audience {
-    /// One client; without it the reading ends.
+    /// One client; the reading ends when the client leaves.
     One,
-    /// All who want to, also those who found the stream in the hub.
+    /// All clients that want the file, including those that found the stream in the hub.
     All { hub: Arc<Hub>, linger: Duration },
 }
 
-/// When a reading wants to be asked again.
+/// When a reading must be advanced again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     At(Instant),
-    /// When its control says something new.
+    /// When its control has a new command.
     Idle,
-    /// Never.
+    /// Never: the reading has ended.
     Gone,
 }
 
-/// One reading, on the thread that runs it.
+/// One reading, as the thread that runs it has it.
 pub(super) struct Reading {
     file: Arc<MediaFile>,
     stream: Arc<Stream>,
     control: Arc<Control>,
     audience: Audience,
-    /// The order that is carried out.
+    /// Generation of the command in effect.
     generation: u64,
     run: Option<Run>,
     packetizers: Vec<UnitPacketizer>,
@@ -67,7 +67,7 @@ impl Reading {
         Self {
             packetizers: tracks.iter().map(UnitPacketizer::new).collect(),
             line: ReadingTimeline::new(tracks.len()),
-            // So that who is to describe the stream knows its tracks.
+            // The publisher is created now so that the stream's tracks are known before it plays.
             publisher: stream.publish(tracks, Instant::now()).ok(),
             file,
             stream,
@@ -79,7 +79,7 @@ impl Reading {
         }
     }
 
-    /// Carries out what is ordered and publishes what is due.
+    /// Follows a new command and publishes the units that are due.
     pub(super) fn advance(&mut self, now: Instant) -> Next {
         if self.is_left(now) && self.control.go() {
             self.leave();
@@ -107,12 +107,12 @@ impl Reading {
         }
     }
 
-    /// It would like to read before something is due.
+    /// Returns whether the reading should read ahead before its next unit is due.
     pub(super) fn is_hungry(&self) -> bool {
         self.run.as_ref().is_some_and(Run::is_hungry)
     }
 
-    /// Reads a little. Trouble is told when it is due.
+    /// Reads some frames. A failure ends the reading.
     pub(super) fn read_ahead(&mut self) {
         let Some(run) = &mut self.run else { return };
         for _ in 0..TURN {
@@ -126,7 +126,7 @@ impl Reading {
         }
     }
 
-    /// Nobody needs it any more.
+    /// Returns whether the reading has no users any more.
     fn is_left(&mut self, now: Instant) -> bool {
         if self.control.has_users() {
             self.quiet_since = None;
@@ -146,7 +146,7 @@ impl Reading {
         }
     }
 
-    /// A paused or slow reading is asked again when its time is up, too.
+    /// Returns `next`, but not later than the time at which a reading without users ends.
     fn quiet_next(&self, next: Next, now: Instant) -> Next {
         match (next, &self.audience, self.quiet_since) {
             (Next::At(at), Audience::All { linger, .. }, Some(since)) => {
@@ -193,7 +193,7 @@ impl Reading {
         Ok(Next::At(now))
     }
 
-    /// Publishes the frame that is due; false if there is a new order.
+    /// Publishes the frame that is due. Returns false if there is a new command.
     fn publish_next(&mut self, now: Instant) -> Result<bool, Failure> {
         let (Some(run), Some(publisher)) = (&mut self.run, &mut self.publisher) else {
             return Ok(false);
@@ -236,7 +236,7 @@ impl Reading {
         Ok(false)
     }
 
-    /// All is published: the end comes with that of the last frame.
+    /// Ends playback when the last frame's duration has passed.
     fn end(&mut self, now: Instant) -> Next {
         let Some(run) = &mut self.run else {
             return Next::Idle;
@@ -249,7 +249,7 @@ impl Reading {
         let line = &self.line;
         let ended = self.control.publish(self.generation, |told| {
             if let Some(from) = run.begins.take() {
-                // Asked for where nothing is left: it began and ended.
+                // Playback was requested at the end of the file: it began and ended.
                 told.started = Some(Ok(run.started(from, line, line.next_packets.clone())));
             }
             told.position = if backwards {
@@ -289,7 +289,7 @@ impl Reading {
         }
         if let Audience::All { hub, .. } = &self.audience {
             let name = self.stream.name().as_str();
-            // Another one's may have this name.
+            // Another stream may have this name.
             let ours = |it: Arc<Stream>| Arc::ptr_eq(&it, &self.stream);
             if hub.stream(name).is_some_and(ours) {
                 hub.remove(name);

@@ -1,4 +1,4 @@
-//! Which frames are played, and in what order.
+//! Chooses the frames to play, and their order.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -8,46 +8,49 @@ use glassline_media::{Codec, Kind, MediaTime};
 
 use super::play::Play;
 
-/// From this scale on keyframes alone are played: what lies between would be more
-/// than a decoder or a network takes.
+/// Scale from which on only keyframes are played; all frames would be more than a decoder or a
+/// network takes.
 const KEYS_FROM: f64 = 2.0;
 
-/// Bounds of scale and speed; what is asked for beyond is brought back to them.
+/// Slowest scale; a requested value outside the limits is replaced by the nearest limit.
 const SCALE_MIN: f64 = 0.125;
+/// Fastest scale, forwards and backwards.
 const SCALE_MAX: f64 = 64.0;
+/// Slowest speed of sending.
 const SPEED_MIN: f64 = 0.25;
+/// Fastest speed of sending.
 const SPEED_MAX: f64 = 8.0;
 
-/// Keyframes alone follow each other no closer than this, presented: a tenth of a
-/// second is quick enough to find a place by eye.
+/// Shortest presented time between two keyframes when only keyframes are played: a tenth of a
+/// second is quick enough to find a position by eye.
 const KEY_GAP: Duration = Duration::from_millis(100);
 
-/// Frames that are looked at for the keyframe of a place.
+/// Most frames that are read to find the keyframe of a position.
 const SEARCH_MAX: usize = 1_000;
 
-/// Bytes of a keyframe in a transport stream.
+/// Most bytes of a keyframe in a transport stream.
 const KEY_BYTES_MAX: usize = 4 << 20;
 
-/// A frame, and when it is played.
+/// A frame, and the times at which it is sent and shown.
 #[derive(Clone, Debug)]
 pub(super) struct Shot {
     pub(super) frame: Frame,
-    /// When it is due on the reel, which always runs forward.
+    /// Time at which the frame is to be sent, on a timeline that always runs forward.
     pub(super) due: MediaTime,
-    /// When it is presented, likewise.
+    /// Time at which the frame is presented, on the same timeline.
     pub(super) shown: MediaTime,
-    /// Where in the file.
+    /// Position of the frame in the file.
     pub(super) place: Duration,
 }
 
 impl Shot {
-    /// When its presentation ends.
+    /// Returns the time at which the frame's presentation ends.
     pub(super) fn end(&self) -> MediaTime {
         self.shown + self.frame.duration
     }
 }
 
-/// The frames of one run through a file.
+/// Reads the frames of one playback in the order of playing.
 pub(super) struct Reel {
     source: Source,
     way: Way,
@@ -58,25 +61,25 @@ pub(super) struct Reel {
 }
 
 enum Way {
-    /// All of them; of frames only, if they are not shown as fast as recorded.
+    /// All frames; only video frames if the scale is not 1.
     All {
         video_only: bool,
     },
     Keys(Keys),
 }
 
-/// A walk over keyframes.
+/// State of playing only keyframes.
 struct Keys {
-    /// The next one's place in the file; `None` if there is none.
+    /// Position of the next keyframe in the file, in ns; `None` if there is none.
     next_ns: Option<i64>,
     backwards: bool,
-    /// The least distance in the file.
+    /// Shortest distance between two keyframes in the file, in ns.
     step_ns: i64,
-    /// How far the walk has come.
+    /// Presented time so far, in ns.
     run_ns: i64,
 }
 
-/// What was asked for, within what can be.
+/// The requested scale and speed, brought within the limits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Effective {
     pub(super) scale: f64,
@@ -105,8 +108,8 @@ impl Effective {
 }
 
 impl Reel {
-    /// Runs through `source`, just forked, from `from` as `play` says. Returns where
-    /// in the file it begins, too. Reads the file.
+    /// Plays `source`, which was just forked, from the position `from` with the settings `play`.
+    /// Returns the position in the file where it begins, too. Reads the file.
     pub(super) fn new(
         mut source: Source,
         from: Duration,
@@ -125,7 +128,7 @@ impl Reel {
                 run_ns: 0,
             })
         } else {
-            // At the start all that lies before time zero belongs to it.
+            // At the start, everything before time zero belongs to the playback.
             if begin > MediaTime::ZERO {
                 source.seek(begin)?;
             }
@@ -143,7 +146,7 @@ impl Reel {
         Ok((reel, duration(begin.nanos())))
     }
 
-    /// Where on the reel the place lies at which it begins.
+    /// Returns the time of the beginning on the playback's timeline.
     pub(super) fn zero(&self, begin: Duration) -> MediaTime {
         match self.way {
             Way::All { .. } => MediaTime::from_nanos(nanos(begin)),
@@ -151,10 +154,10 @@ impl Reel {
         }
     }
 
-    /// Appends what comes next to `out`; false after the end.
+    /// Appends the next frames to `out`. Returns false after the end.
     ///
     /// # Errors
-    /// Those of reading the file; the reel has ended then.
+    /// Returns the error of reading the file; the playback has ended then.
     pub(super) fn read(&mut self, out: &mut VecDeque<Shot>) -> Result<bool, Error> {
         if self.ended {
             return Ok(false);
@@ -185,7 +188,7 @@ impl Reel {
             out.push_back(Shot {
                 due: frame.decode_time,
                 shown: frame.time,
-                // With one pass the last frame may lie at its very end.
+                // When the file is played once, the last frame may lie at its very end.
                 place: duration(if self.once { frame.time.nanos() } else { place }),
                 frame,
             });
@@ -214,8 +217,8 @@ impl Reel {
         self.source.seek(MediaTime::from_nanos(key_ns))?;
         let frames = self.key_frames()?;
         if frames.is_empty() {
-            // An index that names frames which are not there: around and around
-            // there would be nothing to wait for.
+            // The index names frames that are not there. In a loop there would be nothing to wait
+            // for.
             return Ok(false);
         }
         for frame in frames {
@@ -238,13 +241,13 @@ impl Reel {
         Ok(true)
     }
 
-    /// The place of the next keyframe, and how far it is.
+    /// Returns the position of the next keyframe, and the distance to it.
     fn key_after(&self, key_ns: i64, step_ns: i64) -> (Option<i64>, i64) {
         let after = |ns: i64| {
             let at = MediaTime::from_nanos(ns);
             self.source.keyframe_after(at).map(MediaTime::nanos)
         };
-        // Without a keyframe that late the file's last one will do.
+        // If there is no keyframe that late, the file's last one is used.
         let last = || {
             let end = MediaTime::from_nanos(self.length_ns);
             let last = self.source.keyframe_at_or_before(end);
@@ -253,7 +256,7 @@ impl Reel {
         if let Some(next) = after(key_ns.saturating_add(step_ns - 1)).or_else(last) {
             return (Some(next), next - key_ns);
         }
-        // Around the end, where that is asked for.
+        // Playback wraps around the end, unless the file is played once.
         let first = after(-1).filter(|_| !self.once);
         let rest = self.length_ns.saturating_sub(key_ns);
         (first, rest.saturating_add(first.unwrap_or(0)))
@@ -264,7 +267,7 @@ impl Reel {
             let at = MediaTime::from_nanos(ns);
             self.source.keyframe_at_or_before(at).map(MediaTime::nanos)
         };
-        // Without a keyframe that early the one right before will do.
+        // If there is no keyframe that early, the one right before is used.
         let farther = before(key_ns.saturating_sub(step_ns)).or_else(|| before(key_ns - 1));
         if let Some(next) = farther.filter(|next| *next < key_ns) {
             return (Some(next), key_ns - next);
@@ -274,8 +277,8 @@ impl Reel {
         (last, key_ns.saturating_add(rest))
     }
 
-    /// The frames of the keyframe that was just sought: one, or those packets of a
-    /// transport stream that carry it.
+    /// Returns the frames of the keyframe that was just sought: one, or the packets of a transport
+    /// stream that carry it.
     fn key_frames(&mut self) -> Result<Vec<Frame>, Error> {
         let mut frames = Vec::new();
         let mut video_frame = TransportFrame::default();
@@ -305,12 +308,12 @@ impl Reel {
 /// (ISO/IEC 13818-1 §2.4.3.2: `payload_unit_start_indicator`).
 #[derive(Debug, Default)]
 struct TransportFrame {
-    /// Of the packets that carry it.
+    /// PID of the packets that carry the frame.
     pid: Option<u16>,
 }
 
 impl TransportFrame {
-    /// Whether the next frame begins in these packets.
+    /// Returns whether the next frame begins in these packets.
     fn ends_in(&mut self, packets: &[u8]) -> bool {
         let mut starts = packets.chunks_exact(188).filter_map(pes_start);
         starts.any(|pid| match self.pid {
@@ -323,7 +326,7 @@ impl TransportFrame {
     }
 }
 
-/// The PID of a packet in which an elementary stream's unit begins.
+/// Returns the PID of a packet in which an elementary stream's unit begins.
 fn pes_start(packet: &[u8]) -> Option<u16> {
     let starts = packet[1] & 0x40 != 0;
     let pid = u16::from(packet[1] & 0x1f) << 8 | u16::from(packet[2]);

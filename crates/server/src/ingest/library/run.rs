@@ -1,4 +1,5 @@
-//! One run: a reel, read a little ahead, and when its frames are due.
+//! One playback of a file: frames that are read a little ahead, and the times at which they are
+//! due.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,12 +14,13 @@ use super::reel::{Effective, Reel, Shot};
 use super::timeline::ReadingTimeline;
 use crate::ingest::{Pace, Rate};
 
-/// What is read ahead of the time it is due: enough for a disk that turns, little
-/// enough for a thousand readings.
+/// Media time that is read ahead: enough for a rotating disk, and little enough for a thousand
+/// readings.
 const AHEAD: Duration = Duration::from_millis(250);
+/// Most bytes that are read ahead.
 const AHEAD_BYTES: usize = 256 << 10;
 
-/// Frames that are read before a run begins, to know the one that is shown first.
+/// Frames that are read before playback begins, to find the one that is shown first.
 const PRIMING: usize = 8;
 
 pub(super) struct Run {
@@ -28,19 +30,19 @@ pub(super) struct Run {
     pub(super) pace: Pace,
     pub(super) ahead: VecDeque<Shot>,
     pub(super) ahead_bytes: usize,
-    /// The reel has no more.
+    /// Whether all frames were read.
     read_out: bool,
-    /// The end of what was read, on the reel.
+    /// End of the frames read so far, on the playback's timeline.
     pub(super) end: MediaTime,
-    /// Where on the reel it began or goes on.
+    /// Time on the playback's timeline where it began or continues.
     zero: MediaTime,
-    /// The same in the file, until that is told.
+    /// Position in the file where playback begins, until it was reported.
     pub(super) begins: Option<Duration>,
     pub(super) paused: bool,
 }
 
 impl Run {
-    /// Reads the file.
+    /// Prepares a playback of `source` from the position `from`. Reads the file.
     pub(super) fn begin(
         source: Source,
         from: Duration,
@@ -53,7 +55,7 @@ impl Run {
             reel,
             play,
             effective,
-            // Until it goes.
+            // A placeholder until playback starts.
             pace: Pace::at(Instant::now(), zero, MediaTime::ZERO, Rate::REAL),
             ahead: VecDeque::new(),
             ahead_bytes: 0,
@@ -69,14 +71,14 @@ impl Run {
         Ok(run)
     }
 
-    /// Whether `play` means to go on with it.
+    /// Returns whether `play` continues this playback.
     pub(super) fn is_same(&self, play: &Play, effective: Effective) -> bool {
-        // A new end would have to be that of what is read already.
+        // Another end or loop setting does not apply to frames that were read already.
         let is_same_way = self.play.once == play.once && self.play.until == play.until;
         play.from.is_none() && is_same_way && self.effective == effective
     }
 
-    /// Makes the first frame due `now`, at the end of `line`.
+    /// Starts playback: the first frame is due `now`, at the end of the stream's timeline.
     pub(super) fn go(&mut self, line: &mut ReadingTimeline, now: Instant) {
         let goes_on = self.begins.is_none();
         if let Some(next) = self.ahead.front().filter(|_| goes_on) {
@@ -93,7 +95,8 @@ impl Run {
         self.paused = false;
     }
 
-    /// When the next frame is due, which is read if it was not; `None` after the last.
+    /// Returns when the next frame is due, and reads it if it was not read ahead; `None` after the
+    /// last.
     pub(super) fn next_due(&mut self) -> Result<Option<Instant>, Failure> {
         while self.ahead.is_empty() && !self.read_out {
             self.read()?;
@@ -122,7 +125,7 @@ impl Run {
         !self.paused && !self.read_out && has_room()
     }
 
-    /// What is told of its beginning at `from` in the file.
+    /// Returns the report on a playback that begins at `from` in the file.
     pub(super) fn started(
         &self,
         from: Duration,

@@ -1,4 +1,4 @@
-//! The files that are open: found by name, opened once, put back after a while.
+//! The open files: found by name, opened once, and closed some time after their last use.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -14,14 +14,14 @@ use super::office::Office;
 use super::place::{self, Place, Stamp};
 use super::title::Title;
 
-/// How long a broken file is believed to be broken though it did not change: disks
-/// and networks heal.
+/// Time for which a broken file that did not change is not opened again. Disks and networks may
+/// recover.
 const ERROR_SPAN: Duration = Duration::from_secs(10);
 
-/// Within this a file is not looked at again.
+/// Time for which a file is not checked for changes again.
 const LOOK_SPAN: Duration = Duration::from_millis(500);
 
-/// Files read through at once, whatever is asked for.
+/// Most files that are read through at the same time.
 const OPENING_MAX: usize = 4;
 
 #[derive(Debug)]
@@ -31,14 +31,14 @@ pub(super) struct Shelf {
     slots: Mutex<HashMap<String, Arc<Slot>>>,
     opening: Semaphore,
     opened: AtomicU64,
-    /// Somebody will look for what is idle.
+    /// Whether a task is running that closes idle files.
     sweeping: AtomicBool,
 }
 
-/// One name. Who asks for it holds the lock until it is settled.
+/// The entry of one name. A task that looks the name up holds the lock until it has the result.
 type Slot = tokio::sync::Mutex<Option<Known>>;
 
-/// What is known of a file.
+/// The result of opening a file.
 #[derive(Debug)]
 struct Known {
     stamp: Stamp,
@@ -54,7 +54,7 @@ impl Known {
         self.stamp == stamp && believed
     }
 
-    /// Somebody reads it or is about to.
+    /// Returns whether the file has a reading, or a client is about to start one.
     fn is_used(&self) -> bool {
         self.opened
             .as_ref()
@@ -82,7 +82,7 @@ impl Shelf {
         &self.office
     }
 
-    /// Names that are settled or asked for.
+    /// Returns the number of names that are open or being looked up.
     pub(super) fn len(&self) -> usize {
         self.lock().len()
     }
@@ -92,7 +92,7 @@ impl Shelf {
     }
 
     pub(super) async fn find(self: &Arc<Self>, name: &str) -> Result<Option<Arc<Title>>, Error> {
-        // Before anything is allocated for it.
+        // The name is checked before anything is allocated for it.
         if !place::is_audio(name) {
             return Ok(None);
         }
@@ -100,8 +100,8 @@ impl Shelf {
         let mut known = slot.lock().await;
         let found = self.settle(name, &mut known).await;
         if known.is_none() {
-            // A name that leads nowhere leaves nothing behind. Who waits for this
-            // slot finds the same; who comes later gets a new one.
+            // A name without a file leaves nothing behind. Tasks that wait for this slot find the
+            // same; a later one gets a new slot.
             let mut slots = self.lock();
             if slots.get(name).is_some_and(|it| Arc::ptr_eq(it, &slot)) {
                 slots.remove(name);
@@ -172,7 +172,7 @@ impl Shelf {
         }
     }
 
-    /// Looks for idle titles after a while, and again while there are any.
+    /// Starts a task that closes idle files after a while, again and again while there are any.
     fn sweep_later(self: &Arc<Self>) {
         if self.sweeping.swap(true, Ordering::Relaxed) {
             return;
@@ -183,7 +183,8 @@ impl Shelf {
             loop {
                 tokio::time::sleep(pause).await;
                 let Some(shelf) = shelf.upgrade() else { return };
-                // Cleared first: who settles a name after this starts the next one.
+                // The flag is cleared first: a name that is looked up after this starts the next
+                // task.
                 shelf.sweeping.store(false, Ordering::Relaxed);
                 let left = shelf.sweep(Instant::now());
                 if left == 0 || shelf.sweeping.swap(true, Ordering::Relaxed) {
@@ -193,14 +194,14 @@ impl Shelf {
         });
     }
 
-    /// Forgets what nobody used for long, and the longest unused if there is too
-    /// much; how many names are left.
+    /// Closes the files that were unused for long, and the longest unused ones if there are too
+    /// many. Returns the number of names that are left.
     fn sweep(&self, now: Instant) -> usize {
         let limits = &self.office.limits;
         let mut slots = self.lock();
         let mut idle = Vec::new();
         for (name, slot) in slots.iter() {
-            // Somebody settles it right now.
+            // A task is looking the name up right now.
             let Ok(mut known) = slot.try_lock() else {
                 continue;
             };

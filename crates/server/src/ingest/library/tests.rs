@@ -15,10 +15,10 @@ use super::*;
 static VIDEO: &[u8] = include_bytes!("../../../../../assets/demo.h264");
 static AUDIO: &[u8] = include_bytes!("../../../../../assets/demo.ogg");
 
-/// No test waits longer.
+/// Longest wait of a test.
 const SOON: Duration = Duration::from_secs(20);
 
-/// A folder that goes with the test.
+/// A folder that is removed with the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -38,7 +38,7 @@ impl Folder {
     }
 
     fn library(&self, limits: Limits) -> (Library, Arc<Hub>) {
-        // A starved test still finds what it missed.
+        // A test that got no processor time still finds what it missed.
         let hub = Arc::new(Hub::new(glassline_hub::Limits {
             ring_span: 2 * SOON,
             repair_span: 2 * SOON,
@@ -64,7 +64,7 @@ impl Wake for Bell {
     }
 }
 
-/// Reads a stream like a client.
+/// Reads a stream as a client does.
 struct Client {
     subscription: Subscription,
     bursts: Vec<Arc<MediaUnit>>,
@@ -78,7 +78,7 @@ impl Client {
         }
     }
 
-    /// Waits until `done` holds of what came.
+    /// Waits until `done` is true for the units that came.
     fn until(&mut self, what: &str, done: impl Fn(&[Arc<MediaUnit>]) -> bool) {
         let end = Instant::now() + SOON;
         while !done(&self.bursts) {
@@ -117,7 +117,7 @@ async fn found(library: &Library, name: &str) -> Arc<Title> {
     found.expect("the file is there")
 }
 
-/// The keyframes of the clip, read by other means.
+/// Returns the keyframes of the clip, read by other means.
 fn keyframes(folder: &Path) -> Vec<MediaTime> {
     let paths = [folder.join("clip.h264")];
     let options = glassline_demux::Options {
@@ -194,7 +194,7 @@ async fn who_comes_alone_gets_the_file_from_its_start_each_time() {
         assert_eq!(live.stream().state().as_str(), "live");
         let stream = Arc::clone(live.stream());
         drop(live);
-        // Somebody who found it in the hub keeps it going.
+        // A viewer that found the stream in the hub keeps it playing.
         let viewer = stream.viewer();
         std::thread::sleep(Duration::from_millis(300));
         assert_eq!(stream.state().as_str(), "live");
@@ -247,7 +247,7 @@ async fn a_fork_begins_with_the_keyframe_before_and_pauses() {
     assert!(client.bursts[0].keyframe);
     assert_eq!(client.bursts[0].time, started.time);
     assert_eq!(started.first_packets, [0]);
-    // Nothing comes once it is paused, and it goes on with the next frame.
+    // No unit comes while it is paused, and it continues with the next frame.
     let position = private.pause();
     let paused = client.poll();
     std::thread::sleep(Duration::from_millis(200));
@@ -288,7 +288,7 @@ async fn a_seek_goes_on_on_the_same_timeline() {
         ..Play::default()
     });
     let started = begun(&private);
-    // The thread that reads may have begun before this one looks.
+    // The reading thread may have begun before this one looks.
     let is_new = |it: &Arc<MediaUnit>| it.first_packet >= started.first_packets[0];
     client.until("the new", |all| {
         all.iter().filter(|it| is_new(it)).count() >= 3
@@ -371,7 +371,7 @@ async fn half_the_scale_shows_every_frame_for_twice_as_long() {
         .saturating_since(client.bursts[1].time);
     assert!(step.as_micros().abs_diff(66_667) < 10, "{step:?}");
     assert_eq!(client.bursts[2].index, client.bursts[1].index + 1);
-    // Speed sends sooner and shows the same.
+    // A higher speed sends sooner and shows the same.
     private.play(Play {
         from: at(0),
         speed: 8.0,
@@ -407,7 +407,7 @@ async fn audio_has_no_scale() {
     assert_eq!(started.from, Duration::from_millis(9_800));
     until("it ends", || private.is_over());
     assert!(matches!(private.stream().state(), State::Ended { .. }));
-    // And can be played again.
+    // The file can be played again.
     private.play(Play {
         from: at(0),
         ..Play::default()
@@ -519,8 +519,8 @@ async fn one_thread_paces_hundreds() {
     };
     let (library, _hub) = folder.library(limits);
     let title = found(&library, "clip.h264").await;
-    // An eighth as fast as recorded: 1,125 frames a second in all, which a busy
-    // machine does without optimisation, too.
+    // An eighth of the recorded speed: 1,125 frames a second in all, which a busy machine manages
+    // without optimization, too.
     let play = Play {
         from: at(0),
         scale: 0.125,

@@ -1,21 +1,21 @@
-//! The stream's timeline, as one reading after the other fills it.
+//! The timeline of a stream that several playbacks fill one after the other.
 
 use std::time::{Duration, Instant};
 
 use glassline_hub::{PublishError, Publisher};
 use glassline_media::{MediaTime, MediaUnit};
 
-/// Between the newest of what was played and the oldest of what is played next.
+/// Shortest distance between the end of one playback and the beginning of the next.
 const STEP: Duration = Duration::from_millis(1);
 
-/// The stream's timeline as far as this reading filled it.
+/// The timeline of a reading's stream.
 #[derive(Debug)]
 pub(super) struct ReadingTimeline {
-    /// When its zero was due.
+    /// Time at which media time zero was due.
     epoch: Option<Instant>,
-    /// The end of what was published.
+    /// End of the media published so far.
     pub(super) end: MediaTime,
-    /// What the hub adds to our times.
+    /// Nanoseconds that the hub adds to the times of this timeline.
     offset_ns: i64,
     /// For each track the number of its next packet.
     pub(super) next_packets: Vec<u64>,
@@ -31,8 +31,8 @@ impl ReadingTimeline {
         }
     }
 
-    /// When `time` is due if everything is sent as fast as it is shown. So a client
-    /// that wants it sent faster sees one steady clock in the reports all the same.
+    /// Returns when `time` is due if everything is sent as fast as it is shown. A client that wants
+    /// it sent faster thus sees one steady clock in the sender reports.
     pub(super) fn instant(&self, time: MediaTime, now: Instant) -> Instant {
         let epoch = self.epoch.unwrap_or(now);
         let distance = Duration::from_nanos(time.nanos().unsigned_abs());
@@ -43,7 +43,7 @@ impl ReadingTimeline {
         }
     }
 
-    /// Where on it something can begin `now` that is shown from `reach` earlier on.
+    /// Returns the time at which media can begin `now` whose first shown frame is `reach` earlier.
     pub(super) fn begin(&mut self, reach: Duration, now: Instant) -> MediaTime {
         let Some(epoch) = self.epoch else {
             self.epoch = Some(now);
@@ -66,7 +66,7 @@ impl ReadingTimeline {
         Ok(())
     }
 
-    /// As the hub has placed it.
+    /// Returns the time as the hub has placed it.
     pub(super) fn placed(&self, time: MediaTime) -> MediaTime {
         MediaTime::from_nanos(time.nanos().saturating_add(self.offset_ns))
     }

@@ -9,12 +9,12 @@ use super::office::Office;
 use super::play::Play;
 use super::private::{self, Full, Private};
 
-/// A file of the library and those who play it.
+/// A file of the library, with its readings.
 #[derive(Debug)]
 pub struct Title {
     file: Arc<MediaFile>,
     office: Arc<Office>,
-    /// The reading of those who watch together.
+    /// The reading that all viewers share, while there is one.
     running: Mutex<Option<Running>>,
 }
 
@@ -27,22 +27,21 @@ impl Title {
         }
     }
 
-    /// Joins the reading that all share, which is looped. It begins at the file's
-    /// start when the first of them calls [`Live::play`], and ends a while after the
-    /// last one left.
+    /// Joins the shared reading, which is looped. It begins at the file's start when the first user
+    /// calls [`Live::play`], and ends a while after the last one left.
     ///
-    /// While it plays the hub lists the stream, if the file's name can be a stream's
-    /// and no other stream has it; those who watch it by that name count too.
+    /// While it plays, the hub lists the stream, if the file's name is a valid stream name and no
+    /// other stream has it. Viewers of the stream by that name count as users, too.
     pub fn live(&self) -> Live {
         let running = self.running.lock();
         let mut running = running.unwrap_or_else(PoisonError::into_inner);
         live::join(&self.office, &self.file, &mut running)
     }
 
-    /// A reading of one client's own, waiting where the file starts.
+    /// Creates a reading for one client, which waits at the file's start unless `play` is given.
     ///
     /// # Errors
-    /// [`Full`] if there are as many as configured.
+    /// Returns [`Full`] if the configured number of such readings is reached.
     pub fn fork(&self, play: Option<Play>) -> Result<Private, Full> {
         private::open(&self.office, &self.file, play)
     }

@@ -8,28 +8,28 @@ use glassline_rtsp::sdp;
 
 use super::Reporter;
 
-/// Mean time between receiver reports, as between our sender reports. RFC 3550 §6.2
-/// lets a session of more than 180 kbit/s report that often, and audio beside it in a
-/// session of its own takes 0.4 kbit/s.
+/// Mean interval between receiver reports, as between the server's sender reports. RFC 3550 §6.2
+/// allows it to a session of more than 180 kbit/s; audio next to it in a session of its own takes
+/// 0.4 kbit/s.
 const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 
-/// A keyframe was asked for and is being made: an encoder that made one for each of
-/// many viewers would send little else.
+/// Shortest interval between two keyframe requests, so that the encoder does not make one for each
+/// of many viewers.
 const KEYFRAME_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What a publisher is told: how its packets arrive, and that a keyframe is wanted.
+/// RTCP feedback to a publisher: how its packets arrive, and that a keyframe is wanted.
 ///
-/// Keyframes are asked for by PLI (RFC 4585 §6.3.1) of everybody, though most announce
-/// plain RTP/AVP without `rtcp-fb`: RTSP's ANNOUNCE has no answer in which the two could
-/// agree on more. GStreamer's `rtspclientsink` (1.22) offers nothing and by UDP makes the
-/// keyframe all the same; within its connection it passes over RTCP. FFmpeg (5.1) passes
-/// over all of it. Others ignore what they do not know, as RFC 3550 §6.1 has them do.
-/// FIR (RFC 5104 §4.3.1) is for those who announce it and no PLI. Either stands behind
-/// a report, so that nobody gets a compound that RFC 3550 does not have.
+/// Keyframes are requested by PLI (RFC 4585 §6.3.1) from every publisher, though most announce
+/// plain RTP/AVP without `rtcp-fb`: RTSP's ANNOUNCE has no answer in which the two could agree on
+/// more. GStreamer's `rtspclientsink` (1.22) offers nothing; by UDP it makes the keyframe all the
+/// same, and within its connection it ignores RTCP. FFmpeg (5.1) ignores RTCP altogether. Others
+/// ignore what they do not know, as RFC 3550 §6.1 requires. FIR (RFC 5104 §4.3.1) is for publishers
+/// that announce FIR and no PLI. Either request follows a report, so that each compound packet is
+/// valid by RFC 3550.
 #[derive(Debug)]
 pub(super) struct Feedback {
     reporter: Reporter,
-    /// `None` before RECORD.
+    /// Time of the next report; `None` before RECORD.
     report_at: Option<Instant>,
     by_full_intra_request: bool,
     keyframe_wanted: bool,
@@ -38,7 +38,8 @@ pub(super) struct Feedback {
 }
 
 impl Feedback {
-    /// `announced` is the feedback that the publisher of the video offers to take.
+    /// Creates the feedback state. `announced` is the feedback that the publisher's video
+    /// description offers to take.
     pub(super) fn new(reporter: Reporter, announced: sdp::Feedback) -> Self {
         Self {
             reporter,
@@ -50,18 +51,18 @@ impl Feedback {
         }
     }
 
-    /// The publisher begins: with a keyframe, as most do, and if none comes it is asked.
+    /// Begins to report. Most publishers begin with a keyframe; one that does not is asked for it.
     pub(super) fn start(&mut self, now: Instant) {
         self.keyframe_asked = Some(now);
     }
 
-    /// A keyframe is wanted now, or there is one and it is not any more.
+    /// Sets whether a keyframe is wanted.
     pub(super) fn set_keyframe_wanted(&mut self, wanted: bool) {
         self.keyframe_wanted = wanted;
     }
 
-    /// Whether reports are due; the next ones are `spread` (0.5 to 1.5, drawn by
-    /// chance) of the mean interval away (RFC 3550 §6.3.1).
+    /// Returns whether reports are due. The next ones follow after `spread` (0.5 to 1.5, drawn at
+    /// random) times the mean interval (RFC 3550 §6.3.1).
     pub(super) fn poll_report(&mut self, now: Instant, spread: f64) -> bool {
         let is_due = self.report_at.is_some_and(|at| at <= now);
         if is_due || self.report_at.is_none() {
@@ -70,7 +71,7 @@ impl Feedback {
         is_due
     }
 
-    /// Whether a keyframe is to be asked for now.
+    /// Returns whether a keyframe is to be requested now.
     pub(super) fn poll_keyframe(&mut self, now: Instant) -> bool {
         let asked = self.keyframe_asked;
         let recent = asked.is_some_and(|at| now.saturating_duration_since(at) < KEYFRAME_INTERVAL);
@@ -82,7 +83,8 @@ impl Feedback {
         true
     }
 
-    /// A report of `block`, if anything came yet, with our name.
+    /// Returns a receiver report with `block`, if any packet came yet, and the server's canonical
+    /// name.
     pub(super) fn report(&self, block: Option<ReportBlock>) -> Vec<u8> {
         let mut out = Vec::with_capacity(64);
         let reports = block.into_iter().collect();
@@ -96,7 +98,7 @@ impl Feedback {
         out
     }
 
-    /// Appends the request to `media` for a keyframe.
+    /// Appends the request for a keyframe of the SSRC `media`.
     pub(super) fn ask_for_keyframe(&mut self, media: Ssrc, out: &mut Vec<u8>) {
         let sender = self.reporter.ssrc;
         if !self.by_full_intra_request {

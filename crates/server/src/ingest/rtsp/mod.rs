@@ -1,7 +1,7 @@
-//! What an RTSP client publishes: the media of ANNOUNCE and RECORD.
+//! Publishes the media that an RTSP client sends with ANNOUNCE and RECORD.
 //!
-//! Packets arrive here in the clear and in no certain order, whichever connection or port
-//! they took; what the publisher is told leaves the same way.
+//! Packets arrive here decrypted and in any order, from whichever connection or port. Feedback to
+//! the publisher leaves on the same way.
 //!
 //! ```text
 //! packets of a track ─► TrackPipeline: order ─► Assembler ─► Publisher ─► hub
@@ -27,38 +27,40 @@ use crate::runtime::Counter;
 use feedback::Feedback;
 use track_pipeline::TrackPipeline;
 
-/// A publisher that sends nothing for so long has gone.
+/// Time without packets after which a publisher counts as gone.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// A source without a keyframe for so long cannot be watched by anyone new.
+/// Longest time without a keyframe. Without keyframes no new viewer can start to watch.
 const KEYFRAME: Duration = Duration::from_secs(20);
 
-/// The name under which the server reports to a publisher (RFC 3550 §6.4 and §6.5.1).
+/// The SSRC and canonical name under which the server reports to a publisher (RFC 3550 §6.4 and
+/// §6.5.1).
 #[derive(Clone, Debug)]
 pub(crate) struct Reporter {
     pub(crate) ssrc: Ssrc,
     pub(crate) cname: String,
 }
 
-/// One thread's counts of what its publishers sent and were told.
+/// One thread's counts of packets from publishers and feedback to them.
 #[derive(Debug, Default)]
 pub struct RecordCounters {
-    /// Keyframes asked of publishers.
+    /// Keyframe requests sent to publishers.
     pub keyframe_requests: Counter,
-    /// Packets of publishers that came again, or too late to be put in order.
+    /// Packets of publishers that were duplicates, or too late to be put in order.
     pub late: Counter,
 }
 
-/// What a client publishes, from its ANNOUNCE on.
+/// The media that a client publishes, from its ANNOUNCE on.
 #[derive(Debug)]
 pub(crate) struct Recording {
     hub: Arc<Hub>,
-    /// Of the stream, which is made with the first burst: a client that only announces
-    /// takes nobody's name or place.
+    /// Name of the stream. The stream is made with the first unit: a client that only announces
+    /// takes no name and no slot.
     name: StreamName,
-    /// Where each announced track is among those that are taken.
+    /// For each announced track its index among the tracks that are used; `None` for one that is
+    /// not.
     places: Vec<Option<usize>>,
-    /// How each of these arrives.
+    /// The receiving state of each used track.
     pipelines: Vec<TrackPipeline>,
     feedback: Feedback,
     assembler: Assembler,
@@ -66,34 +68,34 @@ pub(crate) struct Recording {
     publisher: Option<Publisher>,
     began: Instant,
     heard: Instant,
-    /// RECORD was asked for.
+    /// Whether RECORD was requested.
     pub(crate) is_on: bool,
     pub(crate) bytes: u64,
 }
 
-/// Why a publisher is sent away.
+/// The reason why a publisher is disconnected.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum Ended {
-    /// It stands, but nothing comes.
+    /// The connection is open, but no packets arrive.
     #[error("no packet for {} s", SILENCE.as_secs())]
     Silent,
-    /// Nothing to begin with.
+    /// No keyframe came that viewers could begin with.
     #[error("no keyframe with parameter sets within {} s", KEYFRAME.as_secs())]
     NoKeyframe,
-    /// Somebody was faster, or the tracks changed.
+    /// The stream has another publisher, or the tracks changed.
     #[error(transparent)]
     Publish(#[from] PublishError),
-    /// The hub became full since it was announced.
+    /// The hub got as many streams as configured since the announcement.
     #[error(transparent)]
     Create(#[from] CreateError),
 }
 
 impl Recording {
-    /// Prepares to publish what is announced as the stream `name`.
+    /// Prepares to publish the announced tracks as the stream `name`.
     ///
     /// # Errors
-    /// What to answer: the description has no media that can be taken, the stream is
+    /// Returns the refusal to answer with: the description has no usable media, the stream is
     /// published already, or the hub is full.
     pub(crate) fn announce(
         hub: &Arc<Hub>,
@@ -113,7 +115,7 @@ impl Recording {
                 }
             }
         }
-        // As with every source: the frame comes first.
+        // As with every source, video comes first.
         taken.sort_by_key(|(_, track)| track.kind() != Kind::Video);
         if taken.is_empty() {
             return Err(Refusal::UnsupportedMedia);
@@ -153,17 +155,17 @@ impl Recording {
         })
     }
 
-    /// The name of the stream.
+    /// Returns the name of the stream.
     pub(crate) fn name(&self) -> &StreamName {
         &self.name
     }
 
-    /// Tracks announced.
+    /// Returns the number of announced tracks.
     pub(crate) fn tracks(&self) -> usize {
         self.places.len()
     }
 
-    /// It begins to send.
+    /// Begins to publish, because the client sent RECORD.
     pub(crate) fn start(&mut self, now: Instant) {
         self.is_on = true;
         self.feedback.start(now);
@@ -171,7 +173,7 @@ impl Recording {
         self.heard = now;
     }
 
-    /// Takes an RTP or, if `control` is set, RTCP packet of announced track `track`.
+    /// Takes an RTP packet of announced track `track`, or an RTCP packet if `control` is set.
     pub(crate) fn take(&mut self, track: usize, control: bool, bytes: &[u8], now: Instant) {
         let Some(place) = self.places.get(track).copied().flatten() else {
             return;
@@ -189,7 +191,7 @@ impl Recording {
     }
 
     fn take_media(&mut self, track: usize, bytes: &[u8], received: Instant) {
-        // Whatever is no RTP is dropped, as on any port.
+        // Data that is not RTP is dropped, as on any port.
         let Ok(packet) = Rtp::parse(bytes) else {
             return;
         };
@@ -207,14 +209,14 @@ impl Recording {
         }
     }
 
-    /// Packets of announced track `track` come by UDP.
+    /// Notes that packets of announced track `track` come by UDP.
     pub(crate) fn comes_by_datagrams(&mut self, track: usize) {
         if let Some(place) = self.places.get(track).copied().flatten() {
             self.pipelines[place].come_by_datagrams();
         }
     }
 
-    /// Gives up the packets that will not come.
+    /// Gives up missing packets that are overdue.
     pub(crate) fn expire(&mut self, now: Instant) {
         let (assembler, out) = (&mut self.assembler, &mut self.bursts);
         for (track, pipeline) in self.pipelines.iter_mut().enumerate() {
@@ -222,7 +224,7 @@ impl Recording {
         }
     }
 
-    /// When [`Self::expire`] will have something to do.
+    /// Returns when [`Self::expire`] must be called.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.pipelines
             .iter()
@@ -230,8 +232,8 @@ impl Recording {
             .min()
     }
 
-    /// The RTCP packets that the publisher is to be told now, with the index of the
-    /// announced track of each. `spread` is as [`Feedback::poll_report`] has it.
+    /// Returns the RTCP packets to send to the publisher now, each with the index of the announced
+    /// track. `spread` is that of [`Feedback::poll_report`].
     pub(crate) fn poll_feedback(
         &mut self,
         now: Instant,
@@ -244,7 +246,7 @@ impl Recording {
         }
         let reports = self.feedback.poll_report(now, spread);
         self.note_keyframe_wishes();
-        // The video, where there is any, is the first of those taken.
+        // The video track, if there is one, is the first of the used tracks.
         let has_frame = self.assembler.tracks()[0].kind() == Kind::Video;
         let asks =
             has_frame && self.pipelines[0].source().is_some() && self.feedback.poll_keyframe(now);
@@ -274,8 +276,8 @@ impl Recording {
         told
     }
 
-    /// Notes whether a viewer waits for a keyframe, frames were lost, or nobody can
-    /// begin before the first.
+    /// Notes whether a keyframe is wanted: a viewer waits for one, frames were lost, or no keyframe
+    /// came yet.
     fn note_keyframe_wishes(&mut self) {
         let asked = match &self.publisher {
             Some(publisher) => publisher.keyframe_wanted(),
@@ -287,7 +289,7 @@ impl Recording {
         }
     }
 
-    /// Publishes what became whole.
+    /// Publishes the units that are complete.
     pub(crate) fn publish(&mut self, now: Instant) -> Result<(), Ended> {
         if let Some(publisher) = &mut self.publisher
             && let Some(tracks) = self.assembler.take_redescribed()
@@ -308,7 +310,7 @@ impl Recording {
             };
             let is_frame = burst.track == 0;
             if is_frame && burst.keyframe {
-                // Whoever asked has it.
+                // The keyframe answers a pending request.
                 self.feedback.set_keyframe_wanted(false);
                 let _ = publisher.keyframe_wanted();
             }
@@ -317,14 +319,17 @@ impl Recording {
         Ok(())
     }
 
-    /// Ends, and leaves the stream in `state` if it was this one's.
+    /// Ends the recording, and leaves the stream in `state` if it was this recording's.
     pub(crate) fn leave(mut self, state: State) {
         if let Some(publisher) = self.publisher.take() {
             publisher.finish(state);
         }
     }
 
-    /// Whether it goes on.
+    /// Checks that packets and keyframes arrive.
+    ///
+    /// # Errors
+    /// Returns the reason to disconnect the publisher.
     pub(crate) fn check(&self, now: Instant) -> Result<(), Ended> {
         if !self.is_on {
             return Ok(());

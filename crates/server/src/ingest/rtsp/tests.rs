@@ -12,7 +12,7 @@ const MS: Duration = Duration::from_millis(1);
 const SPS: &[u8] = &[0x67, 0x42, 0xc0, 0x1f, 0xda];
 const PPS: &[u8] = &[0x68, 0xce, 0x3c, 0x80];
 
-/// An encoder that publishes 25 frames a second, and its recording here.
+/// An encoder that publishes 25 frames a second, and the recording that receives them.
 struct Encoder {
     hub: Arc<Hub>,
     recording: Recording,
@@ -48,8 +48,8 @@ impl Encoder {
         }
     }
 
-    /// The packets of frame `number`, each with the time at which it is sent; the
-    /// first is a keyframe.
+    /// Returns the packets of frame `number`, each with the time at which it is sent. The first
+    /// frame is a keyframe.
     fn frame(&mut self, number: u32) -> Vec<(Duration, Vec<u8>)> {
         let slice = |header: u8| {
             let body = (0..6000).map(|place| 1 + (place % 250) as u8);
@@ -102,7 +102,7 @@ impl Encoder {
         self.hub.stream("cam").expect("live")
     }
 
-    /// What the publisher is told at `at`, packet for packet.
+    /// Returns the feedback packets to the publisher at `at`.
     fn told(&mut self, at: Duration) -> Vec<String> {
         let feedback = self
             .recording
@@ -136,7 +136,7 @@ fn packets_that_overtook_each_other_by_udp_are_published_whole() {
         let mut arrivals = Vec::new();
         for number in 0..50 {
             for (place, (sent, packet)) in encoder.frame(number).into_iter().enumerate() {
-                // Nobody is early before the first.
+                // No packet is early before the first.
                 let late = (number + place as u32 > 0) as u64;
                 let at = sent + Duration::from_micros(rng.next_u64() % 40_000) * late as u32;
                 if rng.next_u64().is_multiple_of(10) {

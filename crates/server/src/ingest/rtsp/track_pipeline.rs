@@ -6,41 +6,42 @@ use glassline_rtp::receive::ReceiveStatistics;
 use glassline_rtp::rtcp::{ReportBlock, SenderReport};
 use glassline_rtp::{Packet as Rtp, SequenceExtender};
 
-/// Packets by UDP that came early wait for those before them: networks of several
-/// links and radio put packets out of order by milliseconds, and what viewers keep
-/// against jitter is about as much. Half a MiB is 80 Mbit/s for that long.
+/// Bounds of reordering for packets by UDP. Networks of several links and radio networks reorder
+/// packets by milliseconds, and viewers' jitter buffers hold about as much. Half a MiB is 80 Mbit/s
+/// for that time.
 const BY_DATAGRAMS: order::Config = order::Config {
     patience: Duration::from_millis(50),
     bytes_max: 512 << 10,
 };
 
-/// What comes in a connection comes in order: a gap is a loss before it.
+/// Bounds of reordering for packets within a connection, which arrive in order: a gap means that
+/// the packet was lost before.
 const BY_CONNECTION: order::Config = order::Config {
     patience: Duration::ZERO,
     bytes_max: 0,
 };
 
-/// A number further off than this is a stray, and two in a row are of a source that
-/// began anew (`MAX_DROPOUT` of RFC 3550 A.1).
+/// Distance of sequence numbers from which on a packet is a stray. Two consecutive strays mean that
+/// the source began anew (`MAX_DROPOUT` of RFC 3550 A.1).
 const JUMP_MAX: u64 = 3000;
 
-/// How one track of a publisher arrives: its packets in order, and what there is to
-/// report of them.
+/// Receives one track of a publisher: puts its packets in order and keeps statistics for reports.
 #[derive(Debug)]
 pub(super) struct TrackPipeline {
     clock_rate: u32,
     sequences: SequenceExtender,
     order: InOrder,
-    /// Of the source that sends now.
+    /// Statistics of the present source (SSRC).
     statistics: Option<ReceiveStatistics>,
-    /// The number behind one that was far off.
+    /// The sequence number that would follow the latest stray packet.
     stray: Option<u64>,
-    /// Of the late packets, those that were told of.
+    /// Number of late packets that [`Self::take_late`] has returned.
     late_told: u64,
 }
 
 impl TrackPipeline {
-    /// For packets of a clock of `clock_rate` Hz that come within the connection.
+    /// Creates the state of a track with a clock of `clock_rate` Hz whose packets come within the
+    /// connection.
     pub(super) fn new(clock_rate: u32) -> Self {
         Self {
             clock_rate,
@@ -52,12 +53,12 @@ impl TrackPipeline {
         }
     }
 
-    /// They come by UDP instead.
+    /// Notes that the track's packets come by UDP.
     pub(super) fn come_by_datagrams(&mut self) {
         self.order = InOrder::new(BY_DATAGRAMS);
     }
 
-    /// Takes a packet; `sink` gets what is in order by that.
+    /// Takes a packet, and hands `sink` the packets that are in order now.
     pub(super) fn take(&mut self, packet: &Rtp<'_>, now: Instant, mut sink: impl FnMut(Part<'_>)) {
         let header = &packet.header;
         let source = self.statistics.as_ref().map(ReceiveStatistics::ssrc);
@@ -87,12 +88,12 @@ impl TrackPipeline {
         self.order.push(part, sink);
     }
 
-    /// Gives up the gaps that will not be filled.
+    /// Gives up missing packets that are overdue.
     pub(super) fn expire(&mut self, now: Instant, sink: impl FnMut(Part<'_>)) {
         self.order.expire(now, sink);
     }
 
-    /// When [`Self::expire`] will have something to do.
+    /// Returns when [`Self::expire`] must be called.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.order.deadline()
     }
@@ -104,18 +105,19 @@ impl TrackPipeline {
         }
     }
 
-    /// Packets since the last call that came again, or too late to be put in order.
+    /// Returns the number of packets since the last call that were duplicates, or too late to be
+    /// put in order.
     pub(super) fn take_late(&mut self) -> u64 {
         let late = self.order.late();
         late - std::mem::replace(&mut self.late_told, late)
     }
 
-    /// Whose packets come; `None` before the first.
+    /// Returns the SSRC of the packets; `None` before the first.
     pub(super) fn source(&self) -> Option<Ssrc> {
         self.statistics.as_ref().map(ReceiveStatistics::ssrc)
     }
 
-    /// What the publisher is told; loss counts since the last call.
+    /// Returns the report block for the publisher; its loss fraction counts since the last call.
     pub(super) fn report_block(&mut self, now: Instant) -> Option<ReportBlock> {
         self.statistics.as_mut()?.report_block(now)
     }
@@ -125,7 +127,7 @@ impl TrackPipeline {
         highest.is_some_and(|highest| highest.abs_diff(sequence) > JUMP_MAX)
     }
 
-    /// The next packet is the first, numbered above all before.
+    /// Makes the next packet the first of a new source, with extended numbers above all before.
     fn begin_anew(&mut self, sink: &mut impl FnMut(Part<'_>)) {
         self.order.restart(sink);
         let cycle = self.sequences.highest().map_or(1, |it| (it >> 16) + 2);

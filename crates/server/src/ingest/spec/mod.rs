@@ -7,17 +7,17 @@ use url::Url;
 
 use crate::spelling::nearest;
 
-/// One stream to publish and where it comes from.
+/// A stream to publish, and its source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SourceSpec {
-    /// The stream.
+    /// Name of the stream.
     pub name: StreamName,
-    /// Its source.
+    /// Source of the stream.
     pub input: Input,
 }
 
 impl SourceSpec {
-    /// The built-in clip under the name `demo`.
+    /// Returns the built-in clip under the name `demo`.
     pub fn demo() -> Self {
         Self {
             name: StreamName::parse(DEMO).expect("'demo' is a stream name"),
@@ -25,16 +25,15 @@ impl SourceSpec {
         }
     }
 
-    /// Reads `NAME=rtsp://…`, `NAME=FILE[,FILE…][?fps=30&once]`, `NAME=demo`
-    /// or just `demo`.
+    /// Parses `NAME=rtsp://…`, `NAME=FILE[,FILE…][?fps=30&once]`, `NAME=demo` or just `demo`.
     ///
     /// # Errors
-    /// [`SpecError`] says what is wrong; it never repeats a password.
+    /// Returns [`SpecError`] with what is wrong; it never contains a password.
     pub fn parse(text: &str) -> Result<Self, SpecError> {
         if text == DEMO {
             return Ok(Self::demo());
         }
-        // A URL's own '=' stands behind its scheme, a name has none.
+        // An '=' within a URL stands behind the scheme, and a name has none.
         let (name, input) = match text.split_once('=') {
             Some((name, input)) if !name.contains("://") => (name, input),
             _ => {
@@ -50,8 +49,8 @@ impl SourceSpec {
     }
 }
 
-/// Where a stream comes from. [`Display`](fmt::Display) gives the form that
-/// [`Input::parse`] reads, a password hidden.
+/// The source of a stream. [`Display`](fmt::Display) gives the form that [`Input::parse`] reads,
+/// with the password hidden.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Input {
@@ -59,54 +58,54 @@ pub enum Input {
     Demo,
     /// Files that become the tracks of one stream.
     Files(FileSource),
-    /// A camera that is pulled from.
+    /// A camera that the server connects to.
     Rtsp(RtspSource),
 }
 
 /// Files that become the tracks of one stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FileSource {
-    /// At least one.
+    /// Paths of the files; at least one.
     pub paths: Vec<PathBuf>,
-    /// Frames per second of elementary video, where the bitstream shall not decide.
+    /// Frames per second of elementary video; `None` takes the rate from the bitstream.
     pub fps: Option<f64>,
-    /// Stop at the end instead of beginning again.
+    /// Whether the source stops at the end instead of beginning again.
     pub once: bool,
 }
 
-/// A camera that is pulled from.
+/// A camera that the server connects to.
 #[derive(Clone, PartialEq)]
 pub struct RtspSource {
-    /// Without user and password.
+    /// URL without user and password.
     pub url: Url,
-    /// From the URL's user part.
+    /// User name from the URL.
     pub user: Option<String>,
-    /// From the URL's user part; never shown.
+    /// Password from the URL; never shown.
     pub password: Option<String>,
-    /// How packets travel.
+    /// Transport of the camera's packets.
     pub transport: Transport,
-    /// Silence after which the camera counts as gone.
+    /// Time without packets after which the camera counts as gone.
     pub timeout: Duration,
 }
 
-/// How a camera's packets travel.
+/// The transport of a camera's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// In the RTSP connection; loses nothing, passes firewalls.
+    /// Packets go within the RTSP connection: none is lost, and firewalls let them pass.
     Tcp,
-    /// As datagrams; loses rather than waits.
+    /// Packets go as datagrams: a lost packet does not delay the others.
     Udp,
 }
 
 impl Input {
-    /// Reads `rtsp://…[?transport=udp&timeout_s=5]`, `FILE[,FILE…][?fps=30&once]`
-    /// or `demo`. (A file called `demo` is `./demo`.)
+    /// Parses `rtsp://…[?transport=udp&timeout_s=5]`, `FILE[,FILE…][?fps=30&once]` or `demo`. (A
+    /// file called `demo` is written `./demo`.)
     ///
-    /// Of an RTSP URL's query only our two options are taken out, the rest is
-    /// the camera's.
+    /// Only the two options `transport` and `timeout_s` are removed from the query of an RTSP URL;
+    /// the rest is sent to the camera.
     ///
     /// # Errors
-    /// [`SpecError`] says what is wrong; it never repeats a password.
+    /// Returns [`SpecError`] with what is wrong; it never contains a password.
     pub fn parse(text: &str) -> Result<Self, SpecError> {
         if text == DEMO {
             return Ok(Self::Demo);
@@ -278,57 +277,57 @@ impl fmt::Debug for RtspSource {
     }
 }
 
-/// Why a text is not a source.
+/// The reason why a text is not a source.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpecError {
-    /// Nothing says what the stream is called.
+    /// The text has no stream name.
     #[error(
         "source '{input}' has no stream name: write NAME={input}, like cam={input} (or just 'demo')"
     )]
     NoName {
-        /// The text, password hidden.
+        /// The text with its password hidden.
         input: String,
     },
-    /// The stream's name is not one.
+    /// The stream's name is invalid.
     #[error(transparent)]
     Name(NameError),
-    /// Not a scheme that can be pulled from.
+    /// The URL's scheme is not supported.
     #[error("cannot pull from '{scheme}://': a source is rtsp://…, files, or demo")]
     Scheme {
-        /// Scheme found.
+        /// The scheme found.
         scheme: String,
     },
-    /// Not a URL.
+    /// The text is not a valid URL.
     #[error("'{url}' is not a URL: {reason}")]
     Url {
-        /// The text, password hidden.
+        /// The text with its password hidden.
         url: String,
         /// What is wrong with it.
         reason: String,
     },
-    /// Two commas in a row, or nothing at all.
+    /// A path in the list of files is empty.
     #[error("a file name is empty in '{list}': write FILE or FILE,FILE")]
     EmptyPath {
         /// The list of files.
         list: String,
     },
-    /// Not an option of this kind of source.
+    /// The option is unknown for this kind of source.
     #[error("unknown option '{option}': {hint}")]
     Option {
-        /// The key found.
+        /// The option found.
         option: String,
-        /// What it may have been.
+        /// A similar option, or the list of options.
         hint: String,
     },
-    /// An option's value is out of range.
+    /// The value of an option is out of range.
     #[error("'{value}' is not a value of '{option}': it takes {wanted}")]
     Value {
-        /// The key.
+        /// The option.
         option: &'static str,
-        /// Value found.
+        /// The value found.
         value: String,
-        /// What it takes.
+        /// The values that the option takes.
         wanted: &'static str,
     },
 }
@@ -348,10 +347,11 @@ impl SpecError {
 
 const DEMO: &str = "demo";
 
-/// A camera sends a frame every 40 ms or so; five seconds are a dead one.
+/// Default time without packets after which a camera counts as gone; a camera sends a frame every
+/// 40 ms or so.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// Reads `30`, `29.97` or `30000/1001`.
+/// Parses `30`, `29.97` or `30000/1001`.
 fn frame_rate(text: &str) -> Result<f64, SpecError> {
     let number = |text: &str| text.parse::<f64>().ok();
     let rate = match text.split_once('/') {
@@ -378,14 +378,14 @@ fn timeout(text: &str) -> Result<Duration, SpecError> {
         })
 }
 
-/// Hides what stands between the first `:` of a URL's user part and its `@`,
-/// however broken the rest may be.
+/// Hides the text between the first `:` of a URL's user part and its `@`, even if the rest is
+/// broken.
 fn redact(text: &str) -> String {
     let Some((before, rest)) = text.split_once("://") else {
         return text.to_owned();
     };
     let authority = rest.find('/').map_or(rest, |end| &rest[..end]);
-    // A password may itself contain '/', '@' or ':' in a URL written by hand.
+    // A password may contain '/', '@' or ':' in a URL written by hand.
     let at = rest.rfind('@').filter(|_| rest.contains('@'));
     match (authority.find(':'), at) {
         (Some(colon), Some(at)) if colon < at => {
@@ -395,7 +395,7 @@ fn redact(text: &str) -> String {
     }
 }
 
-/// Undoes percent-encoding (RFC 3986 §2.1); bytes that are no UTF-8 are replaced.
+/// Decodes percent-encoding (RFC 3986 §2.1); bytes that are not UTF-8 are replaced.
 fn decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,19 +1,20 @@
-//! The data channels of one session: what waits for its peer, and what the peer says.
+//! The data channels of one session: the messages that wait for its peer, and those that the peer
+//! sends.
 //!
 //! ```text
 //!  Inbox ─► deliver ─► ChannelQueue ─► pump ─► Channels ─► datagrams
 //!  MessageBroker ◄────────── handle_events ◄──────────────────── Channels
 //! ```
 //!
-//! Messages are shared; a session's queue holds references. Towards a viewer the channel
-//! is its own of the same label, else one that is opened for it with the first message,
-//! like the publisher's. Towards the publisher there are only channels that it opened
-//! itself: what viewers call theirs makes nothing there. Nor between two participants of
-//! a room: what both opened leads from one to the other.
+//! Messages are shared; a session's queue holds references. For a viewer, a message goes out on the
+//! viewer's own channel with the label of the publisher's channel. If the viewer has none, the
+//! server opens one like the publisher's with the first message. For the publisher there are only
+//! the channels that it opened itself: labels of viewers create nothing there. The same is true
+//! between two participants of a room: a channel that both opened connects them.
 //!
-//! Who takes less than comes is not waited for. On a channel with partial reliability the
-//! oldest messages fall out; a reliable one keeps its promise or ends: it is closed, so
-//! that the peer sees where the gap is, and opened anew when closing is done.
+//! A peer that receives too slowly is not waited for. On a channel with partial reliability the
+//! oldest messages are dropped. A reliable channel that would lose a message is closed, so that the
+//! peer sees where the gap is, and opened again when closing is done.
 
 mod queues;
 
@@ -27,35 +28,38 @@ use super::{Bounds, DataCounters, DataStats, MessageBroker, Posted, Side, What};
 use crate::runtime::{SessionId, TokenBucket};
 use queues::{ChannelQueues, Unsendable};
 
-/// How often what passes is shown: all shards share one board.
+/// Interval at which the statistics are published. All shards share one registry, so this must not
+/// be too often.
 const SHOWN: Duration = Duration::from_secs(1);
 
-/// Bytes of labels and protocols that a peer may make us keep.
+/// Most bytes of labels and protocols that the server keeps for a peer.
 const NAMES_BYTES_MAX: usize = 4 << 10;
 
-/// What a viewer that may only read can send before it is told so by silence.
+/// Largest message of a viewer that may only read, in bytes. Such messages are received and
+/// dropped.
 const READER_MESSAGE_BYTES: usize = 16 << 10;
 
-/// The data half of a session, as the shard has it.
+/// The data channels of one session, as its shard has them.
 #[derive(Debug)]
 pub(crate) struct Messages {
     side: Side,
-    /// What it says is passed on.
+    /// Whether messages from the peer are passed on.
     speaks: bool,
     broker: Arc<MessageBroker>,
-    /// The association stands.
+    /// Whether the SCTP association is established.
     is_up: bool,
-    /// The number that is due, once one has come.
+    /// Number of the next posted message, once one has come.
     expected: Option<u64>,
     queues: ChannelQueues,
     allowance: TokenBucket,
-    /// How it stood when it was shown last, and when that was.
+    /// The statistics that were published last, and when.
     shown: Option<(Instant, DataStats)>,
     created: Instant,
 }
 
 impl Messages {
-    /// For a session on one `side`; what it says is passed on if it `speaks`.
+    /// Creates the channels of a session on `side`. Messages from the peer are passed on if it
+    /// `speaks`.
     pub(crate) fn new(
         session: SessionId,
         side: Side,
@@ -72,7 +76,7 @@ impl Messages {
             expected: None,
             queues: ChannelQueues::new(session, bounds),
             allowance: {
-                // A second's worth at once.
+                // A second's worth of messages may come at once.
                 let per_s = f64::from(bounds.messages_per_s);
                 TokenBucket::new(per_s, per_s)
             },
@@ -81,14 +85,14 @@ impl Messages {
         }
     }
 
-    /// How the session's association is to be.
+    /// Returns the configuration of the session's SCTP association.
     pub(crate) fn config(speaks: bool, bounds: &Bounds) -> glassline_webrtc::DataConfig {
         let heard = if speaks {
             bounds.message_bytes
         } else {
             bounds.message_bytes.min(READER_MESSAGE_BYTES)
         };
-        // Messages are read as they come: a window is for what is under way.
+        // Messages are read as they come: the window is only for data under way.
         let window = u32::try_from(2 * heard).unwrap_or(u32::MAX).max(128 << 10);
         glassline_webrtc::DataConfig {
             association: sctp::Config {
@@ -115,19 +119,19 @@ impl Messages {
         &self.broker
     }
 
-    /// It is the one that publishes.
+    /// Returns whether the session is the publisher.
     fn is_publishing(&self) -> bool {
         self.broker.is_publisher(&self.queues.session)
     }
 
-    /// How it stands, to be shown now.
+    /// Returns the statistics, to be published now.
     pub(crate) fn show(&mut self, now: Instant) -> DataStats {
         let standing = self.queues.standing();
         self.shown = Some((now, standing));
         standing
     }
 
-    /// When what is shown may be renewed; `None` while it is right.
+    /// Returns when the statistics may be published again; `None` if they have not changed.
     pub(crate) fn shown_again_at(&self) -> Option<Instant> {
         match self.shown {
             Some((_, shown)) if shown == self.queues.standing() => None,
@@ -136,7 +140,7 @@ impl Messages {
         }
     }
 
-    /// Takes what the peer did and said.
+    /// Handles the events of the peer's channels and passes its messages on.
     pub(crate) fn handle_events(
         &mut self,
         channels: &mut Channels,
@@ -223,7 +227,7 @@ impl Messages {
         }
     }
 
-    /// Takes something that the other side posted; [`pump`](Self::pump) sends it.
+    /// Queues something that the other side posted; [`pump`](Self::pump) sends it.
     pub(crate) fn deliver(
         &mut self,
         posted: &Arc<Posted>,
@@ -236,7 +240,7 @@ impl Messages {
         }
         let expected = self.expected.replace(posted.number + 1);
         if expected.is_some_and(|expected| posted.number < expected) {
-            // Taken by the shard that had the session before.
+            // The shard that owned the session before has delivered it already.
             self.expected = expected;
             return;
         }
@@ -267,8 +271,8 @@ impl Messages {
         }
     }
 
-    /// Hands the association what it has room for, channels in turn; whether that was
-    /// anything.
+    /// Hands the association the messages that it has room for, the channels in turn. Returns
+    /// whether there were any.
     pub(crate) fn pump(
         &mut self,
         channels: &mut Channels,
@@ -278,7 +282,7 @@ impl Messages {
         self.queues.pump(channels, now, counters)
     }
 
-    /// When something in a queue will have waited too long.
+    /// Returns when a queued message will have waited too long.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.queues.deadline()
     }

@@ -1,4 +1,4 @@
-//! What waits to be sent on the channels of one session.
+//! The queues of messages for the channels of one session.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,36 +11,36 @@ use sctp::{Reliability, SendError as AssociationError};
 use super::super::{Bounds, DataCounters, DataStats, Posted, Tally, What};
 use crate::runtime::{Counter, SessionId};
 
-/// Unsent bytes of a channel in the association: enough for some batches of datagrams.
-/// The rest stays in the queue, where it can still be dropped.
+/// Most unsent bytes of a channel in the association: enough for some batches of datagrams. Other
+/// messages stay in the queue, where they can still be dropped.
 const HANDED_OVER_BYTES: usize = 64 << 10;
 
-/// The channels of one session, each with its queue, bounded together.
+/// The channels of one session with their queues, which share one limit.
 #[derive(Debug)]
 pub(super) struct ChannelQueues {
     pub(super) session: SessionId,
     pub(super) bounds: Bounds,
     all: Vec<ChannelQueue>,
     queued_bytes: usize,
-    /// Labels of channels that the viewer closed: it does not want them opened again.
+    /// Labels of channels that the viewer closed and does not want to be opened again.
     declined: Vec<String>,
     pub(super) tally: Tally,
 }
 
-/// A channel, and what waits to be sent on it.
+/// A channel, and the messages that wait to be sent on it.
 #[derive(Debug)]
 pub(super) struct ChannelQueue {
     pub(super) channel: ChannelId,
     pub(super) init: Arc<Init>,
-    /// We opened it.
+    /// Whether the server opened the channel.
     pub(super) is_ours: bool,
-    /// We are closing it, for want of room.
+    /// Whether the server is closing the channel because its queue was full.
     pub(super) is_closing: bool,
     pub(super) queue: VecDeque<Arc<Posted>>,
 }
 
 impl ChannelQueues {
-    /// No channel is open.
+    /// Creates the state without channels.
     pub(super) fn new(session: SessionId, bounds: Bounds) -> Self {
         Self {
             session,
@@ -52,7 +52,7 @@ impl ChannelQueues {
         }
     }
 
-    /// How the channels stand.
+    /// Returns the channels' statistics.
     pub(super) fn standing(&self) -> DataStats {
         DataStats {
             channels: self.all.len(),
@@ -61,12 +61,12 @@ impl ChannelQueues {
         }
     }
 
-    /// The queue of `channel`.
+    /// Returns the queue of `channel`.
     pub(super) fn of(&self, channel: ChannelId) -> Option<&ChannelQueue> {
         self.all.iter().find(|it| it.channel == channel)
     }
 
-    /// Forgets `channel`, which is closed, and what waited for it.
+    /// Removes `channel`, which is closed, with its queue.
     pub(super) fn remove(&mut self, channel: ChannelId) -> Option<ChannelQueue> {
         let place = self.all.iter().position(|it| it.channel == channel)?;
         let queue = self.all.remove(place);
@@ -74,20 +74,20 @@ impl ChannelQueues {
         Some(queue)
     }
 
-    /// Forgets all channels.
+    /// Removes all channels.
     pub(super) fn clear(&mut self) {
         self.all.clear();
         self.queued_bytes = 0;
     }
 
-    /// Opens no channel with this label from now on, until the peer does.
+    /// Opens no channel with this label from now on, until the peer opens one.
     pub(super) fn decline(&mut self, label: &str) {
         if self.declined.len() < self.bounds.channels {
             self.declined.push(label.to_owned());
         }
     }
 
-    /// Takes in a channel that the peer opened, if it may have one more.
+    /// Adds a channel that the peer opened, unless it has as many as it may have.
     pub(super) fn on_opened(&mut self, channel: ChannelId, channels: &mut Channels, now: Instant) {
         let Some(info) = channels.info(channel) else {
             return;
@@ -99,7 +99,8 @@ impl ChannelQueues {
             return;
         }
         self.declined.retain(|label| *label != init.label);
-        // It says how it wants this label: what waits goes there, and ours goes.
+        // The peer's channel replaces the server's channel of the same label: queued messages move
+        // to it, and the server's channel is closed.
         let mut queue = VecDeque::new();
         let alike =
             |it: &&mut ChannelQueue| it.is_ours && !it.is_closing && it.init.label == init.label;
@@ -117,7 +118,8 @@ impl ChannelQueues {
         });
     }
 
-    /// Closes our channel like `init`, after what waits for it.
+    /// Closes the server's channel with the parameters of `init`, behind the messages that wait for
+    /// it.
     pub(super) fn close_like(
         &mut self,
         init: &Init,
@@ -128,7 +130,7 @@ impl ChannelQueues {
         let closed = |it: &&mut ChannelQueue| it.is_ours && !it.is_closing && *it.init == *init;
         if let Some(closing) = self.all.iter_mut().find(closed) {
             closing.is_closing = true;
-            // What waits still goes, as it does where a channel is closed.
+            // Queued messages are still sent, as they are whenever a channel is closed.
             let queue = std::mem::take(&mut closing.queue);
             let channel = closing.channel;
             for posted in &queue {
@@ -141,7 +143,7 @@ impl ChannelQueues {
         }
     }
 
-    /// The channel that messages of a channel like `init` go out on.
+    /// Returns the index of the channel for messages from a channel with the parameters `init`.
     pub(super) fn place_for(
         &mut self,
         init: &Arc<Init>,
@@ -154,7 +156,7 @@ impl ChannelQueues {
             false => it.init.label == init.label,
         };
         let places = self.all.iter().enumerate().filter(|(_, it)| fits(it));
-        // One that stays before one that goes, the peer's before ours.
+        // An open channel is preferred to a closing one, and the peer's channel to the server's.
         let best = places.min_by_key(|(_, it)| (it.is_closing, it.is_ours));
         match best {
             Some((_, queue)) if queue.is_closing => return Err(Unsendable::Closing),
@@ -181,7 +183,7 @@ impl ChannelQueues {
         Ok(self.all.len() - 1)
     }
 
-    /// Appends to a channel's queue, and keeps the bound on all of them.
+    /// Appends a message to a channel's queue, and keeps the limit on all queues.
     pub(super) fn push(
         &mut self,
         place: usize,
@@ -199,7 +201,7 @@ impl ChannelQueues {
             self.drop_oldest(place, &counters.messages_dropped_slow);
         }
         if self.queued_bytes + bytes > bound && self.queued_bytes > 0 {
-            // Other channels have taken the room.
+            // Other channels have used up the limit.
             if self.all[place].is_reliable() {
                 return self.give_up(place, channels, now, counters);
             }
@@ -209,8 +211,8 @@ impl ChannelQueues {
         self.all[place].queue.push_back(Arc::clone(posted));
     }
 
-    /// Hands the association what it has room for, channels in turn; whether that was
-    /// anything.
+    /// Hands the association the messages that it has room for, the channels in turn. Returns
+    /// whether there were any.
     pub(super) fn pump(
         &mut self,
         channels: &mut Channels,
@@ -229,7 +231,7 @@ impl ChannelQueues {
                     Err(SendError::TooLarge { .. }) => {
                         self.drop_one(&counters.messages_dropped_too_large);
                     }
-                    // There will be room, or the channel's end is about to be heard of.
+                    // There will be room later, or the channel's end is about to be reported.
                     Err(_) => break,
                 }
                 self.all[place].queue.pop_front();
@@ -239,7 +241,7 @@ impl ChannelQueues {
         moved
     }
 
-    /// What has waited too long goes; if that breaks a promise, the channel does.
+    /// Drops messages that waited too long. Closes the channel if it is reliable.
     fn expire(
         &mut self,
         place: usize,
@@ -257,18 +259,18 @@ impl ChannelQueues {
         }
     }
 
-    /// When something in a queue will have waited too long.
+    /// Returns when a queued message will have waited too long.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let due = |queue: &ChannelQueue| {
             let oldest = queue.queue.front()?;
             oldest.at.checked_add(queue.age_max(&self.bounds))
         };
-        // A little later: at that very moment nothing is too old yet.
+        // The deadline is a little later, because at that very moment nothing is too old yet.
         let due = self.all.iter().filter_map(due).min();
         due.map(|at| at + Duration::from_millis(1))
     }
 
-    /// Something was missed on the way here: what was promised is broken.
+    /// Closes all reliable channels, because a message was missed before it came here.
     pub(super) fn break_promises(
         &mut self,
         channels: &mut Channels,
@@ -283,7 +285,7 @@ impl ChannelQueues {
         }
     }
 
-    /// Closes a reliable channel whose peer takes too little.
+    /// Closes a reliable channel whose peer receives too slowly.
     fn give_up(
         &mut self,
         place: usize,
@@ -345,12 +347,12 @@ impl ChannelQueues {
     }
 }
 
-/// Why a message is not queued.
+/// The reason why a message is not queued.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Unsendable {
-    /// The channel for it is being closed; then another may be opened.
+    /// The channel for the message is being closed; another may be opened afterwards.
     Closing,
-    /// There is none, and there shall be none.
+    /// There is no channel for the message, and none is to be opened.
     NoChannel,
 }
 
@@ -363,7 +365,7 @@ impl ChannelQueue {
         self.queue.iter().map(|posted| posted.what.bytes()).sum()
     }
 
-    /// How long a message may wait.
+    /// Returns how long a message may wait on this channel.
     fn age_max(&self, bounds: &Bounds) -> Duration {
         match self.init.reliability {
             Reliability::Timed { lifetime } => lifetime.min(bounds.queue_age),

@@ -24,7 +24,7 @@ impl glassline_hub::Wake for Silent {
     fn wake(&self) {}
 }
 
-/// A session of the server, and its peer.
+/// A session of the server, with its peer.
 struct End {
     messages: Messages,
     _publication: Option<Publication>,
@@ -32,9 +32,9 @@ struct End {
     peer: Channels,
     inbox: Arc<Inbox>,
     heard: Vec<Event>,
-    /// Of channels that the peer has or had.
+    /// Labels of the channels that the peer has or had.
     labels: HashMap<ChannelId, String>,
-    /// What is sent to the peer gets lost.
+    /// Whether all packets to the peer are lost.
     is_deaf: bool,
 }
 
@@ -90,7 +90,7 @@ impl End {
         }
     }
 
-    /// Whatever can happen at `now`; whether anything did.
+    /// Does everything that can happen at `now`. Returns whether anything happened.
     fn turn(&mut self, now: Instant, counters: &DataCounters) -> bool {
         let mut posted = Vec::new();
         self.inbox.take(&mut posted);
@@ -144,7 +144,7 @@ impl End {
         self.peer.send(channel, message, now).expect("open");
     }
 
-    /// What came, with the labels of the channels that it came on.
+    /// Returns the messages that came, with the labels of their channels.
     fn got(&self) -> Vec<(String, Message)> {
         let messages = self.heard.iter().filter_map(|event| match event {
             Event::Message { channel, message } => {
@@ -382,7 +382,8 @@ fn a_slow_viewer_loses_its_reliable_channel_and_nobody_else_notices() {
     assert!(scene.counters.messages_dropped_slow.get() > 0);
     let retained = scene.viewers[0].channels.report();
     assert!(retained.buffered + retained.unacknowledged <= 1 << 20);
-    // It hears again: what was handed over, without a gap, and then the channel closes.
+    // The peer gets packets again: the messages that were handed over arrive without a gap, and
+    // then the channel closes.
     scene.viewers[0].is_deaf = false;
     scene.run(Duration::from_secs(15));
     let got = scene.viewers[0].got();
@@ -484,7 +485,8 @@ fn channels_are_bounded_on_both_sides() {
         scene.viewers[0].messages.queues.standing().channels,
         BOUNDS.channels
     );
-    // More labels than a viewer is given channels for: two names of the publisher's go on.
+    // The publisher uses more labels than a viewer is given channels for: messages of two labels
+    // are dropped.
     for number in 0..6 {
         let now = scene.now;
         let label = format!("down {number}");
@@ -508,7 +510,7 @@ fn a_session_that_missed_something_on_its_way_closes_what_promised_to_miss_nothi
     scene.run(MOMENT);
     scene.publish(log, Message::text("one"));
     scene.run(MOMENT);
-    // Between two shards, it was on neither.
+    // While it moved between two shards, the session was on neither.
     let elsewhere = scene.broker.subscribe(Side::Viewers, Arc::new(Silent));
     let inbox = std::mem::replace(&mut scene.viewers[0].inbox, elsewhere);
     scene.publish(log, Message::text("two"));

@@ -1,33 +1,32 @@
-//! Where a peer's datagrams come from, and how it is answered.
+//! The addresses of a peer, and the routes of the answers to it.
 
 use std::net::{IpAddr, SocketAddr};
 
 use crate::egress::webrtc::Route;
 
-/// Addresses of one peer that lead to its session: one for each candidate
-/// pair that a browser tries.
+/// Most addresses of one peer that lead to its session: one for each candidate pair that a browser
+/// tries.
 const ADDRESSES_MAX: usize = 16;
 
-/// The addresses of one peer.
+/// The addresses that belong to one peer.
 #[derive(Debug, Default)]
 pub(in crate::sessions) struct Addresses {
-    /// Where its datagrams came from.
+    /// Addresses from which authentic datagrams of the peer came, oldest first.
     known: Vec<SocketAddr>,
-    /// An address that another peer speaks from now: nothing is sent there.
+    /// Address that another peer uses now: nothing is sent there.
     muted: Option<SocketAddr>,
-    /// Which of our addresses it writes to.
+    /// The server's address that the peer sends to; `None` if the socket does not tell.
     local: Option<IpAddr>,
 }
 
 impl Addresses {
-    /// All that lead to the peer.
+    /// Returns all addresses that lead to the peer.
     pub(in crate::sessions) fn known(&self) -> &[SocketAddr] {
         &self.known
     }
 
-    /// Notes where an authentic datagram came from, and at which of our addresses it
-    /// arrived. Returns the address that is forgotten for it if there are too many: the
-    /// oldest but the one `in_use`.
+    /// Notes that an authentic datagram came from `address` to the server's address `local`. If
+    /// there are too many addresses, returns the one that is forgotten: the oldest except `in_use`.
     pub(super) fn note(
         &mut self,
         from: SocketAddr,
@@ -48,19 +47,20 @@ impl Addresses {
         forgotten
     }
 
-    /// Sends nothing to `address` until it is [unmuted](Self::unmute).
+    /// Sends nothing to `address` until [`unmute`](Self::unmute) is called for it.
     pub(super) const fn mute(&mut self, address: SocketAddr) {
         self.muted = Some(address);
     }
 
-    /// An authentic datagram of this peer came from `address`.
+    /// Allows sending to `address` again, because an authentic datagram of this peer came from
+    /// there.
     pub(super) fn unmute(&mut self, address: SocketAddr) {
         if self.muted == Some(address) {
             self.muted = None;
         }
     }
 
-    /// How a datagram reaches the peer at `destination`; `None` if that is muted.
+    /// Returns the route to the peer at `destination`; `None` if that address is muted.
     pub(super) fn route(&self, destination: SocketAddr) -> Option<Route> {
         (self.muted != Some(destination)).then_some(Route {
             destination,

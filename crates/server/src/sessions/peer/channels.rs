@@ -1,4 +1,4 @@
-//! A session's data channels, as far as they touch its datagrams and its life.
+//! Data channels of a peer: their datagrams, their deadlines, and their connection to a broker.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,22 +8,24 @@ use crate::latency::DataView;
 use crate::messages::{MessageBroker, Posted, Side};
 use crate::sessions::counters::Counters;
 
-/// While the socket is full, what waits for it is not asked for again before.
+/// Shortest wait before data is sent again while the socket is full.
 const RETRY: Duration = Duration::from_millis(1);
 
 impl Peer {
-    /// Where its messages pass, and which side it is on.
+    /// Returns the broker of the peer's messages and the side that the peer is on; `None` without
+    /// data channels.
     pub(in crate::sessions) fn broker(&self) -> Option<(&Arc<MessageBroker>, Side)> {
         let messages = self.messages.as_ref()?;
         Some((messages.broker(), messages.side()))
     }
 
-    /// The datagrams that came together were all handed to the session.
+    /// Tells the session that all datagrams of one read were handed to it, so that it acknowledges
+    /// them together.
     pub(in crate::sessions) fn end_batch(&mut self, now: Instant) {
         self.session.end_batch(now);
     }
 
-    /// Takes what the other side posted; serving it sends that.
+    /// Queues messages that the other side posted. [`serve`](Peer::serve) then sends them.
     pub(in crate::sessions) fn deliver(
         &mut self,
         posted: &[Arc<Posted>],
@@ -47,7 +49,7 @@ impl Peer {
         }
     }
 
-    /// What the peer said on its channels is passed on; what waits for it is sent.
+    /// Passes on messages that the peer sent, and sends the messages that wait for the peer.
     pub(super) fn serve_messages(&mut self, now: Instant, shard: &mut ShardContext<'_>) {
         while let (Some(messages), Some(channels)) =
             (&mut self.messages, self.session.channels_mut())
@@ -63,7 +65,7 @@ impl Peer {
         self.show_messages(now, shard);
     }
 
-    /// Control and records, as long as the socket takes them.
+    /// Sends control datagrams and data records until the socket is full.
     fn transmit_data(&mut self, now: Instant, shard: &mut ShardContext<'_>) {
         while !shard.outbox.is_blocked() {
             let Some((destination, segment)) = self.session.poll_transmit_batch(now, shard.control)
@@ -74,11 +76,12 @@ impl Peer {
                 shard.outbox.send_segmented(shard.control, segment, route);
             }
         }
-        // Checks and handshakes wait behind what the socket did not take.
+        // Control datagrams leave even if the socket is full: they join the backlog.
         self.transmit_control(shard);
     }
 
-    /// When it has to be served, if `due` is when all but its messages want it.
+    /// Returns when the peer has to be served. `due` is the deadline of everything but its
+    /// messages.
     pub(super) fn messages_deadline(
         &mut self,
         due: Option<Instant>,
@@ -96,7 +99,7 @@ impl Peer {
         }
     }
 
-    /// Shows how its channels stand, once a second at the most.
+    /// Publishes the statistics of the peer's channels, once a second at most.
     fn show_messages(&mut self, now: Instant, shard: &ShardContext<'_>) {
         let is_joined = self.is_joined();
         let Some(messages) = self.messages.as_mut().filter(|_| is_joined) else {

@@ -1,37 +1,37 @@
-//! What a shard lends to its peers, and learns from them.
+//! What a shard gives to its peers while it serves them, and the results of serving.
 
 use crate::egress::webrtc::Outbox;
 use crate::latency::{Board, FrameStamps};
 use crate::runtime::Key;
 use crate::sessions::counters::Counters;
 
-/// What a shard lends to a peer while it is served.
+/// The parts of a shard that a peer uses while it is served.
 pub(in crate::sessions) struct ShardContext<'a> {
-    /// Names the peer on its shard.
+    /// The key of the peer on its shard.
     pub(in crate::sessions) key: Key,
     pub(in crate::sessions) outbox: &'a mut Outbox,
     pub(in crate::sessions) counters: &'a Counters,
-    /// Frames that leave with the outbox's next system call.
+    /// Frames that are handed to the kernel with the outbox's next system call.
     pub(in crate::sessions) leaving: &'a mut Vec<Leaving>,
-    /// For datagrams of control, kept for its room.
+    /// Buffer for control datagrams, kept for its capacity.
     pub(in crate::sessions) control: &'a mut Vec<u8>,
-    /// Where what viewers tell is shown.
+    /// Registry that shows what viewers report.
     pub(in crate::sessions) board: &'a Board,
 }
 
-/// A frame that is sealed but not yet with the kernel; `frame.sent` is still to be set.
+/// A frame that is sealed but not handed to the kernel yet; `frame.sent` is still to be set.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sessions) struct Leaving {
-    /// To whom.
+    /// The peer that the frame is sent to.
     pub(in crate::sessions) key: Key,
     pub(in crate::sessions) frame: FrameStamps,
 }
 
-/// What became of a peer after it was served.
+/// The state of a peer after it was served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sessions) enum Served {
-    /// It goes on.
+    /// The peer's session continues.
     Alive,
-    /// It is over.
+    /// The peer's session is over, and the peer is to be released.
     Closed,
 }

@@ -1,13 +1,13 @@
-//! The far end of one WebRTC session, whatever it is here for.
+//! The remote end of one WebRTC session, whatever its role is.
 //!
 //! ```text
 //!  datagrams ─► Session ─► events ─► Peer ─┬► Role: Viewer, Participant, DataPublisher
 //!  timers ────────┘                        └► data channels, if there are any
 //! ```
 //!
-//! A peer belongs whole to one thread at a time. What every session needs stands here:
-//! handshake, addresses, deadlines, control datagrams. What is sent and taken is the
-//! role's.
+//! A peer belongs to one thread at a time as a whole. This module has what every session needs:
+//! handshake, addresses, deadlines, control datagrams. The role decides which media is sent and
+//! received.
 
 mod addresses;
 mod channels;
@@ -40,34 +40,34 @@ pub(crate) use participant::Participant;
 pub(crate) use role::Role;
 pub(crate) use viewer::Viewer;
 
-/// How often what feedback tells of the way to a viewer is shown: all shards share
-/// one board.
+/// Interval at which the state of the path to a viewer is published. All shards share one registry,
+/// so this must not be too often.
 const PATH_SHOWN: Duration = Duration::from_secs(1);
 
-/// The far end of one session, and everything that the server keeps for it.
+/// The remote end of one session, with everything that the server keeps for it.
 #[derive(Debug)]
 pub struct Peer {
     id: SessionId,
-    /// What it watches, speaks as, or publishes beside.
+    /// The stream that the peer watches, publishes its voice as, or publishes messages next to.
     stream: Arc<Stream>,
     pub(super) session: Session,
     role: Role,
-    /// Its data channels, if there are any.
+    /// State of the peer's data channels; `None` if it has none.
     messages: Option<Box<Messages>>,
-    /// Its place among the half-open, until the handshake is done.
+    /// The right to a half-open session, held until the handshake is done.
     permit: Option<Permit>,
     addresses: Addresses,
     created: Instant,
-    /// The deadline that the shard's timers hold.
+    /// The deadline that the shard's timers hold for this peer.
     pub(super) armed: Option<Instant>,
-    /// When the way to it was shown last.
+    /// Time at which the selected path was published last.
     selected_shown: Option<Instant>,
-    /// By its latest report that had one.
+    /// Round-trip time from the latest report that allowed to compute one.
     rtt: Option<Duration>,
 }
 
 impl Peer {
-    /// A peer of `stream` whose handshake is still to come.
+    /// Creates a peer of `stream` whose handshake has not begun.
     pub(crate) fn new(
         id: SessionId,
         stream: Arc<Stream>,
@@ -91,46 +91,47 @@ impl Peer {
         }
     }
 
-    /// The same peer, whose session has data channels, too.
+    /// Adds data channels to the peer.
     #[must_use]
     pub(crate) fn with_messages(mut self, messages: Messages) -> Self {
         self.messages = Some(Box::new(messages));
         self
     }
 
-    /// Its name in URLs.
+    /// Returns the session's identifier in URLs.
     pub fn id(&self) -> &SessionId {
         &self.id
     }
 
-    /// What it watches, speaks as, or publishes beside.
+    /// Returns the stream that the peer watches, publishes its voice as, or publishes messages next
+    /// to.
     pub fn stream(&self) -> &Arc<Stream> {
         &self.stream
     }
 
-    /// The session, for what has to change before a shard adopts it.
+    /// Returns the session, for changes before a shard adopts the peer.
     pub fn session_mut(&mut self) -> &mut Session {
         &mut self.session
     }
 
-    /// Its handshake is done.
+    /// Returns whether the handshake is done.
     const fn is_joined(&self) -> bool {
         self.permit.is_none()
     }
 
-    /// Frames of its stream are read for it.
+    /// Returns whether the shard reads frames of the peer's stream for it.
     pub(super) fn is_sent_to(&self) -> bool {
         matches!(&self.role, Role::Viewer(viewer) if !viewer.sender.is_empty())
     }
 
-    /// Accounts for the stages of its frames in `stages` from now on.
+    /// Sets the histograms in which the stages of the peer's frames are recorded from now on.
     pub(super) fn set_stages(&mut self, stages: Arc<Mutex<StageTable>>) {
         if let Role::Viewer(viewer) = &mut self.role {
             viewer.sender.set_stages(stages);
         }
     }
 
-    /// Takes a packet of receiver number `receiver` with this extended sequence number.
+    /// Takes a media packet of receiver number `receiver`, with its extended sequence number.
     pub(super) fn on_packet(
         &mut self,
         place: (ReceiverIndex, u64),
@@ -143,7 +144,8 @@ impl Peer {
         }
     }
 
-    /// The frame known to the viewer by `timestamp`.
+    /// Returns the stamps of the frame that the viewer knows by this RTP timestamp, if they are
+    /// still kept.
     pub(super) fn frame(&mut self, timestamp: u32) -> Option<FrameStamps> {
         match &mut self.role {
             Role::Viewer(viewer) => viewer.sender.frame(timestamp),
@@ -151,13 +153,13 @@ impl Peer {
         }
     }
 
-    /// All addresses that lead to it.
+    /// Returns all addresses that lead to the peer.
     pub(super) fn addresses(&self) -> &[SocketAddr] {
         self.addresses.known()
     }
 
-    /// Notes where an authentic datagram came from; returns the address that is
-    /// forgotten for it if there are too many: the oldest that is not in use.
+    /// Notes the address that an authentic datagram came from. If there are too many, returns the
+    /// one that is forgotten: the oldest that is not in use.
     pub(super) fn note_address(
         &mut self,
         from: SocketAddr,
@@ -166,23 +168,24 @@ impl Peer {
         self.addresses.note(from, to, self.session.peer())
     }
 
-    /// Another peer speaks from `address` now: send nothing there until an
-    /// authentic datagram of this one comes from it.
+    /// Sends nothing to `address`, which another peer uses now, until an authentic datagram of this
+    /// peer comes from it.
     pub(super) const fn mute(&mut self, address: SocketAddr) {
         self.addresses.mute(address);
     }
 
-    /// An authentic datagram of this peer came from `address`.
+    /// Allows sending to `address` again, because an authentic datagram of this peer came from
+    /// there.
     pub(super) fn unmute(&mut self, address: SocketAddr) {
         self.addresses.unmute(address);
     }
 
-    /// Where its media goes.
+    /// Returns the route of the peer's media; `None` before ICE has selected one.
     fn route(&self) -> Option<Route> {
         self.addresses.route(self.session.peer()?)
     }
 
-    /// Does what the session has to do: events, datagrams, media that may leave.
+    /// Serves the session: handles its events, and sends the datagrams and media that may leave.
     pub(super) fn serve(&mut self, now: Instant, shard: &mut ShardContext<'_>) -> Served {
         let mut served = Served::Alive;
         while let Some(event) = self.session.poll_event() {
@@ -190,8 +193,8 @@ impl Peer {
                 served = Served::Closed;
             }
         }
-        // Control first: media that overtakes the last datagram of the handshake
-        // finds no keys at the viewer, which then misses its first keyframe.
+        // Control datagrams go first: media that overtakes the last datagram of the handshake finds
+        // no keys at the viewer, which then misses its first keyframe.
         if self.messages.is_none() || served == Served::Closed {
             self.transmit_control(shard);
         } else {
@@ -249,7 +252,7 @@ impl Peer {
         Served::Alive
     }
 
-    /// Shows which way datagrams go to this peer.
+    /// Publishes the ICE candidate pair that carries the peer's datagrams.
     fn show_selected(&mut self, now: Instant, board: &Board) {
         if matches!(self.role, Role::DataPublisher(_)) {
             return;
@@ -261,7 +264,7 @@ impl Peer {
         }
     }
 
-    /// Shows how the way to this viewer stands, once a second, if that is known.
+    /// Publishes the state of the path to this viewer, once a second, as far as it is known.
     fn show_path(&mut self, now: Instant, board: &Board) {
         let Role::Viewer(viewer) = &mut self.role else {
             return;
@@ -277,13 +280,13 @@ impl Peer {
         }
     }
 
-    /// The keys are there: the role begins.
+    /// Starts the role, because the session has keys now.
     fn start(&mut self, now: Instant, counters: &Counters) {
         if self.is_joined() {
             return;
         }
         if self.gets_reordered(&self.stream.tracks()) {
-            // Found out since it was answered.
+            // The stream turned out to have B-frames after the offer was answered.
             tracing::warn!(session = %self.id, stream = %self.stream.name(), "viewer sent away: the video has B-frames");
             self.session.close(now);
             return;
@@ -295,17 +298,17 @@ impl Peer {
         match &mut self.role {
             Role::Viewer(viewer) => viewer.start(&mut self.session, &self.stream, now),
             Role::DataPublisher(publisher) => publisher.start(now),
-            // Who speaks is no viewer of its own voice.
+            // A participant is not counted as a viewer of its own voice.
             Role::Participant(_) => {}
         }
     }
 
-    /// It gets frames that it will show in the wrong order.
+    /// Returns whether the peer gets video with B-frames, which a browser shows in the wrong order.
     pub(super) fn gets_reordered(&self, tracks: &[Track]) -> bool {
         matches!(&self.role, Role::Viewer(viewer) if viewer.sender.is_reordered(tracks))
     }
 
-    /// See [`Session::touch`].
+    /// Loads the session's state into the cache before it is used; see [`Session::touch`].
     pub(super) fn prefetch(&self) -> u64 {
         let sender = match &self.role {
             Role::Viewer(viewer) => viewer.sender.prefetch(),
@@ -314,13 +317,13 @@ impl Peer {
         sender ^ self.session.touch() ^ u64::from(self.armed.is_some())
     }
 
-    /// Takes a burst that was just published, held by the shard since `picked`.
+    /// Offers a unit that was just published. The shard has held it since `picked`.
     pub(super) fn offer(&mut self, burst: &Arc<MediaUnit>, picked: Instant, counters: &Counters) {
         let Role::Viewer(viewer) = &mut self.role else {
             return;
         };
         if self.permit.is_some() {
-            // Its handshake is still to come.
+            // Nothing is sent before the handshake is done.
             return;
         }
         let frames = viewer.sender.offer(burst, picked, &self.stream);
@@ -333,8 +336,8 @@ impl Peer {
         }
     }
 
-    /// Takes what was published while it moved from one shard to another: neither
-    /// may have read that for it.
+    /// Offers the units that were published while the peer moved from one shard to another, because
+    /// neither shard may have read them for it.
     pub(super) fn resume(&mut self, now: Instant, counters: &Counters) {
         let Role::Viewer(viewer) = &self.role else {
             return;
@@ -344,7 +347,7 @@ impl Peer {
         }
     }
 
-    /// Seals what may leave at `now`.
+    /// Seals the media that may leave at `now`.
     pub(super) fn flush(&mut self, now: Instant, shard: &mut ShardContext<'_>) {
         let Some(route) = self.route() else {
             return;
@@ -360,14 +363,14 @@ impl Peer {
         viewer.sender.flush(&mut self.session, batch, now, leaving);
     }
 
-    /// The kernel has all of `frame` since `sent`.
+    /// Notes that the kernel has had the whole `frame` since `sent`.
     pub(super) fn left(&mut self, frame: FrameStamps, sent: Instant) {
         if let Role::Viewer(viewer) = &mut self.role {
             viewer.sender.left(frame, sent);
         }
     }
 
-    /// Sends again what the viewer missed.
+    /// Sends the packets again that the viewer reports as missing.
     fn repair(&mut self, nack: Nack<'_>, now: Instant, shard: &mut ShardContext<'_>) {
         let (Some(route), Role::Viewer(viewer)) = (self.route(), &self.role) else {
             return;
@@ -378,8 +381,8 @@ impl Peer {
         sender.repair(session, stream, nack, now, batch, counters);
     }
 
-    /// When this peer has to be served next. Media is no reason while the
-    /// socket is `blocked`: everybody is served once it is not.
+    /// Returns when this peer has to be served next. While the socket is `blocked`, media does not
+    /// count: every peer is served once the socket has room.
     pub(super) fn deadline(&mut self, now: Instant, blocked: bool) -> Option<Instant> {
         let paced = match &self.role {
             Role::Viewer(viewer) if !blocked && self.route().is_some() => {

@@ -1,4 +1,4 @@
-//! The role of a peer that speaks in a room and is sent nothing.
+//! The role of a peer that sends its voice to a room and receives no media.
 
 use std::time::Instant;
 
@@ -7,22 +7,22 @@ use glassline_webrtc::{ReceiverIndex, Session};
 
 use crate::ingest::{Voice, VoiceCounters};
 
-/// What only a participant of a room needs: its voice. It hears the others in sessions of
-/// their own, each with a viewer's role.
+/// The state that only a participant of a room needs: its voice. A participant hears the others in
+/// separate sessions, each with a viewer's role.
 #[derive(Debug)]
 pub(crate) struct Participant {
     voice: Box<Voice>,
 }
 
 impl Participant {
-    /// A participant whose packets go on as `voice`, which publishes the peer's stream.
+    /// Creates the role. Its packets are published through `voice`.
     pub(crate) fn new(voice: Voice) -> Self {
         Self {
             voice: Box::new(voice),
         }
     }
 
-    /// Takes a packet of receiver number `receiver` with this extended sequence number.
+    /// Publishes an audio packet of receiver number `receiver`, with its extended sequence number.
     pub(super) fn on_packet(
         &mut self,
         session: &Session,

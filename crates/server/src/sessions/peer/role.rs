@@ -1,26 +1,26 @@
-//! What a peer is here for.
+//! The role of a peer: viewer, participant or publisher of messages.
 
 use super::data_publisher::DataPublisher;
 use super::participant::Participant;
 use super::viewer::Viewer;
 
-/// What a peer is here for, and what only that needs.
+/// The role of a peer, with the state that only this role needs.
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
     reason = "nearly all are viewers, and a pointer to follow would cost each frame a cache line"
 )]
 pub(crate) enum Role {
-    /// It is sent a stream.
+    /// The peer receives a stream.
     Viewer(Viewer),
-    /// It speaks in a room.
+    /// The peer sends its voice to a room.
     Participant(Participant),
-    /// It publishes messages beside a stream.
+    /// The peer publishes messages next to a stream.
     DataPublisher(DataPublisher),
 }
 
 impl Role {
-    /// As logs have it.
+    /// Returns the role's name for logs.
     pub(super) const fn as_str(&self) -> &'static str {
         match self {
             Self::Viewer(_) => "viewer",

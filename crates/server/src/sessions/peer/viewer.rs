@@ -1,4 +1,4 @@
-//! The role of a peer that is sent a stream.
+//! The role of a peer that receives a stream.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,24 +8,25 @@ use glassline_webrtc::Session;
 
 use crate::egress::webrtc::StreamSender;
 
-/// How often the log says that one viewer is too slow: the log must not become the slow
-/// part.
+/// Shortest interval between two log lines that say that one viewer is too slow, so that logging
+/// does not slow the shard down.
 const SKIP_LOGGED: Duration = Duration::from_secs(10);
 
-/// What only a viewer needs: its sender, and its place in the stream's count.
+/// The state that only a viewer needs: its stream sender and its entry in the stream's viewer
+/// count.
 #[derive(Debug)]
 pub(crate) struct Viewer {
     pub(super) sender: StreamSender,
-    /// Counts it among the stream's viewers, from the handshake on.
+    /// Counts the peer among the stream's viewers, from the handshake on.
     token: Option<ViewerToken>,
     last_skip_logged: Option<Instant>,
-    /// When what its feedback tells was shown last.
+    /// Time at which the state of the path was published last.
     pub(super) path_shown: Option<Instant>,
 }
 
 impl Viewer {
-    /// A viewer of `stream` by `session`, whose handshake is still to come. A frame
-    /// waits for it no longer than `lag`, if there is one.
+    /// Creates a viewer of `stream` over `session`, whose handshake has not begun. A frame waits
+    /// for the viewer no longer than `lag`, if that is set.
     pub(crate) fn new(
         session: &Session,
         stream: &Stream,
@@ -40,13 +41,13 @@ impl Viewer {
         }
     }
 
-    /// The session has keys: media begins.
+    /// Starts to send media, because the session has keys now.
     pub(super) fn start(&mut self, session: &mut Session, stream: &Arc<Stream>, now: Instant) {
         self.token = Some(stream.viewer());
         self.sender.start(session, stream, now);
     }
 
-    /// Whether the log should say that bursts were dropped at `now`.
+    /// Returns whether the log should say at `now` that units were dropped.
     pub(super) fn log_skip(&mut self, now: Instant) -> bool {
         let quiet = self
             .last_skip_logged

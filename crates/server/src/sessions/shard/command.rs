@@ -1,4 +1,4 @@
-//! What other threads ask of a shard.
+//! Commands from other threads to a shard.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,61 +9,63 @@ use crate::latency::FrameStamps;
 use crate::runtime::SessionId;
 use crate::sessions::peer::Peer;
 
-/// A request to the shard that owns a peer.
+/// A command to the shard that owns a peer.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Command {
-    /// Own this viewer from now on: its address leads here.
+    /// Adopt this peer: datagrams from its address arrive at your socket.
     Adopt(Box<Peer>),
-    /// A datagram for a viewer of yours landed on shard `from`.
+    /// A datagram for one of your peers arrived at shard `from`.
     Forward {
-        /// Whose it is.
+        /// The session that the datagram is for.
         session: SessionId,
-        /// Where it landed.
+        /// Index of the shard that received the datagram.
         from: usize,
-        /// The datagram.
+        /// The datagram, with its addresses.
         datagram: Box<Forwarded>,
     },
-    /// The viewer leaves.
+    /// End the session.
     Leave {
-        /// Which.
+        /// The session to end.
         session: SessionId,
-        /// Told, or dropped, when the viewer is gone.
+        /// Sent to, or dropped, when the peer is released.
         done: oneshot::Sender<()>,
     },
-    /// The viewer has more ICE candidates.
+    /// Add ICE candidates of the peer.
     Trickle(SessionId, Vec<Candidate>),
-    /// ICE begins anew (RFC 8445 §9).
+    /// Restart ICE (RFC 8445 §9).
     Restart {
-        /// Whose.
+        /// The session to restart.
         session: SessionId,
-        /// Our new credentials.
+        /// The server's new credentials.
         ours: IceCredentials,
-        /// The viewer's new credentials.
+        /// The peer's new credentials.
         theirs: IceCredentials,
     },
-    /// When did these frames pass your stages? In the order asked.
+    /// Report when these frames passed the shard's stages, in the order of the request.
     Stamps {
-        /// Of which peer.
+        /// The viewer's session.
         session: SessionId,
-        /// Its RTP timestamps.
+        /// RTP timestamps of the frames, as this viewer knows them.
         timestamps: Vec<u32>,
-        /// `None` for frames not (or no longer) known.
+        /// Receives one entry for each timestamp; `None` for a frame that is unknown or no longer
+        /// kept.
         reply: oneshot::Sender<Vec<Option<FrameStamps>>>,
     },
-    /// Say goodbye to everyone and end.
+    /// Close every session and end the thread.
     Stop,
 }
 
-/// A datagram on its way from the shard where it landed to its viewer's owner.
+/// A datagram on its way from the shard that received it to the shard that owns the peer.
 #[derive(Clone, Debug)]
 pub struct Forwarded {
-    /// Its bytes.
+    /// Content of the datagram.
     pub bytes: Vec<u8>,
-    /// Who sent it.
+    /// Address of the sender.
     pub source: SocketAddr,
-    /// Which of our addresses it was sent to, as the session knows it.
+    /// The server's address that the datagram was sent to, as the session knows it.
     pub destination: SocketAddr,
-    /// The same for a socket bound to a wildcard address.
+    /// The server's IP address that the datagram arrived at, for a socket bound to a wildcard
+    /// address.
     pub local: Option<IpAddr>,
 }

@@ -1,4 +1,4 @@
-//! A thread that owns its peers whole: session state, timers, socket.
+//! A shard: a thread that owns its peers as a whole, with session state, timers and socket.
 //!
 //! ```text
 //!  UDP in ──► by source address ──► Peer.session ──────────────┐
@@ -7,10 +7,10 @@
 //!  Negotiator ──► Command (leave, trickle, restart, frame stamps)
 //! ```
 //!
-//! All shards share one port (`SO_REUSEPORT`), so a peer's datagrams keep
-//! arriving at the shard where its first ones landed: that shard adopts it. When
-//! the peer's address changes, the owner goes on to serve it until ICE has
-//! chosen the new address and then hands the peer over whole.
+//! All shards share one port (`SO_REUSEPORT`), so a peer's datagrams keep arriving at the shard
+//! where the first ones arrived: that shard adopts the peer. When the peer's address changes, the
+//! owner continues to serve it until ICE has chosen the new address, and then hands the peer over
+//! as a whole.
 
 mod command;
 mod shared;
@@ -28,16 +28,19 @@ pub use shared::{Handle, Shared};
 use super::counters::Counters;
 use crate::runtime::{CommandSender, Waker};
 
-/// Receive buffer to ask for: a second of a few hundred viewers' feedback.
+/// Receive buffer to request from the system, in bytes: a second of a few hundred viewers'
+/// feedback.
 const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
 
-/// Send buffer to ask for; Linux grants twice as much, and counts its own overhead.
-/// What waits in it is beyond every budget of ours, so it is no larger than a fast
-/// interface empties in some 20 ms; what does not fit waits in the outbox, and then
-/// viewers skip.
+/// Send buffer to request from the system, in bytes. Linux grants twice as much and counts its own
+/// overhead.
+///
+/// Data in this buffer is beyond every limit of the server's own, so the buffer is no larger than
+/// what a fast interface sends in some 20 ms. Data that does not fit waits in the outbox, and
+/// viewers then skip to a keyframe.
 const SEND_BUFFER_BYTES: usize = 2 << 20;
 
-/// The running shards; stop them with [`Command::Stop`] and then join.
+/// The running shards. To end them, send [`Command::Stop`] to each and then call [`Self::join`].
 #[derive(Debug)]
 pub struct Shards {
     local: SocketAddr,
@@ -48,14 +51,14 @@ impl Shards {
     /// Opens `count` sockets on `address` and starts a thread for each.
     ///
     /// # Errors
-    /// [`StartError`] if the port is taken or the system has no thread to give.
+    /// Returns [`StartError`] if the port is taken or the system has no thread to give.
     pub fn start(
         address: SocketAddr,
         count: usize,
         shared: &Arc<Shared>,
     ) -> Result<Self, StartError> {
-        // Sockets that share a port would silently join those of another
-        // process, and each would get half of the viewers.
+        // Sockets that share a port would silently join the sockets of another process, and each
+        // process would get half of the viewers.
         glassline_net::port_is_free(address)?;
         let options = Options {
             reuse_port: true,
@@ -107,7 +110,7 @@ impl Shards {
         Ok(Self { local, threads })
     }
 
-    /// Where the viewers' datagrams go.
+    /// Returns the UDP address that viewers' datagrams are sent to.
     pub fn local_addr(&self) -> SocketAddr {
         self.local
     }
@@ -122,14 +125,14 @@ impl Shards {
     }
 }
 
-/// Why the shards could not start.
+/// The reason why the shards could not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The media port.
+    /// The media port could not be opened.
     #[error("media: {0}; `media.address` or --media sets it")]
     Bind(#[from] glassline_net::BindError),
-    /// Threads or descriptors.
+    /// The system has no thread or descriptor to give.
     #[error("cannot start a shard: {0}")]
     System(#[from] std::io::Error),
 }

@@ -1,4 +1,4 @@
-//! What all shards share, and the way to each of them.
+//! State that all shards share, and handles to reach each shard.
 
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
@@ -10,22 +10,22 @@ use crate::runtime::CommandSender;
 use crate::sessions::counters::Counters;
 use crate::sessions::registry::Registry;
 
-/// What all shards share.
+/// State that all shards share.
 #[derive(Debug)]
 pub struct Shared {
-    /// Who waits to be adopted.
+    /// The registry of all sessions, including peers that wait to be adopted.
     pub registry: Arc<Registry>,
-    /// Where stage accounts are published.
+    /// Registry in which the shards publish their stage delays.
     pub board: Arc<Board>,
-    /// Addresses that viewers are told instead of ours, behind a NAT.
+    /// Addresses that viewers are told instead of the socket's own, for a server behind a NAT.
     pub advertise: Vec<IpAddr>,
-    /// What passes beside media.
+    /// Brokers of messages on data channels.
     pub(crate) brokers: MessageBrokers,
     pub(super) handles: OnceLock<Vec<Handle>>,
 }
 
 impl Shared {
-    /// Before the shards are there.
+    /// Creates the shared state, before the shards exist.
     pub fn new(registry: Arc<Registry>, board: Arc<Board>, advertise: Vec<IpAddr>) -> Self {
         Self {
             registry,
@@ -36,18 +36,18 @@ impl Shared {
         }
     }
 
-    /// The shard with number `index`.
+    /// Returns the shard with this index.
     pub fn shard(&self, index: usize) -> Option<&Handle> {
         self.handles.get()?.get(index)
     }
 
-    /// Every shard.
+    /// Returns every shard.
     pub fn shards(&self) -> &[Handle] {
         self.handles.get().map_or(&[], Vec::as_slice)
     }
 }
 
-/// The way to reach a running shard from other threads.
+/// A handle to a running shard, for use from other threads.
 #[derive(Clone, Debug)]
 pub struct Handle {
     pub(super) inbox: CommandSender<Command>,
@@ -55,13 +55,15 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Hands `command` over; gives it back if the shard is gone or has as many
-    /// waiting as it may.
+    /// Sends `command` to the shard.
+    ///
+    /// # Errors
+    /// Returns the command if the shard has ended or its inbox is full.
     pub fn send(&self, command: Command) -> Result<(), Command> {
         self.inbox.send(command, &self.counters.inbox_full)
     }
 
-    /// What the shard counted.
+    /// Returns the shard's counters.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 
 use super::Route;
 
-/// Bytes of sealed packets that wait for a full socket: they carry sequence
-/// numbers already, so dropping them would look like loss on the way.
+/// Most bytes of sealed packets that wait for a full socket. Sealed packets have sequence numbers
+/// already, so a dropped one would look like a loss on the path.
 pub(super) const BACKLOG_BYTES_MAX: usize = 16 << 20;
 
-/// Datagrams that the socket had no room for.
+/// Datagrams that the socket had no room for, with their route.
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) bytes: Vec<u8>,
@@ -16,7 +16,7 @@ pub(super) struct Waiting {
     pub(super) route: Route,
 }
 
-/// What the socket had no room for, in order and bounded.
+/// All datagrams that the socket had no room for, in order and bounded in bytes.
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
     waiting: VecDeque<Waiting>,
@@ -28,14 +28,14 @@ impl Backlog {
         self.waiting.is_empty()
     }
 
-    /// Bytes that wait.
+    /// Returns the number of bytes that wait.
     #[cfg(test)]
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Copies datagrams of `segment` bytes each, but the last, behind the others; false if
-    /// there is no room for them.
+    /// Copies datagrams of `segment` bytes each, except that the last may be shorter, to the end of
+    /// the backlog. Returns false if there is no room for them.
     pub(super) fn push(&mut self, bytes: &[u8], segment: usize, route: Route) -> bool {
         if self.bytes + bytes.len() > BACKLOG_BYTES_MAX {
             return false;
@@ -49,14 +49,14 @@ impl Backlog {
         true
     }
 
-    /// Takes the oldest.
+    /// Removes and returns the oldest datagrams.
     pub(super) fn pop_front(&mut self) -> Option<Waiting> {
         let waiting = self.waiting.pop_front()?;
         self.bytes -= waiting.bytes.len();
         Some(waiting)
     }
 
-    /// Puts back what is left of the oldest.
+    /// Puts back the rest of the oldest datagrams.
     pub(super) fn push_front(&mut self, waiting: Waiting) {
         self.bytes += waiting.bytes.len();
         self.waiting.push_front(waiting);

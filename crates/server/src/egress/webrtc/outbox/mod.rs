@@ -1,4 +1,4 @@
-//! Sealed datagrams on their way into the kernel.
+//! Hands sealed datagrams to the kernel.
 //!
 //! ```text
 //!  viewer 1 ─ seal ─► ┌ scratch ──────────────────────┐
@@ -8,8 +8,8 @@
 //!                                             backlog, bounded, in order
 //! ```
 //!
-//! A run is datagrams of one size to one viewer, the last maybe shorter: one
-//! message with `UDP_SEGMENT`. The runs of several viewers share a system call.
+//! A run is a number of datagrams of one size to one viewer, except that the last may be shorter:
+//! one message with `UDP_SEGMENT`. The runs of several viewers share a system call.
 
 mod backlog;
 
@@ -22,22 +22,22 @@ use backlog::Backlog;
 
 use super::counters::SendCounters;
 
-/// Room for the runs of one system call: small enough to stay in the second
-/// level cache, so that the kernel copies what the cipher just wrote.
+/// Buffer for the runs of one system call, in bytes: small enough to stay in the second level
+/// cache, so that the kernel copies what the cipher just wrote.
 const SCRATCH_BYTES: usize = 256 << 10;
 
-/// Once this much is sealed it should go, even if more viewers wait.
+/// Sealed bytes after which the outbox should be flushed, even if more viewers wait.
 const RIPE_BYTES: usize = SCRATCH_BYTES - (64 << 10);
 
-/// So should this many runs: beyond about 16 messages a system call gains
-/// nothing more, and the first viewer waits for the last one's cipher.
+/// Number of runs after which the outbox should be flushed. Beyond about 16 messages a system call
+/// gains nothing more, and the first viewer waits for the last one's cipher.
 const RIPE_RUNS: usize = 16;
 
-/// A sealed packet is no longer than this: one Ethernet frame.
+/// Longest sealed packet: one Ethernet frame.
 const PACKET_BYTES_MAX: usize = 1500;
 
-/// What takes datagrams: the kernel's socket. On loopback it never says that it
-/// is full, whatever its send buffer, so tests have one that does.
+/// The socket that takes datagrams. On loopback the kernel's socket never reports that it is full,
+/// whatever its send buffer, so tests use one that does.
 pub(crate) trait Sink {
     /// See [`UdpSocket::send_batch`].
     fn send_batch(&self, transmits: &[Transmit<'_>]) -> Sent;
@@ -49,23 +49,24 @@ impl Sink for UdpSocket {
     }
 }
 
-/// One shard's socket, its sealing scratch, and what the kernel did not take yet.
+/// One shard's socket, its buffer for sealing, and the datagrams that the kernel did not take yet.
 #[derive(Debug)]
 pub(crate) struct Outbox<S: Sink = UdpSocket> {
     socket: S,
     scratch: Box<[u8]>,
-    /// Bytes of the scratch that are sealed and not handed over.
+    /// Bytes of the buffer that are sealed and not handed over.
     filled: usize,
     runs: Vec<Run>,
     backlog: Backlog,
-    /// The interface's queue was full, which makes no event when it ends.
+    /// Whether the interface's queue was full, which causes no event when it has room again.
     congested: bool,
     counters: Arc<SendCounters>,
 }
 
-/// Sealed datagrams of one size, the last one maybe shorter, in the scratch.
+/// Sealed datagrams of one size in the buffer, except that the last may be shorter.
 #[derive(Clone, Copy, Debug)]
 struct Run {
+    /// Position in the buffer where the present run begins.
     start: usize,
     end: usize,
     segment: usize,
@@ -78,21 +79,21 @@ impl Run {
     }
 }
 
-/// To whom, and from which of our addresses.
+/// The addresses that a datagram goes to and from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Route {
     pub(crate) destination: SocketAddr,
-    /// `None` leaves the choice to the system.
+    /// The server's address to send from; `None` leaves the choice to the system.
     pub(crate) source: Option<IpAddr>,
 }
 
-/// What to do with a run that the kernel did not take.
+/// The treatment of a run that the kernel did not take.
 enum Remedy {
-    /// Keep it until there is room.
+    /// Keep the run until there is room.
     Wait,
-    /// The refusal was about an earlier datagram: try once more.
+    /// Try once more: the error was about an earlier datagram.
     Repeat,
-    /// It can never be sent: counted and gone, as if lost on the way.
+    /// Drop and count the run, which can never be sent.
     GiveUp,
 }
 
@@ -113,33 +114,34 @@ impl<S: Sink> Outbox<S> {
         &self.socket
     }
 
-    /// Nothing more should be sealed until [`resume`](Self::resume) emptied the backlog.
+    /// Returns whether nothing more should be sealed until [`resume`](Self::resume) has emptied the
+    /// backlog.
     pub(crate) fn is_blocked(&self) -> bool {
         !self.backlog.is_empty()
     }
 
-    /// Blocked by the interface, not by the socket: nobody tells when it ends,
-    /// so [`resume`](Self::resume) has to be tried after a moment.
+    /// Returns whether the interface blocks, and not the socket. No event reports when the
+    /// interface has room, so [`resume`](Self::resume) must be tried after a moment.
     pub(crate) fn is_congested(&self) -> bool {
         self.congested && self.is_blocked()
     }
 
-    /// Enough is sealed for a system call of its own.
+    /// Returns whether enough is sealed for a system call.
     pub(crate) fn is_ripe(&self) -> bool {
         self.runs.len() >= RIPE_RUNS || self.filled >= RIPE_BYTES
     }
 
-    /// Queues one datagram of control (STUN, DTLS, RTCP) behind what is sealed.
+    /// Queues one control datagram (STUN, DTLS, RTCP) behind the sealed media.
     pub(crate) fn send(&mut self, datagram: &[u8], route: Route) {
         self.send_segmented(datagram, datagram.len(), route);
     }
 
-    /// The same with several, each of `segment` bytes but the last.
+    /// Size of the present run's packets in bytes; 0 for an empty run.
     pub(crate) fn send_segmented(&mut self, datagrams: &[u8], segment: usize, route: Route) {
         self.make_room(datagrams.len());
         let start = self.filled;
         let Some(room) = self.scratch.get_mut(start..start + datagrams.len()) else {
-            // Larger than the whole scratch: no datagram is.
+            // Nothing that a session makes is larger than the whole buffer.
             self.counters.too_large.add(1);
             return;
         };
@@ -153,7 +155,7 @@ impl<S: Sink> Outbox<S> {
         });
     }
 
-    /// Collects media packets of one viewer.
+    /// Starts to collect media packets of one viewer.
     pub(crate) fn batch(&mut self, route: Route) -> Batch<'_, S> {
         Batch {
             start: self.filled,
@@ -164,7 +166,7 @@ impl<S: Sink> Outbox<S> {
         }
     }
 
-    /// Hands everything sealed to the kernel, or to the backlog if that is full.
+    /// Hands everything sealed to the kernel, or to the backlog if the socket is full.
     pub(crate) fn flush(&mut self) {
         if self.runs.is_empty() {
             return;
@@ -206,7 +208,7 @@ impl<S: Sink> Outbox<S> {
         self.filled = 0;
     }
 
-    /// Sends what waits, now that there may be room.
+    /// Sends the backlog, because there may be room again.
     pub(crate) fn resume(&mut self) {
         self.congested = false;
         let mut repeated = false;
@@ -238,7 +240,7 @@ impl<S: Sink> Outbox<S> {
         }
     }
 
-    /// The runs from `next` on, the first of them without its first `offset` bytes.
+    /// Iterates over the runs from `next` on; the first one begins at its byte `offset`.
     fn transmits(&self, next: usize, offset: usize) -> impl Iterator<Item = Transmit<'_>> {
         let mut offset = offset;
         self.runs[next..].iter().map(move |run| {
@@ -273,7 +275,7 @@ impl<S: Sink> Outbox<S> {
         Remedy::GiveUp
     }
 
-    /// Copies a run to the backlog, or drops and counts it if that is full.
+    /// Copies a run to the backlog; drops and counts it if the backlog is full.
     fn keep(&mut self, run: Run) {
         let bytes = &self.scratch[run.start..run.end];
         if !self.backlog.push(bytes, run.segment, run.route) {
@@ -288,7 +290,7 @@ impl<S: Sink> Outbox<S> {
     }
 }
 
-/// Sealed packets of one viewer, sent as few messages as their sizes allow.
+/// Sealed packets of one viewer, sent in as few messages as their sizes allow.
 #[derive(Debug)]
 pub(crate) struct Batch<'a, S: Sink = UdpSocket> {
     outbox: &'a mut Outbox<S>,
@@ -301,8 +303,8 @@ pub(crate) struct Batch<'a, S: Sink = UdpSocket> {
 }
 
 impl<S: Sink> Batch<'_, S> {
-    /// Adds the packet that `seal` writes into the buffer it is given, of 1500
-    /// bytes, returning its length; 0 adds nothing.
+    /// Adds the packet that `seal` writes into its buffer of 1500 bytes. `seal` returns the
+    /// packet's length; 0 adds nothing.
     #[inline]
     pub(crate) fn push(&mut self, seal: impl FnOnce(&mut [u8]) -> usize) {
         if self.outbox.scratch.len() - self.outbox.filled < PACKET_BYTES_MAX {
@@ -316,13 +318,13 @@ impl<S: Sink> Batch<'_, S> {
             return;
         }
         if len > self.segment || at + len - self.start > SEGMENTED_BYTES_MAX {
-            // A longer one cannot follow: it begins a run.
+            // A longer packet cannot join the run: it begins a new one.
             self.end_run();
             self.segment = len;
         }
         self.outbox.filled = at + len;
         self.segments += 1;
-        // A shorter packet ends its run, and so does the kernel's bound.
+        // A shorter packet ends its run, and so does the kernel's limit on segments.
         if len < self.segment || self.segments == SEGMENTS_MAX {
             self.end_run();
         }

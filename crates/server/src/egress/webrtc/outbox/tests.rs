@@ -48,7 +48,7 @@ fn packets_arrive_one_by_one_and_runs_share_a_system_call() {
     }
 }
 
-/// A socket with room for so many datagrams until it is told of more.
+/// A socket with room for a number of datagrams, until a test gives it more.
 #[derive(Default)]
 struct Narrow {
     room: Cell<usize>,
@@ -155,7 +155,7 @@ fn a_socket_that_stays_full_costs_bounded_memory_and_is_counted() {
     assert_eq!(outbox.socket.taken.borrow().len(), packets - dropped);
 }
 
-/// A socket that refuses its first so many calls, each for the next reason.
+/// A socket that refuses its first calls, each with the next error of a list.
 struct Broken {
     reasons: RefCell<Vec<SendError>>,
     taken: RefCell<Vec<u8>>,

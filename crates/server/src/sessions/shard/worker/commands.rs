@@ -1,4 +1,4 @@
-//! What other threads asked of the shard.
+//! Handles the commands that other threads sent to the shard.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use crate::sessions::record::SessionLocation;
 use crate::sessions::shard::command::Command;
 
 impl Worker {
-    /// Does what was asked since the last turn.
+    /// Handles the commands that arrived since the last call.
     pub(super) fn process_commands(&mut self) {
         while let Ok(command) = self.commands.try_recv() {
             let now = Instant::now();
@@ -46,7 +46,7 @@ impl Worker {
         self.dispatch();
     }
 
-    /// Does to one of our viewers what was asked, and serves it at once.
+    /// Applies a command to one of the shard's peers, and serves the peer at once.
     fn change(&mut self, key: Key, command: Command, now: Instant) {
         let Some(peer) = self.peers.get_mut(key) else {
             return;
@@ -55,7 +55,7 @@ impl Worker {
             Command::Leave { done, .. } => {
                 peer.session.close(now);
                 self.serve(key, now);
-                // Whoever asked may not wait any more.
+                // The requester may have stopped waiting.
                 let _ = done.send(());
                 return;
             }
@@ -69,7 +69,7 @@ impl Worker {
                 timestamps, reply, ..
             } => {
                 let stamps = timestamps.into_iter().map(|it| peer.frame(it)).collect();
-                // Whoever asked may have gone; then nobody wants to know.
+                // The requester may have stopped waiting; the reply is then dropped.
                 let _ = reply.send(stamps);
                 return;
             }
@@ -78,7 +78,8 @@ impl Worker {
         self.serve(key, now);
     }
 
-    /// A request that was on its way to us while its viewer moved on.
+    /// Sends a command to the shard that owns the session now, because the peer moved while the
+    /// command was on its way.
     fn pass_on(&self, session: &SessionId, command: Command) {
         let Some(record) = self.shared.registry.by_id(session) else {
             return;
@@ -87,7 +88,7 @@ impl Worker {
             && index != self.index
             && let Some(shard) = self.shared.shard(index)
         {
-            // A full inbox counts it.
+            // A full inbox is counted by the handle.
             let _ = shard.send(command);
         }
     }

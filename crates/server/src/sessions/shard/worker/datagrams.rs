@@ -1,4 +1,4 @@
-//! Datagrams that came in, each to its peer.
+//! Reads datagrams from the socket and hands each to its peer.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
@@ -9,29 +9,29 @@ use glassline_webrtc::{Received, stun_username};
 use super::Worker;
 use crate::runtime::Key;
 
-/// Datagrams taken before media gets its turn again.
+/// Batches of datagrams that are read before media is served again.
 const BATCHES_PER_TURN: usize = 8;
 
-/// Where a datagram came from and went to.
+/// The two addresses of a received datagram.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Path {
     pub(super) source: SocketAddr,
-    /// As the session knows it: one of its candidates.
+    /// The server's address as the session knows it: one of its candidates.
     pub(super) destination: SocketAddr,
-    /// For replies from a wildcard socket.
+    /// The IP address that the datagram arrived at, for replies from a wildcard socket.
     pub(super) local: Option<IpAddr>,
 }
 
 impl Worker {
-    /// Takes what waits in the socket, as much as media leaves time for.
+    /// Reads the waiting datagrams, up to a limit that leaves time for media.
     pub(super) fn receive(&mut self, batch: &mut ReceiveBatch) {
         for _ in 0..BATCHES_PER_TURN {
             match self.outbox.socket().receive_batch(batch) {
                 Ok(0) => return,
                 Ok(_) => {}
                 Err(error) => {
-                    // An answer to an earlier datagram shows up here, too; what waits
-                    // behind it is not told of again.
+                    // The error may be an ICMP answer to an earlier datagram. The poll does not
+                    // report again the datagrams that wait behind it.
                     tracing::debug!(%error, shard = self.index, "receive");
                     self.take_path_errors();
                     continue;
@@ -53,12 +53,12 @@ impl Worker {
                 return;
             }
         }
-        // More may wait; an edge-triggered poll would not tell again.
+        // More datagrams may wait, and an edge-triggered poll does not report them again.
         self.waker.wake();
     }
 
-    /// Counts what the network answered. Nothing else comes of it: anybody could
-    /// forge it, and a viewer that is gone is silent soon enough.
+    /// Counts the ICMP errors that the network returned. Nothing else is done about them: anybody
+    /// could forge one, and the session of a viewer that is gone times out.
     pub(super) fn take_path_errors(&self) {
         while let Some(error) = self.outbox.socket().take_path_error() {
             let counter = match error.kind {
@@ -72,7 +72,7 @@ impl Worker {
         }
     }
 
-    /// Our address as viewers know it.
+    /// Returns the server's address as viewers know it.
     fn destination(&self, local: Option<IpAddr>) -> SocketAddr {
         let actual = local.unwrap_or(self.local.ip());
         let advertised = self
@@ -87,7 +87,8 @@ impl Worker {
         let ufrag = stun_username(bytes).map(|(ours, _)| ours);
         if let Some(key) = self.peers.by_address(path.source)
             && let Some(peer) = self.peers.get_mut(key)
-            // The address may have a new owner: a page that was reloaded.
+            // The address may belong to another session now, for example of a page that was
+            // reloaded.
             && ufrag.is_none_or(|ufrag| ufrag == peer.session.local_credentials().ufrag)
         {
             self.dispatch_datagram(key, bytes, path, now);
@@ -99,7 +100,7 @@ impl Worker {
         }
     }
 
-    /// A datagram for viewer `key` of this shard.
+    /// Hands a datagram to the peer `key` of this shard.
     pub(super) fn dispatch_datagram(
         &mut self,
         key: Key,
@@ -138,7 +139,7 @@ impl Worker {
         self.serve(key, now);
     }
 
-    /// Acknowledges what came together, once for each session with data channels.
+    /// Lets each session with data channels acknowledge the records of this read together.
     fn end_batch(&mut self, now: Instant) {
         let mut talking = std::mem::take(&mut self.talking);
         talking.sort_unstable();

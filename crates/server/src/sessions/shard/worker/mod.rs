@@ -1,4 +1,4 @@
-//! The shard's loop.
+//! The loop of a shard's thread.
 
 mod commands;
 mod datagrams;
@@ -32,13 +32,13 @@ use relay::BrokerSubscription;
 pub(super) const WAKE: Token = Token(0);
 const SOCKET: Token = Token(1);
 
-/// A shard looks around at least this often, should a wake-up be lost.
+/// Longest time that a shard sleeps, in case a wake-up is lost.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// A full interface queue is tried again after this: it drains at line rate.
+/// Wait before a full interface queue is tried again; the queue drains at line rate.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// One shard's state; lives on its thread.
+/// The state of one shard, which lives on the shard's thread.
 pub(super) struct Worker {
     index: usize,
     poll: Poll,
@@ -51,23 +51,23 @@ pub(super) struct Worker {
     shared: Arc<Shared>,
     peers: PeerTable,
     streams: Vec<StreamSubscription>,
-    /// To messages of streams with data channels here.
+    /// Subscriptions to the message brokers of streams whose sessions here have data channels.
     subscriptions: Vec<BrokerSubscription>,
-    /// Sessions with data channels that something came from in this batch.
+    /// Sessions with data channels that datagrams of this read came from.
     talking: Vec<Key>,
     timers: Timers,
     scratch: Scratch,
     stopping: bool,
 }
 
-/// Empty between turns, kept for their room.
+/// Buffers that are empty between turns of the loop and kept for their capacity.
 #[derive(Debug, Default)]
 struct Scratch {
     due: Vec<(Instant, Key)>,
     bursts: Vec<Arc<MediaUnit>>,
     offered: Vec<Key>,
     leaving: Vec<Leaving>,
-    /// One datagram of control.
+    /// Buffer for one control datagram.
     control: Vec<u8>,
 }
 
@@ -107,7 +107,7 @@ impl Worker {
         })
     }
 
-    /// Runs until [`Command::Stop`].
+    /// Runs the loop until [`Command::Stop`].
     pub(super) fn run(mut self) {
         let mut events = Events::with_capacity(8);
         let mut batch = ReceiveBatch::new(ReceiveBatch::CAPACITY_MAX);
@@ -131,7 +131,7 @@ impl Worker {
                 tracing::error!(%error, shard = self.index, "cannot wait for events");
                 std::thread::sleep(Duration::from_millis(10));
             }
-            // Media first: it is what is measured, and one wake-up brings it.
+            // Media goes first: its delay is measured, and one wake-up announces it.
             self.waker.clear();
             let is_error = |event: &Event| event.token() == SOCKET && event.is_error();
             if events.iter().any(is_error) {
@@ -146,7 +146,7 @@ impl Worker {
         }
     }
 
-    /// Reads every stream once and offers what is new to its viewers.
+    /// Reads every stream once and offers the new units to the stream's viewers.
     fn publish(&mut self) {
         let mut bursts = std::mem::take(&mut self.scratch.bursts);
         let mut offered = std::mem::take(&mut self.scratch.offered);
@@ -160,7 +160,7 @@ impl Worker {
             if bursts.is_empty() && changed.is_none() {
                 continue;
             }
-            // A copy: whoever is served in between may leave.
+            // A copy, because a viewer that is served in between may leave.
             offered.clone_from(&feed.viewers);
             if let Some(tracks) = changed {
                 self.let_go_of_reordered(&offered, &tracks, picked);
@@ -172,8 +172,8 @@ impl Worker {
         self.scratch.offered = offered;
     }
 
-    /// Says goodbye to viewers who are sent frames that turn out to have B-frames:
-    /// those who come now are refused, with the reason, for what these would see.
+    /// Closes the sessions of viewers whose stream turned out to have B-frames. New viewers of the
+    /// stream are refused with the same reason.
     fn let_go_of_reordered(&mut self, keys: &[Key], tracks: &[Track], now: Instant) {
         for key in keys {
             let Some(peer) = self.peers.get_mut(*key) else {
@@ -188,11 +188,11 @@ impl Worker {
         }
     }
 
-    /// Gives `bursts` to the viewers named, in turn.
+    /// Offers `units` to the viewers in `keys`, one after the other.
     ///
-    /// A keyframe leaves in chunks. Those that have begun with it come first when
-    /// their next chunk is due, so that with many viewers one after the other has it
-    /// whole, instead of all together at the very end.
+    /// A keyframe leaves in chunks. A viewer that has begun with the keyframe goes first when its
+    /// next chunk is due. With many viewers, one after the other then has the whole keyframe,
+    /// instead of all of them at the very end.
     fn offer(&mut self, bursts: &[Arc<MediaUnit>], keys: &[Key], picked: Instant) {
         let mut now = picked;
         for (index, key) in keys.iter().enumerate() {
@@ -228,7 +228,7 @@ impl Worker {
         self.dispatch();
     }
 
-    /// Hands what is sealed to the kernel and notes when it had it; the time then.
+    /// Hands the sealed datagrams to the kernel and notes when it had them. Returns that time.
     fn dispatch(&mut self) -> Instant {
         self.outbox.flush();
         let sent = Instant::now();
@@ -240,7 +240,7 @@ impl Worker {
         sent
     }
 
-    /// Lets a viewer do what it has to do now.
+    /// Serves one peer now.
     fn serve(&mut self, key: Key, now: Instant) -> Served {
         let Some(peer) = self.peers.get_mut(key) else {
             return Served::Closed;
@@ -259,12 +259,14 @@ impl Worker {
             && let Some(peer) = self.release(key)
         {
             let (session, stream) = (peer.id().clone(), Arc::clone(peer.stream()));
-            // Who sees it gone from the registry may rely on all of it being gone.
+            // A thread that does not find the session in the registry may rely on the peer being
+            // released.
             drop(peer);
             if let Some(record) = self.shared.registry.remove(&session) {
                 record.state().location = SessionLocation::Gone;
             }
-            // A report that comes between finds it gone and forgets what it wrote.
+            // A latency report that arrives in between does not find the session and drops what it
+            // wrote.
             self.shared.board.forget(stream.name(), &session);
         }
         served
@@ -272,8 +274,8 @@ impl Worker {
 
     fn expire(&mut self) {
         let now = Instant::now();
-        // Once each: one that is due again at once has its turn after the others
-        // and after the socket.
+        // Each peer is served once. One that is due again at once is served after the others and
+        // after the socket.
         let mut due = std::mem::take(&mut self.scratch.due);
         self.timers.take_due(now, &mut due);
         for (at, key) in due.drain(..) {
@@ -296,7 +298,7 @@ impl Worker {
         self.scratch.due = due;
     }
 
-    /// Goes on where the full socket stopped us, and asks to be told when it can.
+    /// Continues where a full socket stopped, and asks to be told when the socket has room.
     fn unblock(&mut self) {
         if self.outbox.is_blocked() {
             self.outbox.resume();
@@ -311,7 +313,8 @@ impl Worker {
                 self.dispatch();
             }
         }
-        // A full interface queue leaves the socket writable: waiting would spin.
+        // A full interface queue leaves the socket writable: waiting for that event would
+        // busy-loop.
         let blocked = self.outbox.is_blocked() && !self.outbox.is_congested();
         if blocked == self.waits_writable {
             return;
@@ -333,7 +336,7 @@ impl Worker {
     }
 }
 
-/// Sets the viewer's timer if it has to be served earlier than known.
+/// Sets the peer's timer if the peer has to be served earlier than its timer says.
 fn arm(peer: &mut Peer, key: Key, now: Instant, timers: &mut Timers, outbox: &Outbox) {
     if let Some(at) = peer.deadline(now, outbox.is_blocked())
         && peer.armed.is_none_or(|armed| at < armed)

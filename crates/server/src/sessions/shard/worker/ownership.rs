@@ -1,8 +1,8 @@
-//! Whose viewer it is: adoption, and moving from shard to shard.
+//! Ownership of peers: adoption, and moves from shard to shard.
 //!
-//! A viewer waits in the registry until its first authentic STUN request lands on
-//! a shard, which adopts it. Requests from elsewhere go to the owner, which hands the
-//! viewer over once ICE has chosen an address whose datagrams land on another shard.
+//! A peer waits in the registry until its first authentic STUN request arrives at a shard, which
+//! adopts it. Requests that arrive at another shard are sent to the owner. The owner hands the peer
+//! over once ICE has chosen an address whose datagrams arrive at that other shard.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,7 +17,7 @@ use crate::sessions::record::{SessionLocation, SessionRecord};
 use crate::sessions::shard::command::{Command, Forwarded};
 
 impl Worker {
-    /// A STUN request from an unknown address for a known session.
+    /// Handles a STUN request for a known session from an unknown address.
     pub(super) fn on_unknown_stun(
         &mut self,
         record: &Arc<SessionRecord>,
@@ -32,7 +32,7 @@ impl Worker {
                     peer.session
                         .handle_datagram(now, path.source, path.destination, bytes);
                 if accepted.is_err() {
-                    // Not authentic: the true viewer may still come.
+                    // The request is not authentic. The real peer may still come.
                     self.counters.refused.add(1);
                     state.location = SessionLocation::Waiting(peer);
                     return;
@@ -53,7 +53,7 @@ impl Worker {
         }
     }
 
-    /// A STUN request for a viewer that a shard owns, from an address that is new to us.
+    /// Handles a STUN request from an unknown address for a peer that a shard owns.
     fn on_stun_for_owned(
         &mut self,
         record: &SessionRecord,
@@ -80,13 +80,13 @@ impl Worker {
             datagram,
         };
         if let Some(shard) = self.shared.shard(owner) {
-            // A full inbox counts it; STUN comes again.
+            // A full inbox is counted by the handle; the peer repeats its STUN request.
             let _ = shard.send(forward);
         }
     }
 
-    /// A datagram for one of our viewers that landed on shard `from`. Once the
-    /// viewer has chosen that address, it moves there.
+    /// Handles a datagram for one of this shard's peers that arrived at shard `from`. If the peer
+    /// has chosen that address, the peer moves there.
     pub(super) fn take_forwarded(
         &mut self,
         session: &SessionId,
@@ -114,8 +114,8 @@ impl Worker {
             return;
         }
         let forgotten = peer.note_address(path.source, path.local);
-        // Before the handshake is done, too: a viewer with two networks may be
-        // first seen from one and then choose the other.
+        // A peer may move before its handshake is done: one with two networks may be seen from one
+        // first and then choose the other.
         let moved = peer.session.peer() == Some(path.source);
         if let Some(forgotten) = forgotten {
             self.peers.unlink(forgotten, key);
@@ -132,11 +132,12 @@ impl Worker {
             return;
         };
         let mut state = record.state();
-        // Deleted: the command to let it go waits in our inbox, not in the other's.
+        // The session was deleted: the command to release it waits in this shard's inbox, not in
+        // the other's.
         if !matches!(state.location, SessionLocation::Shard(owner) if owner == self.index) {
             return;
         }
-        // What is sealed here goes before what will be sealed there.
+        // Datagrams sealed here must leave before those that the other shard will seal.
         self.dispatch();
         let Some(peer) = self.release(key) else {
             return;
@@ -146,7 +147,7 @@ impl Worker {
                 state.location = SessionLocation::Shard(to);
                 self.counters.moves.add(1);
             }
-            // Its inbox is full: the viewer stays, and its next request tries again.
+            // The other shard's inbox is full: the peer stays, and its next request tries again.
             Err(Command::Adopt(peer)) => {
                 drop(state);
                 let key = self.adopt(peer);
@@ -156,13 +157,13 @@ impl Worker {
         }
     }
 
-    /// Owns `viewer` from now on.
+    /// Makes `peer` a peer of this shard.
     pub(super) fn adopt(&mut self, peer: Box<Peer>) -> Key {
         let stream = Arc::clone(peer.stream());
         let key = self.peers.insert(peer);
         self.join_relay(key);
         if self.peers.get_mut(key).is_some_and(|it| !it.is_sent_to()) {
-            // It speaks or publishes: nothing is read for it.
+            // A participant or publisher of messages gets no stream.
             return key;
         }
         let place = self
@@ -185,7 +186,7 @@ impl Worker {
         key
     }
 
-    /// Takes a viewer out of all tables.
+    /// Removes a peer from all tables of this shard.
     pub(super) fn release(&mut self, key: Key) -> Option<Box<Peer>> {
         let peer = self.peers.remove(key)?;
         self.leave_relay(key, &peer);
@@ -197,7 +198,8 @@ impl Worker {
             self.streams[place].viewers.retain(|other| *other != key);
             if self.streams[place].viewers.is_empty() {
                 self.streams.swap_remove(place);
-                // Another took its place and may be passed over in this turn.
+                // Another viewer took the freed position in the list and may be passed over in this
+                // turn.
                 self.waker.wake();
             }
         }

@@ -1,4 +1,4 @@
-//! The peers that one shard owns, and what leads to each.
+//! The table of a shard's peers, by key, address and session.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -15,35 +15,35 @@ pub(super) struct PeerTable {
 }
 
 impl PeerTable {
-    /// The peer that `key` names, if it is still there.
+    /// Returns the peer of `key`, or `None` if it was removed.
     #[inline]
     pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut Box<Peer>> {
         self.slots.get_mut(key)
     }
 
-    /// Keys of all peers.
+    /// Returns the keys of all peers.
     pub(super) fn keys(&self) -> Vec<Key> {
         self.slots.keys()
     }
 
-    /// The peer whose datagrams come from `address`.
+    /// Returns the peer whose datagrams come from `address`.
     pub(super) fn by_address(&self, address: SocketAddr) -> Option<Key> {
         self.by_address.get(&address).copied()
     }
 
-    /// The peer of `session`.
+    /// Returns the peer of `session`.
     pub(super) fn by_session(&self, session: &SessionId) -> Option<Key> {
         self.by_session.get(session).copied()
     }
 
-    /// Takes `peer` in, with no timer set and its addresses leading to it.
+    /// Inserts `peer` with no timer set. Its addresses lead to it from now on.
     pub(super) fn insert(&mut self, mut peer: Box<Peer>) -> Key {
         peer.armed = None;
         let session = peer.id().clone();
         let (used, addresses) = (peer.session.peer(), peer.addresses().to_vec());
         let key = self.slots.insert(peer);
         for address in addresses {
-            // One that it has left may be another's by now.
+            // An address that the peer no longer uses may belong to another peer by now.
             if used == Some(address) {
                 self.link(address, key);
             } else {
@@ -54,7 +54,7 @@ impl PeerTable {
         key
     }
 
-    /// Lets the peer go, and nothing lead to it any more.
+    /// Removes a peer, and every address that leads to it.
     pub(super) fn remove(&mut self, key: Key) -> Option<Box<Peer>> {
         let peer = self.slots.remove(key)?;
         for address in peer.addresses() {
@@ -64,9 +64,9 @@ impl PeerTable {
         Some(peer)
     }
 
-    /// Lets `address` lead to `key`. Whom it led to until now is not closed, because
-    /// sources can be forged, but says no more to it: a handshake given up half way
-    /// goes on repeating itself for seconds, into that of the newcomer.
+    /// Makes `address` lead to the peer `key`. The peer that the address led to before is not
+    /// closed, because sources can be forged. It sends nothing more to the address: a handshake
+    /// that was given up half way repeats itself for seconds, and would disturb the newcomer's.
     pub(super) fn link(&mut self, address: SocketAddr, key: Key) {
         if self.by_address.get(&address) == Some(&key) {
             return;
@@ -78,7 +78,7 @@ impl PeerTable {
         }
     }
 
-    /// Lets `address` lead to `key` no more.
+    /// Removes `address` from the peer `key`.
     pub(super) fn unlink(&mut self, address: SocketAddr, key: Key) {
         if self.by_address.get(&address) == Some(&key) {
             self.by_address.remove(&address);

@@ -1,4 +1,4 @@
-//! Messages beside media, from the brokers to the sessions of this shard.
+//! Delivers messages from the brokers to the sessions of this shard.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,7 +8,7 @@ use crate::messages::{Inbox, MessageBroker, Posted, Side};
 use crate::runtime::Key;
 use crate::sessions::peer::Peer;
 
-/// One side of one stream's broker, and who is on it here.
+/// A subscription to one side of one stream's broker, with the sessions of this shard on that side.
 #[derive(Debug)]
 pub(super) struct BrokerSubscription {
     broker: Arc<MessageBroker>,
@@ -18,7 +18,8 @@ pub(super) struct BrokerSubscription {
 }
 
 impl Worker {
-    /// Takes what was posted since the last turn, once for all who get it here.
+    /// Takes the messages that were posted since the last turn, and delivers them to the sessions
+    /// here.
     pub(super) fn relay(&mut self) {
         if self.subscriptions.is_empty() {
             return;
@@ -31,7 +32,7 @@ impl Worker {
             if posted.is_empty() {
                 continue;
             }
-            // A copy: whoever is served in between may leave.
+            // A copy, because a session that is served in between may leave.
             for key in subscription.sessions.clone() {
                 let now = Instant::now();
                 if let Some(peer) = self.peers.get_mut(key) {
@@ -40,7 +41,7 @@ impl Worker {
                 self.serve(key, now);
                 if self.outbox.is_ripe() {
                     let now = self.dispatch();
-                    // With many sessions this takes a while, and media does not wait.
+                    // With many sessions this takes a while, and media must not wait for it.
                     self.publish();
                     if self.timers.next().is_some_and(|at| at <= now) {
                         self.expire();
@@ -52,7 +53,7 @@ impl Worker {
         self.dispatch();
     }
 
-    /// Lets messages reach a session that this shard owns now, if it has data channels.
+    /// Subscribes a session of this shard to its broker, if it has data channels.
     pub(super) fn join_relay(&mut self, key: Key) {
         let peer = self.peers.get_mut(key);
         let Some((broker, side)) = peer.and_then(|peer| peer.broker()) else {
@@ -73,7 +74,7 @@ impl Worker {
         });
     }
 
-    /// The session is no longer this shard's.
+    /// Removes a session from its broker's subscription on this shard.
     pub(super) fn leave_relay(&mut self, key: Key, peer: &Peer) {
         if peer.broker().is_none() {
             return;
@@ -81,7 +82,7 @@ impl Worker {
         for subscription in &mut self.subscriptions {
             subscription.sessions.retain(|other| *other != key);
         }
-        // One that moves to another's place is read in the next turn.
+        // A subscription that moves to another index in the list is read in the next turn.
         self.subscriptions.retain(|it| !it.sessions.is_empty());
         self.waker.wake();
     }
