@@ -2,56 +2,57 @@ use std::time::Duration;
 
 use glassline_congestion::Algorithm;
 
-/// How an association behaves. Sizes are bytes.
+/// Configuration of an association. Sizes are in bytes.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Source port, also the one that packets must come to.
+    /// SCTP port of this end; packets from the peer must be addressed to it.
     pub local_port: u16,
-    /// Destination port; 5000 at both ends of a data channel, by custom.
+    /// SCTP port of the peer; 5000 at both ends of a data channel, by custom.
     pub remote_port: u16,
-    /// SCTP packets to begin with, without what DTLS, UDP and IP put around them.
-    /// Rounded down to a multiple of four; at least 512.
+    /// Size of SCTP packets at first, without the bytes that DTLS, UDP and IP add. Rounded
+    /// down to a multiple of four; at least 512.
     pub mtu: usize,
-    /// What path MTU discovery tries at the most; not above `mtu` turns it off. The
-    /// shell must forbid fragmentation (`IP_DONTFRAG`), or nothing is discovered.
+    /// Largest packet that path MTU discovery tries; a value not above `mtu` turns it off.
+    /// The caller must forbid fragmentation (`IP_DONTFRAG`), or discovery finds nothing.
     pub mtu_max: usize,
-    /// Largest message that is taken from the peer. A larger one ends the association
-    /// by an ABORT that says so.
+    /// Largest message that is accepted from the peer. A larger one ends the association
+    /// with an ABORT that says so.
     pub max_message_size: usize,
     /// Receive window that is announced at first.
     pub receive_window_min: u32,
-    /// What the receive window grows to when the measured rate needs it; also what
-    /// unread and unfinished messages may occupy, give or take a window.
+    /// Bound up to which the receive window grows when the measured rate needs it. Unread
+    /// and incomplete messages may occupy about as much, give or take a window.
     pub receive_window_max: u32,
-    /// What unsent and unacknowledged messages may occupy.
+    /// Most bytes of unsent and unacknowledged messages.
     pub send_buffer_max: usize,
-    /// Streams to ask for, each way.
+    /// Number of streams to request, each way.
     pub streams: u16,
-    /// Offer and use packets without a checksum (RFC 9653): only below something that
-    /// finds errors by itself, which DTLS does.
+    /// Whether to offer and use packets without a checksum (RFC 9653). Only for a lower
+    /// layer that detects errors itself, as DTLS does.
     pub zero_checksum: bool,
-    /// Offer message interleaving (RFC 8260), so that a long message on one stream
-    /// does not hold up the others.
+    /// Whether to offer message interleaving (RFC 8260), so that a long message on one
+    /// stream does not delay the others.
     pub interleaving: bool,
-    /// The controller that decides how much is sent, and how fast.
+    /// Congestion controller, which decides how much is sent, and how fast.
     pub congestion: Algorithm,
     /// Retransmission time-out before the first round trip is known.
     pub rto_initial: Duration,
-    /// Least retransmission time-out.
+    /// Smallest retransmission time-out.
     pub rto_min: Duration,
     /// Largest retransmission time-out.
     pub rto_max: Duration,
-    /// How long a packet may wait for its acknowledgement when it is alone; at most
-    /// 500 ms (RFC 9260 §6.2).
+    /// Time that a single packet may wait for its acknowledgement; at most 500 ms (RFC 9260
+    /// §6.2).
     pub delayed_ack: Duration,
-    /// Time-outs in a row, heartbeats counted, after which the peer is given up.
-    /// `None` never does: then whoever carries the packets must know.
+    /// Time-outs in a row, heartbeats included, after which the peer counts as unreachable.
+    /// `None` for never: then the transport below must notice.
     pub max_retransmissions: Option<u32>,
-    /// Repetitions of INIT and COOKIE ECHO after which connecting has failed.
+    /// Retransmissions of INIT or COOKIE ECHO after which connecting has failed; `None` for
+    /// never.
     pub max_init_retransmissions: Option<u32>,
-    /// Between heartbeats of an idle association.
+    /// Interval between heartbeats of an idle association.
     pub heartbeat_interval: Duration,
-    /// How long a state cookie is good.
+    /// Lifetime of a state cookie.
     pub cookie_life: Duration,
 }
 
@@ -83,19 +84,19 @@ impl Default for Config {
     }
 }
 
-/// All chance that an association needs, drawn by the shell.
+/// The random numbers that an association needs. The caller draws them.
 #[derive(Clone)]
 pub struct Secrets {
     /// Verification tag that the peer must put on its packets; not zero.
     pub tag: u32,
     /// First transmission sequence number.
     pub initial_tsn: u32,
-    /// Authenticates state cookies.
+    /// Key that authenticates state cookies.
     pub cookie_key: [u8; 32],
 }
 
 impl Secrets {
-    /// From 40 random bytes.
+    /// Makes the secrets from 40 random bytes.
     pub fn from_random(random: [u8; 40]) -> Self {
         let word = |at: usize| {
             u32::from_be_bytes([random[at], random[at + 1], random[at + 2], random[at + 3]])
@@ -116,30 +117,30 @@ impl std::fmt::Debug for Secrets {
     }
 }
 
-/// How a message is to be carried.
+/// How a message is delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SendOptions {
-    /// It may overtake, and be overtaken by, others of its stream.
+    /// Whether the message may overtake, and be overtaken by, others of its stream.
     pub unordered: bool,
-    /// What is done so that it arrives.
+    /// Whether and for how long the message is retransmitted.
     pub reliability: Reliability,
 }
 
-/// How long is tried to bring a message over (RFC 3758; RFC 7496).
+/// When a message that was lost is abandoned instead of retransmitted (RFC 3758, RFC 7496).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reliability {
-    /// Until it arrives.
+    /// The message is retransmitted until it arrives.
     #[default]
     Reliable,
-    /// Each of its chunks is sent again so often at the most.
+    /// Each chunk of the message is retransmitted a limited number of times.
     Limited {
-        /// Zero sends once.
+        /// Most retransmissions of a chunk; zero sends it once.
         retransmissions: u32,
     },
-    /// Until so long after it was handed over.
+    /// The message is abandoned when its lifetime is over.
     Timed {
-        /// From [`Association::send`](crate::Association::send) on.
+        /// Time from [`Association::send`](crate::Association::send) on.
         lifetime: Duration,
     },
 }

@@ -2,45 +2,47 @@ use thiserror::Error;
 
 use crate::ParseError;
 
-/// Why a message was not taken. Nothing of it is sent.
+/// Why a message was refused. Nothing of it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SendError {
-    /// Not connected yet: wait for [`Event::Connected`](crate::Event::Connected).
+    /// The association is not established yet: wait for
+    /// [`Event::Connected`](crate::Event::Connected).
     #[error("the association is not established yet: send after Event::Connected")]
     NotConnected,
-    /// It is over or about to be.
+    /// The association is closing or closed.
     #[error("the association is closing or closed")]
     Closed,
-    /// SCTP has no empty messages; data channels send one byte and a PPID of its own
-    /// (RFC 8831 §6.6).
+    /// The message is empty, which SCTP does not allow. Data channels send one byte with a
+    /// payload protocol identifier of its own instead (RFC 8831 §6.6).
     #[error("an empty message cannot be sent on stream {stream}")]
     Empty {
-        /// Where.
+        /// The stream.
         stream: u16,
     },
-    /// The peer takes fewer streams.
+    /// The stream does not exist: the peer accepts fewer.
     #[error("stream {stream} does not exist: the peer takes {streams}")]
     NoSuchStream {
-        /// Asked for.
+        /// The stream that was requested.
         stream: u16,
-        /// How many there are.
+        /// Number of streams that exist.
         streams: u16,
     },
-    /// The stream is being reset; wait for the event that says it is.
+    /// The stream is being reset: wait for
+    /// [`Event::StreamsReset`](crate::Event::StreamsReset).
     #[error("stream {stream} is being reset")]
     Resetting {
-        /// Where.
+        /// The stream.
         stream: u16,
     },
-    /// Wait for [`Event::BufferedLow`](crate::Event::BufferedLow).
+    /// The send buffer is full: wait for [`Event::BufferedLow`](crate::Event::BufferedLow).
     #[error("the send buffer holds {buffered} of {limit} bytes: no room for {size} more")]
     BufferFull {
-        /// Held now.
+        /// Bytes in the send buffer.
         buffered: usize,
-        /// `Config::send_buffer_max`.
+        /// The limit, `Config::send_buffer_max`.
         limit: usize,
-        /// The message's.
+        /// Size of the message, in bytes.
         size: usize,
     },
 }
@@ -49,65 +51,66 @@ pub enum SendError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ResetError {
-    /// Not established.
+    /// The association is not established.
     #[error("the association is not established")]
     NotConnected,
-    /// The peer did not say that it can (RFC 6525 §5.1.1).
+    /// The peer did not announce stream reconfiguration (RFC 6525 §5.1.1).
     #[error("the peer does not support stream reconfiguration (RFC 6525)")]
     Unsupported,
-    /// The peer takes fewer streams.
+    /// The stream does not exist: the peer accepts fewer.
     #[error("stream {stream} does not exist: the peer takes {streams}")]
     NoSuchStream {
-        /// Asked for.
+        /// The stream that was requested.
         stream: u16,
-        /// How many there are.
+        /// Number of streams that exist.
         streams: u16,
     },
 }
 
-/// Why a packet from the peer, or a part of it, was thrown away. The association goes
-/// on; the shell counts.
+/// Why a packet from the peer, or a part of it, was dropped. The association goes on; the
+/// caller counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Dropped {
-    /// Not an SCTP packet, or a chunk that breaks its own length. Chunks before that
-    /// one were taken.
+    /// The packet is not an SCTP packet, or a chunk has a wrong length. Chunks before that
+    /// one were handled.
     #[error("not a well-formed SCTP packet: {0}")]
     Malformed(ParseError),
-    /// Damaged, or without the checksum that was agreed on.
+    /// The packet is damaged, or lacks a checksum although none was agreed to be omitted.
     #[error("the packet's checksum is wrong")]
     Checksum,
-    /// For other ports.
+    /// The packet has other ports than the association.
     #[error("the packet is for ports {source_port} to {destination_port}")]
     Port {
-        /// It says it comes from.
+        /// Source port of the packet.
         source_port: u16,
-        /// It says it goes to.
+        /// Destination port of the packet.
         destination_port: u16,
     },
-    /// Of another association, or forged (RFC 9260 §8.5).
+    /// The packet's verification tag belongs to another association, or is forged (RFC 9260
+    /// §8.5).
     #[error("the packet has a verification tag that is not this association's")]
     Tag,
-    /// Its chunks make no sense now.
+    /// A chunk is not allowed in the present state.
     #[error("a chunk came in a state that has no use for it")]
     State,
-    /// The cookie is not one that we made.
+    /// The state cookie is not one that we made.
     #[error("the state cookie is not authentic")]
     Cookie,
-    /// The cookie is older than `Config::cookie_life`.
+    /// The state cookie is older than `Config::cookie_life`.
     #[error("the state cookie is too old")]
     StaleCookie,
-    /// The peer overran the window that it was told, or sent so small messages that
-    /// keeping track of them needs more memory than what they carry.
+    /// The peer exceeded the announced window, or sent such small messages that keeping
+    /// track of them needs more memory than their content.
     #[error("no room in the receive buffer")]
     ReceiveBufferFull,
-    /// Data on a stream that was not agreed on (RFC 9260 §6.5).
+    /// Data came on a stream that does not exist (RFC 9260 §6.5).
     #[error("data came on stream {stream}, which was not agreed on")]
     NoSuchStream {
-        /// Which.
+        /// The stream.
         stream: u16,
     },
-    /// Over.
+    /// The association is closed.
     #[error("the association is closed")]
     Closed,
 }

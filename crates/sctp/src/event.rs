@@ -2,65 +2,65 @@ use std::fmt;
 
 use bytes::Bytes;
 
-/// What happened, in order.
+/// What happened to an association; events come in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// Established: messages may be sent.
+    /// The association is established and messages may be sent.
     Connected {
-        /// Streams that we may send on: 0 to one less than this.
+        /// Number of streams that we may send on: 0 to one less than this.
         outgoing: u16,
-        /// Streams that the peer may send on.
+        /// Number of streams that the peer may send on.
         incoming: u16,
     },
-    /// The peer lost its state and began anew (RFC 9260 §5.2.4.1). What was unsent or
-    /// unacknowledged is gone, and all streams begin again.
+    /// The peer lost its state and restarted the association (RFC 9260 §5.2.4.1). Unsent
+    /// and unacknowledged messages are lost, and the numbers of all streams begin again.
     Restarted,
     /// A whole message arrived.
     Message {
-        /// Its stream.
+        /// Stream on which the message came.
         stream: u16,
         /// Payload protocol identifier.
         ppid: u32,
-        /// It may have overtaken others.
+        /// Whether the message may have overtaken others.
         unordered: bool,
-        /// Never empty.
+        /// Content of the message; never empty.
         data: Bytes,
     },
-    /// Streams begin again at their first number (RFC 6525): what came before it on
-    /// them has been delivered.
+    /// Streams were reset, and their numbers begin again (RFC 6525). Messages from before
+    /// the reset have been delivered.
     StreamsReset {
-        /// Whose sending side.
+        /// Which direction of the streams was reset.
         direction: Direction,
-        /// Which; empty for all.
+        /// The streams; an empty list means all of them.
         streams: Vec<u16>,
     },
-    /// The peer refuses to let us reset these outgoing streams. They can be used
-    /// again as they were.
+    /// The peer refused to reset these outgoing streams. They can be used again as they
+    /// were.
     ResetRefused {
-        /// Which.
+        /// The streams.
         streams: Vec<u16>,
     },
-    /// What waits to be sent on a stream fell to its low threshold.
+    /// The bytes queued on a stream fell to its low threshold.
     BufferedLow {
-        /// Which.
+        /// The stream.
         stream: u16,
     },
-    /// Packets of another size are sent from now on.
+    /// The size of packets changed.
     MtuChanged {
-        /// Bytes of an SCTP packet.
+        /// Size of a full SCTP packet from now on, in bytes.
         mtu: usize,
     },
-    /// It is over; nothing follows.
+    /// The association ended; no event follows.
     Closed(CloseReason),
 }
 
-/// Of the two halves of a stream.
+/// A direction of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// The peer sends, we receive.
+    /// From the peer to us.
     Incoming,
-    /// We send.
+    /// From us to the peer.
     Outgoing,
 }
 
@@ -68,31 +68,32 @@ pub enum Direction {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CloseReason {
-    /// Shut down in order: everything sent has arrived.
+    /// The association was shut down, and everything sent has arrived.
     Shutdown,
-    /// We gave it up by [`Association::abort`](crate::Association::abort).
+    /// We called [`Association::abort`](crate::Association::abort).
     Aborted,
-    /// The peer gave it up.
+    /// The peer sent an ABORT.
     AbortedByPeer {
-        /// RFC 9260 §3.3.10; `None` if it gave no cause.
+        /// Cause code (RFC 9260 §3.3.10); `None` if the peer gave no cause.
         cause: Option<u16>,
-        /// What it said, at most 256 bytes of it.
+        /// The peer's explanation, at most 256 bytes of it; often empty.
         text: String,
     },
-    /// The peer broke the protocol: we gave it up.
+    /// The peer broke the protocol, and we aborted the association. The text says how.
     Violation(&'static str),
-    /// A message of the peer is larger than `Config::max_message_size`.
+    /// A message of the peer is larger than `Config::max_message_size`, and we aborted the
+    /// association.
     MessageTooLarge {
-        /// Its stream.
+        /// Stream of the message.
         stream: u16,
         /// The limit, in bytes.
         limit: usize,
     },
-    /// The peer does not answer INIT or COOKIE ECHO.
+    /// The peer did not answer INIT or COOKIE ECHO.
     ConnectTimeout,
-    /// The peer does not acknowledge anything any more.
+    /// The peer acknowledged nothing for too many time-outs.
     PeerUnreachable,
-    /// What carried the packets is gone.
+    /// The transport below is gone.
     Disconnected,
 }
 

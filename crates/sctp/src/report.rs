@@ -2,55 +2,57 @@ use std::time::Duration;
 
 use glassline_media::Bitrate;
 
-/// How an association stands, in bytes unless said otherwise.
+/// State and counters of an association. Sizes are in bytes, counters count from the
+/// beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Report {
-    /// Where in its life it is.
+    /// State of the association.
     pub state: State,
-    /// Smoothed round trip.
+    /// Smoothed round-trip time.
     pub rtt: Option<Duration>,
-    /// The least of the last ten seconds.
+    /// Smallest round-trip time of the last ten seconds.
     pub rtt_min: Option<Duration>,
-    /// The latest.
+    /// Latest sample of the round-trip time.
     pub rtt_latest: Option<Duration>,
     /// Present retransmission time-out.
     pub rto: Duration,
     /// Congestion window.
     pub cwnd: u64,
-    /// On the way, as congestion control counts it.
+    /// Bytes in flight, as the congestion controller counts them.
     pub in_flight: u64,
     /// Pacing rate.
     pub pacing_rate: Option<Bitrate>,
-    /// What the peer may still be sent.
+    /// Bytes that the peer's receive window still has room for: a_rwnd less outstanding
+    /// data.
     pub peer_window: u64,
-    /// What the peer was told last that it may send.
+    /// Receive window that we announced last, less what came since.
     pub own_window: u64,
-    /// What the receive window may grow to now, unread messages counted.
+    /// Size of our receive window at present, unread messages included.
     pub own_window_limit: u64,
-    /// Handed over and not yet sent once.
+    /// Bytes queued and not yet sent for the first time.
     pub buffered: u64,
-    /// Sent and not yet acknowledged.
+    /// Outstanding data: bytes sent and not yet acknowledged.
     pub unacknowledged: u64,
-    /// Arrived and not yet read.
+    /// Bytes of messages that arrived and were not yet taken by the application.
     pub unread: u64,
-    /// Parts of messages that are not whole yet, or that wait for earlier ones.
+    /// Bytes of incomplete messages, and of messages that wait for earlier ones.
     pub unassembled: u64,
-    /// SCTP packets at present.
+    /// Present size of a full SCTP packet.
     pub mtu: usize,
     /// Packets sent.
     pub packets_sent: u64,
     /// Packets received.
     pub packets_received: u64,
-    /// User data sent for the first time.
+    /// Bytes of user data sent for the first time.
     pub data_sent: u64,
-    /// User data of messages that were delivered.
+    /// Bytes of user data of messages that were delivered.
     pub data_received: u64,
-    /// User data sent again.
+    /// Bytes of user data that were retransmitted.
     pub retransmitted: u64,
-    /// User data declared lost; some of it may have been late only.
+    /// Bytes of user data that were declared lost; some of it may have been only late.
     pub lost: u64,
-    /// Chunks that were declared lost and had not been.
+    /// Chunks that were declared lost but had arrived.
     pub spurious: u64,
     /// Chunks that arrived twice.
     pub duplicates: u64,
@@ -58,39 +60,39 @@ pub struct Report {
     pub timeouts: u64,
     /// Tail-loss probes.
     pub probes: u64,
-    /// Messages of ours that were given up by their own limits.
+    /// Messages of ours that were abandoned by their own limits.
     pub abandoned: u64,
     /// SACKs sent.
     pub sacks_sent: u64,
     /// SACKs received.
     pub sacks_received: u64,
-    /// Packets, or chunks of them, that were thrown away.
+    /// Packets that were dropped, wholly or partly.
     pub dropped: u64,
-    /// Messages are interleaved (RFC 8260).
+    /// Whether messages are interleaved (RFC 8260).
     pub interleaving: bool,
-    /// Packets leave without a checksum (RFC 9653).
+    /// Whether packets leave without a checksum (RFC 9653).
     pub zero_checksum: bool,
 }
 
-/// Where in its life an association is (RFC 9260 §4).
+/// State of an association (RFC 9260 §4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum State {
-    /// Not begun, or over.
+    /// The association has not begun, or it has ended.
     #[default]
     Closed,
-    /// INIT sent.
+    /// INIT was sent.
     CookieWait,
-    /// COOKIE ECHO sent.
+    /// COOKIE ECHO was sent.
     CookieEchoed,
-    /// Data flows.
+    /// The handshake is complete and data flows.
     Established,
-    /// We want to end it; what was handed over is still being sent.
+    /// We are shutting down; queued data is still being sent.
     ShutdownPending,
-    /// SHUTDOWN sent.
+    /// SHUTDOWN was sent.
     ShutdownSent,
-    /// The peer wants to end it.
+    /// The peer is shutting down; queued data is still being sent.
     ShutdownReceived,
-    /// SHUTDOWN ACK sent.
+    /// SHUTDOWN ACK was sent.
     ShutdownAckSent,
 }

@@ -1,7 +1,7 @@
-//! Streams that end and begin again (RFC 6525).
+//! Stream reconfiguration: outgoing and incoming stream resets (RFC 6525).
 //!
-//! A request is sent once all that the streams carried is acknowledged, so that the
-//! peer can perform it at once: "in progress" is answered differently by every stack.
+//! A request is sent once all data of its streams is acknowledged, so that the peer can
+//! perform it at once: SCTP stacks differ in how they answer "in progress".
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
@@ -12,62 +12,79 @@ use crate::packet::PacketBuilder;
 use crate::sequence::{Tsn, narrow};
 use crate::timer::{Timer, Waits};
 
-/// Streams in one request, so that it fits any packet.
+/// Most streams in one request, so that it fits any packet.
 const STREAMS_MAX: usize = 128;
-/// Answers that wait to be sent, and requests of the peer's that are remembered or
-/// may be on their way at once. RFC 6525 §5.1.1 allows one; Pion sends as many as
+/// Most responses that wait to be sent, and most requests of the peer that are remembered
+/// or may be in progress at once. RFC 6525 §5.1.1 allows one; Pion sends as many as
 /// channels close together, and repeats them in any order.
 const REQUESTS_MAX: usize = 16;
 
-/// Both directions.
+/// Stream resets of both directions.
 #[derive(Debug, Default)]
 pub(crate) struct Resets {
-    /// Number of our next request.
+    /// Sequence number of our next request.
     next: u32,
-    /// To be reset, and the TSN that must be acknowledged first, once nothing waits.
+    /// Streams to be reset, each with the TSN that must be acknowledged first, once none of
+    /// its data waits to be sent.
     wanted: BTreeMap<u16, Option<u64>>,
+    /// Our request that is not answered yet; there is at most one.
     sent: Option<Request>,
-    /// Number of the peer's next request, and what became of those before.
+    /// Sequence number of the peer's next request.
     expected: u32,
+    /// Results of the peer's latest requests, for repetitions.
     results: VecDeque<Outcome>,
+    /// Requests of the peer that wait for data.
     deferred: Vec<Deferred>,
+    /// Responses that wait to be sent.
     answers: VecDeque<Outcome>,
 }
 
-/// What became of a request of the peer's.
+/// Result of a request of the peer.
 #[derive(Clone, Copy, Debug)]
 struct Outcome {
-    /// The request's number.
+    /// Sequence number of the request.
     number: u32,
+    /// Result that the response carries.
     result: ReConfigResult,
 }
 
-/// A request of ours.
+/// A reset request of ours that is not answered yet.
 #[derive(Debug)]
 struct Request {
+    /// Sequence number of the request.
     number: u32,
+    /// Last TSN sent before the reset.
     last_tsn: u64,
+    /// Streams to be reset.
     streams: Vec<u16>,
+    /// Whether the request has to be sent now.
     due: bool,
+    /// Retransmits the request.
     timer: Timer,
 }
 
-/// A request of the peer's whose last TSN has not arrived.
+/// A reset request of the peer that waits for data up to its last TSN.
 #[derive(Debug)]
 struct Deferred {
+    /// Sequence number of the request.
     number: u32,
+    /// Last TSN that the peer sent before the reset.
     last_tsn: u64,
+    /// Streams to be reset; empty for all.
     streams: Vec<u16>,
 }
 
-/// What the peer's answer means.
+/// What the peer's response to our request means.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Answered {
+    /// The peer reset these streams.
     Done(Vec<u16>),
+    /// The peer refused to reset these streams.
     Refused(Vec<u16>),
 }
 
 impl Resets {
+    /// Starts with both ends' first request numbers, which equal their initial TSNs.
     pub(crate) fn establish(&mut self, own_tsn: u32, peer_tsn: u32) {
         *self = Self {
             next: own_tsn,
@@ -76,6 +93,7 @@ impl Resets {
         };
     }
 
+    /// Requests the reset of an outgoing stream, unless a request for it is in progress.
     pub(crate) fn want(&mut self, stream: u16) {
         let sent = |request: &Request| request.streams.contains(&stream);
         if !self.sent.as_ref().is_some_and(sent) {
@@ -83,8 +101,9 @@ impl Resets {
         }
     }
 
-    /// Makes a request of those that are ready. `drained`: nothing of the stream waits;
-    /// `last`, `acknowledged`: TSNs.
+    /// Makes a request of the streams that are ready. `drained`: whether none of a stream's
+    /// data waits to be sent. `last`: last TSN that was sent. `acknowledged`: cumulative
+    /// TSN.
     pub(crate) fn prepare(&mut self, drained: impl Fn(u16) -> bool, last: u64, acknowledged: u64) {
         if self.wanted.is_empty() || self.sent.is_some() {
             return;
@@ -114,15 +133,17 @@ impl Resets {
         self.next = self.next.wrapping_add(1);
     }
 
+    /// Whether a request or a response has to be sent now.
     pub(crate) fn is_due(&self) -> bool {
         !self.answers.is_empty() || self.sent.as_ref().is_some_and(|request| request.due)
     }
 
+    /// Returns when our request is to be retransmitted.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.sent.as_ref()?.timer.at
     }
 
-    /// Time-outs in a row are returned.
+    /// Makes our request due again if its timer ran out; returns whether it did.
     pub(crate) fn handle_timeout(&mut self, now: Instant) -> bool {
         let Some(request) = &mut self.sent else {
             return false;
@@ -135,7 +156,7 @@ impl Resets {
         over
     }
 
-    /// Appends a RE-CONFIG with what is due.
+    /// Appends a RE-CONFIG with the first response or request that is due.
     pub(crate) fn write(&mut self, packet: &mut PacketBuilder<'_>, now: Instant, waits: Waits) {
         if let Some(&Outcome { number, result }) = self.answers.front() {
             let answer = Parameter::Response(Response {
@@ -163,8 +184,8 @@ impl Resets {
         }
     }
 
-    /// The peer asks for something of number `number`; what to do about it is asked of
-    /// `perform` if it is new.
+    /// Handles a request of the peer with sequence number `number`. If it is new, `perform`
+    /// decides the result; a repeated one gets the same result again.
     pub(crate) fn on_request(
         &mut self,
         number: u32,
@@ -183,7 +204,8 @@ impl Resets {
             self.results.push_back(Outcome { number, result });
             result
         } else if ahead < REQUESTS_MAX {
-            // Another comes before it, or there are too many: it will be repeated.
+            // An earlier request is missing, or there are too many: the peer will repeat
+            // this one.
             return;
         } else {
             ReConfigResult::BAD_NUMBER
@@ -191,13 +213,14 @@ impl Resets {
         self.answer(number, result);
     }
 
+    /// Queues a response.
     fn answer(&mut self, number: u32, result: ReConfigResult) {
         if self.answers.len() < REQUESTS_MAX {
             self.answers.push_back(Outcome { number, result });
         }
     }
 
-    /// The peer's reset of number `number` must wait until `last_tsn` is here.
+    /// Defers the peer's request `number` until `last_tsn` has arrived.
     pub(crate) fn defer(&mut self, number: u32, last_tsn: u64, streams: Vec<u16>) {
         self.deferred.push(Deferred {
             number,
@@ -206,14 +229,14 @@ impl Resets {
         });
     }
 
-    /// A reset of the peer's waits for data.
+    /// Whether a request of the peer waits for data.
     #[inline]
     pub(crate) const fn has_deferred(&self) -> bool {
         !self.deferred.is_empty()
     }
 
-    /// A deferred reset of which everything has arrived: its streams. The peer is told.
-    /// Ask until there is none.
+    /// Removes a deferred request whose data has arrived, queues its response, and returns
+    /// its streams. To be called until it returns `None`.
     pub(crate) fn take_deferred(&mut self, cumulative: u64) -> Option<Vec<u16>> {
         let mut deferred = self.deferred.iter();
         let ready = deferred.position(|it| it.last_tsn <= cumulative)?;
@@ -229,7 +252,7 @@ impl Resets {
         Some(streams)
     }
 
-    /// The peer answers.
+    /// Handles the peer's response to our request. `None` if the response changes nothing.
     pub(crate) fn on_response(&mut self, number: u32, result: ReConfigResult) -> Option<Answered> {
         let ours = |request: &mut Request| request.number == number;
         let mut request = self.sent.take_if(ours)?;
@@ -238,8 +261,9 @@ impl Resets {
                 Some(Answered::Done(request.streams))
             }
             ReConfigResult::IN_PROGRESS => {
-                // Asked again when the timer says so, under a new number: dcsctp answers
-                // the old one with "in progress" for ever, usrsctp takes both.
+                // The request is repeated when the timer runs out, under a new number:
+                // dcsctp answers the old number with "in progress" for ever, usrsctp
+                // accepts both.
                 request.number = self.next;
                 self.next = self.next.wrapping_add(1);
                 self.sent = Some(request);

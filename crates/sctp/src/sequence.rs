@@ -1,4 +1,4 @@
-//! Numbers that wrap, and how they compare (RFC 1982).
+//! Sequence numbers that wrap, and their serial arithmetic (RFC 1982).
 
 use std::fmt;
 
@@ -9,24 +9,26 @@ macro_rules! serial {
         pub struct $name(pub $inner);
 
         impl $name {
-            /// The one that comes `count` later.
+            /// Returns the number that comes `count` later.
             #[must_use]
             pub const fn plus(self, count: $inner) -> Self {
                 Self(self.0.wrapping_add(count))
             }
 
-            /// The one after it.
+            /// Returns the next number.
             #[must_use]
             pub const fn next(self) -> Self {
                 self.plus(1)
             }
 
-            /// How far this one comes after `other`; negative if it comes before.
+            /// Returns the distance from `other` to this number; negative if this one comes
+            /// first.
             pub const fn distance_from(self, other: Self) -> $signed {
                 self.0.wrapping_sub(other.0).cast_signed()
             }
 
-            /// It comes after `other`, by less than half of all numbers.
+            /// Whether this number comes after `other`, by less than half of the number
+            /// space.
             pub const fn is_after(self, other: Self) -> bool {
                 self.distance_from(other) > 0
             }
@@ -50,41 +52,42 @@ serial!(
     Ssn, u16, i16
 );
 serial!(
-    /// Message identifier of I-DATA: one per message of a stream, ordered and
-    /// unordered ones counted apart (RFC 8260 §2.1).
+    /// Message identifier of I-DATA: one per message of a stream; ordered and unordered
+    /// messages are counted separately (RFC 8260 §2.1).
     Mid, u32, i32
 );
 
-/// The number nearest to `near` whose low 32 bits are `low`: inside an association
-/// transmission sequence numbers and message identifiers are 64 bits wide and never
-/// wrap, so that they order and index like any other number.
+/// Returns the 64-bit number nearest to `near` whose low 32 bits are `low`. Inside an
+/// association, TSNs and message identifiers are 64 bits wide and never wrap, so that they
+/// order and index like any other number.
 pub(crate) const fn widen(low: u32, near: u64) -> u64 {
     #[expect(clippy::cast_possible_truncation, reason = "the low half is meant")]
     let ahead = low.wrapping_sub(near as u32).cast_signed();
     near.wrapping_add_signed(ahead as i64)
 }
 
-/// The same for the 16 bits of a stream sequence number.
+/// Returns the 64-bit number nearest to `near` whose low 16 bits are `low`, for stream
+/// sequence numbers.
 pub(crate) const fn widen_short(low: u16, near: u64) -> u64 {
     #[expect(clippy::cast_possible_truncation, reason = "the low quarter is meant")]
     let ahead = low.wrapping_sub(near as u16).cast_signed();
     near.wrapping_add_signed(ahead as i64)
 }
 
-/// The low 32 bits: what goes on the wire.
+/// Returns the low 32 bits, which go on the wire.
 #[expect(clippy::cast_possible_truncation, reason = "the low half is meant")]
 pub(crate) const fn narrow(wide: u64) -> u32 {
     wide as u32
 }
 
-/// The low 16 bits.
+/// Returns the low 16 bits, which go on the wire.
 #[expect(clippy::cast_possible_truncation, reason = "the low quarter is meant")]
 pub(crate) const fn narrow_short(wide: u64) -> u16 {
     wide as u16
 }
 
-/// Where wide numbers begin: far enough from zero that a peer's nonsense from before
-/// the beginning is no underflow.
+/// Returns the 64-bit form of a peer's or our first number: far enough from zero that
+/// numbers from before the beginning do not underflow.
 pub(crate) const fn widen_first(low: u32) -> u64 {
     (1 << 32) + low as u64
 }

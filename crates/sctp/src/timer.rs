@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-/// A timer that waits twice as long each time that it is started again.
+/// A timer with exponential backoff: its wait doubles each time that it is started.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Timer {
     /// When the timer runs out; `None` while it does not run.
@@ -19,16 +19,19 @@ pub(crate) struct Waits {
 }
 
 impl Timer {
+    /// Starts the timer, with twice the wait of the time before.
     pub(crate) fn start(&mut self, now: Instant, waits: Waits) {
         let wait = waits.first.saturating_mul(1 << self.times.min(16));
         self.at = Some(now + wait.min(waits.longest));
         self.times += 1;
     }
 
+    /// Stops the timer, and keeps the count of starts.
     pub(crate) fn stop(&mut self) {
         self.at = None;
     }
 
+    /// Whether the timer has run out.
     pub(crate) fn is_over(&self, now: Instant) -> bool {
         self.at.is_some_and(|at| now >= at)
     }

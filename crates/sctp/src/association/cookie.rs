@@ -1,5 +1,6 @@
-//! The state cookie: all that the answering end must remember, kept by the other one
-//! (RFC 9260 §5.1.3), so that an INIT costs no memory.
+//! The state cookie: everything that the end that receives an INIT must remember, handed to
+//! the peer for safekeeping and authenticated with a key of our own (RFC 9260 §5.1.3). An
+//! INIT therefore takes no memory.
 
 use std::time::Duration;
 
@@ -9,51 +10,66 @@ use glassline_media::fields::{u16_at, u32_at};
 
 use crate::chunk::parameter::Extensions;
 
-/// Content without its authentication.
+/// Bytes of a cookie's content, without the authentication code behind it.
 const CONTENT_BYTES: usize = 8 + 7 * 4 + 2 * 2 + 1;
-/// Of BLAKE2s (RFC 7693), keyed.
+/// Bytes of the authentication code: keyed BLAKE2s (RFC 7693).
 const MAC_BYTES: usize = 32;
+/// Bytes of a whole cookie: content and authentication code.
 pub(super) const COOKIE_BYTES: usize = CONTENT_BYTES + MAC_BYTES;
 
-/// What an INIT or INIT ACK says of its sender.
+/// The fields of an INIT or INIT ACK that describe its sender (RFC 9260 §3.3.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Peer {
+    /// Verification tag that packets to the peer must bear; not zero once known.
     pub(super) tag: u32,
+    /// First TSN that the peer sends.
     pub(super) initial_tsn: u32,
+    /// Receive window that the peer announces (a_rwnd), in bytes.
     pub(super) window: u32,
-    /// Streams that it sends on, and that it takes.
+    /// Streams that the peer sends on.
     pub(super) outbound: u16,
+    /// Streams that the peer accepts from us.
     pub(super) inbound: u16,
+    /// Protocol extensions that the peer supports.
     pub(super) extensions: Extensions,
 }
 
-/// What a cookie holds.
+/// The content of a state cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cookie {
-    /// When it was made, since the association object was.
+    /// When the cookie was made: time since the association object was created.
     pub(super) made: Duration,
+    /// The peer, as its INIT described it.
     pub(super) peer: Peer,
+    /// Verification tag that our INIT ACK announced.
     pub(super) own_tag: u32,
+    /// Initial TSN that our INIT ACK announced.
     pub(super) own_tsn: u32,
+    /// Tie-tags, which recognize a peer that restarted (RFC 9260 §5.2.2).
     pub(super) ties: Ties,
 }
 
-/// The verification tags when the INIT came (§5.2.2), zero if there was no association.
+/// The tie-tags of a cookie: both ends' verification tags at the time of the INIT (RFC 9260
+/// §5.2.2), zero if there was no association.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ties {
+    /// Our verification tag at the time of the INIT.
     pub(super) own: u32,
+    /// The peer's verification tag at the time of the INIT.
     pub(super) peer: u32,
 }
 
-/// How an end begins an association.
+/// The tag and first TSN with which we begin an association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Start {
-    /// The verification tag that it gives itself.
+    /// Verification tag that packets to us must bear; not zero.
     pub(super) tag: u32,
+    /// First TSN that we send.
     pub(super) initial_tsn: u32,
 }
 
 impl Cookie {
+    /// Serializes the cookie and appends its authentication code under `key`.
     pub(super) fn seal(&self, key: &[u8; 32]) -> [u8; COOKIE_BYTES] {
         let mut content = [0; CONTENT_BYTES];
         let micros = u64::try_from(self.made.as_micros()).unwrap_or(u64::MAX);
@@ -80,13 +96,14 @@ impl Cookie {
         sealed
     }
 
-    /// `None` unless it was sealed with this key.
+    /// Reads a cookie. Returns `None` unless [`seal`](Self::seal) made it with the same
+    /// `key`.
     pub(super) fn open(bytes: &[u8], key: &[u8; 32]) -> Option<Self> {
         if bytes.len() != COOKIE_BYTES {
             return None;
         }
         let (content, code) = bytes.split_at(CONTENT_BYTES);
-        // In constant time.
+        // The comparison takes constant time.
         keyed(key, b"cookie", content).verify_slice(code).ok()?;
         let micros = u64::from(u32_at(content, 0)) << 32 | u64::from(u32_at(content, 4));
         Some(Self {
@@ -109,7 +126,9 @@ impl Cookie {
     }
 }
 
-/// How the association begins that would replace one (§5.2.2): nobody foresees it, and asking again gives the same.
+/// Derives the tag and first TSN for the association that would replace an existing one
+/// (RFC 9260 §5.2.2). The values are unpredictable without `key`, and the same INIT always
+/// gives the same values, so nothing has to be remembered between INIT and COOKIE ECHO.
 pub(super) fn renewed(key: &[u8; 32], peer_tag: u32, own_tag: u32) -> Start {
     let mut seed = [0; 8];
     seed[..4].copy_from_slice(&peer_tag.to_be_bytes());
@@ -121,6 +140,8 @@ pub(super) fn renewed(key: &[u8; 32], peer_tag: u32, own_tag: u32) -> Start {
     }
 }
 
+/// Returns a BLAKE2s MAC over `purpose` and `content`; `purpose` separates the uses of one
+/// key.
 fn keyed(key: &[u8; 32], purpose: &[u8], content: &[u8]) -> Blake2sMac256 {
     let mut mac = <Blake2sMac256 as KeyInit>::new(key.into());
     Update::update(&mut mac, purpose);
@@ -128,6 +149,7 @@ fn keyed(key: &[u8; 32], purpose: &[u8], content: &[u8]) -> Blake2sMac256 {
     mac
 }
 
+/// Packs the extensions into the low four bits of a byte.
 fn bits(it: Extensions) -> u8 {
     u8::from(it.forward_tsn)
         | u8::from(it.re_config) << 1
@@ -135,6 +157,7 @@ fn bits(it: Extensions) -> u8 {
         | u8::from(it.zero_checksum) << 3
 }
 
+/// Unpacks what [`bits`] packed.
 const fn extensions(bits: u8) -> Extensions {
     Extensions {
         forward_tsn: bits & 1 != 0,

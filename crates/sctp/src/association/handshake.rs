@@ -1,4 +1,4 @@
-//! Four messages into an association (RFC 9260 §5).
+//! The four-way handshake: INIT, INIT ACK, COOKIE ECHO, COOKIE ACK (RFC 9260 §5).
 
 use std::time::{Duration, Instant};
 
@@ -12,57 +12,61 @@ use crate::send::Sender;
 use crate::timer::{Timer, Waits};
 use crate::{CloseReason, Dropped, Event, State, Tsn};
 
-/// Of our INIT or the answer to theirs; larger ones would not fit the packet that must
-/// bring them back.
+/// Largest state cookie that is accepted from a peer, in bytes. A larger one would not fit
+/// the COOKIE ECHO packet that must bring it back.
 const COOKIE_BYTES_MAX: usize = 1024;
 
-/// What is under way.
+/// State of the handshake, and its messages that wait to be sent.
 #[derive(Debug, Default)]
 pub(super) struct Handshake {
-    /// INIT or COOKIE ECHO is to be sent now.
+    /// Whether an INIT or COOKIE ECHO has to be sent now.
     pub(super) due: bool,
-    /// Sent how often; T1.
+    /// T1: retransmits INIT and COOKIE ECHO, and counts how often.
     pub(super) timer: Timer,
-    /// The peer's, to be echoed.
+    /// The peer's state cookie, to be echoed.
     cookie: Vec<u8>,
-    /// An INIT waits for its answer: one, whatever number came.
+    /// The INIT ACK to send. There is at most one, however many INITs came.
     pub(super) reply: Option<Reply>,
+    /// Whether a COOKIE ACK has to be sent.
     pub(super) cookie_ack: bool,
-    /// A cookie that was too old, whose sender is to be told.
+    /// A state cookie that came too late; its sender gets an ERROR chunk.
     pub(super) stale: Option<Stale>,
-    /// When INIT or COOKIE ECHO left, if once only.
+    /// When INIT or COOKIE ECHO left; `None` after a retransmission, whose answer would be
+    /// ambiguous as a round-trip sample.
     sent_at: Option<Instant>,
 }
 
-/// A cookie that was too old.
+/// A state cookie that arrived after its lifetime.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stale {
-    /// By so many microseconds.
+    /// Time past the end of the cookie's lifetime, in µs.
     pub(super) over: u32,
-    /// The verification tag of the peer that brought it.
+    /// Verification tag of the peer that sent the cookie.
     pub(super) tag: u32,
 }
 
-/// What INIT ACK says.
+/// The content of an INIT ACK that waits to be sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reply {
     cookie: Cookie,
 }
 
 impl Reply {
-    /// Of the packet that carries it.
+    /// Returns the verification tag of the packet that carries the INIT ACK.
     pub(super) const fn tag(&self) -> u32 {
         self.cookie.peer.tag
     }
 }
 
 impl Association {
+    /// Starts the handshake with an INIT.
     pub(super) fn begin(&mut self) {
         self.state = State::CookieWait;
         self.handshake.due = true;
     }
 
-    /// T1 ran out.
+    /// Handles T1: sends INIT or COOKIE ECHO again, or gives up after
+    /// `max_init_retransmissions`.
     pub(super) fn handshake_timeout(&mut self, now: Instant) {
         if !self.handshake.timer.is_over(now) {
             return;
@@ -76,7 +80,7 @@ impl Association {
         self.handshake.due = true;
     }
 
-    /// INIT, alone in its packet.
+    /// Writes our INIT, which travels alone in its packet.
     pub(super) fn write_init(
         &mut self,
         now: Instant,
@@ -90,7 +94,7 @@ impl Association {
         Ok(())
     }
 
-    /// COOKIE ECHO, alone in its packet too.
+    /// Writes a COOKIE ECHO, which travels alone in its packet.
     pub(super) fn write_cookie_echo(
         &mut self,
         now: Instant,
@@ -102,6 +106,7 @@ impl Association {
         Ok(())
     }
 
+    /// Starts T1 after INIT or COOKIE ECHO left at `now`.
     fn handshake_sent(&mut self, now: Instant) {
         self.handshake.due = false;
         let first = self.handshake.timer.times == 0;
@@ -113,7 +118,7 @@ impl Association {
         self.handshake.timer.start(now, waits);
     }
 
-    /// INIT ACK for the INIT that came last.
+    /// Writes the INIT ACK that answers the latest INIT.
     pub(super) fn write_init_ack(
         &mut self,
         reply: &Reply,
@@ -129,6 +134,8 @@ impl Association {
         InitAck(init).write_with(&all, packet)
     }
 
+    /// Returns our INIT (or the fixed part of our INIT ACK). `outbound`: streams that we
+    /// send on.
     fn own_init(&self, tag: u32, tsn: u32, outbound: u16) -> Init<'static> {
         Init {
             initiate_tag: tag,
@@ -140,6 +147,7 @@ impl Association {
         }
     }
 
+    /// Returns the chunk types that we support beyond RFC 9260.
     fn own_extensions(&self) -> Vec<u8> {
         let mut kinds = vec![kind::RE_CONFIG, kind::FORWARD_TSN];
         if self.config.interleaving {
@@ -148,7 +156,7 @@ impl Association {
         kinds
     }
 
-    /// The tags of the association that stands.
+    /// Returns the tie-tags of the association as it is now.
     const fn ties(&self) -> Ties {
         Ties {
             own: self.own_tag,
@@ -156,18 +164,18 @@ impl Association {
         }
     }
 
-    /// An INIT: answered by what its sender must bring back; nothing is remembered
-    /// (§5.1 B, §5.2.1, §5.2.2).
+    /// Handles an INIT. The answer carries everything in its cookie, and no state is kept
+    /// (RFC 9260 §5.1 B, §5.2.1, §5.2.2).
     pub(super) fn on_init(&mut self, init: &Init<'_>, now: Instant) -> Result<(), Dropped> {
         let peer = peer(init).ok_or(Dropped::State)?;
         let (own, ties) = match self.state {
             State::Closed if self.is_over => return Err(Dropped::Closed),
             State::ShutdownAckSent => {
-                // §9.2: the peer missed that it is over.
+                // §9.2: the peer missed our SHUTDOWN ACK, which is sent again.
                 self.shutdown.due = true;
                 return Ok(());
             }
-            // Both ends connect: the answer says what our own INIT did.
+            // Both ends connect: the answer carries the same tag and TSN as our own INIT.
             State::Closed | State::CookieWait | State::CookieEchoed => {
                 let own = Start {
                     tag: self.own_tag,
@@ -193,7 +201,7 @@ impl Association {
         Ok(())
     }
 
-    /// INIT ACK (§5.1 C).
+    /// Handles an INIT ACK (RFC 9260 §5.1 C).
     pub(super) fn on_init_ack(&mut self, ack: &InitAck<'_>, now: Instant) -> Result<(), Dropped> {
         if self.state != State::CookieWait {
             return Err(Dropped::State);
@@ -218,7 +226,8 @@ impl Association {
         Ok(())
     }
 
-    /// COOKIE ECHO (§5.1 D, §5.2.4); `tag`: of the packet.
+    /// Handles a COOKIE ECHO (RFC 9260 §5.1 D, §5.2.4). `tag`: the packet's verification
+    /// tag.
     pub(super) fn on_cookie_echo(
         &mut self,
         echo: &CookieEcho<'_>,
@@ -251,7 +260,7 @@ impl Association {
             State::Closed | State::CookieWait | State::CookieEchoed
         );
         match (own, theirs) {
-            // §5.2.4 D, and the normal course of events for an end that waits.
+            // §5.2.4 D, and the normal case for an end that did not send an INIT.
             (true, true) if connecting => self.establish(None),
             (true, true) => {}
             // §5.2.4 B: both sent INIT.
@@ -272,13 +281,15 @@ impl Association {
         Ok(())
     }
 
+    /// Handles a COOKIE ACK, which completes the handshake.
     pub(super) fn on_cookie_ack(&mut self) {
         if self.state == State::CookieEchoed {
             self.establish(None);
         }
     }
 
-    /// Our cookie was too old when it came: once more from the beginning (§5.2.6).
+    /// Handles a Stale Cookie error: starts the handshake again from the INIT (RFC 9260
+    /// §5.2.6).
     pub(super) fn on_stale_cookie(&mut self) {
         if self.state == State::CookieEchoed {
             self.handshake.timer.stop();
@@ -287,7 +298,7 @@ impl Association {
         }
     }
 
-    /// Takes over what the peer said of itself.
+    /// Adopts the tag, TSN, window, streams and extensions that the peer announced.
     fn agree(&mut self, peer: &Peer) {
         self.peer_tag = peer.tag;
         self.outgoing_streams = self.config.streams.min(peer.inbound);
@@ -302,6 +313,7 @@ impl Association {
         self.resets.establish(self.own_tsn, peer.initial_tsn);
     }
 
+    /// Enters the established state, after adopting `peer` if it is given.
     fn establish(&mut self, peer: Option<&Peer>) {
         if let Some(peer) = peer {
             self.agree(peer);
@@ -316,6 +328,8 @@ impl Association {
         });
     }
 
+    /// Replaces the association after the peer restarted. Messages that were received and
+    /// not yet read stay readable.
     fn restart(&mut self, cookie: &Cookie) {
         self.own_tag = cookie.own_tag;
         self.own_tsn = cookie.own_tsn;
@@ -329,11 +343,12 @@ impl Association {
         self.establish(Some(&cookie.peer));
     }
 
+    /// Records a round-trip time that the handshake measured.
     fn note_round_trip(&mut self, round_trip: Duration) {
         self.round_trip = Some(round_trip);
     }
 
-    /// The header of a packet for the peer with its tag as it is known.
+    /// Returns the common header of a packet for the peer, with verification tag `tag`.
     pub(super) const fn header(&self, tag: u32) -> Header {
         Header {
             source_port: self.config.local_port,
@@ -343,6 +358,7 @@ impl Association {
     }
 }
 
+/// Returns the parameters that INIT and INIT ACK share.
 fn parameters(extensions: &[u8], zero_checksum: bool) -> Vec<Parameter<'_>> {
     let mut all = vec![
         Parameter::ForwardTsnSupported,
@@ -354,7 +370,8 @@ fn parameters(extensions: &[u8], zero_checksum: bool) -> Vec<Parameter<'_>> {
     all
 }
 
-/// What the peer says of itself; `None` if that is ruled out (§3.3.2).
+/// Reads what an INIT says of its sender; `None` if it has a value that RFC 9260 §3.3.2
+/// forbids.
 fn peer(init: &Init<'_>) -> Option<Peer> {
     let valid = init.initiate_tag != 0 && init.outbound_streams != 0 && init.inbound_streams != 0;
     valid.then(|| Peer {

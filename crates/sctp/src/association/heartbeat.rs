@@ -19,76 +19,87 @@ use crate::Config;
 use crate::chunk::{Heartbeat, Pad};
 use crate::packet::PacketBuilder;
 
-/// What we put into a heartbeat: a number and the packet's size.
+/// Bytes of our Heartbeat Info: a 32-bit number and the packet's size.
 const INFO_BYTES: usize = 8;
-/// Probes of one size that may get lost (RFC 8899 §5.1.2, MAX_PROBES, less patient: a
-/// data channel does not live long).
+/// Probes of one size that may get lost before that size counts as too large (RFC 8899
+/// §5.1.2, MAX_PROBES; fewer than the RFC suggests, because a data channel does not live
+/// long).
 const PROBES_MAX: u32 = 2;
-/// Closer than this is not worth a probe.
+/// The search ends when its bounds are this close, in bytes.
 const STEP_MIN: usize = 32;
-/// After a search, or after larger packets ceased to pass, another one comes as late as
-/// this (RFC 8899 §5.1.1, PMTU_RAISE_TIMER).
+/// Time after a search, or after larger packets ceased to pass, until the next search (RFC
+/// 8899 §5.1.1, PMTU_RAISE_TIMER).
 const RAISE: Duration = Duration::from_secs(600);
-/// An end that only receives looks at the round trip so often.
+/// How often an end that only receives measures the round trip.
 const MEASURED: Duration = Duration::from_secs(1);
-/// Answers that wait to be sent, at the most.
+/// HEARTBEAT ACKs that may wait to be sent.
 const ANSWERS_MAX: usize = 4;
 
-/// A heartbeat on its way.
+/// A heartbeat that was sent and not yet answered.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
+    /// Number in the Heartbeat Info, which the answer must repeat.
     number: u32,
+    /// When the heartbeat was sent.
     at: Instant,
-    /// Of the packet, if it probes.
+    /// Size of the packet in bytes, if it is an MTU probe.
     probe: Option<usize>,
+    /// When the heartbeat counts as unanswered.
     expires: Instant,
 }
 
-/// What became of heartbeats.
+/// What an answered heartbeat shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Outcome {
+    /// Time between the heartbeat and its answer.
     pub(super) round_trip: Option<Duration>,
-    /// Packets of this size pass.
+    /// Size of the probe that arrived, in bytes: packets this large pass.
     pub(super) mtu: Option<usize>,
 }
 
-/// Heartbeats of one association.
+/// Heartbeats and MTU search of one association.
 #[derive(Debug, Default)]
 pub(super) struct Heartbeats {
+    /// Number of the latest heartbeat.
     numbers: u32,
+    /// The heartbeat that waits for its answer; there is at most one.
     asked: Option<Asked>,
-    /// The next ordinary one.
+    /// When the next periodic heartbeat is due.
     next_at: Option<Instant>,
+    /// Whether a heartbeat has to be sent now.
     due: bool,
+    /// The MTU search that is under way.
     search: Option<Search>,
-    /// When to search for a larger packet again.
+    /// When to start the next MTU search.
     raise_at: Option<Instant>,
-    /// When the round trip was last asked for.
+    /// When a heartbeat was last sent to measure the round trip.
     measured: Option<Instant>,
+    /// Heartbeat Info values that wait to be sent back.
     answers: Vec<Vec<u8>>,
 }
 
-/// Looking for the largest packet that passes.
+/// A binary search for the largest packet that passes (RFC 8899 §5.3).
 #[derive(Clone, Copy, Debug)]
 struct Search {
-    /// Passes.
+    /// Largest size that is known to pass, in bytes.
     low: usize,
-    /// Does not, as far as is known.
+    /// Smallest size that is assumed not to pass, in bytes.
     high: usize,
-    /// To try next.
+    /// Size of the next probe, in bytes.
     size: usize,
+    /// Probes of this size that were lost.
     failures: u32,
 }
 
 impl Heartbeats {
-    /// Established: heartbeats begin, and the search for the path's MTU.
+    /// Starts the periodic heartbeats and the MTU search of an established association.
     pub(super) fn begin(&mut self, config: &Config, mtu: usize, now: Instant) {
         self.next_at = Some(now + config.heartbeat_interval);
         self.measured = Some(now);
         self.search(config, mtu, now);
     }
 
-    /// Looks for packets larger than `mtu`, if they may be.
+    /// Starts a search for packets larger than `mtu`, if the configuration allows any.
     fn search(&mut self, config: &Config, mtu: usize, now: Instant) {
         if config.mtu_max >= mtu + STEP_MIN {
             self.search = Some(Search {
@@ -101,13 +112,14 @@ impl Heartbeats {
         }
     }
 
-    /// Nothing of the present size passes any more.
+    /// Stops the search, because packets of the present size ceased to pass.
     pub(super) fn fall_back(&mut self, now: Instant) {
         self.search = None;
         self.raise_at = Some(now + RAISE);
     }
 
-    /// Data comes and none goes, so that nothing else tells the round trip: ask.
+    /// Requests a heartbeat to measure the round trip: data arrives and none is sent, so
+    /// nothing else measures it. Does nothing if the last measurement is recent.
     pub(super) fn measure(&mut self, now: Instant) {
         let recent = |at: Instant| now.saturating_duration_since(at) < MEASURED;
         if !self.measured.is_some_and(recent) {
@@ -116,27 +128,30 @@ impl Heartbeats {
         }
     }
 
-    /// Data travels: no need to ask whether anybody is there.
+    /// Postpones the next periodic heartbeat, because the acknowledgement of the data just
+    /// sent shows as well that the peer is alive.
     pub(super) fn postpone(&mut self, config: &Config, now: Instant) {
         self.next_at = Some(now + config.heartbeat_interval);
     }
 
-    /// A question came; what it said is to be sent back.
+    /// Queues the answer to a HEARTBEAT that carried `info`.
     pub(super) fn on_heartbeat(&mut self, info: &[u8]) {
         if self.answers.len() < ANSWERS_MAX {
             self.answers.push(info.to_vec());
         }
     }
 
+    /// Removes and returns the info of a HEARTBEAT ACK that waits to be sent.
     pub(super) fn take_answer(&mut self) -> Option<Vec<u8>> {
         self.answers.pop()
     }
 
+    /// Whether a HEARTBEAT ACK waits to be sent.
     pub(super) fn has_answers(&self) -> bool {
         !self.answers.is_empty()
     }
 
-    /// An answer came.
+    /// Handles a HEARTBEAT ACK. Answers other than to the pending heartbeat change nothing.
     pub(super) fn on_answer(&mut self, info: &[u8], now: Instant) -> Outcome {
         let mut outcome = Outcome::default();
         let matches = |asked: &Asked| info.len() == INFO_BYTES && u32_at(info, 0) == asked.number;
@@ -153,19 +168,21 @@ impl Heartbeats {
         outcome
     }
 
+    /// Returns when [`handle_timeout`](Self::handle_timeout) is due.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let expires = self.asked.map(|asked| asked.expires);
         let timers = [expires, self.next_at, self.raise_at];
         timers.into_iter().flatten().min()
     }
 
-    /// Whether one went unanswered that ought to have been. `mtu`: that of now.
+    /// Handles the timers. Returns whether a heartbeat that was not an MTU probe went
+    /// unanswered. `mtu`: the present packet size, in bytes.
     pub(super) fn handle_timeout(&mut self, config: &Config, mtu: usize, now: Instant) -> bool {
         let mut missed = false;
         if self.asked.is_some_and(|asked| now >= asked.expires) {
             let probe = self.asked.take().and_then(|asked| asked.probe);
             missed = probe.is_none();
-            // Nobody answered: ask again at once (§8.3), as it may be over.
+            // Send the next one at once (§8.3), as the peer may be gone.
             self.due |= missed;
             if let (Some(_), Some(search)) = (probe, &mut self.search) {
                 search.failures += 1;
@@ -186,24 +203,26 @@ impl Heartbeats {
         missed
     }
 
+    /// Whether a heartbeat has to be sent now.
     pub(super) const fn is_due(&self) -> bool {
         self.due && self.asked.is_none()
     }
 
-    /// Appends a heartbeat that is due.
+    /// Appends a heartbeat to the packet if one is due. `rto`: time after which it counts
+    /// as unanswered.
     pub(super) fn write(&mut self, packet: &mut PacketBuilder<'_>, now: Instant, rto: Duration) {
         if self.is_due() && self.put(packet, now, rto, None) {
             self.due = false;
         }
     }
 
-    /// The size of the next probe, if it is time for one.
+    /// Returns the size of the next MTU probe in bytes, if one should be sent now.
     pub(super) fn probe(&self) -> Option<usize> {
         let idle = self.asked.is_none();
         self.search.filter(|_| idle).map(|search| search.size)
     }
 
-    /// Fills a packet of the probe's size.
+    /// Fills the packet with a heartbeat and padding, as an MTU probe.
     pub(super) fn write_probe(
         &mut self,
         packet: &mut PacketBuilder<'_>,
@@ -214,12 +233,13 @@ impl Heartbeats {
         if self.put(packet, now, rto, Some(size))
             && let Some(pad) = Pad::filling(packet)
         {
-            // It fills what there is.
+            // The padding has exactly the size of the room that is left.
             let _ = pad.write(packet);
         }
     }
 
-    /// The shell cannot carry a probe of this size.
+    /// Notes that the caller's buffer cannot hold a probe of this size: the search goes on
+    /// below it.
     pub(super) fn refuse_probe(&mut self) {
         if let Some(search) = &mut self.search {
             search.high = search.size;
@@ -227,6 +247,7 @@ impl Heartbeats {
         }
     }
 
+    /// Appends a heartbeat and remembers it as pending; false if it does not fit.
     fn put(
         &mut self,
         packet: &mut PacketBuilder<'_>,
@@ -253,7 +274,7 @@ impl Heartbeats {
 }
 
 impl Search {
-    /// The next size to try; `None` when it is found.
+    /// Returns the search with its next size; `None` when it is finished.
     fn narrowed(mut self) -> Option<Self> {
         self.failures = 0;
         if self.high <= self.low + STEP_MIN {

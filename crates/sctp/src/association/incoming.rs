@@ -1,4 +1,4 @@
-//! What the peer sends.
+//! Handles packets and their chunks from the peer.
 
 use std::time::Instant;
 
@@ -11,6 +11,8 @@ use crate::reset::Answered;
 use crate::{CloseReason, Direction, Dropped, Event, ParseError, State};
 
 impl Association {
+    /// Checks a packet and handles its chunks in order. Returns the last reason why a part
+    /// of it was dropped.
     pub(super) fn take_packet(&mut self, bytes: &[u8], now: Instant) -> Result<(), Dropped> {
         let packet = Packet::parse(bytes, self.config.zero_checksum)?;
         let header = packet.header;
@@ -31,7 +33,7 @@ impl Association {
                 self.check_tag(&chunk, header.verification_tag)?;
                 first = false;
             }
-            // One chunk that is of no use does not spoil the others.
+            // A chunk that is dropped does not prevent the others from being handled.
             if let Err(dropped) = self.take_chunk(&chunk, header.verification_tag, now) {
                 result = Err(dropped);
             }
@@ -43,7 +45,8 @@ impl Association {
         result
     }
 
-    /// RFC 9260 §8.5.
+    /// Checks the verification tag by the rules for the packet's first chunk (RFC 9260
+    /// §8.5).
     fn check_tag(&self, first: &Chunk<'_>, tag: u32) -> Result<(), Dropped> {
         let reflected = |reflected: bool| reflected && tag == self.peer_tag;
         let ours = tag == self.own_tag;
@@ -51,13 +54,14 @@ impl Association {
             Chunk::Init(_) => tag == 0,
             Chunk::Abort(abort) => ours || reflected(abort.reflected_tag),
             Chunk::ShutdownComplete(complete) => ours || reflected(complete.reflected_tag),
-            // The cookie says whose it must be.
+            // `on_cookie_echo` compares the tag with the one in the cookie.
             Chunk::CookieEcho(_) => true,
             _ => ours,
         };
         valid.then_some(()).ok_or(Dropped::Tag)
     }
 
+    /// Handles one chunk. `tag`: the packet's verification tag.
     fn take_chunk(&mut self, chunk: &Chunk<'_>, tag: u32, now: Instant) -> Result<(), Dropped> {
         match chunk {
             Chunk::Data(data) => {
@@ -165,8 +169,8 @@ impl Association {
         }
     }
 
-    /// Data may come: also while our COOKIE ECHO is unanswered, as the answer may be
-    /// lost or late.
+    /// Checks that data chunks of this kind are allowed now. Data may also come while our
+    /// COOKIE ECHO is unanswered, as the answer may be lost or late.
     fn may_receive(&self, right_kind: bool) -> Result<(), Dropped> {
         let state = matches!(
             self.state,
@@ -175,6 +179,7 @@ impl Association {
         (state && right_kind).then_some(()).ok_or(Dropped::State)
     }
 
+    /// Checks a data chunk's payload and stream before it is acknowledged.
     fn check_data(&mut self, stream: u16, payload: &[u8], tsn: crate::Tsn) -> Result<(), Dropped> {
         if payload.is_empty() {
             // RFC 9260 §6.2 asks for an ABORT.
@@ -189,6 +194,7 @@ impl Association {
         Ok(())
     }
 
+    /// Reacts to what the receiving half did with a data chunk.
     fn on_taken(&mut self, taken: Taken) -> Result<(), Dropped> {
         if self.state == State::ShutdownSent {
             // §9.2: answered by SACK and SHUTDOWN.
@@ -220,6 +226,7 @@ impl Association {
         }
     }
 
+    /// Does what became possible by an acknowledgement.
     fn after_sack(&mut self) {
         if self.sender.round_trip().is_some() {
             self.round_trip = None;
@@ -229,12 +236,14 @@ impl Association {
         self.go_on_closing();
     }
 
+    /// Starts the heartbeats if the association has just become established.
     fn after_handshake(&mut self, before: State, now: Instant) {
         if before != State::Established && self.state == State::Established {
             self.heartbeat.begin(&self.config, self.sender.mtu(), now);
         }
     }
 
+    /// Handles a HEARTBEAT ACK: a round-trip sample, and perhaps a larger MTU.
     fn on_heartbeat_ack(&mut self, info: &[u8], now: Instant) {
         let outcome = self.heartbeat.on_answer(info, now);
         if let Some(round_trip) = outcome.round_trip {
@@ -246,6 +255,7 @@ impl Association {
         }
     }
 
+    /// Handles requests and responses of stream reconfiguration (RFC 6525).
     fn on_re_config(&mut self, config: &ReConfig<'_>) -> Result<(), Dropped> {
         if !self.is_open() {
             return Err(Dropped::State);
@@ -277,10 +287,13 @@ impl Association {
         Ok(())
     }
 
+    /// Denies a request that we do not support.
     fn deny(&mut self, request: u32) {
         self.resets.on_request(request, |_| ReConfigResult::DENIED);
     }
 
+    /// Handles the peer's reset of its outgoing streams, at once if all of their data is
+    /// here.
     fn on_outgoing_reset(&mut self, reset: &OutgoingReset<'_>) {
         let last = self.receiver.widen(reset.last_tsn);
         let here = last <= self.receiver.cumulative();
@@ -300,7 +313,7 @@ impl Association {
         }
     }
 
-    /// The peer's reset that waited for data, if that is here now.
+    /// Performs the peer's resets that waited for data which has arrived by now.
     fn perform_deferred(&mut self) {
         if !self.resets.has_deferred() {
             return;
@@ -311,6 +324,7 @@ impl Association {
         }
     }
 
+    /// Resets incoming streams and reports that; an empty list means all of them.
     fn perform_reset(&mut self, streams: Vec<u16>) {
         self.receiver.reset(&streams);
         self.push_event(Event::StreamsReset {
@@ -319,6 +333,7 @@ impl Association {
         });
     }
 
+    /// Handles the peer's response to our reset request.
     fn on_reset_response(&mut self, number: u32, result: ReConfigResult) {
         match self.resets.on_response(number, result) {
             Some(Answered::Done(streams)) => {
@@ -342,7 +357,8 @@ impl Association {
     }
 }
 
-/// Of a chunk that is not known, this much goes back to the peer.
+/// Bytes of an unrecognized chunk that are sent back to the peer in an ERROR chunk, at
+/// most.
 const UNKNOWN_BYTES_MAX: usize = 256;
 
 impl From<ParseError> for Dropped {

@@ -1,4 +1,10 @@
-//! An association: handshake, timers, and the two halves that do the work.
+//! An SCTP association: state machine, handshake, timers, and the sending and receiving
+//! half that do the work.
+//!
+//! [`Association`] owns both halves and decides what a packet carries; `incoming` reads
+//! packets, `transmit` writes them, `handshake`, `heartbeat` and `shutdown` hold the state
+//! of their phase. Nothing here knows DTLS or sockets. Sources: RFC 9260, and the
+//! extensions listed at the crate root.
 
 mod cookie;
 mod handshake;
@@ -27,32 +33,81 @@ use handshake::Handshake;
 use heartbeat::Heartbeats;
 use shutdown::{Farewell, Shutdown};
 
-/// Smallest packet that is ever planned for.
+/// Smallest packet size that is ever used, in bytes.
 const MTU_MIN: usize = 512;
 
-/// So many time-outs in a row are laid to the size of the packets, if that can be it.
+/// Retransmission time-outs in a row after which the packet size is suspected, and falls
+/// back to `Config::mtu` if it is larger.
 const BLACK_HOLE_TIMEOUTS: u32 = 2;
 
 /// One SCTP association, without input or output.
 ///
-/// Feed it packets, time and messages; take packets, events and the next deadline.
+/// The caller passes in packets, the time and messages, and takes out packets, events and
+/// the next deadline.
+///
+/// ```
+/// use std::time::Instant;
+///
+/// use bytes::Bytes;
+/// use glassline_sctp::{Association, Config, Event, Secrets, SendOptions};
+///
+/// /// Carries packets both ways until neither end has any.
+/// fn exchange(ends: &mut [Association; 2], now: Instant) {
+///     let mut packet = [0; 2048];
+///     let mut idle = 0;
+///     let mut from = 0;
+///     while idle < 2 {
+///         let to = 1 - from;
+///         idle += 1;
+///         while let Some(len) = ends[from].poll_transmit(now, &mut packet) {
+///             ends[to].handle_packet(&packet[..len], now).expect("a good packet");
+///             idle = 0;
+///         }
+///         ends[to].end_batch(now);
+///         from = to;
+///     }
+/// }
+///
+/// let now = Instant::now();
+/// let mut ends = [1, 2].map(|random| {
+///     Association::new(Config::default(), Secrets::from_random([random; 40]), now)
+/// });
+/// ends[0].connect(now);
+/// exchange(&mut ends, now);
+/// assert!(matches!(ends[0].poll_event(), Some(Event::Connected { .. })));
+/// assert!(matches!(ends[1].poll_event(), Some(Event::Connected { .. })));
+///
+/// let hello = Bytes::from_static(b"hello");
+/// ends[0].send(0, 51, hello.clone(), SendOptions::default(), now)?;
+/// exchange(&mut ends, now);
+/// let event = ends[1].poll_event();
+/// assert!(matches!(event, Some(Event::Message { data, .. }) if data == hello));
+/// # Ok::<(), glassline_sctp::SendError>(())
+/// ```
 #[derive(Debug)]
 pub struct Association {
     config: Config,
     secrets: Secrets,
-    /// Cookies tell their age since then.
+    /// When the object was created: the origin of the times in state cookies.
     made: Instant,
     state: State,
-    /// It was open, or gave up: it does not begin again.
+    /// Whether the association has ended; an ended association does not begin again.
     is_over: bool,
+    /// Verification tag of packets to us.
     own_tag: u32,
+    /// First TSN that we send.
     own_tsn: u32,
-    /// Zero while unknown.
+    /// Verification tag of packets to the peer; zero while unknown.
     peer_tag: u32,
+    /// Extensions that the peer supports.
     extensions: Extensions,
+    /// Whether both ends interleave messages (RFC 8260).
     interleaving: bool,
+    /// Whether packets leave without a checksum (RFC 9653).
     zero_checksum: bool,
+    /// Streams that we may send on.
     outgoing_streams: u16,
+    /// Streams that the peer may send on.
     incoming_streams: u16,
     handshake: Handshake,
     shutdown: Shutdown,
@@ -60,34 +115,42 @@ pub struct Association {
     resets: Resets,
     sender: Sender,
     receiver: Receiver,
-    /// Measured by handshake and heartbeats, until data tells it: all that an end has
-    /// that sends none.
+    /// Round trip that the handshake or a heartbeat measured, used until data measures it.
+    /// An end that sends no data has no other.
     round_trip: Option<Duration>,
-    /// A chunk of the peer's that is not known, to be told of.
+    /// The beginning of an unrecognized chunk, to be reported to the peer.
     unknown: Option<Vec<u8>>,
-    /// Time-outs since the peer was heard of.
+    /// Time-outs since the last sign of life from the peer.
     errors: u32,
+    /// When pacing lets the next packet leave, if pacing is what holds it back.
     pace_at: Option<Instant>,
-    /// Events that have no place among the messages.
+    /// Events that need not keep their order relative to messages.
     notices: VecDeque<Event>,
-    /// Events that have a place among the messages, in order.
+    /// Events that keep their order relative to messages, oldest first.
     events: VecDeque<Awaiting>,
+    /// Messages that the application has taken.
     messages_read: u64,
+    /// Packets written since the beginning.
     packets_sent: u64,
+    /// Packets handed in since the beginning.
     packets_received: u64,
+    /// Packets that were dropped, wholly or partly.
     dropped: u64,
 }
 
-/// An event that messages come before.
+/// An event that is reported after the messages that arrived before it.
 #[derive(Debug)]
 struct Awaiting {
-    /// It is told once so many messages have been read.
+    /// Count of messages read after which the event is reported.
     messages: u64,
+    /// The event to report.
     event: Event,
 }
 
 impl Association {
-    /// One that is closed: [`connect`](Self::connect) it, or let the peer do so.
+    /// Returns an association that is closed. Either end may [`connect`](Self::connect).
+    ///
+    /// `now`: the caller's clock, the same as in all later calls.
     pub fn new(mut config: Config, secrets: Secrets, now: Instant) -> Self {
         config.mtu = config.mtu.max(MTU_MIN) & !3;
         let sender = Sender::new(&config, secrets.initial_tsn);
@@ -125,19 +188,20 @@ impl Association {
         }
     }
 
-    /// Sends an INIT. Both ends of a data channel do; that they meet is normal (RFC
-    /// 9260 §5.2.1). Nothing happens unless it is closed and never was open.
+    /// Starts the handshake with an INIT. Both ends of a data channel may do so at once
+    /// (RFC 9260 §5.2.1). Does nothing unless the association is closed and never was open.
     pub fn connect(&mut self, _now: Instant) {
         if self.state == State::Closed && !self.is_over {
             self.begin();
         }
     }
 
-    /// A packet from the peer; call [`end_batch`](Self::end_batch) after the last that
-    /// came together.
+    /// Takes a packet from the peer. Call [`end_batch`](Self::end_batch) after the last
+    /// packet of those that came together.
     ///
     /// # Errors
-    /// What was thrown away of it, and why; the association goes on.
+    /// [`Dropped`] says which part of the packet was dropped, and why. The association goes
+    /// on.
     pub fn handle_packet(&mut self, packet: &[u8], now: Instant) -> Result<(), Dropped> {
         self.packets_received += 1;
         let result = self.take_packet(packet, now);
@@ -145,7 +209,7 @@ impl Association {
         result
     }
 
-    /// All packets that came together are in: decides on one SACK for all.
+    /// Ends a batch of packets that came together, and decides on one SACK for all of them.
     pub fn end_batch(&mut self, now: Instant) {
         let round_trip = self.round_trip.or(self.sender.round_trip());
         let takes = self.receiver.end_batch(now, round_trip);
@@ -154,9 +218,11 @@ impl Association {
         }
     }
 
-    /// Writes one packet into `out`, if any may leave at `now`, and says how long it
-    /// is. `out` should hold [`mtu`](Self::mtu) bytes, for probes `Config::mtu_max`;
-    /// packets of bulk data all have the same size. Call until `None`.
+    /// Writes one packet into `out` and returns its length, or `None` if no packet may
+    /// leave at `now`. Call it until it returns `None`.
+    ///
+    /// `out` should hold [`mtu`](Self::mtu) bytes, or `Config::mtu_max` bytes so that MTU
+    /// probes fit. Packets of bulk data all have the same size.
     pub fn poll_transmit(&mut self, now: Instant, out: &mut [u8]) -> Option<usize> {
         let written = self.write_packet(now, out);
         if written.is_some() {
@@ -169,8 +235,8 @@ impl Association {
         written
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due; `None` for never. Ask
-    /// again after every other call.
+    /// Returns when [`handle_timeout`](Self::handle_timeout) is due; `None` for never. The
+    /// value may change with every other call.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let timers = [
             self.handshake.timer.at,
@@ -180,6 +246,7 @@ impl Association {
         timers.into_iter().flatten().min()
     }
 
+    /// Returns the earliest timer of an open association.
     fn data_deadline(&self) -> Option<Instant> {
         let timers = [
             self.sender.deadline(),
@@ -191,7 +258,8 @@ impl Association {
         timers.into_iter().flatten().min()
     }
 
-    /// Time has come; then ask [`poll_transmit`](Self::poll_transmit) again.
+    /// Handles the timers that ran out by `now`. Afterwards call
+    /// [`poll_transmit`](Self::poll_transmit).
     pub fn handle_timeout(&mut self, now: Instant) {
         self.handshake_timeout(now);
         self.shutdown_timeout(now);
@@ -218,8 +286,9 @@ impl Association {
         }
     }
 
-    /// Packets that passed once may cease to (RFC 8899 §4.3): back to those that are
-    /// sure to.
+    /// Returns to the packet size that is sure to pass if repeated time-outs suggest that
+    /// larger packets ceased to pass (RFC 8899 §4.3). `timeouts_before`: the count before
+    /// the present call of `handle_timeout`.
     fn fall_back(&mut self, timeouts_before: u32, now: Instant) {
         let timeouts = self.sender.timeouts();
         let is_hole = timeouts > timeouts_before && timeouts >= BLACK_HOLE_TIMEOUTS;
@@ -229,7 +298,8 @@ impl Association {
         }
     }
 
-    /// What happened next. Messages that are not taken close the receive window.
+    /// Returns the next event. Messages that are not taken occupy the receive window, and
+    /// so slow the peer down.
     pub fn poll_event(&mut self) -> Option<Event> {
         if let Some(notice) = self.notices.pop_front() {
             return Some(notice);
@@ -239,7 +309,7 @@ impl Association {
             return self.events.pop_front().map(|it| it.event);
         }
         if matches!(self.state, State::CookieWait | State::CookieEchoed) {
-            // The peer's data overtook its COOKIE ACK: first things first.
+            // The peer's data overtook its COOKIE ACK: `Event::Connected` comes first.
             return None;
         }
         let message = self.receiver.read()?;
@@ -247,10 +317,11 @@ impl Association {
         Some(message)
     }
 
-    /// Hands over a message for `stream`, under payload protocol identifier `ppid`.
+    /// Queues a message on `stream`. `ppid`: payload protocol identifier, which the peer's
+    /// application gets with the message.
     ///
     /// # Errors
-    /// Why it was not taken.
+    /// [`SendError`] says why the message was refused; nothing of it is sent.
     pub fn send(
         &mut self,
         stream: u16,
@@ -289,28 +360,30 @@ impl Association {
         Ok(())
     }
 
-    /// Bytes that were handed over on `stream` and not yet sent once.
+    /// Returns the bytes queued on `stream` that were not yet sent for the first time.
     pub fn buffered(&self, stream: u16) -> usize {
         self.sender.streams.buffered(stream)
     }
 
-    /// [`Event::BufferedLow`] comes when [`buffered`](Self::buffered) falls from above
-    /// `bytes` to it or below; zero at first.
+    /// Sets the threshold of [`Event::BufferedLow`], which comes when
+    /// [`buffered`](Self::buffered) falls from above `bytes` to `bytes` or below. The
+    /// threshold is zero at first.
     pub fn set_buffered_low(&mut self, stream: u16, bytes: usize) {
         self.sender.streams.set_low(stream, bytes);
     }
 
-    /// How much of the path a stream gets beside others that have something to send:
-    /// in proportion, 256 at first (RFC 8831 §6.4).
+    /// Sets the weight of a stream against others that have something to send: each gets a
+    /// share in proportion to its priority. The priority is 256 at first (RFC 8831 §6.4).
     pub fn set_priority(&mut self, stream: u16, priority: u16) {
         self.sender.streams.set_priority(stream, priority);
     }
 
-    /// Ends the outgoing side of streams (RFC 6525): what waits on them is sent first,
-    /// no more is taken, and [`Event::StreamsReset`] comes when the peer agreed.
+    /// Resets the outgoing side of streams (RFC 6525). What is queued on them is sent
+    /// first, nothing more is accepted, and [`Event::StreamsReset`] comes when the peer
+    /// agreed.
     ///
     /// # Errors
-    /// Why it cannot; then none of them is.
+    /// [`ResetError`] says why; then none of the streams is reset.
     pub fn reset_streams(&mut self, streams: &[u16], _now: Instant) -> Result<(), ResetError> {
         if !self.is_open() {
             return Err(ResetError::NotConnected);
@@ -333,6 +406,7 @@ impl Association {
         Ok(())
     }
 
+    /// Makes a reset request of the streams whose data is acknowledged by now.
     fn prepare_resets(&mut self) {
         let streams = &self.sender.streams;
         self.resets.prepare(
@@ -342,14 +416,14 @@ impl Association {
         );
     }
 
-    /// Ends it in order: what was handed over is still sent (RFC 9260 §9.2).
+    /// Shuts the association down: what was queued is still sent (RFC 9260 §9.2).
     pub fn close(&mut self, _now: Instant) {
         if !self.is_over {
             self.begin_shutdown();
         }
     }
 
-    /// Ends it at once, and lets the peer know by an ABORT, if that arrives.
+    /// Ends the association at once, and tells the peer by an ABORT.
     pub fn abort(&mut self, _now: Instant) {
         if self.is_over {
             return;
@@ -360,18 +434,19 @@ impl Association {
         self.end(CloseReason::Aborted);
     }
 
-    /// What carries the packets is gone: ends it at once, and nobody is told.
+    /// Ends the association at once without telling the peer, because the transport below
+    /// is gone.
     pub fn disconnect(&mut self) {
         self.end(CloseReason::Disconnected);
     }
 
-    /// Bytes of an SCTP packet at present.
+    /// Returns the present size of a full SCTP packet, in bytes.
     pub const fn mtu(&self) -> usize {
         self.sender.mtu()
     }
 
-    /// The shell learnt that packets larger than `mtu` do not pass (EMSGSIZE, ICMP), or
-    /// that they may be larger again.
+    /// Sets the packet size, in bytes: the caller learnt that larger packets do not pass
+    /// (EMSGSIZE, ICMP), or that they may be larger again.
     pub fn set_mtu(&mut self, mtu: usize) {
         let mtu = mtu.max(MTU_MIN) & !3;
         if mtu != self.sender.mtu() {
@@ -380,7 +455,7 @@ impl Association {
         }
     }
 
-    /// How it stands.
+    /// Returns state, round trips, windows and counters.
     pub fn report(&self) -> Report {
         let mut report = Report {
             state: self.state,
@@ -396,7 +471,7 @@ impl Association {
         report
     }
 
-    /// Established, and not over.
+    /// Whether the association is established or shutting down.
     fn is_open(&self) -> bool {
         !matches!(
             self.state,
@@ -404,12 +479,13 @@ impl Association {
         )
     }
 
+    /// Queues an event behind the messages that arrived before it.
     fn push_event(&mut self, event: Event) {
         let messages = self.messages_read + self.receiver.unread();
         self.events.push_back(Awaiting { messages, event });
     }
 
-    /// It is over.
+    /// Ends the association for `reason`.
     fn end(&mut self, reason: CloseReason) {
         if self.is_over {
             return;
@@ -423,6 +499,7 @@ impl Association {
         self.push_event(Event::Closed(reason));
     }
 
+    /// Reports streams whose queue fell to the low threshold.
     fn note_low(&mut self) {
         if self.sender.streams.has_low() {
             let low = self.sender.streams.take_low();

@@ -1,4 +1,4 @@
-//! The end, in order or at once (RFC 9260 §9).
+//! How an association ends: SHUTDOWN or ABORT (RFC 9260 §9).
 
 use std::time::Instant;
 
@@ -9,28 +9,32 @@ use crate::sequence::{Tsn, narrow};
 use crate::timer::{Timer, Waits};
 use crate::{CloseReason, Dropped, State, chunk};
 
-/// What of the goodbye is under way.
+/// State of the shutdown, and its messages that wait to be sent.
 #[derive(Debug, Default)]
 pub(super) struct Shutdown {
-    /// SHUTDOWN or SHUTDOWN ACK is to be sent now.
+    /// Whether SHUTDOWN or SHUTDOWN ACK has to be sent now.
     pub(super) due: bool,
-    /// T2.
+    /// T2: retransmits SHUTDOWN and SHUTDOWN ACK, and counts how often.
     pub(super) timer: Timer,
-    /// SHUTDOWN COMPLETE is to be sent.
+    /// Whether SHUTDOWN COMPLETE has to be sent.
     pub(super) complete: bool,
-    /// ABORT is to be sent, for this.
+    /// The reason of an ABORT that has to be sent.
     pub(super) abort: Option<Farewell>,
 }
 
 /// Why an ABORT is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Farewell {
+    /// The application called `abort`.
     Application,
+    /// The peer broke the protocol; the text says how.
     Violation(&'static str),
+    /// The peer sent a message above `Config::max_message_size`.
     TooLarge,
 }
 
 impl Association {
+    /// Starts the shutdown, or ends the association if it is not established.
     pub(super) fn begin_shutdown(&mut self) {
         match self.state {
             State::Established => self.state = State::ShutdownPending,
@@ -42,7 +46,7 @@ impl Association {
         self.go_on_closing();
     }
 
-    /// All that was handed over has arrived: the next step.
+    /// Takes the next step of the shutdown if all queued data was acknowledged.
     pub(super) fn go_on_closing(&mut self) {
         let next = match self.state {
             State::ShutdownPending => State::ShutdownSent,
@@ -55,7 +59,8 @@ impl Association {
         }
     }
 
-    /// T2 ran out.
+    /// Handles T2: sends SHUTDOWN or SHUTDOWN ACK again, or gives up after
+    /// `max_retransmissions`.
     pub(super) fn shutdown_timeout(&mut self, now: Instant) {
         if self.shutdown.timer.is_over(now) {
             self.shutdown.timer.stop();
@@ -67,6 +72,7 @@ impl Association {
         }
     }
 
+    /// Writes SHUTDOWN or SHUTDOWN ACK, by the state, and starts T2.
     pub(super) fn write_shutdown(
         &mut self,
         now: Instant,
@@ -89,13 +95,13 @@ impl Association {
         Ok(())
     }
 
-    /// SHUTDOWN; the caller has taken its cumulative TSN.
+    /// Handles a SHUTDOWN, whose cumulative TSN the caller has processed.
     pub(super) fn on_shutdown(&mut self) {
         match self.state {
             State::Established | State::ShutdownPending => {
                 self.state = State::ShutdownReceived;
             }
-            // Both want it (§9.2).
+            // Both ends are shutting down (§9.2).
             State::ShutdownSent => {
                 self.state = State::ShutdownAckSent;
                 self.shutdown.due = true;
@@ -106,6 +112,7 @@ impl Association {
         self.go_on_closing();
     }
 
+    /// Handles a SHUTDOWN ACK: the association ends.
     pub(super) fn on_shutdown_ack(&mut self) -> Result<(), Dropped> {
         match self.state {
             State::ShutdownSent | State::ShutdownAckSent => {
@@ -114,7 +121,7 @@ impl Association {
                 Ok(())
             }
             State::Closed if self.is_over => {
-                // Ours got lost (§8.5.1 E).
+                // Our SHUTDOWN COMPLETE got lost (§8.5.1 E).
                 self.shutdown.complete = true;
                 Ok(())
             }
@@ -122,12 +129,14 @@ impl Association {
         }
     }
 
+    /// Handles a SHUTDOWN COMPLETE: the association ends.
     pub(super) fn on_shutdown_complete(&mut self) {
         if self.state == State::ShutdownAckSent {
             self.end(CloseReason::Shutdown);
         }
     }
 
+    /// Handles an ABORT: the association ends with the peer's first cause.
     pub(super) fn on_abort(&mut self, causes: Causes<'_>) {
         let first = causes.flatten().next();
         let text = match first {
@@ -144,12 +153,13 @@ impl Association {
         });
     }
 
-    /// The peer broke the protocol.
+    /// Aborts the association because the peer broke the protocol; `what` says how.
     pub(super) fn violate(&mut self, what: &'static str) {
         self.shutdown.abort = Some(Farewell::Violation(what));
         self.end(CloseReason::Violation(what));
     }
 
+    /// Writes an ABORT with its cause.
     pub(super) fn write_abort(
         &mut self,
         farewell: Farewell,

@@ -1,4 +1,4 @@
-//! What goes into the next packet, and in which order.
+//! Decides what the next packet carries, and in which order.
 
 use std::time::Instant;
 
@@ -10,6 +10,7 @@ use crate::packet::{Checksum, HEADER_BYTES, NoRoom, PacketBuilder};
 use crate::timer::Waits;
 
 impl Association {
+    /// Writes the next packet into `out` and returns its length; `None` if none may leave.
     pub(super) fn write_packet(&mut self, now: Instant, out: &mut [u8]) -> Option<usize> {
         if let Some(len) = self.write_alone(now, out) {
             return Some(len);
@@ -28,7 +29,7 @@ impl Association {
         self.write_path_probe(now, out, checksum)
     }
 
-    /// Packets of the handshake and of the end, each of which travels alone.
+    /// Writes a packet of the handshake or of the end, each of which travels alone.
     fn write_alone(&mut self, now: Instant, out: &mut [u8]) -> Option<usize> {
         let crc = Checksum::Crc32c;
         if let Some(reply) = self.handshake.reply.take() {
@@ -71,7 +72,7 @@ impl Association {
         }
     }
 
-    /// Control chunks that are due, and as much data as fits and may leave.
+    /// Writes control chunks that are due, and as much data as fits and may leave.
     fn write_bundle(&mut self, now: Instant, out: &mut [u8], checksum: Checksum) -> Option<usize> {
         let limit = self.sender.packet_limit().min(out.len());
         let header = self.header(self.peer_tag);
@@ -100,6 +101,7 @@ impl Association {
         Some(packet.finish(checksum))
     }
 
+    /// Whether the state allows data to be sent.
     fn may_send_data(&self) -> bool {
         matches!(
             self.state,
@@ -107,7 +109,7 @@ impl Association {
         )
     }
 
-    /// Rare things, all of them.
+    /// Whether a control chunk other than a SACK is due, all of which are rare.
     fn has_control(&self) -> bool {
         self.handshake.cookie_ack
             || self.unknown.is_some()
@@ -118,12 +120,13 @@ impl Association {
             || self.shutdown.due
     }
 
+    /// Appends the control chunks that are due and fit.
     fn write_control(&mut self, now: Instant, packet: &mut PacketBuilder<'_>) {
         if self.handshake.cookie_ack && CookieAck.write(packet).is_ok() {
             self.handshake.cookie_ack = false;
         }
         if let Some(whole) = self.unknown.take() {
-            // If there is no room, the peer does not hear of it.
+            // If there is no room, the report to the peer is left out.
             let _ = Error::write_causes(&[Cause::UnrecognizedChunk(&whole)], packet);
         }
         while let Some(info) = self.heartbeat.take_answer() {
@@ -148,7 +151,7 @@ impl Association {
         }
     }
 
-    /// A packet larger than any before, to see whether it passes.
+    /// Writes an MTU probe: a packet larger than any before.
     fn write_path_probe(
         &mut self,
         now: Instant,
@@ -171,6 +174,7 @@ impl Association {
     }
 }
 
+/// Writes a packet of what `write` appends, and returns its length.
 fn finish(
     out: &mut [u8],
     header: crate::packet::Header,

@@ -1,5 +1,5 @@
-//! How a channel ends: each end resets its outgoing stream, and when both have, the
-//! number may be used again (RFC 8831 §6.7).
+//! How a channel closes: each end resets its outgoing stream, and once both are reset, the
+//! stream number may be used again (RFC 8831 §6.7).
 
 use std::time::Instant;
 
@@ -10,8 +10,9 @@ use super::{ChannelId, Channels, ClosedBy, Event, Refusal};
 use crate::Direction;
 
 impl Channels {
-    /// Closes a channel: what was handed over is sent first, nothing more is taken or
-    /// delivered, and [`Event::Closed`] comes when the peer has closed its side too.
+    /// Closes a channel. Queued messages are sent first, nothing more is accepted or
+    /// delivered, and [`Event::Closed`] comes when the peer has closed its side too. An
+    /// unknown channel changes nothing.
     pub fn close(&mut self, channel: ChannelId, now: Instant) {
         let Some(found) = self.registry.get(channel) else {
             return;
@@ -26,7 +27,7 @@ impl Channels {
         }
     }
 
-    /// Asks for the reset of a channel's outgoing stream, once.
+    /// Requests the reset of a channel's outgoing stream, once.
     pub(super) fn reset(&mut self, id: ChannelId, now: Instant) {
         let Some(channel) = self.registry.get(id) else {
             return;
@@ -42,23 +43,26 @@ impl Channels {
         channel.parts = BytesMut::new();
         channel.owes_reset = channel.owes_open || channel.owes_ack;
         if channel.owes_reset {
-            // What is owed goes before it, so that the peer sees whole channels.
+            // The OPEN or ACK that is still pending goes first, so that the peer sees whole
+            // channels.
             self.owing = true;
             return;
         }
-        // Refused for want of the extension, or because the association is ending.
+        // The reset is refused if the peer lacks the extension or the association is
+        // ending.
         if self.association.reset_streams(&[stream], now).is_err() {
             self.retire(id, stream);
         }
     }
 
-    /// Gives up a channel whose stream cannot be reset. To the peer it may live on, so
-    /// its number is not used again.
+    /// Removes a channel whose stream cannot be reset. The peer may still have the channel
+    /// open, so the stream number is not used again.
     pub(super) fn retire(&mut self, id: ChannelId, stream: u16) {
         self.remove(id);
         self.registry.retire(stream);
     }
 
+    /// Handles the reset of one direction of `streams`; an empty list means all streams.
     pub(super) fn on_reset(&mut self, direction: Direction, streams: &[u16], now: Instant) {
         let channels: Vec<ChannelId> = if streams.is_empty() {
             self.registry.ids()
@@ -77,14 +81,15 @@ impl Channels {
         }
     }
 
-    /// One half of a channel's stream is reset; the channel is gone with the second.
+    /// Notes that one direction of a channel's stream is reset, and removes the channel
+    /// when both are.
     fn finish(&mut self, id: ChannelId, half: Direction) {
         let Some(channel) = self.registry.get(id) else {
             return;
         };
         match half {
             Direction::Incoming => channel.incoming_reset = true,
-            // Not that of the channel that had the stream before.
+            // Ignores the reset of an earlier channel on the same stream.
             Direction::Outgoing => channel.outgoing_reset = channel.phase == Phase::Closing,
         }
         if channel.incoming_reset && channel.outgoing_reset {
@@ -92,8 +97,8 @@ impl Channels {
         }
     }
 
-    /// The peer did something that closes the channel, if there is one, and resets the
-    /// stream in any case (RFC 8832 §6).
+    /// Reports a violation by the peer, closes the channel on the stream if there is one,
+    /// and resets the stream in any case (RFC 8832 §6).
     pub(super) fn refuse(&mut self, stream: u16, why: Refusal, now: Instant) {
         self.events.push_back(Event::Refused { stream, why });
         match self.registry.on_stream(stream) {
@@ -103,11 +108,12 @@ impl Channels {
                 }
                 self.reset(id, now);
             }
-            // Without the extension there is no way to tell the peer.
+            // Without the extension, nothing can be reported to the peer.
             None => drop(self.association.reset_streams(&[stream], now)),
         }
     }
 
+    /// Removes a channel and reports that it is closed.
     pub(super) fn remove(&mut self, id: ChannelId) {
         if let Some(channel) = self.registry.remove(id) {
             self.parts -= channel.parts.len();
@@ -118,6 +124,7 @@ impl Channels {
         }
     }
 
+    /// Removes all channels.
     pub(super) fn remove_all(&mut self) {
         for id in self.registry.ids() {
             self.remove(id);

@@ -1,4 +1,4 @@
-//! The Data Channel Establishment Protocol: two messages (RFC 8832 §5).
+//! The messages of the Data Channel Establishment Protocol, OPEN and ACK (RFC 8832 §5).
 
 use std::time::Duration;
 
@@ -8,36 +8,36 @@ use crate::Reliability;
 
 use crate::ParseError;
 
-/// A message under payload protocol identifier 50.
+/// A DCEP message: user data with payload protocol identifier 50 (RFC 8832 §5).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Dcep<'a> {
-    /// DATA_CHANNEL_OPEN.
+    /// DATA_CHANNEL_OPEN: the sender opens a channel on this stream (RFC 8832 §5.1).
     Open(Open<'a>),
-    /// DATA_CHANNEL_ACK.
+    /// DATA_CHANNEL_ACK: the receiver of an OPEN accepts the channel (RFC 8832 §5.2).
     Ack,
 }
 
-/// What the end that opens a channel says about it (RFC 8832 §5.1).
+/// The content of a DATA_CHANNEL_OPEN message (RFC 8832 §5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Open<'a> {
-    /// Messages may not overtake each other.
+    /// Whether messages are delivered in the order in which they were sent.
     pub ordered: bool,
-    /// What is done so that they arrive.
+    /// Whether and for how long lost messages are retransmitted.
     pub reliability: Reliability,
-    /// Weight against other channels (RFC 8831 §6.4).
+    /// Weight against other channels; 256 is normal (RFC 8831 §6.4).
     pub priority: u16,
-    /// Its name.
+    /// Label of the channel; may be empty, and channels may share one.
     pub label: &'a str,
-    /// The protocol spoken on it.
+    /// Name of the channel's subprotocol; may be empty.
     pub protocol: &'a str,
 }
 
 impl<'a> Dcep<'a> {
-    /// Reads a whole message.
+    /// Parses a whole DCEP message.
     ///
     /// # Errors
-    /// Its type or channel type is unknown, its strings are not UTF-8 or end too
-    /// early: the channel is to be closed (RFC 8832 §6).
+    /// [`ParseError`] if the message type or channel type is unknown, or a string is not
+    /// UTF-8 or ends too early. The channel is then to be closed (RFC 8832 §6).
     pub fn parse(bytes: &'a [u8]) -> Result<Self, ParseError> {
         need("DCEP message", bytes.len(), 0, 1)?;
         match bytes[0] {
@@ -51,8 +51,8 @@ impl<'a> Dcep<'a> {
         }
     }
 
-    /// The message's bytes. Strings past 65,535 bytes are the caller's mistake, and
-    /// cut.
+    /// Serializes the message. Strings above 65,535 bytes are cut at a character boundary;
+    /// the caller should not pass any.
     pub fn to_bytes(&self) -> Vec<u8> {
         match self {
             Self::Ack => vec![ACK],
@@ -61,16 +61,21 @@ impl<'a> Dcep<'a> {
     }
 }
 
+/// DCEP message type of DATA_CHANNEL_ACK.
 const ACK: u8 = 2;
+/// DCEP message type of DATA_CHANNEL_OPEN.
 const OPEN: u8 = 3;
 
-/// Bytes before the label.
+/// Bytes of a DATA_CHANNEL_OPEN before the label.
 const OPEN_BYTES: usize = 12;
 
-/// In the channel type (RFC 8832 §8.2.2).
+/// Bit of the channel type for unordered delivery (RFC 8832 §8.2.2).
 const UNORDERED: u8 = 0x80;
+/// Channel type: messages are retransmitted until they arrive.
 const RELIABLE: u8 = 0;
+/// Channel type: the reliability parameter is a number of retransmissions.
 const LIMITED: u8 = 1;
+/// Channel type: the reliability parameter is a lifetime in ms.
 const TIMED: u8 = 2;
 
 impl<'a> Open<'a> {
@@ -134,11 +139,13 @@ impl<'a> Open<'a> {
     }
 }
 
+/// Returns at most the first 65,535 bytes of `text`, cut at a character boundary.
 fn cut(text: &str) -> &[u8] {
     let end = text.floor_char_boundary(usize::from(u16::MAX));
     &text.as_bytes()[..end]
 }
 
+/// Reads `len` bytes of UTF-8 at `offset`.
 fn text<'a>(
     what: &'static str,
     bytes: &'a [u8],

@@ -4,112 +4,114 @@ use thiserror::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// Close others first.
+    /// As many channels exist as are allowed. Close others first.
     #[error("there are {limit} data channels already, the most that `channels_max` allows")]
     TooMany {
-        /// `Limits::channels_max`.
+        /// The limit, `Limits::channels_max`.
         limit: usize,
     },
-    /// The name has two bytes for its length on the wire.
+    /// The label or protocol exceeds what its 16-bit length field can express.
     #[error("the {what} of a data channel has {bytes} bytes; 65535 is the most")]
     TooLong {
-        /// Label or protocol.
+        /// Which of the two strings: `label` or `protocol`.
         what: &'static str,
-        /// Its length.
+        /// Length of the string, in bytes.
         bytes: usize,
     },
-    /// Negotiated for another channel.
+    /// The negotiated stream belongs to another channel.
     #[error("stream {stream} is in use by another data channel")]
     InUse {
-        /// Asked for.
+        /// The stream that was requested.
         stream: u16,
     },
-    /// There is no such stream.
+    /// The negotiated stream does not exist.
     #[error("stream {stream} does not exist: data channels have 0 to {last}")]
     OutOfRange {
-        /// Asked for.
+        /// The stream that was requested.
         stream: u16,
-        /// The last there is.
+        /// Number of the last stream that exists.
         last: u16,
     },
-    /// Over.
+    /// The association is closed.
     #[error("the association is closed")]
     Closed,
 }
 
-/// Why a message was not taken. Nothing of it is sent.
+/// Why a message was refused. Nothing of it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SendError {
-    /// It never was, or it was closed.
+    /// The channel never existed, or it is closed.
     #[error("there is no such data channel")]
     NoSuchChannel,
-    /// Wait for [`Event::Opened`](super::Event::Opened).
+    /// The channel is not open yet: wait for [`Event::Opened`](super::Event::Opened).
     #[error("the data channel is not open yet: send after Event::Opened")]
     NotOpen,
-    /// It is being closed.
+    /// The channel is being closed.
     #[error("the data channel is closing")]
     Closing,
-    /// The peer said that it takes no such message (RFC 8841 §6); send it in parts.
+    /// The message is larger than the peer accepts (RFC 8841 §6). Send it in parts.
     #[error("the message has {size} bytes; the peer takes {limit} (its max-message-size)")]
     TooLarge {
-        /// The message's.
+        /// Size of the message, in bytes.
         size: usize,
-        /// The peer's.
+        /// Largest message that the peer accepts, in bytes.
         limit: u64,
     },
-    /// The association refused it.
+    /// The association refused the message.
     #[error(transparent)]
     Association(#[from] crate::SendError),
 }
 
-/// Why a channel is no more.
+/// Why a channel closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ClosedBy {
-    /// [`Channels::close`](super::Channels::close).
+    /// The application called [`Channels::close`](super::Channels::close).
     #[error("we closed it")]
     Us,
-    /// The peer reset its stream.
+    /// The peer reset the channel's stream.
     #[error("the peer closed it")]
     Peer,
-    /// The peer broke a rule of data channels; see the
-    /// [`Event::Refused`](super::Event::Refused) before.
+    /// The peer broke a rule of data channels. The
+    /// [`Event::Refused`](super::Event::Refused) before says which.
     #[error("the peer broke a rule of data channels")]
     Fault,
-    /// No stream was left for it, or not the one that was negotiated.
+    /// No stream was left for the channel, or the negotiated stream does not exist.
     #[error("the association has no stream for it")]
     NoStream,
-    /// The association ended or began anew.
+    /// The association ended, or the peer restarted it.
     #[error("the association ended or began anew")]
     Association,
 }
 
-/// What the peer did that has no place. Its stream is reset.
+/// Why a message of the peer was refused. Its stream is reset, except after
+/// `PayloadProtocol`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// User data on a stream that no channel has (RFC 8832 §6).
+    /// User data came on a stream that has no channel (RFC 8832 §6).
     #[error("a message came on a stream without a data channel")]
     NoChannel,
-    /// An OPEN for a stream that a channel has.
+    /// An OPEN came for a stream that has a channel.
     #[error("a data channel was opened on a stream that has one")]
     InUse,
-    /// An OPEN for a stream of ours: the DTLS client has the even ones (RFC 8832 §6).
+    /// An OPEN came for a stream whose parity is ours: the DTLS client opens the even
+    /// streams, the server the odd ones (RFC 8832 §6).
     #[error("the peer opened a data channel on a stream whose parity is ours")]
     Parity,
-    /// A DCEP message that cannot be read.
+    /// A DCEP message could not be parsed.
     #[error("a DCEP message is malformed")]
     Malformed,
-    /// More channels than `Limits::channels_max`, or longer names altogether than
-    /// `Limits::names_max`.
+    /// The peer opened more channels than `Limits::channels_max`, or their labels and
+    /// protocols exceed `Limits::names_max` bytes together.
     #[error("the peer opened more data channels than are allowed")]
     TooMany,
-    /// A payload protocol identifier that is none of data channels'. The message is
-    /// dropped, the channel goes on.
+    /// A message has a payload protocol identifier that data channels do not define. The
+    /// message is dropped and the channel stays open.
     #[error("a message has a payload protocol identifier that data channels do not have")]
     PayloadProtocol,
-    /// A message in parts (deprecated identifiers) grew past the largest message.
+    /// A message in parts (deprecated identifiers) exceeded `Limits::parts_max`.
     #[error("a message in parts is larger than max_message_size")]
     PartsTooLarge,
 }

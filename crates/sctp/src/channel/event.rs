@@ -1,69 +1,69 @@
 use super::{ChannelId, ClosedBy, Init, Message, Refusal};
 use crate::CloseReason;
 
-/// What happened, in order.
+/// What happened to the channels; events come in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// The association stands.
+    /// The association is established.
     Connected,
-    /// Messages may be sent; [`Channels::info`] tells of it.
+    /// A channel is open and messages may be sent on it; [`Channels::info`] describes it.
     Opened {
-        /// Which.
+        /// The channel.
         channel: ChannelId,
-        /// The peer opened it.
+        /// Whether the peer opened the channel.
         by_peer: bool,
     },
-    /// A message arrived.
+    /// A message arrived on a channel.
     Message {
-        /// Where.
+        /// The channel.
         channel: ChannelId,
-        /// What.
+        /// The message.
         message: Message,
     },
-    /// What waits to be sent fell to the low threshold.
+    /// The bytes queued on a channel fell to its low threshold.
     BufferedLow {
-        /// Where.
+        /// The channel.
         channel: ChannelId,
     },
-    /// The channel is no more.
+    /// A channel is closed; its identifier is not used again.
     Closed {
-        /// Which.
+        /// The channel.
         channel: ChannelId,
-        /// Why.
+        /// Why the channel closed.
         by: ClosedBy,
     },
-    /// The peer did something that has no place; to be counted or logged.
+    /// A message of the peer was refused; to be counted or logged.
     Refused {
-        /// On which stream.
+        /// Stream on which the message came.
         stream: u16,
-        /// What.
+        /// Why the message was refused.
         why: Refusal,
     },
-    /// Packets of another size are sent from now on.
+    /// The size of packets changed.
     MtuChanged {
-        /// Bytes of an SCTP packet.
+        /// Size of a full SCTP packet from now on, in bytes.
         mtu: usize,
     },
-    /// The association is over; all channels were closed before.
+    /// The association ended; all channels were closed before.
     Ended(CloseReason),
 }
 
-/// What is known of a channel.
+/// Properties and counters of a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Info {
-    /// Its stream; `None` until the association stands.
+    /// Number of the channel's stream; `None` until the association is established.
     pub stream: Option<u16>,
-    /// How it was opened.
+    /// The properties with which the channel was opened.
     pub init: Init,
-    /// The peer opened it.
+    /// Whether the peer opened the channel.
     pub by_peer: bool,
-    /// Messages that were handed over.
+    /// Messages that were accepted for sending.
     pub messages_sent: u64,
-    /// Their bytes.
+    /// Bytes of the messages that were accepted for sending.
     pub bytes_sent: u64,
-    /// Messages that were delivered.
+    /// Messages that were received and delivered.
     pub messages_received: u64,
-    /// Their bytes.
+    /// Bytes of the messages that were received and delivered.
     pub bytes_received: u64,
 }

@@ -1,27 +1,28 @@
 use crate::Reliability;
 
-/// Which streams an end opens channels on, by its part in the DTLS handshake, so that
-/// both ends can open at once (RFC 8832 §6).
+/// An end's role in the DTLS handshake. The role decides which streams the end opens
+/// channels on, so that both ends can open channels at once (RFC 8832 §6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// The even ones.
+    /// The DTLS client, which opens the streams with even numbers.
     DtlsClient,
-    /// The odd ones.
+    /// The DTLS server, which opens the streams with odd numbers.
     DtlsServer,
 }
 
-/// What a channel shall be like.
+/// Properties of a channel to be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Init {
-    /// Its name; channels may share one.
+    /// Label of the channel; channels may share one.
     pub label: String,
-    /// The protocol to be spoken on it; often empty.
+    /// Name of the channel's subprotocol; often empty.
     pub protocol: String,
-    /// Messages may not overtake each other.
+    /// Whether messages are delivered in the order in which they were sent.
     pub ordered: bool,
-    /// What is done so that they arrive.
+    /// Whether and for how long lost messages are retransmitted.
     pub reliability: Reliability,
-    /// The stream that both ends agreed on elsewhere; `None` opens in-band.
+    /// Stream that both ends agreed on by other means; `None` opens the channel in-band by
+    /// a DCEP message.
     pub negotiated: Option<u16>,
     /// Weight against other channels: 128, 256, 512 or 1024 (RFC 8831 §6.4).
     pub priority: u16,
@@ -40,16 +41,16 @@ impl Default for Init {
     }
 }
 
-/// What the peer can make an end hold.
+/// Bounds on the memory that the peer can make this end hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Channels at a time, of both ends.
+    /// Most channels at a time, whichever end opened them.
     pub channels_max: usize,
-    /// Bytes of all labels and protocols that the peer chose.
+    /// Most bytes of all labels and protocols that the peer chose.
     pub names_max: usize,
-    /// Bytes of a message that comes in parts by the deprecated identifiers, and of
-    /// all such messages that are not whole yet. `Config::max_message_size` cannot
-    /// bound those, because SCTP sees each part as a message.
+    /// Most bytes of a message that comes in parts by the deprecated identifiers, and of
+    /// all such messages that are incomplete. `Config::max_message_size` cannot bound
+    /// those, because SCTP sees each part as a message.
     pub parts_max: usize,
 }
 

@@ -2,42 +2,42 @@ use bytes::Bytes;
 
 /// Payload protocol identifiers of data channels (RFC 8831 §8).
 pub mod ppid {
-    /// DCEP.
+    /// A DCEP message.
     pub const CONTROL: u32 = 50;
-    /// Text.
+    /// A text message, or the last part of one.
     pub const STRING: u32 = 51;
-    /// A part of binary data that more follows (deprecated).
+    /// A part of a binary message that is not its last (deprecated).
     pub const BINARY_PARTIAL: u32 = 52;
-    /// Binary data, or the last part of it.
+    /// A binary message, or the last part of one.
     pub const BINARY: u32 = 53;
-    /// A part of a text that more follows (deprecated).
+    /// A part of a text message that is not its last (deprecated).
     pub const STRING_PARTIAL: u32 = 54;
-    /// An empty text.
+    /// A text message without bytes; one zero byte stands for it.
     pub const STRING_EMPTY: u32 = 56;
-    /// Binary data of no bytes.
+    /// A binary message without bytes; one zero byte stands for it.
     pub const BINARY_EMPTY: u32 = 57;
 }
 
-/// What goes over a channel in one piece.
+/// A message of a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Which of the two it is.
+    /// Whether the message is text or binary.
     pub kind: Kind,
-    /// The bytes; UTF-8 in a text that was received.
+    /// Content of the message. The content of a received text is always valid UTF-8.
     pub data: Bytes,
 }
 
-/// The two kinds of message.
+/// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// UTF-8.
+    /// UTF-8 text.
     Text,
-    /// Anything.
+    /// Arbitrary bytes.
     Binary,
 }
 
 impl Message {
-    /// A text.
+    /// Returns a text message.
     pub fn text(text: impl Into<String>) -> Self {
         Self {
             kind: Kind::Text,
@@ -45,7 +45,7 @@ impl Message {
         }
     }
 
-    /// Bytes.
+    /// Returns a binary message.
     pub fn binary(data: impl Into<Bytes>) -> Self {
         Self {
             kind: Kind::Binary,
@@ -53,7 +53,7 @@ impl Message {
         }
     }
 
-    /// The text, if it is one.
+    /// Returns the text; `None` for a binary message, or for a text that is not UTF-8.
     pub fn as_text(&self) -> Option<&str> {
         match self.kind {
             Kind::Text => std::str::from_utf8(&self.data).ok(),
@@ -61,8 +61,8 @@ impl Message {
         }
     }
 
-    /// The identifier and bytes that SCTP carries. It has no empty messages: one zero
-    /// byte stands for those (RFC 8831 §6.6).
+    /// Returns the payload protocol identifier and the bytes that SCTP carries. SCTP has no
+    /// empty messages: one zero byte stands for those (RFC 8831 §6.6).
     pub(super) fn into_wire(self) -> (u32, Bytes) {
         match (self.kind, self.data.is_empty()) {
             (Kind::Text, false) => (ppid::STRING, self.data),
@@ -73,18 +73,21 @@ impl Message {
     }
 }
 
-/// What an SCTP message is to a channel.
+/// What a payload protocol identifier says about an SCTP message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece {
+    /// A DCEP message.
     Control,
-    /// With what came before it, a message.
+    /// A whole message, or the last part of one.
     Last(Kind),
-    /// More follows.
+    /// A part of a message that is not its last.
     Part(Kind),
+    /// A message without bytes.
     Empty(Kind),
 }
 
 impl Piece {
+    /// Returns the meaning of an identifier; `None` if data channels do not define it.
     pub(super) fn of(ppid: u32) -> Option<Self> {
         Some(match ppid {
             ppid::CONTROL => Self::Control,
@@ -99,7 +102,8 @@ impl Piece {
     }
 }
 
-/// A text's bytes are made UTF-8, as a browser does: with U+FFFD for what is not.
+/// Makes a message of received bytes. Invalid UTF-8 in a text becomes U+FFFD, as in a
+/// browser.
 pub(super) fn received(kind: Kind, data: Bytes) -> Message {
     if kind == Kind::Text
         && let Err(_not_utf8) = std::str::from_utf8(&data)

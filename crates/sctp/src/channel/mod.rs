@@ -1,19 +1,19 @@
-//! Data channels over an association (RFC 8831, RFC 8832).
+//! Data channels over an SCTP association (RFC 8831, RFC 8832).
 //!
 //! ```text
 //! open, send, close ─► Channels ─► Association ─► packets
 //! Event ◄───────────── Channels ◄─ Association ◄─ packets
 //! ```
 //!
-//! A channel is a stream each way with the same number. One end opens it with a DCEP
-//! message on the stream and may send at once; or both have agreed on a number
-//! elsewhere ("negotiated") and nothing is said. To close a channel each end resets
-//! its outgoing stream; when both have, the number may be used again.
+//! A channel is a pair of streams, one each way, with the same number. One end opens it
+//! with a DCEP message on the stream and may send at once. Alternatively both ends agree on
+//! a number by other means ("negotiated"), and no message is sent. To close a channel, each
+//! end resets its outgoing stream; when both are reset, the number may be used again.
 //!
-//! [`Channels`] takes packets and time as its [`Association`] does. Poll events
-//! before packets: answers to the peer's DCEP messages come of it. A message that is
-//! not polled stays in the association, counts against the receive window, and so
-//! slows the peer down.
+//! [`Channels`] takes packets and time as its [`Association`] does. Poll events before
+//! packets: polling events produces the answers to the peer's DCEP messages. A message that
+//! is not polled stays in the association, counts against the receive window, and so slows
+//! the peer down.
 
 mod closing;
 mod dcep;
@@ -39,34 +39,81 @@ use registry::{Channel, Phase, Registry};
 
 use crate::{Association, Dropped, Event as AssociationEvent, Report, SendOptions};
 
-/// A channel of one [`Channels`]; never used again for another.
+/// Identifies a channel within one [`Channels`]; never used again for another channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ChannelId(u32);
 
-/// Data channels, and the association that carries them.
+/// Data channels, together with the association that carries them.
+///
+/// ```
+/// use std::time::Instant;
+///
+/// use glassline_sctp::channel::{Channels, Event, Init, Limits, Message, Role};
+/// use glassline_sctp::{Association, Config, Secrets};
+///
+/// let now = Instant::now();
+/// let channels = |role, random| {
+///     let secrets = Secrets::from_random([random; 40]);
+///     let association = Association::new(Config::default(), secrets, now);
+///     Channels::new(association, role, Limits::default())
+/// };
+/// let mut client = channels(Role::DtlsClient, 1);
+/// let mut server = channels(Role::DtlsServer, 2);
+/// client.connect(now);
+/// let chat = client.open(Init { label: "chat".into(), ..Init::default() }, now)?;
+///
+/// let mut packet = [0; 2048];
+/// let mut received = None;
+/// for _ in 0..8 {
+///     while let Some(event) = client.poll_event(now) {
+///         if let Event::Opened { channel, .. } = event {
+///             assert_eq!(channel, chat);
+///             client.send(chat, Message::text("hello"), now)?;
+///         }
+///     }
+///     while let Some(len) = client.poll_transmit(now, &mut packet) {
+///         server.handle_packet(&packet[..len], now)?;
+///     }
+///     server.end_batch(now);
+///     while let Some(event) = server.poll_event(now) {
+///         if let Event::Message { message, .. } = event {
+///             received = Some(message);
+///         }
+///     }
+///     while let Some(len) = server.poll_transmit(now, &mut packet) {
+///         client.handle_packet(&packet[..len], now)?;
+///     }
+///     client.end_batch(now);
+/// }
+/// assert_eq!(received, Some(Message::text("hello")));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Channels {
     association: Association,
     registry: Registry,
     role: Role,
     limits: Limits,
-    /// Streams the association has, once it stands.
+    /// Streams that the association has each way, once it is established.
     streams: Option<u16>,
-    /// What the peer takes; `None` for anything.
+    /// Largest message that the peer accepts, in bytes; `None` for any size.
     peer_message_max: Option<u64>,
-    /// Bytes in `Channel::parts` of all channels.
+    /// Bytes of incomplete messages in `Channel::parts` of all channels.
     parts: usize,
+    /// Events to be polled, oldest first.
     events: VecDeque<Event>,
-    /// A DCEP message or a reset found no room and is to be tried again.
+    /// Whether a DCEP message or a reset found no room and has to be tried again.
     owing: bool,
+    /// Whether the association has ended.
     ended: bool,
 }
 
-/// What an end takes that says nothing of it (RFC 8841 §6.1).
+/// Largest message, in bytes, that is assumed of a peer whose description has no
+/// `a=max-message-size` (RFC 8841 §6.1).
 pub const MESSAGE_MAX_UNSTATED: u64 = 64 * 1024;
 
 impl Channels {
-    /// Channels over `association`, none yet.
+    /// Returns data channels over `association`, without any channel yet.
     pub fn new(association: Association, role: Role, limits: Limits) -> Self {
         Self {
             association,
@@ -82,14 +129,14 @@ impl Channels {
         }
     }
 
-    /// The part in the DTLS handshake, where it is settled later than this was made;
-    /// before the association stands.
+    /// Sets this end's role in the DTLS handshake, for a caller that learns it after
+    /// construction. To be called before the association is established.
     pub fn set_role(&mut self, role: Role) {
         self.role = role;
     }
 
-    /// What the peer's `a=max-message-size` says: `None` if there is none (64 KiB),
-    /// zero for any size (RFC 8841 §6).
+    /// Sets the largest message that the peer accepts, from its `a=max-message-size`:
+    /// `None` if the attribute is missing (64 KiB), zero for any size (RFC 8841 §6).
     pub fn set_peer_max_message_size(&mut self, bytes: Option<u64>) {
         self.peer_message_max = match bytes {
             None => Some(MESSAGE_MAX_UNSTATED),
@@ -98,17 +145,16 @@ impl Channels {
         };
     }
 
-    /// The largest message that the peer takes; `None` for any size.
+    /// Returns the largest message that the peer accepts, in bytes; `None` for any size.
     pub const fn peer_max_message_size(&self) -> Option<u64> {
         self.peer_message_max
     }
 
-    /// Sends a message, in order or not and with such care as its channel was opened
-    /// with.
+    /// Queues a message, with the order and reliability of its channel.
     ///
     /// # Errors
-    /// Why it was not taken; of those the association's `BufferFull` and `Resetting`
-    /// pass by themselves.
+    /// [`SendError`] says why the message was refused. The association's `BufferFull` and
+    /// `Resetting` are temporary.
     pub fn send(
         &mut self,
         channel: ChannelId,
@@ -143,7 +189,7 @@ impl Channels {
         Ok(())
     }
 
-    /// Bytes that were handed over and not yet sent once.
+    /// Returns the bytes queued on a channel that were not yet sent for the first time.
     pub fn buffered_amount(&self, channel: ChannelId) -> usize {
         let channel = self.registry.peek(channel);
         channel
@@ -151,8 +197,9 @@ impl Channels {
             .map_or(0, |stream| self.association.buffered(stream))
     }
 
-    /// [`Event::BufferedLow`] comes when [`buffered_amount`](Self::buffered_amount)
-    /// falls from above `bytes` to it or below; zero at first.
+    /// Sets the threshold of [`Event::BufferedLow`], which comes when
+    /// [`buffered_amount`](Self::buffered_amount) falls from above `bytes` to `bytes` or
+    /// below. The threshold is zero at first.
     pub fn set_buffered_low(&mut self, channel: ChannelId, bytes: usize) {
         let Some(channel) = self.registry.get(channel) else {
             return;
@@ -163,17 +210,17 @@ impl Channels {
         }
     }
 
-    /// What is known of a channel; `None` once it is closed.
+    /// Returns properties and counters of a channel; `None` once it is closed.
     pub fn info(&self, channel: ChannelId) -> Option<&Info> {
         self.registry.peek(channel).map(|channel| &channel.info)
     }
 
-    /// All channels that are not closed.
+    /// Iterates over all channels that are not closed.
     pub fn iter(&self) -> impl Iterator<Item = (ChannelId, &Info)> {
         self.registry.iter()
     }
 
-    /// What happened next.
+    /// Returns the next event, after sending what it requires of us.
     pub fn poll_event(&mut self, now: Instant) -> Option<Event> {
         if self.owing {
             self.pay(now);
@@ -189,6 +236,7 @@ impl Channels {
         }
     }
 
+    /// Translates an event of the association; `None` if it is not one for the application.
     fn on_event(&mut self, event: AssociationEvent, now: Instant) -> Option<Event> {
         match event {
             AssociationEvent::Message {
@@ -213,7 +261,7 @@ impl Channels {
             }
             AssociationEvent::BufferedLow { stream } => {
                 let channel = self.registry.on_stream(stream)?;
-                // An OPEN or an ACK that has left is no news to the application.
+                // An OPEN or an ACK that has left does not concern the application.
                 let sent = self.registry.peek(channel)?.info.messages_sent;
                 return (sent > 0).then_some(Event::BufferedLow { channel });
             }
@@ -231,6 +279,7 @@ impl Channels {
         None
     }
 
+    /// Handles a message: control, a whole message, or a part of one.
     fn on_message(&mut self, stream: u16, ppid: u32, data: Bytes, now: Instant) -> Option<Event> {
         let Some(piece) = Piece::of(ppid) else {
             let why = Refusal::PayloadProtocol;
@@ -246,7 +295,7 @@ impl Channels {
         };
         let channel = self.registry.get(id)?;
         if channel.phase == Phase::Opening {
-            // Whatever comes shows that the OPEN has arrived (RFC 8832 §6).
+            // Any message shows that the OPEN has arrived (RFC 8832 §6).
             channel.phase = Phase::Open;
         }
         if channel.closed_by == Some(ClosedBy::Us) {
@@ -284,67 +333,69 @@ impl Channels {
     }
 }
 
+/// Counts a message that is delivered.
 fn channel_received(channel: &mut Channel, message: &Message) {
     channel.info.messages_received += 1;
     channel.info.bytes_received += message.data.len() as u64;
 }
 
-/// What goes through to the [`Association`].
+/// Calls that are forwarded to the [`Association`].
 impl Channels {
-    /// See [`Association::connect`].
+    /// Starts the handshake; see [`Association::connect`].
     pub fn connect(&mut self, now: Instant) {
         self.association.connect(now);
     }
 
-    /// See [`Association::handle_packet`].
+    /// Takes a packet from the peer; see [`Association::handle_packet`].
     ///
     /// # Errors
-    /// What was thrown away of the packet, and why.
+    /// [`Dropped`] says which part of the packet was dropped, and why.
     pub fn handle_packet(&mut self, packet: &[u8], now: Instant) -> Result<(), Dropped> {
         self.association.handle_packet(packet, now)
     }
 
-    /// See [`Association::end_batch`].
+    /// Ends a batch of packets that came together; see [`Association::end_batch`].
     pub fn end_batch(&mut self, now: Instant) {
         self.association.end_batch(now);
     }
 
-    /// See [`Association::poll_transmit`].
+    /// Writes one packet into `out`; see [`Association::poll_transmit`].
     pub fn poll_transmit(&mut self, now: Instant, out: &mut [u8]) -> Option<usize> {
         self.association.poll_transmit(now, out)
     }
 
-    /// See [`Association::poll_timeout`].
+    /// Returns when [`handle_timeout`](Self::handle_timeout) is due; see
+    /// [`Association::poll_timeout`].
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.association.poll_timeout()
     }
 
-    /// See [`Association::handle_timeout`].
+    /// Handles the timers that ran out; see [`Association::handle_timeout`].
     pub fn handle_timeout(&mut self, now: Instant) {
         self.association.handle_timeout(now);
     }
 
-    /// Ends it in order: what was handed over is still sent.
+    /// Shuts the association down: what was queued is still sent.
     pub fn shutdown(&mut self, now: Instant) {
         self.association.close(now);
     }
 
-    /// Ends it at once.
+    /// Ends the association at once; see [`Association::abort`].
     pub fn abort(&mut self, now: Instant) {
         self.association.abort(now);
     }
 
-    /// See [`Association::disconnect`].
+    /// Ends the association without telling the peer; see [`Association::disconnect`].
     pub fn disconnect(&mut self) {
         self.association.disconnect();
     }
 
-    /// How the association stands.
+    /// Returns state, round trips, windows and counters of the association.
     pub fn report(&self) -> Report {
         self.association.report()
     }
 
-    /// Bytes of an SCTP packet at present.
+    /// Returns the present size of a full SCTP packet, in bytes.
     pub fn mtu(&self) -> usize {
         self.association.mtu()
     }

@@ -1,5 +1,5 @@
-//! How a channel begins: by a DCEP message on its stream, or agreed on elsewhere
-//! (RFC 8832 §6).
+//! How a channel opens: by a DCEP message on its stream, or negotiated by other means (RFC
+//! 8832 §6).
 
 use std::time::Instant;
 
@@ -11,14 +11,15 @@ use super::{
 };
 use crate::SendOptions;
 
-/// The largest stream that a channel can have: 65535 is ruled out (RFC 8832 §6).
+/// Highest stream number of a channel: RFC 8832 §6 excludes 65535.
 const STREAM_MAX: u16 = 65534;
 
 impl Channels {
-    /// Opens a channel, at once or as soon as the association stands.
+    /// Opens a channel, at once or as soon as the association is established.
+    /// [`Event::Opened`] comes when messages may be sent.
     ///
     /// # Errors
-    /// Why it cannot be.
+    /// [`OpenError`] says why the channel cannot be opened.
     pub fn open(&mut self, init: Init, now: Instant) -> Result<ChannelId, OpenError> {
         if self.ended {
             return Err(OpenError::Closed);
@@ -45,7 +46,7 @@ impl Channels {
         let negotiated = init.negotiated;
         let channel = self.registry.add(Channel::new(init, false));
         if let Some(stream) = negotiated {
-            // Reserved at once, so that nothing else takes it before.
+            // Reserved at once, so that no other channel takes the stream before.
             self.registry.bind(channel, stream);
         }
         if self.streams.is_some() {
@@ -54,6 +55,7 @@ impl Channels {
         Ok(channel)
     }
 
+    /// Handles a DCEP message of the peer.
     pub(super) fn on_control(&mut self, stream: u16, data: &[u8], now: Instant) {
         match Dcep::parse(data) {
             Ok(Dcep::Open(open)) => match self.accept(stream, &open, now) {
@@ -76,15 +78,16 @@ impl Channels {
         }
     }
 
-    /// A channel as the peer wants it, and the answer on its way.
+    /// Creates the channel that the peer's OPEN asks for, and sends the ACK.
     fn accept(&mut self, stream: u16, open: &Open<'_>, now: Instant) -> Result<ChannelId, Refusal> {
         if let Some(id) = self.registry.on_stream(stream) {
             let reset = |channel: &mut Channel| channel.incoming_reset;
             if !self.registry.get(id).is_some_and(reset) {
                 return Err(Refusal::InUse);
             }
-            // The peer has seen both resets, or it would not begin anew; only its
-            // answer to ours was lost. What is sent waits until it comes once more.
+            // The peer has seen both resets, or it would not open the channel again; only
+            // its response to ours was lost. Our messages wait until the response is
+            // repeated.
             self.remove(id);
         } else if self.registry.has_stream(stream) {
             return Err(Refusal::InUse);
@@ -114,7 +117,7 @@ impl Channels {
         Ok(id)
     }
 
-    /// Gives a channel its stream, now that the association stands.
+    /// Assigns a channel its stream, now that the association is established, and opens it.
     pub(super) fn begin(&mut self, id: ChannelId, now: Instant) {
         let last = self.last_stream();
         let parity = u16::from(self.role == Role::DtlsServer);
@@ -142,7 +145,7 @@ impl Channels {
         self.association.set_priority(stream, priority);
         self.association.set_buffered_low(stream, low);
         if in_band {
-            // Opened is said when the OPEN has found room.
+            // `Event::Opened` comes when the OPEN has found room.
             self.pay_one(id, now);
         } else {
             self.events.push_back(Event::Opened {
@@ -152,7 +155,7 @@ impl Channels {
         }
     }
 
-    /// Sends what is owed to the peer on all channels.
+    /// Sends the DCEP messages and resets that are pending on all channels.
     pub(super) fn pay(&mut self, now: Instant) {
         self.owing = false;
         for channel in self.registry.ids() {
@@ -160,8 +163,8 @@ impl Channels {
         }
     }
 
-    /// Sends the OPEN, the ACK or the reset that a channel owes; remembers that there
-    /// was no room for it.
+    /// Sends the OPEN, the ACK or the reset that is pending on a channel. If there is no
+    /// room, it stays pending.
     fn pay_one(&mut self, id: ChannelId, now: Instant) {
         let Some(channel) = self.registry.get(id) else {
             return;
@@ -210,18 +213,20 @@ impl Channels {
             Err(crate::SendError::BufferFull { .. } | crate::SendError::Resetting { .. }) => {
                 self.owing = true;
             }
-            // The end of the association is about to be heard of.
+            // An event is about to report the end of the association.
             Err(_) => {}
         }
     }
 
+    /// Whether this end may open channels in-band on `stream`.
     fn is_own(&self, stream: u16) -> bool {
         (stream % 2 == 1) == (self.role == Role::DtlsServer)
     }
 
+    /// Returns the highest stream number that exists.
     fn last_stream(&self) -> u16 {
         let streams = self.streams.map_or(STREAM_MAX, |streams| {
-            // No stream at all cannot be: the handshake rules it out.
+            // The handshake excludes an association without streams.
             streams.saturating_sub(1)
         });
         streams.min(STREAM_MAX)

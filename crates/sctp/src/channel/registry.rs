@@ -4,36 +4,46 @@ use bytes::BytesMut;
 
 use super::{ChannelId, ClosedBy, Info, Init};
 
-/// One channel.
+/// State of one channel.
 #[derive(Debug)]
 pub(super) struct Channel {
+    /// Properties and counters, as the application sees them.
     pub(super) info: Info,
+    /// How far the channel has come in its life.
     pub(super) phase: Phase,
-    /// Low threshold of what waits to be sent.
+    /// Threshold of `Event::BufferedLow`, in bytes.
     pub(super) low: usize,
+    /// Whether the OPEN still has to be sent.
     pub(super) owes_open: bool,
+    /// Whether the ACK still has to be sent.
     pub(super) owes_ack: bool,
+    /// Whether the outgoing stream still has to be reset.
     pub(super) owes_reset: bool,
+    /// Whether the incoming stream was reset.
     pub(super) incoming_reset: bool,
+    /// Whether the outgoing stream was reset.
     pub(super) outgoing_reset: bool,
-    /// Who began to close it.
+    /// Why the channel is closing; the first reason counts.
     pub(super) closed_by: Option<ClosedBy>,
-    /// What came of a message by the deprecated identifiers.
+    /// Received parts of a message that comes by the deprecated identifiers.
     pub(super) parts: BytesMut,
 }
 
+/// How far a channel has come in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// For the association to stand.
+    /// The association is not established yet.
     Waiting,
-    /// The OPEN is under way; messages stay behind it.
+    /// The OPEN was sent and not yet answered; messages are sent in order behind it.
     Opening,
+    /// The channel is open.
     Open,
     /// The outgoing stream is being reset.
     Closing,
 }
 
 impl Channel {
+    /// Returns a channel without a stream, in phase `Waiting`.
     pub(super) fn new(init: Init, by_peer: bool) -> Self {
         Self {
             info: Info {
@@ -57,30 +67,35 @@ impl Channel {
         }
     }
 
+    /// Returns the bytes of label and protocol.
     fn names(&self) -> usize {
         self.info.init.label.len() + self.info.init.protocol.len()
     }
 }
 
-/// The channels, by identity and by stream.
+/// The channels, by identifier and by stream.
 ///
-/// Ordered maps: most associations have a channel or two, which a map of this kind
-/// finds in one short scan.
+/// Ordered maps: most associations have a channel or two, which a map of this kind finds in
+/// one short scan.
 #[derive(Debug, Default)]
 pub(super) struct Registry {
+    /// The channels that are not closed.
     channels: BTreeMap<ChannelId, Channel>,
+    /// The channel of each stream that has one.
     streams: BTreeMap<u16, ChannelId>,
     /// Streams whose channel is gone and that could not be reset.
     retired: BTreeSet<u16>,
+    /// Identifier of the next channel.
     next: u32,
-    /// Bytes of the names of the peer's channels.
+    /// Bytes of labels and protocols of the channels that the peer opened.
     peer_names: usize,
 }
 
 impl Registry {
+    /// Adds a channel and returns its new identifier.
     pub(super) fn add(&mut self, channel: Channel) -> ChannelId {
         let id = ChannelId(self.next);
-        // Four thousand million channels in one association would come round.
+        // The identifier would wrap only after 2^32 channels in one association.
         self.next = self.next.wrapping_add(1);
         if channel.info.by_peer {
             self.peer_names += channel.names();
@@ -89,6 +104,7 @@ impl Registry {
         id
     }
 
+    /// Assigns a stream to a channel.
     pub(super) fn bind(&mut self, id: ChannelId, stream: u16) {
         if let Some(channel) = self.channels.get_mut(&id) {
             channel.info.stream = Some(stream);
@@ -96,6 +112,7 @@ impl Registry {
         }
     }
 
+    /// Removes a channel and frees its stream.
     pub(super) fn remove(&mut self, id: ChannelId) -> Option<Channel> {
         let channel = self.channels.remove(&id)?;
         if channel.info.by_peer {
@@ -112,46 +129,54 @@ impl Registry {
         self.retired.insert(stream);
     }
 
-    /// Forgets which streams are out of use: they have all begun anew.
+    /// Returns all streams to use, after the association restarted.
     pub(super) fn restart(&mut self) {
         self.retired.clear();
     }
 
+    /// Returns a channel to be changed.
     pub(super) fn get(&mut self, id: ChannelId) -> Option<&mut Channel> {
         self.channels.get_mut(&id)
     }
 
+    /// Returns a channel to be read.
     pub(super) fn peek(&self, id: ChannelId) -> Option<&Channel> {
         self.channels.get(&id)
     }
 
+    /// Returns the channel of a stream.
     pub(super) fn on_stream(&self, stream: u16) -> Option<ChannelId> {
         self.streams.get(&stream).copied()
     }
 
+    /// Whether a stream has a channel or is out of use.
     pub(super) fn has_stream(&self, stream: u16) -> bool {
         self.streams.contains_key(&stream) || self.retired.contains(&stream)
     }
 
-    /// The lowest stream from `parity` up to `last`, in steps of two, that is free.
+    /// Returns the lowest free stream from `parity` to `last`, in steps of two.
     pub(super) fn free_stream(&self, parity: u16, last: u16) -> Option<u16> {
         (parity..=last)
             .step_by(2)
             .find(|stream| !self.has_stream(*stream))
     }
 
+    /// Returns the number of channels.
     pub(super) fn len(&self) -> usize {
         self.channels.len()
     }
 
+    /// Returns the bytes of labels and protocols of the channels that the peer opened.
     pub(super) fn peer_names(&self) -> usize {
         self.peer_names
     }
 
+    /// Returns the identifiers of all channels.
     pub(super) fn ids(&self) -> Vec<ChannelId> {
         self.channels.keys().copied().collect()
     }
 
+    /// Iterates over all channels.
     pub(super) fn iter(&self) -> impl Iterator<Item = (ChannelId, &Info)> {
         self.channels
             .iter()

@@ -3,17 +3,18 @@ use super::frame::Frame;
 use super::kind;
 use crate::packet::builder::{NoRoom, PacketBuilder};
 
-/// Ends an association at once (RFC 9260 §3.3.7).
+/// ABORT: ends an association at once (RFC 9260 §3.3.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Abort<'a> {
-    /// T: the sender has no association, and the packet bears the tag that came to
-    /// it (RFC 9260 §8.5.1).
+    /// The T bit: the sender has no association, and the packet bears the verification tag
+    /// of the packet that it answers (RFC 9260 §8.5.1).
     pub reflected_tag: bool,
-    /// Why, if it says so.
+    /// Why the sender aborts; may be empty.
     pub causes: Causes<'a>,
 }
 
 impl<'a> Abort<'a> {
+    /// Reads the chunk.
     pub(super) fn parse(frame: Frame<'a>) -> Self {
         Self {
             reflected_tag: frame.flags & REFLECTED_TAG != 0,
@@ -48,5 +49,5 @@ impl<'a> Abort<'a> {
     }
 }
 
-/// T, also of SHUTDOWN COMPLETE.
+/// The T bit of ABORT and SHUTDOWN COMPLETE.
 pub(super) const REFLECTED_TAG: u8 = 1;

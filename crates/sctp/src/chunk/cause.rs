@@ -8,7 +8,7 @@ use crate::ParseError;
 use crate::packet::builder::Body;
 use crate::sequence::Tsn;
 
-/// One cause.
+/// One error cause of an ABORT or ERROR chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause<'a> {
@@ -16,35 +16,37 @@ pub enum Cause<'a> {
     InvalidStream(u16),
     /// An INIT or INIT ACK lacked something (§3.3.10.2).
     MissingParameters(List<'a, u16>),
-    /// The cookie came so many microseconds too late (§3.3.10.3).
+    /// A state cookie came too late, by so many µs (§3.3.10.3).
     StaleCookie(u32),
-    /// No room for another association (§3.3.10.4).
+    /// The sender has no resources for another association (§3.3.10.4).
     OutOfResource,
-    /// A chunk of a type that the sender does not know, whole (§3.3.10.6).
+    /// The sender does not know the type of this chunk, which is included whole
+    /// (§3.3.10.6).
     UnrecognizedChunk(&'a [u8]),
-    /// A mandatory field of an INIT or INIT ACK had a value that is ruled out (§3.3.10.7).
+    /// A mandatory field of an INIT or INIT ACK has a forbidden value (§3.3.10.7).
     InvalidMandatoryParameter,
-    /// Parameters of an INIT ACK that the sender does not know, whole (§3.3.10.8).
+    /// The sender does not know these parameters of an INIT ACK, which are included whole
+    /// (§3.3.10.8).
     UnrecognizedParameters(&'a [u8]),
-    /// A DATA chunk of this number was empty (§3.3.10.9).
+    /// The DATA chunk with this TSN was empty (§3.3.10.9).
     NoUserData(Tsn),
-    /// A cookie came while the association was being shut down (§3.3.10.10).
+    /// A COOKIE ECHO came while the association was being shut down (§3.3.10.10).
     CookieWhileShuttingDown,
-    /// The application ended it; why, in its own words (§3.3.10.12).
+    /// The application aborted the association; its reason as bytes (§3.3.10.12).
     UserInitiatedAbort(&'a [u8]),
-    /// Something else was against the rules; what, in words (§3.3.10.13).
+    /// Another violation of the protocol; additional information as bytes (§3.3.10.13).
     ProtocolViolation(&'a [u8]),
-    /// Any other.
+    /// A cause with a code that is not known here.
     Unknown {
-        /// Its code.
+        /// Cause code.
         code: u16,
-        /// What it says.
+        /// Value of the cause, without code and length.
         value: &'a [u8],
     },
 }
 
 impl Cause<'_> {
-    /// Its code, for reports.
+    /// Returns the cause code, for reports.
     pub fn code(&self) -> u16 {
         match *self {
             Self::InvalidStream(_) => INVALID_STREAM,
@@ -63,7 +65,7 @@ impl Cause<'_> {
     }
 }
 
-/// Iterator over the causes of a chunk; ends after one that is malformed, which is
+/// Iterator over the causes of a chunk. It ends after a malformed cause, which it yields as
 /// an error.
 #[derive(Clone, Copy, Debug)]
 pub struct Causes<'a> {
@@ -71,7 +73,7 @@ pub struct Causes<'a> {
 }
 
 impl<'a> Causes<'a> {
-    /// None at all.
+    /// An empty list of causes.
     pub const NONE: Self = Self {
         tlvs: Tlvs {
             bytes: &[],
@@ -79,12 +81,14 @@ impl<'a> Causes<'a> {
         },
     };
 
+    /// Returns the causes in `bytes`. `offset`: position of `bytes` in the packet.
     pub(super) fn new(bytes: &'a [u8], offset: usize) -> Self {
         Self {
             tlvs: Tlvs { bytes, offset },
         }
     }
 
+    /// Copies the causes into a chunk.
     pub(super) fn write(&self, body: &mut Body<'_>) {
         body.put(self.tlvs.bytes);
     }
@@ -110,16 +114,27 @@ impl PartialEq for Causes<'_> {
 
 impl Eq for Causes<'_> {}
 
+/// Cause code of Invalid Stream Identifier.
 const INVALID_STREAM: u16 = 1;
+/// Cause code of Missing Mandatory Parameter.
 const MISSING_PARAMETERS: u16 = 2;
+/// Cause code of Stale Cookie.
 const STALE_COOKIE: u16 = 3;
+/// Cause code of Out of Resource.
 const OUT_OF_RESOURCE: u16 = 4;
+/// Cause code of Unrecognized Chunk Type.
 const UNRECOGNIZED_CHUNK: u16 = 6;
+/// Cause code of Invalid Mandatory Parameter.
 const INVALID_MANDATORY_PARAMETER: u16 = 7;
+/// Cause code of Unrecognized Parameters.
 const UNRECOGNIZED_PARAMETERS: u16 = 8;
+/// Cause code of No User Data.
 const NO_USER_DATA: u16 = 9;
+/// Cause code of Cookie Received While Shutting Down.
 const COOKIE_WHILE_SHUTTING_DOWN: u16 = 10;
+/// Cause code of User-Initiated Abort.
 const USER_INITIATED_ABORT: u16 = 12;
+/// Cause code of Protocol Violation.
 const PROTOCOL_VIOLATION: u16 = 13;
 
 impl<'a> Cause<'a> {
@@ -134,7 +149,7 @@ impl<'a> Cause<'a> {
                 tlv.need("Missing Mandatory Parameter", 4)?;
                 let listed = u32_at(value, 0) as usize;
                 let rest = &value[4..];
-                // The count only repeats what the length says; the shorter is believed.
+                // The count repeats what the length says; the smaller of the two is used.
                 let len = rest.len().min(listed.saturating_mul(2));
                 Self::MissingParameters(List::new(&rest[..len]))
             }
@@ -157,6 +172,7 @@ impl<'a> Cause<'a> {
         })
     }
 
+    /// Appends the cause to a chunk.
     pub(super) fn write(&self, body: &mut Body<'_>) {
         write_tlv(body, self.code(), |body| match *self {
             Self::InvalidStream(stream) => {

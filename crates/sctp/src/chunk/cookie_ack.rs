@@ -1,7 +1,8 @@
 use super::kind;
 use crate::packet::builder::{NoRoom, PacketBuilder};
 
-/// The cookie was taken: the association stands (RFC 9260 §3.3.12).
+/// COOKIE ACK: the receiver of the COOKIE ECHO accepted the cookie, and the association is
+/// established (RFC 9260 §3.3.12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CookieAck;
 

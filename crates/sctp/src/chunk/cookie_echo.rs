@@ -2,10 +2,11 @@ use super::frame::Frame;
 use super::kind;
 use crate::packet::builder::{NoRoom, PacketBuilder};
 
-/// Brings the state cookie back (RFC 9260 §3.3.11); first in its packet.
+/// COOKIE ECHO: returns the state cookie to its maker (RFC 9260 §3.3.11). It is the first
+/// chunk of its packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CookieEcho<'a> {
-    /// The cookie, as it was in the INIT ACK.
+    /// The state cookie, as it was in the INIT ACK.
     pub cookie: &'a [u8],
 }
 

@@ -9,21 +9,22 @@ use crate::sequence::{Ssn, Tsn};
 /// Bytes of a DATA chunk before its payload, chunk header included.
 pub const DATA_HEADER_BYTES: usize = CHUNK_HEADER_BYTES + FIXED_BYTES;
 
-/// A message or a fragment of one (RFC 9260 §3.3.1).
+/// DATA: a message or a fragment of one (RFC 9260 §3.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Data<'a> {
-    /// Which fragment it is.
+    /// Position of the fragment in its message, and how the message is delivered.
     pub flags: DataFlags,
-    /// Number of this fragment in the association.
+    /// Transmission sequence number of this chunk in the association.
     pub tsn: Tsn,
-    /// The stream.
+    /// Identifier of the stream.
     pub stream: u16,
-    /// Number of the message in its stream; meaningless if it is unordered.
+    /// Sequence number of the message in its stream; meaningless if the message is
+    /// unordered.
     pub ssn: Ssn,
-    /// What the payload is, for the application.
+    /// Payload protocol identifier: tells the application what the payload is.
     pub ppid: u32,
-    /// The bytes. Empty ones are a protocol error (RFC 9260 §6.2, cause 9), which
-    /// the association answers because it needs the TSN.
+    /// User data. An empty payload is a protocol error (RFC 9260 §6.2, cause 9), which the
+    /// association reports because it needs the TSN.
     pub payload: &'a [u8],
 }
 
@@ -32,15 +33,15 @@ pub struct Data<'a> {
 pub struct DataFlags(pub u8);
 
 impl DataFlags {
-    /// E: the last fragment of a message.
+    /// The E bit: the last fragment of a message.
     pub const END: Self = Self(1);
-    /// B: the first fragment of a message.
+    /// The B bit: the first fragment of a message.
     pub const BEGIN: Self = Self(2);
-    /// A whole message.
+    /// The B and E bits together: a whole message.
     pub const WHOLE: Self = Self(3);
-    /// U: delivered without regard to order.
+    /// The U bit: the message is delivered without regard to order.
     pub const UNORDERED: Self = Self(4);
-    /// I: the receiver should acknowledge at once.
+    /// The I bit: the receiver should acknowledge at once (RFC 7053).
     pub const IMMEDIATE: Self = Self(8);
 
     /// Whether all flags of `other` are set.
@@ -87,5 +88,6 @@ impl<'a> Data<'a> {
     }
 }
 
-/// TSN, stream, stream sequence number, payload protocol.
+/// Bytes of the fixed fields: TSN, stream identifier, stream sequence number and payload
+/// protocol identifier.
 const FIXED_BYTES: usize = 12;

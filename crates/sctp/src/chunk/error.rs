@@ -3,10 +3,10 @@ use super::frame::Frame;
 use super::kind;
 use crate::packet::builder::{NoRoom, PacketBuilder};
 
-/// Tells the other end what was wrong, and goes on (RFC 9260 §3.3.10).
+/// ERROR: reports errors to the peer without ending the association (RFC 9260 §3.3.10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Error<'a> {
-    /// What was wrong.
+    /// The errors that the sender found.
     pub causes: Causes<'a>,
 }
 

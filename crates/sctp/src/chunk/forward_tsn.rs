@@ -7,21 +7,22 @@ use crate::ParseError;
 use crate::packet::builder::{NoRoom, PacketBuilder};
 use crate::sequence::{Ssn, Tsn};
 
-/// The sender has given messages up (RFC 3758 §3.2).
+/// FORWARD TSN: the sender abandoned messages, and the receiver shall not wait for them
+/// (RFC 3758 §3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForwardTsn<'a> {
-    /// Everything up to here is to be taken as arrived.
+    /// The new cumulative TSN: the receiver counts everything up to this TSN as received.
     pub new_cumulative_tsn: Tsn,
-    /// The last ordered message that was given up in each stream.
+    /// The last ordered message that was abandoned in each stream.
     pub skipped: List<'a, SkippedStream>,
 }
 
-/// A stream in which ordered messages were given up.
+/// A stream in which ordered messages were abandoned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SkippedStream {
-    /// The stream.
+    /// Identifier of the stream.
     pub stream: u16,
-    /// The last message given up.
+    /// Stream sequence number of the last abandoned message.
     pub ssn: Ssn,
 }
 
@@ -56,11 +57,8 @@ impl<'a> ForwardTsn<'a> {
         })
     }
 
-    /// Appends a chunk with these streams. Streams that do not fit must wait, and
-    /// their messages' TSNs with them.
-    ///
-    /// # Errors
-    /// [`NoRoom`] if not all fit; the packet is then as it was.
+    /// Appends a chunk with these streams. The caller must leave streams that do not fit
+    /// for a later chunk, together with the TSNs of their messages.
     pub fn write_streams(
         new_cumulative_tsn: Tsn,
         skipped: impl IntoIterator<Item = SkippedStream>,

@@ -3,24 +3,26 @@ use glassline_media::fields::{Truncated, need, u16_at, u32_at};
 use crate::ParseError;
 use crate::sequence::Tsn;
 
-/// Bytes of the header that all chunks have: type, flags, length (RFC 9260 §3.2).
+/// Bytes of the header of every chunk: type, flags, length (RFC 9260 §3.2).
 pub const CHUNK_HEADER_BYTES: usize = 4;
 
-/// One chunk cut out of its packet, content unread.
+/// One chunk of a packet, whose body is not parsed yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame<'a> {
+    /// Chunk type.
     pub(super) kind: u8,
+    /// Chunk flags; their meaning depends on the type.
     pub(super) flags: u8,
-    /// What follows the header, padding excluded.
+    /// The bytes after the header, without padding.
     pub(super) body: &'a [u8],
-    /// The header too.
+    /// The whole chunk with its header, without padding.
     pub(super) whole: &'a [u8],
     /// Offset of `body` in the packet, for errors.
     pub(super) offset: usize,
 }
 
 impl<'a> Frame<'a> {
-    /// The chunk at `offset` and where the next begins.
+    /// Returns the chunk at `offset`, and the offset of the next one.
     pub(super) fn parse(bytes: &'a [u8], offset: usize) -> Result<(Self, usize), ParseError> {
         need("chunk header", bytes.len(), offset, CHUNK_HEADER_BYTES)?;
         let length = u16_at(bytes, offset + 2);
@@ -55,14 +57,17 @@ impl<'a> Frame<'a> {
         need(what, end, self.offset + at, needed)
     }
 
+    /// Reads 16 bits at offset `at` of the body.
     pub(super) fn u16(&self, at: usize) -> u16 {
         u16_at(self.body, at)
     }
 
+    /// Reads 32 bits at offset `at` of the body.
     pub(super) fn u32(&self, at: usize) -> u32 {
         u32_at(self.body, at)
     }
 
+    /// Reads a TSN at offset `at` of the body.
     pub(super) fn tsn(&self, at: usize) -> Tsn {
         Tsn(self.u32(at))
     }

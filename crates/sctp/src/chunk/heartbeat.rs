@@ -5,17 +5,18 @@ use super::tlv::{Tlv, Tlvs, write_tlv};
 use crate::ParseError;
 use crate::packet::builder::{NoRoom, PacketBuilder};
 
-/// Asks whether the other end is there (RFC 9260 §3.3.5).
+/// HEARTBEAT: asks whether the peer is reachable (RFC 9260 §3.3.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heartbeat<'a> {
-    /// What the answer must bring back: the value of its Heartbeat Info parameter.
+    /// Value of the Heartbeat Info parameter, which the answer must repeat.
     pub info: &'a [u8],
 }
 
-/// The answer to a [`Heartbeat`] (RFC 9260 §3.3.6).
+/// HEARTBEAT ACK: the answer to a [`Heartbeat`] (RFC 9260 §3.3.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeartbeatAck<'a> {
-    /// What the question said; from the wire, so perhaps something else.
+    /// Value of the Heartbeat Info parameter. The peer should repeat what the HEARTBEAT
+    /// carried, but may have sent anything.
     pub info: &'a [u8],
 }
 
@@ -47,6 +48,7 @@ impl<'a> HeartbeatAck<'a> {
     }
 }
 
+/// Returns the value of the Heartbeat Info parameter.
 fn info(frame: Frame<'_>) -> Result<&[u8], ParseError> {
     const WHAT: &str = "Heartbeat Info parameter";
     frame.need(WHAT, 0, 4)?;
@@ -69,6 +71,7 @@ fn info(frame: Frame<'_>) -> Result<&[u8], ParseError> {
     }
 }
 
+/// Appends a chunk of type `kind` with a Heartbeat Info parameter.
 fn write(kind: u8, info: &[u8], packet: &mut PacketBuilder<'_>) -> Result<(), NoRoom> {
     packet.chunk(kind, 0, |body| {
         write_tlv(body, HEARTBEAT_INFO, |body| body.put(info));

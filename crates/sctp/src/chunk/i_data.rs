@@ -8,24 +8,23 @@ use crate::sequence::{Mid, Tsn};
 /// Bytes of an I-DATA chunk before its payload, chunk header included.
 pub const I_DATA_HEADER_BYTES: usize = CHUNK_HEADER_BYTES + FIXED_BYTES;
 
-/// A message or a fragment of one that may be interleaved with others
-/// (RFC 8260 §2.1).
+/// I-DATA: a message or a fragment of one that may be interleaved with others (RFC 8260
+/// §2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IData<'a> {
-    /// Which fragment it is.
+    /// Position of the fragment in its message, and how the message is delivered.
     pub flags: DataFlags,
-    /// Number of this fragment in the association.
+    /// Transmission sequence number of this chunk in the association.
     pub tsn: Tsn,
-    /// The stream.
+    /// Identifier of the stream.
     pub stream: u16,
-    /// Number of the message in its stream, counted apart for unordered ones.
+    /// Identifier of the message in its stream; unordered messages are counted separately.
     pub mid: Mid,
-    /// What the payload is, for the application; 0 but in a first fragment, the
-    /// only one to carry it.
+    /// Payload protocol identifier. Only a first fragment carries one; 0 in the others.
     pub ppid: u32,
     /// Number of the fragment in its message; 0 in a first fragment.
     pub fsn: u32,
-    /// The bytes; empty ones are a protocol error, see [`Data`](super::Data).
+    /// User data. An empty payload is a protocol error; see [`Data`](super::Data).
     pub payload: &'a [u8],
 }
 
@@ -72,5 +71,6 @@ impl<'a> IData<'a> {
     }
 }
 
-/// TSN, stream, two reserved bytes, message number, payload protocol or fragment number.
+/// Bytes of the fixed fields: TSN, stream identifier, two reserved bytes, message
+/// identifier, and payload protocol identifier or fragment number.
 const FIXED_BYTES: usize = 16;

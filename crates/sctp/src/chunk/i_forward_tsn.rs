@@ -7,23 +7,25 @@ use crate::ParseError;
 use crate::packet::builder::{NoRoom, PacketBuilder};
 use crate::sequence::{Mid, Tsn};
 
-/// The sender of I-DATA has given messages up (RFC 8260 §2.3.1).
+/// I-FORWARD-TSN: the sender of I-DATA abandoned messages, and the receiver shall not wait
+/// for them (RFC 8260 §2.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IForwardTsn<'a> {
-    /// Everything up to here is to be taken as arrived.
+    /// The new cumulative TSN: the receiver counts everything up to this TSN as received.
     pub new_cumulative_tsn: Tsn,
-    /// The last message that was given up in each stream, ordered and unordered.
+    /// The last message that was abandoned in each stream, ordered and unordered ones
+    /// separately.
     pub skipped: List<'a, SkippedMessage>,
 }
 
-/// A stream in which messages of one kind were given up.
+/// A stream in which ordered messages, or unordered ones, were abandoned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SkippedMessage {
-    /// The stream.
+    /// Identifier of the stream.
     pub stream: u16,
-    /// U: it is about the unordered messages.
+    /// The U bit: the entry concerns the unordered messages of the stream.
     pub unordered: bool,
-    /// The last message given up.
+    /// Message identifier of the last abandoned message.
     pub mid: Mid,
 }
 
@@ -59,11 +61,8 @@ impl<'a> IForwardTsn<'a> {
         })
     }
 
-    /// Appends a chunk with these messages. Messages that do not fit must wait, and
-    /// their TSNs with them.
-    ///
-    /// # Errors
-    /// [`NoRoom`] if not all fit; the packet is then as it was.
+    /// Appends a chunk with these messages. The caller must leave messages that do not fit
+    /// for a later chunk, together with their TSNs.
     pub fn write_messages(
         new_cumulative_tsn: Tsn,
         skipped: impl IntoIterator<Item = SkippedMessage>,

@@ -5,23 +5,23 @@ use crate::ParseError;
 use crate::packet::builder::{Body, NoRoom, PacketBuilder};
 use crate::sequence::Tsn;
 
-/// The first chunk of an association (RFC 9260 §3.3.2), alone in its packet.
+/// INIT: the first chunk of an association (RFC 9260 §3.3.2), alone in its packet.
 ///
-/// Zero in `initiate_tag`, `outbound_streams` or `inbound_streams` is ruled out by
-/// the RFC; the association decides how to answer it.
+/// The RFC forbids zero in `initiate_tag`, `outbound_streams` and `inbound_streams`; the
+/// association decides how to answer it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Init<'a> {
-    /// The tag that packets towards the sender of this chunk shall bear.
+    /// Verification tag that packets to the sender of this chunk shall bear.
     pub initiate_tag: u32,
-    /// Bytes that the sender has room for.
+    /// Receive window of the sender, in bytes.
     pub a_rwnd: u32,
-    /// Streams it would like to send on.
+    /// Streams that the sender would like to send on.
     pub outbound_streams: u16,
-    /// Streams it lets the other end send on.
+    /// Streams that the sender accepts from the other end, at most.
     pub inbound_streams: u16,
-    /// The first TSN that it will use.
+    /// First TSN that the sender will use.
     pub initial_tsn: Tsn,
-    /// What follows the fixed fields.
+    /// Optional parameters after the fixed fields.
     pub parameters: Parameters<'a>,
 }
 
@@ -46,10 +46,7 @@ impl<'a> Init<'a> {
         packet.chunk(kind::INIT, 0, |body| self.write_body(&[], body))
     }
 
-    /// Appends the chunk to a packet, `parameters` after those it has already.
-    ///
-    /// # Errors
-    /// [`NoRoom`]; the packet is then as it was.
+    /// Appends the chunk to a packet, with `parameters` after those that it has already.
     pub fn write_with(
         &self,
         parameters: &[Parameter<'_>],
@@ -58,6 +55,7 @@ impl<'a> Init<'a> {
         packet.chunk(kind::INIT, 0, |body| self.write_body(parameters, body))
     }
 
+    /// Writes the fixed fields and the parameters, which INIT and INIT ACK share.
     pub(super) fn write_body(&self, parameters: &[Parameter<'_>], body: &mut Body<'_>) {
         body.put_u32(self.initiate_tag);
         body.put_u32(self.a_rwnd);
@@ -71,5 +69,5 @@ impl<'a> Init<'a> {
     }
 }
 
-/// Tag, window, stream counts, initial TSN.
+/// Bytes of the fixed fields: tag, window, stream counts, initial TSN.
 const FIXED_BYTES: usize = 16;

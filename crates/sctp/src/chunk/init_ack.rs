@@ -5,8 +5,8 @@ use super::parameter::Parameter;
 use crate::ParseError;
 use crate::packet::builder::{NoRoom, PacketBuilder};
 
-/// The answer to an INIT (RFC 9260 §3.3.3): an INIT of its sender's own, with the
-/// state cookie among the parameters.
+/// INIT ACK: the answer to an INIT (RFC 9260 §3.3.3). Its content is the INIT of its
+/// sender, with the state cookie among the parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InitAck<'a>(pub Init<'a>);
 
@@ -23,10 +23,7 @@ impl<'a> InitAck<'a> {
         self.write_with(&[], packet)
     }
 
-    /// Appends the chunk to a packet, `parameters` after those it has already.
-    ///
-    /// # Errors
-    /// [`NoRoom`]; the packet is then as it was.
+    /// Appends the chunk to a packet, with `parameters` after those that it has already.
     pub fn write_with(
         &self,
         parameters: &[Parameter<'_>],

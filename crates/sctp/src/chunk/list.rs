@@ -5,9 +5,9 @@ use glassline_media::fields::{u16_at, u32_at};
 use crate::packet::builder::Body;
 use crate::sequence::Tsn;
 
-/// A list of fixed-size entries, read where it lies in the packet.
+/// Iterator over a list of fixed-size items, read in place in the packet.
 ///
-/// Yields entries in the order of the wire, unchecked and perhaps repeated.
+/// Items come in the order of the wire. They are not checked and may repeat.
 #[derive(Debug)]
 pub struct List<'a, T> {
     bytes: &'a [u8],
@@ -15,13 +15,13 @@ pub struct List<'a, T> {
 }
 
 impl<'a, T: Entry> List<'a, T> {
-    /// No entries.
+    /// An empty list.
     pub const EMPTY: Self = Self {
         bytes: &[],
         entries: PhantomData,
     };
 
-    /// The whole entries in `bytes`; a rest that is shorter is left out.
+    /// Returns the whole items in `bytes`; a shorter rest is ignored.
     pub(super) fn new(bytes: &'a [u8]) -> Self {
         let len = bytes.len() / T::BYTES * T::BYTES;
         Self {
@@ -30,16 +30,17 @@ impl<'a, T: Entry> List<'a, T> {
         }
     }
 
-    /// Entries that are left.
+    /// Returns the number of items that are left.
     pub fn len(&self) -> usize {
         self.bytes.len() / T::BYTES
     }
 
-    /// Whether none is left.
+    /// Whether no item is left.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
+    /// Copies the items into a chunk.
     pub(super) fn write(&self, body: &mut Body<'_>) {
         body.put(self.bytes);
     }
@@ -61,7 +62,7 @@ impl<T: Entry> Iterator for List<'_, T> {
 
 impl<T: Entry> ExactSizeIterator for List<'_, T> {}
 
-// Not derived, because that would ask the same of `T`.
+// Not derived, because a derive would require the trait of `T`, too.
 impl<T> Clone for List<'_, T> {
     fn clone(&self) -> Self {
         *self
@@ -78,11 +79,11 @@ impl<T> PartialEq for List<'_, T> {
 
 impl<T> Eq for List<'_, T> {}
 
-/// What can stand in a [`List`].
+/// A fixed-size item of a [`List`].
 pub trait Entry: Sized {
-    /// Bytes on the wire.
+    /// Size of an item on the wire, in bytes.
     const BYTES: usize;
-    /// Reads one from exactly that many bytes.
+    /// Reads an item from exactly [`BYTES`](Self::BYTES) bytes.
     fn read(bytes: &[u8]) -> Self;
 }
 

@@ -1,10 +1,10 @@
-//! The chunks of an SCTP packet: one file per kind, named as in its RFC.
+//! The chunks of an SCTP packet: one file per type, named as in its RFC.
 //!
-//! Each is a view into the packet's bytes with `parse` (through [`Chunks`]) and
-//! `write` (into a [`PacketBuilder`](crate::packet::PacketBuilder)). Lengths are
-//! checked before anything is believed: a view never reaches past its chunk, and
-//! lists are walked where they lie, so that a packet cannot make its receiver take
-//! memory.
+//! Each chunk is a view into the packet's bytes with `parse` (through [`Chunks`]) and
+//! `write` (into a [`PacketBuilder`](crate::packet::PacketBuilder)). Lengths are checked
+//! before a field is read: a view never extends beyond its chunk, and lists are read in
+//! place, so that a packet cannot make its receiver allocate memory. The meaning of the
+//! chunks is the association's business.
 //!
 //! Sources: RFC 9260 §3.3 (base), RFC 3758 (FORWARD TSN), RFC 4820 (PAD), RFC 6525
 //! (RE-CONFIG), RFC 8260 (I-DATA, I-FORWARD-TSN), RFC 9653 (zero checksum).
@@ -62,43 +62,43 @@ use crate::packet::builder::{NoRoom, PacketBuilder};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Chunk<'a> {
-    /// RFC 9260 §3.3.1.
+    /// User data (RFC 9260 §3.3.1).
     Data(Data<'a>),
-    /// RFC 8260 §2.1.
+    /// User data that may be interleaved (RFC 8260 §2.1).
     IData(IData<'a>),
-    /// RFC 9260 §3.3.2.
+    /// First message of the handshake (RFC 9260 §3.3.2).
     Init(Init<'a>),
-    /// RFC 9260 §3.3.3.
+    /// Second message of the handshake (RFC 9260 §3.3.3).
     InitAck(InitAck<'a>),
-    /// RFC 9260 §3.3.4.
+    /// Acknowledgement of data (RFC 9260 §3.3.4).
     Sack(Sack<'a>),
-    /// RFC 9260 §3.3.5.
+    /// Asks whether the peer is reachable (RFC 9260 §3.3.5).
     Heartbeat(Heartbeat<'a>),
-    /// RFC 9260 §3.3.6.
+    /// Answer to a HEARTBEAT (RFC 9260 §3.3.6).
     HeartbeatAck(HeartbeatAck<'a>),
-    /// RFC 9260 §3.3.7.
+    /// End of the association at once (RFC 9260 §3.3.7).
     Abort(Abort<'a>),
-    /// RFC 9260 §3.3.8.
+    /// First message of the orderly end (RFC 9260 §3.3.8).
     Shutdown(Shutdown),
-    /// RFC 9260 §3.3.9.
+    /// Second message of the orderly end (RFC 9260 §3.3.9).
     ShutdownAck(ShutdownAck),
-    /// RFC 9260 §3.3.13.
+    /// Third message of the orderly end (RFC 9260 §3.3.13).
     ShutdownComplete(ShutdownComplete),
-    /// RFC 9260 §3.3.10.
+    /// Report of an error (RFC 9260 §3.3.10).
     Error(Error<'a>),
-    /// RFC 9260 §3.3.11.
+    /// Third message of the handshake (RFC 9260 §3.3.11).
     CookieEcho(CookieEcho<'a>),
-    /// RFC 9260 §3.3.12.
+    /// Fourth message of the handshake (RFC 9260 §3.3.12).
     CookieAck(CookieAck),
-    /// RFC 3758 §3.2.
+    /// Abandoned messages (RFC 3758 §3.2).
     ForwardTsn(ForwardTsn<'a>),
-    /// RFC 8260 §2.3.1.
+    /// Abandoned messages that were interleaved (RFC 8260 §2.3.1).
     IForwardTsn(IForwardTsn<'a>),
-    /// RFC 6525 §3.1.
+    /// Reconfiguration of streams (RFC 6525 §3.1).
     ReConfig(ReConfig<'a>),
-    /// RFC 4820 §3.
+    /// Padding (RFC 4820 §3).
     Pad(Pad),
-    /// Any other.
+    /// A chunk of a type that is not known here.
     Unknown(Unknown<'a>),
 }
 
@@ -134,10 +134,9 @@ impl Chunk<'_> {
 
 /// Iterator over the chunks of a packet.
 ///
-/// It ends with the packet, after a chunk that is malformed (an error), and after
-/// one of unknown type whose high bits say to stop (RFC 9260 §3.2); that one comes
-/// out too, because the peer may want to hear of it. The last chunk's padding may
-/// be missing.
+/// It ends with the packet, after a malformed chunk (an error), and after a chunk of
+/// unknown type whose high bits say to stop (RFC 9260 §3.2). That chunk is yielded too,
+/// because it may have to be reported to the peer. The last chunk's padding may be missing.
 #[derive(Clone, Debug)]
 pub struct Chunks<'a> {
     bytes: &'a [u8],
@@ -145,6 +144,7 @@ pub struct Chunks<'a> {
 }
 
 impl<'a> Chunks<'a> {
+    /// Returns the chunks from `offset` on.
     pub(crate) fn new(bytes: &'a [u8], offset: usize) -> Self {
         Self { bytes, offset }
     }
@@ -173,7 +173,7 @@ impl<'a> Iterator for Chunks<'a> {
     }
 }
 
-/// Reads the content of a chunk.
+/// Parses the body of a chunk by its type.
 fn read(frame: Frame<'_>) -> Result<Chunk<'_>, ParseError> {
     Ok(match frame.kind {
         kind::DATA => Chunk::Data(Data::parse(frame)?),

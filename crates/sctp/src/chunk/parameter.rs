@@ -11,81 +11,84 @@ use crate::ParseError;
 use crate::packet::builder::Body;
 use crate::sequence::Tsn;
 
-/// The error-detection method of RFC 9653 §4 that means "DTLS below".
+/// The error detection method identifier for DTLS as the lower layer (RFC 9653 §4).
 pub const ERROR_DETECTION_DTLS: u32 = 1;
 
-/// One parameter.
+/// One parameter of an INIT, INIT ACK or RE-CONFIG chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Parameter<'a> {
-    /// What a COOKIE ECHO must bring back (RFC 9260 §3.3.3.1).
+    /// The state cookie, which a COOKIE ECHO must return (RFC 9260 §3.3.3.1).
     StateCookie(&'a [u8]),
-    /// A parameter that the peer did not know, whole, in an INIT ACK.
+    /// A parameter that the sender did not know, whole, in an INIT ACK (RFC 9260 §3.3.3.1).
     Unrecognized(&'a [u8]),
-    /// The peer would like its cookie to live so many milliseconds longer.
+    /// The sender would like its cookie to live so many ms longer (RFC 9260 §3.3.2.1).
     CookiePreservative(u32),
-    /// An address, or which kinds of address are understood: nothing that matters
-    /// where packets travel over DTLS (RFC 8261 §6.1), so it is to be passed over.
+    /// An address, a host name, or the supported address types. They do not matter where
+    /// packets travel over DTLS (RFC 8261 §6.1), so all are ignored.
     Addressing,
-    /// RFC 3758 §3.1: messages may be given up.
+    /// The sender supports partial reliability: messages may be abandoned (RFC 3758 §3.1).
     ForwardTsnSupported,
-    /// The chunk types that the peer knows beyond RFC 9260 (RFC 5061 §4.2.7).
+    /// The chunk types that the sender knows beyond RFC 9260 (RFC 5061 §4.2.7).
     SupportedExtensions(&'a [u8]),
-    /// A checksum of zero will be taken where this method detects errors; see
+    /// The sender accepts a checksum of zero where this method detects errors; see
     /// [`ERROR_DETECTION_DTLS`] (RFC 9653 §4).
     ZeroChecksumAcceptable(u32),
-    /// So many bytes that say nothing (RFC 4820 §4).
+    /// Padding of so many bytes (RFC 4820 §4).
     Padding(usize),
-    /// RFC 6525 §4.1.
+    /// Outgoing SSN Reset Request (RFC 6525 §4.1).
     OutgoingReset(OutgoingReset<'a>),
-    /// RFC 6525 §4.2.
+    /// Incoming SSN Reset Request (RFC 6525 §4.2).
     IncomingReset(IncomingReset<'a>),
-    /// RFC 6525 §4.3: a request of this number to reset all streams and TSNs.
+    /// SSN/TSN Reset Request with this sequence number: all streams and TSNs shall be reset
+    /// (RFC 6525 §4.3).
     TsnReset(u32),
-    /// RFC 6525 §4.4.
+    /// Re-configuration Response (RFC 6525 §4.4).
     Response(Response),
-    /// RFC 6525 §4.5.
+    /// Add Outgoing Streams Request (RFC 6525 §4.5).
     AddOutgoingStreams(AddStreams),
-    /// RFC 6525 §4.6.
+    /// Add Incoming Streams Request (RFC 6525 §4.6).
     AddIncomingStreams(AddStreams),
-    /// Any other.
+    /// A parameter of a type that is not known here.
     Unknown(UnknownParameter<'a>),
 }
 
-/// The sender has reset streams that it sends on (RFC 6525 §4.1).
+/// Outgoing SSN Reset Request: the sender has reset streams that it sends on (RFC 6525
+/// §4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutgoingReset<'a> {
-    /// Number of this request.
+    /// Sequence number of this request.
     pub request: u32,
-    /// Number of the peer's request that it answers, or one less than the next
-    /// expected if it answers none.
+    /// Sequence number of the peer's request that this answers; if it answers none, one
+    /// less than the next expected number.
     pub response: u32,
-    /// The last TSN sent before the reset.
+    /// Last TSN that was sent before the reset.
     pub last_tsn: Tsn,
-    /// The streams; all of them if none is named.
+    /// The streams to reset; an empty list means all of them.
     pub streams: Streams<'a>,
 }
 
-/// The sender asks its peer to reset streams that the peer sends on (RFC 6525 §4.2).
+/// Incoming SSN Reset Request: the sender asks its peer to reset streams that the peer
+/// sends on (RFC 6525 §4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IncomingReset<'a> {
-    /// Number of this request.
+    /// Sequence number of this request.
     pub request: u32,
-    /// The streams; all of them if none is named.
+    /// The streams to reset; an empty list means all of them.
     pub streams: Streams<'a>,
 }
 
-/// Stream identifiers, on the wire or to be written.
+/// A list of stream identifiers, from a packet or to be written.
 #[derive(Clone, Copy, Debug)]
 pub enum Streams<'a> {
-    /// From a packet.
+    /// Identifiers that lie in a received packet.
     Wire(List<'a, u16>),
-    /// Of our own.
+    /// Identifiers of our own, to be written.
     Own(&'a [u16]),
 }
 
 impl Streams<'_> {
-    /// The identifiers, in their order.
+    /// Iterates over the identifiers in order.
     pub fn iter(&self) -> impl Iterator<Item = u16> {
         let (wire, own): (_, &[u16]) = match *self {
             Self::Wire(list) => (list, &[]),
@@ -94,7 +97,7 @@ impl Streams<'_> {
         wire.chain(own.iter().copied())
     }
 
-    /// How many there are.
+    /// Returns the number of identifiers.
     pub fn len(&self) -> usize {
         match self {
             Self::Wire(list) => list.len(),
@@ -102,7 +105,7 @@ impl Streams<'_> {
         }
     }
 
-    /// Whether none is named.
+    /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -116,60 +119,62 @@ impl PartialEq for Streams<'_> {
 
 impl Eq for Streams<'_> {}
 
-/// What became of a request (RFC 6525 §4.4).
+/// Re-configuration Response: the result of a request (RFC 6525 §4.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Response {
-    /// Number of the request.
+    /// Sequence number of the request that this answers.
     pub response: u32,
-    /// What became of it.
+    /// Result of the request.
     pub result: ReConfigResult,
-    /// After a TSN reset: the next TSNs of the sender and of the receiver of this.
+    /// After an SSN/TSN reset: the next TSN of the sender of this response and of its
+    /// receiver.
     pub next_tsns: Option<(Tsn, Tsn)>,
 }
 
-/// Result codes of RFC 6525 §4.4.
+/// Result code of a reconfiguration request (RFC 6525 §4.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReConfigResult(pub u32);
 
 impl ReConfigResult {
-    /// Success, and nothing to do.
+    /// Success, and there was nothing to do.
     pub const NOTHING_TO_DO: Self = Self(0);
-    /// Success.
+    /// Success: the request was performed.
     pub const PERFORMED: Self = Self(1);
-    /// Not allowed.
+    /// The request is denied.
     pub const DENIED: Self = Self(2);
-    /// Wrong stream identifier.
+    /// Error: a stream identifier is wrong.
     pub const WRONG_STREAM: Self = Self(3);
-    /// A request is already under way.
+    /// Error: another request is already in progress.
     pub const ALREADY_IN_PROGRESS: Self = Self(4);
-    /// The request's number is not the one expected.
+    /// Error: the request has an unexpected sequence number.
     pub const BAD_NUMBER: Self = Self(5);
-    /// Not yet: ask again.
+    /// The request is in progress; the requester shall ask again.
     pub const IN_PROGRESS: Self = Self(6);
 }
 
-/// More streams are wanted (RFC 6525 §4.5, §4.6).
+/// Add Outgoing or Incoming Streams Request (RFC 6525 §4.5, §4.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddStreams {
-    /// Number of this request.
+    /// Sequence number of this request.
     pub request: u32,
-    /// How many more.
+    /// Number of streams to add.
     pub count: u16,
 }
 
 /// A parameter of a type that is not known here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownParameter<'a> {
-    /// Its type.
+    /// Parameter type.
     pub kind: u16,
-    /// What follows type and length.
+    /// Value of the parameter, without type and length.
     pub value: &'a [u8],
-    /// Type and length too: what is reported back.
+    /// The whole parameter with type and length, as an error report must contain it.
     pub whole: &'a [u8],
 }
 
 impl UnknownParameter<'_> {
-    /// What the two highest bits of its type ask of an end that does not know it.
+    /// Returns what the two highest bits of the type ask of a receiver that does not know
+    /// it.
     pub fn action(&self) -> Unrecognized {
         Unrecognized::of((self.kind >> 8) as u8)
     }
@@ -177,16 +182,15 @@ impl UnknownParameter<'_> {
 
 /// Iterator over the parameters of a chunk.
 ///
-/// It ends with the chunk, after a parameter that is malformed (an error), and after
-/// one of unknown type whose high bits say to stop (RFC 9260 §3.2.1), which comes
-/// out too.
+/// It ends with the chunk, after a malformed parameter (an error), and after a parameter of
+/// unknown type whose high bits say to stop (RFC 9260 §3.2.1), which is yielded too.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameters<'a> {
     tlvs: Tlvs<'a>,
 }
 
 impl<'a> Parameters<'a> {
-    /// None at all.
+    /// An empty list of parameters.
     pub const NONE: Self = Self {
         tlvs: Tlvs {
             bytes: &[],
@@ -194,17 +198,19 @@ impl<'a> Parameters<'a> {
         },
     };
 
+    /// Returns the parameters in `bytes`. `offset`: position of `bytes` in the packet.
     pub(super) fn new(bytes: &'a [u8], offset: usize) -> Self {
         Self {
             tlvs: Tlvs { bytes, offset },
         }
     }
 
+    /// Copies the parameters into a chunk.
     pub(super) fn write(&self, body: &mut Body<'_>) {
         body.put(self.tlvs.bytes);
     }
 
-    /// The state cookie, if there is one before anything malformed.
+    /// Returns the state cookie, if there is one before anything malformed.
     pub fn state_cookie(self) -> Option<&'a [u8]> {
         self.flatten().find_map(|parameter| match parameter {
             Parameter::StateCookie(cookie) => Some(cookie),
@@ -212,7 +218,7 @@ impl<'a> Parameters<'a> {
         })
     }
 
-    /// What these parameters of an INIT or INIT ACK say that the peer can do.
+    /// Returns the extensions that these parameters of an INIT or INIT ACK announce.
     pub fn extensions(self) -> Extensions {
         let mut extensions = Extensions::default();
         for parameter in self.flatten() {
@@ -224,8 +230,8 @@ impl<'a> Parameters<'a> {
                 Parameter::SupportedExtensions(kinds) => {
                     extensions.forward_tsn |= kinds.contains(&kind::FORWARD_TSN);
                     extensions.re_config |= kinds.contains(&kind::RE_CONFIG);
-                    // Who can interleave must know I-FORWARD-TSN as well where it knows
-                    // FORWARD TSN (RFC 8260 §2.2.1), so the one type says it all.
+                    // An end that interleaves must know I-FORWARD-TSN as well if it knows
+                    // FORWARD TSN (RFC 8260 §2.2.1), so one type is enough.
                     extensions.interleaving |= kinds.contains(&kind::I_DATA);
                 }
                 _ => {}
@@ -235,16 +241,16 @@ impl<'a> Parameters<'a> {
     }
 }
 
-/// What an end can do beyond RFC 9260.
+/// Protocol extensions that an end supports beyond RFC 9260.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extensions {
-    /// Give messages up (RFC 3758).
+    /// Partial reliability: messages may be abandoned (RFC 3758).
     pub forward_tsn: bool,
-    /// Reset streams (RFC 6525).
+    /// Stream reconfiguration (RFC 6525).
     pub re_config: bool,
-    /// Take interleaved messages (RFC 8260).
+    /// Message interleaving (RFC 8260).
     pub interleaving: bool,
-    /// Take packets without a checksum over DTLS (RFC 9653).
+    /// Packets without a checksum over DTLS are accepted (RFC 9653).
     pub zero_checksum: bool,
 }
 
@@ -274,6 +280,7 @@ impl PartialEq for Parameters<'_> {
 
 impl Eq for Parameters<'_> {}
 
+/// Parameter type of Heartbeat Info (RFC 9260 §3.3.5).
 pub(super) const HEARTBEAT_INFO: u16 = 1;
 const IPV4_ADDRESS: u16 = 5;
 const IPV6_ADDRESS: u16 = 6;
@@ -342,6 +349,7 @@ impl<'a> Parameter<'a> {
         })
     }
 
+    /// Appends the parameter to a chunk.
     pub(super) fn write(&self, body: &mut Body<'_>) {
         match self {
             Self::StateCookie(cookie) => write_tlv(body, STATE_COOKIE, |body| body.put(cookie)),
@@ -349,7 +357,8 @@ impl<'a> Parameter<'a> {
             Self::CookiePreservative(increment) => {
                 write_tlv(body, COOKIE_PRESERVATIVE, |body| body.put_u32(*increment));
             }
-            // The one kind that says nothing: no address type is understood.
+            // The variant carries no value: an empty list says that no address type is
+            // supported.
             Self::Addressing => write_tlv(body, SUPPORTED_ADDRESS_TYPES, |_| {}),
             Self::ForwardTsnSupported => write_tlv(body, FORWARD_TSN_SUPPORTED, |_| {}),
             Self::SupportedExtensions(kinds) => {

@@ -3,8 +3,8 @@ use super::kind;
 use super::parameter::{Parameter, Parameters};
 use crate::packet::builder::{NoRoom, PacketBuilder};
 
-/// Asks for, or answers, a change of the streams (RFC 6525 §3.1): one or two
-/// parameters of those in §4.
+/// RE-CONFIG: requests, or answers, a change of the streams (RFC 6525 §3.1). It has one or
+/// two of the parameters of RFC 6525 §4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReConfig<'a> {
     /// Requests and responses.

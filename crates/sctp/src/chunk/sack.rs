@@ -7,27 +7,27 @@ use crate::ParseError;
 use crate::packet::builder::{NoRoom, PacketBuilder};
 use crate::sequence::Tsn;
 
-/// What has arrived (RFC 9260 §3.3.4).
+/// SACK: acknowledges data (RFC 9260 §3.3.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sack<'a> {
-    /// Everything up to here has.
+    /// Cumulative TSN: everything up to this TSN has arrived.
     pub cumulative_tsn: Tsn,
-    /// Bytes that the receiver still has room for.
+    /// Advertised receive window: bytes that the receiver still has room for.
     pub a_rwnd: u32,
-    /// What has arrived beyond the first hole.
+    /// Gap ack blocks: what has arrived beyond the first missing TSN.
     pub gaps: List<'a, GapBlock>,
-    /// What has arrived again since the last SACK.
+    /// TSNs that arrived again since the last SACK.
     pub duplicates: List<'a, Tsn>,
 }
 
-/// A run of TSNs that have arrived, as distances from the cumulative TSN.
+/// A gap ack block: consecutive TSNs that have arrived, as offsets from the cumulative TSN.
 ///
-/// From the wire: unchecked, `start` may be 0 or above `end`.
+/// Blocks from the wire are not checked: `start` may be 0 or above `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GapBlock {
-    /// The first, 2 or more.
+    /// Offset of the first TSN; 2 or more in a valid block.
     pub start: u16,
-    /// The last.
+    /// Offset of the last TSN.
     pub end: u16,
 }
 
@@ -72,12 +72,9 @@ impl<'a> Sack<'a> {
         })
     }
 
-    /// Appends a chunk with as many of `gaps` as fit, and then as many of
-    /// `duplicates`; how many of each. Give the lowest first: what is left out of a
-    /// SACK is taken for missing by the other end.
-    ///
-    /// # Errors
-    /// [`NoRoom`] if there is none even for a SACK without lists.
+    /// Appends a chunk with as many of `gaps` as fit, then as many of `duplicates`, and
+    /// returns the number of each. The lowest should come first: the sender of the data
+    /// takes what a SACK leaves out for missing.
     pub fn write_fitting(
         cumulative_tsn: Tsn,
         a_rwnd: u32,
@@ -106,5 +103,6 @@ impl<'a> Sack<'a> {
     }
 }
 
-/// Cumulative TSN, window, counts of blocks and duplicates.
+/// Bytes of the fixed fields: cumulative TSN, window, and the numbers of gap ack blocks and
+/// duplicates.
 const FIXED_BYTES: usize = 12;

@@ -5,23 +5,23 @@ use crate::ParseError;
 use crate::packet::builder::{NoRoom, PacketBuilder};
 use crate::sequence::Tsn;
 
-/// The sender has nothing more to send and all of it is acknowledged
-/// (RFC 9260 §3.3.8).
+/// SHUTDOWN: the sender has nothing more to send, and all of its data is acknowledged (RFC
+/// 9260 §3.3.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shutdown {
-    /// Everything up to here has arrived at the sender.
+    /// Cumulative TSN: everything up to this TSN has arrived at the sender of this chunk.
     pub cumulative_tsn: Tsn,
 }
 
-/// The answer to a [`Shutdown`] (RFC 9260 §3.3.9).
+/// SHUTDOWN ACK: the answer to a [`Shutdown`] (RFC 9260 §3.3.9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShutdownAck;
 
-/// The end of an association (RFC 9260 §3.3.13).
+/// SHUTDOWN COMPLETE: confirms the end of an association (RFC 9260 §3.3.13).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShutdownComplete {
-    /// T: the sender has no association, and the packet bears the tag that came to
-    /// it (RFC 9260 §8.5.1).
+    /// The T bit: the sender has no association, and the packet bears the verification tag
+    /// of the packet that it answers (RFC 9260 §8.5.1).
     pub reflected_tag: bool,
 }
 

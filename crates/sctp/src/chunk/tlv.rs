@@ -4,36 +4,42 @@ use super::frame::CHUNK_HEADER_BYTES;
 use crate::ParseError;
 use crate::packet::builder::Body;
 
-/// Bytes of type and length before a parameter or an error cause.
+/// Bytes of type and length before the value of a parameter or an error cause.
 pub(super) const TLV_HEADER_BYTES: usize = CHUNK_HEADER_BYTES;
 
-/// A parameter (RFC 9260 §3.2.1) or an error cause (§3.3.10): the two have one layout.
+/// A parameter (RFC 9260 §3.2.1) or an error cause (§3.3.10), which have the same layout.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tlv<'a> {
+    /// Parameter type or cause code.
     pub(super) kind: u16,
+    /// The bytes after type and length, without padding.
     pub(super) value: &'a [u8],
-    /// Type and length too, padding not.
+    /// The whole parameter with type and length, without padding.
     pub(super) whole: &'a [u8],
     /// Offset of `value` in the packet, for errors.
     pub(super) offset: usize,
 }
 
 impl Tlv<'_> {
+    /// Checks that the value has `needed` bytes.
     pub(super) fn need(&self, what: &'static str, needed: usize) -> Result<(), Truncated> {
         let end = self.offset + self.value.len();
         need(what, end, self.offset, needed)
     }
 }
 
-/// Iterator over them; ends after one whose length lies, which is an error.
+/// Iterator over parameters or error causes. It ends after one with a wrong length, which
+/// it yields as an error.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tlvs<'a> {
+    /// The bytes that are not parsed yet.
     pub(super) bytes: &'a [u8],
     /// Offset of `bytes` in the packet.
     pub(super) offset: usize,
 }
 
 impl<'a> Tlvs<'a> {
+    /// Returns the next parameter; `what` names it in errors.
     pub(super) fn next(&mut self, what: &'static str) -> Option<Result<Tlv<'a>, ParseError>> {
         if self.bytes.is_empty() {
             return None;
@@ -42,7 +48,7 @@ impl<'a> Tlvs<'a> {
         match &parsed {
             Ok(tlv) => {
                 let padded = tlv.whole.len().next_multiple_of(4);
-                // The last one's padding belongs to the chunk, not to it.
+                // The padding of the last parameter belongs to the chunk.
                 let padded = padded.min(self.bytes.len());
                 self.bytes = &self.bytes[padded..];
                 self.offset += padded;
@@ -52,6 +58,7 @@ impl<'a> Tlvs<'a> {
         Some(parsed)
     }
 
+    /// Parses the parameter at the beginning of `bytes`.
     fn split(&self, what: &'static str) -> Result<Tlv<'a>, ParseError> {
         let end = self.offset + self.bytes.len();
         need(what, end, self.offset, TLV_HEADER_BYTES)?;
@@ -75,14 +82,15 @@ impl<'a> Tlvs<'a> {
     }
 }
 
-/// Writes one: header, what `value` puts, and zeros up to a whole word.
+/// Writes a parameter or error cause: type and length, then what `value` puts. First it
+/// pads the previous one to a whole word.
 pub(super) fn write_tlv(body: &mut Body<'_>, kind: u16, value: impl FnOnce(&mut Body<'_>)) {
     body.put_zeros(body.len().next_multiple_of(4) - body.len());
     let start = body.len();
     body.put_u16(kind);
     body.put_u16(0);
     value(body);
-    // Padding is written before the next one, and counted in no length: a chunk's
-    // length leaves out the last parameter's (RFC 9260 §3.2).
+    // Padding is written before the next parameter and counted in no length: the length of
+    // a chunk excludes the padding of its last parameter (RFC 9260 §3.2).
     body.set_u16(start + 2, (body.len() - start) as u16);
 }

@@ -3,19 +3,20 @@ use crate::packet::builder::{NoRoom, PacketBuilder};
 /// A chunk of a type that is not known here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unknown<'a> {
-    /// Its type.
+    /// Chunk type.
     pub kind: u8,
-    /// Its flags.
+    /// Chunk flags.
     pub flags: u8,
-    /// What follows the four bytes of its header.
+    /// The bytes after the four bytes of the header, without padding.
     pub body: &'a [u8],
-    /// The chunk with its header and without padding: what an ERROR chunk with
-    /// "unrecognized chunk type" carries back.
+    /// The chunk with its header and without padding, as the Unrecognized Chunk Type cause
+    /// of an ERROR chunk must contain it.
     pub whole: &'a [u8],
 }
 
 impl Unknown<'_> {
-    /// What the two highest bits of its type ask of an end that does not know it.
+    /// Returns what the two highest bits of the type ask of a receiver that does not know
+    /// it.
     pub fn action(&self) -> Unrecognized {
         Unrecognized::of(self.kind)
     }
@@ -29,17 +30,18 @@ impl Unknown<'_> {
     }
 }
 
-/// What to do about a chunk or parameter type that is not known
-/// (RFC 9260 §3.2, §3.2.1).
+/// How a receiver treats a chunk or parameter type that it does not know (RFC 9260 §3.2,
+/// §3.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unrecognized {
-    /// Read no further in this packet, or in this chunk.
+    /// Whether to ignore the rest of the packet, or of the chunk.
     pub stop: bool,
-    /// Tell the peer, with the whole thing as it came.
+    /// Whether to report the whole chunk or parameter to the peer.
     pub report: bool,
 }
 
 impl Unrecognized {
+    /// Reads the two highest bits of a type, whose high byte is given.
     pub(super) fn of(high_byte: u8) -> Self {
         Self {
             stop: high_byte & 0x80 == 0,

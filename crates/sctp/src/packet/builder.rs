@@ -5,32 +5,33 @@ use crate::chunk::frame::CHUNK_HEADER_BYTES;
 /// Bytes of the common header (RFC 9260 §3.1).
 pub const HEADER_BYTES: usize = 12;
 
-/// What precedes the chunks of a packet, but for the checksum (RFC 9260 §3.1).
+/// The common header of a packet, without the checksum (RFC 9260 §3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The sender's port.
+    /// SCTP port of the sender.
     pub source_port: u16,
-    /// The receiver's port.
+    /// SCTP port of the receiver.
     pub destination_port: u16,
     /// The tag that the receiver chose for this association; 0 with an INIT.
     pub verification_tag: u32,
 }
 
-/// How a packet that is written is protected.
+/// How the integrity of a written packet is protected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checksum {
-    /// By the CRC32c of RFC 9260 §6.8.
+    /// The packet carries the CRC32c of RFC 9260 §6.8.
     Crc32c,
-    /// By the layer below (RFC 9653 §5.2): the field is zero. Only once the peer
-    /// has sent the Zero Checksum Acceptable parameter for that layer, and never
-    /// with an INIT, a COOKIE ECHO, or an answer to a packet of no association.
+    /// The layer below protects the packet, and the checksum field is zero (RFC 9653 §5.2).
+    /// Allowed only after the peer has sent the Zero Checksum Acceptable parameter for that
+    /// layer, and never with an INIT, a COOKIE ECHO, or an answer to a packet of no
+    /// association.
     Zero,
 }
 
-/// Writes one packet, chunk after chunk, into a buffer of the caller's.
+/// Writes one packet, chunk after chunk, into a buffer of the caller.
 ///
-/// The buffer's length is the packet's limit (the path MTU less what is around it).
-/// Each kind of chunk has a `write` that takes the builder.
+/// The length of the buffer bounds the packet (the path MTU without the headers of lower
+/// layers). Each type of chunk has a `write` that takes the builder.
 #[derive(Debug)]
 pub struct PacketBuilder<'a> {
     out: &'a mut [u8],
@@ -64,17 +65,19 @@ impl<'a> PacketBuilder<'a> {
         self.len
     }
 
-    /// Whether it has no chunk yet, so that there is nothing to send.
+    /// Whether the packet has no chunk yet, so that there is nothing to send.
     pub fn is_empty(&self) -> bool {
         self.len == HEADER_BYTES
     }
 
-    /// Bytes that the next chunk may have, its own header of four included.
+    /// Returns the bytes that the next chunk may have, its own header of four bytes
+    /// included.
     pub fn room(&self) -> usize {
         (self.out.len() - self.len) & !3
     }
 
-    /// Sets the checksum; the packet is the first so many bytes of the buffer.
+    /// Sets the checksum and returns the packet's length, in bytes from the start of the
+    /// buffer.
     pub fn finish(self, checksum: Checksum) -> usize {
         if checksum == Checksum::Crc32c {
             let crc = crc32c(&self.out[..self.len]);
@@ -116,11 +119,11 @@ impl<'a> PacketBuilder<'a> {
     }
 }
 
-/// The largest multiple of four that a chunk's length field can say.
+/// Largest multiple of four that the length field of a chunk can express.
 pub(crate) const CHUNK_BYTES_MAX: usize = 0xfffc;
 
-/// The body of a chunk that is being written. What does not fit is not written,
-/// and the chunk is then taken back as a whole.
+/// The body of a chunk that is being written. If anything does not fit, the whole chunk is
+/// discarded.
 #[derive(Debug)]
 pub(crate) struct Body<'a> {
     out: &'a mut [u8],
@@ -129,15 +132,17 @@ pub(crate) struct Body<'a> {
 }
 
 impl Body<'_> {
-    /// Bytes that still fit.
+    /// Returns the bytes that still fit.
     pub(crate) fn room(&self) -> usize {
         self.out.len() - self.len
     }
 
+    /// Returns the bytes written so far.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
+    /// Appends bytes.
     pub(crate) fn put(&mut self, bytes: &[u8]) {
         match self.out.get_mut(self.len..self.len + bytes.len()) {
             Some(place) => {
@@ -148,14 +153,17 @@ impl Body<'_> {
         }
     }
 
+    /// Appends 16 bits, most significant byte first.
     pub(crate) fn put_u16(&mut self, value: u16) {
         self.put(&value.to_be_bytes());
     }
 
+    /// Appends 32 bits, most significant byte first.
     pub(crate) fn put_u32(&mut self, value: u32) {
         self.put(&value.to_be_bytes());
     }
 
+    /// Appends `count` zero bytes.
     pub(crate) fn put_zeros(&mut self, count: usize) {
         match self.out.get_mut(self.len..self.len + count) {
             Some(place) => {
@@ -166,7 +174,7 @@ impl Body<'_> {
         }
     }
 
-    /// Sets 16 bits that were put at `at` before.
+    /// Overwrites 16 bits at offset `at`, which were written before.
     pub(crate) fn set_u16(&mut self, at: usize, value: u16) {
         if let Some(place) = self.out.get_mut(at..at + 2) {
             place.copy_from_slice(&value.to_be_bytes());
@@ -174,7 +182,8 @@ impl Body<'_> {
     }
 }
 
-/// The CRC32c of a packet of at least twelve bytes, its own field counted as zero.
+/// Returns the CRC32c of a packet of at least twelve bytes, with zero in place of its
+/// checksum field.
 pub(super) fn crc32c(packet: &[u8]) -> u32 {
     let (header, chunks) = packet.split_at(HEADER_BYTES);
     let mut zeroed = [0; HEADER_BYTES];

@@ -1,14 +1,12 @@
-//! The SCTP packet: common header, checksum, and the chunks in it
-//! (RFC 9260 §3, RFC 9653).
+//! The SCTP packet: common header, checksum, and the chunks in it (RFC 9260 §3, RFC 9653).
 //!
 //! ```text
 //! bytes ─► Packet::parse ─► chunks() ─► Chunk views into the bytes
 //! &mut [u8] ─► PacketBuilder::new ─► chunk.write(&mut builder) … ─► finish ─► length
 //! ```
 //!
-//! Nothing is copied on reading and nothing is allocated on writing. Which packets
-//! go without a checksum is the association's decision; what it must not be is
-//! said at [`Checksum::Zero`].
+//! Parsing copies nothing and writing allocates nothing. The association decides which
+//! packets go without a checksum; [`Checksum::Zero`] says where that is forbidden.
 
 pub(crate) mod builder;
 
@@ -20,23 +18,24 @@ use glassline_media::fields::{need, u16_at, u32_at};
 use crate::ParseError;
 use crate::chunk::Chunks;
 
-/// One packet whose checksum was right, or zero where that was agreed on.
+/// One packet whose checksum is right, or zero where that was agreed.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
-    /// Ports and tag, not compared with anything yet.
+    /// Ports and verification tag, not checked against an association.
     pub header: Header,
     bytes: &'a [u8],
 }
 
 impl<'a> Packet<'a> {
-    /// Reads the header and checks the checksum.
+    /// Parses the header and checks the checksum.
     ///
-    /// `zero_acceptable`: we sent Zero Checksum Acceptable with the layer that this
-    /// packet came over, so that a checksum of zero stands in for a right one
-    /// (RFC 9653 §5.3). It matters not what else the packet carries.
+    /// `zero_acceptable`: we sent Zero Checksum Acceptable for the layer that this packet
+    /// came over, so that a checksum of zero is accepted (RFC 9653 §5.3), whatever else the
+    /// packet carries.
     ///
     /// # Errors
-    /// `Truncated` below twelve bytes, `Checksum`; the packet is to be dropped silently.
+    /// `Truncated` below twelve bytes, `Checksum` if it is wrong; the packet is to be
+    /// dropped silently.
     pub fn parse(bytes: &'a [u8], zero_acceptable: bool) -> Result<Self, ParseError> {
         need("SCTP header", bytes.len(), 0, HEADER_BYTES)?;
         let found = checksum_at(bytes);
@@ -56,14 +55,16 @@ impl<'a> Packet<'a> {
         })
     }
 
-    /// The chunks in order; see [`Chunks`] for what ends them early.
+    /// Returns the chunks in order; see [`Chunks`] for what ends them early.
     pub fn chunks(&self) -> Chunks<'a> {
         Chunks::new(self.bytes, HEADER_BYTES)
     }
 }
 
+/// Returns the value of the checksum field.
 fn checksum_at(bytes: &[u8]) -> u32 {
-    // Least significant byte first, unlike every other field (RFC 9260 appendix A).
+    // The least significant byte comes first, unlike in every other field (RFC 9260
+    // appendix A).
     u32_at(bytes, 8).swap_bytes()
 }
 

@@ -1,43 +1,47 @@
-//! Which TSNs have arrived.
+//! Tracks which TSNs have arrived: the cumulative TSN, the ranges beyond the first gap, and
+//! duplicates.
 
 use std::collections::VecDeque;
 
 use crate::chunk::GapBlock;
 use crate::sequence::{Tsn, narrow};
 
-/// Runs beyond the first hole that are kept apart. A sender that finds the end of a long
-/// path at twice its rate loses every second packet of a round trip: what is refused for
-/// want of runs would be sent again for nothing.
+/// Most ranges beyond the first gap that are tracked. When a sender discovers the end of a
+/// long path at twice its rate, every second packet of a round trip is lost; data that is
+/// refused for want of ranges would be retransmitted for nothing.
 const RUNS_MAX: usize = 16_384;
-/// Duplicates that are told of in one SACK.
+/// Most duplicates that one SACK reports.
 const DUPLICATES_MAX: usize = 32;
-/// Gap blocks reach so far beyond the cumulative TSN.
+/// Largest offset of a gap ack block from the cumulative TSN (16 bits).
 const REACH: u64 = 65_535;
 
-/// What a TSN is to us.
+/// Status of a TSN that has just come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arrival {
-    /// The next without a hole.
+    /// The TSN directly follows the cumulative TSN.
     Next,
-    /// Beyond a hole, or in one.
+    /// The TSN is new and lies beyond a gap, or within one.
     Apart,
-    /// It was here before.
+    /// The TSN has arrived before.
     Duplicate,
-    /// Too far ahead to be told of.
+    /// The TSN is too far ahead to be acknowledged, or too many ranges are tracked.
     OutOfReach,
 }
 
-/// The cumulative TSN and the runs beyond the first hole.
+/// The cumulative TSN, the ranges beyond the first gap, and duplicates.
 #[derive(Debug)]
 pub(super) struct Arrivals {
+    /// The highest TSN without a gap before it.
     cumulative: u64,
-    /// Apart from each other and from `cumulative`, ascending.
+    /// Ranges beyond the first gap: ascending, apart from each other and from `cumulative`.
     runs: VecDeque<Run>,
+    /// Duplicates that the next SACK reports.
     duplicates: Vec<Tsn>,
+    /// Duplicates since the beginning.
     duplicates_total: u64,
 }
 
-/// TSNs that have arrived without a hole between them.
+/// Consecutive TSNs that have arrived, both ends included.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     first: u64,
@@ -45,6 +49,7 @@ struct Run {
 }
 
 impl Arrivals {
+    /// Returns a tracker for which everything up to `cumulative` has arrived.
     pub(super) const fn new(cumulative: u64) -> Self {
         Self {
             cumulative,
@@ -54,23 +59,27 @@ impl Arrivals {
         }
     }
 
+    /// Returns the highest TSN without a gap before it.
     pub(super) const fn cumulative(&self) -> u64 {
         self.cumulative
     }
 
+    /// Returns the highest TSN that has arrived.
     pub(super) fn highest(&self) -> u64 {
         self.runs.back().map_or(self.cumulative, |run| run.last)
     }
 
+    /// Whether a TSN is missing below the highest.
     pub(super) fn has_holes(&self) -> bool {
         !self.runs.is_empty()
     }
 
+    /// Returns the number of duplicates since the beginning.
     pub(super) const fn duplicates_total(&self) -> u64 {
         self.duplicates_total
     }
 
-    /// What `tsn` would be.
+    /// Returns the status of `tsn`, without recording it.
     pub(super) fn judge(&self, tsn: u64) -> Arrival {
         if tsn == self.cumulative + 1 {
             return Arrival::Next;
@@ -89,6 +98,7 @@ impl Arrivals {
         }
     }
 
+    /// Records a duplicate, to be reported in the next SACK.
     pub(super) fn note_duplicate(&mut self, tsn: u64) {
         self.duplicates_total += 1;
         if self.duplicates.len() < DUPLICATES_MAX {
@@ -96,7 +106,7 @@ impl Arrivals {
         }
     }
 
-    /// `tsn`, judged as new, is here.
+    /// Records the arrival of `tsn`, whose status must be new.
     pub(super) fn insert(&mut self, tsn: u64) {
         if tsn == self.cumulative + 1 {
             self.cumulative = tsn;
@@ -124,12 +134,13 @@ impl Arrivals {
         }
     }
 
-    /// Everything up to `tsn` counts as arrived (FORWARD-TSN).
+    /// Counts everything up to `tsn` as arrived (FORWARD TSN).
     pub(super) fn skip_to(&mut self, tsn: u64) {
         self.cumulative = self.cumulative.max(tsn);
         self.swallow();
     }
 
+    /// Moves the cumulative TSN over the ranges that it has reached.
     fn swallow(&mut self) {
         while let Some(run) = self.runs.front().copied() {
             if run.first > self.cumulative + 1 {
@@ -140,10 +151,10 @@ impl Arrivals {
         }
     }
 
-    /// Up to `count` gap blocks, ascending. If there are more, half are the lowest, where
-    /// holes are filled, and half the highest, where news come in: so a sender that
-    /// remembers what it was told knows of everything although no SACK holds it all, and
-    /// does not take for a burst what was only told late.
+    /// Returns up to `count` gap ack blocks, ascending. If there are more, half are the
+    /// lowest, where gaps are being filled, and half the highest, where new data comes in.
+    /// A sender that remembers earlier SACKs thereby learns of everything although no SACK
+    /// holds it all, and does not mistake data that was reported late for a burst.
     pub(super) fn gaps(&self, count: usize) -> impl Iterator<Item = GapBlock> + '_ {
         let offset = |tsn: u64| u16::try_from(tsn - self.cumulative).unwrap_or(u16::MAX);
         let low = if self.runs.len() > count {
@@ -159,10 +170,12 @@ impl Arrivals {
         })
     }
 
+    /// Returns the duplicates that the next SACK reports.
     pub(super) fn duplicates(&self) -> &[Tsn] {
         &self.duplicates
     }
 
+    /// Forgets the duplicates that were reported.
     pub(super) fn clear_duplicates(&mut self) {
         self.duplicates.clear();
     }

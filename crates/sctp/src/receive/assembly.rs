@@ -1,81 +1,99 @@
-//! Fragments into messages.
+//! Reassembles fragments into messages.
 //!
-//! Fragments that follow each other are appended to one buffer as they come: that is
-//! the only copy of a payload that arrives in order. A fragment behind a hole begins a
-//! buffer of its own, and the buffers of a message are joined once, when it is whole.
+//! Consecutive fragments are appended to one buffer as they come: that is the only copy of
+//! a payload that arrives in order. A fragment beyond a gap begins a buffer of its own, and
+//! the buffers of a message are joined once, when it is complete.
 
 use bytes::Bytes;
 use smallvec::{SmallVec, smallvec};
 
-/// Room that is set aside for a message that has just begun, at the most: as large as
-/// the one before it, because messages of a stream resemble each other.
+/// Most bytes that are reserved for a message that has just begun. The reservation is as
+/// large as the message before, because messages of a stream resemble each other.
 const EXPECTED_MAX: usize = 256 * 1024;
 
-/// What a fragment says of its message.
+/// What a fragment says about its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Label {
+    /// Stream of the message.
     pub(super) stream: u16,
     /// SSN or MID as on the wire.
     pub(super) number: u32,
+    /// Payload protocol identifier; with I-DATA only the first fragment has it.
     pub(super) ppid: u32,
+    /// Whether the message is delivered without regard to order.
     pub(super) unordered: bool,
 }
 
-/// A whole message.
+/// A complete message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Whole {
+    /// Stream, number and identifier of the message.
     pub(super) label: Label,
+    /// Content of the message.
     pub(super) data: Bytes,
 }
 
-/// What became of a fragment.
+/// Result of inserting a fragment.
 #[derive(Debug)]
 pub(super) enum Fitted {
-    /// Its message is not whole yet.
+    /// The message is still incomplete.
     Partly,
-    /// That was the last one missing.
+    /// The fragment completed its message.
     Whole(Whole),
     /// The message is larger than allowed.
     TooLarge,
-    /// It contradicts its neighbours.
+    /// The fragment contradicts its neighbours; the text says how.
     Contradiction(&'static str),
 }
 
-/// Fragments in a row, without a hole.
+/// Consecutive fragments of one message.
 #[derive(Debug)]
 struct Run {
+    /// Number of the first fragment.
     first: u64,
+    /// Number of the last fragment.
     last: u64,
+    /// Whether the first fragment begins the message.
     begins: bool,
+    /// Whether the last fragment ends the message.
     ends: bool,
+    /// Stream, number and identifier of the message.
     label: Label,
+    /// Payload of all fragments, in bytes.
     len: usize,
+    /// Buffers whose bytes, in order, are the payload.
     parts: SmallVec<[Vec<u8>; 1]>,
 }
 
-/// Messages that are not whole, told apart by the numbers of their fragments alone:
-/// TSNs for DATA, where a message's are consecutive; FSNs within one message of I-DATA.
+/// Incomplete messages, distinguished by the numbers of their fragments alone: TSNs for
+/// DATA, where a message's are consecutive; FSNs within one message of I-DATA.
 #[derive(Debug, Default)]
 pub(super) struct Assembly {
-    /// Ascending, apart from each other.
+    /// Runs of consecutive fragments: ascending, apart from each other.
     runs: Vec<Run>,
+    /// Payload of all runs, in bytes.
     bytes: usize,
-    /// Size of the latest whole message.
+    /// Size of the latest complete message, in bytes.
     expected: usize,
 }
 
-/// A fragment.
+/// One fragment of a message, as it came.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fragment<'a> {
+    /// Number of the fragment: TSN for DATA, FSN for I-DATA.
     pub(super) at: u64,
+    /// Whether the fragment begins its message.
     pub(super) begins: bool,
+    /// Whether the fragment ends its message.
     pub(super) ends: bool,
+    /// Stream, number and identifier of the message.
     pub(super) label: Label,
+    /// User data of the fragment.
     pub(super) payload: &'a [u8],
 }
 
 impl Assembly {
-    /// For messages of about so many bytes.
+    /// Returns an empty queue that reserves `bytes` for its first message.
     pub(super) fn expecting(bytes: usize) -> Self {
         Self {
             expected: bytes,
@@ -83,21 +101,22 @@ impl Assembly {
         }
     }
 
-    /// Payload that is held.
+    /// Returns the payload of incomplete messages, in bytes.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Buffers that are held.
+    /// Returns the number of runs.
     pub(super) fn runs(&self) -> usize {
         self.runs.len()
     }
 
-    /// Takes in a fragment that was not here before.
+    /// Inserts a fragment that was not here before. `max`: largest message that is allowed,
+    /// in bytes.
     pub(super) fn insert(&mut self, fragment: &Fragment<'_>, max: usize) -> Fitted {
         let len = fragment.payload.len();
         if fragment.begins && fragment.ends {
-            // Most messages of most applications.
+            // Most messages of most applications fit one fragment.
             return if len > max {
                 Fitted::TooLarge
             } else {
@@ -107,7 +126,7 @@ impl Assembly {
                 })
             };
         }
-        // Nearly always the last one.
+        // The fragment nearly always follows the last run.
         let place = match self.runs.last() {
             Some(run) if run.last < fragment.at => self.runs.len(),
             None => 0,
@@ -148,6 +167,7 @@ impl Assembly {
         Fitted::Partly
     }
 
+    /// Begins a run at index `place` with a fragment.
     fn begin(&mut self, place: usize, fragment: &Fragment<'_>) {
         let len = fragment.payload.len();
         let expected = if fragment.begins {
@@ -169,7 +189,7 @@ impl Assembly {
         self.runs.insert(place, run);
     }
 
-    /// Joins the run at `place` with the one behind it if they touch.
+    /// Joins the run at index `place` with the one behind it if they are adjacent.
     fn join(&mut self, place: usize) {
         let (before, after) = (&self.runs[place], &self.runs[place + 1]);
         let touch = before.last + 1 == after.first && !before.ends && !after.begins;
@@ -184,7 +204,8 @@ impl Assembly {
         before.parts.append(&mut after.parts);
     }
 
-    /// Drops runs that begin at or before `at` and whose message was given up.
+    /// Drops runs that begin at or before `at` and whose message `given_up` says was
+    /// abandoned.
     pub(super) fn drop_if(&mut self, at: u64, given_up: impl Fn(&Label) -> bool) {
         let bytes = &mut self.bytes;
         self.runs.retain(|run| {
@@ -197,6 +218,7 @@ impl Assembly {
     }
 }
 
+/// Joins the buffers of a complete run.
 fn whole(mut run: Run) -> Whole {
     let data = if run.parts.len() == 1 {
         run.parts.pop().unwrap_or_default()
@@ -213,7 +235,8 @@ fn whole(mut run: Run) -> Whole {
     }
 }
 
-/// The payload protocol is only the first fragment's with I-DATA.
+/// Whether two fragments belong to the same message. The payload protocol identifier is not
+/// compared, because with I-DATA only the first fragment has it.
 fn is_same(one: &Label, other: &Label) -> bool {
     one.stream == other.stream
         && one.unordered == other.unordered

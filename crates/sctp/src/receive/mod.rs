@@ -1,9 +1,5 @@
-//! The receiving half: TSNs, SACKs, messages, and how much room there is for them.
-//!
-//! ```text
-//!  DATA, I-DATA ─► Arrivals (new?) ─► Assembly ─► Streams (order) ─► ready ─► poll_event
-//!                     └─► SACK, one a batch          Window ◄── what the application took
-//! ```
+//! The receiving half of an association: tracks TSNs, writes SACKs, reassembles messages,
+//! and bounds the memory for them.
 
 mod arrivals;
 mod assembly;
@@ -24,62 +20,77 @@ pub(crate) use streams::Fault;
 use streams::Streams;
 use window::Window;
 
-/// What keeping track of a message costs beside its bytes.
+/// Memory that a message costs beyond its bytes, as an estimate, in bytes.
 const OVERHEAD: u64 = 128;
-/// Packets with data that may go without a SACK (RFC 9260 §6.2).
+/// Packets with data after which a SACK is due (RFC 9260 §6.2).
 const PACKETS_UNANSWERED: u32 = 2;
 
-/// A SACK without blocks, and a block (RFC 9260 §3.3.4).
+/// Bytes of a SACK chunk without gap ack blocks (RFC 9260 §3.3.4).
 const SACK_HEADER_BYTES: usize = 16;
+/// Bytes of a gap ack block (RFC 9260 §3.3.4).
 const GAP_BYTES: usize = 4;
 
 /// The receiving half of an association.
 #[derive(Debug)]
 pub(crate) struct Receiver {
+    /// Which TSNs have arrived.
     arrivals: Arrivals,
+    /// Incomplete messages, and complete ones that wait for earlier ones.
     streams: Streams,
+    /// How much may be held.
     window: Window,
-    /// In order, for the application to take.
+    /// Messages for the application to take, in order.
     ready: VecDeque<Whole>,
+    /// Payload of the messages in `ready`, in bytes.
     ready_bytes: u64,
+    /// Largest message that is allowed, in bytes.
     max_message_size: usize,
+    /// Time that a single packet may wait for its SACK.
     delayed_ack: Duration,
     /// Packets with data since the last SACK.
     unanswered: u32,
-    /// One had data in this batch.
+    /// Whether the present packet has data.
     in_packet: bool,
-    /// A SACK is due at the end of this batch.
+    /// Whether a SACK is due at the end of this batch.
     urgent: bool,
+    /// Whether a SACK should leave now.
     sack_due: bool,
+    /// When a delayed SACK is due.
     sack_at: Option<Instant>,
-    /// What the peer was told last, less what came since.
+    /// Window that the latest SACK announced less data that came since, in bytes.
     announced: u64,
+    /// Counters for the report.
     counts: Counts,
 }
 
+/// Counters for the report.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
+    /// Bytes of messages that the application took.
     data: u64,
+    /// SACKs sent.
     sacks: u64,
 }
 
-/// What is to be done about a chunk of data.
+/// What the receiving half did with a data chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// Taken, or known already.
+    /// The chunk was accepted, or is a duplicate.
     Yes,
-    /// No room, or out of reach; the peer will send it again.
+    /// The chunk was refused: there is no room, or its TSN is too far ahead. The peer will
+    /// retransmit it.
     No,
-    /// The association cannot go on.
+    /// The chunk violates the protocol or a limit, and the association cannot go on.
     Fault(Fault),
-    /// Fragments fill all that there is room for, and no message of them can become
-    /// whole.
+    /// Fragments fill all the room there is, and none of their messages can become
+    /// complete.
     Stuck,
 }
 
 impl Receiver {
+    /// Returns the receiving half of an association that is not established yet.
     pub(crate) fn new(config: &Config) -> Self {
-        // A message must fit while the next one comes.
+        // The largest message must fit while the next one comes.
         let message = config.max_message_size as u64;
         let least = (message + message / 2).max(64 * 1024);
         let max = u64::from(config.receive_window_max).max(least);
@@ -102,7 +113,7 @@ impl Receiver {
         }
     }
 
-    /// The peer's first TSN is known. Messages that wait to be read stay.
+    /// Starts with the peer's first TSN. Messages that wait to be read stay.
     pub(crate) fn establish(&mut self, initial_tsn: u32) {
         self.arrivals = Arrivals::new(widen_first(initial_tsn) - 1);
         self.streams = Streams::default();
@@ -112,19 +123,19 @@ impl Receiver {
         self.announced = self.room();
     }
 
-    /// Takes over from the association before a restart what nobody has read.
+    /// Takes over unread messages and counters from the association before a restart.
     pub(crate) fn inherit(&mut self, mut before: Self) {
         self.ready = std::mem::take(&mut before.ready);
         self.ready_bytes = before.ready_bytes;
         self.counts = before.counts;
     }
 
-    /// Messages that nobody has read.
+    /// Returns the number of unread messages.
     pub(crate) fn unread(&self) -> u64 {
         self.ready.len() as u64
     }
 
-    /// A chunk is acknowledged and thrown away.
+    /// Acknowledges a chunk without delivering it.
     pub(crate) fn discard(&mut self, tsn: Tsn) {
         let tsn = self.widen(tsn);
         self.in_packet = true;
@@ -133,30 +144,33 @@ impl Receiver {
         }
     }
 
-    /// What INIT announces.
+    /// Returns the window that INIT and INIT ACK announce, in bytes.
     pub(crate) fn first_window(&self) -> u32 {
         u32::try_from(self.window.limit()).unwrap_or(u32::MAX)
     }
 
-    /// The highest TSN without a hole before it.
+    /// Returns the highest TSN without a gap before it.
     pub(crate) const fn cumulative(&self) -> u64 {
         self.arrivals.cumulative()
     }
 
+    /// Returns the 64-bit form of a TSN.
     pub(crate) fn widen(&self, tsn: Tsn) -> u64 {
         widen(tsn.0, self.arrivals.cumulative())
     }
 
+    /// Returns the memory that unread and incomplete messages take, in bytes.
     fn used(&self) -> u64 {
         let buffers = (self.ready.len() + self.streams.buffers()) as u64;
         self.ready_bytes + self.streams.bytes() as u64 + buffers * OVERHEAD
     }
 
+    /// Returns what is left of the receive window, in bytes.
     fn room(&self) -> u64 {
         self.window.limit().saturating_sub(self.used())
     }
 
-    /// A DATA chunk.
+    /// Handles a DATA chunk.
     pub(crate) fn on_data(&mut self, data: &Data<'_>) -> Taken {
         let at = self.widen(data.tsn);
         let fragment = Fragment {
@@ -174,7 +188,7 @@ impl Receiver {
         self.take(at, data.flags, &fragment, false)
     }
 
-    /// An I-DATA chunk.
+    /// Handles an I-DATA chunk.
     pub(crate) fn on_i_data(&mut self, data: &IData<'_>) -> Taken {
         let fragment = Fragment {
             at: data.fsn.into(),
@@ -191,6 +205,7 @@ impl Receiver {
         self.take(self.widen(data.tsn), data.flags, &fragment, true)
     }
 
+    /// Handles a data chunk of either kind.
     fn take(
         &mut self,
         tsn: u64,
@@ -217,7 +232,7 @@ impl Receiver {
         let holes = self.arrivals.has_holes();
         self.arrivals.insert(tsn);
         self.announced = self.announced.saturating_sub(len);
-        // A reader that does not keep up gets no larger window for it.
+        // Only an application that keeps up gets a larger window.
         if self.ready_bytes < self.window.limit() / 2 {
             self.window.on_taken(len);
         }
@@ -239,6 +254,7 @@ impl Receiver {
         }
     }
 
+    /// Adds the messages of `ready` from index `before` on to `ready_bytes`.
     #[inline]
     fn count_ready(&mut self, before: usize) {
         if self.ready.len() == before {
@@ -248,14 +264,15 @@ impl Receiver {
         self.ready_bytes += new.sum::<usize>() as u64;
     }
 
-    /// What is within the announced window is always taken, unless messages are so small
-    /// that keeping track of them takes another window's worth.
+    /// Whether a chunk of `len` bytes may be accepted. Data within the announced window
+    /// always is, unless messages are so small that keeping track of them takes another
+    /// window's worth of memory.
     fn has_room(&mut self, tsn: u64, len: u64) -> bool {
         let used = self.used();
         if used + len <= self.window.limit() {
             return true;
         }
-        // Not the reader is slow, but messages are long, or wait for a hole to be filled.
+        // The reader is not slow: messages are long, or wait for a gap to be filled.
         if self.ready_bytes < self.window.limit() / 4 && !self.window.is_full_grown() {
             self.window.double();
             return true;
@@ -264,18 +281,20 @@ impl Receiver {
         (fills_hole || len <= self.announced) && used + len <= 2 * self.window.limit()
     }
 
+    /// Whether no message can become complete because the window is full of fragments.
     fn is_stuck(&self) -> bool {
         self.ready.is_empty() && self.window.is_full_grown() && !self.arrivals.has_holes()
     }
 
-    /// All chunks of a packet are in.
+    /// Ends a packet, whose chunks were all handled.
     pub(crate) fn end_packet(&mut self) {
         if std::mem::take(&mut self.in_packet) {
             self.unanswered += 1;
         }
     }
 
-    /// All packets that came together are in; whether there was data among them.
+    /// Ends a batch of packets that came together, and decides on a SACK. Returns whether
+    /// unacknowledged data was among them.
     pub(crate) fn end_batch(&mut self, now: Instant, round_trip: Option<Duration>) -> bool {
         self.window.adjust(now, round_trip);
         if self.urgent || self.unanswered >= PACKETS_UNANSWERED {
@@ -287,26 +306,28 @@ impl Receiver {
         self.unanswered > 0
     }
 
-    /// A SACK should leave now.
+    /// Whether a SACK should leave now.
     pub(crate) const fn is_sack_due(&self) -> bool {
         self.sack_due
     }
 
-    /// There is something to acknowledge, so that it may travel with a packet that
-    /// leaves anyway.
+    /// Whether there is something to acknowledge, so that a SACK may travel with a packet
+    /// that leaves anyway.
     pub(crate) const fn has_sack(&self) -> bool {
         self.sack_due || self.unanswered > 0
     }
 
-    /// Acknowledge whatever there is.
+    /// Requests a SACK at once.
     pub(crate) const fn acknowledge(&mut self) {
         self.sack_due = true;
     }
 
+    /// Returns when a delayed SACK is due.
     pub(crate) const fn deadline(&self) -> Option<Instant> {
         self.sack_at
     }
 
+    /// Makes a delayed SACK due if its time has come.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         if self.sack_at.is_some_and(|at| now >= at) {
             self.sack_at = None;
@@ -314,7 +335,7 @@ impl Receiver {
         }
     }
 
-    /// Appends a SACK.
+    /// Appends a SACK to the packet; it stays due if there is no room.
     pub(crate) fn write_sack(&mut self, packet: &mut PacketBuilder<'_>) {
         let room = u32::try_from(self.room()).unwrap_or(u32::MAX);
         let count = packet.room().saturating_sub(SACK_HEADER_BYTES) / GAP_BYTES;
@@ -335,7 +356,7 @@ impl Receiver {
         }
     }
 
-    /// Nothing up to there is waited for any more; `None` if nothing was.
+    /// Moves the cumulative TSN to `tsn`; `None` if it was there already.
     fn skip_to(&mut self, tsn: Tsn) -> Option<u64> {
         let tsn = self.widen(tsn);
         self.in_packet = true;
@@ -347,7 +368,7 @@ impl Receiver {
         })
     }
 
-    /// FORWARD-TSN: what is missing up to there will not come.
+    /// Handles a FORWARD TSN: missing data up to its TSN will not come.
     pub(crate) fn on_forward(&mut self, forward: &ForwardTsn<'_>) {
         let Some(tsn) = self.skip_to(forward.new_cumulative_tsn) else {
             return;
@@ -358,7 +379,7 @@ impl Receiver {
         self.count_ready(before);
     }
 
-    /// I-FORWARD-TSN.
+    /// Handles an I-FORWARD-TSN: missing data up to its TSN will not come.
     pub(crate) fn on_i_forward(&mut self, forward: &IForwardTsn<'_>) {
         if self.skip_to(forward.new_cumulative_tsn).is_none() {
             return;
@@ -371,18 +392,18 @@ impl Receiver {
         self.count_ready(before);
     }
 
-    /// The peer begins streams again; none named means all.
+    /// Resets incoming streams; an empty list means all.
     pub(crate) fn reset(&mut self, streams: &[u16]) {
         self.streams.reset(streams);
     }
 
-    /// The next message for the application.
+    /// Removes and returns the next message for the application.
     pub(crate) fn read(&mut self) -> Option<Event> {
         let whole = self.ready.pop_front()?;
         let bytes = whole.data.len() as u64;
         self.ready_bytes -= bytes;
         self.counts.data += bytes;
-        // A peer that thinks that there is little room waits to be told otherwise.
+        // A peer that believes that there is little room must learn that there is more.
         let limit = self.window.limit();
         if self.announced < limit / 4 && !self.sack_due {
             self.sack_due = self.room() >= limit / 2;
@@ -396,6 +417,7 @@ impl Receiver {
         })
     }
 
+    /// Adds windows and counters to a report.
     pub(crate) fn fill_report(&self, report: &mut Report) {
         report.own_window = self.announced;
         report.own_window_limit = self.window.limit();

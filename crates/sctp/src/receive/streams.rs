@@ -1,4 +1,4 @@
-//! Whole messages into their streams' order.
+//! Puts complete messages into the order of their streams.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,59 +6,66 @@ use super::assembly::{Assembly, Fitted, Fragment, Label, Whole};
 use crate::Ssn;
 use crate::sequence::{widen, widen_short};
 
-/// A message and its place in a stream: with I-DATA ordered and unordered ones count
-/// apart.
+/// Stream, whether unordered, and 64-bit number of a message. With I-DATA ordered and
+/// unordered messages are counted separately.
 type Key = (u16, bool, u64);
 
+/// State of one incoming stream.
 #[derive(Debug, Default)]
 struct Stream {
     /// Number of the next ordered message.
     next: u64,
-    /// Where unordered ones are, for widening.
+    /// Highest number of an unordered message, from which 32-bit numbers are widened.
     unordered: u64,
-    /// Whole, behind a hole.
+    /// Complete messages that wait for an earlier one, by number.
     waiting: BTreeMap<u64, Whole>,
-    /// Size of the latest message.
+    /// Size of the latest message, in bytes.
     expected: usize,
 }
 
-/// All incoming streams.
+/// All incoming streams, with their incomplete and waiting messages.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
+    /// State of each stream that was used.
     streams: BTreeMap<u16, Stream>,
-    /// DATA: all messages in one, by TSN.
+    /// Incomplete messages of DATA chunks, by TSN.
     fragments: Assembly,
-    /// I-DATA: one a message.
+    /// Incomplete messages of I-DATA chunks, each with a queue of its own.
     interleaved: BTreeMap<Key, Assembly>,
-    /// Payload in the latter, and in whole messages that wait.
+    /// Payload in `interleaved`, in bytes.
     interleaved_bytes: usize,
+    /// Payload of complete messages that wait for an earlier one, in bytes.
     waiting_bytes: usize,
+    /// Number of complete messages that wait for an earlier one.
     waiting: usize,
 }
 
-/// What went wrong with a fragment.
+/// Why a fragment cannot be accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
+    /// The message is larger than allowed.
     TooLarge { stream: u16 },
+    /// The fragment contradicts others; the text says how.
     Contradiction(&'static str),
 }
 
-/// Wide numbers of messages begin here, so that a number below the first is no
+/// Where 64-bit numbers of messages begin, so that a number below the first does not
 /// underflow.
 const FIRST: u64 = 1 << 32;
 
 impl Streams {
-    /// Payload that cannot be delivered yet.
+    /// Returns the payload that cannot be delivered yet, in bytes.
     pub(super) const fn bytes(&self) -> usize {
         self.fragments.bytes() + self.interleaved_bytes + self.waiting_bytes
     }
 
-    /// Buffers that are held, each of which costs something of its own.
+    /// Returns the number of buffers, each of which costs memory of its own.
     pub(super) fn buffers(&self) -> usize {
         self.fragments.runs() + self.interleaved.len() + self.waiting
     }
 
-    /// A DATA chunk that was not here before.
+    /// Inserts the fragment of a DATA chunk that was not here before. Messages that can be
+    /// delivered go to `ready`.
     pub(super) fn insert_data(
         &mut self,
         fragment: &Fragment<'_>,
@@ -81,7 +88,8 @@ impl Streams {
         Ok(())
     }
 
-    /// An I-DATA chunk that was not here before.
+    /// Inserts the fragment of an I-DATA chunk that was not here before. Messages that can
+    /// be delivered go to `ready`.
     pub(super) fn insert_interleaved(
         &mut self,
         fragment: &Fragment<'_>,
@@ -136,7 +144,8 @@ impl Streams {
         Ok(())
     }
 
-    /// An ordered message is whole: it and what waited for it are ready if it is next.
+    /// Delivers a complete ordered message, and those that waited for it, if it is the next
+    /// one.
     fn order(&mut self, number: u64, whole: Whole, ready: &mut VecDeque<Whole>) {
         let name = whole.label.stream;
         let Some(stream) = self.streams.get_mut(&name) else {
@@ -156,10 +165,12 @@ impl Streams {
                 self.deliver(name, ready);
             }
         }
-        // One that is behind was given up by the peer and arrived all the same.
+        // A message below the next number was abandoned by the peer and arrived
+        // nevertheless.
     }
 
-    /// What waits below the next number, and what follows that without a hole.
+    /// Delivers the waiting messages below the next number, and those that follow it
+    /// without a gap.
     fn deliver(&mut self, name: u16, ready: &mut VecDeque<Whole>) {
         let Some(stream) = self.streams.get_mut(&name) else {
             return;
@@ -177,8 +188,8 @@ impl Streams {
         }
     }
 
-    /// The peer gave up what lies at or before `tsn` and is not whole; ordered messages
-    /// up to the ones named will not come.
+    /// Handles a FORWARD TSN: drops incomplete messages at or before `tsn`, and stops
+    /// waiting for ordered messages up to those in `skipped` (stream and SSN).
     pub(super) fn skip_data(
         &mut self,
         tsn: u64,
@@ -202,7 +213,8 @@ impl Streams {
         }
     }
 
-    /// The same for one message of I-DATA.
+    /// Handles one entry of an I-FORWARD-TSN: drops incomplete messages of the stream up to
+    /// `mid`, and stops waiting for ordered ones up to it.
     pub(super) fn skip_interleaved(
         &mut self,
         name: u16,
@@ -232,8 +244,8 @@ impl Streams {
         }
     }
 
-    /// The peer begins these again, or all of them if none is named; everything up to
-    /// that moment has arrived.
+    /// Resets these streams, or all of them if the list is empty. Everything sent before
+    /// the reset has arrived.
     pub(super) fn reset(&mut self, names: &[u16]) {
         let all = names.is_empty();
         for (name, stream) in &mut self.streams {
@@ -257,6 +269,7 @@ impl Streams {
     }
 }
 
+/// Returns the message that the fragment completed, if any.
 fn whole(fitted: Fitted, fragment: &Fragment<'_>) -> Result<Option<Whole>, Fault> {
     match fitted {
         Fitted::Partly => Ok(None),

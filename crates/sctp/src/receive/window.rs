@@ -1,26 +1,31 @@
-//! How large the receive window is.
+//! The size of the receive window.
 //!
-//! It grows with what arrives in a round trip while the application keeps up, as Linux has it for TCP
-//! (dynamic right-sizing: Fisk and Feng, 2001): so that the window never is what holds
-//! a sender back, and memory follows what the path carries. It never shrinks, because
-//! what was announced is promised.
+//! The window grows with what arrives in a round trip while the application keeps up, as
+//! Linux does for TCP (dynamic right-sizing: Fisk and Feng, 2001). The window thereby never
+//! holds a sender back, and memory follows what the path carries. The window never shrinks,
+//! because what was announced is promised.
 
 use std::time::{Duration, Instant};
 
-/// Window for what is taken in a round trip: a sender in slow start doubles in one, and
-/// a hole makes what follows wait for another.
+/// Window as a multiple of what is received in a round trip: a sender in slow start doubles
+/// in one, and a gap delays what follows by another.
 const ROUND_TRIPS: u64 = 4;
 
-/// What may be held at the receiver.
+/// Size of the receive window, and the measurement that it grows by.
 #[derive(Debug)]
 pub(super) struct Window {
+    /// Present size, in bytes.
     limit: u64,
+    /// Largest size, in bytes.
     max: u64,
+    /// When the present measurement began.
     began: Option<Instant>,
+    /// Bytes received since the present measurement began.
     taken: u64,
 }
 
 impl Window {
+    /// Returns a window of `min` bytes that may grow to `max`.
     pub(super) fn new(min: u64, max: u64) -> Self {
         Self {
             limit: min.min(max),
@@ -30,21 +35,22 @@ impl Window {
         }
     }
 
+    /// Returns the present size, in bytes.
     pub(super) const fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// It is as large as it may become.
+    /// Whether the window has its largest size.
     pub(super) const fn is_full_grown(&self) -> bool {
         self.limit >= self.max
     }
 
-    /// `bytes` came, and there is somebody to take them.
+    /// Counts `bytes` that came while the application keeps up.
     pub(super) const fn on_taken(&mut self, bytes: u64) {
         self.taken += bytes;
     }
 
-    /// Once a batch: a round trip may be over.
+    /// Grows the window if a round trip has passed; to be called once per batch.
     pub(super) fn adjust(&mut self, now: Instant, round_trip: Option<Duration>) {
         let Some(round_trip) = round_trip else {
             return;
@@ -54,7 +60,8 @@ impl Window {
         if passed < round_trip {
             return;
         }
-        // If nobody looked for several round trips, one of them counts.
+        // If several round trips have passed since the last call, only the share of one
+        // counts.
         let share = round_trip.as_secs_f64() / passed.as_secs_f64().max(1e-9);
         #[expect(
             clippy::cast_precision_loss,
@@ -69,7 +76,7 @@ impl Window {
         self.taken = 0;
     }
 
-    /// Everything in it waits for more: twice as much may come.
+    /// Doubles the window, because everything in it waits for more data.
     pub(super) fn double(&mut self) {
         self.limit = (self.limit * 2).min(self.max);
     }

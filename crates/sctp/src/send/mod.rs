@@ -1,9 +1,10 @@
-//! The sending half: what waits, what is on its way, and what is lost of it.
+//! The sending half of an association: queued messages, outstanding data, loss recovery,
+//! and congestion control.
 //!
 //! ```text
 //!  push ─► Streams ─ piece ─► Outstanding ring ─► packet
 //!                                ▲   ▲
-//!  SACK ── news (ranges) ────────┘   └── Recovery: lost again ─► sent again, lowest first
+//!  SACK ── newly acked ranges ───┘   └── Recovery: lost ─► retransmitted, lowest TSN first
 //!   └───── packets ─► Flow ─► window, pacing
 //! ```
 
@@ -32,64 +33,83 @@ use recovery::{Bounds, Due, Recovery};
 use streams::{Limits, Outgoing, Streams};
 use writing::Grant;
 
-/// With fewer gap blocks, a SACK tells of all that has arrived; with more, the packet
-/// may have been too small for the rest.
+/// A SACK with fewer gap ack blocks than this reports everything that has arrived; with
+/// more, its packet may have been too small for the rest.
 const GAPS_CERTAIN: usize = 100;
 
 /// The sending half of an association.
 #[derive(Debug)]
 pub(crate) struct Sender {
+    /// Messages that wait to be sent.
     pub(crate) streams: Streams,
+    /// Data that was sent and not cumulatively acknowledged.
     outstanding: Outstanding,
+    /// Loss detection and retransmission timers.
     recovery: Recovery,
+    /// How far the peer is told to skip abandoned messages.
     forward: Forward,
+    /// Congestion control.
     flow: Flow,
+    /// Spreads packets over time.
     pacer: Pacer,
+    /// Bytes that windows and pacing allow at the present instant.
     grant: Option<Grant>,
+    /// Present size of a full packet, in bytes.
     mtu: usize,
-    /// Packets of this size pass, whatever becomes of larger ones.
+    /// Packet size that is sure to pass, whatever becomes of larger ones, in bytes.
     mtu_sure: usize,
+    /// Whether messages are interleaved (RFC 8260).
     interleaving: bool,
-    /// The peer knows FORWARD-TSN, so that messages can be given up.
+    /// Whether the peer knows FORWARD TSN, so that messages can be abandoned.
     partial_reliability: bool,
+    /// Number of the next packet, for congestion control and loss detection.
     next_packet: u64,
+    /// The peer's receive window.
     peer: PeerWindow,
-    /// The last TSN that the latest SACK could tell of: many holes do not fit one.
+    /// Highest TSN that the latest SACK could report: many gaps do not fit one SACK.
     reach: u64,
-    /// To be sent again, lowest TSN first.
+    /// Chunks to be retransmitted, lowest TSN first.
     lost: BTreeSet<u64>,
+    /// The tail-loss probe.
     probe: TailProbe,
+    /// Counters for the report.
     counts: Counts,
+    /// Buffer for ranges that a SACK newly acknowledges; kept for its allocation.
     news: Vec<RangeInclusive<u64>>,
+    /// Buffer for packets that a SACK acknowledges; kept for its allocation.
     acked: Vec<u64>,
+    /// Buffer for chunks found lost; kept for its allocation.
     found: Vec<u64>,
 }
 
-/// The window that the peer announces, in bytes.
+/// The receive window that the peer announces, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct PeerWindow {
-    /// As its latest SACK said.
+    /// Window in the latest SACK.
     a_rwnd: u64,
-    /// The largest that it ever announced.
+    /// Largest window that the peer ever announced.
     largest: u64,
 }
 
 impl PeerWindow {
+    /// Records an announced window.
     fn announce(&mut self, a_rwnd: u32) {
         self.a_rwnd = a_rwnd.into();
         self.largest = self.largest.max(self.a_rwnd);
     }
 }
 
-/// A tail-loss probe: one packet that leaves whatever the windows say.
+/// A tail-loss probe: one packet that leaves whatever the windows say (RFC 8985 §7).
 #[derive(Clone, Copy, Debug, Default)]
 struct TailProbe {
+    /// Whether a probe has to be sent now.
     is_due: bool,
-    /// What was sent again: a duplicate of it is no sign of impatience.
+    /// TSN that the latest probe retransmitted. A duplicate of it does not mean a spurious
+    /// retransmission.
     tsn: Option<u64>,
 }
 
-/// What the sending half did so far.
+/// Counters for the report; see [`Report`](crate::Report) for their meaning.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     data_sent: u64,
@@ -102,11 +122,12 @@ struct Counts {
     sacks: u64,
 }
 
-/// A SACK makes no sense: it acknowledges what was never sent.
+/// A SACK is invalid, because it acknowledges a TSN that was never sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unsent;
 
 impl Sender {
+    /// Returns the sending half of an association that is not established yet.
     pub(crate) fn new(config: &Config, initial_tsn: u32) -> Self {
         let mtu = config.mtu as u64;
         let first = widen_first(initial_tsn);
@@ -138,7 +159,7 @@ impl Sender {
         }
     }
 
-    /// What the handshake found out.
+    /// Adopts what the handshake negotiated. `peer_window`: the peer's window, in bytes.
     pub(crate) fn establish(
         &mut self,
         peer_window: u32,
@@ -152,7 +173,7 @@ impl Sender {
         self.streams.set_interleaving(interleaving);
     }
 
-    /// Packets may be so large from now on.
+    /// Sets the size of a full packet, in bytes.
     pub(crate) fn set_mtu(&mut self, mtu: usize) {
         self.mtu = mtu;
         self.flow.on_mtu(mtu as u64);
@@ -160,15 +181,17 @@ impl Sender {
         self.grant = None;
     }
 
+    /// Returns the present size of a full packet, in bytes.
     pub(crate) const fn mtu(&self) -> usize {
         self.mtu
     }
 
-    /// Bytes that unsent and unacknowledged messages occupy.
+    /// Returns the bytes of unsent and unacknowledged messages.
     pub(crate) const fn occupied(&self) -> usize {
         self.streams.buffered_total() + self.outstanding.held()
     }
 
+    /// Queues a message. Limits of reliability apply only if the peer knows FORWARD TSN.
     pub(crate) fn push(
         &mut self,
         stream: u16,
@@ -197,18 +220,19 @@ impl Sender {
         );
     }
 
-    /// The last TSN that was sent.
+    /// Returns the last TSN that was sent.
     pub(crate) fn last_tsn(&self) -> u64 {
         self.outstanding.next_tsn() - 1
     }
 
-    /// The last TSN up to which everything is acknowledged.
+    /// Returns the cumulative TSN: everything up to it is acknowledged.
     pub(crate) const fn cumulative(&self) -> u64 {
         self.outstanding.cumulative()
     }
 
-    /// How large the next packet may be: as large as a chunk that is to be sent again
-    /// from before the path became narrower, because chunks cannot be cut twice.
+    /// Returns the bound of the next packet, in bytes. A chunk that is to be retransmitted
+    /// from before the path became narrower raises it, because chunks cannot be fragmented
+    /// again.
     pub(crate) fn packet_limit(&self) -> usize {
         let first = self.lost.first().and_then(|tsn| self.outstanding.get(*tsn));
         let needed = first.map_or(0, |chunk| {
@@ -218,28 +242,30 @@ impl Sender {
         self.mtu.max(needed)
     }
 
-    /// Nothing waits and all has arrived or was given up.
+    /// Whether nothing waits and all data was acknowledged or abandoned.
     pub(crate) fn is_drained(&self) -> bool {
         self.streams.is_empty() && self.outstanding.is_empty()
     }
 
-    /// Time-outs in a row.
+    /// Returns the retransmission time-outs in a row.
     pub(crate) const fn timeouts(&self) -> u32 {
         self.recovery.timeouts()
     }
 
+    /// Returns the retransmission time-out.
     pub(crate) fn rto(&self) -> Duration {
         self.recovery.rto(self.flow.round_trips())
     }
 
+    /// Returns the smoothed round-trip time.
     pub(crate) fn round_trip(&self) -> Option<Duration> {
         self.flow.round_trips().smoothed()
     }
 
-    /// A SACK came, or the cumulative part of a SHUTDOWN.
+    /// Handles a SACK, or the cumulative TSN of a SHUTDOWN.
     ///
     /// # Errors
-    /// [`Unsent`]; nothing of it is believed.
+    /// [`Unsent`] if the SACK is invalid; it is ignored.
     pub(crate) fn on_sack(&mut self, sack: &Sack<'_>, now: Instant) -> Result<(), Unsent> {
         self.counts.sacks += 1;
         self.grant = None;
@@ -249,7 +275,7 @@ impl Sender {
             return Err(Unsent);
         }
         if cumulative < before {
-            // Overtaken by a later one: its window is old, too.
+            // A later SACK overtook this one, whose window is old, too.
             return Ok(());
         }
         self.peer.announce(sack.a_rwnd);
@@ -285,10 +311,11 @@ impl Sender {
         Ok(())
     }
 
-    /// The cumulative TSN of a SHUTDOWN: all that a SACK says but for the window.
+    /// Handles the cumulative TSN of a SHUTDOWN, which says as much as a SACK except for
+    /// the window.
     ///
     /// # Errors
-    /// [`Unsent`]; it is not believed.
+    /// [`Unsent`] if the TSN was never sent; it is ignored.
     pub(crate) fn on_cumulative(&mut self, tsn: Tsn, now: Instant) -> Result<(), Unsent> {
         let sack = Sack {
             cumulative_tsn: tsn,
@@ -299,7 +326,7 @@ impl Sender {
         self.on_sack(&sack, now)
     }
 
-    /// Takes out everything up to `cumulative`; whether that is anything.
+    /// Removes everything up to `cumulative`; returns whether there was anything.
     fn take_cumulative(&mut self, cumulative: u64, now: Instant, highest_before: u64) -> bool {
         let mut progress = false;
         while self.outstanding.cumulative() < cumulative {
@@ -311,7 +338,7 @@ impl Sender {
         progress
     }
 
-    /// Chunk `tsn` arrived, for the first time that we hear of.
+    /// Handles the first acknowledgement of chunk `tsn`.
     fn arrive(&mut self, tsn: u64, now: Instant, highest_before: u64) {
         let Some(chunk) = self.outstanding.arrive(tsn) else {
             return;
@@ -319,12 +346,13 @@ impl Sender {
         let mut packet = chunk.packet;
         match chunk.fate {
             Fate::Lost => {
-                // It was late only, and has not been sent again yet.
+                // The chunk was only late, and has not been retransmitted yet.
                 self.lost.remove(&tsn);
                 self.needless(now);
             }
             Fate::InFlight if chunk.times > 1 && self.is_too_soon(chunk.at, now) => {
-                // Nothing comes back so soon: what arrived is the one before.
+                // The acknowledgement came too soon for the retransmission: the one before
+                // arrived.
                 self.needless(now);
                 self.flow.on_discarded([packet]);
                 packet = chunk.packet_before;
@@ -340,19 +368,20 @@ impl Sender {
         }
     }
 
+    /// Counts a spurious retransmission, or the false detection of a loss.
     fn needless(&mut self, now: Instant) {
         self.counts.spurious += 1;
         self.recovery.on_needless(now, self.flow.round_trips());
     }
 
-    /// An answer to what was sent `at` cannot be here yet.
+    /// Whether an acknowledgement of what was sent `at` cannot be here yet.
     fn is_too_soon(&self, at: Instant, now: Instant) -> bool {
         let least = self.flow.round_trips().least().unwrap_or_default();
         now.saturating_duration_since(at) < least * 9 / 10
     }
 
-    /// Duplicates mean that something was sent again for nothing, unless that is known
-    /// already or it was a probe.
+    /// Handles reported duplicates. They mean a spurious retransmission, unless that is
+    /// known already (`known`: the count before this SACK) or the duplicate was a probe.
     fn on_duplicates(&mut self, sack: &Sack<'_>, known: u64, now: Instant) {
         if self.counts.spurious != known {
             return;
@@ -364,14 +393,15 @@ impl Sender {
         }
     }
 
-    /// The peer threw away what it had acknowledged: that is to be sent again.
+    /// Handles reneging: the peer discarded data that it had acknowledged by gap ack
+    /// blocks, which is to be retransmitted.
     fn reneged(&mut self, now: Instant) {
         for tsn in self.outstanding.renege() {
             self.lose(tsn, now);
         }
     }
 
-    /// Tells the flow, and starts the timers anew.
+    /// Reports acknowledged packets to congestion control, and restarts the timers.
     fn acknowledge(&mut self, now: Instant, progress: bool) {
         if !self.acked.is_empty() {
             let acked = self.acked.iter().copied();
@@ -390,7 +420,7 @@ impl Sender {
         }
     }
 
-    /// Looks for losses and notes them.
+    /// Detects losses and records them.
     fn detect(&mut self, now: Instant) {
         let mut found = std::mem::take(&mut self.found);
         found.clear();
@@ -401,7 +431,7 @@ impl Sender {
         self.found = found;
     }
 
-    /// These chunks are lost.
+    /// Records lost chunks and reports them to congestion control.
     fn note_lost(&mut self, tsns: &[u64], persistent: bool, now: Instant) {
         if tsns.is_empty() {
             return;
@@ -420,14 +450,15 @@ impl Sender {
         }
         let packets = self.acked.iter().copied();
         if self.peer.a_rwnd == 0 {
-            // A probe of a window that is shut, not of the path.
+            // The packet probed a closed window, and says nothing about the path.
             self.flow.on_discarded(packets);
         } else {
             self.flow.on_lost(now, packets, persistent);
         }
     }
 
-    /// A chunk is to be sent again, unless its message has been tried for long enough.
+    /// Queues a chunk for retransmission, or abandons its message if that has reached its
+    /// limits.
     fn lose(&mut self, tsn: u64, now: Instant) {
         let Some(chunk) = self.outstanding.get_mut(tsn) else {
             return;
@@ -451,6 +482,7 @@ impl Sender {
         timers.into_iter().flatten().min()
     }
 
+    /// Handles the timers that ran out.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         self.grant = None;
         match self.recovery.due(now) {
@@ -471,6 +503,7 @@ impl Sender {
         }
     }
 
+    /// Handles the T3 timer.
     fn time_out(&mut self, now: Instant) {
         let mut found = std::mem::take(&mut self.found);
         found.clear();
@@ -486,7 +519,7 @@ impl Sender {
         self.found = found;
     }
 
-    /// Payload that the peer may be sent yet.
+    /// Returns the payload that the peer's window has room for, in bytes.
     fn peer_room(&self) -> u64 {
         let outstanding = self.outstanding.bytes() as u64;
         self.peer.a_rwnd.saturating_sub(outstanding)

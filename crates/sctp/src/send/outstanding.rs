@@ -1,9 +1,10 @@
-//! What was sent and is not acknowledged up to: a ring indexed by TSN.
+//! Outstanding data: what was sent and not cumulatively acknowledged, in a ring indexed by
+//! TSN.
 //!
-//! A chunk is a range of a message, not bytes of its own; the messages lie in a second
-//! ring, in the order in which their sending began. An acknowledgement costs as much as
-//! it newly covers, and as it has gap blocks: what they covered before is remembered as
-//! ranges and skipped.
+//! A chunk is a range of a message and holds no bytes of its own; the messages lie in a
+//! second ring, in the order in which their sending began. The cost of a SACK is
+//! proportional to what it newly acknowledges and to its gap ack blocks: what earlier
+//! blocks covered is remembered as ranges and skipped.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -12,74 +13,88 @@ use std::time::Instant;
 use super::streams::Outgoing;
 use crate::chunk::DataFlags;
 
-/// SACK's gap blocks reach so far beyond the cumulative TSN.
+/// Largest offset of a gap ack block from the cumulative TSN (16 bits).
 pub(crate) const REACH: usize = 65_535;
 
-/// What is known of a chunk.
+/// State of an outstanding chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// On its way.
+    /// The chunk is in flight.
     InFlight,
-    /// Lost, to be sent again.
+    /// The chunk is lost and to be retransmitted.
     Lost,
-    /// Arrived, the peer says.
+    /// The peer acknowledged the chunk by a gap ack block.
     Arrived,
-    /// Lost or not, it does not matter: its message was given up.
+    /// The message of the chunk was abandoned, so that its arrival no longer matters.
     GivenUp,
 }
 
-/// A chunk that was sent.
+/// A chunk that was sent and is not cumulatively acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
-    /// In the ring of messages.
+    /// Number of the message in the ring of messages.
     pub(crate) message: u64,
-    /// Number of the packet that carried it last, and when that left.
+    /// Number of the packet that carried the chunk last.
     pub(crate) packet: u64,
+    /// When that packet left.
     pub(crate) at: Instant,
-    /// The packet before that one, if there was any.
+    /// The packet that carried the chunk before, if any; otherwise the same packet.
     pub(crate) packet_before: u64,
+    /// Offset of the payload in the message, in bytes.
     pub(crate) offset: u32,
-    /// Number of the piece in its message.
+    /// Number of the fragment in its message.
     pub(crate) index: u32,
+    /// Payload, in bytes.
     pub(crate) len: u16,
+    /// How often the chunk was sent.
     pub(crate) times: u16,
+    /// Flags of the chunk.
     pub(crate) flags: DataFlags,
+    /// State of the chunk.
     pub(crate) fate: Fate,
 }
 
-/// A message of which something was sent.
+/// A message that was sent at least in part.
 #[derive(Clone, Debug)]
 pub(crate) struct Message {
+    /// Stream of the message.
     pub(crate) stream: u16,
-    /// SSN or MID, widened.
+    /// SSN or MID in 64-bit form.
     pub(crate) number: u64,
+    /// Content and options of the message.
     pub(crate) content: Outgoing,
-    /// Chunks in the ring.
+    /// Number of chunks in the ring.
     pub(crate) chunks: u32,
-    /// None will come any more.
+    /// Whether no more chunks of the message will be sent for the first time.
     pub(crate) complete: bool,
+    /// Whether the message was abandoned.
     pub(crate) given_up: bool,
 }
 
-/// Both rings.
+/// The ring of chunks and the ring of messages.
 #[derive(Debug)]
 pub(crate) struct Outstanding {
-    /// TSN of the first in `chunks`.
+    /// TSN of the first chunk in `chunks`.
     first: u64,
+    /// Chunks in the order of their TSNs.
     chunks: VecDeque<Sent>,
+    /// Number of the first message in `messages`.
     first_message: u64,
+    /// Messages in the order in which their sending began; `None` for one that is done.
     messages: VecDeque<Option<Message>>,
-    /// Beyond the first hole, what is known to have arrived; apart from each other.
+    /// Ranges of TSNs acknowledged by gap ack blocks: ascending, apart from each other,
+    /// both ends included.
     arrived: Vec<(u64, u64)>,
-    /// Kept for its room.
+    /// Second buffer for `arrived`; kept for its allocation.
     merged: Vec<(u64, u64)>,
-    /// Payload that may not have arrived.
+    /// Payload that is not acknowledged, in bytes.
     bytes: usize,
-    /// Payload in messages that are still held.
+    /// Payload of the messages in `messages`, in bytes.
     held: usize,
 }
 
 impl Outstanding {
+    /// Returns an empty ring whose first chunk gets TSN `first`.
     pub(crate) fn new(first: u64) -> Self {
         Self {
             first,
@@ -93,66 +108,73 @@ impl Outstanding {
         }
     }
 
-    /// TSN that the next new chunk gets.
+    /// Returns the TSN that the next new chunk gets.
     pub(crate) fn next_tsn(&self) -> u64 {
         self.first + self.chunks.len() as u64
     }
 
-    /// The last TSN up to which everything is settled.
+    /// Returns the cumulative TSN: everything up to it is acknowledged.
     pub(crate) const fn cumulative(&self) -> u64 {
         self.first - 1
     }
 
+    /// Whether no chunk is outstanding.
     pub(crate) fn is_empty(&self) -> bool {
         self.chunks.is_empty()
     }
 
-    /// Another chunk would be out of a gap block's reach.
+    /// Whether another chunk would be beyond the range of gap ack blocks.
     pub(crate) fn is_full(&self) -> bool {
         self.chunks.len() >= REACH
     }
 
-    /// Payload that may not have arrived: what the peer's window is reduced by.
+    /// Returns the payload that is not acknowledged, by which the peer's window is reduced,
+    /// in bytes.
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Payload of the messages that are held, parts that were not sent counted.
+    /// Returns the payload of the messages that are held, unsent parts included, in bytes.
     pub(crate) const fn held(&self) -> usize {
         self.held
     }
 
+    /// Returns chunk `tsn`.
     pub(crate) fn get(&self, tsn: u64) -> Option<&Sent> {
         self.chunks.get(self.place(tsn)?)
     }
 
+    /// Returns chunk `tsn` to be changed.
     pub(crate) fn get_mut(&mut self, tsn: u64) -> Option<&mut Sent> {
         let place = self.place(tsn)?;
         self.chunks.get_mut(place)
     }
 
+    /// Returns the index of chunk `tsn` in `chunks`.
     fn place(&self, tsn: u64) -> Option<usize> {
         usize::try_from(tsn.checked_sub(self.first)?).ok()
     }
 
+    /// Returns message `number`.
     pub(crate) fn message(&self, number: u64) -> Option<&Message> {
         let place = usize::try_from(number.checked_sub(self.first_message)?).ok()?;
         self.messages.get(place)?.as_ref()
     }
 
+    /// Returns message `number` to be changed.
     pub(crate) fn message_mut(&mut self, number: u64) -> Option<&mut Message> {
         let place = usize::try_from(number.checked_sub(self.first_message)?).ok()?;
         self.messages.get_mut(place)?.as_mut()
     }
 
-    /// A message whose first chunk is about to leave.
+    /// Adds a message whose first chunk is about to be sent, and returns its number.
     pub(crate) fn begin(&mut self, message: Message) -> u64 {
         self.held += message.content.data.len();
         self.messages.push_back(Some(message));
         self.first_message + self.messages.len() as u64 - 1
     }
 
-    /// A new chunk left.
+    /// Adds a chunk that was sent for the first time.
     pub(crate) fn push(&mut self, chunk: Sent) {
         self.bytes += usize::from(chunk.len);
         let last = chunk.flags.has(DataFlags::END);
@@ -163,7 +185,8 @@ impl Outstanding {
         self.chunks.push_back(chunk);
     }
 
-    /// The chunk arrived; `None` if that was known, or there is no such chunk.
+    /// Marks a chunk as acknowledged and returns its earlier state; `None` if it was
+    /// acknowledged before or does not exist.
     pub(crate) fn arrive(&mut self, tsn: u64) -> Option<Sent> {
         let chunk = self.get_mut(tsn)?;
         let before = *chunk;
@@ -175,7 +198,7 @@ impl Outstanding {
         Some(before)
     }
 
-    /// Takes out the first chunk; `None` if it arrived before, or there is none.
+    /// Removes and returns the first chunk; `None` if there is none.
     pub(crate) fn pop(&mut self) -> Option<Sent> {
         let chunk = self.chunks.pop_front()?;
         self.first += 1;
@@ -186,6 +209,7 @@ impl Outstanding {
         Some(chunk)
     }
 
+    /// Counts a removed chunk of message `number`, and removes the message with the last.
     fn release(&mut self, number: u64) {
         if let Some(message) = self.message_mut(number) {
             message.chunks -= 1;
@@ -195,7 +219,7 @@ impl Outstanding {
         }
     }
 
-    /// No chunk of the message will come any more.
+    /// Notes that no more chunks of message `number` will be sent for the first time.
     pub(crate) fn complete(&mut self, number: u64) {
         if let Some(message) = self.message_mut(number) {
             message.complete = true;
@@ -205,6 +229,7 @@ impl Outstanding {
         }
     }
 
+    /// Removes message `number`, and done messages at the front of the ring.
     fn forget(&mut self, number: u64) {
         let place = usize::try_from(number - self.first_message).unwrap_or(usize::MAX);
         let gone = self.messages.get_mut(place).and_then(Option::take);
@@ -215,8 +240,8 @@ impl Outstanding {
         }
     }
 
-    /// What of `blocks` was not known to have arrived; they ascend and lie beyond the
-    /// cumulative TSN, others are passed over. Remembers them.
+    /// Appends to `news` the ranges of `blocks` that were not acknowledged before, and
+    /// remembers them. Blocks ascend and lie beyond the cumulative TSN; others are ignored.
     pub(crate) fn news(
         &mut self,
         blocks: impl Iterator<Item = (u64, u64)>,
@@ -226,7 +251,7 @@ impl Outstanding {
         let mut merged = std::mem::take(&mut self.merged);
         merged.clear();
         let mut known = self.arrived.iter().copied().peekable();
-        // What blocks and known ranges reach to, exclusively.
+        // Ends of the last block and of the last known range, exclusive.
         let (mut reached, mut covered) = (self.first, 0);
         for (start, end) in blocks {
             if start < reached || end < start || end >= next_tsn {
@@ -236,7 +261,7 @@ impl Outstanding {
             while let Some(before) = known.next_if(|it| it.1 < start) {
                 extend(&mut merged, before);
             }
-            // A block may begin before what is known of it, and join several.
+            // A block may begin before a known range, and join several.
             let (mut low, mut high) = (start, end);
             let mut from = start.max(covered);
             while let Some(within) = known.next_if(|it| it.0 <= end) {
@@ -257,7 +282,7 @@ impl Outstanding {
         self.merged = std::mem::replace(&mut self.arrived, merged);
     }
 
-    /// Drops from what is remembered what is not beyond the cumulative TSN.
+    /// Forgets ranges that the cumulative TSN has passed.
     pub(crate) fn trim(&mut self) {
         if self.arrived.first().is_some_and(|it| it.0 < self.first) {
             let first = self.first;
@@ -265,9 +290,9 @@ impl Outstanding {
         }
     }
 
-    /// The first chunk is said to be missing, although it had arrived: the peer threw
-    /// away what it had acknowledged (RFC 9260 §3.3.4 lets it). All that may concern is
-    /// forgotten, and the TSNs given.
+    /// Handles reneging: the first chunk is acknowledged although the SACK says that it is
+    /// missing, so the peer discarded what it had acknowledged (RFC 9260 §3.3.4 allows it).
+    /// All acknowledged chunks become lost, and their TSNs are returned.
     pub(crate) fn renege(&mut self) -> Vec<u64> {
         let is_reneged = |chunk: &Sent| chunk.fate == Fate::Arrived;
         if !self.chunks.front().is_some_and(is_reneged) {
@@ -285,15 +310,15 @@ impl Outstanding {
         reneged
     }
 
-    /// Blocks of arrived chunks that are remembered.
+    /// Returns the ranges acknowledged by gap ack blocks.
     #[cfg(test)]
     pub(crate) fn arrived(&self) -> &[(u64, u64)] {
         &self.arrived
     }
 }
 
-/// Appends a range that does not begin before the last one, joining the two if they
-/// touch.
+/// Appends a range that does not begin before the last one, and joins the two if they are
+/// adjacent.
 fn extend(ranges: &mut Vec<(u64, u64)>, next: (u64, u64)) {
     match ranges.last_mut() {
         Some(last) if next.0 <= last.1 + 1 => last.1 = last.1.max(next.1),

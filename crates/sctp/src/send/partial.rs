@@ -1,4 +1,4 @@
-//! Messages that are given up (RFC 3758, RFC 8260 §2.3, RFC 7496).
+//! Partial reliability: messages that are abandoned (RFC 3758, RFC 8260 §2.3, RFC 7496).
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -9,21 +9,22 @@ use crate::chunk::{DataFlags, ForwardTsn, IForwardTsn, SkippedMessage, SkippedSt
 use crate::packet::PacketBuilder;
 use crate::sequence::{Mid, Ssn, Tsn, narrow, narrow_short};
 
-/// Streams or messages that one chunk names at the most, so that it fits any packet.
+/// Most streams or messages that one FORWARD TSN names, so that it fits any packet.
 const SKIPPED_MAX: usize = 48;
 
-/// How far the peer may go on without what was given up.
+/// The state of FORWARD TSN: up to where the peer shall not wait for data.
 #[derive(Debug)]
 pub(crate) struct Forward {
     /// `Advanced.Peer.Ack.Point` (RFC 3758 §3.5).
     advanced: u64,
-    /// To be told now.
+    /// Whether a FORWARD TSN has to be sent now.
     due: bool,
-    /// To be told again then.
+    /// When the FORWARD TSN is to be repeated.
     again_at: Option<Instant>,
 }
 
 impl Forward {
+    /// Returns the state before anything was sent; `advanced`: one less than the first TSN.
     pub(crate) const fn new(advanced: u64) -> Self {
         Self {
             advanced,
@@ -32,7 +33,8 @@ impl Forward {
         }
     }
 
-    /// Moves the point on over all that is settled behind the first hole.
+    /// Advances the acknowledgement point over acknowledged and abandoned chunks after the
+    /// first gap.
     pub(crate) fn advance(&mut self, outstanding: &Outstanding) {
         let before = self.advanced;
         self.advanced = self.advanced.max(outstanding.cumulative());
@@ -43,8 +45,8 @@ impl Forward {
             if !given_up && chunk.fate != Fate::Arrived {
                 break;
             }
-            // Not into the middle of a message that is still wanted: the peer would take
-            // what it has of that for given up.
+            // Not into the middle of a message that is still wanted: the peer would discard
+            // the part of it that has arrived.
             if given_up || chunk.flags.has(DataFlags::END) {
                 self.advanced = tsn;
             }
@@ -58,10 +60,12 @@ impl Forward {
         }
     }
 
+    /// Returns when the FORWARD TSN is to be repeated.
     pub(crate) const fn deadline(&self) -> Option<Instant> {
         self.again_at
     }
 
+    /// Makes the FORWARD TSN due again if its time has come.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         if self.again_at.is_some_and(|at| now >= at) {
             self.again_at = None;
@@ -69,13 +73,14 @@ impl Forward {
         }
     }
 
+    /// Whether a FORWARD TSN has to be sent now.
     pub(crate) const fn is_due(&self) -> bool {
         self.due
     }
 }
 
 impl Sender {
-    /// Gives an outstanding message up, what is unsent of it too.
+    /// Abandons an outstanding message, including what is unsent of it.
     pub(super) fn give_up(&mut self, number: u64) {
         let Some(message) = self.outstanding.message_mut(number) else {
             return;
@@ -91,7 +96,7 @@ impl Sender {
             let chunk = self.outstanding.get(*tsn);
             chunk.is_some_and(|chunk| chunk.message == number)
         };
-        // Its chunks lie together, but for interleaving.
+        // The chunks of a message are adjacent, except with interleaving.
         let lost: Vec<u64> = self.lost.iter().copied().filter(is_of_it).collect();
         for tsn in lost {
             self.lost.remove(&tsn);
@@ -101,13 +106,13 @@ impl Sender {
         }
     }
 
-    /// Appends FORWARD-TSN or I-FORWARD-TSN if the peer is to be told.
+    /// Appends a FORWARD TSN or I-FORWARD-TSN if one is due.
     pub(crate) fn write_forward(&mut self, now: Instant, packet: &mut PacketBuilder<'_>) {
         if !self.forward.due {
             return;
         }
-        // Ordered and unordered ones count apart; without interleaving only ordered ones
-        // have a number.
+        // Ordered and unordered messages are counted separately; without interleaving only
+        // ordered ones have a number.
         let mut skipped: BTreeMap<(u16, bool), u64> = BTreeMap::new();
         let mut reached = self.outstanding.cumulative();
         for tsn in reached + 1..=self.forward.advanced {
@@ -149,6 +154,7 @@ impl Sender {
         }
     }
 
+    /// Whether a FORWARD TSN has to be sent now.
     pub(crate) const fn is_forward_due(&self) -> bool {
         self.forward.is_due()
     }

@@ -1,10 +1,10 @@
-//! When a chunk counts as lost, and when silence does.
+//! Loss detection and retransmission timers.
 //!
-//! RACK (RFC 8985 §6) by time: a chunk is lost once something that left later has
-//! arrived and it is itself overdue by a reordering window. As time of sending is what
-//! counts, not the TSN, a retransmission that gets lost is found like anything else,
-//! and nothing is sent again twice within a round trip. Then a probe for the tail
-//! (§7), and last the T3 timer of RFC 9260 §6.3.
+//! RACK (RFC 8985 §6) goes by time: a chunk is lost once something that was sent later has
+//! arrived and the chunk itself is overdue by a reordering window. As the time of sending
+//! counts, not the TSN, the loss of a retransmission is detected like any other, and
+//! nothing is retransmitted twice within a round trip. A tail-loss probe (§7) and the T3
+//! timer of RFC 9260 §6.3 follow when no acknowledgement comes.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -13,70 +13,87 @@ use glassline_congestion::RoundTrips;
 
 use super::outstanding::{Fate, Outstanding};
 
-/// So many later packets have to arrive before time alone decides, as long as nothing
-/// was ever seen out of order (RFC 8985 §6.2 step 4, `DupThresh`).
+/// Packets sent later that must arrive before a chunk is lost without a reordering window,
+/// while no reordering was ever seen (RFC 8985 §6.2 step 4, `DupThresh`).
 const LATER_PACKETS: u64 = 3;
-/// The reordering window in quarters of the least round trip, at the most (§7.1 of the
-/// RFC bounds it by the smoothed one).
+/// Largest reordering window, in quarters of the smallest round trip (RFC 8985 §7.1 bounds
+/// it by the smoothed one).
 const QUARTERS_MAX: u32 = 8;
-/// Losses without a duplicate after which the window narrows again (§6.2 step 4).
+/// Loss detections without a duplicate after which the window returns to its smallest size
+/// (RFC 8985 §6.2 step 4).
 const PERSISTENCE: u32 = 16;
-/// Timers are coarse, and so are peers: no probe sooner.
+/// Shortest time before a tail-loss probe: timers are coarse, and so are those of peers.
 const PROBE_MIN: Duration = Duration::from_millis(10);
-/// What a peer may wait before it acknowledges one packet alone.
+/// Time that a peer may wait before it acknowledges a single packet.
 const PEER_DELAY: Duration = Duration::from_millis(50);
 
-/// Retransmission time-outs.
+/// Bounds of the retransmission time-out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
+    /// Value before the first round trip is known.
     pub(crate) initial: Duration,
+    /// Smallest value.
     pub(crate) min: Duration,
+    /// Largest value.
     pub(crate) max: Duration,
 }
 
-/// The newest packet that is known to have arrived.
+/// The packet sent last among those that are known to have arrived (RFC 8985 §5.2,
+/// `RACK.segment`).
 #[derive(Clone, Copy, Debug)]
 struct Newest {
+    /// Number of the packet.
     packet: u64,
+    /// Time between the packet and its acknowledgement.
     round_trip: Duration,
 }
 
-/// What the timers say.
+/// A timer that ran out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
-    /// Look for losses again.
+    /// The reordering window of a chunk is over: detect losses again.
     Losses,
-    /// Send a probe.
+    /// A tail-loss probe is to be sent.
     Probe,
-    /// T3 ran out.
+    /// The T3 retransmission timer ran out.
     Timeout,
 }
 
 /// Loss detection of one association.
 #[derive(Debug)]
 pub(crate) struct Recovery {
+    /// Bounds of the retransmission time-out.
     bounds: Bounds,
-    /// Every transmission of a chunk that is not settled: packet and TSN, in order.
+    /// Packet and TSN of every transmission whose chunk may be outstanding, in the order of
+    /// sending.
     order: VecDeque<(u64, u64)>,
+    /// The newest packet that is known to have arrived.
     newest: Option<Newest>,
-    /// The highest TSN that arrived.
+    /// Highest TSN that was acknowledged.
     highest: u64,
-    /// Something arrived out of order that was sent once only.
+    /// Whether reordering was seen: a chunk sent only once arrived out of order.
     reordered: bool,
-    /// The reordering window, in quarters of the least round trip.
+    /// Reordering window, in quarters of the smallest round trip.
     quarters: u32,
+    /// When the reordering window grew last.
     widened: Option<Instant>,
+    /// Loss detections since the last spurious retransmission.
     without_duplicates: u32,
+    /// When to detect losses again.
     losses_at: Option<Instant>,
+    /// When to send a tail-loss probe.
     probe_at: Option<Instant>,
-    /// One probe only until something is acknowledged (RFC 8985 §7.2).
+    /// Whether a probe was sent since the last acknowledgement; only one is (RFC 8985
+    /// §7.2).
     probing: bool,
+    /// When T3 runs out.
     timeout_at: Option<Instant>,
-    /// Time-outs since anything was acknowledged.
+    /// Time-outs since the last acknowledgement.
     timeouts: u32,
 }
 
 impl Recovery {
+    /// Returns loss detection before anything was sent.
     pub(crate) fn new(bounds: Bounds) -> Self {
         Self {
             bounds,
@@ -95,7 +112,8 @@ impl Recovery {
         }
     }
 
-    /// RFC 9260 §6.3.1, backed off (§6.3.3 E2).
+    /// Returns the retransmission time-out (RFC 9260 §6.3.1), with exponential backoff
+    /// (§6.3.3 E2).
     pub(crate) fn rto(&self, trips: &RoundTrips) -> Duration {
         let base = match (trips.smoothed(), trips.variation()) {
             (Some(smoothed), Some(variation)) => smoothed + variation * 4,
@@ -106,17 +124,18 @@ impl Recovery {
         backed_off.min(self.bounds.max).max(self.bounds.min)
     }
 
-    /// Time-outs since anything was acknowledged.
+    /// Returns the time-outs since the last acknowledgement.
     pub(crate) const fn timeouts(&self) -> u32 {
         self.timeouts
     }
 
-    /// Chunk `tsn` left in `packet`.
+    /// Records that chunk `tsn` was sent in packet number `packet`.
     pub(crate) fn on_sent(&mut self, packet: u64, tsn: u64) {
         self.order.push_back((packet, tsn));
     }
 
-    /// A packet with data left; `in_flight` counts it.
+    /// Starts the timers after a packet with data was sent. `alone`: no other packet is in
+    /// flight, so the peer may delay its acknowledgement.
     pub(crate) fn on_packet(&mut self, now: Instant, trips: &RoundTrips, alone: bool) {
         if self.timeout_at.is_none() {
             self.timeout_at = Some(now + self.rto(trips));
@@ -129,8 +148,9 @@ impl Recovery {
         }
     }
 
-    /// A chunk arrived. `late`: it was in flight for the first time, so that order can
-    /// be told by it.
+    /// Records the acknowledgement of a chunk. `times`: how often it was sent; one that was
+    /// sent once shows reordering. `highest_before`: highest TSN acknowledged before this
+    /// SACK.
     pub(crate) fn on_arrived(
         &mut self,
         now: Instant,
@@ -152,13 +172,13 @@ impl Recovery {
         }
     }
 
-    /// The highest TSN that arrived.
+    /// Returns the highest TSN that was acknowledged.
     pub(crate) const fn highest(&self) -> u64 {
         self.highest
     }
 
-    /// Something was sent again for nothing: be more patient, at most once a round trip
-    /// (RFC 8985 §6.2 step 4).
+    /// Widens the reordering window after a spurious retransmission, at most once per round
+    /// trip (RFC 8985 §6.2 step 4).
     pub(crate) fn on_needless(&mut self, now: Instant, trips: &RoundTrips) {
         let round_trip = trips.smoothed().unwrap_or_default();
         let recent = |at: Instant| now.saturating_duration_since(at) < round_trip;
@@ -170,8 +190,8 @@ impl Recovery {
         }
     }
 
-    /// An acknowledgement brought something new: timers begin again. `waiting`: there
-    /// is still something on its way.
+    /// Restarts the timers after an acknowledgement of new data. `waiting`: data is still
+    /// outstanding. `alone`: at most one packet is in flight.
     pub(crate) fn on_progress(
         &mut self,
         now: Instant,
@@ -188,22 +208,23 @@ impl Recovery {
         }
     }
 
-    /// Nothing is on its way any more.
+    /// Stops the timers, because nothing is outstanding.
     pub(crate) fn on_idle(&mut self) {
         self.timeout_at = None;
         self.probe_at = None;
         self.losses_at = None;
     }
 
+    /// Returns the reordering window (RFC 8985 §6.2 step 4).
     fn patience(&self, trips: &RoundTrips) -> Duration {
         let least = trips.least().unwrap_or_default();
         let smoothed = trips.smoothed().unwrap_or_default();
         (least / 4 * self.quarters).min(smoothed)
     }
 
-    /// TSNs that are lost by now, in the order in which they were sent; the caller
-    /// notes so. Sets the timer for those that may be soon. Nothing is known of TSNs
-    /// beyond `reach`.
+    /// Appends to `lost` the TSNs that are lost by now, in the order of sending; the caller
+    /// marks the chunks. Sets the timer for those that may be lost soon. Nothing is known
+    /// of TSNs beyond `reach`.
     pub(crate) fn detect(
         &mut self,
         now: Instant,
@@ -250,7 +271,8 @@ impl Recovery {
         }
     }
 
-    /// T3 ran out: what is overdue is lost, the first chunk in any case.
+    /// Handles T3: appends to `lost` the chunks that are overdue, the first one in any
+    /// case.
     pub(crate) fn time_out(
         &mut self,
         now: Instant,
@@ -276,19 +298,20 @@ impl Recovery {
         self.timeout_at = Some(now + self.rto(trips));
     }
 
-    /// A probe left: T3 is next.
+    /// Records that a probe was sent: T3 is the next timer.
     pub(crate) fn on_probe(&mut self, now: Instant, trips: &RoundTrips) {
         self.probe_at = None;
         self.probing = true;
         self.timeout_at = Some(now + self.rto(trips));
     }
 
+    /// Returns the earliest timer.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let timers = [self.losses_at, self.probe_at, self.timeout_at];
         timers.into_iter().flatten().min()
     }
 
-    /// What has run out; one at a time.
+    /// Returns a timer that ran out; one at a time.
     pub(crate) fn due(&self, now: Instant) -> Option<Due> {
         let is_over = |at: Option<Instant>| at.is_some_and(|at| now >= at);
         if is_over(self.losses_at) {

@@ -2,6 +2,7 @@ use super::Sender;
 use crate::Report;
 
 impl Sender {
+    /// Adds round trips, windows and counters to a report.
     pub(crate) fn fill_report(&self, report: &mut Report) {
         let trips = self.flow.round_trips();
         report.rtt = trips.smoothed();

@@ -1,85 +1,110 @@
-//! What waits to be sent, stream by stream, and whose turn it is.
+//! The send queue: messages that wait to be sent, by stream, and the scheduler that picks
+//! the next stream.
 //!
-//! Streams that have something share the path by weighted fair queueing (RFC 8260
-//! §3.6): each has a virtual time that runs on with what it sends, slower the higher
-//! its priority, and the one that is furthest behind goes next. With interleaving it
-//! is asked for every chunk, without for every message.
+//! Streams that have something to send share the path by weighted fair queueing (RFC 8260
+//! §3.6). Each stream has a virtual time that advances with what it sends, slower the
+//! higher its priority, and the stream with the smallest virtual time is next. With
+//! interleaving the scheduler decides for every chunk, without it for every message.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Instant;
 
 use bytes::Bytes;
 
-/// RFC 8831 §6.4: "normal".
+/// Priority of a stream at first: "normal" (RFC 8831 §6.4).
 const PRIORITY: u16 = 256;
 
-/// How long is tried to bring a message over.
+/// When a message is abandoned.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Limits {
+    /// Most retransmissions of a chunk; `None` for any number.
     pub(crate) retransmissions: Option<u32>,
+    /// When the lifetime is over; `None` for never.
     pub(crate) deadline: Option<Instant>,
 }
 
 impl Limits {
+    /// Whether the lifetime is over.
     pub(crate) fn is_expired(&self, now: Instant) -> bool {
         self.deadline.is_some_and(|deadline| now >= deadline)
     }
 }
 
-/// A message that was handed over.
+/// A message as the application queued it.
 #[derive(Clone, Debug)]
 pub(crate) struct Outgoing {
+    /// Content of the message.
     pub(crate) data: Bytes,
+    /// Payload protocol identifier.
     pub(crate) ppid: u32,
+    /// Whether the message is delivered without regard to order.
     pub(crate) unordered: bool,
+    /// When the message is abandoned.
     pub(crate) limits: Limits,
 }
 
-/// The next piece to send.
+/// The next fragment to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
+    /// Stream of the message.
     pub(crate) stream: u16,
-    /// Number of the message in its stream: SSN or MID, widened.
+    /// SSN or MID of the message, in 64-bit form.
     pub(crate) number: u64,
+    /// Whether the message is unordered.
     pub(crate) unordered: bool,
+    /// Offset of the fragment in the message, in bytes.
     pub(crate) offset: usize,
+    /// Length of the fragment, in bytes.
     pub(crate) len: usize,
-    /// Number of the piece in its message.
+    /// Number of the fragment in its message.
     pub(crate) index: u32,
+    /// Whether the fragment begins the message.
     pub(crate) begins: bool,
+    /// Whether the fragment ends the message.
     pub(crate) ends: bool,
-    /// Number of the message among the outstanding ones, if this does not begin it.
+    /// Number of the message among the outstanding ones; meaningless if the fragment begins
+    /// it.
     pub(crate) message: u64,
 }
 
-/// How much there is room for.
+/// Bounds of the next fragment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
-    /// Payload of one chunk.
+    /// Payload that fits the chunk, in bytes.
     pub(crate) packet: usize,
-    /// What the peer can hold altogether, as far as it has said.
+    /// Largest window that the peer announced, in bytes: what the peer can hold altogether.
     pub(crate) peer: u64,
 }
 
+/// State of one outgoing stream.
 #[derive(Debug, Default)]
 struct Stream {
+    /// Messages that are not completely sent, oldest first.
     waiting: VecDeque<Outgoing>,
-    /// How far the first of them has been sent.
+    /// Bytes of the first message that were sent.
     offset: usize,
+    /// Fragments of the first message that were sent.
     pieces: u32,
-    /// Its number among the outstanding ones, once begun.
+    /// Number of the first message among the outstanding ones, once it was begun.
     message: u64,
+    /// Unsent bytes of the stream.
     buffered: usize,
+    /// Threshold of `Event::BufferedLow`, in bytes.
     low: usize,
+    /// Number of the next ordered message.
     next_ordered: u64,
+    /// Number of the next unordered message.
     next_unordered: u64,
-    /// 0 stands for [`PRIORITY`].
+    /// Weight against other streams; 0 stands for [`PRIORITY`].
     priority: u16,
+    /// Virtual time of the scheduler.
     virtual_time: u64,
+    /// Whether the stream is being reset and accepts no messages.
     resetting: bool,
 }
 
 impl Stream {
+    /// Returns the weight against other streams.
     fn weight(&self) -> u64 {
         let priority = if self.priority == 0 {
             PRIORITY
@@ -90,55 +115,65 @@ impl Stream {
     }
 }
 
-/// All outgoing streams.
+/// All outgoing streams, and the scheduler.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
+    /// State of each stream that was used.
     streams: BTreeMap<u16, Stream>,
-    /// Those that have something to send, by virtual time.
+    /// Virtual time and number of each stream that has something to send.
     active: BTreeSet<(u64, u16)>,
-    /// Of the stream served last.
+    /// Virtual time of the stream that was served last.
     virtual_time: u64,
-    /// In the middle of a message, which nothing may interrupt without interleaving.
+    /// Stream whose message is partly sent, which nothing may interrupt without
+    /// interleaving.
     current: Option<u16>,
+    /// Whether messages are interleaved (RFC 8260).
     interleaving: bool,
+    /// Unsent bytes of all streams.
     buffered: usize,
-    /// Bytes of messages that were begun and not ended, sent or not.
+    /// Bytes of messages that are partly sent, sent parts included.
     begun: usize,
-    /// Fell to their threshold.
+    /// Streams whose queue fell to its threshold.
     low: Vec<u16>,
 }
 
 impl Streams {
+    /// Sets whether messages are interleaved.
     pub(crate) fn set_interleaving(&mut self, on: bool) {
         self.interleaving = on;
     }
 
-    /// Bytes that were not sent once, on all streams.
+    /// Returns the unsent bytes of all streams.
     pub(crate) const fn buffered_total(&self) -> usize {
         self.buffered
     }
 
+    /// Returns the unsent bytes of a stream.
     pub(crate) fn buffered(&self, stream: u16) -> usize {
         self.streams.get(&stream).map_or(0, |it| it.buffered)
     }
 
+    /// Sets the threshold of `Event::BufferedLow`, in bytes.
     pub(crate) fn set_low(&mut self, stream: u16, bytes: usize) {
         self.streams.entry(stream).or_default().low = bytes;
     }
 
+    /// Sets the weight of a stream against others.
     pub(crate) fn set_priority(&mut self, stream: u16, priority: u16) {
         self.streams.entry(stream).or_default().priority = priority;
     }
 
+    /// Whether a stream is being reset.
     pub(crate) fn is_resetting(&self, stream: u16) -> bool {
         self.streams.get(&stream).is_some_and(|it| it.resetting)
     }
 
+    /// Sets whether a stream is being reset.
     pub(crate) fn set_resetting(&mut self, stream: u16, resetting: bool) {
         self.streams.entry(stream).or_default().resetting = resetting;
     }
 
-    /// Its numbers begin again.
+    /// Restarts the message numbers of a stream, after its reset.
     pub(crate) fn restart(&mut self, stream: u16) {
         if let Some(stream) = self.streams.get_mut(&stream) {
             stream.next_ordered = 0;
@@ -147,12 +182,13 @@ impl Streams {
         }
     }
 
-    /// Nothing of it is left to send.
+    /// Whether nothing of a stream waits to be sent.
     pub(crate) fn is_drained(&self, stream: u16) -> bool {
         let drained = |it: &Stream| it.waiting.is_empty();
         self.streams.get(&stream).is_none_or(drained)
     }
 
+    /// Whether nothing waits to be sent.
     pub(crate) fn is_empty(&self) -> bool {
         self.active.is_empty()
     }
@@ -162,24 +198,26 @@ impl Streams {
         self.low.drain(..)
     }
 
+    /// Whether a stream's queue fell to its threshold since the last call of `take_low`.
     pub(crate) fn has_low(&self) -> bool {
         !self.low.is_empty()
     }
 
+    /// Queues a message on stream `number`.
     pub(crate) fn push(&mut self, number: u16, message: Outgoing) {
         let stream = self.streams.entry(number).or_default();
         self.buffered += message.data.len();
         stream.buffered += message.data.len();
         stream.waiting.push_back(message);
         if stream.waiting.len() == 1 {
-            // Silence earns no credit.
+            // A stream gains no credit by being idle.
             stream.virtual_time = stream.virtual_time.max(self.virtual_time);
             self.active.insert((stream.virtual_time, number));
         }
     }
 
-    /// Whose turn it is, and the first message of that one; what has outlived its
-    /// limit before anything of it was sent is dropped on the way and counted.
+    /// Returns the stream to serve next. Messages that expired before any part of them was
+    /// sent are dropped on the way and counted in `expired`.
     fn next_stream(&mut self, room: Room, now: Instant, expired: &mut u64) -> Option<u16> {
         loop {
             let number = match self.current {
@@ -196,9 +234,9 @@ impl Streams {
         }
     }
 
-    /// Whose turn it is by virtual time. But no message is begun beside others if the
-    /// peer cannot hold all of them: parts of each would fill its window, and none
-    /// could ever become whole.
+    /// Returns the stream with the smallest virtual time that may send. A message is not
+    /// begun beside others if the peer cannot hold all of them: parts of each would fill
+    /// its window, and none could ever become complete.
     fn furthest_behind(&self, room: Room) -> Option<u16> {
         let may_go = |number: &u16| {
             let Some(stream) = self.streams.get(number) else {
@@ -211,8 +249,8 @@ impl Streams {
         self.active.iter().map(|it| it.1).find(may_go)
     }
 
-    /// The next piece that fits `room`, with its message; not taken yet. `expired`
-    /// counts messages that were dropped.
+    /// Returns the next fragment that fits `room`, with its message, without removing it.
+    /// `expired` counts messages that were dropped.
     pub(crate) fn peek(
         &mut self,
         room: Room,
@@ -242,7 +280,8 @@ impl Streams {
         Some((piece, message))
     }
 
-    /// What [`peek`](Self::peek) gave leaves, as part of outstanding `message`.
+    /// Removes the fragment that [`peek`](Self::peek) returned, which is sent as part of
+    /// outstanding message `message`.
     pub(crate) fn take(&mut self, piece: &Piece, message: u64) {
         let Some(stream) = self.streams.get_mut(&piece.stream) else {
             return;
@@ -286,12 +325,13 @@ impl Streams {
                 self.active.insert((after, piece.stream));
             }
         } else {
-            // Alone, it need not move.
+            // A stream that is alone keeps its virtual time.
             stream.virtual_time = before;
         }
     }
 
-    /// Gives up what is unsent of outstanding `message`, if anything is.
+    /// Abandons the unsent part of outstanding message `message` on stream `number`, if
+    /// there is any.
     pub(crate) fn abandon(&mut self, number: u16, message: u64) {
         let Some(stream) = self.streams.get_mut(&number) else {
             return;
@@ -307,6 +347,7 @@ impl Streams {
         self.drop_first(number);
     }
 
+    /// Drops the first message of stream `number`.
     fn drop_first(&mut self, number: u16) {
         let Some(stream) = self.streams.get_mut(&number) else {
             return;

@@ -1,4 +1,4 @@
-//! Which chunks go into the next packet.
+//! Decides which data chunks go into the next packet.
 
 use std::time::{Duration, Instant};
 
@@ -9,22 +9,27 @@ use crate::chunk::{DATA_HEADER_BYTES, Data, DataFlags, I_DATA_HEADER_BYTES, IDat
 use crate::packet::{HEADER_BYTES, PacketBuilder};
 use crate::sequence::{Mid, Ssn, Tsn, narrow, narrow_short};
 
-/// A message that fits a packet is not cut to fill a smaller rest of another: it would
-/// be lost as often as two. One that is cut anyway fills any rest, so that packets of
-/// bulk have one size, and one system call takes as many as it can.
+/// Shortest fragment, in bytes, of a message that would fit a packet of its own: such a
+/// message is not split to fill a smaller rest of a packet, because it would be lost as
+/// often as two. A message that is split anyway fills any rest, so that packets of bulk
+/// data have one size, and one system call carries as many as it can.
 const PIECE_MIN: usize = 128;
 
-/// No timer is finer; the pacer saves up more than that.
+/// Shortest wait for pacing: no timer is finer, and the pacer saves up more than that.
 const PACING_STEP: Duration = Duration::from_micros(250);
 
-/// What may leave at one instant, until an acknowledgement or a timer changes it.
+/// Bytes that windows and pacing allow at one instant, until an acknowledgement or a timer
+/// changes them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grant {
+    /// Instant for which the allowance holds.
     at: Instant,
+    /// Bytes that may still leave.
     bytes: u64,
 }
 
 impl Sender {
+    /// Returns the bytes of a data chunk before its payload.
     pub(super) const fn header_bytes(&self) -> usize {
         if self.interleaving {
             I_DATA_HEADER_BYTES
@@ -33,20 +38,20 @@ impl Sender {
         }
     }
 
-    /// Payload of a chunk: as much as fits the smallest packet that is sure to pass. Of
-    /// a larger one, several chunks share it, because a chunk cannot be cut anew should
-    /// larger packets cease to pass.
+    /// Returns the largest payload of a chunk, in bytes: as much as fits the smallest
+    /// packet that is sure to pass. Larger packets carry several chunks, because a chunk
+    /// cannot be fragmented again if larger packets cease to pass.
     fn chunk_max(&self) -> usize {
         self.mtu.min(self.mtu_sure) - HEADER_BYTES - self.header_bytes()
     }
 
-    /// There may be something to write, if windows and pacing let it.
+    /// Whether there is something to write, if windows and pacing allow it.
     pub(crate) fn has_data(&self) -> bool {
         self.probe.is_due || !self.lost.is_empty() || !self.streams.is_empty()
     }
 
-    /// Windows and pacing let a packet leave now. Asked for each packet, so what they
-    /// let leave is remembered for the packets that leave at the same instant.
+    /// Whether windows and pacing allow a packet to leave now. The result is remembered for
+    /// further packets at the same instant.
     fn may_leave(&mut self, now: Instant) -> bool {
         let mtu = self.mtu as u64;
         let granted = self.grant.filter(|grant| grant.at == now);
@@ -65,28 +70,29 @@ impl Sender {
         paced >= mtu
     }
 
-    /// A packet would carry data, as far as can be told.
+    /// Whether a packet would probably carry data.
     pub(crate) fn would_write(&mut self, now: Instant) -> bool {
         self.probe.is_due || self.has_data() && self.may_leave(now)
     }
 
-    /// When a packet may leave that pacing alone holds back now.
+    /// Returns when pacing lets a packet leave, if only pacing holds it back now.
     pub(crate) fn pacing_deadline(&mut self, now: Instant) -> Option<Instant> {
         let mtu = self.mtu as u64;
         let window = self.flow.allowance() >= mtu || self.flow.in_flight() == 0;
         let rate = self.flow.pacing_rate();
         if !window || !self.has_data() || self.pacer.allowance(now, rate) >= mtu {
-            // Something else holds it back, if anything does: to come back for that at
-            // once would be to turn on the spot.
+            // Something other than pacing holds it back, if anything does: a timer for this
+            // would fire again and again without effect.
             return None;
         }
-        // A few packets at a time: a timer for each would cost more than it smooths.
+        // The timer waits for a few packets at a time: one for each would cost more than it
+        // smooths.
         let at = self.pacer.deadline(now, rate, 8 * mtu)?;
         Some(at.max(now + PACING_STEP))
     }
 
-    /// Appends chunks of data to the packet; whether there are any. Then
-    /// [`on_packet`](Self::on_packet) tells how large it became.
+    /// Appends data chunks to the packet; returns whether there are any. If so, the caller
+    /// reports the packet's size by [`on_packet`](Self::on_packet).
     pub(crate) fn write_data(&mut self, now: Instant, packet: &mut PacketBuilder<'_>) -> bool {
         if !self.has_data() {
             self.flow.on_app_limited();
@@ -110,14 +116,14 @@ impl Sender {
             }
         }
         if !written && self.streams.is_empty() && self.lost.is_empty() {
-            // Not where the peer's window is the limit: a controller that looks for the
-            // path's would look for ever (so does Linux).
+            // Not if the peer's window is the limit: a controller that probes for the
+            // path's bandwidth would probe for ever (Linux does the same).
             self.flow.on_app_limited();
         }
         written
     }
 
-    /// The packet leaves with `bytes`, data among them.
+    /// Records that a packet of `bytes` with data was sent.
     pub(crate) fn on_packet(&mut self, now: Instant, bytes: usize) {
         let number = self.next_packet;
         self.next_packet += 1;
@@ -131,7 +137,8 @@ impl Sender {
         self.recovery.on_packet(now, trips, alone);
     }
 
-    /// What is lost, lowest TSN first: what waits for it at the peer waits least so.
+    /// Appends chunks to be retransmitted, lowest TSN first: data that waits for them at
+    /// the peer then waits least.
     fn write_lost(&mut self, now: Instant, packet: &mut PacketBuilder<'_>) -> bool {
         let mut written = false;
         while let Some(&tsn) = self.lost.first() {
@@ -159,7 +166,7 @@ impl Sender {
         written
     }
 
-    /// Appends chunk `tsn` once more; false if it does not fit.
+    /// Retransmits chunk `tsn`; false if it does not fit.
     fn write_again(&mut self, tsn: u64, now: Instant, packet: &mut PacketBuilder<'_>) -> bool {
         let Some(&chunk) = self.outstanding.get(tsn) else {
             return false;
@@ -188,7 +195,8 @@ impl Sender {
         true
     }
 
-    /// The newest chunk once more, so that its acknowledgement shows what is missing.
+    /// Retransmits the newest chunk in flight as a probe, so that its acknowledgement shows
+    /// what is missing.
     fn write_probe(&mut self, now: Instant, packet: &mut PacketBuilder<'_>) -> bool {
         let last = self.outstanding.next_tsn() - 1;
         let in_flight = |tsn: &u64| {
@@ -203,12 +211,14 @@ impl Sender {
         if !self.write_again(tsn, now, packet) {
             return false;
         }
-        // Nobody said that it was lost: one of the two in flight is enough.
+        // The chunk is not known to be lost: only one of the two transmissions counts as in
+        // flight.
         self.flow.on_discarded(before);
         self.probe.tsn = Some(tsn);
         true
     }
 
+    /// Appends new chunks as far as packet, windows and scheduler allow.
     fn write_new(&mut self, now: Instant, packet: &mut PacketBuilder<'_>, probe: bool) -> bool {
         let header = self.header_bytes();
         let chunk_max = self.chunk_max();
@@ -221,8 +231,8 @@ impl Sender {
             };
             let peer_room = self.peer_room();
             let shut = peer_room < room.packet as u64;
-            // With nothing on its way, a packet may ask whether the window is open again
-            // (RFC 9260 §6.1 A).
+            // With nothing outstanding, a packet may probe whether the peer's window is
+            // open again (RFC 9260 §6.1 A).
             let asks = self.outstanding.bytes() == 0 && !written;
             let Some((piece, message)) = self.streams.peek(room, now, &mut expired) else {
                 break;
@@ -291,8 +301,9 @@ impl Sender {
         written
     }
 
-    /// Nothing follows for now: an acknowledgement should not wait for more (RFC 7053
-    /// §4). A single packet's may, to travel with an answer.
+    /// Whether nothing follows for now, so that the peer should not delay its
+    /// acknowledgement (RFC 7053 §4). The acknowledgement of a single packet may be
+    /// delayed, to travel with an answer.
     fn is_last(&self) -> bool {
         let mtu = self.mtu as u64;
         let several = self.flow.in_flight() > mtu;
@@ -300,6 +311,7 @@ impl Sender {
     }
 }
 
+/// Writes a chunk as DATA or I-DATA; false if it does not fit.
 fn write_chunk(
     packet: &mut PacketBuilder<'_>,
     message: &Message,
