@@ -1,4 +1,4 @@
-//! The controllers by name.
+//! The congestion controllers by name.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use crate::glide::{self, Glide};
 use crate::loss_tolerant::LossTolerantBbr;
 use crate::reno::Rfc9260Reno;
 
-/// The controllers by name.
+/// The congestion controllers, by the name that the command line uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Algorithm {
@@ -19,27 +19,27 @@ pub enum Algorithm {
     Cubic,
     /// BBR's first version (draft-cardwell-iccrg-bbr-congestion-control-00).
     Bbr,
-    /// The same as the study of live uploads ran it: mvfst's of November 2019, which
-    /// overrates the bandwidth.
+    /// BBR as the study of live uploads ran it: mvfst's of November 2019, which
+    /// overestimates the bandwidth.
     BbrStudy,
-    /// The same with Linux's long-term model of policers.
+    /// BBR's first version with Linux's long-term model of policers.
     BbrLongTerm,
-    /// BBR that ignores losses below 2 % of a round, and makes room like CUBIC where
-    /// losses meet a standing queue: what SCTP's data channels use by default.
+    /// BBR that ignores losses below 2 % of a round, and yields like CUBIC where losses
+    /// meet a standing queue. The default of SCTP's data channels.
     BbrLossTolerant,
     /// Copa as the study of live uploads ran it, delta 0.04.
     Copa,
     /// Copa with the paper's competitive mode (Arun and Balakrishnan, NSDI 2018).
     CopaCompetitive,
-    /// Ours: Copa's target, a policer model, a random-loss floor, competition.
+    /// Our own controller: Copa's delay target, a policer model, a random-loss floor, and a
+    /// competitive mode.
     Glide,
-    /// SCTP's congestion control by its standard, Reno's counted in bytes (RFC 9260
-    /// §7.2).
+    /// The congestion control of SCTP's standard: Reno's, counted in bytes (RFC 9260 §7.2).
     Rfc9260Reno,
 }
 
 impl Algorithm {
-    /// Every one.
+    /// All controllers.
     pub const ALL: [Self; 9] = [
         Self::Cubic,
         Self::Bbr,
@@ -52,7 +52,7 @@ impl Algorithm {
         Self::Rfc9260Reno,
     ];
 
-    /// Its name on the command line.
+    /// Returns the controller's name on the command line.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Cubic => "cubic",
@@ -67,7 +67,7 @@ impl Algorithm {
         }
     }
 
-    /// A controller at its start, for datagrams of `mtu` bytes.
+    /// Returns a new controller. `mtu`: size of datagrams, in bytes.
     pub fn start(self, mtu: u64) -> Box<dyn Controller> {
         match self {
             Self::Cubic => Box::new(Cubic::new(mtu)),
@@ -98,7 +98,7 @@ impl FromStr for Algorithm {
     }
 }
 
-/// No controller is called that. The user's fault.
+/// The name of a controller is unknown; the user's mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownAlgorithm(String);
 

@@ -5,66 +5,68 @@ use glassline_media::Bitrate;
 
 use crate::RoundTrips;
 
-/// Decides how much may be in flight and how fast it leaves.
+/// A congestion controller: decides how many bytes may be in flight and how fast packets
+/// leave.
 ///
 /// Windows and sizes are bytes of packets as the transport counts them.
 pub trait Controller: fmt::Debug + Send + Sync {
-    /// A packet of `bytes` left at `now`; `in_flight` counts it.
+    /// Handles a packet of `bytes` that was sent at `now`. `in_flight`: bytes in flight,
+    /// this packet included.
     fn on_sent(&mut self, _now: Instant, _bytes: u64, _in_flight: u64) {}
 
-    /// An acknowledgement came that covers something new.
+    /// Handles an acknowledgement that covers something new.
     fn on_ack(&mut self, ack: &Ack<'_>);
 
-    /// Packets were found to be lost.
+    /// Handles packets that were detected as lost.
     fn on_loss(&mut self, loss: &Loss);
 
-    /// Retransmission timeouts in a row after which the transport reports the loss as
-    /// [persistent](Loss::persistent): three, which tell a silent path from a late
-    /// answer, unless the algorithm's standard says otherwise.
+    /// Returns the retransmission time-outs in a row after which the transport reports the
+    /// loss as [persistent](Loss::persistent). Three distinguish a silent path from a late
+    /// acknowledgement; an algorithm's standard may say otherwise.
     fn timeouts_until_persistent(&self) -> u32 {
         3
     }
 
-    /// The packets of the latest [`on_loss`](Self::on_loss) had all arrived after
-    /// all: it may be undone.
+    /// Handles the discovery that all packets of the latest [`on_loss`](Self::on_loss) had
+    /// arrived: the reaction may be undone.
     fn on_spurious_loss(&mut self, _now: Instant) {}
 
-    /// Routers marked packets instead of dropping them (ECN-CE, RFC 3168); told at
-    /// most once a round trip.
+    /// Handles packets that routers marked instead of dropping (ECN-CE, RFC 3168); called
+    /// at most once per round trip.
     fn on_marked(&mut self, now: Instant, in_flight: u64);
 
-    /// The path takes datagrams of `bytes` now.
+    /// Sets the size of datagrams, in bytes.
     fn on_mtu(&mut self, bytes: u64);
 
-    /// Most bytes that may be in flight.
+    /// Returns the congestion window: most bytes that may be in flight.
     fn window(&self) -> u64;
 
-    /// How fast packets should leave; `None` while nobody knows a round trip.
+    /// Returns the pacing rate; `None` before the first round trip is known.
     fn pacing_rate(&self) -> Option<Bitrate>;
 
-    /// What the path is believed to carry for long, for an encoder to follow;
-    /// `None` leaves it to the flow's own measurement. Never the window over the
+    /// Returns the rate that the path can probably sustain, for an encoder to follow;
+    /// `None` leaves it to the flow's own measurement. Never the window divided by the
     /// round trip, which a queue makes meaningless.
     fn deliverable_rate(&self) -> Option<Bitrate> {
         None
     }
 
-    /// In slow start, or what corresponds to it.
+    /// Whether the controller is in slow start, or what corresponds to it.
     fn is_starting(&self) -> bool;
 
-    /// Sends less than it believes the path to carry, to look at something else: what
-    /// is delivered meanwhile says nothing of the path.
+    /// Whether the controller sends less than it believes the path to carry, to measure
+    /// something else. What is delivered meanwhile says nothing about the path.
     fn is_holding_back(&self) -> bool {
         false
     }
 
-    /// What it believes of the path; nothing unless it models it.
+    /// Returns what the controller has concluded about the path; the default says nothing.
     fn verdict(&self) -> Verdict {
         Verdict::default()
     }
 
-    /// Another one in the same state: a transport whose peer took a new port goes on
-    /// from it (RFC 9000 §9.4).
+    /// Returns a copy in the same state, for a transport whose peer took a new port (RFC
+    /// 9000 §9.4).
     fn clone_box(&self) -> Box<dyn Controller>;
 }
 
@@ -74,82 +76,85 @@ impl Clone for Box<dyn Controller> {
     }
 }
 
-/// What a controller believes of its path.
+/// What a controller has concluded about its path.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Verdict {
-    /// A policer drops what is above its rate.
+    /// Whether a policer drops packets above its rate.
     pub policed: bool,
-    /// Others keep the queue full.
+    /// Whether other flows keep the queue full.
     pub competing: bool,
-    /// The share of packets that is lost whatever the rate, 0 to 1.
+    /// Share of packets that is lost whatever the rate, 0 to 1.
     pub loss_floor: f64,
 }
 
-/// An acknowledgement.
+/// An acknowledgement, as a [`Flow`](crate::Flow) presents it to a controller.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack<'a> {
-    /// When it came.
+    /// When the acknowledgement came.
     pub now: Instant,
-    /// What it covers that was not covered before, in order of sending.
+    /// Newly acknowledged packets, in the order of sending.
     pub packets: &'a [Acked],
-    /// Bytes of those.
+    /// Bytes of the newly acknowledged packets.
     pub bytes: u64,
-    /// Bytes still in flight, those not counted.
+    /// Bytes in flight after the acknowledgement.
     pub in_flight: u64,
-    /// Bytes that were in flight before it.
+    /// Bytes in flight before the acknowledgement.
     pub in_flight_before: u64,
-    /// The round trip of its newest packet, if that one is newly covered.
+    /// Round-trip time of its newest packet, if that one is newly acknowledged.
     pub rtt: Option<Duration>,
-    /// All round trips so far, this one counted.
+    /// Statistics of all round trips so far, including this one.
     pub round_trips: &'a RoundTrips,
-    /// How fast it shows the path to deliver.
+    /// Delivery rate that the acknowledgement shows.
     pub rate: RateSample,
 }
 
-/// A packet that arrived.
+/// A packet that was acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acked {
-    /// When it left.
+    /// When the packet was sent.
     pub sent: Instant,
-    /// Its size.
+    /// Size of the packet, in bytes.
     pub bytes: u64,
-    /// Bytes that were delivered before it left.
+    /// Bytes that had been delivered in all when the packet was sent.
     pub delivered_before: u64,
 }
 
-/// How fast the path delivered what the newest packet of an acknowledgement saw.
+/// A delivery rate sample, taken at the newest packet of an acknowledgement
+/// (draft-cheng-iccrg-delivery-rate-estimation-02 §3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateSample {
-    /// Bytes delivered in `interval` on behalf of that packet; no rate follows from
-    /// an interval shorter than the least round trip.
+    /// Bytes delivered in `interval`. An interval shorter than the smallest round trip
+    /// gives no valid rate.
     pub delivered: u64,
-    /// The longer of the time to send and the time to be acknowledged.
+    /// The longer of the send interval and the acknowledgement interval.
     pub interval: Duration,
-    /// The two times apart; `None` before anything was delivered.
+    /// The two intervals separately; `None` before anything was delivered.
     pub apart: Option<Apart>,
-    /// The rate is the application's, not the path's.
+    /// Whether the application, not the path, limited the rate.
     pub app_limited: bool,
-    /// Bytes delivered in all.
+    /// Bytes delivered since the beginning.
     pub delivered_total: u64,
-    /// Bytes delivered before that packet left: rounds are counted by it.
+    /// Bytes that had been delivered when the packet was sent; controllers count rounds by
+    /// it.
     pub delivered_before: u64,
-    /// Bytes lost in all.
+    /// Bytes lost since the beginning.
     pub lost_total: u64,
-    /// Bytes that were lost before that packet left.
+    /// Bytes that had been lost when the packet was sent.
     pub lost_before: u64,
 }
 
 impl RateSample {
-    /// Bytes a second; `None` if the interval is too short to tell.
+    /// Returns the rate in bytes/s; `None` if the interval is shorter than `least_rtt`, the
+    /// smallest round trip.
     #[expect(clippy::cast_precision_loss, reason = "far below 2^52 bytes")]
     pub fn bytes_per_second(&self, least_rtt: Duration) -> Option<f64> {
         let reliable = self.interval >= least_rtt && !self.interval.is_zero();
         reliable.then(|| self.delivered as f64 / self.interval.as_secs_f64())
     }
 
-    /// Bytes a second by the faster of sending and being acknowledged, which is often
-    /// more than the path carries; `None` if neither took any time.
+    /// Returns the faster of the send rate and the acknowledgement rate in bytes/s, which
+    /// is often more than the path carries; `None` if both intervals are zero.
     #[expect(clippy::cast_precision_loss, reason = "far below 2^52 bytes")]
     pub fn fastest_bytes_per_second(&self) -> Option<f64> {
         let rate = |bytes: u64, time: Duration| {
@@ -168,34 +173,34 @@ impl RateSample {
     }
 }
 
-/// What passed from the newest packet that had been delivered when another left until
-/// that one was, silence counted.
+/// Send and acknowledgement intervals from the newest packet that had been delivered when
+/// another packet was sent, to that packet. Idle time counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Apart {
-    /// Bytes sent between the two.
+    /// Bytes sent between the two packets.
     pub sent: u64,
-    /// Time between their leaving.
+    /// Time between the sending of the two packets.
     pub sending: Duration,
-    /// Time between their being acknowledged.
+    /// Time between the acknowledgements of the two packets.
     pub acknowledging: Duration,
 }
 
-/// Packets found to be lost together.
+/// Packets that were detected as lost together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// When that was found.
+    /// When the loss was detected.
     pub now: Instant,
-    /// When the newest of them left.
+    /// When the newest lost packet was sent.
     pub newest_sent: Instant,
-    /// Their bytes.
+    /// Bytes of the lost packets.
     pub bytes: u64,
-    /// Bytes still in flight, those not counted.
+    /// Bytes in flight after the lost packets were removed.
     pub in_flight: u64,
-    /// Nothing at all arrived for so long that the path is as good as new (RFC 9002
-    /// §7.6).
+    /// Whether nothing arrived for so long that the path counts as new: persistent
+    /// congestion (RFC 9002 §7.6).
     pub persistent: bool,
-    /// Bytes delivered in all.
+    /// Bytes delivered since the beginning.
     pub delivered_total: u64,
-    /// Bytes lost in all, these counted.
+    /// Bytes lost since the beginning, these included.
     pub lost_total: u64,
 }

@@ -1,10 +1,10 @@
-//! Copa (Arun and Balakrishnan, NSDI 2018): a window that aims at a queue.
+//! Copa (Arun and Balakrishnan, NSDI 2018): a window that aims at a short queue.
 //!
-//! Two ways of it. [`Config::default`] is what the study of live uploads ran
-//! (mvfst's `Copa`, as its source stood then): the queue is measured by the latest
-//! round trip, only persistent congestion counts as loss, there is no competitive
-//! mode. [`Config::competitive`] follows the paper: the queue by the standing round
-//! trip, and AIMD of 1/delta while others keep the queue full.
+//! There are two variants. [`Config::default`] is what the study of live uploads ran
+//! (mvfst's `Copa`, as its source was then): the queue is measured by the latest round
+//! trip, only persistent congestion counts as loss, and there is no competitive mode.
+//! [`Config::competitive`] follows the paper: the queue is measured by the standing round
+//! trip, and 1/delta follows AIMD while others keep the queue full.
 
 use std::time::{Duration, Instant};
 
@@ -14,37 +14,38 @@ use crate::filter::{Largest, Least, Windowed};
 use crate::flow::bitrate;
 use crate::{Ack, Controller, Loss};
 
-/// RFC 9002 §7.2, and mvfst's `kInitCwndInMss`.
+/// Initial window, in datagrams (RFC 9002 §7.2, and mvfst's `kInitCwndInMss`).
 const INITIAL_SEGMENTS: f64 = 10.0;
-/// mvfst's `kMinCwndInMss`.
+/// Smallest window, in datagrams (mvfst's `kMinCwndInMss`).
 const LEAST_SEGMENTS: f64 = 2.0;
-/// Before round trips are known, the standing one is the least of so long.
+/// Window of the standing round trip before the smoothed one is known.
 const STANDING_FIRST: Duration = Duration::from_millis(100);
-/// Round trips in one direction before the step doubles (paper §2.1; mvfst).
+/// Round trips in one direction before the velocity doubles (paper §2.1; mvfst).
 const STEADY_ROUNDS: u32 = 3;
-/// The queue is nearly empty below this share of its swing (paper §2.2).
+/// Share of its swing below which the queue counts as nearly empty (paper §2.2).
 const NEARLY_EMPTY: f64 = 0.1;
-/// Round trips of the swing.
+/// Round trips over which the swing of the queue is measured.
 const SWING_ROUNDS: u32 = 4;
-/// Not nearly empty for so many round trips: others are filling it.
+/// Round trips without a nearly empty queue after which others are filling it.
 const FULL_ROUNDS: u32 = 5;
-/// The default mode's delta of the paper, and the least aggressive competitive one.
+/// Delta of the paper's default mode, and the least aggressive delta of the competitive
+/// mode.
 const DELTA_PAPER: f64 = 0.5;
 
-/// Which Copa.
+/// Which variant of Copa to run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
-    /// Packets that a flow aims to keep queued are 1/delta. 0.02..=2.
+    /// Aggressiveness: a flow aims to keep 1/delta packets queued. 0.02..=2.
     pub delta: f64,
-    /// Measure the queue by the standing round trip (the least within half of a
+    /// Whether to measure the queue by the standing round trip (the smallest within half a
     /// smoothed one) instead of the latest.
     pub standing: bool,
-    /// Compete with flows that fill the queue.
+    /// Whether to compete with flows that fill the queue.
     pub competes: bool,
 }
 
 impl Default for Config {
-    /// The study's.
+    /// Returns Copa as the study of live uploads ran it.
     fn default() -> Self {
         Self {
             delta: 0.04,
@@ -55,7 +56,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The paper's, with its competitive mode.
+    /// Returns Copa of the paper, with its competitive mode.
     pub const fn competitive() -> Self {
         Self {
             delta: DELTA_PAPER,
@@ -65,51 +66,71 @@ impl Config {
     }
 }
 
-/// Copa. Windows in bytes.
+/// The Copa controller. Windows are in bytes.
 #[derive(Clone, Debug)]
 pub struct Copa {
+    /// Which variant of Copa this is.
     config: Config,
+    /// Size of datagrams, in bytes.
     mtu: f64,
+    /// Congestion window, in bytes.
     window: f64,
+    /// Whether the flow is in slow start.
     starting: bool,
     /// When slow start doubled the window last.
     doubled: Option<Instant>,
+    /// How fast the window moves.
     velocity: Velocity,
+    /// Standing round trip.
     standing: Windowed<Duration, Least>,
+    /// Competitive mode.
     competition: Competition,
+    /// Smoothed round trip.
     smoothed: Option<Duration>,
 }
 
-/// How fast the window moves, and which way (paper §2.1, step 3).
+/// Velocity and direction of the window (paper §2.1, step 3).
 #[derive(Clone, Copy, Debug)]
 struct Velocity {
+    /// Factor of each step.
     value: f64,
+    /// Whether the window grows.
     rising: bool,
+    /// Round trips in the same direction.
     steady_rounds: u32,
+    /// The round trip that is being watched.
     round: Option<Round>,
 }
 
-/// A round trip over which the window's direction is watched.
+/// A round trip over which the direction of the window is watched.
 #[derive(Clone, Copy, Debug)]
 struct Round {
+    /// When the round trip began.
     began: Instant,
-    /// The window then, in bytes.
+    /// Window when the round trip began, in bytes.
     window: f64,
 }
 
-/// Whether others keep the queue full, and how hard to push then (paper §2.2).
+/// Detects that others keep the queue full, and sets delta of the competitive mode (paper
+/// §2.2).
 #[derive(Clone, Debug)]
 struct Competition {
+    /// Largest round trip of the swing.
     largest: Windowed<Duration, Largest>,
+    /// When the queue was nearly empty last.
     emptied: Option<Instant>,
+    /// Whether others keep the queue full.
     active: bool,
+    /// Delta of the competitive mode.
     delta: f64,
+    /// When 1/delta grew last.
     raised: Option<Instant>,
+    /// When 1/delta was halved last.
     halved: Option<Instant>,
 }
 
 impl Copa {
-    /// At its start, for datagrams of `mtu` bytes.
+    /// Returns a new controller. `mtu`: size of datagrams, in bytes.
     #[expect(clippy::cast_precision_loss, reason = "datagrams are small")]
     pub fn new(config: Config, mtu: u64) -> Self {
         let mtu = mtu as f64;
@@ -138,11 +159,12 @@ impl Copa {
         }
     }
 
-    /// Others are filling the queue, as far as we can tell.
+    /// Whether the competitive mode is active, because others seem to fill the queue.
     pub const fn is_competing(&self) -> bool {
         self.competition.active
     }
 
+    /// Returns the present delta.
     fn delta(&self) -> f64 {
         if self.competition.active {
             self.competition.delta
@@ -151,11 +173,12 @@ impl Copa {
         }
     }
 
+    /// Returns the smallest window, in bytes.
     fn least_window(&self) -> f64 {
         LEAST_SEGMENTS * self.mtu
     }
 
-    /// Slow start: once a round trip (§2.1).
+    /// Doubles the window once per round trip, in slow start (§2.1).
     fn double(&mut self, now: Instant, smoothed: Duration, used: bool) {
         let due = |at: Instant| now.saturating_duration_since(at) >= smoothed;
         if self.doubled.is_some_and(due) && used {
@@ -194,8 +217,8 @@ impl Controller for Copa {
         let rate = self.window / standing.as_secs_f64().max(1e-6);
         let target = self.mtu / (delta * queue.as_secs_f64());
         let rise = queue.is_zero() || target >= rate;
-        // A window that is not used must not grow: on a live stream it would never
-        // stop.
+        // A window that is not used must not grow: on a live stream it would grow without
+        // bound.
         let used = ack.in_flight_before as f64 >= self.window / 2.0;
         if self.starting {
             self.starting = rise;
@@ -228,7 +251,7 @@ impl Controller for Copa {
     }
 
     fn on_marked(&mut self, now: Instant, _: u64) {
-        // The paper has no marks; they mean what a loss does.
+        // The paper does not mention marks; they count as losses.
         if self.config.competes {
             let round_trip = self.smoothed.unwrap_or(STANDING_FIRST);
             self.competition.on_loss(now, round_trip);
@@ -266,7 +289,7 @@ impl Controller for Copa {
 }
 
 impl Velocity {
-    /// The target changed sides: be gentle again.
+    /// Resets the velocity if the direction changed.
     fn turn(&mut self, rise: bool) {
         if rise != self.rising {
             self.rising = rise;
@@ -275,7 +298,7 @@ impl Velocity {
         }
     }
 
-    /// Doubles once a round trip while the window keeps its direction.
+    /// Doubles the velocity once per round trip while the window keeps its direction.
     fn round(&mut self, now: Instant, smoothed: Duration, window: f64) {
         let next = Round { began: now, window };
         let Some(before) = self.round else {
@@ -298,14 +321,15 @@ impl Velocity {
         }
         self.steady_rounds += 1;
         if self.steady_rounds >= STEADY_ROUNDS {
-            // A step is never more than what was acknowledged, so this is as good as
-            // no bound, and stays finite.
+            // A step is never more than what was acknowledged, so this bound is never
+            // reached in effect; it keeps the value finite.
             self.value = (self.value * 2.0).min(f64::from(1 << 16));
         }
     }
 }
 
 impl Competition {
+    /// Records a round trip, and enters or leaves the competitive mode.
     fn observe(&mut self, now: Instant, rtt: Duration, smoothed: Duration, least: Duration) {
         self.largest.set_window(smoothed * SWING_ROUNDS);
         self.largest.record(rtt, now);
@@ -327,6 +351,7 @@ impl Competition {
         }
     }
 
+    /// Halves 1/delta after a loss, at most once per round trip.
     fn on_loss(&mut self, now: Instant, round_trip: Duration) {
         let soon = |at: Instant| now.saturating_duration_since(at) < round_trip;
         if self.active && !self.halved.is_some_and(soon) {

@@ -1,5 +1,5 @@
-//! CUBIC (RFC 9438), with HyStart++ (RFC 9406) and proportional rate reduction
-//! (RFC 6937): what a bulk transfer of today's Linux, Windows and QUIC stacks does.
+//! CUBIC (RFC 9438), with HyStart++ (RFC 9406) and proportional rate reduction (RFC 6937):
+//! what a bulk transfer of today's Linux, Windows and QUIC stacks uses.
 
 use std::time::{Duration, Instant};
 
@@ -11,61 +11,72 @@ use crate::{Ack, Controller, Loss};
 
 /// Multiplicative decrease (RFC 9438 §4.6).
 pub(crate) const BETA: f64 = 0.7;
-/// The same on a mark instead of a loss (RFC 8511 §3.1, as Linux has it for CUBIC).
+/// Multiplicative decrease for a mark instead of a loss (RFC 8511 §3.1, as Linux has it for
+/// CUBIC).
 const BETA_MARKED: f64 = 0.85;
-/// Aggressiveness of growth, in segments a cubed second (§5.1).
+/// Constant C: aggressiveness of growth, in segments per cubic second (§5.1).
 const C: f64 = 0.4;
-/// Additive increase that is fair to Reno until the old window is reached (§4.3).
+/// Additive increase that is fair to Reno until the window before the decrease is reached
+/// (§4.3).
 pub(crate) const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
-/// RFC 6928; RFC 9002 §7.2.
+/// Initial window, in datagrams (RFC 6928; RFC 9002 §7.2).
 const INITIAL_SEGMENTS: f64 = 10.0;
-/// RFC 9002 §7.2.
+/// Smallest window, in datagrams (RFC 9002 §7.2).
 const LEAST_SEGMENTS: f64 = 2.0;
-/// Pacing leaves room for the window to grow within a round trip: in slow start it
-/// doubles in one (Linux `tcp_pacing_ss_ratio`, `tcp_pacing_ca_ratio`).
+/// Pacing gain in slow start, where the window doubles within a round trip (Linux
+/// `tcp_pacing_ss_ratio`).
 const PACING_STARTING: f64 = 2.0;
+/// Pacing gain in congestion avoidance: room for the window to grow within a round trip
+/// (Linux `tcp_pacing_ca_ratio`).
 const PACING_AVOIDING: f64 = 1.2;
 
-/// CUBIC. Windows in bytes.
+/// The CUBIC controller. Windows are in bytes.
 #[derive(Clone, Debug)]
 pub struct Cubic {
+    /// Size of datagrams, in bytes.
     mtu: f64,
+    /// Congestion window, in bytes.
     window: f64,
+    /// Slow start threshold (`ssthresh`), in bytes.
     threshold: f64,
+    /// Decides when slow start ends.
     hystart: HyStart,
-    /// Since the latest decrease.
+    /// Congestion avoidance since the latest decrease.
     epoch: Option<Epoch>,
-    /// The window at the latest decrease (§4.1.2, `W_max`), fast convergence
-    /// applied.
+    /// Window at the latest decrease (§4.1.2, `W_max`) after fast convergence, in bytes.
     window_max: f64,
+    /// Loss recovery, while it lasts.
     recovery: Option<Recovery>,
-    /// What to return to if the latest loss was none (§4.9).
+    /// State to return to if the latest loss was spurious (§4.9).
     before: Option<Box<Self>>,
+    /// Smoothed round trip.
     smoothed: Option<Duration>,
 }
 
-/// A stretch of congestion avoidance.
+/// A congestion avoidance stage (§4.1.2, `epoch_start`).
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
+    /// When the stage began.
     began: Instant,
-    /// Where the window goes; at the plateau Reno has caught up (`cwnd_prior`).
+    /// Curve of the window; at its plateau Reno has caught up (`cwnd_prior`).
     curve: Curve,
-    /// What Reno would have (§4.3, `W_est`).
+    /// Window that Reno would have (§4.3, `W_est`), in bytes.
     reno: f64,
 }
 
-/// The window that CUBIC aims at over the time since a decrease (RFC 9438 §4.2): slower
-/// and slower up to the plateau where the loss was, then faster and faster beyond it.
+/// The window that CUBIC aims at over the time since a decrease (RFC 9438 §4.2): its growth
+/// slows towards the plateau where the loss was, and accelerates beyond it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Curve {
-    /// The window at which the curve is flat, in bytes (`W_max`).
+    /// Window at which the curve is flat (`W_max`), in bytes.
     pub(crate) plateau: f64,
-    /// Seconds from the decrease until the window is there (`K`).
+    /// Time from the decrease to the plateau (`K`), in seconds.
     seconds: f64,
 }
 
 impl Curve {
-    /// From `drop` bytes below `plateau`, for datagrams of `mtu` bytes.
+    /// Returns the curve that starts `drop` bytes below `plateau`. `mtu`: size of
+    /// datagrams, in bytes.
     pub(crate) fn new(plateau: f64, drop: f64, mtu: f64) -> Self {
         Self {
             plateau,
@@ -73,24 +84,27 @@ impl Curve {
         }
     }
 
-    /// The window in bytes, `seconds` after the decrease.
+    /// Returns the window in bytes, `seconds` after the decrease.
     pub(crate) fn at(&self, seconds: f64, mtu: f64) -> f64 {
         C * (seconds - self.seconds).powi(3) * mtu + self.plateau
     }
 }
 
-/// From a loss until what left after it is acknowledged.
+/// Loss recovery: lasts until a packet that was sent after the loss is acknowledged.
 #[derive(Clone, Copy, Debug)]
 struct Recovery {
+    /// When the loss was detected.
     began: Instant,
-    /// In flight when it began (RFC 6937 §3, `RecoverFS`).
+    /// Bytes in flight when recovery began (RFC 6937 §3, `RecoverFS`).
     flight: f64,
+    /// Bytes delivered during recovery (`prr_delivered`).
     delivered: f64,
+    /// Bytes sent during recovery (`prr_out`).
     sent: f64,
 }
 
 impl Cubic {
-    /// At its start, for datagrams of `mtu` bytes.
+    /// Returns a new controller. `mtu`: size of datagrams, in bytes.
     #[expect(clippy::cast_precision_loss, reason = "datagrams are small")]
     pub fn new(mtu: u64) -> Self {
         let mtu = mtu as f64;
@@ -107,8 +121,9 @@ impl Cubic {
         }
     }
 
-    /// In congestion avoidance at `window`, on the way back to `window_max`: what
-    /// another controller goes on with beside flows like this one.
+    /// Returns a controller in congestion avoidance at `window`, which grows back to
+    /// `window_max`: what another controller continues with beside CUBIC flows. Sizes are
+    /// in bytes.
     pub(crate) fn resume(mtu: f64, window: f64, window_max: f64) -> Self {
         Self {
             mtu,
@@ -123,7 +138,8 @@ impl Cubic {
         }
     }
 
-    /// Grows to `window_max` first, as if that had been there before.
+    /// Makes the window grow towards `window_max` bytes, as if the latest decrease had been
+    /// there.
     pub(crate) fn aim(&mut self, window_max: f64) {
         if self.recovery.is_none() {
             self.window_max = window_max.max(self.window);
@@ -131,12 +147,13 @@ impl Cubic {
         }
     }
 
+    /// Returns the smallest window, in bytes.
     fn least_window(&self) -> f64 {
         LEAST_SEGMENTS * self.mtu
     }
 
-    /// Slow start (RFC 9406 §4.2); appropriate byte counting without a limit, since
-    /// packets are paced.
+    /// Grows the window in slow start (RFC 9406 §4.2). Appropriate byte counting has no
+    /// limit, because packets are paced.
     fn start_on(&mut self, ack: &Ack<'_>, bytes: f64) {
         let Some((rtt, newest)) = ack.rtt.zip(ack.packets.last()) else {
             return;
@@ -148,12 +165,12 @@ impl Cubic {
         }
     }
 
-    /// Congestion avoidance (RFC 9438 §4.2 to §4.5).
+    /// Grows the window in congestion avoidance (RFC 9438 §4.2 to §4.5).
     fn avoid(&mut self, ack: &Ack<'_>, bytes: f64) {
         let round_trip = ack.round_trips.smoothed().unwrap_or_default();
         let (window, window_max, mtu) = (self.window, self.window_max, self.mtu);
         let epoch = self.epoch.get_or_insert_with(|| {
-            // After slow start without a loss there is no old window to return to.
+            // After slow start without a loss there is no earlier window to return to.
             let top = window_max.max(window);
             Epoch {
                 began: ack.now,
@@ -164,7 +181,7 @@ impl Cubic {
         let since = ack.now.saturating_duration_since(epoch.began);
         let target = epoch.curve.at((since + round_trip).as_secs_f64(), mtu);
         let target = target.clamp(window, 1.5 * window);
-        // §4.3: as fast as Reno once the old window is reached.
+        // §4.3: as fast as Reno once the window before the decrease is reached.
         let alpha = if epoch.reno < epoch.curve.plateau {
             ALPHA
         } else {
@@ -178,7 +195,7 @@ impl Cubic {
         };
     }
 
-    /// §4.6, §4.7: the window shrinks to `beta` of what it was.
+    /// Reduces the window to `beta` of its size, with fast convergence (§4.6, §4.7).
     fn decrease(&mut self, beta: f64) {
         self.window_max = if self.window < self.window_max {
             self.window * (1.0 + beta) / 2.0
@@ -189,7 +206,7 @@ impl Cubic {
         self.epoch = None;
     }
 
-    /// Proportional rate reduction (RFC 6937 §3): as many leave as arrive, times the
+    /// Proportional rate reduction (RFC 6937 §3): sends as many bytes as arrive, times the
     /// decrease, so that a loss neither stops the flow nor lets it burst.
     #[expect(clippy::cast_precision_loss, reason = "windows stay far below 2^52")]
     fn reduce(&mut self, ack: &Ack<'_>, bytes: f64) {
@@ -273,7 +290,7 @@ impl Controller for Cubic {
     }
 
     fn on_spurious_loss(&mut self, _: Instant) {
-        // §4.9: what the network gave since then is kept.
+        // §4.9: growth since then is kept.
         if let Some(before) = self.before.take() {
             self.window = self.window.max(before.window);
             self.threshold = self.threshold.max(before.threshold);

@@ -1,20 +1,20 @@
-//! The least or the largest of the recent past.
+//! Windowed minimum and maximum over the recent past.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
-/// Which of two samples a filter keeps.
+/// Order of a filter: which of two samples it keeps.
 pub(crate) trait Prefer<T> {
-    /// `new` makes `old`, which came earlier, useless.
+    /// Whether `new` makes `old`, which came earlier, useless.
     fn replaces(new: &T, old: &T) -> bool;
 }
 
-/// Keeps the least.
+/// The filter keeps the minimum.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Least;
 
-/// Keeps the largest.
+/// The filter keeps the maximum.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Largest;
 
@@ -30,19 +30,24 @@ impl<T: PartialOrd> Prefer<T> for Largest {
     }
 }
 
-/// Exact over a sliding window: a queue in which each sample is better than all
-/// that came after it. Bounded by thinning: of samples closer together than a
-/// 64th of the window only the better stays.
+/// Exact minimum or maximum over a sliding window: a queue in which each sample is better
+/// than all that came after it. Its length is bounded: of samples closer together than a
+/// 64th of the window only the better one stays.
 #[derive(Clone, Debug)]
 pub(crate) struct Windowed<T, P> {
+    /// Length of the window.
     window: Duration,
+    /// Samples that may become the result, oldest first.
     samples: VecDeque<(Instant, T)>,
+    /// Order of the filter.
     prefer: PhantomData<P>,
 }
 
+/// Samples that a window holds, at most about so many.
 const SAMPLES: u32 = 64;
 
 impl<T: Copy, P: Prefer<T>> Windowed<T, P> {
+    /// Returns an empty filter over `window`.
     pub(crate) const fn new(window: Duration) -> Self {
         Self {
             window,
@@ -51,11 +56,12 @@ impl<T: Copy, P: Prefer<T>> Windowed<T, P> {
         }
     }
 
-    /// Looks back as far as `window` from now on.
+    /// Sets the length of the window for later samples.
     pub(crate) const fn set_window(&mut self, window: Duration) {
         self.window = window;
     }
 
+    /// Records a sample, and drops those that are too old.
     pub(crate) fn record(&mut self, value: T, now: Instant) {
         while let Some((at, _)) = self.samples.front() {
             if now.saturating_duration_since(*at) <= self.window {
@@ -76,6 +82,7 @@ impl<T: Copy, P: Prefer<T>> Windowed<T, P> {
         }
     }
 
+    /// Returns the minimum or maximum; `None` before the first sample.
     pub(crate) fn get(&self) -> Option<T> {
         self.samples.front().map(|(_, value)| *value)
     }

@@ -9,90 +9,135 @@ use crate::trend::Trend;
 
 use crate::{Ack, Acked, Apart, Controller, Loss, RateSample, RoundTrips};
 
-/// How long a delivery rate counts for [`Flow::deliverable_rate`]: an encoder should
-/// see within about a second that a path has narrowed.
+/// Time for which a delivery rate counts for [`Flow::deliverable_rate`]: an encoder should
+/// notice within about a second that a path has narrowed.
 const DELIVERY_WINDOW: Duration = Duration::from_secs(1);
 
-/// Between the marks that a controller is told of while no round trip is known.
+/// Time between reports of marks to a controller before a round trip is known.
 const FIRST_ROUND_TRIP: Duration = Duration::from_millis(100);
 
-/// Lost packets that are remembered in case they were late only.
+/// Most lost packets that are remembered in case they were only late.
 const LOST_KEPT: usize = 1024;
 
-/// The packets of one path, and the controller that they steer.
+/// The packets of one path, and the controller that decides by them.
 ///
-/// Packet numbers rise by one from any start, as QUIC's and TWCC's do; a
-/// transport that numbers otherwise counts what it sends. Memory is bounded by
-/// what is in flight.
+/// Packet numbers rise by one from any start, as QUIC's and TWCC's do; a transport with
+/// other numbers counts what it sends. Memory is bounded by what is in flight.
+///
+/// ```
+/// use std::time::{Duration, Instant};
+///
+/// use glassline_congestion::{Algorithm, Flow};
+///
+/// let mut now = Instant::now();
+/// let mut flow = Flow::new(Algorithm::Cubic.start(1200));
+/// let mut number = 0;
+/// while flow.allowance() >= 1200 {
+///     flow.on_sent(now, number, 1200);
+///     number += 1;
+/// }
+/// assert_eq!(flow.in_flight(), 12_000);
+///
+/// now += Duration::from_millis(40);
+/// flow.on_acked(now, 0..number, Duration::ZERO);
+/// assert_eq!(flow.round_trips().latest(), Some(Duration::from_millis(40)));
+/// assert_eq!(flow.allowance(), 24_000, "slow start doubles the window");
+/// ```
 #[derive(Clone, Debug)]
 pub struct Flow {
+    /// The controller.
     controller: Box<dyn Controller>,
+    /// Statistics of round trips.
     round_trips: RoundTrips,
-    /// Packets from number `first` on; `None` for those settled already.
+    /// Packets from number `first` on; `None` for one that was acknowledged, lost or
+    /// discarded.
     packets: VecDeque<Option<Packet>>,
+    /// Number of the first packet in `packets`.
     first: u64,
+    /// Bytes in flight.
     in_flight: u64,
+    /// Counters since the beginning.
     totals: Totals,
     /// When `totals.delivered` last rose.
     delivered_at: Option<Instant>,
-    /// When the newest packet that was delivered had left: a flight begins there.
+    /// When the newest delivered packet was sent: the next send interval begins there.
     flight_began: Option<Instant>,
-    /// The same packet, not forgotten in silence.
+    /// The newest delivered packet; unlike `flight_began` it is not reset after an idle
+    /// period.
     newest_delivered: Option<Delivered>,
-    /// Until so many bytes are delivered, rates are the application's.
+    /// Bytes delivered in all up to which rates are limited by the application.
     app_limited_until: Option<u64>,
+    /// Delivery rates of the last second, in bytes/s.
     delivery: Windowed<f64, Largest>,
+    /// Detects that the path is the limit although the application had little to send.
     trend: Trend,
-    /// The trend says that the path is the limit, whatever the application had.
+    /// Whether the trend says that the path is the limit, whatever the application had to
+    /// send.
     path_limited: bool,
-    /// Lost packets that may yet arrive.
+    /// Lost packets that may still arrive, oldest first.
     doubtful: VecDeque<Doubtful>,
+    /// When the controller was last told of marks.
     marked_at: Option<Instant>,
-    /// Kept for its room.
+    /// Buffer for an acknowledgement's packets; kept for its allocation.
     acked: Vec<Acked>,
 }
 
-/// A packet on its way.
+/// A packet in flight, with what was known when it was sent.
 #[derive(Clone, Copy, Debug)]
 struct Packet {
+    /// When the packet was sent.
     sent: Instant,
+    /// Size of the packet, in bytes.
     bytes: u64,
+    /// Bytes delivered in all at that time.
     delivered: u64,
+    /// When `delivered` had risen last.
     delivered_at: Instant,
+    /// When the packet had been sent that was the newest delivered one.
     flight_began: Instant,
+    /// The newest delivered packet at that time.
     newest_delivered: Option<Delivered>,
-    /// Bytes sent, this one counted.
+    /// Bytes sent in all, this packet included.
     sent_total: u64,
+    /// Bytes lost in all at that time.
     lost: u64,
+    /// Whether the application was the limit at that time.
     app_limited: bool,
 }
 
-/// A packet that was declared lost.
+/// A packet that was declared lost and may still arrive.
 #[derive(Clone, Copy, Debug)]
 struct Doubtful {
+    /// Number of the packet.
     number: u64,
+    /// When the packet was sent.
     sent: Instant,
+    /// Size of the packet, in bytes.
     bytes: u64,
 }
 
-/// The newest packet that had arrived when another left.
+/// The newest packet that had been delivered when another was sent.
 #[derive(Clone, Copy, Debug)]
 struct Delivered {
+    /// When the packet was sent.
     sent: Instant,
-    /// Bytes sent by then, this one counted.
+    /// Bytes sent in all by then, this packet included.
     sent_total: u64,
+    /// When the packet was acknowledged.
     acknowledged: Instant,
 }
 
 /// The newest packet of an acknowledgement.
 #[derive(Clone, Copy, Debug)]
 struct Newest {
+    /// Number of the packet.
     number: u64,
+    /// The packet, as it was sent.
     packet: Packet,
 }
 
 impl Flow {
-    /// A flow at its start.
+    /// Returns a flow that has sent nothing yet.
     pub fn new(controller: Box<dyn Controller>) -> Self {
         Self {
             controller,
@@ -114,8 +159,8 @@ impl Flow {
         }
     }
 
-    /// Packet `number` of `bytes` left at `now`. Numbers that were left out count
-    /// for nothing; one not above the last is ignored.
+    /// Records that packet `number` of `bytes` was sent at `now`. Numbers may be left out;
+    /// one not above the last is ignored.
     pub fn on_sent(&mut self, now: Instant, number: u64, bytes: u64) {
         if self.packets.is_empty() {
             self.first = self.first.max(number);
@@ -128,7 +173,7 @@ impl Flow {
             self.packets.extend((next..number).map(|_| None));
         }
         if self.in_flight == 0 {
-            // Nothing was on the way: the time since then is nobody's.
+            // Nothing was in flight: idle time must not count as sending time.
             self.flight_began = Some(now);
             self.delivered_at = Some(now);
         }
@@ -148,15 +193,17 @@ impl Flow {
         self.controller.on_sent(now, bytes, self.in_flight);
     }
 
-    /// The application has nothing to send although window and pacing allow it.
+    /// Records that the application has nothing to send although window and pacing allow
+    /// it.
     pub fn on_app_limited(&mut self) {
         let until = self.totals.delivered + self.in_flight;
         self.app_limited_until = Some(until.max(1));
     }
 
-    /// These packets arrived, as an acknowledgement that came at `now` says; in any
-    /// order, also such as it said before. `peer_delay`: what the peer waited before
-    /// it sent it, taken off the round trip as far as that stays above the least.
+    /// Handles an acknowledgement that came at `now`. `numbers`: packets that arrived, in
+    /// any order; repeated ones are ignored. `peer_delay`: time that the peer delayed the
+    /// acknowledgement, which is deducted from the round trip as long as that stays above
+    /// the smallest one.
     pub fn on_acked(
         &mut self,
         now: Instant,
@@ -229,7 +276,8 @@ impl Flow {
         }
     }
 
-    /// What the delivery of `packet` shows of the path (draft-cheng §3.3).
+    /// Returns the delivery rate sample at `packet` (draft-cheng §3.3), and records the
+    /// rate.
     fn sample(&mut self, packet: &Packet, now: Instant) -> RateSample {
         let sending = packet.sent.saturating_duration_since(packet.flight_began);
         let acknowledging = now.saturating_duration_since(packet.delivered_at);
@@ -256,7 +304,7 @@ impl Flow {
         rate
     }
 
-    /// These packets are lost, the transport has found. `persistent`: nothing came
+    /// Handles packets that the transport detected as lost. `persistent`: nothing came
     /// through for as long as RFC 9002 §7.6 says.
     pub fn on_lost(
         &mut self,
@@ -297,8 +345,8 @@ impl Flow {
         });
     }
 
-    /// The transport found that all packets of its latest loss had arrived after all,
-    /// and does not say which: for those that forget the numbers of lost packets.
+    /// Handles a transport's discovery that all packets of its latest loss had arrived, for
+    /// transports that forget the numbers of lost packets.
     pub fn on_spurious_loss(&mut self, now: Instant) {
         self.give_up_doubtful(now);
         let arrived: u64 = self.doubtful.drain(..).map(|it| it.bytes).sum();
@@ -306,7 +354,8 @@ impl Flow {
         self.controller.on_spurious_loss(now);
     }
 
-    /// What left two probe time-outs (RFC 9002 §6.2.1) ago will not come any more.
+    /// Forgets lost packets that were sent more than two probe time-outs (RFC 9002 §6.2.1)
+    /// ago and will not arrive any more.
     fn give_up_doubtful(&mut self, now: Instant) {
         let trips = &self.round_trips;
         let smoothed = trips.smoothed().unwrap_or(FIRST_ROUND_TRIP);
@@ -317,15 +366,15 @@ impl Flow {
         }
     }
 
-    /// These packets will not be heard of again and are no loss: their keys are
-    /// gone, or the path they were on is.
+    /// Removes packets that will be neither acknowledged nor lost: their keys or their path
+    /// are gone.
     pub fn on_discarded(&mut self, numbers: impl IntoIterator<Item = u64>) {
         for number in numbers {
             self.settle(number);
         }
     }
 
-    /// Packets arrived with the mark of congestion (ECN-CE).
+    /// Handles packets that arrived with a congestion mark (ECN-CE).
     pub fn on_marked(&mut self, now: Instant) {
         let round_trip = self.round_trips.smoothed().unwrap_or(FIRST_ROUND_TRIP);
         let soon = |at: Instant| now.saturating_duration_since(at) < round_trip;
@@ -335,12 +384,12 @@ impl Flow {
         }
     }
 
-    /// The path takes datagrams of `bytes` now.
+    /// Sets the size of datagrams, in bytes.
     pub fn on_mtu(&mut self, bytes: u64) {
         self.controller.on_mtu(bytes);
     }
 
-    /// Takes a packet out of what is in flight, once.
+    /// Removes a packet from those in flight; `None` if it was removed before.
     fn settle(&mut self, number: u64) -> Option<Packet> {
         let place = usize::try_from(number.checked_sub(self.first)?).ok()?;
         let packet = self.packets.get_mut(place)?.take()?;
@@ -352,52 +401,52 @@ impl Flow {
         Some(packet)
     }
 
-    /// Bytes that may still leave now.
+    /// Returns the bytes that the window allows to be sent now.
     pub fn allowance(&self) -> u64 {
         self.controller.window().saturating_sub(self.in_flight)
     }
 
-    /// Bytes on their way.
+    /// Returns the bytes in flight.
     pub const fn in_flight(&self) -> u64 {
         self.in_flight
     }
 
-    /// How fast packets should leave; `None` while nobody knows a round trip.
+    /// Returns the pacing rate; `None` before the first round trip is known.
     pub fn pacing_rate(&self) -> Option<Bitrate> {
         self.controller.pacing_rate()
     }
 
-    /// What the path is believed to carry for long, for an encoder to follow: what
-    /// the controller says, else the best that was measured in the last second in
+    /// Returns the rate that the path can probably sustain, for an encoder to follow: the
+    /// controller's value, otherwise the best rate that was measured in the last second in
     /// which the path was the limit. `None` before any measurement.
     pub fn deliverable_rate(&self) -> Option<Bitrate> {
         let measured = || self.delivery.get().map(bitrate);
         self.controller.deliverable_rate().or_else(measured)
     }
 
-    /// What was sent lately is what the application had, not what the path would
-    /// have carried: [`deliverable_rate`](Self::deliverable_rate) may be too low.
+    /// Whether the application limited what was sent lately, so that
+    /// [`deliverable_rate`](Self::deliverable_rate) may be too low.
     pub const fn is_app_limited(&self) -> bool {
         self.app_limited_until.is_some() && !self.path_limited
     }
 
-    /// The round trips so far.
+    /// Returns the statistics of round trips.
     pub const fn round_trips(&self) -> &RoundTrips {
         &self.round_trips
     }
 
-    /// What became of the packets so far.
+    /// Returns the counters since the beginning.
     pub const fn totals(&self) -> Totals {
         self.totals
     }
 
-    /// Who decides.
+    /// Returns the controller.
     pub fn controller(&self) -> &dyn Controller {
         &*self.controller
     }
 }
 
-/// A rate from bytes a second.
+/// Converts bytes/s to a rate.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

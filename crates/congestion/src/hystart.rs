@@ -1,49 +1,56 @@
-//! HyStart++ (RFC 9406): leaving slow start when round trips grow.
+//! HyStart++ (RFC 9406): leaves slow start when round trips grow.
 
 use std::time::{Duration, Instant};
 
-/// Least growth of a round trip that counts (§4.2, `MIN_RTT_THRESH`).
+/// Smallest growth of a round trip that counts (§4.2, `MIN_RTT_THRESH`).
 const GROWTH_MIN: Duration = Duration::from_millis(4);
-/// Growth that always counts (`MAX_RTT_THRESH`).
+/// Growth of a round trip that always counts (`MAX_RTT_THRESH`).
 const GROWTH_MAX: Duration = Duration::from_millis(16);
-/// Share of the round trip that counts in between (`MIN_RTT_DIVISOR`).
+/// Divisor of the round trip for growth that counts in between (`MIN_RTT_DIVISOR`).
 const GROWTH_DIVISOR: u32 = 8;
-/// Samples of a round before it is judged (`N_RTT_SAMPLE`).
+/// Samples of a round before its growth is tested (`N_RTT_SAMPLE`).
 const SAMPLES_MIN: u32 = 8;
-/// Conservative slow start grows slower by this (`CSS_GROWTH_DIVISOR`).
+/// Divisor of growth in conservative slow start (`CSS_GROWTH_DIVISOR`).
 const CONSERVATIVE_DIVISOR: u64 = 4;
-/// Rounds of conservative slow start before it is over (`CSS_ROUNDS`).
+/// Rounds of conservative slow start before slow start ends (`CSS_ROUNDS`).
 const CONSERVATIVE_ROUNDS: u32 = 5;
 
-/// The rounds of one slow start.
+/// State of HyStart++ in one slow start.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HyStart {
-    /// The round ends with the first acknowledgement of what left after this.
+    /// When the round began: it ends with the first acknowledgement of a packet sent after
+    /// that.
     round_began: Option<Instant>,
+    /// Smallest round trip of this round.
     least: Option<Duration>,
+    /// Smallest round trip of the round before.
     least_before: Option<Duration>,
+    /// Round trips measured in this round.
     samples: u32,
+    /// Conservative slow start, while it lasts.
     conservative: Option<Conservative>,
 }
 
+/// Conservative slow start (CSS).
 #[derive(Clone, Copy, Debug)]
 struct Conservative {
-    /// The least round trip when it began; below that it was a false alarm.
+    /// Smallest round trip when it began; a round below that shows a false alarm.
     baseline: Duration,
+    /// Rounds so far.
     rounds: u32,
 }
 
-/// What slow start should do.
+/// What slow start shall do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Advice {
-    /// Grow by what was acknowledged, divided by this.
+    /// Grow by the acknowledged bytes, divided by `divisor`.
     Grow { divisor: u64 },
     /// Leave slow start.
     Leave,
 }
 
 impl HyStart {
-    /// An acknowledgement at `now` of a packet sent at `sent`, with its round trip.
+    /// Handles an acknowledgement at `now` of a packet sent at `sent`, with its round trip.
     pub(crate) fn on_ack(&mut self, now: Instant, sent: Instant, rtt: Duration) -> Advice {
         if self.round_began.is_none_or(|began| sent >= began) {
             self.round_began = Some(now);
@@ -69,6 +76,8 @@ impl HyStart {
         }
     }
 
+    /// Enters conservative slow start if the round trip grew, or leaves it after a false
+    /// alarm.
     fn judge(&mut self) {
         let (Some(least), Some(before)) = (self.least, self.least_before) else {
             return;

@@ -1,4 +1,4 @@
-//! Congestion control without a transport.
+//! Congestion control, without a transport.
 //!
 //! ```text
 //! transport ── sent, acked, lost, spurious, marked ──► Flow ── Ack, Loss ──► Controller
@@ -6,16 +6,17 @@
 //!                                                        delivery rate        Copa, Glide …
 //! ```
 //!
-//! A [`Flow`] keeps what every algorithm needs and every transport would count
-//! again: when each packet left, what had been delivered by then, the round trips,
-//! and the delivery rate (draft-cheng-iccrg-delivery-rate-estimation-02). What it
-//! finds goes to one [`Controller`], which only decides. QUIC, SCTP and WebRTC
-//! egress differ in how they number packets and learn of losses, not in this.
+//! A [`Flow`] keeps what every algorithm needs and every transport would have to count:
+//! when each packet was sent, what had been delivered by then, the round trips, and the
+//! delivery rate (draft-cheng-iccrg-delivery-rate-estimation-02). It reports to one
+//! [`Controller`], which only decides. QUIC, SCTP and WebRTC egress differ in how they
+//! number packets and learn of losses, and share the rest.
 //!
-//! What the flow says that the path carries, [`Adaptation`] turns into the bitrate
-//! of an encoder.
+//! [`Adaptation`] turns the flow's estimate of what the path carries into the bitrate of an
+//! encoder.
 //!
-//! No clock, no randomness: the same events give the same decisions.
+//! Nothing here reads a clock or draws a random number: the same events give the same
+//! decisions.
 
 #![cfg_attr(
     test,

@@ -1,18 +1,4 @@
-//! BBR that is told of losses only where there are more than the path's own.
-//!
-//! ```text
-//! Loss ─┬─ a queue stands ──────────────────► Cap shrinks to 0.7, grows as CUBIC's window
-//!       └─ more than 2 % of a round ────────► Bbr        │
-//! Ack ──┬─ no queue for ten rounds ─────────► no Cap     ▼
-//!       └───────────────────────────────────► Bbr ─► the smaller of the two windows
-//! ```
-//!
-//! BBR's first version lets no more leave than arrives in the round trip after a loss.
-//! On a path that loses one packet in a hundred whatever is sent, hardly a round trip
-//! is without a loss, and neither BBR's start nor its probes ever get through. BBR's
-//! third version attributes up to 2 % of loss in a round to the path
-//! (draft-ietf-ccwg-bbr §5.3.2, `BBRLossThresh`, `BBRStartupFullLossCnt`); this module
-//! puts that rule before the first version.
+//! BBR that learns of losses only where there are more than the path's own.
 
 use std::time::{Duration, Instant};
 
@@ -22,57 +8,67 @@ use crate::bbr::{self, Bbr};
 use crate::cubic::{ALPHA, BETA, Curve};
 use crate::{Ack, Controller, Loss, Verdict};
 
-/// Of a round's packets.
+/// Share of a round's packets whose loss is tolerated.
 const TOLERATED: f64 = 0.02;
-/// Losses in a round that may be chance, as long as they are no more than
-/// [`BLATANT`] of it: with few packets, one is a large share.
+/// Lost packets in a round below which the loss may be chance, up to a share of
+/// [`BLATANT`]: with few packets, one is a large share.
 const CHANCE_PACKETS: u64 = 6;
+/// Share of a round's packets whose loss is never chance.
 const BLATANT: f64 = 0.25;
 
-/// A queue stands if no round trip of a round is shorter than this, in least ones: more
-/// than BBR's own probes add for one round in eight.
+/// A queue stands if no round trip of a round is shorter than this, as a multiple of the
+/// smallest round trip: more than BBR's own probes add for one round in eight.
 const STANDING: f64 = 1.25;
-/// So many rounds without one, and the path is ours alone again.
+/// Rounds without a standing queue after which no other flow is assumed on the path.
 const ROUNDS_ALONE: u32 = 10;
-/// BBR for paths that lose packets whatever is sent; SCTP's data channels send by it.
+/// BBR for paths that lose packets whatever is sent; the default of SCTP's data channels.
 ///
 /// Losses below 2 % of a round do not reach BBR. Where losses meet a standing queue, the
 /// window shrinks and grows as CUBIC's does, so that other flows get their share.
 #[derive(Clone, Debug)]
 pub struct LossTolerantBbr {
+    /// The controller below.
     inner: Bbr,
+    /// Size of datagrams, in bytes.
     mtu: u64,
+    /// Smoothed round trip.
     round_trip: Duration,
+    /// The round whose losses are being counted.
     round: Option<Round>,
+    /// Detects a standing queue.
     queue: Queue,
+    /// Bound of the window beside other flows.
     cap: Option<Cap>,
 }
 
-/// Whether a queue stands.
+/// Detects a standing queue.
 #[derive(Clone, Copy, Debug, Default)]
 struct Queue {
+    /// When the present round began.
     began: Option<Instant>,
-    /// The least round trip of this round.
+    /// Smallest round trip of this round.
     least: Option<Duration>,
+    /// Whether a queue stood in the last round.
     standing: bool,
-    /// Rounds without one.
+    /// Rounds in a row without a standing queue.
     rounds_alone: u32,
 }
 
-/// A window beside others, in bytes.
+/// Bound of the window beside other flows, which moves as CUBIC's window does.
 #[derive(Clone, Copy, Debug)]
 struct Cap {
+    /// The bound, in bytes.
     window: f64,
-    /// Back to what it was at the latest decrease, and on.
+    /// Curve towards the window at the latest decrease, and beyond.
     curve: Curve,
-    /// The latest decrease.
+    /// When the latest decrease was.
     shrank: Instant,
-    /// What Reno would have.
+    /// Window that Reno would have, in bytes.
     reno: f64,
 }
 
 impl Cap {
-    /// After a loss at a window of `top` bytes.
+    /// Returns the bound after a loss at a window of `top` bytes.
     fn after(top: f64, now: Instant, mtu: f64) -> Self {
         Self {
             window: top * BETA,
@@ -82,10 +78,12 @@ impl Cap {
         }
     }
 
+    /// Returns CUBIC's curve after a decrease from `top` bytes.
     fn curve(top: f64, mtu: f64) -> Curve {
         Curve::new(top, top * (1.0 - BETA), mtu)
     }
 
+    /// Grows the bound after `acked` bytes.
     fn grow(&mut self, now: Instant, mtu: f64, acked: f64) {
         let since = now.saturating_duration_since(self.shrank).as_secs_f64();
         let cubic = self.curve.at(since, mtu);
@@ -94,15 +92,19 @@ impl Cap {
     }
 }
 
+/// Counters when a round of losses began.
 #[derive(Clone, Copy, Debug)]
 struct Round {
+    /// When the round began.
     began: Instant,
+    /// Bytes delivered in all before the round.
     delivered: u64,
+    /// Bytes lost in all before the round.
     lost: u64,
 }
 
 impl LossTolerantBbr {
-    /// A controller at its start, for datagrams of `mtu` bytes.
+    /// Returns a new controller. `mtu`: size of datagrams, in bytes.
     pub fn new(mtu: u64) -> Self {
         Self {
             inner: Bbr::new(bbr::Config::default(), mtu),
@@ -114,7 +116,7 @@ impl LossTolerantBbr {
         }
     }
 
-    /// Looks for a standing queue, and lets the cap grow or go.
+    /// Detects a standing queue, and lets the bound grow or removes it.
     #[expect(clippy::cast_precision_loss, reason = "far below 2^52 bytes")]
     fn observe(&mut self, ack: &Ack<'_>) {
         let (Some(rtt), Some(least)) = (ack.rtt, ack.round_trips.least()) else {
@@ -142,7 +144,7 @@ impl LossTolerantBbr {
         }
     }
 
-    /// A loss while a queue stands: everybody makes room.
+    /// Lowers the bound after a loss while a queue stands, as other flows do.
     #[expect(clippy::cast_precision_loss, reason = "far below 2^52 bytes")]
     fn make_room(&mut self, loss: &Loss) {
         let since = |cap: &Cap| loss.newest_sent <= cap.shrank;
@@ -155,7 +157,7 @@ impl LossTolerantBbr {
         self.cap = Some(Cap::after(top, loss.now, self.mtu as f64));
     }
 
-    /// There is more loss in this round than the path may have of its own.
+    /// Whether more is lost in this round than the path's own loss explains.
     #[expect(clippy::cast_precision_loss, reason = "far below 2^52 bytes")]
     fn is_excessive(&mut self, loss: &Loss) -> bool {
         let begin = Round {

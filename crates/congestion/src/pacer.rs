@@ -2,30 +2,33 @@ use std::time::{Duration, Instant};
 
 use glassline_media::Bitrate;
 
-/// A burst may be so long at the pacing rate: what one timer of a millisecond and one
-/// system call make of it anyway.
+/// Length of a burst at the pacing rate: what a timer of one millisecond and one system
+/// call produce anyway.
 const BURST: Duration = Duration::from_millis(2);
-/// ... and so many datagrams, however slow the rate: acknowledgements come for every
-/// other one.
+/// Smallest burst, in datagrams, however slow the rate: acknowledgements come for every
+/// other datagram.
 const BURST_DATAGRAMS: f64 = 2.0;
-/// What had to leave without asking (audio, repairs) is made up for at most so long.
+/// Longest time for which later packets make up for packets that were sent without regard
+/// to pacing (audio, retransmissions).
 const DEBT: Duration = Duration::from_millis(50);
 
-/// Spreads packets over time: a token bucket filled at the flow's pacing rate.
+/// Spreads packets over time: a token bucket filled at the flow's pacing rate, for
+/// transports that do not pace by themselves.
 ///
-/// For transports that do not pace by themselves. The rate is given at each call, as
-/// it changes with every acknowledgement; time that passed counts at the rate given
-/// when it had.
+/// The rate is an argument of each call, as it changes with every acknowledgement; time
+/// that passed counts at the rate of the call that follows it.
 #[derive(Clone, Copy, Debug)]
 pub struct Pacer {
+    /// Size of datagrams, in bytes.
     datagram: f64,
-    /// Bytes that may leave; below zero what left too early.
+    /// Bytes that may leave; below zero if packets left too early.
     tokens: f64,
+    /// When the tokens were last counted.
     filled: Option<Instant>,
 }
 
 impl Pacer {
-    /// A full bucket, for datagrams of `bytes` at the most.
+    /// Returns a full bucket. `bytes`: largest size of datagrams.
     #[expect(clippy::cast_precision_loss, reason = "datagrams are small")]
     pub const fn new(bytes: u64) -> Self {
         Self {
@@ -35,8 +38,8 @@ impl Pacer {
         }
     }
 
-    /// How many bytes may leave at `now`; without a rate, which is before the first
-    /// round trip, the window alone decides.
+    /// Returns the bytes that may leave at `now`. Without a rate, before the first round
+    /// trip, the window alone decides.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -51,13 +54,14 @@ impl Pacer {
         self.tokens.max(0.0) as u64
     }
 
-    /// `bytes` left, asked for or not.
+    /// Records that `bytes` left, whether or not the allowance covered them.
     #[expect(clippy::cast_precision_loss, reason = "packets are small")]
     pub const fn sent(&mut self, bytes: u64) {
         self.tokens -= bytes as f64;
     }
 
-    /// When `bytes` may leave together, if not yet at `now`: as much as a burst is.
+    /// Returns when `bytes` (at most a burst) may leave together; `None` if they may leave
+    /// at `now`, or without a rate.
     #[expect(clippy::cast_precision_loss, reason = "packets are small")]
     pub fn deadline(&mut self, now: Instant, rate: Option<Bitrate>, bytes: u64) -> Option<Instant> {
         let rate = rate?;
@@ -67,6 +71,7 @@ impl Pacer {
         (missing > 0.0).then(|| now + Duration::from_secs_f64(seconds.min(LONGEST)))
     }
 
+    /// Adds tokens for the time since the last call.
     fn fill(&mut self, now: Instant, rate: Bitrate) {
         let before = self.filled.replace(now).unwrap_or(now);
         let passed = now.saturating_duration_since(before).as_secs_f64();
@@ -75,16 +80,17 @@ impl Pacer {
         self.tokens = tokens.min(self.burst(rate));
     }
 
+    /// Returns the capacity of the bucket in bytes.
     fn burst(&self, rate: Bitrate) -> f64 {
         let timed = BURST.as_secs_f64() * bytes_per_second(rate);
         timed.max(BURST_DATAGRAMS * self.datagram)
     }
 }
 
-/// A rate of next to nothing is looked at again after so many seconds.
+/// Longest deadline in seconds, for rates near zero.
 const LONGEST: f64 = 1.0;
 
-/// At least one, so that a rate of nothing is no division by zero.
+/// Returns the rate in bytes/s, at least one, so that nothing is divided by zero.
 #[expect(clippy::cast_precision_loss, reason = "rates stay far below 2^52")]
 fn bytes_per_second(rate: Bitrate) -> f64 {
     (rate.bps() as f64 / 8.0).max(1.0)

@@ -1,4 +1,4 @@
-//! The congestion control of SCTP's own standard (RFC 9260 §7.2).
+//! The congestion control of SCTP's standard (RFC 9260 §7.2).
 
 use std::time::{Duration, Instant};
 
@@ -6,31 +6,38 @@ use glassline_media::Bitrate;
 
 use crate::{Ack, Controller, Loss};
 
-/// Pacing leaves room for the window to grow within a round trip; pacing itself is
-/// not the RFC's, which only bounds bursts (§6.1 D).
+/// Pacing gain in slow start, which leaves room for the window to grow within a round trip.
+/// Pacing itself is not the RFC's, which only bounds bursts (§6.1 D).
 const PACING_STARTING: f64 = 2.0;
+/// Pacing gain in congestion avoidance.
 const PACING_AVOIDING: f64 = 1.2;
 
 /// SCTP's congestion control by its standard: Reno's, counted in bytes (RFC 9260 §7.2).
 ///
-/// One deviation: slow start grows by all that a SACK covers, not by one packet a
-/// SACK (§7.2.1), because a SACK stands for a whole batch here and packets are paced.
+/// One deviation: slow start grows by all that a SACK covers, not by one packet per SACK
+/// (§7.2.1), because a SACK stands for a whole batch here and packets are paced.
 #[derive(Clone, Debug)]
 pub struct Rfc9260Reno {
+    /// Size of datagrams, in bytes.
     mtu: u64,
+    /// Congestion window (`cwnd`), in bytes.
     window: u64,
+    /// Slow start threshold (`ssthresh`), in bytes.
     threshold: u64,
-    /// `partial_bytes_acked` (§7.2.2).
+    /// Bytes acknowledged towards the next growth of the window (`partial_bytes_acked`,
+    /// §7.2.2).
     partial: u64,
-    /// When the window shrank last: what left before is of the same congestion.
+    /// When the window shrank last: losses of packets sent before belong to the same
+    /// congestion event.
     shrank: Option<Instant>,
-    /// What to go back to if the latest loss was none.
+    /// Window and threshold to return to if the latest loss was spurious.
     before: Option<(u64, u64)>,
+    /// Smoothed round trip.
     smoothed: Option<Duration>,
 }
 
 impl Rfc9260Reno {
-    /// A controller at its start, for datagrams of `mtu` bytes.
+    /// Returns a new controller. `mtu`: size of datagrams, in bytes.
     pub fn new(mtu: u64) -> Self {
         Self {
             mtu,
@@ -44,6 +51,7 @@ impl Rfc9260Reno {
         }
     }
 
+    /// Halves the window (§7.2.3).
     fn shrink(&mut self, now: Instant) {
         self.before = Some((self.window, self.threshold));
         self.threshold = (self.window / 2).max(4 * self.mtu);
@@ -84,7 +92,7 @@ impl Controller for Rfc9260Reno {
         }
     }
 
-    /// Each timeout begins anew from one packet (§7.2.3).
+    /// Returns one: each timeout restarts from one packet (§7.2.3).
     fn timeouts_until_persistent(&self) -> u32 {
         1
     }

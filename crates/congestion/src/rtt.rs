@@ -2,22 +2,27 @@ use std::time::{Duration, Instant};
 
 use crate::filter::{Least, Windowed};
 
-/// How long a least round trip counts (as Linux, BBR and Copa have it).
+/// Time for which the smallest round trip counts (as in Linux, BBR and Copa).
 const LEAST_WINDOW: Duration = Duration::from_secs(10);
 
-/// The round trips of a flow.
+/// Statistics of a flow's round trips.
 ///
-/// The smoothed one is RFC 9002's (§5.3), without taking off what the peer says it
-/// waited before answering: transports that know it take it off before.
+/// The smoothed round trip is RFC 9002's (§5.3), without deducting the time that the peer
+/// says it delayed the acknowledgement: transports that know the time deduct it before.
 #[derive(Clone, Debug)]
 pub struct RoundTrips {
+    /// Latest round trip.
     latest: Option<Duration>,
+    /// Smoothed round trip.
     smoothed: Duration,
+    /// Mean deviation (`rttvar`).
     variation: Duration,
+    /// Smallest round trip of the last ten seconds.
     least: Windowed<Duration, Least>,
 }
 
 impl RoundTrips {
+    /// Returns empty statistics.
     pub(crate) fn new() -> Self {
         Self {
             latest: None,
@@ -27,6 +32,7 @@ impl RoundTrips {
         }
     }
 
+    /// Records a round trip.
     pub(crate) fn record(&mut self, rtt: Duration, now: Instant) {
         if self.latest.is_none() {
             self.smoothed = rtt;
@@ -39,22 +45,22 @@ impl RoundTrips {
         self.least.record(rtt, now);
     }
 
-    /// The latest; `None` before the first.
+    /// Returns the latest round trip; `None` before the first.
     pub const fn latest(&self) -> Option<Duration> {
         self.latest
     }
 
-    /// Smoothed; `None` before the first.
+    /// Returns the smoothed round trip; `None` before the first.
     pub fn smoothed(&self) -> Option<Duration> {
         self.latest.map(|_| self.smoothed)
     }
 
-    /// Mean deviation; `None` before the first.
+    /// Returns the mean deviation of round trips; `None` before the first.
     pub fn variation(&self) -> Option<Duration> {
         self.latest.map(|_| self.variation)
     }
 
-    /// The least of the last ten seconds; `None` before the first.
+    /// Returns the smallest round trip of the last ten seconds; `None` before the first.
     pub fn least(&self) -> Option<Duration> {
         self.least.get()
     }

@@ -1,12 +1,12 @@
-/// What became of a flow's packets, in bytes.
+/// Counters of a flow since its beginning, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Sent.
+    /// Bytes sent.
     pub sent: u64,
-    /// Acknowledged.
+    /// Bytes acknowledged.
     pub delivered: u64,
-    /// Declared lost, those counted that came after all.
+    /// Bytes declared lost, including those that arrived later.
     pub lost: u64,
-    /// Declared lost and yet arrived.
+    /// Bytes declared lost that arrived later.
     pub spurious: u64,
 }

@@ -1,47 +1,54 @@
-//! What the last second tells of a path that the application did not fill.
+//! Detects that the path is the limit although the application does not fill it.
 //!
-//! A live source is limited by itself nearly always, so that by the rules of delivery
-//! rates (draft-cheng §3.4) its samples say nothing. But when round trips keep growing,
-//! or much is lost, the path was the limit, whatever the source had to send; and then
-//! what came through is what the path carries.
+//! A live source is nearly always limited by itself, so that its samples say nothing by the
+//! rules of delivery rates (draft-cheng §3.4). But when round trips keep growing, or much
+//! is lost, the path was the limit, whatever the source had to send; then what came through
+//! is what the path carries.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::Totals;
 
-/// The past is kept in slots of so long ...
+/// Length of a slot of the history.
 const SLOT: Duration = Duration::from_millis(100);
-/// ... for so long: two halves are compared, each of 15 frames of a camera.
+/// Length of the history. Its two halves are compared, each of 15 frames of a camera.
 const SPAN: Duration = Duration::from_secs(1);
-/// Less than this says nothing.
+/// Shortest history that allows a conclusion.
 const SPAN_MIN: Duration = Duration::from_millis(500);
-/// The least round trip of a half above that of the one before, by time passed: a
-/// queue that grows by 50 ms a second. A competing CUBIC grows one slower between its
-/// losses, and its queue is no reason to send less.
+/// Growth of the smallest round trip from one half to the next, per time: a queue that
+/// grows by 50 ms per second. The queue of a competing CUBIC flow grows slower between its
+/// losses, and is no reason to send less.
 const GROWTH: f64 = 0.05;
-/// Lost of sent that random loss on radio links stays below and policers do not.
+/// Ratio of lost to sent bytes that random loss on radio links stays below and that
+/// policers exceed.
 const LOSS: f64 = 0.1;
-/// Fewer bytes lost are an accident.
+/// Lost bytes below which the ratio does not count.
 const LOSS_BYTES: u64 = 5 * 1200;
 
-/// The last second of a flow.
+/// History of the last second of a flow.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trend {
+    /// Slots, oldest first.
     slots: VecDeque<Slot>,
 }
 
+/// A slot of the history.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
+    /// When the slot began.
     began: Instant,
+    /// Bytes delivered in all when the slot began.
     delivered: u64,
+    /// Bytes lost in all when the slot began.
     lost: u64,
+    /// Smallest round trip of the slot.
     least_rtt: Duration,
 }
 
 impl Trend {
-    /// An acknowledgement at `now` with its round trip, `totals` counting it: bytes a
-    /// second that the path carried lately, if it was the limit.
+    /// Records an acknowledgement at `now` with its round trip; `totals` include it.
+    /// Returns the bytes/s that the path carried lately, if the path was the limit.
     pub(crate) fn observe(&mut self, now: Instant, rtt: Duration, totals: &Totals) -> Option<f64> {
         let old = |slot: &Slot| now.saturating_duration_since(slot.began) > SPAN;
         while self.slots.front().is_some_and(old) {
@@ -61,6 +68,7 @@ impl Trend {
         self.judge(now, totals)
     }
 
+    /// Returns the delivery rate of the later half, if the path was the limit.
     #[expect(clippy::cast_precision_loss, reason = "bytes stay far below 2^52")]
     fn judge(&self, now: Instant, totals: &Totals) -> Option<f64> {
         let first = self.slots.front()?;
@@ -75,7 +83,7 @@ impl Trend {
         Some((totals.delivered - middle.delivered) as f64 / elapsed)
     }
 
-    /// Whether the queue of the half since `middle` never fell to where it was before.
+    /// Whether the queue of the half since `middle` never fell to its length before.
     fn queue_grows(&self, middle: Instant) -> bool {
         let least = |late: bool| {
             let half = self
@@ -95,6 +103,7 @@ impl Trend {
     }
 }
 
+/// Whether much was lost since the first slot.
 #[expect(clippy::cast_precision_loss, reason = "bytes stay far below 2^52")]
 fn lossy(first: &Slot, totals: &Totals) -> bool {
     let lost = totals.lost - first.lost;

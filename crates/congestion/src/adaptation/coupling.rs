@@ -1,5 +1,5 @@
-//! [`Rule::Coupled`](super::Rule::Coupled): below what the controller says that the path
-//! carries.
+//! The rule [`Rule::Coupled`](super::Rule::Coupled): keeps the encoder below what the
+//! controller says that the path carries.
 
 use std::time::{Duration, Instant};
 
@@ -7,57 +7,62 @@ use glassline_media::Bitrate;
 
 use crate::filter::{Least, Windowed};
 
-/// Of the deliverable rate the encoder takes so much: the rest is for headers,
-/// repairs, audio and for the queue to drain.
+/// Share of the deliverable rate that the encoder takes. The rest is for headers,
+/// retransmissions, audio, and for the queue to drain.
 const SHARE: f64 = 0.9;
-/// The backlog is to be gone after so long. Shorter cuts deeper than a fade of LTE
-/// lasts; longer is what a viewer feels as delay.
+/// Time within which the backlog shall drain, in seconds. A shorter time cuts deeper than a
+/// fade of LTE lasts; a longer one is delay that a viewer feels.
 const DRAIN: f64 = 1.5;
-/// Grows by at most this a period: doubles in 6 s. Faster, a step would make more
-/// queue than the next decision sees ...
+/// Largest growth per period: doubles in 6 s. With faster growth, a step would build more
+/// queue than the next decision sees.
 const GROWTH_COUPLED: f64 = 1.06;
-/// ... unless the path was seen to carry twice as much: then it doubles in 2.5 s.
+/// Largest growth per period while the path was seen to carry twice the target: doubles in
+/// 2.5 s.
 const GROWTH_FAR: f64 = 1.15;
-/// A backlog this much above the pipe's, in seconds of media, is a queue. Two or
-/// three frames: less is where in a frame the decision falls.
+/// Backlog above that of an empty path from which it counts as a queue, in seconds of
+/// media: two or three frames. Less is noise of where in a frame the decision falls.
 const QUEUE: f64 = 0.1;
-/// After the path was the limit the encoder does not probe for so long: its queue
+/// Time after the path was the limit during which the encoder does not probe: its queue
 /// should empty first, or every probe would find it full.
 const PROBE_PAUSE: Duration = Duration::from_secs(2);
-/// The least backlog of so long is the pipe's, as the least round trip of ten
-/// seconds is the path's.
+/// Window over which the least backlog counts as that of an empty path, like the smallest
+/// round trip of ten seconds.
 const PIPE_WINDOW: Duration = Duration::from_secs(10);
-/// A queue of ours is gone by now, or nearly, since the encoder made less for it.
+/// Time after which a queue of our own has drained, or nearly, since the encoder sends less
+/// for it.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(2);
-/// One that is as long as before, within this share, is kept by somebody else ...
+/// Share by which a queue must have changed in that time; otherwise other flows keep it.
 const UNMOVED: f64 = 0.3;
-/// ... unless it is longer than a home's, in seconds: then the path has stopped.
+/// Longest queue of other flows, in seconds. A longer one than a home router's means that
+/// the path has stopped.
 const OTHERS_QUEUE_MAX: f64 = 1.0;
 
-/// What [`Rule::Coupled`](super::Rule::Coupled) remembers.
+/// State of [`Rule::Coupled`](super::Rule::Coupled).
 #[derive(Clone, Debug)]
 pub(super) struct Coupling {
-    /// The least backlog since the last decision, in seconds of media.
+    /// Least backlog since the last decision, in seconds of media.
     backlog: Option<f64>,
-    /// The encoder left the path unused at some time since the last decision.
+    /// Whether the encoder left the path unused at some time since the last decision.
     app_limited: bool,
-    /// The least backlog lately: what a path without a queue has on its way.
+    /// Least recent backlog, in seconds of media: what an empty path has in flight.
     pipe: Windowed<f64, Least>,
-    /// When the path, not the encoder, last was the limit.
+    /// When the path, not the encoder, was the limit last.
     limited: Option<Instant>,
-    /// A queue that is being drained.
+    /// The queue that is being drained, if there is one.
     draining: Option<Draining>,
 }
 
-/// A queue for which the encoder makes less.
+/// A queue for which the encoder sends less.
 #[derive(Clone, Copy, Debug)]
 struct Draining {
+    /// When draining began.
     since: Instant,
-    /// How long it was then, in seconds of media.
+    /// Length of the queue when draining began, in seconds of media.
     queued: f64,
 }
 
 impl Coupling {
+    /// Returns the state before the first decision.
     pub(super) const fn new() -> Self {
         Self {
             backlog: None,
@@ -68,14 +73,14 @@ impl Coupling {
         }
     }
 
-    /// `backlog` in seconds of media.
+    /// Records the backlog between decisions. `backlog`: in seconds of media.
     pub(super) fn observe(&mut self, backlog: f64, app_limited: bool, now: Instant) {
         self.app_limited |= app_limited;
         self.backlog = Some(self.backlog.map_or(backlog, |least| least.min(backlog)));
         self.pipe.record(backlog, now);
     }
 
-    /// The next target after `target`, in bits a second.
+    /// Returns the target that follows `target`, both in bit/s.
     #[expect(clippy::cast_precision_loss, reason = "rates stay far below 2^52")]
     pub(super) fn follow(
         &mut self,
@@ -84,8 +89,8 @@ impl Coupling {
         now: Instant,
     ) -> f64 {
         let backlog = self.backlog.take().unwrap_or(0.0);
-        // What is on its way on an empty path is no backlog: it would be deducted for
-        // ever where round trips are long.
+        // Data in flight on an empty path is no backlog: it would always be deducted where
+        // round trips are long.
         let mut queued = backlog - self.pipe.get().unwrap_or(0.0).min(backlog);
         if self.is_others(queued, now) {
             self.pipe = Windowed::new(PIPE_WINDOW);
@@ -112,7 +117,7 @@ impl Coupling {
         if path_limited {
             return carried;
         }
-        // Nothing waits, and the rate is only what the encoder made: the path may
+        // Nothing waits, and the measured rate is only what the encoder sent: the path may
         // carry more. Small steps find out.
         let rest = |at: Instant| now.saturating_duration_since(at) < PROBE_PAUSE;
         if self.limited.is_some_and(rest) {
@@ -122,8 +127,8 @@ impl Coupling {
         }
     }
 
-    /// The queue does not care that the encoder made less for a while. To make ever less
-    /// would leave the path to whoever fills it.
+    /// Whether other flows keep the queue: it did not shrink although the encoder sent less
+    /// for a while. Sending ever less would leave the path to them.
     fn is_others(&mut self, queued: f64, now: Instant) -> bool {
         if queued <= QUEUE {
             self.draining = None;

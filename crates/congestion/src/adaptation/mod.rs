@@ -1,5 +1,5 @@
-//! Bitrate adaptation of a live encoder: how much it may make, decided twice a
-//! second from what the path took of what it made before.
+//! Bitrate adaptation of a live encoder: decides the target bitrate twice a second, from
+//! what the path took of what was sent before.
 //!
 //! ```text
 //! encoder ──made──► send queue ──written──► transport ──acknowledged──►
@@ -7,8 +7,8 @@
 //!    └── target ── Adaptation ◄── backlog, written, deliverable rate
 //! ```
 //!
-//! Two rules. [`Rule::Study`] only sees the backlog, as the application of the
-//! study of live uploads did (the controller below it is a black box there);
+//! There are two rules. [`Rule::Study`] only sees the backlog, as the application of the
+//! study of live uploads did (the controller below it is a black box there).
 //! [`Rule::Coupled`] asks the controller what the path carries, and keeps below it.
 
 mod coupling;
@@ -23,25 +23,25 @@ use glassline_media::Bitrate;
 
 use coupling::Coupling;
 
-/// Between two decisions (the study tells of no period; twice a second is what our
-/// calibration on its CUBIC figures used, and mobile encoders follow that).
+/// Time between two decisions. The study does not say its period; twice a second is what
+/// our calibration on its CUBIC figures used, and mobile encoders follow that.
 pub const PERIOD: Duration = Duration::from_millis(500);
 
-/// Which way the bitrate follows the path.
+/// How the bitrate follows the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Rule {
-    /// By the backlog alone, against a knee.
+    /// By the backlog alone, compared with a knee.
     Study,
     /// By the controller's deliverable rate, less what drains the backlog.
     Coupled,
 }
 
 impl Rule {
-    /// Every one.
+    /// All rules.
     pub const ALL: [Self; 2] = [Self::Study, Self::Coupled];
 
-    /// Its name on the command line.
+    /// Returns the rule's name on the command line.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Study => "study",
@@ -65,7 +65,7 @@ impl FromStr for Rule {
     }
 }
 
-/// No rule is called that. The user's fault.
+/// The name of a rule is unknown; the user's mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownRule(String);
 
@@ -79,24 +79,23 @@ impl fmt::Display for UnknownRule {
 
 impl std::error::Error for UnknownRule {}
 
-/// The bounds of an encoder.
+/// Bounds and start of an encoder's bitrate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Never below this, whatever the path.
+    /// Smallest bitrate, whatever the path.
     pub min: Bitrate,
-    /// Never above this; raised to `min` if that is larger.
+    /// Largest bitrate; raised to `min` if that is larger.
     pub max: Bitrate,
-    /// How much unacknowledged media [`Rule::Study`] takes for a good path: it grows
-    /// below half of it, cuts above it, and cuts hard above twice. Not used by
-    /// [`Rule::Coupled`].
+    /// Unacknowledged media that [`Rule::Study`] accepts of a good path: it grows below
+    /// half of it, cuts above it, and cuts hard above twice. Not used by [`Rule::Coupled`].
     pub knee: Duration,
-    /// Where to start.
+    /// Bitrate at the start.
     pub start: Bitrate,
 }
 
 impl Default for Config {
-    /// The study's encoder: at most 3 Mbit/s. Its floor and knee are not told; 500
-    /// kbit/s and 3 s brought the sketch of this laboratory closest to the study's
+    /// Returns the study's encoder: at most 3 Mbit/s. The study does not say its floor and
+    /// knee; 500 kbit/s and 3 s brought this laboratory's sketch closest to the study's
     /// CUBIC figures, and `study2019` sets its own.
     fn default() -> Self {
         Self {
@@ -108,47 +107,73 @@ impl Default for Config {
     }
 }
 
-/// What an encoder's sender knows at a decision.
+/// What the sender of an encoder's media knows at a decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Signals {
-    /// Made by the encoder and not acknowledged yet: waiting here or on its way.
-    /// What was dropped on purpose counts no longer.
+    /// Bytes made by the encoder and not acknowledged yet, waiting or in flight. Media that
+    /// was dropped on purpose no longer counts.
     pub backlog_bytes: u64,
-    /// Media that the transport has taken since the stream began; repeats not
-    /// counted.
+    /// Bytes of media that the transport has taken since the stream began, without
+    /// retransmissions.
     pub written_bytes_total: u64,
+    /// What the path carries; see
     /// [`Flow::deliverable_rate`](crate::Flow::deliverable_rate).
     pub deliverable: Option<Bitrate>,
-    /// [`Flow::is_app_limited`](crate::Flow::is_app_limited): the deliverable rate
-    /// is a lower bound, since the encoder left some of the path unused.
+    /// Whether the deliverable rate is only a lower bound, because the encoder left some of
+    /// the path unused; see [`Flow::is_app_limited`](crate::Flow::is_app_limited).
     pub app_limited: bool,
 }
 
-/// The bitrate that an encoder should aim at.
+/// Decides the bitrate that an encoder should aim at.
+///
+/// ```
+/// use std::time::{Duration, Instant};
+///
+/// use glassline_congestion::Adaptation;
+/// use glassline_congestion::adaptation::{Config, Rule, Signals};
+///
+/// let mut now = Instant::now();
+/// let mut adaptation = Adaptation::new(Rule::Study, Config::default());
+/// let start = adaptation.target();
+/// let mut sent = 0;
+/// for _frame in 0..150 {
+///     sent += adaptation.target().bps() / 8 / 30;
+///     now += Duration::from_micros(33_333);
+///     // Nothing waits: the path carries all of it.
+///     let signals = Signals { written_bytes_total: sent, ..Signals::default() };
+///     adaptation.decide(now, signals);
+/// }
+/// assert!(adaptation.target() > start);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Adaptation {
     rule: Rule,
     config: Config,
-    /// Bits a second.
+    /// Present target, in bit/s.
     target: f64,
+    /// The latest decision; `None` before the first call.
     decided: Option<Decided>,
+    /// What the transport took lately.
     throughput: Throughput,
+    /// State of [`Rule::Coupled`].
     coupling: Coupling,
 }
 
-/// The latest decision, from which the next period is counted.
+/// The latest decision, at which the present period began.
 #[derive(Clone, Copy, Debug)]
 struct Decided {
+    /// When the decision was made.
     at: Instant,
+    /// Value of `Signals::written_bytes_total` at the decision.
     written: u64,
 }
 
-/// What the transport took lately, in bits a second.
+/// What the transport took lately, smoothed, in bit/s.
 #[derive(Clone, Copy, Debug, Default)]
 struct Throughput(Option<f64>);
 
 impl Adaptation {
-    /// An encoder that starts at `config.start`.
+    /// Returns an adaptation that starts at `config.start`.
     #[expect(clippy::cast_precision_loss, reason = "rates stay far below 2^52")]
     pub fn new(rule: Rule, config: Config) -> Self {
         let config = Config {
@@ -165,11 +190,11 @@ impl Adaptation {
         }
     }
 
-    /// What to aim at from `now` on, within the bounds.
+    /// Returns the bitrate to aim at from `now` on, within the bounds.
     ///
-    /// Call it at least twice a second, or with every frame: it decides once a
-    /// [`PERIOD`] and only looks in between, so that the burst of a keyframe is not
-    /// taken for a queue. The first call starts the clock.
+    /// To be called at least twice a second, or with every frame. It decides once per
+    /// [`PERIOD`] and only observes in between, so that the burst of a keyframe does not
+    /// count as a queue. The first call starts the first period.
     #[expect(
         clippy::cast_precision_loss,
         reason = "bytes and rates stay far below 2^52"
@@ -195,7 +220,7 @@ impl Adaptation {
         self.target()
     }
 
-    /// The latest decision.
+    /// Returns the latest decision.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -205,16 +230,17 @@ impl Adaptation {
         Bitrate::from_bps(self.target as u64)
     }
 
-    /// How it follows the path.
+    /// Returns the rule.
     pub const fn rule(&self) -> Rule {
         self.rule
     }
 
-    /// The study's rule; `backlog` in seconds of media.
+    /// Returns the next target by the study's rule, in bit/s. `backlog`: in seconds of
+    /// media.
     ///
-    /// The study says that the application changes the bitrate by goodput and queue
-    /// size and nothing more; the steps are those of the sketch with which its
-    /// relative figures came out (research of this project, section 4).
+    /// The study says that the application changes the bitrate by goodput and queue size
+    /// and nothing more; the steps are those of the sketch that reproduced its relative
+    /// figures.
     fn follow_backlog(&self, backlog: f64) -> f64 {
         let knee = self.config.knee.as_secs_f64();
         let taken = self.throughput.0.unwrap_or(self.target);
@@ -230,16 +256,17 @@ impl Adaptation {
     }
 }
 
-/// Above twice the knee: so much less than before, and than what is taken, so that
-/// the backlog shrinks.
+/// Factor above twice the knee, applied to the smaller of the target and the throughput, so
+/// that the backlog shrinks.
 const CUT_HARD: f64 = 0.85;
-/// Above the knee: a little less than what is taken.
+/// Factor above the knee, applied to the throughput.
 const CUT: f64 = 0.95;
-/// Below half the knee: doubles in 9 s.
+/// Growth per period below half the knee: doubles in 9 s.
 const GROWTH: f64 = 1.04;
 
 impl Throughput {
-    /// Smoothed over about three periods, so that one keyframe does not lead.
+    /// Records the throughput of a period, smoothed over about three periods so that one
+    /// keyframe does not dominate.
     fn record(&mut self, bits_per_second: f64) {
         const WEIGHT: f64 = 0.3;
         self.0 = Some(match self.0 {

@@ -1,23 +1,24 @@
-/// Which BBR.
+/// Which variant of BBR to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Model a policer: if two stretches lose a fifth and more and deliver the same,
-    /// send at that rate for 48 rounds (`bbr_lt_bw_sampling`).
+    /// Whether to model a policer: if two intervals lose a fifth or more and deliver the
+    /// same, send at that rate for 48 rounds (`bbr_lt_bw_sampling`).
     pub long_term: bool,
-    /// Allow for acknowledgements that come in clumps, as radio links send them, by a
-    /// larger window (`bbr_update_ack_aggregation`; mvfst had it in 2019).
+    /// Whether to allow for acknowledgements that come in clumps, as radio links send them,
+    /// by a larger window (`bbr_update_ack_aggregation`; mvfst had it in 2019).
     pub aggregation: bool,
-    /// Take for the bandwidth the faster of sending and being acknowledged, and pace at
-    /// it, as mvfst did in November 2019 (`BbrBandwidthSampler.cpp`, at ec7569b9). The
-    /// rounds that ask for more then always seem to get it, until the window stops
-    /// them: the queue is about as long as the path.
+    /// Whether to take the faster of the send rate and the acknowledgement rate as the
+    /// bandwidth, and to pace at it, as mvfst did in November 2019
+    /// (`BbrBandwidthSampler.cpp`, at ec7569b9). Rounds that probe for more then always
+    /// seem to get it, until the window stops them: the queue becomes about as long as the
+    /// path.
     pub overrates: bool,
-    /// Chooses where each cycle of gains begins, so that flows do not probe together.
+    /// Seed that chooses where each gain cycle begins, so that flows do not probe together.
     pub seed: u64,
 }
 
 impl Default for Config {
-    /// The draft's, with allowance for aggregation.
+    /// Returns the draft's BBR, with allowance for aggregation.
     fn default() -> Self {
         Self {
             long_term: false,
@@ -29,7 +30,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// As the study of live uploads ran it.
+    /// Returns BBR as the study of live uploads ran it.
     pub fn study() -> Self {
         Self {
             overrates: true,
@@ -37,7 +38,7 @@ impl Config {
         }
     }
 
-    /// With the model of policers.
+    /// Returns BBR with the model of policers.
     pub fn long_term() -> Self {
         Self {
             long_term: true,

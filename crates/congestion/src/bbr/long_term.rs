@@ -1,45 +1,54 @@
-//! The policer behind constant loss (`bbr_lt_bw_sampling`).
+//! The long-term model of a policer (`bbr_lt_bw_sampling`).
 //!
-//! A token bucket lets a burst through and then drops all above its rate. Seen from
-//! here: two stretches in a row, each from loss to loss, of the same throughput and
-//! much loss. What they delivered is the policer's rate.
+//! A token bucket lets a burst through and then drops everything above its rate. The sender
+//! sees two intervals in a row, each from loss to loss, with the same throughput and much
+//! loss. What they delivered is the policer's rate.
 
 use std::time::{Duration, Instant};
 
 use crate::Ack;
 
-/// A stretch is at least so many rounds (`bbr_lt_intvl_min_rtts`), and at most four
-/// times as many.
+/// Shortest interval, in rounds (`bbr_lt_intvl_min_rtts`).
 const ROUNDS_MIN: u32 = 4;
+/// Longest interval, in rounds.
 const ROUNDS_MAX: u32 = 4 * ROUNDS_MIN;
-/// Lost of delivered that makes a stretch lossy (`bbr_lt_loss_thresh`, 50/256).
+/// Ratio of lost to delivered bytes from which an interval is lossy (`bbr_lt_loss_thresh`,
+/// 50/256).
 const LOSSY: f64 = 50.0 / 256.0;
-/// Rates as close as this, by share or in bytes a second, are the same
-/// (`bbr_lt_bw_ratio`, `bbr_lt_bw_diff`).
+/// Relative difference up to which two rates are the same (`bbr_lt_bw_ratio`).
 const SAME_SHARE: f64 = 1.0 / 8.0;
+/// Absolute difference up to which two rates are the same, in bytes/s (`bbr_lt_bw_diff`).
 const SAME_RATE: f64 = 500.0;
-/// Rounds that the rate is used before the path is tried again
+/// Rounds for which the rate is used before the path is probed again
 /// (`bbr_lt_bw_max_rtts`).
 const USED_ROUNDS: u32 = 48;
 
+/// State of the long-term model.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LongTerm {
+    /// The interval that is being measured.
     stretch: Option<Stretch>,
-    /// Bytes a second of the last stretch, or of both if in use.
+    /// Rate of the last interval, or the mean of both while in use, in bytes/s.
     rate: Option<f64>,
-    /// Rounds since it is in use.
+    /// Rounds for which the rate has been in use; `None` while it is not.
     used: Option<u32>,
 }
 
+/// Where a sampling interval began.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
+    /// When the interval began.
     began: Instant,
+    /// Bytes delivered before the interval.
     delivered: u64,
+    /// Bytes lost before the interval.
     lost: u64,
+    /// Rounds of the interval so far.
     rounds: u32,
 }
 
 impl Stretch {
+    /// Returns an interval that begins at an acknowledgement.
     const fn at(ack: &Ack<'_>) -> Self {
         Self {
             began: ack.now,
@@ -49,7 +58,7 @@ impl Stretch {
         }
     }
 
-    /// Its rate, if it was lossy and long enough to tell.
+    /// Returns the rate of the interval in bytes/s, if it was lossy and long enough.
     #[expect(clippy::cast_precision_loss, reason = "bytes stay far below 2^52")]
     fn lossy_rate(&self, ack: &Ack<'_>) -> Option<f64> {
         let lost = (ack.rate.lost_total - self.lost) as f64;
@@ -62,13 +71,13 @@ impl Stretch {
 }
 
 impl LongTerm {
-    /// The policer's rate in bytes a second, while it is believed.
+    /// Returns the policer's rate in bytes/s while it is in use.
     pub(super) fn rate(&self) -> Option<f64> {
         self.rate.filter(|_| self.used.is_some())
     }
 
-    /// An acknowledgement; `lost`: packets were found lost since the one before.
-    /// `true` when the rate has been used long enough, and the path is to be tried.
+    /// Records an acknowledgement. `lost`: packets were lost since the one before. Returns
+    /// `true` when the rate has been used long enough and the path is to be probed.
     pub(super) fn observe(
         &mut self,
         ack: &Ack<'_>,
@@ -84,7 +93,7 @@ impl LongTerm {
             }
             return over;
         }
-        // The bucket's first burst must not count: it begins with a loss.
+        // The bucket's first burst must not count, so an interval begins with a loss.
         if ack.rate.app_limited && self.stretch.is_some() {
             self.reset();
             return false;
@@ -97,7 +106,7 @@ impl LongTerm {
         if stretch.rounds > ROUNDS_MAX {
             self.reset();
         } else if stretch.rounds >= ROUNDS_MIN && lost {
-            // It ends with a loss, when the bucket is empty again.
+            // The interval ends with a loss, when the bucket is empty again.
             if let Some(rate) = stretch.lossy_rate(ack) {
                 self.compare(rate, ack);
             }
@@ -105,7 +114,8 @@ impl LongTerm {
         false
     }
 
-    /// `bbr_lt_bw_interval_done`.
+    /// Compares the rate of a finished interval with that of the one before
+    /// (`bbr_lt_bw_interval_done`).
     fn compare(&mut self, rate: f64, ack: &Ack<'_>) {
         if let Some(before) = self.rate {
             let difference = (rate - before).abs();
@@ -119,6 +129,7 @@ impl LongTerm {
         self.stretch = Some(Stretch::at(ack));
     }
 
+    /// Forgets everything that was measured.
     pub(super) const fn reset(&mut self) {
         *self = Self {
             stretch: None,

@@ -1,12 +1,12 @@
-//! BBR, its first version: a model of the path, from the fastest delivery and the
-//! least round trip seen lately, that says how fast to send.
+//! BBR, first version: paces by a model of the path, which consists of the fastest delivery
+//! and the smallest round trip seen lately.
 //!
-//! By draft-cardwell-iccrg-bbr-congestion-control-00 (sections given as §) and, where
-//! that is silent, by what Linux does (`net/ipv4/tcp_bbr.c`, functions named), with
-//! its model of policers ([`Config::long_term`], `bbr-lt`) or without (`bbr`). The
-//! study of live uploads ran mvfst's of November 2019 ([`Config::study`],
-//! `bbr-study`): the same draft, no model of policers, and a bandwidth that is the
-//! faster of sending and being acknowledged where the draft takes the slower.
+//! Source: draft-cardwell-iccrg-bbr-congestion-control-00 (sections given as §). Where the
+//! draft is silent, this follows Linux (`net/ipv4/tcp_bbr.c`, functions named), with its
+//! model of policers ([`Config::long_term`], `bbr-lt`) or without it (`bbr`). The study of
+//! live uploads ran mvfst's of November 2019 ([`Config::study`], `bbr-study`): the same
+//! draft, no model of policers, and a bandwidth that is the faster of the send rate and the
+//! acknowledgement rate where the draft takes the slower.
 //!
 //! ```text
 //! Startup ─ no faster for three rounds ─► Drain ─ queue gone ─► ProbeBw ◄─┐
@@ -34,87 +34,106 @@ use self::model::{LeastRtt, Pipe, RoundMax, Rounds};
 use crate::flow::bitrate;
 use crate::{Ack, Controller, Loss};
 
-/// 2/ln 2, with which the rate doubles every round (§4.3.2.1; `bbr_high_gain`).
+/// Gain of Startup, 2/ln 2, with which the rate doubles every round (§4.3.2.1;
+/// `bbr_high_gain`).
 const HIGH_GAIN: f64 = 2.885;
-/// Drains in one round what Startup queued (§4.3.3).
+/// Pacing gain of Drain, which drains in one round what Startup queued (§4.3.3).
 const DRAIN_GAIN: f64 = 1.0 / HIGH_GAIN;
-/// Room for late and stretched acknowledgements (§4.2.3.2; `bbr_cwnd_gain`).
+/// Window gain of ProbeBW: room for late and stretched acknowledgements (§4.2.3.2;
+/// `bbr_cwnd_gain`).
 const WINDOW_GAIN: f64 = 2.0;
-/// Paces so much below the bandwidth, so that queues shrink rather than grow
+/// Factor by which pacing stays below the bandwidth, so that queues shrink rather than grow
 /// (`bbr_pacing_margin_percent`).
 const MARGIN: f64 = 0.99;
-/// Stays at the least window for so long to see the path without a queue (§4.3.5).
+/// Time for which ProbeRTT keeps the smallest window to see the path without a queue
+/// (§4.3.5).
 const PROBE_RTT_TIME: Duration = Duration::from_millis(200);
-/// RFC 9002 §7.2.
+/// Initial window, in datagrams (RFC 9002 §7.2).
 const INITIAL_SEGMENTS: f64 = 10.0;
-/// Enough for acknowledgements of every other packet (§4.2.3.3).
+/// Smallest window, in datagrams: enough for acknowledgements of every other packet
+/// (§4.2.3.3).
 const LEAST_SEGMENTS: f64 = 4.0;
-/// Bursts that may be on their way within the end systems (§4.2.3.2).
+/// Bursts that may be in flight within the end systems (§4.2.3.2).
 const QUANTA: f64 = 3.0;
 
-/// BBR. Windows in bytes, rates in bytes a second.
+/// The BBR controller, first version. Windows are in bytes, rates in bytes/s.
 #[derive(Clone, Debug)]
 pub struct Bbr {
+    /// Which variant of BBR this is.
     config: Config,
+    /// Size of datagrams, in bytes.
     mtu: f64,
+    /// State of the state machine.
     mode: Mode,
+    /// Congestion window, in bytes.
     window: f64,
-    /// `None` before the first round trip.
+    /// Pacing rate in bytes/s; `None` before the first round trip.
     pacing: Option<f64>,
+    /// Counter of rounds.
     rounds: Rounds,
-    /// The bottleneck's, the fastest of ten rounds (§4.1.1).
+    /// Bottleneck bandwidth in bytes/s: the fastest delivery of ten rounds (§4.1.1).
     bandwidth: RoundMax,
-    /// The path's own round trip, the least of ten seconds (§4.1.2).
+    /// Round-trip propagation delay: the smallest round trip of ten seconds (§4.1.2).
     least_rtt: Option<LeastRtt>,
+    /// Whether Startup has filled the pipe.
     pipe: Pipe,
+    /// Position in the gain cycle of ProbeBW.
     cycle: Cycle,
+    /// Estimate of acknowledgement aggregation.
     aggregation: Aggregation,
+    /// Long-term model of policers.
     long_term: LongTerm,
+    /// Loss recovery, while it lasts.
     recovery: Option<Recovery>,
-    /// The window before recovery or `ProbeRtt` cut it.
+    /// Window before recovery or ProbeRTT reduced it, in bytes.
     prior_window: f64,
-    /// Nothing was in flight before what is in flight now.
+    /// Whether nothing was in flight before what is in flight now.
     restarting: bool,
-    /// Bytes lost since the last acknowledgement.
+    /// Bytes lost since the latest acknowledgement.
     lost: f64,
+    /// The latest acknowledgement.
     last_ack: Option<LastAck>,
 }
 
 /// The latest acknowledgement.
 #[derive(Clone, Copy, Debug)]
 struct LastAck {
+    /// When the acknowledgement came.
     at: Instant,
+    /// Bytes that the acknowledgement newly covered.
     bytes: f64,
 }
 
-/// What the model is used for (§4.3).
+/// State of BBR's state machine (§4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// Doubles the rate until the pipe is full.
+    /// The rate doubles every round until the pipe is full.
     Startup,
-    /// Lets the queue of Startup drain.
+    /// The queue that Startup made drains.
     Drain,
-    /// Sends at the bandwidth, asking for more once in a while.
+    /// Packets leave at the bandwidth, and probe for more at times.
     ProbeBw,
-    /// Sends next to nothing, to see the least round trip.
+    /// Very little is sent, to measure the smallest round trip.
     ProbeRtt {
-        /// When it may be over; `None` until little enough is in flight.
+        /// When the state may end; `None` until little enough is in flight.
         until: Option<Instant>,
-        /// A round has passed since then.
+        /// Whether a round has passed since `until` was set.
         round_done: bool,
     },
 }
 
-/// From a loss until what left after it is acknowledged.
+/// Loss recovery: lasts until a packet that was sent after the loss is acknowledged.
 #[derive(Clone, Copy, Debug)]
 struct Recovery {
+    /// When the loss was detected.
     began: Instant,
-    /// In its first round no more leaves than arrives.
+    /// Whether packet conservation applies: in the first round no more is sent than
+    /// arrives.
     conserving: bool,
 }
 
 impl Bbr {
-    /// At its start, for datagrams of `mtu` bytes.
+    /// Returns a new controller. `mtu`: size of datagrams, in bytes.
     #[expect(clippy::cast_precision_loss, reason = "datagrams are small")]
     pub fn new(config: Config, mtu: u64) -> Self {
         let mtu = mtu as f64;
@@ -139,18 +158,20 @@ impl Bbr {
         }
     }
 
-    /// What to send at: the policer's rate if there is one, else the bottleneck's.
+    /// Returns the rate to send at in bytes/s: the policer's if one is known, otherwise the
+    /// bottleneck's.
     fn rate(&self) -> f64 {
         self.long_term
             .rate()
             .unwrap_or_else(|| self.bandwidth.get())
     }
 
+    /// Returns the factor between bandwidth and pacing rate.
     const fn margin(&self) -> f64 {
         if self.config.overrates { 1.0 } else { MARGIN }
     }
 
-    /// §4.3, `bbr_update_gains`.
+    /// Returns the pacing gain of the present state (§4.3, `bbr_update_gains`).
     fn pacing_gain(&self) -> f64 {
         match self.mode {
             Mode::Startup => HIGH_GAIN,
@@ -161,6 +182,7 @@ impl Bbr {
         }
     }
 
+    /// Returns the window gain of the present state (§4.3).
     fn window_gain(&self) -> f64 {
         match self.mode {
             Mode::Startup | Mode::Drain => HIGH_GAIN,
@@ -169,8 +191,8 @@ impl Bbr {
         }
     }
 
-    /// What should be in flight for `gain` times the path's bandwidth-delay product
-    /// at `rate` (§4.2.3.2).
+    /// Returns the bytes that should be in flight for `gain` times the bandwidth-delay
+    /// product at `rate` bytes/s (§4.2.3.2).
     fn in_flight_at(&self, rate: f64, gain: f64) -> f64 {
         let Some(least) = &self.least_rtt else {
             return INITIAL_SEGMENTS * self.mtu;
@@ -178,7 +200,7 @@ impl Bbr {
         gain * rate * least.rtt.as_secs_f64() + QUANTA * self.quantum()
     }
 
-    /// How much may leave at once (§4.2.2).
+    /// Returns the send quantum: bytes that may leave at once (§4.2.2).
     fn quantum(&self) -> f64 {
         const SLOW: f64 = 1.2e6 / 8.0;
         const FAST: f64 = 24e6 / 8.0;
@@ -189,11 +211,13 @@ impl Bbr {
         }
     }
 
+    /// Returns the smallest window, in bytes.
     fn least_window(&self) -> f64 {
         LEAST_SEGMENTS * self.mtu
     }
 
-    /// §4.1.1 and the model of policers, which see each delivery first.
+    /// Updates the bandwidth (§4.1.1), and the model of policers, which sees each delivery
+    /// first.
     fn observe_bandwidth(&mut self, ack: &Ack<'_>) {
         let least = ack.round_trips.least().unwrap_or_default();
         let sample = if self.config.overrates {
@@ -218,14 +242,15 @@ impl Bbr {
                 self.enter_probe_bw(ack.now);
             }
         }
-        // §4.1.1.4: an application that sends little says nothing of the path, unless
-        // it found more than was known. So the best known rate stays, however long.
+        // §4.1.1.4: a rate that the application limited says nothing about the path, unless
+        // it exceeds what was known. The best known rate therefore stays, however long.
         if !ack.rate.app_limited || sample >= self.bandwidth.get() {
             self.bandwidth.record(sample, self.rounds.count);
         }
     }
 
-    /// §4.3.4.3, `bbr_is_next_cycle_phase`.
+    /// Enters the next phase of the gain cycle if the present one is over (§4.3.4.3,
+    /// `bbr_is_next_cycle_phase`).
     #[expect(clippy::cast_precision_loss, reason = "windows stay far below 2^52")]
     fn advance_cycle(&mut self, ack: &Ack<'_>) {
         let (Mode::ProbeBw, Some(least)) = (self.mode, self.least_rtt) else {
@@ -237,7 +262,7 @@ impl Bbr {
         let bandwidth = self.bandwidth.get();
         let gain = self.pacing_gain();
         let over = if gain > 1.0 {
-            // It must show in what is in flight, unless the path holds no more.
+            // The gain must show in the bytes in flight, unless the path holds no more.
             full_length && (self.lost > 0.0 || in_flight >= self.in_flight_at(bandwidth, gain))
         } else if gain < 1.0 {
             full_length || in_flight <= self.in_flight_at(bandwidth, 1.0)
@@ -249,13 +274,14 @@ impl Bbr {
         }
     }
 
-    /// §4.3.4.2: anywhere in the cycle but where it drains.
+    /// Enters ProbeBW, in any phase of the cycle except the draining one (§4.3.4.2).
     fn enter_probe_bw(&mut self, now: Instant) {
         self.mode = Mode::ProbeBw;
         self.cycle.begin(now);
     }
 
-    /// §4.3.2.2 and §4.3.3.
+    /// Leaves Startup when the pipe is full, and Drain when the queue is gone (§4.3.2.2,
+    /// §4.3.3).
     #[expect(clippy::cast_precision_loss, reason = "windows stay far below 2^52")]
     fn leave_startup(&mut self, ack: &Ack<'_>) {
         if self.rounds.started && !ack.rate.app_limited {
@@ -270,7 +296,8 @@ impl Bbr {
         }
     }
 
-    /// §4.1.2 and §4.3.5, `bbr_update_min_rtt`.
+    /// Updates the smallest round trip, and enters ProbeRTT when it is too old (§4.1.2,
+    /// §4.3.5, `bbr_update_min_rtt`).
     fn observe_round_trip(&mut self, ack: &Ack<'_>) {
         let expired = self.least_rtt.is_some_and(|least| least.is_old(ack.now));
         if let Some(rtt) = ack.rtt
@@ -290,6 +317,8 @@ impl Bbr {
         self.restarting = false;
     }
 
+    /// Advances ProbeRTT: waits until little is in flight, then for a round and a fixed
+    /// time.
     #[expect(clippy::cast_precision_loss, reason = "windows stay far below 2^52")]
     fn probe_round_trip(&mut self, ack: &Ack<'_>) {
         let least_window = self.least_window();
@@ -310,7 +339,7 @@ impl Bbr {
         }
     }
 
-    /// `bbr_check_probe_rtt_done`.
+    /// Leaves ProbeRTT if its time is over (`bbr_check_probe_rtt_done`).
     fn leave_probe_rtt(&mut self, now: Instant) {
         let Mode::ProbeRtt { until, .. } = self.mode else {
             return;
@@ -329,7 +358,7 @@ impl Bbr {
         }
     }
 
-    /// `bbr_save_cwnd`: what to come back to.
+    /// Remembers the window to return to (`bbr_save_cwnd`).
     fn save_window(&mut self) {
         let cut = self.recovery.is_some() || matches!(self.mode, Mode::ProbeRtt { .. });
         self.prior_window = if cut {
@@ -339,7 +368,7 @@ impl Bbr {
         };
     }
 
-    /// §4.2.1, `bbr_set_pacing_rate`.
+    /// Sets the pacing rate (§4.2.1, `bbr_set_pacing_rate`).
     fn set_pacing(&mut self, ack: &Ack<'_>) {
         let Some(smoothed) = ack.round_trips.smoothed() else {
             return;
@@ -347,7 +376,8 @@ impl Bbr {
         let first = || HIGH_GAIN * self.window / smoothed.as_secs_f64().max(1e-6) * self.margin();
         let before = self.pacing.unwrap_or_else(first);
         let rate = self.pacing_gain() * self.rate() * self.margin();
-        // Startup never slows down: its first samples are of a window of ten packets.
+        // Startup never slows down, because its first samples come from a window of ten
+        // packets.
         let rate = if self.pipe.is_full() {
             rate
         } else {
@@ -356,7 +386,7 @@ impl Bbr {
         self.pacing = Some(rate);
     }
 
-    /// §4.2.3.4 and §4.2.3.6, `bbr_set_cwnd`.
+    /// Sets the congestion window (§4.2.3.4, §4.2.3.6, `bbr_set_cwnd`).
     #[expect(clippy::cast_precision_loss, reason = "windows stay far below 2^52")]
     fn set_window(&mut self, ack: &Ack<'_>) {
         let (acked, in_flight) = (ack.bytes as f64, ack.in_flight as f64);
@@ -391,8 +421,8 @@ impl Controller for Bbr {
         if in_flight > bytes {
             return;
         }
-        // §4.3.4.4: after silence it goes on at the bandwidth, whatever the phase, and
-        // the silence itself has shown the least round trip.
+        // §4.3.4.4: after an idle period, sending continues at the bandwidth, whatever the
+        // phase; the idle period itself has shown the smallest round trip.
         self.restarting = true;
         self.aggregation.restart(now);
         match self.mode {
@@ -428,7 +458,8 @@ impl Controller for Bbr {
         self.lost += loss.bytes as f64;
         let known = |recovery: Recovery| loss.newest_sent <= recovery.began;
         if loss.persistent {
-            // §4.2.3.4, on a retransmission timeout: from next to nothing.
+            // §4.2.3.4, on a retransmission timeout: the window starts again from almost
+            // nothing.
             self.save_window();
             self.window = loss.in_flight as f64 + self.mtu;
             self.recovery = Some(Recovery {
@@ -439,7 +470,7 @@ impl Controller for Bbr {
         } else if self.recovery.is_some_and(known) {
             self.window = (self.window - loss.bytes as f64).max(self.mtu);
         } else {
-            // On entering fast recovery: as much leaves as arrived.
+            // On entering fast recovery, as much is sent as arrived.
             let arrived = self.last_ack.filter(|last| last.at == loss.now);
             let arrived = arrived.map_or(self.mtu, |last| last.bytes.max(self.mtu));
             self.save_window();
@@ -453,7 +484,7 @@ impl Controller for Bbr {
     }
 
     fn on_spurious_loss(&mut self, _: Instant) {
-        // `bbr_undo_cwnd`: what was learnt from the loss is forgotten.
+        // `bbr_undo_cwnd`: what was concluded from the loss is forgotten.
         self.pipe.doubt();
         self.long_term.reset();
         if self.recovery.take().is_some() {
@@ -462,7 +493,7 @@ impl Controller for Bbr {
     }
 
     fn on_marked(&mut self, _: Instant, _: u64) {
-        // The first version does not answer marks, nor does Linux's.
+        // The first version does not react to marks, nor does Linux's.
     }
 
     #[expect(clippy::cast_precision_loss, reason = "datagrams are small")]
@@ -477,7 +508,7 @@ impl Controller for Bbr {
         reason = "windows are positive and far below 2^52"
     )]
     fn window(&self) -> u64 {
-        // §4.2.3.5.
+        // ProbeRTT bounds the window (§4.2.3.5).
         match self.mode {
             Mode::ProbeRtt { .. } => self.window.min(self.least_window()) as u64,
             _ => self.window as u64,
@@ -489,8 +520,8 @@ impl Controller for Bbr {
     }
 
     fn deliverable_rate(&self) -> Option<Bitrate> {
-        // The bandwidth of ten rounds is too old for an encoder where rounds are long;
-        // the policer's rate is meant to last.
+        // The bandwidth of ten rounds is too old for an encoder where rounds are long; the
+        // policer's rate lasts.
         self.long_term.rate().map(bitrate)
     }
 

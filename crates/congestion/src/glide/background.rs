@@ -1,28 +1,31 @@
-//! Loss that comes whatever one does.
+//! Random loss: the share of packets that the path loses whatever is sent.
 
 use super::tally::Tally;
 
-/// Packets after which the past counts half: some ten seconds at 3 Mbit/s.
+/// Packets after which the past counts half: about ten seconds at 3 Mbit/s.
 const MEMORY: f64 = 3000.0;
-/// Fewer packets give no share.
+/// Packets that a share is at least taken of: fewer give no reliable share.
 const PACKETS_MIN: f64 = 300.0;
-/// No more than this is put down to chance: radio links that lose more are rare, and a
-/// policer that was cleared by mistake must be asked about again.
+/// Largest share that is attributed to chance: radio links that lose more are rare, and a
+/// policer that was missed by mistake must be tested again.
 const MOST: f64 = 0.08;
-/// Standard deviations of a Poisson number that chance does not reach: once in a
-/// thousand, and counts begin whenever one likes.
+/// Standard deviations of a Poisson distribution that count as chance: exceeded once in a
+/// thousand counts.
 const DEVIATIONS: f64 = 3.0;
 
-/// What loss there was while nothing was held against the path.
+/// Statistics of loss in periods without suspicion of a policer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Background {
+    /// Packets sent, with older ones counting less.
     packets: f64,
+    /// Packets lost, with older ones counting less.
     lost: f64,
+    /// Bursts of loss, with older ones counting less.
     bursts: f64,
 }
 
 impl Background {
-    /// This was no sign of anything.
+    /// Adds a count that showed only random loss. `mtu`: size of datagrams, in bytes.
     pub(super) fn learn(&mut self, tally: &Tally, mtu: f64) {
         self.packets += (tally.delivered + tally.lost) / mtu;
         self.lost += tally.lost / mtu;
@@ -34,12 +37,13 @@ impl Background {
         }
     }
 
-    /// Share of packets lost, 0 to 1.
+    /// Returns the share of packets lost, 0 to 1.
     pub(super) fn floor(&self) -> f64 {
         (self.lost / self.packets.max(PACKETS_MIN)).min(MOST)
     }
 
-    /// Chance makes so many bursts of loss in so many packets.
+    /// Whether chance explains the bursts of loss in a count. `mtu`: size of datagrams, in
+    /// bytes.
     pub(super) fn explains(&self, tally: &Tally, mtu: f64) -> bool {
         let share = (self.bursts / self.packets.max(PACKETS_MIN)).min(MOST);
         let expected = share * (tally.delivered + tally.lost) / mtu;

@@ -1,13 +1,13 @@
-//! Whose queue it is, and what to do if it is not ours.
+//! Whose queue it is, and how to compete if it is not ours.
 //!
 //! A flow that keeps the queue short starves beside one that fills it. Copa (§2.2)
-//! takes a queue that was not nearly empty for five round trips for somebody else's,
-//! but so does a fade of a radio link look, and a long route. So we ask: the window
-//! shrinks by the queue (or by half) for a round trip. A queue of our own shrinks by
-//! as much; of one that we share only our part goes, and the others fill it again
-//! (elasticity: Goyal et al., SIGCOMM 2022, Nimbus, ask by pulses). Beside others
-//! the window is CUBIC's, as in Nimbus: their equal, whatever the buffer. From time
-//! to time we ask again.
+//! concludes that others are present from a queue that was not nearly empty for five round
+//! trips, but a fade of a radio link and a long route look the same. Therefore this module
+//! tests the queue: the window shrinks by the queue (or by half) for a round trip. A queue
+//! of our own shrinks by as much; of a shared queue only our part goes, and the others fill
+//! it again (elasticity: Goyal et al., SIGCOMM 2022; Nimbus tests by pulses). Beside others
+//! the window is CUBIC's, as in Nimbus: their equal, whatever the buffer. The test is
+//! repeated from time to time.
 
 use std::time::{Duration, Instant};
 
@@ -16,106 +16,119 @@ use crate::cubic::Cubic;
 
 use super::queue::Queue;
 
-/// Round trips with a queue before we ask (Copa §2.2).
+/// Round trips with a queue before a test (Copa §2.2).
 const FULL_ROUNDS: u32 = 5;
-/// Answers that it is not ours before we believe it.
+/// Tests in a row that must find the queue foreign before competition begins.
 const FOREIGN_MIN: u32 = 2;
-/// Answers that it is ours before we believe that they are gone.
+/// Tests in a row that must find the queue ours before competition ends.
 const OURS_MIN: u32 = 3;
-/// How long the others' queue may be in the least round trip.
+/// Time after competition during which the smallest round trip may include the others'
+/// queue.
 const RECENT: Duration = Duration::from_secs(20);
-/// A queue of our own shrinks by at least this share of what we held back.
+/// Least share of what was held back by which a queue of our own shrinks.
 const OURS: f64 = 0.7;
-/// Beside one other flow this share of the queue would be fair; more of them correct
-/// it by their losses.
+/// Fair share of the queue beside one other flow; more flows correct it by their losses.
 const FAIR: f64 = 0.5;
-/// Less than this is too little: CUBIC's flows take minutes to become equal, but we
-/// know how far we are.
+/// Share of the queue below which the window is raised: CUBIC flows take minutes to become
+/// equal, but the test shows the distance.
 const SMALL: f64 = 0.42;
-/// A fade of a radio link answers with more than this.
+/// Share above which a fade of a radio link responds to a test.
 const UNNOTICED: f64 = 0.2;
 /// CUBIC's decrease (RFC 9438 §4.6).
 const KEPT: f64 = 0.7;
-/// What a window aims at is at most so many times itself: an answer is not exact.
+/// Largest ratio of a window's aim to the window, because a test is not exact.
 const AIM_MAX: f64 = 4.0;
-/// No more than this share of the window is held back.
+/// Largest share of the window that a test holds back.
 const CUT_MAX: f64 = 0.5;
-/// A change of the queue smaller than this, or than this share of the round trip,
-/// cannot be told from noise.
+/// Smallest change of the queue that can be told from noise.
 const TELLING_MIN: Duration = Duration::from_millis(4);
+/// Smallest such change as a share of the round trip.
 const TELLING_SHARE: f64 = 0.05;
-/// Between questions while competing.
+/// Time between tests while competing.
 const ASK_AGAIN: Duration = Duration::from_secs(4);
+/// Round trips between tests while competing.
 const ASK_AGAIN_ROUNDS: u32 = 20;
-/// Between answers that it is ours: not all within one loss of another.
+/// Time between tests that find the queue ours, so that they do not all fall within one
+/// loss of another flow.
 const ASK_SURE: Duration = Duration::from_secs(1);
-/// Without a queue for so long there is nothing to compete for.
+/// Time without a queue after which competition ends.
 const EMPTY: Duration = Duration::from_secs(3);
 
-/// The competitive mode.
+/// State of the competitive mode.
 #[derive(Clone, Debug)]
 pub(super) struct Competition {
+    /// CUBIC's window while competing.
     rival: Option<Cubic>,
+    /// The test that is under way.
     question: Option<Question>,
-    /// Answers in a row that the queue is not ours; that it is, while competing.
+    /// Tests in a row that found the queue foreign.
     foreign: u32,
+    /// Tests in a row that found the queue ours, while competing.
     ours: u32,
+    /// When competition ended last.
     left: Option<Instant>,
+    /// When a test ended last.
     asked: Option<Instant>,
-    /// When there was a queue last that could tell something.
+    /// When there was last a queue long enough to test.
     queued: Option<Instant>,
-    /// The window while the queue was last as short as we want it.
+    /// Window when the queue last had its target length or less, in bytes.
     uncontested: f64,
 }
 
-/// A window held back, to see what the queue does.
+/// A test: the window is held back to see what the queue does.
 #[derive(Clone, Copy, Debug)]
 struct Question {
+    /// When the test began.
     began: Instant,
+    /// Bytes that may be in flight during the test.
     window: f64,
+    /// Queueing delay when the test began.
     queue: Duration,
-    /// What a queue of our own would shrink by.
+    /// How much a queue of our own would shrink.
     expected: Duration,
-    /// When in flight had come down.
+    /// When the bytes in flight had come down to `window`.
     reached: Option<Instant>,
-    /// The answer since then.
+    /// What was measured since then.
     answer: Option<Answer>,
 }
 
-/// What packets tell that left after the window had shrunk.
+/// Measurement by packets that were sent after the window had shrunk.
 #[derive(Clone, Copy, Debug)]
 struct Answer {
     /// When the first of them was acknowledged.
     first: Instant,
-    /// The shortest queue that they met.
+    /// Shortest queueing delay that they met.
     shortest: Duration,
 }
 
-/// What a question depends on.
+/// What a test depends on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Surroundings {
+    /// Present window, in bytes.
     pub(super) window: f64,
+    /// Size of datagrams, in bytes.
     pub(super) mtu: f64,
-    /// What is delivered, in bytes a second.
+    /// Sustained delivery rate, in bytes/s.
     pub(super) rate: f64,
-    /// How unevenly acknowledgements come: round trips are known to within this.
+    /// Accuracy of round trips, which uneven acknowledgements limit.
     pub(super) noise: Duration,
-    /// The queue that we aim at.
+    /// Queueing delay that the flow aims at.
     pub(super) target: Duration,
-    /// The window is used, and nothing else is being asked.
+    /// Whether a test may begin: the window is used, and no other test is under way.
     pub(super) may_ask: bool,
 }
 
-/// What came out.
+/// A change of mode that a test causes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Verdict {
-    /// Others fill the queue: their equal from here on.
+    /// Others fill the queue: compete as their equal.
     Compete,
-    /// They are gone.
+    /// The others are gone: stop competing.
     Leave,
 }
 
 impl Competition {
+    /// Returns the state before any test.
     pub(super) const fn new() -> Self {
         Self {
             rival: None,
@@ -129,36 +142,40 @@ impl Competition {
         }
     }
 
+    /// Whether the flow competes.
     pub(super) const fn is_active(&self) -> bool {
         self.rival.is_some()
     }
 
-    /// Others fill the queue, or did so lately: the least round trips of late have
-    /// their queue in them.
+    /// Whether others fill the queue or did so recently, so that the recent smallest round
+    /// trips include their queue.
     pub(super) fn is_recent(&self, now: Instant) -> bool {
         let recent = |left| now.saturating_duration_since(left) < RECENT;
         self.is_active() || self.left.is_some_and(recent)
     }
 
-    /// The window is not to move: we are waiting for an answer, or for the next.
+    /// Whether the window must not move, because a test is under way or about to be
+    /// repeated.
     pub(super) const fn is_asking(&self) -> bool {
         self.question.is_some() || self.foreign > 0
     }
 
-    /// CUBIC's part while competing.
+    /// Returns CUBIC's window while competing, to be changed.
     pub(super) const fn rival(&mut self) -> Option<&mut Cubic> {
         self.rival.as_mut()
     }
 
+    /// Returns CUBIC's window while competing.
     pub(super) const fn rival_window(&self) -> Option<&Cubic> {
         self.rival.as_ref()
     }
 
-    /// Most that may be in flight while we ask.
+    /// Returns the bytes that may be in flight during a test.
     pub(super) fn held_back(&self) -> Option<f64> {
         self.question.map(|question| question.window)
     }
 
+    /// Handles an acknowledgement: advances a test or begins one. Returns a change of mode.
     #[expect(clippy::cast_precision_loss, reason = "windows stay far below 2^52")]
     pub(super) fn on_ack(
         &mut self,
@@ -209,6 +226,7 @@ impl Competition {
         None
     }
 
+    /// Whether it is time for a test. `target`: queueing delay that the flow aims at.
     fn is_due(&self, now: Instant, queue: &Queue, target: Duration) -> bool {
         let smoothed = queue.smoothed();
         let since = self.asked.map(|at| now.saturating_duration_since(at));
@@ -219,7 +237,8 @@ impl Competition {
             };
             return since.is_none_or(|since| since > pause);
         }
-        // Round trips as our own queue would make them: another's makes them longer.
+        // Round trips as long as our own queue would make them; another flow's queue makes
+        // them longer.
         let period = (queue.least() + target * 2) * FULL_ROUNDS;
         let pause = if self.foreign > 0 {
             smoothed * 2
@@ -229,6 +248,7 @@ impl Competition {
         queue.full_for(now) > period && since.is_none_or(|since| since > pause)
     }
 
+    /// Concludes from a test: `share` of the expected change that the queue showed.
     fn conclude(
         &mut self,
         share: f64,
@@ -240,7 +260,7 @@ impl Competition {
             self.foreign = 0;
             self.ours += 1;
             queue.count_anew(now);
-            // Once may be another's loss that fell together with our question.
+            // A single such test may have coincided with another flow's loss.
             let enough = self.is_active() && self.ours >= OURS_MIN;
             return enough.then(|| self.leave(now));
         }
@@ -249,8 +269,8 @@ impl Competition {
         let enough = if self.is_recent(now) { 1 } else { FOREIGN_MIN };
         if !self.is_active() && self.foreign >= enough {
             let aim = of.window * (FAIR / share.max(FAIR / AIM_MAX));
-            // A queue that did not notice us is somebody else's beyond doubt: what we gave
-            // up in the meantime, less what CUBIC gives up for a loss, is ours.
+            // A queue that did not respond certainly belongs to others: the window that was
+            // given up in the meantime, less what CUBIC gives up for a loss, is ours.
             let window = if share < UNNOTICED {
                 of.window.max(KEPT * self.uncontested)
             } else {
@@ -268,6 +288,7 @@ impl Competition {
         None
     }
 
+    /// Ends competition.
     fn leave(&mut self, now: Instant) -> Verdict {
         self.rival = None;
         self.foreign = 0;
@@ -277,24 +298,24 @@ impl Competition {
         Verdict::Leave
     }
 
-    /// The path is as good as new.
+    /// Forgets everything: the path may be another one.
     pub(super) fn forget(&mut self) {
         *self = Self::new();
     }
 }
 
-/// The least change of the queue that says anything.
+/// Returns the smallest change of the queue that can be told from noise.
 fn telling(queue: &Queue, noise: Duration) -> Duration {
     TELLING_MIN.max(queue.standing().mul_f64(TELLING_SHARE)) + noise
 }
 
 impl Question {
-    /// `None` if the answer would not tell anything.
+    /// Begins a test; `None` if its result would tell nothing.
     #[expect(clippy::cast_precision_loss, reason = "windows stay far below 2^52")]
     fn new(ack: &Ack<'_>, queue: &Queue, of: &Surroundings) -> Option<Self> {
         let least = queue.least().as_secs_f64();
         let delay = queue.delay();
-        // Lumps of acknowledgements make the rate of one round trip look like more.
+        // Aggregated acknowledgements make the rate of a single round trip look higher.
         let rate = ack.rate.bytes_per_second(queue.least())?.min(of.rate);
         let window = (rate * least).max(ack.in_flight_before as f64 * (1.0 - CUT_MAX));
         let rest = Duration::from_secs_f64((window / rate - least).max(0.0));
@@ -309,8 +330,8 @@ impl Question {
         })
     }
 
-    /// The shortest queue that a packet met which left after the window had shrunk,
-    /// once half a round trip of them has been heard.
+    /// Records an acknowledgement. Returns the shortest queueing delay of packets that were
+    /// sent after the window had shrunk, once half a round trip of them was acknowledged.
     fn listen(&mut self, ack: &Ack<'_>, queue: &Queue) -> Option<Duration> {
         let reached = self.reached?;
         let newest = ack.packets.last()?;

@@ -1,50 +1,60 @@
-//! Copa's window: towards a target queue, by steps that grow while it keeps its
-//! course (Arun and Balakrishnan, NSDI 2018, §2.1).
+//! Copa's window: moves towards a target queue, by steps that grow while the direction
+//! stays the same (Arun and Balakrishnan, NSDI 2018, §2.1).
 
 use std::time::{Duration, Instant};
 
-/// Round trips on one course before the step doubles (§2.1; mvfst).
+/// Round trips in one direction before the velocity doubles (§2.1; mvfst).
 const STEADY_ROUNDS: u32 = 3;
-/// The paper has no bound, and steps of 1/delta = 2 packets. Ours are a whole target
-/// queue: two doublings more, and a window moves by half of itself.
+/// Largest velocity. The paper has no bound, and its steps are 1/delta = 2 packets. Steps
+/// here are a whole target queue: with two more doublings, the window would move by half of
+/// itself.
 const VELOCITY_MAX: f64 = 4.0;
-/// A step is at most this share of what was acknowledged: 1.5 times a round trip.
+/// Largest step, as a share of what was acknowledged: 1.5 times per round trip.
 const STEP_MAX: f64 = 0.5;
 
-/// The window of the default mode, and where it goes.
+/// The window of the default mode, with its velocity and direction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Course {
+    /// Window, in bytes.
     pub(super) window: f64,
+    /// Factor of each step.
     velocity: f64,
+    /// Whether the window grows.
     rising: bool,
+    /// Round trips in the same direction.
     steady_rounds: u32,
+    /// The round trip that is being watched.
     round: Option<Round>,
 }
 
-/// A round trip over which the course is watched.
+/// A round trip over which the direction is watched.
 #[derive(Clone, Copy, Debug)]
 struct Round {
+    /// When the round trip began.
     began: Instant,
-    /// The window then, in bytes.
+    /// Window when the round trip began, in bytes.
     window: f64,
 }
 
-/// What a step goes by.
+/// Inputs of one step.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
+    /// When the acknowledgement came.
     pub(super) now: Instant,
     /// Bytes acknowledged.
     pub(super) acked: f64,
-    /// The target rate is above the present one.
+    /// Whether the target rate is above the present one.
     pub(super) rise: bool,
-    /// The window is what limits.
+    /// Whether the window is the limit of what is sent.
     pub(super) used: bool,
-    /// 1/delta, in bytes: what the flow aims to keep queued.
+    /// Bytes that the flow aims to keep queued: 1/delta.
     pub(super) queue_target: f64,
+    /// Smoothed round trip.
     pub(super) smoothed: Duration,
 }
 
 impl Course {
+    /// Returns a window of so many bytes.
     pub(super) const fn new(window: f64) -> Self {
         Self {
             window,
@@ -55,7 +65,8 @@ impl Course {
         }
     }
 
-    /// §2.1 step 3: v/(delta · window) packets for each acknowledged one.
+    /// Moves the window by v/(delta · window) packets for each acknowledged one (§2.1 step
+    /// 3).
     pub(super) fn step(&mut self, step: &Step) {
         if step.rise != self.rising {
             self.straighten(step.rise);
@@ -70,7 +81,7 @@ impl Course {
         self.round(step.now, step.smoothed);
     }
 
-    /// From here on, gently.
+    /// Sets the window and resets the velocity.
     pub(super) const fn jump(&mut self, window: f64) {
         self.window = window;
         self.velocity = 1.0;
@@ -78,12 +89,14 @@ impl Course {
         self.round = None;
     }
 
+    /// Sets the direction and resets the velocity.
     const fn straighten(&mut self, rise: bool) {
         self.rising = rise;
         self.velocity = 1.0;
         self.steady_rounds = 0;
     }
 
+    /// Doubles the velocity after enough round trips in the same direction.
     fn round(&mut self, now: Instant, smoothed: Duration) {
         let next = Round {
             began: now,

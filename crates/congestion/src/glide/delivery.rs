@@ -1,69 +1,82 @@
-//! How fast the path delivers.
+//! Estimates of how fast the path delivers.
 
 use std::time::{Duration, Instant};
 
 use crate::Ack;
 use crate::filter::{Largest, Windowed};
 
-/// Round trips over which the best rate counts (BBR §4.1.1.3: ten; the fewer, the
-/// sooner a fade is followed).
+/// Round trips over which the best rate counts (BBR §4.1.1.3: ten). With fewer, a fade is
+/// followed sooner.
 const BEST_ROUNDS: u32 = 6;
-/// Never less than this, so that the frames of a live source between two of its
-/// bursts do not look like the path.
+/// Shortest time over which the best rate counts, so that the frames between two bursts of
+/// a live source do not look like the path's rate.
 const BEST_WINDOW_MIN: Duration = Duration::from_millis(500);
-/// Time constant of the sustained rate: an encoder hears of a fall within a second.
+/// Time constant of the sustained rate: an encoder learns of a fall within a second.
 const SUSTAINED: Duration = Duration::from_millis(200);
-/// A rate over less than this is a burst.
+/// Shortest interval over which a rate is taken; over less it would be a burst's.
 const SLICE_MIN: Duration = Duration::from_millis(60);
-/// So many stretches tell more than a burst of frames.
+/// Intervals in a row without application limit from which a rate counts as the path's.
 const SATURATED_MIN: u32 = 3;
-/// Lumps of acknowledgements are remembered for so many round trips (BBRv3, ack
-/// aggregation over ten).
+/// Round trips for which aggregated acknowledgements are remembered (BBRv3: ten).
 const LUMP_ROUNDS: u32 = 10;
 
-/// Delivery rates, in bytes a second.
+/// Delivery rates, in bytes/s.
 #[derive(Clone, Debug)]
 pub(super) struct Delivery {
+    /// Best rate of recent round trips.
     best: Windowed<f64, Largest>,
-    /// The best was measured while the path was the limit.
+    /// Whether the best rate was measured while the path was the limit.
     proven: bool,
+    /// Bytes delivered in all at which the present round trip ends.
     round_ends_at: u64,
+    /// The interval that is being measured.
     slice: Option<Slice>,
+    /// Smoothed rate.
     sustained: Option<f64>,
-    /// Stretches in a row in which the application had more than the path took.
+    /// Intervals in a row in which the application had more to send than the path took.
     saturated: u32,
+    /// Estimate of acknowledgement aggregation.
     lump: Lump,
 }
 
-/// A stretch over which a rate is taken.
+/// An interval over which a rate is taken.
 #[derive(Clone, Copy, Debug)]
 struct Slice {
+    /// When the interval began.
     began: Instant,
+    /// Bytes delivered in all when the interval began.
     delivered: u64,
+    /// Whether the application was the limit at some time in the interval.
     app_limited: bool,
 }
 
-/// How much more comes acknowledged at once than the rate explains (BBRv3
-/// `extra_acked`).
+/// Acknowledgement aggregation: how much more is acknowledged at once than the rate
+/// explains (BBRv3 `extra_acked`).
 #[derive(Clone, Debug)]
 struct Lump {
+    /// When the present aggregation epoch began.
     began: Option<Instant>,
+    /// Bytes acknowledged in the present epoch.
     acked: f64,
-    /// What was acknowledged at the latest moment.
+    /// Acknowledgements of the latest instant.
     moment: Option<Moment>,
-    /// Bytes acknowledged at one moment, smoothed.
+    /// Bytes acknowledged at one instant, smoothed.
     together: f64,
+    /// Largest excess of recent round trips, in bytes.
     largest: Windowed<f64, Largest>,
 }
 
-/// Acknowledgements that came together.
+/// Acknowledgements that came at the same instant.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
+    /// The instant.
     at: Instant,
+    /// Bytes that they newly covered.
     bytes: f64,
 }
 
 impl Delivery {
+    /// Returns estimates before the first acknowledgement.
     pub(super) const fn new() -> Self {
         Self {
             best: Windowed::new(BEST_WINDOW_MIN),
@@ -82,10 +95,10 @@ impl Delivery {
         }
     }
 
-    /// Whether a round trip ended with this acknowledgement.
+    /// Records an acknowledgement; returns whether a round trip ended with it.
     ///
-    /// `queued`: packets wait longer than we want, so that the path is the limit,
-    /// whatever the application had.
+    /// `queued`: packets wait longer than wanted, so that the path is the limit, whatever
+    /// the application had to send.
     pub(super) fn observe(
         &mut self,
         ack: &Ack<'_>,
@@ -111,6 +124,7 @@ impl Delivery {
         round
     }
 
+    /// Updates the sustained rate.
     fn sustain(&mut self, ack: &Ack<'_>, smoothed: Duration, queued: bool) {
         let slice = self.slice.get_or_insert(Slice {
             began: ack.now,
@@ -134,7 +148,7 @@ impl Delivery {
         self.slice = None;
         self.sustained = Some(match self.sustained {
             None => rate,
-            // What an application leaves unused says only that there is as much.
+            // A rate that the application limited is only a lower bound.
             Some(known) if app_limited => known.max(rate),
             Some(known) => {
                 let weight = 1.0 - (-elapsed.as_secs_f64() / SUSTAINED.as_secs_f64()).exp();
@@ -143,39 +157,41 @@ impl Delivery {
         });
     }
 
-    /// The best rate of the last round trips; `None` before the first.
+    /// Returns the best rate of recent round trips in bytes/s; `None` before the first
+    /// sample.
     pub(super) fn best(&self) -> Option<f64> {
         self.best.get()
     }
 
-    /// The best rate was the path's, not the application's.
+    /// Whether the best rate was limited by the path, not by the application.
     pub(super) const fn is_proven(&self) -> bool {
         self.proven
     }
 
-    /// What the path carries for long.
+    /// Returns the sustained rate in bytes/s.
     pub(super) const fn sustained(&self) -> Option<f64> {
         self.sustained
     }
 
-    /// The same, while the application has more than the path takes.
+    /// Returns the sustained rate in bytes/s, while the application has more to send than
+    /// the path takes.
     pub(super) fn saturated(&self) -> Option<f64> {
         self.sustained.filter(|_| self.saturated >= SATURATED_MIN)
     }
 
-    /// Bytes that come acknowledged at once on top of what the rate explains.
+    /// Returns the bytes that are acknowledged at once beyond what the rate explains.
     pub(super) fn lump(&self) -> f64 {
         self.lump.largest.get().unwrap_or(0.0)
     }
 
-    /// How unevenly acknowledgements come, in seconds: `apart` bytes at a time are what
-    /// a peer makes of them anyway.
+    /// Returns how unevenly acknowledgements come, in seconds. `apart`: bytes per
+    /// acknowledgement that are normal for a peer.
     pub(super) fn unevenness(&self, apart: f64) -> f64 {
         let rate = self.best.get().unwrap_or(f64::INFINITY).max(1.0);
         (self.lump.together - apart).max(0.0) / rate
     }
 
-    /// The path is as good as new.
+    /// Forgets everything: the path may be another one.
     pub(super) fn forget(&mut self) {
         *self = Self {
             round_ends_at: self.round_ends_at,
@@ -185,6 +201,7 @@ impl Delivery {
 }
 
 impl Lump {
+    /// Records an acknowledgement. `rate`: best rate in bytes/s.
     #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
     fn observe(&mut self, ack: &Ack<'_>, rate: Option<f64>, smoothed: Duration) {
         let bytes = ack.bytes as f64;

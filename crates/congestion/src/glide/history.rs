@@ -1,30 +1,34 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Seconds of the rate that a bucket holds at most: what was delivered before the rate
+/// Largest burst of a bucket, in seconds at its rate: what was delivered before the rate
 /// fell looks like a burst, too.
 const BURST_MAX: f64 = 0.5;
-/// Time between two points.
+/// Time between two points of the history.
 const STEP: Duration = Duration::from_millis(40);
+/// Most points of the history.
 const POINTS_MAX: usize = 128;
 
-/// What was delivered lately, remembered to find the burst by.
+/// What was delivered lately, to estimate a policer's burst from.
 #[derive(Clone, Debug, Default)]
 pub(super) struct History {
+    /// Points of the history, oldest first.
     points: VecDeque<Delivered>,
-    /// Bytes delivered in all.
+    /// Bytes delivered since the beginning.
     delivered: f64,
 }
 
-/// How much had been delivered at a time.
+/// Bytes delivered at a point in time.
 #[derive(Clone, Copy, Debug)]
 struct Delivered {
+    /// When it was.
     at: Instant,
+    /// Bytes delivered since the beginning.
     bytes: f64,
 }
 
 impl History {
-    /// `bytes` more were delivered.
+    /// Records that `bytes` more were delivered.
     pub(super) fn record(&mut self, now: Instant, bytes: f64) {
         self.delivered += bytes;
         let last = self.points.back();
@@ -39,7 +43,8 @@ impl History {
         }
     }
 
-    /// The most that arrived above `rate` lately: the bucket held at least that.
+    /// Returns the most bytes that arrived above `rate` (bytes/s) lately: the bucket held
+    /// at least that.
     pub(super) fn burst(&self, rate: f64) -> f64 {
         let mut least = f64::INFINITY;
         let mut burst = 0.0_f64;

@@ -1,25 +1,25 @@
-//! Glide, our own: Copa's delay target, with what the study of live uploads names as
-//! missing from it.
+//! Glide, our own controller: Copa's delay target, with what the study of live uploads
+//! found missing from it.
 //!
 //! ```text
 //!                    ┌─ Queue ──── standing and least round trip, swing
-//!   Ack, Loss ──────►├─ Delivery ─ best and sustained rate, lumps of acknowledgements
+//!   Ack, Loss ──────►├─ Delivery ─ best and sustained rate, aggregated acknowledgements
 //!                    └─ Tally ──── loss
 //!                          │
 //!     Course       window towards a target queue      (Copa §2.1)
-//!     Policer      token bucket, random-loss floor    (Flach et al. 2016, by asking)
+//!     Policer      token bucket, random-loss floor    (Flach et al. 2016, by tests)
 //!     Competition  CUBIC's window beside others       (Copa §2.2, Nimbus)
 //!                          │
 //!                          ▼   window, pacing rate, deliverable rate
 //! ```
 //!
-//! - **delta from a delay**: Copa keeps 1/delta packets queued, which on 1 Mbit/s is
-//!   240 ms and on 20 Mbit/s 12 ms at the study's 0.04. Here delta is
-//!   packet/(rate · target), so that the queue is a time.
-//! - **bounded in flight**: never more than the measured rate times the round trip,
-//!   the queue and the lumps in which acknowledgements come.
-//! - **loss is asked about** before it is believed: see [`policer`].
-//! - **others' queues too**: see [`competition`].
+//! - **delta from a delay**: Copa keeps 1/delta packets queued, which at the study's 0.04
+//!   is 240 ms on 1 Mbit/s and 12 ms on 20 Mbit/s. Here delta is packet/(rate · target), so
+//!   that the queue is a time.
+//! - **bounded in flight**: never more than the measured rate times the round trip, the queue
+//!   and the aggregation of acknowledgements.
+//! - **loss is tested** before a conclusion is drawn: see [`policer`].
+//! - **so are other flows' queues**: see [`competition`].
 
 mod background;
 mod bucket;
@@ -48,35 +48,37 @@ use delivery::Delivery;
 use policer::{Circumstances, Policer};
 use queue::Queue;
 
-/// RFC 9002 §7.2.
+/// Initial window, in datagrams (RFC 9002 §7.2).
 const INITIAL_SEGMENTS: f64 = 10.0;
-/// Two for the peer's delayed acknowledgement, two so that one loss is found without
-/// a timeout.
+/// Smallest window, in datagrams: two for the peer's delayed acknowledgement, two so that
+/// one loss is detected without a timeout.
 const LEAST_SEGMENTS: f64 = 4.0;
-/// The queue target holds for this rate, in bytes a second; faster flows aim at less
-/// and slower ones at more, by the square root, so that of two flows in one queue the
-/// slower one grows (Swift, SIGCOMM 2020, §3.5, flow-based scaling).
+/// Rate for which the queue target holds, in bytes/s. Faster flows aim at less and slower
+/// ones at more, by the square root, so that of two flows in one queue the slower one grows
+/// (Swift, SIGCOMM 2020, §3.5, flow-based scaling).
 const TARGET_RATE: f64 = 250_000.0;
+/// Smallest factor of the queue target.
 const TARGET_SCALE_MIN: f64 = 0.5;
+/// Largest factor of the queue target.
 const TARGET_SCALE_MAX: f64 = 2.0;
-/// The window's bound has room for so many targets: the swing of Copa's queue is 2.5
-/// of them (§2.1).
+/// Queue targets that the window's bound has room for: the swing of Copa's queue is 2.5 of
+/// them (§2.1).
 const BOUND_TARGETS: f64 = 2.5;
-/// As fast as Copa paces, while the path was not the limit.
+/// Pacing gain while the path was not the limit, as in Copa.
 const PACING_UNPROVEN: f64 = 2.0;
-/// BBR's gain where it probes.
+/// Pacing gain once the path was the limit: BBR's where it probes.
 const PACING_PROVEN: f64 = 1.25;
-/// A mark of congestion shrinks the window to this (RFC 8511 §3.1).
+/// Factor of the window after a congestion mark (RFC 8511 §3.1).
 const BETA_MARKED: f64 = 0.85;
-/// More of the window than this in flight is as good as all of it: packets are whole.
+/// Share of the window in flight from which the window counts as full: packets are whole.
 const FILLED: f64 = 0.8;
 
-/// What it aims at.
+/// What Glide aims at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Queue that a flow of 2 Mbit/s aims to keep; 10 to 400 ms.
+    /// Queueing delay that a flow of 2 Mbit/s aims at; 10 to 400 ms.
     pub target_queue: Duration,
-    /// Compete with flows that fill the queue.
+    /// Whether to compete with flows that fill the queue.
     pub competes: bool,
 }
 
@@ -90,13 +92,13 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The shortest `target_queue`.
+    /// Smallest `target_queue`.
     pub const TARGET_QUEUE_MIN: Duration = Duration::from_millis(10);
-    /// The longest `target_queue`.
+    /// Largest `target_queue`.
     pub const TARGET_QUEUE_MAX: Duration = Duration::from_millis(400);
 
-    /// For remote control and talk: the shortest queue, at some cost of rate on paths
-    /// that vary.
+    /// Returns a configuration for remote control and calls: the shortest queue, at some
+    /// cost of rate on paths that vary.
     pub fn low_delay() -> Self {
         Self {
             target_queue: Self::TARGET_QUEUE_MIN,
@@ -105,28 +107,35 @@ impl Config {
     }
 }
 
-/// Glide. Windows in bytes, rates in bytes a second.
+/// The Glide controller. Windows are in bytes, rates in bytes/s.
 #[derive(Clone, Debug)]
 pub struct Glide {
+    /// What the flow aims at.
     config: Config,
+    /// Size of datagrams, in bytes.
     mtu: f64,
+    /// Window of the default mode.
     course: Course,
+    /// Whether the flow is in slow start.
     starting: bool,
     /// When slow start doubled the window last.
     doubled: Option<Instant>,
+    /// The path's queue, by its round trips.
     queue: Queue,
+    /// Delivery rates.
     delivery: Delivery,
     /// Mean deviation of round trips.
     variation: Duration,
-    /// `None` before the first acknowledgement.
+    /// Model of a policer; `None` before the first acknowledgement.
     policer: Option<Policer>,
+    /// Competitive mode.
     competition: Competition,
-    /// Neither window nor queue was full at the latest acknowledgement.
+    /// Whether neither window nor queue was full at the latest acknowledgement.
     unfilled: bool,
 }
 
 impl Glide {
-    /// At its start, for datagrams of `mtu` bytes.
+    /// Returns a new controller. `mtu`: size of datagrams, in bytes.
     #[expect(clippy::cast_precision_loss, reason = "datagrams are small")]
     pub fn new(config: Config, mtu: u64) -> Self {
         let mtu = mtu as f64;
@@ -150,38 +159,40 @@ impl Glide {
         }
     }
 
-    /// Others are filling the queue, as far as we can tell.
+    /// Whether the competitive mode is active, because others seem to fill the queue.
     pub const fn is_competing(&self) -> bool {
         self.competition.is_active()
     }
 
-    /// A policer drops what is above its rate.
+    /// Whether a policer drops packets above its rate.
     pub fn is_policed(&self) -> bool {
         self.policer.as_ref().is_some_and(Policer::is_policed)
     }
 
-    /// The share of packets that the path loses whatever one does, 0 to 1.
+    /// Returns the share of packets that the path loses whatever is sent, 0 to 1.
     pub fn loss_floor(&self) -> f64 {
         self.policer.as_ref().map_or(0.0, Policer::floor)
     }
 
-    /// How unevenly acknowledgements come.
+    /// Returns how unevenly acknowledgements come.
     fn noise(&self) -> Duration {
         let seconds = self.delivery.unevenness(2.0 * self.mtu);
         Duration::from_secs_f64(seconds.min(1.0))
     }
 
+    /// Whether pacing alone limits the flow, so that its rate says nothing about the path.
     fn is_pacing_only(&self) -> bool {
         let free = |it: &Policer| it.rate().is_none() && !it.is_losing();
         let free = self.policer.as_ref().is_none_or(free);
         self.unfilled && free && !self.starting && !self.competition.is_active()
     }
 
+    /// Returns the smallest window, in bytes.
     fn least_window(&self) -> f64 {
         LEAST_SEGMENTS * self.mtu
     }
 
-    /// The queue to aim at, in seconds.
+    /// Returns the queueing delay to aim at, in seconds.
     fn target(&self) -> f64 {
         let rate = self.delivery.best().unwrap_or(TARGET_RATE).max(1.0);
         let scale = (TARGET_RATE / rate)
@@ -190,10 +201,11 @@ impl Glide {
         let target = self.config.target_queue.as_secs_f64() * scale;
         let limit = self.policer.as_ref().and_then(Policer::queue_limit);
         let target = limit.map_or(target, |limit| target.min(limit.as_secs_f64()));
-        // A queue of less than two packets is not seen.
+        // A queue of less than two packets cannot be measured.
         target.max(2.0 * self.mtu / rate)
     }
 
+    /// Returns the inputs of the policer model.
     fn circumstances(&self, now: Instant) -> Circumstances {
         Circumstances {
             now,
@@ -205,7 +217,7 @@ impl Glide {
         }
     }
 
-    /// Copa's step; slow start before it (§2.1).
+    /// Takes Copa's step, or doubles the window in slow start (§2.1).
     fn steer(&mut self, ack: &Ack<'_>, used: bool) {
         let rate = self.delivery.best().unwrap_or(0.0);
         let queue_target = rate * self.target();
@@ -230,6 +242,7 @@ impl Glide {
         });
     }
 
+    /// Doubles the window once per round trip, in slow start.
     fn double(&mut self, now: Instant, used: bool) {
         let smoothed = self.queue.smoothed();
         let due = |at: Instant| now.saturating_duration_since(at) >= smoothed;
@@ -241,7 +254,7 @@ impl Glide {
         }
     }
 
-    /// No more in flight than the path holds, with the queue we want in it.
+    /// Bounds the window to what the path holds with the wanted queue.
     fn bound(&mut self) {
         let Some(rate) = self.delivery.best() else {
             return;
@@ -254,7 +267,7 @@ impl Glide {
         self.course.window = self.course.window.min(bound).max(self.least_window());
     }
 
-    /// What the token bucket allows to be on its way.
+    /// Returns the bytes in flight that the policer's token bucket allows.
     fn policed_window(&self) -> Option<f64> {
         let policer = self.policer.as_ref()?;
         let pace = policer.pacing(self.mtu)?;
@@ -262,6 +275,7 @@ impl Glide {
         Some(pace * seconds + policer.spare() + self.delivery.lump())
     }
 
+    /// Returns the window with all its bounds, in bytes.
     fn window_bytes(&self) -> f64 {
         let mut window = match self.competition.rival_window() {
             #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
@@ -301,7 +315,8 @@ impl Controller for Glide {
         let queued = !contested && self.queue.delay() > target;
         let round = self.delivery.observe(ack, smoothed, least, queued);
         let window = self.window_bytes();
-        // A window that is not used must not grow: on a live stream it would never stop.
+        // A window that is not used must not grow: on a live stream it would grow without
+        // bound.
         let used = ack.in_flight_before as f64 >= window / 2.0;
         self.unfilled = (ack.in_flight_before as f64) < FILLED * window
             && self.queue.latest_delay() <= target / 4;
@@ -347,7 +362,8 @@ impl Controller for Glide {
     #[expect(clippy::cast_precision_loss, reason = "windows stay far below 2^52")]
     fn on_loss(&mut self, loss: &Loss) {
         if loss.persistent {
-            // As good as new (RFC 9002 §7.6): whatever was known may be another path's.
+            // Persistent congestion (RFC 9002 §7.6): what was known may have been another
+            // path's.
             self.course.jump(self.least_window());
             self.starting = true;
             self.delivery.forget();
@@ -387,8 +403,8 @@ impl Controller for Glide {
     #[expect(clippy::cast_precision_loss, reason = "datagrams are small")]
     fn on_mtu(&mut self, bytes: u64) {
         if (bytes as f64) < self.mtu {
-            // What was lost was too large, not too fast: whatever was concluded from it
-            // holds no more.
+            // Packets were lost because they were too large, not too fast: what was
+            // concluded from it does not hold.
             self.policer = None;
             self.delivery = Delivery::new();
         }
@@ -427,7 +443,7 @@ impl Controller for Glide {
     }
 
     fn deliverable_rate(&self) -> Option<Bitrate> {
-        // What an application left unused, the flow's own measurement knows better.
+        // The flow's own measurement knows better what an application left unused.
         let model = self.policer.as_ref().and_then(Policer::rate);
         let model = model.and_then(|rate| Some(rate.min(self.delivery.best()?)));
         model.or_else(|| self.delivery.saturated()).map(bitrate)
@@ -438,8 +454,8 @@ impl Controller for Glide {
     }
 
     fn is_holding_back(&self) -> bool {
-        // A trial is slower than what was sent, on purpose: an encoder that took that
-        // for the path would make every trial's slowness last.
+        // A trial is slower than what was sent, on purpose: an encoder that took that rate
+        // for the path's would make it last.
         let on_trial = self.policer.as_ref().is_some_and(Policer::is_on_trial);
         on_trial || self.competition.held_back().is_some() || self.is_pacing_only()
     }

@@ -1,19 +1,4 @@
-//! Whether loss is the price of speed: a policer, or a buffer too short to notice.
-//!
-//! ```text
-//!          loss without a queue         it vanished
-//!   Free ──────────────────────► Trial ─────────────► Holding ◄──────┐
-//!    ▲                             │  rate × 0.9        │ rate       │ loss: rest
-//!    │       it did not: random    │                    ▼ a while    │ twice as long
-//!    └─────────────────────────────┴──── clear ────── Probing ───────┘
-//! ```
-//!
-//! Flach et al. (SIGCOMM 2016) find policers by replaying a trace against a token
-//! bucket afterwards; a sender can ask the path itself. It slows a little: loss that
-//! goes away was caused by speed, and what arrived meanwhile is the rate of the
-//! bucket. Loss that stays is not ours (radio), and is ignored up to its floor from
-//! then on. BBR v1's long-term model (Linux `lt_bw`) does not ask, and needs 20 % of
-//! loss to be sure; BBRv3 (§5.5.10) takes 2 % for a reason whatever the cause.
+//! Detects policers, and buffers too short to show as a queue.
 
 use std::time::{Duration, Instant};
 
@@ -24,109 +9,128 @@ use super::bucket::Bucket;
 use super::history::History;
 use super::tally::{Rows, Tally};
 
-/// Loss that is nobody's business (BBRv3 `LossThresh`).
+/// Share of lost packets that needs no test (BBRv3 `LossThresh`).
 const LOSS_MIN: f64 = 0.02;
-/// Beyond the floor, loss must be this much above it to be asked about again.
+/// Factor above the random-loss floor from which loss is tested again.
 const FLOOR_MARGIN: f64 = 1.7;
-/// Bursts of loss before anything is asked. Fewer are found sooner and are chance
-/// more often; BBRv3 asks for 6 in slow start (`StartupFullLossCnt`).
+/// Bursts of loss before a test. Fewer would be detected sooner and be chance more often;
+/// BBRv3 requires 6 in slow start (`StartupFullLossCnt`).
 const BURSTS_MIN: u32 = 4;
-/// Packets lost before anything is asked.
+/// Packets lost before a test.
 const PACKETS_MIN: f64 = 6.0;
-/// Over less than this no rate can be told from the lumps of acknowledgements.
+/// Shortest time over which a rate can be told from aggregated acknowledgements.
 const RATE_TIME_MIN: Duration = Duration::from_millis(120);
-/// A count without cause ends after so long.
+/// Time after which a count without suspicion ends.
 const COUNT_TIME_MAX: Duration = Duration::from_secs(2);
-/// How much a trial slows.
+/// Factor of the rate during a trial.
 const TRIAL_SHARE: f64 = 0.9;
-/// Bursts of loss that a trial would see if the loss were random. With 6, no more than
-/// one is seen in 1.7 % of trials by chance (Poisson).
+/// Bursts of loss that a trial would see if the loss were random. With 6, chance shows no
+/// more than one in 1.7 % of trials (Poisson).
 const TRIAL_BURSTS: f64 = 6.0;
-/// Loss that fell below this share has vanished.
+/// Ratio of loss during a trial to loss before it below which the loss has vanished.
 const VANISHED: f64 = 0.25;
-/// Loss that fell below this share is caused by speed, but the rate was not right.
+/// Ratio of loss during a trial to loss before it below which the loss is caused by speed,
+/// but the rate was not right.
 const ABATED: f64 = 0.65;
+/// Most trials in a row.
 const TRIES_MAX: u32 = 3;
-/// So much loss is more than radio links have, and so short a queue is none.
+/// Share of loss above what radio links have.
 const PLAIN_LOSS: f64 = 0.1;
+/// Queueing delay below which there is no queue.
 const EMPTY: Duration = Duration::from_millis(5);
-/// A path that was cleared is left alone for so long ...
+/// Time after a test without result during which no other test begins.
 const QUIET: Duration = Duration::from_secs(10);
-/// ... unless so much is lost that whatever cleared it was a mistake.
+/// Share of loss from which a test begins nevertheless, because the last result must have
+/// been wrong.
 const LOUD: f64 = 0.2;
-/// We keep so little below the rate of the bucket.
+/// Factor of the bucket's rate at which packets leave while holding.
 const HOLD_SHARE: f64 = 0.98;
-/// A probe asks for this much more.
+/// Factor of the bucket's rate during a probe.
 const PROBE_GAIN: f64 = 1.2;
-/// While we hold, loss is at most this share of what made us hold, or it was not the
-/// rate. Loss of a bucket whose rate we overrate by a tenth is a tenth.
+/// Largest ratio of loss while holding to loss before it; above, the rate was not the
+/// cause. Loss of a bucket whose rate is overestimated by a tenth is a tenth.
 const DOUBT: f64 = 0.4;
-/// A policer's rate is not so far below what it first let through.
+/// Smallest ratio of a policer's rate to the rate that came through at first.
 const RATE_SHARE_MIN: f64 = 0.6;
-/// Rest before the first probe: what it finds is the second witness.
+/// Time before the first probe, which confirms the policer.
 const REST_FIRST: Duration = Duration::from_millis(500);
-/// Rest before another, doubled with each that failed.
+/// Shortest time between probes; doubled with each that failed.
 const REST_MIN: Duration = Duration::from_secs(2);
+/// Longest time between probes.
 const REST_MAX: Duration = Duration::from_secs(30);
-/// Of a queue that is too short this much is ours: its swing is 2.5 times as long.
+/// Share of a short queue that is ours: its swing is 2.5 times as long.
 const SHORT_SHARE: f64 = 0.4;
-/// Before a longer one is tried, doubled with each failure up to eight times.
+/// Time before a longer queue is tried, doubled with each failure up to eight times.
 const REST_SHORT: Duration = Duration::from_secs(8);
-/// No target is longer than this: a queue that may be as long is not short.
+/// Longest queue target: a queue that may be as long is not short.
 const SHORT_MAX: Duration = Duration::from_millis(400);
-/// A probe that the application does not use ends after so long.
+/// Time after which a probe ends that the application does not use.
 const PROBE_TIME_MAX: Duration = Duration::from_secs(5);
-/// One that was used by so much of its gain and lost nothing in that time shows that
+/// Share of its gain by which a probe must be used. If it then lost nothing in that time,
 /// the rate is higher, however large the burst.
 const PROBE_USED: f64 = (PROBE_GAIN - 1.0) / 2.0;
-/// The model and what is known of random loss.
+/// The policer model, with what is known of random loss.
 #[derive(Clone, Debug)]
 pub(super) struct Policer {
+    /// State of the model.
     phase: Phase,
+    /// Packets since the state began.
     tally: Tally,
+    /// Tells bursts of loss apart.
     rows: Rows,
+    /// Random loss of the path.
     background: Background,
+    /// Until when no test begins.
     quiet_until: Option<Instant>,
+    /// Time before the next probe.
     rest: Duration,
+    /// What was delivered lately.
     history: History,
-    /// A queue so short that it was full before it was as long as we want it.
+    /// A queue that was full before it was as long as wanted.
     short: Option<Short>,
-    /// A probe showed the policer, too.
+    /// Whether a probe confirmed the policer.
     confirmed: bool,
-    /// What made us hold.
+    /// Count that led to holding.
     before: Option<Before>,
-    /// Since then.
+    /// Packets since holding began.
     held: Tally,
 }
 
-/// A queue shorter than our target.
+/// A queue shorter than the target.
 #[derive(Clone, Copy, Debug)]
 struct Short {
+    /// Queueing delay to aim at.
     queue: Duration,
-    /// When to try for more.
+    /// When to try a longer queue.
     until: Instant,
-    /// Times that more was too much.
+    /// Attempts at a longer queue that failed.
     failures: u32,
 }
 
+/// State of the policer model; see the drawing at the head of the module.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
+    /// No policer is suspected.
     Free,
+    /// The rate is reduced, to see whether loss vanishes.
     Trial { before: Before, tries: u32 },
+    /// A policer is assumed, and packets leave at its rate.
     Holding { bucket: Bucket, probe_at: Instant },
+    /// A policer is assumed, and packets leave faster to see whether it still holds.
     Probing { bucket: Bucket },
 }
 
-/// What a trial is compared with.
+/// What a trial is compared with: the period before it.
 #[derive(Clone, Copy, Debug)]
 struct Before {
-    /// Bytes a second that arrived.
+    /// Delivery rate, in bytes/s.
     rate: f64,
+    /// Count of packets.
     tally: Tally,
 }
 
 impl Before {
-    /// Much loss on an empty path needs no second witness.
+    /// Whether much loss on an empty path makes a confirmation unnecessary.
     fn is_plain(&self, noise: Duration) -> bool {
         let empty = EMPTY + noise * 2;
         let empty = self.tally.queue_at_loss.is_some_and(|it| it <= empty);
@@ -134,27 +138,32 @@ impl Before {
     }
 }
 
-/// What the queue looked like, for judging a loss.
+/// State of the queue, for judging a loss.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Circumstances {
+    /// The present time.
     pub(super) now: Instant,
+    /// Smoothed round trip.
     pub(super) smoothed: Duration,
-    /// Queue delay of the latest packet.
+    /// Queueing delay of the latest packet.
     pub(super) queue: Duration,
     /// Mean deviation of round trips.
     pub(super) variation: Duration,
+    /// Queueing delay that the flow aims at.
     pub(super) target: Duration,
+    /// Size of datagrams, in bytes.
     pub(super) mtu: f64,
 }
 
 impl Circumstances {
-    /// The queue is no longer than we make it ourselves.
+    /// Whether the queue is no longer than the flow makes it.
     fn is_ours(&self) -> bool {
         self.queue <= self.target * 5 / 2
     }
 }
 
 impl Policer {
+    /// Returns a model that suspects nothing.
     pub(super) fn new(now: Instant) -> Self {
         Self {
             phase: Phase::Free,
@@ -171,7 +180,7 @@ impl Policer {
         }
     }
 
-    /// Bytes left at `now`.
+    /// Records that `bytes` were sent at `now`.
     pub(super) fn on_sent(&mut self, now: Instant, bytes: f64) {
         match &mut self.phase {
             Phase::Holding { bucket, .. } | Phase::Probing { bucket } => bucket.take(now, bytes),
@@ -179,7 +188,7 @@ impl Policer {
         }
     }
 
-    /// These arrived.
+    /// Handles newly acknowledged packets. `round`: a round trip ended with them.
     pub(super) fn on_ack(&mut self, packets: &[Acked], round: bool, of: &Circumstances) {
         let (mut bytes, mut since) = (0.0, 0.0);
         for packet in packets {
@@ -192,8 +201,8 @@ impl Policer {
             self.rows.on_arrived(packet.sent);
         }
         self.history.record(of.now, bytes);
-        // While free, loss is found as late as arrivals are; on trial what left before
-        // does not count.
+        // While free, loss is detected as late as arrivals are; on trial, what was sent
+        // before does not count.
         self.tally.delivered += if matches!(self.phase, Phase::Free) {
             bytes
         } else {
@@ -209,7 +218,7 @@ impl Policer {
         self.judge(of);
     }
 
-    /// `bytes` were lost; `newest_sent`: when the last of them had left.
+    /// Handles a loss of `bytes`. `newest_sent`: when the newest lost packet was sent.
     pub(super) fn on_loss(&mut self, bytes: f64, newest_sent: Instant, of: &Circumstances) {
         let burst = self.rows.on_lost(newest_sent);
         match &mut self.phase {
@@ -240,6 +249,7 @@ impl Policer {
         self.judge(of);
     }
 
+    /// Advances the state by what was counted.
     fn judge(&mut self, of: &Circumstances) {
         match self.phase {
             Phase::Free => self.suspect(of),
@@ -249,25 +259,28 @@ impl Policer {
         }
     }
 
+    /// Enters a state and begins a new count.
     fn enter(&mut self, phase: Phase, now: Instant) {
         self.phase = phase;
         self.tally = Tally::new(now);
     }
 
-    /// A trial counts from when the queue before the policer has drained.
+    /// Enters a state whose count begins when the queue before the policer has drained.
     fn ask(&mut self, phase: Phase, of: &Circumstances) {
         self.enter(phase, of.now + of.smoothed);
     }
 
-    /// Loss worth asking about.
+    /// Returns the share of loss from which a test begins.
     fn threshold(&self) -> f64 {
         LOSS_MIN.max(FLOOR_MARGIN * self.background.floor())
     }
 
+    /// Whether random loss explains the count.
     fn is_chance(&self, mtu: f64) -> bool {
         self.background.explains(&self.tally, mtu)
     }
 
+    /// Begins a trial if the loss cannot be random.
     fn suspect(&mut self, of: &Circumstances) {
         let tally = self.tally;
         let elapsed = tally.elapsed(of.now);
@@ -294,6 +307,8 @@ impl Policer {
         }
     }
 
+    /// Ends a trial when it has seen enough packets: a policer, a short queue, another
+    /// trial, or random loss.
     fn try_on(&mut self, of: &Circumstances, before: &Before, tries: u32) {
         let tally = self.tally;
         let packets = |tally: &Tally| (tally.delivered + tally.lost) / of.mtu;
@@ -325,8 +340,8 @@ impl Policer {
         }
     }
 
-    /// It was the end of a queue, of so long: half of it is for us. BBRv3's bound of the
-    /// long term (§5.5.10, `inflight_longterm`), as a time.
+    /// Notes that the end of a queue of this length dropped packets: a part of it is for
+    /// us. This is BBRv3's long-term bound (§5.5.10, `inflight_longterm`), as a time.
     fn shorten(&mut self, queue: Duration, now: Instant) {
         let failures = self.short.map_or(0, |short| short.failures + 1);
         let patience = REST_SHORT * (1 << failures.min(3));
@@ -338,7 +353,7 @@ impl Policer {
         self.enter(Phase::Free, now);
     }
 
-    /// The path may have changed.
+    /// Tries a longer queue, because the path may have changed.
     fn try_longer(&mut self, now: Instant) {
         if let Some(short) = &mut self.short {
             short.queue = short.queue.mul_f64(1.5);
@@ -349,24 +364,25 @@ impl Policer {
         }
     }
 
-    /// No longer queue than this.
+    /// Returns the longest queueing delay that the flow may aim at.
     pub(super) fn queue_limit(&self) -> Option<Duration> {
         self.short.map(|short| short.queue)
     }
 
-    /// The loss is not ours to avoid.
+    /// Concludes that the loss is random.
     fn clear(&mut self, of: &Circumstances) {
         self.background.learn(&self.tally, of.mtu);
         self.quiet_until = Some(of.now + QUIET);
         self.enter(Phase::Free, of.now);
     }
 
-    /// Keeps to the bucket's rate until the next probe.
+    /// Holds the bucket's rate until the next probe.
     fn rest(&mut self, bucket: Bucket, of: &Circumstances) {
         let probe_at = of.now + self.rest;
         self.enter(Phase::Holding { bucket, probe_at }, of.now);
     }
 
+    /// Holds the policer's rate: corrects it, doubts it, or begins a probe.
     fn hold(&mut self, of: &Circumstances, mut bucket: Bucket, probe_at: Instant) {
         let tally = self.tally;
         let due = of.now >= probe_at;
@@ -399,7 +415,7 @@ impl Policer {
         self.enter(phase, of.now);
     }
 
-    /// Holding does not help.
+    /// Whether holding the rate does not reduce the loss.
     fn is_doubtful(&self, rate: f64) -> bool {
         let held = &self.held;
         self.before.is_some_and(|before| {
@@ -409,10 +425,12 @@ impl Policer {
         })
     }
 
+    /// Ends a probe when it has seen enough: the policer is confirmed, or its rate is
+    /// higher.
     fn probe(&mut self, of: &Circumstances, mut bucket: Bucket) {
         let tally = self.tally;
         let elapsed = tally.elapsed(of.now).as_secs_f64();
-        // What went above the rate: the bucket must have noticed.
+        // Bytes above the rate, which the bucket must have dropped.
         let sent = tally.delivered + tally.lost;
         let above = sent - bucket.rate * elapsed;
         if tally.bursts > 1 && !self.is_chance(of.mtu) {
@@ -434,7 +452,7 @@ impl Policer {
                 ..before
             });
             if of.queue > of.target / 2 {
-                // The path has a queue that shows: no need for a model of it.
+                // The path has a measurable queue: no model is needed.
                 return self.enter(Phase::Free, of.now);
             }
             let phase = Phase::Probing {
@@ -446,12 +464,12 @@ impl Policer {
         }
     }
 
-    /// No faster than this, in bytes a second.
+    /// Returns the fastest rate to send at, in bytes/s. `mtu`: size of datagrams, in bytes.
     pub(super) fn pacing(&self, mtu: f64) -> Option<f64> {
         match self.phase {
             Phase::Free => None,
             Phase::Trial { before, .. } => Some(TRIAL_SHARE * before.rate),
-            // A keyframe may have what the bucket holds, but for a reserve: it is an
+            // A keyframe may use what the bucket holds, except for a reserve, as that is an
             // estimate.
             Phase::Holding { bucket, .. } => {
                 let spare = bucket.tokens() > (bucket.burst / 4.0).max(2.0 * mtu);
@@ -461,7 +479,7 @@ impl Policer {
         }
     }
 
-    /// What the path carries for long, if the model knows.
+    /// Returns the policer's rate in bytes/s, if the model knows one.
     pub(super) const fn rate(&self) -> Option<f64> {
         match self.phase {
             Phase::Holding { bucket, .. } | Phase::Probing { bucket } => Some(bucket.rate),
@@ -469,7 +487,7 @@ impl Policer {
         }
     }
 
-    /// Bytes of burst that may be on their way on top of the rate.
+    /// Returns the bytes of burst that may be in flight beyond the rate.
     pub(super) fn spare(&self) -> f64 {
         match self.phase {
             Phase::Holding { bucket, .. } => bucket.tokens().max(0.0),
@@ -477,31 +495,33 @@ impl Policer {
         }
     }
 
+    /// Whether a trial is under way.
     pub(super) const fn is_on_trial(&self) -> bool {
         matches!(self.phase, Phase::Trial { .. })
     }
 
+    /// Whether a trial or a probe is under way.
     pub(super) const fn is_asking(&self) -> bool {
         matches!(self.phase, Phase::Trial { .. } | Phase::Probing { .. })
     }
 
-    /// Loss is caused by speed, and not by the end of a queue: it went when we slowed,
-    /// and came back when we tried more.
+    /// Whether a policer is confirmed: loss vanished when the flow slowed, did not come
+    /// from the end of a queue, and came back with a higher rate.
     pub(super) const fn is_policed(&self) -> bool {
         self.confirmed && self.rate().is_some()
     }
 
-    /// So much is lost lately that the path must be the limit.
+    /// Whether so much is lost that the path must be the limit.
     pub(super) fn is_losing(&self) -> bool {
         self.tally.bursts >= BURSTS_MIN && self.tally.loss_ratio() >= PLAIN_LOSS
     }
 
-    /// Share of packets that the path loses whatever one does, 0 to 1.
+    /// Returns the share of packets that the path loses whatever is sent, 0 to 1.
     pub(super) fn floor(&self) -> f64 {
         self.background.floor()
     }
 
-    /// Somebody else is the cause: nothing is known.
+    /// Forgets the present state, because another flow is the cause.
     pub(super) fn forget(&mut self, now: Instant) {
         self.enter(Phase::Free, now);
     }

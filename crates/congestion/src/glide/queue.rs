@@ -1,37 +1,44 @@
-//! What round trips tell of the queue.
+//! What round trips show of the queue.
 
 use std::time::{Duration, Instant};
 
 use crate::RoundTrips;
 use crate::filter::{Largest, Least, Windowed};
 
-/// Before round trips are known, the standing one is the least of so long.
+/// Window of the standing round trip before the smoothed one is known.
 const STANDING_FIRST: Duration = Duration::from_millis(100);
-/// How long a least round trip counts (Copa §2.1).
+/// Time for which the smallest round trip counts (Copa §2.1).
 const LEAST_WINDOW: Duration = Duration::from_secs(10);
-/// The same while others keep the queue full, so that their queue does not become
-/// our idea of an empty path. CUBIC may not empty a long one for minutes.
+/// Time for which the smallest round trip counts while others keep the queue full, so that
+/// their queue does not pass for an empty path. CUBIC may not empty a long queue for
+/// minutes.
 const LEAST_WINDOW_CONTESTED: Duration = Duration::from_secs(120);
-/// Round trips over which the swing of the queue is taken (Copa §2.2).
+/// Round trips over which the swing of the queue is measured (Copa §2.2).
 const SWING_ROUNDS: u32 = 4;
-/// The queue is nearly empty below this share of its swing (Copa §2.2).
+/// Share of its swing below which the queue counts as nearly empty (Copa §2.2).
 const NEARLY_EMPTY: f64 = 0.1;
-/// And below this part of the queue that we would make ourselves, in any case.
+/// Divisor of the target queue below which the queue counts as nearly empty in any case.
 const UNTOUCHED: u32 = 4;
 
-/// The queue of the path, by its round trips.
+/// The path's queue, measured by round trips.
 #[derive(Clone, Debug)]
 pub(super) struct Queue {
+    /// Smallest round trip.
     least: Windowed<Duration, Least>,
+    /// Standing round trip: the smallest of half a smoothed one.
     standing: Windowed<Duration, Least>,
+    /// Largest round trip of the swing.
     largest: Windowed<Duration, Largest>,
+    /// Latest round trip.
     latest: Duration,
+    /// Smoothed round trip.
     smoothed: Duration,
-    /// When it was nearly empty last.
+    /// When the queue was nearly empty last.
     emptied: Option<Instant>,
 }
 
 impl Queue {
+    /// Returns the state before the first round trip.
     pub(super) const fn new() -> Self {
         Self {
             least: Windowed::new(LEAST_WINDOW),
@@ -43,7 +50,8 @@ impl Queue {
         }
     }
 
-    /// A round trip of `rtt`; `contested` while others fill the queue.
+    /// Records a round trip. `contested`: others fill the queue. `target`: queueing delay
+    /// that the flow aims at.
     pub(super) fn observe(
         &mut self,
         now: Instant,
@@ -60,7 +68,7 @@ impl Queue {
             LEAST_WINDOW
         });
         self.least.record(rtt, now);
-        // Half a round trip is enough for acknowledgements that come in lumps (§2.1).
+        // Half a round trip is enough for aggregated acknowledgements (§2.1).
         self.standing.set_window(self.smoothed / 2);
         self.standing.record(rtt, now);
         self.largest.set_window(self.smoothed * SWING_ROUNDS);
@@ -71,31 +79,33 @@ impl Queue {
         }
     }
 
-    /// The least round trip: the path's without a queue. Zero before the first.
+    /// Returns the smallest round trip, which is the path's without a queue. Zero before
+    /// the first.
     pub(super) fn least(&self) -> Duration {
         self.least.get().unwrap_or_default()
     }
 
-    /// The standing round trip.
+    /// Returns the standing round trip.
     pub(super) fn standing(&self) -> Duration {
         self.standing.get().unwrap_or(self.latest)
     }
 
+    /// Returns the smoothed round trip.
     pub(super) const fn smoothed(&self) -> Duration {
         self.smoothed
     }
 
-    /// What the standing queue costs.
+    /// Returns the delay of the standing queue.
     pub(super) fn delay(&self) -> Duration {
         self.standing().saturating_sub(self.least())
     }
 
-    /// What the queue cost the latest packet.
+    /// Returns the queueing delay of the latest packet.
     pub(super) fn latest_delay(&self) -> Duration {
         self.latest.saturating_sub(self.least())
     }
 
-    /// The longest queue of the last round trips.
+    /// Returns the longest queueing delay of the last round trips.
     pub(super) fn swing(&self) -> Duration {
         self.largest
             .get()
@@ -103,13 +113,13 @@ impl Queue {
             .saturating_sub(self.least())
     }
 
-    /// For how long the queue has not been nearly empty.
+    /// Returns for how long the queue has not been nearly empty.
     pub(super) fn full_for(&self, now: Instant) -> Duration {
         self.emptied
             .map_or(Duration::ZERO, |at| now.saturating_duration_since(at))
     }
 
-    /// Starts to count [`full_for`](Self::full_for) anew.
+    /// Restarts the time of [`full_for`](Self::full_for).
     pub(super) const fn count_anew(&mut self, now: Instant) {
         self.emptied = Some(now);
     }

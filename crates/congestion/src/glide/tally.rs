@@ -1,23 +1,26 @@
-//! Packets counted over a stretch of time.
+//! Counts packets and losses over a period.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Whether packets that were lost were lost in a row.
+/// Detects whether lost packets were consecutive.
 ///
-/// A policer drops one here and one there, a fading radio several in a row: chance
-/// is in the number of bursts.
+/// A policer drops single packets here and there, a fading radio several in a row: chance
+/// shows in the number of bursts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rows {
-    /// When packets left that arrived, lately.
+    /// When recently arrived packets were sent.
     arrived: VecDeque<Instant>,
+    /// When the newest lost packet was sent.
     lost: Option<Instant>,
 }
 
-/// Losses are found by later packets: not many.
+/// Arrived packets that are remembered; few are needed, as losses are detected by later
+/// packets.
 const ARRIVED_KEPT: usize = 64;
 
 impl Rows {
+    /// Records the arrival of a packet sent at `sent`.
     pub(super) fn on_arrived(&mut self, sent: Instant) {
         self.arrived.push_back(sent);
         if self.arrived.len() > ARRIVED_KEPT {
@@ -25,8 +28,8 @@ impl Rows {
         }
     }
 
-    /// Packets up to the one that left at `sent` are lost: whether anything arrived
-    /// of what left between them and those lost before.
+    /// Records that packets up to the one sent at `sent` are lost. Returns whether this is
+    /// a new burst: something arrived that was sent between them and those lost before.
     pub(super) fn on_lost(&mut self, sent: Instant) -> bool {
         let before = self.lost.replace(sent);
         let between = |before: Instant| {
@@ -37,28 +40,33 @@ impl Rows {
     }
 }
 
-/// A queue is at its end within this share of its longest: acknowledgements come a
-/// little after the loss.
+/// Share of its longest from which a queue counts as full: acknowledgements come a little
+/// after the loss.
 const FULL: f64 = 0.7;
-/// What is shorter cannot be told from an empty one.
+/// Shortest queueing delay that differs from an empty queue.
 const FULL_MIN: Duration = Duration::from_millis(3);
 
-/// What became of the packets since some moment.
+/// Counts of packets since some time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tally {
+    /// When the count began.
     pub(super) began: Instant,
+    /// Bytes delivered.
     pub(super) delivered: f64,
+    /// Bytes lost.
     pub(super) lost: f64,
-    /// Bursts of loss: packets that were lost in a row count once.
+    /// Bursts of loss: consecutive lost packets count once.
     pub(super) bursts: u32,
+    /// Round trips.
     pub(super) rounds: u32,
-    /// The longest queue that anything met.
+    /// Longest queueing delay.
     pub(super) queue_max: Duration,
-    /// The shortest queue at the time of a loss.
+    /// Shortest queueing delay at the time of a loss.
     pub(super) queue_at_loss: Option<Duration>,
 }
 
 impl Tally {
+    /// Returns an empty count.
     pub(super) const fn new(began: Instant) -> Self {
         Self {
             began,
@@ -71,21 +79,22 @@ impl Tally {
         }
     }
 
-    /// Counts what another did, too.
+    /// Adds another count to this one.
     pub(super) fn add(&mut self, other: &Self) {
         self.delivered += other.delivered;
         self.lost += other.lost;
         self.bursts += other.bursts;
     }
 
-    /// Lost of all, 0 to 1.
+    /// Returns the ratio of lost bytes to all bytes, 0 to 1.
     pub(super) fn loss_ratio(&self) -> f64 {
         let all = self.delivered + self.lost;
         if all > 0.0 { self.lost / all } else { 0.0 }
     }
 
-    /// All loss came when the queue was about as long as it ever got: it was the end of
-    /// the queue that dropped. How long the queue was then.
+    /// Returns the longest queueing delay if all loss came when the queue was about that
+    /// long, so that its end dropped the packets.
+    ///
     /// `noise`: mean deviation of round trips.
     pub(super) fn full_queue(&self, noise: Duration) -> Option<Duration> {
         let at_loss = self.queue_at_loss?;
@@ -93,11 +102,12 @@ impl Tally {
         full.then_some(self.queue_max)
     }
 
+    /// Returns the time since the count began.
     pub(super) fn elapsed(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.began)
     }
 
-    /// Bytes a second that arrived.
+    /// Returns the delivery rate, in bytes/s.
     pub(super) fn rate(&self, now: Instant) -> f64 {
         self.delivered / self.elapsed(now).as_secs_f64().max(1e-3)
     }
