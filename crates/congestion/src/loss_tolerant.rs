@@ -1,4 +1,18 @@
 //! BBR that learns of losses only where there are more than the path's own.
+//!
+//! ```text
+//! Loss ─┬─ a queue stands ──────────────────► Cap shrinks to 0.7, grows as CUBIC's window
+//!       └─ more than 2 % of a round ────────► Bbr        │
+//! Ack ──┬─ no queue for ten rounds ─────────► no Cap     ▼
+//!       └───────────────────────────────────► Bbr ─► the smaller of the two windows
+//! ```
+//!
+//! BBR's first version sends no more than arrives in the round trip after a loss. On a path
+//! that loses one packet in a hundred whatever is sent, hardly a round trip is without a
+//! loss, and neither BBR's start nor its probes ever succeed. BBR's third version
+//! attributes up to 2 % of loss in a round to the path (draft-ietf-ccwg-bbr §5.3.2,
+//! `BBRLossThresh`, `BBRStartupFullLossCnt`); this module puts that rule before the first
+//! version.
 
 use std::time::{Duration, Instant};
 

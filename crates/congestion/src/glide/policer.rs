@@ -1,4 +1,19 @@
 //! Detects policers, and buffers too short to show as a queue.
+//!
+//! ```text
+//!          loss without a queue         it vanished
+//!   Free ──────────────────────► Trial ─────────────► Holding ◄──────┐
+//!    ▲                             │  rate × 0.9        │ rate       │ loss: hold
+//!    │       it did not: random    │                    ▼ a while    │ twice as long
+//!    └─────────────────────────────┴──── clear ────── Probing ───────┘
+//! ```
+//!
+//! Flach et al. (SIGCOMM 2016) find policers by replaying a trace against a token bucket
+//! afterwards; a sender can test the path itself. It slows a little: loss that vanishes was
+//! caused by speed, and what arrived meanwhile is the rate of the bucket. Loss that stays
+//! is random (radio), and is ignored up to its floor from then on. BBR v1's long-term model
+//! (Linux `lt_bw`) does not test, and needs 20 % of loss to be sure; BBRv3 (§5.5.10) reacts
+//! to 2 % whatever the cause.
 
 use std::time::{Duration, Instant};
 

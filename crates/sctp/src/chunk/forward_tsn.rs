@@ -59,6 +59,9 @@ impl<'a> ForwardTsn<'a> {
 
     /// Appends a chunk with these streams. The caller must leave streams that do not fit
     /// for a later chunk, together with the TSNs of their messages.
+    ///
+    /// # Errors
+    /// [`NoRoom`] if not all fit; the packet is then as it was.
     pub fn write_streams(
         new_cumulative_tsn: Tsn,
         skipped: impl IntoIterator<Item = SkippedStream>,

@@ -63,6 +63,9 @@ impl<'a> IForwardTsn<'a> {
 
     /// Appends a chunk with these messages. The caller must leave messages that do not fit
     /// for a later chunk, together with their TSNs.
+    ///
+    /// # Errors
+    /// [`NoRoom`] if not all fit; the packet is then as it was.
     pub fn write_messages(
         new_cumulative_tsn: Tsn,
         skipped: impl IntoIterator<Item = SkippedMessage>,

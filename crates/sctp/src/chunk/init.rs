@@ -47,6 +47,9 @@ impl<'a> Init<'a> {
     }
 
     /// Appends the chunk to a packet, with `parameters` after those that it has already.
+    ///
+    /// # Errors
+    /// [`NoRoom`]; the packet is then as it was.
     pub fn write_with(
         &self,
         parameters: &[Parameter<'_>],

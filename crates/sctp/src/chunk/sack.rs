@@ -75,6 +75,9 @@ impl<'a> Sack<'a> {
     /// Appends a chunk with as many of `gaps` as fit, then as many of `duplicates`, and
     /// returns the number of each. The lowest should come first: the sender of the data
     /// takes what a SACK leaves out for missing.
+    ///
+    /// # Errors
+    /// [`NoRoom`] if there is no room even for a SACK without lists.
     pub fn write_fitting(
         cumulative_tsn: Tsn,
         a_rwnd: u32,

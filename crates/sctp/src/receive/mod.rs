@@ -1,5 +1,10 @@
 //! The receiving half of an association: tracks TSNs, writes SACKs, reassembles messages,
 //! and bounds the memory for them.
+//!
+//! ```text
+//!  DATA, I-DATA ─► Arrivals (new?) ─► Assembly ─► Streams (order) ─► ready ─► poll_event
+//!                     └─► SACK, one a batch          Window ◄── what the application took
+//! ```
 
 mod arrivals;
 mod assembly;

@@ -38,7 +38,7 @@ pub(crate) struct Bounds {
     pub(crate) max: Duration,
 }
 
-/// The packet sent last among those that are known to have arrived (RFC 8985 §5.2,
+/// The packet sent last among those that are known to have arrived (RFC 8985's
 /// `RACK.segment`).
 #[derive(Clone, Copy, Debug)]
 struct Newest {
