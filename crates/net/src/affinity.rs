@@ -1,7 +1,7 @@
 use std::io;
 
-/// Lets the calling thread run on the processors that process `id` may run on, and
-/// on no others, so that two costs are measured in the same place.
+/// Restricts the calling thread to the processors that process `id` may run on, so that two
+/// costs are measured in the same place.
 ///
 /// # Errors
 /// If there is no such process, or the system has no such call.
@@ -19,6 +19,7 @@ mod sys {
     use std::io;
     use std::mem;
 
+    /// Calls `sched_getaffinity` and `sched_setaffinity`.
     pub(super) fn run_where(id: u32) -> io::Result<()> {
         let id = libc::pid_t::try_from(id)
             .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "not a process number"))?;

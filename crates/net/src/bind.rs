@@ -15,22 +15,23 @@ pub enum BindError {
     /// No interface of this machine has the address.
     #[error("no interface of this machine has the address {ip}; choose one that `ip addr` lists", ip = .0.ip())]
     NotAvailable(SocketAddr),
-    /// Ports below 1024 need a privilege.
+    /// The process lacks the privilege that ports below 1024 need.
     #[error(
         "not allowed to open UDP {0}; choose a port of 1024 or above or grant CAP_NET_BIND_SERVICE"
     )]
     NotPermitted(SocketAddr),
-    /// Anything else that the system said.
+    /// Any other error of the system.
     #[error("cannot open UDP {address}: {source}")]
     System {
-        /// What was asked for.
+        /// The address that was requested.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl BindError {
+    /// Classifies the system's error.
     pub(crate) fn new(address: SocketAddr, source: io::Error) -> Self {
         match source.kind() {
             io::ErrorKind::AddrInUse => Self::InUse(address),
@@ -41,12 +42,12 @@ impl BindError {
     }
 }
 
-/// Checks that nobody holds UDP `address`, by binding it exclusively and
-/// letting go at once.
+/// Checks that no socket holds UDP `address`, by binding the address exclusively and
+/// releasing it at once.
 ///
-/// Sockets that share a port (`reuse_port`) join any other process of the same
-/// user that also shares it, and the kernel then splits the viewers among both;
-/// so ask here before opening the first of them. Port 0 is always free.
+/// Sockets that share a port (`reuse_port`) join any other process of the same user that
+/// also shares it, and the kernel then distributes the viewers over both; so call this
+/// before opening the first of them. Port 0 is always free.
 pub fn port_is_free(address: SocketAddr) -> Result<(), BindError> {
     let exclusive = crate::Options::default();
     crate::sys::bind(address, &exclusive)

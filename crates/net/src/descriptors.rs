@@ -1,8 +1,7 @@
 use std::io;
 
-/// Lets this process hold as many file descriptors as it is allowed to: raises
-/// the soft limit (`RLIMIT_NOFILE`) to the hard one. Returns the limit in force
-/// afterwards, `u64::MAX` if there is none.
+/// Raises the soft limit of open file descriptors (`RLIMIT_NOFILE`) to the hard limit.
+/// Returns the limit in force afterwards, `u64::MAX` if there is none.
 pub fn raise_descriptor_limit() -> io::Result<u64> {
     sys::raise()
 }
@@ -16,6 +15,7 @@ mod sys {
 
     use std::io;
 
+    /// Calls `getrlimit` and `setrlimit`.
     pub(super) fn raise() -> io::Result<u64> {
         let mut limit = libc::rlimit {
             rlim_cur: 0,
@@ -48,7 +48,7 @@ mod sys {
 mod sys {
     use std::io;
 
-    /// No such limit.
+    /// Returns `u64::MAX`, because this system has no such limit.
     pub(super) fn raise() -> io::Result<u64> {
         Ok(u64::MAX)
     }

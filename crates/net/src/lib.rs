@@ -5,14 +5,14 @@
 //! shard ◄─ Datagram ──── ReceiveBatch ◄──────── recvmmsg, packet info ──  kernel
 //! ```
 //!
-//! Everything is non-blocking and returns what the kernel did: how much of a
-//! batch it took and why it stopped. Nothing here queues, retries or knows a
-//! protocol. All `unsafe` of the workspace's datagrams is in the module `sys`, that of
-//! connections in `stream`; two others have their own: the limit of descriptors in
-//! `descriptors`, the choice of processors in `affinity`.
+//! Everything is non-blocking and returns what the kernel did: how much of a batch it
+//! accepted and why it stopped. Nothing here queues, retries or knows a protocol. The
+//! `unsafe` code for datagrams is in the module `sys`, that for connections in `stream`; two
+//! others have their own: the limit of descriptors in `descriptors`, the choice of processors
+//! in `affinity`.
 //!
-//! Linux has every feature. Elsewhere the same interface sends and receives one
-//! datagram a call and does not choose the source address.
+//! Linux has every feature. Elsewhere the same interface sends and receives one datagram per
+//! call and does not choose the source address.
 
 #![cfg_attr(
     test,

@@ -1,46 +1,55 @@
-//! How a socket is opened.
+//! Options of sockets.
 
 use std::net::Ipv4Addr;
 
-/// How a socket is opened. The default is an exclusive port, the system's
-/// buffers and segmentation offload where it works.
+/// Options with which a UDP socket is opened. The default is an exclusive port, the
+/// system's buffers, and segmentation offload where it works.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Share the port with other sockets that also say so (`SO_REUSEPORT`): the
-    /// kernel spreads peers over them by a hash of both addresses. Probe with
+    /// Whether to share the port with other sockets that also set this (`SO_REUSEPORT`):
+    /// the kernel distributes peers over them by a hash of both addresses. Check with
     /// [`port_is_free`](crate::port_is_free) first.
     pub reuse_port: bool,
-    /// Bytes of receive buffer to ask for. The system may grant less (see
-    /// `net.core.rmem_max`): [`UdpSocket::receive_buffer_bytes`](crate::UdpSocket::receive_buffer_bytes) tells.
+    /// Size of the receive buffer to request, in bytes. The system may grant less (see
+    /// `net.core.rmem_max`);
+    /// [`UdpSocket::receive_buffer_bytes`](crate::UdpSocket::receive_buffer_bytes) returns
+    /// the size.
     pub receive_buffer: Option<usize>,
-    /// Bytes of send buffer to ask for. The system may grant less (see
-    /// `net.core.wmem_max`): [`UdpSocket::send_buffer_bytes`](crate::UdpSocket::send_buffer_bytes) tells.
+    /// Size of the send buffer to request, in bytes. The system may grant less (see
+    /// `net.core.wmem_max`);
+    /// [`UdpSocket::send_buffer_bytes`](crate::UdpSocket::send_buffer_bytes) returns the
+    /// size.
     pub send_buffer: Option<usize>,
-    /// Use segmentation offload if it works; false to compare without.
+    /// Whether to use segmentation offload if it works; false to compare without it.
     pub segmentation: bool,
-    /// Let the kernel note when each datagram came (`SO_TIMESTAMPNS`), so that a
-    /// socket that is looked at now and then still tells true times.
+    /// Whether the kernel records when each datagram came (`SO_TIMESTAMPNS`), so that a
+    /// socket that is read from time to time still has accurate times.
     pub receive_timestamps: bool,
-    /// Let the kernel hand over datagrams of a burst as one (`UDP_GRO`), where it
-    /// can: receive into [`ReceiveBatch::for_coalescing`](crate::ReceiveBatch::for_coalescing). On loopback this spares
-    /// the *sender* the work of cutting them, so it has no place in a measurement.
+    /// Whether the kernel may return the datagrams of a burst as one (`UDP_GRO`), where it
+    /// can; to be received into
+    /// [`ReceiveBatch::for_coalescing`](crate::ReceiveBatch::for_coalescing). On loopback
+    /// this spares the *sender* the work of splitting them, so it must not be used in a
+    /// measurement.
     pub coalescing: bool,
-    /// Let the kernel keep what routers and peers answer (`IP_RECVERR`): "port
-    /// unreachable" and the like are read with [`UdpSocket::take_path_error`](crate::UdpSocket::take_path_error).
-    /// Without it an unconnected socket never hears of them.
+    /// Whether the kernel keeps error answers of routers and peers (`IP_RECVERR`): "port
+    /// unreachable" and the like are read with
+    /// [`UdpSocket::take_path_error`](crate::UdpSocket::take_path_error). Without it an
+    /// unconnected socket never sees them.
     pub path_errors: bool,
-    /// How datagrams to multicast groups of IPv4 go; the system's way without it.
+    /// How datagrams to IPv4 multicast groups are sent; without it, by the system's
+    /// defaults.
     pub multicast: Option<Multicast>,
 }
 
-/// How datagrams to groups leave a socket of IPv4.
+/// How datagrams to multicast groups leave an IPv4 socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Multicast {
-    /// Routers that may pass them on, plus one: 1 keeps them in the local network.
+    /// Time to live: 1 keeps datagrams in the local network, and each further unit lets one
+    /// more router forward them.
     pub ttl: u8,
-    /// The interface with this address sends them; without one the routes choose.
+    /// Address of the interface that sends them; without it the routes choose.
     pub interface: Option<Ipv4Addr>,
-    /// Receivers on this machine get them, too.
+    /// Whether receivers on this machine get them, too.
     pub is_looped: bool,
 }
 

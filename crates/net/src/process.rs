@@ -1,8 +1,8 @@
 use std::fs;
 use std::time::Duration;
 
-/// File descriptors that this process holds open; `None` where the system does
-/// not tell (no `/proc`).
+/// Returns the number of open file descriptors of this process; `None` where the system
+/// does not provide it (no `/proc`).
 pub fn open_fds() -> Option<usize> {
     // One of them is the directory being read.
     Some(
@@ -13,20 +13,20 @@ pub fn open_fds() -> Option<usize> {
     )
 }
 
-/// Bytes of this process in physical memory; `None` where the system does not
-/// tell (no `/proc`).
+/// Returns the resident memory of this process in bytes; `None` where the system does not
+/// provide it (no `/proc`).
 pub fn rss_bytes() -> Option<u64> {
     let statm = fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = statm.split_ascii_whitespace().nth(1)?.parse().ok()?;
     Some(pages * crate::sys::page_bytes())
 }
 
-/// Processor time that all threads of this process have used, user and system.
+/// Returns the processor time that all threads of this process have used, user and system.
 pub fn process_cpu() -> Duration {
     crate::sys::process_cpu()
 }
 
-/// Processor time that the calling thread has used, user and system.
+/// Returns the processor time that the calling thread has used, user and system.
 pub fn thread_cpu() -> Duration {
     crate::sys::thread_cpu()
 }

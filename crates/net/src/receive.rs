@@ -1,11 +1,11 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-/// Bytes of the largest datagram that a batch keeps whole; real-time media
-/// stays below 1500.
+/// Size in bytes of the largest datagram that a batch receives whole; real-time media stays
+/// below 1500.
 pub const DATAGRAM_BYTES_MAX: usize = 2048;
 
-/// The most that the kernel coalesces.
+/// Most bytes that the kernel coalesces.
 const COALESCED_BYTES_MAX: usize = 65_536;
 
 /// Buffers for [`UdpSocket::receive_batch`], allocated once.
@@ -13,25 +13,36 @@ const COALESCED_BYTES_MAX: usize = 65_536;
 /// [`UdpSocket::receive_batch`]: crate::UdpSocket::receive_batch
 #[derive(Debug)]
 pub struct ReceiveBatch {
+    /// The buffers, back to back.
     pub(crate) bytes: Box<[u8]>,
+    /// What the kernel returned about each buffer.
     pub(crate) slots: Box<[Slot]>,
-    /// Bytes of each buffer.
+    /// Size of each buffer, in bytes.
     pub(crate) buffer_bytes: usize,
+    /// Buffers that the last receive filled.
     pub(crate) filled: usize,
 }
 
-/// What the kernel said about one buffer.
+/// What the kernel returned about one buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
+    /// Bytes in the buffer.
     pub(crate) len: usize,
+    /// Address of the sender.
     pub(crate) source: SocketAddr,
+    /// Our address that the datagram was sent to, if the socket is bound to a wildcard
+    /// address.
     pub(crate) destination: Option<IpAddr>,
+    /// Whether the datagram was longer than the buffer.
     pub(crate) truncated: bool,
+    /// When the kernel received the datagram, as time since 1970.
     pub(crate) arrived: Option<Duration>,
+    /// Size of coalesced datagrams, in bytes.
     pub(crate) segment: Option<u16>,
 }
 
 impl Slot {
+    /// A buffer that holds nothing.
     pub(crate) const EMPTY: Self = Self {
         len: 0,
         source: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
@@ -45,19 +56,19 @@ impl Slot {
 /// One received datagram, in place in its batch.
 #[derive(Debug)]
 pub struct Datagram<'a> {
-    /// Its bytes, to be decrypted in place.
+    /// The payload, to be decrypted in place.
     pub bytes: &'a mut [u8],
-    /// Who sent it; an IPv4 peer of a dual-stack socket is an IPv4 address.
+    /// Address of the sender; for an IPv4 peer of a dual-stack socket, an IPv4 address.
     pub source: SocketAddr,
-    /// Which of our addresses it was sent to, if the socket is bound to a
-    /// wildcard address; `None` if bound to one.
+    /// Our address that the datagram was sent to, if the socket is bound to a wildcard
+    /// address; otherwise `None`.
     pub destination: Option<IpAddr>,
-    /// It was longer than the batch's buffers and its end is lost.
+    /// Whether the datagram was longer than the batch's buffers, so that its end is lost.
     pub truncated: bool,
-    /// With [`Options::coalescing`](crate::Options::coalescing): these are several
-    /// datagrams back to back, each of so many bytes, the last maybe shorter.
+    /// With [`Options::coalescing`](crate::Options::coalescing): the payload is several
+    /// datagrams back to back, each of so many bytes, the last one perhaps shorter.
     pub segment: Option<u16>,
-    /// When the kernel had it, on the wall clock since 1970; only with
+    /// When the kernel received the datagram, on the wall clock since 1970; only with
     /// [`Options::receive_timestamps`](crate::Options::receive_timestamps).
     pub arrived: Option<Duration>,
 }
@@ -72,17 +83,19 @@ impl ReceiveBatch {
     /// Most datagrams of one batch.
     pub const CAPACITY_MAX: usize = 64;
 
-    /// Room for `capacity` datagrams a call, 1..=[`Self::CAPACITY_MAX`];
-    /// other values are brought into the range.
+    /// Returns a batch for `capacity` datagrams per call, 1..=[`Self::CAPACITY_MAX`]; other
+    /// values are clamped to the range.
     pub fn new(capacity: usize) -> Self {
         Self::with_buffers(capacity, DATAGRAM_BYTES_MAX)
     }
 
-    /// Like [`new`](Self::new) with room for what a socket that coalesces hands over.
+    /// Returns a batch like [`new`](Self::new), with buffers for what a coalescing socket
+    /// returns.
     pub fn for_coalescing(capacity: usize) -> Self {
         Self::with_buffers(capacity, COALESCED_BYTES_MAX)
     }
 
+    /// Returns a batch with buffers of this size.
     fn with_buffers(capacity: usize, buffer_bytes: usize) -> Self {
         let capacity = capacity.clamp(1, Self::CAPACITY_MAX);
         Self {
@@ -93,22 +106,22 @@ impl ReceiveBatch {
         }
     }
 
-    /// Datagrams of the last receive.
+    /// Returns the number of datagrams of the last receive.
     pub const fn len(&self) -> usize {
         self.filled
     }
 
-    /// The last receive found nothing.
+    /// Whether the last receive found no datagram.
     pub const fn is_empty(&self) -> bool {
         self.filled == 0
     }
 
-    /// Datagrams that one receive can bring.
+    /// Returns the number of datagrams that one receive can return.
     pub const fn capacity(&self) -> usize {
         self.slots.len()
     }
 
-    /// Datagram `index` of the last receive.
+    /// Returns datagram `index` of the last receive.
     ///
     /// # Panics
     /// If `index` is not below [`Self::len`].
@@ -121,7 +134,7 @@ impl ReceiveBatch {
         )
     }
 
-    /// All datagrams of the last receive, in order of arrival.
+    /// Iterates over the datagrams of the last receive, in the order of arrival.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = Datagram<'_>> {
         self.bytes
             .chunks_exact_mut(self.buffer_bytes)
@@ -131,6 +144,7 @@ impl ReceiveBatch {
     }
 }
 
+/// Returns the datagram in a buffer.
 fn datagram<'a>(bytes: &'a mut [u8], slot: &Slot) -> Datagram<'a> {
     Datagram {
         bytes: &mut bytes[..slot.len],

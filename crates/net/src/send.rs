@@ -1,19 +1,18 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-/// Messages handed over in one `sendmmsg`: beyond about 16 the gain is gone,
-/// and the arrays live on the stack.
+/// Messages per call of `sendmmsg`: beyond about 16 the gain is gone, and the arrays are on
+/// the stack.
 pub(crate) const MESSAGES_MAX: usize = 32;
 
 /// Most segments that one kernel message may have (`UDP_MAX_SEGMENTS` before
 /// Linux 6.10; later kernels take 128).
 pub const SEGMENTS_MAX: usize = 64;
 
-/// Most bytes of one kernel message with segments: 65,535 less headers, rounded
-/// down.
+/// Most bytes of one kernel message with segments: 65,535 less headers, rounded down.
 pub const SEGMENTED_BYTES_MAX: usize = 65_000;
 
-/// One or several equal datagrams to one peer.
+/// One datagram, or several of equal size, to one peer.
 #[derive(Clone, Copy, Debug)]
 pub struct Transmit<'a> {
     /// The datagrams back to back.
@@ -21,17 +20,17 @@ pub struct Transmit<'a> {
     /// Bytes of each datagram; the last one may be shorter. 0 means that
     /// `contents` is one datagram.
     pub segment_size: usize,
-    /// To whom.
+    /// Address of the peer.
     pub destination: SocketAddr,
-    /// From which of our addresses: what [`Datagram::destination`] said when the
-    /// peer wrote to a wildcard socket. `None` leaves the choice to the routes.
+    /// Our address to send from: the value of [`Datagram::destination`] when the peer sent
+    /// to a wildcard socket. `None` leaves the choice to the routes.
     ///
     /// [`Datagram::destination`]: crate::Datagram::destination
     pub source: Option<IpAddr>,
 }
 
 impl<'a> Transmit<'a> {
-    /// One datagram.
+    /// Returns a single datagram.
     pub const fn new(contents: &'a [u8], destination: SocketAddr) -> Self {
         Self {
             contents,
@@ -41,14 +40,15 @@ impl<'a> Transmit<'a> {
         }
     }
 
-    /// Cut into datagrams of `segment_size` bytes, the last one maybe shorter.
+    /// Splits the contents into datagrams of `segment_size` bytes, the last one perhaps
+    /// shorter.
     #[must_use]
     pub const fn segmented(mut self, segment_size: usize) -> Self {
         self.segment_size = segment_size;
         self
     }
 
-    /// Sent from our address `source`.
+    /// Sets our address to send from.
     #[must_use]
     pub const fn from(mut self, source: Option<IpAddr>) -> Self {
         self.source = source;
@@ -56,46 +56,46 @@ impl<'a> Transmit<'a> {
     }
 }
 
-/// What the kernel took of a batch, and why it took no more.
+/// What the kernel accepted of a batch, and why it stopped.
 #[derive(Debug)]
 #[must_use = "what was not accepted is not sent"]
 pub struct Sent {
-    /// Transmits accepted whole, from the first.
+    /// Number of transmits that were accepted whole, from the first.
     pub transmits: usize,
-    /// Bytes accepted of the transmit after those; whole segments. Zero if all
-    /// were accepted whole.
+    /// Bytes accepted of the transmit after those, in whole segments. Zero if all were
+    /// accepted whole.
     pub offset: usize,
-    /// Bytes accepted altogether.
+    /// Bytes accepted in total.
     pub bytes: usize,
-    /// Why transmit number `transmits` stopped the batch; `None` if all were
-    /// accepted. The ones behind it were not tried.
+    /// Why transmit number `transmits` stopped the batch; `None` if all were accepted.
+    /// Those behind it were not tried.
     pub stopped: Option<SendError>,
 }
 
-/// What a router or a peer answered to a datagram that was sent (ICMP).
+/// An error that a router or a peer reported about a datagram (ICMP).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathError {
-    /// Where that datagram went.
+    /// Destination of that datagram.
     pub destination: SocketAddr,
-    /// What was answered.
+    /// Kind of the error.
     pub kind: PathErrorKind,
 }
 
-/// What an ICMP message says.
+/// Kind of an error that ICMP reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PathErrorKind {
-    /// Nobody listens on the port.
+    /// No socket listens on the port.
     Refused,
-    /// No way leads there, or somebody on the way forbids it.
+    /// There is no route to the destination, or a filter forbids it.
     Unreachable,
-    /// The datagram was larger than the path takes.
+    /// The datagram was larger than the path allows.
     TooLarge,
-    /// Anything else.
+    /// Any other error.
     Other,
 }
 
-/// Why the kernel did not take a datagram.
+/// Why the kernel did not accept a datagram.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
@@ -106,23 +106,23 @@ pub enum SendError {
     /// socket counts as writable.
     #[error("the network interface's queue is full")]
     NoBuffers,
-    /// The datagram is larger than the path or UDP allows (`EMSGSIZE`): cut it
-    /// smaller.
+    /// The datagram is larger than the path or UDP allows (`EMSGSIZE`): send smaller ones.
     #[error("the datagram is too large for the path")]
     TooLarge,
     /// The peer answered an earlier datagram with "port unreachable"
     /// (`ECONNREFUSED`): this one was not sent, the next may be.
     #[error("the peer has closed its port")]
     Refused,
-    /// No route to the peer (`ENETUNREACH`, `EHOSTUNREACH`).
+    /// There is no route to the peer (`ENETUNREACH`, `EHOSTUNREACH`).
     #[error("no route to the peer")]
     Unreachable,
-    /// Anything else that the system said.
+    /// Any other error of the system.
     #[error("cannot send: {0}")]
     System(io::Error),
 }
 
 impl SendError {
+    /// Classifies the system's error.
     pub(crate) fn new(error: io::Error) -> Self {
         use io::ErrorKind as Kind;
         if crate::sys::is_no_buffers(&error) {
@@ -139,31 +139,38 @@ impl SendError {
         }
     }
 
-    /// The same datagram may be accepted a moment later.
+    /// Whether the same datagram may be accepted a moment later.
     pub const fn is_transient(&self) -> bool {
         matches!(self, Self::WouldBlock | Self::NoBuffers | Self::Refused)
     }
 }
 
-/// What goes to the kernel as one message: a datagram, or segments of one size.
+/// One message to the kernel: a datagram, or segments of one size.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Message<'a> {
+    /// The datagrams back to back.
     pub(crate) contents: &'a [u8],
-    /// 0: one datagram.
+    /// Bytes of each datagram; 0 for a single one.
     pub(crate) segment_size: u16,
+    /// Address of the peer.
     pub(crate) destination: SocketAddr,
+    /// Our address to send from.
     pub(crate) source: Option<IpAddr>,
 }
 
-/// A place in a batch: how far the kernel has come.
+/// Position in a batch: how much of it the kernel has accepted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor<'a> {
+    /// The batch.
     pub(crate) transmits: &'a [Transmit<'a>],
+    /// Index of the next transmit.
     pub(crate) index: usize,
+    /// Bytes of the next transmit that were accepted.
     pub(crate) offset: usize,
 }
 
 impl<'a> Cursor<'a> {
+    /// Returns the beginning of a batch.
     pub(crate) const fn new(transmits: &'a [Transmit<'a>]) -> Self {
         Self {
             transmits,
@@ -172,7 +179,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The next message, with segments only if `offload`; moves past it.
+    /// Returns the next message, with segments only if `offload` is set, and moves past it.
     pub(crate) fn advance(&mut self, offload: bool) -> Option<Message<'a>> {
         let transmit = self.transmits.get(self.index)?;
         let rest = &transmit.contents[self.offset..];

@@ -1,146 +1,147 @@
-//! Ways to send on a connection without waiting: where there is no Linux, the plain
-//! ones only. The others are refused with `Unsupported`.
+//! Ways to send on a TCP connection without waiting, on systems other than Linux: only the
+//! plain ones. The others return `Unsupported`.
 
 use std::io::{self, IoSlice, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Memory that the kernel may still read when the call that named it is over.
+/// Memory that the kernel may still read after the call that named it.
 pub type Shared = std::sync::Arc<[u8]>;
 
-/// Sends `bytes`; the socket is non-blocking, or this waits.
+/// Sends `bytes`. The call waits unless the socket is non-blocking.
 pub fn send(mut socket: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
     socket.write(bytes)
 }
 
-/// Refused.
+/// Returns `Unsupported`.
 pub fn send_more(_: &TcpStream, _: &[u8]) -> io::Result<usize> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Sends several pieces as one.
+/// Sends several pieces in one call.
 pub fn send_parts(mut socket: &TcpStream, parts: &[IoSlice<'_>]) -> io::Result<usize> {
     socket.write_vectored(parts)
 }
 
-/// Refused.
+/// Returns `Unsupported`.
 pub fn cork(_: &TcpStream, _: bool) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// The system's own size stays.
+/// Does nothing: the system's own size stays.
 pub fn set_send_buffer(_: &TcpStream, _: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Refused.
+/// Returns `Unsupported`.
 pub fn connect(_: SocketAddr, _: usize, _: Duration) -> io::Result<TcpStream> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Nothing here says so.
+/// Returns false: no call here returns such an error.
 pub fn is_no_buffers(_: &io::Error) -> bool {
     false
 }
 
-/// A file without a place on any disk: not here.
+/// A file in memory only, which this system lacks.
 #[derive(Debug)]
 pub enum MemoryFile {}
 
 impl MemoryFile {
-    /// Refused.
+    /// Returns `Unsupported`.
     pub fn new() -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// There is none.
+    /// Cannot be called: no value of this type exists.
     pub fn write(&self, _: &[u8], _: u64) -> io::Result<()> {
         match *self {}
     }
 
-    /// There is none.
+    /// Cannot be called: no value of this type exists.
     pub fn send(&self, _: &TcpStream, _: u64, _: usize) -> io::Result<usize> {
         match *self {}
     }
 }
 
-/// A pipe through which pages go: not here.
+/// A pipe that moves pages, which this system lacks.
 #[derive(Debug)]
 pub enum Pipe {}
 
 impl Pipe {
-    /// Refused.
+    /// Returns `Unsupported`.
     pub fn new() -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// There is none.
+    /// Cannot be called: no value of this type exists.
     pub fn fill(&self, _: &MemoryFile, _: u64, _: usize) -> io::Result<usize> {
         match *self {}
     }
 
-    /// There is none.
+    /// Cannot be called: no value of this type exists.
     pub fn send(&self, _: &TcpStream, _: usize) -> io::Result<usize> {
         match *self {}
     }
 }
 
-/// Sends from the caller's memory: not here.
+/// Sends from the caller's memory, which this system lacks.
 #[derive(Debug)]
 pub enum ZeroCopy {}
 
-/// What one look at the error queue brought.
+/// Result of reading the error queue once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reaped {
-    /// Sends that are over.
+    /// Sends that are completed.
     pub completed: u32,
-    /// Of them, those that the kernel copied after all.
+    /// Completed sends that the kernel copied after all.
     pub copied: u32,
 }
 
 impl ZeroCopy {
-    /// Refused.
+    /// Returns `Unsupported`.
     pub fn enable(_: &TcpStream) -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// There is none.
+    /// Cannot be called: no value of this type exists.
     pub fn send(&mut self, _: &TcpStream, _: &Shared, _: usize) -> io::Result<usize> {
         match *self {}
     }
 
-    /// There is none.
+    /// Cannot be called: no value of this type exists.
     pub fn under_way(&self) -> usize {
         match *self {}
     }
 
-    /// There is none.
+    /// Cannot be called: no value of this type exists.
     pub fn reap(&mut self, _: &TcpStream) -> io::Result<Option<Reaped>> {
         match *self {}
     }
 }
 
-/// Sends on many connections with one system call: not here.
+/// Sends on many connections with one system call, which this system lacks.
 #[derive(Debug)]
 pub struct Ring {
     /// System calls so far.
     pub system_calls: u64,
-    /// Sends that the kernel was asked not to copy, and did.
+    /// Sends that the kernel copied although zero copy was requested.
     pub copied: u64,
+    /// Makes the type uninhabited.
     none: std::convert::Infallible,
 }
 
-/// What became of one send.
+/// Result of one send.
 #[derive(Debug)]
 pub struct Completion {
-    /// Which of the connections.
+    /// Index of the connection.
     pub socket: usize,
-    /// Bytes taken.
+    /// Bytes accepted, or the error.
     pub result: io::Result<usize>,
 }
 
 impl Ring {
-    /// Refused.
+    /// Returns `Unsupported`.
     pub fn new(_: &[TcpStream], _: bool) -> io::Result<Self> {
         Err(io::Error::new(
             io::ErrorKind::Unsupported,
@@ -148,7 +149,7 @@ impl Ring {
         ))
     }
 
-    /// There is none.
+    /// Cannot be called: no value of this type exists.
     pub fn send(
         &mut self,
         _: impl IntoIterator<Item = usize>,
@@ -158,12 +159,12 @@ impl Ring {
         match self.none {}
     }
 
-    /// There is none.
+    /// Cannot be called: no value of this type exists.
     pub fn is_zero_copy(&self) -> bool {
         match self.none {}
     }
 
-    /// There is none.
+    /// Cannot be called: no value of this type exists.
     pub fn under_way(&self) -> usize {
         match self.none {}
     }

@@ -1,4 +1,4 @@
-//! The same calls with what every system has: one datagram a call, no offload,
+//! The calls of `sys` with what every system has: one datagram per call, no offload, and
 //! the routes choose the source address.
 
 use std::io;

@@ -1,33 +1,33 @@
-//! What std leaves out of TCP: shared ports, and how much may wait unsent.
+//! TCP options that std lacks: shared ports, and a limit of unsent data.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use crate::sys;
 
-/// Connections that may wait to be accepted: a stampede of viewers after a restart.
+/// Connections that may wait to be accepted: many viewers reconnect at once after a
+/// restart.
 const BACKLOG: i32 = 4096;
 
 /// Opens a non-blocking listener; port 0 takes a free one.
 ///
-/// With `share` the port is shared with other listeners that say so too
-/// (`SO_REUSEPORT`), and the kernel spreads connections over them by a hash of both
-/// addresses. It would share with those of another process as well: ask
-/// [`tcp_port_is_free`] first. A port whose last connections linger is taken all the
-/// same. `[::]` takes IPv4 too.
+/// With `share` the port is shared with other listeners that also set it (`SO_REUSEPORT`),
+/// and the kernel distributes connections over them by a hash of both addresses. Listeners
+/// of another process would share it as well: call [`tcp_port_is_free`] first. A port whose
+/// last connections linger can be bound nevertheless. `[::]` accepts IPv4 too.
 pub fn listen(address: SocketAddr, share: bool) -> io::Result<TcpListener> {
     sys::listen(address, share, BACKLOG)
 }
 
-/// Checks that nobody listens at TCP `address`, by listening there alone for a moment.
+/// Checks that no socket listens at TCP `address`, by listening there exclusively for a
+/// moment.
 pub fn tcp_port_is_free(address: SocketAddr) -> io::Result<()> {
     sys::listen(address, false, BACKLOG).map(drop)
 }
 
-/// Lets at most about `bytes` wait in the kernel that were not sent yet
-/// (`TCP_NOTSENT_LOWAT`): a writer beyond that is told that the socket is full, however
-/// large the buffer is that the connection needs for what is under way. Where there
-/// is no such option, nothing happens.
+/// Limits the data that waits unsent in the kernel to about `bytes` (`TCP_NOTSENT_LOWAT`).
+/// Beyond that a writer gets `WouldBlock`, however large the buffer is that the connection
+/// needs for data in flight. Without this option in the system, nothing happens.
 pub fn set_unsent_limit(stream: &TcpStream, bytes: u32) -> io::Result<()> {
     sys::set_unsent_limit(stream, bytes)
 }

@@ -1,10 +1,10 @@
 use std::fmt;
 
-/// A row of a table of scenarios: the same run over another path, and what is expected of
-/// it there. Its text, for the message of an assertion, is the description and the seed.
+/// A row of a table of scenarios: a run over a path, and what is expected of it. Its text,
+/// for the message of an assertion, is the description and the seed.
 ///
-/// `P` is the path, such as [`Conditions`](crate::Conditions); `E` is what the test holds
-/// the run to.
+/// `P` is the path, such as [`Conditions`](crate::Conditions); `E` is what the test expects
+/// of the run.
 ///
 /// ```
 /// use glassline_sim::{Case, Conditions, Loss};
@@ -26,13 +26,13 @@ use std::fmt;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Case<P, E> {
-    /// What is special about the path.
+    /// What is special about this path, as text for messages.
     pub description: &'static str,
-    /// The path.
+    /// The path that the run uses.
     pub path: P,
-    /// What the run's luck follows from.
+    /// Seed of all random decisions of the run.
     pub seed: u64,
-    /// What the test holds the run to.
+    /// What the test expects of the run.
     pub expected: E,
 }
 

@@ -1,14 +1,17 @@
 use std::time::{Duration, Instant};
 
-/// A clock that stands still until it is moved.
+/// A virtual clock, which stands still until it is moved.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
+    /// Where the clock started.
     start: Instant,
+    /// What the clock shows.
     now: Instant,
 }
 
 impl Clock {
-    /// A clock that shows some instant; only distances from it mean anything.
+    /// Returns a clock that shows an arbitrary instant; only distances from it have a
+    /// meaning.
     #[cfg_attr(
         not(test),
         expect(
@@ -20,34 +23,34 @@ impl Clock {
         Self::starting_at(Instant::now())
     }
 
-    /// A clock that shows `start`.
+    /// Returns a clock that shows `start`.
     pub const fn starting_at(start: Instant) -> Self {
         Self { start, now: start }
     }
 
-    /// What it shows.
+    /// Returns the instant that the clock shows.
     pub const fn now(&self) -> Instant {
         self.now
     }
 
-    /// How far it was moved altogether: what a trace should hold, because
-    /// instants differ from run to run.
+    /// Returns how far the clock was moved altogether. Traces should hold this value,
+    /// because instants differ from run to run.
     pub fn elapsed(&self) -> Duration {
         self.now - self.start
     }
 
-    /// Moves it on.
+    /// Moves the clock forward.
     pub fn advance(&mut self, by: Duration) {
         self.now += by;
     }
 
-    /// Moves it on to `at`; an instant in the past leaves it where it is.
+    /// Moves the clock forward to `at`; an instant in the past leaves it where it is.
     pub fn advance_to(&mut self, at: Instant) {
         self.now = self.now.max(at);
     }
 
-    /// Moves it on to the earliest of the deadlines; false if there is none, so
-    /// that nothing will ever happen again.
+    /// Moves the clock to the earliest of the deadlines; false if there is none, so that
+    /// nothing will ever happen again.
     pub fn advance_to_earliest(
         &mut self,
         deadlines: impl IntoIterator<Item = Option<Instant>>,

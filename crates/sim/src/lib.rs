@@ -9,9 +9,10 @@
 //! ```
 //!
 //! A test puts its protocol cores behind [`Node`], joins them with a [`Network`], and
-//! [`Simulation`] runs them from one event to the next. Every decision follows from a
-//! seed, which messages name: the same seed gives the same [`Trace`]. A [`Link`] takes its capacity from a rate or from a [`Schedule`].
-//! [`Delays`] are a path reduced to what it did to each packet. Knows no protocol.
+//! [`Simulation`] runs them from one event to the next. Every decision follows from a seed,
+//! which messages name: the same seed gives the same [`Trace`]. A [`Link`] takes its capacity
+//! from a rate or from a [`Schedule`]. [`Delays`] are a path reduced to what it did to each
+//! packet. The crate knows no protocol.
 
 #![cfg_attr(
     test,

@@ -5,14 +5,14 @@ use crate::{Conditions, Link, Rng};
 /// One of the two ends of a [`Path`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum End {
-    /// The first.
+    /// The first end.
     A,
-    /// The second.
+    /// The second end.
     B,
 }
 
 impl End {
-    /// The one across.
+    /// Returns the opposite end.
     #[must_use]
     pub const fn other(self) -> Self {
         match self {
@@ -25,13 +25,15 @@ impl End {
 /// Two links that join two ends; `T` is what they carry.
 #[derive(Debug)]
 pub struct Path<T> {
+    /// Link from end A to end B.
     a_to_b: Link<T>,
+    /// Link from end B to end A.
     b_to_a: Link<T>,
 }
 
 impl<T> Path<T> {
-    /// A path with its own conditions each way; `seed` decides both ways' luck,
-    /// independently of each other.
+    /// Returns a path with its own conditions each way; `seed` decides both directions'
+    /// random decisions, independently of each other.
     pub fn new(a_to_b: Conditions, b_to_a: Conditions, seed: u64) -> Self {
         let rng = Rng::new(seed);
         Self {
@@ -40,18 +42,18 @@ impl<T> Path<T> {
         }
     }
 
-    /// A path with the same conditions each way.
+    /// Returns a path with the same conditions each way.
     pub fn symmetric(conditions: Conditions, seed: u64) -> Self {
         Self::new(conditions.clone(), conditions, seed)
     }
 
-    /// `from` sends a datagram, which counts as `bytes`, to the other end.
+    /// Sends a datagram, which counts as `bytes`, from end `from` to the other end.
     pub fn send(&mut self, from: End, now: Instant, bytes: usize, datagram: T) {
         self.link_mut(from).send(now, bytes, datagram);
     }
 
-    /// The next datagram that has arrived by `now`, and at which end; in order
-    /// of arrival over both ways. Call until `None`.
+    /// Returns the next datagram that has arrived by `now`, and its end, in the order of
+    /// arrival at both ends. To be called until `None`.
     pub fn poll(&mut self, now: Instant) -> Option<(End, T)> {
         let at_b = self.a_to_b.next_arrival();
         let at_a = self.b_to_a.next_arrival();
@@ -64,13 +66,14 @@ impl<T> Path<T> {
         Some((first, arrival.datagram))
     }
 
-    /// When [`Self::poll`] will have something; `None` while both ways are empty.
+    /// Returns when [`Self::poll`] will have a datagram; `None` while nothing is in flight
+    /// either way.
     pub fn next_arrival(&self) -> Option<Instant> {
         let arrivals = [self.a_to_b.next_arrival(), self.b_to_a.next_arrival()];
         arrivals.into_iter().flatten().min()
     }
 
-    /// The link on which `from` sends.
+    /// Returns the link on which `from` sends.
     pub const fn link(&self, from: End) -> &Link<T> {
         match from {
             End::A => &self.a_to_b,
@@ -78,7 +81,7 @@ impl<T> Path<T> {
         }
     }
 
-    /// The link on which `from` sends, to change its conditions.
+    /// Returns the link on which `from` sends, to change its conditions.
     pub const fn link_mut(&mut self, from: End) -> &mut Link<T> {
         match from {
             End::A => &mut self.a_to_b,

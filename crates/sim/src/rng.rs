@@ -1,13 +1,14 @@
-/// A small seeded generator: xoshiro256++ (Blackman and Vigna, 2019), its state
-/// filled by SplitMix64. The same seed gives the same numbers on every machine
-/// and in every version. Not for secrets.
+/// A small seeded random number generator: xoshiro256++ (Blackman and Vigna, 2019), its
+/// state filled by SplitMix64. The same seed gives the same numbers on every machine and in
+/// every version. Not for secrets.
 #[derive(Clone, Debug)]
 pub struct Rng {
+    /// State of the generator.
     state: [u64; 4],
 }
 
 impl Rng {
-    /// The generator of `seed`; every seed is good, 0 too.
+    /// Returns the generator of `seed`; every seed is valid, including 0.
     pub fn new(seed: u64) -> Self {
         let mut x = seed;
         Self {
@@ -18,8 +19,8 @@ impl Rng {
         }
     }
 
-    /// A generator that is independent of this one and of other `label`s, so
-    /// that drawing more in one place does not change another.
+    /// Returns a generator that is independent of this one and of other `label`s, so that
+    /// drawing more numbers from one does not change another.
     #[must_use]
     pub fn fork(&self, label: u64) -> Self {
         let [a, b, c, d] = self.state;
@@ -27,7 +28,7 @@ impl Rng {
         Self::new(mix(seed ^ mix(label.wrapping_add(1))))
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         let s = &mut self.state;
         let result = s[0].wrapping_add(s[3]).rotate_left(23).wrapping_add(s[0]);
@@ -41,25 +42,25 @@ impl Rng {
         result
     }
 
-    /// A number below `bound`, evenly (by multiplication: the bias is below
-    /// `bound` ÷ 2⁶⁴). 0 for a bound of 0.
+    /// Returns a number below `bound`, evenly distributed (by multiplication: the bias is
+    /// below `bound` ÷ 2⁶⁴). 0 for a bound of 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         let wide = u128::from(self.next_u64()) * u128::from(bound);
         u64::try_from(wide >> 64).expect("below the bound")
     }
 
-    /// A number in 0.0..1.0, in steps of 2⁻⁵³.
+    /// Returns a number in 0.0..1.0, in steps of 2⁻⁵³.
     pub fn unit(&mut self) -> f64 {
         unit(self.next_u64())
     }
 
-    /// True with `probability`; never for 0 or less, always for 1 or more. Draws
-    /// in every case, so that changing a probability does not shift the rest.
+    /// Returns true with `probability`; never for 0 or less, always for 1 or more. Draws a
+    /// number in every case, so that changing a probability does not shift later numbers.
     pub fn chance(&mut self, probability: f64) -> bool {
         self.unit() < probability
     }
 
-    /// Fills `bytes`.
+    /// Fills `bytes` with random bytes.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {
             let random = self.next_u64().to_le_bytes();
@@ -68,13 +69,13 @@ impl Rng {
     }
 }
 
-/// A number in 0.0..1.0 from the upper 53 of random bits.
+/// Returns a number in 0.0..1.0 from the upper 53 of random bits.
 #[expect(clippy::cast_precision_loss, reason = "53 bits fit an f64 exactly")]
 pub(crate) fn unit(random: u64) -> f64 {
     (random >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// SplitMix64's output function (Steele, Lea and Flood, 2014).
+/// Mixes 64 bits by SplitMix64's output function (Steele, Lea and Flood, 2014).
 pub(crate) const fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -1,12 +1,14 @@
 use std::time::Duration;
 
-/// A running digest of what happened, to compare two runs with one number.
+/// A running digest of events, to compare two runs by one number.
 ///
-/// Feed it times since the clock's start, sizes and decisions; never instants
+/// Events should have times since the clock's start, sizes and decisions; never instants
 /// (they differ from run to run) or ciphertext (keys are random).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trace {
+    /// Digest of the events so far.
     hash: u64,
+    /// Number of events so far.
     events: u64,
 }
 
@@ -17,7 +19,7 @@ impl Default for Trace {
 }
 
 impl Trace {
-    /// Nothing has happened.
+    /// Returns a digest of no events.
     pub const fn new() -> Self {
         // FNV-1a's 64-bit offset basis.
         Self {
@@ -26,7 +28,7 @@ impl Trace {
         }
     }
 
-    /// `event` happened after `elapsed`; `value` is its size or outcome.
+    /// Records an event that happened after `elapsed`; `value` is its size or outcome.
     pub fn record(&mut self, elapsed: Duration, event: &str, value: u64) {
         self.events += 1;
         let nanos = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
@@ -37,16 +39,17 @@ impl Trace {
         self.feed(&value.to_le_bytes());
     }
 
-    /// How many events were recorded.
+    /// Returns the number of events.
     pub const fn events(&self) -> u64 {
         self.events
     }
 
-    /// The digest of all events in order.
+    /// Returns the digest of all events in order.
     pub const fn digest(&self) -> u64 {
         self.hash
     }
 
+    /// Adds bytes to the digest.
     fn feed(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.hash = (self.hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);

@@ -12,18 +12,45 @@ use crate::{BindError, PathError, ReceiveBatch, SendError, Sent, Transmit, sys};
 
 /// A non-blocking, unconnected UDP socket.
 ///
-/// Bound to `[::]` it serves IPv4 too, and shows and takes IPv4 addresses as
-/// such. Wait for it with the descriptor: `mio::unix::SourceFd(&socket.as_raw_fd())`.
+/// Bound to `[::]` it serves IPv4 too, and returns and accepts IPv4 addresses as such. Wait
+/// for it by its descriptor: `mio::unix::SourceFd(&socket.as_raw_fd())`.
+///
+/// ```
+/// use std::net::{Ipv4Addr, SocketAddr};
+///
+/// use glassline_net::{Options, ReceiveBatch, UdpSocket};
+///
+/// let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+/// let receiver = UdpSocket::bind(loopback, &Options::default())?;
+/// let sender = UdpSocket::bind(loopback, &Options::default())?;
+///
+/// // Three datagrams of 2, 2 and 1 bytes, in one system call.
+/// let sent = sender.send_segmented(b"aabbc", 2, receiver.local_addr());
+/// assert_eq!(sent.bytes, 5);
+///
+/// let mut batch = ReceiveBatch::default();
+/// let mut received = Vec::new();
+/// while received.len() < 3 {
+///     receiver.receive_batch(&mut batch)?;
+///     received.extend(batch.iter_mut().map(|datagram| datagram.bytes.to_vec()));
+/// }
+/// assert_eq!(received, [b"aa".to_vec(), b"bb".to_vec(), b"c".to_vec()]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct UdpSocket {
+    /// The socket.
     socket: StdSocket,
+    /// Address that the socket is bound to.
     local: SocketAddr,
+    /// Whether segmentation offload is used.
     offload: AtomicBool,
+    /// Whether the kernel keeps error answers of the network.
     path_errors: bool,
 }
 
 impl UdpSocket {
-    /// Opens and binds; port 0 takes a free one.
+    /// Opens a socket and binds it; port 0 takes a free one.
     pub fn bind(address: SocketAddr, options: &Options) -> Result<Self, BindError> {
         let open = || {
             let socket = sys::bind(address, options)?;
@@ -39,26 +66,26 @@ impl UdpSocket {
         })
     }
 
-    /// Where it is bound, with the port that was chosen.
+    /// Returns the address that the socket is bound to, with the port that was chosen.
     pub const fn local_addr(&self) -> SocketAddr {
         self.local
     }
 
-    /// Bytes of receive buffer granted. Linux counts its own overhead too and
-    /// reports twice what was asked for.
+    /// Returns the size of the receive buffer in bytes. Linux includes its own overhead and
+    /// reports twice what was requested.
     pub fn receive_buffer_bytes(&self) -> io::Result<usize> {
         sys::receive_buffer(&self.socket)
     }
 
-    /// Bytes of send buffer granted, counted as
+    /// Returns the size of the send buffer in bytes, counted like
     /// [`receive_buffer_bytes`](Self::receive_buffer_bytes).
     pub fn send_buffer_bytes(&self) -> io::Result<usize> {
         sys::send_buffer(&self.socket)
     }
 
-    /// Takes the datagrams that wait, up to the batch's capacity, and returns
-    /// their number: 0 if none waits. Fewer than the capacity means that no more
-    /// waited then, or that the next call will say what went wrong.
+    /// Receives the datagrams that wait, up to the batch's capacity, and returns their
+    /// number: 0 if none waits. Fewer than the capacity mean that no more waited, or that
+    /// the next call will return an error.
     pub fn receive_batch(&self, batch: &mut ReceiveBatch) -> io::Result<usize> {
         batch.filled = 0;
         loop {
@@ -74,9 +101,10 @@ impl UdpSocket {
         }
     }
 
-    /// What the network said of an earlier datagram, if it said something and the
-    /// socket was opened to hear it. Poll tells of it as an error of the socket.
-    /// Read until `None`: what waits takes room in the receive buffer.
+    /// Returns an error that the network reported about an earlier datagram, if there is
+    /// one and [`Options::path_errors`] is set. Polling reports such errors as an error of
+    /// the socket. To be called until `None`: errors that wait take room in the receive
+    /// buffer.
     pub fn take_path_error(&self) -> Option<PathError> {
         if !self.path_errors {
             return None;
@@ -84,7 +112,8 @@ impl UdpSocket {
         loop {
             match sys::take_error(&self.socket) {
                 Ok(Some(error)) => return Some(error),
-                // One of our own that `send_batch` has told already.
+                // One of this machine's own errors, which `send_batch` has returned
+                // already.
                 Ok(None) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => return None,
@@ -98,25 +127,24 @@ impl UdpSocket {
         sent.stopped.map_or(Ok(()), Err)
     }
 
-    /// Sends `contents` as datagrams of `segment_size` bytes, the last one maybe
-    /// shorter; any number of them. Without offload they go one by one in
-    /// `sendmmsg`.
+    /// Sends `contents` as any number of datagrams of `segment_size` bytes, the last one
+    /// perhaps shorter. Without offload they are sent one by one in `sendmmsg`.
     pub fn send_segmented(&self, contents: &[u8], segment_size: usize, to: SocketAddr) -> Sent {
         self.send_batch(&[Transmit::new(contents, to).segmented(segment_size)])
     }
 
-    /// Sends a batch in order, with segments or not, to any peers: one system
-    /// call per 32 messages. Stops at the first that the kernel does not take;
-    /// whether to go on behind it is the caller's choice.
+    /// Sends a batch in order, with segments or not, to any peers: one system call per 32
+    /// messages. It stops at the first that the kernel does not accept; the caller decides
+    /// whether to continue behind it.
     pub fn send_batch(&self, transmits: &[Transmit<'_>]) -> Sent {
         let mut offload = self.offload.load(Ordering::Relaxed);
-        // The transmit whose path takes no segments; those behind it may go
-        // elsewhere.
+        // Index of the transmit whose path supports no segments; those behind it may have
+        // other destinations.
         let mut refused = None;
         let mut done = Cursor::new(transmits);
         let mut bytes = 0;
-        // An answer to an earlier datagram, perhaps another peer's, fails the next
-        // call that comes along, once.
+        // An error answer to an earlier datagram, perhaps of another peer, fails the next
+        // call once.
         let mut told = !self.path_errors;
         let stopped = loop {
             let segmented = |cursor: &Cursor<'_>| offload && refused != Some(cursor.index);
@@ -137,9 +165,9 @@ impl UdpSocket {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if !told && sys::may_be_of_another(&error) => told = true,
                 Err(error) if first.segment_size > 0 && sys::is_offload_refused(&error) => {
-                    // EIO: this route's interface computes no checksums, so it
-                    // will refuse the next time too. EINVAL and EMSGSIZE may be
-                    // about this one path's MTU: go without, this time.
+                    // EIO: this route's interface computes no checksums, so it will refuse
+                    // the next time too. EINVAL and EMSGSIZE may be about this one path's
+                    // MTU: send without segments, this time.
                     if sys::is_offload_absent(&error) {
                         self.offload.store(false, Ordering::Relaxed);
                         offload = false;
@@ -172,15 +200,14 @@ impl AsRawFd for UdpSocket {
     }
 }
 
-/// Whether `socket` sends many datagrams as one message to the kernel. Known by
-/// doing it on loopback once; becomes false when an interface refuses.
+/// Whether `socket` sends many datagrams as one message to the kernel. Determined once by a
+/// test on loopback; becomes false when an interface refuses.
 pub fn gso_supported(socket: &UdpSocket) -> bool {
     socket.offload.load(Ordering::Relaxed)
 }
 
-/// Sends three segments over loopback in one message and looks whether three
-/// datagrams come out: kernels and sandboxes exist that take the option and
-/// ignore it.
+/// Sends three segments over loopback in one message and checks whether three datagrams
+/// come out: some kernels and sandboxes accept the option and ignore it.
 fn offload_works() -> bool {
     static WORKS: OnceLock<bool> = OnceLock::new();
     fn attempt() -> io::Result<bool> {

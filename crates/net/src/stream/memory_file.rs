@@ -6,18 +6,18 @@ use std::os::unix::fs::FileExt as _;
 
 use super::sent;
 
-/// A file without a place on any disk (`memfd_create`), to send from.
+/// A file in memory only (`memfd_create`), to send from.
 ///
-/// What was sent is not copied: overwriting a part that a peer has not read yet
-/// changes what it reads.
+/// What was sent is not copied: overwriting a part that a peer has not read yet changes
+/// what the peer reads.
 #[derive(Debug)]
 pub struct MemoryFile(File);
 
 impl MemoryFile {
-    /// An empty one.
+    /// Creates an empty file.
     ///
     /// # Errors
-    /// No descriptors, or a kernel that has no such files.
+    /// If no descriptors are left, or the kernel lacks such files.
     pub fn new() -> io::Result<Self> {
         // SAFETY: the name is a C string that the kernel copies.
         let fd = unsafe { libc::memfd_create(c"glassline".as_ptr(), libc::MFD_CLOEXEC) };
@@ -28,13 +28,13 @@ impl MemoryFile {
         Ok(Self(File::from(unsafe { OwnedFd::from_raw_fd(fd) })))
     }
 
-    /// Puts `bytes` at `offset`, growing the file if need be: one system call.
+    /// Writes `bytes` at `offset`, which may extend the file: one system call.
     pub fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.0.write_all_at(bytes, offset)
     }
 
-    /// Sends `len` bytes from `offset` (`sendfile`). The socket is non-blocking, or
-    /// this waits.
+    /// Sends `len` bytes from `offset` (`sendfile`). The call waits unless the socket is
+    /// non-blocking.
     pub fn send(&self, socket: &TcpStream, offset: u64, len: usize) -> io::Result<usize> {
         let mut offset = position(offset)?;
         let (to, from) = (socket.as_raw_fd(), self.0.as_raw_fd());
@@ -43,15 +43,17 @@ impl MemoryFile {
     }
 }
 
-/// A pipe through which pages go from a file to a socket (`splice`).
+/// A pipe that moves pages from a file to a socket (`splice`).
 #[derive(Debug)]
 pub struct Pipe {
+    /// The end to read from.
     read: OwnedFd,
+    /// The end to write to.
     write: OwnedFd,
 }
 
 impl Pipe {
-    /// An empty one that never waits.
+    /// Creates an empty, non-blocking pipe.
     pub fn new() -> io::Result<Self> {
         let mut ends = [0; 2];
         // SAFETY: the kernel writes two descriptors.
@@ -64,7 +66,7 @@ impl Pipe {
         Ok(Self { read, write })
     }
 
-    /// Takes `len` bytes of `file` from `offset` in.
+    /// Moves `len` bytes of `file` from `offset` into the pipe.
     pub fn fill(&self, file: &MemoryFile, offset: u64, len: usize) -> io::Result<usize> {
         let mut offset = position(offset)?;
         let (from, to) = (file.0.as_raw_fd(), self.write.as_raw_fd());
@@ -81,7 +83,7 @@ impl Pipe {
         })
     }
 
-    /// Sends up to `len` bytes of what is in it.
+    /// Sends up to `len` bytes of the pipe's content.
     pub fn send(&self, socket: &TcpStream, len: usize) -> io::Result<usize> {
         let (from, to) = (self.read.as_raw_fd(), socket.as_raw_fd());
         let none = std::ptr::null_mut;
@@ -90,6 +92,7 @@ impl Pipe {
     }
 }
 
+/// Converts an offset for the kernel.
 fn position(offset: u64) -> io::Result<libc::off_t> {
     libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput.into())
 }

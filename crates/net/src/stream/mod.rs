@@ -1,8 +1,8 @@
-//! Ways to send on a connection without waiting.
+//! Ways to send on a TCP connection without waiting.
 //!
-//! Each function is one system call, and returns what the kernel took: all of it,
-//! the first part, or `WouldBlock`. What reads the caller's memory after the call
-//! has returned ([`ZeroCopy`], [`Ring`]) holds that memory until the kernel is done.
+//! Each function is one system call, and returns what the kernel accepted: all of it, the
+//! first part, or `WouldBlock`. Types whose memory the kernel reads after the call has
+//! returned ([`ZeroCopy`], [`Ring`]) keep that memory until the kernel is done.
 
 #![expect(
     unsafe_code,
@@ -24,24 +24,25 @@ pub use memory_file::{MemoryFile, Pipe};
 pub use ring::{Completion, Ring};
 pub use zero_copy::{Reaped, ZeroCopy};
 
-/// Memory that the kernel may still read when the call that named it is over.
+/// Memory that the kernel may still read after the call that named it.
 pub type Shared = std::sync::Arc<[u8]>;
 
-/// Never waits, and an end of the connection is an error and no signal.
+/// Flags of all sends: never wait, and report a closed connection by an error instead of a
+/// signal.
 const FLAGS: libc::c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 
-/// Sends `bytes`.
+/// Sends `bytes`; returns how many the kernel accepted.
 pub fn send(socket: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
     send_with(socket, bytes, 0)
 }
 
-/// Sends `bytes` and says that more follows at once (`MSG_MORE`): a segment that is
+/// Sends `bytes` and announces that more follows at once (`MSG_MORE`): a segment that is
 /// not full waits for it.
 pub fn send_more(socket: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
     send_with(socket, bytes, libc::MSG_MORE)
 }
 
-/// Sends several pieces as one (`sendmsg`); at most 1024 of them.
+/// Sends several pieces in one call (`sendmsg`); at most 1024 of them.
 pub fn send_parts(socket: &TcpStream, parts: &[IoSlice<'_>]) -> io::Result<usize> {
     // SAFETY: all-zero is a valid header without name, parts and control.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -52,21 +53,21 @@ pub fn send_parts(socket: &TcpStream, parts: &[IoSlice<'_>]) -> io::Result<usize
     sent(unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header, FLAGS) })
 }
 
-/// While corked, only full segments leave (`TCP_CORK`); pulling it sends the rest.
+/// Sets whether only full segments leave (`TCP_CORK`); clearing it sends the rest.
 pub fn cork(socket: &TcpStream, corked: bool) -> io::Result<()> {
     set(socket, libc::IPPROTO_TCP, libc::TCP_CORK, corked.into())
 }
 
-/// Asks for `bytes` of send buffer; the system may give less.
+/// Requests a send buffer of `bytes`; the system may grant less.
 pub fn set_send_buffer(socket: &TcpStream, bytes: usize) -> io::Result<()> {
     set_buffer(socket, libc::SO_SNDBUF, bytes)
 }
 
-/// Connects with a receive buffer of about `receive_buffer` bytes, of which the system
-/// gives at least about two kilobytes: asked for before the connection is made, it
-/// bounds the window that the peer sees from its first packet on.
+/// Connects with a receive buffer of about `receive_buffer` bytes; the system grants at
+/// least about two kilobytes. Requested before the connection is made, it bounds the window
+/// that the peer sees from its first packet on.
 ///
-/// Waits at most `patience`; the socket blocks, as those of std.
+/// Waits at most `patience`. The socket blocks, like those of std.
 pub fn connect(
     address: SocketAddr,
     receive_buffer: usize,
@@ -84,7 +85,7 @@ pub fn connect(
     // SAFETY: `fd` was just opened and nobody else owns it.
     let socket = TcpStream::from(unsafe { OwnedFd::from_raw_fd(fd) });
     set_buffer(&socket, libc::SO_RCVBUF, receive_buffer)?;
-    // On Linux it bounds the wait for the connection, too (socket(7)).
+    // On Linux the write timeout bounds the wait for the connection, too (socket(7)).
     socket.set_write_timeout(Some(patience))?;
     let (name, len) = Name::new(address, false);
     // SAFETY: `name` lives across the call and `len` is the size of the variant that
@@ -101,23 +102,26 @@ pub fn connect(
     Ok(socket)
 }
 
-/// Whether the kernel has no room for another send without a copy.
+/// Whether the error says that the kernel has no room for another send without a copy.
 pub fn is_no_buffers(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ENOBUFS)
 }
 
+/// Sets the size of a buffer.
 fn set_buffer(socket: &TcpStream, name: libc::c_int, bytes: usize) -> io::Result<()> {
-    // Linux doubles it.
+    // Linux doubles the value.
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX / 2);
     set(socket, libc::SOL_SOCKET, name, bytes)
 }
 
+/// Calls `send` with further flags.
 fn send_with(socket: &TcpStream, bytes: &[u8], flags: libc::c_int) -> io::Result<usize> {
     let (start, len) = (bytes.as_ptr().cast(), bytes.len());
     // SAFETY: the kernel reads `len` bytes of `bytes`.
     sent(unsafe { libc::send(socket.as_raw_fd(), start, len, FLAGS | flags) })
 }
 
+/// Calls `setsockopt` with an integer.
 fn set(
     socket: &TcpStream,
     level: libc::c_int,
@@ -135,6 +139,7 @@ fn set(
     }
 }
 
+/// Converts the result of a system call that sends.
 fn sent(result: libc::ssize_t) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }

@@ -8,44 +8,47 @@ use super::{FLAGS, Shared};
 
 /// Sends on many connections with one system call (`io_uring`).
 pub struct Ring {
+    /// The ring shared with the kernel.
     ring: IoUring,
+    /// Whether sends read the caller's memory.
     zero_copy: bool,
-    /// Memory that the kernel may still read, and how many sends read it. The oldest
-    /// first; the number of the first is `batch - held.len()`.
+    /// Memory that the kernel may still read, oldest first, and how many sends read it. The
+    /// number of the first batch is `batch - held.len()`.
     held: VecDeque<(Shared, u32)>,
-    /// Batches begun.
+    /// Batches so far.
     batch: u32,
-    /// Sends of the current batch without a result.
+    /// Sends of the current batch that have no result yet.
     awaited: u32,
     /// System calls so far.
     pub system_calls: u64,
-    /// Sends that the kernel was asked not to copy, and did.
+    /// Sends that the kernel copied although zero copy was requested.
     pub copied: u64,
 }
 
-/// What became of one send.
+/// Result of one send.
 #[derive(Debug)]
 pub struct Completion {
-    /// Which of the connections.
+    /// Index of the connection.
     pub socket: usize,
-    /// Bytes taken.
+    /// Bytes accepted, or the error.
     pub result: io::Result<usize>,
 }
 
-/// Sends that are submitted together.
+/// Most sends that are submitted together.
 const ENTRIES: u32 = 2048;
 
-/// `IORING_SEND_ZC_REPORT_USAGE` and `IORING_NOTIF_USAGE_ZC_COPIED` of
-/// `linux/io_uring.h`.
+/// `IORING_SEND_ZC_REPORT_USAGE` of `linux/io_uring.h`: completions say whether the kernel
+/// copied.
 const REPORT_USAGE: u16 = 1 << 3;
+/// `IORING_NOTIF_USAGE_ZC_COPIED` of `linux/io_uring.h`: the kernel copied.
 const USAGE_COPIED: i32 = i32::MIN;
 
 impl Ring {
-    /// For these connections, which it knows by their place in the list, and for the
-    /// calling thread alone: another one's sends fail with `EEXIST`.
+    /// Creates a ring for these connections, which it identifies by their index in the
+    /// list, and for the calling thread alone: sends of another thread fail with `EEXIST`.
     ///
     /// # Errors
-    /// In words that name what forbids it or what the kernel lacks.
+    /// The text names what forbids `io_uring` or what the kernel lacks.
     pub fn new(sockets: &[TcpStream], zero_copy: bool) -> io::Result<Self> {
         let build = || {
             // The cheapest way for one thread; kernels before 6.1 have another.
@@ -84,11 +87,11 @@ impl Ring {
         })
     }
 
-    /// Sends `bytes` to each of `sockets` and tells what became of each. Without
-    /// zero copy all memory is free again when this returns.
+    /// Sends `bytes` to each of `sockets` and reports each result to `done`. Without zero
+    /// copy, no memory is held any more when this returns.
     ///
     /// # Errors
-    /// The ring itself is broken.
+    /// If the ring itself fails.
     pub fn send(
         &mut self,
         sockets: impl IntoIterator<Item = usize>,
@@ -122,16 +125,17 @@ impl Ring {
         Ok(())
     }
 
-    /// Whether it sends from the caller's memory.
+    /// Whether sends read the caller's memory without a copy.
     pub const fn is_zero_copy(&self) -> bool {
         self.zero_copy
     }
 
-    /// Batches whose memory is still held.
+    /// Returns the number of batches whose memory is still held.
     pub fn under_way(&self) -> usize {
         self.held.len()
     }
 
+    /// Returns the submission entry of a send.
     fn entry(&self, socket: usize, bytes: &Shared) -> squeue::Entry {
         let place = types::Fixed(u32::try_from(socket).unwrap_or(u32::MAX));
         let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
@@ -148,7 +152,8 @@ impl Ring {
         entry.user_data(u64::from(self.batch) << 32 | u64::from(place.0))
     }
 
-    /// Submits what is queued, waits for at least one result, takes all there are.
+    /// Submits what is queued, waits for at least one result, and handles all that are
+    /// there.
     fn submit(&mut self, queued: u32, done: &mut impl FnMut(Completion)) -> io::Result<()> {
         let wanted = queued.max(1) as usize;
         self.system_calls += 1;
@@ -178,7 +183,8 @@ impl Ring {
                         .map_err(|_| io::Error::from_raw_os_error(-taken)),
                 });
             }
-            // A result that announces a note does not free the memory; the note does.
+            // A result that announces a notification does not free the memory; the
+            // notification does.
             if !cqueue::more(entry.flags()) {
                 let age = batch.wrapping_sub((entry.user_data() >> 32) as u32) as usize;
                 let place = held.len().checked_sub(age + 1);
@@ -195,7 +201,7 @@ impl Ring {
 }
 
 impl Drop for Ring {
-    /// What the kernel may still read is never freed.
+    /// Leaks memory that the kernel may still read.
     fn drop(&mut self) {
         for (bytes, readers) in self.held.drain(..) {
             if readers > 0 {
@@ -213,7 +219,7 @@ impl std::fmt::Debug for Ring {
     }
 }
 
-/// Why there is no ring, where the number alone says little.
+/// Adds an explanation to errors whose number alone says little.
 fn forbidden(error: io::Error) -> io::Error {
     let text = match error.raw_os_error() {
         Some(libc::EPERM) => {

@@ -5,38 +5,39 @@ use std::os::fd::AsRawFd as _;
 
 use super::{FLAGS, Shared, sent, set};
 
-/// Sends of one connection that the kernel makes from the caller's memory
-/// (`MSG_ZEROCOPY`), and the memory that it may still read.
+/// Sends of one connection that the kernel makes from the caller's memory (`MSG_ZEROCOPY`),
+/// and the memory that it may still read.
 ///
-/// The kernel counts such sends per socket from 0, and tells by ranges of these
-/// numbers, through the socket's error queue, which are over.
+/// The kernel counts such sends per socket from 0, and reports completed ones as ranges of
+/// these numbers through the socket's error queue.
 #[derive(Debug)]
 pub struct ZeroCopy {
     /// Number of the next send.
     next: u32,
-    /// Of sends that are under way, rising.
+    /// Numbers and memory of sends that are not completed, rising.
     held: VecDeque<(u32, Shared)>,
 }
 
-/// What one look at the error queue brought.
+/// Result of reading the error queue once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reaped {
-    /// Sends that are over.
+    /// Sends that are completed.
     pub completed: u32,
-    /// Of them, those that the kernel copied after all
-    /// (`SO_EE_CODE_ZEROCOPY_COPIED`), as it does for every receiver on loopback.
+    /// Completed sends that the kernel copied after all (`SO_EE_CODE_ZEROCOPY_COPIED`), as
+    /// it does for every receiver on loopback.
     pub copied: u32,
 }
 
-/// From `linux/errqueue.h`.
+/// `SO_EE_ORIGIN_ZEROCOPY` of `linux/errqueue.h`.
 const ORIGIN_ZEROCOPY: u8 = 5;
+/// `SO_EE_CODE_ZEROCOPY_COPIED` of `linux/errqueue.h`.
 const CODE_ZEROCOPY_COPIED: u8 = 1;
 
 impl ZeroCopy {
-    /// Allows them on `socket`, which must have had none before.
+    /// Enables sends without a copy on `socket`, which must have made none before.
     ///
     /// # Errors
-    /// A kernel before 4.14.
+    /// On a kernel before 4.14.
     pub fn enable(socket: &TcpStream) -> io::Result<Self> {
         set(socket, libc::SOL_SOCKET, libc::SO_ZEROCOPY, 1)?;
         Ok(Self {
@@ -48,7 +49,7 @@ impl ZeroCopy {
     /// Sends `bytes` from `offset` on.
     ///
     /// # Errors
-    /// `ENOBUFS` too: more is under way than the socket may have
+    /// `ENOBUFS`, among others, if more is under way than the socket may have
     /// (`net.core.optmem_max`).
     pub fn send(&mut self, socket: &TcpStream, bytes: &Shared, offset: usize) -> io::Result<usize> {
         let part = &bytes[offset..];
@@ -65,13 +66,13 @@ impl ZeroCopy {
         result
     }
 
-    /// Sends whose memory is still held.
+    /// Returns the number of sends whose memory is still held.
     pub fn under_way(&self) -> usize {
         self.held.len()
     }
 
-    /// Takes one notification from the error queue, which may tell of many sends, and
-    /// lets go of their memory; `None` if there is none.
+    /// Reads one notification from the error queue, which may concern many sends, and
+    /// releases their memory; `None` if there is none.
     pub fn reap(&mut self, socket: &TcpStream) -> io::Result<Option<Reaped>> {
         let Some((first, last, was_copied)) = notification(socket)? else {
             return Ok(None);
@@ -88,11 +89,11 @@ impl ZeroCopy {
     }
 }
 
-/// Room for one `sock_extended_err` with the address behind it.
+/// Buffer for one `sock_extended_err` with the address behind it.
 #[repr(C, align(8))]
 struct Control([u8; 128]);
 
-/// First and last number of the sends that are over, and whether they were copied.
+/// Returns the first and last number of the completed sends, and whether they were copied.
 fn notification(socket: &TcpStream) -> io::Result<Option<(u32, u32, bool)>> {
     let mut control = Control([0; 128]);
     // SAFETY: all-zero is a valid header without name, parts and control.

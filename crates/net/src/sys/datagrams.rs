@@ -1,4 +1,4 @@
-//! Datagrams out and in, many a call, with what the kernel says beside them.
+//! Sends and receives many datagrams per call, with the control messages of each.
 
 use std::io;
 use std::mem::{self, MaybeUninit};
@@ -12,11 +12,11 @@ use super::result::{check, usize_of};
 use crate::receive::{ReceiveBatch, Slot};
 use crate::send::{MESSAGES_MAX, Message, PathError, PathErrorKind};
 
-/// `sendmmsg`, or `sendmsg` for a single message: the number of messages accepted,
-/// at least one if there is one, or the first one's error. Takes at most
+/// Calls `sendmmsg`, or `sendmsg` for a single message. Returns the number of messages
+/// accepted, at least one if there is one, or the first one's error. Takes at most
 /// `MESSAGES_MAX` of `messages`.
 ///
-/// Takes an iterator and leaves unused places unwritten: most batches are one
+/// It takes an iterator and leaves unused array elements unwritten: most batches are one
 /// message, a frame for one viewer.
 pub(crate) fn send<'a>(
     socket: &UdpSocket,
@@ -54,7 +54,7 @@ pub(crate) fn send<'a>(
         // SAFETY: the first header is initialised and points to a name, a part, a
         // control buffer and contents that outlive the call; the kernel only reads.
         let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), headers[0].as_ptr().cast(), 0) };
-        // A datagram is taken whole or not at all.
+        // A datagram is accepted whole or not at all.
         return if sent < 0 {
             Err(io::Error::last_os_error())
         } else {
@@ -70,7 +70,7 @@ pub(crate) fn send<'a>(
     check(sent).map(usize_of)
 }
 
-/// `recvmmsg`: fills the batch's slots and returns how many.
+/// Calls `recvmmsg`, which fills the batch's slots; returns how many.
 pub(crate) fn receive(socket: &UdpSocket, batch: &mut ReceiveBatch) -> io::Result<usize> {
     const MAX: usize = ReceiveBatch::CAPACITY_MAX;
     let mut names = [const { MaybeUninit::<libc::sockaddr_storage>::uninit() }; MAX];
@@ -121,8 +121,8 @@ pub(crate) fn receive(socket: &UdpSocket, batch: &mut ReceiveBatch) -> io::Resul
     Ok(filled)
 }
 
-/// `recvmsg` of the error queue: the next answer of the network, `Ok(None)` for an
-/// entry of this machine's own, `WouldBlock` if none waits.
+/// Calls `recvmsg` on the error queue. Returns the next error that the network reported,
+/// `Ok(None)` for an entry of this machine's own, `WouldBlock` if none waits.
 pub(crate) fn take_error(socket: &UdpSocket) -> io::Result<Option<PathError>> {
     let mut name = MaybeUninit::<libc::sockaddr_storage>::zeroed();
     let mut control = Control::EMPTY;
@@ -178,7 +178,7 @@ pub(crate) fn take_error(socket: &UdpSocket) -> io::Result<Option<PathError>> {
     }))
 }
 
-/// What the kernel wrote behind `header`.
+/// Reads what the kernel wrote behind `header`.
 ///
 /// # Safety
 /// `recvmmsg` must have filled `header`, whose pointers must still be valid.
@@ -255,19 +255,21 @@ unsafe fn read_slot(header: &libc::mmsghdr) -> Slot {
     slot
 }
 
+/// Returns a header without name, parts and control.
 fn empty_header() -> libc::msghdr {
     // SAFETY: all-zero is a valid header without name, parts and control; some
     // C libraries have padding fields, so it cannot be written as a literal.
     unsafe { mem::zeroed() }
 }
 
-/// Room for the control messages of one datagram: segment size, the larger of the
-/// two packet infos, and a timestamp.
+/// Buffer for the control messages of one datagram: segment size, the larger of the two
+/// packet infos, and a timestamp.
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
 struct Control([u8; 104]);
 
 impl Control {
+    /// A buffer of zeros.
     const EMPTY: Self = Self([0; 104]);
 }
 
@@ -316,7 +318,7 @@ fn write_control(control: &mut Control, message: &Message<'_>, ipv6_socket: bool
     used
 }
 
-/// Appends one control message at `used`; returns the bytes it takes.
+/// Appends one control message at `used`; returns the bytes that it takes.
 fn append<T: Copy>(
     control: &mut Control,
     used: usize,
@@ -341,13 +343,13 @@ fn append<T: Copy>(
     space
 }
 
-/// `CMSG_LEN` of a value of type `T`.
+/// Returns `CMSG_LEN` of a value of type `T`.
 const fn control_len<T>() -> usize {
     // SAFETY: pure arithmetic on the length.
     (unsafe { libc::CMSG_LEN(size_of::<T>() as libc::c_uint) }) as usize
 }
 
-/// `CMSG_SPACE` of a value of type `T`.
+/// Returns `CMSG_SPACE` of a value of type `T`.
 const fn control_space<T>() -> usize {
     // SAFETY: pure arithmetic on the length.
     (unsafe { libc::CMSG_SPACE(size_of::<T>() as libc::c_uint) }) as usize

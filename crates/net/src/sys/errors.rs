@@ -1,8 +1,8 @@
-//! What the kernel's refusals mean.
+//! Classifies the kernel's errors.
 
 use std::io;
 
-/// Whether an error may be the answer to a datagram sent earlier.
+/// Whether an error may be the network's answer to an earlier datagram.
 pub(crate) fn may_be_of_another(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -22,15 +22,17 @@ pub(crate) fn may_be_of_another(error: &io::Error) -> bool {
     )
 }
 
+/// Whether the interface's queue is full.
 pub(crate) fn is_no_buffers(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ENOBUFS)
 }
 
+/// Whether the datagram is too large.
 pub(crate) fn is_too_large(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EMSGSIZE)
 }
 
-/// The kernel refused this message maybe for its segments only.
+/// Whether the kernel may have refused this message only for its segments.
 pub(crate) fn is_offload_refused(error: &io::Error) -> bool {
     is_offload_absent(error)
         || matches!(
@@ -39,7 +41,7 @@ pub(crate) fn is_offload_refused(error: &io::Error) -> bool {
         )
 }
 
-/// The interface of this route cannot do segments at all.
+/// Whether the interface of this route does not support segments at all.
 pub(crate) fn is_offload_absent(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EIO)
 }

@@ -1,4 +1,4 @@
-//! The system calls themselves, for Linux.
+//! The system calls for Linux.
 
 #![expect(
     unsafe_code,

@@ -1,8 +1,8 @@
-//! Addresses as the kernel takes them.
+//! Socket addresses in the kernel's representation.
 
 use std::net::SocketAddr;
 
-/// An address as the kernel takes it.
+/// A socket address in the kernel's representation.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) union Name {
@@ -11,7 +11,7 @@ pub(crate) union Name {
 }
 
 impl Name {
-    /// The address and its length; IPv4 is mapped into IPv6 for an IPv6 socket.
+    /// Returns the address and its length; IPv4 is mapped into IPv6 for an IPv6 socket.
     pub(crate) fn new(address: SocketAddr, ipv6_socket: bool) -> (Self, libc::socklen_t) {
         let (ip, scope) = match address {
             SocketAddr::V4(address) if !ipv6_socket => {
@@ -41,6 +41,7 @@ impl Name {
     }
 }
 
+/// Returns the size of `T` as the kernel takes it.
 pub(super) const fn socklen<T>() -> libc::socklen_t {
     size_of::<T>() as libc::socklen_t
 }

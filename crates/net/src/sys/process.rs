@@ -1,20 +1,24 @@
-//! What this process and thread have used.
+//! Resource usage of this process and thread.
 
 use std::time::Duration;
 
+/// Returns the size of a memory page, in bytes.
 pub(crate) fn page_bytes() -> u64 {
     // SAFETY: takes an integer.
     u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
+/// Returns the processor time of all threads of this process.
 pub(crate) fn process_cpu() -> Duration {
     clock(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
+/// Returns the processor time of the calling thread.
 pub(crate) fn thread_cpu() -> Duration {
     clock(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// Reads a clock of processor time; zero if the system lacks it.
 fn clock(id: libc::clockid_t) -> Duration {
     let mut time = libc::timespec {
         tv_sec: 0,

@@ -1,4 +1,4 @@
-//! Sockets: opened, bound and set.
+//! Opens and binds sockets, and sets their options.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -54,7 +54,7 @@ pub(crate) fn bind(address: SocketAddr, options: &Options) -> io::Result<UdpSock
     ] {
         if let Some(bytes) = bytes {
             let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX / 2);
-            // Past the system's limit only with CAP_NET_ADMIN; else up to it.
+            // Beyond the system's limit only with CAP_NET_ADMIN; otherwise up to the limit.
             set(fd, libc::SOL_SOCKET, force, bytes)
                 .or_else(|_| set(fd, libc::SOL_SOCKET, name, bytes))?;
         }
@@ -69,6 +69,7 @@ pub(crate) fn bind(address: SocketAddr, options: &Options) -> io::Result<UdpSock
     Ok(socket)
 }
 
+/// Sets the options of datagrams to multicast groups.
 fn set_multicast(fd: RawFd, multicast: &Multicast) -> io::Result<()> {
     let ttl = multicast.ttl.into();
     set(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_TTL, ttl)?;
@@ -113,6 +114,7 @@ pub(crate) fn listen(address: SocketAddr, share: bool, backlog: i32) -> io::Resu
     Ok(listener)
 }
 
+/// Sets `TCP_NOTSENT_LOWAT`.
 pub(crate) fn set_unsent_limit(stream: &TcpStream, bytes: u32) -> io::Result<()> {
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     set(
@@ -123,20 +125,24 @@ pub(crate) fn set_unsent_limit(stream: &TcpStream, bytes: u32) -> io::Result<()>
     )
 }
 
+/// Returns the size of the receive buffer, in bytes.
 pub(crate) fn receive_buffer(socket: &UdpSocket) -> io::Result<usize> {
     get(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF)
 }
 
+/// Returns the size of the send buffer, in bytes.
 pub(crate) fn send_buffer(socket: &UdpSocket) -> io::Result<usize> {
     get(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF)
 }
 
+/// Calls `setsockopt` with an integer.
 fn set(fd: RawFd, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
     let len = socklen::<libc::c_int>();
     // SAFETY: the kernel reads `len` bytes of `value`.
     check(unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), len) }).map(drop)
 }
 
+/// Calls `getsockopt` for an integer.
 fn get(fd: RawFd, level: libc::c_int, name: libc::c_int) -> io::Result<usize> {
     let mut value: libc::c_int = 0;
     let mut len = socklen::<libc::c_int>();

@@ -1,4 +1,4 @@
-//! Families of delays: what a path does to packets, drawn from a seed.
+//! Families of delays: models of what a path does to packets, drawn from a seed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,30 +10,29 @@ use crate::Rng;
 
 /// A kind of path.
 ///
-/// All but [`Self::Clean`] and [`Self::Spikes`] have the delays that a study of a
-/// voice call counted on its network (27,111 packets, mean 20 ms, one in 500 above
-/// 100 ms). The study says how often, not in what order: the families differ in how
-/// long a delay lasts. `Ar98` is the one under which a model of NetEq waits as long
-/// as the study measured.
+/// All but [`Self::Clean`] and [`Self::Spikes`] have the delays that a study of a voice
+/// call counted on its network (27,111 packets, mean 20 ms, one in 500 above 100 ms). The
+/// study says how often each delay occurred, not in which order: the families differ in how
+/// long a delay lasts. Under `Ar98`, a model of NetEq waits as long as the study measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Family {
-    /// Slow swings: correlated .98 from one 20 ms packet to the next.
+    /// Slow swings: correlation 0.98 from one 20 ms packet to the next.
     Ar98,
-    /// Fast swings: correlated .90.
+    /// Fast swings: correlation 0.90 from one 20 ms packet to the next.
     Ar90,
     /// Four fifths of the variance swing slowly, one fifth is noise.
     Mixed,
-    /// Every packet for itself; packets overtake each other.
+    /// Independent delays; packets overtake each other.
     Independent,
-    /// 20 ms, give or take 0.7.
+    /// 20 ms with a standard deviation of 0.7 ms, within 16 to 24 ms.
     Clean,
-    /// Clean, but every few seconds all that is sent for 40 to 250 ms comes at once:
-    /// a radio that scans, a sender that sleeps.
+    /// Like `Clean`, but every few seconds all that is sent for 40 to 250 ms comes at once,
+    /// as from a radio that scans or a sender that sleeps.
     Spikes,
 }
 
 impl Family {
-    /// All of them.
+    /// All families.
     pub const ALL: [Self; 6] = [
         Self::Ar98,
         Self::Ar90,
@@ -43,7 +42,7 @@ impl Family {
         Self::Spikes,
     ];
 
-    /// What it is called on the command line.
+    /// Returns the family's name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ar98 => "ar98",
@@ -62,7 +61,7 @@ impl fmt::Display for Family {
     }
 }
 
-/// No family has that name.
+/// The name of a family is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("no family of delays is called '{0}': there are ar98, ar90, mixed, iid, clean and spikes")]
 pub struct UnknownFamily(String);
@@ -79,17 +78,19 @@ impl FromStr for Family {
 /// A bin of a histogram of delays.
 #[derive(Clone, Copy, Debug)]
 struct Bin {
-    /// Its upper edge, in ms; the lower one is that of the bin before.
+    /// Upper edge in ms; the lower edge is that of the bin before.
     edge_ms: f64,
+    /// Packets in the bin.
     packets: f64,
 }
 
+/// Returns a bin.
 const fn bin(edge_ms: f64, packets: f64) -> Bin {
     Bin { edge_ms, packets }
 }
 
-/// The study's network delays. The last bin is open; nothing in the study waited longer
-/// than 200 ms by much.
+/// Histogram of the study's network delays. The last bin is open; hardly anything in the
+/// study waited longer than 200 ms.
 const STUDY: [Bin; 8] = [
     bin(5.0, 132.0),
     bin(10.0, 5408.0),
@@ -101,9 +102,10 @@ const STUDY: [Bin; 8] = [
     bin(200.0, 57.0),
 ];
 
-/// What correlations are told for.
+/// Interval that the correlations of the families refer to.
 const STEP: Duration = Duration::from_millis(20);
 
+/// Returns the delays of `count` packets, sent `interval` apart.
 pub(super) fn draw(
     family: Family,
     seed: u64,
@@ -128,7 +130,7 @@ pub(super) fn draw(
     ms.into_iter().map(delay).collect()
 }
 
-/// Standard normal numbers with the family's correlation.
+/// Returns standard normal numbers with the family's correlation.
 fn copula(
     family: Family,
     rng: &Rng,
@@ -151,11 +153,13 @@ fn copula(
     })
 }
 
+/// Returns delays of [`Family::Clean`], in ms.
 fn clean(rng: &mut Rng, count: usize) -> Vec<f64> {
     let delay = |_| (20.0 + 0.7 * normal(rng)).clamp(16.0, 24.0);
     (0..count).map(delay).collect()
 }
 
+/// Returns delays of [`Family::Spikes`], in ms.
 fn spikes(rng: &mut Rng, count: usize, interval: Duration) -> Vec<f64> {
     let base = clean(rng, count);
     let mut rng = rng.fork(3);
@@ -166,7 +170,7 @@ fn spikes(rng: &mut Rng, count: usize, interval: Duration) -> Vec<f64> {
         let sent = index as f64 * interval;
         if sent >= next {
             until = sent + 40.0 + 210.0 * rng.unit();
-            // Exponential, 4 s in the mean.
+            // Exponentially distributed, with a mean of 4 s.
             next = until - 4000.0 * (1.0 - rng.unit()).ln();
         }
         delay.max(until - sent)
@@ -174,7 +178,7 @@ fn spikes(rng: &mut Rng, count: usize, interval: Duration) -> Vec<f64> {
     held.collect()
 }
 
-/// A path that keeps the order: who would overtake waits.
+/// Delays packets that would overtake others, as on a path that keeps the order.
 fn in_order(ms: Vec<f64>, interval: Duration) -> Vec<f64> {
     let interval = interval.as_secs_f64() * 1e3;
     let mut last = f64::NEG_INFINITY;
@@ -186,13 +190,14 @@ fn in_order(ms: Vec<f64>, interval: Duration) -> Vec<f64> {
     delays.collect()
 }
 
-/// Two uniform numbers become a normal one (Box and Muller, 1958).
+/// Returns a standard normal number, made of two uniform ones (Box and Muller, 1958).
 fn normal(rng: &mut Rng) -> f64 {
     let radius = (-2.0 * (1.0 - rng.unit()).ln()).sqrt();
     radius * (std::f64::consts::TAU * rng.unit()).cos()
 }
 
-/// The normal distribution function (Abramowitz and Stegun, 7.1.26: to 1e-7).
+/// Returns the normal distribution function at `z` (Abramowitz and Stegun, 7.1.26: to
+/// 1e-7).
 fn normal_share(z: f64) -> f64 {
     let x = z.abs() / std::f64::consts::SQRT_2;
     let t = 1.0 / (1.0 + 0.327_591_1 * x);
@@ -208,7 +213,7 @@ fn normal_share(z: f64) -> f64 {
     if z > 0.0 { 1.0 - upper } else { upper }
 }
 
-/// The delay in ms that a `share` of the study's packets did not exceed; even
+/// Returns the delay in ms that a `share` of the study's packets did not exceed; even
 /// within a bin.
 fn study_quantile(share: f64) -> f64 {
     let all: f64 = STUDY.iter().map(|bin| bin.packets).sum();

@@ -9,49 +9,49 @@ pub use family::{Family, UnknownFamily};
 
 /// One-way delays of a stream's packets, in the order in which they were sent.
 ///
-/// What a voice call's packets met on their way, and nothing else: no rate, no
-/// queue, no feedback. A [`Link`](crate::Link) makes such delays out of causes; this
-/// replays them. As text a line each: milliseconds, or `lost`; empty lines and what
-/// follows a `#` do not count.
+/// This is a trace of what happened to a voice call's packets and nothing else: no rate, no
+/// queue, no feedback. A [`Link`](crate::Link) makes such delays out of causes; this type
+/// replays them. As text, each line has a number of milliseconds or `lost`; empty lines and
+/// text after a `#` are ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delays {
     packets: Vec<Option<Duration>>,
 }
 
-/// Why a text is no list of delays.
+/// Why a text could not be parsed as a list of delays.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DelaysError {
-    /// A line that says neither.
+    /// A line is neither a delay nor `lost`.
     #[error("line {line}: '{text}' is neither `lost` nor a delay of 0 to 60000 ms")]
     Line {
-        /// Counted from 1.
+        /// Number of the line, from 1.
         line: usize,
-        /// The beginning of it.
+        /// The beginning of the line.
         text: String,
     },
-    /// No packet, or none that arrived.
+    /// The list has no packet that arrives.
     #[error("no packet arrives: give a delay in ms a line, or `lost`")]
     Empty,
-    /// More than a day of packets.
+    /// The list has too many packets.
     #[error("line {line}: more than {max} packets; cut the trace", max = Delays::PACKETS_MAX)]
     TooLong {
-        /// Counted from 1.
+        /// Number of the first line too many, from 1.
         line: usize,
     },
 }
 
 impl Delays {
-    /// A day and more of packets, 20 ms apart.
+    /// Most packets of a list: more than a day of packets 20 ms apart.
     pub const PACKETS_MAX: usize = 5_000_000;
 
-    /// The longest delay: beyond a minute nobody waits for a packet.
+    /// Longest delay: no receiver waits for a packet for more than a minute.
     pub const MAX: Duration = Duration::from_secs(60);
 
-    /// Reads a trace's text.
+    /// Parses the text of a list.
     ///
     /// # Errors
-    /// Names the line that is neither a delay nor `lost`.
+    /// [`DelaysError`] names the line that is neither a delay nor `lost`.
     pub fn parse(text: &str) -> Result<Self, DelaysError> {
         let mut packets = Vec::new();
         for (index, line) in text.lines().enumerate() {
@@ -70,8 +70,8 @@ impl Delays {
         Self::new(packets).ok_or(DelaysError::Empty)
     }
 
-    /// `packets` with the delay of each, `None` for a lost one; `None` if none
-    /// arrives. Delays are cut at [`Self::MAX`], packets at [`Self::PACKETS_MAX`].
+    /// Returns a list of delays, with `None` for lost packets; `None` if no packet arrives.
+    /// Longer delays are cut at [`Self::MAX`], longer lists at [`Self::PACKETS_MAX`].
     pub fn new(mut packets: Vec<Option<Duration>>) -> Option<Self> {
         packets.truncate(Self::PACKETS_MAX);
         for delay in packets.iter_mut().flatten() {
@@ -83,15 +83,15 @@ impl Delays {
             .then_some(Self { packets })
     }
 
-    /// The first `count` packets of `family`, `interval` apart, drawn from `seed`.
+    /// Returns the first `count` packets of `family`, `interval` apart, drawn from `seed`.
     ///
     /// # Panics
-    /// For no packets at all.
+    /// If `count` is zero.
     pub fn of_family(family: Family, seed: u64, count: usize, interval: Duration) -> Self {
         Self::new(family::draw(family, seed, count, interval)).expect("every packet arrives")
     }
 
-    /// Packets that are lost besides, each by itself with `probability`.
+    /// Returns the list with further losses, each packet independently with `probability`.
     #[must_use]
     pub fn losing(mut self, probability: f64, seed: u64) -> Self {
         let mut rng = crate::Rng::new(seed).fork(1);
@@ -101,7 +101,7 @@ impl Delays {
                 *packet = None;
             }
         }
-        // A trace in which nothing arrives is none.
+        // A list in which no packet arrives is not allowed.
         if self.packets.iter().all(Option::is_none)
             && let (Some(first), Some(kept)) = (self.packets.first_mut(), kept)
         {
@@ -110,13 +110,13 @@ impl Delays {
         self
     }
 
-    /// Each packet's delay; `None` for a lost one.
+    /// Returns each packet's delay; `None` for a lost one.
     pub fn packets(&self) -> &[Option<Duration>] {
         &self.packets
     }
 }
 
-/// The trace's own text.
+/// Formats the list as [`Delays::parse`] reads it.
 impl fmt::Display for Delays {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for packet in &self.packets {
@@ -129,13 +129,14 @@ impl fmt::Display for Delays {
     }
 }
 
+/// Parses one line: a delay, `Some(None)` for a lost packet, or `None` for neither.
 fn packet(said: &str) -> Option<Option<Duration>> {
     if said.eq_ignore_ascii_case("lost") {
         return Some(None);
     }
     let ms: f64 = said.parse().ok()?;
     let range = 0.0..=Delays::MAX.as_secs_f64() * 1e3;
-    // To the microsecond: what a millisecond with decimals means.
+    // Rounded to microseconds, which is what a millisecond with decimals means.
     let micros = (ms * 1e3).round();
     range
         .contains(&ms)

@@ -1,4 +1,4 @@
-//! What a link is like: the settings of [`Link`](crate::Link).
+//! The settings of a [`Link`](crate::Link).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,31 +14,31 @@ use crate::Schedule;
 pub struct Conditions {
     /// How fast the queue empties.
     pub capacity: Capacity,
-    /// Most bytes that wait for serialisation; a datagram that does not fit is
-    /// dropped. Counts the one being serialised.
+    /// Most bytes that wait for serialization, including the datagram that is being
+    /// serialized; a datagram that does not fit is dropped.
     pub queue_bytes: usize,
     /// Datagrams that find more bytes than this in the queue are marked
     /// ([`Arrival::congested`](crate::Arrival), RFC 3168's CE); `None` marks none.
     pub mark_above_bytes: Option<usize>,
-    /// Times in which nothing leaves the queue, though it still fills.
+    /// Times in which nothing leaves the queue, though the queue still fills.
     pub outages: Vec<Range<Duration>>,
     /// Which datagrams get lost on the wire, after the queue.
     pub loss: Loss,
-    /// What stands behind the queue and drops what exceeds a rate, without delay.
+    /// Policer behind the queue, which drops what exceeds its rate, without delay.
     pub policer: Option<Policer>,
     /// Propagation delay of every datagram.
     pub delay: Duration,
-    /// Further delay, drawn evenly from zero to this for every 10 ms. Delays the
-    /// ones behind too rather than let them overtake.
+    /// Further delay, drawn evenly from zero to this for every 10 ms. Datagrams behind are
+    /// delayed too instead of overtaking.
     pub jitter: Duration,
-    /// Arrivals are held until the next multiple of this since the link's start:
-    /// the grants of a cellular uplink, the aggregates of Wi-Fi, acknowledgements
-    /// in bunches. Zero holds none.
+    /// Arrivals are held until the next multiple of this since the link's start, like the
+    /// grants of a cellular uplink, the aggregates of Wi-Fi, or aggregated
+    /// acknowledgements. Zero holds none.
     pub batch: Duration,
-    /// Probability of being held back by `reorder_delay`, so that the ones
-    /// behind overtake.
+    /// Probability that a datagram is held back by `reorder_delay`, so that those behind
+    /// overtake it.
     pub reorder: f64,
-    /// How long the ones to be overtaken are held back.
+    /// Time for which a datagram that is to be overtaken is held back.
     pub reorder_delay: Duration,
 }
 
@@ -61,7 +61,7 @@ impl Default for Conditions {
 }
 
 impl Conditions {
-    /// A perfect link but for its propagation delay.
+    /// Returns a link that is perfect except for its propagation delay.
     pub fn delayed(delay: Duration) -> Self {
         Self {
             delay,
@@ -69,7 +69,7 @@ impl Conditions {
         }
     }
 
-    /// A link of this rate and propagation delay, with a queue that takes `queue`
+    /// Returns a link with this rate and propagation delay, and a queue that takes `queue`
     /// to empty.
     pub fn limited(rate: Bitrate, delay: Duration, queue: Duration) -> Self {
         Self {
@@ -79,7 +79,7 @@ impl Conditions {
         }
     }
 
-    /// The same with this loss.
+    /// Returns the same conditions with this loss.
     #[must_use]
     pub fn with_loss(mut self, loss: Loss) -> Self {
         self.loss = loss;
@@ -87,29 +87,30 @@ impl Conditions {
     }
 }
 
-/// How fast a link's queue empties. Only the bytes that the sender names count.
+/// How fast a link's queue empties. Only the bytes that the caller of `Link::send` gives
+/// count.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub enum Capacity {
-    /// At once: nothing ever waits, but for an outage.
+    /// Unlimited: nothing ever waits, except during an outage.
     #[default]
     Unlimited,
-    /// Steadily.
+    /// A constant rate.
     Rate(Bitrate),
-    /// When the schedule says, starting `offset` into it and around again. As in
-    /// Mahimahi (Netravali et al., USENIX ATC 2015, §4), an opportunity carries
-    /// 1500 bytes of what waits at that moment, be it parts of datagrams; what is
-    /// not used is wasted.
+    /// By a trace of delivery opportunities, starting `offset` into it and repeating it. As
+    /// in Mahimahi (Netravali et al., USENIX ATC 2015, §4), an opportunity carries 1500
+    /// bytes of what waits at that time, including parts of datagrams; what is not used is
+    /// wasted.
     Trace {
-        /// The opportunities; shared, because traces are long.
+        /// The trace; shared, because traces are long.
         schedule: Arc<Schedule>,
-        /// Where in the trace the link's start is; taken modulo its period.
+        /// Position in the trace at the link's start, modulo its period.
         offset: Duration,
     },
 }
 
 impl Capacity {
-    /// Mean rate over all time; `None` if unlimited.
+    /// Returns the mean rate over all time; `None` if unlimited.
     pub fn mean(&self) -> Option<Bitrate> {
         match self {
             Self::Unlimited => None,
@@ -119,47 +120,47 @@ impl Capacity {
     }
 }
 
-/// A token bucket that drops what finds too few tokens. It stands behind the
-/// queue and is asked when a datagram has left that; it starts full.
+/// A token bucket that drops datagrams that find too few tokens. It is behind the queue,
+/// handles a datagram when that has left the queue, and starts full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policer {
-    /// At which tokens come in.
+    /// Rate at which tokens come.
     pub rate: Bitrate,
-    /// How many bytes' worth it holds.
+    /// Capacity of the bucket, in bytes.
     pub burst_bytes: u64,
 }
 
 /// Which datagrams get lost on the wire.
 ///
-/// Luck belongs to the time at which a datagram leaves the queue, not to its
-/// number: the k-th to leave in some millisecond has the same fate whoever sends
-/// it and whatever was sent before. Runs that differ in their sender alone are
-/// thus compared on the same network.
+/// A loss belongs to the time at which a datagram leaves the queue, not to the datagram's
+/// number: whether the k-th datagram of a millisecond is lost does not depend on its sender
+/// or on what was sent before. Runs that differ in their sender alone are thereby compared
+/// on the same network.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Loss {
-    /// None.
+    /// No datagram is lost.
     None,
-    /// Each one independently with this probability, 0..=1.
+    /// Each datagram is lost independently with this probability, 0..=1.
     Random(f64),
-    /// In bursts: a Markov chain of two states (Gilbert 1960, Elliott 1963),
-    /// stepped once a millisecond. Starts good.
+    /// Datagrams are lost in bursts: a Markov chain of two states (Gilbert 1960, Elliott
+    /// 1963), stepped once per millisecond. It starts in the good state.
     GilbertElliott {
-        /// Probability of turning from good to bad in a millisecond.
+        /// Probability of changing from good to bad in a millisecond.
         to_bad: f64,
-        /// Probability of turning from bad to good; 1 ÷ this is a burst's mean
-        /// length in milliseconds.
+        /// Probability of changing from bad to good in a millisecond; 1 ÷ this is the mean
+        /// length of a burst in ms.
         to_good: f64,
-        /// Loss probability while good, usually 0.
+        /// Loss probability in the good state, usually 0.
         good: f64,
-        /// Loss probability while bad, usually 1.
+        /// Loss probability in the bad state, usually 1.
         bad: f64,
     },
 }
 
 impl Loss {
-    /// Bursts of `burst_ms` on average (at least 1), in which all is lost, and
-    /// which take up the share `mean` (0..1) of the time.
+    /// Returns bursts of `burst_ms` on average (at least 1) in which everything is lost,
+    /// and which take up the share `mean` (0..1) of the time.
     pub fn bursts(mean: f64, burst_ms: f64) -> Self {
         let to_good = 1.0 / burst_ms.max(1.0);
         Self::GilbertElliott {
@@ -171,7 +172,7 @@ impl Loss {
     }
 }
 
-/// What passes at `rate` in `time`, in bytes.
+/// Returns the bytes that pass at `rate` in `time`.
 pub(crate) fn bytes_in(rate: Bitrate, time: Duration) -> usize {
     let bytes = u128::from(rate.bps()) * time.as_nanos() / 8_000_000_000;
     usize::try_from(bytes).unwrap_or(usize::MAX)

@@ -1,29 +1,38 @@
-//! Datagrams on their way, out in the order of arrival.
+//! Datagrams in flight, taken out in the order of arrival.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
 
 use super::Nanos;
 
-/// What is on its way. Nearly all keep their order and need no heap.
+/// The datagrams in flight. Nearly all keep their order and need no heap.
 #[derive(Debug)]
 pub(super) struct Flight<T> {
+    /// Datagrams that keep their order.
     in_order: VecDeque<Travelling<T>>,
+    /// Datagrams that others may overtake.
     held_back: BinaryHeap<Reverse<Travelling<T>>>,
 }
 
-/// A datagram, ordered by arrival, then by sending.
+/// A datagram in flight, ordered by arrival, then by sending.
 #[derive(Debug)]
 pub(super) struct Travelling<T> {
+    /// When the datagram arrives.
     pub(super) arrival: Nanos,
+    /// Number of the datagram in the order of sending.
     pub(super) number: u64,
+    /// Size that the sender gave.
     pub(super) bytes: usize,
+    /// Time in the queue.
     pub(super) waited: Nanos,
+    /// Whether the datagram is marked as congested.
     pub(super) congested: bool,
+    /// The datagram.
     pub(super) datagram: T,
 }
 
 impl<T> Flight<T> {
+    /// Returns an empty flight.
     pub(super) fn new() -> Self {
         Self {
             in_order: VecDeque::new(),
@@ -31,16 +40,17 @@ impl<T> Flight<T> {
         }
     }
 
-    /// One that arrives no earlier than those before it.
+    /// Adds a datagram that arrives no earlier than those before it.
     pub(super) fn push(&mut self, travelling: Travelling<T>) {
         self.in_order.push_back(travelling);
     }
 
-    /// One that others may overtake.
+    /// Adds a datagram that others may overtake.
     pub(super) fn hold_back(&mut self, travelling: Travelling<T>) {
         self.held_back.push(Reverse(travelling));
     }
 
+    /// Returns the datagram that arrives next.
     pub(super) fn peek(&self) -> Option<&Travelling<T>> {
         let held_back = self.held_back.peek().map(|Reverse(next)| next);
         match (self.in_order.front(), held_back) {
@@ -49,6 +59,7 @@ impl<T> Flight<T> {
         }
     }
 
+    /// Removes and returns the datagram that arrives next.
     pub(super) fn pop(&mut self) -> Option<Travelling<T>> {
         let number = self.peek()?.number;
         if self
@@ -61,6 +72,7 @@ impl<T> Flight<T> {
         self.held_back.pop().map(|Reverse(next)| next)
     }
 
+    /// Returns the number of datagrams.
     pub(super) fn len(&self) -> usize {
         self.in_order.len() + self.held_back.len()
     }

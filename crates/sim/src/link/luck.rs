@@ -1,44 +1,53 @@
-//! Chance that belongs to moments: the same seed, slot of time and place within it
-//! give the same number, whatever was asked before.
+//! Random decisions that belong to points in time: the same seed, time slot and place
+//! within the slot give the same number, whatever was drawn before.
 
 use super::{Loss, MILLISECOND, Nanos};
 use crate::rng::{mix, unit};
 
-/// How long jitter stays what it is: radio schedulers change their mind in some
-/// milliseconds, and a delay drawn anew for each datagram would, in order, only be
+/// Time for which the jitter stays constant: radio schedulers change their decisions after
+/// some milliseconds, and a delay drawn for each datagram would, with order kept, only be
 /// the largest of the last few.
 const JITTER_SLOT: Nanos = 10 * MILLISECOND;
 
-/// The seeded luck of one link.
+/// The random decisions of one link.
 #[derive(Clone, Debug)]
 pub(super) struct Luck {
+    /// Seed of all decisions.
     seed: u64,
-    /// The millisecond of the last datagram, and how many had left in it.
+    /// Millisecond in which the last datagram left the queue.
     slot: u64,
+    /// Datagrams that have left in that millisecond.
     in_slot: u64,
+    /// State of bursty loss.
     weather: Weather,
 }
 
-/// What is asked for; each has its own numbers.
+/// Kind of a decision; each kind has its own sequence of numbers.
 #[derive(Clone, Copy)]
 enum Question {
+    /// Whether a datagram is lost.
     Loss = 1,
+    /// Whether a datagram is held back.
     Reorder,
+    /// How much jitter there is.
     Jitter,
+    /// How long a state of bursty loss lasts.
     Weather,
 }
 
-/// The state of a Gilbert–Elliott chain.
+/// State of a Gilbert–Elliott chain.
 #[derive(Clone, Debug, Default)]
 struct Weather {
+    /// Whether the chain is in its bad state.
     bad: bool,
-    /// First slot of the next state; `None` until the chain begins.
+    /// First time slot of the next state; `None` until the chain begins.
     until: Option<u64>,
-    /// States so far.
+    /// Number of states so far.
     states: u64,
 }
 
 impl Luck {
+    /// Returns the decisions that follow from `seed`.
     pub(super) fn new(seed: u64) -> Self {
         Self {
             seed,
@@ -48,7 +57,8 @@ impl Luck {
         }
     }
 
-    /// Goes on to the datagram that leaves at `departure`, which must not go back.
+    /// Proceeds to the datagram that leaves the queue at `departure`, which must not go
+    /// back.
     pub(super) fn next_datagram(&mut self, departure: Nanos) {
         let slot = departure / MILLISECOND;
         if slot != self.slot {
@@ -58,7 +68,7 @@ impl Luck {
         self.in_slot += 1;
     }
 
-    /// Whether the datagram is lost.
+    /// Decides whether the datagram is lost.
     pub(super) fn lost(&mut self, loss: Loss) -> bool {
         let probability = match loss {
             Loss::None => return false,
@@ -79,25 +89,26 @@ impl Luck {
         self.of_datagram(Question::Loss) < probability
     }
 
-    /// Whether the datagram is held back with `probability`.
+    /// Decides whether the datagram is held back, with `probability`.
     pub(super) fn held_back(&self, probability: f64) -> bool {
         probability > 0.0 && self.of_datagram(Question::Reorder) < probability
     }
 
-    /// 0..1, the share of the jitter that holds at `departure`.
+    /// Returns the share of the jitter that applies at `departure`, 0..1.
     pub(super) fn jitter(&self, departure: Nanos) -> f64 {
         self.number(Question::Jitter, departure / JITTER_SLOT, 0)
     }
 
-    /// The chain's probabilities have changed: it begins anew, good, with the next
-    /// datagram.
+    /// Restarts the chain in its good state with the next datagram, because its
+    /// probabilities have changed.
     pub(super) fn restart_weather(&mut self) {
         self.weather.until = Some(self.slot);
         self.weather.bad = true;
     }
 
+    /// Steps the chain to the present slot; returns whether it is in its bad state.
     fn is_bad(&mut self, to_bad: f64, to_good: f64) -> bool {
-        // As if it had just stopped being bad, so that it starts good.
+        // The chain begins at the end of a bad state, so that it starts good.
         let mut until = self.weather.until.unwrap_or_else(|| {
             self.weather.bad = true;
             0
@@ -113,18 +124,20 @@ impl Luck {
         self.weather.bad
     }
 
+    /// Draws a number for the present datagram.
     fn of_datagram(&self, question: Question) -> f64 {
         self.number(question, self.slot, self.in_slot)
     }
 
+    /// Draws a number in 0..1 for a place in a time slot.
     fn number(&self, question: Question, slot: u64, place: u64) -> f64 {
         let key = mix(self.seed ^ mix((place << 8) | question as u64));
         unit(mix(key ^ slot.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
     }
 }
 
-/// Slots until a state is left that is left with probability `leave` in each, from
-/// an even `drawn` in 0..1: the geometric distribution's quantile.
+/// Returns the time slots until a state is left that is left with probability `leave` in
+/// each, from an even `drawn` in 0..1: the quantile of the geometric distribution.
 fn sojourn(leave: f64, drawn: f64) -> u64 {
     if leave <= 0.0 {
         return u64::MAX;

@@ -7,9 +7,9 @@
 //!         Dropped                 Lost     Policed
 //! ```
 //!
-//! What becomes of a datagram is settled when it is sent: everything before it in
-//! the queue is known then. So a link needs no timers of its own, and a datagram
-//! costs two entries in rings that were allocated long ago.
+//! A datagram's outcome is decided when it is sent: everything before it in the queue is
+//! known then. Therefore a link needs no timers of its own, and a datagram costs two
+//! entries in rings that were allocated long before.
 
 mod conditions;
 mod flight;
@@ -29,58 +29,67 @@ use queue::Queue;
 /// Nanoseconds since a link's start.
 type Nanos = u64;
 
+/// Nanoseconds of a millisecond.
 const MILLISECOND: Nanos = 1_000_000;
 
 /// One direction of a network, in virtual time or in any other that does not go back.
 ///
-/// `T` is what it carries: a datagram's bytes, or whatever a simulation needs at the
-/// other end. Several flows share a link by telling their datagrams apart in `T`.
+/// `T` is what the link carries: a datagram's bytes, or whatever a simulation needs at the
+/// other end. Several flows share a link by distinguishing their datagrams in `T`.
 #[derive(Debug)]
 pub struct Link<T> {
+    /// How the link treats datagrams.
     conditions: Conditions,
+    /// Origin of the link's times; `None` before the first datagram.
     start: Option<Instant>,
+    /// Datagrams that wait.
     queue: Queue,
+    /// Random decisions.
     luck: Luck,
+    /// State of the policer.
     bucket: Option<Bucket>,
+    /// When the last datagram arrives that keeps its order.
     last_arrival: Nanos,
+    /// Datagrams in flight.
     flight: Flight<T>,
+    /// Counters since the start.
     counts: Counts,
 }
 
-/// What became of the datagrams so far. Each that was sent has been delivered,
-/// dropped, lost or policed, or is in [`Link::in_flight`].
+/// Counters of a link. Each datagram that was sent has been delivered, dropped, lost or
+/// policed, or is in [`Link::in_flight`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Handed to [`Link::send`].
+    /// Datagrams handed to [`Link::send`].
     pub sent: u64,
-    /// Their bytes.
+    /// Bytes handed to [`Link::send`].
     pub sent_bytes: u64,
-    /// Taken out with [`Link::poll`].
+    /// Datagrams taken out with [`Link::poll`].
     pub delivered: u64,
-    /// Their bytes.
+    /// Bytes taken out with [`Link::poll`].
     pub delivered_bytes: u64,
-    /// Dropped because the queue was full.
+    /// Datagrams dropped because the queue was full.
     pub dropped: u64,
-    /// Lost on the wire.
+    /// Datagrams lost on the wire.
     pub lost: u64,
-    /// Dropped by the policer.
+    /// Datagrams dropped by the policer.
     pub policed: u64,
-    /// Of those that travel on: marked because the queue was long.
+    /// Datagrams that were not lost and were marked because the queue was long.
     pub marked: u64,
-    /// Of those that travel on: held back so that others overtook.
+    /// Datagrams that were not lost and were held back so that others overtook them.
     pub reordered: u64,
 }
 
-/// What becomes of a datagram. No sender could know; a laboratory may.
+/// The outcome of a datagram. A real sender could not know it; a laboratory may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It arrives then.
+    /// The datagram arrives at this time.
     Arrives(Instant),
     /// The queue was full.
     Dropped,
-    /// Lost on the wire.
+    /// The datagram was lost on the wire.
     Lost,
-    /// The policer dropped it.
+    /// The policer dropped the datagram.
     Policed,
 }
 
@@ -91,16 +100,16 @@ pub struct Arrival<T> {
     pub datagram: T,
     /// When it arrived; [`Link::poll`] may have been called later.
     pub at: Instant,
-    /// How long it waited behind others before its own first byte left.
+    /// Time that the datagram waited behind others before its own first byte left.
     pub queued: Duration,
-    /// Marked on its way (RFC 3168). The link does not know who understands marks:
-    /// heed it only where the datagram was sent as ECN-capable.
+    /// Whether the datagram was marked on its way (RFC 3168). The link does not know which
+    /// datagrams are ECN-capable: the mark counts only for those.
     pub congested: bool,
 }
 
 impl<T> Link<T> {
-    /// An empty link; `seed` decides its jitter, loss and reordering. It starts
-    /// with the first datagram unless [`Self::starting_at`] says when.
+    /// Returns an empty link; `seed` decides its jitter, loss and reordering. It starts
+    /// with the first datagram unless [`Self::starting_at`] sets the start.
     pub fn new(conditions: Conditions, seed: u64) -> Self {
         let mut link = Self {
             bucket: None,
@@ -116,8 +125,8 @@ impl<T> Link<T> {
         link
     }
 
-    /// Counts the time of traces, outages, batches and luck from `start`, which must
-    /// not be after the first datagram. Runs that shall meet the same network say so.
+    /// Sets the origin of the times of traces, outages, batches and random decisions, which
+    /// must not be after the first datagram. Runs that shall meet the same network set it.
     #[must_use]
     pub fn starting_at(mut self, start: Instant) -> Self {
         self.start = Some(start);
@@ -164,7 +173,7 @@ impl<T> Link<T> {
         Fate::Arrives(start + Duration::from_nanos(arrival))
     }
 
-    /// The next datagram that has arrived by `now`; call until `None`.
+    /// Returns the next datagram that has arrived by `now`; to be called until `None`.
     pub fn poll(&mut self, now: Instant) -> Option<Arrival<T>> {
         let at = self.next_arrival()?;
         if at > now {
@@ -181,47 +190,49 @@ impl<T> Link<T> {
         })
     }
 
-    /// When [`Self::poll`] will have something; `None` while nothing is on its way.
+    /// Returns when [`Self::poll`] will have a datagram; `None` while nothing is in flight.
     pub fn next_arrival(&self) -> Option<Instant> {
         let next = self.flight.peek()?;
         Some(self.start? + Duration::from_nanos(next.arrival))
     }
 
-    /// What became of the datagrams so far.
+    /// Returns the counters since the start.
     pub const fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// How many are in the queue or on the wire and will arrive.
+    /// Returns the number of datagrams in the queue or on the wire that will arrive.
     pub fn in_flight(&self) -> usize {
         self.flight.len()
     }
 
-    /// Bytes that wait for serialisation at `now`.
+    /// Returns the bytes that wait for serialization at `now`.
     pub fn queued_bytes(&mut self, now: Instant) -> usize {
         let now = self.since_start(now);
         self.queue.bytes(now)
     }
 
-    /// How long a datagram sent at `now` would wait before its own first byte leaves.
+    /// Returns how long a datagram sent at `now` would wait before its own first byte
+    /// leaves.
     pub fn queue_delay(&self, now: Instant) -> Duration {
         Duration::from_nanos(self.queue.wait(self.since_start(now)))
     }
 
-    /// How it treats what is sent now.
+    /// Returns how the link treats what is sent now.
     pub const fn conditions(&self) -> &Conditions {
         &self.conditions
     }
 
-    /// Treats what is sent from now on differently; what is on its way keeps its
-    /// fate, so a queue that was filled at a low rate empties at that rate: a
-    /// [`Schedule::steps`](crate::Schedule::steps) does otherwise. A policer that stays
-    /// the same keeps its tokens, another starts full.
+    /// Changes how the link treats what is sent from now on. Datagrams in flight keep their
+    /// outcome, so a queue that was filled at a low rate empties at that rate, unlike with
+    /// [`Schedule::steps`](crate::Schedule::steps). A policer that stays the same keeps its
+    /// tokens, another one starts full.
     pub fn set_conditions(&mut self, conditions: Conditions) {
         let last = self.counts.sent;
         self.apply(conditions, last);
     }
 
+    /// Applies new conditions; `sent`: datagrams sent so far.
     fn apply(&mut self, conditions: Conditions, sent: u64) {
         let outages = conditions.outages.iter();
         let outages = outages.map(|outage| nanos(outage.start)..nanos(outage.end));
@@ -232,13 +243,13 @@ impl<T> Link<T> {
         }
         let kept = self.bucket.map(|bucket| bucket.policer());
         if conditions.policer != kept {
-            // Whenever it began: a full bucket gains nothing by waiting.
+            // The bucket's start does not matter: a full bucket gains nothing by waiting.
             self.bucket = conditions.policer.map(|policer| Bucket::full(policer, 0));
         }
         self.conditions = conditions;
     }
 
-    /// Puts a datagram that has left the queue on its way; when it arrives.
+    /// Puts a datagram that has left the queue in flight, and returns when it arrives.
     fn travel(&mut self, departure: Nanos, datagram: impl FnOnce(Nanos) -> Travelling<T>) -> Nanos {
         let conditions = &self.conditions;
         let mut arrival = departure.saturating_add(nanos(conditions.delay));
@@ -265,15 +276,17 @@ impl<T> Link<T> {
         arrival
     }
 
+    /// Returns the link's time at `now`.
     fn since_start(&self, now: Instant) -> Nanos {
         let start = self.start.unwrap_or(now);
         nanos(now.saturating_duration_since(start))
     }
 }
 
-/// A link's times are kept below this, 146 years, so that sums and instants hold.
+/// Bound of a link's times, 146 years, so that sums and instants do not overflow.
 const END_OF_TIME: Nanos = Nanos::MAX / 4;
 
+/// Converts a time to nanoseconds, bounded by [`END_OF_TIME`].
 fn nanos(time: Duration) -> Nanos {
     let seconds = time.as_secs().saturating_mul(1_000_000_000);
     let nanos = seconds.saturating_add(time.subsec_nanos().into());

@@ -1,4 +1,4 @@
-//! The bytes that wait, and when each datagram has left.
+//! The queue before the bottleneck: the bytes that wait, and when each datagram leaves.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -9,30 +9,33 @@ use crate::schedule::{Cursor, OPPORTUNITY_BYTES};
 /// A drop-tail queue before a bottleneck.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    /// In order of leaving.
+    /// Datagrams that wait, in the order of leaving.
     waiting: VecDeque<Waiting>,
+    /// Bytes of the datagrams that wait.
     bytes: usize,
-    /// When the last one will have left.
+    /// When the last datagram will have left.
     free_at: Nanos,
-    /// Where in the trace it will have left, and what that opportunity has over.
+    /// Position in the trace at that time.
     cursor: Cursor,
+    /// Bytes of that opportunity that are unused.
     left_over: u64,
-    /// In order and apart.
+    /// Outages, in order and apart.
     outages: Vec<Range<Nanos>>,
-    /// The first outage that has not ended before `free_at`.
+    /// Index of the first outage that has not ended before `free_at`.
     outage: usize,
 }
 
 /// A datagram in the queue.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
-    /// When it will have left.
+    /// When the datagram will have left.
     departure: Nanos,
+    /// Size that the sender gave.
     bytes: usize,
 }
 
 impl Queue {
-    /// Takes the times of which nothing leaves; any order, overlaps included.
+    /// Sets the times in which nothing leaves, in any order; they may overlap.
     pub(super) fn set_outages(&mut self, mut outages: Vec<Range<Nanos>>) {
         outages.retain(|it| it.start < it.end);
         outages.sort_unstable_by_key(|it| (it.start, it.end));
@@ -46,13 +49,13 @@ impl Queue {
         }
     }
 
-    /// Begins a trace anew at wherever the clock then is.
+    /// Restarts a trace at the clock's position.
     pub(super) fn reset_trace(&mut self) {
         self.cursor = Cursor::default();
         self.left_over = 0;
     }
 
-    /// Bytes that wait at `now`.
+    /// Returns the bytes that wait at `now`.
     pub(super) fn bytes(&mut self, now: Nanos) -> usize {
         while let Some(first) = self.waiting.front() {
             if first.departure > now {
@@ -64,12 +67,12 @@ impl Queue {
         self.bytes
     }
 
-    /// How long what is handed in at `now` waits before its own first byte leaves.
+    /// Returns how long a datagram sent at `now` waits before its own first byte leaves.
     pub(super) fn wait(&self, now: Nanos) -> Nanos {
         self.free_at.saturating_sub(now)
     }
 
-    /// When a datagram handed in at `now` has left.
+    /// Adds a datagram at `now`, and returns when it will have left.
     pub(super) fn push(&mut self, now: Nanos, bytes: usize, capacity: &Capacity) -> Nanos {
         let departure = match capacity {
             Capacity::Unlimited => self.transmit(now.max(self.free_at), 0),
@@ -86,7 +89,7 @@ impl Queue {
                 while self.left_over < bytes {
                     let usable = self.outage_over(departure);
                     let found = self.cursor.next(schedule, *offset, usable);
-                    // It may lie in the next outage; nothing leaves then.
+                    // The opportunity may lie in the next outage, when nothing leaves.
                     departure = self.outage_over(found);
                     if departure == found {
                         self.cursor.use_up(schedule);
@@ -105,7 +108,7 @@ impl Queue {
         departure
     }
 
-    /// When `work` that begins at `at` is done, outages left out.
+    /// Returns when `work` that begins at `at` is done, without the time of outages.
     fn transmit(&mut self, at: Nanos, mut work: Nanos) -> Nanos {
         let mut at = self.outage_over(at);
         while let Some(&Range { start, end }) = self.outages.get(self.outage) {
@@ -119,7 +122,8 @@ impl Queue {
         at.saturating_add(work)
     }
 
-    /// The end of the outage at `at`, or `at` if there is none; `at` must not go back.
+    /// Returns the end of the outage at `at`, or `at` if there is none; `at` must not go
+    /// back.
     fn outage_over(&mut self, at: Nanos) -> Nanos {
         while let Some(&Range { start, end }) = self.outages.get(self.outage) {
             if at < start {

@@ -28,21 +28,22 @@ pub use simulation::Simulation;
 
 use crate::{Clock, Conditions, End, Link, Path, Rng, Trace};
 
-/// Bounds of a run. One that reaches a bound makes no progress or is not what the test
-/// meant: it fails, with the seed, the time and the state of each node.
+/// Bounds of a run. A run that reaches a bound makes no progress or is not what the test
+/// meant: it fails with a message that has the seed, the time and the state of each node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Most virtual time that passes over the life of a network.
+    /// Most virtual time of a network, from its start.
     pub time: Duration,
-    /// Most events (datagrams sent and arrived, timeouts) over the life of a network.
+    /// Most events of a network, from its start: datagrams sent and arrived, and timeouts.
     pub events: u64,
-    /// Most events at one moment: more than this is a node whose timeout stays due, or
-    /// two that answer each other over a path without delay.
+    /// Most events at one instant. More events mean a node whose timeout stays due, or two
+    /// nodes that answer each other over a path without delay.
     pub events_at_once: u64,
 }
 
 impl Default for Limits {
-    /// A week, as many events as take minutes to compute, and a million at once.
+    /// Returns a week, as many events as take minutes to compute, and a million events at
+    /// one instant.
     fn default() -> Self {
         Self {
             time: Duration::from_secs(7 * 24 * 3600),
@@ -52,52 +53,71 @@ impl Default for Limits {
     }
 }
 
-/// Counts of datagrams that never reached a link or a node. What links did is in
-/// [`Link::counts`].
+/// Counters of datagrams that never reached a link or a node. [`Link::counts`] has what
+/// links did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Misrouted {
-    /// Datagrams that no path leads to from where they were sent.
+    /// Datagrams without a path from their sender to their destination.
     pub unroutable: u64,
-    /// Datagrams for an address at which no node is by the time they arrive.
+    /// Datagrams that arrived at an address that no node has any more.
     pub nobody_there: u64,
-    /// Datagrams above [`Network::set_datagram_bytes_max`].
+    /// Datagrams longer than [`Network::set_datagram_bytes_max`].
     pub too_large: u64,
 }
 
-/// Paths between nodes, and the virtual time they share. See [`Simulation`] for how it
-/// is driven.
+/// Paths between nodes, and the virtual time that they share. [`Simulation`] shows how to
+/// run it.
 #[derive(Debug)]
 pub struct Network {
+    /// Virtual time.
     clock: Clock,
+    /// Seed of all random decisions.
     seed: u64,
+    /// Paths, by index.
     paths: Vec<Path<Datagram>>,
+    /// Which path leads from one node to another.
     routes: Vec<Route>,
+    /// Bounds of the run.
     limits: Limits,
+    /// Bytes that each datagram counts beyond its payload.
     header_bytes: usize,
+    /// Longest payload that is carried, in bytes.
     datagram_bytes_max: usize,
+    /// Probability that a datagram is sent twice.
     duplicates: f64,
+    /// Decides which datagrams are duplicated.
     luck: Rng,
+    /// Digest of what happened.
     trace: Trace,
+    /// What of a datagram enters the trace.
     traced: Traced,
+    /// Events since the start.
     events: u64,
+    /// Events at the present instant.
     events_at_once: u64,
+    /// Datagrams that never reached a link or a node.
     misrouted: Misrouted,
 }
 
 /// Name and value under which a datagram's payload enters the trace.
 pub type Traced = fn(&[u8]) -> (&'static str, u64);
 
-/// A node's way to another.
+/// The path from one node to another.
 #[derive(Clone, Copy, Debug)]
 struct Route {
+    /// Index of the sending node.
     from: usize,
+    /// Index of the receiving node.
     to: usize,
+    /// Index of the path.
     path: usize,
+    /// End of the path at which the sending node is.
     end: End,
 }
 
 impl Network {
-    /// A network without paths; `seed` decides the luck of all that are added.
+    /// Returns a network without paths; `seed` decides all random decisions of paths that
+    /// are added.
     pub fn new(seed: u64) -> Self {
         Self {
             clock: Clock::new(),
@@ -117,12 +137,13 @@ impl Network {
         }
     }
 
-    /// Two nodes, 0 and 1, on a path with the same conditions each way.
+    /// Returns a network of two nodes, 0 and 1, on a path with the same conditions each
+    /// way.
     pub fn pair(conditions: Conditions, seed: u64) -> Self {
         Self::pair_with(conditions.clone(), conditions, seed)
     }
 
-    /// Two nodes, 0 and 1, on a path with its own conditions each way.
+    /// Returns a network of two nodes, 0 and 1, on a path with its own conditions each way.
     pub fn pair_with(a_to_b: Conditions, b_to_a: Conditions, seed: u64) -> Self {
         let mut network = Self::new(seed);
         let path = network.add_path(a_to_b, b_to_a);
@@ -130,7 +151,7 @@ impl Network {
         network
     }
 
-    /// Adds a path that nodes can be joined by; its index, from 0.
+    /// Adds a path that nodes can be joined by, and returns its index, from 0.
     pub fn add_path(&mut self, a_to_b: Conditions, b_to_a: Conditions) -> usize {
         let index = self.paths.len();
         let seed = match index {
@@ -141,8 +162,8 @@ impl Network {
         index
     }
 
-    /// Joins node `a` at end A of the path and node `b` at end B. Several pairs may share
-    /// a path, and then its queue. A pair that was joined before changes its path.
+    /// Joins node `a` at end A of a path with node `b` at end B. Several pairs may share a
+    /// path and its queue. A pair that was joined before moves to this path.
     pub fn join(&mut self, path: usize, a: usize, b: usize) {
         self.part(a, b);
         for (from, to, end) in [(a, b, End::A), (b, a, End::B)] {
@@ -156,20 +177,20 @@ impl Network {
         }
     }
 
-    /// Lets nothing more enter the way between two nodes.
+    /// Separates two nodes: nothing more is sent between them.
     pub fn part(&mut self, a: usize, b: usize) {
         self.routes
             .retain(|route| ![(a, b), (b, a)].contains(&(route.from, route.to)));
     }
 
-    /// Bounds the run otherwise than [`Limits::default`].
+    /// Sets bounds other than [`Limits::default`].
     #[must_use]
     pub const fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Counts this many bytes more for each datagram on the links: headers of lower
+    /// Counts this many bytes more for each datagram on the links, for headers of lower
     /// layers.
     #[must_use]
     pub const fn with_header_bytes(mut self, bytes: usize) -> Self {
@@ -177,16 +198,15 @@ impl Network {
         self
     }
 
-    /// Lets `traced` say what of a datagram enters the trace, by default its length. What
-    /// differs from run to run, as ciphertext does, must not.
+    /// Sets what of a datagram enters the trace; by default its length. Values that differ
+    /// from run to run, as ciphertext does, must not enter it.
     #[must_use]
     pub const fn with_traced(mut self, traced: Traced) -> Self {
         self.traced = traced;
         self
     }
 
-    /// Datagrams with a longer payload vanish from now on, as those above a path's MTU
-    /// do.
+    /// Drops datagrams with a longer payload from now on, like those above a path's MTU.
     pub const fn set_datagram_bytes_max(&mut self, bytes: usize) {
         self.datagram_bytes_max = bytes;
     }
@@ -196,7 +216,7 @@ impl Network {
         self.duplicates = probability;
     }
 
-    /// Treats what is sent from now on over the first path like this, either way.
+    /// Changes the conditions of the first path, each way, for what is sent from now on.
     ///
     /// # Panics
     ///
@@ -207,41 +227,41 @@ impl Network {
         }
     }
 
-    /// The virtual time.
+    /// Returns the virtual time.
     pub const fn now(&self) -> Instant {
         self.clock.now()
     }
 
-    /// Virtual time since the start: what a trace or a message should show.
+    /// Returns the virtual time since the start, which traces and messages should show.
     pub fn elapsed(&self) -> Duration {
         self.clock.elapsed()
     }
 
-    /// What all luck follows from.
+    /// Returns the seed of all random decisions.
     pub const fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// Digest of what was sent, by whom and when, and of what arrived.
+    /// Returns the digest of what was sent, by which node and when, and of what arrived.
     pub const fn trace(&self) -> &Trace {
         &self.trace
     }
 
-    /// Datagrams that never reached a link or a node.
+    /// Returns the counters of datagrams that never reached a link or a node.
     pub const fn misrouted(&self) -> Misrouted {
         self.misrouted
     }
 
-    /// A path, by its index.
+    /// Returns a path by its index.
     ///
     /// # Panics
     ///
-    /// If there is none of this index.
+    /// If there is no path with this index.
     pub fn path_mut(&mut self, index: usize) -> &mut Path<Datagram> {
         &mut self.paths[index]
     }
 
-    /// The link of the first path on which end `from` sends.
+    /// Returns the link of the first path on which end `from` sends.
     ///
     /// # Panics
     ///
@@ -250,7 +270,8 @@ impl Network {
         self.paths[0].link(from)
     }
 
-    /// The link of the first path on which end `from` sends, to change its conditions.
+    /// Returns the link of the first path on which end `from` sends, to change its
+    /// conditions.
     ///
     /// # Panics
     ///
@@ -259,15 +280,15 @@ impl Network {
         self.paths[0].link_mut(from)
     }
 
-    /// When the next datagram arrives, `None` while none is on its way.
+    /// Returns when the next datagram arrives; `None` while none is in flight.
     pub fn next_arrival(&self) -> Option<Instant> {
         self.paths.iter().filter_map(Path::next_arrival).min()
     }
 
-    /// Takes the next datagram that arrives by `until`, which the node that it is for will
-    /// not get: an attacker on the way may keep it, or change it and hand it on.
+    /// Removes and returns the next datagram that arrives by `until`; its node does not get
+    /// it. An attacker on the path may keep the datagram, or change and forward it.
     pub fn intercept(&mut self, until: Instant) -> Option<Datagram> {
-        // The first of equals.
+        // The first path of equals.
         let arrivals = self.paths.iter_mut();
         let first =
             arrivals.min_by_key(|path| (path.next_arrival().is_none(), path.next_arrival()));
@@ -275,7 +296,7 @@ impl Network {
         Some(datagram)
     }
 
-    /// Puts a datagram of node `from` on its way.
+    /// Sends a datagram of node `from`.
     fn send(&mut self, nodes: &[&mut dyn Node], from: usize, datagram: Datagram) {
         if datagram.bytes.len() > self.datagram_bytes_max {
             self.misrouted.too_large += 1;
@@ -298,7 +319,7 @@ impl Network {
         self.paths[path].send(end, now, bytes, datagram);
     }
 
-    /// Lets everything happen that is due at this moment.
+    /// Processes all events that are due at the present instant.
     ///
     /// # Panics
     ///
@@ -314,14 +335,14 @@ impl Network {
         }
     }
 
-    /// Goes to the next moment at which something happens, at the latest to `until`, and
-    /// lets it happen; false once `until` is reached.
+    /// Advances to the next event, but not beyond `until`, and processes it; false once
+    /// `until` is reached.
     ///
     /// # Panics
     ///
     /// When a bound of [`Limits`] is reached.
     pub fn step(&mut self, nodes: &mut [&mut dyn Node], until: Instant) -> bool {
-        // What the test gave the nodes to do since then.
+        // What the test gave the nodes to send since the last step.
         self.transmit(nodes);
         let timeouts = nodes.iter_mut().filter_map(|node| node.poll_timeout());
         let next = timeouts.chain(self.next_arrival()).min();
@@ -337,7 +358,7 @@ impl Network {
         self.clock.now() < until
     }
 
-    /// Seed, time, events and the state of each node, for a message.
+    /// Returns a text with seed, time, events and the state of each node, for messages.
     pub fn report(&self, nodes: &mut [&mut dyn Node]) -> String {
         let mut text = format!(
             "seed {}, after {:?} and {} events, {} of them at this moment",
@@ -365,6 +386,7 @@ impl Network {
         text
     }
 
+    /// Delivers the datagrams that have arrived; returns whether there were any.
     fn deliver(&mut self, nodes: &mut [&mut dyn Node]) -> bool {
         let now = self.clock.now();
         let mut heard = 0u64;
@@ -389,6 +411,7 @@ impl Network {
         is_any
     }
 
+    /// Handles the timeouts that are due; returns whether there were any.
     fn time_out(&mut self, nodes: &mut [&mut dyn Node]) -> bool {
         let now = self.clock.now();
         let mut is_any = false;
@@ -402,6 +425,7 @@ impl Network {
         is_any
     }
 
+    /// Sends what the nodes have to send; returns whether there was anything.
     fn transmit(&mut self, nodes: &mut [&mut dyn Node]) -> bool {
         let now = self.clock.now();
         let mut is_any = false;
@@ -419,6 +443,7 @@ impl Network {
         is_any
     }
 
+    /// Counts an event, and fails the run at a bound.
     fn count(&mut self, nodes: &mut [&mut dyn Node]) {
         self.events += 1;
         self.events_at_once += 1;
@@ -430,6 +455,7 @@ impl Network {
         }
     }
 
+    /// Fails the run with its report.
     fn fail(&self, nodes: &mut [&mut dyn Node], why: &str) -> ! {
         panic!("the simulation {why}; {}", self.report(nodes));
     }

@@ -15,7 +15,7 @@ pub struct Datagram {
 }
 
 impl Datagram {
-    /// A datagram from one end of a pair to the other, between [`End::address`]es.
+    /// Returns a datagram from one end of a pair to the other, between [`End::address`]es.
     pub const fn between_ends(from: End, bytes: Vec<u8>) -> Self {
         Self {
             from: from.address(),
@@ -25,42 +25,43 @@ impl Datagram {
     }
 }
 
-/// One host of a [`Network`](crate::Network): a protocol core, and whatever a test
-/// does with what comes out of it.
+/// A host of a [`Network`](crate::Network): a protocol core, with what a test does with its
+/// output.
 ///
-/// The network calls the methods in this order at each moment: [`Self::handle`] for
-/// every datagram that has arrived, [`Self::end_batch`] if there was one,
-/// [`Self::handle_timeout`] if it is due, [`Self::poll_transmit`] until it is `None`.
-/// A core's events are best taken within these methods, because they may be what makes
-/// it send something else.
+/// At each instant the network calls the methods in this order: [`Self::handle`] for every
+/// datagram that has arrived, [`Self::end_batch`] if there was one,
+/// [`Self::handle_timeout`] if it is due, [`Self::poll_transmit`] until it returns `None`.
+/// A core's events should be taken within these methods, because the reaction to an event
+/// may be to send something.
 pub trait Node {
-    /// Whether datagrams to `address` belong to this node. Asked anew for each datagram:
-    /// a node that moves misses what is on its way to its old address.
+    /// Whether datagrams to `address` belong to this node. The network calls it for each
+    /// datagram: a node that changes its address misses what is in flight to the old one.
     fn is_at(&self, address: SocketAddr) -> bool;
 
-    /// Takes a datagram that arrived at `now`.
+    /// Handles a datagram that arrived at `now`.
     fn handle(&mut self, now: Instant, datagram: Datagram);
 
-    /// All datagrams that arrived together have been handed in.
+    /// Ends a batch: all datagrams that arrived together have been handed in.
     fn end_batch(&mut self, now: Instant) {
         let _ = now;
     }
 
-    /// The next datagram to leave at `now`, if there is one.
+    /// Returns the next datagram to send at `now`, if there is one.
     fn poll_transmit(&mut self, now: Instant) -> Option<Datagram>;
 
-    /// When [`Self::handle_timeout`] is due; `None` if it is not.
+    /// Returns when [`Self::handle_timeout`] is due; `None` for never.
     fn poll_timeout(&mut self) -> Option<Instant>;
 
-    /// The time that [`Self::poll_timeout`] told has come.
+    /// Handles the timeout that [`Self::poll_timeout`] announced.
     fn handle_timeout(&mut self, now: Instant);
 
-    /// How the node stands, for the message of a run that makes no progress.
+    /// Returns the state of the node as text, for the message of a run that makes no
+    /// progress.
     fn state(&self) -> String;
 }
 
 impl End {
-    /// Address of a node that has no use for addresses of its own, in the range for
+    /// Returns an address for a node that has none of its own, from the range for
     /// documentation (RFC 5737).
     pub const fn address(self) -> SocketAddr {
         let host = match self {

@@ -1,4 +1,4 @@
-//! Random numbers by their quantiles, so that evenly spread points give evenly spread
+//! Distributions as quantile functions, so that evenly spread points give evenly spread
 //! parameters.
 
 use std::fmt;
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, MapAccess, Visitor};
 
-/// A parameter's distribution. In TOML a plain number, or a table of one key:
+/// A parameter's distribution. In TOML it is a plain number, or a table of one key:
 ///
 /// ```toml
 /// a = 20
@@ -18,43 +18,53 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Distribution {
+    /// Always the same value.
     Constant(f64),
-    /// Even between the two.
+    /// Uniform between the two values.
     Uniform([f64; 2]),
-    /// Even in the logarithm.
+    /// Uniform in the logarithm between the two values.
     LogUniform([f64; 2]),
+    /// Normal in the logarithm.
     LogNormal(LogNormal),
-    /// One of several, by their shares.
+    /// One of several distributions, by their shares.
     Mixture(Vec<Component>),
 }
 
-/// The logarithm is normal; what lies outside the limits is moved to them.
+/// A log-normal distribution; values outside the limits are moved to them.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LogNormal {
+    /// Median of the values.
     median: f64,
-    /// Of the natural logarithm.
+    /// Standard deviation of the natural logarithm.
     sigma: f64,
+    /// Smallest value.
     #[serde(default)]
     min: f64,
+    /// Largest value.
     #[serde(default = "unlimited")]
     max: f64,
 }
 
+/// A component of a mixture.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Component {
+    /// Probability of the component, 0..=1.
     share: f64,
+    /// Distribution of the component.
     of: Distribution,
 }
 
+/// Returns the default of `max`.
 fn unlimited() -> f64 {
     f64::INFINITY
 }
 
 impl Distribution {
-    /// The value below which the share `at` (0..1) of all lie. Of a mixture, the
-    /// value of the component that `at` falls to: its parts are not sorted.
+    /// Returns the value below which the share `at` (0..1) of all values lies. For a
+    /// mixture, returns the value of the component that `at` falls to: its components are
+    /// not sorted.
     pub(super) fn quantile(&self, at: f64) -> f64 {
         match self {
             Self::Constant(value) => *value,
@@ -80,7 +90,7 @@ impl Distribution {
         }
     }
 
-    /// The least and the greatest value that it can take, or why there are none.
+    /// Returns the smallest and the largest value, or why the distribution is invalid.
     pub(super) fn range(&self) -> Result<[f64; 2], &'static str> {
         match self {
             Self::Constant(value) if value.is_finite() => Ok([*value; 2]),
@@ -133,8 +143,8 @@ impl Distribution {
     }
 }
 
-/// The least quantile that is ever asked for, and its distance from 1 the greatest:
-/// half of what 32 bits resolve.
+/// Smallest quantile that is ever used, and its distance from 1 the largest: half of what
+/// 32 bits resolve.
 pub(super) const LEAST: f64 = 1.0 / (1u64 << 33) as f64;
 
 impl<'de> Deserialize<'de> for Distribution {
@@ -143,9 +153,10 @@ impl<'de> Deserialize<'de> for Distribution {
     }
 }
 
+/// Reads a number, or a table of one key.
 struct NumberOrTable;
 
-/// What a table of one key may hold.
+/// The tables that describe a distribution.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Table {
@@ -182,8 +193,8 @@ impl<'de> Visitor<'de> for NumberOrTable {
     }
 }
 
-/// The standard normal distribution's quantile to seven digits: routine PPND7 of
-/// Wichura, "Algorithm AS 241", Applied Statistics 37 (1988). `at` in 0..1.
+/// Returns the quantile of the standard normal distribution at `at` (0..1), to seven
+/// digits: routine PPND7 of Wichura, "Algorithm AS 241", Applied Statistics 37 (1988).
 fn normal_quantile(at: f64) -> f64 {
     let from_middle = at - 0.5;
     if from_middle.abs() <= 0.425 {

@@ -1,4 +1,4 @@
-//! From distributions to one session.
+//! Draws the parameters of one session from a population's distributions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,15 +12,16 @@ use super::{Application, Competitor, Population, PopulationError, Sample, Scenar
 use crate::link::bytes_in;
 use crate::{Capacity, Conditions, Fading, Loss, Policer, Rng, Schedule, State};
 
-/// No queue is shorter: interfaces hold some datagrams whatever their rate.
+/// Smallest queue, in bytes: interfaces hold some datagrams whatever their rate.
 const QUEUE_BYTES_LEAST: usize = 8_000;
 
-/// No bucket is smaller: two full datagrams.
+/// Smallest token bucket, in bytes: two full datagrams.
 const BURST_BYTES_LEAST: usize = 3_000;
 
-/// Quantiles at which a stratum's capacity is looked at to find shares.
+/// Quantiles at which a stratum's capacity is sampled to find shares.
 const GRID: u32 = 1000;
 
+/// Draws the session of a stratum with this rank.
 pub(super) fn scenario(
     population: &Population,
     sample: Sample,
@@ -64,6 +65,7 @@ pub(super) fn scenario(
     }
 }
 
+/// Draws the application of a session.
 fn application(file: &File, spread: Spread) -> Application {
     let app = &file.application;
     let processing = app.processing_ms.quantile(spread.along("processing_ms"));
@@ -79,6 +81,7 @@ fn application(file: &File, spread: Spread) -> Application {
     }
 }
 
+/// Draws the competitors of a session.
 fn competitors(rival: Option<&Rival>, spread: Spread, session: Duration) -> Vec<Competitor> {
     let Some(rival) = rival else {
         return Vec::new();
@@ -100,25 +103,34 @@ fn competitors(rival: Option<&Rival>, spread: Spread, session: Duration) -> Vec<
     vec![Competitor { start, end }]
 }
 
-/// One direction of a session's network.
+/// One direction of a session's network, to be drawn.
 struct Direction<'a> {
+    /// `uplink` or `downlink`: the prefix of dimensions.
     name: &'static str,
+    /// Distributions of the direction.
     side: &'a Side,
+    /// Recorded traces of the population.
     traces: &'a Traces,
+    /// Point from which parameters are drawn.
     spread: Spread,
+    /// Factor of the rate.
     capacity_scale: f64,
+    /// Factor of the queue.
     queue_scale: f64,
+    /// Propagation delay.
     delay: Duration,
+    /// Length of the session.
     duration: Duration,
 }
 
 impl Direction<'_> {
+    /// Draws a parameter by its key in the file.
     fn draw(&self, key: &str, distribution: &Distribution) -> f64 {
         let dimension = format!("{}.{key}", self.name);
         distribution.quantile(self.spread.along(&dimension))
     }
 
-    /// What can be used on average.
+    /// Returns the rate that can be used on average.
     fn rate(&self) -> Bitrate {
         match self.recorded() {
             Some(schedule) => schedule.mean(),
@@ -129,11 +141,13 @@ impl Direction<'_> {
         }
     }
 
+    /// Returns the recorded trace of this session, if the direction has traces.
     fn recorded(&self) -> Option<&Arc<Schedule>> {
         let at = self.spread.along(&format!("{}.traces", self.name));
         recorded(self.side, self.traces, at)
     }
 
+    /// Draws the conditions of the link.
     fn conditions(&self, rng: &mut Rng) -> Conditions {
         let side = self.side;
         let usable = self.rate();
@@ -169,6 +183,7 @@ impl Direction<'_> {
         }
     }
 
+    /// Draws the capacity around a mean `rate`.
     fn capacity(&self, rate: Bitrate, rng: &mut Rng) -> Capacity {
         if let Some(schedule) = self.recorded() {
             return Capacity::Trace {
@@ -200,6 +215,7 @@ impl Direction<'_> {
         clippy::cast_sign_loss,
         reason = "checked to be 0 to 600 000 ms"
     )]
+    /// Draws the parameters of fading.
     fn fading(&self, fading: &Fade, mean: Bitrate) -> Fading {
         let step = ms(self.draw("fading.step_ms", &fading.step_ms)).max(ms(1.0));
         let steps = |time: f64| (ms(time).as_secs_f64() / step.as_secs_f64()).round() as u32;
@@ -214,6 +230,7 @@ impl Direction<'_> {
         }
     }
 
+    /// Draws the times of outages.
     fn outages(&self, outages: &Outage, rng: &mut Rng) -> Vec<std::ops::Range<Duration>> {
         let every = self.draw("outages.every_s", &outages.every_s);
         let [least, most] = outages.for_ms;
@@ -230,6 +247,7 @@ impl Direction<'_> {
         }
     }
 
+    /// Draws the loss model.
     fn loss(&self) -> Loss {
         let mean = self.draw("loss_percent", &self.side.loss_percent) / 100.0;
         let burst_ms = self.draw("loss_burst_ms", &self.side.loss_burst_ms);
@@ -243,7 +261,7 @@ impl Direction<'_> {
     }
 }
 
-/// The trace at `at` (0..1) of those that a side names.
+/// Returns the trace at `at` (0..1) of those that a direction lists.
 fn recorded<'a>(side: &Side, traces: &'a Traces, at: f64) -> Option<&'a Arc<Schedule>> {
     #[expect(
         clippy::cast_possible_truncation,
@@ -254,7 +272,7 @@ fn recorded<'a>(side: &Side, traces: &'a Traces, at: f64) -> Option<&'a Arc<Sche
     traces.get(side.traces.get(index)?)
 }
 
-/// A side's mean rate at `at` (0..1).
+/// Returns a direction's mean rate in Mbit/s at `at` (0..1).
 fn rate_mbps(side: &Side, traces: &Traces, at: f64) -> f64 {
     match (&side.rate_mbps, recorded(side, traces, at)) {
         (Some(rate), _) => rate.quantile(at),
@@ -263,7 +281,7 @@ fn rate_mbps(side: &Side, traces: &Traces, at: f64) -> f64 {
     }
 }
 
-/// The chain's states, at rates whose mean over time is `mean`.
+/// Returns the chain's states, at rates whose mean over time is `mean`.
 fn states(chain: &Chain, mean: Bitrate) -> Vec<State> {
     let states = &chain.states;
     let time: f64 = states.iter().map(|state| state.mean_ms).sum();
@@ -276,8 +294,8 @@ fn states(chain: &Chain, mean: Bitrate) -> Vec<State> {
     state.collect()
 }
 
-/// What the capacities of scaled strata must be multiplied by so that the wanted share
-/// of all sessions has more than the application's cap.
+/// Returns the factor for the capacities of scaled strata with which the wanted share of
+/// all sessions has more than the application's cap.
 pub(super) fn capacity_scale(file: &File, traces: &Traces) -> Result<f64, PopulationError> {
     let Some(wanted) = file.network.capacity_above_cap else {
         return Ok(1.0);
@@ -295,7 +313,7 @@ pub(super) fn capacity_scale(file: &File, traces: &Traces) -> Result<f64, Popula
     };
     let (mut low, mut high) = (1e-3f64, 1e3f64);
     let (least, most) = (above(low), above(high));
-    // Half a step of the grid.
+    // Tolerance: half a step of the grid.
     let slack = 0.5 / f64::from(GRID);
     if !(least - slack..=most + slack).contains(&wanted) {
         return Err(PopulationError::Capacity {
@@ -315,11 +333,12 @@ pub(super) fn capacity_scale(file: &File, traces: &Traces) -> Result<f64, Popula
     Ok((low * high).sqrt())
 }
 
-/// Checked to be 0 to some thousand seconds.
+/// Converts milliseconds, which were checked to be between 0 and some thousand seconds.
 fn ms(time: f64) -> Duration {
     Duration::from_secs_f64(time.max(0.0) / 1000.0)
 }
 
+/// Converts a rate in Mbit/s.
 fn mbps(rate: f64) -> Bitrate {
     kbps(rate * 1000.0)
 }
@@ -329,10 +348,12 @@ fn mbps(rate: f64) -> Bitrate {
     clippy::cast_sign_loss,
     reason = "a cast saturates, and rates are above 0"
 )]
+/// Converts a rate in kbit/s.
 pub(super) fn kbps(rate: f64) -> Bitrate {
     Bitrate::from_bps(((rate * 1000.0).round() as u64).max(1))
 }
 
+/// Returns a rate in kbit/s.
 #[expect(clippy::cast_precision_loss, reason = "rates stay far below 2^52")]
 pub(super) fn in_kbps(rate: Bitrate) -> f64 {
     rate.bps() as f64 / 1000.0

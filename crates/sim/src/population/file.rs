@@ -1,5 +1,5 @@
-//! The text of a population: TOML, unknown keys denied, every parameter within what a
-//! network can be.
+//! The file of a population: TOML, with unknown keys rejected and every parameter within
+//! what a network can have.
 
 use std::ops::RangeInclusive;
 
@@ -11,33 +11,41 @@ use super::distribution::Distribution;
 /// The version of this format.
 const FORMAT: u32 = 1;
 
+/// Most strata of a population.
 const STRATA_MAX: usize = 100;
 
-/// Of one direction of a stratum.
+/// Most recorded traces of one direction of a stratum.
 const TRACES_MAX: usize = 100;
 
-/// A population's file.
+/// A population's file, as parsed.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
+    /// Version of the format; see [`FORMAT`].
     pub(super) format: u32,
+    /// Name of the population.
     pub(super) name: String,
+    /// Version of the population.
     pub(super) version: u32,
+    /// Length of a session, in s.
     pub(super) duration_s: f64,
+    /// What all strata share.
     #[serde(default)]
     pub(super) network: Network,
+    /// The live stream.
     pub(super) application: App,
+    /// The strata.
     #[serde(rename = "stratum")]
     pub(super) strata: Vec<Stratum>,
 }
 
-/// What all strata share.
+/// Parameters that all strata share.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Network {
     /// Share of all sessions whose uplink carries more than the application's cap.
     pub(super) capacity_above_cap: Option<f64>,
-    /// Multiplies every uplink's `queue_ms`.
+    /// Factor of every uplink's `queue_ms`.
     #[serde(default = "one")]
     pub(super) queue_scale: f64,
 }
@@ -51,132 +59,173 @@ impl Default for Network {
     }
 }
 
+/// The live stream and the rule for its bitrate.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct App {
+    /// Smallest bitrate, in kbit/s.
     pub(super) bitrate_min_kbps: f64,
+    /// Largest bitrate, in kbit/s.
     pub(super) bitrate_max_kbps: f64,
+    /// Bitrate at the start, in kbit/s.
     pub(super) bitrate_start_kbps: f64,
+    /// Backlog at which the study's rule holds the bitrate back, in s.
     pub(super) abr_knee_s: f64,
+    /// Time that each application round trip takes beyond the network, in ms.
     #[serde(default = "zero")]
     pub(super) processing_ms: Distribution,
+    /// Frames per second.
     #[serde(default = "thirty")]
     pub(super) frames_per_second: f64,
+    /// Time from one keyframe to the next, in s.
     #[serde(default = "two")]
     pub(super) keyframe_every_s: f64,
+    /// Size of a keyframe, in mean frames.
     #[serde(default = "five")]
     pub(super) keyframe_weight: f64,
 }
 
+/// A stratum: a part of the population with distributions of its own.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Stratum {
+    /// Name of the stratum.
     pub(super) name: String,
+    /// Share of the sessions, 0..=1.
     pub(super) share: f64,
-    /// Whether `capacity_above_cap` moves its uplink's rate.
+    /// Whether `capacity_above_cap` changes its uplink's rate.
     #[serde(default)]
     pub(super) scaled: bool,
-    /// Without any queue.
+    /// Round trip without any queue, in ms.
     pub(super) rtt_ms: Distribution,
+    /// From the publisher to the server.
     pub(super) uplink: Side,
+    /// From the server to the publisher.
     pub(super) downlink: Side,
+    /// Bulk upload that shares the links.
     pub(super) competitor: Option<Rival>,
 }
 
-/// One direction.
+/// Distributions of one direction.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Side {
-    /// What the session can use on average; behind a policer, the policer's rate.
+    /// Rate that the session can use on average, in Mbit/s; behind a policer, the policer's
+    /// rate.
     pub(super) rate_mbps: Option<Distribution>,
-    /// Recorded instead: one of these, from anywhere in it.
+    /// Names of recorded traces instead of a rate: a session uses one of these, from any
+    /// position.
     #[serde(default)]
     pub(super) traces: Vec<String>,
+    /// Length of the queue, in ms at the rate.
     pub(super) queue_ms: Distribution,
+    /// Share of lost datagrams, in %.
     #[serde(default = "zero")]
     pub(super) loss_percent: Distribution,
-    /// Mean length of bursts of loss; 0 for losses independent of each other.
+    /// Mean length of bursts of loss in ms; 0 for independent losses.
     #[serde(default = "zero")]
     pub(super) loss_burst_ms: Distribution,
+    /// Largest jitter, in ms.
     #[serde(default = "zero")]
     pub(super) jitter_ms: Distribution,
+    /// Period of batched arrivals, in ms.
     #[serde(default = "zero")]
     pub(super) batch_ms: Distribution,
+    /// Share of reordered datagrams, in %.
     #[serde(default = "zero")]
     pub(super) reorder_percent: Distribution,
+    /// Time for which a reordered datagram is held back, in ms.
     #[serde(default = "five_ms")]
     pub(super) reorder_ms: Distribution,
-    /// Marks above this share of the queue.
+    /// Length of the queue above which datagrams are marked, in ms.
     pub(super) mark_above_ms: Option<Distribution>,
+    /// Policer behind the queue.
     pub(super) policer: Option<Police>,
+    /// Fading of the rate.
     pub(super) fading: Option<Fade>,
+    /// Rate that changes between states.
     pub(super) markov: Option<Chain>,
+    /// Outages.
     pub(super) outages: Option<Outage>,
 }
 
+/// A policer.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Police {
-    /// How much faster than the policer the link before it is.
+    /// Ratio of the rate of the link before the policer to the policer's rate.
     pub(super) access_ratio: Distribution,
-    /// The bucket, in time at the policer's rate.
+    /// Capacity of the bucket, in ms at the policer's rate.
     pub(super) burst_ms: Distribution,
 }
 
-/// An autoregressive rate: see [`crate::Fading`].
+/// An autoregressive rate; see [`crate::Fading`].
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Fade {
-    /// Share of the sessions that have it.
+    /// Share of the sessions with fading.
     #[serde(default = "one")]
     pub(super) probability: f64,
+    /// Standard deviation of the rate's natural logarithm.
     pub(super) sigma: Distribution,
+    /// Correlation of one step with the next, 0..1.
     pub(super) correlation: Distribution,
+    /// Length of a step, in ms.
     pub(super) step_ms: Distribution,
+    /// Probability that an outage begins in a step, in %.
     #[serde(default = "zero")]
     pub(super) outage_percent: Distribution,
+    /// Shortest and longest outage, in ms.
     #[serde(default)]
     pub(super) outage_ms: [f64; 2],
+    /// Share of the rate that is left in an outage, in %.
     #[serde(default)]
     pub(super) outage_rate_percent: f64,
 }
 
-/// A rate that jumps between states.
+/// A rate that changes between states.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Chain {
+    /// The states of the chain.
     pub(super) states: Vec<ChainState>,
 }
 
+/// A state of the chain.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ChainState {
-    /// Against the other states'; the mean is `rate_mbps`.
+    /// Rate relative to the other states; the mean over time is `rate_mbps`.
     pub(super) weight: f64,
+    /// Mean length of the state, in ms.
     pub(super) mean_ms: f64,
 }
 
-/// Times in which nothing passes.
+/// Outages: times in which nothing passes.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Outage {
-    /// Mean time from one to the next.
+    /// Mean time from one outage to the next, in s.
     pub(super) every_s: Distribution,
+    /// Shortest and longest outage, in ms.
     pub(super) for_ms: [f64; 2],
 }
 
-/// A bulk upload beside the session's own.
+/// A bulk upload that shares a session's links.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Rival {
+    /// Share of the sessions with a competitor, 0..=1.
     pub(super) probability: f64,
+    /// When the upload starts, in s from the session's start.
     #[serde(default = "zero")]
     pub(super) start_s: Distribution,
-    /// Left out: to the session's end.
+    /// Length of the upload, in s; without it, to the session's end.
     pub(super) duration_s: Option<Distribution>,
 }
 
 impl File {
+    /// Parses and checks a file.
     pub(super) fn parse(text: &str) -> Result<Self, PopulationError> {
         let file: Self = toml::from_str(text).map_err(|error| PopulationError::Text {
             reason: error.to_string(),
@@ -185,6 +234,7 @@ impl File {
         Ok(file)
     }
 
+    /// Checks that all values are allowed.
     pub(super) fn check(&self) -> Result<(), PopulationError> {
         if self.format != FORMAT {
             return Err(PopulationError::Format {
@@ -311,7 +361,7 @@ impl Side {
         Ok(())
     }
 
-    /// How much passes: a rate, which may vary, or a recorded trace.
+    /// Checks the capacity: a rate, which may vary, or recorded traces.
     fn check_capacity(&self, at: &Place<'_>, side: &str) -> Result<(), PopulationError> {
         let varies = [self.fading.is_some(), self.markov.is_some()];
         let made = varies.iter().filter(|it| **it).count();
@@ -375,10 +425,11 @@ impl Side {
     }
 }
 
-/// Where in the file, for errors.
+/// Name of the stratum that an error belongs to, or `the file`.
 struct Place<'a>(&'a str);
 
 impl Place<'_> {
+    /// Returns an error about a key.
     fn value(&self, key: &str, reason: String) -> PopulationError {
         PopulationError::Value {
             place: self.0.to_owned(),
@@ -387,6 +438,7 @@ impl Place<'_> {
         }
     }
 
+    /// Checks that a number is in a range.
     fn number(
         &self,
         key: &str,
@@ -400,6 +452,7 @@ impl Place<'_> {
         Err(self.value(key, format!("{value} is not within {low} to {high}")))
     }
 
+    /// Checks that a distribution is in a range.
     fn within(
         &self,
         key: &str,

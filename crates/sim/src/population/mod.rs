@@ -1,17 +1,17 @@
-//! Populations: the networks of many users, as distributions in a file, drawn from the
-//! same way each time.
+//! Populations: the networks of many users, as distributions in a file, from which the same
+//! sessions are drawn every time.
 //!
 //! ```text
 //! study2019.toml ─► Population ─► session(sample, 0), (…, 1), (…, 2) … ─► Scenario
 //!                    strata            │
-//!                                      ├ stratum: shares are kept all along
+//!                                      ├ stratum: shares hold at any number of sessions
 //!                                      ├ parameters: spread evenly within the stratum
 //!                                      └ seed: of name, version, sample, stratum, rank
 //! ```
 //!
-//! A session is the same whoever asks and whatever was asked before, so a run can be
-//! taken up where it stopped, and every arm of an experiment meets the same sessions.
-//! `docs/populations.md` describes the file.
+//! A session does not depend on what was drawn before, so an interrupted run can be
+//! continued, and every arm of an experiment meets the same sessions. `docs/populations.md`
+//! describes the file.
 
 mod distribution;
 mod draw;
@@ -30,56 +30,59 @@ use crate::{Conditions, Schedule, Trace};
 use file::File;
 use spread::{Spread, hash};
 
-/// Sessions after which every stratum has had its exact share, to the thousandth.
+/// Sessions after which every stratum has had its exact share, to a thousandth.
 const ROUND: usize = 1000;
 
 /// A population of sessions.
 #[derive(Clone, Debug)]
 pub struct Population {
+    /// The file, as parsed.
     file: File,
+    /// Recorded traces by name.
     traces: Traces,
+    /// Digest of the file's text and of its traces.
     text_digest: u64,
-    /// What capacities of `scaled` strata are multiplied by.
+    /// Factor of the capacities of `scaled` strata.
     capacity_scale: f64,
-    /// How many sessions of a round each stratum has.
+    /// Sessions of a round that each stratum has.
     quotas: Vec<u64>,
-    /// A round, session by session.
+    /// Strata of a round, session by session.
     round: Vec<Turn>,
 }
 
-/// The place of a session in a round.
+/// The stratum of a session in a round.
 #[derive(Clone, Copy, Debug)]
 struct Turn {
-    /// The index of its stratum.
+    /// Index of the stratum.
     stratum: usize,
-    /// How many sessions of that stratum come before it in the round.
+    /// Sessions of that stratum that come before it in the round.
     before: u64,
 }
 
-/// The recorded traces that a file names.
+/// Recorded traces of a file, by name.
 type Traces = BTreeMap<String, Arc<Schedule>>;
 
-/// Which sessions are drawn. What was tuned on the one kind is judged on the other: no
-/// seed of the one draws what a seed of the other does.
+/// Which sessions are drawn. Parameters are tuned on one kind of sample and evaluated on
+/// the other: no seed of one kind draws what a seed of the other draws.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Sample {
-    /// To look at and to tune on.
+    /// Sessions for development and tuning, by seed.
     Tuning(u64),
-    /// For final figures only.
+    /// Sessions for final results only, by seed.
     HoldOut(u64),
 }
 
-/// The four numbers that calibration moves.
+/// The four parameters that calibration changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Knobs {
     /// Share of sessions whose uplink carries more than the encoder's cap, 0..=1;
     /// `None` leaves capacities as they are written.
     pub capacity_above_cap: Option<f64>,
-    /// Multiplies the depth of every uplink's queue.
+    /// Factor of the length of every uplink's queue.
     pub queue_scale: f64,
     /// Backlog at which the study's bitrate rule holds the bitrate back.
     pub abr_knee: Duration,
-    /// The encoder's floor.
+    /// Smallest bitrate of the encoder.
     pub bitrate_min: Bitrate,
 }
 
@@ -88,24 +91,24 @@ pub struct Knobs {
 pub struct Scenario {
     /// Index into [`Population::strata`].
     pub stratum: usize,
-    /// Its how-manieth, from 0.
+    /// Rank of the session within its stratum, from 0.
     pub rank: u64,
-    /// For all chance of the session: links, identifiers, start times.
+    /// Seed of all random decisions of the session: links, identifiers, start times.
     pub seed: u64,
-    /// How long it lasts.
+    /// Length of the session.
     pub duration: Duration,
-    /// From the publisher to the server.
+    /// Conditions from the publisher to the server.
     pub uplink: Conditions,
-    /// From the server to the publisher.
+    /// Conditions from the server to the publisher.
     pub downlink: Conditions,
-    /// What the uplink is expected to carry when nobody competes: the policer's rate if
+    /// Rate that the uplink is expected to carry without competitors: the policer's rate if
     /// there is one. A trace's own mean is [`Capacity::mean`](crate::Capacity::mean).
     pub capacity: Bitrate,
     /// Round-trip propagation delay, without any queue.
     pub round_trip: Duration,
     /// Bulk uploads that share the links with the session.
     pub competitors: Vec<Competitor>,
-    /// What is sent.
+    /// The live stream of the session.
     pub application: Application,
 }
 
@@ -113,79 +116,79 @@ pub struct Scenario {
 /// most of the traffic that a live upload meets at home is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Competitor {
-    /// When it starts, from the session's start.
+    /// When the upload starts, from the session's start.
     pub start: Duration,
-    /// When it stops.
+    /// When the upload stops, from the session's start.
     pub end: Duration,
 }
 
 /// The live stream and the rule for its bitrate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Application {
-    /// The encoder's floor.
+    /// Smallest bitrate of the encoder.
     pub bitrate_min: Bitrate,
-    /// The encoder's cap.
+    /// Largest bitrate of the encoder.
     pub bitrate_max: Bitrate,
-    /// Its bitrate at the start.
+    /// Bitrate of the encoder at the start.
     pub bitrate_start: Bitrate,
     /// Backlog, in time at the present bitrate, at which the study's rule holds the
     /// bitrate back.
     pub abr_knee: Duration,
-    /// What every application round trip takes beside the network.
+    /// Time that every application round trip takes beyond the network.
     pub processing: Duration,
-    /// Frames a second.
+    /// Frames per second.
     pub frames_per_second: f64,
-    /// From one keyframe to the next.
+    /// Time from one keyframe to the next.
     pub keyframe_interval: Duration,
-    /// Size of a keyframe in mean frames.
+    /// Size of a keyframe, in mean frames.
     pub keyframe_weight: f64,
 }
 
-/// A part of the population.
+/// A stratum: a part of the population.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stratum<'a> {
-    /// Its name in the file.
+    /// Name of the stratum in the file.
     pub name: &'a str,
-    /// Its share of the sessions, 0..=1.
+    /// Share of the sessions, 0..=1.
     pub share: f64,
-    /// Whether its uplinks end in a policer.
+    /// Whether its uplinks have a policer.
     pub policed: bool,
 }
 
-/// Why a text is no population.
+/// Why a text could not be read as a population.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum PopulationError {
-    /// Not TOML, or not of this shape.
+    /// The text is not TOML, or has unknown or missing keys.
     #[error("{reason}")]
     Text {
-        /// With line, column and key.
+        /// The parser's reason, with line, column and key.
         reason: String,
     },
-    /// Of another time.
+    /// The file has another version of the format.
     #[error("format {found} is not known; this version reads format {known}")]
     Format {
-        /// In the file.
+        /// Version in the file.
         found: u32,
-        /// By this crate.
+        /// Version that this crate reads.
         known: u32,
     },
-    /// A value that no network has.
+    /// A value is not allowed.
     #[error("{place}: {key}: {reason}")]
     Value {
-        /// A stratum's name.
+        /// Name of the stratum, or `the file`.
         place: String,
         /// The key.
         key: String,
-        /// What is wrong with it.
+        /// What is wrong with the value.
         reason: String,
     },
-    /// A recorded trace cannot be had.
+    /// A recorded trace could not be read.
     #[error("trace `{name}`: {reason}")]
     Trace {
-        /// As the file names it.
+        /// Name of the trace in the file.
         name: String,
-        /// Why not, with the line if it is no trace.
+        /// The reason, with the line if the text is not a trace.
         reason: String,
     },
     /// `capacity_above_cap` asks for more or less than the strata that are `scaled` can give.
@@ -193,32 +196,32 @@ pub enum PopulationError {
         "network.capacity_above_cap: {wanted:.3} cannot be had; the strata that are not `scaled` leave {least:.3} to {most:.3}"
     )]
     Capacity {
-        /// In the file.
+        /// Share that the file asks for.
         wanted: f64,
-        /// What is reached with capacities next to nothing.
+        /// Share that is reached with capacities near zero.
         least: f64,
-        /// What is reached with endless ones.
+        /// Share that is reached with unlimited capacities.
         most: f64,
     },
 }
 
 impl Population {
-    /// Reads a population's file that names no recorded traces.
+    /// Parses a population's file that names no recorded traces.
     ///
     /// # Errors
     ///
-    /// Names the line or the stratum and key, and what may stand there.
+    /// [`PopulationError`] names the line, or the stratum and key, and what is allowed
+    /// there.
     pub fn parse(text: &str) -> Result<Self, PopulationError> {
         Self::parse_with(text, |_| Err("no files are read here".to_owned()))
     }
 
-    /// Reads a population's file. `read` is asked once for the text of each recorded
-    /// trace that it names, in Mahimahi's form; it should refuse what is large beyond
-    /// reason.
+    /// Parses a population's file. `read` is called once for the text of each recorded
+    /// trace that the file names, in Mahimahi's format; it should refuse excessive lengths.
     ///
     /// # Errors
     ///
-    /// As [`Self::parse`], and of traces, by their names.
+    /// Like [`Self::parse`]; errors of traces have their names.
     pub fn parse_with(
         text: &str,
         mut read: impl FnMut(&str) -> Result<String, String>,
@@ -259,18 +262,19 @@ impl Population {
         })
     }
 
-    /// Its name.
+    /// Returns the name of the population.
     pub fn name(&self) -> &str {
         &self.file.name
     }
 
-    /// Its version: another one is another population, whose seeds draw other sessions.
+    /// Returns the version of the population. Another version is another population, whose
+    /// seeds draw other sessions.
     pub fn version(&self) -> u32 {
         self.file.version
     }
 
-    /// A digest of the whole file and the knobs, to tell results of one population from
-    /// those of an edited one.
+    /// Returns a digest of the whole file and the knobs, to distinguish results of a
+    /// population from those of an edited one.
     pub fn digest(&self) -> u64 {
         let mut trace = Trace::new();
         let Knobs {
@@ -287,19 +291,19 @@ impl Population {
         trace.digest()
     }
 
-    /// How long each session lasts.
+    /// Returns the length of each session.
     pub fn duration(&self) -> Duration {
         Duration::from_secs_f64(self.file.duration_s)
     }
 
-    /// The same with sessions of another length, from a second to an hour.
+    /// Returns the population with sessions of another length, from a second to an hour.
     #[must_use]
     pub fn lasting(mut self, duration: Duration) -> Self {
         self.file.duration_s = duration.as_secs_f64().clamp(1.0, 3600.0);
         self
     }
 
-    /// What calibration moves, as it stands.
+    /// Returns the present values of what calibration changes.
     pub fn knobs(&self) -> Knobs {
         let application = &self.file.application;
         Knobs {
@@ -310,11 +314,11 @@ impl Population {
         }
     }
 
-    /// The same with other knobs.
+    /// Returns the population with other knobs.
     ///
     /// # Errors
     ///
-    /// As [`Self::parse`], of values that may not stand in the file either.
+    /// Like [`Self::parse`], for values that are not allowed in the file either.
     pub fn with_knobs(mut self, knobs: Knobs) -> Result<Self, PopulationError> {
         self.file.network.capacity_above_cap = knobs.capacity_above_cap;
         self.file.network.queue_scale = knobs.queue_scale;
@@ -324,7 +328,7 @@ impl Population {
         Self::new(self.file, self.traces, self.text_digest)
     }
 
-    /// Its strata, in the file's order.
+    /// Iterates over the strata, in the file's order.
     pub fn strata(&self) -> impl ExactSizeIterator<Item = Stratum<'_>> {
         self.file.strata.iter().map(|stratum| Stratum {
             name: &stratum.name,
@@ -333,21 +337,21 @@ impl Population {
         })
     }
 
-    /// The session `index`. Any run of them has each stratum in its share to within two
-    /// sessions, and every thousand has it exactly.
+    /// Returns session `index`. In any run of sessions, each stratum has its share to
+    /// within two sessions, and in every thousand exactly.
     pub fn session(&self, sample: Sample, index: u64) -> Scenario {
         let Turn { stratum, before } = self.round[(index % ROUND as u64) as usize];
         let rank = index / ROUND as u64 * self.quotas[stratum] + before;
         draw::scenario(self, sample, stratum, rank)
     }
 
-    /// The session of a stratum, by its rank there: what [`Self::session`] gives when it
-    /// comes to it. `None` if there is no such stratum.
+    /// Returns the session of a stratum by its rank there, which is the session that
+    /// [`Self::session`] returns when it comes to it. `None` if there is no such stratum.
     pub fn session_of(&self, sample: Sample, stratum: usize, rank: u64) -> Option<Scenario> {
         (stratum < self.quotas.len()).then(|| draw::scenario(self, sample, stratum, rank))
     }
 
-    /// The root of all chance in a sample.
+    /// Returns the root of all random decisions in a sample.
     fn key(&self, sample: Sample) -> u64 {
         let (kind, seed) = match sample {
             Sample::Tuning(seed) => ("tuning", seed),
@@ -357,17 +361,18 @@ impl Population {
         mix(of_file ^ mix(hash(kind) ^ mix(seed)))
     }
 
-    /// The points from which the parameters of a session are drawn, and its seed.
+    /// Returns the point from which the parameters of a session are drawn, and the
+    /// session's seed.
     fn chance(&self, sample: Sample, stratum: usize, rank: u64) -> (Spread, u64) {
-        // By name, so that strata can change places.
+        // By name, so that strata can change their order.
         let key = mix(self.key(sample) ^ hash(&self.file.strata[stratum].name));
         let points = u32::try_from(rank % (1 << 32)).expect("below 2^32");
         (Spread::new(key, points), mix(key ^ mix(rank)))
     }
 }
 
-/// How many sessions of a round each stratum has: the largest remainders (Hamilton's
-/// method) get what rounding down leaves.
+/// Returns the sessions of a round that each stratum has: the largest remainders
+/// (Hamilton's method) get what rounding down leaves.
 fn quotas(shares: &[f64]) -> Vec<u64> {
     let exact: Vec<f64> = shares.iter().map(|share| share * ROUND as f64).collect();
     // A share of 0.29 is 289.999… in a round of a thousand.
@@ -383,14 +388,15 @@ fn quotas(shares: &[f64]) -> Vec<u64> {
     quotas
 }
 
-/// The order of strata in a round: always the one that is furthest behind its share.
+/// Returns the order of strata in a round: always the one that is furthest behind its
+/// share.
 fn round(quotas: &[u64]) -> Vec<Turn> {
     let mut had = vec![0u64; quotas.len()];
     (1..=ROUND as u64)
         .map(|sessions| {
             let behind = |&index: &usize| {
                 let due = i128::from(quotas[index]) * i128::from(sessions);
-                // The later of equals would win.
+                // Of equals, the first one wins.
                 (
                     due - i128::from(had[index]) * ROUND as i128,
                     usize::MAX - index,

@@ -10,20 +10,23 @@
 
 use crate::rng::mix;
 
-/// The points of one stratum of one sample.
+/// A point of the sequence of one stratum of one sample.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spread {
+    /// Decides the sequence.
     key: u64,
+    /// Number of the point in the sequence.
     rank: u32,
 }
 
 impl Spread {
-    /// The `rank`-th point of the sequence that `key` decides.
+    /// Returns the `rank`-th point of the sequence that `key` decides.
     pub(super) fn new(key: u64, rank: u32) -> Self {
         Self { key, rank }
     }
 
-    /// Its coordinate in the dimension of this name, in 0..1 without the ends.
+    /// Returns the point's coordinate in the dimension of this name, in 0..1 without the
+    /// ends.
     pub(super) fn along(self, dimension: &str) -> f64 {
         let seed = mix(self.key ^ hash(dimension));
         let [order, value] = [seed as u32, (seed >> 32) as u32];
@@ -35,7 +38,7 @@ impl Spread {
     }
 }
 
-/// A permutation of 32 bits in which each bit is flipped or not by those above it.
+/// Permutes 32 bits such that each bit is flipped or not depending on those above it.
 fn scramble(bits: u32, seed: u32) -> u32 {
     // The hash of Laine and Karras (2011) goes from the lower to the upper bits.
     let mut x = bits.reverse_bits().wrapping_add(seed);
@@ -45,7 +48,7 @@ fn scramble(bits: u32, seed: u32) -> u32 {
     x.reverse_bits()
 }
 
-/// FNV-1a of a name, mixed.
+/// Returns the FNV-1a hash of a name, mixed.
 pub(super) fn hash(name: &str) -> u64 {
     let fnv = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     mix(name.bytes().fold(0xcbf2_9ce4_8422_2325, fnv))

@@ -1,4 +1,4 @@
-//! Traces drawn from models, so that no recorded ones need be shipped.
+//! Traces drawn from models, so that no recorded ones need to be shipped.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -8,8 +8,8 @@ use glassline_media::Bitrate;
 use super::{OPPORTUNITY_BYTES, Schedule};
 use crate::Rng;
 
-/// A rate whose logarithm wanders around its mean (a first-order autoregressive
-/// process), with outages: what a phone's uplink looks like over tens of seconds.
+/// A rate whose logarithm varies around its mean (a first-order autoregressive process),
+/// with outages: what a phone's uplink looks like over tens of seconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fading {
     /// Expected rate outside outages.
@@ -18,28 +18,28 @@ pub struct Fading {
     pub sigma: f64,
     /// Correlation of one step with the next, 0..1.
     pub correlation: f64,
-    /// How long a rate lasts.
+    /// Length of a step, in which the rate is constant.
     pub step: Duration,
     /// Probability that an outage begins in a step.
     pub outage: f64,
-    /// How many steps an outage lasts, evenly.
+    /// Steps that an outage lasts, evenly distributed.
     pub outage_steps: RangeInclusive<u32>,
-    /// The share of the rate that is left in an outage.
+    /// Share of the rate that is left in an outage.
     pub outage_share: f64,
 }
 
 /// A state of a Markov chain: a rate that lasts for a random time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct State {
-    /// What passes in it.
+    /// Rate in the state.
     pub rate: Bitrate,
-    /// How long it lasts on average (exponentially distributed).
+    /// Mean length of the state (exponentially distributed).
     pub mean: Duration,
 }
 
 impl Schedule {
-    /// A trace of `period` (at most an hour) from `fading`, which starts anywhere in its
-    /// stationary distribution.
+    /// Returns a trace of `period` (at most an hour) from `fading`, which starts anywhere
+    /// in its stationary distribution.
     pub fn fading(fading: &Fading, period: Duration, rng: &mut Rng) -> Self {
         let correlation = fading.correlation.clamp(0.0, 1.0);
         let innovation = (1.0 - correlation * correlation).sqrt();
@@ -67,9 +67,9 @@ impl Schedule {
         writer.finish()
     }
 
-    /// A trace (of at most an hour) of rates that last for the given times, one after the
-    /// other. Unlike new conditions in place of old ones, it also moves what already
-    /// waits.
+    /// Returns a trace (of at most an hour) of rates that last for the given times, one
+    /// after the other. Unlike new conditions in place of old ones, the trace also affects
+    /// what already waits.
     pub fn steps(steps: &[(Bitrate, Duration)]) -> Self {
         let period = steps.iter().map(|(_, time)| *time).sum();
         let mut writer = Writer::new(period);
@@ -79,8 +79,8 @@ impl Schedule {
         writer.finish()
     }
 
-    /// A trace of `period` (at most an hour) that goes from any of `states` to any other,
-    /// evenly. Without any, a trace of next to nothing.
+    /// Returns a trace of `period` (at most an hour) that changes from any of `states` to
+    /// any other, evenly. Without states, the trace has a single opportunity.
     pub fn markov(states: &[State], period: Duration, rng: &mut Rng) -> Self {
         let mut writer = Writer::new(period);
         let count = states.len() as u64;
@@ -95,16 +95,20 @@ impl Schedule {
     }
 }
 
-/// Turns rates into opportunities.
+/// Converts rates to delivery opportunities.
 struct Writer {
+    /// Opportunities so far, in ms.
     at_ms: Vec<u32>,
+    /// End of what was written, in ms.
     now_ms: u32,
+    /// Period of the trace, in ms.
     period_ms: u32,
-    /// Bytes not yet made into an opportunity.
+    /// Bytes that do not fill an opportunity yet.
     bytes: f64,
 }
 
 impl Writer {
+    /// Returns a writer of a trace of `period`.
     fn new(period: Duration) -> Self {
         Self {
             at_ms: Vec::new(),
@@ -114,7 +118,7 @@ impl Writer {
         }
     }
 
-    /// `share` of `rate` for `ms`.
+    /// Writes `share` of `rate` for `ms` milliseconds.
     #[expect(clippy::cast_precision_loss, reason = "rates stay far below 2^52")]
     fn advance(&mut self, rate: Bitrate, share: f64, ms: u32) {
         let per_ms = rate.bps() as f64 * share.max(0.0) / 8000.0;
@@ -131,6 +135,7 @@ impl Writer {
         self.now_ms = end;
     }
 
+    /// Returns the trace.
     fn finish(mut self) -> Schedule {
         if self.at_ms.is_empty() {
             self.at_ms.push(self.period_ms);
@@ -139,11 +144,12 @@ impl Writer {
     }
 }
 
+/// Returns the whole milliseconds of a time.
 fn whole_ms(time: Duration) -> u32 {
     u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
 }
 
-/// A number of the standard normal distribution (Box and Muller, 1958).
+/// Returns a standard normal number (Box and Muller, 1958).
 fn normal(rng: &mut Rng) -> f64 {
     let radius = (-2.0 * (1.0 - rng.unit()).ln()).sqrt();
     radius * (std::f64::consts::TAU * rng.unit()).cos()

@@ -1,46 +1,47 @@
-//! Mahimahi's text: one whole number a line, the millisecond of an opportunity, from
-//! which the trace begins again after the last.
+//! Mahimahi's text format: each line has the millisecond of an opportunity; after the last
+//! one, the trace repeats.
 
 use thiserror::Error;
 
 use super::Schedule;
 
-/// Why a text is no trace.
+/// Why a text could not be parsed as a trace.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ScheduleError {
     /// A line is not a number of milliseconds.
     #[error("line {line}: `{text}` is not a whole number of milliseconds below 2^32")]
     Number {
-        /// Counted from 1.
+        /// Number of the line, from 1.
         line: usize,
-        /// The beginning of what stands there.
+        /// The beginning of the line.
         text: String,
     },
-    /// Time goes back.
+    /// An opportunity is before the previous one.
     #[error("line {line}: {at_ms} ms comes after {before_ms} ms; a trace must not go back")]
     Order {
-        /// Counted from 1.
+        /// Number of the line, from 1.
         line: usize,
-        /// What stands there.
+        /// Time on the line, in ms.
         at_ms: u32,
-        /// What stands before.
+        /// Time on the line before, in ms.
         before_ms: u32,
     },
-    /// Nothing could ever pass, or all at once.
+    /// The trace has no opportunity after 0 ms, so that nothing could ever pass, or
+    /// everything at once.
     #[error("a trace needs an opportunity after 0 ms")]
     Empty,
-    /// More lines than [`Schedule::OPPORTUNITIES_MAX`].
+    /// The trace has more opportunities than [`Schedule::OPPORTUNITIES_MAX`].
     #[error("more than {} opportunities", Schedule::OPPORTUNITIES_MAX)]
     TooLong,
 }
 
 impl Schedule {
-    /// Reads Mahimahi's text. Empty lines and lines that begin with `#` are passed over.
+    /// Parses Mahimahi's text. Empty lines and lines that begin with `#` are ignored.
     ///
     /// # Errors
     ///
-    /// Names the line of what is no trace.
+    /// [`ScheduleError`] names the first invalid line.
     pub fn parse(text: &str) -> Result<Self, ScheduleError> {
         let mut at_ms = Vec::new();
         let mut before_ms = 0;

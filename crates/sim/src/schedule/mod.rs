@@ -1,10 +1,9 @@
-//! When a bottleneck may send: delivery opportunities, read from Mahimahi's traces or
-//! drawn from a model of a radio.
+//! Delivery opportunities of a bottleneck, parsed from Mahimahi's traces or drawn from a
+//! model of a radio.
 //!
-//! The model of Mahimahi (Netravali et al., "Mahimahi: accurate record-and-replay for
-//! HTTP", USENIX ATC 2015, §4): each entry is a millisecond at which 1500 bytes may
-//! leave. What is not used then is wasted. After its last millisecond the trace
-//! begins again.
+//! The model is Mahimahi's (Netravali et al., "Mahimahi: accurate record-and-replay for
+//! HTTP", USENIX ATC 2015, §4): each entry is a millisecond at which 1500 bytes may leave.
+//! Bytes that are not used then are wasted. After its last millisecond the trace repeats.
 
 mod generate;
 mod mahimahi;
@@ -17,17 +16,19 @@ use glassline_media::Bitrate;
 pub use generate::{Fading, State};
 pub use mahimahi::ScheduleError;
 
-/// What an opportunity carries.
+/// Bytes that an opportunity carries.
 pub(crate) const OPPORTUNITY_BYTES: u64 = 1500;
 
+/// Nanoseconds of a millisecond.
 const MILLISECOND: u64 = 1_000_000;
 
 /// A trace of delivery opportunities; never empty.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Schedule {
-    /// Milliseconds since the start, rising, several of the same for more than one.
+    /// Times of the opportunities in ms since the start: rising, with repetitions for
+    /// several opportunities in one millisecond.
     at_ms: Vec<u32>,
-    /// Not 0, and no less than any of them.
+    /// Time after which the trace repeats, in ms: not 0, and no less than any opportunity.
     period_ms: u32,
 }
 
@@ -35,25 +36,25 @@ impl Schedule {
     /// Most opportunities of one trace: an hour at 33 Mbit/s, in 40 MB.
     pub const OPPORTUNITIES_MAX: usize = 10_000_000;
 
-    /// A trace that begins again after `period_ms`; `None` if that is 0, or if the
-    /// opportunities are none, too many, out of order or after it.
+    /// Returns a trace that repeats after `period_ms`; `None` if that is 0, or if there are
+    /// no opportunities, too many, or some out of order or after the period.
     pub fn new(at_ms: Vec<u32>, period_ms: u32) -> Option<Self> {
         let last = *at_ms.last()?;
         let fits = at_ms.len() <= Self::OPPORTUNITIES_MAX && last <= period_ms && period_ms > 0;
         (fits && at_ms.is_sorted()).then_some(Self { at_ms, period_ms })
     }
 
-    /// The opportunities, in milliseconds since the start.
+    /// Returns the opportunities, in ms since the start.
     pub fn opportunities(&self) -> &[u32] {
         &self.at_ms
     }
 
-    /// After what it begins again.
+    /// Returns the time after which the trace repeats.
     pub fn period(&self) -> Duration {
         Duration::from_millis(self.period_ms.into())
     }
 
-    /// What passes if every opportunity is used.
+    /// Returns the rate if every opportunity is used.
     pub fn mean(&self) -> Bitrate {
         Bitrate::over(self.at_ms.len() as u64 * OPPORTUNITY_BYTES, self.period())
     }
@@ -71,16 +72,19 @@ impl fmt::Debug for Schedule {
     }
 }
 
-/// The next unused opportunity of a trace.
+/// Position of the next unused opportunity of a trace.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cursor {
+    /// Repetitions of the trace so far.
     pass: u64,
+    /// Index of the opportunity in the trace.
     index: usize,
 }
 
 impl Cursor {
-    /// When the next opportunity at or after `at` is, both in nanoseconds since what
-    /// lies `offset` into the trace. Later ones stay unused, earlier ones are gone.
+    /// Returns when the next opportunity at or after `at` is, both in nanoseconds since the
+    /// position `offset` into the trace. Later opportunities stay unused, earlier ones are
+    /// gone.
     pub(crate) fn next(&mut self, schedule: &Schedule, offset: Duration, at: u64) -> u64 {
         let period = u64::from(schedule.period_ms) * MILLISECOND;
         let offset = offset.as_nanos() % u128::from(period);
@@ -90,8 +94,8 @@ impl Cursor {
         if found >= at {
             return found - offset;
         }
-        // A pass holds its last millisecond and the next pass its first, though both
-        // are the same: hence the 1.
+        // A repetition includes its last millisecond, and the next one its first, though
+        // both are the same: hence the 1.
         let pass = (at - 1) / period;
         if pass > self.pass {
             *self = Self { pass, index: 0 };
@@ -108,7 +112,7 @@ impl Cursor {
         self.time(schedule, period) - offset
     }
 
-    /// Goes on to the one after.
+    /// Proceeds to the opportunity after this one.
     pub(crate) fn use_up(&mut self, schedule: &Schedule) {
         self.index += 1;
         if self.index == schedule.at_ms.len() {
@@ -117,6 +121,7 @@ impl Cursor {
         }
     }
 
+    /// Returns when the opportunity is, in nanoseconds since the trace's start.
     fn time(self, schedule: &Schedule, period: u64) -> u64 {
         let within = u64::from(schedule.at_ms[self.index]) * MILLISECOND;
         self.pass.saturating_mul(period).saturating_add(within)
