@@ -206,7 +206,6 @@ impl<const DIGITS: usize> TryFrom<String> for DigestSecret<DIGITS> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a digest secret of this kind has {digits} hexadecimal digits: `glassline user add NAME` makes it"
-/// A text is not a [`DigestSecret`].
 )]
 pub struct DigestSecretError {
     /// Number of digits that the kind of secret has.

@@ -41,14 +41,12 @@ pub use rtsp::{Groups, Multicast, Rtsp, RtspTls, Srtp};
 pub use users::{users_in, users_of};
 pub use webrtc::{Pacing, PacingError, WebRtc};
 
-/// Everything that can be configured; [`Config::default`] serves on loopback
-/// without sources.
+/// The whole configuration; [`Config::default`] serves on loopback without sources.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(
     title = "glassline.yml",
     description = "Everything that can be configured."
-/// The whole configuration; [`Config::default`] serves on loopback without sources.
 )]
 pub struct Config {
     /// Player pages, WHEP and the public API.

@@ -71,11 +71,10 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Why a text is not an [`Origin`].
+/// A text is not an [`Origin`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "'{origin}' is not an origin: write '*', or scheme and host without a path, like 'https://example.com'"
-/// A text is not an [`Origin`].
 )]
 pub struct OriginError {
     /// The text.

@@ -150,13 +150,12 @@ fn whole(mut delays: Vec<f64>, error_ms: f64) -> Option<Whole> {
     })
 }
 
-/// Nearest-rank quantile of sorted values; 0 for none.
+/// Returns the nearest-rank quantile of sorted values; 0 if there are none.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "a few thousand values"
-/// Returns the nearest-rank quantile of sorted values; 0 if there are none.
 )]
 fn quantile(sorted: &[f64], q: f64) -> f64 {
     let rank = (q * sorted.len() as f64).ceil() as usize;
