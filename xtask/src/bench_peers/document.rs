@@ -1,4 +1,4 @@
-//! The comparison as a table, and its place in `docs/benchmarks.md`.
+//! The comparison as a table, and its place in `docs/benchmarks/README.md`.
 
 use super::results::{COMPARABLE, Run, Step};
 

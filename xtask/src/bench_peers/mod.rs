@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! prepare ─► for each layout ─► for each server: start ─ ramp ─ stop ─► table
-//!  apt, go     pinned, shared     target/bench/peers/*.json, *.csv      docs/benchmarks.md
-//!  release build                                                        docs/fan-out*.svg
+//!  apt, go     pinned, shared     target/bench/peers/*.json, *.csv      docs/benchmarks/README.md
+//!  release build                                                        docs/benchmarks/fan-out*.svg
 //! ```
 //!
 //! One generator for all, `glassline bench viewers`; one set of files; one server at
@@ -102,7 +102,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     write(&path, &section)?;
     println!("reports: {}", lab.folder.display());
     if options.writes {
-        let path = process::root().join("docs/benchmarks.md");
+        let path = process::root().join("docs/benchmarks/README.md");
         let text = fs::read_to_string(&path).unwrap_or_default();
         let text = document::replaced(&text, &section)
             .map_err(|error| format!("{}: {error}", path.display()))?;
@@ -234,7 +234,7 @@ fn publish_chart(lab: &Lab, layout: Layout) -> Result<(), String> {
     if !drawn.is_file() {
         return Ok(());
     }
-    let path = process::root().join("docs").join(chart(layout));
+    let path = process::root().join("docs/benchmarks").join(chart(layout));
     fs::copy(&drawn, &path)
         .map(drop)
         .map_err(|error| format!("{}: {error}", path.display()))

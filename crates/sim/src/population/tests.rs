@@ -3,7 +3,7 @@ use crate::{Capacity, Loss};
 
 const STUDY: &str = include_str!("../../populations/study2019.toml");
 const ANCHORS: &str = include_str!("../../populations/anchors.toml");
-const PAGE: &str = include_str!("../../../../docs/populations.md");
+const PAGE: &str = include_str!("../../../../docs/benchmarks/populations.md");
 const SAMPLE: Sample = Sample::Tuning(1);
 
 /// With short sessions: most of what drawing one costs is its trace.
@@ -322,7 +322,7 @@ fn traces_that_cannot_be_had_are_named() {
 fn the_example_in_the_documentation_is_a_population() {
     let (_, example) = PAGE.split_once("```toml\n").expect("an example");
     let (example, _) = example.split_once("```").expect("an end of it");
-    let population = Population::parse(example).expect("docs/populations.md");
+    let population = Population::parse(example).expect("docs/benchmarks/populations.md");
     assert_eq!(
         population.session(SAMPLE, 0).application.abr_knee,
         Duration::from_secs(3)
