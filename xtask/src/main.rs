@@ -38,7 +38,8 @@ usage: cargo xtask RECIPE
   bench-peers [--servers A,B] [--layouts pinned,shared] [--ramp 0:300:25]
               [--every 5s] [--hold 10s] [--quick]
                                    the same load on Glassline and on other servers;
-                                   --quick only prints, else docs/benchmarks/README.md is written
+                                   --quick only prints; otherwise
+                                   docs/benchmarks/other-servers.md is written
   bench-peers --moq [--readers 10] [--hold 20s] [--layouts pinned]
                                    one upload over QUIC to many readers: ours beside the
                                    relay of the MoQ project, with its publisher and readers

@@ -1,4 +1,4 @@
-//! The comparison as a table, and its place in `docs/benchmarks/README.md`.
+//! The comparison as a table, and its place in `docs/benchmarks/other-servers.md`.
 
 use super::results::{COMPARABLE, Run, Step};
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! prepare ─► for each layout ─► for each server: start ─ ramp ─ stop ─► table
-//!  apt, go     pinned, shared     target/bench/peers/*.json, *.csv      docs/benchmarks/README.md
+//!  apt, go     pinned, shared     target/bench/peers/*.json, *.csv      docs/benchmarks/other-servers.md
 //!  release build                                                        docs/benchmarks/fan-out*.svg
 //! ```
 //!
@@ -102,7 +102,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     write(&path, &section)?;
     println!("reports: {}", lab.folder.display());
     if options.writes {
-        let path = process::root().join("docs/benchmarks/README.md");
+        let path = process::root().join("docs/benchmarks/other-servers.md");
         let text = fs::read_to_string(&path).unwrap_or_default();
         let text = document::replaced(&text, &section)
             .map_err(|error| format!("{}: {error}", path.display()))?;

@@ -14,7 +14,7 @@ use thiserror::Error;
 /// How willingly a buffer moves its delay while somebody speaks.
 ///
 /// The sooner it follows its path the less it waits, and the less like what was said
-/// speech becomes (figures: `docs/benchmarks/jitter-buffer.md`). On a calm path all are the same.
+/// speech becomes (figures: `docs/benchmarks/speech.md`). On a calm path all are the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Pace {
     /// Follows the path at once: the least waiting.

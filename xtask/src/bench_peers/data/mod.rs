@@ -70,7 +70,7 @@ struct Bench {
 }
 
 /// Compares; prints a table, writes `data.json` and, with `writes`, the table into
-/// docs/benchmarks/README.md.
+/// docs/benchmarks/data-channels.md.
 pub(super) fn run(hold: Duration, writes: bool, circumstances: &str) -> Result<(), String> {
     let build = ["build", "--release", "--package", "glassline"];
     process::run(&mut process::cargo(&build))?;
@@ -101,7 +101,7 @@ pub(super) fn run(hold: Duration, writes: bool, circumstances: &str) -> Result<(
     if !writes {
         return Ok(());
     }
-    let path = process::root().join("docs/benchmarks/README.md");
+    let path = process::root().join("docs/benchmarks/data-channels.md");
     let text = fs::read_to_string(&path).unwrap_or_default();
     let section = format!("{circumstances}{}{}", head(hold), document::markdown(&rows));
     let text = document::replaced_between([BEGIN, END], &text, &section)
