@@ -20,6 +20,8 @@ mod flags;
 mod logging;
 mod output;
 mod publish;
+#[cfg(test)]
+mod reference;
 mod serve;
 mod trace;
 mod user_command;

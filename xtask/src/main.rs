@@ -1,4 +1,4 @@
-//! The project's one door: `cargo xtask demo|test|check|fuzz|bench|bench-peers`.
+//! The project's one door: `cargo xtask demo|test|check|reference|fuzz|bench|bench-peers`.
 //!
 //! Every recipe that a person or a build server runs is here, so that both run
 //! the same. A recipe first sees to what it needs (`install`), then runs cargo
@@ -19,6 +19,7 @@ mod demo;
 mod fuzz;
 mod install;
 mod process;
+mod reference;
 mod summary;
 mod test;
 mod tidy;
@@ -33,6 +34,7 @@ usage: cargo xtask RECIPE
   test [--no-peers]                everything: formatting, lints, tests against real peers
   check [--tables]                 formatting, lints and tidiness only; --tables prints
                                    what tidiness is measured by, as the code is
+  reference                        write the generated parts of docs/reference anew
   fuzz [TARGET…] [--seconds 60]    run fuzz targets on stable Rust
   bench [RECIPE…]                  run benchmarks, or list them with --list
   bench-peers [--servers A,B] [--layouts pinned,shared] [--ramp 0:300:25]
@@ -58,6 +60,7 @@ fn main() -> ExitCode {
         "clip" => clip::run(rest).map_err(Failure::from),
         "test" => test::run(rest),
         "check" => check::run(rest),
+        "reference" => reference::run(rest),
         "fuzz" => fuzz::run(rest),
         "bench" => bench::run(rest),
         "bench-peers" => bench_peers::run(rest),

@@ -1,6 +1,6 @@
 //! What the code's shape promises, as tests: which crate and which module may know
-//! which, where files stand in circles, what every manifest says, and that nothing grows
-//! past reading.
+//! which, where files stand in circles, what every manifest says, that nothing grows past
+//! reading, and what the documentation keeps to.
 //!
 //! [`table`] is all that is declared. Each of its lists is exact: what the code has and
 //! the list does not is a problem, and so is what the list has and the code does not.
@@ -10,6 +10,7 @@ mod arrows;
 mod circles;
 mod code;
 mod crates;
+mod docs;
 mod graph;
 mod limits;
 mod manifests;
@@ -92,6 +93,7 @@ impl Tree {
         problems.extend(rooms::problems(&self.crates));
         problems.extend(circles::problems(&self.crates));
         problems.extend(limits::problems(&self.sources, &self.crates));
+        problems.extend(docs::problems(&self.sources));
         problems
     }
 }

@@ -1,0 +1,108 @@
+//! The command line, from clap's definition of it.
+
+use std::fmt::Write as _;
+
+use clap::{Arg, Command, CommandFactory as _};
+
+use super::{hold, markdown};
+
+#[test]
+fn the_page_of_the_command_line_agrees() {
+    let mut program = crate::CommandLine::command();
+    program.build();
+    let mut text = String::new();
+    let all: Vec<&Arg> = program.get_arguments().filter(|it| is_shown(it)).collect();
+    let _ = writeln!(text, "## Every command\n\n{}", list(&all));
+    for command in program.get_subcommands_mut() {
+        write_command(command, &mut text);
+    }
+    hold("command-line.md", &text);
+}
+
+/// Appends the section of `command` and those of the commands below it.
+fn write_command(command: &mut Command, text: &mut String) {
+    if command.get_name() == "help" {
+        return;
+    }
+    let usage = command.render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage: ");
+    let name = command.get_bin_name().unwrap_or_default().to_owned();
+    let about = command.get_long_about().or(command.get_about());
+    let about = about.map(ToString::to_string).unwrap_or_default();
+    let _ = writeln!(text, "## `{name}`\n");
+    for paragraph in about.split("\n\n") {
+        let _ = writeln!(text, "{}\n", sentence(&markdown(paragraph)));
+    }
+    if command.get_subcommands().all(|it| it.get_name() == "help") {
+        let _ = writeln!(text, "```\n{usage}\n```\n");
+    }
+    let arguments = command.get_arguments();
+    let arguments: Vec<&Arg> = arguments
+        .filter(|it| is_shown(it) && !it.is_global_set())
+        .collect();
+    if !arguments.is_empty() {
+        let _ = writeln!(text, "{}", list(&arguments));
+    }
+    if let Some(more) = command.get_after_help() {
+        let _ = writeln!(text, "```text\n{}\n```\n", more.to_string().trim());
+    }
+    for below in command.get_subcommands_mut() {
+        write_command(below, text);
+    }
+}
+
+/// Neither hidden nor one of those that clap adds.
+fn is_shown(argument: &Arg) -> bool {
+    let is_claps = matches!(argument.get_id().as_str(), "help" | "version");
+    !is_claps && !argument.is_hide_set()
+}
+
+fn list(arguments: &[&Arg]) -> String {
+    let items = arguments.iter();
+    items.map(|it| format!("- {}\n", item(it))).collect()
+}
+
+/// `` `--shards N`: Threads that serve viewers. Default: … ``
+fn item(argument: &Arg) -> String {
+    let mut item = format!("`{}`: {}", spelling(argument), help(argument));
+    let takes_value = argument.get_action().takes_values();
+    let defaults = argument.get_default_values();
+    if takes_value && !defaults.is_empty() && !argument.is_hide_default_value_set() {
+        let defaults: Vec<_> = defaults.iter().map(|it| it.to_string_lossy()).collect();
+        let _ = write!(item, " Default: `{}`.", defaults.join(","));
+    }
+    if let Some(variable) = argument.get_env() {
+        let _ = write!(item, " Environment: `{}`.", variable.to_string_lossy());
+    }
+    item
+}
+
+/// `-q, --quiet`, `--shards N`, `URL`
+fn spelling(argument: &Arg) -> String {
+    let values = argument.get_value_names().unwrap_or_default();
+    let values = values.iter().map(ToString::to_string);
+    let values: Vec<String> = match argument.get_action().takes_values() {
+        true => values.collect(),
+        false => Vec::new(),
+    };
+    let short = argument.get_short().map(|it| format!("-{it}"));
+    let long = argument.get_long().map(|it| format!("--{it}"));
+    let flags: Vec<String> = short.into_iter().chain(long).collect();
+    let flags = (!flags.is_empty()).then(|| flags.join(", "));
+    let parts: Vec<String> = flags.into_iter().chain(values).collect();
+    parts.join(" ")
+}
+
+fn help(argument: &Arg) -> String {
+    let help = argument.get_long_help().or(argument.get_help());
+    let help = help.map(ToString::to_string).unwrap_or_default();
+    sentence(&markdown(&help))
+}
+
+/// clap takes the full stop off the end of a comment; a page wants it.
+fn sentence(text: &str) -> String {
+    match text.chars().last() {
+        None | Some('.' | ':') => text.to_owned(),
+        Some(_) => format!("{text}."),
+    }
+}

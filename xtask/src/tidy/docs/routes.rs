@@ -1,0 +1,62 @@
+//! Every route of the HTTP server has a row on its page, and every row a route.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Where the routes are declared.
+const HTTP: &str = "crates/server/src/http";
+
+/// Routes without a row on the page, and rows without a route.
+pub(super) fn problems(
+    path: &Path,
+    page: &str,
+    sources: &BTreeMap<PathBuf, String>,
+) -> Vec<String> {
+    let http = sources.iter().filter(|(path, _)| path.starts_with(HTTP));
+    let declared: BTreeSet<&str> = http.flat_map(|(_, text)| declared(text)).collect();
+    let documented: BTreeSet<&str> = documented(page).collect();
+    let shown = path.display();
+    let missing = declared.difference(&documented);
+    let missing = missing.map(|route| format!("{shown}: no row for the route `{route}`"));
+    let stale = documented.difference(&declared);
+    let stale = stale.map(|route| format!("{shown}: `{route}` is no route of the server"));
+    missing.chain(stale).collect()
+}
+
+/// The text behind each `.route(`.
+fn declared(source: &str) -> impl Iterator<Item = &str> {
+    let calls = source.split(".route(").skip(1);
+    let texts = calls.filter_map(|rest| rest.trim_start().strip_prefix('"'));
+    texts.filter_map(|rest| rest.split_once('"').map(|(route, _)| route))
+}
+
+/// Paths in code of the first cell of each row.
+fn documented(page: &str) -> impl Iterator<Item = &str> {
+    let cells = page.lines().filter_map(|line| line.split('|').nth(1));
+    let code = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2));
+    code.filter_map(|code| {
+        let route = code.split(' ').next_back()?;
+        route.starts_with('/').then_some(route)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn routes_and_rows_are_compared_both_ways() {
+        let text = "Router::new().route(\"/\", get(a)).route(\n    \"/{stream}\",\n    get(b))";
+        let sources = BTreeMap::from([(PathBuf::from(HTTP).join("mod.rs"), text.to_owned())]);
+        let found = |page: &str| problems(Path::new("a.md"), page, &sources).len();
+        assert_eq!(
+            found("| `GET /` | x |\n| `GET`, `POST /{stream}` | y |\n"),
+            0
+        );
+        assert_eq!(found("| `GET /` | x |\n"), 1);
+        assert_eq!(
+            found("| `GET /` | |\n| `GET /{stream}` | |\n| `/gone` | |\n"),
+            1
+        );
+    }
+}
