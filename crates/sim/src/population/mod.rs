@@ -9,8 +9,8 @@
 //!                                      └ seed: of name, version, sample, stratum, rank
 //! ```
 //!
-//! A session is the same whoever asks and whatever was asked before, so a run can be
-//! taken up where it stopped, and every arm of an experiment meets the same sessions.
+//! A session does not depend on what was drawn before, so an interrupted run can be
+//! continued, and every arm of an experiment meets the same sessions.
 //! `docs/benchmarks/populations.md` describes the file.
 
 mod distribution;

@@ -4,10 +4,10 @@
 //! with every peer that was tried. With 1.3, and as the active end, browsers agree on SHA1_80, which
 //! costs four times as much.
 //!
-//! `dimpl` makes the handshake. What a data channel sends afterwards goes through
-//! records of our own ([`record`]) under the handshake's keys: `dimpl`'s draw
-//! random nonces under GCM, which is not safe for bulk, and cost three times as
-//! much. `docs/decisions/0005-data-record-protection.md` has figures and alternatives.
+//! `dimpl` runs the handshake. Data channels then use our own records ([`record`]) under the keys of
+//! that handshake: records of `dimpl` draw random nonces under GCM, which is not safe for bulk data,
+//! and cost three times as much. `docs/decisions/0005-data-record-protection.md` has the figures
+//! and the alternatives.
 //!
 //! ```text
 //!  datagram ─┬─ application data, alerts of epoch 1 ─► record::Opener ─► SCTP packets
