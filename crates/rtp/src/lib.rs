@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! access unit ─► payload::Packetizer ─► payloads ─► write_header ─► (seal) ─► network
-//! network ─► (open) ─► Packet::parse ─► SequenceExtender ─┬► order::InOrder ─► payload::Depacketizer ─► access unit
+//! network ─► (open) ─► Packet::parse ─► SequenceExtender ─┬► reorder::ReorderBuffer ─► payload::Depacketizer ─► access unit
 //!                                                         ├► receive::ReceiveStatistics ─► report blocks
 //!                                                         ├► nack::NackGenerator ─► sequence numbers to request
 //!                                                         └► twcc::Recorder ─► transport feedback
@@ -83,11 +83,11 @@ mod extensions;
 pub mod h264;
 pub mod nack;
 pub mod opus;
-pub mod order;
 mod packet;
 pub mod payload;
 pub mod receive;
 pub mod red;
+pub mod reorder;
 pub mod rtcp;
 pub mod rtx;
 mod sequence;

@@ -71,7 +71,7 @@ impl Depacketizer {
     /// Takes the next packet: extended sequence number, RTP timestamp, marker, payload.
     ///
     /// Skipped numbers count as lost packets; a number that is not above the last one is
-    /// ignored. Reorder packets before, for example with [`InOrder`](crate::order::InOrder).
+    /// ignored. Reorder packets before, for example with [`ReorderBuffer`](crate::reorder::ReorderBuffer).
     pub fn push(&mut self, sequence: u64, timestamp: u32, marker: bool, payload: &[u8]) {
         match self.next_sequence {
             Some(next) if sequence < next => {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use glassline_media::{Codec, Histogram, Kind};
 use glassline_rtp::Header;
-use glassline_rtp::order::Part;
+use glassline_rtp::reorder::ReceivedPacket;
 use glassline_webrtc::Received;
 
 use super::tally::{Recent, Rhythm};
@@ -112,7 +112,7 @@ impl Counts {
         }
         receiver.count(sequence, repaired, header, bytes);
         let is_taken_apart = match received {
-            Received::Rtp { packet, .. } => receiver.push(Part {
+            Received::Rtp { packet, .. } => receiver.push(ReceivedPacket {
                 sequence,
                 timestamp: header.timestamp,
                 marker: header.marker,

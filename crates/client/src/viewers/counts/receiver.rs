@@ -4,16 +4,16 @@ use std::time::{Duration, Instant};
 
 use glassline_media::{Codec, Kind, Ssrc, Track};
 use glassline_rtp::Header;
-use glassline_rtp::order::{self, InOrder, Part};
 use glassline_rtp::payload::{Depacketizer, Unit};
+use glassline_rtp::reorder::{self, ReceivedPacket, ReorderBuffer};
 
 use crate::viewers::Flow;
 use crate::viewers::tally::Tally;
 
 /// Gaps stay open as long as retransmissions are asked for (`rtp::nack::Config::budget`);
 /// held is at most half a second of a 32 Mbit/s stream.
-const ORDER: order::Config = order::Config {
-    patience: Duration::from_secs(1),
+const REORDER: reorder::Config = reorder::Config {
+    gap_timeout: Duration::from_secs(1),
     bytes_max: 2 << 20,
 };
 
@@ -27,7 +27,7 @@ pub(super) struct Receiver {
     before: Flow,
     damaged_before: u64,
     tally: Tally,
-    order: InOrder,
+    reorder: ReorderBuffer,
     /// For frames that can be put together; others are counted by their markers.
     depacketizer: Option<Depacketizer>,
 }
@@ -44,7 +44,7 @@ impl Receiver {
             before: Flow::default(),
             damaged_before: 0,
             tally: Tally::new(clock_rate),
-            order: InOrder::new(ORDER),
+            reorder: ReorderBuffer::new(REORDER),
             depacketizer: depacketizer(codec),
         }
     }
@@ -60,11 +60,12 @@ impl Receiver {
     }
 
     /// Takes a packet apart in its turn; `false` where packets are only counted.
-    pub(super) fn push(&mut self, part: Part<'_>) -> bool {
+    pub(super) fn push(&mut self, packet: ReceivedPacket<'_>) -> bool {
         let Some(depacketizer) = &mut self.depacketizer else {
             return false;
         };
-        self.order.push(part, |part| part.hand_to(depacketizer));
+        self.reorder
+            .push(packet, |packet| packet.push_to(depacketizer));
         true
     }
 
@@ -73,13 +74,14 @@ impl Receiver {
         let Some(depacketizer) = &mut self.depacketizer else {
             return false;
         };
-        self.order.expire(now, |part| part.hand_to(depacketizer));
+        self.reorder
+            .expire(now, |packet| packet.push_to(depacketizer));
         true
     }
 
     /// When [`Self::expire`] will have something to do.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.order.deadline()
+        self.reorder.deadline()
     }
 
     /// The next whole frame.
@@ -103,7 +105,7 @@ impl Receiver {
             self.before = self.flow();
             self.damaged_before = self.damaged();
             self.tally = Tally::new(self.clock_rate);
-            self.order = InOrder::new(ORDER);
+            self.reorder = ReorderBuffer::new(REORDER);
             self.depacketizer = depacketizer(self.codec);
         }
     }

@@ -113,7 +113,7 @@ impl Depacketizer {
     /// padding.
     ///
     /// Skipped numbers count as lost packets; a number that is not above the last one is
-    /// ignored. Reorder packets before, for example with [`InOrder`](crate::order::InOrder).
+    /// ignored. Reorder packets before, for example with [`ReorderBuffer`](crate::reorder::ReorderBuffer).
     pub fn push(&mut self, sequence: u64, timestamp: u32, marker: bool, payload: &[u8]) {
         match &mut self.way {
             Way::H264(h264) => h264.push(sequence, timestamp, marker, payload),

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use glassline_hub::{CreateError, Hub, PublishError, Publisher, State, StreamName};
 use glassline_media::{Kind, MediaUnit, Ssrc};
 use glassline_rtp::Packet as Rtp;
-use glassline_rtp::order::Part;
+use glassline_rtp::reorder::ReceivedPacket;
 use glassline_rtp::rtcp;
 use glassline_rtsp::sdp::Description;
 use glassline_rtsp::server::Refusal;
@@ -196,7 +196,9 @@ impl Recording {
             return;
         };
         let (assembler, out) = (&mut self.assembler, &mut self.bursts);
-        self.pipelines[track].take(&packet, received, |part| push(assembler, track, part, out));
+        self.pipelines[track].take(&packet, received, |packet| {
+            push(assembler, track, packet, out)
+        });
     }
 
     fn take_reports(&mut self, track: usize, bytes: &[u8], received: Instant) {
@@ -220,7 +222,7 @@ impl Recording {
     pub(crate) fn expire(&mut self, now: Instant) {
         let (assembler, out) = (&mut self.assembler, &mut self.bursts);
         for (track, pipeline) in self.pipelines.iter_mut().enumerate() {
-            pipeline.expire(now, |part| push(assembler, track, part, out));
+            pipeline.expire(now, |packet| push(assembler, track, packet, out));
         }
     }
 
@@ -344,14 +346,19 @@ impl Recording {
     }
 }
 
-fn push(assembler: &mut Assembler, track: usize, part: Part<'_>, out: &mut Vec<MediaUnit>) {
+fn push(
+    assembler: &mut Assembler,
+    track: usize,
+    packet: ReceivedPacket<'_>,
+    out: &mut Vec<MediaUnit>,
+) {
     let packet = Packet {
         track,
-        sequence: part.sequence,
-        timestamp: part.timestamp,
-        marker: part.marker,
-        payload: part.payload,
-        received: part.received,
+        sequence: packet.sequence,
+        timestamp: packet.timestamp,
+        marker: packet.marker,
+        payload: packet.payload,
+        received: packet.received,
     };
     assembler.push(&packet, out);
 }

@@ -1,23 +1,23 @@
 use std::time::{Duration, Instant};
 
 use glassline_media::Ssrc;
-use glassline_rtp::order::{self, InOrder, Part};
 use glassline_rtp::receive::ReceiveStatistics;
+use glassline_rtp::reorder::{self, ReceivedPacket, ReorderBuffer};
 use glassline_rtp::rtcp::{ReportBlock, SenderReport};
 use glassline_rtp::{Packet as Rtp, SequenceExtender};
 
 /// Bounds of reordering for packets by UDP. Networks of several links and radio networks reorder
 /// packets by milliseconds, and viewers' jitter buffers hold about as much. Half a MiB is 80 Mbit/s
 /// for that time.
-const BY_DATAGRAMS: order::Config = order::Config {
-    patience: Duration::from_millis(50),
+const BY_DATAGRAMS: reorder::Config = reorder::Config {
+    gap_timeout: Duration::from_millis(50),
     bytes_max: 512 << 10,
 };
 
 /// Bounds of reordering for packets within a connection, which arrive in order: a gap means that
 /// the packet was lost before.
-const BY_CONNECTION: order::Config = order::Config {
-    patience: Duration::ZERO,
+const BY_CONNECTION: reorder::Config = reorder::Config {
+    gap_timeout: Duration::ZERO,
     bytes_max: 0,
 };
 
@@ -30,7 +30,7 @@ const JUMP_MAX: u64 = 3000;
 pub(super) struct TrackPipeline {
     clock_rate: u32,
     sequences: SequenceExtender,
-    order: InOrder,
+    reorder: ReorderBuffer,
     /// Statistics of the present source (SSRC).
     statistics: Option<ReceiveStatistics>,
     /// The sequence number that would follow the latest stray packet.
@@ -46,7 +46,7 @@ impl TrackPipeline {
         Self {
             clock_rate,
             sequences: SequenceExtender::new(),
-            order: InOrder::new(BY_CONNECTION),
+            reorder: ReorderBuffer::new(BY_CONNECTION),
             statistics: None,
             stray: None,
             late_told: 0,
@@ -55,11 +55,16 @@ impl TrackPipeline {
 
     /// Notes that the track's packets come by UDP.
     pub(super) fn come_by_datagrams(&mut self) {
-        self.order = InOrder::new(BY_DATAGRAMS);
+        self.reorder = ReorderBuffer::new(BY_DATAGRAMS);
     }
 
     /// Takes a packet, and hands `sink` the packets that are in order now.
-    pub(super) fn take(&mut self, packet: &Rtp<'_>, now: Instant, mut sink: impl FnMut(Part<'_>)) {
+    pub(super) fn take(
+        &mut self,
+        packet: &Rtp<'_>,
+        now: Instant,
+        mut sink: impl FnMut(ReceivedPacket<'_>),
+    ) {
         let header = &packet.header;
         let source = self.statistics.as_ref().map(ReceiveStatistics::ssrc);
         if source.is_some_and(|source| source != header.ssrc) {
@@ -78,24 +83,24 @@ impl TrackPipeline {
         self.statistics
             .get_or_insert_with(|| ReceiveStatistics::new(header.ssrc, self.clock_rate))
             .on_packet(sequence, header.timestamp, packet.payload.len(), now);
-        let part = Part {
+        let packet = ReceivedPacket {
             sequence,
             timestamp: header.timestamp,
             marker: header.marker,
             payload: packet.payload,
             received: now,
         };
-        self.order.push(part, sink);
+        self.reorder.push(packet, sink);
     }
 
     /// Gives up missing packets that are overdue.
-    pub(super) fn expire(&mut self, now: Instant, sink: impl FnMut(Part<'_>)) {
-        self.order.expire(now, sink);
+    pub(super) fn expire(&mut self, now: Instant, sink: impl FnMut(ReceivedPacket<'_>)) {
+        self.reorder.expire(now, sink);
     }
 
     /// Returns when [`Self::expire`] must be called.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.order.deadline()
+        self.reorder.deadline()
     }
 
     pub(super) fn on_sender_report(&mut self, report: &SenderReport, now: Instant) {
@@ -108,7 +113,7 @@ impl TrackPipeline {
     /// Returns the number of packets since the last call that were duplicates, or too late to be
     /// put in order.
     pub(super) fn take_late(&mut self) -> u64 {
-        let late = self.order.late();
+        let late = self.reorder.late();
         late - std::mem::replace(&mut self.late_told, late)
     }
 
@@ -128,8 +133,8 @@ impl TrackPipeline {
     }
 
     /// Makes the next packet the first of a new source, with extended numbers above all before.
-    fn begin_anew(&mut self, sink: &mut impl FnMut(Part<'_>)) {
-        self.order.restart(sink);
+    fn begin_anew(&mut self, sink: &mut impl FnMut(ReceivedPacket<'_>)) {
+        self.reorder.restart(sink);
         let cycle = self.sequences.highest().map_or(1, |it| (it >> 16) + 2);
         self.sequences = SequenceExtender::from_cycle(cycle);
         self.statistics = None;

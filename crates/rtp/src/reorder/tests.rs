@@ -5,27 +5,27 @@ use proptest::prelude::*;
 use super::*;
 
 const CONFIG: Config = Config {
-    patience: Duration::from_secs(1),
+    gap_timeout: Duration::from_secs(1),
     bytes_max: 64 << 10,
 };
 
 /// Arrivals (milliseconds, sequence number) and what comes out of them.
-fn run(config: Config, arrivals: &[(u64, u64)]) -> (InOrder, Vec<u64>) {
+fn run(config: Config, arrivals: &[(u64, u64)]) -> (ReorderBuffer, Vec<u64>) {
     let start = Instant::now();
-    let mut order = InOrder::new(config);
+    let mut order = ReorderBuffer::new(config);
     let mut out = Vec::new();
     for &(millis, sequence) in arrivals {
         let payload = sequence.to_be_bytes();
-        let part = Part {
+        let packet = ReceivedPacket {
             sequence,
             timestamp: 0,
             marker: false,
             payload: &payload,
             received: start + Duration::from_millis(millis),
         };
-        order.push(part, |part| {
-            assert_eq!(part.payload, part.sequence.to_be_bytes());
-            out.push(part.sequence);
+        order.push(packet, |packet| {
+            assert_eq!(packet.payload, packet.sequence.to_be_bytes());
+            out.push(packet.sequence);
         });
     }
     (order, out)
@@ -55,9 +55,9 @@ fn the_second_gap_has_its_own_time() {
 }
 
 #[test]
-fn without_patience_nothing_is_held() {
+fn without_a_gap_timeout_nothing_is_held() {
     let config = Config {
-        patience: Duration::ZERO,
+        gap_timeout: Duration::ZERO,
         ..CONFIG
     };
     let (order, out) = run(config, &[(0, 1), (0, 3), (0, 2), (0, 4), (0, 3)]);
@@ -69,17 +69,17 @@ fn without_patience_nothing_is_held() {
 fn a_source_that_begins_anew_keeps_what_was_held() {
     let (mut order, mut out) = run(CONFIG, &[(0, 70_000), (1, 70_002), (2, 70_005)]);
     assert_eq!(out, [70_000]);
-    order.restart(|part| out.push(part.sequence));
+    order.restart(|packet| out.push(packet.sequence));
     assert_eq!(out, [70_000, 70_002, 70_005]);
     assert_eq!((order.held_bytes, order.deadline()), (0, None));
-    let part = Part {
+    let packet = ReceivedPacket {
         sequence: 7,
         timestamp: 0,
         marker: false,
         payload: &[],
         received: Instant::now(),
     };
-    order.push(part, |part| out.push(part.sequence));
+    order.push(packet, |packet| out.push(packet.sequence));
     assert_eq!(out.last(), Some(&7));
 }
 
@@ -90,16 +90,16 @@ fn doubles_are_held_once_and_memory_is_bounded() {
 
     for payload in [vec![0; 1000], Vec::new()] {
         let received = Instant::now();
-        let (mut order, mut out) = (InOrder::new(CONFIG), 0usize);
+        let (mut order, mut out) = (ReorderBuffer::new(CONFIG), 0usize);
         for sequence in (0..10_000).filter(|n| *n != 1) {
-            let part = Part {
+            let packet = ReceivedPacket {
                 sequence,
                 timestamp: 0,
                 marker: false,
                 payload: &payload,
                 received,
             };
-            order.push(part, |_| out += 1);
+            order.push(packet, |_| out += 1);
             assert!(order.held_bytes <= CONFIG.bytes_max);
         }
         assert_eq!(out, 9_999);
@@ -138,15 +138,15 @@ fn arrivals(fates: &[Fate]) -> Vec<(u64, u64)> {
 }
 
 proptest! {
-    /// Reordering within the patience loses nothing that came behind the first packet.
+    /// Reordering within the gap timeout loses nothing that came behind the first packet.
     #[test]
     fn what_the_network_mixed_up_comes_out_once_and_in_order(
         fates in prop::collection::vec(fate(), 1..300),
     ) {
         let arrivals = arrivals(&fates);
-        let config = Config { patience: Duration::from_millis(61), bytes_max: 1 << 20 };
+        let config = Config { gap_timeout: Duration::from_millis(61), bytes_max: 1 << 20 };
         let (mut order, mut out) = run(config, &arrivals);
-        order.restart(|part| out.push(part.sequence));
+        order.restart(|packet| out.push(packet.sequence));
         let first = arrivals.first().map_or(0, |(_, number)| *number);
         let came: BTreeSet<_> = arrivals.iter().map(|(_, number)| *number).collect();
         let expected: Vec<_> = came.into_iter().filter(|number| *number >= first).collect();
@@ -157,19 +157,19 @@ proptest! {
     #[test]
     fn numbers_rise_and_bounds_hold(
         steps in prop::collection::vec((-40i64..60, 0u64..30), 1..300),
-        patience_ms in 0u64..100,
+        gap_timeout_ms in 0u64..100,
         bytes_max in 0usize..4000,
     ) {
-        let config = Config { patience: Duration::from_millis(patience_ms), bytes_max };
+        let config = Config { gap_timeout: Duration::from_millis(gap_timeout_ms), bytes_max };
         let start = Instant::now();
-        let mut order = InOrder::new(config);
+        let mut order = ReorderBuffer::new(config);
         let (mut number, mut at) = (10_000u64, start);
         let mut out: Vec<u64> = Vec::new();
         for (step, ms) in steps {
             number = number.saturating_add_signed(step);
             at += Duration::from_millis(ms);
-            let part = Part { sequence: number, timestamp: 0, marker: false, payload: &[0; 100], received: at };
-            order.push(part, |part| out.push(part.sequence));
+            let packet = ReceivedPacket { sequence: number, timestamp: 0, marker: false, payload: &[0; 100], received: at };
+            order.push(packet, |packet| out.push(packet.sequence));
             prop_assert!(order.held_bytes <= bytes_max);
             prop_assert_eq!(order.held_bytes, order.held.len() * (100 + PACKET_OVERHEAD_BYTES));
             prop_assert!(order.deadline().is_none_or(|deadline| deadline > at));

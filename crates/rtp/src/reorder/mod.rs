@@ -10,12 +10,12 @@ use crate::payload::Depacketizer;
 /// the gap before it is filled or given up.
 ///
 /// Packets that are in order are passed through at once and never copied. No packet is held for
-/// longer than [`Config::patience`], provided that [`Self::expire`] is called in time.
+/// longer than [`Config::gap_timeout`], provided that [`Self::expire`] is called in time.
 #[derive(Debug)]
-pub struct InOrder {
+pub struct ReorderBuffer {
     config: Config,
     next: Option<u64>,
-    held: BTreeMap<u64, Packet>,
+    held: BTreeMap<u64, HeldPacket>,
     held_bytes: usize,
     gap_since: Option<Instant>,
     late: u64,
@@ -25,7 +25,7 @@ pub struct InOrder {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Longest time that a gap may stay open. Zero if nothing can arrive late, as over TCP.
-    pub patience: Duration,
+    pub gap_timeout: Duration,
     /// Bytes that may be held, counting [`PACKET_OVERHEAD_BYTES`] for each packet. Beyond this,
     /// the oldest gap is given up early.
     pub bytes_max: usize,
@@ -33,7 +33,7 @@ pub struct Config {
 
 /// The parts of an RTP packet that a depacketizer needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part<'a> {
+pub struct ReceivedPacket<'a> {
     /// Sequence number, extended by a [`SequenceExtender`](crate::SequenceExtender).
     pub sequence: u64,
     /// RTP timestamp as on the wire.
@@ -46,23 +46,23 @@ pub struct Part<'a> {
     pub received: Instant,
 }
 
-impl Part<'_> {
+impl ReceivedPacket<'_> {
     /// Pushes the packet into the depacketizer of its track.
-    pub fn hand_to(self, depacketizer: &mut Depacketizer) {
+    pub fn push_to(self, depacketizer: &mut Depacketizer) {
         depacketizer.push(self.sequence, self.timestamp, self.marker, self.payload);
     }
 }
 
 /// A packet that is held, copied.
 #[derive(Debug)]
-struct Packet {
+struct HeldPacket {
     received: Instant,
     timestamp: u32,
     marker: bool,
     payload: Vec<u8>,
 }
 
-impl Packet {
+impl HeldPacket {
     fn cost(&self) -> usize {
         self.payload.len() + PACKET_OVERHEAD_BYTES
     }
@@ -72,7 +72,7 @@ impl Packet {
 /// packets as well.
 pub const PACKET_OVERHEAD_BYTES: usize = 96;
 
-impl InOrder {
+impl ReorderBuffer {
     /// Creates a buffer that waits for its first packet.
     pub const fn new(config: Config) -> Self {
         Self {
@@ -87,29 +87,29 @@ impl InOrder {
 
     /// Takes a packet and passes all packets that are in order then to `sink`: maybe none, each
     /// number once, in ascending order. A packet behind those already passed is dropped.
-    pub fn push(&mut self, part: Part<'_>, mut sink: impl FnMut(Part<'_>)) {
-        self.expire(part.received, &mut sink);
-        let next = *self.next.get_or_insert(part.sequence);
-        if part.sequence < next {
+    pub fn push(&mut self, packet: ReceivedPacket<'_>, mut sink: impl FnMut(ReceivedPacket<'_>)) {
+        self.expire(packet.received, &mut sink);
+        let next = *self.next.get_or_insert(packet.sequence);
+        if packet.sequence < next {
             self.late += 1;
             return;
         }
-        if part.sequence == next {
-            sink(part);
+        if packet.sequence == next {
+            sink(packet);
             self.next = Some(next + 1);
             self.release(&mut sink);
             return;
         }
-        self.hold(part);
-        self.gap_since.get_or_insert(part.received);
-        let patient = !self.config.patience.is_zero();
-        while !self.held.is_empty() && (self.held_bytes > self.config.bytes_max || !patient) {
+        self.hold(packet);
+        self.gap_since.get_or_insert(packet.received);
+        let waits = !self.config.gap_timeout.is_zero();
+        while !self.held.is_empty() && (self.held_bytes > self.config.bytes_max || !waits) {
             self.skip(&mut sink);
         }
     }
 
-    /// Gives up the gaps that have been open for [`Config::patience`].
-    pub fn expire(&mut self, now: Instant, mut sink: impl FnMut(Part<'_>)) {
+    /// Gives up the gaps that have been open for [`Config::gap_timeout`].
+    pub fn expire(&mut self, now: Instant, mut sink: impl FnMut(ReceivedPacket<'_>)) {
         while self.deadline().is_some_and(|deadline| deadline <= now) {
             self.skip(&mut sink);
         }
@@ -117,12 +117,12 @@ impl InOrder {
 
     /// Returns the instant at which [`Self::expire`] has something to do.
     pub fn deadline(&self) -> Option<Instant> {
-        Some(self.gap_since? + self.config.patience)
+        Some(self.gap_since? + self.config.gap_timeout)
     }
 
     /// Gives up all gaps, for a source that ends or restarts. The next packet is then the
     /// first.
-    pub fn restart(&mut self, mut sink: impl FnMut(Part<'_>)) {
+    pub fn restart(&mut self, mut sink: impl FnMut(ReceivedPacket<'_>)) {
         while self.gap_since.is_some() {
             self.skip(&mut sink);
         }
@@ -134,22 +134,22 @@ impl InOrder {
         self.late
     }
 
-    fn hold(&mut self, part: Part<'_>) {
-        let packet = Packet {
-            received: part.received,
-            timestamp: part.timestamp,
-            marker: part.marker,
-            payload: part.payload.to_vec(),
+    fn hold(&mut self, packet: ReceivedPacket<'_>) {
+        let held = HeldPacket {
+            received: packet.received,
+            timestamp: packet.timestamp,
+            marker: packet.marker,
+            payload: packet.payload.to_vec(),
         };
-        self.held_bytes += packet.cost();
-        if let Some(double) = self.held.insert(part.sequence, packet) {
+        self.held_bytes += held.cost();
+        if let Some(double) = self.held.insert(packet.sequence, held) {
             self.held_bytes -= double.cost();
             self.late += 1;
         }
     }
 
     /// Continues behind the gap.
-    fn skip(&mut self, sink: &mut impl FnMut(Part<'_>)) {
+    fn skip(&mut self, sink: &mut impl FnMut(ReceivedPacket<'_>)) {
         let Some((&first, _)) = self.held.first_key_value() else {
             self.gap_since = None;
             return;
@@ -159,7 +159,7 @@ impl InOrder {
     }
 
     /// Passes on the packets that follow without a gap.
-    fn release(&mut self, sink: &mut impl FnMut(Part<'_>)) {
+    fn release(&mut self, sink: &mut impl FnMut(ReceivedPacket<'_>)) {
         while let Some(entry) = self.held.first_entry() {
             let sequence = *entry.key();
             if self.next != Some(sequence) {
@@ -171,7 +171,7 @@ impl InOrder {
             let packet = entry.remove();
             self.held_bytes -= packet.cost();
             self.next = Some(sequence + 1);
-            sink(Part {
+            sink(ReceivedPacket {
                 sequence,
                 timestamp: packet.timestamp,
                 marker: packet.marker,
