@@ -304,7 +304,7 @@ impl Negotiator {
         }
         if let Some(algorithm) = settings.pacing {
             // A peer that sends no feedback is not paced: its frames are sent as they come.
-            session.steer(algorithm, now);
+            session.enable_congestion_control(algorithm, now);
         }
         Ok(Accepted {
             session,

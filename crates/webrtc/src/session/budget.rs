@@ -4,51 +4,51 @@ use std::time::Instant;
 
 use glassline_congestion::Algorithm;
 
-use super::steering::{PathReport, Steering};
+use super::congestion_control::{CongestionControl, PathReport};
 use super::{Sender, Session};
 
 impl Session {
     /// Enables congestion control of everything that is sent, by the peer's transport-wide
     /// feedback: [`budget`](Self::budget) then limits what may be sent. Returns false, without
     /// effect, if the peer agreed to transport-wide feedback for no track.
-    pub fn steer(&mut self, algorithm: Algorithm, now: Instant) -> bool {
+    pub fn enable_congestion_control(&mut self, algorithm: Algorithm, now: Instant) -> bool {
         let numbered = self.senders.iter().any(Sender::is_numbered);
         if numbered {
-            self.steering = Some(Box::new(Steering::new(algorithm, now)));
+            self.congestion = Some(Box::new(CongestionControl::new(algorithm, now)));
         }
         numbered
     }
 
     /// Returns whether congestion control is enabled.
     #[inline]
-    pub const fn is_steered(&self) -> bool {
-        self.steering.is_some()
+    pub const fn has_congestion_control(&self) -> bool {
+        self.congestion.is_some()
     }
 
     /// Returns the number of bytes that may be sent at `now`; `None` without congestion
     /// control. Packets that are sent without asking are counted all the same.
     #[inline]
     pub fn budget(&mut self, now: Instant) -> Option<u64> {
-        Some(self.steering.as_mut()?.budget(now))
+        Some(self.congestion.as_mut()?.budget(now))
     }
 
     /// Returns the instant at which `bytes` may be sent, unless feedback allows it earlier.
     /// `None` without congestion control, or if it depends on feedback alone.
     pub fn budget_at(&mut self, bytes: u64, now: Instant) -> Option<Instant> {
-        self.steering.as_mut()?.budget_at(now, bytes)
+        self.congestion.as_mut()?.budget_at(now, bytes)
     }
 
     /// States that there is nothing more to send although the budget is not used up. Rates
     /// measured meanwhile are limited by the application and not by the path.
     #[inline]
-    pub fn note_idle(&mut self) {
-        if let Some(steering) = &mut self.steering {
-            steering.on_idle();
+    pub fn set_app_limited(&mut self) {
+        if let Some(congestion) = &mut self.congestion {
+            congestion.on_app_limited();
         }
     }
 
     /// Returns the congestion controller's view of the path; `None` without congestion control.
     pub fn path_report(&self) -> Option<PathReport> {
-        Some(self.steering.as_ref()?.report())
+        Some(self.congestion.as_ref()?.report())
     }
 }

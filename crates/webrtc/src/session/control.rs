@@ -107,8 +107,8 @@ impl Session {
         let summary = self
             .history
             .on_feedback(feedback, now, &mut acknowledgements);
-        if let Some(steering) = &mut self.steering {
-            steering.on_feedback(&mut acknowledgements, now);
+        if let Some(congestion) = &mut self.congestion {
+            congestion.on_feedback(&mut acknowledgements, now);
         }
         let count = |count| u32::try_from(count).unwrap_or(u32::MAX);
         self.events.push(Event::TransportFeedback {

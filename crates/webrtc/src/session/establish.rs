@@ -215,7 +215,7 @@ impl Session {
             // Above zero, so that feedback about earlier numbers can be extended downwards.
             transport_sequence: 1,
             history: SendHistory::new(),
-            steering: None,
+            congestion: None,
             recorder: None,
             reports: Reports::new(secrets.cname.as_str().into(), wall),
             events: EventQueue::default(),

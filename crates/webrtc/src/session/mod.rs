@@ -10,6 +10,7 @@ mod anchor;
 mod budget;
 mod channels;
 mod config;
+mod congestion_control;
 mod control;
 mod data;
 mod error;
@@ -26,7 +27,6 @@ mod repairs;
 mod reports;
 mod reseal;
 mod sender;
-mod steering;
 mod template;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -34,6 +34,7 @@ pub(crate) mod tests;
 pub use config::{
     AcceptConfig, DataConfig, DialConfig, Kinds, ReceiveMode, Secrets, TRACKS_MAX, TrackSecrets,
 };
+pub use congestion_control::PathReport;
 pub use data::DataCounts;
 pub use error::{AcceptError, SetAnswerError};
 pub use event::{CloseReason, Dropped, Event, NACK_LOST_MAX, Received, Sealed};
@@ -43,7 +44,6 @@ pub use path::{Path, PathEnd};
 pub use receiver::{Receiver, SenderTime};
 pub use repairs::REPAIRS_MAX;
 pub use sender::{Counts, Rtx, Sender};
-pub use steering::PathReport;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -60,11 +60,11 @@ use crate::sdp::{self, IceCredentials};
 use crate::srtp::{Inbound, Outbound};
 use crate::turn;
 
+use congestion_control::CongestionControl;
 use data::Data;
 use event::EventQueue;
 use path::Unwrapped;
 use reports::Reports;
-use steering::Steering;
 
 /// One WebRTC session with one peer. [`Session::accept`] answers an offer, [`Session::dial`]
 /// makes one; the [crate's example](crate) shows both.
@@ -85,7 +85,7 @@ pub struct Session {
     transport_sequence: u64,
     history: SendHistory,
     /// Congestion control of what is sent, if it is enabled.
-    steering: Option<Box<Steering>>,
+    congestion: Option<Box<CongestionControl>>,
     recorder: Option<Box<Recorder>>,
     reports: Reports,
     events: EventQueue,

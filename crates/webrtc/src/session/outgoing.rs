@@ -138,8 +138,8 @@ impl Session {
     #[inline]
     fn note_sent(&mut self, bytes: usize, now: Instant) {
         self.history.sent(self.transport_sequence, now, bytes);
-        if let Some(steering) = &mut self.steering {
-            steering.on_sent(self.transport_sequence, bytes, now);
+        if let Some(congestion) = &mut self.congestion {
+            congestion.on_sent(self.transport_sequence, bytes, now);
         }
         self.transport_sequence += 1;
     }

@@ -72,7 +72,7 @@ impl StreamSender {
                 )
             })
             .collect();
-        let patience = if session.is_steered() {
+        let patience = if session.has_congestion_control() {
             Patience::PACED
         } else {
             Patience::UNPACED
@@ -211,7 +211,7 @@ impl StreamSender {
         }
         drop(batch);
         if budget.is_some() && self.is_idle() {
-            session.note_idle();
+            session.set_app_limited();
         }
     }
 
@@ -384,7 +384,7 @@ impl StreamSender {
             .filter(|outlet| outlet.kind() == Kind::Video)
             .filter_map(TrackSender::front);
         let queued = video_frames.next()?;
-        if session.is_steered() {
+        if session.has_congestion_control() {
             session.budget_at(next_bytes(queued), now)
         } else {
             self.pacer.deadline().map(|at| at.max(now))

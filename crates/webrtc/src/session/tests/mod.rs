@@ -2,12 +2,12 @@
 
 mod calls;
 mod codecs;
+mod congestion_control;
 mod data;
 mod handshake;
 mod hostile;
 mod media;
 mod nonces;
-mod steering;
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;

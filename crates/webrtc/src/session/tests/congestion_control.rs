@@ -93,7 +93,7 @@ impl Camera {
             }
             pair.send(0, timestamp, last, &[7; PACKET]);
         }
-        pair.server.note_idle();
+        pair.server.set_app_limited();
     }
 }
 
@@ -117,7 +117,10 @@ fn run(algorithm: Option<Algorithm>, conditions: Conditions, mbps: f64, seconds:
     pair.network.link_mut(End::A).set_conditions(conditions);
     if let Some(algorithm) = algorithm {
         let now = pair.now();
-        assert!(pair.server.steer(algorithm, now), "feedback is agreed to");
+        assert!(
+            pair.server.enable_congestion_control(algorithm, now),
+            "feedback is agreed to"
+        );
     }
     let mut camera = Camera::new(mbps);
     let mut queues = Vec::new();
@@ -150,7 +153,7 @@ fn run(algorithm: Option<Algorithm>, conditions: Conditions, mbps: f64, seconds:
 }
 
 #[test]
-fn a_stream_too_large_for_the_path_fills_its_queue_unless_it_is_steered() {
+fn a_stream_too_large_for_the_path_fills_its_queue_without_congestion_control() {
     let none = run(None, narrow(), 3.0, 20);
     assert!(none.mean > 900, "{none:?}");
     for algorithm in [
@@ -170,7 +173,7 @@ fn a_stream_too_large_for_the_path_fills_its_queue_unless_it_is_steered() {
 }
 
 #[test]
-fn a_stream_that_fits_arrives_whole_however_it_is_steered() {
+fn a_stream_that_fits_arrives_whole_under_every_congestion_control() {
     let none = run(None, narrow(), 1.2, 15);
     for algorithm in Algorithm::ALL {
         let seen = run(Some(algorithm), narrow(), 1.2, 15);
@@ -197,7 +200,7 @@ fn lost_feedback_leaves_nothing_in_flight_for_ever() {
     let lossy = Conditions::delayed(ms(25)).with_loss(Loss::Random(0.4));
     pair.network.link_mut(End::B).set_conditions(lossy);
     let now = pair.now();
-    assert!(pair.server.steer(Algorithm::Bbr, now));
+    assert!(pair.server.enable_congestion_control(Algorithm::Bbr, now));
     let mut camera = Camera::new(2.0);
     for tick in 0..10_000 {
         if tick % 33 == 0 {
@@ -215,7 +218,7 @@ fn lost_feedback_leaves_nothing_in_flight_for_ever() {
 fn a_silent_path_is_tried_with_a_few_packets_and_used_again_when_it_is_back() {
     let mut pair = Pair::connected(Setup::default());
     let now = pair.now();
-    assert!(pair.server.steer(Algorithm::Copa, now));
+    assert!(pair.server.enable_congestion_control(Algorithm::Copa, now));
     let mut camera = Camera::new(2.0);
     let film = |pair: &mut Pair, camera: &mut Camera, ticks: u32| {
         let before = pair.network.link(End::A).counts().sent;
@@ -253,7 +256,7 @@ fn a_peer_that_tells_nothing_is_not_steered() {
         ..Setup::default()
     });
     let now = pair.now();
-    assert!(!pair.server.steer(Algorithm::Copa, now));
+    assert!(!pair.server.enable_congestion_control(Algorithm::Copa, now));
     assert_eq!(pair.server.budget(now), None);
     assert_eq!(pair.server.budget_at(1200, now), None);
     assert_eq!(pair.server.path_report(), None);

@@ -22,9 +22,9 @@ const DATAGRAM: u64 = 1200;
 
 /// Least time without feedback, with packets in flight, after which they count as lost and
 /// sending starts again with a few packets. Peers send feedback at least four times a second.
-const SILENCE_MIN: Duration = Duration::from_secs(1);
+const FEEDBACK_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 /// Time without feedback in round trips, used where that is longer.
-const SILENCE_ROUND_TRIPS: u32 = 4;
+const FEEDBACK_TIMEOUT_ROUND_TRIPS: u32 = 4;
 
 /// Longest interval of feedback. Peers send feedback every 50 to 250 ms while packets arrive
 /// (libwebrtc).
@@ -65,33 +65,33 @@ pub struct PathReport {
 
 /// Congestion control of one session.
 #[derive(Debug)]
-pub(super) struct Steering {
+pub(super) struct CongestionControl {
     algorithm: Algorithm,
     flow: Flow,
     pacer: Pacer,
     arrivals: Arrivals,
     /// First transport-wide number that no feedback has described.
-    unheard: u64,
+    first_unreported: u64,
     /// Transport-wide number of the next packet.
     next: u64,
     /// Instant of the last feedback, or of sending the first packet in flight.
-    heard: Option<Instant>,
+    last_feedback: Option<Instant>,
     /// Estimated interval of feedback, biased to long intervals.
     interval: Duration,
     /// Buffer that is reused.
     lost: Vec<u64>,
 }
 
-impl Steering {
+impl CongestionControl {
     pub(super) fn new(algorithm: Algorithm, now: Instant) -> Self {
         Self {
             algorithm,
             flow: Flow::new(algorithm.start(DATAGRAM)),
             pacer: Pacer::new(DATAGRAM),
             arrivals: Arrivals::new(now),
-            unheard: 0,
+            first_unreported: 0,
             next: 0,
-            heard: None,
+            last_feedback: None,
             interval: Duration::ZERO,
             lost: Vec::new(),
         }
@@ -100,8 +100,8 @@ impl Steering {
     /// Records that packet `number` was sent.
     pub(super) fn on_sent(&mut self, number: u64, bytes: usize, now: Instant) {
         if self.flow.in_flight() == 0 {
-            self.heard = Some(now);
-            self.unheard = number;
+            self.last_feedback = Some(now);
+            self.first_unreported = number;
         }
         self.next = number + 1;
         self.flow.on_sent(now, number, bytes as u64);
@@ -109,20 +109,22 @@ impl Steering {
     }
 
     /// Takes what feedback newly reports of packets, in the order of their numbers.
-    pub(super) fn on_feedback(&mut self, news: &mut [Acknowledgement], now: Instant) {
-        let (Some(first), Some(last)) = (news.first(), news.last()) else {
+    pub(super) fn on_feedback(&mut self, reports: &mut [Acknowledgement], now: Instant) {
+        let (Some(first), Some(last)) = (reports.first(), reports.last()) else {
             return;
         };
         // Feedback about the packets between was lost: they will not be described again.
         let (first, last) = (first.sequence, last.sequence);
-        self.flow.on_discarded(self.unheard..first);
-        self.unheard = self.unheard.max(last + 1);
-        if let Some(heard) = self.heard.replace(now) {
-            let apart = now.saturating_duration_since(heard).min(INTERVAL_MAX);
+        self.flow.on_discarded(self.first_unreported..first);
+        self.first_unreported = self.first_unreported.max(last + 1);
+        if let Some(last_feedback) = self.last_feedback.replace(now) {
+            let apart = now
+                .saturating_duration_since(last_feedback)
+                .min(INTERVAL_MAX);
             self.interval = apart.max((self.interval * 7 + apart) / 8);
         }
-        news.sort_by_key(|it| it.arrival.unwrap_or(i64::MAX));
-        let arrived = news.iter().filter_map(|it| Some((it, it.arrival?)));
+        reports.sort_by_key(|it| it.arrival.unwrap_or(i64::MAX));
+        let arrived = reports.iter().filter_map(|it| Some((it, it.arrival?)));
         if let Some((_, newest)) = arrived.clone().next_back() {
             self.arrivals.anchor(newest, now);
         }
@@ -133,23 +135,24 @@ impl Steering {
             let at = self.arrivals.acknowledged(arrival, now).max(soonest);
             self.flow.on_acked(at, [packet.sequence], Duration::ZERO);
         }
-        let missing = news.iter().filter(|it| it.arrival.is_none());
+        let missing = reports.iter().filter(|it| it.arrival.is_none());
         self.lost.clear();
         self.lost.extend(missing.map(|it| it.sequence));
         self.flow.on_lost(now, self.lost.drain(..), false);
     }
 
     /// States that the sender has nothing more to send for now.
-    pub(super) fn on_idle(&mut self) {
+    pub(super) fn on_app_limited(&mut self) {
         self.flow.on_app_limited();
     }
 
     /// Returns the number of bytes that may be sent at `now`.
     pub(super) fn budget(&mut self, now: Instant) -> u64 {
-        if self.silent_at().is_some_and(|at| at <= now) {
-            self.flow.on_lost(now, self.unheard..self.next, true);
+        if self.feedback_deadline().is_some_and(|at| at <= now) {
+            self.flow
+                .on_lost(now, self.first_unreported..self.next, true);
             // Nothing is in flight any more, and no feedback is expected.
-            self.heard = None;
+            self.last_feedback = None;
             self.interval = Duration::ZERO;
         }
         let paced = self.pacer.allowance(now, self.flow.pacing_rate());
@@ -162,7 +165,7 @@ impl Steering {
     /// earlier.
     pub(super) fn budget_at(&mut self, now: Instant, bytes: u64) -> Option<Instant> {
         if self.window().saturating_sub(self.flow.in_flight()) < bytes {
-            return self.silent_at();
+            return self.feedback_deadline();
         }
         let rate = self.flow.pacing_rate();
         Some(self.pacer.deadline(now, rate, bytes).unwrap_or(now))
@@ -197,10 +200,10 @@ impl Steering {
     }
 
     /// Returns the instant at which the packets in flight count as lost.
-    fn silent_at(&self) -> Option<Instant> {
-        let heard = self.heard.filter(|_| self.flow.in_flight() > 0)?;
+    fn feedback_deadline(&self) -> Option<Instant> {
+        let last_feedback = self.last_feedback.filter(|_| self.flow.in_flight() > 0)?;
         let round_trip = self.flow.round_trips().smoothed().unwrap_or_default();
-        Some(heard + SILENCE_MIN.max(round_trip * SILENCE_ROUND_TRIPS))
+        Some(last_feedback + FEEDBACK_TIMEOUT_MIN.max(round_trip * FEEDBACK_TIMEOUT_ROUND_TRIPS))
     }
 }
 
