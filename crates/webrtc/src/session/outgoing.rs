@@ -150,9 +150,12 @@ impl Session {
     /// A server with many sessions finds each one evicted from the nearer caches when it seals
     /// for it. Sealing would wait for those cache misses one after another; here they overlap.
     /// Call it for the session after the one that is being sealed.
-    pub fn touch(&self) -> u64 {
-        let senders = self.senders.iter().map(Sender::touch).sum::<u64>();
-        let keys = self.keys.as_ref().map_or(0, |keys| keys.outbound.touch());
+    pub fn prefetch(&self) -> u64 {
+        let senders = self.senders.iter().map(Sender::prefetch).sum::<u64>();
+        let keys = self
+            .keys
+            .as_ref()
+            .map_or(0, |keys| keys.outbound.prefetch());
         let own = self.transport_sequence + u64::from(self.timeout.is_some());
         let path = u64::from(self.ice.path().is_some());
         senders ^ keys ^ own ^ path ^ self.history.len() as u64

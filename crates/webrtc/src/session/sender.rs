@@ -277,8 +277,8 @@ impl Sender {
         Some(bytes)
     }
 
-    /// Reads what sealing needs, see [`Session::touch`](super::Session::touch).
-    pub(super) fn touch(&self) -> u64 {
+    /// Reads what sealing needs, see [`Session::prefetch`](super::Session::prefetch).
+    pub(super) fn prefetch(&self) -> u64 {
         let next = self.streams.map_or(0, |streams| streams.next);
         let anchor = self.anchor.map_or(0, |anchor| anchor.timestamp);
         next ^ self.counts.packets ^ u64::from(anchor) ^ u64::from(self.header.bytes[0])

@@ -93,8 +93,8 @@ impl Outbound {
         Ok(StreamId(self.streams.len() - 1))
     }
 
-    /// Reads what sealing needs, see [`Session::touch`](crate::Session::touch).
-    pub(crate) fn touch(&self) -> u64 {
+    /// Reads what sealing needs, see [`Session::prefetch`](crate::Session::prefetch).
+    pub(crate) fn prefetch(&self) -> u64 {
         let streams = self.streams.iter().map(|stream| stream.next).sum::<u64>();
         streams ^ self.overhead() as u64
     }

@@ -131,7 +131,7 @@ impl StreamSender {
     }
 
     /// Loads the memory that [`offer`](Self::offer) and [`flush`](Self::flush) will read into the
-    /// cache; see [`Session::touch`].
+    /// cache; see [`Session::prefetch`].
     #[inline]
     pub(crate) fn prefetch(&self) -> u64 {
         self.tracks.iter().map(TrackSender::prefetch).sum::<u64>()

@@ -308,13 +308,13 @@ impl Peer {
         matches!(&self.role, Role::Viewer(viewer) if viewer.sender.is_reordered(tracks))
     }
 
-    /// Loads the session's state into the cache before it is used; see [`Session::touch`].
+    /// Loads the session's state into the cache before it is used; see [`Session::prefetch`].
     pub(super) fn prefetch(&self) -> u64 {
         let sender = match &self.role {
             Role::Viewer(viewer) => viewer.sender.prefetch(),
             Role::Participant(_) | Role::DataPublisher(_) => 0,
         };
-        sender ^ self.session.touch() ^ u64::from(self.armed.is_some())
+        sender ^ self.session.prefetch() ^ u64::from(self.armed.is_some())
     }
 
     /// Offers a unit that was just published. The shard has held it since `picked`.
