@@ -32,7 +32,7 @@ pub(crate) fn pair(
     let dialled = DialConfig {
         certificate: Arc::clone(theirs),
         local: vec![CLIENT],
-        relays: Vec::new(),
+        turn_allocations: Vec::new(),
         data: None,
         secrets: secrets(1),
         wall,

@@ -113,7 +113,7 @@ impl Host {
         let config = DialConfig {
             certificate: CERTIFICATE.clone(),
             local: vec![socket.local_addr().map_err(text)?],
-            relays: Vec::new(),
+            turn_allocations: Vec::new(),
             secrets: secrets()?,
             wall: wall(now),
             send: Vec::new(),

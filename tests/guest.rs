@@ -113,7 +113,7 @@ impl Guest {
         let config = DialConfig {
             certificate: CERTIFICATE.clone(),
             local: vec![local],
-            relays: Vec::new(),
+            turn_allocations: Vec::new(),
             data: None,
             secrets: Secrets::expand(&seed),
             wall: WallClock::new(now, Duration::from_secs(1_700_000_000)),

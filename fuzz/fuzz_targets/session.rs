@@ -92,7 +92,7 @@ impl Network {
             DialConfig {
                 certificate: theirs,
                 local: vec![address(1)],
-                relays: Vec::new(),
+                turn_allocations: Vec::new(),
                 data: data.clone(),
                 secrets: Secrets::expand(&[1; 32]),
                 wall,

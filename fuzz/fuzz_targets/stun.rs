@@ -51,7 +51,7 @@ impl Server {
             DialConfig {
                 certificate: certificate.clone(),
                 local: vec![address(THERE)],
-                relays: Vec::new(),
+                turn_allocations: Vec::new(),
                 data: None,
                 secrets: Secrets::expand(&[1; 32]),
                 wall,

@@ -2,7 +2,7 @@
 //! offer is made.
 //!
 //! ```text
-//! gather ─ server after server ─► Relay, allocated ─► DialConfig::relays
+//! gather ─ server after server ─► Allocation ─► DialConfig::turn_allocations
 //!          UDP: the end's own socket    TCP, TLS: a Connection, kept beside the session
 //! ```
 //!
@@ -14,7 +14,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::time::{Duration, Instant};
 
 use glassline_net::{ReceiveBatch, UdpSocket};
-use glassline_webrtc::turn::{self, Credentials, Relay, Server, State, Transport};
+use glassline_webrtc::turn::{self, Allocation, Credentials, Server, State, Transport};
 use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
 
@@ -36,7 +36,7 @@ pub struct GatherError(String);
 #[derive(Debug)]
 pub struct Gathered {
     /// Allocated.
-    pub relay: Relay,
+    pub relay: Allocation,
     /// `None` over UDP.
     pub connection: Option<Connection>,
 }
@@ -91,7 +91,7 @@ fn allocate(
         Some(connection) => connection.tcp.local_addr()?,
         None => local,
     };
-    let mut relay = Relay::new(server.clone(), address, from, credentials, Instant::now());
+    let mut relay = Allocation::new(server.clone(), address, from, credentials, Instant::now());
     let (mut batch, mut out) = (ReceiveBatch::default(), Vec::new());
     loop {
         let now = Instant::now();

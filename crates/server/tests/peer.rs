@@ -190,7 +190,7 @@ impl<'a> Peer<'a> {
         let config = DialConfig {
             certificate: CERTIFICATE.clone(),
             local: vec![believed],
-            relays: Vec::new(),
+            turn_allocations: Vec::new(),
             data: asked.data,
             secrets: Secrets::expand(&rand::random()),
             wall: WallClock::new(now, Duration::from_secs(1_700_000_000)),

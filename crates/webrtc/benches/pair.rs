@@ -45,7 +45,7 @@ impl Pair {
             DialConfig {
                 certificate: Arc::clone(certificate),
                 local: vec![addresses[1]],
-                relays: Vec::new(),
+                turn_allocations: Vec::new(),
                 secrets: secrets(1),
                 wall,
                 send: Vec::new(),

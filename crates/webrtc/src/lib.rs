@@ -45,7 +45,7 @@
 //!     DialConfig {
 //!         certificate: Arc::clone(&certificate),
 //!         local: vec![viewer_address],
-//!         relays: Vec::new(),
+//!         turn_allocations: Vec::new(),
 //!         secrets: Secrets::expand(&[1; 32]), // random bytes in a program
 //!         wall,
 //!         send: Vec::new(),

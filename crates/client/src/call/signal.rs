@@ -76,7 +76,7 @@ impl Dialling {
         let dial = DialConfig {
             certificate: certificate()?,
             local,
-            relays: Vec::new(),
+            turn_allocations: Vec::new(),
             secrets: Secrets::expand(&rand::random()),
             wall: wall(),
             send,

@@ -158,7 +158,7 @@ impl Context {
         let config = DialConfig {
             certificate: Arc::clone(&self.certificate),
             local: local.clone(),
-            relays: Vec::new(),
+            turn_allocations: Vec::new(),
             data: None,
             secrets: Secrets::expand(&rand::random()),
             wall: self.wall,

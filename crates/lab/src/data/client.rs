@@ -171,7 +171,7 @@ pub fn measure(
             true => Vec::new(),
             false => local.clone(),
         },
-        relays,
+        turn_allocations: relays,
         data: Some(data),
         secrets: Secrets::expand(&rand::random()),
         wall: wall(),
@@ -233,7 +233,7 @@ fn relays(
     dial: &Dial,
     socket: &UdpSocket,
     local: SocketAddr,
-) -> Result<(Vec<turn::Relay>, Option<Connection>), DialError> {
+) -> Result<(Vec<turn::Allocation>, Option<Connection>), DialError> {
     let Relays {
         servers,
         credentials,

@@ -78,7 +78,10 @@ impl Session {
         let remote = self.ice.path()?;
         let local = self.ice.path_local().map_or(remote, |(local, _)| local);
         // A TURN frame encloses each datagram separately.
-        let relayed = self.relays.iter().any(|it| it.relayed() == Some(local));
+        let relayed = self
+            .turn_allocations
+            .iter()
+            .any(|it| it.relayed() == Some(local));
         let segments_max = if relayed { 1 } else { SEGMENTS_MAX };
         loop {
             let segment = self.fill_batch(now, segments_max, out)?;

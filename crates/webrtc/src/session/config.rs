@@ -42,10 +42,10 @@ pub struct DialConfig {
     /// The certificate of this process.
     pub certificate: Arc<Certificate>,
     /// Addresses that are offered as host candidates; none may be unspecified (`0.0.0.0`). If
-    /// there is none, every path goes through `relays`.
+    /// there is none, every path goes through `turn_allocations`.
     pub local: Vec<SocketAddr>,
     /// Allocations on TURN servers. Those that have no relayed address yet are omitted.
-    pub relays: Vec<turn::Relay>,
+    pub turn_allocations: Vec<turn::Allocation>,
     /// All random values of this session.
     pub secrets: Secrets,
     /// Relation of `now` to the calendar, for NTP times in reports.

@@ -93,9 +93,9 @@ impl Session {
         let mut ice =
             ice::Agent::full(credentials.clone(), secrets.tie_breaker, &config.local, now);
         let (media, sent) = offered(&config);
-        let mut relays = config.relays;
-        relays.retain(|relay| relay.relayed().is_some());
-        let relayed = relays
+        let mut turn_allocations = config.turn_allocations;
+        turn_allocations.retain(|allocation| allocation.relayed().is_some());
+        let relayed = turn_allocations
             .iter()
             .filter_map(|it| Some((it.relayed()?, it.local())));
         let relayed: Vec<_> = relayed.collect();
@@ -120,7 +120,7 @@ impl Session {
         session.data = config
             .data
             .map(|config| Box::new(Data::new(config, secrets, now)));
-        session.relays = relays;
+        session.turn_allocations = turn_allocations;
         session.dialling = Some(Box::new(Dialling {
             certificate: config.certificate,
             offer,
@@ -205,7 +205,7 @@ impl Session {
                 deadline: now + HANDSHAKE_MAX,
             },
             ice,
-            relays: Vec::new(),
+            turn_allocations: Vec::new(),
             dtls: None,
             keys: None,
             senders: SmallVec::new(),

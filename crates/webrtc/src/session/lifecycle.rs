@@ -31,8 +31,8 @@ impl Session {
         if let Some(dtls) = &mut self.dtls {
             dtls.close(now);
         }
-        for relay in &mut self.relays {
-            relay.note_now(now);
+        for allocation in &mut self.turn_allocations {
+            allocation.note_now(now);
         }
         self.finish(CloseReason::Local);
     }

@@ -22,7 +22,6 @@ mod media;
 mod outgoing;
 mod path;
 mod receiver;
-mod relays;
 mod repairs;
 mod reports;
 mod reseal;
@@ -30,6 +29,7 @@ mod sender;
 mod template;
 #[cfg(test)]
 pub(crate) mod tests;
+mod turn_path;
 
 pub use config::{
     AcceptConfig, DataConfig, DialConfig, Kinds, ReceiveMode, Secrets, TRACKS_MAX, TrackSecrets,
@@ -73,7 +73,7 @@ pub struct Session {
     state: State,
     ice: ice::Agent,
     /// Allocations on TURN servers; empty unless this end dialed.
-    relays: Vec<turn::Relay>,
+    turn_allocations: Vec<turn::Allocation>,
     dtls: Option<Association>,
     keys: Option<Box<Keys>>,
     /// Stored inline, so that sealing follows fewer pointers to memory that is not cached.
@@ -218,7 +218,7 @@ impl Session {
             }
             _ => {}
         }
-        self.handle_relay_timeouts(now);
+        self.handle_turn_timeouts(now);
         if self.ice.poll_timeout().is_some_and(|at| at <= now) {
             let change = self.ice.handle_timeout(now);
             self.on_path_change(now, change);
@@ -265,13 +265,13 @@ impl Session {
             _ => (None, None),
         };
         let dtls = self.dtls.as_ref().and_then(Association::poll_timeout);
-        let relays = self
-            .relays
+        let turn_allocations = self
+            .turn_allocations
             .iter()
-            .filter_map(turn::Relay::poll_timeout)
+            .filter_map(turn::Allocation::poll_timeout)
             .min();
         let ice = self.ice.poll_timeout();
-        [Some(limit), reports, data, ice, dtls, relays]
+        [Some(limit), reports, data, ice, dtls, turn_allocations]
             .into_iter()
             .flatten()
             .min()
@@ -293,7 +293,7 @@ impl Session {
                 return Some(destination);
             }
         }
-        self.poll_relay_transmit(out)
+        self.poll_turn_transmit(out)
     }
 
     /// Writes the next datagram for the selected path.

@@ -2,10 +2,10 @@
 //! (RFC 8656).
 //!
 //! ```text
-//! caller: gather ─► Relay::new ── Allocate, 401, Allocate ──► TURN server
-//!                   relayed() is Some ─► DialConfig::relays ─► Session: a candidate
-//! session ─ seal ─► Relay::wrap ─ ChannelData ─► server ─► peer
-//! session ◄── peer's datagram ── Relay::handle ◄── server
+//! caller: gather ─► Allocation::new ── Allocate, 401, Allocate ──► TURN server
+//!                   relayed() is Some ─► DialConfig::turn_allocations ─► Session: a candidate
+//! session ─ seal ─► Allocation::wrap ─ ChannelData ─► server ─► peer
+//! session ◄── peer's datagram ── Allocation::handle ◄── server
 //! ```
 //!
 //! The `turn-client-proto` crate implements the protocol: long-term credentials, changing nonces,
@@ -84,7 +84,7 @@ pub enum Input {
 }
 
 /// An allocation on a TURN server: one relayed address.
-pub struct Relay {
+pub struct Allocation {
     server: Server,
     /// Address of the server.
     address: SocketAddr,
@@ -115,7 +115,7 @@ enum Channel {
     Refused(Instant),
 }
 
-impl Relay {
+impl Allocation {
     /// Requests a relayed address from `server`, which is at `address`.
     ///
     /// `local` is the address from which datagrams, or the connection, are sent to the server.
@@ -365,9 +365,9 @@ impl Relay {
     }
 }
 
-impl std::fmt::Debug for Relay {
+impl std::fmt::Debug for Allocation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Relay")
+        f.debug_struct("Allocation")
             .field("server", &self.server)
             .field("state", &self.state)
             .finish_non_exhaustive()
@@ -377,7 +377,7 @@ impl std::fmt::Debug for Relay {
 /// Length of the frame at the beginning of a stream from a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// Number of bytes to pass to [`Relay::handle`].
+    /// Number of bytes to pass to [`Allocation::handle`].
     pub content: usize,
     /// Number of bytes to remove from the stream: content and padding.
     pub length: usize,

@@ -31,7 +31,7 @@ const DELAY: Duration = Duration::from_millis(10);
 /// A client that has a relay, and then dials with it.
 struct Client {
     address: SocketAddr,
-    relay: Option<Relay>,
+    relay: Option<Allocation>,
     dialled: Option<Session>,
 }
 
@@ -68,7 +68,7 @@ impl Node for Client {
     }
 
     fn poll_timeout(&mut self) -> Option<Instant> {
-        let relay = self.relay.as_ref().and_then(Relay::poll_timeout);
+        let relay = self.relay.as_ref().and_then(Allocation::poll_timeout);
         let dialled = self.dialled.as_mut().and_then(Session::poll_timeout);
         relay.into_iter().chain(dialled).min()
     }
@@ -87,7 +87,7 @@ impl Node for Client {
     }
 
     fn state(&self) -> String {
-        let relay = self.relay.as_ref().map(Relay::state);
+        let relay = self.relay.as_ref().map(Allocation::state);
         let connected = self.dialled.as_ref().map(Session::is_connected);
         format!("relay {relay:?}, session connected {connected:?}")
     }
@@ -209,7 +209,7 @@ impl World {
             port: 3478,
             transport,
         };
-        let relay = Relay::new(server, turn, client, &credentials("secret"), network.now());
+        let relay = Allocation::new(server, turn, client, &credentials("secret"), network.now());
         Self {
             network,
             client: Client {
@@ -228,7 +228,7 @@ impl World {
         }
     }
 
-    fn relay(&self) -> &Relay {
+    fn relay(&self) -> &Allocation {
         self.client.relay.as_ref().expect("not yet dialled")
     }
 
@@ -246,7 +246,7 @@ impl World {
             DialConfig {
                 certificate: CLIENT.clone(),
                 local: Vec::from_iter(host.then_some(self.client.address)),
-                relays: Vec::from_iter(self.client.relay.take()),
+                turn_allocations: Vec::from_iter(self.client.relay.take()),
                 data: None,
                 secrets: secrets(),
                 wall,

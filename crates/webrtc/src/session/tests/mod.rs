@@ -307,7 +307,7 @@ impl Pair {
             DialConfig {
                 certificate: CLIENT.clone(),
                 local: vec![addresses[1]],
-                relays: Vec::new(),
+                turn_allocations: Vec::new(),
                 data: setup.client_data,
                 secrets: secrets(),
                 wall,

@@ -16,7 +16,10 @@ impl Session {
     pub fn path(&self) -> Option<Path> {
         let remote = self.ice.path()?;
         let (local, is_relayed) = self.ice.path_local()?;
-        let relay = self.relays.iter().find(|it| it.relayed() == Some(local));
+        let allocation = self
+            .turn_allocations
+            .iter()
+            .find(|it| it.relayed() == Some(local));
         Some(Path {
             local: PathEnd {
                 address: local,
@@ -35,13 +38,13 @@ impl Session {
                 },
             },
             round_trip: self.ice.round_trip(),
-            relay: relay.map(|relay| relay.server().clone()),
+            relay: allocation.map(|allocation| allocation.server().clone()),
         })
     }
 
     /// Returns the allocations on TURN servers with which the session was dialed.
-    pub fn relays(&self) -> &[turn::Relay] {
-        &self.relays
+    pub fn turn_allocations(&self) -> &[turn::Allocation] {
+        &self.turn_allocations
     }
 
     pub(super) fn unwrap_relayed(
@@ -51,12 +54,12 @@ impl Session {
         datagram: &[u8],
     ) -> Unwrapped {
         let mut from = Unwrapped::Direct;
-        for relay in &mut self.relays {
-            relay.note_now(now);
-            if relay.address() != source {
+        for allocation in &mut self.turn_allocations {
+            allocation.note_now(now);
+            if allocation.address() != source {
                 continue;
             }
-            from = match (relay.handle(now, datagram), relay.relayed()) {
+            from = match (allocation.handle(now, datagram), allocation.relayed()) {
                 (turn::Input::Data { peer, range }, Some(relayed)) => {
                     return Unwrapped::Relayed {
                         peer,
@@ -70,11 +73,11 @@ impl Session {
         from
     }
 
-    pub(super) fn handle_relay_timeouts(&mut self, now: Instant) {
-        for relay in &mut self.relays {
-            relay.note_now(now);
-            if relay.poll_timeout().is_some_and(|at| at <= now) {
-                relay.handle_timeout(now);
+    pub(super) fn handle_turn_timeouts(&mut self, now: Instant) {
+        for allocation in &mut self.turn_allocations {
+            allocation.note_now(now);
+            if allocation.poll_timeout().is_some_and(|at| at <= now) {
+                allocation.handle_timeout(now);
             }
         }
     }
@@ -87,26 +90,28 @@ impl Session {
         remote: SocketAddr,
         datagram: &mut Vec<u8>,
     ) -> Option<SocketAddr> {
-        let mut relays = self.relays.iter_mut();
-        let Some(relay) = relays.find(|it| it.relayed() == Some(local)) else {
+        let mut turn_allocations = self.turn_allocations.iter_mut();
+        let Some(allocation) = turn_allocations.find(|it| it.relayed() == Some(local)) else {
             return Some(remote);
         };
         self.timeout = None;
         let bare = std::mem::take(datagram);
-        let destination = relay.address();
-        relay.wrap(remote, &bare, datagram).then_some(destination)
+        let destination = allocation.address();
+        allocation
+            .wrap(remote, &bare, datagram)
+            .then_some(destination)
     }
 
     /// Writes the next message of the allocations themselves.
-    pub(super) fn poll_relay_transmit(&mut self, out: &mut Vec<u8>) -> Option<SocketAddr> {
-        for relay in &mut self.relays {
+    pub(super) fn poll_turn_transmit(&mut self, out: &mut Vec<u8>) -> Option<SocketAddr> {
+        for allocation in &mut self.turn_allocations {
             if self.state == State::Closed {
                 // Not before now: the datagrams for the peer have been sent.
-                relay.close();
+                allocation.close();
             }
-            if relay.poll_transmit(out) {
+            if allocation.poll_transmit(out) {
                 self.timeout = None;
-                return Some(relay.address());
+                return Some(allocation.address());
             }
         }
         None
