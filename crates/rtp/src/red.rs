@@ -17,7 +17,7 @@ pub struct Block<'a> {
 /// The payload is not valid RED: it ends within a block, or has too many blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the RED payload ends within its block {block}")]
-pub struct NoRed {
+pub struct InvalidRed {
     /// Index of the block that is cut short, from 0.
     pub block: usize,
 }
@@ -29,12 +29,12 @@ const BLOCKS_MAX: usize = 16;
 /// primary.
 ///
 /// # Errors
-/// [`NoRed`] if headers or lengths reach beyond `payload`, or if there are more than 16 blocks.
-pub fn blocks(payload: &[u8]) -> Result<Vec<Block<'_>>, NoRed> {
+/// [`InvalidRed`] if headers or lengths reach beyond `payload`, or if there are more than 16 blocks.
+pub fn blocks(payload: &[u8]) -> Result<Vec<Block<'_>>, InvalidRed> {
     let mut headers = Vec::new();
     let mut at = 0;
     loop {
-        let error = NoRed {
+        let error = InvalidRed {
             block: headers.len(),
         };
         let first = *payload.get(at).ok_or(error)?;
@@ -63,7 +63,7 @@ pub fn blocks(payload: &[u8]) -> Result<Vec<Block<'_>>, NoRed> {
         blocks.push(Block {
             payload_type,
             offset,
-            payload: payload.get(at..end).ok_or(NoRed { block })?,
+            payload: payload.get(at..end).ok_or(InvalidRed { block })?,
         });
         at = end;
     }

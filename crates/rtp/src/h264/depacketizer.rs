@@ -82,7 +82,7 @@ impl Depacketizer {
                 self.counters.lost += sequence - next;
                 self.gap = true;
                 self.loss = true;
-                self.drop_unit(Fault::Loss);
+                self.drop_unit(DropReason::Loss);
             }
             _ => {}
         }
@@ -140,14 +140,14 @@ impl Depacketizer {
         // An aggregate of units of a single byte grows less than twofold by start codes.
         let grown = building.unit.data.len() + 2 * payload.len() + 4;
         let result = if grown > self.unit_bytes_max {
-            Err(Fault::Oversized)
+            Err(DropReason::Oversized)
         } else {
             building.take(payload)
         };
         match result {
             Ok(()) => {}
-            Err(Fault::Reserved) => self.counters.unsupported += 1,
-            Err(fault) => self.drop_unit(fault),
+            Err(DropReason::Reserved) => self.counters.unsupported += 1,
+            Err(reason) => self.drop_unit(reason),
         }
     }
 
@@ -157,7 +157,7 @@ impl Depacketizer {
             return;
         };
         if building.fragmented {
-            self.count(Fault::Malformed);
+            self.count(DropReason::Malformed);
             return;
         }
         let mut unit = building.unit;
@@ -167,7 +167,7 @@ impl Depacketizer {
         let has_sets = unit.find(nal::SPS).is_some();
         self.sets_in_band |= has_sets;
         if building.after_gap && unit.keyframe && self.sets_in_band && !has_sets {
-            self.count(Fault::Loss);
+            self.count(DropReason::Loss);
             return;
         }
         unit.after_loss = std::mem::take(&mut self.loss);
@@ -183,22 +183,22 @@ impl Depacketizer {
     }
 
     /// Drops the unit that is being received. Its further packets are ignored.
-    fn drop_unit(&mut self, fault: Fault) {
+    fn drop_unit(&mut self, reason: DropReason) {
         if let State::Building(building) = &self.state {
             let timestamp = building.unit.timestamp;
             self.sets_in_band |= building.unit.find(nal::SPS).is_some();
             self.state = State::Dropping { timestamp };
-            self.count(fault);
+            self.count(reason);
         }
     }
 
-    fn count(&mut self, fault: Fault) {
+    fn count(&mut self, reason: DropReason) {
         self.loss = true;
-        match fault {
-            Fault::Loss => self.counters.damaged += 1,
-            Fault::Malformed | Fault::Reserved => self.counters.malformed += 1,
-            Fault::Oversized => self.counters.oversized += 1,
-            Fault::Unsupported => {
+        match reason {
+            DropReason::Loss => self.counters.damaged += 1,
+            DropReason::Malformed | DropReason::Reserved => self.counters.malformed += 1,
+            DropReason::Oversized => self.counters.oversized += 1,
+            DropReason::Unsupported => {
                 self.counters.unsupported += 1;
                 self.counters.malformed += 1;
             }
@@ -234,7 +234,7 @@ impl State {
 
 /// Why a unit is dropped; with `Reserved`, only a packet is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
+enum DropReason {
     Loss,
     Malformed,
     Oversized,
@@ -252,39 +252,39 @@ struct Building {
 }
 
 impl Building {
-    fn take(&mut self, payload: &[u8]) -> Result<(), Fault> {
-        let (&first, rest) = payload.split_first().ok_or(Fault::Malformed)?;
+    fn take(&mut self, payload: &[u8]) -> Result<(), DropReason> {
+        let (&first, rest) = payload.split_first().ok_or(DropReason::Malformed)?;
         let kind = nal_type(first);
         if self.fragmented && kind != nal::FU_A {
-            return Err(Fault::Malformed);
+            return Err(DropReason::Malformed);
         }
         match kind {
             1..=23 => self.unit.push_nal(payload),
             nal::STAP_A => return self.take_aggregate(rest),
             nal::FU_A => return self.take_fragment(first, rest),
             // Receivers ignore reserved types (RFC 6184 §5.4).
-            0 | 30 | 31 => return Err(Fault::Reserved),
-            _ => return Err(Fault::Unsupported),
+            0 | 30 | 31 => return Err(DropReason::Reserved),
+            _ => return Err(DropReason::Unsupported),
         }
         Ok(())
     }
 
-    fn take_aggregate(&mut self, rest: &[u8]) -> Result<(), Fault> {
+    fn take_aggregate(&mut self, rest: &[u8]) -> Result<(), DropReason> {
         for unit in (Aggregated { rest }) {
-            let unit = unit.map_err(|_| Fault::Malformed)?;
+            let unit = unit.map_err(|_| DropReason::Malformed)?;
             if !(1..=23).contains(&nal_type(unit[0])) {
-                return Err(Fault::Malformed);
+                return Err(DropReason::Malformed);
             }
             self.unit.push_nal(unit);
         }
         Ok(())
     }
 
-    fn take_fragment(&mut self, indicator: u8, rest: &[u8]) -> Result<(), Fault> {
-        let (&header, fragment) = rest.split_first().ok_or(Fault::Malformed)?;
+    fn take_fragment(&mut self, indicator: u8, rest: &[u8]) -> Result<(), DropReason> {
+        let (&header, fragment) = rest.split_first().ok_or(DropReason::Malformed)?;
         let starts = header & FU_START != 0;
         if starts == self.fragmented || !(1..=23).contains(&nal_type(header)) {
-            return Err(Fault::Malformed);
+            return Err(DropReason::Malformed);
         }
         if starts {
             self.unit.begin_nal();

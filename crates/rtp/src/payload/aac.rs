@@ -4,8 +4,8 @@
 
 use glassline_media::{Codec, Track, UnitBuilder};
 
-use super::assembly::{AudioFormat, Fault};
-use super::{Unreceivable, Unsendable, equal_pieces, parameter};
+use super::assembly::{AudioFormat, DropReason};
+use super::{PacketizeError, UnsupportedFormat, equal_pieces, parameter};
 
 /// Length of the AU headers section: the number of bits of all headers, then one header of 13
 /// bits of size and 3 bits of index.
@@ -21,9 +21,9 @@ pub(super) fn packetize(
     unit: &[u8],
     payload_max: usize,
     out: &mut UnitBuilder,
-) -> Result<(), Unsendable> {
+) -> Result<(), PacketizeError> {
     if unit.len() > UNIT_BYTES_MAX {
-        return Err(Unsendable::TooLong {
+        return Err(PacketizeError::TooLong {
             bytes: unit.len(),
             max: UNIT_BYTES_MAX,
         });
@@ -60,11 +60,11 @@ impl Assembly {
     /// Reads the lengths of the AU header fields from the track's format parameters.
     ///
     /// # Errors
-    /// [`Unreceivable::Mode`] if AU headers have more fields than size and index.
-    pub(super) fn new(track: &Track) -> Result<Self, Unreceivable> {
+    /// [`UnsupportedFormat::Mode`] if AU headers have more fields than size and index.
+    pub(super) fn new(track: &Track) -> Result<Self, UnsupportedFormat> {
         let text = &track.format_parameters;
         let refuse = |name: &str, value: &str, advice| {
-            Err(Unreceivable::Mode {
+            Err(UnsupportedFormat::Mode {
                 codec: Codec::Aac,
                 parameter: format!("{name}={value}"),
                 advice,
@@ -101,12 +101,12 @@ impl Assembly {
 
     /// Reads the sizes in the AU headers section. Returns them and what follows the section
     /// (§3.2.1).
-    fn sizes<'a>(&self, payload: &'a [u8]) -> Result<(Vec<usize>, &'a [u8]), Fault> {
-        let (bits, rest) = payload.split_first_chunk().ok_or(Fault::Malformed)?;
+    fn sizes<'a>(&self, payload: &'a [u8]) -> Result<(Vec<usize>, &'a [u8]), DropReason> {
+        let (bits, rest) = payload.split_first_chunk().ok_or(DropReason::Malformed)?;
         let bits = u32::from(u16::from_be_bytes(*bits));
         let (headers, rest) = rest
             .split_at_checked(bits.div_ceil(8) as usize)
-            .ok_or(Fault::Malformed)?;
+            .ok_or(DropReason::Malformed)?;
         let mut sizes = Vec::new();
         let mut at = 0;
         loop {
@@ -121,7 +121,7 @@ impl Assembly {
             sizes.push(read_bits(headers, at, self.size_bits) as usize);
             // Interleaved units, or serial numbers, which senders do not use.
             if read_bits(headers, at + self.size_bits, index_bits) != 0 {
-                return Err(Fault::Unsupported);
+                return Err(DropReason::Unsupported);
             }
             at += self.size_bits + index_bits;
         }
@@ -135,10 +135,10 @@ impl Assembly {
         marker: bool,
         bytes: &[u8],
         units: &mut Vec<(u32, Vec<u8>)>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), DropReason> {
         let mut open = match self.open.take() {
             Some(open) if open.timestamp == timestamp && open.size == size => open,
-            Some(_) => return Err(Fault::Malformed),
+            Some(_) => return Err(DropReason::Malformed),
             None => Open {
                 timestamp,
                 size,
@@ -149,7 +149,7 @@ impl Assembly {
         match open.data.len().cmp(&size) {
             std::cmp::Ordering::Equal => units.push((0, open.data)),
             std::cmp::Ordering::Less if !marker => self.open = Some(open),
-            _ => return Err(Fault::Malformed),
+            _ => return Err(DropReason::Malformed),
         }
         Ok(())
     }
@@ -162,7 +162,7 @@ impl AudioFormat for Assembly {
         timestamp: u32,
         marker: bool,
         units: &mut Vec<(u32, Vec<u8>)>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), DropReason> {
         let (sizes, mut rest) = self.sizes(payload)?;
         if let [size] = sizes[..]
             && (size > rest.len() || self.open.is_some())
@@ -170,10 +170,10 @@ impl AudioFormat for Assembly {
             return self.fragment(size, timestamp, marker, rest, units);
         }
         if self.open.take().is_some() || sizes.is_empty() {
-            return Err(Fault::Malformed);
+            return Err(DropReason::Malformed);
         }
         for (size, number) in sizes.into_iter().zip(0..) {
-            let (unit, more) = rest.split_at_checked(size).ok_or(Fault::Malformed)?;
+            let (unit, more) = rest.split_at_checked(size).ok_or(DropReason::Malformed)?;
             rest = more;
             if !unit.is_empty() {
                 units.push((self.unit_samples.wrapping_mul(number), unit.to_vec()));
@@ -182,7 +182,7 @@ impl AudioFormat for Assembly {
         Ok(())
     }
 
-    fn lose(&mut self) -> bool {
+    fn on_loss(&mut self) -> bool {
         self.open.take().is_some()
     }
 

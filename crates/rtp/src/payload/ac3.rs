@@ -3,8 +3,8 @@
 
 use glassline_media::{Codec, UnitBuilder};
 
-use super::assembly::{AudioFormat, Fault};
-use super::{Unsendable, equal_pieces};
+use super::assembly::{AudioFormat, DropReason};
+use super::{PacketizeError, equal_pieces};
 
 /// Frame type in the header's first byte (§4.1.1): whole frames.
 const WHOLE: u8 = 0;
@@ -25,14 +25,14 @@ pub(super) fn packetize(
     frame: &[u8],
     payload_max: usize,
     out: &mut UnitBuilder,
-) -> Result<(), Unsendable> {
+) -> Result<(), PacketizeError> {
     let pieces = equal_pieces(frame, payload_max.saturating_sub(HEADER_BYTES));
-    let count = u8::try_from(pieces.len()).map_err(|_| Unsendable::TooLong {
+    let count = u8::try_from(pieces.len()).map_err(|_| PacketizeError::TooLong {
         bytes: frame.len(),
         max: 255 * payload_max,
     })?;
     if frame.len() < 5 || frame[..2] != SYNC {
-        return Err(Unsendable::Malformed {
+        return Err(PacketizeError::Malformed {
             codec: Codec::Ac3,
             reason: "no frame that begins with 0x0b77",
         });
@@ -89,19 +89,19 @@ impl AudioFormat for Assembly {
         timestamp: u32,
         _: bool,
         units: &mut Vec<(u32, Vec<u8>)>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), DropReason> {
         let [kind, number, bytes @ ..] = payload else {
-            return Err(Fault::Malformed);
+            return Err(DropReason::Malformed);
         };
         let first = kind & 3 != OTHER;
         if bytes.is_empty() || *number == 0 || first != (self.missing == 0) {
-            return Err(Fault::Malformed);
+            return Err(DropReason::Malformed);
         }
         match kind & 3 {
             WHOLE => split(bytes, *number, units),
             kind => {
                 if kind == OTHER && timestamp != self.timestamp {
-                    return Err(Fault::Malformed);
+                    return Err(DropReason::Malformed);
                 }
                 if first {
                     (self.missing, self.timestamp) = (*number, timestamp);
@@ -118,7 +118,7 @@ impl AudioFormat for Assembly {
     }
 
     /// The loss of a first fragment is noticed by the next one, which is malformed then.
-    fn lose(&mut self) -> bool {
+    fn on_loss(&mut self) -> bool {
         self.open.clear();
         std::mem::take(&mut self.missing) != 0
     }
@@ -129,17 +129,17 @@ impl AudioFormat for Assembly {
 }
 
 /// Splits a payload into `count` frames. A single frame is taken without reading its header.
-fn split(mut bytes: &[u8], count: u8, units: &mut Vec<(u32, Vec<u8>)>) -> Result<(), Fault> {
+fn split(mut bytes: &[u8], count: u8, units: &mut Vec<(u32, Vec<u8>)>) -> Result<(), DropReason> {
     for number in 0..u32::from(count) {
         let last = number + 1 == u32::from(count);
         let size = if last {
             bytes.len()
         } else {
-            frame_bytes(bytes).ok_or(Fault::Malformed)?
+            frame_bytes(bytes).ok_or(DropReason::Malformed)?
         };
-        let (frame, rest) = bytes.split_at_checked(size).ok_or(Fault::Malformed)?;
+        let (frame, rest) = bytes.split_at_checked(size).ok_or(DropReason::Malformed)?;
         if frame.is_empty() {
-            return Err(Fault::Malformed);
+            return Err(DropReason::Malformed);
         }
         units.push((FRAME_SAMPLES * number, frame.to_vec()));
         bytes = rest;

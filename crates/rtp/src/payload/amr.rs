@@ -3,8 +3,8 @@
 
 use glassline_media::{Codec, Track, UnitBuilder};
 
-use super::assembly::{AudioFormat, Fault};
-use super::{Unreceivable, Unsendable, parameter};
+use super::assembly::{AudioFormat, DropReason};
+use super::{PacketizeError, UnsupportedFormat, parameter};
 
 /// Codec mode request that requests nothing (§4.3.1).
 const NO_REQUEST: u8 = 0xf0;
@@ -50,8 +50,8 @@ pub(super) fn packetize(
     codec: Codec,
     frame: &[u8],
     out: &mut UnitBuilder,
-) -> Result<(), Unsendable> {
-    let malformed = |reason| Err(Unsendable::Malformed { codec, reason });
+) -> Result<(), PacketizeError> {
+    let malformed = |reason| Err(PacketizeError::Malformed { codec, reason });
     let Some((entry, speech)) = frame.split_first() else {
         return Ok(());
     };
@@ -81,13 +81,13 @@ impl Assembly {
     /// Checks the track's format parameters.
     ///
     /// # Errors
-    /// [`Unreceivable::Mode`] if frames are not octet-aligned, are interleaved, or have checksums.
-    pub(super) fn new(track: &Track) -> Result<Self, Unreceivable> {
+    /// [`UnsupportedFormat::Mode`] if frames are not octet-aligned, are interleaved, or have checksums.
+    pub(super) fn new(track: &Track) -> Result<Self, UnsupportedFormat> {
         let codec = track.codec;
         let text = &track.format_parameters;
         let advice = "send octet-align=1, without crc, robust-sorting and interleaving";
         let refuse = |parameter: String| {
-            Err(Unreceivable::Mode {
+            Err(UnsupportedFormat::Mode {
                 codec,
                 parameter,
                 advice,
@@ -118,13 +118,15 @@ impl AudioFormat for Assembly {
         _: u32,
         _: bool,
         units: &mut Vec<(u32, Vec<u8>)>,
-    ) -> Result<(), Fault> {
-        let entries = payload.get(1..).ok_or(Fault::Malformed)?;
+    ) -> Result<(), DropReason> {
+        let entries = payload.get(1..).ok_or(DropReason::Malformed)?;
         let last = entries.iter().position(|entry| entry & F == 0);
-        let (entries, mut speech) = entries.split_at(last.ok_or(Fault::Malformed)? + 1);
+        let (entries, mut speech) = entries.split_at(last.ok_or(DropReason::Malformed)? + 1);
         for (entry, number) in entries.iter().zip(0u32..) {
-            let bytes = frame_bytes(self.codec, *entry).ok_or(Fault::Malformed)?;
-            let (frame, rest) = speech.split_at_checked(bytes).ok_or(Fault::Malformed)?;
+            let bytes = frame_bytes(self.codec, *entry).ok_or(DropReason::Malformed)?;
+            let (frame, rest) = speech
+                .split_at_checked(bytes)
+                .ok_or(DropReason::Malformed)?;
             speech = rest;
             let unit = [&[entry & ENTRY], frame].concat();
             units.push((self.frame_samples.wrapping_mul(number), unit));

@@ -14,11 +14,11 @@ pub(super) trait FrameFormat: fmt::Debug + Send {
 
     /// Adds a payload, which is never empty, to `frame`. It is the first payload or follows the
     /// previous one without a gap.
-    fn take(&mut self, payload: &[u8], frame: &mut Vec<u8>) -> Result<(), Fault>;
+    fn take(&mut self, payload: &[u8], frame: &mut Vec<u8>) -> Result<(), DropReason>;
 
     /// Completes `frame`, which is not empty. Returns whether a decoder can start with it.
     /// `after_gap`: packets before its first one are missing.
-    fn finish(&mut self, frame: &mut Vec<u8>, after_gap: bool) -> Result<bool, Fault>;
+    fn finish(&mut self, frame: &mut Vec<u8>, after_gap: bool) -> Result<bool, DropReason>;
 
     /// Number of bytes of the frame that are kept outside of `frame`.
     fn pending_bytes(&self) -> usize {
@@ -36,7 +36,7 @@ pub(super) trait AudioFormat: fmt::Debug + Send {
         timestamp: u32,
         marker: bool,
         units: &mut Vec<(u32, Vec<u8>)>,
-    ) -> Result<(), Fault>;
+    ) -> Result<(), DropReason>;
 
     /// Returns whether a decoder can start at this unit.
     fn is_keyframe(&self, unit: &[u8]) -> bool {
@@ -45,7 +45,7 @@ pub(super) trait AudioFormat: fmt::Debug + Send {
     }
 
     /// Drops an incomplete unit, since packets are missing. Returns whether there was one.
-    fn lose(&mut self) -> bool {
+    fn on_loss(&mut self) -> bool {
         false
     }
 
@@ -57,16 +57,16 @@ pub(super) trait AudioFormat: fmt::Debug + Send {
 
 /// Payload format in which each payload is one unit.
 #[derive(Debug)]
-pub(super) struct Whole;
+pub(super) struct OneUnitPerPacket;
 
-impl AudioFormat for Whole {
+impl AudioFormat for OneUnitPerPacket {
     fn take(
         &mut self,
         payload: &[u8],
         _: u32,
         _: bool,
         units: &mut Vec<(u32, Vec<u8>)>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), DropReason> {
         units.push((0, payload.to_vec()));
         Ok(())
     }
@@ -74,7 +74,7 @@ impl AudioFormat for Whole {
 
 /// Why a unit is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum DropReason {
     /// Packets of the unit are missing.
     Loss,
     /// A payload violates its format, or does not follow the one before.
@@ -89,10 +89,10 @@ pub(super) enum Fault {
 /// description states it before anything is set up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Unreceivable {
+pub enum UnsupportedFormat {
     /// Receiving this codec over RTP is not implemented.
     #[error("{0} cannot be received over RTP")]
-    NoFormat(Codec),
+    Codec(Codec),
     /// The codec is implemented, but not this mode of its format.
     #[error("{codec} with {parameter} is not supported: {advice}")]
     Mode {

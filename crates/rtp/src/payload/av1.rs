@@ -6,8 +6,8 @@
 
 use glassline_media::{Codec, UnitBuilder};
 
-use super::Unsendable;
-use super::assembly::{Fault, FrameFormat};
+use super::PacketizeError;
+use super::assembly::{DropReason, FrameFormat};
 
 /// Aggregation header (§4.4): the first element continues the last element of the previous
 /// packet.
@@ -45,7 +45,7 @@ pub(super) fn packetize(
     unit: &[u8],
     payload_max: usize,
     out: &mut UnitBuilder,
-) -> Result<(), Unsendable> {
+) -> Result<(), PacketizeError> {
     let elements = elements(unit)?;
     let bytes: usize = elements.iter().map(|it| it.len() + LENGTH_BYTES).sum();
     let count = bytes.div_ceil(payload_max.saturating_sub(1).max(1)).max(1);
@@ -185,11 +185,11 @@ impl<'a> Elements<'a> {
 }
 
 /// Returns the OBUs of a temporal unit that are sent.
-fn elements(unit: &[u8]) -> Result<Vec<Element<'_>>, Unsendable> {
+fn elements(unit: &[u8]) -> Result<Vec<Element<'_>>, PacketizeError> {
     let mut elements = Vec::new();
     let mut rest = unit;
     while !rest.is_empty() {
-        let (obu, more) = split_obu(rest).ok_or(Unsendable::Malformed {
+        let (obu, more) = split_obu(rest).ok_or(PacketizeError::Malformed {
             codec: Codec::Av1,
             reason: "an OBU's size points past the end",
         })?;
@@ -272,16 +272,16 @@ pub(super) struct Assembly {
 
 impl Assembly {
     /// Takes an element. `more`: the element continues in the next packet.
-    fn element(&mut self, bytes: &[u8], more: bool, frame: &mut Vec<u8>) -> Result<(), Fault> {
+    fn element(&mut self, bytes: &[u8], more: bool, frame: &mut Vec<u8>) -> Result<(), DropReason> {
         self.open.extend_from_slice(bytes);
         self.is_open = more;
         if more {
             return Ok(());
         }
         let obu = std::mem::take(&mut self.open);
-        let (obu, rest) = split_obu(&obu).ok_or(Fault::Malformed)?;
+        let (obu, rest) = split_obu(&obu).ok_or(DropReason::Malformed)?;
         if !rest.is_empty() {
-            return Err(Fault::Malformed);
+            return Err(DropReason::Malformed);
         }
         if is_left_out(obu.header) {
             return Ok(());
@@ -306,10 +306,10 @@ impl FrameFormat for Assembly {
         self.is_open = false;
     }
 
-    fn take(&mut self, payload: &[u8], frame: &mut Vec<u8>) -> Result<(), Fault> {
-        let (&header, mut rest) = payload.split_first().ok_or(Fault::Malformed)?;
+    fn take(&mut self, payload: &[u8], frame: &mut Vec<u8>) -> Result<(), DropReason> {
+        let (&header, mut rest) = payload.split_first().ok_or(DropReason::Malformed)?;
         if rest.is_empty() || (header & Z != 0) != self.is_open {
-            return Err(Fault::Malformed);
+            return Err(DropReason::Malformed);
         }
         let count = (header & W) >> W_SHIFT;
         let mut number = 0;
@@ -318,8 +318,8 @@ impl FrameFormat for Assembly {
             let element = if count != 0 && number == count {
                 std::mem::take(&mut rest)
             } else {
-                let (length, more) = read_leb128(rest).ok_or(Fault::Malformed)?;
-                let (element, more) = more.split_at_checked(length).ok_or(Fault::Malformed)?;
+                let (length, more) = read_leb128(rest).ok_or(DropReason::Malformed)?;
+                let (element, more) = more.split_at_checked(length).ok_or(DropReason::Malformed)?;
                 rest = more;
                 element
             };
@@ -330,14 +330,14 @@ impl FrameFormat for Assembly {
             self.element(element, more, frame)?;
         }
         if number < count {
-            return Err(Fault::Malformed);
+            return Err(DropReason::Malformed);
         }
         Ok(())
     }
 
-    fn finish(&mut self, frame: &mut Vec<u8>, _: bool) -> Result<bool, Fault> {
+    fn finish(&mut self, frame: &mut Vec<u8>, _: bool) -> Result<bool, DropReason> {
         if self.is_open {
-            return Err(Fault::Malformed);
+            return Err(DropReason::Malformed);
         }
         Ok(is_keyframe(frame))
     }

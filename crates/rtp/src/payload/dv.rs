@@ -2,8 +2,8 @@
 
 use glassline_media::{Codec, UnitBuilder};
 
-use super::Unsendable;
-use super::assembly::{Fault, FrameFormat};
+use super::PacketizeError;
+use super::assembly::{DropReason, FrameFormat};
 
 /// Length of a DIF block in bytes (IEC 61834-2).
 const BLOCK_BYTES: usize = 80;
@@ -14,9 +14,9 @@ pub(super) fn packetize(
     frame: &[u8],
     payload_max: usize,
     out: &mut UnitBuilder,
-) -> Result<(), Unsendable> {
+) -> Result<(), PacketizeError> {
     if !frame.len().is_multiple_of(BLOCK_BYTES) {
-        return Err(Unsendable::Malformed {
+        return Err(PacketizeError::Malformed {
             codec: Codec::Dv,
             reason: "not a whole number of DIF blocks of 80 bytes",
         });
@@ -40,15 +40,15 @@ impl FrameFormat for Assembly {
         matches!(payload, [kind, sequence, 0, ..] if kind >> 5 == 0 && sequence & 0xf8 == 0)
     }
 
-    fn take(&mut self, payload: &[u8], video_frame: &mut Vec<u8>) -> Result<(), Fault> {
+    fn take(&mut self, payload: &[u8], frame: &mut Vec<u8>) -> Result<(), DropReason> {
         if !payload.len().is_multiple_of(BLOCK_BYTES) {
-            return Err(Fault::Malformed);
+            return Err(DropReason::Malformed);
         }
-        video_frame.extend_from_slice(payload);
+        frame.extend_from_slice(payload);
         Ok(())
     }
 
-    fn finish(&mut self, _: &mut Vec<u8>, _: bool) -> Result<bool, Fault> {
+    fn finish(&mut self, _: &mut Vec<u8>, _: bool) -> Result<bool, DropReason> {
         Ok(true)
     }
 }

@@ -6,8 +6,8 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use glassline_media::annexb::{self, LONG_START_CODE};
 use glassline_media::{Codec, Track, UnitBuilder};
 
-use super::assembly::{Fault, FrameFormat};
-use super::{Unreceivable, equal_pieces, parameter};
+use super::assembly::{DropReason, FrameFormat};
+use super::{UnsupportedFormat, equal_pieces, parameter};
 
 /// Types of NAL units (H.265 table 7-1) and of RTP payloads (RFC 7798 §4.4).
 pub mod nal {
@@ -48,11 +48,11 @@ pub const fn nal_type(first: u8) -> u8 {
 pub fn profile(track: &Track) -> Option<u8> {
     // The NAL unit header is followed by a byte of other fields; profile space and tier share
     // the byte of the profile.
-    const PLACE: usize = HEADER_BYTES + 1;
+    const PROFILE_OFFSET: usize = HEADER_BYTES + 1;
     let sets = parameter(&track.format_parameters, "sprop-sps")?;
     // Twelve characters of base64 are nine bytes.
     let head = STANDARD_NO_PAD.decode(sets.get(..12)?).ok()?;
-    head.get(PLACE).map(|byte| byte & 0x1f)
+    head.get(PROFILE_OFFSET).map(|byte| byte & 0x1f)
 }
 
 /// Length of a NAL unit header in bytes; every payload begins with one (RFC 7798 §1.1.4).
@@ -178,12 +178,12 @@ impl Assembly {
     /// Creates the format for `track`.
     ///
     /// # Errors
-    /// [`Unreceivable::Mode`] if packets are sent in another order than they are decoded in.
-    pub(super) fn new(track: &Track) -> Result<Self, Unreceivable> {
+    /// [`UnsupportedFormat::Mode`] if packets are sent in another order than they are decoded in.
+    pub(super) fn new(track: &Track) -> Result<Self, UnsupportedFormat> {
         let differs = parameter(&track.format_parameters, "sprop-max-don-diff");
         match differs.filter(|value| *value != "0") {
             None => Ok(Self::default()),
-            Some(value) => Err(Unreceivable::Mode {
+            Some(value) => Err(UnsupportedFormat::Mode {
                 codec: Codec::H265,
                 parameter: format!("sprop-max-don-diff={value}"),
                 advice: "send NAL units in decoding order",
@@ -191,14 +191,14 @@ impl Assembly {
         }
     }
 
-    fn take_fragment(&mut self, payload: &[u8], frame: &mut Vec<u8>) -> Result<(), Fault> {
+    fn take_fragment(&mut self, payload: &[u8], frame: &mut Vec<u8>) -> Result<(), DropReason> {
         let [first, second, header, fragment @ ..] = payload else {
-            return Err(Fault::Malformed);
+            return Err(DropReason::Malformed);
         };
         let starts = header & FU_START != 0;
         let kind = header & FU_TYPE;
         if starts == self.fragmented || kind >= nal::AP {
-            return Err(Fault::Malformed);
+            return Err(DropReason::Malformed);
         }
         if starts {
             self.sets_in_band |= kind == nal::SPS;
@@ -237,10 +237,10 @@ impl FrameFormat for Assembly {
         self.fragmented = false;
     }
 
-    fn take(&mut self, payload: &[u8], frame: &mut Vec<u8>) -> Result<(), Fault> {
+    fn take(&mut self, payload: &[u8], frame: &mut Vec<u8>) -> Result<(), DropReason> {
         let kind = nal_type(payload[0]);
         if payload.len() <= HEADER_BYTES || self.fragmented && kind != nal::FU {
-            return Err(Fault::Malformed);
+            return Err(DropReason::Malformed);
         }
         match kind {
             0..nal::AP => {
@@ -251,9 +251,9 @@ impl FrameFormat for Assembly {
             }
             nal::AP => {
                 for unit in aggregated(&payload[HEADER_BYTES..]) {
-                    let unit = unit.ok_or(Fault::Malformed)?;
+                    let unit = unit.ok_or(DropReason::Malformed)?;
                     if nal_type(unit[0]) >= nal::AP {
-                        return Err(Fault::Malformed);
+                        return Err(DropReason::Malformed);
                     }
                     self.sets_in_band |= nal_type(unit[0]) == nal::SPS;
                     frame.extend_from_slice(&LONG_START_CODE);
@@ -262,15 +262,15 @@ impl FrameFormat for Assembly {
                 Ok(())
             }
             nal::FU => self.take_fragment(payload, frame),
-            nal::PACI => Err(Fault::Unsupported),
+            nal::PACI => Err(DropReason::Unsupported),
             // Reserved types are ignored (RFC 7798 §4.4).
             _ => Ok(()),
         }
     }
 
-    fn finish(&mut self, frame: &mut Vec<u8>, after_gap: bool) -> Result<bool, Fault> {
+    fn finish(&mut self, frame: &mut Vec<u8>, after_gap: bool) -> Result<bool, DropReason> {
         if self.fragmented {
-            return Err(Fault::Malformed);
+            return Err(DropReason::Malformed);
         }
         let (mut keyframe, mut sets) = (false, false);
         for unit in annexb::nals(frame) {
@@ -281,7 +281,7 @@ impl FrameFormat for Assembly {
             }
         }
         if after_gap && keyframe && self.sets_in_band && !sets {
-            return Err(Fault::Loss);
+            return Err(DropReason::Loss);
         }
         Ok(keyframe)
     }

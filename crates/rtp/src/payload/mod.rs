@@ -35,7 +35,7 @@ pub use crate::h264::Counters;
 use picture_id::PictureId;
 use xiph::Identifier;
 
-pub use assembly::Unreceivable;
+pub use assembly::UnsupportedFormat;
 pub use depacketizer::{Depacketizer, Unit};
 
 /// Splits the access units of one track into RTP payloads.
@@ -54,7 +54,7 @@ pub struct Packetizer {
 /// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Unsendable {
+pub enum PacketizeError {
     /// A unit that cannot be split is longer than a datagram can carry.
     #[error("a packet of {bytes} bytes does not fit a datagram, which takes {max}")]
     TooLong {
@@ -73,7 +73,7 @@ pub enum Unsendable {
     },
     /// The unit uses a feature of the codec that the payload format cannot represent.
     #[error("the RTP payload of {codec} has no room for {what}")]
-    Unsuited {
+    UnsupportedFeature {
         /// Codec of the track.
         codec: Codec,
         /// The feature.
@@ -115,8 +115,8 @@ impl Packetizer {
     /// instead.
     ///
     /// # Errors
-    /// [`Unsendable`]. The caller then clears `out`, which may hold a part of the unit.
-    pub fn packetize(&mut self, unit: &[u8], out: &mut UnitBuilder) -> Result<(), Unsendable> {
+    /// [`PacketizeError`]. The caller then clears `out`, which may hold a part of the unit.
+    pub fn packetize(&mut self, unit: &[u8], out: &mut UnitBuilder) -> Result<(), PacketizeError> {
         let max = PAYLOAD_BYTES_MAX;
         match self.codec {
             Codec::H264 => h264::packetize(annexb::nals(unit), max, out),
@@ -160,9 +160,9 @@ fn equal_pieces(bytes: &[u8], room: usize) -> std::slice::Chunks<'_, u8> {
 }
 
 /// Appends a unit that is a payload as it is and cannot be split.
-fn whole(unit: &[u8], out: &mut UnitBuilder) -> Result<(), Unsendable> {
+fn whole(unit: &[u8], out: &mut UnitBuilder) -> Result<(), PacketizeError> {
     if unit.len() > PAYLOAD_BYTES_MAX {
-        return Err(Unsendable::TooLong {
+        return Err(PacketizeError::TooLong {
             bytes: unit.len(),
             max: PAYLOAD_BYTES_MAX,
         });

@@ -2,7 +2,7 @@
 
 use glassline_media::{UnitBuilder, annexb};
 
-use super::assembly::{Fault, FrameFormat};
+use super::assembly::{DropReason, FrameFormat};
 use super::equal_pieces;
 
 /// Start code (ISO/IEC 14496-2 table 6-3) of a video object plane, that is a frame.
@@ -34,12 +34,12 @@ impl FrameFormat for Assembly {
         }
     }
 
-    fn take(&mut self, payload: &[u8], frame: &mut Vec<u8>) -> Result<(), Fault> {
+    fn take(&mut self, payload: &[u8], frame: &mut Vec<u8>) -> Result<(), DropReason> {
         frame.extend_from_slice(payload);
         Ok(())
     }
 
-    fn finish(&mut self, frame: &mut Vec<u8>, _: bool) -> Result<bool, Fault> {
+    fn finish(&mut self, frame: &mut Vec<u8>, _: bool) -> Result<bool, DropReason> {
         Ok(is_keyframe(frame))
     }
 }

@@ -3,8 +3,8 @@
 
 use glassline_media::{Codec, UnitBuilder};
 
-use super::assembly::{AudioFormat, Fault};
-use super::{Unsendable, equal_pieces};
+use super::assembly::{AudioFormat, DropReason};
+use super::{PacketizeError, equal_pieces};
 
 /// Length of the header in bytes: two bytes that must be zero, two of the fragment's offset.
 const HEADER_BYTES: usize = 4;
@@ -14,18 +14,18 @@ pub(super) fn packetize(
     frame: &[u8],
     payload_max: usize,
     out: &mut UnitBuilder,
-) -> Result<(), Unsendable> {
+) -> Result<(), PacketizeError> {
     // A receiver finds the end of a frame only by its header.
     if Frame::parse(frame).is_none_or(|header| header.bytes != frame.len()) {
-        return Err(Unsendable::Malformed {
+        return Err(PacketizeError::Malformed {
             codec: Codec::MpegAudio,
             reason: "no frame with a known bit rate and the length that follows from it",
         });
     }
-    let mut place = 0usize;
+    let mut offset = 0usize;
     for piece in equal_pieces(frame, payload_max.saturating_sub(HEADER_BYTES)) {
-        let [high, low] = u16::try_from(place)
-            .map_err(|_| Unsendable::TooLong {
+        let [high, low] = u16::try_from(offset)
+            .map_err(|_| PacketizeError::TooLong {
                 bytes: frame.len(),
                 max: usize::from(u16::MAX),
             })?
@@ -33,7 +33,7 @@ pub(super) fn packetize(
         out.wire_only(&[0, 0, high, low]);
         out.coded(piece);
         out.end_packet();
-        place += piece.len();
+        offset += piece.len();
     }
     Ok(())
 }
@@ -118,15 +118,15 @@ impl AudioFormat for Assembly {
         timestamp: u32,
         _: bool,
         units: &mut Vec<(u32, Vec<u8>)>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), DropReason> {
         let [_, _, high, low, bytes @ ..] = payload else {
-            return Err(Fault::Malformed);
+            return Err(DropReason::Malformed);
         };
-        let place = usize::from(u16::from_be_bytes([*high, *low]));
-        if place != self.open.len() || place != 0 && timestamp != self.timestamp {
-            return Err(Fault::Malformed);
+        let offset = usize::from(u16::from_be_bytes([*high, *low]));
+        if offset != self.open.len() || offset != 0 && timestamp != self.timestamp {
+            return Err(DropReason::Malformed);
         }
-        if place == 0 {
+        if offset == 0 {
             return self.frames(bytes, timestamp, units);
         }
         self.open.extend_from_slice(bytes);
@@ -134,12 +134,12 @@ impl AudioFormat for Assembly {
         match self.open.len().cmp(&whole) {
             std::cmp::Ordering::Less => {}
             std::cmp::Ordering::Equal => units.push((0, std::mem::take(&mut self.open))),
-            std::cmp::Ordering::Greater => return Err(Fault::Malformed),
+            std::cmp::Ordering::Greater => return Err(DropReason::Malformed),
         }
         Ok(())
     }
 
-    fn lose(&mut self) -> bool {
+    fn on_loss(&mut self) -> bool {
         !std::mem::take(&mut self.open).is_empty()
     }
 
@@ -156,14 +156,14 @@ impl Assembly {
         mut bytes: &[u8],
         timestamp: u32,
         units: &mut Vec<(u32, Vec<u8>)>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), DropReason> {
         let mut nanos = 0u64;
         let mut alone = true;
         while !bytes.is_empty() {
-            let frame = Frame::parse(bytes).ok_or(Fault::Malformed)?;
+            let frame = Frame::parse(bytes).ok_or(DropReason::Malformed)?;
             let Some((whole, rest)) = bytes.split_at_checked(frame.bytes) else {
                 if !alone {
-                    return Err(Fault::Malformed);
+                    return Err(DropReason::Malformed);
                 }
                 self.open.extend_from_slice(bytes);
                 self.timestamp = timestamp;

@@ -3,8 +3,8 @@
 
 use glassline_media::{Codec, UnitBuilder};
 
-use super::Unsendable;
-use super::assembly::{AudioFormat, Fault};
+use super::PacketizeError;
+use super::assembly::{AudioFormat, DropReason};
 
 /// Length of a transport stream packet in bytes (ISO/IEC 13818-1 §2.4.3).
 const PACKET_BYTES: usize = 188;
@@ -15,9 +15,9 @@ pub(super) fn packetize(
     packets: &[u8],
     payload_max: usize,
     out: &mut UnitBuilder,
-) -> Result<(), Unsendable> {
+) -> Result<(), PacketizeError> {
     if !is_whole(packets) {
-        return Err(Unsendable::Malformed {
+        return Err(PacketizeError::Malformed {
             codec: Codec::MpegTs,
             reason: "not whole packets of 188 bytes that begin with 0x47",
         });
@@ -56,9 +56,9 @@ impl AudioFormat for Assembly {
         _: u32,
         _: bool,
         units: &mut Vec<(u32, Vec<u8>)>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), DropReason> {
         if !is_whole(payload) {
-            return Err(Fault::Malformed);
+            return Err(DropReason::Malformed);
         }
         units.push((0, payload.to_vec()));
         Ok(())

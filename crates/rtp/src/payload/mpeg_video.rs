@@ -3,11 +3,11 @@
 
 use glassline_media::{Codec, UnitBuilder, annexb};
 
-use super::assembly::{Fault, FrameFormat};
-use super::{Unsendable, equal_pieces};
+use super::assembly::{DropReason, FrameFormat};
+use super::{PacketizeError, equal_pieces};
 
 /// Start codes (ISO/IEC 13818-2 table 6-1).
-const FRAME: u8 = 0x00;
+const PICTURE: u8 = 0x00;
 const SLICES: std::ops::RangeInclusive<u8> = 0x01..=0xaf;
 const SEQUENCE: u8 = 0xb3;
 const GROUP: u8 = 0xb8;
@@ -30,9 +30,9 @@ pub(super) fn packetize(
     frame: &[u8],
     payload_max: usize,
     out: &mut UnitBuilder,
-) -> Result<(), Unsendable> {
+) -> Result<(), PacketizeError> {
     let room = payload_max.saturating_sub(HEADER_BYTES).max(1);
-    let start = annexb::find_start_code(frame).ok_or(Unsendable::Malformed {
+    let start = annexb::find_start_code(frame).ok_or(PacketizeError::Malformed {
         codec: Codec::MpegVideo,
         reason: "no start code",
     })?;
@@ -49,7 +49,7 @@ pub(super) fn packetize(
             header.write(flags, packet, out);
             (packet, flags) = (&[], 0);
         }
-        header.learn(part);
+        header.update(part);
         let gathered = packet.len() + part.len();
         if gathered > room {
             write_fragments(&header, slice, part, room, out);
@@ -103,10 +103,10 @@ struct Header {
 }
 
 impl Header {
-    fn learn(&mut self, part: &[u8]) {
+    fn update(&mut self, part: &[u8]) {
         // temporal_reference 10, picture_coding_type 3, vbv_delay 16, then by type
         // full_pel_forward_vector 1, forward_f_code 3, and the same backward (§6.2.3).
-        let [0, 0, 1, FRAME, a, b, rest @ ..] = part else {
+        let [0, 0, 1, PICTURE, a, b, rest @ ..] = part else {
             return;
         };
         self.temporal_reference = u16::from(*a) << 2 | u16::from(b >> 6);
@@ -143,15 +143,15 @@ pub(super) struct Assembly;
 impl FrameFormat for Assembly {
     fn begins(&self, payload: &[u8]) -> bool {
         let body = strip(payload).unwrap_or_default();
-        matches!(body, [0, 0, 1, FRAME | SEQUENCE | GROUP, ..])
+        matches!(body, [0, 0, 1, PICTURE | SEQUENCE | GROUP, ..])
     }
 
-    fn take(&mut self, payload: &[u8], frame: &mut Vec<u8>) -> Result<(), Fault> {
-        frame.extend_from_slice(strip(payload).ok_or(Fault::Malformed)?);
+    fn take(&mut self, payload: &[u8], frame: &mut Vec<u8>) -> Result<(), DropReason> {
+        frame.extend_from_slice(strip(payload).ok_or(DropReason::Malformed)?);
         Ok(())
     }
 
-    fn finish(&mut self, frame: &mut Vec<u8>, _: bool) -> Result<bool, Fault> {
+    fn finish(&mut self, frame: &mut Vec<u8>, _: bool) -> Result<bool, DropReason> {
         Ok(is_keyframe(frame))
     }
 }
@@ -168,7 +168,7 @@ fn is_keyframe(mut bytes: &[u8]) -> bool {
         bytes = &bytes[at + annexb::START_CODE.len()..];
         match bytes {
             [SEQUENCE, ..] => sequence = true,
-            [FRAME, _, b, ..] => return sequence && b >> 3 & 7 == INTRA,
+            [PICTURE, _, b, ..] => return sequence && b >> 3 & 7 == INTRA,
             _ => {}
         }
     }

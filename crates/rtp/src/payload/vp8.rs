@@ -3,7 +3,7 @@
 
 use glassline_media::UnitBuilder;
 
-use super::assembly::{Fault, FrameFormat};
+use super::assembly::{DropReason, FrameFormat};
 use super::equal_pieces;
 use super::picture_id::{self, PictureId};
 
@@ -80,18 +80,18 @@ impl FrameFormat for Assembly {
         begins_frame(payload)
     }
 
-    fn take(&mut self, payload: &[u8], picture: &mut Vec<u8>) -> Result<(), Fault> {
+    fn take(&mut self, payload: &[u8], frame: &mut Vec<u8>) -> Result<(), DropReason> {
         // A frame begins with its first partition, and only there.
-        if begins_frame(payload) != picture.is_empty() {
-            return Err(Fault::Malformed);
+        if begins_frame(payload) != frame.is_empty() {
+            return Err(DropReason::Malformed);
         }
         let piece = strip(payload).filter(|piece| !piece.is_empty());
-        picture.extend_from_slice(piece.ok_or(Fault::Malformed)?);
+        frame.extend_from_slice(piece.ok_or(DropReason::Malformed)?);
         Ok(())
     }
 
-    fn finish(&mut self, picture: &mut Vec<u8>, _: bool) -> Result<bool, Fault> {
-        Ok(is_keyframe(picture))
+    fn finish(&mut self, frame: &mut Vec<u8>, _: bool) -> Result<bool, DropReason> {
+        Ok(is_keyframe(frame))
     }
 }
 

@@ -3,7 +3,7 @@
 
 use glassline_media::{Bits, UnitBuilder};
 
-use super::assembly::{Fault, FrameFormat};
+use super::assembly::{DropReason, FrameFormat};
 use super::picture_id::{self, PictureId};
 
 /// First byte of the descriptor (RFC 9628 §4.2): a picture ID follows.
@@ -103,7 +103,7 @@ impl<'a> Descriptor<'a> {
         })
     }
 
-    const fn begins_picture(&self) -> bool {
+    const fn begins_frame(&self) -> bool {
         self.flags & B != 0 && self.spatial_layer == 0
     }
 }
@@ -217,29 +217,29 @@ pub(super) struct Assembly {
 
 impl FrameFormat for Assembly {
     fn begins(&self, payload: &[u8]) -> bool {
-        Descriptor::parse(payload).is_some_and(|it| it.begins_picture())
+        Descriptor::parse(payload).is_some_and(|it| it.begins_frame())
     }
 
     fn reset(&mut self) {
         self.ended = true;
     }
 
-    fn take(&mut self, payload: &[u8], picture: &mut Vec<u8>) -> Result<(), Fault> {
-        let descriptor = Descriptor::parse(payload).ok_or(Fault::Malformed)?;
+    fn take(&mut self, payload: &[u8], frame: &mut Vec<u8>) -> Result<(), DropReason> {
+        let descriptor = Descriptor::parse(payload).ok_or(DropReason::Malformed)?;
         let begins = descriptor.flags & B != 0;
         if descriptor.payload.is_empty() || begins != self.ended {
-            return Err(Fault::Malformed);
+            return Err(DropReason::Malformed);
         }
         self.ended = descriptor.flags & E != 0;
-        picture.extend_from_slice(descriptor.payload);
+        frame.extend_from_slice(descriptor.payload);
         Ok(())
     }
 
-    fn finish(&mut self, picture: &mut Vec<u8>, _: bool) -> Result<bool, Fault> {
+    fn finish(&mut self, frame: &mut Vec<u8>, _: bool) -> Result<bool, DropReason> {
         if !self.ended {
-            return Err(Fault::Malformed);
+            return Err(DropReason::Malformed);
         }
-        Ok(FrameHeader::parse(picture).key)
+        Ok(FrameHeader::parse(frame).key)
     }
 }
 

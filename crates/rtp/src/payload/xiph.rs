@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use glassline_media::{Track, UnitBuilder};
 
-use super::assembly::{Fault, FrameFormat};
+use super::assembly::{DropReason, FrameFormat};
 use super::{equal_pieces, parameter};
 
 /// Length of the payload header in bytes: identifier; fragment type, data type and number of
@@ -84,9 +84,9 @@ impl FrameFormat for Assembly {
         self.fragmented = false;
     }
 
-    fn take(&mut self, payload: &[u8], frame: &mut Vec<u8>) -> Result<(), Fault> {
+    fn take(&mut self, payload: &[u8], frame: &mut Vec<u8>) -> Result<(), DropReason> {
         let [_, _, _, kind, high, low, bytes @ ..] = payload else {
-            return Err(Fault::Malformed);
+            return Err(DropReason::Malformed);
         };
         if kind & DATA_TYPE != 0 {
             // Headers in band are ignored; those of the session description apply.
@@ -94,14 +94,14 @@ impl FrameFormat for Assembly {
         }
         let fragment = kind >> FRAGMENT_SHIFT;
         let length = usize::from(u16::from_be_bytes([*high, *low]));
-        let piece = bytes.get(..length).ok_or(Fault::Malformed)?;
+        let piece = bytes.get(..length).ok_or(DropReason::Malformed)?;
         let begins = matches!(fragment, UNCUT | FIRST);
         if begins != frame.is_empty() || begins == self.fragmented {
-            return Err(Fault::Malformed);
+            return Err(DropReason::Malformed);
         }
         if fragment == UNCUT && kind & 0x0f != 1 {
             // Several frames of one timestamp.
-            return Err(Fault::Unsupported);
+            return Err(DropReason::Unsupported);
         }
         self.fragmented = !matches!(fragment, UNCUT | LAST);
         frame.extend_from_slice(piece);
@@ -110,9 +110,9 @@ impl FrameFormat for Assembly {
 
     /// Reads the first bits of a packet (Theora specification §7.1): 0 for data, then 0 for
     /// intra.
-    fn finish(&mut self, frame: &mut Vec<u8>, _: bool) -> Result<bool, Fault> {
+    fn finish(&mut self, frame: &mut Vec<u8>, _: bool) -> Result<bool, DropReason> {
         if self.fragmented {
-            return Err(Fault::Malformed);
+            return Err(DropReason::Malformed);
         }
         Ok(frame.first().is_some_and(|first| first & 0xc0 == 0))
     }

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use glassline_media::{Codec, Track, VideoParameters};
 use glassline_rtp::payload::h265;
-use glassline_rtp::payload::{Depacketizer, Unreceivable, parameter};
+use glassline_rtp::payload::{Depacketizer, UnsupportedFormat, parameter};
 use glassline_rtsp::sdp::Format;
 
 /// Returns the track of a format that a source offers, with its parameters unchanged.
@@ -66,7 +66,7 @@ pub(crate) enum Unusable {
     },
     /// The mode of the payload format is not supported.
     #[error(transparent)]
-    Format(#[from] Unreceivable),
+    Format(#[from] UnsupportedFormat),
 }
 
 /// Returns the clock rate, for codecs whose clock is their sample rate. A missing rate, or one

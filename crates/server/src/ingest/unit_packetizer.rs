@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use glassline_media::{Codec, MediaTime, MediaUnit, PAYLOAD_BYTES_MAX, Stamps, Track, UnitBuilder};
-use glassline_rtp::payload::{Packetizer, Unsendable};
+use glassline_rtp::payload::{PacketizeError, Packetizer};
 
 /// The track and the times of an access unit.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +69,7 @@ impl UnitPacketizer {
         }
     }
 
-    fn warn(&mut self, unsendable: &Unsendable) {
+    fn warn(&mut self, unsendable: &PacketizeError) {
         if !std::mem::replace(&mut self.warned, true) {
             tracing::warn!(codec = %self.codec, %unsendable, "left out, as are all like it");
         }

@@ -54,5 +54,5 @@ pub enum Refused {
     Streams,
     /// It is not what RFC 2198 calls RED.
     #[error(transparent)]
-    Red(#[from] red::NoRed),
+    Red(#[from] red::InvalidRed),
 }

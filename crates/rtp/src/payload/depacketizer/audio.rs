@@ -1,5 +1,5 @@
-use super::super::assembly::{AudioFormat, Fault};
-use super::{Order, Out};
+use super::super::assembly::{AudioFormat, DropReason};
+use super::{Output, SequenceStep};
 
 /// Depacketizer of formats with one or more units per packet, or more packets per unit, which
 /// do not depend on markers.
@@ -8,7 +8,7 @@ pub(super) struct AudioUnits {
     format: Box<dyn AudioFormat>,
     unit_bytes_max: usize,
     units: Vec<(u32, Vec<u8>)>,
-    pub(super) out: Out,
+    pub(super) out: Output,
 }
 
 /// Most units that are kept until they are polled. A packet of audio has up to some dozens.
@@ -20,15 +20,15 @@ impl AudioUnits {
             format,
             unit_bytes_max,
             units: Vec::new(),
-            out: Out::new(READY_MAX),
+            out: Output::new(READY_MAX),
         }
     }
 
     pub(super) fn push(&mut self, sequence: u64, timestamp: u32, marker: bool, payload: &[u8]) {
-        match self.out.follow(sequence) {
-            Order::Late => return,
-            Order::Gap if self.format.lose() => self.out.count(Fault::Loss),
-            Order::Gap | Order::First | Order::Next => {}
+        match self.out.step(sequence) {
+            SequenceStep::Late => return,
+            SequenceStep::Gap if self.format.on_loss() => self.out.count(DropReason::Loss),
+            SequenceStep::Gap | SequenceStep::First | SequenceStep::Next => {}
         }
         if payload.is_empty() {
             return;
@@ -37,7 +37,7 @@ impl AudioUnits {
         let taken = self.format.take(payload, timestamp, marker, &mut units);
         for (distance, data) in units.drain(..) {
             if data.len() > self.unit_bytes_max {
-                self.out.count(Fault::Oversized);
+                self.out.count(DropReason::Oversized);
             } else {
                 let timestamp = timestamp.wrapping_add(distance);
                 let keyframe = self.format.is_keyframe(&data);
@@ -45,13 +45,13 @@ impl AudioUnits {
             }
         }
         self.units = units;
-        if let Err(fault) = taken {
-            self.format.lose();
-            self.out.count(fault);
+        if let Err(reason) = taken {
+            self.format.on_loss();
+            self.out.count(reason);
         }
         if self.format.pending_bytes() > self.unit_bytes_max {
-            self.format.lose();
-            self.out.count(Fault::Oversized);
+            self.format.on_loss();
+            self.out.count(DropReason::Oversized);
         }
     }
 }

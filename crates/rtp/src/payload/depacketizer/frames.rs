@@ -1,5 +1,5 @@
-use super::super::assembly::{Fault, FrameFormat};
-use super::{Order, Out};
+use super::super::assembly::{DropReason, FrameFormat};
+use super::{Output, SequenceStep};
 
 /// Depacketizer of formats with frames of many packets: all packets of one timestamp, up to the
 /// marker.
@@ -11,7 +11,7 @@ pub(super) struct Frames {
     /// frame.
     gap: bool,
     state: State,
-    pub(super) out: Out,
+    pub(super) out: Output,
 }
 
 /// State of the frame that is being received.
@@ -41,18 +41,18 @@ impl Frames {
             unit_bytes_max,
             gap: true,
             state: State::Idle,
-            out: Out::new(READY_MAX),
+            out: Output::new(READY_MAX),
         }
     }
 
     pub(super) fn push(&mut self, sequence: u64, timestamp: u32, marker: bool, payload: &[u8]) {
-        match self.out.follow(sequence) {
-            Order::Late => return,
-            Order::Gap => {
+        match self.out.step(sequence) {
+            SequenceStep::Late => return,
+            SequenceStep::Gap => {
                 self.gap = true;
-                self.drop_unit(Fault::Loss);
+                self.drop_unit(DropReason::Loss);
             }
-            Order::First | Order::Next => {}
+            SequenceStep::First | SequenceStep::Next => {}
         }
         if payload.is_empty() {
             // Padding of a bandwidth probe has a sequence number, but belongs to no frame.
@@ -107,8 +107,8 @@ impl Frames {
                 data.len() + self.format.pending_bytes(),
             )
         });
-        if let Err(fault) = bounded {
-            self.drop_unit(fault);
+        if let Err(reason) = bounded {
+            self.drop_unit(reason);
         }
     }
 
@@ -124,22 +124,22 @@ impl Frames {
         let bounded = within(self.unit_bytes_max, unit.data.len());
         match finished.and_then(|keyframe| bounded.map(|()| keyframe)) {
             Ok(keyframe) => self.out.deliver(unit.timestamp, keyframe, unit.data),
-            Err(fault) => self.out.count(fault),
+            Err(reason) => self.out.count(reason),
         }
     }
 
     /// Drops the frame that is being received. Its further packets are ignored.
-    fn drop_unit(&mut self, fault: Fault) {
+    fn drop_unit(&mut self, reason: DropReason) {
         if let State::Building(Building { timestamp, .. }) = self.state {
             self.state = State::Dropping { timestamp };
-            self.out.count(fault);
+            self.out.count(reason);
         }
     }
 }
 
-fn within(unit_bytes_max: usize, bytes: usize) -> Result<(), Fault> {
+fn within(unit_bytes_max: usize, bytes: usize) -> Result<(), DropReason> {
     if bytes > unit_bytes_max {
-        Err(Fault::Oversized)
+        Err(DropReason::Oversized)
     } else {
         Ok(())
     }

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::h264::{self, Counters};
 
-use super::assembly::{AudioFormat, Fault, FrameFormat, Unreceivable, Whole};
+use super::assembly::{AudioFormat, DropReason, FrameFormat, OneUnitPerPacket, UnsupportedFormat};
 use audio::AudioUnits;
 use frames::Frames;
 
@@ -49,12 +49,12 @@ pub struct Unit {
 /// oldest are dropped.
 #[derive(Debug)]
 pub struct Depacketizer {
-    way: Way,
+    format: Format,
 }
 
 /// Depacketizer of the track's format.
 #[derive(Debug)]
-enum Way {
+enum Format {
     H264(Box<h264::Depacketizer>),
     Frames(Box<Frames>),
     Audio(Box<AudioUnits>),
@@ -69,8 +69,8 @@ impl Depacketizer {
     /// made. A unit may have up to 8 MiB.
     ///
     /// # Errors
-    /// [`Unreceivable`] if the track's format, or its mode, is not implemented.
-    pub fn new(track: &Track) -> Result<Self, Unreceivable> {
+    /// [`UnsupportedFormat`] if the track's format, or its mode, is not implemented.
+    pub fn new(track: &Track) -> Result<Self, UnsupportedFormat> {
         Self::bounded(track, UNIT_BYTES_MAX)
     }
 
@@ -78,15 +78,15 @@ impl Depacketizer {
     ///
     /// # Errors
     /// As for [`Self::new`].
-    pub fn bounded(track: &Track, unit_bytes_max: usize) -> Result<Self, Unreceivable> {
+    pub fn bounded(track: &Track, unit_bytes_max: usize) -> Result<Self, UnsupportedFormat> {
         let frames = |format: Box<dyn FrameFormat>| {
-            Way::Frames(Box::new(Frames::new(format, unit_bytes_max)))
+            Format::Frames(Box::new(Frames::new(format, unit_bytes_max)))
         };
         let audio = |format: Box<dyn AudioFormat>| {
-            Way::Audio(Box::new(AudioUnits::new(format, unit_bytes_max)))
+            Format::Audio(Box::new(AudioUnits::new(format, unit_bytes_max)))
         };
-        let way = match track.codec {
-            Codec::H264 => Way::H264(Box::new(h264::Depacketizer::new(unit_bytes_max))),
+        let format = match track.codec {
+            Codec::H264 => Format::H264(Box::new(h264::Depacketizer::new(unit_bytes_max))),
             Codec::H265 => frames(Box::new(h265::Assembly::new(track)?)),
             Codec::Vp8 => frames(Box::new(vp8::Assembly)),
             Codec::Vp9 => frames(Box::<vp9::Assembly>::default()),
@@ -102,11 +102,11 @@ impl Depacketizer {
             Codec::Amr | Codec::AmrWb => audio(Box::new(amr::Assembly::new(track)?)),
             Codec::MpegAudio => audio(Box::<mpeg_audio::Assembly>::default()),
             Codec::Opus | Codec::Pcmu | Codec::Pcma | Codec::L16 | Codec::T140 => {
-                audio(Box::new(Whole))
+                audio(Box::new(OneUnitPerPacket))
             }
-            codec => return Err(Unreceivable::NoFormat(codec)),
+            codec => return Err(UnsupportedFormat::Codec(codec)),
         };
-        Ok(Self { way })
+        Ok(Self { format })
     }
 
     /// Takes the next packet: extended sequence number, RTP timestamp, marker, payload without
@@ -115,40 +115,40 @@ impl Depacketizer {
     /// Skipped numbers count as lost packets; a number that is not above the last one is
     /// ignored. Reorder packets before, for example with [`ReorderBuffer`](crate::reorder::ReorderBuffer).
     pub fn push(&mut self, sequence: u64, timestamp: u32, marker: bool, payload: &[u8]) {
-        match &mut self.way {
-            Way::H264(h264) => h264.push(sequence, timestamp, marker, payload),
-            Way::Frames(frames) => frames.push(sequence, timestamp, marker, payload),
-            Way::Audio(audio) => audio.push(sequence, timestamp, marker, payload),
+        match &mut self.format {
+            Format::H264(h264) => h264.push(sequence, timestamp, marker, payload),
+            Format::Frames(frames) => frames.push(sequence, timestamp, marker, payload),
+            Format::Audio(audio) => audio.push(sequence, timestamp, marker, payload),
         }
     }
 
     /// Returns the next complete unit. Call until `None` after each push.
     pub fn poll(&mut self) -> Option<Unit> {
-        match &mut self.way {
-            Way::H264(h264) => h264.poll().map(|unit| Unit {
+        match &mut self.format {
+            Format::H264(h264) => h264.poll().map(|unit| Unit {
                 timestamp: unit.timestamp,
                 keyframe: unit.keyframe,
                 after_loss: unit.after_loss,
                 data: unit.data,
             }),
-            Way::Frames(frames) => frames.out.poll(),
-            Way::Audio(audio) => audio.out.poll(),
+            Format::Frames(frames) => frames.out.poll(),
+            Format::Audio(audio) => audio.out.poll(),
         }
     }
 
     /// Returns the counts of packets and units so far.
     pub fn counters(&self) -> Counters {
-        match &self.way {
-            Way::H264(h264) => h264.counters(),
-            Way::Frames(frames) => frames.out.counters,
-            Way::Audio(audio) => audio.out.counters,
+        match &self.format {
+            Format::H264(h264) => h264.counters(),
+            Format::Frames(frames) => frames.out.counters,
+            Format::Audio(audio) => audio.out.counters,
         }
     }
 }
 
 /// Complete units that were not polled yet, and counters.
 #[derive(Debug)]
-struct Out {
+struct Output {
     ready: VecDeque<Unit>,
     ready_max: usize,
     /// Whether something was lost since the last unit that was delivered.
@@ -159,7 +159,7 @@ struct Out {
 
 /// How the sequence number of a packet relates to the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
+enum SequenceStep {
     /// The packet is the first one.
     First,
     Next,
@@ -169,7 +169,7 @@ enum Order {
     Late,
 }
 
-impl Out {
+impl Output {
     fn new(ready_max: usize) -> Self {
         Self {
             ready: VecDeque::new(),
@@ -180,18 +180,18 @@ impl Out {
         }
     }
 
-    fn follow(&mut self, sequence: u64) -> Order {
+    fn step(&mut self, sequence: u64) -> SequenceStep {
         let order = match self.next_sequence {
-            None => Order::First,
-            Some(next) if sequence == next => Order::Next,
+            None => SequenceStep::First,
+            Some(next) if sequence == next => SequenceStep::Next,
             Some(next) if sequence > next => {
                 self.counters.lost += sequence - next;
                 self.loss = true;
-                Order::Gap
+                SequenceStep::Gap
             }
             Some(_) => {
                 self.counters.late += 1;
-                return Order::Late;
+                return SequenceStep::Late;
             }
         };
         self.next_sequence = Some(sequence.saturating_add(1));
@@ -216,13 +216,13 @@ impl Out {
         }
     }
 
-    fn count(&mut self, fault: Fault) {
+    fn count(&mut self, reason: DropReason) {
         self.loss = true;
-        match fault {
-            Fault::Loss => self.counters.damaged += 1,
-            Fault::Malformed => self.counters.malformed += 1,
-            Fault::Oversized => self.counters.oversized += 1,
-            Fault::Unsupported => {
+        match reason {
+            DropReason::Loss => self.counters.damaged += 1,
+            DropReason::Malformed => self.counters.malformed += 1,
+            DropReason::Oversized => self.counters.oversized += 1,
+            DropReason::Unsupported => {
                 self.counters.unsupported += 1;
                 self.counters.malformed += 1;
             }

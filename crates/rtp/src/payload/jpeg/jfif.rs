@@ -4,8 +4,8 @@
 use glassline_media::Codec;
 
 use super::huffman;
-use super::quantisation::{self, TABLE_BYTES, Tables};
-use crate::payload::Unsendable;
+use super::quantization::{self, TABLE_BYTES, Tables};
+use crate::payload::PacketizeError;
 
 /// The marker that ends a frame.
 pub(super) const END_OF_IMAGE: [u8; 2] = [0xff, EOI];
@@ -48,8 +48,8 @@ pub(super) struct Jfif<'a> {
 }
 
 /// Parses a frame. Errors name properties that payloads cannot represent.
-pub(super) fn parse(bytes: &[u8]) -> Result<Jfif<'_>, Unsendable> {
-    let malformed = |reason| Unsendable::Malformed {
+pub(super) fn parse(bytes: &[u8]) -> Result<Jfif<'_>, PacketizeError> {
+    let malformed = |reason| PacketizeError::Malformed {
         codec: Codec::Jpeg,
         reason,
     };
@@ -62,7 +62,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Jfif<'_>, Unsendable> {
             split_segment(rest).ok_or_else(|| malformed("a segment is cut short"))?;
         rest = more;
         match marker {
-            DQT => segments.quantisation(body)?,
+            DQT => segments.quantization(body)?,
             DHT => segments.huffman(body)?,
             SOF0 => segments.frame(body)?,
             DRI => match body {
@@ -86,8 +86,8 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Jfif<'_>, Unsendable> {
     }
 }
 
-const fn unsuited(what: &'static str) -> Unsendable {
-    Unsendable::Unsuited {
+const fn unsuited(what: &'static str) -> PacketizeError {
+    PacketizeError::UnsupportedFeature {
         codec: Codec::Jpeg,
         what,
     }
@@ -112,7 +112,7 @@ fn split_segment(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
 /// Segments that were parsed so far.
 #[derive(Default)]
 struct Segments<'a> {
-    quantisation: [Option<&'a [u8]>; 4],
+    quantization: [Option<&'a [u8]>; 4],
     /// For each Huffman table, by class and number: the standard table that it equals, if any.
     huffman: Vec<(u8, Option<u8>)>,
     restart_interval: u16,
@@ -129,17 +129,17 @@ struct Frame {
 }
 
 impl<'a> Segments<'a> {
-    fn quantisation(&mut self, mut body: &'a [u8]) -> Result<(), Unsendable> {
+    fn quantization(&mut self, mut body: &'a [u8]) -> Result<(), PacketizeError> {
         while let Some((&head, rest)) = body.split_first() {
             if head >> 4 != 0 {
                 return Err(unsuited(
-                    "quantisation tables of 16 bits, only for those of 8",
+                    "quantization tables of 16 bits, only for those of 8",
                 ));
             }
             let (table, rest) = rest
                 .split_at_checked(TABLE_BYTES)
-                .ok_or(cut_short("a quantisation table is cut short"))?;
-            if let Some(place) = self.quantisation.get_mut(usize::from(head & 0x0f)) {
+                .ok_or(cut_short("a quantization table is cut short"))?;
+            if let Some(place) = self.quantization.get_mut(usize::from(head & 0x0f)) {
                 *place = Some(table);
             }
             body = rest;
@@ -147,7 +147,7 @@ impl<'a> Segments<'a> {
         Ok(())
     }
 
-    fn huffman(&mut self, mut body: &[u8]) -> Result<(), Unsendable> {
+    fn huffman(&mut self, mut body: &[u8]) -> Result<(), PacketizeError> {
         let short = || cut_short("a Huffman table is cut short");
         while let Some((&head, rest)) = body.split_first() {
             let (lengths, rest) = rest.split_at_checked(16).ok_or_else(short)?;
@@ -164,7 +164,7 @@ impl<'a> Segments<'a> {
         Ok(())
     }
 
-    fn frame(&mut self, body: &[u8]) -> Result<(), Unsendable> {
+    fn frame(&mut self, body: &[u8]) -> Result<(), PacketizeError> {
         let [bits, h1, h0, w1, w0, count, components @ ..] = body else {
             return Err(cut_short("its frame header is cut short"));
         };
@@ -201,7 +201,7 @@ impl<'a> Segments<'a> {
     }
 
     /// Checks the scan header against the segments before it.
-    fn scan(&self, body: &[u8]) -> Result<Parameters, Unsendable> {
+    fn scan(&self, body: &[u8]) -> Result<Parameters, PacketizeError> {
         let frame = self
             .frame
             .as_ref()
@@ -229,20 +229,20 @@ impl<'a> Segments<'a> {
         }
         let table = |place: usize| {
             let number = usize::from(frame.components[place].1);
-            let table = self.quantisation.get(number).copied().flatten();
-            table.ok_or(cut_short("a quantisation table is missing"))
+            let table = self.quantization.get(number).copied().flatten();
+            table.ok_or(cut_short("a quantization table is missing"))
         };
         let (luma, chroma) = (table(0)?, table(1)?);
         if table(2)? != chroma {
-            return Err(unsuited("different quantisation tables for Cb and Cr"));
+            return Err(unsuited("different quantization tables for Cb and Cr"));
         }
-        let tables = quantisation::join(luma, chroma);
+        let tables = quantization::join(luma, chroma);
         Ok(Parameters {
             sampling: frame.sampling,
             width: frame.width,
             height: frame.height,
             restart_interval: self.restart_interval,
-            tables: tables.ok_or(cut_short("a quantisation table is cut short"))?,
+            tables: tables.ok_or(cut_short("a quantization table is cut short"))?,
         })
     }
 
@@ -254,15 +254,15 @@ impl<'a> Segments<'a> {
     }
 }
 
-const fn cut_short(reason: &'static str) -> Unsendable {
-    Unsendable::Malformed {
+const fn cut_short(reason: &'static str) -> PacketizeError {
+    PacketizeError::Malformed {
         codec: Codec::Jpeg,
         reason,
     }
 }
 
 /// Returns the entropy-coded data up to the end marker, or up to the end if there is none.
-fn scan(bytes: &[u8]) -> Result<&[u8], Unsendable> {
+fn scan(bytes: &[u8]) -> Result<&[u8], PacketizeError> {
     let mut at = 0;
     while let Some(found) = bytes[at..].iter().position(|byte| *byte == 0xff) {
         let marker = at + found;
@@ -279,7 +279,7 @@ fn scan(bytes: &[u8]) -> Result<&[u8], Unsendable> {
     non_empty(bytes)
 }
 
-fn non_empty(scan: &[u8]) -> Result<&[u8], Unsendable> {
+fn non_empty(scan: &[u8]) -> Result<&[u8], PacketizeError> {
     if scan.is_empty() {
         return Err(cut_short("its scan is empty"));
     }

@@ -4,14 +4,14 @@
 
 mod huffman;
 mod jfif;
-mod quantisation;
+mod quantization;
 
 use glassline_media::UnitBuilder;
 
-use super::Unsendable;
-use super::assembly::{Fault, FrameFormat};
+use super::PacketizeError;
+use super::assembly::{DropReason, FrameFormat};
 use jfif::Parameters;
-use quantisation::{TABLE_BYTES, Tables};
+use quantization::{TABLE_BYTES, Tables};
 
 /// Length of the main header in bytes (RFC 2435 §3.1).
 const MAIN_BYTES: usize = 8;
@@ -33,12 +33,12 @@ const DYNAMIC: u8 = 128;
 /// shorter last one.
 ///
 /// # Errors
-/// [`Unsendable::Unsuited`] names the property of the frame that the format cannot represent.
+/// [`PacketizeError::UnsupportedFeature`] names the property of the frame that the format cannot represent.
 pub(super) fn packetize(
     frame: &[u8],
     payload_max: usize,
     out: &mut UnitBuilder,
-) -> Result<(), Unsendable> {
+) -> Result<(), PacketizeError> {
     let frame = jfif::parse(frame)?;
     let Parameters {
         sampling,
@@ -49,7 +49,7 @@ pub(super) fn packetize(
     } = frame.parameters;
     // Fragment offsets have 24 bits.
     if frame.scan.len() >= 1 << 24 {
-        return Err(Unsendable::TooLong {
+        return Err(PacketizeError::TooLong {
             bytes: frame.scan.len(),
             max: (1 << 24) - 1,
         });
@@ -106,29 +106,29 @@ pub(super) struct Assembly {
 
 impl Assembly {
     /// Returns the tables of a first payload with this Q, and what follows them.
-    fn tables<'a>(&mut self, q: u8, rest: &'a [u8]) -> Result<(Tables, &'a [u8]), Fault> {
+    fn tables<'a>(&mut self, q: u8, rest: &'a [u8]) -> Result<(Tables, &'a [u8]), DropReason> {
         if q < DYNAMIC {
-            let tables = quantisation::by_factor(q).ok_or(Fault::Unsupported)?;
+            let tables = quantization::by_factor(q).ok_or(DropReason::Unsupported)?;
             return Ok((tables, rest));
         }
         let [_, precision, high, low, rest @ ..] = rest else {
-            return Err(Fault::Malformed);
+            return Err(DropReason::Malformed);
         };
         let bytes = usize::from(u16::from_be_bytes([*high, *low]));
-        let (given, rest) = rest.split_at_checked(bytes).ok_or(Fault::Malformed)?;
+        let (given, rest) = rest.split_at_checked(bytes).ok_or(DropReason::Malformed)?;
         // A single table serves for luminance and chrominance.
         let tables = match given.len() {
-            0 if q != IN_BAND => *self.known.get(&q).ok_or(Fault::Loss)?,
-            TABLE_BYTES => quantisation::join(given, given).ok_or(Fault::Malformed)?,
+            0 if q != IN_BAND => *self.known.get(&q).ok_or(DropReason::Loss)?,
+            TABLE_BYTES => quantization::join(given, given).ok_or(DropReason::Malformed)?,
             bytes if bytes == 2 * TABLE_BYTES => {
                 let (luma, chroma) = given.split_at(TABLE_BYTES);
-                quantisation::join(luma, chroma).ok_or(Fault::Malformed)?
+                quantization::join(luma, chroma).ok_or(DropReason::Malformed)?
             }
-            _ => return Err(Fault::Malformed),
+            _ => return Err(DropReason::Malformed),
         };
         if precision & 3 != 0 {
             // Tables of 16 bits an entry do not occur in baseline frames of 8 bits.
-            return Err(Fault::Unsupported);
+            return Err(DropReason::Unsupported);
         }
         if q != IN_BAND {
             self.known.insert(q, tables);
@@ -146,22 +146,22 @@ impl FrameFormat for Assembly {
         self.header_bytes = 0;
     }
 
-    fn take(&mut self, payload: &[u8], frame: &mut Vec<u8>) -> Result<(), Fault> {
+    fn take(&mut self, payload: &[u8], frame: &mut Vec<u8>) -> Result<(), DropReason> {
         let [_, a, b, c, kind, q, width, height, rest @ ..] = payload else {
-            return Err(Fault::Malformed);
+            return Err(DropReason::Malformed);
         };
         let offset = u32::from_be_bytes([0, *a, *b, *c]) as usize;
         let sampling = kind & !RESTARTS;
         if sampling > 1 || *width == 0 || *height == 0 {
-            return Err(Fault::Unsupported);
+            return Err(DropReason::Unsupported);
         }
         let (restart_interval, mut rest) = match (kind & RESTARTS != 0, rest) {
             (false, rest) => (0, rest),
             (true, [high, low, _, _, rest @ ..]) => (u16::from_be_bytes([*high, *low]), rest),
-            (true, _) => return Err(Fault::Malformed),
+            (true, _) => return Err(DropReason::Malformed),
         };
         if offset != frame.len() - self.header_bytes.min(frame.len()) {
-            return Err(Fault::Malformed);
+            return Err(DropReason::Malformed);
         }
         if offset == 0 && frame.is_empty() {
             let (tables, scan) = self.tables(*q, rest)?;
@@ -180,7 +180,7 @@ impl FrameFormat for Assembly {
         Ok(())
     }
 
-    fn finish(&mut self, frame: &mut Vec<u8>, _: bool) -> Result<bool, Fault> {
+    fn finish(&mut self, frame: &mut Vec<u8>, _: bool) -> Result<bool, DropReason> {
         // Some senders include the end marker.
         if !frame.ends_with(&jfif::END_OF_IMAGE) {
             frame.extend_from_slice(&jfif::END_OF_IMAGE);

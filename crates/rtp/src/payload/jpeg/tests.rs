@@ -2,7 +2,7 @@ use super::*;
 
 /// A frame of 64 x 48 pixels with this for its coded data.
 pub(in crate::payload) fn frame(scan: &[u8]) -> Vec<u8> {
-    let tables = quantisation::by_factor(75).expect("a factor");
+    let tables = quantization::by_factor(75).expect("a factor");
     let parameters = Parameters {
         sampling: 1,
         width: 64,

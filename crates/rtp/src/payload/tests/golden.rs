@@ -148,7 +148,7 @@ fn amr_payloads_are_those_of_rfc_4867() {
     let payload = [&[0xf0][..], &frame].concat();
     assert_eq!(payloads(&mut packetizer, &frame), [payload]);
     let refused = packetizer.packetize(&frame[..20], &mut UnitBuilder::default());
-    assert!(matches!(refused, Err(Unsendable::Malformed { .. })));
+    assert!(matches!(refused, Err(PacketizeError::Malformed { .. })));
 }
 
 #[test]

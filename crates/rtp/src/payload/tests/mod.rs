@@ -291,7 +291,7 @@ fn what_cannot_be_cut_must_fit() {
         let refused = packetizer.packetize(&[1; 1151], &mut out);
         let long = matches!(
             refused,
-            Err(Unsendable::TooLong {
+            Err(PacketizeError::TooLong {
                 bytes: 1151,
                 max: 1150
             })

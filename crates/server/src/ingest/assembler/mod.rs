@@ -14,7 +14,7 @@ use std::time::Instant;
 use glassline_demux::reordering::Reordering;
 use glassline_media::{Codec, Kind, MediaUnit, Track, annexb};
 use glassline_rtp::TimestampExtender;
-use glassline_rtp::payload::{Depacketizer, Unit, Unreceivable};
+use glassline_rtp::payload::{Depacketizer, Unit, UnsupportedFormat};
 
 use super::tracks;
 use super::unit_packetizer::{Place, UnitPacketizer};
@@ -76,8 +76,8 @@ impl Assembler {
     /// [`track_of`](super::track_of) makes such tracks.
     ///
     /// # Errors
-    /// Returns [`Unreceivable`] if the payload format of a track is not supported.
-    pub(crate) fn new(tracks: Vec<Track>) -> Result<Self, Unreceivable> {
+    /// Returns [`UnsupportedFormat`] if the payload format of a track is not supported.
+    pub(crate) fn new(tracks: Vec<Track>) -> Result<Self, UnsupportedFormat> {
         let rates: Vec<_> = tracks.iter().map(|track| track.clock_rate).collect();
         let audio = tracks.iter().position(|track| track.kind() == Kind::Audio);
         let lanes = tracks.iter().map(Lane::new).collect::<Result<_, _>>()?;
@@ -159,7 +159,7 @@ impl Assembler {
 }
 
 impl Lane {
-    fn new(track: &Track) -> Result<Self, Unreceivable> {
+    fn new(track: &Track) -> Result<Self, UnsupportedFormat> {
         Ok(Self {
             timestamps: TimestampExtender::new(),
             depacketizer: Depacketizer::new(track)?,

@@ -5,7 +5,7 @@ use futures_util::StreamExt as _;
 use glassline_hub::{PublishError, Publisher, Stream};
 use glassline_media::{Kind, MediaUnit, Track, VideoParameters};
 use glassline_rtp::SequenceExtender;
-use glassline_rtp::payload::Unreceivable;
+use glassline_rtp::payload::UnsupportedFormat;
 use glassline_rtsp::sdp::{Description, Format, Media};
 use retina::client::{
     Credentials, Described, InitialSequenceNumberPolicy, InitialTimestampPolicy, PacketItem,
@@ -206,7 +206,11 @@ struct Receiver<'a> {
 }
 
 impl<'a> Receiver<'a> {
-    fn new(chosen: &[Chosen], stream: &'a Arc<Stream>, now: Instant) -> Result<Self, Unreceivable> {
+    fn new(
+        chosen: &[Chosen],
+        stream: &'a Arc<Stream>,
+        now: Instant,
+    ) -> Result<Self, UnsupportedFormat> {
         let tracks = chosen.iter().map(|chosen| chosen.track.clone()).collect();
         Ok(Self {
             stream,
@@ -328,7 +332,7 @@ pub(super) enum Failure {
     /// The payload format of a track is not supported. Tracks are checked before, so this means
     /// that the check and the depacketizer disagree.
     #[error(transparent)]
-    Format(#[from] Unreceivable),
+    Format(#[from] UnsupportedFormat),
     /// The hub refused the stream.
     #[error(transparent)]
     Publish(#[from] PublishError),
