@@ -49,13 +49,13 @@ fn there_and_back(bytes: &[u8]) {
     let mut builder = UnitBuilder::default();
     packetize(units.iter().map(Vec::as_slice), payload_max, &mut builder);
     let stamps = Stamps::arrived(std::time::Instant::now());
-    let burst = builder
+    let unit = builder
         .build(0, MediaTime::ZERO, false, stamps)
         .expect("at least the parameter set");
     let mut depacketizer = Depacketizer::default();
-    for (index, payload) in burst.payloads().enumerate() {
+    for (index, payload) in unit.payloads().enumerate() {
         assert!(payload.len() <= payload_max);
-        depacketizer.push(index as u64, 0, burst.marker(index), payload);
+        depacketizer.push(index as u64, 0, unit.marker(index), payload);
     }
     let unit = depacketizer.poll().expect("nothing was lost");
     assert!(unit.nals().eq(units.iter().map(Vec::as_slice)));

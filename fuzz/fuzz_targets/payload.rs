@@ -75,7 +75,7 @@ fn packets(track: &Track, unit: &[u8]) -> Option<(Vec<Vec<u8>>, Vec<u8>)> {
     let mut builder = UnitBuilder::default();
     Packetizer::new(track).packetize(unit, &mut builder).ok()?;
     let stamps = Stamps::arrived(Instant::now());
-    let burst = builder.build(0, MediaTime::ZERO, false, stamps)?;
-    let payloads = burst.payloads().map(<[u8]>::to_vec).collect();
-    Some((payloads, burst.coded_frame()?.to_vec()))
+    let unit = builder.build(0, MediaTime::ZERO, false, stamps)?;
+    let payloads = unit.payloads().map(<[u8]>::to_vec).collect();
+    Some((payloads, unit.coded_frame()?.to_vec()))
 }

@@ -157,7 +157,7 @@ mod tests {
             timeline.place(time(0), start + Duration::from_secs(2)).time,
             time(2000)
         );
-        // One that comes back with a burst from the past still moves forward.
+        // A source that returns with frames from the past still moves forward.
         timeline.begin_source();
         let again = timeline
             .place(time(0), start + Duration::from_millis(1900))

@@ -112,7 +112,7 @@ impl NackGenerator {
         if missing == 0 {
             return Arrival::Next;
         }
-        self.note_gap(highest + 1, sequence, now);
+        self.record_gap(highest + 1, sequence, now);
         Arrival::Gap { missing }
     }
 
@@ -163,7 +163,7 @@ impl NackGenerator {
     }
 
     /// Adds the packets `first..end` to the missing ones.
-    fn note_gap(&mut self, first: u64, end: u64, now: Instant) {
+    fn record_gap(&mut self, first: u64, end: u64, now: Instant) {
         if end - first > self.config.missing_max as u64 {
             self.given_up += end - first + self.missing.len() as u64;
             self.missing.clear();

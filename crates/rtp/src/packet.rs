@@ -177,7 +177,7 @@ mod tests {
         let mut bytes = vec![0xb2, 0xe0, 0x12, 0x34, 0x89, 0xab, 0xcd, 0xef];
         bytes.extend([0xde, 0xad, 0xbe, 0xef, 0, 0, 0, 1, 0, 0, 0, 2]);
         bytes.extend([0xbe, 0xde, 0, 1, 0x31, 0xab, 0xcd, 0]);
-        bytes.extend(b"picture");
+        bytes.extend(b"payload");
         bytes.extend([0, 0, 3]);
         bytes
     }
@@ -187,7 +187,7 @@ mod tests {
         let bytes = drawn();
         let packet = Packet::parse(&bytes).expect("a packet");
         assert_eq!(packet.header, HEADER);
-        assert_eq!(packet.payload, b"picture");
+        assert_eq!(packet.payload, b"payload");
         assert_eq!(packet.extensions.get(3), Some([0xab, 0xcd].as_slice()));
         assert_eq!(packet.extensions.get(4), None);
         assert_eq!(Packet::header_len(&bytes), Ok(28));

@@ -68,7 +68,7 @@ impl ReceiveStatistics {
 
     /// Counts an original packet: extended sequence number, RTP timestamp, payload bytes.
     pub fn on_packet(&mut self, sequence: u64, timestamp: u32, bytes: usize, now: Instant) {
-        if !self.note(sequence) {
+        if !self.record(sequence) {
             self.totals.duplicates += 1;
             return;
         }
@@ -80,7 +80,7 @@ impl ReceiveStatistics {
     /// Counts a packet that arrived as a retransmission (RFC 4588). It has no effect on report
     /// blocks, which describe the original stream.
     pub fn on_recovered(&mut self, sequence: u64, bytes: usize) {
-        if self.note(sequence) {
+        if self.record(sequence) {
             self.totals.recovered += 1;
             self.totals.payload_bytes += bytes as u64;
         } else {
@@ -141,19 +141,19 @@ impl ReceiveStatistics {
     }
 
     /// Counts a number as expected and seen. Returns false if it was seen before.
-    fn note(&mut self, sequence: u64) -> bool {
+    fn record(&mut self, sequence: u64) -> bool {
         let Some(range) = &mut self.range else {
             self.range = Some(Range::new(sequence));
             self.totals.expected += 1;
             return true;
         };
-        match range.note(sequence) {
-            Noted::Ahead(by) => self.totals.expected += by,
-            Noted::Behind => {}
+        match range.record(sequence) {
+            SequenceChange::Ahead(by) => self.totals.expected += by,
+            SequenceChange::Behind => {}
             // The packet is from before the first one: the range grows backwards.
-            Noted::BeforeFirst(by) => self.totals.expected += by,
-            Noted::Restart => self.totals.expected += 1,
-            Noted::Duplicate => return false,
+            SequenceChange::BeforeFirst(by) => self.totals.expected += by,
+            SequenceChange::Restart => self.totals.expected += 1,
+            SequenceChange::Duplicate => return false,
         }
         true
     }
@@ -188,7 +188,7 @@ struct Range {
 }
 
 /// How a sequence number relates to the range of numbers seen.
-enum Noted {
+enum SequenceChange {
     Ahead(u64),
     Behind,
     BeforeFirst(u64),
@@ -209,9 +209,9 @@ impl Range {
         this
     }
 
-    fn note(&mut self, sequence: u64) -> Noted {
+    fn record(&mut self, sequence: u64) -> SequenceChange {
         if sequence.abs_diff(self.highest) > JUMP_MAX {
-            return self.note_far(sequence);
+            return self.record_far(sequence);
         }
         self.suspect = None;
         if sequence > self.highest {
@@ -219,29 +219,29 @@ impl Range {
             (self.highest + 1..sequence).for_each(|number| self.clear(number));
             self.highest = sequence;
             self.mark(sequence);
-            return Noted::Ahead(ahead);
+            return SequenceChange::Ahead(ahead);
         }
         if self.is_marked(sequence) {
-            return Noted::Duplicate;
+            return SequenceChange::Duplicate;
         }
         self.mark(sequence);
         if sequence < self.base {
             let by = self.base - sequence;
             self.base = sequence;
-            return Noted::BeforeFirst(by);
+            return SequenceChange::BeforeFirst(by);
         }
-        Noted::Behind
+        SequenceChange::Behind
     }
 
     /// Handles a number far from the range. One such number is a stray packet; two consecutive
     /// ones are a restart of the source (RFC 3550 A.1).
-    fn note_far(&mut self, sequence: u64) -> Noted {
+    fn record_far(&mut self, sequence: u64) -> SequenceChange {
         if self.suspect != Some(sequence) {
             self.suspect = Some(sequence + 1);
-            return Noted::Duplicate;
+            return SequenceChange::Duplicate;
         }
         *self = Self::new(sequence);
-        Noted::Restart
+        SequenceChange::Restart
     }
 
     fn mark(&mut self, number: u64) {

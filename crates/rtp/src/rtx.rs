@@ -31,8 +31,8 @@ mod tests {
     #[test]
     fn unwrapping_gives_back_what_was_wrapped() {
         let mut out = [0u8; 16];
-        let len = wrap(0xfffe, b"picture", &mut out);
-        assert_eq!(unwrap(&out[..len]), Some((0xfffe, b"picture".as_slice())));
+        let len = wrap(0xfffe, b"payload", &mut out);
+        assert_eq!(unwrap(&out[..len]), Some((0xfffe, b"payload".as_slice())));
     }
 
     #[test]

@@ -24,7 +24,7 @@ fn tracks() -> Vec<Track> {
     ]
 }
 
-fn burst(track: usize, ms: i64, keyframe: bool, at: Instant) -> MediaUnit {
+fn unit(track: usize, ms: i64, keyframe: bool, at: Instant) -> MediaUnit {
     let mut builder = UnitBuilder::default();
     builder.push(b"payload");
     builder
@@ -38,11 +38,11 @@ fn burst(track: usize, ms: i64, keyframe: bool, at: Instant) -> MediaUnit {
 }
 
 #[test]
-fn a_subscriber_gets_every_burst_once_and_one_wake_each() {
+fn a_subscriber_gets_every_unit_once_and_one_wake_each() {
     let (stream, start) = (stream(), Instant::now());
     let mut publisher = stream.publish(tracks(), start).expect("free");
     publisher
-        .push(burst(0, 0, true, start), start)
+        .push(unit(0, 0, true, start), start)
         .expect("track 0");
     let bell = Arc::new(Bell::default());
     let mut subscription = stream.subscribe(Arc::clone(&bell) as Arc<dyn Wake>);
@@ -51,11 +51,11 @@ fn a_subscriber_gets_every_burst_once_and_one_wake_each() {
     assert!(out.is_empty(), "a subscription begins now");
     for frame in 1..4 {
         publisher
-            .push(burst(0, frame * 33, false, start), start)
+            .push(unit(0, frame * 33, false, start), start)
             .expect("track 0");
     }
     publisher
-        .push(burst(1, 40, true, start), start)
+        .push(unit(1, 40, true, start), start)
         .expect("track 1");
     subscription.poll(&mut out);
     assert_eq!(
@@ -76,7 +76,7 @@ fn a_subscriber_gets_every_burst_once_and_one_wake_each() {
     drop(subscription);
     drop(bell);
     publisher
-        .push(burst(1, 60, true, start), start)
+        .push(unit(1, 60, true, start), start)
         .expect("nobody listens");
     assert!(stream.lock().subscribers.is_empty());
 }
@@ -104,7 +104,7 @@ fn viewers_outlive_a_restart_of_the_source() {
         Err(PublishError::Busy { .. })
     ));
     let before = first
-        .push(burst(0, 5_000, true, start), start)
+        .push(unit(0, 5_000, true, start), start)
         .expect("track 0");
     first.finish(State::Down {
         detail: "connection lost".into(),
@@ -114,7 +114,7 @@ fn viewers_outlive_a_restart_of_the_source() {
     let mut subscription = stream.subscribe(Arc::new(Bell::default()));
     let mut second = stream.publish(tracks(), later).expect("free again");
     let after = second
-        .push(burst(0, 0, true, later), later)
+        .push(unit(0, 0, true, later), later)
         .expect("track 0");
     assert_eq!(after.index, before.index + 1);
     assert_eq!(after.first_packet, before.first_packet + 1);
@@ -182,7 +182,7 @@ fn bitrate_is_that_of_the_last_seconds() {
     for step in 0..300u32 {
         let at = start + step * Duration::from_millis(10);
         publisher
-            .push(burst(0, i64::from(step) * 10, false, at), at)
+            .push(unit(0, i64::from(step) * 10, false, at), at)
             .expect("track 0");
     }
     let kbps = stream.bitrate(start + Duration::from_secs(3)).bps() as f64 / 1000.0;
@@ -199,7 +199,7 @@ fn layers_of_a_track_stand_side_by_side_and_a_reader_takes_one() {
     let video = Track::new(Codec::Vp8).with_layers(vec![layer("low"), layer("high")]);
     let mut publisher = stream.publish(vec![video], start).expect("free");
     let of_layer = |layer: u8, frame: i64| {
-        let mut unit = burst(0, frame * 33, frame == 0, start);
+        let mut unit = unit(0, frame * 33, frame == 0, start);
         unit.layer = LayerIndex(layer);
         unit
     };

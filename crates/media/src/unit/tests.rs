@@ -10,7 +10,7 @@ fn build(mut builder: UnitBuilder) -> Option<MediaUnit> {
 }
 
 #[test]
-fn the_last_packet_of_a_burst_is_padded_if_it_misses_by_little() {
+fn the_last_packet_of_a_unit_is_padded_if_it_misses_by_little() {
     let padding = |sizes: &[usize]| {
         let mut builder = UnitBuilder::default();
         for size in sizes {
@@ -48,7 +48,7 @@ fn payloads_come_back_as_pushed() {
 }
 
 #[test]
-fn an_empty_burst_is_none() {
+fn an_empty_unit_is_none() {
     assert!(build(UnitBuilder::default()).is_none());
     let mut only_apart = UnitBuilder::default();
     only_apart.frame_only(b"start code");

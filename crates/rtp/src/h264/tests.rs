@@ -22,12 +22,12 @@ fn idr(len: usize) -> Vec<u8> {
 }
 
 fn packets(units: &[&[u8]], payload_max: usize) -> Vec<Vec<u8>> {
-    burst(units, payload_max).map_or(Vec::new(), |burst| {
-        burst.payloads().map(<[u8]>::to_vec).collect()
+    media_unit(units, payload_max).map_or(Vec::new(), |unit| {
+        unit.payloads().map(<[u8]>::to_vec).collect()
     })
 }
 
-fn burst(units: &[&[u8]], payload_max: usize) -> Option<MediaUnit> {
+fn media_unit(units: &[&[u8]], payload_max: usize) -> Option<MediaUnit> {
     let mut builder = UnitBuilder::default();
     packetize(units.iter().copied(), payload_max, &mut builder);
     let stamps = Stamps::arrived(Instant::now());

@@ -108,15 +108,15 @@ fn doubles_are_held_once_and_memory_is_bounded() {
 
 /// What a network does to one packet of a steady stream.
 #[derive(Clone, Copy, Debug)]
-struct Fate {
+struct Delivery {
     lost: bool,
     delay_ms: u64,
     double_ms: Option<u64>,
 }
 
-fn fate() -> impl Strategy<Value = Fate> {
+fn delivery() -> impl Strategy<Value = Delivery> {
     let double = prop::option::weighted(0.1, 0..80u64);
-    (prop::bool::weighted(0.1), 0..60u64, double).prop_map(|(lost, delay_ms, double_ms)| Fate {
+    (prop::bool::weighted(0.1), 0..60u64, double).prop_map(|(lost, delay_ms, double_ms)| Delivery {
         lost,
         delay_ms,
         double_ms,
@@ -124,12 +124,14 @@ fn fate() -> impl Strategy<Value = Fate> {
 }
 
 /// Arrival times of packets sent a millisecond apart.
-fn arrivals(fates: &[Fate]) -> Vec<(u64, u64)> {
+fn arrivals(deliveries: &[Delivery]) -> Vec<(u64, u64)> {
     let mut arrivals = Vec::new();
-    for (sent, fate) in (0..).zip(fates) {
-        if !fate.lost {
-            arrivals.push((sent + fate.delay_ms, 1000 + sent));
-            let double = fate.double_ms.map(|after| sent + fate.delay_ms + after);
+    for (sent, delivery) in (0..).zip(deliveries) {
+        if !delivery.lost {
+            arrivals.push((sent + delivery.delay_ms, 1000 + sent));
+            let double = delivery
+                .double_ms
+                .map(|after| sent + delivery.delay_ms + after);
             arrivals.extend(double.map(|at| (at, 1000 + sent)));
         }
     }
@@ -141,9 +143,9 @@ proptest! {
     /// Reordering within the gap timeout loses nothing that came behind the first packet.
     #[test]
     fn what_the_network_mixed_up_comes_out_once_and_in_order(
-        fates in prop::collection::vec(fate(), 1..300),
+        deliveries in prop::collection::vec(delivery(), 1..300),
     ) {
-        let arrivals = arrivals(&fates);
+        let arrivals = arrivals(&deliveries);
         let config = Config { gap_timeout: Duration::from_millis(61), bytes_max: 1 << 20 };
         let (mut order, mut out) = run(config, &arrivals);
         order.restart(|packet| out.push(packet.sequence));

@@ -139,12 +139,12 @@ impl SendHistory {
         let index = usize::try_from(sequence.checked_sub(self.start)?).ok()?;
         let sent = self.sent.get_mut(index)?;
         let state = if arrived { State::Done } else { State::Lost };
-        let news = match sent.state {
+        let is_new = match sent.state {
             State::InFlight => true,
             State::Lost => arrived,
             State::Done => false,
         };
-        if !news {
+        if !is_new {
             return None;
         }
         sent.state = state;

@@ -455,9 +455,9 @@ proptest! {
         let packets = |unit: &[u8]| {
             let mut builder = UnitBuilder::default();
             Packetizer::new(&track(codec)).packetize(unit, &mut builder).ok()?;
-            let burst = builder.build(0, MediaTime::ZERO, false, Stamps::arrived(Instant::now()))?;
-            let payloads = burst.payloads().map(<[u8]>::to_vec).collect::<Vec<_>>();
-            Some((payloads, burst.coded_frame()?.to_vec()))
+            let unit = builder.build(0, MediaTime::ZERO, false, Stamps::arrived(Instant::now()))?;
+            let payloads = unit.payloads().map(<[u8]>::to_vec).collect::<Vec<_>>();
+            Some((payloads, unit.coded_frame()?.to_vec()))
         };
         let sent = packets(&unit);
         let mut depacketizer = Depacketizer::new(&track(codec)).expect("known");

@@ -48,11 +48,11 @@ fn every_codec_of_browsers_arrives_whole_over_a_lossy_path() {
                 .packetize(&unit, &mut builder)
                 .expect("a valid unit");
             let stamps = Stamps::arrived(pair.now());
-            let burst = builder
+            let unit = builder
                 .build(0, MediaTime::ZERO, true, stamps)
                 .expect("packets");
-            for (index, payload) in burst.payloads().enumerate() {
-                let marker = codec.marks_frames() && burst.marker(index);
+            for (index, payload) in unit.payloads().enumerate() {
+                let marker = codec.marks_frames() && unit.marker(index);
                 pair.send(0, number * 3000, marker, payload);
             }
             pair.run_for(ms(33));

@@ -94,7 +94,7 @@ fn an_end_that_wants_no_data_gets_media_alone() {
         let mut pair = Pair::connected(setup);
         assert!(pair.server.channels().is_none() && pair.client.channels().is_none());
         assert_eq!(pair.server.cipher(), None);
-        pair.send(0, 1, true, b"picture");
+        pair.send(0, 1, true, b"payload");
         pair.run_for(ms(100));
         assert_eq!(pair.client.heard.len(), 1);
     }

@@ -195,7 +195,7 @@ fn media_follows_a_client_to_its_new_address() {
         .collect();
     assert_eq!(changes, [Event::AddressChanged { peer: moved }]);
     assert_eq!(pair.server.peer(), Some(moved));
-    pair.send(0, 1, true, b"picture");
+    pair.send(0, 1, true, b"payload");
     pair.run_for(ms(100));
     assert_eq!(pair.client.heard.len(), 1);
 }

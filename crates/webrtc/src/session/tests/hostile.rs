@@ -61,7 +61,7 @@ fn addresses_of_one_peer_are_bounded_and_the_latest_counts() {
     });
     assert!(remembered.count() <= 24);
     assert!(pair.server.is_connected() && pair.client.is_connected());
-    pair.send(0, 1, true, b"picture");
+    pair.send(0, 1, true, b"payload");
     pair.run_for(ms(100));
     assert_eq!(pair.client.heard.len(), 1);
 }
@@ -85,7 +85,7 @@ fn a_peer_that_asks_for_everything_again_and_again_is_held_to_an_allowance() {
         pair.run_for(ms(60));
     };
     for packet in 0..REPAIRS_MAX as u32 {
-        pair.send(0, packet, false, b"picture");
+        pair.send(0, packet, false, b"payload");
     }
     pair.run_for(ms(100));
     for _ in 0..20 {
@@ -95,7 +95,7 @@ fn a_peer_that_asks_for_everything_again_and_again_is_held_to_an_allowance() {
     assert_eq!(counts.retransmitted, REPAIRS_MAX, "{counts:?}");
     assert_eq!(counts.refused, 9 * REPAIRS_MAX, "{counts:?}");
     for packet in 0..100 {
-        pair.send(0, 5000 + packet, false, b"picture");
+        pair.send(0, 5000 + packet, false, b"payload");
     }
     ask_for_all(&mut pair);
     let counts = pair.server.senders()[0].counts();

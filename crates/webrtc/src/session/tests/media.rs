@@ -100,7 +100,7 @@ fn a_re_sealed_packet_must_be_the_same() {
     let (now, mut first, mut again) = (pair.now(), [0; 200], [0; 200]);
     let server = &mut pair.server;
     let sealed = server
-        .seal(SenderIndex(0), 9, true, b"picture", now, &mut first)
+        .seal(SenderIndex(0), 9, true, b"payload", now, &mut first)
         .expect("connected");
     let mut reseal = |timestamp, marker, payload: &[u8]| {
         let sequence = sealed.sequence;
@@ -116,18 +116,18 @@ fn a_re_sealed_packet_must_be_the_same() {
         Some(again[..bytes].to_vec())
     };
     assert_eq!(
-        reseal(9, true, b"picture").as_deref(),
+        reseal(9, true, b"payload").as_deref(),
         Some(&first[..sealed.len])
     );
-    assert_eq!(reseal(9, true, b"Picture"), None);
-    assert_eq!(reseal(8, true, b"picture"), None);
-    assert_eq!(reseal(9, false, b"picture"), None);
+    assert_eq!(reseal(9, true, b"Payload"), None);
+    assert_eq!(reseal(8, true, b"payload"), None);
+    assert_eq!(reseal(9, false, b"payload"), None);
     let unsent = server.seal_retransmission(
         SenderIndex(0),
         sealed.sequence + 1,
         9,
         true,
-        b"picture",
+        b"payload",
         now,
         &mut again,
     );
@@ -141,7 +141,7 @@ fn padding_lengthens_a_datagram_and_not_its_payload() {
         let (now, mut out) = (pair.now(), vec![0; 200]);
         let sealed =
             pair.server
-                .seal_padded(SenderIndex(0), 9, true, b"picture", padding, now, &mut out)?;
+                .seal_padded(SenderIndex(0), 9, true, b"payload", padding, now, &mut out)?;
         out.truncate(sealed.len);
         Some(out)
     };
@@ -152,7 +152,7 @@ fn padding_lengthens_a_datagram_and_not_its_payload() {
         pair.deliver(End::B, sealed);
     }
     assert_eq!(pair.client.heard.len(), 3);
-    assert!(pair.client.heard.iter().all(|it| it.payload == b"picture"));
+    assert!(pair.client.heard.iter().all(|it| it.payload == b"payload"));
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn sender_reports_join_both_tracks_to_one_clock() {
     let captured = pair.now() - ms(40);
     pair.server.anchor(SenderIndex(0), 90_000, captured);
     pair.server.anchor(SenderIndex(1), 4_000_000_000, captured);
-    pair.send(0, 90_000, true, b"picture");
+    pair.send(0, 90_000, true, b"payload");
     pair.send(1, 4_000_000_000, false, b"sound");
     pair.run_for(ms(30));
     let times: Vec<_> = pair
@@ -277,7 +277,7 @@ fn transport_feedback_accounts_for_every_packet() {
 fn keyframes_are_asked_for_and_not_too_often() {
     let mut pair = Pair::connected(Setup::default());
     let now = pair.now();
-    pair.send(0, 1, true, b"picture");
+    pair.send(0, 1, true, b"payload");
     pair.run_for(ms(50));
     assert!(pair.client.request_keyframe(ReceiverIndex(0), now));
     assert!(
@@ -311,7 +311,7 @@ fn replayed_media_is_dropped() {
     let (now, mut out) = (pair.now(), vec![0; 200]);
     let sealed = pair
         .server
-        .seal(SenderIndex(0), 1, true, b"picture", now, &mut out)
+        .seal(SenderIndex(0), 1, true, b"payload", now, &mut out)
         .expect("connected");
     out.truncate(sealed.len);
     pair.deliver(End::B, out.clone());
@@ -325,7 +325,7 @@ fn replayed_media_is_dropped() {
 }
 
 #[test]
-fn packets_of_a_burst_have_one_overhead() {
+fn packets_of_a_frame_have_one_overhead() {
     let mut pair = Pair::connected(Setup::default());
     let (now, mut out) = (pair.now(), [0; 1300]);
     for sender in 0..2 {
@@ -394,7 +394,7 @@ proptest! {
         pair.run_for(ms(1_500));
         let mut sequences: Vec<_> = pair
             .client
-.heard
+            .heard
             .iter()
             .filter(|it| it.receiver == 0)
             .map(|it| it.sequence)
