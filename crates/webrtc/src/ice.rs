@@ -98,7 +98,7 @@ pub(crate) struct Agent {
     /// Instant at which the controlling peer last confirmed `path`.
     nominated: Option<Instant>,
     /// Instant at which authentic STUN last arrived.
-    heard: Instant,
+    last_received: Instant,
 }
 
 impl Agent {
@@ -153,7 +153,7 @@ impl Agent {
             path: None,
             path_local: None,
             nominated: None,
-            heard: now,
+            last_received: now,
         }
     }
 
@@ -231,7 +231,7 @@ impl Agent {
     /// Returns the instant at which the peer counts as gone unless authentic STUN arrives
     /// before.
     pub(crate) fn silent_at(&self) -> Instant {
-        self.heard + SILENCE_MAX
+        self.last_received + SILENCE_MAX
     }
 
     /// Returns the round-trip time of the last connectivity check; `None` for a lite agent,
@@ -299,7 +299,7 @@ impl Agent {
         if !known {
             self.validated.push(source);
         }
-        self.heard = now;
+        self.last_received = now;
         self.agent.handle_timeout(now);
         let change = self.poll_change();
         if self.lite && nominates {

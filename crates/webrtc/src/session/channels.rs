@@ -12,7 +12,7 @@ use crate::dtls::record::ContentType;
 
 /// Most datagrams that are sent when the session closes: an ABORT is one, and others may wait
 /// before it.
-const FAREWELL_MAX: usize = 4;
+const CLOSE_DATAGRAMS_MAX: usize = 4;
 
 impl Session {
     /// Returns the data channels; `None` if they were not configured, or the peer did not
@@ -123,7 +123,7 @@ impl Session {
         let Some(dtls) = &mut self.dtls else {
             return;
         };
-        for _ in 0..FAREWELL_MAX {
+        for _ in 0..CLOSE_DATAGRAMS_MAX {
             let Some(sealer) = dtls.sealer() else {
                 return;
             };

@@ -9,7 +9,7 @@ use super::error::{AcceptError, SetAnswerError};
 use super::event::EventQueue;
 use super::reports::Reports;
 use super::{
-    AcceptConfig, DataConfig, DialConfig, Dialling, HANDSHAKE_MAX, ReceiveMode, Receiver, Secrets,
+    AcceptConfig, DataConfig, DialConfig, Dialing, HANDSHAKE_MAX, ReceiveMode, Receiver, Secrets,
     Sender, Session, State, TrackSecrets,
 };
 use crate::dtls::Association;
@@ -73,7 +73,7 @@ impl Session {
             now,
         );
         let mut session = Self::new(ice, secrets, credentials, config.wall, now);
-        session.carry(senders, negotiated.media);
+        session.set_media(senders, negotiated.media);
         session.data = data.map(|config| {
             let mut data = Data::new(config, secrets, now);
             data.agree(Role::Server, negotiated.data.as_ref());
@@ -121,7 +121,7 @@ impl Session {
             .data
             .map(|config| Box::new(Data::new(config, secrets, now)));
         session.turn_allocations = turn_allocations;
-        session.dialling = Some(Box::new(Dialling {
+        session.dialing = Some(Box::new(Dialing {
             certificate: config.certificate,
             offer,
             sent,
@@ -136,10 +136,10 @@ impl Session {
     /// [`SetAnswerError`]. After an answer that cannot be used, another one may be tried.
     pub fn set_answer(&mut self, answer: &str, now: Instant) -> Result<(), SetAnswerError> {
         self.timeout = None;
-        let dialling = self.dialling.as_ref().ok_or(SetAnswerError::NotAwaited)?;
-        let agreed = sdp::apply_answer(&dialling.offer, answer)?;
+        let dialing = self.dialing.as_ref().ok_or(SetAnswerError::NotAwaited)?;
+        let agreed = sdp::apply_answer(&dialing.offer, answer)?;
         let senders = agreed.tracks.into_iter().map(|track| {
-            let (index, secrets) = dialling.sent[track.track];
+            let (index, secrets) = dialing.sent[track.track];
             let track = sdp::NegotiatedTrack {
                 track: index,
                 ..track
@@ -160,13 +160,13 @@ impl Session {
             data.agree(role, agreed.data.as_ref());
         }
         self.dtls = Some(Association::new(
-            &dialling.certificate,
+            &dialing.certificate,
             role,
             agreed.remote.fingerprints,
-            dialling.cipher.filter(|_| agreed.data.is_some()),
+            dialing.cipher.filter(|_| agreed.data.is_some()),
             now,
         ));
-        self.carry(senders, agreed.media);
+        self.set_media(senders, agreed.media);
         self.ice.set_remote(agreed.remote.credentials.clone(), now);
         for candidate in &agreed.remote.candidates {
             self.ice.add_remote_candidate(candidate, now);
@@ -175,12 +175,12 @@ impl Session {
         self.state = State::Connecting {
             deadline: now + HANDSHAKE_MAX,
         };
-        self.dialling = None;
+        self.dialing = None;
         Ok(())
     }
 
     /// Stores the agreed senders and receivers.
-    fn carry(&mut self, senders: Vec<Sender>, media: Vec<sdp::AgreedMedia>) {
+    fn set_media(&mut self, senders: Vec<Sender>, media: Vec<sdp::AgreedMedia>) {
         self.receivers = media.into_iter().map(Receiver::new).collect();
         let mut receivers = self.receivers.iter();
         if receivers.any(|receiver| receiver.transport_extension().is_some()) {
@@ -222,7 +222,7 @@ impl Session {
             rtcp_ssrc: secrets.rtcp_ssrc,
             local,
             remote: None,
-            dialling: None,
+            dialing: None,
             timeout: None,
         }
     }

@@ -32,7 +32,7 @@ impl Session {
             dtls.close(now);
         }
         for allocation in &mut self.turn_allocations {
-            allocation.note_now(now);
+            allocation.set_now(now);
         }
         self.finish(CloseReason::Local);
     }

@@ -4,7 +4,7 @@ use glassline_rtp as rtp;
 use glassline_rtp::nack::Arrival;
 use glassline_rtp::twcc;
 
-use super::receiver::Part;
+use super::receiver::PayloadKind;
 use super::{Dropped, ReceiveMode, Received, ReceiverIndex, Session};
 
 impl Session {
@@ -15,9 +15,9 @@ impl Session {
     ) -> Result<Received<'a>, Dropped> {
         let header = rtp::Header::parse(datagram).map_err(|_| Dropped::MalformedRtp)?;
         let header_bytes = rtp::Packet::header_len(datagram).map_err(|_| Dropped::MalformedRtp)?;
-        let (receiver, part) = self.find(&header).ok_or(Dropped::UnknownStream)?;
+        let (receiver, kind) = self.find(&header).ok_or(Dropped::UnknownStream)?;
         let keys = self.keys.as_mut().ok_or(Dropped::TooEarly)?;
-        if let (ReceiveMode::CountOnly, Part::Media(codec)) = (self.mode, part) {
+        if let (ReceiveMode::CountOnly, PayloadKind::Media(codec)) = (self.mode, kind) {
             let sealed_bytes = datagram.len().saturating_sub(header_bytes);
             let payload_bytes = sealed_bytes.saturating_sub(keys.outbound.overhead());
             self.record_clear(now, receiver, datagram, header_bytes);
@@ -34,8 +34,8 @@ impl Session {
         let clear = &datagram[..opened.payload.end];
         let packet = rtp::Packet::parse(clear).map_err(|_| Dropped::MalformedRtp)?;
         self.record(now, receiver, &packet);
-        match part {
-            Part::Media(codec) => {
+        match kind {
+            PayloadKind::Media(codec) => {
                 let (sequence, arrival) =
                     self.receivers[receiver].on_media(codec, &header, packet.payload.len(), now);
                 Ok(Received::Rtp {
@@ -45,7 +45,7 @@ impl Session {
                     packet,
                 })
             }
-            Part::Rtx(codec) => self.unwrap(now, receiver, codec, packet),
+            PayloadKind::Rtx(codec) => self.unwrap(now, receiver, codec, packet),
         }
     }
 
@@ -92,13 +92,13 @@ impl Session {
 
     /// Returns the receiver of a packet: by SSRC, otherwise by payload type, which belongs to
     /// one `m=` line within a bundle (RFC 9143 §9.2).
-    fn find(&self, header: &rtp::Header) -> Option<(usize, Part)> {
+    fn find(&self, header: &rtp::Header) -> Option<(usize, PayloadKind)> {
         let each = || self.receivers.iter().enumerate();
         each()
-            .find_map(|(index, receiver)| Some((index, receiver.part_by_ssrc(header)?)))
+            .find_map(|(index, receiver)| Some((index, receiver.kind_by_ssrc(header)?)))
             .or_else(|| {
                 each().find_map(|(index, receiver)| {
-                    Some((index, receiver.part_by_payload_type(header)?))
+                    Some((index, receiver.kind_by_payload_type(header)?))
                 })
             })
     }

@@ -95,7 +95,7 @@ pub struct Session {
     local: IceCredentials,
     remote: Option<IceCredentials>,
     /// What a dialed session needs until the answer arrives.
-    dialling: Option<Box<Dialling>>,
+    dialing: Option<Box<Dialing>>,
     /// Cached result of [`poll_timeout`](Self::poll_timeout), which is called after every burst
     /// of media although media moves no deadline. Everything that may move a deadline clears
     /// the cache.
@@ -111,7 +111,7 @@ struct Keys {
 
 /// What a dialed session needs until the answer arrives.
 #[derive(Debug)]
-struct Dialling {
+struct Dialing {
     certificate: Arc<Certificate>,
     offer: sdp::SessionDescription,
     /// Tracks that the offer sends, in the order of its `m=` lines.

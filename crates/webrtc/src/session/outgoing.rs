@@ -68,7 +68,7 @@ impl Session {
         }
         let sealed = sender.seal(&mut keys.outbound, transport, packet, now, out)?;
         if sender.is_numbered() {
-            self.note_sent(sealed.bytes, now);
+            self.on_sent(sealed.bytes, now);
         }
         Some(Sealed {
             len: sealed.bytes,
@@ -129,14 +129,14 @@ impl Session {
             out,
         )?;
         if sender.is_numbered() {
-            self.note_sent(bytes, now);
+            self.on_sent(bytes, now);
         }
         Some(bytes)
     }
 
     /// Records that a packet with a transport-wide number was sent.
     #[inline]
-    fn note_sent(&mut self, bytes: usize, now: Instant) {
+    fn on_sent(&mut self, bytes: usize, now: Instant) {
         self.history.sent(self.transport_sequence, now, bytes);
         if let Some(congestion) = &mut self.congestion {
             congestion.on_sent(self.transport_sequence, bytes, now);

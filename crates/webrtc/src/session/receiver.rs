@@ -19,14 +19,14 @@ pub struct Receiver {
     ssrc: Option<Ssrc>,
     rtx_ssrc: Option<Ssrc>,
     transport_cc: Option<u8>,
-    source: Option<Box<Source>>,
+    stream: Option<Box<ReceivedStream>>,
     keyframe_requested: Option<Instant>,
     full_intra_number: u8,
 }
 
 /// The RTP stream that arrives on a receiver.
 #[derive(Debug)]
-struct Source {
+struct ReceivedStream {
     codec: Codec,
     nack: Option<NackGenerator>,
     extender: rtp::SequenceExtender,
@@ -48,7 +48,7 @@ pub struct SenderTime {
 
 /// What a packet carries, by its payload type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum PayloadKind {
     /// Media of the codec with this index in the receiver's list.
     Media(usize),
     /// A retransmission of media of the codec with this index.
@@ -72,7 +72,7 @@ impl Receiver {
             ssrc: agreed.ssrc,
             rtx_ssrc: agreed.rtx_ssrc,
             transport_cc: agreed.extensions.transport_cc.filter(|_| wants_feedback),
-            source: None,
+            stream: None,
             keyframe_requested: None,
             full_intra_number: 0,
         }
@@ -80,8 +80,8 @@ impl Receiver {
 
     /// Returns the codec that is received; before the first packet, the most likely one.
     pub fn codec(&self) -> Codec {
-        match &self.source {
-            Some(source) => source.codec,
+        match &self.stream {
+            Some(stream) => stream.codec,
             None => self.codecs[0].codec,
         }
     }
@@ -100,27 +100,27 @@ impl Receiver {
 
     /// Returns the SSRC of the media, once it arrives or if the peer announced it.
     pub fn ssrc(&self) -> Option<Ssrc> {
-        let live = self.source.as_ref().map(|source| source.statistics.ssrc());
+        let live = self.stream.as_ref().map(|stream| stream.statistics.ssrc());
         live.or(self.ssrc)
     }
 
     /// Returns the packet counts; they start again from zero when the SSRC changes.
     pub fn totals(&self) -> Totals {
-        self.source
+        self.stream
             .as_ref()
-            .map_or_else(Totals::default, |source| source.statistics.totals())
+            .map_or_else(Totals::default, |stream| stream.statistics.totals())
     }
 
     /// Interarrival jitter (RFC 3550 §6.4.1).
     pub fn jitter(&self) -> Duration {
-        self.source
+        self.stream
             .as_ref()
-            .map_or(Duration::ZERO, |source| source.statistics.jitter())
+            .map_or(Duration::ZERO, |stream| stream.statistics.jitter())
     }
 
     /// Returns the data of the last sender report, for lip sync and one-way delay.
     pub fn sender_time(&self) -> Option<SenderTime> {
-        self.source.as_ref()?.report
+        self.stream.as_ref()?.report
     }
 
     /// Number of packets that are missing now, whether requested or about to be.
@@ -135,34 +135,34 @@ impl Receiver {
     }
 
     /// Returns what a packet carries if its SSRC and payload type belong to this receiver.
-    pub(super) fn part_by_ssrc(&self, header: &rtp::Header) -> Option<Part> {
+    pub(super) fn kind_by_ssrc(&self, header: &rtp::Header) -> Option<PayloadKind> {
         if self.ssrc() == Some(header.ssrc) {
-            self.media_part(header.payload_type)
+            self.media_kind(header.payload_type)
         } else if self.rtx_ssrc == Some(header.ssrc) {
-            self.rtx_part(header.payload_type)
+            self.rtx_kind(header.payload_type)
         } else {
             None
         }
     }
 
     /// Returns what a packet carries if its payload type belongs to this receiver.
-    pub(super) fn part_by_payload_type(&self, header: &rtp::Header) -> Option<Part> {
-        self.media_part(header.payload_type)
-            .or_else(|| self.rtx_part(header.payload_type))
+    pub(super) fn kind_by_payload_type(&self, header: &rtp::Header) -> Option<PayloadKind> {
+        self.media_kind(header.payload_type)
+            .or_else(|| self.rtx_kind(header.payload_type))
     }
 
-    fn media_part(&self, payload_type: u8) -> Option<Part> {
+    fn media_kind(&self, payload_type: u8) -> Option<PayloadKind> {
         let mut codecs = self.codecs.iter();
         let position = codecs.position(|codec| {
             codec.payload_type == payload_type || codec.red_payload_type == Some(payload_type)
         })?;
-        Some(Part::Media(position))
+        Some(PayloadKind::Media(position))
     }
 
-    fn rtx_part(&self, payload_type: u8) -> Option<Part> {
+    fn rtx_kind(&self, payload_type: u8) -> Option<PayloadKind> {
         let mut codecs = self.codecs.iter();
         let position = codecs.position(|codec| codec.rtx_payload_type == Some(payload_type))?;
-        Some(Part::Rtx(position))
+        Some(PayloadKind::Rtx(position))
     }
 
     /// Returns the id of the header extension with the transport-wide sequence number.
@@ -180,19 +180,22 @@ impl Receiver {
         now: Instant,
     ) -> (u64, Arrival) {
         let known = self
-            .source
+            .stream
             .as_ref()
-            .is_some_and(|source| source.statistics.ssrc() == header.ssrc);
+            .is_some_and(|stream| stream.statistics.ssrc() == header.ssrc);
         if !known {
-            self.source = Some(Box::new(Source::new(header.ssrc, &self.codecs[codec])));
+            self.stream = Some(Box::new(ReceivedStream::new(
+                header.ssrc,
+                &self.codecs[codec],
+            )));
         }
-        let source = self.source.as_mut().expect("just made");
-        source.codec = self.codecs[codec].codec;
-        let sequence = source.extender.extend(header.sequence);
-        source
+        let stream = self.stream.as_mut().expect("just made");
+        stream.codec = self.codecs[codec].codec;
+        let sequence = stream.extender.extend(header.sequence);
+        stream
             .statistics
             .on_packet(sequence, header.timestamp, payload_bytes, now);
-        let arrival = source
+        let arrival = stream
             .nack
             .as_mut()
             .map_or(Arrival::Next, |nack| nack.on_packet(sequence, now));
@@ -209,25 +212,25 @@ impl Receiver {
         now: Instant,
     ) -> Option<(Ssrc, u8, u64)> {
         let payload_type = self.codecs.get(codec)?.payload_type;
-        let source = self.source.as_mut()?;
-        let sequence = source.extender.extend(original);
-        let arrival = source
+        let stream = self.stream.as_mut()?;
+        let sequence = stream.extender.extend(original);
+        let arrival = stream
             .nack
             .as_mut()
             .map_or(Arrival::Old, |nack| nack.on_packet(sequence, now));
-        source.statistics.on_recovered(sequence, payload_bytes);
-        (arrival != Arrival::Old).then(|| (source.statistics.ssrc(), payload_type, sequence))
+        stream.statistics.on_recovered(sequence, payload_bytes);
+        (arrival != Arrival::Old).then(|| (stream.statistics.ssrc(), payload_type, sequence))
     }
 
     pub(super) fn on_sender_report(&mut self, report: &rtcp::SenderReport, now: Instant) {
-        let Some(source) = &mut self.source else {
+        let Some(stream) = &mut self.stream else {
             return;
         };
-        if source.statistics.ssrc() != report.ssrc {
+        if stream.statistics.ssrc() != report.ssrc {
             return;
         }
-        source.statistics.on_sender_report(report.ntp, now);
-        source.report = Some(SenderTime {
+        stream.statistics.on_sender_report(report.ntp, now);
+        stream.report = Some(SenderTime {
             ntp: report.ntp,
             rtp_timestamp: report.rtp_timestamp,
             received: now,
@@ -235,7 +238,7 @@ impl Receiver {
     }
 
     pub(super) fn report_block(&mut self, now: Instant) -> Option<rtcp::ReportBlock> {
-        self.source.as_mut()?.statistics.report_block(now)
+        self.stream.as_mut()?.statistics.report_block(now)
     }
 
     pub(super) fn set_rtt(&mut self, rtt: Duration) {
@@ -250,9 +253,9 @@ impl Receiver {
 
     /// Returns the SSRC and the sequence numbers to request now.
     pub(super) fn poll_nack(&mut self, now: Instant) -> Option<(Ssrc, Vec<u16>)> {
-        let source = self.source.as_mut()?;
-        let lost = source.nack.as_mut()?.poll(now);
-        (!lost.is_empty()).then(|| (source.statistics.ssrc(), lost))
+        let stream = self.stream.as_mut()?;
+        let lost = stream.nack.as_mut()?.poll(now);
+        (!lost.is_empty()).then(|| (stream.statistics.ssrc(), lost))
     }
 
     /// Appends the keyframe request that the peer agreed to. Returns false if it agreed to
@@ -291,15 +294,15 @@ impl Receiver {
     }
 
     fn generator(&self) -> Option<&NackGenerator> {
-        self.source.as_ref()?.nack.as_ref()
+        self.stream.as_ref()?.nack.as_ref()
     }
 
     fn generator_mut(&mut self) -> Option<&mut NackGenerator> {
-        self.source.as_mut()?.nack.as_mut()
+        self.stream.as_mut()?.nack.as_mut()
     }
 }
 
-impl Source {
+impl ReceivedStream {
     fn new(ssrc: Ssrc, codec: &AgreedCodec) -> Self {
         Self {
             codec: codec.codec,

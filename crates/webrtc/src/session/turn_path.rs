@@ -55,7 +55,7 @@ impl Session {
     ) -> Unwrapped {
         let mut from = Unwrapped::Direct;
         for allocation in &mut self.turn_allocations {
-            allocation.note_now(now);
+            allocation.set_now(now);
             if allocation.address() != source {
                 continue;
             }
@@ -75,7 +75,7 @@ impl Session {
 
     pub(super) fn handle_turn_timeouts(&mut self, now: Instant) {
         for allocation in &mut self.turn_allocations {
-            allocation.note_now(now);
+            allocation.set_now(now);
             if allocation.poll_timeout().is_some_and(|at| at <= now) {
                 allocation.handle_timeout(now);
             }

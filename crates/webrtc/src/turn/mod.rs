@@ -235,7 +235,7 @@ impl Allocation {
     }
 
     /// Sets the current time without handling anything.
-    pub(crate) fn note_now(&mut self, now: Instant) {
+    pub(crate) fn set_now(&mut self, now: Instant) {
         self.now = now;
     }
 

@@ -32,9 +32,9 @@ fn both_ends_hear_each_other_and_learn_how_they_are_heard() {
         pair.run_for(ms(10));
     }
     pair.run_for(ms(100));
-    for (heard, voice) in [(&pair.client.heard, 1), (&pair.server.heard, 2)] {
-        assert_eq!(heard.len(), 300);
-        for (frame, it) in heard.iter().enumerate() {
+    for (received, voice) in [(&pair.client.received, 1), (&pair.server.received, 2)] {
+        assert_eq!(received.len(), 300);
+        for (frame, it) in received.iter().enumerate() {
             assert_eq!(it.payload, [voice, frame as u8]);
             assert_eq!(it.timestamp, frame as u32 * 480);
         }
@@ -67,7 +67,7 @@ fn numbers_that_are_left_out_are_losses_to_the_peer() {
         pair.run_for(ms(10));
     }
     pair.run_for(ms(100));
-    let sequences: Vec<u64> = pair.client.heard.iter().map(|it| it.sequence).collect();
+    let sequences: Vec<u64> = pair.client.received.iter().map(|it| it.sequence).collect();
     assert_eq!(sequences.len(), 100, "none of them is repeated or lost");
     assert_eq!(sequences[99] - sequences[0], 102);
     assert_eq!(sequences[50] - sequences[49], 4);
@@ -83,8 +83,13 @@ fn packets_with_copies_come_under_their_own_payload_type() {
     assert!(pair.client.set_redundant(SenderIndex(0), false));
     pair.answer_back(480, b"plain");
     pair.run_for(ms(100));
-    let heard: Vec<&[u8]> = pair.server.heard.iter().map(|it| &it.payload[..]).collect();
-    assert_eq!(heard, [&b"copies"[..], b"plain"]);
+    let received: Vec<&[u8]> = pair
+        .server
+        .received
+        .iter()
+        .map(|it| &it.payload[..])
+        .collect();
+    assert_eq!(received, [&b"copies"[..], b"plain"]);
     let receiver = &pair.server.receivers()[0];
     let red = pair.client.senders()[0].red_payload_type.expect("agreed");
     assert!(receiver.is_redundant(red));
@@ -109,7 +114,7 @@ fn lost_audio_is_not_asked_for_again_and_its_loss_is_told() {
     }
     pair.run_for(ms(500));
     assert_eq!(pair.server.nacked(), 0);
-    let arrived = pair.server.heard.len();
+    let arrived = pair.server.received.len();
     assert!((340..460).contains(&arrived), "{arrived}");
     let told = pair.client.events.iter().any(|(_, event)| {
         matches!(event, Event::ReceiverReport { fraction_lost, .. } if *fraction_lost > 15)

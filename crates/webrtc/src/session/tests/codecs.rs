@@ -58,11 +58,11 @@ fn every_codec_of_browsers_arrives_whole_over_a_lossy_path() {
             pair.run_for(ms(33));
         }
         pair.run_for(ms(500));
-        let mut heard: Vec<_> = pair.client.heard.iter().collect();
-        heard.sort_by_key(|it| it.sequence);
+        let mut received: Vec<_> = pair.client.received.iter().collect();
+        received.sort_by_key(|it| it.sequence);
         let mut depacketizer = Depacketizer::new(&track).expect("known");
         let mut whole = 0;
-        for it in heard {
+        for it in received {
             depacketizer.push(it.sequence, it.timestamp, it.marker, &it.payload);
             while let Some(came) = depacketizer.poll() {
                 assert!(came.data == unit && came.keyframe, "{codec}");

@@ -96,7 +96,7 @@ fn an_end_that_wants_no_data_gets_media_alone() {
         assert_eq!(pair.server.cipher(), None);
         pair.send(0, 1, true, b"payload");
         pair.run_for(ms(100));
-        assert_eq!(pair.client.heard.len(), 1);
+        assert_eq!(pair.client.received.len(), 1);
     }
 }
 
@@ -115,7 +115,7 @@ fn messages_cross_beside_media() {
     }
     pair.stream(1, 2);
     pair.run_for(ms(200));
-    assert_eq!(pair.client.heard.len(), 60 + 50);
+    assert_eq!(pair.client.received.len(), 60 + 50);
     let got = messages(&pair.server.channel_events);
     assert_eq!(got, texts.map(Message::text));
     let got = messages(&pair.client.channel_events);

@@ -138,7 +138,7 @@ fn a_client_lets_an_active_server_begin() {
     assert!(at < ms(300), "took {at:?}");
     pair.stream(1, 2);
     pair.run_for(ms(100));
-    assert_eq!(pair.client.heard.len(), 60 + 50);
+    assert_eq!(pair.client.received.len(), 60 + 50);
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn media_follows_a_client_to_its_new_address() {
     assert_eq!(pair.server.peer(), Some(moved));
     pair.send(0, 1, true, b"payload");
     pair.run_for(ms(100));
-    assert_eq!(pair.client.heard.len(), 1);
+    assert_eq!(pair.client.received.len(), 1);
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn ice_restarts_while_media_flows() {
     pair.run_for(ms(100));
     let payloads: Vec<_> = pair
         .client
-        .heard
+        .received
         .iter()
         .map(|it| it.payload.clone())
         .collect();

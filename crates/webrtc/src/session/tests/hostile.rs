@@ -63,7 +63,7 @@ fn addresses_of_one_peer_are_bounded_and_the_latest_counts() {
     assert!(pair.server.is_connected() && pair.client.is_connected());
     pair.send(0, 1, true, b"payload");
     pair.run_for(ms(100));
-    assert_eq!(pair.client.heard.len(), 1);
+    assert_eq!(pair.client.received.len(), 1);
 }
 
 /// Feedback of 1,400 bytes can name 5,000 packets; asked again and again it must

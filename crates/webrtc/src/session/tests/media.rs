@@ -18,24 +18,24 @@ fn everything_arrives_as_sent() {
     pair.run_for(ms(200));
     let video: Vec<_> = pair
         .client
-        .heard
+        .received
         .iter()
         .filter(|it| it.receiver == 0)
         .collect();
     let audio: Vec<_> = pair
         .client
-        .heard
+        .received
         .iter()
         .filter(|it| it.receiver == 1)
         .collect();
     assert_eq!((video.len(), audio.len()), (180, 100));
-    for (index, heard) in video.iter().enumerate() {
+    for (index, received) in video.iter().enumerate() {
         let frame = u32::try_from(index / 3).expect("few");
-        assert_eq!(heard.timestamp, frame * 3000);
-        assert_eq!(heard.marker, index % 3 == 2);
-        assert_eq!(heard.payload.len(), 1104);
-        assert_eq!(heard.payload[..4], frame.to_be_bytes());
-        assert!(!heard.repaired);
+        assert_eq!(received.timestamp, frame * 3000);
+        assert_eq!(received.marker, index % 3 == 2);
+        assert_eq!(received.payload.len(), 1104);
+        assert_eq!(received.payload[..4], frame.to_be_bytes());
+        assert!(!received.repaired);
     }
     let sequences: Vec<_> = video.iter().map(|it| it.sequence).collect();
     assert!(sequences.windows(2).all(|pair| pair[1] == pair[0] + 1));
@@ -64,7 +64,7 @@ fn lost_packets_are_repaired_by_rtx() {
         assert!(totals.lost() > 200, "seed {seed}: {totals:?}");
         let share = totals.recovered as f64 / totals.lost() as f64;
         assert!(share >= 0.99, "seed {seed}: {share} of {totals:?}");
-        let repaired = pair.client.heard.iter().filter(|it| it.repaired).count();
+        let repaired = pair.client.received.iter().filter(|it| it.repaired).count();
         assert_eq!(repaired as u64, totals.recovered, "seed {seed}");
         assert_eq!(
             pair.server.senders()[0].counts().packets,
@@ -88,7 +88,7 @@ fn lost_packets_are_repaired_byte_for_byte_without_rtx() {
     assert!(sent.retransmitted > 200, "{sent:?}");
     let missing = totals.missing() as f64 / (0.05 * sent.packets as f64);
     assert!(missing <= 0.01, "{missing} of the losses stay, {totals:?}");
-    assert!(pair.client.heard.iter().any(|it| it.repaired));
+    assert!(pair.client.received.iter().any(|it| it.repaired));
 }
 
 #[test]
@@ -151,8 +151,13 @@ fn padding_lengthens_a_datagram_and_not_its_payload() {
     for sealed in [plain, one, most] {
         pair.deliver(End::B, sealed);
     }
-    assert_eq!(pair.client.heard.len(), 3);
-    assert!(pair.client.heard.iter().all(|it| it.payload == b"payload"));
+    assert_eq!(pair.client.received.len(), 3);
+    assert!(
+        pair.client
+            .received
+            .iter()
+            .all(|it| it.payload == b"payload")
+    );
 }
 
 #[test]
@@ -164,7 +169,7 @@ fn counting_without_opening_sees_the_same_losses() {
     });
     pair.stream(10, 8);
     pair.run_for(ms(2_000));
-    assert_eq!(pair.client.heard, []);
+    assert_eq!(pair.client.received, []);
     let totals = pair.client.receivers()[0].totals();
     let audio = pair.client.receivers()[1].totals();
     assert_eq!(
@@ -320,7 +325,7 @@ fn replayed_media_is_dropped() {
     *forged.last_mut().expect("a tag") ^= 1;
     forged[3] ^= 0x40;
     pair.deliver(End::B, forged);
-    assert_eq!(pair.client.heard.len(), 1);
+    assert_eq!(pair.client.received.len(), 1);
     assert_eq!(pair.client.dropped, [Dropped::Replayed, Dropped::Forged]);
 }
 
@@ -394,19 +399,19 @@ proptest! {
         pair.run_for(ms(1_500));
         let mut sequences: Vec<_> = pair
             .client
-            .heard
+            .received
             .iter()
             .filter(|it| it.receiver == 0)
             .map(|it| it.sequence)
             .collect();
-        let heard = sequences.len();
+        let received = sequences.len();
         sequences.sort_unstable();
         sequences.dedup();
-        prop_assert_eq!(heard, sequences.len());
-        for heard in pair.client.heard.iter().filter(|it| it.receiver == 0) {
-            prop_assert_eq!(heard.payload.len(), 1104);
-            prop_assert_eq!(heard.timestamp / 3000, u32::from_be_bytes(
-                heard.payload[..4].try_into().expect("4 bytes")
+        prop_assert_eq!(received, sequences.len());
+        for received in pair.client.received.iter().filter(|it| it.receiver == 0) {
+            prop_assert_eq!(received.payload.len(), 1104);
+            prop_assert_eq!(received.timestamp / 3000, u32::from_be_bytes(
+                received.payload[..4].try_into().expect("4 bytes")
             ));
         }
     }

@@ -45,7 +45,7 @@ pub(crate) fn tracks() -> Vec<Track> {
 
 /// A packet that a session handed out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Heard {
+pub(super) struct MediaPacket {
     pub(super) receiver: usize,
     pub(super) sequence: u64,
     pub(super) timestamp: u32,
@@ -63,7 +63,7 @@ pub(super) struct Peer {
     sends_to: Option<SocketAddr>,
     start: Instant,
     pub(super) events: Vec<(Duration, Event)>,
-    pub(super) heard: Vec<Heard>,
+    pub(super) received: Vec<MediaPacket>,
     /// Events of the data channels that the test has not taken yet.
     pub(super) channel_events: Vec<channel::Event>,
     /// Segment and bytes of what was sent at once.
@@ -104,7 +104,7 @@ impl Peer {
             sends_to,
             start,
             events: Vec::new(),
-            heard: Vec::new(),
+            received: Vec::new(),
             channel_events: Vec::new(),
             batches: Vec::new(),
             counted: 0,
@@ -176,7 +176,7 @@ impl Node for Peer {
                 sequence,
                 repaired,
                 packet,
-            }) => self.heard.push(Heard {
+            }) => self.received.push(MediaPacket {
                 receiver: receiver.0,
                 sequence,
                 timestamp: packet.header.timestamp,
