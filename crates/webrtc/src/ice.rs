@@ -73,7 +73,7 @@ pub(crate) enum Ignored {
 
 /// A change on which the session must act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
+pub(crate) enum PathChange {
     /// Datagrams for the peer go to this address from now on.
     Path(SocketAddr),
     /// The peer no longer answers checks.
@@ -274,7 +274,7 @@ impl Agent {
         source: SocketAddr,
         destination: SocketAddr,
         datagram: &[u8],
-    ) -> Result<Option<Change>, Ignored> {
+    ) -> Result<Option<PathChange>, Ignored> {
         let message = StunMessage::parse(datagram).map_err(|_| Ignored::Malformed)?;
         let known = self.validated.contains(&source);
         if !known && self.validated.len() >= ADDRESSES_MAX {
@@ -326,7 +326,12 @@ impl Agent {
     /// Follows the last nomination of the peer, for a lite agent. The `is` agent would keep an
     /// older path of higher priority until that fails 15 s later, and a phone that leaves its
     /// Wi-Fi would lose its video until then.
-    fn nominate(&mut self, now: Instant, source: SocketAddr, local: SocketAddr) -> Option<Change> {
+    fn nominate(
+        &mut self,
+        now: Instant,
+        source: SocketAddr,
+        local: SocketAddr,
+    ) -> Option<PathChange> {
         if self.path == Some(source) {
             self.nominated = Some(now);
             return None;
@@ -340,10 +345,10 @@ impl Agent {
         self.nominated = Some(now);
         self.path = Some(source);
         self.path_local = Some(local);
-        Some(Change::Path(source))
+        Some(PathChange::Path(source))
     }
 
-    pub(crate) fn handle_timeout(&mut self, now: Instant) -> Option<Change> {
+    pub(crate) fn handle_timeout(&mut self, now: Instant) -> Option<PathChange> {
         self.agent.handle_timeout(now);
         self.poll_change()
     }
@@ -361,7 +366,7 @@ impl Agent {
         Some((transmit.source, transmit.destination))
     }
 
-    fn poll_change(&mut self) -> Option<Change> {
+    fn poll_change(&mut self) -> Option<PathChange> {
         let mut change = None;
         while let Some(event) = self.agent.poll_event() {
             match event {
@@ -377,10 +382,10 @@ impl Agent {
                     if self.path.replace(destination) == Some(destination) {
                         continue;
                     }
-                    change = Some(Change::Path(destination));
+                    change = Some(PathChange::Path(destination));
                 }
                 IceAgentEvent::IceConnectionStateChange(IceConnectionState::Disconnected) => {
-                    change = Some(Change::Disconnected);
+                    change = Some(PathChange::Disconnected);
                 }
                 _ => {}
             }

@@ -152,15 +152,15 @@ impl Association {
         packet: impl FnMut(&mut [u8]),
     ) -> Result<Option<Progress>, OpenError> {
         let Some(data) = &mut self.data else {
-            return Ok(self.feed(now, datagram));
+            return Ok(self.handle_handshake(now, datagram));
         };
         let (handshake, progress) = data.take(datagram, packet);
         if let Ok(Some(Progress::CloseNotify)) = progress {
-            self.say_goodbye();
+            self.send_close_notify();
         }
         match (handshake, progress) {
             (None, progress) => progress,
-            (Some(records), Ok(None) | Err(_)) => Ok(self.feed(now, &records)),
+            (Some(records), Ok(None) | Err(_)) => Ok(self.handle_handshake(now, &records)),
             (Some(_), ended) => ended,
         }
     }
@@ -190,7 +190,7 @@ impl Association {
         Some(self.data.as_ref()?.counts)
     }
 
-    fn feed(&mut self, now: Instant, datagram: &[u8]) -> Option<Progress> {
+    fn handle_handshake(&mut self, now: Instant, datagram: &[u8]) -> Option<Progress> {
         if self.failed {
             return None;
         }
@@ -231,7 +231,7 @@ impl Association {
 
     /// Sends close_notify. Before the handshake is done there is no peer to send it to.
     pub(crate) fn close(&mut self, now: Instant) {
-        if self.say_goodbye() || self.failed {
+        if self.send_close_notify() || self.failed {
             return;
         }
         let result = self
@@ -242,7 +242,7 @@ impl Association {
     }
 
     /// Seals close_notify once if application data is ours. Returns whether it is.
-    fn say_goodbye(&mut self) -> bool {
+    fn send_close_notify(&mut self) -> bool {
         let Some(data) = &mut self.data else {
             return false;
         };
@@ -309,7 +309,7 @@ impl Association {
                     }
                 }
                 Output::KeyingMaterial(material, profile) => {
-                    self.keys = known(profile).map(|profile| (material, profile));
+                    self.keys = srtp_profile(profile).map(|profile| (material, profile));
                 }
                 Output::Connected => self.connected = true,
                 Output::CloseNotify => progress = progress.or(Some(Progress::CloseNotify)),
@@ -413,7 +413,7 @@ impl Data {
             Ok(payload) => {
                 self.counts.opened += 1;
                 if is_alert {
-                    return Ok(ending(payload));
+                    return Ok(alert_progress(payload));
                 }
                 if !self.closed {
                     packet(payload);
@@ -439,7 +439,7 @@ impl Data {
 
 /// Returns how an alert ends the association (RFC 5246 §7.2). Warnings other than close_notify
 /// do not end it.
-fn ending(alert: &[u8]) -> Option<Progress> {
+fn alert_progress(alert: &[u8]) -> Option<Progress> {
     const CLOSE_NOTIFY: u8 = 0;
     const FATAL: u8 = 2;
     match *alert {
@@ -458,7 +458,7 @@ impl std::fmt::Debug for Association {
     }
 }
 
-fn known(profile: dimpl::SrtpProfile) -> Option<Profile> {
+fn srtp_profile(profile: dimpl::SrtpProfile) -> Option<Profile> {
     match profile {
         dimpl::SrtpProfile::AES128_CM_SHA1_80 => Some(Profile::Aes128CmSha1_80),
         dimpl::SrtpProfile::AEAD_AES_128_GCM => Some(Profile::AeadAes128Gcm),

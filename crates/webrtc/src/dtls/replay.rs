@@ -15,7 +15,7 @@ const WORDS: usize = 33;
 
 /// Relation of a sequence number to the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum ReplayCheck {
     Fresh,
     Replayed,
     /// The number is older than the window, so that it cannot be checked.
@@ -35,18 +35,18 @@ impl ReplayWindow {
     /// Width of the window: 20 ms of reordering at a gigabit per second.
     pub(super) const BITS: u64 = 64 * (WORDS as u64 - 1);
 
-    pub(super) fn check(&self, sequence: u64) -> Verdict {
+    pub(super) fn check(&self, sequence: u64) -> ReplayCheck {
         if sequence >= self.next {
-            return Verdict::Fresh;
+            return ReplayCheck::Fresh;
         }
         if self.next - sequence > Self::BITS {
-            return Verdict::Stale;
+            return ReplayCheck::Stale;
         }
         let (word, bit) = place(sequence);
         if self.seen[word] >> bit & 1 == 1 {
-            Verdict::Replayed
+            ReplayCheck::Replayed
         } else {
-            Verdict::Fresh
+            ReplayCheck::Fresh
         }
     }
 
@@ -94,12 +94,12 @@ mod tests {
                 at = at.saturating_add_signed(step);
                 let highest = seen.iter().max().copied();
                 let expected = match highest {
-                    Some(highest) if at <= highest && highest - at >= ReplayWindow::BITS => Verdict::Stale,
-                    _ if seen.contains(&at) => Verdict::Replayed,
-                    _ => Verdict::Fresh,
+                    Some(highest) if at <= highest && highest - at >= ReplayWindow::BITS => ReplayCheck::Stale,
+                    _ if seen.contains(&at) => ReplayCheck::Replayed,
+                    _ => ReplayCheck::Fresh,
                 };
                 prop_assert_eq!(window.check(at), expected, "of {} after {:?}", at, highest);
-                if expected == Verdict::Fresh {
+                if expected == ReplayCheck::Fresh {
                     window.accept(at);
                     seen.insert(at);
                 }

@@ -58,7 +58,7 @@ struct State {
     /// Nonce of the first record; for GCM, only the first four bytes are constant.
     iv: Option<[u8; 12]>,
     /// Explicit nonces of handshake records that the record layer's counter would reach.
-    taken: SmallVec<[u64; 1]>,
+    used_nonces: SmallVec<[u64; 1]>,
 }
 
 impl Tap {
@@ -70,7 +70,7 @@ impl Tap {
             state: Mutex::new(State {
                 key: Some(key),
                 iv: None,
-                taken: SmallVec::new(),
+                used_nonces: SmallVec::new(),
             }),
             live: AtomicBool::new(false),
         });
@@ -86,8 +86,8 @@ impl Tap {
     pub(super) fn sealer(&self) -> Option<Sealer> {
         let sealer = self.with_state(|state| {
             let (key, iv) = (state.key.take()?, state.iv?);
-            let taken = std::mem::take(&mut state.taken);
-            Some(Sealer::with_key(self.cipher, key, iv, taken))
+            let used_nonces = std::mem::take(&mut state.used_nonces);
+            Some(Sealer::with_key(self.cipher, key, iv, used_nonces))
         });
         self.live.store(true, Ordering::Relaxed);
         sealer
@@ -102,7 +102,7 @@ impl Tap {
     }
 
     /// Records the nonce of a record with this epoch and sequence number.
-    fn see(&self, number: u64, nonce: &Nonce) {
+    fn record_nonce(&self, number: u64, nonce: &Nonce) {
         self.with_state(|state| {
             let mut iv = nonce.0;
             if self.cipher == Cipher::ChaCha20Poly1305 {
@@ -130,7 +130,7 @@ impl Tap {
         }
         let live = self.live.load(Ordering::Relaxed);
         if !live {
-            self.with_state(|state| state.taken.push(explicit));
+            self.with_state(|state| state.used_nonces.push(explicit));
         }
         !live
     }
@@ -163,7 +163,7 @@ impl DimplCipher for Tapped {
         if !self.tap.may_seal(number, &nonce) {
             return Err(CryptoError::OperationFailed(CryptoOperation::Encrypt));
         }
-        self.tap.see(number, &nonce);
+        self.tap.record_nonce(number, &nonce);
         self.cipher.encrypt(plaintext, aad, nonce)
     }
 
@@ -176,7 +176,7 @@ impl DimplCipher for Tapped {
         let (number, seen) = (number(&aad), nonce);
         self.cipher.decrypt(ciphertext, aad, nonce)?;
         // Only an authentic record counts: anybody can send a record with some nonce.
-        self.tap.see(number, &seen);
+        self.tap.record_nonce(number, &seen);
         Ok(())
     }
 }
@@ -266,7 +266,7 @@ mod tests {
         let tap = tap();
         let ours = 1 << 48 | (FIRST_SEQUENCE + 1);
         assert!(tap.may_seal(1 << 48, &drawn(ours)));
-        tap.see(1 << 48, &drawn(ours));
+        tap.record_nonce(1 << 48, &drawn(ours));
         let mut sealer = tap.sealer().expect("seen");
         let mut numbers = Vec::new();
         for _ in 0..3 {
@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn once_records_are_ours_the_handshake_keeps_out_of_the_way() {
         let tap = tap();
-        tap.see(1 << 48, &drawn(77));
+        tap.record_nonce(1 << 48, &drawn(77));
         assert!(tap.sealer().is_some());
         assert!(tap.may_seal(1 << 48 | 1, &drawn(77)), "another prefix");
         assert!(!tap.may_seal(1 << 48 | 2, &drawn(1 << 48 | 40)), "ours");

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::{CloseReason, Event, Keys, Session, State, control};
 use crate::dtls::{Material, Progress};
-use crate::ice::Change;
+use crate::ice::PathChange;
 use crate::sdp::IceCredentials;
 use crate::srtp::{self, Role};
 
@@ -46,13 +46,13 @@ impl Session {
         self.ice.restart(local, remote, now);
     }
 
-    pub(super) fn on_path_change(&mut self, now: Instant, change: Option<Change>) {
+    pub(super) fn on_path_change(&mut self, now: Instant, change: Option<PathChange>) {
         let connected = self.state == State::Connected;
         match change {
-            Some(Change::Path(peer)) if connected => {
+            Some(PathChange::Path(peer)) if connected => {
                 self.events.push(Event::AddressChanged { peer });
             }
-            Some(Change::Path(_)) => {
+            Some(PathChange::Path(_)) => {
                 if let Some(dtls) = &mut self.dtls
                     && dtls.poll_timeout().is_none()
                 {
@@ -60,9 +60,9 @@ impl Session {
                     self.on_progress(now, progress);
                 }
             }
-            Some(Change::Disconnected) if connected => self.finish(CloseReason::Vanished),
+            Some(PathChange::Disconnected) if connected => self.finish(CloseReason::Vanished),
             // During the handshake its own deadline decides.
-            Some(Change::Disconnected) | None => {}
+            Some(PathChange::Disconnected) | None => {}
         }
     }
 

@@ -55,7 +55,7 @@ use smallvec::SmallVec;
 
 use crate::demux::{DatagramKind, classify, is_rtcp};
 use crate::dtls::{Association, Certificate, CipherChoice};
-use crate::ice::{self, Change};
+use crate::ice::{self, PathChange};
 use crate::sdp::{self, IceCredentials};
 use crate::srtp::{Inbound, Outbound};
 use crate::turn;
@@ -184,7 +184,7 @@ impl Session {
             _ if !self.ice.is_validated(source) => Err(Dropped::UnknownAddress),
             DatagramKind::Dtls => {
                 if self.ice.use_before_nomination(source, destination) {
-                    self.on_path_change(now, Some(Change::Path(source)));
+                    self.on_path_change(now, Some(PathChange::Path(source)));
                 }
                 let dtls = self.dtls.as_mut().ok_or(Dropped::TooEarly)?;
                 let data = &mut self.data;

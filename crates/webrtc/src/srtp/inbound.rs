@@ -4,7 +4,7 @@ use glassline_media::Ssrc;
 use glassline_rtp::SequenceExtender;
 
 use super::keys::{ENCRYPTED, Session, rtcp_ssrc};
-use super::replay::{ReplayWindow, Verdict};
+use super::replay::{ReplayCheck, ReplayWindow};
 use super::{KeyError, Profile, session_of};
 
 /// Most SSRCs under which one peer may send, for RTP and for RTCP each.
@@ -17,12 +17,12 @@ pub const RTP_SOURCES_MAX: usize = 32;
 /// decrypts, and rejects replays.
 pub struct Inbound {
     keys: Session,
-    rtp: Vec<Source>,
-    rtcp: Vec<Source>,
+    rtp: Vec<SourceState>,
+    rtcp: Vec<SourceState>,
 }
 
 /// An SSRC and the replay window of its packets.
-struct Source {
+struct SourceState {
     ssrc: [u8; 4],
     window: ReplayWindow,
 }
@@ -157,20 +157,20 @@ impl std::fmt::Debug for Inbound {
     }
 }
 
-fn fresh(verdict: Verdict) -> Result<(), OpenError> {
-    match verdict {
-        Verdict::Fresh => Ok(()),
-        Verdict::Replayed => Err(OpenError::Replayed),
-        Verdict::Stale => Err(OpenError::Stale),
+fn fresh(check: ReplayCheck) -> Result<(), OpenError> {
+    match check {
+        ReplayCheck::Fresh => Ok(()),
+        ReplayCheck::Replayed => Err(OpenError::Replayed),
+        ReplayCheck::Stale => Err(OpenError::Stale),
     }
 }
 
-fn accept(sources: &mut Vec<Source>, position: Option<usize>, ssrc: [u8; 4], index: u64) {
+fn accept(sources: &mut Vec<SourceState>, position: Option<usize>, ssrc: [u8; 4], index: u64) {
     if let Some(at) = position {
         sources[at].window.accept(index);
     } else {
         let mut window = ReplayWindow::default();
         window.accept(index);
-        sources.push(Source { ssrc, window });
+        sources.push(SourceState { ssrc, window });
     }
 }

@@ -138,7 +138,7 @@ impl Outbound {
     ) -> Option<SealedRtp> {
         let bytes = header_bytes + payload.len() + usize::from(padding) + self.overhead();
         let out = out.get_mut(..bytes)?;
-        let (ssrc, index) = self.claim(stream, out)?;
+        let (ssrc, index) = self.take_index(stream, out)?;
         self.keys
             .rtp
             .seal_rtp(ssrc, index, header_bytes, payload, padding, out)?;
@@ -156,7 +156,7 @@ impl Outbound {
     ) -> Option<SealedRtp> {
         let bytes = header_bytes + payload_bytes + self.overhead();
         let out = out.get_mut(..bytes)?;
-        let (ssrc, index) = self.claim(stream, out)?;
+        let (ssrc, index) = self.take_index(stream, out)?;
         self.keys
             .rtp
             .seal_rtp_in_place(ssrc, index, header_bytes, out)?;
@@ -206,7 +206,7 @@ impl Outbound {
     }
 
     /// Takes the next index of a stream permanently and writes it into the header.
-    fn claim(&mut self, stream: StreamId, out: &mut [u8]) -> Option<([u8; 4], u64)> {
+    fn take_index(&mut self, stream: StreamId, out: &mut [u8]) -> Option<([u8; 4], u64)> {
         let stream = self.streams.get_mut(stream.0)?;
         let index = stream.next;
         if index >= INDEX_END {

@@ -10,7 +10,7 @@ pub(super) struct ReplayWindow {
 
 /// Relation of a packet index to the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum ReplayCheck {
     Fresh,
     Replayed,
     /// The index is older than the window, so that it cannot be checked.
@@ -24,17 +24,17 @@ impl ReplayWindow {
         (self.seen != 0).then_some(self.highest)
     }
 
-    pub(super) fn check(&self, index: u64) -> Verdict {
+    pub(super) fn check(&self, index: u64) -> ReplayCheck {
         if self.seen == 0 || index > self.highest {
-            return Verdict::Fresh;
+            return ReplayCheck::Fresh;
         }
         let age = self.highest - index;
         if age >= Self::BITS {
-            Verdict::Stale
+            ReplayCheck::Stale
         } else if self.seen >> age & 1 == 1 {
-            Verdict::Replayed
+            ReplayCheck::Replayed
         } else {
-            Verdict::Fresh
+            ReplayCheck::Fresh
         }
     }
 
@@ -80,12 +80,12 @@ mod tests {
             for index in indices {
                 let highest = seen.iter().max().copied();
                 let expected = match highest {
-                    Some(highest) if index + ReplayWindow::BITS <= highest => Verdict::Stale,
-                    _ if seen.contains(&index) => Verdict::Replayed,
-                    _ => Verdict::Fresh,
+                    Some(highest) if index + ReplayWindow::BITS <= highest => ReplayCheck::Stale,
+                    _ if seen.contains(&index) => ReplayCheck::Replayed,
+                    _ => ReplayCheck::Fresh,
                 };
                 prop_assert_eq!(window.check(index), expected);
-                if expected == Verdict::Fresh {
+                if expected == ReplayCheck::Fresh {
                     window.accept(index);
                     seen.insert(index);
                 }

@@ -49,7 +49,7 @@ pub const CHANNEL_HEADER_BYTES: usize = 4;
 const PEERS_MAX: usize = 32;
 /// Most datagrams that wait for their peer's channel; the oldest is dropped. They are checks,
 /// which ICE repeats.
-const HELD_MAX: usize = 16;
+const WAITING_MAX: usize = 16;
 /// Time before a channel that the server refused is requested again.
 const REFUSED_FOR: Duration = Duration::from_secs(5);
 /// First retransmission of a request (RFC 8489 §6.2.1 has 500 ms for paths of unknown length).
@@ -92,7 +92,7 @@ pub struct Allocation {
     client: TurnClient,
     state: State,
     peers: SmallVec<[Peer; 2]>,
-    held: VecDeque<(SocketAddr, Vec<u8>)>,
+    waiting: VecDeque<(SocketAddr, Vec<u8>)>,
     /// Zero of the crate's clock.
     epoch: Instant,
     /// Instant of the last input; what is sent counts as sent at that instant.
@@ -110,7 +110,7 @@ struct Peer {
 /// State of a channel.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Channel {
-    Asked,
+    Requested,
     Bound,
     Refused(Instant),
 }
@@ -148,7 +148,7 @@ impl Allocation {
             client,
             state: State::Allocating,
             peers: SmallVec::new(),
-            held: VecDeque::new(),
+            waiting: VecDeque::new(),
             epoch: now,
             now,
             timeout: Some(now),
@@ -221,7 +221,7 @@ impl Allocation {
             }
             TurnPollRet::Closed => {
                 self.state = State::Failed;
-                self.held.clear();
+                self.waiting.clear();
                 None
             }
             // Connections to peers (RFC 6062) are never requested.
@@ -250,10 +250,10 @@ impl Allocation {
             let mut peers = self.peers.iter();
             peers.any(|it| it.address == *peer && it.channel == Channel::Bound)
         };
-        let Some(index) = self.held.iter().position(|(peer, _)| bound(peer)) else {
+        let Some(index) = self.waiting.iter().position(|(peer, _)| bound(peer)) else {
             return false;
         };
-        let (peer, datagram) = self.held.remove(index).expect("it was found");
+        let (peer, datagram) = self.waiting.remove(index).expect("it was found");
         self.send(peer, &datagram, out)
     }
 
@@ -264,11 +264,11 @@ impl Allocation {
         match self.channel(peer) {
             Channel::Bound => self.send(peer, datagram, out),
             Channel::Refused(_) => false,
-            Channel::Asked => {
-                if self.held.len() >= HELD_MAX {
-                    self.held.pop_front();
+            Channel::Requested => {
+                if self.waiting.len() >= WAITING_MAX {
+                    self.waiting.pop_front();
                 }
-                self.held.push_back((peer, datagram.to_vec()));
+                self.waiting.push_back((peer, datagram.to_vec()));
                 false
             }
         }
@@ -283,7 +283,7 @@ impl Allocation {
         // Without an allocation there is nothing to release.
         let _ = self.client.delete(self.clock());
         self.state = State::Failed;
-        self.held.clear();
+        self.waiting.clear();
         self.timeout = Some(self.now);
     }
 
@@ -323,9 +323,9 @@ impl Allocation {
             return Channel::Refused(now);
         }
         let clock = self.clock();
-        let asked = self.client.bind_channel(TransportType::Udp, peer, clock);
-        let channel = match asked {
-            Ok(()) => Channel::Asked,
+        let requested = self.client.bind_channel(TransportType::Udp, peer, clock);
+        let channel = match requested {
+            Ok(()) => Channel::Requested,
             Err(BindChannelError::AlreadyExists) => Channel::Bound,
             Err(_) => Channel::Refused(now + REFUSED_FOR),
         };
@@ -345,7 +345,7 @@ impl Allocation {
                 TurnEvent::ChannelCreated(_, peer) => self.set_channel(peer, Channel::Bound),
                 TurnEvent::ChannelCreateFailed(_, peer) => {
                     self.set_channel(peer, Channel::Refused(self.now + REFUSED_FOR));
-                    self.held.retain(|(held, _)| *held != peer);
+                    self.waiting.retain(|(to, _)| *to != peer);
                 }
                 _ => {}
             }

@@ -16,7 +16,7 @@ use aws_lc_rs::aead::{
 use smallvec::SmallVec;
 
 use super::Cipher;
-use super::replay::{ReplayWindow, Verdict};
+use super::replay::{ReplayCheck, ReplayWindow};
 
 /// Length of type, version, epoch, sequence number and length in bytes.
 pub const HEADER_BYTES: usize = 13;
@@ -116,7 +116,7 @@ pub(super) fn key(cipher: Cipher, bytes: &[u8]) -> Result<LessSafeKey, KeyError>
 }
 
 /// Returns epoch and sequence number as one number, as on the wire.
-const fn numbered(sequence: u64) -> u64 {
+const fn with_epoch(sequence: u64) -> u64 {
     EPOCH << 48 | sequence
 }
 
@@ -154,7 +154,7 @@ pub struct Sealer {
     next: u64,
     blocks: u64,
     /// Explicit nonces of the handshake that the counter would reach.
-    taken: SmallVec<[u64; 1]>,
+    used_nonces: SmallVec<[u64; 1]>,
 }
 
 impl Sealer {
@@ -171,7 +171,7 @@ impl Sealer {
         cipher: Cipher,
         key: LessSafeKey,
         iv: [u8; 12],
-        taken: SmallVec<[u64; 1]>,
+        used_nonces: SmallVec<[u64; 1]>,
     ) -> Self {
         Self {
             cipher,
@@ -179,7 +179,7 @@ impl Sealer {
             key,
             next: FIRST_SEQUENCE,
             blocks: 0,
-            taken,
+            used_nonces,
         }
     }
 
@@ -246,7 +246,7 @@ impl Sealer {
     /// Returns epoch and sequence number of the next record, if the key may seal it.
     #[inline]
     fn count(&mut self, payload: usize) -> Result<u64, SealError> {
-        while self.taken.contains(&numbered(self.next)) {
+        while self.used_nonces.contains(&with_epoch(self.next)) {
             self.next += 1;
         }
         // One block for the length, one for a partial block.
@@ -257,7 +257,7 @@ impl Sealer {
                 records: self.sealed(),
             });
         }
-        let number = numbered(self.next);
+        let number = with_epoch(self.next);
         self.next += 1;
         Ok(number)
     }
@@ -346,9 +346,9 @@ impl Opener {
             return Err(OpenError::Malformed);
         }
         match self.window.check(sequence) {
-            Verdict::Fresh => {}
-            Verdict::Replayed => return Err(OpenError::Replayed),
-            Verdict::Stale => return Err(OpenError::Stale),
+            ReplayCheck::Fresh => {}
+            ReplayCheck::Replayed => return Err(OpenError::Replayed),
+            ReplayCheck::Stale => return Err(OpenError::Stale),
         }
         if self.forged >= FORGED_MAX {
             return Err(OpenError::Forged);
