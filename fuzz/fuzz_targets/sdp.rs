@@ -7,8 +7,8 @@
 use glassline_media::{Codec, Kind, Ssrc, Track, VideoParameters};
 use glassline_webrtc::Redundancy;
 use glassline_webrtc::sdp::{
-    DataParameters, Fingerprint, Fragment, IceCredentials, LocalDescription, Negotiated,
-    OfferParameters, OfferedMedia, OpusOptions, SenderSsrc, SessionDescription, Wanted, answer,
+    AnswerOptions, DataParameters, Fingerprint, Fragment, IceCredentials, LocalDescription,
+    Negotiated, OfferParameters, OfferedMedia, OpusOptions, SenderSsrc, SessionDescription, answer,
     apply_answer, negotiate, offer, restart_fragment,
 };
 use libfuzzer_sys::fuzz_target;
@@ -71,7 +71,7 @@ fn answered(offer: &SessionDescription) {
         Track::audio(Codec::Pcmu, 1),
     ];
     for receive in [&[][..], &[Kind::Audio, Kind::Video]] {
-        let wanted = Wanted {
+        let wanted = AnswerOptions {
             tracks: &tracks,
             receive,
             data: true,

@@ -107,7 +107,7 @@ pub fn apply_answer(offer: &SessionDescription, answer: &str) -> Result<Agreed, 
     let mut media = Vec::new();
     let mut tracks = Vec::new();
     let mut data = None;
-    let mut useless = Vec::new();
+    let mut unused = Vec::new();
     let mut sending = 0;
     for (line, (offered, answered)) in offer.media.iter().zip(&answer.media).enumerate() {
         if let Some(ours) = data::of(line, offered) {
@@ -116,7 +116,7 @@ pub fn apply_answer(offer: &SessionDescription, answer: &str) -> Result<Agreed, 
                 ..theirs
             });
             if data.is_none() {
-                useless.push(format!("{}: no data channels", answer.media_name(line)));
+                unused.push(format!("{}: no data channels", answer.media_name(line)));
             }
             continue;
         }
@@ -133,8 +133,8 @@ pub fn apply_answer(offer: &SessionDescription, answer: &str) -> Result<Agreed, 
         match agreed_media(line, &answer, offered, answered) {
             Ok(agreed) if offer.direction(line).receives() => media.push(agreed),
             _ if is_taken => {}
-            Ok(_) => useless.push(format!("{}: sent only", answer.media_name(line))),
-            Err(why) => useless.push(format!("{}: {why}", answer.media_name(line))),
+            Ok(_) => unused.push(format!("{}: sent only", answer.media_name(line))),
+            Err(why) => unused.push(format!("{}: {why}", answer.media_name(line))),
         }
     }
     let lines = media.iter().map(|it| it.line);
@@ -144,7 +144,7 @@ pub fn apply_answer(offer: &SessionDescription, answer: &str) -> Result<Agreed, 
     lines.sort_unstable();
     lines.dedup();
     if lines.is_empty() {
-        return Err(AnswerError::NothingAgreed { answered: useless });
+        return Err(AnswerError::NothingAgreed { answered: unused });
     }
     check_bundle(&answer, &lines)?;
     let remote = RemoteTransport::read(&transport_sections(&answer, &lines)).map_err(

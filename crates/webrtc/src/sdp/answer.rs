@@ -126,7 +126,7 @@ fn accepted(
     attributes.0.extend(maps.map(Attribute::ExtensionMap));
     push_format(&mut attributes, media);
     if let Some(index) = media.track {
-        let source = Source {
+        let sent = SentTrack {
             kind: media.codec.kind(),
             track: negotiated.tracks[index].track,
             sender: local.senders.get(index).map(|it| SenderSsrc {
@@ -136,7 +136,7 @@ fn accepted(
             stream_id: &local.stream_id,
             cname: &local.cname,
         };
-        source.push(&mut attributes);
+        sent.push(&mut attributes);
     }
     let first = negotiated.bundle.first();
     let carries_transport = first.is_none_or(|tag| Some(tag) == line.mid.as_ref());
@@ -176,7 +176,7 @@ fn accepted_data(
             trickle: negotiated.remote.trickle,
             candidates: &local.candidates,
             carries_transport: first.is_none_or(|tag| Some(tag) == line.mid.as_ref()),
-            old: negotiated.data.as_ref().is_some_and(|data| data.old),
+            legacy: negotiated.data.as_ref().is_some_and(|data| data.legacy),
         },
     )
 }
@@ -250,7 +250,7 @@ pub(super) fn push_feedback(attributes: &mut Attributes, payload_type: u8, feedb
 }
 
 /// What an `m=` line states of a track that is sent on it.
-pub(super) struct Source<'a> {
+pub(super) struct SentTrack<'a> {
     pub(super) kind: Kind,
     /// Index of the track.
     pub(super) track: usize,
@@ -259,7 +259,7 @@ pub(super) struct Source<'a> {
     pub(super) cname: &'a str,
 }
 
-impl Source<'_> {
+impl SentTrack<'_> {
     pub(super) fn push(&self, attributes: &mut Attributes) {
         attributes.push(Attribute::StreamId(StreamId {
             stream: token(self.stream_id),

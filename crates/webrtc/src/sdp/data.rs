@@ -29,14 +29,14 @@ pub struct AgreedData {
     /// Parameters of the peer.
     pub remote: DataParameters,
     /// Whether the line has the syntax before RFC 8841: `DTLS/SCTP 5000`.
-    pub(super) old: bool,
+    pub(super) legacy: bool,
 }
 
 const PROTOCOL: &str = "UDP/DTLS/SCTP";
 const FORMAT: &str = "webrtc-datachannel";
 /// Protocol in draft-ietf-mmusic-sctp-sdp up to version 14, in which the port is the format and
 /// `a=sctpmap` states the application protocol. Chromium before 2019 and appliances write it.
-const OLD_PROTOCOL: &str = "DTLS/SCTP";
+const LEGACY_PROTOCOL: &str = "DTLS/SCTP";
 /// Port of an `m=` line without `a=sctp-port`. RFC 8841 §5.2 requires the attribute, but no
 /// other port is in use.
 const PORT_UNSTATED: u16 = 5000;
@@ -46,8 +46,8 @@ pub(super) fn of(line: usize, media: &MediaDescription) -> Option<AgreedData> {
     if media.kind != "application" || media.is_rejected() {
         return None;
     }
-    let old = media.protocol == OLD_PROTOCOL;
-    let port = if old {
+    let legacy = media.protocol == LEGACY_PROTOCOL;
+    let port = if legacy {
         let port = media.formats.first()?;
         let maps = format!("{port} {FORMAT}");
         let map = value(&media.attributes, "sctpmap")?;
@@ -75,7 +75,7 @@ pub(super) fn of(line: usize, media: &MediaDescription) -> Option<AgreedData> {
             port,
             max_message_size: size.and_then(|size| size.parse().ok()),
         },
-        old,
+        legacy,
     })
 }
 
@@ -96,7 +96,7 @@ pub(super) struct Section<'a> {
     pub(super) candidates: &'a [SocketAddr],
     /// Whether this section contains the candidates.
     pub(super) carries_transport: bool,
-    pub(super) old: bool,
+    pub(super) legacy: bool,
 }
 
 /// Creates a section for data channels.
@@ -114,7 +114,7 @@ pub(super) fn section(parameters: &DataParameters, section: Section<'_>) -> Medi
         attributes.push(Attribute::IceOptions(vec!["trickle".to_owned()]));
     }
     let port = parameters.port.to_string();
-    if section.old {
+    if section.legacy {
         let streams = u16::MAX;
         push(
             &mut attributes,
@@ -130,8 +130,8 @@ pub(super) fn section(parameters: &DataParameters, section: Section<'_>) -> Medi
     if section.carries_transport {
         push_candidates(&mut attributes, section.candidates);
     }
-    let (protocol, format) = if section.old {
-        (OLD_PROTOCOL, port)
+    let (protocol, format) = if section.legacy {
+        (LEGACY_PROTOCOL, port)
     } else {
         (PROTOCOL, FORMAT.to_owned())
     };

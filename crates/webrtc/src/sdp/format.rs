@@ -92,13 +92,13 @@ fn profile_offered(offered: Option<&FormatParameters>, codec: Codec) -> Option<u
 /// state it, its parameter sets do.
 fn profile(track: &Track) -> Option<u8> {
     let (name, default) = profile_parameter(track.codec);
-    let told = payload::parameter(&track.format_parameters, name);
-    let told = told.and_then(|text| text.parse().ok());
+    let stated = payload::parameter(&track.format_parameters, name);
+    let stated = stated.and_then(|text| text.parse().ok());
     let in_sets = || match track.codec {
         Codec::H265 => payload::h265::profile(track),
         _ => None,
     };
-    Some(told.or_else(in_sets).unwrap_or(default))
+    Some(stated.or_else(in_sets).unwrap_or(default))
 }
 
 /// Returns the payload types that may be used where RTCP shares the transport: 64..=95 would

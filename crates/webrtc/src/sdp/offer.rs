@@ -3,7 +3,7 @@ use std::net::SocketAddr;
 use glassline_media::{Codec, Kind};
 
 use super::agreed::Feedback;
-use super::answer::{SenderSsrc, Source, push_feedback, push_redundancy, push_rtx, rtpmap};
+use super::answer::{SenderSsrc, SentTrack, push_feedback, push_redundancy, push_rtx, rtpmap};
 use super::attribute::{Attribute, Direction, ExtensionMap, FormatParameters, Group, Setup};
 use super::attributes::Attributes;
 use super::credentials::IceCredentials;
@@ -246,14 +246,14 @@ fn section(index: usize, media: OfferedMedia, parameters: &OfferParameters) -> M
         push_offered(&mut attributes, format, audio);
     }
     if let OfferedMedia::Send { sender, .. } = media {
-        let source = Source {
+        let sent = SentTrack {
             kind,
             track: index,
             sender: Some(sender),
             stream_id: &parameters.cname,
             cname: &parameters.cname,
         };
-        source.push(&mut attributes);
+        sent.push(&mut attributes);
     }
     if index == 0 {
         push_relayed(&mut attributes, &parameters.relayed);
@@ -290,7 +290,7 @@ fn data_section(
             trickle: false,
             candidates: &parameters.candidates,
             carries_transport: index == 0,
-            old: false,
+            legacy: false,
         },
     )
 }

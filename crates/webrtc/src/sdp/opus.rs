@@ -150,9 +150,9 @@ mod tests {
             redundancy: Redundancy::Never,
             stereo: true,
         };
-        let told = OpusParameters::parse(&wanted(options, Some(1)));
-        assert!(told.fec && told.dtx && !told.stereo);
-        assert_eq!(told.packet_ms_min, Some(10));
+        let stated = OpusParameters::parse(&wanted(options, Some(1)));
+        assert!(stated.fec && stated.dtx && !stated.stereo);
+        assert_eq!(stated.packet_ms_min, Some(10));
         let defaults = wanted(OpusOptions::default(), None);
         assert_eq!(
             defaults,

@@ -30,7 +30,7 @@ impl Session {
     ) -> Result<(Self, String), AcceptError> {
         let offer = SessionDescription::parse(offer)?;
         let receive: Vec<Kind> = config.receive.iter().collect();
-        let wanted = sdp::Wanted {
+        let wanted = sdp::AnswerOptions {
             tracks: config.tracks,
             receive: &receive,
             data: config.data.is_some(),

@@ -3,32 +3,32 @@
 use glassline_media::{Kind, Track};
 
 use super::error::{NegotiationError, list};
-use super::wanted::Wanted;
+use super::options::AnswerOptions;
 use crate::sdp::description::SessionDescription;
 use crate::sdp::format::{self, Format};
 
 /// Returns the lines of video and audio that are accepted; none if the offer has only data and
 /// data is wanted.
-pub(super) fn places(
+pub(super) fn accepted_lines(
     offer: &SessionDescription,
-    wanted: &Wanted<'_>,
+    options: &AnswerOptions<'_>,
     has_data: bool,
-) -> Result<Vec<Place>, NegotiationError> {
-    let tracks = wanted.tracks;
-    let nothing = tracks.is_empty() && wanted.receive.is_empty();
-    if has_data && (nothing || !has_media(offer, wanted)) {
+) -> Result<Vec<AcceptedLine>, NegotiationError> {
+    let tracks = options.tracks;
+    let nothing = tracks.is_empty() && options.receive.is_empty();
+    if has_data && (nothing || !has_media(offer, options)) {
         return Ok(Vec::new());
     }
-    if wanted.data && nothing {
+    if options.data && nothing {
         return Err(NegotiationError::NoData {
             offered: offered_lines(offer),
         });
     }
-    let mut places = choose(offer, tracks);
-    let received = receptions(offer, wanted.receive, &mut places);
+    let mut accepted = choose(offer, tracks);
+    let received = assign_receiving(offer, options.receive, &mut accepted);
     // A peer that only sends may have no use for our tracks.
     if received == 0 && tracks.is_empty() {
-        let kinds: Vec<&str> = wanted.receive.iter().map(|kind| kind.as_str()).collect();
+        let kinds: Vec<&str> = options.receive.iter().map(|kind| kind.as_str()).collect();
         return Err(NegotiationError::NothingSent {
             wanted: kinds.join(" or "),
             offered: offered_lines(offer),
@@ -36,15 +36,15 @@ pub(super) fn places(
     }
     if received == 0 {
         check_playable(offer, tracks)?;
-        check_places(offer, tracks, &places)?;
+        check_accepted(offer, tracks, &accepted)?;
     }
-    Ok(places)
+    Ok(accepted)
 }
 
 /// Returns whether an `m=` line wants to receive video or audio, or sends what is received.
-fn has_media(offer: &SessionDescription, wanted: &Wanted<'_>) -> bool {
+fn has_media(offer: &SessionDescription, options: &AnswerOptions<'_>) -> bool {
     let kinds = [Kind::Video, Kind::Audio];
-    let mut received = wanted.receive.iter();
+    let mut received = options.receive.iter();
     (0..offer.media.len()).any(|line| kinds.iter().any(|&kind| wants(offer, line, kind)))
         || received.any(|&kind| (0..offer.media.len()).any(|line| sends(offer, line, kind)))
 }
@@ -76,7 +76,7 @@ fn check_playable(offer: &SessionDescription, tracks: &[Track]) -> Result<(), Ne
 }
 
 /// An accepted `m=` line of video or audio.
-pub(super) struct Place {
+pub(super) struct AcceptedLine {
     pub(super) line: usize,
     /// Index of our track that is sent on the line.
     pub(super) track: Option<usize>,
@@ -85,48 +85,52 @@ pub(super) struct Place {
     pub(super) format: Format,
 }
 
-fn choose(offer: &SessionDescription, tracks: &[Track]) -> Vec<Place> {
-    let mut places: Vec<Place> = Vec::new();
+fn choose(offer: &SessionDescription, tracks: &[Track]) -> Vec<AcceptedLine> {
+    let mut accepted: Vec<AcceptedLine> = Vec::new();
     let playable = tracks.iter().enumerate().filter(|(_, it)| is_playable(it));
     for (index, track) in playable {
         let found = offer.media.iter().enumerate().find_map(|(line, media)| {
-            let free = places.iter().all(|place| place.line != line);
+            let free = accepted.iter().all(|it| it.line != line);
             let format = (free && wants(offer, line, track.kind()) && media.is_secure_rtp())
                 .then(|| format::choose(media, track))??;
-            Some(Place {
+            Some(AcceptedLine {
                 track: Some(index),
                 line,
                 receives: false,
                 format,
             })
         });
-        places.extend(found);
+        accepted.extend(found);
     }
-    places
+    accepted
 }
 
-/// Finds a line for each kind that is received, among `places` or another one. Returns how many
+/// Finds a line for each kind that is received, among `accepted` or another one. Returns how many
 /// were found.
-fn receptions(offer: &SessionDescription, kinds: &[Kind], places: &mut Vec<Place>) -> usize {
+fn assign_receiving(
+    offer: &SessionDescription,
+    kinds: &[Kind],
+    accepted: &mut Vec<AcceptedLine>,
+) -> usize {
     let mut count = 0;
     for &kind in kinds {
         let found = (0..offer.media.len()).find_map(|line| {
             if !sends(offer, line, kind) || !offer.media[line].is_secure_rtp() {
                 return None;
             }
-            match places.iter().position(|place| place.line == line) {
-                Some(place) => Some((place, None)),
+            match accepted.iter().position(|it| it.line == line) {
+                Some(index) => Some((index, None)),
                 None => {
                     let format = format::receivable(&offer.media[line])?;
-                    Some((places.len(), Some((line, format))))
+                    Some((accepted.len(), Some((line, format))))
                 }
             }
         });
-        let Some((place, new)) = found else { continue };
+        let Some((index, new)) = found else { continue };
         count += 1;
         match new {
-            None => places[place].receives = true,
-            Some((line, format)) => places.push(Place {
+            None => accepted[index].receives = true,
+            Some((line, format)) => accepted.push(AcceptedLine {
                 line,
                 track: None,
                 receives: true,
@@ -151,13 +155,13 @@ fn sends(offer: &SessionDescription, line: usize, kind: Kind) -> bool {
     })
 }
 
-fn check_places(
+fn check_accepted(
     offer: &SessionDescription,
     tracks: &[Track],
-    places: &[Place],
+    accepted: &[AcceptedLine],
 ) -> Result<(), NegotiationError> {
     let sent = |kind| {
-        let mut chosen = places.iter().filter_map(|it| tracks.get(it.track?));
+        let mut chosen = accepted.iter().filter_map(|it| tracks.get(it.track?));
         chosen.any(|track| track.kind() == kind)
     };
     for kind in [Kind::Video, Kind::Audio] {
@@ -166,7 +170,7 @@ fn check_places(
             continue;
         };
         let mut wanting = (0..offer.media.len()).filter(|&line| wants(offer, line, kind));
-        let needed = kind == Kind::Video || places.is_empty();
+        let needed = kind == Kind::Video || accepted.is_empty();
         let Some(line) = wanting.next().filter(|_| needed && !sent(kind)) else {
             continue;
         };
@@ -182,7 +186,7 @@ fn check_places(
             },
         });
     }
-    if places.is_empty() {
+    if accepted.is_empty() {
         let playable = tracks.iter().filter(|track| is_playable(track));
         let mut kinds: Vec<&str> = playable.map(|track| track.kind().as_str()).collect();
         kinds.dedup();

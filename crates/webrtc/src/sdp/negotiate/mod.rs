@@ -3,7 +3,7 @@
 mod bundle;
 mod choice;
 mod error;
-mod wanted;
+mod options;
 
 use glassline_media::Codec;
 
@@ -17,9 +17,9 @@ use super::opus;
 use super::transport::RemoteTransport;
 
 use bundle::{bundle, remote_transport, transport_sections};
-use choice::{Place, places};
+use choice::{AcceptedLine, accepted_lines};
 pub use error::NegotiationError;
-pub use wanted::Wanted;
+pub use options::AnswerOptions;
 
 /// What both ends agree on when the peer's offer is answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,14 +52,14 @@ pub struct Negotiated {
 /// [`NegotiationError`] states what the offer lacks.
 pub fn negotiate(
     offer: &SessionDescription,
-    wanted: &Wanted<'_>,
+    options: &AnswerOptions<'_>,
 ) -> Result<Negotiated, NegotiationError> {
     let mut sections = offer.media.iter().enumerate();
     let data = sections
         .find_map(|(line, media)| data::of(line, media))
-        .filter(|_| wanted.data);
-    let places = places(offer, wanted, data.is_some())?;
-    let lines = places.iter().map(|place| place.line);
+        .filter(|_| options.data);
+    let accepted_lines = accepted_lines(offer, options, data.is_some())?;
+    let lines = accepted_lines.iter().map(|accepted| accepted.line);
     let mut accepted: Vec<usize> = lines.chain(data.as_ref().map(|data| data.line)).collect();
     accepted.sort_unstable();
     let bundle = bundle(offer, &accepted)?;
@@ -74,8 +74,8 @@ pub fn negotiate(
         lines: offer.media.iter().map(AnswerLine::rejected).collect(),
     };
     let mut known = Vec::new();
-    for place in places {
-        negotiated.accept(offer, wanted, place, &mut known);
+    for accepted in accepted_lines {
+        negotiated.accept(offer, options, accepted, &mut known);
     }
     if let Some(data) = &negotiated.data {
         negotiated.lines[data.line].content = Some(Content::Data);
@@ -88,19 +88,19 @@ impl Negotiated {
     fn accept(
         &mut self,
         offer: &SessionDescription,
-        wanted: &Wanted<'_>,
-        place: Place,
+        options: &AnswerOptions<'_>,
+        accepted: AcceptedLine,
         known: &mut Vec<(u16, String)>,
     ) {
-        let media = &offer.media[place.line];
-        let mut format = place.format;
-        let wants = wanted.opus.redundancy;
+        let media = &offer.media[accepted.line];
+        let mut format = accepted.format;
+        let wants = options.opus.redundancy;
         let red = opus::redundancy_of(media, format.payload_type)
             .filter(|_| format.codec == Codec::Opus)
             .filter(|red| wants.accepts(media, *red, format.payload_type));
-        if place.receives && format.codec == Codec::Opus {
-            let channels = place.track.map(|track| wanted.tracks[track].channels);
-            format.fmtp = Some(opus::wanted(wanted.opus, channels));
+        if accepted.receives && format.codec == Codec::Opus {
+            let channels = accepted.track.map(|track| options.tracks[track].channels);
+            format.fmtp = Some(opus::wanted(options.opus, channels));
         }
         let has = |kind| media.attributes.has_feedback(format.payload_type, kind);
         let nack = has("nack");
@@ -108,12 +108,12 @@ impl Negotiated {
         let per_sending = !nack || rtx_payload_type.is_some();
         let (extensions, extension_maps) = extensions::accepted(offer, media, per_sending, known);
         let line = MediaLine {
-            direction: match (place.track, place.receives) {
+            direction: match (accepted.track, accepted.receives) {
                 (Some(_), true) => Direction::SendRecv,
                 (Some(_), false) => Direction::SendOnly,
                 (None, _) => Direction::RecvOnly,
             },
-            track: place.track.map(|_| self.tracks.len()),
+            track: accepted.track.map(|_| self.tracks.len()),
             codec: format.codec,
             payload_type: format.payload_type,
             rtx_payload_type,
@@ -128,14 +128,14 @@ impl Negotiated {
             reduced_size_rtcp: media.attributes.has(&Attribute::RtcpReducedSize),
             extension_maps,
         };
-        if let Some(track) = place.track {
-            let sent = line.track(offer, place.line, track, extensions);
+        if let Some(track) = accepted.track {
+            let sent = line.track(offer, accepted.line, track, extensions);
             self.tracks.push(sent);
         }
-        if place.receives {
+        if accepted.receives {
             self.media
-                .push(line.reception(offer, place.line, extensions));
+                .push(line.reception(offer, accepted.line, extensions));
         }
-        self.lines[place.line].content = Some(Content::Media(line));
+        self.lines[accepted.line].content = Some(Content::Media(line));
     }
 }

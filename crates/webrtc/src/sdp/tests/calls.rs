@@ -16,8 +16,8 @@ fn voice() -> [Track; 1] {
     [Track::audio(Codec::Opus, 1)]
 }
 
-fn wanted(tracks: &[Track]) -> Wanted<'_> {
-    Wanted {
+fn wanted(tracks: &[Track]) -> AnswerOptions<'_> {
+    AnswerOptions {
         tracks,
         receive: &[Kind::Audio],
         data: false,
@@ -106,7 +106,7 @@ fn a_browser_that_calls_is_heard_and_answered_on_its_line() {
 fn redundancy_is_agreed_only_where_both_want_it() {
     let plain = OpusOptions::default();
     let tracks = voice();
-    let without = Wanted {
+    let without = AnswerOptions {
         opus: plain,
         ..wanted(&tracks)
     };
@@ -132,7 +132,7 @@ fn redundancy_is_agreed_only_where_both_want_it() {
         (plain, VOICE, None),
     ] {
         let offer = our_call(offered);
-        let wanted = Wanted {
+        let wanted = AnswerOptions {
             opus: taken,
             ..wanted(&tracks)
         };
@@ -165,7 +165,7 @@ fn who_prefers_redundancy_says_so_by_its_place() {
             }
         }
         let receive: &[Kind] = if listens { &[] } else { &[Kind::Audio] };
-        let wanted = Wanted {
+        let wanted = AnswerOptions {
             opus,
             receive,
             ..wanted(&tracks)
@@ -202,8 +202,8 @@ fn our_own_call_is_agreed_both_ways() {
     assert_eq!((track.track, track.line, track.payload_type), (0, 0, 111));
     assert_eq!(track.extensions, negotiated.tracks[0].extensions);
     assert_eq!(media.ssrc, Some(Ssrc(100)));
-    let told = OpusParameters::parse(&track.parameters);
-    assert!(told.fec && told.dtx && !told.stereo);
+    let stated = OpusParameters::parse(&track.parameters);
+    assert!(stated.fec && stated.dtx && !stated.stereo);
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn who_only_sends_is_heard_and_who_only_listens_is_sent_to() {
         matches!(refused, NegotiationError::NoMedia { .. }),
         "{refused}"
     );
-    let nothing_sent = Wanted {
+    let nothing_sent = AnswerOptions {
         tracks: &[],
         ..wanted(&[])
     };
@@ -245,9 +245,9 @@ fn who_only_sends_is_heard_and_who_only_listens_is_sent_to() {
 fn a_server_that_only_sends_answers_a_call() {
     let offer = our_call(VOICE);
     let tracks = [video([0x42, 0xc0, 31]), Track::audio(Codec::Opus, 2)];
-    let server = Wanted {
+    let server = AnswerOptions {
         tracks: &tracks,
-        ..Wanted::default()
+        ..AnswerOptions::default()
     };
     let negotiated = negotiate(&offer, &server).expect("audio alone");
     let agreed = apply_answer(&offer, &answer(&negotiated, &local(1))).expect("agreed");

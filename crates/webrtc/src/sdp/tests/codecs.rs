@@ -73,8 +73,8 @@ fn each_codec_gets_the_payload_type_of_its_profile() {
         );
         let answer = parse(&answer(&negotiated, &local(1)));
         let attributes = &answer.media[chosen.line].attributes;
-        let told = attributes.fmtp(payload_type);
-        assert_eq!(told.map(|it| it.parameters.as_str()), fmtp, "{codec}");
+        let stated = attributes.fmtp(payload_type);
+        assert_eq!(stated.map(|it| it.parameters.as_str()), fmtp, "{codec}");
         let map = attributes.rtpmap(payload_type);
         assert_eq!(map.expect("a map").encoding, codec.encoding_name());
     }
@@ -97,14 +97,14 @@ fn a_profile_that_is_not_offered_is_refused_with_what_is() {
     ] {
         for offer in [FIREFOX, SAFARI] {
             let Err(NegotiationError::NoCodec {
-                wanted: told,
+                wanted: stated,
                 offered: all,
                 ..
             }) = negotiate(&parse(offer), &[track.clone(), opus()], false)
             else {
                 continue;
             };
-            assert_eq!(told, wanted);
+            assert_eq!(stated, wanted);
             assert!(!all.contains(&wanted.to_owned()), "{all:?}");
         }
         let refused = negotiate(

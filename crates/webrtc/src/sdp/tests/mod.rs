@@ -10,8 +10,8 @@ mod transport;
 use glassline_media::{Codec, Ssrc, Track, VideoParameters};
 
 use super::{
-    DataParameters, Fingerprint, IceCredentials, LocalDescription, Negotiated, NegotiationError,
-    SenderSsrc, SessionDescription, Wanted,
+    AnswerOptions, DataParameters, Fingerprint, IceCredentials, LocalDescription, Negotiated,
+    NegotiationError, SenderSsrc, SessionDescription,
 };
 
 /// Taken from the peers themselves: Chromium 156, aiortc 1.16, Pion 4.2.18,
@@ -70,10 +70,10 @@ fn negotiate(
     tracks: &[Track],
     data: bool,
 ) -> Result<Negotiated, NegotiationError> {
-    let wanted = Wanted {
+    let wanted = AnswerOptions {
         tracks,
         data,
-        ..Wanted::default()
+        ..AnswerOptions::default()
     };
     super::negotiate(offer, &wanted)
 }

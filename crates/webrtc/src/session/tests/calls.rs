@@ -51,8 +51,8 @@ fn both_ends_hear_each_other_and_learn_how_they_are_heard() {
     for session in [&pair.server, &pair.client] {
         // One name for what is sent and for what is reported of what comes.
         assert_eq!(session.rtcp_ssrc, session.senders()[0].ssrc);
-        let told = sdp::OpusParameters::parse(&session.senders()[0].parameters);
-        assert!(told.fec && told.dtx);
+        let stated = sdp::OpusParameters::parse(&session.senders()[0].parameters);
+        assert!(stated.fec && stated.dtx);
     }
 }
 
@@ -116,10 +116,10 @@ fn lost_audio_is_not_asked_for_again_and_its_loss_is_told() {
     assert_eq!(pair.server.nacked(), 0);
     let arrived = pair.server.received.len();
     assert!((340..460).contains(&arrived), "{arrived}");
-    let told = pair.client.events.iter().any(|(_, event)| {
+    let reported = pair.client.events.iter().any(|(_, event)| {
         matches!(event, Event::ReceiverReport { fraction_lost, .. } if *fraction_lost > 15)
     });
-    assert!(told, "the sender learns of it");
+    assert!(reported, "the sender learns of it");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::sdp::opus::OpusOptions;
 
 /// What this end accepts of a peer's offer.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Wanted<'a> {
+pub struct AnswerOptions<'a> {
     /// Tracks that may be sent.
     pub tracks: &'a [Track],
     /// Kinds of media to receive, one `m=` line of each kind.
