@@ -18,11 +18,11 @@ pub enum PublishError {
     /// A track of the new source has another codec than the same track of the source before.
     /// Viewers negotiated the old codec.
     #[error(
-        "track {place} changed from {old} to {new} while viewers hold the old one: use another stream name"
+        "track {track} changed from {old} to {new}, but viewers negotiated {old}: publish under another stream name"
     )]
     TrackChanged {
         /// Index of the track.
-        place: usize,
+        track: usize,
         /// Codec that viewers negotiated.
         old: Codec,
         /// Codec of the new source.

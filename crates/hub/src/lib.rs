@@ -212,8 +212,8 @@ impl Hub {
         streams.retain(|name, stream| {
             // No other thread can take a reference to the stream while the list is locked.
             let is_held = Arc::strong_count(stream) > 1;
-            let left = stream.left(is_held, now);
-            let stays = left.is_none_or(|left| left < self.limits.departed_span);
+            let unused_for = stream.unused_for(is_held, now);
+            let stays = unused_for.is_none_or(|time| time < self.limits.departed_span);
             if !stays {
                 forgotten.push(name.clone());
             }

@@ -16,7 +16,7 @@ pub struct Publisher {
     /// Which publisher of the stream this is, counted from 1.
     generation: u64,
     /// State that the stream shall have afterwards, if the source named one.
-    parting: Option<State>,
+    final_state: Option<State>,
 }
 
 impl Stream {
@@ -38,7 +38,7 @@ impl Stream {
         Ok(Publisher {
             stream: Arc::clone(self),
             generation,
-            parting: None,
+            final_state: None,
         })
     }
 }
@@ -62,8 +62,8 @@ impl Publisher {
 
     /// Records the delay of a stage before the hub, measured at `now`. The ingest stage is
     /// recorded with every unit and needs no call.
-    pub fn account(&self, stage: Stage, delay: Duration, now: Instant) {
-        self.stream.account(stage, delay, now);
+    pub fn record_stage(&self, stage: Stage, delay: Duration, now: Instant) {
+        self.stream.record_stage(stage, delay, now);
     }
 
     /// Replaces the description of the tracks once the source knows more about them. Their
@@ -83,13 +83,13 @@ impl Publisher {
 
     /// Ends publishing and leaves the stream in `state`.
     pub fn finish(mut self, state: State) {
-        self.parting = Some(state);
+        self.final_state = Some(state);
     }
 }
 
 impl Drop for Publisher {
     fn drop(&mut self) {
-        let state = self.parting.take().unwrap_or_else(|| State::Down {
+        let state = self.final_state.take().unwrap_or_else(|| State::Down {
             detail: "the source stopped".to_owned(),
         });
         self.stream.end_publishing(self.generation, state);

@@ -87,8 +87,8 @@ impl Ring {
             .units
             .partition_point(|unit| unit.first_packet <= number);
         let unit = self.units.get(after.checked_sub(1)?)?;
-        let place = usize::try_from(number - unit.first_packet).ok()?;
-        (place < unit.packet_count()).then(|| (Arc::clone(unit), place))
+        let index = usize::try_from(number - unit.first_packet).ok()?;
+        (index < unit.packet_count()).then(|| (Arc::clone(unit), index))
     }
 
     /// Number of bytes that the units take.
@@ -129,8 +129,8 @@ mod tests {
                 &limits,
             );
         }
-        let (found, place) = ring.find(3 * 80 + 2).expect("recent");
-        assert_eq!((found.index, place), (80, 2));
+        let (found, index) = ring.find(3 * 80 + 2).expect("recent");
+        assert_eq!((found.index, index), (80, 2));
         assert!(ring.find(3 * 90).is_none(), "not yet published");
         assert!(ring.find(0).is_none(), "before the repair span");
         let mut gop = Vec::new();
@@ -172,8 +172,8 @@ mod tests {
                 packets += count as u64;
                 prop_assert!(ring.bytes() <= limits.ring_bytes || ring.units.len() == 1);
                 prop_assert_eq!(ring.bytes(), ring.units.iter().map(|b| b.memory_bytes()).sum::<usize>());
-                let (found, place) = ring.find(packets - 1).expect("the newest is kept");
-                prop_assert_eq!((found.index, place), (pushed.index, count - 1));
+                let (found, index) = ring.find(packets - 1).expect("the newest is kept");
+                prop_assert_eq!((found.index, index), (pushed.index, count - 1));
             }
         }
     }

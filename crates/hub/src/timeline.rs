@@ -31,7 +31,7 @@ pub(crate) struct Timeline {
 
 /// Where a frame lies on the stream's timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Placed {
+pub(crate) struct UnitTiming {
     /// Presentation time of the frame.
     pub(crate) time: MediaTime,
     /// Instant at which `time` is due by the stream's filtered clock.
@@ -46,11 +46,11 @@ impl Timeline {
 
     /// Maps a frame to the stream's timeline. `time` is the frame's time by its source,
     /// `origin` the instant of its capture or arrival.
-    pub(crate) fn place(&mut self, time: MediaTime, origin: Instant) -> Placed {
+    pub(crate) fn map(&mut self, time: MediaTime, origin: Instant) -> UnitTiming {
         let zero = *self.zero.get_or_insert(origin);
         let arrival_ns = signed_nanos(zero, origin);
         let offset = match self.offset_ns {
-            Some(offset) if self.steps_on(arrival_ns - time.nanos() - offset) => offset,
+            Some(offset) if self.continues(arrival_ns - time.nanos() - offset) => offset,
             _ => {
                 let floor = self
                     .latest
@@ -63,7 +63,7 @@ impl Timeline {
         let placed = MediaTime::from_nanos(time.nanos() + offset);
         self.latest = self.latest.max(Some(placed));
         let lag_ns = self.lag.observe(arrival_ns - placed.nanos(), origin);
-        Placed {
+        UnitTiming {
             time: placed,
             reference: shift(zero, placed.nanos() + lag_ns),
         }
@@ -71,7 +71,7 @@ impl Timeline {
 
     /// Returns whether the source's clock continues without a jump: the lag `lag_ns` is near
     /// the recent least lag, however far drift has moved that from zero.
-    fn steps_on(&self, lag_ns: i64) -> bool {
+    fn continues(&self, lag_ns: i64) -> bool {
         let usual = self.lag.least().unwrap_or(lag_ns);
         lag_ns.abs_diff(usual) < nanos(LEAP)
     }
@@ -149,18 +149,18 @@ mod tests {
     fn a_restarted_source_goes_on_and_never_back() {
         let start = Instant::now();
         let mut timeline = Timeline::default();
-        assert_eq!(timeline.place(time(90_000), start).time, MediaTime::ZERO);
-        assert_eq!(timeline.place(time(90_033), start + FRAME).time, time(33));
+        assert_eq!(timeline.map(time(90_000), start).time, MediaTime::ZERO);
+        assert_eq!(timeline.map(time(90_033), start + FRAME).time, time(33));
         // The camera reboots, counts from zero and comes back two seconds later.
         timeline.begin_source();
         assert_eq!(
-            timeline.place(time(0), start + Duration::from_secs(2)).time,
+            timeline.map(time(0), start + Duration::from_secs(2)).time,
             time(2000)
         );
         // A source that returns with frames from the past still moves forward.
         timeline.begin_source();
         let again = timeline
-            .place(time(0), start + Duration::from_millis(1900))
+            .map(time(0), start + Duration::from_millis(1900))
             .time;
         assert_eq!(again, time(2001));
     }
@@ -169,12 +169,12 @@ mod tests {
     fn a_leaping_clock_is_anchored_anew() {
         let start = Instant::now();
         let mut timeline = Timeline::default();
-        timeline.place(time(0), start);
-        let leapt = timeline.place(time(3_600_000), start + FRAME);
+        timeline.map(time(0), start);
+        let leapt = timeline.map(time(3_600_000), start + FRAME);
         assert_eq!(leapt.time.nanos(), 33_333_333);
         // And its tracks stay together afterwards.
         assert_eq!(
-            timeline.place(time(3_600_020), start + FRAME).time.nanos(),
+            timeline.map(time(3_600_020), start + FRAME).time.nanos(),
             53_333_333
         );
     }
@@ -187,7 +187,7 @@ mod tests {
         let mut last = None;
         for second in 0..10_000i64 {
             let at = start + Duration::from_micros(999_000 * second.unsigned_abs());
-            let placed = timeline.place(time(1000 * second), at);
+            let placed = timeline.map(time(1000 * second), at);
             assert_eq!(placed.time, time(1000 * second), "no leap at {second} s");
             last = Some((placed, at));
         }
@@ -200,14 +200,14 @@ mod tests {
     fn reference_ignores_arrival_jitter_and_follows_drift() {
         let start = Instant::now();
         let mut timeline = Timeline::default();
-        timeline.place(time(0), start);
-        let late = timeline.place(time(100), start + Duration::from_millis(140));
+        timeline.map(time(0), start);
+        let late = timeline.map(time(100), start + Duration::from_millis(140));
         assert_eq!(late.reference, start + Duration::from_millis(100));
         // A source clock 1 % slow: after 30 s the reference follows it to 100 ms or so.
         let mut placed = late;
         for step in 1..=300i64 {
             let due = start + Duration::from_millis(100 + 101 * step as u64);
-            placed = timeline.place(time(100 + 100 * step), due);
+            placed = timeline.map(time(100 + 100 * step), due);
         }
         let due = start + Duration::from_millis(100 + 101 * 300);
         assert!(due.duration_since(placed.reference) < Duration::from_millis(250));

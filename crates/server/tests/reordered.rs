@@ -67,7 +67,7 @@ fn b_frames_of_a_publisher_are_refused_by_whep_and_played_over_rtsp() {
     let end = Instant::now() + SOON;
     let bursts = || {
         let stream = running.hub().stream("film");
-        stream.map_or(0, |it| it.totals().bursts)
+        stream.map_or(0, |it| it.totals().units)
     };
     while bursts() < 49 {
         assert!(Instant::now() < end, "{} frames", bursts());

@@ -395,7 +395,7 @@ fn a_publisher_with_keys_is_opened_and_told_under_ours() {
         running
             .hub()
             .stream("mic")
-            .map_or(0, |it| it.totals().bursts)
+            .map_or(0, |it| it.totals().units)
     };
     while bursts() < 20 {
         assert!(Instant::now() < end, "published");

@@ -28,7 +28,7 @@ const WINDOW: Duration = Duration::from_secs(10);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Units: access units or parts of them.
-    pub bursts: u64,
+    pub units: u64,
     /// RTP packets of those units.
     pub packets: u64,
     /// Payload bytes of those packets.
@@ -64,7 +64,7 @@ struct Inner {
     publishing: bool,
     lifetime: StreamLifetime,
     /// Instant at which a sweep first found the stream without publisher and holder.
-    left: Option<Instant>,
+    unused_since: Option<Instant>,
     subscribers: Vec<Weak<dyn Wake>>,
     totals: Totals,
     ingest: StageTable,
@@ -113,7 +113,7 @@ impl Stream {
                 generation: 0,
                 publishing: false,
                 lifetime: StreamLifetime::default(),
-                left: None,
+                unused_since: None,
                 subscribers: Vec::new(),
                 totals: Totals::default(),
                 ingest: StageTable::new(WINDOW),
@@ -143,16 +143,16 @@ impl Stream {
 
     /// Returns for how long the stream has had neither publisher nor holder. `None` if it has
     /// one of them, or if it is configured and therefore stays listed.
-    pub(crate) fn left(&self, is_held: bool, now: Instant) -> Option<Duration> {
+    pub(crate) fn unused_for(&self, is_held: bool, now: Instant) -> Option<Duration> {
         let mut inner = self.lock();
         if is_held || inner.publishing || inner.lifetime == StreamLifetime::Configured {
-            inner.left = None;
+            inner.unused_since = None;
             return None;
         }
         if inner.lifetime == StreamLifetime::Transient {
             return Some(Duration::MAX);
         }
-        let since = *inner.left.get_or_insert(now);
+        let since = *inner.unused_since.get_or_insert(now);
         Some(now.saturating_duration_since(since))
     }
 
@@ -178,8 +178,8 @@ impl Stream {
 
     /// Returns the index of the track whose frames the latency tables count: the first video
     /// track, or track 0 if there is no video.
-    pub fn accounted_track(&self) -> usize {
-        accounted(&self.lock().tracks)
+    pub fn latency_track(&self) -> usize {
+        latency_track(&self.lock().tracks)
     }
 
     /// Returns the counts since the stream was created.
@@ -253,16 +253,16 @@ impl Stream {
     ) -> Result<Arc<MediaUnit>, PublishError> {
         let mut inner = self.lock();
         let inner = &mut *inner;
-        check_place(&unit, &inner.tracks)?;
-        let placed = inner.timeline.place(unit.time, unit.stamps.origin);
-        unit.time = placed.time;
-        unit.stamps.reference = placed.reference;
+        check_layer(&unit, &inner.tracks)?;
+        let timing = inner.timeline.map(unit.time, unit.stamps.origin);
+        unit.time = timing.time;
+        unit.stamps.reference = timing.reference;
         unit.stamps.published = now;
-        if unit.track_layer() == accounted(&inner.tracks).into() {
+        if unit.track_layer() == latency_track(&inner.tracks).into() {
             let delay = now.saturating_duration_since(unit.stamps.origin);
             inner.ingest.record(Stage::Ingest, delay, now);
         }
-        inner.totals.bursts += 1;
+        inner.totals.units += 1;
         inner.totals.packets += unit.packet_count() as u64;
         inner.totals.bytes += unit.payload_bytes() as u64;
         inner.rate.add(unit.payload_bytes() as u64, now);
@@ -273,7 +273,7 @@ impl Stream {
     }
 
     /// Records the delay of a stage before the hub.
-    pub(crate) fn account(&self, stage: Stage, delay: Duration, now: Instant) {
+    pub(crate) fn record_stage(&self, stage: Stage, delay: Duration, now: Instant) {
         self.lock().ingest.record(stage, delay, now);
     }
 
@@ -332,7 +332,7 @@ impl Stream {
     }
 
     /// Counts one more viewer for as long as the token lives.
-    pub fn viewer(self: &Arc<Self>) -> ViewerToken {
+    pub fn add_viewer(self: &Arc<Self>) -> ViewerToken {
         self.viewers.fetch_add(1, Ordering::Relaxed);
         ViewerToken(Arc::clone(self))
     }
@@ -365,13 +365,13 @@ impl fmt::Debug for Stream {
 
 /// Checks that tracks which both sources have keep their codecs.
 fn same_codecs(old: &[Track], new: &[Track]) -> Result<(), PublishError> {
-    let places = old.iter().zip(new).enumerate();
-    match places
+    let tracks = old.iter().zip(new).enumerate();
+    match tracks
         .into_iter()
         .find(|(_, (old, new))| old.codec != new.codec)
     {
-        Some((place, (old, new))) => Err(PublishError::TrackChanged {
-            place,
+        Some((track, (old, new))) => Err(PublishError::TrackChanged {
+            track,
             old: old.codec,
             new: new.codec,
         }),
@@ -380,7 +380,7 @@ fn same_codecs(old: &[Track], new: &[Track]) -> Result<(), PublishError> {
 }
 
 /// Checks that a unit names a track and a layer that the source announced.
-fn check_place(unit: &MediaUnit, tracks: &[Track]) -> Result<(), PublishError> {
+fn check_layer(unit: &MediaUnit, tracks: &[Track]) -> Result<(), PublishError> {
     let Some(track) = tracks.get(unit.track) else {
         return Err(PublishError::NoSuchTrack {
             track: unit.track,
@@ -398,7 +398,7 @@ fn check_place(unit: &MediaUnit, tracks: &[Track]) -> Result<(), PublishError> {
 }
 
 /// Returns the index of the track that latency tables count.
-fn accounted(tracks: &[Track]) -> usize {
+fn latency_track(tracks: &[Track]) -> usize {
     let mut kinds = tracks.iter().map(Track::kind);
     kinds.position(|kind| kind == Kind::Video).unwrap_or(0)
 }

@@ -3,9 +3,9 @@ use crate::{Hub, Wake};
 use glassline_media::{Codec, Layer, LayerIndex, MediaTime, Stamps, UnitBuilder, VideoParameters};
 
 #[derive(Default)]
-struct Bell(AtomicUsize);
+struct WakeCount(AtomicUsize);
 
-impl Wake for Bell {
+impl Wake for WakeCount {
     fn wake(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
@@ -44,8 +44,8 @@ fn a_subscriber_gets_every_unit_once_and_one_wake_each() {
     publisher
         .push(unit(0, 0, true, start), start)
         .expect("track 0");
-    let bell = Arc::new(Bell::default());
-    let mut subscription = stream.subscribe(Arc::clone(&bell) as Arc<dyn Wake>);
+    let wakes = Arc::new(WakeCount::default());
+    let mut subscription = stream.subscribe(Arc::clone(&wakes) as Arc<dyn Wake>);
     let mut out = Vec::new();
     subscription.poll(&mut out);
     assert!(out.is_empty(), "a subscription begins now");
@@ -62,7 +62,7 @@ fn a_subscriber_gets_every_unit_once_and_one_wake_each() {
         out.iter().map(|b| (b.track, b.index)).collect::<Vec<_>>(),
         [(0, 1), (0, 2), (0, 3), (1, 0)]
     );
-    assert_eq!(bell.0.load(Ordering::Relaxed), 4);
+    assert_eq!(wakes.0.load(Ordering::Relaxed), 4);
     assert_eq!(stream.since_keyframe(0).len(), 4);
     let since = |index| {
         stream
@@ -74,7 +74,7 @@ fn a_subscriber_gets_every_unit_once_and_one_wake_each() {
     assert_eq!((since(2), since(4)), (vec![2, 3], vec![]));
     assert!(stream.since(7, 0).is_empty(), "no such track");
     drop(subscription);
-    drop(bell);
+    drop(wakes);
     publisher
         .push(unit(1, 60, true, start), start)
         .expect("nobody listens");
@@ -85,12 +85,12 @@ fn a_subscriber_gets_every_unit_once_and_one_wake_each() {
 fn the_end_of_a_source_wakes_who_waits_for_more() {
     let stream = stream();
     let publisher = stream.publish(tracks(), Instant::now()).expect("free");
-    let bell = Arc::new(Bell::default());
-    let _subscription = stream.subscribe(Arc::clone(&bell) as Arc<dyn Wake>);
+    let wakes = Arc::new(WakeCount::default());
+    let _subscription = stream.subscribe(Arc::clone(&wakes) as Arc<dyn Wake>);
     publisher.finish(State::Ended {
         detail: "played".into(),
     });
-    assert_eq!(bell.0.load(Ordering::Relaxed), 1);
+    assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
     assert_eq!(stream.state().as_str(), "ended");
 }
 
@@ -111,7 +111,7 @@ fn viewers_outlive_a_restart_of_the_source() {
     });
     assert_eq!(stream.state().detail(), Some("connection lost"));
 
-    let mut subscription = stream.subscribe(Arc::new(Bell::default()));
+    let mut subscription = stream.subscribe(Arc::new(WakeCount::default()));
     let mut second = stream.publish(tracks(), later).expect("free again");
     let after = second
         .push(unit(0, 0, true, later), later)
@@ -148,20 +148,20 @@ fn a_source_that_changes_codec_is_refused_by_name() {
 fn a_publisher_that_learns_more_of_its_tracks_says_so() {
     let (stream, start) = (stream(), Instant::now());
     let mut publisher = stream.publish(tracks(), start).expect("free");
-    let bell = Arc::new(Bell::default());
-    let _subscription = stream.subscribe(Arc::clone(&bell) as Arc<dyn Wake>);
+    let wakes = Arc::new(WakeCount::default());
+    let _subscription = stream.subscribe(Arc::clone(&wakes) as Arc<dyn Wake>);
     let mut known = tracks();
     known[0].video.reordered = true;
     publisher.describe(&known).expect("the same codecs");
     assert!(stream.tracks()[0].video.reordered);
-    assert_eq!(bell.0.load(Ordering::Relaxed), 1, "those who read it look");
+    assert_eq!(wakes.0.load(Ordering::Relaxed), 1, "those who read it look");
     let fewer = publisher.describe(&known[..1]).expect_err("one is missing");
     assert!(matches!(fewer, PublishError::NoSuchTrack { .. }));
     known.swap(0, 1);
     let changed = publisher.describe(&known).expect_err("other codecs");
     assert!(matches!(
         changed,
-        PublishError::TrackChanged { place: 0, .. }
+        PublishError::TrackChanged { track: 0, .. }
     ));
     assert_eq!(stream.tracks().len(), 2);
 }
@@ -169,7 +169,7 @@ fn a_publisher_that_learns_more_of_its_tracks_says_so() {
 #[test]
 fn viewers_are_counted_while_their_tokens_live() {
     let stream = stream();
-    let token = stream.viewer();
+    let token = stream.add_viewer();
     assert_eq!(stream.viewers(), 1);
     drop(token);
     assert_eq!(stream.viewers(), 0);
@@ -212,7 +212,7 @@ fn layers_of_a_track_stand_side_by_side_and_a_reader_takes_one() {
             layers: 2
         })
     );
-    let wake = || Arc::new(Bell::default()) as Arc<dyn Wake>;
+    let wake = || Arc::new(WakeCount::default()) as Arc<dyn Wake>;
     let (mut low, mut high) = (stream.subscribe(wake()), stream.subscribe(wake()));
     let high_layer = TrackLayer {
         track: 0,
@@ -233,16 +233,16 @@ fn layers_of_a_track_stand_side_by_side_and_a_reader_takes_one() {
     let read = |subscription: &mut Subscription| {
         let mut out = Vec::new();
         subscription.poll(&mut out);
-        let places = out
+        let numbers = out
             .iter()
             .map(|unit| (unit.layer.0, unit.index, unit.first_packet));
-        places.collect::<Vec<_>>()
+        numbers.collect::<Vec<_>>()
     };
     assert_eq!(read(&mut low), [(0, 0, 0), (0, 1, 1), (0, 2, 2)]);
     assert_eq!(read(&mut high), [(1, 0, 0), (1, 1, 1), (1, 2, 2)]);
     assert_eq!(stream.since_keyframe(high_layer).len(), 3);
-    let (found, place) = stream.find(high_layer, 1).expect("kept");
-    assert_eq!((found.layer, found.index, place), (LayerIndex(1), 1, 0));
+    let (found, index) = stream.find(high_layer, 1).expect("kept");
+    assert_eq!((found.layer, found.index, index), (LayerIndex(1), 1, 0));
     assert_eq!(
         stream.since(0, 2).len(),
         1,

@@ -185,7 +185,7 @@ fn lane(track: &Track, stream: &Stream) -> Lane {
 
 /// Returns a media time of the stream, with the instant at which the stream's own clock had it due.
 fn clock_of(stream: &Stream) -> Option<(MediaTime, Instant)> {
-    let anchor = stream.accounted_track();
+    let anchor = stream.latency_track();
     let latest = stream.since_keyframe(anchor).pop()?;
     Some((latest.time, latest.stamps.reference))
 }

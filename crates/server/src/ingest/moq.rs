@@ -248,7 +248,7 @@ impl Inlet<'_> {
             && let Some(publisher) = &self.publisher
             && let Some(uplink) = self.uplink(frame.time, frame.arrived.elapsed())
         {
-            publisher.account(Stage::Uplink, uplink, now);
+            publisher.record_stage(Stage::Uplink, uplink, now);
         }
         Ok(())
     }

@@ -153,7 +153,7 @@ async fn a_file_played_once_ends() {
         .expect("starts");
     let stream = running.stream("intro");
     until("the end", || matches!(stream.state(), State::Ended { .. })).await;
-    assert_eq!(stream.totals().bursts, 30);
+    assert_eq!(stream.totals().units, 30);
     running.stop().await;
     assert!(
         matches!(stream.state(), State::Ended { .. }),
@@ -167,7 +167,7 @@ async fn the_demo_says_when_its_frames_were_captured() {
         .await
         .expect("starts");
     let stream = running.stream("demo");
-    until("the first frame", || stream.totals().bursts > 2).await;
+    until("the first frame", || stream.totals().units > 2).await;
     let code = running
         .codes
         .get("demo")

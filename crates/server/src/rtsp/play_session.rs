@@ -148,7 +148,7 @@ impl PlaySession {
 
     fn count_viewer(&mut self) {
         let stream = &self.stream;
-        self.viewer.get_or_insert_with(|| stream.viewer());
+        self.viewer.get_or_insert_with(|| stream.add_viewer());
     }
 
     /// Stops the stream; the session stays.

@@ -126,7 +126,7 @@ impl StreamSubscription {
             return;
         }
         let stream = Arc::clone(self.subscription.stream());
-        let (tracks, accounted) = (stream.tracks(), stream.accounted_track());
+        let (tracks, accounted) = (stream.tracks(), stream.latency_track());
         if !Arc::ptr_eq(&tracks, &self.tracks) {
             self.tracks = tracks;
             self.is_changed = true;

@@ -52,7 +52,7 @@ fn what_is_announced_and_recorded_is_played() {
         running
             .hub()
             .stream("mic")
-            .is_some_and(|it| it.totals().bursts > 0)
+            .is_some_and(|it| it.totals().units > 0)
     };
     while !live() {
         assert!(Instant::now() < end, "nothing published");
@@ -182,7 +182,7 @@ fn publishers_by_udp_may_mix_packets_up_and_are_told_of_losses() {
     let end = Instant::now() + SOON;
     let bursts = || {
         let stream = running.hub().stream("mic");
-        stream.map_or(0, |it| it.totals().bursts)
+        stream.map_or(0, |it| it.totals().units)
     };
     while bursts() < 7 {
         assert!(Instant::now() < end, "{} of 7", bursts());

@@ -71,7 +71,7 @@ impl StreamReader {
         table: usize,
         now: Instant,
     ) -> Self {
-        let anchor = stream.accounted_track();
+        let anchor = stream.latency_track();
         let waker = Arc::new(StreamWaker::new(Arc::clone(waker)));
         let stages = context.board.stages(stream.name(), table);
         let wake = Arc::clone(&waker) as Arc<dyn Wake>;
@@ -192,7 +192,7 @@ impl StreamReader {
             })
             .collect();
         self.sums.resize_with(tracks.len(), Sums::default);
-        self.ring.set_anchor(self.stream().accounted_track());
+        self.ring.set_anchor(self.stream().latency_track());
         self.tracks = tracks;
     }
 

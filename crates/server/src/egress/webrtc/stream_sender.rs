@@ -81,7 +81,7 @@ impl StreamSender {
             track.set_patience(patience.waiting(lag));
         }
         Self {
-            accounted: stream.accounted_track(),
+            accounted: stream.latency_track(),
             rides: [Kind::Video, Kind::Audio]
                 .iter()
                 .all(|kind| tracks.iter().any(|track| track.kind() == *kind)),

@@ -195,7 +195,7 @@ async fn who_comes_alone_gets_the_file_from_its_start_each_time() {
         let stream = Arc::clone(live.stream());
         drop(live);
         // A viewer that found the stream in the hub keeps it playing.
-        let viewer = stream.viewer();
+        let viewer = stream.add_viewer();
         std::thread::sleep(Duration::from_millis(300));
         assert_eq!(stream.state().as_str(), "live");
         drop(viewer);

@@ -150,7 +150,7 @@ fn packets_that_overtook_each_other_by_udp_are_published_whole() {
             encoder.arrives(at, &packet);
         }
         let totals = encoder.stream().totals();
-        assert_eq!(totals.bursts, 50, "seed {seed}");
+        assert_eq!(totals.units, 50, "seed {seed}");
         assert!(!encoder.recording.assembler.take_damage(), "seed {seed}");
         assert_eq!(encoder.recording.deadline(), None, "seed {seed}");
         assert!(encoder.sequence < 1000, "the numbers wrapped");
@@ -172,7 +172,7 @@ fn a_packet_that_never_comes_costs_its_frame_and_50_ms() {
     encoder.recording.expire(deadline);
     assert_eq!(encoder.recording.deadline(), None);
     encoder.send(4..5);
-    assert_eq!(encoder.stream().totals().bursts, 4);
+    assert_eq!(encoder.stream().totals().units, 4);
     assert!(
         encoder.asked(2000 * MS, "PictureLoss"),
         "what follows builds on it"
@@ -298,7 +298,7 @@ fn a_source_that_begins_anew_goes_on() {
         encoder.send(5..10);
         // Without a new SSRC the first packet might be a stray, so its frame is lost.
         let stray = u64::from(ssrc == Ssrc(7));
-        let bursts = encoder.stream().totals().bursts;
+        let bursts = encoder.stream().totals().units;
         assert_eq!(bursts, 10 - stray, "{ssrc:?}, {back} back");
     }
 }

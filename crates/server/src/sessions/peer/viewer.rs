@@ -43,7 +43,7 @@ impl Viewer {
 
     /// Starts to send media, because the session has keys now.
     pub(super) fn start(&mut self, session: &mut Session, stream: &Arc<Stream>, now: Instant) {
-        self.token = Some(stream.viewer());
+        self.token = Some(stream.add_viewer());
         self.sender.start(session, stream, now);
     }
 
