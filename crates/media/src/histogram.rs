@@ -120,27 +120,27 @@ pub struct Summary {
 /// A distribution of recent delays. It consists of two half-windows used alternately, so a
 /// summary covers between half a window and a whole one.
 #[derive(Clone, Debug)]
-pub struct Windowed {
+pub struct WindowedHistogram {
     current: Histogram,
     previous: Histogram,
-    turned: Instant,
+    rotated: Instant,
     half: Duration,
 }
 
-impl Windowed {
+impl WindowedHistogram {
     /// Creates an empty distribution of the last `window`, starting at `now`.
     pub fn new(window: Duration, now: Instant) -> Self {
         Self {
             current: Histogram::new(),
             previous: Histogram::new(),
-            turned: now,
+            rotated: now,
             half: window / 2,
         }
     }
 
     /// Adds one delay that was measured at `now`.
     pub fn record(&mut self, delay: Duration, now: Instant) {
-        self.turn(now);
+        self.rotate(now);
         self.current.record(delay);
     }
 
@@ -151,7 +151,7 @@ impl Windowed {
 
     /// Returns the distribution of the window that ends at `now`.
     pub fn histogram(&mut self, now: Instant) -> Histogram {
-        self.turn(now);
+        self.rotate(now);
         let mut both = self.previous.clone();
         both.merge(&self.current);
         both
@@ -159,12 +159,12 @@ impl Windowed {
 
     /// Adds the samples in the window of `other` that ends at `now`.
     pub fn merge(&mut self, other: &mut Self, now: Instant) {
-        self.turn(now);
+        self.rotate(now);
         self.current.merge(&other.histogram(now));
     }
 
-    fn turn(&mut self, now: Instant) {
-        let age = now.saturating_duration_since(self.turned);
+    fn rotate(&mut self, now: Instant) {
+        let age = now.saturating_duration_since(self.rotated);
         if age < self.half {
             return;
         }
@@ -173,7 +173,7 @@ impl Windowed {
         if age >= self.half * 2 {
             self.previous.clear();
         }
-        self.turned = now;
+        self.rotated = now;
     }
 }
 
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn window_forgets_after_its_length() {
         let start = Instant::now();
-        let mut window = Windowed::new(Duration::from_secs(10), start);
+        let mut window = WindowedHistogram::new(Duration::from_secs(10), start);
         window.record(Duration::from_millis(7), start);
         assert_eq!(window.summary(start + Duration::from_secs(4)).count, 1);
         assert_eq!(window.summary(start + Duration::from_secs(6)).count, 1);

@@ -70,7 +70,7 @@ mod units;
 
 pub use bits::Bits;
 pub use codec::{Codec, Kind, Layer, Track, VideoParameters};
-pub use histogram::{Histogram, Summary, Windowed};
+pub use histogram::{Histogram, Summary, WindowedHistogram};
 pub use stage::{Stage, StageTable, Stamps};
 pub use time::{MediaTime, NtpTime, WallClock};
 pub use unit::{

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use crate::{Histogram, Summary, Windowed};
+use crate::{Histogram, Summary, WindowedHistogram};
 
 /// One stage of the path from capture to presentation, in order.
 ///
@@ -109,7 +109,7 @@ pub struct StageTable {
 /// Delay distributions of one stage.
 #[derive(Clone, Debug)]
 struct Delays {
-    recent: Windowed,
+    recent: WindowedHistogram,
     total: Histogram,
 }
 
@@ -164,7 +164,7 @@ impl StageTable {
         let window = self.window;
         self.stages[stage.index()].get_or_insert_with(|| {
             Box::new(Delays {
-                recent: Windowed::new(window, now),
+                recent: WindowedHistogram::new(window, now),
                 total: Histogram::new(),
             })
         })

@@ -19,15 +19,15 @@ pub struct UnitBuilder {
     /// For each packet that was ended, the offset in `data` behind its payload.
     ends: Vec<u32>,
     /// Bytes of the frame that no packet carries.
-    apart: Vec<u8>,
+    frame_only: Vec<u8>,
     /// Ranges that the frame consists of, in order.
-    parts: Vec<Part>,
+    ranges: Vec<FrameRange>,
 }
 
-/// A range of the frame under construction: of `data`, or of `apart`.
+/// A range of the frame under construction: of `data`, or of `frame_only`.
 #[derive(Clone, Copy, Debug)]
-struct Part {
-    is_apart: bool,
+struct FrameRange {
+    is_frame_only: bool,
     span: Span,
 }
 
@@ -37,8 +37,8 @@ impl UnitBuilder {
         Self {
             data: Vec::with_capacity(bytes),
             ends: Vec::with_capacity(bytes / 1000 + 2),
-            apart: Vec::new(),
-            parts: Vec::new(),
+            frame_only: Vec::new(),
+            ranges: Vec::new(),
         }
     }
 
@@ -58,14 +58,14 @@ impl UnitBuilder {
     pub fn coded(&mut self, bytes: &[u8]) {
         let start = offset(self.data.len());
         self.data.extend_from_slice(bytes);
-        self.add_part(false, start, offset(self.data.len()));
+        self.add_range(false, start, offset(self.data.len()));
     }
 
     /// Appends bytes of the coded frame that no packet carries, such as a start code.
     pub fn frame_only(&mut self, bytes: &[u8]) {
-        let start = offset(self.apart.len());
-        self.apart.extend_from_slice(bytes);
-        self.add_part(true, start, offset(self.apart.len()));
+        let start = offset(self.frame_only.len());
+        self.frame_only.extend_from_slice(bytes);
+        self.add_range(true, start, offset(self.frame_only.len()));
     }
 
     /// Ends the current packet. An empty packet is not counted.
@@ -114,7 +114,7 @@ impl UnitBuilder {
             return None;
         }
         let spans = self.spans();
-        self.data.extend_from_slice(&self.apart);
+        self.data.extend_from_slice(&self.frame_only);
         let unit = MediaUnit {
             track,
             layer: LayerIndex::BASE,
@@ -146,8 +146,8 @@ impl UnitBuilder {
             self.data = Vec::new();
         }
         self.ends.clear();
-        self.apart.clear();
-        self.parts.clear();
+        self.frame_only.clear();
+        self.ranges.clear();
     }
 
     /// Builds a unit of one packet that is forwarded as it came; `None` if `payload` is empty,
@@ -169,16 +169,16 @@ impl UnitBuilder {
     }
 
     /// Extends the frame by a range; a range that touches the one before it is joined with it.
-    fn add_part(&mut self, is_apart: bool, start: u32, end: u32) {
+    fn add_range(&mut self, is_frame_only: bool, start: u32, end: u32) {
         if start == end {
             return;
         }
-        match self.parts.last_mut() {
-            Some(last) if last.is_apart == is_apart && last.span.end == start => {
+        match self.ranges.last_mut() {
+            Some(last) if last.is_frame_only == is_frame_only && last.span.end == start => {
                 last.span.end = end;
             }
-            _ => self.parts.push(Part {
-                is_apart,
+            _ => self.ranges.push(FrameRange {
+                is_frame_only,
                 span: Span { start, end },
             }),
         }
@@ -188,20 +188,24 @@ impl UnitBuilder {
     /// carries stand behind the payloads. Empty if the frame is exactly the payloads.
     fn spans(&self) -> Box<[Span]> {
         let payload_bytes = offset(self.data.len());
-        if let [part] = self.parts[..]
-            && !part.is_apart
-            && (part.span.start, part.span.end) == (0, payload_bytes)
+        if let [range] = self.ranges[..]
+            && !range.is_frame_only
+            && (range.span.start, range.span.end) == (0, payload_bytes)
         {
             return Box::default();
         }
-        let placed = |part: &Part| {
-            let by = if part.is_apart { payload_bytes } else { 0 };
+        let placed = |range: &FrameRange| {
+            let by = if range.is_frame_only {
+                payload_bytes
+            } else {
+                0
+            };
             Span {
-                start: part.span.start + by,
-                end: part.span.end + by,
+                start: range.span.start + by,
+                end: range.span.end + by,
             }
         };
-        self.parts.iter().map(placed).collect()
+        self.ranges.iter().map(placed).collect()
     }
 }
 

@@ -50,9 +50,9 @@ fn payloads_come_back_as_pushed() {
 #[test]
 fn an_empty_unit_is_none() {
     assert!(build(UnitBuilder::default()).is_none());
-    let mut only_apart = UnitBuilder::default();
-    only_apart.frame_only(b"start code");
-    assert!(build(only_apart).is_none(), "no packet carries it");
+    let mut frame_only = UnitBuilder::default();
+    frame_only.frame_only(b"start code");
+    assert!(build(frame_only).is_none(), "no packet carries it");
 }
 
 #[test]
