@@ -34,7 +34,7 @@ pub(super) fn packetize(
     if frame.len() < 5 || frame[..2] != SYNC {
         return Err(PacketizeError::Malformed {
             codec: Codec::Ac3,
-            reason: "no frame that begins with 0x0b77",
+            reason: "it does not begin with 0x0b77",
         });
     }
     for (piece, number) in pieces.zip(0..) {

@@ -91,7 +91,7 @@ pub(super) enum DropReason {
 #[non_exhaustive]
 pub enum UnsupportedFormat {
     /// Receiving this codec over RTP is not implemented.
-    #[error("{0} cannot be received over RTP")]
+    #[error("receiving {0} over RTP is not supported")]
     Codec(Codec),
     /// The codec is implemented, but not this mode of its format.
     #[error("{codec} with {parameter} is not supported: {advice}")]

@@ -56,7 +56,7 @@ pub struct Packetizer {
 #[non_exhaustive]
 pub enum PacketizeError {
     /// A unit that cannot be split is longer than a datagram can carry.
-    #[error("a packet of {bytes} bytes does not fit a datagram, which takes {max}")]
+    #[error("an access unit of {bytes} bytes is too long for RTP: at most {max} bytes fit")]
     TooLong {
         /// Size of the unit.
         bytes: usize,
@@ -72,7 +72,7 @@ pub enum PacketizeError {
         reason: &'static str,
     },
     /// The unit uses a feature of the codec that the payload format cannot represent.
-    #[error("the RTP payload of {codec} has no room for {what}")]
+    #[error("RTP cannot carry {codec} with {what}")]
     UnsupportedFeature {
         /// Codec of the track.
         codec: Codec,

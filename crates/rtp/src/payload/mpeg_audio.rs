@@ -19,7 +19,7 @@ pub(super) fn packetize(
     if Frame::parse(frame).is_none_or(|header| header.bytes != frame.len()) {
         return Err(PacketizeError::Malformed {
             codec: Codec::MpegAudio,
-            reason: "no frame with a known bit rate and the length that follows from it",
+            reason: "it does not have the length that its header states",
         });
     }
     let mut offset = 0usize;

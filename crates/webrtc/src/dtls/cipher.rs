@@ -72,7 +72,7 @@ impl fmt::Display for Cipher {
 
 /// A text is not the name of a cipher.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no cipher; known are aes-128-gcm, aes-256-gcm and chacha20-poly1305")]
+#[error("`{0}` is not a cipher: use aes-128-gcm, aes-256-gcm or chacha20-poly1305")]
 pub struct UnknownCipher(String);
 
 impl FromStr for Cipher {

@@ -42,7 +42,7 @@ pub enum AnswerError {
         answered: usize,
     },
     /// The `m=` lines are in another order than in the offer (RFC 3264 §6).
-    #[error("{media}: the offer has {offered} at this place")]
+    #[error("{media}: the offer has m={offered} at this position")]
     LineKind {
         /// Name of the `m=` line in the answer.
         media: String,
@@ -50,7 +50,7 @@ pub enum AnswerError {
         offered: String,
     },
     /// The peer neither sends what we can receive nor accepts what we send.
-    #[error("the peer sends nothing that was offered: {}", .answered.join(", "))]
+    #[error("the answer accepts nothing of the offer: {}", .answered.join(", "))]
     NothingAgreed {
         /// Names of the `m=` lines in the answer, and why each cannot be used.
         answered: Vec<String>,

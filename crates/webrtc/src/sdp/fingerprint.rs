@@ -63,7 +63,7 @@ impl Fingerprint {
             .digest_bytes()
             .is_some_and(|bytes| bytes != digest.len())
         {
-            return Err(problem("the digest has not the length of its hash"));
+            return Err(problem("the digest does not have the length of its hash"));
         }
         Ok(Self { algorithm, digest })
     }

@@ -107,7 +107,8 @@ impl Session {
         match data.fill(sealer, now, segments_max, out) {
             Ok(segment) => segment,
             Err(error) => {
-                tracing::warn!(%error, ufrag = self.local.ufrag, "data ends");
+                let ufrag = &self.local.ufrag;
+                tracing::warn!(%error, ufrag, "closing the session: its data cannot be sealed");
                 self.finish(CloseReason::KeysExhausted);
                 None
             }

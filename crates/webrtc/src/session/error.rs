@@ -30,7 +30,7 @@ pub enum SetAnswerError {
     #[error(transparent)]
     Answer(#[from] sdp::AnswerError),
     /// The session was not dialed, or has its answer already.
-    #[error("no answer is awaited")]
+    #[error("the session does not wait for an answer: it was not dialed, or has its answer")]
     NotAwaited,
     /// The secrets of the tracks have SSRCs that are equal. The caller is at fault.
     #[error("the session's secrets must have distinct SSRCs")]

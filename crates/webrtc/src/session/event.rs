@@ -120,13 +120,13 @@ pub const NACK_LOST_MAX: usize = 256;
 #[non_exhaustive]
 pub enum CloseReason {
     /// [`Session::close`](super::Session::close) was called.
-    #[error("closed by us")]
+    #[error("closed by this end")]
     Local,
     /// The peer closed the session with a DTLS close_notify or fatal alert.
     #[error("closed by the peer")]
     Peer,
     /// ICE and DTLS did not finish before the handshake deadline.
-    #[error("the handshake did not finish in time")]
+    #[error("ICE and DTLS did not finish in time")]
     HandshakeTimeout,
     /// The peer's certificate has another fingerprint than its SDP announced: somebody may be
     /// intercepting the connection.
@@ -134,17 +134,17 @@ pub enum CloseReason {
     WrongFingerprint,
     /// The DTLS handshake failed for another reason, for example no common cipher suite or a
     /// bad signature.
-    #[error("DTLS handshake failed")]
+    #[error("the DTLS handshake failed")]
     HandshakeFailed,
     /// The keys of the data records have sealed as much as is safe ([`record::SealError`]).
     /// Connect again.
-    #[error("the record keys are used up")]
+    #[error("the keys of the data records are used up: connect again")]
     KeysExhausted,
     /// The peer agreed to no SRTP profile.
-    #[error("no common SRTP profile")]
+    #[error("the peer agreed to no SRTP profile")]
     NoSrtpProfile,
     /// The peer stopped answering connectivity checks (RFC 7675).
-    #[error("the peer vanished")]
+    #[error("the peer stopped answering connectivity checks")]
     Vanished,
 }
 

@@ -76,13 +76,14 @@ impl Session {
                 self.finish(CloseReason::WrongFingerprint);
             }
             Some(Progress::FatalAlert(description)) => {
-                tracing::debug!(description, ufrag = self.local.ufrag, "fatal DTLS alert");
+                let ufrag = &self.local.ufrag;
+                tracing::debug!(description, ufrag, "the peer sent a fatal DTLS alert");
                 self.finish(CloseReason::Peer);
             }
             Some(Progress::CloseNotify) => self.finish(CloseReason::Peer),
             // Media does not need DTLS once it has its keys.
             Some(Progress::Failed(error)) => {
-                tracing::debug!(%error, ufrag = self.local.ufrag, "DTLS failed");
+                tracing::debug!(%error, ufrag = self.local.ufrag, "the DTLS association failed");
                 if self.state != State::Connected {
                     self.finish(CloseReason::HandshakeFailed);
                 }

@@ -77,7 +77,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Jfif<'_>, PacketizeError> {
             }
             0xc1..=0xcf if marker != ARITHMETIC_CONDITIONING && marker != JPEG_EXTENSIONS => {
                 return Err(unsuited(
-                    "progressive, extended or lossless coding, only for baseline",
+                    "progressive, extended or lossless coding (only baseline)",
                 ));
             }
             EOI => return Err(malformed("it ends before its scan")),
@@ -132,9 +132,7 @@ impl<'a> Segments<'a> {
     fn quantization(&mut self, mut body: &'a [u8]) -> Result<(), PacketizeError> {
         while let Some((&head, rest)) = body.split_first() {
             if head >> 4 != 0 {
-                return Err(unsuited(
-                    "quantization tables of 16 bits, only for those of 8",
-                ));
+                return Err(unsuited("quantization tables of 16 bits (only 8 bits)"));
             }
             let (table, rest) = rest
                 .split_at_checked(TABLE_BYTES)
@@ -173,22 +171,22 @@ impl<'a> Segments<'a> {
             u16::from_be_bytes([*w1, *w0]),
         );
         if *bits != 8 {
-            return Err(unsuited("samples of 12 bits, only for those of 8"));
+            return Err(unsuited("samples of 12 bits (only 8 bits)"));
         }
         let [y, ys, yt, cb, cbs, cbt, cr, crs, crt] = components else {
             return Err(match count {
                 3 => cut_short("its frame header is cut short"),
-                _ => unsuited("grey, RGB with alpha or CMYK, only for Y, Cb, Cr"),
+                _ => unsuited("gray, RGB with alpha or CMYK components (only Y, Cb, Cr)"),
             });
         };
         if width == 0 || height == 0 || width > SIDE_PIXELS_MAX || height > SIDE_PIXELS_MAX {
-            return Err(unsuited("a side of more than 2040 pixels or none"));
+            return Err(unsuited("a width or height of 0, or above 2040 pixels"));
         }
         let sampling = match (ys, cbs, crs) {
             (0x21, 0x11, 0x11) => 0,
             (0x22, 0x11, 0x11) => 1,
             _ => {
-                return Err(unsuited("other sampling than 4:2:2 (2x1) and 4:2:0 (2x2)"));
+                return Err(unsuited("sampling other than 4:2:2 (2x1) and 4:2:0 (2x2)"));
             }
         };
         self.frame = Some(Frame {
@@ -207,7 +205,7 @@ impl<'a> Segments<'a> {
             .as_ref()
             .ok_or(cut_short("its scan comes before its frame header"))?;
         let [3, y, yt, cb, cbt, cr, crt, ..] = body else {
-            return Err(unsuited("several scans, only for one that is interleaved"));
+            return Err(unsuited("several scans (only one interleaved scan)"));
         };
         if [*y, *cb, *cr] != frame.components.map(|(id, _)| id) {
             return Err(unsuited("components in another order than Y, Cb, Cr"));
@@ -223,7 +221,7 @@ impl<'a> Segments<'a> {
                 .all(|(table, wanted)| self.is_huffman(*table, *wanted))
             {
                 return Err(unsuited(
-                    "Huffman tables of its own (an encoder's \"optimal\" ones), only for the standard ones",
+                    "optimized Huffman tables (only the standard ones: turn the encoder's optimization off)",
                 ));
             }
         }
@@ -273,7 +271,7 @@ fn scan(bytes: &[u8]) -> Result<&[u8], PacketizeError> {
             Some(0xff) => at = marker + 1,
             Some(0) => at = marker + 2,
             Some(restart) if RESTARTS.contains(restart) => at = marker + 2,
-            Some(_) => return Err(unsuited("several scans, only for one that is interleaved")),
+            Some(_) => return Err(unsuited("several scans (only one interleaved scan)")),
         }
     }
     non_empty(bytes)

@@ -96,7 +96,7 @@ pub enum OpenError {
 
 /// A key does not have the length that its cipher needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{cipher} wants a key of {} bytes, not {got}", .cipher.key_bytes())]
+#[error("{cipher} needs a key of {} bytes, not {got}", .cipher.key_bytes())]
 pub struct KeyError {
     /// Cipher of the key.
     pub cipher: Cipher,

@@ -7,7 +7,7 @@ use crate::sdp::attribute::Setup;
 #[non_exhaustive]
 pub enum NegotiationError {
     /// There is no codec in common: answer with HTTP 406 and the codecs that were offered.
-    #[error("no {kind} codec in common: sent is {wanted}; offered is {}", list(.offered))]
+    #[error("no {kind} codec in common: the stream has {wanted}, the offer has {}", list(.offered))]
     NoCodec {
         /// Kind of the track without a codec.
         kind: Kind,
@@ -17,7 +17,7 @@ pub enum NegotiationError {
         offered: Vec<String>,
     },
     /// None of our tracks can be sent over WebRTC: the stream is at fault.
-    #[error("the stream has {has}, which browsers do not play; they take {BROWSERS_PLAY}")]
+    #[error("the stream has {has}, which browsers do not play; they play {BROWSERS_PLAY}")]
     NothingPlayable {
         /// Codecs of its tracks.
         has: String,
@@ -33,7 +33,7 @@ pub enum NegotiationError {
         codec: Codec,
     },
     /// No `m=` line accepts any of our tracks.
-    #[error("no m= line wants to receive {wanted}; offered is {}", list(.offered))]
+    #[error("no m= line receives {wanted}; the offer has {}", list(.offered))]
     NoMedia {
         /// Kinds of media that we send.
         wanted: String,
@@ -42,7 +42,7 @@ pub enum NegotiationError {
     },
     /// There is nothing to send, and no `m=` line sends what would be received.
     #[error(
-        "no m= line sends {wanted} in a coding that is received here; offered is {}",
+        "no m= line sends {wanted} in a codec that can be received here; the offer has {}",
         list(.offered)
     )]
     NothingSent {
@@ -54,7 +54,7 @@ pub enum NegotiationError {
     /// Only data channels are wanted, and the offer has none.
     #[error(
         "no m= line for data channels (m=application with UDP/DTLS/SCTP webrtc-datachannel); \
-         offered is {}", list(.offered)
+         the offer has {}", list(.offered)
     )]
     NoData {
         /// The `m=` lines of the offer.

@@ -221,7 +221,7 @@ fn nothing_to_send_names_the_lines() {
     let text = refused(&inactive).to_string();
     assert_eq!(
         text,
-        "no m= line wants to receive video or audio; offered is \
+        "no m= line receives video or audio; the offer has \
          m= line 1 (video, mid 0): sendonly, m= line 2 (audio, mid 1): sendonly"
     );
     let only_audio = [Track::audio(Codec::Opus, 2)];

@@ -142,7 +142,7 @@ fn a_stream_without_anything_for_browsers_is_refused_by_name() {
     let refused = negotiate(&parse(CHROMIUM), &tracks, false).expect_err("nothing to play");
     assert_eq!(
         refused.to_string(),
-        "the stream has MPEG-1/2 video, AC-3, which browsers do not play; they take H.264, \
+        "the stream has MPEG-1/2 video, AC-3, which browsers do not play; they play H.264, \
          VP8, VP9, AV1, H.265, Opus and G.711"
     );
 }

@@ -164,7 +164,7 @@ fn what_an_answer_lacks_is_named() {
     let text = spoilt("a=sendonly", "a=inactive").to_string();
     assert_eq!(
         text,
-        "the peer sends nothing that was offered: \
+        "the answer accepts nothing of the offer: \
          m= line 1 (video, mid 0): inactive, m= line 2 (audio, mid 1): inactive"
     );
     let short = apply_answer(&our_offer(&[Kind::Video]), ANSWERS[JANUS].1);
