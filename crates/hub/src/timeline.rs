@@ -26,7 +26,7 @@ pub(crate) struct Timeline {
     offset_ns: Option<i64>,
     /// Latest media time that was published.
     latest: Option<MediaTime>,
-    lag: Lag,
+    lag: ArrivalLag,
 }
 
 /// Where a frame lies on the stream's timeline.
@@ -55,7 +55,7 @@ impl Timeline {
                 let floor = self
                     .latest
                     .map_or(i64::MIN, |latest| (latest + RESTART_STEP).nanos());
-                self.lag = Lag::default();
+                self.lag = ArrivalLag::default();
                 arrival_ns.max(floor) - time.nanos()
             }
         };
@@ -84,14 +84,14 @@ impl Timeline {
 /// source's clock relates to ours. Taking the least lag of each window follows a drifting
 /// clock.
 #[derive(Debug, Default)]
-struct Lag {
+struct ArrivalLag {
     /// Least lag of the current window in ns, and the window's beginning.
     current: Option<(i64, Instant)>,
     /// Least lag of the previous window in ns.
     previous: Option<i64>,
 }
 
-impl Lag {
+impl ArrivalLag {
     /// Returns the least lag of both windows in ns; `None` before the first frame.
     fn least(&self) -> Option<i64> {
         let current = self.current.map(|(least, _)| least);

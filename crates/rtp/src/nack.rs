@@ -63,7 +63,7 @@ pub struct NackGenerator {
     config: Config,
     retry_interval: Duration,
     highest: Option<u64>,
-    missing: BTreeMap<u64, Missing>,
+    missing: BTreeMap<u64, MissingPacket>,
     due: Option<Instant>,
     given_up: u64,
 }
@@ -171,7 +171,7 @@ impl NackGenerator {
             return;
         }
         let next = now + self.config.reorder_wait;
-        let missing = Missing {
+        let missing = MissingPacket {
             noticed: now,
             next,
             requests: 0,
@@ -195,7 +195,7 @@ const INITIAL_RTT: Duration = Duration::from_millis(100);
 /// A packet that has not arrived: when its gap was noticed, when the next request is due, and
 /// the number of requests so far.
 #[derive(Clone, Copy, Debug)]
-struct Missing {
+struct MissingPacket {
     noticed: Instant,
     next: Instant,
     requests: u32,

@@ -1,6 +1,6 @@
 use glassline_media::Ssrc;
 
-use super::{Frame, packet_type, put_u32, write_packet};
+use super::{RawPacket, packet_type, put_u32, write_packet};
 use crate::ParseError;
 
 /// Goodbye: sources that leave the session (RFC 3550 §6.6).
@@ -13,12 +13,12 @@ pub struct Bye<'a> {
 }
 
 impl<'a> Bye<'a> {
-    pub(super) fn parse(frame: Frame<'a>) -> Result<Self, ParseError> {
-        let count = usize::from(frame.format);
-        frame.need("BYE sources", 0, count * 4)?;
-        let sources = (0..count).map(|index| frame.ssrc(index * 4)).collect();
+    pub(super) fn parse(raw: RawPacket<'a>) -> Result<Self, ParseError> {
+        let count = usize::from(raw.format);
+        raw.need("BYE sources", 0, count * 4)?;
+        let sources = (0..count).map(|index| raw.ssrc(index * 4)).collect();
         // The reason is optional: a malformed one does not invalidate the packet.
-        let reason = frame
+        let reason = raw
             .body
             .get(count * 4..)
             .and_then(<[u8]>::split_first)

@@ -1,6 +1,6 @@
 use glassline_media::Ssrc;
 
-use super::{Frame, feedback_format, packet_type, put_u32, write_packet};
+use super::{RawPacket, feedback_format, packet_type, put_u32, write_packet};
 use crate::ParseError;
 
 /// Full intra request (FIR): commands for keyframes (RFC 5104 §4.3.1).
@@ -14,9 +14,9 @@ pub struct FullIntraRequest {
 }
 
 impl FullIntraRequest {
-    pub(super) fn parse(frame: Frame<'_>) -> Result<Self, ParseError> {
-        frame.need("FIR", 0, 8)?;
-        let requests = frame.body[8..]
+    pub(super) fn parse(raw: RawPacket<'_>) -> Result<Self, ParseError> {
+        raw.need("FIR", 0, 8)?;
+        let requests = raw.body[8..]
             .chunks_exact(8)
             .map(|entry| {
                 let ssrc = u32::from_be_bytes([entry[0], entry[1], entry[2], entry[3]]);
@@ -24,7 +24,7 @@ impl FullIntraRequest {
             })
             .collect();
         Ok(Self {
-            sender: frame.ssrc(0),
+            sender: raw.ssrc(0),
             requests,
         })
     }

@@ -123,10 +123,10 @@ impl<'a> Iterator for Compound<'a> {
         if self.offset >= self.bytes.len() {
             return None;
         }
-        match Frame::parse(self.bytes, self.offset) {
-            Ok((frame, next)) => {
+        match RawPacket::parse(self.bytes, self.offset) {
+            Ok((raw, next)) => {
                 self.offset = next;
-                Some(frame.and_then(Frame::packet))
+                Some(raw.and_then(RawPacket::packet))
             }
             Err(error) => {
                 self.offset = self.bytes.len();
@@ -162,7 +162,7 @@ mod feedback_format {
 
 /// One RTCP packet of a compound packet, with its content not parsed yet.
 #[derive(Clone, Copy, Debug)]
-struct Frame<'a> {
+struct RawPacket<'a> {
     format: u8,
     packet_type: u8,
     /// Bytes behind the first four, without padding.
@@ -171,7 +171,7 @@ struct Frame<'a> {
     offset: usize,
 }
 
-impl<'a> Frame<'a> {
+impl<'a> RawPacket<'a> {
     /// Parses the header of the packet at `offset`. Returns the packet and the offset of the
     /// next. The outer error ends the compound packet, the inner one concerns only this packet.
     fn parse(
@@ -190,7 +190,7 @@ impl<'a> Frame<'a> {
         let start = offset + HEADER_BYTES;
         need("RTCP packet", bytes.len(), start, len)?;
         let end = start + len;
-        let frame = Self {
+        let raw = Self {
             format: first & 0x1f,
             packet_type: bytes[offset + 1],
             body: &bytes[start..end],
@@ -199,9 +199,9 @@ impl<'a> Frame<'a> {
         let padded = first & 0x20 != 0;
         Ok((
             if padded {
-                frame.without_padding()
+                raw.without_padding()
             } else {
-                Ok(frame)
+                Ok(raw)
             },
             end,
         ))

@@ -1,6 +1,6 @@
 use glassline_media::Ssrc;
 
-use super::{Frame, feedback_format, packet_type, put_u16, put_u32, write_packet};
+use super::{RawPacket, feedback_format, packet_type, put_u16, put_u32, write_packet};
 use crate::ParseError;
 
 /// Generic NACK: packets that a receiver misses and requests (RFC 4585 §6.2.1).
@@ -53,9 +53,9 @@ impl Nack {
         }
     }
 
-    pub(super) fn parse(frame: Frame<'_>) -> Result<Self, ParseError> {
-        frame.need("NACK", 0, 8)?;
-        let items = frame.body[8..]
+    pub(super) fn parse(raw: RawPacket<'_>) -> Result<Self, ParseError> {
+        raw.need("NACK", 0, 8)?;
+        let items = raw.body[8..]
             .chunks_exact(4)
             .map(|item| NackItem {
                 first: u16::from_be_bytes([item[0], item[1]]),
@@ -63,8 +63,8 @@ impl Nack {
             })
             .collect();
         Ok(Self {
-            sender: frame.ssrc(0),
-            media: frame.ssrc(4),
+            sender: raw.ssrc(0),
+            media: raw.ssrc(4),
             items,
         })
     }

@@ -1,6 +1,6 @@
 use glassline_media::Ssrc;
 
-use super::{Frame, feedback_format, packet_type, put_u32, write_packet};
+use super::{RawPacket, feedback_format, packet_type, put_u32, write_packet};
 use crate::ParseError;
 
 /// Picture loss indication (PLI): a decoder lost video and needs a keyframe (RFC 4585 §6.3.1).
@@ -13,11 +13,11 @@ pub struct PictureLossIndication {
 }
 
 impl PictureLossIndication {
-    pub(super) fn parse(frame: Frame<'_>) -> Result<Self, ParseError> {
-        frame.need("PLI", 0, 8)?;
+    pub(super) fn parse(raw: RawPacket<'_>) -> Result<Self, ParseError> {
+        raw.need("PLI", 0, 8)?;
         Ok(Self {
-            sender: frame.ssrc(0),
-            media: frame.ssrc(4),
+            sender: raw.ssrc(0),
+            media: raw.ssrc(4),
         })
     }
 

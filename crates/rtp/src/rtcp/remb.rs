@@ -1,6 +1,6 @@
 use glassline_media::{Bitrate, Ssrc};
 
-use super::{Frame, feedback_format, packet_type, put_u32, write_packet};
+use super::{RawPacket, feedback_format, packet_type, put_u32, write_packet};
 use crate::ParseError;
 
 /// Receiver estimated maximum bitrate (REMB): a receiver's estimate of the path's capacity
@@ -17,23 +17,23 @@ pub struct Remb {
 
 impl Remb {
     /// Returns whether a packet of application-layer feedback carries the name of REMB.
-    pub(super) fn is(frame: Frame<'_>) -> bool {
-        frame.body.get(8..12) == Some(NAME)
+    pub(super) fn is(raw: RawPacket<'_>) -> bool {
+        raw.body.get(8..12) == Some(NAME)
     }
 
-    pub(super) fn parse(frame: Frame<'_>) -> Result<Self, ParseError> {
-        frame.need("REMB", 0, FIXED_BYTES)?;
-        let word = frame.u32(12);
+    pub(super) fn parse(raw: RawPacket<'_>) -> Result<Self, ParseError> {
+        raw.need("REMB", 0, FIXED_BYTES)?;
+        let word = raw.u32(12);
         let count = (word >> 24) as usize;
-        frame.need("REMB sources", FIXED_BYTES, count * 4)?;
+        raw.need("REMB sources", FIXED_BYTES, count * 4)?;
         let exponent = word >> 18 & 0x3f;
         let mantissa = u64::from(word & MANTISSA_MAX as u32);
         let bits = u128::from(mantissa) << exponent;
         Ok(Self {
-            sender: frame.ssrc(0),
+            sender: raw.ssrc(0),
             bitrate: Bitrate::from_bps(u64::try_from(bits).unwrap_or(BITRATE_MAX)),
             sources: (0..count)
-                .map(|index| frame.ssrc(FIXED_BYTES + index * 4))
+                .map(|index| raw.ssrc(FIXED_BYTES + index * 4))
                 .collect(),
         })
     }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use glassline_media::{NtpTime, Ssrc};
 
-use super::{Frame, packet_type, put_u32, write_packet};
+use super::{RawPacket, packet_type, put_u32, write_packet};
 use crate::ParseError;
 
 /// Most report blocks in one report: the count has five bits.
@@ -27,15 +27,15 @@ pub struct SenderReport {
 }
 
 impl SenderReport {
-    pub(super) fn parse(frame: Frame<'_>) -> Result<Self, ParseError> {
-        frame.need("sender report", 0, SENDER_BYTES)?;
+    pub(super) fn parse(raw: RawPacket<'_>) -> Result<Self, ParseError> {
+        raw.need("sender report", 0, SENDER_BYTES)?;
         Ok(Self {
-            ssrc: frame.ssrc(0),
-            ntp: NtpTime(u64::from(frame.u32(4)) << 32 | u64::from(frame.u32(8))),
-            rtp_timestamp: frame.u32(12),
-            packet_count: frame.u32(16),
-            octet_count: frame.u32(20),
-            reports: ReportBlock::parse_all(frame, SENDER_BYTES)?,
+            ssrc: raw.ssrc(0),
+            ntp: NtpTime(u64::from(raw.u32(4)) << 32 | u64::from(raw.u32(8))),
+            rtp_timestamp: raw.u32(12),
+            packet_count: raw.u32(16),
+            octet_count: raw.u32(20),
+            reports: ReportBlock::parse_all(raw, SENDER_BYTES)?,
         })
     }
 
@@ -63,11 +63,11 @@ pub struct ReceiverReport {
 }
 
 impl ReceiverReport {
-    pub(super) fn parse(frame: Frame<'_>) -> Result<Self, ParseError> {
-        frame.need("receiver report", 0, RECEIVER_BYTES)?;
+    pub(super) fn parse(raw: RawPacket<'_>) -> Result<Self, ParseError> {
+        raw.need("receiver report", 0, RECEIVER_BYTES)?;
         Ok(Self {
-            ssrc: frame.ssrc(0),
-            reports: ReportBlock::parse_all(frame, RECEIVER_BYTES)?,
+            ssrc: raw.ssrc(0),
+            reports: ReportBlock::parse_all(raw, RECEIVER_BYTES)?,
         })
     }
 
@@ -126,25 +126,25 @@ impl ReportBlock {
         ))
     }
 
-    fn parse_all(frame: Frame<'_>, start: usize) -> Result<Vec<Self>, ParseError> {
-        let count = usize::from(frame.format);
-        frame.need("report blocks", start, count * BLOCK_BYTES)?;
+    fn parse_all(raw: RawPacket<'_>, start: usize) -> Result<Vec<Self>, ParseError> {
+        let count = usize::from(raw.format);
+        raw.need("report blocks", start, count * BLOCK_BYTES)?;
         Ok((0..count)
-            .map(|index| Self::parse(frame, start + index * BLOCK_BYTES))
+            .map(|index| Self::parse(raw, start + index * BLOCK_BYTES))
             .collect())
     }
 
-    fn parse(frame: Frame<'_>, at: usize) -> Self {
-        let loss = frame.u32(at + 4);
+    fn parse(raw: RawPacket<'_>, at: usize) -> Self {
+        let loss = raw.u32(at + 4);
         Self {
-            ssrc: frame.ssrc(at),
+            ssrc: raw.ssrc(at),
             fraction_lost: (loss >> 24) as u8,
             // Shifting up and back extends the sign of the 24 bits.
             cumulative_lost: (loss << 8) as i32 >> 8,
-            highest_sequence: frame.u32(at + 8),
-            jitter: frame.u32(at + 12),
-            last_sr: frame.u32(at + 16),
-            delay_since_last_sr: frame.u32(at + 20),
+            highest_sequence: raw.u32(at + 8),
+            jitter: raw.u32(at + 12),
+            last_sr: raw.u32(at + 16),
+            delay_since_last_sr: raw.u32(at + 20),
         }
     }
 

@@ -1,6 +1,6 @@
 use glassline_media::Ssrc;
 
-use super::{Frame, packet_type, put_u32, write_packet};
+use super::{RawPacket, packet_type, put_u32, write_packet};
 use crate::ParseError;
 
 /// Source description (SDES, RFC 3550 §6.5). Only the CNAME is kept, the one item that every
@@ -29,11 +29,11 @@ impl<'a> SourceDescription<'a> {
         }
     }
 
-    pub(super) fn parse(frame: Frame<'a>) -> Result<Self, ParseError> {
-        let mut chunks = Vec::with_capacity(usize::from(frame.format));
+    pub(super) fn parse(raw: RawPacket<'a>) -> Result<Self, ParseError> {
+        let mut chunks = Vec::with_capacity(usize::from(raw.format));
         let mut at = 0;
-        for _ in 0..frame.format {
-            let (chunk, next) = Chunk::parse(frame, at)?;
+        for _ in 0..raw.format {
+            let (chunk, next) = Chunk::parse(raw, at)?;
             chunks.push(chunk);
             at = next;
         }
@@ -53,25 +53,25 @@ impl<'a> SourceDescription<'a> {
 impl<'a> Chunk<'a> {
     /// Parses the chunk at offset `at` of the packet. Returns the chunk and the offset of the
     /// next.
-    fn parse(frame: Frame<'a>, at: usize) -> Result<(Self, usize), ParseError> {
-        frame.need("SDES chunk", at, 4)?;
+    fn parse(raw: RawPacket<'a>, at: usize) -> Result<(Self, usize), ParseError> {
+        raw.need("SDES chunk", at, 4)?;
         let mut chunk = Self {
-            ssrc: frame.ssrc(at),
+            ssrc: raw.ssrc(at),
             cname: &[],
         };
         let mut at = at + 4;
         loop {
-            frame.need("SDES item", at, 1)?;
-            let item = frame.body[at];
+            raw.need("SDES item", at, 1)?;
+            let item = raw.body[at];
             if item == END {
                 // Null bytes fill the chunk up to a whole word (RFC 3550 §6.5).
                 return Ok((chunk, (at + 1).next_multiple_of(4)));
             }
-            frame.need("SDES item", at, 2)?;
-            let len = usize::from(frame.body[at + 1]);
-            frame.need("SDES item text", at + 2, len)?;
+            raw.need("SDES item", at, 2)?;
+            let len = usize::from(raw.body[at + 1]);
+            raw.need("SDES item text", at + 2, len)?;
             if item == CNAME {
-                chunk.cname = &frame.body[at + 2..at + 2 + len];
+                chunk.cname = &raw.body[at + 2..at + 2 + len];
             }
             at += 2 + len;
         }

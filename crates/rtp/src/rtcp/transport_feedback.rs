@@ -1,6 +1,6 @@
 use glassline_media::Ssrc;
 
-use super::{Frame, feedback_format, packet_type, put_u16, put_u32, write_packet};
+use super::{RawPacket, feedback_format, packet_type, put_u16, put_u32, write_packet};
 use crate::ParseError;
 
 /// Feedback about the arrivals of packets on a transport
@@ -41,7 +41,7 @@ impl<'a> TransportFeedback<'a> {
         Statuses {
             sequence: self.base_sequence,
             remaining: self.status_count,
-            chunk: Chunk::Run {
+            chunk: StatusChunk::Run {
                 symbol: NOT_RECEIVED,
                 len: 0,
             },
@@ -51,49 +51,49 @@ impl<'a> TransportFeedback<'a> {
         }
     }
 
-    pub(super) fn parse(frame: Frame<'a>) -> Result<Self, ParseError> {
-        frame.need("transport feedback", 0, FIXED_BYTES)?;
-        let status_count = frame.u16(10);
-        let last = frame.u32(12);
-        let (chunks_end, deltas_end) = Self::check(frame, status_count)?;
+    pub(super) fn parse(raw: RawPacket<'a>) -> Result<Self, ParseError> {
+        raw.need("transport feedback", 0, FIXED_BYTES)?;
+        let status_count = raw.u16(10);
+        let last = raw.u32(12);
+        let (chunks_end, deltas_end) = Self::check(raw, status_count)?;
         Ok(Self {
-            sender: frame.ssrc(0),
-            media: frame.ssrc(4),
-            base_sequence: frame.u16(8),
+            sender: raw.ssrc(0),
+            media: raw.ssrc(4),
+            base_sequence: raw.u16(8),
             status_count,
             // The shift extends the sign of the upper 24 bits.
             reference_time: last as i32 >> 8,
             feedback_count: last as u8,
-            chunks: &frame.body[FIXED_BYTES..chunks_end],
-            deltas: &frame.body[chunks_end..deltas_end],
+            chunks: &raw.body[FIXED_BYTES..chunks_end],
+            deltas: &raw.body[chunks_end..deltas_end],
         })
     }
 
     /// Checks that chunks and deltas suffice for the status count. Returns the offsets behind
     /// both.
-    fn check(frame: Frame<'_>, status_count: u16) -> Result<(usize, usize), ParseError> {
+    fn check(raw: RawPacket<'_>, status_count: u16) -> Result<(usize, usize), ParseError> {
         let mut remaining = status_count;
         let mut at = FIXED_BYTES;
         let mut delta_bytes = 0;
         while remaining > 0 {
-            frame.need("transport feedback chunk", at, 2)?;
-            let chunk = Chunk::new(frame.u16(at));
+            raw.need("transport feedback chunk", at, 2)?;
+            let chunk = StatusChunk::new(raw.u16(at));
             let len = chunk.len().min(remaining);
             delta_bytes += chunk.delta_bytes(len).ok_or_else(|| ParseError::Value {
                 what: "transport feedback status symbol",
-                offset: frame.offset + at,
+                offset: raw.offset + at,
                 value: u32::from(RESERVED),
             })?;
             remaining -= len;
             at += 2;
         }
-        frame.need("transport feedback deltas", at, delta_bytes)?;
+        raw.need("transport feedback deltas", at, delta_bytes)?;
         Ok((at, at + delta_bytes))
     }
 
     /// Appends the packet to `out`.
     pub fn write(&self, out: &mut Vec<u8>) {
-        let fixed = Fixed {
+        let fixed = FixedFields {
             sender: self.sender,
             media: self.media,
             base_sequence: self.base_sequence,
@@ -113,7 +113,7 @@ impl<'a> TransportFeedback<'a> {
 pub struct Statuses<'a> {
     sequence: u16,
     remaining: u16,
-    chunk: Chunk,
+    chunk: StatusChunk,
     chunks: &'a [u8],
     deltas: &'a [u8],
     /// Arrival of the last packet in ticks. 65,535 deltas of 16 bits cannot exceed 32 bits.
@@ -144,7 +144,7 @@ impl Iterator for Statuses<'_> {
         while self.chunk.len() == 0 {
             let (word, rest) = self.chunks.split_first_chunk()?;
             self.chunks = rest;
-            self.chunk = Chunk::new(u16::from_be_bytes(*word));
+            self.chunk = StatusChunk::new(u16::from_be_bytes(*word));
         }
         let symbol = self.chunk.take_first();
         let sequence = self.sequence;
@@ -221,7 +221,7 @@ impl TransportFeedbackBuilder {
 
     /// Appends the packet to `out`.
     pub fn write(&self, sender: Ssrc, media: Ssrc, feedback_count: u8, out: &mut Vec<u8>) {
-        let fixed = Fixed {
+        let fixed = FixedFields {
             sender,
             media,
             base_sequence: self.base_sequence,
@@ -248,7 +248,7 @@ const FIXED_BYTES: usize = 16;
 const RUN_LEN_MAX: usize = 0x1fff;
 
 /// Fields in front of the status chunks.
-struct Fixed {
+struct FixedFields {
     sender: Ssrc,
     media: Ssrc,
     base_sequence: u16,
@@ -257,7 +257,7 @@ struct Fixed {
     feedback_count: u8,
 }
 
-impl Fixed {
+impl FixedFields {
     fn write(&self, out: &mut Vec<u8>, rest: impl FnOnce(&mut Vec<u8>)) {
         let format = feedback_format::TRANSPORT_WIDE;
         write_packet(out, format, packet_type::TRANSPORT_FEEDBACK, |out| {
@@ -274,7 +274,7 @@ impl Fixed {
 
 /// The statuses of one packet status chunk that were not read yet (draft §3.1.2 to §3.1.4).
 #[derive(Clone, Copy, Debug)]
-enum Chunk {
+enum StatusChunk {
     Run {
         symbol: u8,
         len: u16,
@@ -287,7 +287,7 @@ enum Chunk {
     },
 }
 
-impl Chunk {
+impl StatusChunk {
     fn new(word: u16) -> Self {
         if word & 0x8000 == 0 {
             return Self::Run {

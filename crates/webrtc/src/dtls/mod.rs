@@ -4,7 +4,7 @@
 //! with every peer that was tried. With 1.3, and as the active end, browsers agree on SHA1_80, which
 //! costs four times as much.
 //!
-//! `dimpl` runs the handshake. Data channels then use our own records ([`record`]) under the keys of
+//! `dimpl` runs the handshake. ApplicationData channels then use our own records ([`record`]) under the keys of
 //! that handshake: records of `dimpl` draw random nonces under GCM, which is not safe for bulk data,
 //! and cost three times as much. `docs/decisions/0005-data-record-protection.md` has the figures
 //! and the alternatives.
@@ -88,12 +88,12 @@ pub(crate) struct Association {
     deadline: Option<Instant>,
     failed: bool,
     /// Records of data; `None` where application data is not used and is dropped.
-    data: Option<Box<Data>>,
+    data: Option<Box<ApplicationData>>,
 }
 
 /// Application data of an association.
 #[derive(Default)]
-struct Data {
+struct ApplicationData {
     /// Keys of the handshake, client's and server's, until it is done.
     taps: Taps,
     records: Option<Records>,
@@ -344,7 +344,7 @@ impl Association {
     }
 }
 
-impl Data {
+impl ApplicationData {
     /// Takes over the keys of the handshake. Returns false if the handshake did not provide
     /// them.
     fn connect(&mut self, role: Role) -> bool {

@@ -7,7 +7,7 @@ use super::error::Error;
 use super::extensions::{ABS_SEND_TIME_URI, ExtensionIds, MID_URI, TRANSPORT_CC_URI};
 use super::format;
 use super::opus;
-use super::transport::{Missing, RemoteTransport};
+use super::transport::{MissingAttribute, RemoteTransport};
 
 /// What an answer to our offer agrees to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,8 +149,8 @@ pub fn apply_answer(offer: &SessionDescription, answer: &str) -> Result<Agreed, 
     check_bundle(&answer, &lines)?;
     let remote = RemoteTransport::read(&transport_sections(&answer, &lines)).map_err(
         |missing| match missing {
-            Missing::Credentials => AnswerError::NoIce,
-            Missing::Fingerprint => AnswerError::NoFingerprint,
+            MissingAttribute::Credentials => AnswerError::NoIce,
+            MissingAttribute::Fingerprint => AnswerError::NoFingerprint,
         },
     )?;
     let dtls_client = match remote.setup {
@@ -212,7 +212,7 @@ fn agreed_media(
         codecs,
         ssrc,
         rtx_ssrc,
-        stream_id: answered.attributes.stream_id().cloned(),
+        msid: answered.attributes.msid().cloned(),
         extensions: agreed_extensions(answer, answered),
         reduced_size_rtcp: answered.attributes.has(&Attribute::RtcpReducedSize),
     })

@@ -2,7 +2,7 @@
 
 use glassline_media::{Codec, Kind, Ssrc};
 
-use super::attribute::StreamId;
+use super::attribute::Msid;
 use super::extensions::ExtensionIds;
 
 /// A track of ours that the peer accepts.
@@ -51,7 +51,7 @@ pub struct AgreedMedia {
     /// SSRC of the retransmissions, if announced.
     pub rtx_ssrc: Option<Ssrc>,
     /// MediaStream and track, if announced.
-    pub stream_id: Option<StreamId>,
+    pub msid: Option<Msid>,
     /// Header extensions that packets may carry.
     pub extensions: ExtensionIds,
     /// Whether RTCP may be sent without a leading report (RFC 5506).

@@ -5,8 +5,8 @@ use glassline_media::{Codec, Kind, Ssrc};
 use super::agreed::Feedback;
 use super::answer_line::{AnswerLine, Content, MediaLine};
 use super::attribute::{
-    Attribute, Direction, FormatParameters, Group, RtcpFeedback, RtpMap, Setup, SsrcAttribute,
-    SsrcGroup, StreamId,
+    Attribute, Direction, FormatParameters, Group, Msid, RtcpFeedback, RtpMap, Setup,
+    SsrcAttribute, SsrcGroup,
 };
 use super::attributes::Attributes;
 use super::credentials::IceCredentials;
@@ -261,7 +261,7 @@ pub(super) struct SentTrack<'a> {
 
 impl SentTrack<'_> {
     pub(super) fn push(&self, attributes: &mut Attributes) {
-        attributes.push(Attribute::StreamId(StreamId {
+        attributes.push(Attribute::Msid(Msid {
             stream: token(self.stream_id),
             track: Some(format!("{}{}", self.kind, self.track)),
         }));

@@ -103,7 +103,7 @@ impl MediaLine {
             }],
             ssrc,
             rtx_ssrc,
-            stream_id: attributes.stream_id().cloned(),
+            msid: attributes.msid().cloned(),
             extensions,
             reduced_size_rtcp: self.reduced_size_rtcp,
         }

@@ -1,8 +1,8 @@
 use glassline_media::Ssrc;
 
 use super::attribute::{
-    Attribute, Direction, ExtensionMap, FormatParameters, Group, RtpMap, Setup, SsrcAttribute,
-    SsrcGroup, StreamId,
+    Attribute, Direction, ExtensionMap, FormatParameters, Group, Msid, RtpMap, Setup,
+    SsrcAttribute, SsrcGroup,
 };
 use super::candidate::Candidate;
 use super::credentials::IceCredentials;
@@ -121,8 +121,8 @@ impl Attributes {
     }
 
     /// Returns the MediaStream and its track.
-    pub fn stream_id(&self) -> Option<&StreamId> {
-        first!(self, Attribute::StreamId(id) => id)
+    pub fn msid(&self) -> Option<&Msid> {
+        first!(self, Attribute::Msid(id) => id)
     }
 
     /// Returns whether the section has exactly this attribute; for attributes without a value.

@@ -10,7 +10,7 @@ pub struct ProfileLevelId(pub [u8; 3]);
 /// Several combinations of `profile_idc` and flags stand for the same profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Profile {
+pub enum H264Profile {
     /// Constrained Baseline: Baseline without the error resilience tools, which no decoder
     /// implements.
     ConstrainedBaseline,
@@ -45,21 +45,21 @@ impl ProfileLevelId {
 
     /// Returns the profile. A combination of flags outside of table 5 counts as the plain
     /// profile of its `profile_idc`.
-    pub const fn profile(self) -> Profile {
+    pub const fn profile(self) -> H264Profile {
         let [idc, flags, _] = self.0;
         let (set0, set1) = (flags & 0x80 != 0, flags & 0x40 != 0);
         match idc {
-            66 if set1 => Profile::ConstrainedBaseline,
-            66 => Profile::Baseline,
-            77 if set0 => Profile::ConstrainedBaseline,
-            77 => Profile::Main,
-            88 if set0 && set1 => Profile::ConstrainedBaseline,
-            88 if set0 => Profile::Baseline,
-            88 => Profile::Extended,
-            100 if flags & 0x0c == 0x0c => Profile::ConstrainedHigh,
-            100 if flags & 0x0c == 0x08 => Profile::ProgressiveHigh,
-            100 => Profile::High,
-            _ => Profile::Other(idc, flags),
+            66 if set1 => H264Profile::ConstrainedBaseline,
+            66 => H264Profile::Baseline,
+            77 if set0 => H264Profile::ConstrainedBaseline,
+            77 => H264Profile::Main,
+            88 if set0 && set1 => H264Profile::ConstrainedBaseline,
+            88 if set0 => H264Profile::Baseline,
+            88 => H264Profile::Extended,
+            100 if flags & 0x0c == 0x0c => H264Profile::ConstrainedHigh,
+            100 if flags & 0x0c == 0x08 => H264Profile::ProgressiveHigh,
+            100 => H264Profile::High,
+            _ => H264Profile::Other(idc, flags),
         }
     }
 
@@ -78,11 +78,11 @@ impl fmt::Display for ProfileLevelId {
     }
 }
 
-impl Profile {
+impl H264Profile {
     /// Returns whether a decoder of this profile decodes every stream of profile `stream`
     /// (H.264 Annex A.2).
     pub fn decodes(self, stream: Self) -> bool {
-        use Profile::{
+        use H264Profile::{
             Baseline, ConstrainedBaseline, ConstrainedHigh, Extended, High, Main, Other,
             ProgressiveHigh,
         };
@@ -127,7 +127,7 @@ impl Profile {
 mod tests {
     use super::*;
 
-    fn profile(digits: &str) -> Profile {
+    fn profile(digits: &str) -> H264Profile {
         ProfileLevelId::parse(digits).expect("six digits").profile()
     }
 
@@ -135,16 +135,20 @@ mod tests {
     #[test]
     fn triples_of_one_profile_are_equal() {
         for digits in ["42e01f", "42c01e", "424020", "4d801f", "58c01f", "42f00b"] {
-            assert_eq!(profile(digits), Profile::ConstrainedBaseline, "{digits}");
+            assert_eq!(
+                profile(digits),
+                H264Profile::ConstrainedBaseline,
+                "{digits}"
+            );
         }
         for digits in ["42001f", "42a028", "58801f"] {
-            assert_eq!(profile(digits), Profile::Baseline, "{digits}");
+            assert_eq!(profile(digits), H264Profile::Baseline, "{digits}");
         }
-        assert_eq!(profile("4d0029"), Profile::Main);
-        assert_eq!(profile("4d4029"), Profile::Main);
-        assert_eq!(profile("640028"), Profile::High);
-        assert_eq!(profile("640c1f"), Profile::ConstrainedHigh);
-        assert_eq!(profile("f4001f"), Profile::Other(0xf4, 0));
+        assert_eq!(profile("4d0029"), H264Profile::Main);
+        assert_eq!(profile("4d4029"), H264Profile::Main);
+        assert_eq!(profile("640028"), H264Profile::High);
+        assert_eq!(profile("640c1f"), H264Profile::ConstrainedHigh);
+        assert_eq!(profile("f4001f"), H264Profile::Other(0xf4, 0));
     }
 
     #[test]
@@ -160,12 +164,12 @@ mod tests {
 
     #[test]
     fn ranks_prefer_equal_then_superset_then_common() {
-        let order = |stream: Profile, offered: [Profile; 3]| {
+        let order = |stream: H264Profile, offered: [H264Profile; 3]| {
             let mut offered = offered;
             offered.sort_by_key(|it| it.rank_for(Some(stream)));
             offered
         };
-        use Profile::{Baseline, ConstrainedBaseline, High, Main};
+        use H264Profile::{Baseline, ConstrainedBaseline, High, Main};
         assert_eq!(
             order(ConstrainedBaseline, [High, Baseline, ConstrainedBaseline]),
             [ConstrainedBaseline, Baseline, High]

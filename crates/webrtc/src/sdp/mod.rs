@@ -47,8 +47,8 @@ pub use agree::{Agreed, AnswerError, apply_answer};
 pub use agreed::{AgreedCodec, AgreedMedia, Feedback, NegotiatedTrack};
 pub use answer::{LocalDescription, SenderSsrc, answer};
 pub use attribute::{
-    Attribute, Direction, ExtensionMap, FormatParameters, Group, RtcpFeedback, RtpMap, Setup,
-    SsrcAttribute, SsrcGroup, StreamId,
+    Attribute, Direction, ExtensionMap, FormatParameters, Group, Msid, RtcpFeedback, RtpMap, Setup,
+    SsrcAttribute, SsrcGroup,
 };
 pub use attributes::Attributes;
 pub use candidate::{Address, Candidate, CandidateKind, Protocol};
@@ -59,7 +59,7 @@ pub use error::{Error, Reason};
 pub use extensions::{ABS_SEND_TIME_URI, ExtensionIds, MID_URI, TRANSPORT_CC_URI};
 pub use fingerprint::{Fingerprint, HashAlgorithm};
 pub use fragment::{Fragment, restart_fragment};
-pub use h264::{Profile, ProfileLevelId};
+pub use h264::{H264Profile, ProfileLevelId};
 pub use limits::{ATTRIBUTES_MAX, BYTES_MAX, LINES_MAX, MEDIA_MAX};
 pub use negotiate::{AnswerOptions, Negotiated, NegotiationError, negotiate};
 pub use offer::{OfferParameters, OfferedMedia, offer};

@@ -28,7 +28,7 @@ pub struct RemoteTransport {
 
 /// What a description lacks to set up its transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Missing {
+pub(super) enum MissingAttribute {
     Credentials,
     Fingerprint,
 }
@@ -36,7 +36,7 @@ pub(super) enum Missing {
 impl RemoteTransport {
     /// Reads the transport from the sections that may describe it, the most specific first: the
     /// `m=` section itself, that of the bundle's tag, the session.
-    pub(super) fn read(sections: &[&Attributes]) -> Result<Self, Missing> {
+    pub(super) fn read(sections: &[&Attributes]) -> Result<Self, MissingAttribute> {
         let credentials = sections.iter().find_map(|section| section.credentials());
         let fingerprints = sections
             .iter()
@@ -47,7 +47,7 @@ impl RemoteTransport {
             .cloned()
             .collect::<Vec<_>>();
         if fingerprints.is_empty() {
-            return Err(Missing::Fingerprint);
+            return Err(MissingAttribute::Fingerprint);
         }
         let has = |attribute| sections.iter().any(|section| section.has(&attribute));
         let mut candidates: Vec<Candidate> = Vec::new();
@@ -58,7 +58,7 @@ impl RemoteTransport {
             }
         }
         Ok(Self {
-            credentials: credentials.ok_or(Missing::Credentials)?,
+            credentials: credentials.ok_or(MissingAttribute::Credentials)?,
             ice_lite: has(Attribute::IceLite),
             trickle: sections.iter().any(|it| it.has_ice_option("trickle")),
             candidates,

@@ -69,7 +69,7 @@ pub(super) struct CongestionControl {
     algorithm: Algorithm,
     flow: Flow,
     pacer: Pacer,
-    arrivals: Arrivals,
+    arrivals: ArrivalClock,
     /// First transport-wide number that no feedback has described.
     first_unreported: u64,
     /// Transport-wide number of the next packet.
@@ -88,7 +88,7 @@ impl CongestionControl {
             algorithm,
             flow: Flow::new(algorithm.start(DATAGRAM)),
             pacer: Pacer::new(DATAGRAM),
-            arrivals: Arrivals::new(now),
+            arrivals: ArrivalClock::new(now),
             first_unreported: 0,
             next: 0,
             last_feedback: None,
@@ -210,7 +210,7 @@ impl CongestionControl {
 /// Translates arrival times at the peer to the instants at which individual acknowledgments
 /// would have come.
 #[derive(Debug)]
-struct Arrivals {
+struct ArrivalClock {
     epoch: Instant,
     /// Least difference of this window, our clock minus the peer's, in µs.
     least: Option<i64>,
@@ -220,7 +220,7 @@ struct Arrivals {
     latest: Instant,
 }
 
-impl Arrivals {
+impl ArrivalClock {
     const fn new(now: Instant) -> Self {
         Self {
             epoch: now,
@@ -275,7 +275,7 @@ mod tests {
     fn arrivals_become_the_acknowledgements_that_would_have_come() {
         let epoch = Clock::new().now();
         let at = |ms: u64| epoch + Duration::from_millis(ms);
-        let mut arrivals = Arrivals::new(epoch);
+        let mut arrivals = ArrivalClock::new(epoch);
         // The peer's clock is 7 s ahead; feedback takes 20 ms, and holds arrivals back
         // for up to 80 more.
         let peer = |ms: i64| (7000 + ms) * 4;
@@ -296,7 +296,7 @@ mod tests {
             steps in prop::collection::vec((0u64..10_000, any::<i64>()), 1..100),
         ) {
             let mut now = Clock::new().now();
-            let mut arrivals = Arrivals::new(now);
+            let mut arrivals = ArrivalClock::new(now);
             let mut latest = now;
             for (ms, ticks) in steps {
                 now += Duration::from_millis(ms);

@@ -26,7 +26,7 @@ use super::reseal::ResealRing;
 pub(super) use super::template::Outgoing;
 use super::template::Template;
 use crate::sdp::NegotiatedTrack;
-use crate::srtp::{DuplicateSsrc, Outbound, SealedRtp, StreamId};
+use crate::srtp::{DuplicateSsrc, Outbound, SealedRtp, StreamIndex};
 
 /// One track that is sent to the peer.
 #[derive(Debug)]
@@ -94,8 +94,8 @@ pub struct Counts {
 /// SRTP streams of a sender, once there are keys.
 #[derive(Clone, Copy, Debug)]
 struct Streams {
-    media: StreamId,
-    rtx: Option<StreamId>,
+    media: StreamIndex,
+    rtx: Option<StreamIndex>,
     /// Index of the next media packet.
     next: u64,
 }

@@ -3,9 +3,9 @@ use std::ops::Range;
 use glassline_media::Ssrc;
 use glassline_rtp::SequenceExtender;
 
-use super::keys::{ENCRYPTED, Session, rtcp_ssrc};
+use super::keys::{ENCRYPTED, SessionKeys, rtcp_ssrc};
 use super::replay::{ReplayCheck, ReplayWindow};
-use super::{KeyError, Profile, session_of};
+use super::{KeyError, Profile, session_keys};
 
 /// Most SSRCs under which one peer may send, for RTP and for RTCP each.
 ///
@@ -16,7 +16,7 @@ pub const RTP_SOURCES_MAX: usize = 32;
 /// Opens the packets that are received: estimates the rollover counter, authenticates,
 /// decrypts, and rejects replays.
 pub struct Inbound {
-    keys: Session,
+    keys: SessionKeys,
     rtp: Vec<SourceState>,
     rtcp: Vec<SourceState>,
 }
@@ -61,7 +61,7 @@ pub enum OpenError {
 }
 
 impl Inbound {
-    pub(super) fn new(keys: Session) -> Self {
+    pub(super) fn new(keys: SessionKeys) -> Self {
         Self {
             keys,
             rtp: Vec::new(),
@@ -74,7 +74,7 @@ impl Inbound {
     /// # Errors
     /// [`KeyError`] if the lengths are not those of the profile.
     pub fn with_master(profile: Profile, key: &[u8], salt: &[u8]) -> Result<Self, KeyError> {
-        session_of(profile, key, salt).map(Self::new)
+        session_keys(profile, key, salt).map(Self::new)
     }
 
     /// Opens one RTP packet whose unencrypted header has `header_bytes` bytes (at least 12).

@@ -13,12 +13,12 @@ const RTP_KEYS: u8 = 0;
 const RTCP_KEYS: u8 = 3;
 
 /// Session keys of one direction.
-pub(super) struct Session {
+pub(super) struct SessionKeys {
     pub(super) rtp: Transform,
     pub(super) rtcp: Transform,
 }
 
-impl Session {
+impl SessionKeys {
     /// Derives the session keys. The caller has checked that `key` and `salt` have the lengths
     /// of `profile`.
     pub(super) fn derive(profile: Profile, key: &[u8], salt: &[u8]) -> Self {

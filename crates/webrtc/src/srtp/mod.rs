@@ -15,7 +15,7 @@ mod replay;
 mod tests;
 
 pub use inbound::{Inbound, OpenError, Opened, RTP_SOURCES_MAX};
-pub use outbound::{DuplicateSsrc, Outbound, SealedRtp, StreamId, Tag};
+pub use outbound::{DuplicateSsrc, Outbound, SealedRtp, StreamIndex, Tag};
 
 /// Most bytes that SRTP adds to an RTP packet: the AEAD tag (RFC 7714 §13.1).
 pub const RTP_OVERHEAD_MAX: usize = 16;
@@ -123,8 +123,8 @@ pub fn derive(
     let (client_key, server_key) = keys.split_at(profile.key_bytes());
     let (client_salt, server_salt) =
         salts[..2 * profile.salt_bytes()].split_at(profile.salt_bytes());
-    let client = keys::Session::derive(profile, client_key, client_salt);
-    let server = keys::Session::derive(profile, server_key, server_salt);
+    let client = keys::SessionKeys::derive(profile, client_key, client_salt);
+    let server = keys::SessionKeys::derive(profile, server_key, server_salt);
     let (ours, theirs) = match role {
         Role::Client => (client, server),
         Role::Server => (server, client),
@@ -133,7 +133,7 @@ pub fn derive(
 }
 
 /// Derives the session keys of one direction.
-fn session_of(profile: Profile, key: &[u8], salt: &[u8]) -> Result<keys::Session, KeyError> {
+fn session_keys(profile: Profile, key: &[u8], salt: &[u8]) -> Result<keys::SessionKeys, KeyError> {
     if (key.len(), salt.len()) != (profile.key_bytes(), profile.salt_bytes()) {
         return Err(KeyError {
             profile,
@@ -141,5 +141,5 @@ fn session_of(profile: Profile, key: &[u8], salt: &[u8]) -> Result<keys::Session
             got: key.len() + salt.len(),
         });
     }
-    Ok(keys::Session::derive(profile, key, salt))
+    Ok(keys::SessionKeys::derive(profile, key, salt))
 }

@@ -1,8 +1,8 @@
 use glassline_media::Ssrc;
 use smallvec::SmallVec;
 
-use super::keys::Session;
-use super::{KeyError, Profile, session_of};
+use super::keys::SessionKeys;
+use super::{KeyError, Profile, session_keys};
 
 /// Seals the packets that are sent.
 ///
@@ -17,7 +17,7 @@ use super::{KeyError, Profile, session_of};
 /// equals the first one: the tag authenticates header and payload, so equal tags mean equal
 /// packets, and the network learns nothing that it has not already seen.
 pub struct Outbound {
-    keys: Session,
+    keys: SessionKeys,
     streams: SmallVec<[Stream; 4]>,
     rtcp_index: u32,
 }
@@ -30,7 +30,7 @@ struct Stream {
 
 /// A stream registered with [`Outbound::add_stream`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StreamId(usize);
+pub struct StreamIndex(usize);
 
 /// The first bytes of an authentication tag; equal tags mean equal packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,7 +60,7 @@ const INDEX_END: u64 = 1 << 48;
 const RTCP_INDEX_MAX: u32 = 0x7fff_ffff;
 
 impl Outbound {
-    pub(super) fn new(keys: Session) -> Self {
+    pub(super) fn new(keys: SessionKeys) -> Self {
         Self {
             keys,
             streams: SmallVec::new(),
@@ -74,14 +74,14 @@ impl Outbound {
     /// # Errors
     /// [`KeyError`] if the lengths are not those of the profile.
     pub fn with_master(profile: Profile, key: &[u8], salt: &[u8]) -> Result<Self, KeyError> {
-        session_of(profile, key, salt).map(Self::new)
+        session_keys(profile, key, salt).map(Self::new)
     }
 
     /// Registers a stream that starts at sequence number `first`.
     ///
     /// # Errors
     /// [`DuplicateSsrc`] if the SSRC is registered already.
-    pub fn add_stream(&mut self, ssrc: Ssrc, first: u16) -> Result<StreamId, DuplicateSsrc> {
+    pub fn add_stream(&mut self, ssrc: Ssrc, first: u16) -> Result<StreamIndex, DuplicateSsrc> {
         let bytes = ssrc.0.to_be_bytes();
         if self.streams.iter().any(|stream| stream.ssrc == bytes) {
             return Err(DuplicateSsrc(ssrc));
@@ -90,7 +90,7 @@ impl Outbound {
             ssrc: bytes,
             next: u64::from(first),
         });
-        Ok(StreamId(self.streams.len() - 1))
+        Ok(StreamIndex(self.streams.len() - 1))
     }
 
     /// Reads what sealing needs, see [`Session::prefetch`](crate::Session::prefetch).
@@ -106,13 +106,13 @@ impl Outbound {
 
     /// Returns the 48-bit index of the stream's next packet: how often its sequence numbers
     /// have wrapped, and the next number. `None` if there is no such stream.
-    pub fn next_index(&self, stream: StreamId) -> Option<u64> {
+    pub fn next_index(&self, stream: StreamIndex) -> Option<u64> {
         self.streams.get(stream.0).map(|stream| stream.next)
     }
 
     /// Skips the stream's next `count` indices: nothing is ever sealed under them. Returns the
     /// index behind them; `None` if the indices are used up, or there is no such stream.
-    pub fn skip(&mut self, stream: StreamId, count: u16) -> Option<u64> {
+    pub fn skip(&mut self, stream: StreamIndex, count: u16) -> Option<u64> {
         let stream = self.streams.get_mut(stream.0)?;
         let next = stream.next + u64::from(count);
         (next < INDEX_END).then(|| {
@@ -130,7 +130,7 @@ impl Outbound {
     /// Returns `None` if `out` is too small or the stream's 2⁴⁸ indices are used up.
     pub fn seal(
         &mut self,
-        stream: StreamId,
+        stream: StreamIndex,
         header_bytes: usize,
         payload: &[u8],
         padding: u8,
@@ -149,7 +149,7 @@ impl Outbound {
     /// header.
     pub fn seal_in_place(
         &mut self,
-        stream: StreamId,
+        stream: StreamIndex,
         header_bytes: usize,
         payload_bytes: usize,
         out: &mut [u8],
@@ -169,7 +169,7 @@ impl Outbound {
     /// was made; also for an index that was not used yet.
     pub fn reseal(
         &self,
-        stream: StreamId,
+        stream: StreamIndex,
         index: u64,
         tag: Tag,
         header_bytes: usize,
@@ -206,7 +206,7 @@ impl Outbound {
     }
 
     /// Takes the next index of a stream permanently and writes it into the header.
-    fn take_index(&mut self, stream: StreamId, out: &mut [u8]) -> Option<([u8; 4], u64)> {
+    fn take_index(&mut self, stream: StreamIndex, out: &mut [u8]) -> Option<([u8; 4], u64)> {
         let stream = self.streams.get_mut(stream.0)?;
         let index = stream.next;
         if index >= INDEX_END {

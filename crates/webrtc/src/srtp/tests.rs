@@ -1,4 +1,4 @@
-use super::keys::{Session, Transform, generate};
+use super::keys::{SessionKeys, Transform, generate};
 use super::*;
 use glassline_media::Ssrc;
 use proptest::prelude::*;
@@ -38,7 +38,7 @@ fn header(ssrc: u32) -> Vec<u8> {
     header
 }
 
-fn seal(outbound: &mut Outbound, stream: StreamId, payload: &[u8]) -> (Vec<u8>, SealedRtp) {
+fn seal(outbound: &mut Outbound, stream: StreamIndex, payload: &[u8]) -> (Vec<u8>, SealedRtp) {
     let mut out = header(0);
     out.resize(12 + payload.len() + 16, 0);
     let sealed = outbound
@@ -145,7 +145,7 @@ fn gcm_packets_are_those_of_rfc_7714_16() {
         ),
     ];
     for (key, expected) in cases {
-        let session = || Session {
+        let session = || SessionKeys {
             rtp: gcm(key),
             rtcp: gcm(key),
         };
@@ -193,7 +193,7 @@ fn gcm_compounds_are_those_of_rfc_7714_17() {
         let mut packet = hex(clear);
         gcm(key).seal_rtcp(0x5d4, &mut packet).expect("long enough");
         assert_eq!(packet, hex(expected));
-        let mut inbound = Inbound::new(Session {
+        let mut inbound = Inbound::new(SessionKeys {
             rtp: gcm(key),
             rtcp: gcm(key),
         });

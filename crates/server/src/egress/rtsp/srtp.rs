@@ -18,7 +18,7 @@ use glassline_rtp::{HEADER_BYTES, Header, Packet, write_header};
 use glassline_rtsp::interleaved;
 use glassline_rtsp::mikey::{Cipher, Keys};
 use glassline_rtsp::server::Refusal;
-use glassline_webrtc::srtp::{self, Inbound, Outbound, Profile, StreamId};
+use glassline_webrtc::srtp::{self, Inbound, Outbound, Profile, StreamIndex};
 
 use super::framing::{Datagrams, Label};
 
@@ -36,7 +36,7 @@ pub(crate) struct TrackSrtp {
     keys: Keys,
     ssrc: Ssrc,
     outbound: Outbound,
-    stream: StreamId,
+    stream: StreamIndex,
     /// Opens the client's packets; `None` if the client announced no keys.
     inbound: Option<Inbound>,
 }

@@ -8,8 +8,8 @@ use crate::sdp::fingerprint::Fingerprint;
 
 use values::problem;
 pub use values::{
-    Direction, ExtensionMap, FormatParameters, Group, RtcpFeedback, RtpMap, Setup, SsrcAttribute,
-    SsrcGroup, StreamId,
+    Direction, ExtensionMap, FormatParameters, Group, Msid, RtcpFeedback, RtpMap, Setup,
+    SsrcAttribute, SsrcGroup,
 };
 
 /// One `a=` line. Attributes on which the session does not act are kept as
@@ -52,7 +52,7 @@ pub enum Attribute {
     /// `ssrc-group` (RFC 5576 §4.2).
     SsrcGroup(SsrcGroup),
     /// `msid` (RFC 8830 §2).
-    StreamId(StreamId),
+    Msid(Msid),
     /// `rtcp-mux` (RFC 5761 §5.1.1).
     RtcpMux,
     /// `rtcp-rsize` (RFC 5506 §5.1).
@@ -100,7 +100,7 @@ impl Attribute {
             "extmap" => Self::ExtensionMap(ExtensionMap::parse(words())?),
             "ssrc" => Self::Ssrc(SsrcAttribute::parse(value.unwrap_or_default())?),
             "ssrc-group" => Self::SsrcGroup(SsrcGroup::parse(words())?),
-            "msid" => Self::StreamId(StreamId::parse(words())?),
+            "msid" => Self::Msid(Msid::parse(words())?),
             "rtcp-mux" => Self::RtcpMux,
             "rtcp-rsize" => Self::RtcpReducedSize,
             "bundle-only" => Self::BundleOnly,
@@ -153,7 +153,7 @@ impl fmt::Display for Attribute {
                 let mut ssrcs = group.ssrcs.iter();
                 ssrcs.try_for_each(|ssrc| write!(f, " {}", ssrc.0))
             }
-            Self::StreamId(id) => {
+            Self::Msid(id) => {
                 write!(f, "msid:{}", id.stream)?;
                 id.track.iter().try_for_each(|track| write!(f, " {track}"))
             }

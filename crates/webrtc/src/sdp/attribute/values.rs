@@ -109,7 +109,7 @@ pub struct SsrcGroup {
 
 /// The MediaStream and track of an `m=` line (`msid`).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StreamId {
+pub struct Msid {
     /// MediaStream identifier, `-` for none.
     pub stream: String,
     /// Track identifier.
@@ -345,7 +345,7 @@ impl SsrcGroup {
     }
 }
 
-impl StreamId {
+impl Msid {
     pub(super) fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Self, Reason> {
         Ok(Self {
             stream: next_word(&mut words, "msid", "no stream")?,

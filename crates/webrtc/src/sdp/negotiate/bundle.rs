@@ -4,7 +4,7 @@ use super::error::NegotiationError;
 use crate::sdp::attribute::{Attribute, Setup};
 use crate::sdp::attributes::Attributes;
 use crate::sdp::description::SessionDescription;
-use crate::sdp::transport::{Missing, RemoteTransport};
+use crate::sdp::transport::{MissingAttribute, RemoteTransport};
 
 /// Returns the accepted tags in the order of the offered bundle (RFC 9143 §7.3).
 pub(super) fn bundle(
@@ -83,8 +83,8 @@ pub(super) fn remote_transport(
     }
     let media = || offer.media_name(accepted.first().copied().unwrap_or_default());
     let remote = RemoteTransport::read(sections).map_err(|missing| match missing {
-        Missing::Credentials => NegotiationError::NoIce { media: media() },
-        Missing::Fingerprint => NegotiationError::NoFingerprint { media: media() },
+        MissingAttribute::Credentials => NegotiationError::NoIce { media: media() },
+        MissingAttribute::Fingerprint => NegotiationError::NoFingerprint { media: media() },
     })?;
     if remote.ice_lite {
         return Err(NegotiationError::BothIceLite);

@@ -96,7 +96,7 @@ fn ssrcs_groups_and_stream_ids_are_read() {
     let values: Vec<_> = attributes.ssrcs().map(|it| it.value.as_deref()).collect();
     assert_eq!(values, [Some("a:b c"), None]);
     assert_eq!(
-        attributes.stream_id().and_then(|it| it.track.as_deref()),
+        attributes.msid().and_then(|it| it.track.as_deref()),
         Some("v")
     );
     let map = attributes.extension_maps().next().expect("an extension");

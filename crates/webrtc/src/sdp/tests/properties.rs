@@ -128,7 +128,7 @@ fn media_attribute() -> impl Strategy<Value = Attribute> {
         (word(), vec(any::<u32>().prop_map(Ssrc), 0..4))
             .prop_map(|(semantics, ssrcs)| Attribute::SsrcGroup(SsrcGroup { semantics, ssrcs })),
         (word(), option::of(word()))
-            .prop_map(|(stream, track)| Attribute::StreamId(StreamId { stream, track })),
+            .prop_map(|(stream, track)| Attribute::Msid(Msid { stream, track })),
         Just(Attribute::RtcpMux),
         Just(Attribute::RtcpReducedSize),
         Just(Attribute::BundleOnly),
