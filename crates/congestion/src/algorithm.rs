@@ -107,7 +107,7 @@ impl fmt::Display for UnknownAlgorithm {
         let known = Algorithm::ALL.map(Algorithm::as_str).join(", ");
         write!(
             f,
-            "no congestion control is called '{}': there are {known}",
+            "unknown congestion control '{}'; choose one of {known}",
             self.0
         )
     }

@@ -145,7 +145,7 @@ impl Ring {
     pub fn new(_: &[TcpStream], _: bool) -> io::Result<Self> {
         Err(io::Error::new(
             io::ErrorKind::Unsupported,
-            "io_uring is of Linux only",
+            "io_uring exists on Linux only",
         ))
     }
 

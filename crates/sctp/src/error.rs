@@ -36,7 +36,9 @@ pub enum SendError {
         stream: u16,
     },
     /// The send buffer is full: wait for [`Event::BufferedLow`](crate::Event::BufferedLow).
-    #[error("the send buffer holds {buffered} of {limit} bytes: no room for {size} more")]
+    #[error(
+        "the send buffer holds {buffered} of {limit} bytes and has no room for {size} more: send after Event::BufferedLow"
+    )]
     BufferFull {
         /// Bytes in the send buffer.
         buffered: usize,
@@ -80,7 +82,7 @@ pub enum Dropped {
     #[error("the packet's checksum is wrong")]
     Checksum,
     /// The packet has other ports than the association.
-    #[error("the packet is for ports {source_port} to {destination_port}")]
+    #[error("the packet's ports {source_port} to {destination_port} are not this association's")]
     Port {
         /// Source port of the packet.
         source_port: u16,
@@ -92,7 +94,7 @@ pub enum Dropped {
     #[error("the packet has a verification tag that is not this association's")]
     Tag,
     /// A chunk is not allowed in the present state.
-    #[error("a chunk came in a state that has no use for it")]
+    #[error("a chunk came that the association's present state does not allow")]
     State,
     /// The state cookie is not one that we made.
     #[error("the state cookie is not authentic")]
@@ -102,10 +104,10 @@ pub enum Dropped {
     StaleCookie,
     /// The peer exceeded the announced window, or sent such small messages that keeping
     /// track of them needs more memory than their content.
-    #[error("no room in the receive buffer")]
+    #[error("the receive buffer is full")]
     ReceiveBufferFull,
     /// Data came on a stream that does not exist (RFC 9260 §6.5).
-    #[error("data came on stream {stream}, which was not agreed on")]
+    #[error("data came on stream {stream}, which does not exist")]
     NoSuchStream {
         /// The stream.
         stream: u16,

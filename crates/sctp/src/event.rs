@@ -117,9 +117,11 @@ impl fmt::Display for CloseReason {
                 f,
                 "the peer sent a message of more than {limit} bytes on stream {stream}"
             ),
-            Self::ConnectTimeout => f.write_str("the peer does not answer the handshake"),
-            Self::PeerUnreachable => f.write_str("the peer acknowledges nothing any more"),
-            Self::Disconnected => f.write_str("what carried the packets is gone"),
+            Self::ConnectTimeout => f.write_str("the peer did not answer the handshake"),
+            Self::PeerUnreachable => {
+                f.write_str("the peer acknowledged nothing for too many time-outs")
+            }
+            Self::Disconnected => f.write_str("the transport below was closed"),
         }
     }
 }

@@ -73,7 +73,7 @@ impl fmt::Display for UnknownRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let known = Rule::ALL.map(Rule::as_str).join(", ");
         let name = &self.0;
-        write!(f, "no bitrate rule is called '{name}': there are {known}")
+        write!(f, "unknown bitrate rule '{name}'; choose one of {known}")
     }
 }
 

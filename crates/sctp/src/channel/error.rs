@@ -5,13 +5,15 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum OpenError {
     /// As many channels exist as are allowed. Close others first.
-    #[error("there are {limit} data channels already, the most that `channels_max` allows")]
+    #[error(
+        "there are {limit} data channels already, as many as `channels_max` allows: close others first"
+    )]
     TooMany {
         /// The limit, `Limits::channels_max`.
         limit: usize,
     },
     /// The label or protocol exceeds what its 16-bit length field can express.
-    #[error("the {what} of a data channel has {bytes} bytes; 65535 is the most")]
+    #[error("the {what} of a data channel has {bytes} bytes; at most 65535 are allowed")]
     TooLong {
         /// Which of the two strings: `label` or `protocol`.
         what: &'static str,
@@ -42,7 +44,7 @@ pub enum OpenError {
 #[non_exhaustive]
 pub enum SendError {
     /// The channel never existed, or it is closed.
-    #[error("there is no such data channel")]
+    #[error("the data channel does not exist or is closed")]
     NoSuchChannel,
     /// The channel is not open yet: wait for [`Event::Opened`](super::Event::Opened).
     #[error("the data channel is not open yet: send after Event::Opened")]
@@ -51,7 +53,9 @@ pub enum SendError {
     #[error("the data channel is closing")]
     Closing,
     /// The message is larger than the peer accepts (RFC 8841 §6). Send it in parts.
-    #[error("the message has {size} bytes; the peer takes {limit} (its max-message-size)")]
+    #[error(
+        "the message has {size} bytes; the peer accepts {limit} (its max-message-size): send it in parts"
+    )]
     TooLarge {
         /// Size of the message, in bytes.
         size: usize,
@@ -68,7 +72,7 @@ pub enum SendError {
 #[non_exhaustive]
 pub enum ClosedBy {
     /// The application called [`Channels::close`](super::Channels::close).
-    #[error("we closed it")]
+    #[error("this end closed it")]
     Us,
     /// The peer reset the channel's stream.
     #[error("the peer closed it")]
@@ -81,7 +85,7 @@ pub enum ClosedBy {
     #[error("the association has no stream for it")]
     NoStream,
     /// The association ended, or the peer restarted it.
-    #[error("the association ended or began anew")]
+    #[error("the association ended or was restarted")]
     Association,
 }
 
@@ -94,7 +98,7 @@ pub enum Refusal {
     #[error("a message came on a stream without a data channel")]
     NoChannel,
     /// An OPEN came for a stream that has a channel.
-    #[error("a data channel was opened on a stream that has one")]
+    #[error("the peer opened a data channel on a stream that has one")]
     InUse,
     /// An OPEN came for a stream whose parity is ours: the DTLS client opens the even
     /// streams, the server the odd ones (RFC 8832 §6).

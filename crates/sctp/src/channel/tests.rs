@@ -452,7 +452,7 @@ fn a_message_above_the_peers_limit_is_refused_by_name() {
     let error = send(end, 65537).expect_err("above 64 KiB, which holds where none is stated");
     assert_eq!(
         error.to_string(),
-        "the message has 65537 bytes; the peer takes 65536 (its max-message-size)"
+        "the message has 65537 bytes; the peer accepts 65536 (its max-message-size): send it in parts"
     );
     end.set_peer_max_message_size(Some(100));
     let limit = 100;
@@ -646,7 +646,7 @@ fn channels_and_names_beyond_the_limits_are_closed() {
         .open(labelled(&"x".repeat(65536)), now);
     assert_eq!(
         long.map_err(|error| error.to_string()),
-        Err("the label of a data channel has 65536 bytes; 65535 is the most".into())
+        Err("the label of a data channel has 65536 bytes; at most 65535 are allowed".into())
     );
     world.pass(500);
     assert_eq!(world.ends[A].channels.iter().count(), 3);

@@ -63,7 +63,7 @@ impl fmt::Display for Family {
 
 /// The name of a family is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("no family of delays is called '{0}': there are ar98, ar90, mixed, iid, clean and spikes")]
+#[error("unknown delay family '{0}'; choose one of ar98, ar90, mixed, iid, clean, spikes")]
 pub struct UnknownFamily(String);
 
 impl FromStr for Family {

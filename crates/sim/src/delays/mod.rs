@@ -31,7 +31,7 @@ pub enum DelaysError {
         text: String,
     },
     /// The list has no packet that arrives.
-    #[error("no packet arrives: give a delay in ms a line, or `lost`")]
+    #[error("no packet arrives: write one delay in ms per line, or `lost`")]
     Empty,
     /// The list has too many packets.
     #[error("line {line}: more than {max} packets; cut the trace", max = Delays::PACKETS_MAX)]

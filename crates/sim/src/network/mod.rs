@@ -353,7 +353,7 @@ impl Network {
         }
         self.settle(nodes);
         if self.clock.elapsed() > self.limits.time {
-            self.fail(nodes, "has taken too much virtual time");
+            self.fail(nodes, "took more virtual time than its limit");
         }
         self.clock.now() < until
     }
@@ -361,7 +361,7 @@ impl Network {
     /// Returns a text with seed, time, events and the state of each node, for messages.
     pub fn report(&self, nodes: &mut [&mut dyn Node]) -> String {
         let mut text = format!(
-            "seed {}, after {:?} and {} events, {} of them at this moment",
+            "seed {}, after {:?} and {} events, {} of them at this instant",
             self.seed,
             self.clock.elapsed(),
             self.events,
@@ -448,10 +448,10 @@ impl Network {
         self.events += 1;
         self.events_at_once += 1;
         if self.events_at_once > self.limits.events_at_once {
-            self.fail(nodes, "does not get on: time stands still");
+            self.fail(nodes, "makes no progress: too many events at one instant");
         }
         if self.events > self.limits.events {
-            self.fail(nodes, "has taken too many events");
+            self.fail(nodes, "took more events than its limit");
         }
     }
 

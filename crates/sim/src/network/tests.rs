@@ -218,7 +218,7 @@ fn a_datagram_that_was_intercepted_does_not_arrive() {
 }
 
 #[test]
-#[should_panic(expected = "time stands still; seed 7, after 0ns")]
+#[should_panic(expected = "too many events at one instant; seed 7, after 0ns")]
 fn two_that_answer_each_other_without_delay_are_found() {
     let mut world = World::new(Network::pair(delayed(0), 7), [&[0], &[]]);
     world.peers[0].answers = true;
@@ -227,7 +227,7 @@ fn two_that_answer_each_other_without_delay_are_found() {
 }
 
 #[test]
-#[should_panic(expected = "too many events; seed 7, after 10s")]
+#[should_panic(expected = "more events than its limit; seed 7, after 10s")]
 fn a_run_is_bounded_in_events() {
     let limits = Limits {
         events: 1000,

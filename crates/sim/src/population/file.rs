@@ -257,7 +257,7 @@ impl File {
             let found = self.strata.len();
             return Err(at.value(
                 "stratum",
-                format!("there are {found}; 1 to {STRATA_MAX} may be"),
+                format!("there are {found}; 1 to {STRATA_MAX} are allowed"),
             ));
         }
         for (index, stratum) in self.strata.iter().enumerate() {
@@ -266,12 +266,14 @@ impl File {
                 .iter()
                 .any(|other| other.name == stratum.name)
             {
-                return Err(Place(&stratum.name).value("name", "another stratum has it".into()));
+                return Err(
+                    Place(&stratum.name).value("name", "another stratum has the same name".into())
+                );
             }
         }
         let shares: f64 = self.strata.iter().map(|stratum| stratum.share).sum();
         if (shares - 1.0).abs() > 1e-6 {
-            let reason = format!("the strata's add up to {shares}, not to 1");
+            let reason = format!("the shares of the strata add up to {shares}, not to 1");
             return Err(at.value("share", reason));
         }
         Ok(())
@@ -369,22 +371,28 @@ impl Side {
             |key: &str, reason: &str| Err(at.value(&format!("{side}.{key}"), reason.into()));
         match &self.rate_mbps {
             Some(_) if !self.traces.is_empty() => {
-                return value("traces", "has a rate already: leave out rate_mbps");
+                return value(
+                    "traces",
+                    "cannot be combined with rate_mbps: leave out one of the two",
+                );
             }
             None if self.traces.is_empty() => {
-                return value("rate_mbps", "is missing, and there are no traces instead");
+                return value(
+                    "rate_mbps",
+                    "is missing: give a rate here or names in traces",
+                );
             }
             None if made > 0 || self.policer.is_some() => {
                 return value(
                     "traces",
-                    "stands alone: no fading, markov or policer beside it",
+                    "cannot be combined with fading, markov or policer",
                 );
             }
-            _ if made > 1 => return value("markov", "cannot be had beside fading"),
+            _ if made > 1 => return value("markov", "cannot be combined with fading"),
             _ => {}
         }
         if self.traces.len() > TRACES_MAX {
-            return value("traces", "are more than 100");
+            return value("traces", "has more than 100 names");
         }
         let within = |key: &str, distribution: &Distribution, range| {
             at.within(&format!("{side}.{key}"), distribution, range)
@@ -412,7 +420,7 @@ impl Side {
             if !(1..=10).contains(&markov.states.len()) {
                 let found = markov.states.len();
                 let key = format!("{side}.markov.states");
-                return Err(at.value(&key, format!("there are {found}; 1 to 10 may be")));
+                return Err(at.value(&key, format!("there are {found}; 1 to 10 are allowed")));
             }
             for state in &markov.states {
                 number("markov.states.weight", state.weight, 0.0..=1000.0)?;
@@ -466,7 +474,7 @@ impl Place<'_> {
         }
         let (low, high) = allowed.into_inner();
         let reason = format!(
-            "it goes from {least:.4} to {most:.4}, not within {low} to {high}; narrow it, a log_normal by min and max"
+            "its values go from {least:.4} to {most:.4}, but {low} to {high} is allowed; narrow it, a log_normal by min and max"
         );
         Err(self.value(key, reason))
     }

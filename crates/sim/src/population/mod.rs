@@ -166,7 +166,7 @@ pub enum PopulationError {
         reason: String,
     },
     /// The file has another version of the format.
-    #[error("format {found} is not known; this version reads format {known}")]
+    #[error("the file has format {found}; this version reads format {known} only")]
     Format {
         /// Version in the file.
         found: u32,
@@ -193,7 +193,7 @@ pub enum PopulationError {
     },
     /// `capacity_above_cap` asks for more or less than the strata that are `scaled` can give.
     #[error(
-        "network.capacity_above_cap: {wanted:.3} cannot be had; the strata that are not `scaled` leave {least:.3} to {most:.3}"
+        "network.capacity_above_cap: {wanted:.3} cannot be reached; the strata that are not `scaled` allow {least:.3} to {most:.3}"
     )]
     Capacity {
         /// Share that the file asks for.
@@ -213,7 +213,10 @@ impl Population {
     /// [`PopulationError`] names the line, or the stratum and key, and what is allowed
     /// there.
     pub fn parse(text: &str) -> Result<Self, PopulationError> {
-        Self::parse_with(text, |_| Err("no files are read here".to_owned()))
+        Self::parse_with(
+            text,
+            |_| Err("recorded traces are not read here".to_owned()),
+        )
     }
 
     /// Parses a population's file. `read` is called once for the text of each recorded

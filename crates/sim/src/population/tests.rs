@@ -188,18 +188,18 @@ fn anchors_are_what_their_names_promise() {
 #[test]
 fn what_is_no_population_is_refused_by_name() {
     for (from, to, reason) in [
-        ("format = 1", "format = 9", "format 9 is not known"),
+        ("format = 1", "format = 9", "the file has format 9"),
         ("queue_scale", "queue_size", "unknown field `queue_size`"),
         ("share = 0.18", "share = 0.2", "add up to 1.04"),
         (
             "name = \"lte\"",
             "name = \"home\"",
-            "home: name: another stratum has it",
+            "home: name: another stratum has the same name",
         ),
         (
             "rate_mbps = { log_normal = { median = 9, sigma = 0.8, min = 0.8, max = 80 } }",
             "rate_mbps = { log_normal = { median = 9, sigma = 2 } }",
-            "home: uplink.rate_mbps: it goes from 0.00",
+            "home: uplink.rate_mbps: its values go from 0.00",
         ),
         (
             "rtt_ms = {",
@@ -214,7 +214,7 @@ fn what_is_no_population_is_refused_by_name() {
         (
             "capacity_above_cap = ",
             "capacity_above_cap = 1 #",
-            "cannot be had",
+            "cannot be reached",
         ),
         (
             "bitrate_start_kbps = 1000",
@@ -284,7 +284,7 @@ fn traces_that_cannot_be_had_are_named() {
     };
     let text = recorded();
     let unread = Population::parse(&text).expect_err("no files").to_string();
-    assert_eq!(unread, "trace `slow`: no files are read here");
+    assert_eq!(unread, "trace `slow`: recorded traces are not read here");
     assert_eq!(
         error(&text.replace("fast", "gone"), read),
         "trace `gone`: no such file"
@@ -300,7 +300,7 @@ fn traces_that_cannot_be_had_are_named() {
         (
             "traces = [",
             "rate_mbps = 3\ntraces = [",
-            "home: uplink.traces: has a rate",
+            "home: uplink.traces: cannot be combined with rate_mbps",
         ),
         (
             "[\"slow\", \"fast\"]",
@@ -310,7 +310,7 @@ fn traces_that_cannot_be_had_are_named() {
         (
             "queue_ms = {",
             "policer = { access_ratio = 2, burst_ms = 9 }\nqueue_ms = {",
-            "stands alone",
+            "cannot be combined with fading",
         ),
     ] {
         let found = error(&text.replacen(from, to, 1), read);

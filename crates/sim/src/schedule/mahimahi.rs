@@ -18,7 +18,7 @@ pub enum ScheduleError {
         text: String,
     },
     /// An opportunity is before the previous one.
-    #[error("line {line}: {at_ms} ms comes after {before_ms} ms; a trace must not go back")]
+    #[error("line {line}: {at_ms} ms comes after {before_ms} ms; times must not decrease")]
     Order {
         /// Number of the line, from 1.
         line: usize,
@@ -32,7 +32,10 @@ pub enum ScheduleError {
     #[error("a trace needs an opportunity after 0 ms")]
     Empty,
     /// The trace has more opportunities than [`Schedule::OPPORTUNITIES_MAX`].
-    #[error("more than {} opportunities", Schedule::OPPORTUNITIES_MAX)]
+    #[error(
+        "the trace has more than {} opportunities; cut it",
+        Schedule::OPPORTUNITIES_MAX
+    )]
     TooLong,
 }
 
