@@ -27,7 +27,7 @@ use crate::packet::HEADER_BYTES;
 use crate::sequence::{Tsn, widen, widen_first};
 use crate::{Config, Reliability, SendOptions};
 
-use outstanding::{Fate, Outstanding};
+use outstanding::{ChunkState, Outstanding};
 use partial::Forward;
 use recovery::{Bounds, Due, Recovery};
 use streams::{Limits, Outgoing, Streams};
@@ -297,11 +297,11 @@ impl Sender {
             news.clear();
             self.outstanding.news(blocks, &mut news);
             for tsn in news.iter().cloned().flatten() {
-                self.arrive(tsn, now, highest_before);
+                self.on_chunk_acked(tsn, now, highest_before);
             }
             self.news = news;
         }
-        self.reneged(now);
+        self.on_reneging(now);
         self.on_duplicates(sack, late, now);
         self.acknowledge(now, progress);
         self.detect(now);
@@ -331,7 +331,7 @@ impl Sender {
         let mut progress = false;
         while self.outstanding.cumulative() < cumulative {
             let tsn = self.outstanding.cumulative() + 1;
-            self.arrive(tsn, now, highest_before);
+            self.on_chunk_acked(tsn, now, highest_before);
             self.outstanding.pop();
             progress = true;
         }
@@ -339,29 +339,29 @@ impl Sender {
     }
 
     /// Handles the first acknowledgement of chunk `tsn`.
-    fn arrive(&mut self, tsn: u64, now: Instant, highest_before: u64) {
-        let Some(chunk) = self.outstanding.arrive(tsn) else {
+    fn on_chunk_acked(&mut self, tsn: u64, now: Instant, highest_before: u64) {
+        let Some(chunk) = self.outstanding.mark_acked(tsn) else {
             return;
         };
         let mut packet = chunk.packet;
-        match chunk.fate {
-            Fate::Lost => {
+        match chunk.state {
+            ChunkState::Lost => {
                 // The chunk was only late, and has not been retransmitted yet.
                 self.lost.remove(&tsn);
                 self.needless(now);
             }
-            Fate::InFlight if chunk.times > 1 && self.is_too_soon(chunk.at, now) => {
+            ChunkState::InFlight if chunk.times > 1 && self.is_too_soon(chunk.at, now) => {
                 // The acknowledgement came too soon for the retransmission: the one before
                 // arrived.
                 self.needless(now);
                 self.flow.on_discarded([packet]);
                 packet = chunk.packet_before;
             }
-            Fate::InFlight => {
+            ChunkState::InFlight => {
                 self.recovery
                     .on_arrived(now, packet, chunk.at, tsn, chunk.times, highest_before);
             }
-            Fate::GivenUp | Fate::Arrived => {}
+            ChunkState::Abandoned | ChunkState::Acked => {}
         }
         if self.acked.last() != Some(&packet) {
             self.acked.push(packet);
@@ -395,9 +395,9 @@ impl Sender {
 
     /// Handles reneging: the peer discarded data that it had acknowledged by gap ack
     /// blocks, which is to be retransmitted.
-    fn reneged(&mut self, now: Instant) {
+    fn on_reneging(&mut self, now: Instant) {
         for tsn in self.outstanding.renege() {
-            self.lose(tsn, now);
+            self.mark_lost(tsn, now);
         }
     }
 
@@ -427,12 +427,12 @@ impl Sender {
         let trips = self.flow.round_trips();
         self.recovery
             .detect(now, &self.outstanding, trips, self.reach, &mut found);
-        self.note_lost(&found, false, now);
+        self.on_lost_chunks(&found, false, now);
         self.found = found;
     }
 
     /// Records lost chunks and reports them to congestion control.
-    fn note_lost(&mut self, tsns: &[u64], persistent: bool, now: Instant) {
+    fn on_lost_chunks(&mut self, tsns: &[u64], persistent: bool, now: Instant) {
         if tsns.is_empty() {
             return;
         }
@@ -446,7 +446,7 @@ impl Sender {
             if self.acked.last() != Some(&packet) {
                 self.acked.push(packet);
             }
-            self.lose(tsn, now);
+            self.mark_lost(tsn, now);
         }
         let packets = self.acked.iter().copied();
         if self.peer.a_rwnd == 0 {
@@ -459,20 +459,20 @@ impl Sender {
 
     /// Queues a chunk for retransmission, or abandons its message if that has reached its
     /// limits.
-    fn lose(&mut self, tsn: u64, now: Instant) {
+    fn mark_lost(&mut self, tsn: u64, now: Instant) {
         let Some(chunk) = self.outstanding.get_mut(tsn) else {
             return;
         };
-        chunk.fate = Fate::Lost;
+        chunk.state = ChunkState::Lost;
         let (number, times) = (chunk.message, u32::from(chunk.times));
         self.lost.insert(tsn);
         let over = self.outstanding.message(number).is_none_or(|message| {
             let limits = &message.content.limits;
             let often = |limit: u32| times > limit;
-            message.given_up || limits.retransmissions.is_some_and(often) || limits.is_expired(now)
+            message.abandoned || limits.retransmissions.is_some_and(often) || limits.is_expired(now)
         });
         if over {
-            self.give_up(number);
+            self.abandon_message(number);
         }
     }
 
@@ -515,7 +515,7 @@ impl Sender {
         }
         let silent = self.flow.controller().timeouts_until_persistent();
         let persistent = self.recovery.timeouts() >= silent;
-        self.note_lost(&found, persistent, now);
+        self.on_lost_chunks(&found, persistent, now);
         self.found = found;
     }
 

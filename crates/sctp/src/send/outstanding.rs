@@ -18,20 +18,20 @@ pub(crate) const REACH: usize = 65_535;
 
 /// State of an outstanding chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum ChunkState {
     /// The chunk is in flight.
     InFlight,
     /// The chunk is lost and to be retransmitted.
     Lost,
     /// The peer acknowledged the chunk by a gap ack block.
-    Arrived,
+    Acked,
     /// The message of the chunk was abandoned, so that its arrival no longer matters.
-    GivenUp,
+    Abandoned,
 }
 
 /// A chunk that was sent and is not cumulatively acknowledged.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sent {
+pub(crate) struct OutstandingChunk {
     /// Number of the message in the ring of messages.
     pub(crate) message: u64,
     /// Number of the packet that carried the chunk last.
@@ -51,7 +51,7 @@ pub(crate) struct Sent {
     /// Flags of the chunk.
     pub(crate) flags: DataFlags,
     /// State of the chunk.
-    pub(crate) fate: Fate,
+    pub(crate) state: ChunkState,
 }
 
 /// A message that was sent at least in part.
@@ -68,7 +68,7 @@ pub(crate) struct Message {
     /// Whether no more chunks of the message will be sent for the first time.
     pub(crate) complete: bool,
     /// Whether the message was abandoned.
-    pub(crate) given_up: bool,
+    pub(crate) abandoned: bool,
 }
 
 /// The ring of chunks and the ring of messages.
@@ -77,15 +77,15 @@ pub(crate) struct Outstanding {
     /// TSN of the first chunk in `chunks`.
     first: u64,
     /// Chunks in the order of their TSNs.
-    chunks: VecDeque<Sent>,
+    chunks: VecDeque<OutstandingChunk>,
     /// Number of the first message in `messages`.
     first_message: u64,
     /// Messages in the order in which their sending began; `None` for one that is done.
     messages: VecDeque<Option<Message>>,
     /// Ranges of TSNs acknowledged by gap ack blocks: ascending, apart from each other,
     /// both ends included.
-    arrived: Vec<(u64, u64)>,
-    /// Second buffer for `arrived`; kept for its allocation.
+    acked_ranges: Vec<(u64, u64)>,
+    /// Second buffer for `acked_ranges`; kept for its allocation.
     merged: Vec<(u64, u64)>,
     /// Payload that is not acknowledged, in bytes.
     bytes: usize,
@@ -101,7 +101,7 @@ impl Outstanding {
             chunks: VecDeque::new(),
             first_message: 0,
             messages: VecDeque::new(),
-            arrived: Vec::new(),
+            acked_ranges: Vec::new(),
             merged: Vec::new(),
             bytes: 0,
             held: 0,
@@ -140,12 +140,12 @@ impl Outstanding {
     }
 
     /// Returns chunk `tsn`.
-    pub(crate) fn get(&self, tsn: u64) -> Option<&Sent> {
+    pub(crate) fn get(&self, tsn: u64) -> Option<&OutstandingChunk> {
         self.chunks.get(self.place(tsn)?)
     }
 
     /// Returns chunk `tsn` to be changed.
-    pub(crate) fn get_mut(&mut self, tsn: u64) -> Option<&mut Sent> {
+    pub(crate) fn get_mut(&mut self, tsn: u64) -> Option<&mut OutstandingChunk> {
         let place = self.place(tsn)?;
         self.chunks.get_mut(place)
     }
@@ -175,7 +175,7 @@ impl Outstanding {
     }
 
     /// Adds a chunk that was sent for the first time.
-    pub(crate) fn push(&mut self, chunk: Sent) {
+    pub(crate) fn push(&mut self, chunk: OutstandingChunk) {
         self.bytes += usize::from(chunk.len);
         let last = chunk.flags.has(DataFlags::END);
         if let Some(message) = self.message_mut(chunk.message) {
@@ -187,11 +187,11 @@ impl Outstanding {
 
     /// Marks a chunk as acknowledged and returns its earlier state; `None` if it was
     /// acknowledged before or does not exist.
-    pub(crate) fn arrive(&mut self, tsn: u64) -> Option<Sent> {
+    pub(crate) fn mark_acked(&mut self, tsn: u64) -> Option<OutstandingChunk> {
         let chunk = self.get_mut(tsn)?;
         let before = *chunk;
-        chunk.fate = Fate::Arrived;
-        if before.fate == Fate::Arrived {
+        chunk.state = ChunkState::Acked;
+        if before.state == ChunkState::Acked {
             return None;
         }
         self.bytes -= usize::from(before.len);
@@ -199,10 +199,10 @@ impl Outstanding {
     }
 
     /// Removes and returns the first chunk; `None` if there is none.
-    pub(crate) fn pop(&mut self) -> Option<Sent> {
+    pub(crate) fn pop(&mut self) -> Option<OutstandingChunk> {
         let chunk = self.chunks.pop_front()?;
         self.first += 1;
-        if chunk.fate != Fate::Arrived {
+        if chunk.state != ChunkState::Acked {
             self.bytes -= usize::from(chunk.len);
         }
         self.release(chunk.message);
@@ -250,7 +250,7 @@ impl Outstanding {
         let next_tsn = self.next_tsn();
         let mut merged = std::mem::take(&mut self.merged);
         merged.clear();
-        let mut known = self.arrived.iter().copied().peekable();
+        let mut known = self.acked_ranges.iter().copied().peekable();
         // Ends of the last block and of the last known range, exclusive.
         let (mut reached, mut covered) = (self.first, 0);
         for (start, end) in blocks {
@@ -279,14 +279,18 @@ impl Outstanding {
             extend(&mut merged, (low, high));
         }
         known.for_each(|it| extend(&mut merged, it));
-        self.merged = std::mem::replace(&mut self.arrived, merged);
+        self.merged = std::mem::replace(&mut self.acked_ranges, merged);
     }
 
     /// Forgets ranges that the cumulative TSN has passed.
     pub(crate) fn trim(&mut self) {
-        if self.arrived.first().is_some_and(|it| it.0 < self.first) {
+        if self
+            .acked_ranges
+            .first()
+            .is_some_and(|it| it.0 < self.first)
+        {
             let first = self.first;
-            self.arrived.retain(|it| it.1 >= first);
+            self.acked_ranges.retain(|it| it.1 >= first);
         }
     }
 
@@ -294,15 +298,15 @@ impl Outstanding {
     /// missing, so the peer discarded what it had acknowledged (RFC 9260 §3.3.4 allows it).
     /// All acknowledged chunks become lost, and their TSNs are returned.
     pub(crate) fn renege(&mut self) -> Vec<u64> {
-        let is_reneged = |chunk: &Sent| chunk.fate == Fate::Arrived;
+        let is_reneged = |chunk: &OutstandingChunk| chunk.state == ChunkState::Acked;
         if !self.chunks.front().is_some_and(is_reneged) {
             return Vec::new();
         }
-        self.arrived.clear();
+        self.acked_ranges.clear();
         let mut reneged = Vec::new();
         for (place, chunk) in self.chunks.iter_mut().enumerate() {
-            if chunk.fate == Fate::Arrived {
-                chunk.fate = Fate::Lost;
+            if chunk.state == ChunkState::Acked {
+                chunk.state = ChunkState::Lost;
                 self.bytes += usize::from(chunk.len);
                 reneged.push(self.first + place as u64);
             }
@@ -312,8 +316,8 @@ impl Outstanding {
 
     /// Returns the ranges acknowledged by gap ack blocks.
     #[cfg(test)]
-    pub(crate) fn arrived(&self) -> &[(u64, u64)] {
-        &self.arrived
+    pub(crate) fn acked_ranges(&self) -> &[(u64, u64)] {
+        &self.acked_ranges
     }
 }
 
@@ -350,10 +354,10 @@ mod tests {
             content,
             chunks: 0,
             complete: false,
-            given_up: false,
+            abandoned: false,
         });
         for index in 0..count {
-            outstanding.push(Sent {
+            outstanding.push(OutstandingChunk {
                 message,
                 packet: u64::from(index),
                 at,
@@ -367,7 +371,7 @@ mod tests {
                 } else {
                     DataFlags(0)
                 },
-                fate: Fate::InFlight,
+                state: ChunkState::InFlight,
             });
         }
         outstanding
@@ -377,8 +381,8 @@ mod tests {
     fn a_message_is_held_until_its_last_chunk_is_settled() {
         let mut outstanding = with_chunks(3);
         assert_eq!((outstanding.held(), outstanding.bytes()), (30, 30));
-        assert!(outstanding.arrive(1001).is_some());
-        assert!(outstanding.arrive(1001).is_none());
+        assert!(outstanding.mark_acked(1001).is_some());
+        assert!(outstanding.mark_acked(1001).is_none());
         assert_eq!(outstanding.bytes(), 20);
         outstanding.pop();
         outstanding.pop();
@@ -412,7 +416,7 @@ mod tests {
                 let found: Vec<u64> = news.into_iter().flatten().collect();
                 prop_assert_eq!(&found, &expected.iter().copied().collect::<Vec<_>>());
                 known.extend(expected);
-                let ranges: Vec<u64> = outstanding.arrived().iter().flat_map(|it| it.0..=it.1).collect();
+                let ranges: Vec<u64> = outstanding.acked_ranges().iter().flat_map(|it| it.0..=it.1).collect();
                 prop_assert_eq!(ranges, known.iter().copied().collect::<Vec<_>>());
             }
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::Sender;
-use super::outstanding::{Fate, Outstanding};
+use super::outstanding::{ChunkState, Outstanding};
 use crate::chunk::{DataFlags, ForwardTsn, IForwardTsn, SkippedMessage, SkippedStream};
 use crate::packet::PacketBuilder;
 use crate::sequence::{Mid, Ssn, Tsn, narrow, narrow_short};
@@ -41,13 +41,13 @@ impl Forward {
         let mut tsn = self.advanced + 1;
         while let Some(chunk) = outstanding.get(tsn) {
             let message = outstanding.message(chunk.message);
-            let given_up = message.is_some_and(|it| it.given_up);
-            if !given_up && chunk.fate != Fate::Arrived {
+            let abandoned = message.is_some_and(|it| it.abandoned);
+            if !abandoned && chunk.state != ChunkState::Acked {
                 break;
             }
             // Not into the middle of a message that is still wanted: the peer would discard
             // the part of it that has arrived.
-            if given_up || chunk.flags.has(DataFlags::END) {
+            if abandoned || chunk.flags.has(DataFlags::END) {
                 self.advanced = tsn;
             }
             tsn += 1;
@@ -81,12 +81,12 @@ impl Forward {
 
 impl Sender {
     /// Abandons an outstanding message, including what is unsent of it.
-    pub(super) fn give_up(&mut self, number: u64) {
+    pub(super) fn abandon_message(&mut self, number: u64) {
         let Some(message) = self.outstanding.message_mut(number) else {
             return;
         };
-        if !message.given_up {
-            message.given_up = true;
+        if !message.abandoned {
+            message.abandoned = true;
             self.counts.abandoned += 1;
             let stream = message.stream;
             self.streams.abandon(stream, number);
@@ -101,7 +101,7 @@ impl Sender {
         for tsn in lost {
             self.lost.remove(&tsn);
             if let Some(chunk) = self.outstanding.get_mut(tsn) {
-                chunk.fate = Fate::GivenUp;
+                chunk.state = ChunkState::Abandoned;
             }
         }
     }
@@ -120,7 +120,7 @@ impl Sender {
                 break;
             };
             if let Some(message) = self.outstanding.message(chunk.message)
-                && message.given_up
+                && message.abandoned
                 && (self.interleaving || !message.content.unordered)
             {
                 let key = (message.stream, message.content.unordered);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use glassline_congestion::RoundTrips;
 
-use super::outstanding::{Fate, Outstanding};
+use super::outstanding::{ChunkState, Outstanding};
 
 /// Packets sent later that must arrive before a chunk is lost without a reordering window,
 /// while no reordering was ever seen (RFC 8985 §6.2 step 4, `DupThresh`).
@@ -236,8 +236,9 @@ impl Recovery {
         self.losses_at = None;
         let before = lost.len();
         while let Some(&(packet, tsn)) = self.order.front() {
-            let present =
-                |it: &&super::outstanding::Sent| it.packet == packet && it.fate == Fate::InFlight;
+            let present = |it: &&super::outstanding::OutstandingChunk| {
+                it.packet == packet && it.state == ChunkState::InFlight
+            };
             let Some(chunk) = outstanding.get(tsn).filter(present) else {
                 self.order.pop_front();
                 continue;
@@ -282,8 +283,9 @@ impl Recovery {
     ) {
         let overdue = trips.smoothed().unwrap_or_default() + self.patience(trips);
         while let Some(&(packet, tsn)) = self.order.front() {
-            let present =
-                |it: &&super::outstanding::Sent| it.packet == packet && it.fate == Fate::InFlight;
+            let present = |it: &&super::outstanding::OutstandingChunk| {
+                it.packet == packet && it.state == ChunkState::InFlight
+            };
             if let Some(chunk) = outstanding.get(tsn).filter(present) {
                 if !lost.is_empty() && chunk.at + overdue > now {
                     break;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::Sender;
-use super::outstanding::{Fate, Message, Sent};
+use super::outstanding::{ChunkState, Message, OutstandingChunk};
 use super::streams::Room;
 use crate::chunk::{DATA_HEADER_BYTES, Data, DataFlags, I_DATA_HEADER_BYTES, IData};
 use crate::packet::{HEADER_BYTES, PacketBuilder};
@@ -152,7 +152,7 @@ impl Sender {
                 .message(message)
                 .is_some_and(|it| it.content.limits.is_expired(now));
             if expired {
-                self.give_up(message);
+                self.abandon_message(message);
                 self.lost.remove(&tsn);
                 self.forward.advance(&self.outstanding);
                 continue;
@@ -189,7 +189,7 @@ impl Sender {
             chunk.packet = number;
             chunk.at = now;
             chunk.times = chunk.times.saturating_add(1);
-            chunk.fate = Fate::InFlight;
+            chunk.state = ChunkState::InFlight;
         }
         self.recovery.on_sent(number, tsn);
         true
@@ -201,7 +201,7 @@ impl Sender {
         let last = self.outstanding.next_tsn() - 1;
         let in_flight = |tsn: &u64| {
             let chunk = self.outstanding.get(*tsn);
-            chunk.is_some_and(|chunk| chunk.fate == Fate::InFlight)
+            chunk.is_some_and(|chunk| chunk.state == ChunkState::InFlight)
         };
         let first = self.outstanding.cumulative() + 1;
         let Some(tsn) = (first..=last).rev().take(64).find(in_flight) else {
@@ -252,7 +252,7 @@ impl Sender {
                     content,
                     chunks: 0,
                     complete: false,
-                    given_up: false,
+                    abandoned: false,
                 }),
                 None => piece.message,
             };
@@ -272,7 +272,7 @@ impl Sender {
                 clippy::cast_possible_truncation,
                 reason = "messages are below 4 GiB, chunks below 64 KiB"
             )]
-            let chunk = Sent {
+            let chunk = OutstandingChunk {
                 message: number,
                 packet: self.next_packet,
                 packet_before: self.next_packet,
@@ -282,7 +282,7 @@ impl Sender {
                 len: piece.len as u16,
                 times: 1,
                 flags,
-                fate: Fate::InFlight,
+                state: ChunkState::InFlight,
             };
             let wire = if probe || self.is_last() {
                 flags | DataFlags::IMMEDIATE
@@ -315,7 +315,7 @@ impl Sender {
 fn write_chunk(
     packet: &mut PacketBuilder<'_>,
     message: &Message,
-    chunk: &Sent,
+    chunk: &OutstandingChunk,
     tsn: u64,
     flags: DataFlags,
     interleaving: bool,
