@@ -25,7 +25,7 @@ pub struct Report {
     pub pacing_rate: Option<Bitrate>,
     /// Bytes that the peer's receive window still has room for: a_rwnd less outstanding
     /// data.
-    pub peer_window: u64,
+    pub peer_rwnd: u64,
     /// Receive window that we announced last, less what came since.
     pub own_window: u64,
     /// Size of our receive window at present, unread messages included.

@@ -13,7 +13,7 @@ const RUNS_MAX: usize = 16_384;
 /// Most duplicates that one SACK reports.
 const DUPLICATES_MAX: usize = 32;
 /// Largest offset of a gap ack block from the cumulative TSN (16 bits).
-const REACH: u64 = 65_535;
+const GAP_OFFSET_MAX: u64 = 65_535;
 
 /// Status of a TSN that has just come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +87,7 @@ impl Arrivals {
         if tsn <= self.cumulative {
             return Arrival::Duplicate;
         }
-        if tsn > self.cumulative + REACH {
+        if tsn > self.cumulative + GAP_OFFSET_MAX {
             return Arrival::OutOfReach;
         }
         let place = self.runs.partition_point(|run| run.last < tsn);

@@ -67,7 +67,7 @@ pub(crate) struct Sender {
     /// The peer's receive window.
     peer: PeerWindow,
     /// Highest TSN that the latest SACK could report: many gaps do not fit one SACK.
-    reach: u64,
+    sack_coverage_end: u64,
     /// Chunks to be retransmitted, lowest TSN first.
     lost: BTreeSet<u64>,
     /// The tail-loss probe.
@@ -75,7 +75,7 @@ pub(crate) struct Sender {
     /// Counters for the report.
     counts: Counts,
     /// Buffer for ranges that a SACK newly acknowledges; kept for its allocation.
-    news: Vec<RangeInclusive<u64>>,
+    newly_acked: Vec<RangeInclusive<u64>>,
     /// Buffer for packets that a SACK acknowledges; kept for its allocation.
     acked: Vec<u64>,
     /// Buffer for chunks found lost; kept for its allocation.
@@ -149,25 +149,20 @@ impl Sender {
             partial_reliability: false,
             next_packet: 0,
             peer: PeerWindow::default(),
-            reach: u64::MAX,
+            sack_coverage_end: u64::MAX,
             lost: BTreeSet::new(),
             probe: TailProbe::default(),
             counts: Counts::default(),
-            news: Vec::new(),
+            newly_acked: Vec::new(),
             acked: Vec::new(),
             found: Vec::new(),
         }
     }
 
-    /// Adopts what the handshake negotiated. `peer_window`: the peer's window, in bytes.
-    pub(crate) fn establish(
-        &mut self,
-        peer_window: u32,
-        interleaving: bool,
-        partial_reliability: bool,
-    ) {
+    /// Adopts what the handshake negotiated. `a_rwnd`: the peer's window, in bytes.
+    pub(crate) fn establish(&mut self, a_rwnd: u32, interleaving: bool, partial_reliability: bool) {
         self.peer = PeerWindow::default();
-        self.peer.announce(peer_window);
+        self.peer.announce(a_rwnd);
         self.interleaving = interleaving;
         self.partial_reliability = partial_reliability;
         self.streams.set_interleaving(interleaving);
@@ -284,7 +279,7 @@ impl Sender {
         self.acked.clear();
         let progress = self.take_cumulative(cumulative, now, highest_before);
         self.outstanding.trim();
-        self.reach = match sack.gaps.last() {
+        self.sack_coverage_end = match sack.gaps.last() {
             Some(last) if sack.gaps.len() >= GAPS_CERTAIN => cumulative + u64::from(last.end),
             _ => u64::MAX,
         };
@@ -293,13 +288,13 @@ impl Sender {
                 let at = |offset: u16| cumulative + u64::from(offset);
                 (at(gap.start), at(gap.end))
             });
-            let mut news = std::mem::take(&mut self.news);
-            news.clear();
-            self.outstanding.news(blocks, &mut news);
-            for tsn in news.iter().cloned().flatten() {
+            let mut newly_acked = std::mem::take(&mut self.newly_acked);
+            newly_acked.clear();
+            self.outstanding.newly_acked(blocks, &mut newly_acked);
+            for tsn in newly_acked.iter().cloned().flatten() {
                 self.on_chunk_acked(tsn, now, highest_before);
             }
-            self.news = news;
+            self.newly_acked = newly_acked;
         }
         self.on_reneging(now);
         self.on_duplicates(sack, late, now);
@@ -348,12 +343,12 @@ impl Sender {
             ChunkState::Lost => {
                 // The chunk was only late, and has not been retransmitted yet.
                 self.lost.remove(&tsn);
-                self.needless(now);
+                self.on_spurious_retransmit(now);
             }
             ChunkState::InFlight if chunk.times > 1 && self.is_too_soon(chunk.at, now) => {
                 // The acknowledgement came too soon for the retransmission: the one before
                 // arrived.
-                self.needless(now);
+                self.on_spurious_retransmit(now);
                 self.flow.on_discarded([packet]);
                 packet = chunk.packet_before;
             }
@@ -369,9 +364,10 @@ impl Sender {
     }
 
     /// Counts a spurious retransmission, or the false detection of a loss.
-    fn needless(&mut self, now: Instant) {
+    fn on_spurious_retransmit(&mut self, now: Instant) {
         self.counts.spurious += 1;
-        self.recovery.on_needless(now, self.flow.round_trips());
+        self.recovery
+            .on_spurious_retransmit(now, self.flow.round_trips());
     }
 
     /// Whether an acknowledgement of what was sent `at` cannot be here yet.
@@ -389,7 +385,8 @@ impl Sender {
         let probed = self.probe.tsn.map(crate::sequence::narrow);
         let duplicates = sack.duplicates;
         if self.counts.retransmitted > 0 && duplicates.take(32).any(|tsn| Some(tsn.0) != probed) {
-            self.recovery.on_needless(now, self.flow.round_trips());
+            self.recovery
+                .on_spurious_retransmit(now, self.flow.round_trips());
         }
     }
 
@@ -425,8 +422,13 @@ impl Sender {
         let mut found = std::mem::take(&mut self.found);
         found.clear();
         let trips = self.flow.round_trips();
-        self.recovery
-            .detect(now, &self.outstanding, trips, self.reach, &mut found);
+        self.recovery.detect(
+            now,
+            &self.outstanding,
+            trips,
+            self.sack_coverage_end,
+            &mut found,
+        );
         self.on_lost_chunks(&found, false, now);
         self.found = found;
     }

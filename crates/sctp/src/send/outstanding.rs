@@ -14,7 +14,7 @@ use super::streams::Outgoing;
 use crate::chunk::DataFlags;
 
 /// Largest offset of a gap ack block from the cumulative TSN (16 bits).
-pub(crate) const REACH: usize = 65_535;
+pub(crate) const GAP_OFFSET_MAX: usize = 65_535;
 
 /// State of an outstanding chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,7 +125,7 @@ impl Outstanding {
 
     /// Whether another chunk would be beyond the range of gap ack blocks.
     pub(crate) fn is_full(&self) -> bool {
-        self.chunks.len() >= REACH
+        self.chunks.len() >= GAP_OFFSET_MAX
     }
 
     /// Returns the payload that is not acknowledged, by which the peer's window is reduced,
@@ -240,12 +240,12 @@ impl Outstanding {
         }
     }
 
-    /// Appends to `news` the ranges of `blocks` that were not acknowledged before, and
+    /// Appends to `newly_acked` the ranges of `blocks` that were not acknowledged before, and
     /// remembers them. Blocks ascend and lie beyond the cumulative TSN; others are ignored.
-    pub(crate) fn news(
+    pub(crate) fn newly_acked(
         &mut self,
         blocks: impl Iterator<Item = (u64, u64)>,
-        news: &mut Vec<RangeInclusive<u64>>,
+        newly_acked: &mut Vec<RangeInclusive<u64>>,
     ) {
         let next_tsn = self.next_tsn();
         let mut merged = std::mem::take(&mut self.merged);
@@ -266,7 +266,7 @@ impl Outstanding {
             let mut from = start.max(covered);
             while let Some(within) = known.next_if(|it| it.0 <= end) {
                 if within.0 > from {
-                    news.push(from..=within.0 - 1);
+                    newly_acked.push(from..=within.0 - 1);
                 }
                 covered = within.1 + 1;
                 from = from.max(covered);
@@ -274,7 +274,7 @@ impl Outstanding {
                 high = high.max(within.1);
             }
             if from <= end {
-                news.push(from..=end);
+                newly_acked.push(from..=end);
             }
             extend(&mut merged, (low, high));
         }
@@ -411,9 +411,9 @@ mod tests {
                         expected.extend((start..=end).filter(|tsn| !known.contains(tsn)));
                     }
                 }
-                let mut news = Vec::new();
-                outstanding.news(blocks.into_iter(), &mut news);
-                let found: Vec<u64> = news.into_iter().flatten().collect();
+                let mut newly_acked = Vec::new();
+                outstanding.newly_acked(blocks.into_iter(), &mut newly_acked);
+                let found: Vec<u64> = newly_acked.into_iter().flatten().collect();
                 prop_assert_eq!(&found, &expected.iter().copied().collect::<Vec<_>>());
                 known.extend(expected);
                 let ranges: Vec<u64> = outstanding.acked_ranges().iter().flat_map(|it| it.0..=it.1).collect();

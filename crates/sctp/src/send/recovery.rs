@@ -179,7 +179,7 @@ impl Recovery {
 
     /// Widens the reordering window after a spurious retransmission, at most once per round
     /// trip (RFC 8985 §6.2 step 4).
-    pub(crate) fn on_needless(&mut self, now: Instant, trips: &RoundTrips) {
+    pub(crate) fn on_spurious_retransmit(&mut self, now: Instant, trips: &RoundTrips) {
         let round_trip = trips.smoothed().unwrap_or_default();
         let recent = |at: Instant| now.saturating_duration_since(at) < round_trip;
         self.reordered = true;
@@ -224,13 +224,13 @@ impl Recovery {
 
     /// Appends to `lost` the TSNs that are lost by now, in the order of sending; the caller
     /// marks the chunks. Sets the timer for those that may be lost soon. Nothing is known
-    /// of TSNs beyond `reach`.
+    /// of TSNs beyond `sack_coverage_end`.
     pub(crate) fn detect(
         &mut self,
         now: Instant,
         outstanding: &Outstanding,
         trips: &RoundTrips,
-        reach: u64,
+        sack_coverage_end: u64,
         lost: &mut Vec<u64>,
     ) {
         self.losses_at = None;
@@ -246,7 +246,7 @@ impl Recovery {
             let Some(newest) = self.newest.filter(|newest| newest.packet >= packet) else {
                 break;
             };
-            if tsn > reach {
+            if tsn > sack_coverage_end {
                 break;
             }
             let counted = !self.reordered && newest.packet >= packet + LATER_PACKETS;

@@ -12,7 +12,7 @@ impl Sender {
         report.cwnd = self.flow.controller().window();
         report.in_flight = self.flow.in_flight();
         report.pacing_rate = self.flow.pacing_rate();
-        report.peer_window = self.peer_room();
+        report.peer_rwnd = self.peer_room();
         report.buffered = self.streams.buffered_total() as u64;
         report.unacknowledged = self.outstanding.bytes() as u64;
         report.mtu = self.mtu;

@@ -76,7 +76,7 @@ fn figures(session: &Session) -> Sample {
         in_flight_bytes: report.in_flight,
         pacing_mbps: report.pacing_rate.map(|rate| rate.bps() as f64 / 1e6),
         window_bytes: report.own_window_limit,
-        peer_window_bytes: report.peer_window,
+        peer_window_bytes: report.peer_rwnd,
         retransmitted_bytes: report.retransmitted,
         lost_bytes: report.lost,
         timeouts: report.timeouts,

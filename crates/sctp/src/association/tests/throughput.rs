@@ -80,7 +80,7 @@ fn trace(world: &World, step: u32) {
         a.rtt_latest,
         a.lost,
         a.retransmitted,
-        a.peer_window,
+        a.peer_rwnd,
         b.own_window_limit,
         b.unassembled,
     );
