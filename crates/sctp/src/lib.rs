@@ -1,27 +1,26 @@
 //! SCTP as data channels use it, without input or output.
 //!
 //! ```text
-//!  message ─► send: streams ─ scheduler ─ outstanding ring ─┐          poll_transmit
+//!  message ─► send: queue ─ scheduler ─ outstanding data ───┐          poll_transmit
 //!                    ▲  recovery (RACK, probe, T3)          ├─► packet ─────────────► DTLS
 //!                    └─ glassline_congestion::Flow          │
 //!  SACK, resets, handshake, heartbeats: association ────────┘
 //!                                                              handle_packet, end_batch
-//!  Event::Message ◄─ receive: streams ◄─ reassembly ◄─ TSN ranges ◄─────────────── DTLS
+//!  Event::Message ◄─ receive: streams ◄─ reassembly ◄─ data tracker ◄───────────── DTLS
 //! ```
 //!
-//! - [`packet`], [`chunk`]: what is on the wire, one file per chunk, named as in
-//!   the RFC.
-//! - [`Association`]: RFC 9260 with partial reliability (RFC 3758), stream
-//!   reconfiguration (RFC 6525), interleaving (RFC 8260), zero checksum (RFC 9653)
-//!   and path MTU discovery (RFC 8899).
-//! - [`channel`]: DCEP (RFC 8832) and data channels (RFC 8831) on top of it.
+//! - [`packet`], [`chunk`]: the wire format, one file per chunk, named as in the RFC.
+//! - [`Association`]: RFC 9260 with partial reliability (RFC 3758), stream reconfiguration
+//!   (RFC 6525), interleaving (RFC 8260), zero checksum (RFC 9653) and path MTU discovery
+//!   (RFC 8899).
+//! - [`channel`]: DCEP (RFC 8832) and data channels (RFC 8831) on top of an association.
 //!
-//! Packets come and go in batches: the shell hands in all that a read gave, says so
-//! with [`Association::end_batch`], and then takes packets of equal size until there
+//! Packets come and go in batches: the caller hands in all that a read returned, ends the
+//! batch with [`Association::end_batch`], and then takes packets of equal size until there
 //! are none, so that one SACK, one cipher run and one system call serve many.
 //!
-//! One path only: under DTLS and ICE there is no multi-homing. Nothing here reads a
-//! clock or draws a number; chance comes in as [`Secrets`].
+//! There is one path only: under DTLS and ICE there is no multi-homing. Nothing here reads a
+//! clock or draws a random number; random numbers come in as [`Secrets`].
 
 #![cfg_attr(
     test,

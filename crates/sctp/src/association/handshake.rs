@@ -335,7 +335,7 @@ impl Association {
         self.own_tsn = cookie.own_tsn;
         self.sender = Sender::new(&self.config, cookie.own_tsn);
         let unread = std::mem::replace(&mut self.receiver, Receiver::new(&self.config));
-        self.receiver.inherit(unread);
+        self.receiver.adopt_unread(unread);
         self.push_event(Event::Restarted);
         self.shutdown = super::shutdown::Shutdown::default();
         self.heartbeat = super::heartbeat::Heartbeats::default();

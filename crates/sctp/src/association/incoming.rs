@@ -6,7 +6,7 @@ use super::{Association, Farewell};
 use crate::chunk::parameter::{OutgoingReset, Parameter, ReConfigResult};
 use crate::chunk::{Cause, Chunk, ReConfig};
 use crate::packet::Packet;
-use crate::receive::{Fault, Taken};
+use crate::receive::{DataOutcome, ReassemblyError};
 use crate::reset::Answered;
 use crate::{CloseReason, Direction, Dropped, Event, ParseError, State};
 
@@ -67,14 +67,14 @@ impl Association {
             Chunk::Data(data) => {
                 self.may_receive(!self.interleaving)?;
                 self.check_data(data.stream, data.payload, data.tsn)?;
-                let taken = self.receiver.on_data(data);
-                self.on_taken(taken)
+                let outcome = self.receiver.on_data(data);
+                self.on_data_outcome(outcome)
             }
             Chunk::IData(data) => {
                 self.may_receive(self.interleaving)?;
                 self.check_data(data.stream, data.payload, data.tsn)?;
-                let taken = self.receiver.on_i_data(data);
-                self.on_taken(taken)
+                let outcome = self.receiver.on_i_data(data);
+                self.on_data_outcome(outcome)
             }
             Chunk::Sack(sack) => {
                 if !self.is_open() {
@@ -195,19 +195,19 @@ impl Association {
     }
 
     /// Reacts to what the receiving half did with a data chunk.
-    fn on_taken(&mut self, taken: Taken) -> Result<(), Dropped> {
+    fn on_data_outcome(&mut self, outcome: DataOutcome) -> Result<(), Dropped> {
         if self.state == State::ShutdownSent {
             // §9.2: answered by SACK and SHUTDOWN.
             self.shutdown.due = true;
             self.receiver.acknowledge();
         }
-        match taken {
-            Taken::Yes => {
+        match outcome {
+            DataOutcome::Accepted => {
                 self.perform_deferred();
                 Ok(())
             }
-            Taken::No => Err(Dropped::ReceiveBufferFull),
-            Taken::Fault(Fault::TooLarge { stream }) => {
+            DataOutcome::Refused => Err(Dropped::ReceiveBufferFull),
+            DataOutcome::Failed(ReassemblyError::TooLarge { stream }) => {
                 self.shutdown.abort = Some(Farewell::TooLarge);
                 self.end(CloseReason::MessageTooLarge {
                     stream,
@@ -215,11 +215,11 @@ impl Association {
                 });
                 Ok(())
             }
-            Taken::Fault(Fault::Contradiction(what)) => {
+            DataOutcome::Failed(ReassemblyError::Contradiction(what)) => {
                 self.violate(what);
                 Ok(())
             }
-            Taken::Stuck => {
+            DataOutcome::Stuck => {
                 self.violate("fragments of unfinished messages fill the receive window");
                 Ok(())
             }
@@ -270,7 +270,7 @@ impl Association {
                         ReConfigResult::PERFORMED
                     });
                     for stream in streams {
-                        self.sender.streams.set_resetting(stream, true);
+                        self.sender.send_queue.set_resetting(stream, true);
                     }
                     self.prepare_resets();
                 }
@@ -338,7 +338,7 @@ impl Association {
         match self.resets.on_response(number, result) {
             Some(Answered::Done(streams)) => {
                 for stream in &streams {
-                    self.sender.streams.restart(*stream);
+                    self.sender.send_queue.restart(*stream);
                 }
                 self.push_event(Event::StreamsReset {
                     direction: Direction::Outgoing,
@@ -347,7 +347,7 @@ impl Association {
             }
             Some(Answered::Refused(streams)) => {
                 for stream in &streams {
-                    self.sender.streams.set_resetting(*stream, false);
+                    self.sender.send_queue.set_resetting(*stream, false);
                 }
                 self.push_event(Event::ResetRefused { streams });
             }

@@ -312,7 +312,7 @@ impl Association {
             // The peer's data overtook its COOKIE ACK: `Event::Connected` comes first.
             return None;
         }
-        let message = self.receiver.read()?;
+        let message = self.receiver.next_message()?;
         self.messages_read += 1;
         Some(message)
     }
@@ -343,7 +343,7 @@ impl Association {
         if stream >= streams {
             return Err(SendError::NoSuchStream { stream, streams });
         }
-        if self.sender.streams.is_resetting(stream) {
+        if self.sender.send_queue.is_resetting(stream) {
             return Err(SendError::Resetting { stream });
         }
         let (buffered, limit) = (self.sender.occupied(), self.config.send_buffer_max);
@@ -362,20 +362,20 @@ impl Association {
 
     /// Returns the bytes queued on `stream` that were not yet sent for the first time.
     pub fn buffered(&self, stream: u16) -> usize {
-        self.sender.streams.buffered(stream)
+        self.sender.send_queue.buffered(stream)
     }
 
     /// Sets the threshold of [`Event::BufferedLow`], which comes when
     /// [`buffered`](Self::buffered) falls from above `bytes` to `bytes` or below. The
     /// threshold is zero at first.
     pub fn set_buffered_low(&mut self, stream: u16, bytes: usize) {
-        self.sender.streams.set_low(stream, bytes);
+        self.sender.send_queue.set_low(stream, bytes);
     }
 
     /// Sets the weight of a stream against others that have something to send: each gets a
     /// share in proportion to its priority. The priority is 256 at first (RFC 8831 §6.4).
     pub fn set_priority(&mut self, stream: u16, priority: u16) {
-        self.sender.streams.set_priority(stream, priority);
+        self.sender.send_queue.set_priority(stream, priority);
     }
 
     /// Resets the outgoing side of streams (RFC 6525). What is queued on them is sent
@@ -399,7 +399,7 @@ impl Association {
             });
         }
         for stream in streams {
-            self.sender.streams.set_resetting(*stream, true);
+            self.sender.send_queue.set_resetting(*stream, true);
             self.resets.want(*stream);
         }
         self.prepare_resets();
@@ -408,7 +408,7 @@ impl Association {
 
     /// Makes a reset request of the streams whose data is acknowledged by now.
     fn prepare_resets(&mut self) {
-        let streams = &self.sender.streams;
+        let streams = &self.sender.send_queue;
         self.resets.prepare(
             |stream| streams.is_drained(stream),
             self.sender.last_tsn(),
@@ -501,8 +501,8 @@ impl Association {
 
     /// Reports streams whose queue fell to the low threshold.
     fn note_low(&mut self) {
-        if self.sender.streams.has_low() {
-            let low = self.sender.streams.take_low();
+        if self.sender.send_queue.has_low() {
+            let low = self.sender.send_queue.take_low();
             self.notices
                 .extend(low.map(|stream| Event::BufferedLow { stream }));
         }

@@ -2,13 +2,14 @@
 //! and bounds the memory for them.
 //!
 //! ```text
-//!  DATA, I-DATA ─► Arrivals (new?) ─► Assembly ─► Streams (order) ─► ready ─► poll_event
-//!                     └─► SACK, one a batch          Window ◄── what the application took
+//!  DATA, I-DATA ─► DataTracker ─► ReassemblyQueue ─► ReassemblyStreams ─► ready ─► poll_event
+//!                     │ new?          whole?              in order?
+//!                     └─► SACK, one per batch             ReceiveWindow ◄── data received
 //! ```
 
-mod arrivals;
-mod assembly;
-mod streams;
+mod data_tracker;
+mod reassembly_queue;
+mod reassembly_streams;
 mod window;
 
 use std::collections::VecDeque;
@@ -19,11 +20,11 @@ use crate::packet::PacketBuilder;
 use crate::sequence::{Tsn, narrow, widen, widen_first};
 use crate::{Config, Event, Report};
 
-use arrivals::{Arrival, Arrivals};
-use assembly::{Fragment, Label, Whole};
-pub(crate) use streams::Fault;
-use streams::Streams;
-use window::Window;
+use data_tracker::{DataTracker, TsnStatus};
+use reassembly_queue::{Fragment, MessageInfo, ReassembledMessage};
+pub(crate) use reassembly_streams::ReassemblyError;
+use reassembly_streams::ReassemblyStreams;
+use window::ReceiveWindow;
 
 /// Memory that a message costs beyond its bytes, as an estimate, in bytes.
 const OVERHEAD: u64 = 128;
@@ -39,13 +40,13 @@ const GAP_BYTES: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Receiver {
     /// Which TSNs have arrived.
-    arrivals: Arrivals,
+    data_tracker: DataTracker,
     /// Incomplete messages, and complete ones that wait for earlier ones.
-    streams: Streams,
+    streams: ReassemblyStreams,
     /// How much may be held.
-    window: Window,
+    window: ReceiveWindow,
     /// Messages for the application to take, in order.
-    ready: VecDeque<Whole>,
+    ready: VecDeque<ReassembledMessage>,
     /// Payload of the messages in `ready`, in bytes.
     ready_bytes: u64,
     /// Largest message that is allowed, in bytes.
@@ -79,14 +80,14 @@ struct Counts {
 
 /// What the receiving half did with a data chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum DataOutcome {
     /// The chunk was accepted, or is a duplicate.
-    Yes,
+    Accepted,
     /// The chunk was refused: there is no room, or its TSN is too far ahead. The peer will
     /// retransmit it.
-    No,
+    Refused,
     /// The chunk violates the protocol or a limit, and the association cannot go on.
-    Fault(Fault),
+    Failed(ReassemblyError),
     /// Fragments fill all the room there is, and none of their messages can become
     /// complete.
     Stuck,
@@ -101,9 +102,9 @@ impl Receiver {
         let max = u64::from(config.receive_window_max).max(least);
         let min = u64::from(config.receive_window_min).clamp(least, max);
         Self {
-            arrivals: Arrivals::new(0),
-            streams: Streams::default(),
-            window: Window::new(min, max),
+            data_tracker: DataTracker::new(0),
+            streams: ReassemblyStreams::default(),
+            window: ReceiveWindow::new(min, max),
             ready: VecDeque::new(),
             ready_bytes: 0,
             max_message_size: config.max_message_size,
@@ -120,8 +121,8 @@ impl Receiver {
 
     /// Starts with the peer's first TSN. Messages that wait to be read stay.
     pub(crate) fn establish(&mut self, initial_tsn: u32) {
-        self.arrivals = Arrivals::new(widen_first(initial_tsn) - 1);
-        self.streams = Streams::default();
+        self.data_tracker = DataTracker::new(widen_first(initial_tsn) - 1);
+        self.streams = ReassemblyStreams::default();
         self.unanswered = 0;
         self.sack_due = false;
         self.sack_at = None;
@@ -129,7 +130,7 @@ impl Receiver {
     }
 
     /// Takes over unread messages and counters from the association before a restart.
-    pub(crate) fn inherit(&mut self, mut before: Self) {
+    pub(crate) fn adopt_unread(&mut self, mut before: Self) {
         self.ready = std::mem::take(&mut before.ready);
         self.ready_bytes = before.ready_bytes;
         self.counts = before.counts;
@@ -144,8 +145,11 @@ impl Receiver {
     pub(crate) fn discard(&mut self, tsn: Tsn) {
         let tsn = self.widen(tsn);
         self.in_packet = true;
-        if matches!(self.arrivals.judge(tsn), Arrival::Next | Arrival::Apart) {
-            self.arrivals.insert(tsn);
+        if matches!(
+            self.data_tracker.status(tsn),
+            TsnStatus::Next | TsnStatus::BeyondGap
+        ) {
+            self.data_tracker.insert(tsn);
         }
     }
 
@@ -156,12 +160,12 @@ impl Receiver {
 
     /// Returns the highest TSN without a gap before it.
     pub(crate) const fn cumulative(&self) -> u64 {
-        self.arrivals.cumulative()
+        self.data_tracker.cumulative()
     }
 
     /// Returns the 64-bit form of a TSN.
     pub(crate) fn widen(&self, tsn: Tsn) -> u64 {
-        widen(tsn.0, self.arrivals.cumulative())
+        widen(tsn.0, self.data_tracker.cumulative())
     }
 
     /// Returns the memory that unread and incomplete messages take, in bytes.
@@ -176,13 +180,13 @@ impl Receiver {
     }
 
     /// Handles a DATA chunk.
-    pub(crate) fn on_data(&mut self, data: &Data<'_>) -> Taken {
+    pub(crate) fn on_data(&mut self, data: &Data<'_>) -> DataOutcome {
         let at = self.widen(data.tsn);
         let fragment = Fragment {
-            at,
+            number: at,
             begins: data.flags.has(DataFlags::BEGIN),
             ends: data.flags.has(DataFlags::END),
-            label: Label {
+            info: MessageInfo {
                 stream: data.stream,
                 number: data.ssn.0.into(),
                 ppid: data.ppid,
@@ -190,16 +194,16 @@ impl Receiver {
             },
             payload: data.payload,
         };
-        self.take(at, data.flags, &fragment, false)
+        self.accept(at, data.flags, &fragment, false)
     }
 
     /// Handles an I-DATA chunk.
-    pub(crate) fn on_i_data(&mut self, data: &IData<'_>) -> Taken {
+    pub(crate) fn on_i_data(&mut self, data: &IData<'_>) -> DataOutcome {
         let fragment = Fragment {
-            at: data.fsn.into(),
+            number: data.fsn.into(),
             begins: data.flags.has(DataFlags::BEGIN),
             ends: data.flags.has(DataFlags::END),
-            label: Label {
+            info: MessageInfo {
                 stream: data.stream,
                 number: data.mid.0,
                 ppid: data.ppid,
@@ -207,41 +211,42 @@ impl Receiver {
             },
             payload: data.payload,
         };
-        self.take(self.widen(data.tsn), data.flags, &fragment, true)
+        self.accept(self.widen(data.tsn), data.flags, &fragment, true)
     }
 
     /// Handles a data chunk of either kind.
-    fn take(
+    fn accept(
         &mut self,
         tsn: u64,
         flags: DataFlags,
         fragment: &Fragment<'_>,
         interleaved: bool,
-    ) -> Taken {
+    ) -> DataOutcome {
         self.in_packet = true;
-        let arrival = self.arrivals.judge(tsn);
-        if arrival == Arrival::Duplicate {
-            self.arrivals.note_duplicate(tsn);
+        let tsn_status = self.data_tracker.status(tsn);
+        if tsn_status == TsnStatus::Duplicate {
+            self.data_tracker.note_duplicate(tsn);
             self.urgent = true;
-            return Taken::Yes;
+            return DataOutcome::Accepted;
         }
         let len = fragment.payload.len() as u64;
-        if arrival == Arrival::OutOfReach || !self.has_room(tsn, len) {
+        if tsn_status == TsnStatus::OutOfRange || !self.has_room(tsn, len) {
             self.urgent = true;
-            return if arrival == Arrival::Next && self.is_stuck() {
-                Taken::Stuck
+            return if tsn_status == TsnStatus::Next && self.is_stuck() {
+                DataOutcome::Stuck
             } else {
-                Taken::No
+                DataOutcome::Refused
             };
         }
-        let holes = self.arrivals.has_holes();
-        self.arrivals.insert(tsn);
+        let has_gaps_before = self.data_tracker.has_gaps();
+        self.data_tracker.insert(tsn);
         self.announced = self.announced.saturating_sub(len);
         // Only an application that keeps up gets a larger window.
         if self.ready_bytes < self.window.limit() / 2 {
-            self.window.on_taken(len);
+            self.window.on_received(len);
         }
-        if flags.has(DataFlags::IMMEDIATE) || arrival == Arrival::Apart || holes {
+        if flags.has(DataFlags::IMMEDIATE) || tsn_status == TsnStatus::BeyondGap || has_gaps_before
+        {
             self.urgent = true;
         }
         let before = self.ready.len();
@@ -254,8 +259,8 @@ impl Receiver {
         };
         self.count_ready(before);
         match inserted {
-            Ok(()) => Taken::Yes,
-            Err(fault) => Taken::Fault(fault),
+            Ok(()) => DataOutcome::Accepted,
+            Err(fault) => DataOutcome::Failed(fault),
         }
     }
 
@@ -265,7 +270,7 @@ impl Receiver {
         if self.ready.len() == before {
             return;
         }
-        let new = self.ready.range(before..).map(|whole| whole.data.len());
+        let new = self.ready.range(before..).map(|message| message.data.len());
         self.ready_bytes += new.sum::<usize>() as u64;
     }
 
@@ -282,13 +287,13 @@ impl Receiver {
             self.window.double();
             return true;
         }
-        let fills_hole = tsn < self.arrivals.highest();
-        (fills_hole || len <= self.announced) && used + len <= 2 * self.window.limit()
+        let fills_gap = tsn < self.data_tracker.highest();
+        (fills_gap || len <= self.announced) && used + len <= 2 * self.window.limit()
     }
 
     /// Whether no message can become complete because the window is full of fragments.
     fn is_stuck(&self) -> bool {
-        self.ready.is_empty() && self.window.is_full_grown() && !self.arrivals.has_holes()
+        self.ready.is_empty() && self.window.is_full_grown() && !self.data_tracker.has_gaps()
     }
 
     /// Ends a packet, whose chunks were all handled.
@@ -345,14 +350,14 @@ impl Receiver {
         let room = u32::try_from(self.room()).unwrap_or(u32::MAX);
         let count = packet.room().saturating_sub(SACK_HEADER_BYTES) / GAP_BYTES;
         let written = Sack::write_fitting(
-            Tsn(narrow(self.arrivals.cumulative())),
+            Tsn(narrow(self.data_tracker.cumulative())),
             room,
-            self.arrivals.gaps(count),
-            self.arrivals.duplicates().iter().copied(),
+            self.data_tracker.gaps(count),
+            self.data_tracker.duplicates().iter().copied(),
             packet,
         );
         if written.is_ok() {
-            self.arrivals.clear_duplicates();
+            self.data_tracker.clear_duplicates();
             self.announced = room.into();
             self.unanswered = 0;
             self.sack_due = false;
@@ -366,9 +371,9 @@ impl Receiver {
         let tsn = self.widen(tsn);
         self.in_packet = true;
         self.urgent = true;
-        let is_new = tsn > self.arrivals.cumulative();
+        let is_new = tsn > self.data_tracker.cumulative();
         is_new.then(|| {
-            self.arrivals.skip_to(tsn);
+            self.data_tracker.skip_to(tsn);
             tsn
         })
     }
@@ -403,9 +408,9 @@ impl Receiver {
     }
 
     /// Removes and returns the next message for the application.
-    pub(crate) fn read(&mut self) -> Option<Event> {
-        let whole = self.ready.pop_front()?;
-        let bytes = whole.data.len() as u64;
+    pub(crate) fn next_message(&mut self) -> Option<Event> {
+        let message = self.ready.pop_front()?;
+        let bytes = message.data.len() as u64;
         self.ready_bytes -= bytes;
         self.counts.data += bytes;
         // A peer that believes that there is little room must learn that there is more.
@@ -413,12 +418,12 @@ impl Receiver {
         if self.announced < limit / 4 && !self.sack_due {
             self.sack_due = self.room() >= limit / 2;
         }
-        let label = whole.label;
+        let info = message.info;
         Some(Event::Message {
-            stream: label.stream,
-            ppid: label.ppid,
-            unordered: label.unordered,
-            data: whole.data,
+            stream: info.stream,
+            ppid: info.ppid,
+            unordered: info.unordered,
+            data: message.data,
         })
     }
 
@@ -429,7 +434,7 @@ impl Receiver {
         report.unread = self.ready_bytes;
         report.unassembled = self.streams.bytes() as u64;
         report.data_received = self.counts.data;
-        report.duplicates = self.arrivals.duplicates_total();
+        report.duplicates = self.data_tracker.duplicates_total();
         report.sacks_sent = self.counts.sacks;
     }
 }

@@ -13,7 +13,7 @@ const ROUND_TRIPS: u64 = 4;
 
 /// Size of the receive window, and the measurement that it grows by.
 #[derive(Debug)]
-pub(super) struct Window {
+pub(super) struct ReceiveWindow {
     /// Present size, in bytes.
     limit: u64,
     /// Largest size, in bytes.
@@ -21,17 +21,17 @@ pub(super) struct Window {
     /// When the present measurement began.
     began: Option<Instant>,
     /// Bytes received since the present measurement began.
-    taken: u64,
+    received: u64,
 }
 
-impl Window {
+impl ReceiveWindow {
     /// Returns a window of `min` bytes that may grow to `max`.
     pub(super) fn new(min: u64, max: u64) -> Self {
         Self {
             limit: min.min(max),
             max,
             began: None,
-            taken: 0,
+            received: 0,
         }
     }
 
@@ -46,8 +46,8 @@ impl Window {
     }
 
     /// Counts `bytes` that came while the application keeps up.
-    pub(super) const fn on_taken(&mut self, bytes: u64) {
-        self.taken += bytes;
+    pub(super) const fn on_received(&mut self, bytes: u64) {
+        self.received += bytes;
     }
 
     /// Grows the window if a round trip has passed; to be called once per batch.
@@ -69,11 +69,11 @@ impl Window {
             clippy::cast_sign_loss,
             reason = "far below 2^52, not below zero"
         )]
-        let per_round_trip = (self.taken as f64 * share.min(1.0)) as u64;
+        let per_round_trip = (self.received as f64 * share.min(1.0)) as u64;
         let wanted = per_round_trip.saturating_mul(ROUND_TRIPS);
         self.limit = self.limit.max(wanted.min(self.max));
         self.began = Some(now);
-        self.taken = 0;
+        self.received = 0;
     }
 
     /// Doubles the window, because everything in it waits for more data.
@@ -90,15 +90,15 @@ mod tests {
     fn it_follows_the_rate_and_keeps_its_promise() {
         let mut now = Instant::now();
         let round_trip = Duration::from_millis(100);
-        let mut window = Window::new(1 << 20, 64 << 20);
+        let mut window = ReceiveWindow::new(1 << 20, 64 << 20);
         window.adjust(now, Some(round_trip));
         for megabytes in [0u64, 1, 3, 10, 1] {
-            window.on_taken(megabytes << 20);
+            window.on_received(megabytes << 20);
             now += round_trip;
             window.adjust(now, Some(round_trip));
         }
         assert_eq!(window.limit(), 40 << 20);
-        window.on_taken(100 << 20);
+        window.on_received(100 << 20);
         now += round_trip;
         window.adjust(now, Some(round_trip));
         assert_eq!(window.limit(), 64 << 20);

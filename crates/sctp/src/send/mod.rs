@@ -2,9 +2,9 @@
 //! and congestion control.
 //!
 //! ```text
-//!  push ─► Streams ─ piece ─► Outstanding ring ─► packet
-//!                                ▲   ▲
-//!  SACK ── newly acked ranges ───┘   └── Recovery: lost ─► retransmitted, lowest TSN first
+//!  push ─► SendQueue ─ fragment ─► Outstanding ring ─► packet
+//!                                     ▲   ▲
+//!  SACK ── newly acked ranges ────────┘   └── Recovery: lost ─► retransmitted, lowest TSN first
 //!   └───── packets ─► Flow ─► window, pacing
 //! ```
 
@@ -12,7 +12,7 @@ mod outstanding;
 mod partial;
 mod recovery;
 mod report;
-mod streams;
+mod send_queue;
 mod writing;
 
 use std::collections::BTreeSet;
@@ -28,10 +28,10 @@ use crate::sequence::{Tsn, widen, widen_first};
 use crate::{Config, Reliability, SendOptions};
 
 use outstanding::{ChunkState, Outstanding};
-use partial::Forward;
-use recovery::{Bounds, Due, Recovery};
-use streams::{Limits, Outgoing, Streams};
-use writing::Grant;
+use partial::ForwardTsnState;
+use recovery::{ExpiredTimer, Recovery, RtoBounds};
+use send_queue::{QueuedMessage, RetransmitLimits, SendQueue};
+use writing::SendAllowance;
 
 /// A SACK with fewer gap ack blocks than this reports everything that has arrived; with
 /// more, its packet may have been too small for the rest.
@@ -41,19 +41,19 @@ const GAPS_CERTAIN: usize = 100;
 #[derive(Debug)]
 pub(crate) struct Sender {
     /// Messages that wait to be sent.
-    pub(crate) streams: Streams,
+    pub(crate) send_queue: SendQueue,
     /// Data that was sent and not cumulatively acknowledged.
     outstanding: Outstanding,
     /// Loss detection and retransmission timers.
     recovery: Recovery,
     /// How far the peer is told to skip abandoned messages.
-    forward: Forward,
+    forward: ForwardTsnState,
     /// Congestion control.
     flow: Flow,
     /// Spreads packets over time.
     pacer: Pacer,
     /// Bytes that windows and pacing allow at the present instant.
-    grant: Option<Grant>,
+    allowance: Option<SendAllowance>,
     /// Present size of a full packet, in bytes.
     mtu: usize,
     /// Packet size that is sure to pass, whatever becomes of larger ones, in bytes.
@@ -132,17 +132,17 @@ impl Sender {
         let mtu = config.mtu as u64;
         let first = widen_first(initial_tsn);
         Self {
-            streams: Streams::default(),
+            send_queue: SendQueue::default(),
             outstanding: Outstanding::new(first),
-            recovery: Recovery::new(Bounds {
+            recovery: Recovery::new(RtoBounds {
                 initial: config.rto_initial,
                 min: config.rto_min,
                 max: config.rto_max,
             }),
-            forward: Forward::new(first - 1),
+            forward: ForwardTsnState::new(first - 1),
             flow: Flow::new(config.congestion.start(mtu)),
             pacer: Pacer::new(mtu),
-            grant: None,
+            allowance: None,
             mtu: config.mtu,
             mtu_sure: config.mtu,
             interleaving: false,
@@ -165,7 +165,7 @@ impl Sender {
         self.peer.announce(a_rwnd);
         self.interleaving = interleaving;
         self.partial_reliability = partial_reliability;
-        self.streams.set_interleaving(interleaving);
+        self.send_queue.set_interleaving(interleaving);
     }
 
     /// Sets the size of a full packet, in bytes.
@@ -173,7 +173,7 @@ impl Sender {
         self.mtu = mtu;
         self.flow.on_mtu(mtu as u64);
         self.pacer = Pacer::new(mtu as u64);
-        self.grant = None;
+        self.allowance = None;
     }
 
     /// Returns the present size of a full packet, in bytes.
@@ -183,7 +183,7 @@ impl Sender {
 
     /// Returns the bytes of unsent and unacknowledged messages.
     pub(crate) const fn occupied(&self) -> usize {
-        self.streams.buffered_total() + self.outstanding.held()
+        self.send_queue.buffered_total() + self.outstanding.held()
     }
 
     /// Queues a message. Limits of reliability apply only if the peer knows FORWARD TSN.
@@ -195,7 +195,7 @@ impl Sender {
         options: SendOptions,
         now: Instant,
     ) {
-        let mut limits = Limits::default();
+        let mut limits = RetransmitLimits::default();
         match options.reliability {
             Reliability::Reliable => {}
             _ if !self.partial_reliability => {}
@@ -204,9 +204,9 @@ impl Sender {
             }
             Reliability::Timed { lifetime } => limits.deadline = now.checked_add(lifetime),
         }
-        self.streams.push(
+        self.send_queue.push(
             stream,
-            Outgoing {
+            QueuedMessage {
                 data,
                 ppid,
                 unordered: options.unordered,
@@ -239,7 +239,7 @@ impl Sender {
 
     /// Whether nothing waits and all data was acknowledged or abandoned.
     pub(crate) fn is_drained(&self) -> bool {
-        self.streams.is_empty() && self.outstanding.is_empty()
+        self.send_queue.is_empty() && self.outstanding.is_empty()
     }
 
     /// Returns the retransmission time-outs in a row.
@@ -263,7 +263,7 @@ impl Sender {
     /// [`Unsent`] if the SACK is invalid; it is ignored.
     pub(crate) fn on_sack(&mut self, sack: &Sack<'_>, now: Instant) -> Result<(), Unsent> {
         self.counts.sacks += 1;
-        self.grant = None;
+        self.allowance = None;
         let before = self.outstanding.cumulative();
         let cumulative = widen(sack.cumulative_tsn.0, before);
         if cumulative >= self.outstanding.next_tsn() {
@@ -486,17 +486,17 @@ impl Sender {
 
     /// Handles the timers that ran out.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
-        self.grant = None;
+        self.allowance = None;
         match self.recovery.due(now) {
-            Some(Due::Losses) => self.detect(now),
-            Some(Due::Probe) => {
+            Some(ExpiredTimer::Losses) => self.detect(now),
+            Some(ExpiredTimer::Probe) => {
                 let trips = self.flow.round_trips();
                 self.recovery.on_probe(now, trips);
                 if self.peer.a_rwnd > 0 {
                     self.probe.is_due = true;
                 }
             }
-            Some(Due::Timeout) => self.time_out(now),
+            Some(ExpiredTimer::Timeout) => self.time_out(now),
             None => {}
         }
         if self.partial_reliability {

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use std::time::Instant;
 
-use super::streams::Outgoing;
+use super::send_queue::QueuedMessage;
 use crate::chunk::DataFlags;
 
 /// Largest offset of a gap ack block from the cumulative TSN (16 bits).
@@ -62,7 +62,7 @@ pub(crate) struct Message {
     /// SSN or MID in 64-bit form.
     pub(crate) number: u64,
     /// Content and options of the message.
-    pub(crate) content: Outgoing,
+    pub(crate) content: QueuedMessage,
     /// Number of chunks in the ring.
     pub(crate) chunks: u32,
     /// Whether no more chunks of the message will be sent for the first time.
@@ -333,7 +333,7 @@ fn extend(ranges: &mut Vec<(u64, u64)>, next: (u64, u64)) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::send::streams::Limits;
+    use crate::send::send_queue::RetransmitLimits;
     use bytes::Bytes;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
@@ -342,11 +342,11 @@ mod tests {
         #[expect(clippy::disallowed_methods, reason = "virtual time begins anywhere")]
         let at = Instant::now();
         let mut outstanding = Outstanding::new(1000);
-        let content = Outgoing {
+        let content = QueuedMessage {
             data: Bytes::from(vec![0; 10 * count as usize]),
             ppid: 0,
             unordered: false,
-            limits: Limits::default(),
+            limits: RetransmitLimits::default(),
         };
         let message = outstanding.begin(Message {
             stream: 0,

@@ -14,7 +14,7 @@ const SKIPPED_MAX: usize = 48;
 
 /// The state of FORWARD TSN: up to where the peer shall not wait for data.
 #[derive(Debug)]
-pub(crate) struct Forward {
+pub(crate) struct ForwardTsnState {
     /// `Advanced.Peer.Ack.Point` (RFC 3758 §3.5).
     advanced: u64,
     /// Whether a FORWARD TSN has to be sent now.
@@ -23,7 +23,7 @@ pub(crate) struct Forward {
     again_at: Option<Instant>,
 }
 
-impl Forward {
+impl ForwardTsnState {
     /// Returns the state before anything was sent; `advanced`: one less than the first TSN.
     pub(crate) const fn new(advanced: u64) -> Self {
         Self {
@@ -89,7 +89,7 @@ impl Sender {
             message.abandoned = true;
             self.counts.abandoned += 1;
             let stream = message.stream;
-            self.streams.abandon(stream, number);
+            self.send_queue.abandon(stream, number);
             self.outstanding.complete(number);
         }
         let is_of_it = |tsn: &u64| {

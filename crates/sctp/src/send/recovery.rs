@@ -18,18 +18,18 @@ use super::outstanding::{ChunkState, Outstanding};
 const LATER_PACKETS: u64 = 3;
 /// Largest reordering window, in quarters of the smallest round trip (RFC 8985 §7.1 bounds
 /// it by the smoothed one).
-const QUARTERS_MAX: u32 = 8;
+const REORDERING_QUARTERS_MAX: u32 = 8;
 /// Loss detections without a duplicate after which the window returns to its smallest size
 /// (RFC 8985 §6.2 step 4).
 const PERSISTENCE: u32 = 16;
 /// Shortest time before a tail-loss probe: timers are coarse, and so are those of peers.
 const PROBE_MIN: Duration = Duration::from_millis(10);
 /// Time that a peer may wait before it acknowledges a single packet.
-const PEER_DELAY: Duration = Duration::from_millis(50);
+const PEER_ACK_DELAY: Duration = Duration::from_millis(50);
 
 /// Bounds of the retransmission time-out.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
+pub(crate) struct RtoBounds {
     /// Value before the first round trip is known.
     pub(crate) initial: Duration,
     /// Smallest value.
@@ -41,7 +41,7 @@ pub(crate) struct Bounds {
 /// The packet sent last among those that are known to have arrived (RFC 8985's
 /// `RACK.segment`).
 #[derive(Clone, Copy, Debug)]
-struct Newest {
+struct NewestAcked {
     /// Number of the packet.
     packet: u64,
     /// Time between the packet and its acknowledgement.
@@ -50,7 +50,7 @@ struct Newest {
 
 /// A timer that ran out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Due {
+pub(crate) enum ExpiredTimer {
     /// The reordering window of a chunk is over: detect losses again.
     Losses,
     /// A tail-loss probe is to be sent.
@@ -63,22 +63,22 @@ pub(crate) enum Due {
 #[derive(Debug)]
 pub(crate) struct Recovery {
     /// Bounds of the retransmission time-out.
-    bounds: Bounds,
+    bounds: RtoBounds,
     /// Packet and TSN of every transmission whose chunk may be outstanding, in the order of
     /// sending.
     order: VecDeque<(u64, u64)>,
     /// The newest packet that is known to have arrived.
-    newest: Option<Newest>,
+    newest_acked: Option<NewestAcked>,
     /// Highest TSN that was acknowledged.
     highest: u64,
     /// Whether reordering was seen: a chunk sent only once arrived out of order.
     reordered: bool,
     /// Reordering window, in quarters of the smallest round trip.
-    quarters: u32,
+    reordering_quarters: u32,
     /// When the reordering window grew last.
     widened: Option<Instant>,
     /// Loss detections since the last spurious retransmission.
-    without_duplicates: u32,
+    detections_since_spurious: u32,
     /// When to detect losses again.
     losses_at: Option<Instant>,
     /// When to send a tail-loss probe.
@@ -94,16 +94,16 @@ pub(crate) struct Recovery {
 
 impl Recovery {
     /// Returns loss detection before anything was sent.
-    pub(crate) fn new(bounds: Bounds) -> Self {
+    pub(crate) fn new(bounds: RtoBounds) -> Self {
         Self {
             bounds,
             order: VecDeque::new(),
-            newest: None,
+            newest_acked: None,
             highest: 0,
             reordered: false,
-            quarters: 1,
+            reordering_quarters: 1,
             widened: None,
-            without_duplicates: 0,
+            detections_since_spurious: 0,
             losses_at: None,
             probe_at: None,
             probing: false,
@@ -143,7 +143,7 @@ impl Recovery {
         if self.timeouts == 0 && !self.probing {
             self.probe_at = trips.smoothed().map(|smoothed| {
                 let wait = (smoothed * 2).max(PROBE_MIN);
-                now + if alone { wait + PEER_DELAY } else { wait }
+                now + if alone { wait + PEER_ACK_DELAY } else { wait }
             });
         }
     }
@@ -160,8 +160,11 @@ impl Recovery {
         times: u16,
         highest_before: u64,
     ) {
-        if self.newest.is_none_or(|newest| packet > newest.packet) {
-            self.newest = Some(Newest {
+        if self
+            .newest_acked
+            .is_none_or(|newest_acked| packet > newest_acked.packet)
+        {
+            self.newest_acked = Some(NewestAcked {
                 packet,
                 round_trip: now.saturating_duration_since(sent),
             });
@@ -183,9 +186,9 @@ impl Recovery {
         let round_trip = trips.smoothed().unwrap_or_default();
         let recent = |at: Instant| now.saturating_duration_since(at) < round_trip;
         self.reordered = true;
-        self.without_duplicates = 0;
+        self.detections_since_spurious = 0;
         if !self.widened.is_some_and(recent) {
-            self.quarters = (self.quarters + 1).min(QUARTERS_MAX);
+            self.reordering_quarters = (self.reordering_quarters + 1).min(REORDERING_QUARTERS_MAX);
             self.widened = Some(now);
         }
     }
@@ -216,10 +219,10 @@ impl Recovery {
     }
 
     /// Returns the reordering window (RFC 8985 §6.2 step 4).
-    fn patience(&self, trips: &RoundTrips) -> Duration {
+    fn reordering_window(&self, trips: &RoundTrips) -> Duration {
         let least = trips.least().unwrap_or_default();
         let smoothed = trips.smoothed().unwrap_or_default();
-        (least / 4 * self.quarters).min(smoothed)
+        (least / 4 * self.reordering_quarters).min(smoothed)
     }
 
     /// Appends to `lost` the TSNs that are lost by now, in the order of sending; the caller
@@ -243,19 +246,22 @@ impl Recovery {
                 self.order.pop_front();
                 continue;
             };
-            let Some(newest) = self.newest.filter(|newest| newest.packet >= packet) else {
+            let Some(newest_acked) = self
+                .newest_acked
+                .filter(|newest_acked| newest_acked.packet >= packet)
+            else {
                 break;
             };
             if tsn > sack_coverage_end {
                 break;
             }
-            let counted = !self.reordered && newest.packet >= packet + LATER_PACKETS;
-            let patience = if counted {
+            let counted = !self.reordered && newest_acked.packet >= packet + LATER_PACKETS;
+            let reordering_window = if counted {
                 Duration::ZERO
             } else {
-                self.patience(trips)
+                self.reordering_window(trips)
             };
-            let due = chunk.at + newest.round_trip + patience;
+            let due = chunk.at + newest_acked.round_trip + reordering_window;
             if due > now {
                 self.losses_at = Some(due);
                 break;
@@ -264,10 +270,10 @@ impl Recovery {
             self.order.pop_front();
         }
         if lost.len() > before {
-            self.without_duplicates += 1;
-            if self.without_duplicates >= PERSISTENCE {
-                self.quarters = 1;
-                self.without_duplicates = 0;
+            self.detections_since_spurious += 1;
+            if self.detections_since_spurious >= PERSISTENCE {
+                self.reordering_quarters = 1;
+                self.detections_since_spurious = 0;
             }
         }
     }
@@ -281,7 +287,7 @@ impl Recovery {
         trips: &RoundTrips,
         lost: &mut Vec<u64>,
     ) {
-        let overdue = trips.smoothed().unwrap_or_default() + self.patience(trips);
+        let overdue = trips.smoothed().unwrap_or_default() + self.reordering_window(trips);
         while let Some(&(packet, tsn)) = self.order.front() {
             let present = |it: &&super::outstanding::OutstandingChunk| {
                 it.packet == packet && it.state == ChunkState::InFlight
@@ -314,14 +320,14 @@ impl Recovery {
     }
 
     /// Returns a timer that ran out; one at a time.
-    pub(crate) fn due(&self, now: Instant) -> Option<Due> {
+    pub(crate) fn due(&self, now: Instant) -> Option<ExpiredTimer> {
         let is_over = |at: Option<Instant>| at.is_some_and(|at| now >= at);
         if is_over(self.losses_at) {
-            Some(Due::Losses)
+            Some(ExpiredTimer::Losses)
         } else if is_over(self.timeout_at) {
-            Some(Due::Timeout)
+            Some(ExpiredTimer::Timeout)
         } else if is_over(self.probe_at) {
-            Some(Due::Probe)
+            Some(ExpiredTimer::Probe)
         } else {
             None
         }

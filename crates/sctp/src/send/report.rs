@@ -13,7 +13,7 @@ impl Sender {
         report.in_flight = self.flow.in_flight();
         report.pacing_rate = self.flow.pacing_rate();
         report.peer_rwnd = self.peer_room();
-        report.buffered = self.streams.buffered_total() as u64;
+        report.buffered = self.send_queue.buffered_total() as u64;
         report.unacknowledged = self.outstanding.bytes() as u64;
         report.mtu = self.mtu;
         report.data_sent = self.counts.data_sent;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::Sender;
 use super::outstanding::{ChunkState, Message, OutstandingChunk};
-use super::streams::Room;
+use super::send_queue::FragmentRoom;
 use crate::chunk::{DATA_HEADER_BYTES, Data, DataFlags, I_DATA_HEADER_BYTES, IData};
 use crate::packet::{HEADER_BYTES, PacketBuilder};
 use crate::sequence::{Mid, Ssn, Tsn, narrow, narrow_short};
@@ -13,7 +13,7 @@ use crate::sequence::{Mid, Ssn, Tsn, narrow, narrow_short};
 /// message is not split to fill a smaller rest of a packet, because it would be lost as
 /// often as two. A message that is split anyway fills any rest, so that packets of bulk
 /// data have one size, and one system call carries as many as it can.
-const PIECE_MIN: usize = 128;
+const FRAGMENT_MIN: usize = 128;
 
 /// Shortest wait for pacing: no timer is finer, and the pacer saves up more than that.
 const PACING_STEP: Duration = Duration::from_micros(250);
@@ -21,7 +21,7 @@ const PACING_STEP: Duration = Duration::from_micros(250);
 /// Bytes that windows and pacing allow at one instant, until an acknowledgement or a timer
 /// changes them.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Grant {
+pub(super) struct SendAllowance {
     /// Instant for which the allowance holds.
     at: Instant,
     /// Bytes that may still leave.
@@ -47,15 +47,15 @@ impl Sender {
 
     /// Whether there is something to write, if windows and pacing allow it.
     pub(crate) fn has_data(&self) -> bool {
-        self.probe.is_due || !self.lost.is_empty() || !self.streams.is_empty()
+        self.probe.is_due || !self.lost.is_empty() || !self.send_queue.is_empty()
     }
 
     /// Whether windows and pacing allow a packet to leave now. The result is remembered for
     /// further packets at the same instant.
     fn may_leave(&mut self, now: Instant) -> bool {
         let mtu = self.mtu as u64;
-        let granted = self.grant.filter(|grant| grant.at == now);
-        if granted.is_some_and(|grant| grant.bytes >= mtu) {
+        let remembered = self.allowance.filter(|allowance| allowance.at == now);
+        if remembered.is_some_and(|allowance| allowance.bytes >= mtu) {
             return true;
         }
         let window = self.flow.allowance();
@@ -63,7 +63,7 @@ impl Sender {
             return false;
         }
         let paced = self.pacer.allowance(now, self.flow.pacing_rate());
-        self.grant = Some(Grant {
+        self.allowance = Some(SendAllowance {
             at: now,
             bytes: window.min(paced),
         });
@@ -102,7 +102,7 @@ impl Sender {
         if !probe && !self.may_leave(now) {
             return false;
         }
-        let begun = self.outstanding.next_tsn();
+        let first_new = self.outstanding.next_tsn();
         let mut written = self.write_lost(now, packet);
         if self.lost.is_empty() {
             written |= self.write_new(now, packet, probe);
@@ -111,11 +111,11 @@ impl Sender {
             self.counts.probes += 1;
             if !written {
                 written = self.write_probe(now, packet);
-            } else if self.outstanding.next_tsn() == begun {
+            } else if self.outstanding.next_tsn() == first_new {
                 self.probe.tsn = None;
             }
         }
-        if !written && self.streams.is_empty() && self.lost.is_empty() {
+        if !written && self.send_queue.is_empty() && self.lost.is_empty() {
             // Not if the peer's window is the limit: a controller that probes for the
             // path's bandwidth would probe for ever (Linux does the same).
             self.flow.on_app_limited();
@@ -129,8 +129,8 @@ impl Sender {
         self.next_packet += 1;
         self.flow.on_sent(now, number, bytes as u64);
         self.pacer.sent(bytes as u64);
-        if let Some(grant) = &mut self.grant {
-            grant.bytes = grant.bytes.saturating_sub(bytes as u64);
+        if let Some(allowance) = &mut self.allowance {
+            allowance.bytes = allowance.bytes.saturating_sub(bytes as u64);
         }
         let alone = self.flow.in_flight() <= self.mtu as u64;
         let trips = self.flow.round_trips();
@@ -225,7 +225,7 @@ impl Sender {
         let mut written = false;
         let mut expired = 0;
         while packet.room() > header && !self.outstanding.is_full() {
-            let room = Room {
+            let room = FragmentRoom {
                 packet: (packet.room() - header).min(chunk_max),
                 peer: self.peer.largest,
             };
@@ -233,36 +233,36 @@ impl Sender {
             let shut = peer_room < room.packet as u64;
             // With nothing outstanding, a packet may probe whether the peer's window is
             // open again (RFC 9260 §6.1 A).
-            let asks = self.outstanding.bytes() == 0 && !written;
-            let Some((piece, message)) = self.streams.peek(room, now, &mut expired) else {
+            let probes_window = self.outstanding.bytes() == 0 && !written;
+            let Some((fragment, message)) = self.send_queue.peek(room, now, &mut expired) else {
                 break;
             };
-            if shut && piece.len as u64 > peer_room && !asks {
+            if shut && fragment.len as u64 > peer_room && !probes_window {
                 break;
             }
             let fits_one = message.data.len() <= chunk_max;
-            if !piece.ends && fits_one && piece.len < PIECE_MIN {
+            if !fragment.ends && fits_one && fragment.len < FRAGMENT_MIN {
                 break;
             }
-            let content = piece.begins.then(|| message.clone());
+            let content = fragment.begins.then(|| message.clone());
             let number = match content {
                 Some(content) => self.outstanding.begin(Message {
-                    stream: piece.stream,
-                    number: piece.number,
+                    stream: fragment.stream,
+                    number: fragment.number,
                     content,
                     chunks: 0,
                     complete: false,
                     abandoned: false,
                 }),
-                None => piece.message,
+                None => fragment.message,
             };
-            self.streams.take(&piece, number);
+            self.send_queue.take(&fragment, number);
             let tsn = self.outstanding.next_tsn();
             let mut flags = DataFlags(0);
             for (set, flag) in [
-                (piece.begins, DataFlags::BEGIN),
-                (piece.ends, DataFlags::END),
-                (piece.unordered, DataFlags::UNORDERED),
+                (fragment.begins, DataFlags::BEGIN),
+                (fragment.ends, DataFlags::END),
+                (fragment.unordered, DataFlags::UNORDERED),
             ] {
                 if set {
                     flags = flags | flag;
@@ -277,9 +277,9 @@ impl Sender {
                 packet: self.next_packet,
                 packet_before: self.next_packet,
                 at: now,
-                offset: piece.offset as u32,
-                index: piece.index,
-                len: piece.len as u16,
+                offset: fragment.offset as u32,
+                index: fragment.index,
+                len: fragment.len as u16,
                 times: 1,
                 flags,
                 state: ChunkState::InFlight,
@@ -294,7 +294,7 @@ impl Sender {
             }
             self.outstanding.push(chunk);
             self.recovery.on_sent(chunk.packet, tsn);
-            self.counts.data_sent += piece.len as u64;
+            self.counts.data_sent += fragment.len as u64;
             written = true;
         }
         self.counts.abandoned += expired;
@@ -307,7 +307,7 @@ impl Sender {
     fn is_last(&self) -> bool {
         let mtu = self.mtu as u64;
         let several = self.flow.in_flight() > mtu;
-        several && (self.streams.is_empty() || self.flow.allowance() < 2 * mtu)
+        several && (self.send_queue.is_empty() || self.flow.allowance() < 2 * mtu)
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::assembly::{Assembly, Fitted, Fragment, Label, Whole};
+use super::reassembly_queue::{
+    Fragment, InsertOutcome, MessageInfo, ReassembledMessage, ReassemblyQueue,
+};
 use crate::Ssn;
 use crate::sequence::{widen, widen_short};
 
@@ -12,26 +14,26 @@ type Key = (u16, bool, u64);
 
 /// State of one incoming stream.
 #[derive(Debug, Default)]
-struct Stream {
+struct IncomingStream {
     /// Number of the next ordered message.
     next: u64,
     /// Highest number of an unordered message, from which 32-bit numbers are widened.
     unordered: u64,
     /// Complete messages that wait for an earlier one, by number.
-    waiting: BTreeMap<u64, Whole>,
+    waiting: BTreeMap<u64, ReassembledMessage>,
     /// Size of the latest message, in bytes.
     expected: usize,
 }
 
 /// All incoming streams, with their incomplete and waiting messages.
 #[derive(Debug, Default)]
-pub(super) struct Streams {
+pub(super) struct ReassemblyStreams {
     /// State of each stream that was used.
-    streams: BTreeMap<u16, Stream>,
+    streams: BTreeMap<u16, IncomingStream>,
     /// Incomplete messages of DATA chunks, by TSN.
-    fragments: Assembly,
+    fragments: ReassemblyQueue,
     /// Incomplete messages of I-DATA chunks, each with a queue of its own.
-    interleaved: BTreeMap<Key, Assembly>,
+    interleaved: BTreeMap<Key, ReassemblyQueue>,
     /// Payload in `interleaved`, in bytes.
     interleaved_bytes: usize,
     /// Payload of complete messages that wait for an earlier one, in bytes.
@@ -42,7 +44,7 @@ pub(super) struct Streams {
 
 /// Why a fragment cannot be accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum ReassemblyError {
     /// The message is larger than allowed.
     TooLarge { stream: u16 },
     /// The fragment contradicts others; the text says how.
@@ -53,7 +55,7 @@ pub(crate) enum Fault {
 /// underflow.
 const FIRST: u64 = 1 << 32;
 
-impl Streams {
+impl ReassemblyStreams {
     /// Returns the payload that cannot be delivered yet, in bytes.
     pub(super) const fn bytes(&self) -> usize {
         self.fragments.bytes() + self.interleaved_bytes + self.waiting_bytes
@@ -61,7 +63,7 @@ impl Streams {
 
     /// Returns the number of buffers, each of which costs memory of its own.
     pub(super) fn buffers(&self) -> usize {
-        self.fragments.runs() + self.interleaved.len() + self.waiting
+        self.fragments.run_count() + self.interleaved.len() + self.waiting
     }
 
     /// Inserts the fragment of a DATA chunk that was not here before. Messages that can be
@@ -70,21 +72,21 @@ impl Streams {
         &mut self,
         fragment: &Fragment<'_>,
         max: usize,
-        ready: &mut VecDeque<Whole>,
-    ) -> Result<(), Fault> {
-        let fitted = self.fragments.insert(fragment, max);
-        let Some(whole) = whole(fitted, fragment)? else {
+        ready: &mut VecDeque<ReassembledMessage>,
+    ) -> Result<(), ReassemblyError> {
+        let outcome = self.fragments.insert(fragment, max);
+        let Some(message) = completed(outcome, fragment)? else {
             return Ok(());
         };
-        if whole.label.unordered {
-            ready.push_back(whole);
+        if message.info.unordered {
+            ready.push_back(message);
             return Ok(());
         }
-        let stream = self.streams.entry(whole.label.stream).or_default();
+        let stream = self.streams.entry(message.info.stream).or_default();
         let near = FIRST + stream.next;
         #[expect(clippy::cast_possible_truncation, reason = "an SSN has 16 bits")]
-        let number = widen_short(whole.label.number as u16, near);
-        self.order(number, whole, ready);
+        let number = widen_short(message.info.number as u16, near);
+        self.order(number, message, ready);
         Ok(())
     }
 
@@ -94,73 +96,78 @@ impl Streams {
         &mut self,
         fragment: &Fragment<'_>,
         max: usize,
-        ready: &mut VecDeque<Whole>,
-    ) -> Result<(), Fault> {
-        let label = fragment.label;
-        let stream = self.streams.entry(label.stream).or_default();
-        let near = if label.unordered {
+        ready: &mut VecDeque<ReassembledMessage>,
+    ) -> Result<(), ReassemblyError> {
+        let info = fragment.info;
+        let stream = self.streams.entry(info.stream).or_default();
+        let near = if info.unordered {
             stream.unordered
         } else {
             stream.next
         };
-        let number = widen(label.number, FIRST + near);
-        if label.unordered {
+        let number = widen(info.number, FIRST + near);
+        if info.unordered {
             stream.unordered = stream.unordered.max(number.saturating_sub(FIRST));
         } else if number < FIRST + stream.next {
-            return Err(Fault::Contradiction(
+            return Err(ReassemblyError::Contradiction(
                 "a message came that was delivered before",
             ));
         }
-        let whole = if fragment.begins && fragment.ends {
-            whole(Assembly::default().insert(fragment, max), fragment)?
+        let message = if fragment.begins && fragment.ends {
+            completed(ReassemblyQueue::default().insert(fragment, max), fragment)?
         } else {
-            let key = (label.stream, label.unordered, number);
+            let key = (info.stream, info.unordered, number);
             let expected = stream.expected;
-            let new = || Assembly::expecting(expected);
-            let assembly = self.interleaved.entry(key).or_insert_with(new);
-            let before = assembly.bytes();
-            let fitted = assembly.insert(fragment, max);
-            self.interleaved_bytes = self.interleaved_bytes - before + assembly.bytes();
-            let whole = whole(fitted, fragment)?;
-            if let Some(whole) = &whole {
-                if assembly.runs() > 0 {
-                    return Err(Fault::Contradiction(
+            let new = || ReassemblyQueue::expecting(expected);
+            let queue = self.interleaved.entry(key).or_insert_with(new);
+            let before = queue.bytes();
+            let outcome = queue.insert(fragment, max);
+            self.interleaved_bytes = self.interleaved_bytes - before + queue.bytes();
+            let message = completed(outcome, fragment)?;
+            if let Some(message) = &message {
+                if queue.run_count() > 0 {
+                    return Err(ReassemblyError::Contradiction(
                         "a fragment lies beyond its message's end",
                     ));
                 }
-                stream.expected = whole.data.len();
+                stream.expected = message.data.len();
                 self.interleaved.remove(&key);
             }
-            whole
+            message
         };
-        let Some(whole) = whole else {
+        let Some(message) = message else {
             return Ok(());
         };
-        if label.unordered {
-            ready.push_back(whole);
+        if info.unordered {
+            ready.push_back(message);
         } else {
-            self.order(number, whole, ready);
+            self.order(number, message, ready);
         }
         Ok(())
     }
 
     /// Delivers a complete ordered message, and those that waited for it, if it is the next
     /// one.
-    fn order(&mut self, number: u64, whole: Whole, ready: &mut VecDeque<Whole>) {
-        let name = whole.label.stream;
+    fn order(
+        &mut self,
+        number: u64,
+        message: ReassembledMessage,
+        ready: &mut VecDeque<ReassembledMessage>,
+    ) {
+        let name = message.info.stream;
         let Some(stream) = self.streams.get_mut(&name) else {
             return;
         };
         if number > FIRST + stream.next {
-            self.waiting_bytes += whole.data.len();
+            self.waiting_bytes += message.data.len();
             self.waiting += 1;
-            if let Some(twin) = stream.waiting.insert(number, whole) {
+            if let Some(twin) = stream.waiting.insert(number, message) {
                 self.waiting_bytes -= twin.data.len();
                 self.waiting -= 1;
             }
         } else if number == FIRST + stream.next {
             stream.next += 1;
-            ready.push_back(whole);
+            ready.push_back(message);
             if !stream.waiting.is_empty() {
                 self.deliver(name, ready);
             }
@@ -171,7 +178,7 @@ impl Streams {
 
     /// Delivers the waiting messages below the next number, and those that follow it
     /// without a gap.
-    fn deliver(&mut self, name: u16, ready: &mut VecDeque<Whole>) {
+    fn deliver(&mut self, name: u16, ready: &mut VecDeque<ReassembledMessage>) {
         let Some(stream) = self.streams.get_mut(&name) else {
             return;
         };
@@ -181,10 +188,10 @@ impl Streams {
                 break;
             }
             stream.next += u64::from(*entry.key() == next);
-            let whole = entry.remove();
-            self.waiting_bytes -= whole.data.len();
+            let message = entry.remove();
+            self.waiting_bytes -= message.data.len();
             self.waiting -= 1;
-            ready.push_back(whole);
+            ready.push_back(message);
         }
     }
 
@@ -194,17 +201,17 @@ impl Streams {
         &mut self,
         tsn: u64,
         skipped: impl Iterator<Item = (u16, u16)> + Clone,
-        ready: &mut VecDeque<Whole>,
+        ready: &mut VecDeque<ReassembledMessage>,
     ) {
-        let given_up = |label: &Label| {
-            label.unordered
+        let is_abandoned = |info: &MessageInfo| {
+            info.unordered
                 || skipped.clone().any(|(stream, ssn)| {
                     #[expect(clippy::cast_possible_truncation, reason = "an SSN has 16 bits")]
-                    let number = Ssn(label.number as u16);
-                    stream == label.stream && !number.is_after(Ssn(ssn))
+                    let number = Ssn(info.number as u16);
+                    stream == info.stream && !number.is_after(Ssn(ssn))
                 })
         };
-        self.fragments.drop_if(tsn, given_up);
+        self.fragments.drop_if(tsn, is_abandoned);
         for (name, ssn) in skipped {
             let stream = self.streams.entry(name).or_default();
             let number = widen_short(ssn, FIRST + stream.next);
@@ -220,7 +227,7 @@ impl Streams {
         name: u16,
         unordered: bool,
         mid: u32,
-        ready: &mut VecDeque<Whole>,
+        ready: &mut VecDeque<ReassembledMessage>,
     ) {
         let stream = self.streams.entry(name).or_default();
         let near = if unordered {
@@ -229,14 +236,14 @@ impl Streams {
             stream.next
         };
         let number = widen(mid, FIRST + near);
-        let gone: Vec<Key> = self
+        let abandoned: Vec<Key> = self
             .interleaved
             .range((name, unordered, 0)..=(name, unordered, number))
             .map(|(key, _)| *key)
             .collect();
-        for key in gone {
-            let assembly = self.interleaved.remove(&key);
-            self.interleaved_bytes -= assembly.map_or(0, |it| it.bytes());
+        for key in abandoned {
+            let queue = self.interleaved.remove(&key);
+            self.interleaved_bytes -= queue.map_or(0, |it| it.bytes());
         }
         if !unordered {
             stream.next = stream.next.max((number + 1).saturating_sub(FIRST));
@@ -250,8 +257,8 @@ impl Streams {
         let all = names.is_empty();
         for (name, stream) in &mut self.streams {
             if all || names.contains(name) {
-                for whole in std::mem::take(&mut stream.waiting).into_values() {
-                    self.waiting_bytes -= whole.data.len();
+                for message in std::mem::take(&mut stream.waiting).into_values() {
+                    self.waiting_bytes -= message.data.len();
                     self.waiting -= 1;
                 }
                 stream.next = 0;
@@ -259,10 +266,10 @@ impl Streams {
             }
         }
         let bytes = &mut self.interleaved_bytes;
-        self.interleaved.retain(|key, assembly| {
+        self.interleaved.retain(|key, queue| {
             let kept = !all && !names.contains(&key.0);
             if !kept {
-                *bytes -= assembly.bytes();
+                *bytes -= queue.bytes();
             }
             kept
         });
@@ -270,13 +277,16 @@ impl Streams {
 }
 
 /// Returns the message that the fragment completed, if any.
-fn whole(fitted: Fitted, fragment: &Fragment<'_>) -> Result<Option<Whole>, Fault> {
-    match fitted {
-        Fitted::Partly => Ok(None),
-        Fitted::Whole(whole) => Ok(Some(whole)),
-        Fitted::TooLarge => Err(Fault::TooLarge {
-            stream: fragment.label.stream,
+fn completed(
+    outcome: InsertOutcome,
+    fragment: &Fragment<'_>,
+) -> Result<Option<ReassembledMessage>, ReassemblyError> {
+    match outcome {
+        InsertOutcome::Incomplete => Ok(None),
+        InsertOutcome::Complete(message) => Ok(Some(message)),
+        InsertOutcome::TooLarge => Err(ReassemblyError::TooLarge {
+            stream: fragment.info.stream,
         }),
-        Fitted::Contradiction(what) => Err(Fault::Contradiction(what)),
+        InsertOutcome::Contradiction(what) => Err(ReassemblyError::Contradiction(what)),
     }
 }

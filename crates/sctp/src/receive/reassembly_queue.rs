@@ -13,7 +13,7 @@ const EXPECTED_MAX: usize = 256 * 1024;
 
 /// What a fragment says about its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Label {
+pub(super) struct MessageInfo {
     /// Stream of the message.
     pub(super) stream: u16,
     /// SSN or MID as on the wire.
@@ -26,20 +26,20 @@ pub(super) struct Label {
 
 /// A complete message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Whole {
+pub(super) struct ReassembledMessage {
     /// Stream, number and identifier of the message.
-    pub(super) label: Label,
+    pub(super) info: MessageInfo,
     /// Content of the message.
     pub(super) data: Bytes,
 }
 
 /// Result of inserting a fragment.
 #[derive(Debug)]
-pub(super) enum Fitted {
+pub(super) enum InsertOutcome {
     /// The message is still incomplete.
-    Partly,
+    Incomplete,
     /// The fragment completed its message.
-    Whole(Whole),
+    Complete(ReassembledMessage),
     /// The message is larger than allowed.
     TooLarge,
     /// The fragment contradicts its neighbours; the text says how.
@@ -48,7 +48,7 @@ pub(super) enum Fitted {
 
 /// Consecutive fragments of one message.
 #[derive(Debug)]
-struct Run {
+struct FragmentRun {
     /// Number of the first fragment.
     first: u64,
     /// Number of the last fragment.
@@ -58,7 +58,7 @@ struct Run {
     /// Whether the last fragment ends the message.
     ends: bool,
     /// Stream, number and identifier of the message.
-    label: Label,
+    info: MessageInfo,
     /// Payload of all fragments, in bytes.
     len: usize,
     /// Buffers whose bytes, in order, are the payload.
@@ -68,9 +68,9 @@ struct Run {
 /// Incomplete messages, distinguished by the numbers of their fragments alone: TSNs for
 /// DATA, where a message's are consecutive; FSNs within one message of I-DATA.
 #[derive(Debug, Default)]
-pub(super) struct Assembly {
+pub(super) struct ReassemblyQueue {
     /// Runs of consecutive fragments: ascending, apart from each other.
-    runs: Vec<Run>,
+    runs: Vec<FragmentRun>,
     /// Payload of all runs, in bytes.
     bytes: usize,
     /// Size of the latest complete message, in bytes.
@@ -81,18 +81,18 @@ pub(super) struct Assembly {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fragment<'a> {
     /// Number of the fragment: TSN for DATA, FSN for I-DATA.
-    pub(super) at: u64,
+    pub(super) number: u64,
     /// Whether the fragment begins its message.
     pub(super) begins: bool,
     /// Whether the fragment ends its message.
     pub(super) ends: bool,
     /// Stream, number and identifier of the message.
-    pub(super) label: Label,
+    pub(super) info: MessageInfo,
     /// User data of the fragment.
     pub(super) payload: &'a [u8],
 }
 
-impl Assembly {
+impl ReassemblyQueue {
     /// Returns an empty queue that reserves `bytes` for its first message.
     pub(super) fn expecting(bytes: usize) -> Self {
         Self {
@@ -107,42 +107,45 @@ impl Assembly {
     }
 
     /// Returns the number of runs.
-    pub(super) fn runs(&self) -> usize {
+    pub(super) fn run_count(&self) -> usize {
         self.runs.len()
     }
 
     /// Inserts a fragment that was not here before. `max`: largest message that is allowed,
     /// in bytes.
-    pub(super) fn insert(&mut self, fragment: &Fragment<'_>, max: usize) -> Fitted {
+    pub(super) fn insert(&mut self, fragment: &Fragment<'_>, max: usize) -> InsertOutcome {
         let len = fragment.payload.len();
         if fragment.begins && fragment.ends {
             // Most messages of most applications fit one fragment.
             return if len > max {
-                Fitted::TooLarge
+                InsertOutcome::TooLarge
             } else {
-                Fitted::Whole(Whole {
-                    label: fragment.label,
+                InsertOutcome::Complete(ReassembledMessage {
+                    info: fragment.info,
                     data: Bytes::copy_from_slice(fragment.payload),
                 })
             };
         }
         // The fragment nearly always follows the last run.
         let place = match self.runs.last() {
-            Some(run) if run.last < fragment.at => self.runs.len(),
+            Some(run) if run.last < fragment.number => self.runs.len(),
             None => 0,
-            Some(_) => self.runs.partition_point(|run| run.last < fragment.at),
+            Some(_) => self.runs.partition_point(|run| run.last < fragment.number),
         };
-        let joins = |run: &Run| run.last + 1 == fragment.at && !run.ends && !fragment.begins;
+        let joins =
+            |run: &FragmentRun| run.last + 1 == fragment.number && !run.ends && !fragment.begins;
         let place = if place > 0 && joins(&self.runs[place - 1]) {
             let run = &mut self.runs[place - 1];
-            if !is_same(&run.label, &fragment.label) {
-                return Fitted::Contradiction("fragments of different messages follow each other");
+            if !is_same(&run.info, &fragment.info) {
+                return InsertOutcome::Contradiction(
+                    "fragments of different messages follow each other",
+                );
             }
             match run.parts.last_mut() {
                 Some(part) => part.extend_from_slice(fragment.payload),
                 None => run.parts.push(fragment.payload.to_vec()),
             }
-            run.last = fragment.at;
+            run.last = fragment.number;
             run.len += len;
             run.ends = fragment.ends;
             place - 1
@@ -156,15 +159,15 @@ impl Assembly {
         }
         let run = &self.runs[place];
         if run.len > max {
-            return Fitted::TooLarge;
+            return InsertOutcome::TooLarge;
         }
         if run.begins && run.ends {
             let run = self.runs.remove(place);
             self.bytes -= run.len;
             self.expected = run.len;
-            return Fitted::Whole(whole(run));
+            return InsertOutcome::Complete(completed(run));
         }
-        Fitted::Partly
+        InsertOutcome::Incomplete
     }
 
     /// Begins a run at index `place` with a fragment.
@@ -177,12 +180,12 @@ impl Assembly {
         };
         let mut part = Vec::with_capacity(expected);
         part.extend_from_slice(fragment.payload);
-        let run = Run {
-            first: fragment.at,
-            last: fragment.at,
+        let run = FragmentRun {
+            first: fragment.number,
+            last: fragment.number,
             begins: fragment.begins,
             ends: fragment.ends,
-            label: fragment.label,
+            info: fragment.info,
             len,
             parts: smallvec![part],
         };
@@ -193,7 +196,7 @@ impl Assembly {
     fn join(&mut self, place: usize) {
         let (before, after) = (&self.runs[place], &self.runs[place + 1]);
         let touch = before.last + 1 == after.first && !before.ends && !after.begins;
-        if !touch || !is_same(&before.label, &after.label) {
+        if !touch || !is_same(&before.info, &after.info) {
             return;
         }
         let mut after = self.runs.remove(place + 1);
@@ -204,12 +207,12 @@ impl Assembly {
         before.parts.append(&mut after.parts);
     }
 
-    /// Drops runs that begin at or before `at` and whose message `given_up` says was
+    /// Drops runs that begin at or before `number` and whose message `is_abandoned` says was
     /// abandoned.
-    pub(super) fn drop_if(&mut self, at: u64, given_up: impl Fn(&Label) -> bool) {
+    pub(super) fn drop_if(&mut self, number: u64, is_abandoned: impl Fn(&MessageInfo) -> bool) {
         let bytes = &mut self.bytes;
         self.runs.retain(|run| {
-            let kept = run.first > at || !given_up(&run.label);
+            let kept = run.first > number || !is_abandoned(&run.info);
             if !kept {
                 *bytes -= run.len;
             }
@@ -219,7 +222,7 @@ impl Assembly {
 }
 
 /// Joins the buffers of a complete run.
-fn whole(mut run: Run) -> Whole {
+fn completed(mut run: FragmentRun) -> ReassembledMessage {
     let data = if run.parts.len() == 1 {
         run.parts.pop().unwrap_or_default()
     } else {
@@ -229,15 +232,15 @@ fn whole(mut run: Run) -> Whole {
             .for_each(|part| data.extend_from_slice(part));
         data
     };
-    Whole {
-        label: run.label,
+    ReassembledMessage {
+        info: run.info,
         data: Bytes::from(data),
     }
 }
 
 /// Whether two fragments belong to the same message. The payload protocol identifier is not
 /// compared, because with I-DATA only the first fragment has it.
-fn is_same(one: &Label, other: &Label) -> bool {
+fn is_same(one: &MessageInfo, other: &MessageInfo) -> bool {
     one.stream == other.stream
         && one.unordered == other.unordered
         && (one.number == other.number || one.unordered)
@@ -248,19 +251,19 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const LABEL: Label = Label {
+    const LABEL: MessageInfo = MessageInfo {
         stream: 1,
         number: 2,
         ppid: 51,
         unordered: false,
     };
 
-    fn fragment(at: u64, last: u64, payload: &[u8]) -> Fragment<'_> {
+    fn fragment(number: u64, last: u64, payload: &[u8]) -> Fragment<'_> {
         Fragment {
-            at,
-            begins: at == 0,
-            ends: at == last,
-            label: LABEL,
+            number,
+            begins: number == 0,
+            ends: number == last,
+            info: LABEL,
             payload,
         }
     }
@@ -270,41 +273,41 @@ mod tests {
         fn a_message_comes_out_once_whatever_the_order(
             order in Just((0u64..40).collect::<Vec<_>>()).prop_shuffle()
         ) {
-            let mut assembly = Assembly::default();
+            let mut queue = ReassemblyQueue::default();
             let mut found = None;
-            for at in order {
-                let payload = [at as u8; 3];
-                match assembly.insert(&fragment(at, 39, &payload), 1000) {
-                    Fitted::Whole(whole) => prop_assert!(found.replace(whole).is_none()),
-                    Fitted::Partly => {}
+            for number in order {
+                let payload = [number as u8; 3];
+                match queue.insert(&fragment(number, 39, &payload), 1000) {
+                    InsertOutcome::Complete(message) => prop_assert!(found.replace(message).is_none()),
+                    InsertOutcome::Incomplete => {}
                     other => prop_assert!(false, "{:?}", other),
                 }
             }
-            let expected: Vec<u8> = (0..40).flat_map(|at| [at; 3]).collect();
+            let expected: Vec<u8> = (0..40).flat_map(|number| [number; 3]).collect();
             prop_assert_eq!(found.map(|it| it.data.to_vec()), Some(expected));
-            prop_assert_eq!((assembly.bytes(), assembly.runs()), (0, 0));
+            prop_assert_eq!((queue.bytes(), queue.run_count()), (0, 0));
         }
     }
 
     #[test]
     fn a_message_that_never_ends_is_cut_off() {
-        let mut assembly = Assembly::default();
+        let mut queue = ReassemblyQueue::default();
         let payload = [0; 100];
-        for at in 0..10 {
-            let fitted = assembly.insert(&fragment(at, 99, &payload), 1000);
-            assert!(matches!(fitted, Fitted::Partly), "{fitted:?}");
+        for number in 0..10 {
+            let outcome = queue.insert(&fragment(number, 99, &payload), 1000);
+            assert!(matches!(outcome, InsertOutcome::Incomplete), "{outcome:?}");
         }
-        let fitted = assembly.insert(&fragment(10, 99, &payload), 1000);
-        assert!(matches!(fitted, Fitted::TooLarge), "{fitted:?}");
+        let outcome = queue.insert(&fragment(10, 99, &payload), 1000);
+        assert!(matches!(outcome, InsertOutcome::TooLarge), "{outcome:?}");
     }
 
     #[test]
     fn what_was_given_up_is_let_go() {
-        let mut assembly = Assembly::default();
-        assembly.insert(&fragment(0, 9, b"abc"), 100);
-        assembly.insert(&fragment(2, 9, b"def"), 100);
-        assembly.insert(&fragment(8, 9, b"ghi"), 100);
-        assembly.drop_if(2, |_| true);
-        assert_eq!((assembly.bytes(), assembly.runs()), (3, 1));
+        let mut queue = ReassemblyQueue::default();
+        queue.insert(&fragment(0, 9, b"abc"), 100);
+        queue.insert(&fragment(2, 9, b"def"), 100);
+        queue.insert(&fragment(8, 9, b"ghi"), 100);
+        queue.drop_if(2, |_| true);
+        assert_eq!((queue.bytes(), queue.run_count()), (3, 1));
     }
 }

@@ -9,7 +9,7 @@ use crate::sequence::{Tsn, narrow};
 /// Most ranges beyond the first gap that are tracked. When a sender discovers the end of a
 /// long path at twice its rate, every second packet of a round trip is lost; data that is
 /// refused for want of ranges would be retransmitted for nothing.
-const RUNS_MAX: usize = 16_384;
+const RANGES_MAX: usize = 16_384;
 /// Most duplicates that one SACK reports.
 const DUPLICATES_MAX: usize = 32;
 /// Largest offset of a gap ack block from the cumulative TSN (16 bits).
@@ -17,24 +17,24 @@ const GAP_OFFSET_MAX: u64 = 65_535;
 
 /// Status of a TSN that has just come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Arrival {
+pub(super) enum TsnStatus {
     /// The TSN directly follows the cumulative TSN.
     Next,
     /// The TSN is new and lies beyond a gap, or within one.
-    Apart,
+    BeyondGap,
     /// The TSN has arrived before.
     Duplicate,
     /// The TSN is too far ahead to be acknowledged, or too many ranges are tracked.
-    OutOfReach,
+    OutOfRange,
 }
 
 /// The cumulative TSN, the ranges beyond the first gap, and duplicates.
 #[derive(Debug)]
-pub(super) struct Arrivals {
+pub(super) struct DataTracker {
     /// The highest TSN without a gap before it.
     cumulative: u64,
     /// Ranges beyond the first gap: ascending, apart from each other and from `cumulative`.
-    runs: VecDeque<Run>,
+    ranges: VecDeque<TsnRange>,
     /// Duplicates that the next SACK reports.
     duplicates: Vec<Tsn>,
     /// Duplicates since the beginning.
@@ -43,17 +43,17 @@ pub(super) struct Arrivals {
 
 /// Consecutive TSNs that have arrived, both ends included.
 #[derive(Clone, Copy, Debug)]
-struct Run {
+struct TsnRange {
     first: u64,
     last: u64,
 }
 
-impl Arrivals {
+impl DataTracker {
     /// Returns a tracker for which everything up to `cumulative` has arrived.
     pub(super) const fn new(cumulative: u64) -> Self {
         Self {
             cumulative,
-            runs: VecDeque::new(),
+            ranges: VecDeque::new(),
             duplicates: Vec::new(),
             duplicates_total: 0,
         }
@@ -66,12 +66,14 @@ impl Arrivals {
 
     /// Returns the highest TSN that has arrived.
     pub(super) fn highest(&self) -> u64 {
-        self.runs.back().map_or(self.cumulative, |run| run.last)
+        self.ranges
+            .back()
+            .map_or(self.cumulative, |range| range.last)
     }
 
     /// Whether a TSN is missing below the highest.
-    pub(super) fn has_holes(&self) -> bool {
-        !self.runs.is_empty()
+    pub(super) fn has_gaps(&self) -> bool {
+        !self.ranges.is_empty()
     }
 
     /// Returns the number of duplicates since the beginning.
@@ -80,21 +82,21 @@ impl Arrivals {
     }
 
     /// Returns the status of `tsn`, without recording it.
-    pub(super) fn judge(&self, tsn: u64) -> Arrival {
+    pub(super) fn status(&self, tsn: u64) -> TsnStatus {
         if tsn == self.cumulative + 1 {
-            return Arrival::Next;
+            return TsnStatus::Next;
         }
         if tsn <= self.cumulative {
-            return Arrival::Duplicate;
+            return TsnStatus::Duplicate;
         }
         if tsn > self.cumulative + GAP_OFFSET_MAX {
-            return Arrival::OutOfReach;
+            return TsnStatus::OutOfRange;
         }
-        let place = self.runs.partition_point(|run| run.last < tsn);
-        match self.runs.get(place) {
-            Some(run) if run.first <= tsn => Arrival::Duplicate,
-            _ if self.runs.len() >= RUNS_MAX => Arrival::OutOfReach,
-            _ => Arrival::Apart,
+        let place = self.ranges.partition_point(|range| range.last < tsn);
+        match self.ranges.get(place) {
+            Some(range) if range.first <= tsn => TsnStatus::Duplicate,
+            _ if self.ranges.len() >= RANGES_MAX => TsnStatus::OutOfRange,
+            _ => TsnStatus::BeyondGap,
         }
     }
 
@@ -110,23 +112,26 @@ impl Arrivals {
     pub(super) fn insert(&mut self, tsn: u64) {
         if tsn == self.cumulative + 1 {
             self.cumulative = tsn;
-            self.swallow();
+            self.advance_cumulative();
             return;
         }
-        let place = self.runs.partition_point(|run| run.last < tsn);
-        let joins_before = place > 0 && self.runs[place - 1].last + 1 == tsn;
-        let joins_after = self.runs.get(place).is_some_and(|run| run.first == tsn + 1);
+        let place = self.ranges.partition_point(|range| range.last < tsn);
+        let joins_before = place > 0 && self.ranges[place - 1].last + 1 == tsn;
+        let joins_after = self
+            .ranges
+            .get(place)
+            .is_some_and(|range| range.first == tsn + 1);
         match (joins_before, joins_after) {
             (true, true) => {
-                let end = self.runs[place].last;
-                self.runs.remove(place);
-                self.runs[place - 1].last = end;
+                let end = self.ranges[place].last;
+                self.ranges.remove(place);
+                self.ranges[place - 1].last = end;
             }
-            (true, false) => self.runs[place - 1].last = tsn,
-            (false, true) => self.runs[place].first = tsn,
-            (false, false) => self.runs.insert(
+            (true, false) => self.ranges[place - 1].last = tsn,
+            (false, true) => self.ranges[place].first = tsn,
+            (false, false) => self.ranges.insert(
                 place,
-                Run {
+                TsnRange {
                     first: tsn,
                     last: tsn,
                 },
@@ -137,17 +142,17 @@ impl Arrivals {
     /// Counts everything up to `tsn` as arrived (FORWARD TSN).
     pub(super) fn skip_to(&mut self, tsn: u64) {
         self.cumulative = self.cumulative.max(tsn);
-        self.swallow();
+        self.advance_cumulative();
     }
 
     /// Moves the cumulative TSN over the ranges that it has reached.
-    fn swallow(&mut self) {
-        while let Some(run) = self.runs.front().copied() {
-            if run.first > self.cumulative + 1 {
+    fn advance_cumulative(&mut self) {
+        while let Some(range) = self.ranges.front().copied() {
+            if range.first > self.cumulative + 1 {
                 break;
             }
-            self.cumulative = self.cumulative.max(run.last);
-            self.runs.pop_front();
+            self.cumulative = self.cumulative.max(range.last);
+            self.ranges.pop_front();
         }
     }
 
@@ -157,16 +162,16 @@ impl Arrivals {
     /// holds it all, and does not mistake data that was reported late for a burst.
     pub(super) fn gaps(&self, count: usize) -> impl Iterator<Item = GapBlock> + '_ {
         let offset = |tsn: u64| u16::try_from(tsn - self.cumulative).unwrap_or(u16::MAX);
-        let low = if self.runs.len() > count {
+        let low = if self.ranges.len() > count {
             count / 2
         } else {
-            self.runs.len()
+            self.ranges.len()
         };
-        let high = self.runs.len() - (count - low).min(self.runs.len() - low);
-        let told = self.runs.range(..low).chain(self.runs.range(high..));
-        told.map(move |run| GapBlock {
-            start: offset(run.first),
-            end: offset(run.last),
+        let high = self.ranges.len() - (count - low).min(self.ranges.len() - low);
+        let reported = self.ranges.range(..low).chain(self.ranges.range(high..));
+        reported.map(move |range| GapBlock {
+            start: offset(range.first),
+            end: offset(range.last),
         })
     }
 
@@ -190,13 +195,13 @@ mod tests {
     proptest! {
         #[test]
         fn runs_are_what_a_set_would_say(order in prop::collection::vec(101u64..180, 1..120)) {
-            let mut arrivals = Arrivals::new(100);
+            let mut arrivals = DataTracker::new(100);
             let mut set = BTreeSet::new();
             for tsn in order {
-                match arrivals.judge(tsn) {
-                    Arrival::Duplicate => prop_assert!(set.contains(&tsn)),
-                    Arrival::OutOfReach => prop_assert!(false, "near enough"),
-                    Arrival::Next | Arrival::Apart => {
+                match arrivals.status(tsn) {
+                    TsnStatus::Duplicate => prop_assert!(set.contains(&tsn)),
+                    TsnStatus::OutOfRange => prop_assert!(false, "near enough"),
+                    TsnStatus::Next | TsnStatus::BeyondGap => {
                         prop_assert!(set.insert(tsn));
                         arrivals.insert(tsn);
                     }
@@ -216,27 +221,27 @@ mod tests {
 
     #[test]
     fn of_too_many_blocks_the_ends_are_told() {
-        let mut arrivals = Arrivals::new(100);
-        for run in 0..20 {
-            arrivals.insert(102 + 2 * run);
+        let mut arrivals = DataTracker::new(100);
+        for range in 0..20 {
+            arrivals.insert(102 + 2 * range);
         }
-        let told: Vec<u16> = arrivals.gaps(5).map(|gap| gap.start).collect();
-        assert_eq!(told, [2, 4, 36, 38, 40]);
+        let reported: Vec<u16> = arrivals.gaps(5).map(|gap| gap.start).collect();
+        assert_eq!(reported, [2, 4, 36, 38, 40]);
     }
 
     #[test]
     fn what_no_sack_could_tell_of_is_refused() {
-        let mut arrivals = Arrivals::new(100);
-        assert_eq!(arrivals.judge(100 + 65_535), Arrival::Apart);
-        assert_eq!(arrivals.judge(101 + 65_535), Arrival::OutOfReach);
-        for run in 0..RUNS_MAX as u64 {
-            arrivals.insert(102 + 2 * run);
+        let mut arrivals = DataTracker::new(100);
+        assert_eq!(arrivals.status(100 + 65_535), TsnStatus::BeyondGap);
+        assert_eq!(arrivals.status(101 + 65_535), TsnStatus::OutOfRange);
+        for range in 0..RANGES_MAX as u64 {
+            arrivals.insert(102 + 2 * range);
         }
         assert_eq!(
-            arrivals.judge(102 + 2 * RUNS_MAX as u64),
-            Arrival::OutOfReach
+            arrivals.status(102 + 2 * RANGES_MAX as u64),
+            TsnStatus::OutOfRange
         );
-        assert_eq!(arrivals.judge(101), Arrival::Next);
+        assert_eq!(arrivals.status(101), TsnStatus::Next);
         arrivals.skip_to(200);
         assert_eq!(arrivals.cumulative(), 200);
     }

@@ -16,14 +16,14 @@ const PRIORITY: u16 = 256;
 
 /// When a message is abandoned.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Limits {
+pub(crate) struct RetransmitLimits {
     /// Most retransmissions of a chunk; `None` for any number.
     pub(crate) retransmissions: Option<u32>,
     /// When the lifetime is over; `None` for never.
     pub(crate) deadline: Option<Instant>,
 }
 
-impl Limits {
+impl RetransmitLimits {
     /// Whether the lifetime is over.
     pub(crate) fn is_expired(&self, now: Instant) -> bool {
         self.deadline.is_some_and(|deadline| now >= deadline)
@@ -32,7 +32,7 @@ impl Limits {
 
 /// A message as the application queued it.
 #[derive(Clone, Debug)]
-pub(crate) struct Outgoing {
+pub(crate) struct QueuedMessage {
     /// Content of the message.
     pub(crate) data: Bytes,
     /// Payload protocol identifier.
@@ -40,12 +40,12 @@ pub(crate) struct Outgoing {
     /// Whether the message is delivered without regard to order.
     pub(crate) unordered: bool,
     /// When the message is abandoned.
-    pub(crate) limits: Limits,
+    pub(crate) limits: RetransmitLimits,
 }
 
 /// The next fragment to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(crate) struct OutgoingFragment {
     /// Stream of the message.
     pub(crate) stream: u16,
     /// SSN or MID of the message, in 64-bit form.
@@ -69,7 +69,7 @@ pub(crate) struct Piece {
 
 /// Bounds of the next fragment.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Room {
+pub(crate) struct FragmentRoom {
     /// Payload that fits the chunk, in bytes.
     pub(crate) packet: usize,
     /// Largest window that the peer announced, in bytes: what the peer can hold altogether.
@@ -78,13 +78,13 @@ pub(crate) struct Room {
 
 /// State of one outgoing stream.
 #[derive(Debug, Default)]
-struct Stream {
+struct OutgoingStream {
     /// Messages that are not completely sent, oldest first.
-    waiting: VecDeque<Outgoing>,
+    waiting: VecDeque<QueuedMessage>,
     /// Bytes of the first message that were sent.
     offset: usize,
     /// Fragments of the first message that were sent.
-    pieces: u32,
+    fragments_sent: u32,
     /// Number of the first message among the outstanding ones, once it was begun.
     message: u64,
     /// Unsent bytes of the stream.
@@ -103,7 +103,7 @@ struct Stream {
     resetting: bool,
 }
 
-impl Stream {
+impl OutgoingStream {
     /// Returns the weight against other streams.
     fn weight(&self) -> u64 {
         let priority = if self.priority == 0 {
@@ -117,9 +117,9 @@ impl Stream {
 
 /// All outgoing streams, and the scheduler.
 #[derive(Debug, Default)]
-pub(crate) struct Streams {
+pub(crate) struct SendQueue {
     /// State of each stream that was used.
-    streams: BTreeMap<u16, Stream>,
+    streams: BTreeMap<u16, OutgoingStream>,
     /// Virtual time and number of each stream that has something to send.
     active: BTreeSet<(u64, u16)>,
     /// Virtual time of the stream that was served last.
@@ -132,12 +132,12 @@ pub(crate) struct Streams {
     /// Unsent bytes of all streams.
     buffered: usize,
     /// Bytes of messages that are partly sent, sent parts included.
-    begun: usize,
+    begun_bytes: usize,
     /// Streams whose queue fell to its threshold.
     low: Vec<u16>,
 }
 
-impl Streams {
+impl SendQueue {
     /// Sets whether messages are interleaved.
     pub(crate) fn set_interleaving(&mut self, on: bool) {
         self.interleaving = on;
@@ -184,7 +184,7 @@ impl Streams {
 
     /// Whether nothing of a stream waits to be sent.
     pub(crate) fn is_drained(&self, stream: u16) -> bool {
-        let drained = |it: &Stream| it.waiting.is_empty();
+        let drained = |it: &OutgoingStream| it.waiting.is_empty();
         self.streams.get(&stream).is_none_or(drained)
     }
 
@@ -204,7 +204,7 @@ impl Streams {
     }
 
     /// Queues a message on stream `number`.
-    pub(crate) fn push(&mut self, number: u16, message: Outgoing) {
+    pub(crate) fn push(&mut self, number: u16, message: QueuedMessage) {
         let stream = self.streams.entry(number).or_default();
         self.buffered += message.data.len();
         stream.buffered += message.data.len();
@@ -218,7 +218,7 @@ impl Streams {
 
     /// Returns the stream to serve next. Messages that expired before any part of them was
     /// sent are dropped on the way and counted in `expired`.
-    fn next_stream(&mut self, room: Room, now: Instant, expired: &mut u64) -> Option<u16> {
+    fn next_stream(&mut self, room: FragmentRoom, now: Instant, expired: &mut u64) -> Option<u16> {
         loop {
             let number = match self.current {
                 Some(current) => current,
@@ -226,7 +226,7 @@ impl Streams {
             };
             let stream = self.streams.get(&number)?;
             let first = stream.waiting.front()?;
-            if stream.pieces > 0 || !first.limits.is_expired(now) {
+            if stream.fragments_sent > 0 || !first.limits.is_expired(now) {
                 return Some(number);
             }
             *expired += 1;
@@ -237,14 +237,14 @@ impl Streams {
     /// Returns the stream with the smallest virtual time that may send. A message is not
     /// begun beside others if the peer cannot hold all of them: parts of each would fill
     /// its window, and none could ever become complete.
-    fn furthest_behind(&self, room: Room) -> Option<u16> {
+    fn furthest_behind(&self, room: FragmentRoom) -> Option<u16> {
         let may_go = |number: &u16| {
             let Some(stream) = self.streams.get(number) else {
                 return false;
             };
             let len = stream.waiting.front().map_or(0, |it| it.data.len());
-            let fits = len <= room.packet || (self.begun + len) as u64 <= room.peer;
-            stream.pieces > 0 || self.begun == 0 || fits
+            let fits = len <= room.packet || (self.begun_bytes + len) as u64 <= room.peer;
+            stream.fragments_sent > 0 || self.begun_bytes == 0 || fits
         };
         self.active.iter().map(|it| it.1).find(may_go)
     }
@@ -253,16 +253,16 @@ impl Streams {
     /// `expired` counts messages that were dropped.
     pub(crate) fn peek(
         &mut self,
-        room: Room,
+        room: FragmentRoom,
         now: Instant,
         expired: &mut u64,
-    ) -> Option<(Piece, &Outgoing)> {
+    ) -> Option<(OutgoingFragment, &QueuedMessage)> {
         let number = self.next_stream(room, now, expired)?;
         let stream = self.streams.get(&number)?;
         let message = stream.waiting.front()?;
         let left = message.data.len() - stream.offset;
         let len = left.min(room.packet);
-        let piece = Piece {
+        let fragment = OutgoingFragment {
             stream: number,
             number: if message.unordered {
                 stream.next_unordered
@@ -272,57 +272,57 @@ impl Streams {
             unordered: message.unordered,
             offset: stream.offset,
             len,
-            index: stream.pieces,
+            index: stream.fragments_sent,
             begins: stream.offset == 0,
             ends: len == left,
             message: stream.message,
         };
-        Some((piece, message))
+        Some((fragment, message))
     }
 
     /// Removes the fragment that [`peek`](Self::peek) returned, which is sent as part of
     /// outstanding message `message`.
-    pub(crate) fn take(&mut self, piece: &Piece, message: u64) {
-        let Some(stream) = self.streams.get_mut(&piece.stream) else {
+    pub(crate) fn take(&mut self, fragment: &OutgoingFragment, message: u64) {
+        let Some(stream) = self.streams.get_mut(&fragment.stream) else {
             return;
         };
         stream.message = message;
-        self.buffered -= piece.len;
+        self.buffered -= fragment.len;
         let above = stream.buffered > stream.low;
-        stream.buffered -= piece.len;
+        stream.buffered -= fragment.len;
         if above && stream.buffered <= stream.low {
-            self.low.push(piece.stream);
+            self.low.push(fragment.stream);
         }
         let before = stream.virtual_time;
-        stream.virtual_time += (piece.len as u64) * u64::from(PRIORITY) / stream.weight();
+        stream.virtual_time += (fragment.len as u64) * u64::from(PRIORITY) / stream.weight();
         self.virtual_time = before;
-        if piece.begins && !piece.ends {
-            self.begun += stream.waiting.front().map_or(0, |it| it.data.len());
+        if fragment.begins && !fragment.ends {
+            self.begun_bytes += stream.waiting.front().map_or(0, |it| it.data.len());
         }
-        if piece.ends {
+        if fragment.ends {
             let whole = stream.waiting.pop_front();
-            if !piece.begins {
-                self.begun -= whole.map_or(0, |it| it.data.len());
+            if !fragment.begins {
+                self.begun_bytes -= whole.map_or(0, |it| it.data.len());
             }
             stream.offset = 0;
-            stream.pieces = 0;
-            if piece.unordered {
+            stream.fragments_sent = 0;
+            if fragment.unordered {
                 stream.next_unordered += 1;
             } else {
                 stream.next_ordered += 1;
             }
             self.current = None;
         } else {
-            stream.offset += piece.len;
-            stream.pieces += 1;
-            self.current = (!self.interleaving).then_some(piece.stream);
+            stream.offset += fragment.len;
+            stream.fragments_sent += 1;
+            self.current = (!self.interleaving).then_some(fragment.stream);
         }
         let after = stream.virtual_time;
         let empty = stream.waiting.is_empty();
         if empty || self.active.len() > 1 {
-            self.active.remove(&(before, piece.stream));
+            self.active.remove(&(before, fragment.stream));
             if !empty {
-                self.active.insert((after, piece.stream));
+                self.active.insert((after, fragment.stream));
             }
         } else {
             // A stream that is alone keeps its virtual time.
@@ -336,7 +336,7 @@ impl Streams {
         let Some(stream) = self.streams.get_mut(&number) else {
             return;
         };
-        if stream.pieces == 0 || stream.message != message {
+        if stream.fragments_sent == 0 || stream.message != message {
             return;
         }
         if stream.waiting.front().is_some_and(|it| it.unordered) {
@@ -355,8 +355,8 @@ impl Streams {
         let Some(message) = stream.waiting.pop_front() else {
             return;
         };
-        if stream.pieces > 0 {
-            self.begun -= message.data.len();
+        if stream.fragments_sent > 0 {
+            self.begun_bytes -= message.data.len();
         }
         let unsent = message.data.len() - stream.offset;
         self.buffered -= unsent;
@@ -366,7 +366,7 @@ impl Streams {
             self.low.push(number);
         }
         stream.offset = 0;
-        stream.pieces = 0;
+        stream.fragments_sent = 0;
         if self.current == Some(number) {
             self.current = None;
         }
@@ -380,42 +380,42 @@ impl Streams {
 mod tests {
     use super::*;
 
-    fn message(len: usize) -> Outgoing {
-        Outgoing {
+    fn message(len: usize) -> QueuedMessage {
+        QueuedMessage {
             data: Bytes::from(vec![7; len]),
             ppid: 53,
             unordered: false,
-            limits: Limits::default(),
+            limits: RetransmitLimits::default(),
         }
     }
 
-    const ROOM: Room = Room {
+    const ROOM: FragmentRoom = FragmentRoom {
         packet: 100,
         peer: 1 << 20,
     };
 
     /// Streams of the next pieces of up to 100 bytes.
-    fn order(streams: &mut Streams, count: usize) -> Vec<u16> {
+    fn order(streams: &mut SendQueue, count: usize) -> Vec<u16> {
         order_within(ROOM, streams, count)
     }
 
-    fn order_within(room: Room, streams: &mut Streams, count: usize) -> Vec<u16> {
+    fn order_within(room: FragmentRoom, streams: &mut SendQueue, count: usize) -> Vec<u16> {
         let mut order = Vec::new();
         #[expect(clippy::disallowed_methods, reason = "virtual time begins anywhere")]
         let now = Instant::now();
         for _ in 0..count {
-            let Some((piece, _)) = streams.peek(room, now, &mut 0) else {
+            let Some((fragment, _)) = streams.peek(room, now, &mut 0) else {
                 break;
             };
-            streams.take(&piece, 0);
-            order.push(piece.stream);
+            streams.take(&fragment, 0);
+            order.push(fragment.stream);
         }
         order
     }
 
     #[test]
     fn without_interleaving_messages_take_turns_whole() {
-        let mut streams = Streams::default();
+        let mut streams = SendQueue::default();
         for stream in [1, 2] {
             streams.push(stream, message(250));
             streams.push(stream, message(250));
@@ -430,7 +430,7 @@ mod tests {
 
     #[test]
     fn interleaved_chunks_follow_the_priorities() {
-        let mut streams = Streams::default();
+        let mut streams = SendQueue::default();
         streams.set_interleaving(true);
         streams.set_priority(1, 512);
         streams.set_priority(2, 128);
@@ -444,24 +444,24 @@ mod tests {
 
     #[test]
     fn no_more_is_begun_than_the_peer_can_hold() {
-        let mut streams = Streams::default();
+        let mut streams = SendQueue::default();
         streams.set_interleaving(true);
         for stream in [1, 2, 3] {
             streams.push(stream, message(300));
         }
         // A message of one packet hinders nobody.
         streams.push(4, message(100));
-        let room = Room { peer: 700, ..ROOM };
+        let room = FragmentRoom { peer: 700, ..ROOM };
         assert_eq!(
             order_within(room, &mut streams, 20),
             [1, 2, 4, 1, 2, 1, 3, 3, 2, 3]
         );
-        assert_eq!((streams.begun, streams.buffered_total()), (0, 0));
+        assert_eq!((streams.begun_bytes, streams.buffered_total()), (0, 0));
     }
 
     #[test]
     fn a_stream_that_was_silent_does_not_catch_up() {
-        let mut streams = Streams::default();
+        let mut streams = SendQueue::default();
         streams.set_interleaving(true);
         streams.push(1, message(100_000));
         streams.push(3, message(100_000));
@@ -474,7 +474,7 @@ mod tests {
 
     #[test]
     fn the_threshold_is_told_once_it_is_reached() {
-        let mut streams = Streams::default();
+        let mut streams = SendQueue::default();
         streams.set_low(4, 150);
         streams.push(4, message(350));
         order(&mut streams, 1);
