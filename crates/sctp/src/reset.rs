@@ -6,11 +6,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
-use crate::chunk::parameter::{OutgoingReset, ReConfigResult, Response, Streams};
+use crate::chunk::parameter::{OutgoingReset, ReConfigResult, Response, StreamList};
 use crate::chunk::{Parameter, ReConfig};
 use crate::packet::PacketBuilder;
 use crate::sequence::{Tsn, narrow};
-use crate::timer::{Timer, Waits};
+use crate::timer::{Backoff, Timer};
 
 /// Most streams in one request, so that it fits any packet.
 const STREAMS_MAX: usize = 128;
@@ -21,7 +21,7 @@ const REQUESTS_MAX: usize = 16;
 
 /// Stream resets of both directions.
 #[derive(Debug, Default)]
-pub(crate) struct Resets {
+pub(crate) struct StreamResets {
     /// Sequence number of our next request.
     next: u32,
     /// Streams to be reset, each with the TSN that must be acknowledged first, once none of
@@ -32,16 +32,16 @@ pub(crate) struct Resets {
     /// Sequence number of the peer's next request.
     expected: u32,
     /// Results of the peer's latest requests, for repetitions.
-    results: VecDeque<Outcome>,
+    results: VecDeque<RequestResult>,
     /// Requests of the peer that wait for data.
     deferred: Vec<Deferred>,
     /// Responses that wait to be sent.
-    answers: VecDeque<Outcome>,
+    answers: VecDeque<RequestResult>,
 }
 
 /// Result of a request of the peer.
 #[derive(Clone, Copy, Debug)]
-struct Outcome {
+struct RequestResult {
     /// Sequence number of the request.
     number: u32,
     /// Result that the response carries.
@@ -76,14 +76,14 @@ struct Deferred {
 
 /// What the peer's response to our request means.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Answered {
+pub(crate) enum ResetResult {
     /// The peer reset these streams.
     Done(Vec<u16>),
     /// The peer refused to reset these streams.
     Refused(Vec<u16>),
 }
 
-impl Resets {
+impl StreamResets {
     /// Starts with both ends' first request numbers, which equal their initial TSNs.
     pub(crate) fn establish(&mut self, own_tsn: u32, peer_tsn: u32) {
         *self = Self {
@@ -94,7 +94,7 @@ impl Resets {
     }
 
     /// Requests the reset of an outgoing stream, unless a request for it is in progress.
-    pub(crate) fn want(&mut self, stream: u16) {
+    pub(crate) fn request_reset(&mut self, stream: u16) {
         let sent = |request: &Request| request.streams.contains(&stream);
         if !self.sent.as_ref().is_some_and(sent) {
             self.wanted.entry(stream).or_insert(None);
@@ -157,8 +157,8 @@ impl Resets {
     }
 
     /// Appends a RE-CONFIG with the first response or request that is due.
-    pub(crate) fn write(&mut self, packet: &mut PacketBuilder<'_>, now: Instant, waits: Waits) {
-        if let Some(&Outcome { number, result }) = self.answers.front() {
+    pub(crate) fn write(&mut self, packet: &mut PacketBuilder<'_>, now: Instant, backoff: Backoff) {
+        if let Some(&RequestResult { number, result }) = self.answers.front() {
             let answer = Parameter::Response(Response {
                 response: number,
                 result,
@@ -176,11 +176,11 @@ impl Resets {
             request: request.number,
             response: self.expected.wrapping_sub(1),
             last_tsn: Tsn(narrow(request.last_tsn)),
-            streams: Streams::Own(&request.streams),
+            streams: StreamList::Own(&request.streams),
         });
         if ReConfig::write_parameters(&[ask], packet).is_ok() {
             request.due = false;
-            request.timer.start(now, waits);
+            request.timer.start(now, backoff);
         }
     }
 
@@ -201,7 +201,7 @@ impl Resets {
             if self.results.len() >= REQUESTS_MAX {
                 self.results.pop_front();
             }
-            self.results.push_back(Outcome { number, result });
+            self.results.push_back(RequestResult { number, result });
             result
         } else if ahead < REQUESTS_MAX {
             // An earlier request is missing, or there are too many: the peer will repeat
@@ -216,7 +216,7 @@ impl Resets {
     /// Queues a response.
     fn answer(&mut self, number: u32, result: ReConfigResult) {
         if self.answers.len() < REQUESTS_MAX {
-            self.answers.push_back(Outcome { number, result });
+            self.answers.push_back(RequestResult { number, result });
         }
     }
 
@@ -253,12 +253,16 @@ impl Resets {
     }
 
     /// Handles the peer's response to our request. `None` if the response changes nothing.
-    pub(crate) fn on_response(&mut self, number: u32, result: ReConfigResult) -> Option<Answered> {
+    pub(crate) fn on_response(
+        &mut self,
+        number: u32,
+        result: ReConfigResult,
+    ) -> Option<ResetResult> {
         let ours = |request: &mut Request| request.number == number;
         let mut request = self.sent.take_if(ours)?;
         match result {
             ReConfigResult::PERFORMED | ReConfigResult::NOTHING_TO_DO => {
-                Some(Answered::Done(request.streams))
+                Some(ResetResult::Done(request.streams))
             }
             ReConfigResult::IN_PROGRESS => {
                 // The request is repeated when the timer runs out, under a new number:
@@ -269,7 +273,7 @@ impl Resets {
                 self.sent = Some(request);
                 None
             }
-            _ => Some(Answered::Refused(request.streams)),
+            _ => Some(ResetResult::Refused(request.streams)),
         }
     }
 }
@@ -278,7 +282,7 @@ impl Resets {
 mod tests {
     use super::*;
 
-    fn answers(resets: &mut Resets) -> Vec<(u32, ReConfigResult)> {
+    fn answers(resets: &mut StreamResets) -> Vec<(u32, ReConfigResult)> {
         let answers = resets.answers.drain(..);
         answers.map(|it| (it.number, it.result)).collect()
     }
@@ -288,9 +292,9 @@ mod tests {
     fn requests_on_their_way_together_are_all_performed() {
         const PERFORMED: ReConfigResult = ReConfigResult::PERFORMED;
         const IN_PROGRESS: ReConfigResult = ReConfigResult::IN_PROGRESS;
-        let mut resets = Resets::default();
+        let mut resets = StreamResets::default();
         resets.establish(1, 7);
-        let ask = |resets: &mut Resets, number: u32, last_tsn: u64| {
+        let ask = |resets: &mut StreamResets, number: u32, last_tsn: u64| {
             resets.on_request(number, |resets| {
                 resets.defer(number, last_tsn, vec![number as u16]);
                 IN_PROGRESS
@@ -318,7 +322,7 @@ mod tests {
 
     #[test]
     fn a_peer_that_asks_on_and_on_is_remembered_within_bounds() {
-        let mut resets = Resets::default();
+        let mut resets = StreamResets::default();
         resets.establish(1, 0);
         for number in 0..1000 {
             resets.on_request(number, |resets| {

@@ -11,7 +11,7 @@ pub(crate) struct Timer {
 
 /// How long a [`Timer`] waits.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Waits {
+pub(crate) struct Backoff {
     /// The first time.
     pub(crate) first: Duration,
     /// At most, however often it was started.
@@ -20,9 +20,9 @@ pub(crate) struct Waits {
 
 impl Timer {
     /// Starts the timer, with twice the wait of the time before.
-    pub(crate) fn start(&mut self, now: Instant, waits: Waits) {
-        let wait = waits.first.saturating_mul(1 << self.times.min(16));
-        self.at = Some(now + wait.min(waits.longest));
+    pub(crate) fn start(&mut self, now: Instant, backoff: Backoff) {
+        let wait = backoff.first.saturating_mul(1 << self.times.min(16));
+        self.at = Some(now + wait.min(backoff.longest));
         self.times += 1;
     }
 

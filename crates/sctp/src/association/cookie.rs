@@ -19,7 +19,7 @@ pub(super) const COOKIE_BYTES: usize = CONTENT_BYTES + MAC_BYTES;
 
 /// The fields of an INIT or INIT ACK that describe its sender (RFC 9260 §3.3.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Peer {
+pub(super) struct PeerParameters {
     /// Verification tag that packets to the peer must bear; not zero once known.
     pub(super) tag: u32,
     /// First TSN that the peer sends.
@@ -40,19 +40,19 @@ pub(super) struct Cookie {
     /// When the cookie was made: time since the association object was created.
     pub(super) made: Duration,
     /// The peer, as its INIT described it.
-    pub(super) peer: Peer,
+    pub(super) peer: PeerParameters,
     /// Verification tag that our INIT ACK announced.
     pub(super) own_tag: u32,
     /// Initial TSN that our INIT ACK announced.
     pub(super) own_tsn: u32,
     /// Tie-tags, which recognize a peer that restarted (RFC 9260 §5.2.2).
-    pub(super) ties: Ties,
+    pub(super) tie_tags: TieTags,
 }
 
 /// The tie-tags of a cookie: both ends' verification tags at the time of the INIT (RFC 9260
 /// §5.2.2), zero if there was no association.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Ties {
+pub(super) struct TieTags {
     /// Our verification tag at the time of the INIT.
     pub(super) own: u32,
     /// The peer's verification tag at the time of the INIT.
@@ -61,7 +61,7 @@ pub(super) struct Ties {
 
 /// The tag and first TSN with which we begin an association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Start {
+pub(super) struct OwnInit {
     /// Verification tag that packets to us must bear; not zero.
     pub(super) tag: u32,
     /// First TSN that we send.
@@ -80,8 +80,8 @@ impl Cookie {
             self.peer.window,
             self.own_tag,
             self.own_tsn,
-            self.ties.own,
-            self.ties.peer,
+            self.tie_tags.own,
+            self.tie_tags.peer,
         ];
         for (place, word) in content[8..36].chunks_exact_mut(4).zip(words) {
             place.copy_from_slice(&word.to_be_bytes());
@@ -108,7 +108,7 @@ impl Cookie {
         let micros = u64::from(u32_at(content, 0)) << 32 | u64::from(u32_at(content, 4));
         Some(Self {
             made: Duration::from_micros(micros),
-            peer: Peer {
+            peer: PeerParameters {
                 tag: u32_at(content, 8),
                 initial_tsn: u32_at(content, 12),
                 window: u32_at(content, 16),
@@ -118,7 +118,7 @@ impl Cookie {
             },
             own_tag: u32_at(content, 20),
             own_tsn: u32_at(content, 24),
-            ties: Ties {
+            tie_tags: TieTags {
                 own: u32_at(content, 28),
                 peer: u32_at(content, 32),
             },
@@ -129,12 +129,12 @@ impl Cookie {
 /// Derives the tag and first TSN for the association that would replace an existing one
 /// (RFC 9260 §5.2.2). The values are unpredictable without `key`, and the same INIT always
 /// gives the same values, so nothing has to be remembered between INIT and COOKIE ECHO.
-pub(super) fn renewed(key: &[u8; 32], peer_tag: u32, own_tag: u32) -> Start {
+pub(super) fn derive_restart(key: &[u8; 32], peer_tag: u32, own_tag: u32) -> OwnInit {
     let mut seed = [0; 8];
     seed[..4].copy_from_slice(&peer_tag.to_be_bytes());
     seed[4..].copy_from_slice(&own_tag.to_be_bytes());
     let drawn = keyed(key, b"renew", &seed).finalize_fixed();
-    Start {
+    OwnInit {
         tag: u32_at(&drawn, 0).max(1),
         initial_tsn: u32_at(&drawn, 4),
     }
@@ -175,7 +175,7 @@ mod tests {
     fn a_cookie_opens_with_its_key_unchanged_only() {
         let cookie = Cookie {
             made: Duration::from_micros(123_456_789),
-            peer: Peer {
+            peer: PeerParameters {
                 tag: 1,
                 initial_tsn: 2,
                 window: 3,
@@ -185,7 +185,7 @@ mod tests {
             },
             own_tag: 6,
             own_tsn: 7,
-            ties: Ties { own: 8, peer: 9 },
+            tie_tags: TieTags { own: 8, peer: 9 },
         };
         let sealed = cookie.seal(&[1; 32]);
         assert_eq!(Cookie::open(&sealed, &[1; 32]), Some(cookie));

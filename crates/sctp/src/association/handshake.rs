@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use super::Association;
-use super::cookie::{self, Cookie, Peer, Start, Ties};
+use super::cookie::{self, Cookie, OwnInit, PeerParameters, TieTags};
 use crate::chunk::parameter::{ERROR_DETECTION_DTLS, Parameter};
 use crate::chunk::{CookieEcho, Init, InitAck, Parameters, kind};
 use crate::packet::{Header, NoRoom, PacketBuilder};
 use crate::receive::Receiver;
 use crate::send::Sender;
-use crate::timer::{Timer, Waits};
+use crate::timer::{Backoff, Timer};
 use crate::{CloseReason, Dropped, Event, State, Tsn};
 
 /// Largest state cookie that is accepted from a peer, in bytes. A larger one would not fit
@@ -26,11 +26,11 @@ pub(super) struct Handshake {
     /// The peer's state cookie, to be echoed.
     cookie: Vec<u8>,
     /// The INIT ACK to send. There is at most one, however many INITs came.
-    pub(super) reply: Option<Reply>,
+    pub(super) init_ack: Option<PendingInitAck>,
     /// Whether a COOKIE ACK has to be sent.
     pub(super) cookie_ack: bool,
     /// A state cookie that came too late; its sender gets an ERROR chunk.
-    pub(super) stale: Option<Stale>,
+    pub(super) stale: Option<ExpiredCookie>,
     /// When INIT or COOKIE ECHO left; `None` after a retransmission, whose answer would be
     /// ambiguous as a round-trip sample.
     sent_at: Option<Instant>,
@@ -38,7 +38,7 @@ pub(super) struct Handshake {
 
 /// A state cookie that arrived after its lifetime.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stale {
+pub(super) struct ExpiredCookie {
     /// Time past the end of the cookie's lifetime, in µs.
     pub(super) over: u32,
     /// Verification tag of the peer that sent the cookie.
@@ -47,11 +47,11 @@ pub(super) struct Stale {
 
 /// The content of an INIT ACK that waits to be sent.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reply {
+pub(super) struct PendingInitAck {
     cookie: Cookie,
 }
 
-impl Reply {
+impl PendingInitAck {
     /// Returns the verification tag of the packet that carries the INIT ACK.
     pub(super) const fn tag(&self) -> u32 {
         self.cookie.peer.tag
@@ -111,20 +111,20 @@ impl Association {
         self.handshake.due = false;
         let first = self.handshake.timer.times == 0;
         self.handshake.sent_at = first.then_some(now);
-        let waits = Waits {
+        let backoff = Backoff {
             first: self.config.rto_initial,
             longest: self.config.rto_max,
         };
-        self.handshake.timer.start(now, waits);
+        self.handshake.timer.start(now, backoff);
     }
 
     /// Writes the INIT ACK that answers the latest INIT.
     pub(super) fn write_init_ack(
         &mut self,
-        reply: &Reply,
+        init_ack: &PendingInitAck,
         packet: &mut PacketBuilder<'_>,
     ) -> Result<(), NoRoom> {
-        let Reply { cookie } = *reply;
+        let PendingInitAck { cookie } = *init_ack;
         let sealed = cookie.seal(&self.secrets.cookie_key);
         let streams = self.config.streams.min(cookie.peer.inbound);
         let init = self.own_init(cookie.own_tag, cookie.own_tsn, streams);
@@ -157,8 +157,8 @@ impl Association {
     }
 
     /// Returns the tie-tags of the association as it is now.
-    const fn ties(&self) -> Ties {
-        Ties {
+    const fn tie_tags(&self) -> TieTags {
+        TieTags {
             own: self.own_tag,
             peer: self.peer_tag,
         }
@@ -168,7 +168,7 @@ impl Association {
     /// (RFC 9260 §5.1 B, §5.2.1, §5.2.2).
     pub(super) fn on_init(&mut self, init: &Init<'_>, now: Instant) -> Result<(), Dropped> {
         let peer = peer(init).ok_or(Dropped::State)?;
-        let (own, ties) = match self.state {
+        let (own, tie_tags) = match self.state {
             State::Closed if self.is_over => return Err(Dropped::Closed),
             State::ShutdownAckSent => {
                 // §9.2: the peer missed our SHUTDOWN ACK, which is sent again.
@@ -177,25 +177,25 @@ impl Association {
             }
             // Both ends connect: the answer carries the same tag and TSN as our own INIT.
             State::Closed | State::CookieWait | State::CookieEchoed => {
-                let own = Start {
+                let own = OwnInit {
                     tag: self.own_tag,
                     initial_tsn: self.secrets.initial_tsn,
                 };
-                (own, Ties::default())
+                (own, TieTags::default())
             }
             _ => {
                 let key = &self.secrets.cookie_key;
-                let own = cookie::renewed(key, peer.tag, self.own_tag);
-                (own, self.ties())
+                let own = cookie::derive_restart(key, peer.tag, self.own_tag);
+                (own, self.tie_tags())
             }
         };
-        self.handshake.reply = Some(Reply {
+        self.handshake.init_ack = Some(PendingInitAck {
             cookie: Cookie {
                 made: now.saturating_duration_since(self.made),
                 peer,
                 own_tag: own.tag,
                 own_tsn: own.initial_tsn,
-                ties,
+                tie_tags,
             },
         });
         Ok(())
@@ -208,18 +208,18 @@ impl Association {
         }
         let peer = peer(&ack.0).ok_or(Dropped::State)?;
         let Some(cookie) = ack.0.parameters.state_cookie() else {
-            self.violate("INIT ACK without a state cookie");
+            self.abort_for_violation("INIT ACK without a state cookie");
             return Ok(());
         };
         if cookie.len() > COOKIE_BYTES_MAX {
-            self.violate("state cookie of more than 1024 bytes");
+            self.abort_for_violation("state cookie of more than 1024 bytes");
             return Ok(());
         }
         self.handshake.cookie = cookie.to_vec();
         if let Some(sent) = self.handshake.sent_at {
             self.note_round_trip(now.saturating_duration_since(sent));
         }
-        self.agree(&peer);
+        self.adopt_peer_parameters(&peer);
         self.state = State::CookieEchoed;
         self.handshake.timer = Timer::default();
         self.handshake.due = true;
@@ -241,15 +241,15 @@ impl Association {
         if self.is_over {
             return Err(Dropped::Closed);
         }
-        let own = cookie.own_tag == self.own_tag;
-        let theirs = cookie.peer.tag == self.peer_tag;
+        let own_matches = cookie.own_tag == self.own_tag;
+        let peer_matches = cookie.peer.tag == self.peer_tag;
         let age = now
             .saturating_duration_since(self.made)
             .saturating_sub(cookie.made);
-        if age > self.config.cookie_life && !(own && theirs) {
+        if age > self.config.cookie_life && !(own_matches && peer_matches) {
             let over = (age - self.config.cookie_life).as_micros();
             let over = u32::try_from(over).unwrap_or(u32::MAX);
-            self.handshake.stale = Some(Stale {
+            self.handshake.stale = Some(ExpiredCookie {
                 over,
                 tag: cookie.peer.tag,
             });
@@ -259,7 +259,7 @@ impl Association {
             self.state,
             State::Closed | State::CookieWait | State::CookieEchoed
         );
-        match (own, theirs) {
+        match (own_matches, peer_matches) {
             // §5.2.4 D, and the normal case for an end that did not send an INIT.
             (true, true) if connecting => self.establish(None),
             (true, true) => {}
@@ -269,7 +269,7 @@ impl Association {
                 self.establish(Some(&cookie.peer));
             }
             // §5.2.4 A: the peer lost its state.
-            (false, false) if cookie.ties == self.ties() => {
+            (false, false) if cookie.tie_tags == self.tie_tags() => {
                 if self.state == State::ShutdownAckSent {
                     return Err(Dropped::State);
                 }
@@ -299,30 +299,30 @@ impl Association {
     }
 
     /// Adopts the tag, TSN, window, streams and extensions that the peer announced.
-    fn agree(&mut self, peer: &Peer) {
+    fn adopt_peer_parameters(&mut self, peer: &PeerParameters) {
         self.peer_tag = peer.tag;
         self.outgoing_streams = self.config.streams.min(peer.inbound);
         self.incoming_streams = self.config.streams.min(peer.outbound);
-        let theirs = peer.extensions;
-        self.extensions = theirs;
-        self.interleaving = self.config.interleaving && theirs.interleaving;
-        self.zero_checksum = self.config.zero_checksum && theirs.zero_checksum;
+        let extensions = peer.extensions;
+        self.extensions = extensions;
+        self.interleaving = self.config.interleaving && extensions.interleaving;
+        self.zero_checksum = self.config.zero_checksum && extensions.zero_checksum;
         self.sender
-            .establish(peer.window, self.interleaving, theirs.forward_tsn);
+            .establish(peer.window, self.interleaving, extensions.forward_tsn);
         self.receiver.establish(peer.initial_tsn);
         self.resets.establish(self.own_tsn, peer.initial_tsn);
     }
 
     /// Enters the established state, after adopting `peer` if it is given.
-    fn establish(&mut self, peer: Option<&Peer>) {
+    fn establish(&mut self, peer: Option<&PeerParameters>) {
         if let Some(peer) = peer {
-            self.agree(peer);
+            self.adopt_peer_parameters(peer);
         }
         self.state = State::Established;
         self.handshake.timer = Timer::default();
         self.handshake.due = false;
         self.handshake.cookie = Vec::new();
-        self.notices.push_back(Event::Connected {
+        self.unordered_events.push_back(Event::Connected {
             outgoing: self.outgoing_streams,
             incoming: self.incoming_streams,
         });
@@ -372,9 +372,9 @@ fn parameters(extensions: &[u8], zero_checksum: bool) -> Vec<Parameter<'_>> {
 
 /// Reads what an INIT says of its sender; `None` if it has a value that RFC 9260 §3.3.2
 /// forbids.
-fn peer(init: &Init<'_>) -> Option<Peer> {
+fn peer(init: &Init<'_>) -> Option<PeerParameters> {
     let valid = init.initiate_tag != 0 && init.outbound_streams != 0 && init.inbound_streams != 0;
-    valid.then(|| Peer {
+    valid.then(|| PeerParameters {
         tag: init.initiate_tag,
         initial_tsn: init.initial_tsn.0,
         window: init.a_rwnd,

@@ -37,7 +37,7 @@ const ANSWERS_MAX: usize = 4;
 
 /// A heartbeat that was sent and not yet answered.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct PendingHeartbeat {
     /// Number in the Heartbeat Info, which the answer must repeat.
     number: u32,
     /// When the heartbeat was sent.
@@ -50,7 +50,7 @@ struct Asked {
 
 /// What an answered heartbeat shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Outcome {
+pub(super) struct HeartbeatResult {
     /// Time between the heartbeat and its answer.
     pub(super) round_trip: Option<Duration>,
     /// Size of the probe that arrived, in bytes: packets this large pass.
@@ -61,15 +61,15 @@ pub(super) struct Outcome {
 #[derive(Debug, Default)]
 pub(super) struct Heartbeats {
     /// Number of the latest heartbeat.
-    numbers: u32,
+    last_number: u32,
     /// The heartbeat that waits for its answer; there is at most one.
-    asked: Option<Asked>,
+    pending: Option<PendingHeartbeat>,
     /// When the next periodic heartbeat is due.
     next_at: Option<Instant>,
     /// Whether a heartbeat has to be sent now.
     due: bool,
     /// The MTU search that is under way.
-    search: Option<Search>,
+    search: Option<MtuSearch>,
     /// When to start the next MTU search.
     raise_at: Option<Instant>,
     /// When a heartbeat was last sent to measure the round trip.
@@ -80,7 +80,7 @@ pub(super) struct Heartbeats {
 
 /// A binary search for the largest packet that passes (RFC 8899 §5.3).
 #[derive(Clone, Copy, Debug)]
-struct Search {
+struct MtuSearch {
     /// Largest size that is known to pass, in bytes.
     low: usize,
     /// Smallest size that is assumed not to pass, in bytes.
@@ -102,7 +102,7 @@ impl Heartbeats {
     /// Starts a search for packets larger than `mtu`, if the configuration allows any.
     fn search(&mut self, config: &Config, mtu: usize, now: Instant) {
         if config.mtu_max >= mtu + STEP_MIN {
-            self.search = Some(Search {
+            self.search = Some(MtuSearch {
                 low: mtu,
                 high: config.mtu_max + 1,
                 size: config.mtu_max & !3,
@@ -152,15 +152,17 @@ impl Heartbeats {
     }
 
     /// Handles a HEARTBEAT ACK. Answers other than to the pending heartbeat change nothing.
-    pub(super) fn on_answer(&mut self, info: &[u8], now: Instant) -> Outcome {
-        let mut outcome = Outcome::default();
-        let matches = |asked: &Asked| info.len() == INFO_BYTES && u32_at(info, 0) == asked.number;
-        let Some(asked) = self.asked.filter(matches) else {
+    pub(super) fn on_answer(&mut self, info: &[u8], now: Instant) -> HeartbeatResult {
+        let mut outcome = HeartbeatResult::default();
+        let matches = |pending: &PendingHeartbeat| {
+            info.len() == INFO_BYTES && u32_at(info, 0) == pending.number
+        };
+        let Some(pending) = self.pending.filter(matches) else {
             return outcome;
         };
-        self.asked = None;
-        outcome.round_trip = Some(now.saturating_duration_since(asked.at));
-        if let (Some(size), Some(search)) = (asked.probe, &mut self.search) {
+        self.pending = None;
+        outcome.round_trip = Some(now.saturating_duration_since(pending.at));
+        if let (Some(size), Some(search)) = (pending.probe, &mut self.search) {
             search.low = size;
             outcome.mtu = Some(size);
             self.search = search.narrowed();
@@ -170,7 +172,7 @@ impl Heartbeats {
 
     /// Returns when [`handle_timeout`](Self::handle_timeout) is due.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        let expires = self.asked.map(|asked| asked.expires);
+        let expires = self.pending.map(|pending| pending.expires);
         let timers = [expires, self.next_at, self.raise_at];
         timers.into_iter().flatten().min()
     }
@@ -179,8 +181,8 @@ impl Heartbeats {
     /// unanswered. `mtu`: the present packet size, in bytes.
     pub(super) fn handle_timeout(&mut self, config: &Config, mtu: usize, now: Instant) -> bool {
         let mut missed = false;
-        if self.asked.is_some_and(|asked| now >= asked.expires) {
-            let probe = self.asked.take().and_then(|asked| asked.probe);
+        if self.pending.is_some_and(|pending| now >= pending.expires) {
+            let probe = self.pending.take().and_then(|pending| pending.probe);
             missed = probe.is_none();
             // Send the next one at once (§8.3), as the peer may be gone.
             self.due |= missed;
@@ -205,7 +207,7 @@ impl Heartbeats {
 
     /// Whether a heartbeat has to be sent now.
     pub(super) const fn is_due(&self) -> bool {
-        self.due && self.asked.is_none()
+        self.due && self.pending.is_none()
     }
 
     /// Appends a heartbeat to the packet if one is due. `rto`: time after which it counts
@@ -218,7 +220,7 @@ impl Heartbeats {
 
     /// Returns the size of the next MTU probe in bytes, if one should be sent now.
     pub(super) fn probe(&self) -> Option<usize> {
-        let idle = self.asked.is_none();
+        let idle = self.pending.is_none();
         self.search.filter(|_| idle).map(|search| search.size)
     }
 
@@ -255,16 +257,16 @@ impl Heartbeats {
         rto: Duration,
         probe: Option<usize>,
     ) -> bool {
-        self.numbers = self.numbers.wrapping_add(1);
+        self.last_number = self.last_number.wrapping_add(1);
         let mut info = [0; INFO_BYTES];
-        info[..4].copy_from_slice(&self.numbers.to_be_bytes());
+        info[..4].copy_from_slice(&self.last_number.to_be_bytes());
         let size = u32::try_from(probe.unwrap_or(0)).unwrap_or(0);
         info[4..].copy_from_slice(&size.to_be_bytes());
         if (Heartbeat { info: &info }).write(packet).is_err() {
             return false;
         }
-        self.asked = Some(Asked {
-            number: self.numbers,
+        self.pending = Some(PendingHeartbeat {
+            number: self.last_number,
             at: now,
             probe,
             expires: now + rto,
@@ -273,7 +275,7 @@ impl Heartbeats {
     }
 }
 
-impl Search {
+impl MtuSearch {
     /// Returns the search with its next size; `None` when it is finished.
     fn narrowed(mut self) -> Option<Self> {
         self.failures = 0;

@@ -2,18 +2,18 @@
 
 use std::time::Instant;
 
-use super::{Association, Farewell};
+use super::{AbortReason, Association};
 use crate::chunk::parameter::{OutgoingReset, Parameter, ReConfigResult};
 use crate::chunk::{Cause, Chunk, ReConfig};
 use crate::packet::Packet;
 use crate::receive::{DataOutcome, ReassemblyError};
-use crate::reset::Answered;
+use crate::reset::ResetResult;
 use crate::{CloseReason, Direction, Dropped, Event, ParseError, State};
 
 impl Association {
     /// Checks a packet and handles its chunks in order. Returns the last reason why a part
     /// of it was dropped.
-    pub(super) fn take_packet(&mut self, bytes: &[u8], now: Instant) -> Result<(), Dropped> {
+    pub(super) fn process_packet(&mut self, bytes: &[u8], now: Instant) -> Result<(), Dropped> {
         let packet = Packet::parse(bytes, self.config.zero_checksum)?;
         let header = packet.header;
         if header.destination_port != self.config.local_port
@@ -34,7 +34,7 @@ impl Association {
                 first = false;
             }
             // A chunk that is dropped does not prevent the others from being handled.
-            if let Err(dropped) = self.take_chunk(&chunk, header.verification_tag, now) {
+            if let Err(dropped) = self.process_chunk(&chunk, header.verification_tag, now) {
                 result = Err(dropped);
             }
             if self.is_over {
@@ -62,7 +62,7 @@ impl Association {
     }
 
     /// Handles one chunk. `tag`: the packet's verification tag.
-    fn take_chunk(&mut self, chunk: &Chunk<'_>, tag: u32, now: Instant) -> Result<(), Dropped> {
+    fn process_chunk(&mut self, chunk: &Chunk<'_>, tag: u32, now: Instant) -> Result<(), Dropped> {
         match chunk {
             Chunk::Data(data) => {
                 self.may_receive(!self.interleaving)?;
@@ -82,7 +82,7 @@ impl Association {
                 }
                 self.errors = 0;
                 if self.sender.on_sack(sack, now).is_err() {
-                    self.violate("a SACK acknowledges what was never sent");
+                    self.abort_for_violation("a SACK acknowledges what was never sent");
                 }
                 self.after_sack();
                 Ok(())
@@ -139,7 +139,7 @@ impl Association {
                     .on_cumulative(shutdown.cumulative_tsn, now)
                     .is_err()
                 {
-                    self.violate("a SHUTDOWN acknowledges what was never sent");
+                    self.abort_for_violation("a SHUTDOWN acknowledges what was never sent");
                     return Ok(());
                 }
                 self.on_shutdown();
@@ -183,7 +183,7 @@ impl Association {
     fn check_data(&mut self, stream: u16, payload: &[u8], tsn: crate::Tsn) -> Result<(), Dropped> {
         if payload.is_empty() {
             // RFC 9260 §6.2 asks for an ABORT.
-            self.violate("a DATA chunk without data");
+            self.abort_for_violation("a DATA chunk without data");
             return Err(Dropped::State);
         }
         if stream >= self.incoming_streams {
@@ -208,7 +208,7 @@ impl Association {
             }
             DataOutcome::Refused => Err(Dropped::ReceiveBufferFull),
             DataOutcome::Failed(ReassemblyError::TooLarge { stream }) => {
-                self.shutdown.abort = Some(Farewell::TooLarge);
+                self.shutdown.abort = Some(AbortReason::TooLarge);
                 self.end(CloseReason::MessageTooLarge {
                     stream,
                     limit: self.config.max_message_size,
@@ -216,11 +216,13 @@ impl Association {
                 Ok(())
             }
             DataOutcome::Failed(ReassemblyError::Contradiction(what)) => {
-                self.violate(what);
+                self.abort_for_violation(what);
                 Ok(())
             }
             DataOutcome::Stuck => {
-                self.violate("fragments of unfinished messages fill the receive window");
+                self.abort_for_violation(
+                    "fragments of unfinished messages fill the receive window",
+                );
                 Ok(())
             }
         }
@@ -232,8 +234,8 @@ impl Association {
             self.round_trip = None;
         }
         self.prepare_resets();
-        self.note_low();
-        self.go_on_closing();
+        self.report_buffered_low();
+        self.continue_shutdown();
     }
 
     /// Starts the heartbeats if the association has just become established.
@@ -266,7 +268,9 @@ impl Association {
                 Parameter::IncomingReset(reset) => {
                     let streams: Vec<u16> = reset.streams.iter().collect();
                     self.resets.on_request(reset.request, |resets| {
-                        streams.iter().for_each(|stream| resets.want(*stream));
+                        streams
+                            .iter()
+                            .for_each(|stream| resets.request_reset(*stream));
                         ReConfigResult::PERFORMED
                     });
                     for stream in streams {
@@ -336,7 +340,7 @@ impl Association {
     /// Handles the peer's response to our reset request.
     fn on_reset_response(&mut self, number: u32, result: ReConfigResult) {
         match self.resets.on_response(number, result) {
-            Some(Answered::Done(streams)) => {
+            Some(ResetResult::Done(streams)) => {
                 for stream in &streams {
                     self.sender.send_queue.restart(*stream);
                 }
@@ -345,7 +349,7 @@ impl Association {
                     streams,
                 });
             }
-            Some(Answered::Refused(streams)) => {
+            Some(ResetResult::Refused(streams)) => {
                 for stream in &streams {
                     self.sender.send_queue.set_resetting(*stream, false);
                 }

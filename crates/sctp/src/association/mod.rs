@@ -23,7 +23,7 @@ use bytes::Bytes;
 
 use crate::chunk::parameter::Extensions;
 use crate::receive::Receiver;
-use crate::reset::Resets;
+use crate::reset::StreamResets;
 use crate::send::Sender;
 use crate::{
     CloseReason, Config, Dropped, Event, Report, ResetError, Secrets, SendError, SendOptions, State,
@@ -31,7 +31,7 @@ use crate::{
 
 use handshake::Handshake;
 use heartbeat::Heartbeats;
-use shutdown::{Farewell, Shutdown};
+use shutdown::{AbortReason, Shutdown};
 
 /// Smallest packet size that is ever used, in bytes.
 const MTU_MIN: usize = 512;
@@ -112,7 +112,7 @@ pub struct Association {
     handshake: Handshake,
     shutdown: Shutdown,
     heartbeat: Heartbeats,
-    resets: Resets,
+    resets: StreamResets,
     sender: Sender,
     receiver: Receiver,
     /// Round trip that the handshake or a heartbeat measured, used until data measures it.
@@ -125,9 +125,9 @@ pub struct Association {
     /// When pacing lets the next packet leave, if pacing is what holds it back.
     pace_at: Option<Instant>,
     /// Events that need not keep their order relative to messages.
-    notices: VecDeque<Event>,
+    unordered_events: VecDeque<Event>,
     /// Events that keep their order relative to messages, oldest first.
-    events: VecDeque<Awaiting>,
+    events: VecDeque<OrderedEvent>,
     /// Messages that the application has taken.
     messages_read: u64,
     /// Packets written since the beginning.
@@ -140,7 +140,7 @@ pub struct Association {
 
 /// An event that is reported after the messages that arrived before it.
 #[derive(Debug)]
-struct Awaiting {
+struct OrderedEvent {
     /// Count of messages read after which the event is reported.
     messages: u64,
     /// The event to report.
@@ -170,14 +170,14 @@ impl Association {
             handshake: Handshake::default(),
             shutdown: Shutdown::default(),
             heartbeat: Heartbeats::default(),
-            resets: Resets::default(),
+            resets: StreamResets::default(),
             sender,
             receiver,
             round_trip: None,
             unknown: None,
             errors: 0,
             pace_at: None,
-            notices: VecDeque::new(),
+            unordered_events: VecDeque::new(),
             events: VecDeque::new(),
             messages_read: 0,
             packets_sent: 0,
@@ -204,7 +204,7 @@ impl Association {
     /// on.
     pub fn handle_packet(&mut self, packet: &[u8], now: Instant) -> Result<(), Dropped> {
         self.packets_received += 1;
-        let result = self.take_packet(packet, now);
+        let result = self.process_packet(packet, now);
         self.dropped += u64::from(result.is_err());
         result
     }
@@ -230,7 +230,7 @@ impl Association {
         } else {
             let sends = self.is_open();
             self.pace_at = sends.then(|| self.sender.pacing_deadline(now)).flatten();
-            self.note_low();
+            self.report_buffered_low();
         }
         written
     }
@@ -301,10 +301,10 @@ impl Association {
     /// Returns the next event. Messages that are not taken occupy the receive window, and
     /// so slow the peer down.
     pub fn poll_event(&mut self) -> Option<Event> {
-        if let Some(notice) = self.notices.pop_front() {
+        if let Some(notice) = self.unordered_events.pop_front() {
             return Some(notice);
         }
-        let is_due = |it: &&Awaiting| it.messages <= self.messages_read;
+        let is_due = |it: &&OrderedEvent| it.messages <= self.messages_read;
         if self.events.front().filter(is_due).is_some() {
             return self.events.pop_front().map(|it| it.event);
         }
@@ -400,7 +400,7 @@ impl Association {
         }
         for stream in streams {
             self.sender.send_queue.set_resetting(*stream, true);
-            self.resets.want(*stream);
+            self.resets.request_reset(*stream);
         }
         self.prepare_resets();
         Ok(())
@@ -429,7 +429,7 @@ impl Association {
             return;
         }
         if self.peer_tag != 0 {
-            self.shutdown.abort = Some(Farewell::Application);
+            self.shutdown.abort = Some(AbortReason::Application);
         }
         self.end(CloseReason::Aborted);
     }
@@ -451,7 +451,7 @@ impl Association {
         let mtu = mtu.max(MTU_MIN) & !3;
         if mtu != self.sender.mtu() {
             self.sender.set_mtu(mtu);
-            self.notices.push_back(Event::MtuChanged { mtu });
+            self.unordered_events.push_back(Event::MtuChanged { mtu });
         }
     }
 
@@ -482,7 +482,7 @@ impl Association {
     /// Queues an event behind the messages that arrived before it.
     fn push_event(&mut self, event: Event) {
         let messages = self.messages_read + self.receiver.unread();
-        self.events.push_back(Awaiting { messages, event });
+        self.events.push_back(OrderedEvent { messages, event });
     }
 
     /// Ends the association for `reason`.
@@ -500,10 +500,10 @@ impl Association {
     }
 
     /// Reports streams whose queue fell to the low threshold.
-    fn note_low(&mut self) {
+    fn report_buffered_low(&mut self) {
         if self.sender.send_queue.has_low() {
             let low = self.sender.send_queue.take_low();
-            self.notices
+            self.unordered_events
                 .extend(low.map(|stream| Event::BufferedLow { stream }));
         }
     }

@@ -6,7 +6,7 @@ use super::Association;
 use crate::chunk::{Abort, Cause, Causes};
 use crate::packet::{NoRoom, PacketBuilder};
 use crate::sequence::{Tsn, narrow};
-use crate::timer::{Timer, Waits};
+use crate::timer::{Backoff, Timer};
 use crate::{CloseReason, Dropped, State, chunk};
 
 /// State of the shutdown, and its messages that wait to be sent.
@@ -19,12 +19,12 @@ pub(super) struct Shutdown {
     /// Whether SHUTDOWN COMPLETE has to be sent.
     pub(super) complete: bool,
     /// The reason of an ABORT that has to be sent.
-    pub(super) abort: Option<Farewell>,
+    pub(super) abort: Option<AbortReason>,
 }
 
 /// Why an ABORT is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Farewell {
+pub(super) enum AbortReason {
     /// The application called `abort`.
     Application,
     /// The peer broke the protocol; the text says how.
@@ -43,11 +43,11 @@ impl Association {
             }
             _ => {}
         }
-        self.go_on_closing();
+        self.continue_shutdown();
     }
 
     /// Takes the next step of the shutdown if all queued data was acknowledged.
-    pub(super) fn go_on_closing(&mut self) {
+    pub(super) fn continue_shutdown(&mut self) {
         let next = match self.state {
             State::ShutdownPending => State::ShutdownSent,
             State::ShutdownReceived => State::ShutdownAckSent,
@@ -87,11 +87,11 @@ impl Association {
             _ => return Ok(()),
         }
         self.shutdown.due = false;
-        let waits = Waits {
+        let backoff = Backoff {
             first: self.sender.rto(),
             longest: self.config.rto_max,
         };
-        self.shutdown.timer.start(now, waits);
+        self.shutdown.timer.start(now, backoff);
         Ok(())
     }
 
@@ -109,7 +109,7 @@ impl Association {
             State::ShutdownAckSent => self.shutdown.due = true,
             _ => {}
         }
-        self.go_on_closing();
+        self.continue_shutdown();
     }
 
     /// Handles a SHUTDOWN ACK: the association ends.
@@ -154,21 +154,21 @@ impl Association {
     }
 
     /// Aborts the association because the peer broke the protocol; `what` says how.
-    pub(super) fn violate(&mut self, what: &'static str) {
-        self.shutdown.abort = Some(Farewell::Violation(what));
+    pub(super) fn abort_for_violation(&mut self, what: &'static str) {
+        self.shutdown.abort = Some(AbortReason::Violation(what));
         self.end(CloseReason::Violation(what));
     }
 
     /// Writes an ABORT with its cause.
     pub(super) fn write_abort(
         &mut self,
-        farewell: Farewell,
+        reason: AbortReason,
         packet: &mut PacketBuilder<'_>,
     ) -> Result<(), NoRoom> {
-        let cause = match farewell {
-            Farewell::Application => Cause::UserInitiatedAbort(b""),
-            Farewell::Violation(what) => Cause::ProtocolViolation(what.as_bytes()),
-            Farewell::TooLarge => Cause::ProtocolViolation(b"message above max-message-size"),
+        let cause = match reason {
+            AbortReason::Application => Cause::UserInitiatedAbort(b""),
+            AbortReason::Violation(what) => Cause::ProtocolViolation(what.as_bytes()),
+            AbortReason::TooLarge => Cause::ProtocolViolation(b"message above max-message-size"),
         };
         Abort {
             reflected_tag: false,

@@ -3,11 +3,11 @@
 use std::time::Instant;
 
 use super::Association;
-use super::handshake::Stale;
+use super::handshake::ExpiredCookie;
 use crate::State;
 use crate::chunk::{Cause, CookieAck, Error, HeartbeatAck, ShutdownComplete};
 use crate::packet::{Checksum, HEADER_BYTES, NoRoom, PacketBuilder};
-use crate::timer::Waits;
+use crate::timer::Backoff;
 
 impl Association {
     /// Writes the next packet into `out` and returns its length; `None` if none may leave.
@@ -32,23 +32,21 @@ impl Association {
     /// Writes a packet of the handshake or of the end, each of which travels alone.
     fn write_alone(&mut self, now: Instant, out: &mut [u8]) -> Option<usize> {
         let crc = Checksum::Crc32c;
-        if let Some(reply) = self.handshake.reply.take() {
-            let header = self.header(reply.tag());
+        if let Some(init_ack) = self.handshake.init_ack.take() {
+            let header = self.header(init_ack.tag());
             return finish(out, header, crc, |packet| {
-                self.write_init_ack(&reply, packet)
+                self.write_init_ack(&init_ack, packet)
             });
         }
-        if let Some(Stale { over, tag }) = self.handshake.stale.take() {
+        if let Some(ExpiredCookie { over, tag }) = self.handshake.stale.take() {
             let header = self.header(tag);
             return finish(out, header, crc, |packet| {
                 Error::write_causes(&[Cause::StaleCookie(over)], packet)
             });
         }
-        if let Some(farewell) = self.shutdown.abort.take() {
+        if let Some(reason) = self.shutdown.abort.take() {
             let header = self.header(self.peer_tag);
-            return finish(out, header, crc, |packet| {
-                self.write_abort(farewell, packet)
-            });
+            return finish(out, header, crc, |packet| self.write_abort(reason, packet));
         }
         if std::mem::take(&mut self.shutdown.complete) {
             let header = self.header(self.peer_tag);
@@ -140,11 +138,11 @@ impl Association {
         }
         let rto = self.sender.rto();
         self.heartbeat.write(packet, now, rto);
-        let waits = Waits {
+        let backoff = Backoff {
             first: rto,
             longest: self.config.rto_max,
         };
-        self.resets.write(packet, now, waits);
+        self.resets.write(packet, now, backoff);
         self.sender.write_forward(now, packet);
         if self.shutdown.due && self.write_shutdown(now, packet).is_ok() {
             self.shutdown.due = false;

@@ -35,17 +35,17 @@ impl Channels {
         let Some(stream) = channel.info.stream else {
             return;
         };
-        if channel.phase == Phase::Closing && !channel.owes_reset {
+        if channel.phase == Phase::Closing && !channel.reset_pending {
             return;
         }
         channel.phase = Phase::Closing;
         self.parts -= channel.parts.len();
         channel.parts = BytesMut::new();
-        channel.owes_reset = channel.owes_open || channel.owes_ack;
-        if channel.owes_reset {
+        channel.reset_pending = channel.open_pending || channel.ack_pending;
+        if channel.reset_pending {
             // The OPEN or ACK that is still pending goes first, so that the peer sees whole
             // channels.
-            self.owing = true;
+            self.has_pending = true;
             return;
         }
         // The reset is refused if the peer lacks the extension or the association is

@@ -75,7 +75,7 @@ impl Message {
 
 /// What a payload protocol identifier says about an SCTP message.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Piece {
+pub(super) enum PayloadKind {
     /// A DCEP message.
     Control,
     /// A whole message, or the last part of one.
@@ -86,9 +86,9 @@ pub(super) enum Piece {
     Empty(Kind),
 }
 
-impl Piece {
+impl PayloadKind {
     /// Returns the meaning of an identifier; `None` if data channels do not define it.
-    pub(super) fn of(ppid: u32) -> Option<Self> {
+    pub(super) fn from_ppid(ppid: u32) -> Option<Self> {
         Some(match ppid {
             ppid::CONTROL => Self::Control,
             ppid::STRING => Self::Last(Kind::Text),
@@ -104,7 +104,7 @@ impl Piece {
 
 /// Makes a message of received bytes. Invalid UTF-8 in a text becomes U+FFFD, as in a
 /// browser.
-pub(super) fn received(kind: Kind, data: Bytes) -> Message {
+pub(super) fn decode_message(kind: Kind, data: Bytes) -> Message {
     if kind == Kind::Text
         && let Err(_not_utf8) = std::str::from_utf8(&data)
     {
@@ -122,14 +122,17 @@ mod tests {
         assert_eq!(Message::text("").into_wire().0, ppid::STRING_EMPTY);
         let (ppid, bytes) = Message::binary(Vec::new()).into_wire();
         assert_eq!((ppid, bytes.len()), (ppid::BINARY_EMPTY, 1));
-        assert_eq!(Piece::of(ppid), Some(Piece::Empty(Kind::Binary)));
+        assert_eq!(
+            PayloadKind::from_ppid(ppid),
+            Some(PayloadKind::Empty(Kind::Binary))
+        );
     }
 
     #[test]
     fn what_is_no_text_becomes_one() {
-        let message = received(Kind::Text, Bytes::from_static(b"a\xffb"));
+        let message = decode_message(Kind::Text, Bytes::from_static(b"a\xffb"));
         assert_eq!(message.as_text(), Some("a\u{fffd}b"));
-        let message = received(Kind::Binary, Bytes::from_static(b"a\xffb"));
+        let message = decode_message(Kind::Binary, Bytes::from_static(b"a\xffb"));
         assert_eq!(message.as_text(), None);
         assert_eq!(message.data.as_ref(), b"a\xffb");
     }

@@ -34,7 +34,7 @@ pub use error::{ClosedBy, OpenError, Refusal, SendError};
 pub use event::{Event, Info};
 pub use init::{Init, Limits, Role};
 pub use message::{Kind, Message, ppid};
-use message::{Piece, received};
+use message::{PayloadKind, decode_message};
 use registry::{Channel, Phase, Registry};
 
 use crate::{Association, Dropped, Event as AssociationEvent, Report, SendOptions};
@@ -103,7 +103,7 @@ pub struct Channels {
     /// Events to be polled, oldest first.
     events: VecDeque<Event>,
     /// Whether a DCEP message or a reset found no room and has to be tried again.
-    owing: bool,
+    has_pending: bool,
     /// Whether the association has ended.
     ended: bool,
 }
@@ -124,7 +124,7 @@ impl Channels {
             peer_message_max: Some(MESSAGE_MAX_UNSTATED),
             parts: 0,
             events: VecDeque::new(),
-            owing: false,
+            has_pending: false,
             ended: false,
         }
     }
@@ -168,7 +168,7 @@ impl Channels {
             (Phase::Closing, _) => return Err(SendError::Closing),
             _ => return Err(SendError::NotOpen),
         };
-        if channel.owes_open {
+        if channel.open_pending {
             return Err(SendError::NotOpen);
         }
         let size = message.data.len();
@@ -222,8 +222,8 @@ impl Channels {
 
     /// Returns the next event, after sending what it requires of us.
     pub fn poll_event(&mut self, now: Instant) -> Option<Event> {
-        if self.owing {
-            self.pay(now);
+        if self.has_pending {
+            self.send_all_pending(now);
         }
         loop {
             if let Some(event) = self.events.pop_front() {
@@ -281,11 +281,11 @@ impl Channels {
 
     /// Handles a message: control, a whole message, or a part of one.
     fn on_message(&mut self, stream: u16, ppid: u32, data: Bytes, now: Instant) -> Option<Event> {
-        let Some(piece) = Piece::of(ppid) else {
+        let Some(payload_kind) = PayloadKind::from_ppid(ppid) else {
             let why = Refusal::PayloadProtocol;
             return Some(Event::Refused { stream, why });
         };
-        if piece == Piece::Control {
+        if payload_kind == PayloadKind::Control {
             self.on_control(stream, &data, now);
             return None;
         }
@@ -301,11 +301,11 @@ impl Channels {
         if channel.closed_by == Some(ClosedBy::Us) {
             return None;
         }
-        let message = match piece {
-            Piece::Control => return None,
-            Piece::Empty(kind) => received(kind, Bytes::new()),
-            Piece::Last(kind) if channel.parts.is_empty() => received(kind, data),
-            Piece::Last(kind) => {
+        let message = match payload_kind {
+            PayloadKind::Control => return None,
+            PayloadKind::Empty(kind) => decode_message(kind, Bytes::new()),
+            PayloadKind::Last(kind) if channel.parts.is_empty() => decode_message(kind, data),
+            PayloadKind::Last(kind) => {
                 let mut parts = std::mem::take(&mut channel.parts);
                 self.parts -= parts.len();
                 if parts.len() + data.len() > self.limits.parts_max {
@@ -313,9 +313,9 @@ impl Channels {
                     return None;
                 }
                 parts.extend_from_slice(&data);
-                received(kind, parts.freeze())
+                decode_message(kind, parts.freeze())
             }
-            Piece::Part(_) => {
+            PayloadKind::Part(_) => {
                 if self.parts + data.len() > self.limits.parts_max {
                     self.refuse(stream, Refusal::PartsTooLarge, now);
                     return None;
@@ -325,7 +325,7 @@ impl Channels {
                 return None;
             }
         };
-        channel_received(self.registry.get(id)?, &message);
+        count_received(self.registry.get(id)?, &message);
         Some(Event::Message {
             channel: id,
             message,
@@ -334,7 +334,7 @@ impl Channels {
 }
 
 /// Counts a message that is delivered.
-fn channel_received(channel: &mut Channel, message: &Message) {
+fn count_received(channel: &mut Channel, message: &Message) {
     channel.info.messages_received += 1;
     channel.info.bytes_received += message.data.len() as u64;
 }

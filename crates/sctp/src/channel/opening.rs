@@ -109,11 +109,11 @@ impl Channels {
         };
         let mut channel = Channel::new(init, true);
         channel.phase = Phase::Open;
-        channel.owes_ack = true;
+        channel.ack_pending = true;
         let id = self.registry.add(channel);
         self.registry.bind(id, stream);
         self.association.set_priority(stream, open.priority);
-        self.pay_one(id, now);
+        self.send_pending(id, now);
         Ok(id)
     }
 
@@ -140,13 +140,13 @@ impl Channels {
             return;
         };
         channel.phase = if in_band { Phase::Opening } else { Phase::Open };
-        channel.owes_open = in_band;
+        channel.open_pending = in_band;
         let (low, priority) = (channel.low, channel.info.init.priority);
         self.association.set_priority(stream, priority);
         self.association.set_buffered_low(stream, low);
         if in_band {
             // `Event::Opened` comes when the OPEN has found room.
-            self.pay_one(id, now);
+            self.send_pending(id, now);
         } else {
             self.events.push_back(Event::Opened {
                 channel: id,
@@ -156,16 +156,16 @@ impl Channels {
     }
 
     /// Sends the DCEP messages and resets that are pending on all channels.
-    pub(super) fn pay(&mut self, now: Instant) {
-        self.owing = false;
+    pub(super) fn send_all_pending(&mut self, now: Instant) {
+        self.has_pending = false;
         for channel in self.registry.ids() {
-            self.pay_one(channel, now);
+            self.send_pending(channel, now);
         }
     }
 
     /// Sends the OPEN, the ACK or the reset that is pending on a channel. If there is no
     /// room, it stays pending.
-    fn pay_one(&mut self, id: ChannelId, now: Instant) {
+    fn send_pending(&mut self, id: ChannelId, now: Instant) {
         let Some(channel) = self.registry.get(id) else {
             return;
         };
@@ -173,7 +173,7 @@ impl Channels {
             return;
         };
         let init = &channel.info.init;
-        let dcep = if channel.owes_open {
+        let dcep = if channel.open_pending {
             Dcep::Open(Open {
                 ordered: init.ordered,
                 reliability: init.reliability,
@@ -181,10 +181,10 @@ impl Channels {
                 label: &init.label,
                 protocol: &init.protocol,
             })
-        } else if channel.owes_ack {
+        } else if channel.ack_pending {
             Dcep::Ack
         } else {
-            if channel.owes_reset {
+            if channel.reset_pending {
                 self.reset(id, now);
             }
             return;
@@ -199,19 +199,19 @@ impl Channels {
         };
         match sent {
             Ok(()) => {
-                if std::mem::take(&mut channel.owes_open) {
+                if std::mem::take(&mut channel.open_pending) {
                     self.events.push_back(Event::Opened {
                         channel: id,
                         by_peer: false,
                     });
                 }
-                channel.owes_ack = false;
-                if channel.owes_reset {
+                channel.ack_pending = false;
+                if channel.reset_pending {
                     self.reset(id, now);
                 }
             }
             Err(crate::SendError::BufferFull { .. } | crate::SendError::Resetting { .. }) => {
-                self.owing = true;
+                self.has_pending = true;
             }
             // An event is about to report the end of the association.
             Err(_) => {}

@@ -14,11 +14,11 @@ pub(super) struct Channel {
     /// Threshold of `Event::BufferedLow`, in bytes.
     pub(super) low: usize,
     /// Whether the OPEN still has to be sent.
-    pub(super) owes_open: bool,
+    pub(super) open_pending: bool,
     /// Whether the ACK still has to be sent.
-    pub(super) owes_ack: bool,
+    pub(super) ack_pending: bool,
     /// Whether the outgoing stream still has to be reset.
-    pub(super) owes_reset: bool,
+    pub(super) reset_pending: bool,
     /// Whether the incoming stream was reset.
     pub(super) incoming_reset: bool,
     /// Whether the outgoing stream was reset.
@@ -57,9 +57,9 @@ impl Channel {
             },
             phase: Phase::Waiting,
             low: 0,
-            owes_open: false,
-            owes_ack: false,
-            owes_reset: false,
+            open_pending: false,
+            ack_pending: false,
+            reset_pending: false,
             incoming_reset: false,
             outgoing_reset: false,
             closed_by: None,

@@ -2,7 +2,7 @@ use glassline_media::fields::u16_at;
 
 use super::frame::Frame;
 use super::kind;
-use super::list::{Entry, List};
+use super::list::{List, ListItem};
 use crate::ParseError;
 use crate::packet::builder::{NoRoom, PacketBuilder};
 use crate::sequence::{Ssn, Tsn};
@@ -26,7 +26,7 @@ pub struct SkippedStream {
     pub ssn: Ssn,
 }
 
-impl Entry for SkippedStream {
+impl ListItem for SkippedStream {
     const BYTES: usize = 4;
 
     fn read(bytes: &[u8]) -> Self {

@@ -2,7 +2,7 @@ use glassline_media::fields::{u16_at, u32_at};
 
 use super::frame::Frame;
 use super::kind;
-use super::list::{Entry, List};
+use super::list::{List, ListItem};
 use crate::ParseError;
 use crate::packet::builder::{NoRoom, PacketBuilder};
 use crate::sequence::{Mid, Tsn};
@@ -29,7 +29,7 @@ pub struct SkippedMessage {
     pub mid: Mid,
 }
 
-impl Entry for SkippedMessage {
+impl ListItem for SkippedMessage {
     const BYTES: usize = 8;
 
     fn read(bytes: &[u8]) -> Self {

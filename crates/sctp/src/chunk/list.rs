@@ -14,7 +14,7 @@ pub struct List<'a, T> {
     entries: PhantomData<T>,
 }
 
-impl<'a, T: Entry> List<'a, T> {
+impl<'a, T: ListItem> List<'a, T> {
     /// An empty list.
     pub const EMPTY: Self = Self {
         bytes: &[],
@@ -46,7 +46,7 @@ impl<'a, T: Entry> List<'a, T> {
     }
 }
 
-impl<T: Entry> Iterator for List<'_, T> {
+impl<T: ListItem> Iterator for List<'_, T> {
     type Item = T;
 
     fn next(&mut self) -> Option<T> {
@@ -60,7 +60,7 @@ impl<T: Entry> Iterator for List<'_, T> {
     }
 }
 
-impl<T: Entry> ExactSizeIterator for List<'_, T> {}
+impl<T: ListItem> ExactSizeIterator for List<'_, T> {}
 
 // Not derived, because a derive would require the trait of `T`, too.
 impl<T> Clone for List<'_, T> {
@@ -80,14 +80,14 @@ impl<T> PartialEq for List<'_, T> {
 impl<T> Eq for List<'_, T> {}
 
 /// A fixed-size item of a [`List`].
-pub trait Entry: Sized {
+pub trait ListItem: Sized {
     /// Size of an item on the wire, in bytes.
     const BYTES: usize;
     /// Reads an item from exactly [`BYTES`](Self::BYTES) bytes.
     fn read(bytes: &[u8]) -> Self;
 }
 
-impl Entry for Tsn {
+impl ListItem for Tsn {
     const BYTES: usize = 4;
 
     fn read(bytes: &[u8]) -> Self {
@@ -95,7 +95,7 @@ impl Entry for Tsn {
     }
 }
 
-impl Entry for u16 {
+impl ListItem for u16 {
     const BYTES: usize = 2;
 
     fn read(bytes: &[u8]) -> Self {

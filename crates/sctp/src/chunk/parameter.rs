@@ -65,7 +65,7 @@ pub struct OutgoingReset<'a> {
     /// Last TSN that was sent before the reset.
     pub last_tsn: Tsn,
     /// The streams to reset; an empty list means all of them.
-    pub streams: Streams<'a>,
+    pub streams: StreamList<'a>,
 }
 
 /// Incoming SSN Reset Request: the sender asks its peer to reset streams that the peer
@@ -75,19 +75,19 @@ pub struct IncomingReset<'a> {
     /// Sequence number of this request.
     pub request: u32,
     /// The streams to reset; an empty list means all of them.
-    pub streams: Streams<'a>,
+    pub streams: StreamList<'a>,
 }
 
 /// A list of stream identifiers, from a packet or to be written.
 #[derive(Clone, Copy, Debug)]
-pub enum Streams<'a> {
+pub enum StreamList<'a> {
     /// Identifiers that lie in a received packet.
     Wire(List<'a, u16>),
     /// Identifiers of our own, to be written.
     Own(&'a [u16]),
 }
 
-impl Streams<'_> {
+impl StreamList<'_> {
     /// Iterates over the identifiers in order.
     pub fn iter(&self) -> impl Iterator<Item = u16> {
         let (wire, own): (_, &[u16]) = match *self {
@@ -111,13 +111,13 @@ impl Streams<'_> {
     }
 }
 
-impl PartialEq for Streams<'_> {
+impl PartialEq for StreamList<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.iter().eq(other.iter())
     }
 }
 
-impl Eq for Streams<'_> {}
+impl Eq for StreamList<'_> {}
 
 /// Re-configuration Response: the result of a request (RFC 6525 §4.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -324,14 +324,14 @@ impl<'a> Parameter<'a> {
                     request: u32_at(value, 0),
                     response: u32_at(value, 4),
                     last_tsn: Tsn(u32_at(value, 8)),
-                    streams: Streams::Wire(List::new(&value[12..])),
+                    streams: StreamList::Wire(List::new(&value[12..])),
                 })
             }
             INCOMING_RESET => {
                 tlv.need("Incoming SSN Reset Request", 4)?;
                 Self::IncomingReset(IncomingReset {
                     request: u32_at(value, 0),
-                    streams: Streams::Wire(List::new(&value[4..])),
+                    streams: StreamList::Wire(List::new(&value[4..])),
                 })
             }
             TSN_RESET => {

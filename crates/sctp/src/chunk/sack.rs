@@ -2,7 +2,7 @@ use glassline_media::fields::u16_at;
 
 use super::frame::Frame;
 use super::kind;
-use super::list::{Entry, List};
+use super::list::{List, ListItem};
 use crate::ParseError;
 use crate::packet::builder::{NoRoom, PacketBuilder};
 use crate::sequence::Tsn;
@@ -31,7 +31,7 @@ pub struct GapBlock {
     pub end: u16,
 }
 
-impl Entry for GapBlock {
+impl ListItem for GapBlock {
     const BYTES: usize = 4;
 
     fn read(bytes: &[u8]) -> Self {

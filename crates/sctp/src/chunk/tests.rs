@@ -2,7 +2,7 @@
 
 use super::parameter::{
     ERROR_DETECTION_DTLS, Extensions, OutgoingReset, Parameter, Parameters, ReConfigResult,
-    Response, Streams,
+    Response, StreamList,
 };
 use super::*;
 use crate::packet::{Checksum, HEADER_BYTES, Header};
@@ -276,7 +276,7 @@ fn resets_and_their_answers_are_laid_out_as_in_rfc_6525() {
             request: 1,
             response: 2,
             last_tsn: Tsn(3),
-            streams: Streams::Own(&[5]),
+            streams: StreamList::Own(&[5]),
         }),
         Parameter::Response(Response {
             response: 9,
@@ -461,7 +461,7 @@ mod properties {
                             request,
                             response,
                             last_tsn: Tsn(tsn),
-                            streams: Streams::Own(&streams),
+                            streams: StreamList::Own(&streams),
                         }),
                         Parameter::Response(Response {
                             response,

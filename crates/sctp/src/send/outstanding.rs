@@ -394,7 +394,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn news_are_what_sets_would_say(
+        fn newly_acked_ranges_are_what_sets_would_say(
             sacks in prop::collection::vec(
                 prop::collection::vec((1000u64..1100, 0u64..9), 0..12), 1..12)
         ) {
