@@ -61,8 +61,8 @@ pub trait Controller: fmt::Debug + Send + Sync {
     }
 
     /// Returns what the controller has concluded about the path; the default says nothing.
-    fn verdict(&self) -> Verdict {
-        Verdict::default()
+    fn path_model(&self) -> PathModel {
+        PathModel::default()
     }
 
     /// Returns a copy in the same state, for a transport whose peer took a new port (RFC
@@ -79,7 +79,7 @@ impl Clone for Box<dyn Controller> {
 /// What a controller has concluded about its path.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
-pub struct Verdict {
+pub struct PathModel {
     /// Whether a policer drops packets above its rate.
     pub policed: bool,
     /// Whether other flows keep the queue full.
@@ -130,7 +130,7 @@ pub struct RateSample {
     /// The longer of the send interval and the acknowledgement interval.
     pub interval: Duration,
     /// The two intervals separately; `None` before anything was delivered.
-    pub apart: Option<Apart>,
+    pub intervals: Option<SampleIntervals>,
     /// Whether the application, not the path, limited the rate.
     pub app_limited: bool,
     /// Bytes delivered since the beginning.
@@ -161,11 +161,11 @@ impl RateSample {
             let took_time = !time.is_zero();
             took_time.then(|| bytes as f64 / time.as_secs_f64())
         };
-        let Some(apart) = self.apart else {
+        let Some(intervals) = self.intervals else {
             return rate(self.delivered, self.interval);
         };
-        let sent = rate(apart.sent, apart.sending);
-        let acknowledged = rate(self.delivered, apart.acknowledging);
+        let sent = rate(intervals.sent, intervals.sending);
+        let acknowledged = rate(self.delivered, intervals.acknowledging);
         match (sent, acknowledged) {
             (Some(sent), Some(acknowledged)) => Some(sent.max(acknowledged)),
             (either, other) => either.or(other),
@@ -176,7 +176,7 @@ impl RateSample {
 /// Send and acknowledgement intervals from the newest packet that had been delivered when
 /// another packet was sent, to that packet. Idle time counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Apart {
+pub struct SampleIntervals {
     /// Bytes sent between the two packets.
     pub sent: u64,
     /// Time between the sending of the two packets.

@@ -7,7 +7,7 @@ use crate::filter::{Largest, Windowed};
 use crate::totals::Totals;
 use crate::trend::Trend;
 
-use crate::{Ack, Acked, Apart, Controller, Loss, RateSample, RoundTrips};
+use crate::{Ack, Acked, Controller, Loss, RateSample, RoundTrips, SampleIntervals};
 
 /// Time for which a delivery rate counts for [`Flow::deliverable_rate`]: an encoder should
 /// notice within about a second that a path has narrowed.
@@ -284,7 +284,7 @@ impl Flow {
         let rate = RateSample {
             delivered: self.totals.delivered - packet.delivered,
             interval: sending.max(acknowledging),
-            apart: packet.newest_delivered.map(|before| Apart {
+            intervals: packet.newest_delivered.map(|before| SampleIntervals {
                 sent: packet.sent_total - before.sent_total,
                 sending: packet.sent.saturating_duration_since(before.sent),
                 acknowledging: now.saturating_duration_since(before.acknowledged),

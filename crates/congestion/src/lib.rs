@@ -57,7 +57,7 @@ mod operations;
 pub use adaptation::Adaptation;
 pub use algorithm::{Algorithm, UnknownAlgorithm};
 pub use bbr::Bbr;
-pub use controller::{Ack, Acked, Apart, Controller, Loss, RateSample, Verdict};
+pub use controller::{Ack, Acked, Controller, Loss, PathModel, RateSample, SampleIntervals};
 pub use copa::Copa;
 pub use cubic::Cubic;
 pub use flow::Flow;

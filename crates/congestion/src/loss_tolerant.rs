@@ -20,7 +20,7 @@ use glassline_media::Bitrate;
 
 use crate::bbr::{self, Bbr};
 use crate::cubic::{ALPHA, BETA, Curve};
-use crate::{Ack, Controller, Loss, Verdict};
+use crate::{Ack, Controller, Loss, PathModel};
 
 /// Share of a round's packets whose loss is tolerated.
 const TOLERATED: f64 = 0.02;
@@ -260,8 +260,8 @@ impl Controller for LossTolerantBbr {
         self.inner.is_holding_back()
     }
 
-    fn verdict(&self) -> Verdict {
-        self.inner.verdict()
+    fn path_model(&self) -> PathModel {
+        self.inner.path_model()
     }
 
     fn clone_box(&self) -> Box<dyn Controller> {

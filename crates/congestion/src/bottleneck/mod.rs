@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use glassline_sim::Rng;
 
-use crate::{Algorithm, Controller, Flow, Verdict};
+use crate::{Algorithm, Controller, Flow, PathModel};
 
 mod tests;
 
@@ -110,7 +110,7 @@ pub(crate) struct Point {
     pub(crate) delivered: u64,
     /// Megabits a second.
     pub(crate) deliverable: Option<f64>,
-    pub(crate) verdict: Verdict,
+    pub(crate) path_model: PathModel,
 }
 
 impl Sender {
@@ -247,7 +247,7 @@ impl Sender {
                 .flow
                 .deliverable_rate()
                 .map(glassline_media::Bitrate::mbps),
-            verdict: self.flow.controller().verdict(),
+            path_model: self.flow.controller().path_model(),
         });
     }
 

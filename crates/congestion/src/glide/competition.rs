@@ -120,7 +120,7 @@ pub(super) struct Surroundings {
 
 /// A change of mode that a test causes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Verdict {
+pub(super) enum ModeChange {
     /// Others fill the queue: compete as their equal.
     Compete,
     /// The others are gone: stop competing.
@@ -182,7 +182,7 @@ impl Competition {
         ack: &Ack<'_>,
         queue: &mut Queue,
         of: &Surroundings,
-    ) -> Option<Verdict> {
+    ) -> Option<ModeChange> {
         let now = ack.now;
         if let Some(question) = &mut self.question {
             if question.reached.is_none() && ack.in_flight as f64 <= question.window {
@@ -255,7 +255,7 @@ impl Competition {
         now: Instant,
         queue: &mut Queue,
         of: &Surroundings,
-    ) -> Option<Verdict> {
+    ) -> Option<ModeChange> {
         if share >= OURS {
             self.foreign = 0;
             self.ours += 1;
@@ -278,7 +278,7 @@ impl Competition {
             };
             self.rival = Some(Cubic::resume(of.mtu, window, self.uncontested.max(aim)));
             self.queued = Some(now);
-            return Some(Verdict::Compete);
+            return Some(ModeChange::Compete);
         }
         if let Some(rival) = &mut self.rival
             && share < SMALL
@@ -289,13 +289,13 @@ impl Competition {
     }
 
     /// Ends competition.
-    fn leave(&mut self, now: Instant) -> Verdict {
+    fn leave(&mut self, now: Instant) -> ModeChange {
         self.rival = None;
         self.foreign = 0;
         self.ours = 0;
         self.asked = None;
         self.left = Some(now);
-        Verdict::Leave
+        ModeChange::Leave
     }
 
     /// Forgets everything: the path may be another one.

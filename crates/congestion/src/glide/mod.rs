@@ -40,7 +40,7 @@ use glassline_media::Bitrate;
 
 use crate::cubic::Cubic;
 use crate::flow::bitrate;
-use crate::{Ack, Controller, Loss, Verdict};
+use crate::{Ack, Controller, Loss, PathModel};
 
 use competition::{Competition, Surroundings};
 use course::{Course, Step};
@@ -343,14 +343,14 @@ impl Controller for Glide {
                 target: of.target,
                 may_ask: filled && !asking,
             };
-            let verdict = self.competition.on_ack(ack, &mut self.queue, &of);
-            match verdict {
-                Some(competition::Verdict::Compete) => {
+            let mode_change = self.competition.on_ack(ack, &mut self.queue, &of);
+            match mode_change {
+                Some(competition::ModeChange::Compete) => {
                     if let Some(policer) = &mut self.policer {
                         policer.forget(now);
                     }
                 }
-                Some(competition::Verdict::Leave) => {
+                Some(competition::ModeChange::Leave) => {
                     self.course.jump(window);
                     self.bound();
                 }
@@ -460,8 +460,8 @@ impl Controller for Glide {
         on_trial || self.competition.held_back().is_some() || self.is_pacing_only()
     }
 
-    fn verdict(&self) -> Verdict {
-        Verdict {
+    fn path_model(&self) -> PathModel {
+        PathModel {
             policed: self.is_policed(),
             competing: self.is_competing(),
             loss_floor: self.loss_floor(),

@@ -45,9 +45,9 @@ fn bytes(mbps: f64, seconds: f64) -> u64 {
 }
 
 /// When a verdict was first seen, in seconds.
-fn first(sender: &Sender, is_it: impl Fn(&Verdict) -> bool) -> Option<f64> {
+fn first(sender: &Sender, is_it: impl Fn(&PathModel) -> bool) -> Option<f64> {
     let mut points = sender.curve.iter();
-    let point = points.find(|point| is_it(&point.verdict));
+    let point = points.find(|point| is_it(&point.path_model));
     point.map(|point| point.seconds)
 }
 
@@ -89,7 +89,7 @@ fn a_policer_is_found_and_its_rate_is_used() {
     let sender = alone(path, start(Config::default()), 60);
     let cubic = alone(path, Sender::bulk(Algorithm::Cubic), 60);
     let (found, lost) = (goodput(&sender, 60), loss_ratio(&sender));
-    let at = first(&sender, |verdict| verdict.policed).expect("found");
+    let at = first(&sender, |path_model| path_model.policed).expect("found");
     println!("{found:.2} Mbit/s, {lost:.4} lost, found after {at} s");
     assert!(at < 3.0, "found after {at} s");
     assert!(found > 1.4, "{found}");
@@ -108,7 +108,7 @@ fn a_policer_that_becomes_slower_is_followed_at_once() {
     let mut senders = [start(Config::default())];
     path.run(&mut senders, Duration::from_secs(15));
     let before = senders[0].flow.totals();
-    assert!(senders[0].flow.controller().verdict().policed);
+    assert!(senders[0].flow.controller().path_model().policed);
     path.bottleneck.policer = path.bottleneck.policer.map(|policer| Policer {
         mbps: 1.7,
         ..policer
@@ -143,7 +143,11 @@ fn random_loss_is_not_taken_for_a_policer() {
     for case in cases {
         let sender = alone(case.path, start(Config::default()), 60);
         let found = goodput(&sender, 60);
-        assert_eq!(first(&sender, |verdict| verdict.policed), None, "{case}");
+        assert_eq!(
+            first(&sender, |path_model| path_model.policed),
+            None,
+            "{case}"
+        );
         assert!(found > case.expected, "{case}: {found} Mbit/s");
     }
 }
@@ -185,7 +189,7 @@ fn the_competitive_mode_ends_with_the_competition() {
     let competing = |from: f64, until: f64| {
         let points = senders[0].curve.iter();
         let mut points = points.filter(|point| (from..until).contains(&point.seconds));
-        points.any(|point| point.verdict.competing)
+        points.any(|point| point.path_model.competing)
     };
     assert!(!competing(0.0, 10.0), "nobody there");
     assert!(competing(10.0, 30.0));

@@ -247,7 +247,7 @@ impl Steered {
             rtts: seen.rtts + u64::from(measured),
             rtt_sum: seen.rtt_sum + latest.filter(|_| measured).unwrap_or_default(),
             starting: self.flow.controller().is_starting(),
-            policed: self.flow.controller().verdict().policed,
+            policed: self.flow.controller().path_model().policed,
         };
     }
 }
