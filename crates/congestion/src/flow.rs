@@ -17,7 +17,7 @@ const DELIVERY_WINDOW: Duration = Duration::from_secs(1);
 const FIRST_ROUND_TRIP: Duration = Duration::from_millis(100);
 
 /// Most lost packets that are remembered in case they were only late.
-const LOST_KEPT: usize = 1024;
+const LOST_PACKETS_MAX: usize = 1024;
 
 /// The packets of one path, and the controller that decides by them.
 ///
@@ -64,7 +64,7 @@ pub struct Flow {
     flight_began: Option<Instant>,
     /// The newest delivered packet; unlike `flight_began` it is not reset after an idle
     /// period.
-    newest_delivered: Option<Delivered>,
+    newest_delivered: Option<DeliveredPacket>,
     /// Bytes delivered in all up to which rates are limited by the application.
     app_limited_until: Option<u64>,
     /// Delivery rates of the last second, in bytes/s.
@@ -75,7 +75,7 @@ pub struct Flow {
     /// send.
     path_limited: bool,
     /// Lost packets that may still arrive, oldest first.
-    doubtful: VecDeque<Doubtful>,
+    lost_packets: VecDeque<LostPacket>,
     /// When the controller was last told of marks.
     marked_at: Option<Instant>,
     /// Buffer for an acknowledgement's packets; kept for its allocation.
@@ -96,7 +96,7 @@ struct Packet {
     /// When the packet had been sent that was the newest delivered one.
     flight_began: Instant,
     /// The newest delivered packet at that time.
-    newest_delivered: Option<Delivered>,
+    newest_delivered: Option<DeliveredPacket>,
     /// Bytes sent in all, this packet included.
     sent_total: u64,
     /// Bytes lost in all at that time.
@@ -107,7 +107,7 @@ struct Packet {
 
 /// A packet that was declared lost and may still arrive.
 #[derive(Clone, Copy, Debug)]
-struct Doubtful {
+struct LostPacket {
     /// Number of the packet.
     number: u64,
     /// When the packet was sent.
@@ -118,7 +118,7 @@ struct Doubtful {
 
 /// The newest packet that had been delivered when another was sent.
 #[derive(Clone, Copy, Debug)]
-struct Delivered {
+struct DeliveredPacket {
     /// When the packet was sent.
     sent: Instant,
     /// Bytes sent in all by then, this packet included.
@@ -153,7 +153,7 @@ impl Flow {
             delivery: Windowed::new(DELIVERY_WINDOW),
             trend: Trend::default(),
             path_limited: false,
-            doubtful: VecDeque::new(),
+            lost_packets: VecDeque::new(),
             marked_at: None,
             acked: Vec::new(),
         }
@@ -210,10 +210,10 @@ impl Flow {
         numbers: impl IntoIterator<Item = u64>,
         peer_delay: Duration,
     ) {
-        self.give_up_doubtful(now);
+        self.forget_old_losses(now);
         let in_flight_before = self.in_flight;
         let mut newest: Option<Newest> = None;
-        let mut late = false;
+        let mut was_spurious = false;
         self.acked.clear();
         for number in numbers {
             if let Some(packet) = self.settle(number) {
@@ -226,13 +226,14 @@ impl Flow {
                 if newest.is_none_or(|newest| newest.number < number) {
                     newest = Some(Newest { number, packet });
                 }
-            } else if let Some(place) = self.doubtful.iter().position(|it| it.number == number) {
-                let arrived = self.doubtful.remove(place);
+            } else if let Some(place) = self.lost_packets.iter().position(|it| it.number == number)
+            {
+                let arrived = self.lost_packets.remove(place);
                 self.totals.spurious += arrived.map_or(0, |it| it.bytes);
-                late = true;
+                was_spurious = true;
             }
         }
-        if late && self.doubtful.is_empty() {
+        if was_spurious && self.lost_packets.is_empty() {
             self.controller.on_spurious_loss(now);
         }
         let Some(Newest { packet, .. }) = newest else {
@@ -241,7 +242,7 @@ impl Flow {
         self.acked.sort_unstable_by_key(|acked| acked.sent);
         self.delivered_at = Some(now);
         self.flight_began = Some(packet.sent);
-        self.newest_delivered = Some(Delivered {
+        self.newest_delivered = Some(DeliveredPacket {
             sent: packet.sent,
             sent_total: packet.sent_total,
             acknowledged: now,
@@ -319,7 +320,7 @@ impl Flow {
             if let Some(packet) = self.settle(number) {
                 bytes += packet.bytes;
                 newest_sent = newest_sent.max(Some(packet.sent));
-                found.push(Doubtful {
+                found.push(LostPacket {
                     number,
                     sent: packet.sent,
                     bytes: packet.bytes,
@@ -330,9 +331,9 @@ impl Flow {
             return;
         };
         self.totals.lost += bytes;
-        self.doubtful.extend(found);
-        while self.doubtful.len() > LOST_KEPT {
-            self.doubtful.pop_front();
+        self.lost_packets.extend(found);
+        while self.lost_packets.len() > LOST_PACKETS_MAX {
+            self.lost_packets.pop_front();
         }
         self.controller.on_loss(&Loss {
             now,
@@ -348,21 +349,21 @@ impl Flow {
     /// Handles a transport's discovery that all packets of its latest loss had arrived, for
     /// transports that forget the numbers of lost packets.
     pub fn on_spurious_loss(&mut self, now: Instant) {
-        self.give_up_doubtful(now);
-        let arrived: u64 = self.doubtful.drain(..).map(|it| it.bytes).sum();
+        self.forget_old_losses(now);
+        let arrived: u64 = self.lost_packets.drain(..).map(|it| it.bytes).sum();
         self.totals.spurious += arrived;
         self.controller.on_spurious_loss(now);
     }
 
     /// Forgets lost packets that were sent more than two probe time-outs (RFC 9002 §6.2.1)
     /// ago and will not arrive any more.
-    fn give_up_doubtful(&mut self, now: Instant) {
+    fn forget_old_losses(&mut self, now: Instant) {
         let trips = &self.round_trips;
         let smoothed = trips.smoothed().unwrap_or(FIRST_ROUND_TRIP);
-        let patience = (smoothed + trips.variation().unwrap_or(smoothed) * 4) * 2;
-        let is_over = |it: &Doubtful| now.saturating_duration_since(it.sent) > patience;
-        while self.doubtful.front().is_some_and(is_over) {
-            self.doubtful.pop_front();
+        let lifetime = (smoothed + trips.variation().unwrap_or(smoothed) * 4) * 2;
+        let is_over = |it: &LostPacket| now.saturating_duration_since(it.sent) > lifetime;
+        while self.lost_packets.front().is_some_and(is_over) {
+            self.lost_packets.pop_front();
         }
     }
 

@@ -152,7 +152,7 @@ pub struct Adaptation {
     /// Present target, in bit/s.
     target: f64,
     /// The latest decision; `None` before the first call.
-    decided: Option<Decided>,
+    last_decision: Option<LastDecision>,
     /// What the transport took lately.
     throughput: Throughput,
     /// State of [`Rule::Coupled`].
@@ -161,7 +161,7 @@ pub struct Adaptation {
 
 /// The latest decision, at which the present period began.
 #[derive(Clone, Copy, Debug)]
-struct Decided {
+struct LastDecision {
     /// When the decision was made.
     at: Instant,
     /// Value of `Signals::written_bytes_total` at the decision.
@@ -184,7 +184,7 @@ impl Adaptation {
             rule,
             config,
             target: config.start.clamp(config.min, config.max).bps() as f64,
-            decided: None,
+            last_decision: None,
             throughput: Throughput::default(),
             coupling: Coupling::new(),
         }
@@ -203,13 +203,15 @@ impl Adaptation {
         let backlog = signals.backlog_bytes as f64 * 8.0 / self.target.max(1.0);
         self.coupling.observe(backlog, signals.app_limited, now);
         let written = signals.written_bytes_total;
-        let decided = *self.decided.get_or_insert(Decided { at: now, written });
-        let elapsed = now.saturating_duration_since(decided.at);
+        let last_decision = *self
+            .last_decision
+            .get_or_insert(LastDecision { at: now, written });
+        let elapsed = now.saturating_duration_since(last_decision.at);
         if elapsed < PERIOD {
             return self.target();
         }
-        self.decided = Some(Decided { at: now, written });
-        let taken = written.saturating_sub(decided.written) as f64 * 8.0;
+        self.last_decision = Some(LastDecision { at: now, written });
+        let taken = written.saturating_sub(last_decision.written) as f64 * 8.0;
         self.throughput.record(taken / elapsed.as_secs_f64());
         let target = match self.rule {
             Rule::Study => self.follow_backlog(backlog),

@@ -27,7 +27,7 @@ const USED_ROUNDS: u32 = 48;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LongTerm {
     /// The interval that is being measured.
-    stretch: Option<Stretch>,
+    interval: Option<SamplingInterval>,
     /// Rate of the last interval, or the mean of both while in use, in bytes/s.
     rate: Option<f64>,
     /// Rounds for which the rate has been in use; `None` while it is not.
@@ -36,7 +36,7 @@ pub(super) struct LongTerm {
 
 /// Where a sampling interval began.
 #[derive(Clone, Copy, Debug)]
-struct Stretch {
+struct SamplingInterval {
     /// When the interval began.
     began: Instant,
     /// Bytes delivered before the interval.
@@ -47,7 +47,7 @@ struct Stretch {
     rounds: u32,
 }
 
-impl Stretch {
+impl SamplingInterval {
     /// Returns an interval that begins at an acknowledgement.
     const fn at(ack: &Ack<'_>) -> Self {
         Self {
@@ -94,20 +94,20 @@ impl LongTerm {
             return over;
         }
         // The bucket's first burst must not count, so an interval begins with a loss.
-        if ack.rate.app_limited && self.stretch.is_some() {
+        if ack.rate.app_limited && self.interval.is_some() {
             self.reset();
             return false;
         }
-        let Some(stretch) = &mut self.stretch else {
-            self.stretch = lost.then(|| Stretch::at(ack));
+        let Some(interval) = &mut self.interval else {
+            self.interval = lost.then(|| SamplingInterval::at(ack));
             return false;
         };
-        stretch.rounds += u32::from(round_started);
-        if stretch.rounds > ROUNDS_MAX {
+        interval.rounds += u32::from(round_started);
+        if interval.rounds > ROUNDS_MAX {
             self.reset();
-        } else if stretch.rounds >= ROUNDS_MIN && lost {
+        } else if interval.rounds >= ROUNDS_MIN && lost {
             // The interval ends with a loss, when the bucket is empty again.
-            if let Some(rate) = stretch.lossy_rate(ack) {
+            if let Some(rate) = interval.lossy_rate(ack) {
                 self.compare(rate, ack);
             }
         }
@@ -126,13 +126,13 @@ impl LongTerm {
             }
         }
         self.rate = Some(rate);
-        self.stretch = Some(Stretch::at(ack));
+        self.interval = Some(SamplingInterval::at(ack));
     }
 
     /// Forgets everything that was measured.
     pub(super) const fn reset(&mut self) {
         *self = Self {
-            stretch: None,
+            interval: None,
             rate: None,
             used: None,
         };

@@ -11,7 +11,7 @@
 //! ```text
 //! Startup ─ no faster for three rounds ─► Drain ─ queue gone ─► ProbeBw ◄─┐
 //!    ▲                                                            │ 10 s without a
-//!    └────── the pipe was never full ────── ProbeRtt ◄────────────┘ lower round trip
+//!    └────── the full_pipe was never full ────── ProbeRtt ◄────────────┘ lower round trip
 //! ```
 
 mod aggregation;
@@ -30,7 +30,7 @@ use self::aggregation::Aggregation;
 pub use self::config::Config;
 use self::cycle::Cycle;
 use self::long_term::LongTerm;
-use self::model::{LeastRtt, Pipe, RoundMax, Rounds};
+use self::model::{FullPipe, MinRtt, RoundMax, Rounds};
 use crate::flow::bitrate;
 use crate::{Ack, Controller, Loss};
 
@@ -74,9 +74,9 @@ pub struct Bbr {
     /// Bottleneck bandwidth in bytes/s: the fastest delivery of ten rounds (§4.1.1).
     bandwidth: RoundMax,
     /// Round-trip propagation delay: the smallest round trip of ten seconds (§4.1.2).
-    least_rtt: Option<LeastRtt>,
+    min_rtt: Option<MinRtt>,
     /// Whether Startup has filled the pipe.
-    pipe: Pipe,
+    full_pipe: FullPipe,
     /// Position in the gain cycle of ProbeBW.
     cycle: Cycle,
     /// Estimate of acknowledgement aggregation.
@@ -145,8 +145,8 @@ impl Bbr {
             pacing: None,
             rounds: Rounds::default(),
             bandwidth: RoundMax::default(),
-            least_rtt: None,
-            pipe: Pipe::default(),
+            min_rtt: None,
+            full_pipe: FullPipe::default(),
             cycle: Cycle::new(config.seed),
             aggregation: Aggregation::default(),
             long_term: LongTerm::default(),
@@ -194,7 +194,7 @@ impl Bbr {
     /// Returns the bytes that should be in flight for `gain` times the bandwidth-delay
     /// product at `rate` bytes/s (§4.2.3.2).
     fn in_flight_at(&self, rate: f64, gain: f64) -> f64 {
-        let Some(least) = &self.least_rtt else {
+        let Some(least) = &self.min_rtt else {
             return INITIAL_SEGMENTS * self.mtu;
         };
         gain * rate * least.rtt.as_secs_f64() + QUANTA * self.quantum()
@@ -253,7 +253,7 @@ impl Bbr {
     /// `bbr_is_next_cycle_phase`).
     #[expect(clippy::cast_precision_loss, reason = "windows stay far below 2^52")]
     fn advance_cycle(&mut self, ack: &Ack<'_>) {
-        let (Mode::ProbeBw, Some(least)) = (self.mode, self.least_rtt) else {
+        let (Mode::ProbeBw, Some(least)) = (self.mode, self.min_rtt) else {
             return;
         };
         let began = *self.cycle.began.get_or_insert(ack.now);
@@ -285,9 +285,9 @@ impl Bbr {
     #[expect(clippy::cast_precision_loss, reason = "windows stay far below 2^52")]
     fn leave_startup(&mut self, ack: &Ack<'_>) {
         if self.rounds.started && !ack.rate.app_limited {
-            self.pipe.observe(self.bandwidth.get());
+            self.full_pipe.observe(self.bandwidth.get());
         }
-        if self.mode == Mode::Startup && self.pipe.is_full() {
+        if self.mode == Mode::Startup && self.full_pipe.is_full() {
             self.mode = Mode::Drain;
         }
         let drained = self.in_flight_at(self.bandwidth.get(), 1.0);
@@ -299,11 +299,11 @@ impl Bbr {
     /// Updates the smallest round trip, and enters ProbeRTT when it is too old (§4.1.2,
     /// §4.3.5, `bbr_update_min_rtt`).
     fn observe_round_trip(&mut self, ack: &Ack<'_>) {
-        let expired = self.least_rtt.is_some_and(|least| least.is_old(ack.now));
+        let expired = self.min_rtt.is_some_and(|least| least.is_old(ack.now));
         if let Some(rtt) = ack.rtt
-            && (expired || self.least_rtt.is_none_or(|least| rtt <= least.rtt))
+            && (expired || self.min_rtt.is_none_or(|least| rtt <= least.rtt))
         {
-            self.least_rtt = Some(LeastRtt { rtt, at: ack.now });
+            self.min_rtt = Some(MinRtt { rtt, at: ack.now });
         }
         let probing = matches!(self.mode, Mode::ProbeRtt { .. });
         if expired && !self.restarting && !probing {
@@ -347,11 +347,11 @@ impl Bbr {
         if until.is_none_or(|until| now < until) {
             return;
         }
-        if let Some(least) = &mut self.least_rtt {
+        if let Some(least) = &mut self.min_rtt {
             least.at = now;
         }
         self.window = self.window.max(self.prior_window);
-        if self.pipe.is_full() {
+        if self.full_pipe.is_full() {
             self.enter_probe_bw(now);
         } else {
             self.mode = Mode::Startup;
@@ -378,7 +378,7 @@ impl Bbr {
         let rate = self.pacing_gain() * self.rate() * self.margin();
         // Startup never slows down, because its first samples come from a window of ten
         // packets.
-        let rate = if self.pipe.is_full() {
+        let rate = if self.full_pipe.is_full() {
             rate
         } else {
             rate.max(before)
@@ -400,14 +400,14 @@ impl Bbr {
                 return;
             }
         }
-        let extra = if self.config.aggregation && self.pipe.is_full() {
+        let extra = if self.config.aggregation && self.full_pipe.is_full() {
             self.aggregation.extra(self.rate())
         } else {
             0.0
         };
         let target = self.in_flight_at(self.rate(), self.window_gain()) + extra;
         let delivered = ack.rate.delivered_total as f64;
-        if self.pipe.is_full() {
+        if self.full_pipe.is_full() {
             self.window = (self.window + acked).min(target);
         } else if self.window < target || delivered < INITIAL_SEGMENTS * self.mtu {
             self.window += acked;
@@ -466,7 +466,7 @@ impl Controller for Bbr {
                 began: loss.now,
                 conserving: false,
             });
-            self.pipe.doubt();
+            self.full_pipe.restart();
         } else if self.recovery.is_some_and(known) {
             self.window = (self.window - loss.bytes as f64).max(self.mtu);
         } else {
@@ -485,7 +485,7 @@ impl Controller for Bbr {
 
     fn on_spurious_loss(&mut self, _: Instant) {
         // `bbr_undo_cwnd`: what was concluded from the loss is forgotten.
-        self.pipe.doubt();
+        self.full_pipe.restart();
         self.long_term.reset();
         if self.recovery.take().is_some() {
             self.window = self.window.max(self.prior_window);

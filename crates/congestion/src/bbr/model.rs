@@ -8,7 +8,7 @@ use crate::RateSample;
 /// Rounds for which a bandwidth sample counts: a gain cycle and a bit (§4.1.1.2).
 const BANDWIDTH_ROUNDS: u64 = 10;
 /// Time for which the smallest round trip counts (§4.1.2).
-const LEAST_RTT_TIME: Duration = Duration::from_secs(10);
+const MIN_RTT_TIME: Duration = Duration::from_secs(10);
 /// Growth of the bandwidth per round that shows that the pipe is not full (§4.3.2.2).
 const GROWTH: f64 = 1.25;
 /// Rounds without such growth after which the pipe is full.
@@ -69,30 +69,30 @@ impl RoundMax {
 
 /// The smallest round trip, and when it was measured.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct LeastRtt {
+pub(super) struct MinRtt {
     /// Duration of the round trip.
     pub(super) rtt: Duration,
     /// When it was measured.
     pub(super) at: Instant,
 }
 
-impl LeastRtt {
+impl MinRtt {
     /// Whether the measurement is too old to count.
     pub(super) fn is_old(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.at) > LEAST_RTT_TIME
+        now.saturating_duration_since(self.at) > MIN_RTT_TIME
     }
 }
 
 /// Detects that Startup has filled the pipe (§4.3.2.2).
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Pipe {
+pub(super) struct FullPipe {
     /// Bandwidth at the last significant growth, in bytes/s.
     bandwidth: f64,
     /// Rounds since the last significant growth.
     rounds: u32,
 }
 
-impl Pipe {
+impl FullPipe {
     /// Records the bandwidth in bytes/s at the end of a round that the application did not
     /// limit.
     pub(super) fn observe(&mut self, bandwidth: f64) {
@@ -116,7 +116,7 @@ impl Pipe {
 
     /// Starts the detection again, unless the pipe is full already: what slowed the flow
     /// may not have been the path.
-    pub(super) const fn doubt(&mut self) {
+    pub(super) const fn restart(&mut self) {
         if !self.is_full() {
             *self = Self {
                 bandwidth: 0.0,

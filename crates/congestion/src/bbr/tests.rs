@@ -5,7 +5,7 @@ use glassline_sim::Case;
 use super::cycle::{CYCLE, DRAINING_PHASE};
 use super::*;
 use crate::bottleneck::{
-    Bottleneck, PACKET, PLAIN, Path, Policer, Sender, Source, goodput, queue_ms,
+    Bottleneck, PACKET, PLAIN, Path, Policer, Sender, TrafficSource, goodput, queue_ms,
 };
 
 /// 5 Mbit/s, 40 ms: 25 kB are on their way when it is full.
@@ -35,7 +35,7 @@ impl Run {
 
     fn live(mbps: f64) -> Self {
         let mut run = Self::bulk(Config::default(), PATH);
-        run.senders[0].source = Source::Even(mbps);
+        run.senders[0].source = TrafficSource::Even(mbps);
         run
     }
 
@@ -157,7 +157,7 @@ fn a_round_trip_that_is_not_seen_for_ten_seconds_is_looked_for_with_four_packets
 fn what_an_application_leaves_unused_does_not_lower_the_bandwidth() {
     let mut run = Run::bulk(Config::default(), PATH);
     run.go(3000);
-    run.senders[0].source = Source::Even(0.5);
+    run.senders[0].source = TrafficSource::Even(0.5);
     run.senders[0].make(5e6);
     run.go(60_000);
     // The rest of the bulk is long gone: half a megabit for most of a minute.

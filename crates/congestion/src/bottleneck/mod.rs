@@ -74,7 +74,7 @@ pub(crate) struct Path {
 
 /// What a sender has to send.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Source {
+pub(crate) enum TrafficSource {
     Bulk,
     /// Evenly, megabits a second.
     Even(f64),
@@ -87,7 +87,7 @@ pub(crate) enum Source {
 /// One sender.
 pub(crate) struct Sender {
     pub(crate) flow: Flow,
-    pub(crate) source: Source,
+    pub(crate) source: TrafficSource,
     /// Sends from and until so many seconds.
     active: (f64, f64),
     frames: u64,
@@ -119,10 +119,10 @@ impl Sender {
     }
 
     pub(crate) fn live(algorithm: Algorithm, mbps: f64) -> Self {
-        Self::with(algorithm.start(PACKET)).from(Source::Even(mbps))
+        Self::with(algorithm.start(PACKET)).from(TrafficSource::Even(mbps))
     }
 
-    pub(crate) fn from(self, source: Source) -> Self {
+    pub(crate) fn from(self, source: TrafficSource) -> Self {
         Self { source, ..self }
     }
 
@@ -140,7 +140,7 @@ impl Sender {
     pub(crate) fn with(controller: Box<dyn Controller>) -> Self {
         Self {
             flow: Flow::new(controller),
-            source: Source::Bulk,
+            source: TrafficSource::Bulk,
             active: (0.0, f64::INFINITY),
             frames: 0,
             made: 0.0,
@@ -157,11 +157,11 @@ impl Sender {
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
     fn film(&mut self, seconds: f64) {
         match self.source {
-            Source::Bulk => {}
-            Source::Even(mbps) | Source::Unmarked(mbps) => {
+            TrafficSource::Bulk => {}
+            TrafficSource::Even(mbps) | TrafficSource::Unmarked(mbps) => {
                 self.made += mbps * 125_000.0 * STEP.as_secs_f64();
             }
-            Source::Camera(mbps) => {
+            TrafficSource::Camera(mbps) => {
                 while self.frames as f64 / 30.0 <= seconds {
                     let weight = if self.frames.is_multiple_of(60) {
                         5.0
@@ -190,8 +190,8 @@ impl Sender {
         };
         let mut count = 0;
         while self.flow.allowance() >= PACKET && self.credit >= PACKET as f64 {
-            if self.source != Source::Bulk && self.made < PACKET as f64 {
-                if !matches!(self.source, Source::Unmarked(_)) {
+            if self.source != TrafficSource::Bulk && self.made < PACKET as f64 {
+                if !matches!(self.source, TrafficSource::Unmarked(_)) {
                     self.flow.on_app_limited();
                 }
                 break;

@@ -3,10 +3,10 @@
 //! A flow that keeps the queue short starves beside one that fills it. Copa (§2.2)
 //! concludes that others are present from a queue that was not nearly empty for five round
 //! trips, but a fade of a radio link and a long route look the same. Therefore this module
-//! tests the queue: the window shrinks by the queue (or by half) for a round trip. A queue
+//! probes the queue: the window shrinks by the queue (or by half) for a round trip. A queue
 //! of our own shrinks by as much; of a shared queue only our part goes, and the others fill
-//! it again (elasticity: Goyal et al., SIGCOMM 2022; Nimbus tests by pulses). Beside others
-//! the window is CUBIC's, as in Nimbus: their equal, whatever the buffer. The test is
+//! it again (elasticity: Goyal et al., SIGCOMM 2022; Nimbus probes by pulses). Beside others
+//! the window is CUBIC's, as in Nimbus: their equal, whatever the buffer. The probe is
 //! repeated from time to time.
 
 use std::time::{Duration, Instant};
@@ -16,11 +16,11 @@ use crate::cubic::Cubic;
 
 use super::queue::Queue;
 
-/// Round trips with a queue before a test (Copa §2.2).
+/// Round trips with a queue before a probe (Copa §2.2).
 const FULL_ROUNDS: u32 = 5;
-/// Tests in a row that must find the queue foreign before competition begins.
+/// Probes in a row that must find the queue foreign before competition begins.
 const FOREIGN_MIN: u32 = 2;
-/// Tests in a row that must find the queue ours before competition ends.
+/// Probes in a row that must find the queue ours before competition ends.
 const OURS_MIN: u32 = 3;
 /// Time after competition during which the smallest round trip may include the others'
 /// queue.
@@ -30,27 +30,27 @@ const OURS: f64 = 0.7;
 /// Fair share of the queue beside one other flow; more flows correct it by their losses.
 const FAIR: f64 = 0.5;
 /// Share of the queue below which the window is raised: CUBIC flows take minutes to become
-/// equal, but the test shows the distance.
+/// equal, but the probe shows the distance.
 const SMALL: f64 = 0.42;
-/// Share above which a fade of a radio link responds to a test.
+/// Share above which a fade of a radio link responds to a probe.
 const UNNOTICED: f64 = 0.2;
 /// CUBIC's decrease (RFC 9438 §4.6).
 const KEPT: f64 = 0.7;
-/// Largest ratio of a window's aim to the window, because a test is not exact.
+/// Largest ratio of a window's aim to the window, because a probe is not exact.
 const AIM_MAX: f64 = 4.0;
-/// Largest share of the window that a test holds back.
+/// Largest share of the window that a probe holds back.
 const CUT_MAX: f64 = 0.5;
 /// Smallest change of the queue that can be told from noise.
-const TELLING_MIN: Duration = Duration::from_millis(4);
+const CHANGE_MIN: Duration = Duration::from_millis(4);
 /// Smallest such change as a share of the round trip.
-const TELLING_SHARE: f64 = 0.05;
-/// Time between tests while competing.
-const ASK_AGAIN: Duration = Duration::from_secs(4);
-/// Round trips between tests while competing.
-const ASK_AGAIN_ROUNDS: u32 = 20;
-/// Time between tests that find the queue ours, so that they do not all fall within one
+const CHANGE_SHARE: f64 = 0.05;
+/// Time between probes while competing.
+const PROBE_INTERVAL: Duration = Duration::from_secs(4);
+/// Round trips between probes while competing.
+const PROBE_INTERVAL_ROUNDS: u32 = 20;
+/// Time between probes that find the queue ours, so that they do not all fall within one
 /// loss of another flow.
-const ASK_SURE: Duration = Duration::from_secs(1);
+const CONFIRM_INTERVAL: Duration = Duration::from_secs(1);
 /// Time without a queue after which competition ends.
 const EMPTY: Duration = Duration::from_secs(3);
 
@@ -59,51 +59,51 @@ const EMPTY: Duration = Duration::from_secs(3);
 pub(super) struct Competition {
     /// CUBIC's window while competing.
     rival: Option<Cubic>,
-    /// The test that is under way.
-    question: Option<Question>,
-    /// Tests in a row that found the queue foreign.
+    /// The probe that is under way.
+    probe: Option<ElasticityProbe>,
+    /// Probes in a row that found the queue foreign.
     foreign: u32,
-    /// Tests in a row that found the queue ours, while competing.
+    /// Probes in a row that found the queue ours, while competing.
     ours: u32,
     /// When competition ended last.
-    left: Option<Instant>,
-    /// When a test ended last.
-    asked: Option<Instant>,
-    /// When there was last a queue long enough to test.
+    left_at: Option<Instant>,
+    /// When a probe ended last.
+    probed_at: Option<Instant>,
+    /// When there was last a queue long enough to probe.
     queued: Option<Instant>,
     /// Window when the queue last had its target length or less, in bytes.
-    uncontested: f64,
+    uncontested_window: f64,
 }
 
-/// A test: the window is held back to see what the queue does.
+/// An elasticity probe: the window is held back to see what the queue does.
 #[derive(Clone, Copy, Debug)]
-struct Question {
-    /// When the test began.
+struct ElasticityProbe {
+    /// When the probe began.
     began: Instant,
-    /// Bytes that may be in flight during the test.
+    /// Bytes that may be in flight during the probe.
     window: f64,
-    /// Queueing delay when the test began.
+    /// Queueing delay when the probe began.
     queue: Duration,
     /// How much a queue of our own would shrink.
     expected: Duration,
     /// When the bytes in flight had come down to `window`.
     reached: Option<Instant>,
     /// What was measured since then.
-    answer: Option<Answer>,
+    response: Option<ProbeResponse>,
 }
 
 /// Measurement by packets that were sent after the window had shrunk.
 #[derive(Clone, Copy, Debug)]
-struct Answer {
+struct ProbeResponse {
     /// When the first of them was acknowledged.
     first: Instant,
     /// Shortest queueing delay that they met.
     shortest: Duration,
 }
 
-/// What a test depends on.
+/// What a probe depends on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Surroundings {
+pub(super) struct ProbeInputs {
     /// Present window, in bytes.
     pub(super) window: f64,
     /// Size of datagrams, in bytes.
@@ -114,11 +114,11 @@ pub(super) struct Surroundings {
     pub(super) noise: Duration,
     /// Queueing delay that the flow aims at.
     pub(super) target: Duration,
-    /// Whether a test may begin: the window is used, and no other test is under way.
-    pub(super) may_ask: bool,
+    /// Whether a probe may begin: the window is used, and no other probe is under way.
+    pub(super) may_probe: bool,
 }
 
-/// A change of mode that a test causes.
+/// A change of mode that a probe causes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum ModeChange {
     /// Others fill the queue: compete as their equal.
@@ -128,17 +128,17 @@ pub(super) enum ModeChange {
 }
 
 impl Competition {
-    /// Returns the state before any test.
+    /// Returns the state before any probe.
     pub(super) const fn new() -> Self {
         Self {
             rival: None,
-            question: None,
+            probe: None,
             foreign: 0,
             ours: 0,
-            left: None,
-            asked: None,
+            left_at: None,
+            probed_at: None,
             queued: None,
-            uncontested: 0.0,
+            uncontested_window: 0.0,
         }
     }
 
@@ -150,14 +150,14 @@ impl Competition {
     /// Whether others fill the queue or did so recently, so that the recent smallest round
     /// trips include their queue.
     pub(super) fn is_recent(&self, now: Instant) -> bool {
-        let recent = |left| now.saturating_duration_since(left) < RECENT;
-        self.is_active() || self.left.is_some_and(recent)
+        let recent = |left_at| now.saturating_duration_since(left_at) < RECENT;
+        self.is_active() || self.left_at.is_some_and(recent)
     }
 
-    /// Whether the window must not move, because a test is under way or about to be
+    /// Whether the window must not move, because a probe is under way or about to be
     /// repeated.
-    pub(super) const fn is_asking(&self) -> bool {
-        self.question.is_some() || self.foreign > 0
+    pub(super) const fn is_probing(&self) -> bool {
+        self.probe.is_some() || self.foreign > 0
     }
 
     /// Returns CUBIC's window while competing, to be changed.
@@ -170,41 +170,41 @@ impl Competition {
         self.rival.as_ref()
     }
 
-    /// Returns the bytes that may be in flight during a test.
+    /// Returns the bytes that may be in flight during a probe.
     pub(super) fn held_back(&self) -> Option<f64> {
-        self.question.map(|question| question.window)
+        self.probe.map(|probe| probe.window)
     }
 
-    /// Handles an acknowledgement: advances a test or begins one. Returns a change of mode.
+    /// Handles an acknowledgement: advances a probe or begins one. Returns a change of mode.
     #[expect(clippy::cast_precision_loss, reason = "windows stay far below 2^52")]
     pub(super) fn on_ack(
         &mut self,
         ack: &Ack<'_>,
         queue: &mut Queue,
-        of: &Surroundings,
+        of: &ProbeInputs,
     ) -> Option<ModeChange> {
         let now = ack.now;
-        if let Some(question) = &mut self.question {
-            if question.reached.is_none() && ack.in_flight as f64 <= question.window {
-                question.reached = Some(now);
+        if let Some(probe) = &mut self.probe {
+            if probe.reached.is_none() && ack.in_flight as f64 <= probe.window {
+                probe.reached = Some(now);
             }
-            let answered = question.listen(ack, queue);
-            let (began, expected, before) = (question.began, question.expected, question.queue);
+            let shortest_queue = probe.observe(ack, queue);
+            let (began, expected, before) = (probe.began, probe.expected, probe.queue);
             let late = now.saturating_duration_since(began);
-            if let Some(shortest) = answered {
-                self.question = None;
-                self.asked = Some(now);
+            if let Some(shortest) = shortest_queue {
+                self.probe = None;
+                self.probed_at = Some(now);
                 let shrunk = before.saturating_sub(shortest.saturating_sub(of.noise));
                 let share = shrunk.as_secs_f64() / expected.as_secs_f64();
                 return self.conclude(share, now, queue, of);
             }
             if late > queue.smoothed() * 6 + Duration::from_secs(1) {
-                self.question = None;
-                self.asked = Some(now);
+                self.probe = None;
+                self.probed_at = Some(now);
             }
             return None;
         }
-        if queue.delay() >= telling(queue, of.noise) || self.queued.is_none() {
+        if queue.delay() >= smallest_change(queue, of.noise) || self.queued.is_none() {
             self.queued = Some(now);
         }
         if self.is_active() {
@@ -217,23 +217,23 @@ impl Competition {
                 self.foreign = 0;
             }
             if queue.delay() <= of.target && self.foreign == 0 {
-                self.uncontested = of.window;
+                self.uncontested_window = of.window;
             }
         }
-        if of.may_ask && self.is_due(now, queue, of.target) {
-            self.question = Question::new(ack, queue, of);
+        if of.may_probe && self.is_due(now, queue, of.target) {
+            self.probe = ElasticityProbe::new(ack, queue, of);
         }
         None
     }
 
-    /// Whether it is time for a test. `target`: queueing delay that the flow aims at.
+    /// Whether it is time for a probe. `target`: queueing delay that the flow aims at.
     fn is_due(&self, now: Instant, queue: &Queue, target: Duration) -> bool {
         let smoothed = queue.smoothed();
-        let since = self.asked.map(|at| now.saturating_duration_since(at));
+        let since = self.probed_at.map(|at| now.saturating_duration_since(at));
         if self.is_active() {
             let pause = match self.ours {
-                0 => ASK_AGAIN.max(smoothed * ASK_AGAIN_ROUNDS),
-                _ => ASK_SURE.max(smoothed * 2),
+                0 => PROBE_INTERVAL.max(smoothed * PROBE_INTERVAL_ROUNDS),
+                _ => CONFIRM_INTERVAL.max(smoothed * 2),
             };
             return since.is_none_or(|since| since > pause);
         }
@@ -248,19 +248,19 @@ impl Competition {
         queue.full_for(now) > period && since.is_none_or(|since| since > pause)
     }
 
-    /// Concludes from a test: `share` of the expected change that the queue showed.
+    /// Concludes from a probe: `share` of the expected change that the queue showed.
     fn conclude(
         &mut self,
         share: f64,
         now: Instant,
         queue: &mut Queue,
-        of: &Surroundings,
+        of: &ProbeInputs,
     ) -> Option<ModeChange> {
         if share >= OURS {
             self.foreign = 0;
             self.ours += 1;
             queue.count_anew(now);
-            // A single such test may have coincided with another flow's loss.
+            // A single such probe may have coincided with another flow's loss.
             let enough = self.is_active() && self.ours >= OURS_MIN;
             return enough.then(|| self.leave(now));
         }
@@ -272,11 +272,15 @@ impl Competition {
             // A queue that did not respond certainly belongs to others: the window that was
             // given up in the meantime, less what CUBIC gives up for a loss, is ours.
             let window = if share < UNNOTICED {
-                of.window.max(KEPT * self.uncontested)
+                of.window.max(KEPT * self.uncontested_window)
             } else {
                 of.window
             };
-            self.rival = Some(Cubic::resume(of.mtu, window, self.uncontested.max(aim)));
+            self.rival = Some(Cubic::resume(
+                of.mtu,
+                window,
+                self.uncontested_window.max(aim),
+            ));
             self.queued = Some(now);
             return Some(ModeChange::Compete);
         }
@@ -293,8 +297,8 @@ impl Competition {
         self.rival = None;
         self.foreign = 0;
         self.ours = 0;
-        self.asked = None;
-        self.left = Some(now);
+        self.probed_at = None;
+        self.left_at = Some(now);
         ModeChange::Leave
     }
 
@@ -305,14 +309,14 @@ impl Competition {
 }
 
 /// Returns the smallest change of the queue that can be told from noise.
-fn telling(queue: &Queue, noise: Duration) -> Duration {
-    TELLING_MIN.max(queue.standing().mul_f64(TELLING_SHARE)) + noise
+fn smallest_change(queue: &Queue, noise: Duration) -> Duration {
+    CHANGE_MIN.max(queue.standing().mul_f64(CHANGE_SHARE)) + noise
 }
 
-impl Question {
-    /// Begins a test; `None` if its result would tell nothing.
+impl ElasticityProbe {
+    /// Begins a probe; `None` if its result would tell nothing.
     #[expect(clippy::cast_precision_loss, reason = "windows stay far below 2^52")]
-    fn new(ack: &Ack<'_>, queue: &Queue, of: &Surroundings) -> Option<Self> {
+    fn new(ack: &Ack<'_>, queue: &Queue, of: &ProbeInputs) -> Option<Self> {
         let least = queue.least().as_secs_f64();
         let delay = queue.delay();
         // Aggregated acknowledgements make the rate of a single round trip look higher.
@@ -320,31 +324,31 @@ impl Question {
         let window = (rate * least).max(ack.in_flight_before as f64 * (1.0 - CUT_MAX));
         let rest = Duration::from_secs_f64((window / rate - least).max(0.0));
         let expected = delay.saturating_sub(rest);
-        (expected >= telling(queue, of.noise)).then_some(Self {
+        (expected >= smallest_change(queue, of.noise)).then_some(Self {
             began: ack.now,
             window,
             queue: delay,
             expected,
             reached: None,
-            answer: None,
+            response: None,
         })
     }
 
     /// Records an acknowledgement. Returns the shortest queueing delay of packets that were
     /// sent after the window had shrunk, once half a round trip of them was acknowledged.
-    fn listen(&mut self, ack: &Ack<'_>, queue: &Queue) -> Option<Duration> {
+    fn observe(&mut self, ack: &Ack<'_>, queue: &Queue) -> Option<Duration> {
         let reached = self.reached?;
         let newest = ack.packets.last()?;
         if newest.sent < reached {
             return None;
         }
         let delay = queue.latest_delay();
-        let answer = self.answer.get_or_insert(Answer {
+        let response = self.response.get_or_insert(ProbeResponse {
             first: ack.now,
             shortest: delay,
         });
-        answer.shortest = answer.shortest.min(delay);
-        let heard = ack.now.saturating_duration_since(answer.first);
-        (heard >= queue.smoothed() / 2).then_some(answer.shortest)
+        response.shortest = response.shortest.min(delay);
+        let measured_for = ack.now.saturating_duration_since(response.first);
+        (measured_for >= queue.smoothed() / 2).then_some(response.shortest)
     }
 }

@@ -14,11 +14,11 @@ const BEST_WINDOW_MIN: Duration = Duration::from_millis(500);
 /// Time constant of the sustained rate: an encoder learns of a fall within a second.
 const SUSTAINED: Duration = Duration::from_millis(200);
 /// Shortest interval over which a rate is taken; over less it would be a burst's.
-const SLICE_MIN: Duration = Duration::from_millis(60);
+const INTERVAL_MIN: Duration = Duration::from_millis(60);
 /// Intervals in a row without application limit from which a rate counts as the path's.
 const SATURATED_MIN: u32 = 3;
 /// Round trips for which aggregated acknowledgements are remembered (BBRv3: ten).
-const LUMP_ROUNDS: u32 = 10;
+const AGGREGATION_ROUNDS: u32 = 10;
 
 /// Delivery rates, in bytes/s.
 #[derive(Clone, Debug)]
@@ -30,18 +30,18 @@ pub(super) struct Delivery {
     /// Bytes delivered in all at which the present round trip ends.
     round_ends_at: u64,
     /// The interval that is being measured.
-    slice: Option<Slice>,
+    interval: Option<RateInterval>,
     /// Smoothed rate.
     sustained: Option<f64>,
     /// Intervals in a row in which the application had more to send than the path took.
     saturated: u32,
     /// Estimate of acknowledgement aggregation.
-    lump: Lump,
+    aggregation: AckAggregation,
 }
 
 /// An interval over which a rate is taken.
 #[derive(Clone, Copy, Debug)]
-struct Slice {
+struct RateInterval {
     /// When the interval began.
     began: Instant,
     /// Bytes delivered in all when the interval began.
@@ -53,13 +53,13 @@ struct Slice {
 /// Acknowledgement aggregation: how much more is acknowledged at once than the rate
 /// explains (BBRv3 `extra_acked`).
 #[derive(Clone, Debug)]
-struct Lump {
+struct AckAggregation {
     /// When the present aggregation epoch began.
     began: Option<Instant>,
     /// Bytes acknowledged in the present epoch.
     acked: f64,
     /// Acknowledgements of the latest instant.
-    moment: Option<Moment>,
+    instant: Option<AckInstant>,
     /// Bytes acknowledged at one instant, smoothed.
     together: f64,
     /// Largest excess of recent round trips, in bytes.
@@ -68,7 +68,7 @@ struct Lump {
 
 /// Acknowledgements that came at the same instant.
 #[derive(Clone, Copy, Debug)]
-struct Moment {
+struct AckInstant {
     /// The instant.
     at: Instant,
     /// Bytes that they newly covered.
@@ -82,13 +82,13 @@ impl Delivery {
             best: Windowed::new(BEST_WINDOW_MIN),
             proven: false,
             round_ends_at: 0,
-            slice: None,
+            interval: None,
             sustained: None,
             saturated: 0,
-            lump: Lump {
+            aggregation: AckAggregation {
                 began: None,
                 acked: 0.0,
-                moment: None,
+                instant: None,
                 together: 0.0,
                 largest: Windowed::new(BEST_WINDOW_MIN),
             },
@@ -116,7 +116,7 @@ impl Delivery {
             }
         }
         self.sustain(ack, smoothed, queued);
-        self.lump.observe(ack, self.best.get(), smoothed);
+        self.aggregation.observe(ack, self.best.get(), smoothed);
         let round = ack.rate.delivered_before >= self.round_ends_at;
         if round {
             self.round_ends_at = ack.rate.delivered_total;
@@ -126,26 +126,26 @@ impl Delivery {
 
     /// Updates the sustained rate.
     fn sustain(&mut self, ack: &Ack<'_>, smoothed: Duration, queued: bool) {
-        let slice = self.slice.get_or_insert(Slice {
+        let interval = self.interval.get_or_insert(RateInterval {
             began: ack.now,
             delivered: ack.rate.delivered_total,
             app_limited: false,
         });
-        slice.app_limited |= ack.rate.app_limited;
-        let elapsed = ack.now.saturating_duration_since(slice.began);
-        if elapsed < SLICE_MIN.max(smoothed / 2) {
+        interval.app_limited |= ack.rate.app_limited;
+        let elapsed = ack.now.saturating_duration_since(interval.began);
+        if elapsed < INTERVAL_MIN.max(smoothed / 2) {
             return;
         }
-        let bytes = ack.rate.delivered_total - slice.delivered;
+        let bytes = ack.rate.delivered_total - interval.delivered;
         #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
         let rate = bytes as f64 / elapsed.as_secs_f64();
-        let app_limited = slice.app_limited && !queued;
+        let app_limited = interval.app_limited && !queued;
         self.saturated = if app_limited {
             0
         } else {
             self.saturated.saturating_add(1)
         };
-        self.slice = None;
+        self.interval = None;
         self.sustained = Some(match self.sustained {
             None => rate,
             // A rate that the application limited is only a lower bound.
@@ -180,15 +180,15 @@ impl Delivery {
     }
 
     /// Returns the bytes that are acknowledged at once beyond what the rate explains.
-    pub(super) fn lump(&self) -> f64 {
-        self.lump.largest.get().unwrap_or(0.0)
+    pub(super) fn aggregation(&self) -> f64 {
+        self.aggregation.largest.get().unwrap_or(0.0)
     }
 
     /// Returns how unevenly acknowledgements come, in seconds. `apart`: bytes per
     /// acknowledgement that are normal for a peer.
     pub(super) fn unevenness(&self, apart: f64) -> f64 {
         let rate = self.best.get().unwrap_or(f64::INFINITY).max(1.0);
-        (self.lump.together - apart).max(0.0) / rate
+        (self.aggregation.together - apart).max(0.0) / rate
     }
 
     /// Forgets everything: the path may be another one.
@@ -200,23 +200,23 @@ impl Delivery {
     }
 }
 
-impl Lump {
+impl AckAggregation {
     /// Records an acknowledgement. `rate`: best rate in bytes/s.
     #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
     fn observe(&mut self, ack: &Ack<'_>, rate: Option<f64>, smoothed: Duration) {
         let bytes = ack.bytes as f64;
-        let mut moment = Moment { at: ack.now, bytes };
-        match self.moment {
-            Some(before) if before.at == ack.now => moment.bytes = before.bytes + bytes,
+        let mut instant = AckInstant { at: ack.now, bytes };
+        match self.instant {
+            Some(before) if before.at == ack.now => instant.bytes = before.bytes + bytes,
             Some(before) => self.together += (before.bytes - self.together) / 8.0,
             None => {}
         }
-        self.moment = Some(moment);
+        self.instant = Some(instant);
         let Some(rate) = rate else {
             return;
         };
         self.largest
-            .set_window((smoothed * LUMP_ROUNDS).max(BEST_WINDOW_MIN));
+            .set_window((smoothed * AGGREGATION_ROUNDS).max(BEST_WINDOW_MIN));
         let began = *self.began.get_or_insert(ack.now);
         let expected = rate * ack.now.saturating_duration_since(began).as_secs_f64();
         if self.acked <= expected {

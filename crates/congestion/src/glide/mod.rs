@@ -4,11 +4,11 @@
 //! ```text
 //!                    ┌─ Queue ──── standing and least round trip, swing
 //!   Ack, Loss ──────►├─ Delivery ─ best and sustained rate, aggregated acknowledgements
-//!                    └─ Tally ──── loss
+//!                    └─ LossCount  loss
 //!                          │
-//!     Course       window towards a target queue      (Copa §2.1)
-//!     Policer      token bucket, random-loss floor    (Flach et al. 2016, by tests)
-//!     Competition  CUBIC's window beside others       (Copa §2.2, Nimbus)
+//!     VelocityWindow  window towards a target queue      (Copa §2.1)
+//!     Policer         token bucket, random-loss floor    (Flach et al. 2016, by tests)
+//!     Competition     CUBIC's window beside others       (Copa §2.2, Nimbus)
 //!                          │
 //!                          ▼   window, pacing rate, deliverable rate
 //! ```
@@ -21,15 +21,15 @@
 //! - **loss is tested** before a conclusion is drawn: see [`policer`].
 //! - **so are other flows' queues**: see [`competition`].
 
-mod background;
 mod bucket;
 mod competition;
-mod course;
 mod delivery;
-mod history;
+mod delivery_history;
+mod loss_count;
 mod policer;
 mod queue;
-mod tally;
+mod random_loss;
+mod velocity_window;
 
 #[cfg(test)]
 mod tests;
@@ -42,11 +42,11 @@ use crate::cubic::Cubic;
 use crate::flow::bitrate;
 use crate::{Ack, Controller, Loss, PathModel};
 
-use competition::{Competition, Surroundings};
-use course::{Course, Step};
+use competition::{Competition, ProbeInputs};
 use delivery::Delivery;
-use policer::{Circumstances, Policer};
+use policer::{Policer, PolicerInputs};
 use queue::Queue;
+use velocity_window::{Step, VelocityWindow};
 
 /// Initial window, in datagrams (RFC 9002 §7.2).
 const INITIAL_SEGMENTS: f64 = 10.0;
@@ -115,7 +115,7 @@ pub struct Glide {
     /// Size of datagrams, in bytes.
     mtu: f64,
     /// Window of the default mode.
-    course: Course,
+    velocity_window: VelocityWindow,
     /// Whether the flow is in slow start.
     starting: bool,
     /// When slow start doubled the window last.
@@ -147,7 +147,7 @@ impl Glide {
                 ..config
             },
             mtu,
-            course: Course::new(INITIAL_SEGMENTS * mtu),
+            velocity_window: VelocityWindow::new(INITIAL_SEGMENTS * mtu),
             starting: true,
             doubled: None,
             queue: Queue::new(),
@@ -206,8 +206,8 @@ impl Glide {
     }
 
     /// Returns the inputs of the policer model.
-    fn circumstances(&self, now: Instant) -> Circumstances {
-        Circumstances {
+    fn policer_inputs(&self, now: Instant) -> PolicerInputs {
+        PolicerInputs {
             now,
             smoothed: self.queue.smoothed(),
             queue: self.queue.latest_delay(),
@@ -223,7 +223,7 @@ impl Glide {
         let queue_target = rate * self.target();
         // §2.1 steps 1 and 2: the target rate is 1/(delta · queueing delay).
         let queue = self.queue.delay().as_secs_f64();
-        let present = self.course.window / self.queue.standing().as_secs_f64().max(1e-6);
+        let present = self.velocity_window.window / self.queue.standing().as_secs_f64().max(1e-6);
         let rise = queue <= 0.0 || queue_target / queue >= present;
         if self.starting {
             if rise {
@@ -232,7 +232,7 @@ impl Glide {
             self.starting = false;
         }
         #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
-        self.course.step(&Step {
+        self.velocity_window.step(&Step {
             now: ack.now,
             acked: ack.bytes as f64,
             rise,
@@ -247,7 +247,7 @@ impl Glide {
         let smoothed = self.queue.smoothed();
         let due = |at: Instant| now.saturating_duration_since(at) >= smoothed;
         if self.doubled.is_some_and(due) && used {
-            self.course.window *= 2.0;
+            self.velocity_window.window *= 2.0;
         }
         if self.doubled.is_none_or(due) {
             self.doubled = Some(now);
@@ -263,8 +263,12 @@ impl Glide {
             return;
         }
         let seconds = self.queue.least().as_secs_f64() + BOUND_TARGETS * self.target();
-        let bound = rate * seconds + self.delivery.lump();
-        self.course.window = self.course.window.min(bound).max(self.least_window());
+        let bound = rate * seconds + self.delivery.aggregation();
+        self.velocity_window.window = self
+            .velocity_window
+            .window
+            .min(bound)
+            .max(self.least_window());
     }
 
     /// Returns the bytes in flight that the policer's token bucket allows.
@@ -272,7 +276,7 @@ impl Glide {
         let policer = self.policer.as_ref()?;
         let pace = policer.pacing(self.mtu)?;
         let seconds = self.queue.least().as_secs_f64() + self.target() / 2.0;
-        Some(pace * seconds + policer.spare() + self.delivery.lump())
+        Some(pace * seconds + policer.spare() + self.delivery.aggregation())
     }
 
     /// Returns the window with all its bounds, in bytes.
@@ -280,7 +284,7 @@ impl Glide {
         let mut window = match self.competition.rival_window() {
             #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
             Some(rival) => rival.window() as f64,
-            None => self.course.window,
+            None => self.velocity_window.window,
         };
         for limit in [self.policed_window(), self.competition.held_back()] {
             window = limit.map_or(window, |limit| window.min(limit));
@@ -321,27 +325,27 @@ impl Controller for Glide {
         self.unfilled = (ack.in_flight_before as f64) < FILLED * window
             && self.queue.latest_delay() <= target / 4;
         self.variation = ack.round_trips.variation().unwrap_or_default();
-        let of = self.circumstances(now);
+        let of = self.policer_inputs(now);
         let policer = self.policer.get_or_insert_with(|| Policer::new(now));
         if !contested {
             policer.on_ack(ack.packets, round, &of);
         }
         if let Some(rival) = self.competition.rival() {
             rival.on_ack(ack);
-        } else if !self.competition.is_asking() {
+        } else if !self.competition.is_probing() {
             self.steer(ack, used);
             self.bound();
         }
         if self.config.competes && !self.starting {
-            let asking = self.policer.as_ref().is_some_and(Policer::is_asking);
+            let testing = self.policer.as_ref().is_some_and(Policer::is_testing);
             let filled = ack.in_flight_before as f64 >= FILLED * window;
-            let of = Surroundings {
+            let of = ProbeInputs {
                 window,
                 mtu: self.mtu,
                 rate: self.delivery.sustained().unwrap_or(f64::INFINITY),
                 noise: self.noise(),
                 target: of.target,
-                may_ask: filled && !asking,
+                may_probe: filled && !testing,
             };
             let mode_change = self.competition.on_ack(ack, &mut self.queue, &of);
             match mode_change {
@@ -351,7 +355,7 @@ impl Controller for Glide {
                     }
                 }
                 Some(competition::ModeChange::Leave) => {
-                    self.course.jump(window);
+                    self.velocity_window.jump(window);
                     self.bound();
                 }
                 None => {}
@@ -364,7 +368,7 @@ impl Controller for Glide {
         if loss.persistent {
             // Persistent congestion (RFC 9002 §7.6): what was known may have been another
             // path's.
-            self.course.jump(self.least_window());
+            self.velocity_window.jump(self.least_window());
             self.starting = true;
             self.delivery.forget();
             self.competition.forget();
@@ -376,10 +380,10 @@ impl Controller for Glide {
         if let Some(rival) = self.competition.rival() {
             return rival.on_loss(loss);
         }
-        let of = self.circumstances(loss.now);
+        let of = self.policer_inputs(loss.now);
         if let Some(policer) = &mut self.policer {
             policer.on_loss(loss.bytes as f64, loss.newest_sent, &of);
-            if policer.rate().is_some() || policer.is_asking() {
+            if policer.rate().is_some() || policer.is_testing() {
                 self.starting = false;
             }
         }
@@ -396,8 +400,8 @@ impl Controller for Glide {
         if let Some(rival) = self.competition.rival() {
             return rival.on_marked(now, in_flight);
         }
-        let window = (self.course.window * BETA_MARKED).max(self.least_window());
-        self.course.jump(window);
+        let window = (self.velocity_window.window * BETA_MARKED).max(self.least_window());
+        self.velocity_window.jump(window);
     }
 
     #[expect(clippy::cast_precision_loss, reason = "datagrams are small")]
@@ -427,7 +431,7 @@ impl Controller for Glide {
         let smoothed = self.queue.smoothed().as_secs_f64();
         let rate = self.delivery.best().filter(|_| smoothed > 0.0)?;
         let mut pace = if self.starting {
-            PACING_UNPROVEN * self.course.window / smoothed
+            PACING_UNPROVEN * self.velocity_window.window / smoothed
         } else if self.delivery.is_proven() {
             PACING_PROVEN * rate
         } else {

@@ -19,10 +19,10 @@ use std::time::{Duration, Instant};
 
 use crate::Acked;
 
-use super::background::Background;
 use super::bucket::Bucket;
-use super::history::History;
-use super::tally::{Rows, Tally};
+use super::delivery_history::DeliveryHistory;
+use super::loss_count::{BurstDetector, LossCount};
+use super::random_loss::RandomLoss;
 
 /// Share of lost packets that needs no test (BBRv3 `LossThresh`).
 const LOSS_MIN: f64 = 0.02;
@@ -90,30 +90,30 @@ pub(super) struct Policer {
     /// State of the model.
     phase: Phase,
     /// Packets since the state began.
-    tally: Tally,
+    count: LossCount,
     /// Tells bursts of loss apart.
-    rows: Rows,
+    burst_detector: BurstDetector,
     /// Random loss of the path.
-    background: Background,
+    random_loss: RandomLoss,
     /// Until when no test begins.
     quiet_until: Option<Instant>,
     /// Time before the next probe.
     rest: Duration,
     /// What was delivered lately.
-    history: History,
+    history: DeliveryHistory,
     /// A queue that was full before it was as long as wanted.
-    short: Option<Short>,
+    short: Option<ShortQueue>,
     /// Whether a probe confirmed the policer.
     confirmed: bool,
     /// Count that led to holding.
-    before: Option<Before>,
+    before: Option<TrialBaseline>,
     /// Packets since holding began.
-    held: Tally,
+    held: LossCount,
 }
 
 /// A queue shorter than the target.
 #[derive(Clone, Copy, Debug)]
-struct Short {
+struct ShortQueue {
     /// Queueing delay to aim at.
     queue: Duration,
     /// When to try a longer queue.
@@ -128,7 +128,7 @@ enum Phase {
     /// No policer is suspected.
     Free,
     /// The rate is reduced, to see whether loss vanishes.
-    Trial { before: Before, tries: u32 },
+    Trial { before: TrialBaseline, tries: u32 },
     /// A policer is assumed, and packets leave at its rate.
     Holding { bucket: Bucket, probe_at: Instant },
     /// A policer is assumed, and packets leave faster to see whether it still holds.
@@ -137,25 +137,25 @@ enum Phase {
 
 /// What a trial is compared with: the period before it.
 #[derive(Clone, Copy, Debug)]
-struct Before {
+struct TrialBaseline {
     /// Delivery rate, in bytes/s.
     rate: f64,
     /// Count of packets.
-    tally: Tally,
+    count: LossCount,
 }
 
-impl Before {
+impl TrialBaseline {
     /// Whether much loss on an empty path makes a confirmation unnecessary.
     fn is_plain(&self, noise: Duration) -> bool {
         let empty = EMPTY + noise * 2;
-        let empty = self.tally.queue_at_loss.is_some_and(|it| it <= empty);
-        empty && self.tally.loss_ratio() >= PLAIN_LOSS
+        let empty = self.count.queue_at_loss.is_some_and(|it| it <= empty);
+        empty && self.count.loss_ratio() >= PLAIN_LOSS
     }
 }
 
 /// State of the queue, for judging a loss.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Circumstances {
+pub(super) struct PolicerInputs {
     /// The present time.
     pub(super) now: Instant,
     /// Smoothed round trip.
@@ -170,7 +170,7 @@ pub(super) struct Circumstances {
     pub(super) mtu: f64,
 }
 
-impl Circumstances {
+impl PolicerInputs {
     /// Whether the queue is no longer than the flow makes it.
     fn is_ours(&self) -> bool {
         self.queue <= self.target * 5 / 2
@@ -182,16 +182,16 @@ impl Policer {
     pub(super) fn new(now: Instant) -> Self {
         Self {
             phase: Phase::Free,
-            tally: Tally::new(now),
-            rows: Rows::default(),
-            background: Background::default(),
+            count: LossCount::new(now),
+            burst_detector: BurstDetector::default(),
+            random_loss: RandomLoss::default(),
             quiet_until: None,
             rest: REST_MIN,
-            history: History::default(),
+            history: DeliveryHistory::default(),
             short: None,
             confirmed: false,
             before: None,
-            held: Tally::new(now),
+            held: LossCount::new(now),
         }
     }
 
@@ -204,29 +204,29 @@ impl Policer {
     }
 
     /// Handles newly acknowledged packets. `round`: a round trip ended with them.
-    pub(super) fn on_ack(&mut self, packets: &[Acked], round: bool, of: &Circumstances) {
+    pub(super) fn on_ack(&mut self, packets: &[Acked], round: bool, of: &PolicerInputs) {
         let (mut bytes, mut since) = (0.0, 0.0);
         for packet in packets {
             #[expect(clippy::cast_precision_loss, reason = "packets are small")]
             let size = packet.bytes as f64;
             bytes += size;
-            if packet.sent >= self.tally.began {
+            if packet.sent >= self.count.began {
                 since += size;
             }
-            self.rows.on_arrived(packet.sent);
+            self.burst_detector.on_arrived(packet.sent);
         }
         self.history.record(of.now, bytes);
         // While free, loss is detected as late as arrivals are; on trial, what was sent
         // before does not count.
-        self.tally.delivered += if matches!(self.phase, Phase::Free) {
+        self.count.delivered += if matches!(self.phase, Phase::Free) {
             bytes
         } else {
             since
         };
         if round && since > 0.0 {
-            self.tally.rounds += 1;
+            self.count.rounds += 1;
         }
-        self.tally.queue_max = self.tally.queue_max.max(of.queue);
+        self.count.queue_max = self.count.queue_max.max(of.queue);
         if self.short.is_some_and(|short| of.now >= short.until) {
             self.try_longer(of.now);
         }
@@ -234,38 +234,38 @@ impl Policer {
     }
 
     /// Handles a loss of `bytes`. `newest_sent`: when the newest lost packet was sent.
-    pub(super) fn on_loss(&mut self, bytes: f64, newest_sent: Instant, of: &Circumstances) {
-        let burst = self.rows.on_lost(newest_sent);
+    pub(super) fn on_loss(&mut self, bytes: f64, newest_sent: Instant, of: &PolicerInputs) {
+        let burst = self.burst_detector.on_lost(newest_sent);
         match &mut self.phase {
             Phase::Free => {
-                if self.tally.bursts == 0 {
-                    self.background.learn(&self.tally, of.mtu);
+                if self.count.bursts == 0 {
+                    self.random_loss.learn(&self.count, of.mtu);
                     // What arrived before the bucket was empty says nothing of its rate.
-                    self.tally = Tally::new(of.now);
-                    self.tally.bursts = 1;
+                    self.count = LossCount::new(of.now);
+                    self.count.bursts = 1;
                     return;
                 }
             }
-            Phase::Trial { .. } | Phase::Probing { .. } if newest_sent < self.tally.began => {
+            Phase::Trial { .. } | Phase::Probing { .. } if newest_sent < self.count.began => {
                 return;
             }
             Phase::Holding { bucket, .. } => {
                 bucket.drop_seen();
-                if newest_sent < self.tally.began {
+                if newest_sent < self.count.began {
                     return;
                 }
             }
             Phase::Trial { .. } | Phase::Probing { .. } => {}
         }
-        self.tally.lost += bytes;
-        self.tally.bursts += u32::from(burst);
-        let queue = self.tally.queue_at_loss.unwrap_or(of.queue);
-        self.tally.queue_at_loss = Some(queue.min(of.queue));
+        self.count.lost += bytes;
+        self.count.bursts += u32::from(burst);
+        let queue = self.count.queue_at_loss.unwrap_or(of.queue);
+        self.count.queue_at_loss = Some(queue.min(of.queue));
         self.judge(of);
     }
 
     /// Advances the state by what was counted.
-    fn judge(&mut self, of: &Circumstances) {
+    fn judge(&mut self, of: &PolicerInputs) {
         match self.phase {
             Phase::Free => self.suspect(of),
             Phase::Trial { before, tries } => self.try_on(of, &before, tries),
@@ -277,80 +277,80 @@ impl Policer {
     /// Enters a state and begins a new count.
     fn enter(&mut self, phase: Phase, now: Instant) {
         self.phase = phase;
-        self.tally = Tally::new(now);
+        self.count = LossCount::new(now);
     }
 
     /// Enters a state whose count begins when the queue before the policer has drained.
-    fn ask(&mut self, phase: Phase, of: &Circumstances) {
+    fn enter_after_drain(&mut self, phase: Phase, of: &PolicerInputs) {
         self.enter(phase, of.now + of.smoothed);
     }
 
     /// Returns the share of loss from which a test begins.
     fn threshold(&self) -> f64 {
-        LOSS_MIN.max(FLOOR_MARGIN * self.background.floor())
+        LOSS_MIN.max(FLOOR_MARGIN * self.random_loss.floor())
     }
 
     /// Whether random loss explains the count.
     fn is_chance(&self, mtu: f64) -> bool {
-        self.background.explains(&self.tally, mtu)
+        self.random_loss.explains(&self.count, mtu)
     }
 
     /// Begins a trial if the loss cannot be random.
-    fn suspect(&mut self, of: &Circumstances) {
-        let tally = self.tally;
-        let elapsed = tally.elapsed(of.now);
-        let enough = tally.bursts >= BURSTS_MIN && tally.lost >= PACKETS_MIN * of.mtu;
+    fn suspect(&mut self, of: &PolicerInputs) {
+        let count = self.count;
+        let elapsed = count.elapsed(of.now);
+        let enough = count.bursts >= BURSTS_MIN && count.lost >= PACKETS_MIN * of.mtu;
         if enough
             && elapsed >= of.smoothed.max(RATE_TIME_MIN)
-            && tally.loss_ratio() > self.threshold()
+            && count.loss_ratio() > self.threshold()
             && !self.is_chance(of.mtu)
         {
             let quiet = self.quiet_until.is_some_and(|until| of.now < until);
-            let quiet = quiet && tally.loss_ratio() < LOUD;
+            let quiet = quiet && count.loss_ratio() < LOUD;
             if !quiet && of.is_ours() {
-                let before = Before {
-                    rate: tally.rate(of.now),
-                    tally,
+                let before = TrialBaseline {
+                    rate: count.rate(of.now),
+                    count,
                 };
                 let phase = Phase::Trial { before, tries: 1 };
-                return self.ask(phase, of);
+                return self.enter_after_drain(phase, of);
             }
         }
         if elapsed > COUNT_TIME_MAX.max(of.smoothed * 8) {
-            self.background.learn(&tally, of.mtu);
-            self.tally = Tally::new(of.now);
+            self.random_loss.learn(&count, of.mtu);
+            self.count = LossCount::new(of.now);
         }
     }
 
     /// Ends a trial when it has seen enough packets: a policer, a short queue, another
     /// trial, or random loss.
-    fn try_on(&mut self, of: &Circumstances, before: &Before, tries: u32) {
-        let tally = self.tally;
-        let packets = |tally: &Tally| (tally.delivered + tally.lost) / of.mtu;
-        let expected = packets(&tally) * f64::from(before.tally.bursts) / packets(&before.tally);
-        if tally.rounds < 2 || expected < TRIAL_BURSTS {
+    fn try_on(&mut self, of: &PolicerInputs, before: &TrialBaseline, tries: u32) {
+        let count = self.count;
+        let packets = |count: &LossCount| (count.delivered + count.lost) / of.mtu;
+        let expected = packets(&count) * f64::from(before.count.bursts) / packets(&before.count);
+        if count.rounds < 2 || expected < TRIAL_BURSTS {
             return;
         }
-        let left = tally.loss_ratio() / before.tally.loss_ratio();
-        if left <= VANISHED && f64::from(tally.bursts) <= VANISHED * expected {
-            if let Some(queue) = before.tally.full_queue(of.variation) {
+        let left = count.loss_ratio() / before.count.loss_ratio();
+        if left <= VANISHED && f64::from(count.bursts) <= VANISHED * expected {
+            if let Some(queue) = before.count.full_queue(of.variation) {
                 return self.shorten(queue, of.now);
             }
             let bucket = Bucket::new(before.rate, self.history.burst(before.rate), of.now);
             self.rest = REST_FIRST;
             self.confirmed = before.is_plain(of.variation);
             self.before = Some(*before);
-            self.held = Tally::new(of.now);
+            self.held = LossCount::new(of.now);
             self.rest(bucket, of);
         } else if left <= ABATED && tries < TRIES_MAX {
-            let before = Before {
-                rate: tally.rate(of.now - of.smoothed).min(before.rate),
+            let before = TrialBaseline {
+                rate: count.rate(of.now - of.smoothed).min(before.rate),
                 ..*before
             };
             let tries = tries + 1;
-            self.ask(Phase::Trial { before, tries }, of);
+            self.enter_after_drain(Phase::Trial { before, tries }, of);
         } else {
-            self.background.learn(&before.tally, of.mtu);
+            self.random_loss.learn(&before.count, of.mtu);
             self.clear(of);
         }
     }
@@ -360,7 +360,7 @@ impl Policer {
     fn shorten(&mut self, queue: Duration, now: Instant) {
         let failures = self.short.map_or(0, |short| short.failures + 1);
         let patience = REST_SHORT * (1 << failures.min(3));
-        self.short = Some(Short {
+        self.short = Some(ShortQueue {
             queue: queue.mul_f64(SHORT_SHARE),
             until: now + patience,
             failures,
@@ -385,39 +385,39 @@ impl Policer {
     }
 
     /// Concludes that the loss is random.
-    fn clear(&mut self, of: &Circumstances) {
-        self.background.learn(&self.tally, of.mtu);
+    fn clear(&mut self, of: &PolicerInputs) {
+        self.random_loss.learn(&self.count, of.mtu);
         self.quiet_until = Some(of.now + QUIET);
         self.enter(Phase::Free, of.now);
     }
 
     /// Holds the bucket's rate until the next probe.
-    fn rest(&mut self, bucket: Bucket, of: &Circumstances) {
+    fn rest(&mut self, bucket: Bucket, of: &PolicerInputs) {
         let probe_at = of.now + self.rest;
         self.enter(Phase::Holding { bucket, probe_at }, of.now);
     }
 
     /// Holds the policer's rate: corrects it, doubts it, or begins a probe.
-    fn hold(&mut self, of: &Circumstances, mut bucket: Bucket, probe_at: Instant) {
-        let tally = self.tally;
+    fn hold(&mut self, of: &PolicerInputs, mut bucket: Bucket, probe_at: Instant) {
+        let count = self.count;
         let due = of.now >= probe_at;
-        let lossy = tally.rounds >= 2
-            && tally.lost >= PACKETS_MIN / 2.0 * of.mtu
-            && tally.loss_ratio() > LOSS_MIN / 2.0
+        let lossy = count.rounds >= 2
+            && count.lost >= PACKETS_MIN / 2.0 * of.mtu
+            && count.loss_ratio() > LOSS_MIN / 2.0
             && !self.is_chance(of.mtu);
-        if !lossy && !due && tally.elapsed(of.now) <= COUNT_TIME_MAX {
+        if !lossy && !due && count.elapsed(of.now) <= COUNT_TIME_MAX {
             return;
         }
-        if let Some(queue) = tally.full_queue(of.variation).filter(|_| lossy) {
+        if let Some(queue) = count.full_queue(of.variation).filter(|_| lossy) {
             // At less than its rate a bucket has no queue: others fill this one.
             return self.shorten(queue, of.now);
         }
-        self.held.add(&tally);
+        self.held.add(&count);
         if lossy {
-            bucket.rate = tally.rate(of.now - of.smoothed).min(bucket.rate * 0.97);
+            bucket.rate = count.rate(of.now - of.smoothed).min(bucket.rate * 0.97);
         }
         if self.is_doubtful(bucket.rate) {
-            self.background.learn(&self.held, of.mtu);
+            self.random_loss.learn(&self.held, of.mtu);
             return self.clear(of);
         }
         let phase = if due && !lossy {
@@ -434,7 +434,7 @@ impl Policer {
     fn is_doubtful(&self, rate: f64) -> bool {
         let held = &self.held;
         self.before.is_some_and(|before| {
-            let stayed = held.loss_ratio() > DOUBT * before.tally.loss_ratio();
+            let stayed = held.loss_ratio() > DOUBT * before.count.loss_ratio();
             let many = f64::from(held.bursts) >= TRIAL_BURSTS;
             (many && stayed) || rate < RATE_SHARE_MIN * before.rate
         })
@@ -442,27 +442,27 @@ impl Policer {
 
     /// Ends a probe when it has seen enough: the policer is confirmed, or its rate is
     /// higher.
-    fn probe(&mut self, of: &Circumstances, mut bucket: Bucket) {
-        let tally = self.tally;
-        let elapsed = tally.elapsed(of.now).as_secs_f64();
+    fn probe(&mut self, of: &PolicerInputs, mut bucket: Bucket) {
+        let count = self.count;
+        let elapsed = count.elapsed(of.now).as_secs_f64();
         // Bytes above the rate, which the bucket must have dropped.
-        let sent = tally.delivered + tally.lost;
+        let sent = count.delivered + count.lost;
         let above = sent - bucket.rate * elapsed;
-        if tally.bursts > 1 && !self.is_chance(of.mtu) {
+        if count.bursts > 1 && !self.is_chance(of.mtu) {
             self.rest = (self.rest * 2).min(REST_MAX);
-            if let Some(queue) = tally.full_queue(of.variation) {
+            if let Some(queue) = count.full_queue(of.variation) {
                 return self.shorten(queue, of.now);
             }
             self.confirmed = true;
             bucket.drop_seen();
             self.rest(bucket, of);
         } else if above > bucket.burst + 8.0 * of.mtu
-            || (tally.elapsed(of.now) > PROBE_TIME_MAX
+            || (count.elapsed(of.now) > PROBE_TIME_MAX
                 && above > PROBE_USED * bucket.rate * elapsed)
         {
             bucket.rate *= PROBE_GAIN;
             self.rest = REST_MIN;
-            self.before = self.before.map(|before| Before {
+            self.before = self.before.map(|before| TrialBaseline {
                 rate: bucket.rate,
                 ..before
             });
@@ -474,7 +474,7 @@ impl Policer {
                 bucket: Bucket::new(bucket.rate, bucket.burst, of.now),
             };
             self.enter(phase, of.now);
-        } else if tally.elapsed(of.now) > PROBE_TIME_MAX {
+        } else if count.elapsed(of.now) > PROBE_TIME_MAX {
             self.rest(bucket, of);
         }
     }
@@ -516,7 +516,7 @@ impl Policer {
     }
 
     /// Whether a trial or a probe is under way.
-    pub(super) const fn is_asking(&self) -> bool {
+    pub(super) const fn is_testing(&self) -> bool {
         matches!(self.phase, Phase::Trial { .. } | Phase::Probing { .. })
     }
 
@@ -528,12 +528,12 @@ impl Policer {
 
     /// Whether so much is lost that the path must be the limit.
     pub(super) fn is_losing(&self) -> bool {
-        self.tally.bursts >= BURSTS_MIN && self.tally.loss_ratio() >= PLAIN_LOSS
+        self.count.bursts >= BURSTS_MIN && self.count.loss_ratio() >= PLAIN_LOSS
     }
 
     /// Returns the share of packets that the path loses whatever is sent, 0 to 1.
     pub(super) fn floor(&self) -> f64 {
-        self.background.floor()
+        self.random_loss.floor()
     }
 
     /// Forgets the present state, because another flow is the cause.

@@ -3,8 +3,8 @@ use glassline_sim::Case;
 use super::*;
 use crate::Algorithm;
 use crate::bottleneck::{
-    Bottleneck, PACKET, PLAIN, Path, Policer, Sender, Source, goodput, goodput_between, loss_ratio,
-    queue_ms,
+    Bottleneck, PACKET, PLAIN, Path, Policer, Sender, TrafficSource, goodput, goodput_between,
+    loss_ratio, queue_ms,
 };
 
 fn start(config: Config) -> Sender {
@@ -231,7 +231,7 @@ fn an_encoder_hears_of_a_fall_within_a_second() {
 fn a_camera_below_the_path_keeps_its_window_and_still_learns_what_there_is() {
     let sender = alone(
         PLAIN,
-        start(Config::default()).from(Source::Camera(3.0)),
+        start(Config::default()).from(TrafficSource::Camera(3.0)),
         30,
     );
     let last = sender.curve.last().expect("it ran");
@@ -250,7 +250,7 @@ fn an_encoder_that_follows_is_not_led_down_by_our_own_pacing() {
     for _ in 0..80 {
         let deliverable = senders[0].curve.last().and_then(|point| point.deliverable);
         let mbps = 0.85 * deliverable.expect("measured");
-        senders[0].source = Source::Unmarked(mbps);
+        senders[0].source = TrafficSource::Unmarked(mbps);
         path.run(&mut senders, Duration::from_millis(500));
     }
     let [sender] = senders;

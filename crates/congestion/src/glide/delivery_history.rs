@@ -11,29 +11,29 @@ const POINTS_MAX: usize = 128;
 
 /// What was delivered lately, to estimate a policer's burst from.
 #[derive(Clone, Debug, Default)]
-pub(super) struct History {
+pub(super) struct DeliveryHistory {
     /// Points of the history, oldest first.
-    points: VecDeque<Delivered>,
+    points: VecDeque<DeliveryPoint>,
     /// Bytes delivered since the beginning.
     delivered: f64,
 }
 
 /// Bytes delivered at a point in time.
 #[derive(Clone, Copy, Debug)]
-struct Delivered {
+struct DeliveryPoint {
     /// When it was.
     at: Instant,
     /// Bytes delivered since the beginning.
     bytes: f64,
 }
 
-impl History {
+impl DeliveryHistory {
     /// Records that `bytes` more were delivered.
     pub(super) fn record(&mut self, now: Instant, bytes: f64) {
         self.delivered += bytes;
         let last = self.points.back();
         if last.is_none_or(|last| now.saturating_duration_since(last.at) >= STEP) {
-            self.points.push_back(Delivered {
+            self.points.push_back(DeliveryPoint {
                 at: now,
                 bytes: self.delivered,
             });

@@ -1,6 +1,6 @@
 //! Random loss: the share of packets that the path loses whatever is sent.
 
-use super::tally::Tally;
+use super::loss_count::LossCount;
 
 /// Packets after which the past counts half: about ten seconds at 3 Mbit/s.
 const MEMORY: f64 = 3000.0;
@@ -15,7 +15,7 @@ const DEVIATIONS: f64 = 3.0;
 
 /// Statistics of loss in periods without suspicion of a policer.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Background {
+pub(super) struct RandomLoss {
     /// Packets sent, with older ones counting less.
     packets: f64,
     /// Packets lost, with older ones counting less.
@@ -24,12 +24,12 @@ pub(super) struct Background {
     bursts: f64,
 }
 
-impl Background {
+impl RandomLoss {
     /// Adds a count that showed only random loss. `mtu`: size of datagrams, in bytes.
-    pub(super) fn learn(&mut self, tally: &Tally, mtu: f64) {
-        self.packets += (tally.delivered + tally.lost) / mtu;
-        self.lost += tally.lost / mtu;
-        self.bursts += f64::from(tally.bursts);
+    pub(super) fn learn(&mut self, count: &LossCount, mtu: f64) {
+        self.packets += (count.delivered + count.lost) / mtu;
+        self.lost += count.lost / mtu;
+        self.bursts += f64::from(count.bursts);
         if self.packets > MEMORY {
             self.packets /= 2.0;
             self.lost /= 2.0;
@@ -44,10 +44,10 @@ impl Background {
 
     /// Whether chance explains the bursts of loss in a count. `mtu`: size of datagrams, in
     /// bytes.
-    pub(super) fn explains(&self, tally: &Tally, mtu: f64) -> bool {
+    pub(super) fn explains(&self, count: &LossCount, mtu: f64) -> bool {
         let share = (self.bursts / self.packets.max(PACKETS_MIN)).min(MOST);
-        let expected = share * (tally.delivered + tally.lost) / mtu;
-        f64::from(tally.bursts) < expected + DEVIATIONS * expected.sqrt() + 2.0
+        let expected = share * (count.delivered + count.lost) / mtu;
+        f64::from(count.bursts) < expected + DEVIATIONS * expected.sqrt() + 2.0
     }
 }
 
@@ -56,33 +56,33 @@ mod tests {
     use super::*;
     use std::time::Instant;
 
-    fn tally(packets: f64, bursts: u32) -> Tally {
-        let mut tally = Tally::new(Instant::now());
-        tally.lost = f64::from(bursts);
-        tally.delivered = packets - tally.lost;
-        tally.bursts = bursts;
-        tally
+    fn count(packets: f64, bursts: u32) -> LossCount {
+        let mut count = LossCount::new(Instant::now());
+        count.lost = f64::from(bursts);
+        count.delivered = packets - count.lost;
+        count.bursts = bursts;
+        count
     }
 
     #[test]
     fn a_cluster_of_random_loss_is_explained_and_a_policer_is_not() {
-        let mut background = Background::default();
-        assert!(!background.explains(&tally(40.0, 4), 1.0), "nothing known");
-        background.learn(&tally(2000.0, 40), 1.0);
+        let mut background = RandomLoss::default();
+        assert!(!background.explains(&count(40.0, 4), 1.0), "nothing known");
+        background.learn(&count(2000.0, 40), 1.0);
         assert!((background.floor() - 0.02).abs() < 1e-9);
-        assert!(background.explains(&tally(92.0, 7), 1.0));
-        assert!(!background.explains(&tally(92.0, 20), 1.0));
+        assert!(background.explains(&count(92.0, 7), 1.0));
+        assert!(!background.explains(&count(92.0, 20), 1.0));
     }
 
     #[test]
     fn the_past_is_forgotten_and_much_loss_is_never_chance() {
-        let mut background = Background::default();
+        let mut background = RandomLoss::default();
         for _ in 0..10 {
-            background.learn(&tally(1000.0, 300), 1.0);
+            background.learn(&count(1000.0, 300), 1.0);
         }
         assert!(background.floor() <= MOST);
         for _ in 0..30 {
-            background.learn(&tally(1000.0, 0), 1.0);
+            background.learn(&count(1000.0, 0), 1.0);
         }
         assert!(background.floor() < 0.001, "{background:?}");
     }

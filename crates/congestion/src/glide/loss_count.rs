@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// A policer drops single packets here and there, a fading radio several in a row: chance
 /// shows in the number of bursts.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Rows {
+pub(super) struct BurstDetector {
     /// When recently arrived packets were sent.
     arrived: VecDeque<Instant>,
     /// When the newest lost packet was sent.
@@ -17,13 +17,13 @@ pub(super) struct Rows {
 
 /// Arrived packets that are remembered; few are needed, as losses are detected by later
 /// packets.
-const ARRIVED_KEPT: usize = 64;
+const ARRIVED_MAX: usize = 64;
 
-impl Rows {
+impl BurstDetector {
     /// Records the arrival of a packet sent at `sent`.
     pub(super) fn on_arrived(&mut self, sent: Instant) {
         self.arrived.push_back(sent);
-        if self.arrived.len() > ARRIVED_KEPT {
+        if self.arrived.len() > ARRIVED_MAX {
             self.arrived.pop_front();
         }
     }
@@ -48,7 +48,7 @@ const FULL_MIN: Duration = Duration::from_millis(3);
 
 /// Counts of packets since some time.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Tally {
+pub(super) struct LossCount {
     /// When the count began.
     pub(super) began: Instant,
     /// Bytes delivered.
@@ -65,7 +65,7 @@ pub(super) struct Tally {
     pub(super) queue_at_loss: Option<Duration>,
 }
 
-impl Tally {
+impl LossCount {
     /// Returns an empty count.
     pub(super) const fn new(began: Instant) -> Self {
         Self {

@@ -14,7 +14,7 @@ const STEP_MAX: f64 = 0.5;
 
 /// The window of the default mode, with its velocity and direction.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Course {
+pub(super) struct VelocityWindow {
     /// Window, in bytes.
     pub(super) window: f64,
     /// Factor of each step.
@@ -53,7 +53,7 @@ pub(super) struct Step {
     pub(super) smoothed: Duration,
 }
 
-impl Course {
+impl VelocityWindow {
     /// Returns a window of so many bytes.
     pub(super) const fn new(window: f64) -> Self {
         Self {
@@ -69,7 +69,7 @@ impl Course {
     /// 3).
     pub(super) fn step(&mut self, step: &Step) {
         if step.rise != self.rising {
-            self.straighten(step.rise);
+            self.set_direction(step.rise);
         }
         let bytes = step.acked * self.velocity * step.queue_target / self.window;
         let bytes = bytes.min(step.acked * STEP_MAX);
@@ -90,7 +90,7 @@ impl Course {
     }
 
     /// Sets the direction and resets the velocity.
-    const fn straighten(&mut self, rise: bool) {
+    const fn set_direction(&mut self, rise: bool) {
         self.rising = rise;
         self.velocity = 1.0;
         self.steady_rounds = 0;
@@ -116,7 +116,7 @@ impl Course {
             self.window < before.window
         };
         if !moved {
-            return self.straighten(self.rising);
+            return self.set_direction(self.rising);
         }
         self.steady_rounds += 1;
         if self.steady_rounds >= STEADY_ROUNDS {
