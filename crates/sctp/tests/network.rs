@@ -59,9 +59,9 @@ pub(crate) const A: usize = 0;
 pub(crate) const B: usize = 1;
 
 impl Simulation for Pair {
-    fn lend<R>(&mut self, turn: impl FnOnce(&mut Network, &mut [&mut dyn Node]) -> R) -> R {
+    fn with_nodes<R>(&mut self, run: impl FnOnce(&mut Network, &mut [&mut dyn Node]) -> R) -> R {
         let [a, b] = &mut self.ends;
-        turn(&mut self.network, &mut [a, b])
+        run(&mut self.network, &mut [a, b])
     }
 }
 

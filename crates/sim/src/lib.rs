@@ -36,7 +36,7 @@ mod trace;
 pub use case::Case;
 pub use clock::Clock;
 pub use delays::{Delays, DelaysError, Family, UnknownFamily};
-pub use link::{Arrival, Capacity, Conditions, Counts, Fate, Link, Loss, Policer};
+pub use link::{Arrival, Capacity, Conditions, Counts, Link, Loss, Policer, SendOutcome};
 pub use network::{Datagram, Limits, Misrouted, Network, Node, Simulation, Traced};
 pub use path::{End, Path};
 pub use population::{

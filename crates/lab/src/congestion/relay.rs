@@ -17,7 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use glassline_sim::{Fate, Link};
+use glassline_sim::{Link, SendOutcome};
 use mio::net::UdpSocket;
 use mio::{Events, Interest, Poll, Token};
 use thiserror::Error;
@@ -363,7 +363,7 @@ impl Relay<'_> {
         while let Ok(bytes) = self.near[flow].recv(buffer) {
             last = last.max(Instant::now());
             let fate = if bytes > self.limit {
-                Fate::Lost
+                SendOutcome::Lost
             } else {
                 let datagram = buffer[..bytes].into();
                 self.up

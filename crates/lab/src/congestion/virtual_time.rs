@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use glassline_quic::Observed;
-use glassline_sim::{Clock, Conditions, Fate, Link, Trace};
+use glassline_sim::{Clock, Conditions, Link, SendOutcome, Trace};
 use noq_proto::EcnCodepoint;
 
 use super::session::{Arm, Change, HEADER_BYTES, Measured, Sample, Scenario};
@@ -252,7 +252,7 @@ impl<'a> Session<'a> {
             let (up, fates, client) = (&mut self.up, &mut self.fates, flow.client);
             flow.sender.turn(now, |datagram, _, ecn| {
                 let fate = if datagram.len() > limit {
-                    Fate::Lost
+                    SendOutcome::Lost
                 } else {
                     let bytes = datagram.len() + HEADER_BYTES;
                     up.send(now, bytes, parcel(datagram, client, ecn))

@@ -35,8 +35,8 @@ struct Peer {
 }
 
 impl Simulation for Transfer {
-    fn lend<R>(&mut self, turn: impl FnOnce(&mut Network, &mut [&mut dyn Node]) -> R) -> R {
-        turn(&mut self.network, &mut [&mut self.client, &mut self.server])
+    fn with_nodes<R>(&mut self, run: impl FnOnce(&mut Network, &mut [&mut dyn Node]) -> R) -> R {
+        run(&mut self.network, &mut [&mut self.client, &mut self.server])
     }
 }
 

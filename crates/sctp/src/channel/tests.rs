@@ -78,9 +78,9 @@ struct World {
 }
 
 impl Simulation for World {
-    fn lend<R>(&mut self, turn: impl FnOnce(&mut Network, &mut [&mut dyn Node]) -> R) -> R {
+    fn with_nodes<R>(&mut self, run: impl FnOnce(&mut Network, &mut [&mut dyn Node]) -> R) -> R {
         let [a, b] = &mut self.ends;
-        turn(&mut self.network, &mut [a, b])
+        run(&mut self.network, &mut [a, b])
     }
 }
 

@@ -13,18 +13,18 @@
 
 mod conditions;
 mod flight;
-mod luck;
 mod policing;
 mod queue;
+mod randomness;
 
 use std::time::{Duration, Instant};
 
 pub(crate) use conditions::bytes_in;
 pub use conditions::{Capacity, Conditions, Loss, Policer};
 use flight::{Flight, Travelling};
-use luck::Luck;
 use policing::Bucket;
 use queue::Queue;
+use randomness::Randomness;
 
 /// Nanoseconds since a link's start.
 type Nanos = u64;
@@ -45,7 +45,7 @@ pub struct Link<T> {
     /// Datagrams that wait.
     queue: Queue,
     /// Random decisions.
-    luck: Luck,
+    randomness: Randomness,
     /// State of the policer.
     bucket: Option<Bucket>,
     /// When the last datagram arrives that keeps its order.
@@ -82,7 +82,7 @@ pub struct Counts {
 
 /// The outcome of a datagram. A real sender could not know it; a laboratory may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum SendOutcome {
     /// The datagram arrives at this time.
     Arrives(Instant),
     /// The queue was full.
@@ -115,7 +115,7 @@ impl<T> Link<T> {
             bucket: None,
             start: None,
             queue: Queue::default(),
-            luck: Luck::new(seed),
+            randomness: Randomness::new(seed),
             last_arrival: 0,
             flight: Flight::new(),
             counts: Counts::default(),
@@ -135,7 +135,7 @@ impl<T> Link<T> {
 
     /// Hands a datagram of `bytes` to the link, headers of lower layers included if
     /// they shall count. `now` must not go back from call to call.
-    pub fn send(&mut self, now: Instant, bytes: usize, datagram: T) -> Fate {
+    pub fn send(&mut self, now: Instant, bytes: usize, datagram: T) -> SendOutcome {
         let start = *self.start.get_or_insert(now);
         let now = nanos(now.saturating_duration_since(start));
         let number = self.counts.sent;
@@ -145,21 +145,21 @@ impl<T> Link<T> {
         let waiting = self.queue.bytes(now);
         if waiting.saturating_add(bytes) > self.conditions.queue_bytes {
             self.counts.dropped += 1;
-            return Fate::Dropped;
+            return SendOutcome::Dropped;
         }
         let marks = self.conditions.mark_above_bytes;
         let congested = marks.is_some_and(|most| waiting > most);
         let waited = self.queue.wait(now);
         let departure = self.queue.push(now, bytes, &self.conditions.capacity);
-        self.luck.next_datagram(departure);
-        if self.luck.lost(self.conditions.loss) {
+        self.randomness.next_datagram(departure);
+        if self.randomness.lost(self.conditions.loss) {
             self.counts.lost += 1;
-            return Fate::Lost;
+            return SendOutcome::Lost;
         }
         let passes = |bucket: &mut Bucket| bucket.passes(departure, bytes);
         if !self.bucket.as_mut().is_none_or(passes) {
             self.counts.policed += 1;
-            return Fate::Policed;
+            return SendOutcome::Policed;
         }
         self.counts.marked += u64::from(congested);
         let arrival = self.travel(departure, |arrival| Travelling {
@@ -170,7 +170,7 @@ impl<T> Link<T> {
             congested,
             datagram,
         });
-        Fate::Arrives(start + Duration::from_nanos(arrival))
+        SendOutcome::Arrives(start + Duration::from_nanos(arrival))
     }
 
     /// Returns the next datagram that has arrived by `now`; to be called until `None`.
@@ -239,7 +239,7 @@ impl<T> Link<T> {
         self.queue.set_outages(outages.collect());
         self.queue.reset_trace();
         if sent > 0 && conditions.loss != self.conditions.loss {
-            self.luck.restart_weather();
+            self.randomness.restart_loss_chain();
         }
         let kept = self.bucket.map(|bucket| bucket.policer());
         if conditions.policer != kept {
@@ -254,10 +254,10 @@ impl<T> Link<T> {
         let conditions = &self.conditions;
         let mut arrival = departure.saturating_add(nanos(conditions.delay));
         if !conditions.jitter.is_zero() {
-            let share = self.luck.jitter(departure);
+            let share = self.randomness.jitter(departure);
             arrival = arrival.saturating_add(nanos(conditions.jitter.mul_f64(share)));
         }
-        let held_back = self.luck.held_back(conditions.reorder);
+        let held_back = self.randomness.held_back(conditions.reorder);
         if held_back {
             arrival = arrival.saturating_add(nanos(conditions.reorder_delay));
         }

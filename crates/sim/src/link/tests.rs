@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 const MS: Duration = Duration::from_millis(1);
 
-fn send(link: &mut Link<Vec<u8>>, now: Instant, datagram: Vec<u8>) -> Fate {
+fn send(link: &mut Link<Vec<u8>>, now: Instant, datagram: Vec<u8>) -> SendOutcome {
     link.send(now, datagram.len(), datagram)
 }
 
@@ -205,7 +205,7 @@ fn arrival<T>(
     datagram: T,
 ) -> Duration {
     match link.send(start + at, bytes, datagram) {
-        Fate::Arrives(arrival) => arrival - start,
+        SendOutcome::Arrives(arrival) => arrival - start,
         other => panic!("{other:?}"),
     }
 }
@@ -286,10 +286,13 @@ fn a_policer_passes_its_burst_and_then_its_rate() {
     let start = Clock::new().now();
     let fates: Vec<_> = (0..32).map(|_| link.send(start, 100, ())).collect();
     assert_eq!(
-        fates.iter().filter(|fate| **fate == Fate::Policed).count(),
+        fates
+            .iter()
+            .filter(|fate| **fate == SendOutcome::Policed)
+            .count(),
         2
     );
-    assert_eq!(fates[30..], [Fate::Policed; 2]);
+    assert_eq!(fates[30..], [SendOutcome::Policed; 2]);
     // Ten times the rate for a second: exactly what the tokens allow gets through.
     for tenth in 1..=10_000 {
         link.send(start + MS / 10 * tenth, 100, ());
@@ -300,7 +303,7 @@ fn a_policer_passes_its_burst_and_then_its_rate() {
         delay: MS,
         ..conditions
     });
-    assert_eq!(link.send(start + 1000 * MS, 100, ()), Fate::Policed);
+    assert_eq!(link.send(start + 1000 * MS, 100, ()), SendOutcome::Policed);
 }
 
 #[test]
@@ -470,17 +473,17 @@ fn luck_of(
         ..Conditions::delayed(5 * MS).with_loss(loss)
     };
     let mut link = Link::new(conditions, seed).starting_at(start);
-    let mut luck = std::collections::BTreeMap::new();
+    let mut randomness = std::collections::BTreeMap::new();
     let mut at = Duration::ZERO;
     while at < Duration::from_secs(2) {
         let delay = match link.send(start + at, 1200, ()) {
-            Fate::Arrives(arrival) => Some(arrival - start - at),
+            SendOutcome::Arrives(arrival) => Some(arrival - start - at),
             _ => None,
         };
-        luck.entry(at.as_millis()).or_insert(delay);
+        randomness.entry(at.as_millis()).or_insert(delay);
         at += pace;
     }
-    luck
+    randomness
 }
 
 #[test]
@@ -488,8 +491,11 @@ fn senders_of_different_rates_meet_the_same_luck() {
     for loss in [Loss::Random(0.3), Loss::bursts(0.3, 5.0)] {
         let (slow, fast) = (luck_of(7 * MS, loss, 1), luck_of(MS / 3, loss, 1));
         assert!(slow.len() > 250 && fast.len() == 2000);
-        assert!(slow.iter().all(|(ms, luck)| fast[ms] == *luck));
-        let lost = fast.values().filter(|luck| luck.is_none()).count();
+        assert!(slow.iter().all(|(ms, randomness)| fast[ms] == *randomness));
+        let lost = fast
+            .values()
+            .filter(|randomness| randomness.is_none())
+            .count();
         assert!((400..800).contains(&lost), "{lost} of 2000");
         assert_ne!(luck_of(MS, loss, 1), luck_of(MS, loss, 2));
     }
@@ -580,7 +586,7 @@ proptest! {
             if index == sends.len() / 2 {
                 link.set_conditions(changed.clone());
             }
-            if let Fate::Arrives(at) = link.send(now, *bytes, index) {
+            if let SendOutcome::Arrives(at) = link.send(now, *bytes, index) {
                 prop_assert!(at >= now);
                 promised.push((at, index));
             }
@@ -618,7 +624,7 @@ proptest! {
         let mut passed = Vec::new();
         for (micros, bytes) in sends {
             now += Duration::from_micros(micros.into());
-            if link.send(now, bytes, ()) != Fate::Policed {
+            if link.send(now, bytes, ()) != SendOutcome::Policed {
                 passed.push((now - start, bytes));
             }
         }

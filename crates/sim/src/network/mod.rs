@@ -86,7 +86,7 @@ pub struct Network {
     /// Probability that a datagram is sent twice.
     duplicates: f64,
     /// Decides which datagrams are duplicated.
-    luck: Rng,
+    rng: Rng,
     /// Digest of what happened.
     trace: Trace,
     /// What of a datagram enters the trace.
@@ -128,7 +128,7 @@ impl Network {
             header_bytes: 0,
             datagram_bytes_max: usize::MAX,
             duplicates: 0.0,
-            luck: Rng::new(seed).fork(7),
+            rng: Rng::new(seed).fork(7),
             trace: Trace::new(),
             traced: |bytes| ("datagram", bytes.len() as u64),
             events: 0,
@@ -313,7 +313,7 @@ impl Network {
             return;
         };
         let (now, bytes) = (self.clock.now(), datagram.bytes.len() + self.header_bytes);
-        if self.duplicates > 0.0 && self.luck.chance(self.duplicates) {
+        if self.duplicates > 0.0 && self.rng.chance(self.duplicates) {
             self.paths[path].send(end, now, bytes, datagram.clone());
         }
         self.paths[path].send(end, now, bytes, datagram);
@@ -389,7 +389,7 @@ impl Network {
     /// Delivers the datagrams that have arrived; returns whether there were any.
     fn deliver(&mut self, nodes: &mut [&mut dyn Node]) -> bool {
         let now = self.clock.now();
-        let mut heard = 0u64;
+        let mut received = 0u64;
         let mut is_any = false;
         while let Some(datagram) = self.intercept(now) {
             is_any = true;
@@ -401,10 +401,10 @@ impl Network {
             };
             self.trace.record(self.clock.elapsed(), "to", to as u64);
             nodes[to].handle(now, datagram);
-            heard |= 1 << (to % 64);
+            received |= 1 << (to % 64);
         }
         for (index, node) in nodes.iter_mut().enumerate() {
-            if heard & (1 << (index % 64)) != 0 {
+            if received & (1 << (index % 64)) != 0 {
                 node.end_batch(now);
             }
         }

@@ -97,10 +97,10 @@ impl World {
 }
 
 impl Simulation for World {
-    fn lend<R>(&mut self, turn: impl FnOnce(&mut Network, &mut [&mut dyn Node]) -> R) -> R {
+    fn with_nodes<R>(&mut self, run: impl FnOnce(&mut Network, &mut [&mut dyn Node]) -> R) -> R {
         let peers = self.peers.iter_mut();
         let mut peers: Vec<_> = peers.map(|peer| peer as &mut dyn Node).collect();
-        turn(&mut self.network, &mut peers)
+        run(&mut self.network, &mut peers)
     }
 }
 
@@ -208,7 +208,7 @@ fn datagrams_without_a_way_are_counted() {
 fn a_datagram_that_was_intercepted_does_not_arrive() {
     let mut world = World::new(Network::pair(delayed(0), 1), [&[], &[]]);
     world.peers[0].queue.push_back(1);
-    world.lend(|network, nodes| network.transmit(nodes));
+    world.with_nodes(|network, nodes| network.transmit(nodes));
     let now = world.network.now();
     let taken = world.network.intercept(now).expect("there without delay");
     assert_eq!((taken.from, taken.to), (End::A.address(), End::B.address()));

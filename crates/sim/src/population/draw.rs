@@ -6,7 +6,7 @@ use std::time::Duration;
 use glassline_media::Bitrate;
 
 use super::distribution::Distribution;
-use super::file::{Chain, Fade, File, Outage, Rival, Side};
+use super::file::{CompetitorTable, DirectionTable, FadingTable, File, MarkovTable, OutageTable};
 use super::spread::Spread;
 use super::{Application, Competitor, Population, PopulationError, Sample, Scenario, Traces};
 use crate::link::bytes_in;
@@ -33,9 +33,9 @@ pub(super) fn scenario(
     let (spread, seed) = population.chance(sample, stratum_index, rank);
     let round_trip = ms(stratum.rtt_ms.quantile(spread.along("rtt_ms")));
     let duration = population.duration();
-    let direction = |name, side, capacity_scale, queue_scale| Direction {
+    let direction = |name, table, capacity_scale, queue_scale| Direction {
         name,
-        side,
+        table,
         traces: &population.traces,
         spread,
         capacity_scale,
@@ -82,18 +82,22 @@ fn application(file: &File, spread: Spread) -> Application {
 }
 
 /// Draws the competitors of a session.
-fn competitors(rival: Option<&Rival>, spread: Spread, session: Duration) -> Vec<Competitor> {
-    let Some(rival) = rival else {
+fn competitors(
+    competitor: Option<&CompetitorTable>,
+    spread: Spread,
+    session: Duration,
+) -> Vec<Competitor> {
+    let Some(competitor) = competitor else {
         return Vec::new();
     };
-    if spread.along("competitor") >= rival.probability {
+    if spread.along("competitor") >= competitor.probability {
         return Vec::new();
     }
     let seconds = |distribution: &Distribution, dimension| {
         Duration::from_secs_f64(distribution.quantile(spread.along(dimension)))
     };
-    let start = seconds(&rival.start_s, "competitor.start_s");
-    let duration = rival.duration_s.as_ref();
+    let start = seconds(&competitor.start_s, "competitor.start_s");
+    let duration = competitor.duration_s.as_ref();
     let end = duration.map_or(session, |duration| {
         (start + seconds(duration, "competitor.duration_s")).min(session)
     });
@@ -108,7 +112,7 @@ struct Direction<'a> {
     /// `uplink` or `downlink`: the prefix of dimensions.
     name: &'static str,
     /// Distributions of the direction.
-    side: &'a Side,
+    table: &'a DirectionTable,
     /// Recorded traces of the population.
     traces: &'a Traces,
     /// Point from which parameters are drawn.
@@ -136,7 +140,7 @@ impl Direction<'_> {
             Some(schedule) => schedule.mean(),
             None => {
                 let at = self.spread.along(&format!("{}.rate_mbps", self.name));
-                mbps(rate_mbps(self.side, self.traces, at) * self.capacity_scale)
+                mbps(rate_mbps(self.table, self.traces, at) * self.capacity_scale)
             }
         }
     }
@@ -144,42 +148,42 @@ impl Direction<'_> {
     /// Returns the recorded trace of this session, if the direction has traces.
     fn recorded(&self) -> Option<&Arc<Schedule>> {
         let at = self.spread.along(&format!("{}.traces", self.name));
-        recorded(self.side, self.traces, at)
+        recorded(self.table, self.traces, at)
     }
 
     /// Draws the conditions of the link.
     fn conditions(&self, rng: &mut Rng) -> Conditions {
-        let side = self.side;
+        let table = self.table;
         let usable = self.rate();
-        let policer = side.policer.as_ref().map(|policer| {
+        let policer = table.policer.as_ref().map(|policer| {
             let burst = ms(self.draw("policer.burst_ms", &policer.burst_ms));
             Policer {
                 rate: usable,
                 burst_bytes: bytes_in(usable, burst).max(BURST_BYTES_LEAST) as u64,
             }
         });
-        let access = side.policer.as_ref().map_or(1.0, |policer| {
+        let access = table.policer.as_ref().map_or(1.0, |policer| {
             self.draw("policer.access_ratio", &policer.access_ratio)
         });
         let rate = mbps(usable.mbps() * access);
-        let queue = ms(self.draw("queue_ms", &side.queue_ms) * self.queue_scale);
-        let mark_above = side.mark_above_ms.as_ref();
+        let queue = ms(self.draw("queue_ms", &table.queue_ms) * self.queue_scale);
+        let mark_above = table.mark_above_ms.as_ref();
         let mark_above = mark_above.map(|mark| ms(self.draw("mark_above_ms", mark)));
         Conditions {
             capacity: self.capacity(rate, rng),
             queue_bytes: bytes_in(rate, queue).max(QUEUE_BYTES_LEAST),
             mark_above_bytes: mark_above.map(|mark| bytes_in(rate, mark)),
-            outages: side
+            outages: table
                 .outages
                 .as_ref()
                 .map_or_else(Vec::new, |outages| self.outages(outages, &mut rng.fork(1))),
             loss: self.loss(),
             policer,
             delay: self.delay,
-            jitter: ms(self.draw("jitter_ms", &side.jitter_ms)),
-            batch: ms(self.draw("batch_ms", &side.batch_ms)),
-            reorder: self.draw("reorder_percent", &side.reorder_percent) / 100.0,
-            reorder_delay: ms(self.draw("reorder_ms", &side.reorder_ms)),
+            jitter: ms(self.draw("jitter_ms", &table.jitter_ms)),
+            batch: ms(self.draw("batch_ms", &table.batch_ms)),
+            reorder: self.draw("reorder_percent", &table.reorder_percent) / 100.0,
+            reorder_delay: ms(self.draw("reorder_ms", &table.reorder_ms)),
         }
     }
 
@@ -191,12 +195,12 @@ impl Direction<'_> {
                 offset: schedule.period().mul_f64(rng.unit()),
             };
         }
-        let fading = self.side.fading.as_ref();
+        let fading = self.table.fading.as_ref();
         let fading = fading.filter(|fading| {
             let dimension = format!("{}.fading", self.name);
             self.spread.along(&dimension) < fading.probability
         });
-        let schedule = match (fading, &self.side.markov) {
+        let schedule = match (fading, &self.table.markov) {
             (Some(fading), _) => {
                 let fading = self.fading(fading, rate);
                 Schedule::fading(&fading, self.duration, rng)
@@ -216,7 +220,7 @@ impl Direction<'_> {
         reason = "checked to be 0 to 600 000 ms"
     )]
     /// Draws the parameters of fading.
-    fn fading(&self, fading: &Fade, mean: Bitrate) -> Fading {
+    fn fading(&self, fading: &FadingTable, mean: Bitrate) -> Fading {
         let step = ms(self.draw("fading.step_ms", &fading.step_ms)).max(ms(1.0));
         let steps = |time: f64| (ms(time).as_secs_f64() / step.as_secs_f64()).round() as u32;
         Fading {
@@ -231,7 +235,7 @@ impl Direction<'_> {
     }
 
     /// Draws the times of outages.
-    fn outages(&self, outages: &Outage, rng: &mut Rng) -> Vec<std::ops::Range<Duration>> {
+    fn outages(&self, outages: &OutageTable, rng: &mut Rng) -> Vec<std::ops::Range<Duration>> {
         let every = self.draw("outages.every_s", &outages.every_s);
         let [least, most] = outages.for_ms;
         let mut found = Vec::new();
@@ -249,8 +253,8 @@ impl Direction<'_> {
 
     /// Draws the loss model.
     fn loss(&self) -> Loss {
-        let mean = self.draw("loss_percent", &self.side.loss_percent) / 100.0;
-        let burst_ms = self.draw("loss_burst_ms", &self.side.loss_burst_ms);
+        let mean = self.draw("loss_percent", &self.table.loss_percent) / 100.0;
+        let burst_ms = self.draw("loss_burst_ms", &self.table.loss_burst_ms);
         if mean <= 0.0 {
             Loss::None
         } else if burst_ms > 1.0 {
@@ -262,19 +266,19 @@ impl Direction<'_> {
 }
 
 /// Returns the trace at `at` (0..1) of those that a direction lists.
-fn recorded<'a>(side: &Side, traces: &'a Traces, at: f64) -> Option<&'a Arc<Schedule>> {
+fn recorded<'a>(table: &DirectionTable, traces: &'a Traces, at: f64) -> Option<&'a Arc<Schedule>> {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "at least 0, and no more than a hundred"
     )]
-    let index = (at * side.traces.len() as f64) as usize;
-    traces.get(side.traces.get(index)?)
+    let index = (at * table.traces.len() as f64) as usize;
+    traces.get(table.traces.get(index)?)
 }
 
 /// Returns a direction's mean rate in Mbit/s at `at` (0..1).
-fn rate_mbps(side: &Side, traces: &Traces, at: f64) -> f64 {
-    match (&side.rate_mbps, recorded(side, traces, at)) {
+fn rate_mbps(table: &DirectionTable, traces: &Traces, at: f64) -> f64 {
+    match (&table.rate_mbps, recorded(table, traces, at)) {
         (Some(rate), _) => rate.quantile(at),
         (None, Some(schedule)) => schedule.mean().mbps(),
         (None, None) => unreachable!("checked to have either, and read"),
@@ -282,7 +286,7 @@ fn rate_mbps(side: &Side, traces: &Traces, at: f64) -> f64 {
 }
 
 /// Returns the chain's states, at rates whose mean over time is `mean`.
-fn states(chain: &Chain, mean: Bitrate) -> Vec<State> {
+fn states(chain: &MarkovTable, mean: Bitrate) -> Vec<State> {
     let states = &chain.states;
     let time: f64 = states.iter().map(|state| state.mean_ms).sum();
     let weighted = states.iter().map(|state| state.weight * state.mean_ms);

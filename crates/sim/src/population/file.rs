@@ -31,18 +31,18 @@ pub(super) struct File {
     pub(super) duration_s: f64,
     /// What all strata share.
     #[serde(default)]
-    pub(super) network: Network,
+    pub(super) network: NetworkTable,
     /// The live stream.
-    pub(super) application: App,
+    pub(super) application: ApplicationTable,
     /// The strata.
     #[serde(rename = "stratum")]
-    pub(super) strata: Vec<Stratum>,
+    pub(super) strata: Vec<StratumTable>,
 }
 
 /// Parameters that all strata share.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Network {
+pub(super) struct NetworkTable {
     /// Share of all sessions whose uplink carries more than the application's cap.
     pub(super) capacity_above_cap: Option<f64>,
     /// Factor of every uplink's `queue_ms`.
@@ -50,7 +50,7 @@ pub(super) struct Network {
     pub(super) queue_scale: f64,
 }
 
-impl Default for Network {
+impl Default for NetworkTable {
     fn default() -> Self {
         Self {
             capacity_above_cap: None,
@@ -62,7 +62,7 @@ impl Default for Network {
 /// The live stream and the rule for its bitrate.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct App {
+pub(super) struct ApplicationTable {
     /// Smallest bitrate, in kbit/s.
     pub(super) bitrate_min_kbps: f64,
     /// Largest bitrate, in kbit/s.
@@ -88,7 +88,7 @@ pub(super) struct App {
 /// A stratum: a part of the population with distributions of its own.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Stratum {
+pub(super) struct StratumTable {
     /// Name of the stratum.
     pub(super) name: String,
     /// Share of the sessions, 0..=1.
@@ -99,17 +99,17 @@ pub(super) struct Stratum {
     /// Round trip without any queue, in ms.
     pub(super) rtt_ms: Distribution,
     /// From the publisher to the server.
-    pub(super) uplink: Side,
+    pub(super) uplink: DirectionTable,
     /// From the server to the publisher.
-    pub(super) downlink: Side,
+    pub(super) downlink: DirectionTable,
     /// Bulk upload that shares the links.
-    pub(super) competitor: Option<Rival>,
+    pub(super) competitor: Option<CompetitorTable>,
 }
 
 /// Distributions of one direction.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Side {
+pub(super) struct DirectionTable {
     /// Rate that the session can use on average, in Mbit/s; behind a policer, the policer's
     /// rate.
     pub(super) rate_mbps: Option<Distribution>,
@@ -140,19 +140,19 @@ pub(super) struct Side {
     /// Length of the queue above which datagrams are marked, in ms.
     pub(super) mark_above_ms: Option<Distribution>,
     /// Policer behind the queue.
-    pub(super) policer: Option<Police>,
+    pub(super) policer: Option<PolicerTable>,
     /// Fading of the rate.
-    pub(super) fading: Option<Fade>,
+    pub(super) fading: Option<FadingTable>,
     /// Rate that changes between states.
-    pub(super) markov: Option<Chain>,
+    pub(super) markov: Option<MarkovTable>,
     /// Outages.
-    pub(super) outages: Option<Outage>,
+    pub(super) outages: Option<OutageTable>,
 }
 
 /// A policer.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Police {
+pub(super) struct PolicerTable {
     /// Ratio of the rate of the link before the policer to the policer's rate.
     pub(super) access_ratio: Distribution,
     /// Capacity of the bucket, in ms at the policer's rate.
@@ -162,7 +162,7 @@ pub(super) struct Police {
 /// An autoregressive rate; see [`crate::Fading`].
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Fade {
+pub(super) struct FadingTable {
     /// Share of the sessions with fading.
     #[serde(default = "one")]
     pub(super) probability: f64,
@@ -186,15 +186,15 @@ pub(super) struct Fade {
 /// A rate that changes between states.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Chain {
+pub(super) struct MarkovTable {
     /// The states of the chain.
-    pub(super) states: Vec<ChainState>,
+    pub(super) states: Vec<MarkovStateTable>,
 }
 
 /// A state of the chain.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ChainState {
+pub(super) struct MarkovStateTable {
     /// Rate relative to the other states; the mean over time is `rate_mbps`.
     pub(super) weight: f64,
     /// Mean length of the state, in ms.
@@ -204,7 +204,7 @@ pub(super) struct ChainState {
 /// Outages: times in which nothing passes.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Outage {
+pub(super) struct OutageTable {
     /// Mean time from one outage to the next, in s.
     pub(super) every_s: Distribution,
     /// Shortest and longest outage, in ms.
@@ -214,7 +214,7 @@ pub(super) struct Outage {
 /// A bulk upload that shares a session's links.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Rival {
+pub(super) struct CompetitorTable {
     /// Share of the sessions with a competitor, 0..=1.
     pub(super) probability: f64,
     /// When the upload starts, in s from the session's start.
@@ -242,7 +242,7 @@ impl File {
                 known: FORMAT,
             });
         }
-        let at = Place("the file");
+        let at = ErrorContext("the file");
         at.number("duration_s", self.duration_s, 1.0..=3600.0)?;
         at.number(
             "network.queue_scale",
@@ -266,9 +266,8 @@ impl File {
                 .iter()
                 .any(|other| other.name == stratum.name)
             {
-                return Err(
-                    Place(&stratum.name).value("name", "another stratum has the same name".into())
-                );
+                return Err(ErrorContext(&stratum.name)
+                    .value("name", "another stratum has the same name".into()));
             }
         }
         let shares: f64 = self.strata.iter().map(|stratum| stratum.share).sum();
@@ -280,8 +279,8 @@ impl File {
     }
 }
 
-impl App {
-    fn check(&self, at: &Place<'_>) -> Result<(), PopulationError> {
+impl ApplicationTable {
+    fn check(&self, at: &ErrorContext<'_>) -> Result<(), PopulationError> {
         let (min, max) = (self.bitrate_min_kbps, self.bitrate_max_kbps);
         at.number("application.bitrate_min_kbps", min, 1.0..=1e6)?;
         at.number("application.bitrate_max_kbps", max, min..=1e6)?;
@@ -311,9 +310,9 @@ impl App {
     }
 }
 
-impl Stratum {
+impl StratumTable {
     fn check(&self) -> Result<(), PopulationError> {
-        let at = Place(&self.name);
+        let at = ErrorContext(&self.name);
         at.number("share", self.share, 0.001..=1.0)?;
         at.within("rtt_ms", &self.rtt_ms, 0.0..=10_000.0)?;
         if self.scaled && self.uplink.rate_mbps.is_none() {
@@ -322,10 +321,10 @@ impl Stratum {
         }
         self.uplink.check(&at, "uplink")?;
         self.downlink.check(&at, "downlink")?;
-        if let Some(rival) = &self.competitor {
-            at.number("competitor.probability", rival.probability, 0.0..=1.0)?;
-            at.within("competitor.start_s", &rival.start_s, 0.0..=3600.0)?;
-            if let Some(duration) = &rival.duration_s {
+        if let Some(competitor) = &self.competitor {
+            at.number("competitor.probability", competitor.probability, 0.0..=1.0)?;
+            at.within("competitor.start_s", &competitor.start_s, 0.0..=3600.0)?;
+            if let Some(duration) = &competitor.duration_s {
                 at.within("competitor.duration_s", duration, 0.0..=3600.0)?;
             }
         }
@@ -333,8 +332,8 @@ impl Stratum {
     }
 }
 
-impl Side {
-    fn check(&self, at: &Place<'_>, side: &str) -> Result<(), PopulationError> {
+impl DirectionTable {
+    fn check(&self, at: &ErrorContext<'_>, side: &str) -> Result<(), PopulationError> {
         let within = |key: &str, distribution: &Distribution, range| {
             at.within(&format!("{side}.{key}"), distribution, range)
         };
@@ -364,7 +363,7 @@ impl Side {
     }
 
     /// Checks the capacity: a rate, which may vary, or recorded traces.
-    fn check_capacity(&self, at: &Place<'_>, side: &str) -> Result<(), PopulationError> {
+    fn check_capacity(&self, at: &ErrorContext<'_>, side: &str) -> Result<(), PopulationError> {
         let varies = [self.fading.is_some(), self.markov.is_some()];
         let made = varies.iter().filter(|it| **it).count();
         let value =
@@ -434,9 +433,9 @@ impl Side {
 }
 
 /// Name of the stratum that an error belongs to, or `the file`.
-struct Place<'a>(&'a str);
+struct ErrorContext<'a>(&'a str);
 
-impl Place<'_> {
+impl ErrorContext<'_> {
     /// Returns an error about a key.
     fn value(&self, key: &str, reason: String) -> PopulationError {
         PopulationError::Value {

@@ -47,12 +47,12 @@ pub struct Population {
     /// Sessions of a round that each stratum has.
     quotas: Vec<u64>,
     /// Strata of a round, session by session.
-    round: Vec<Turn>,
+    round: Vec<RoundEntry>,
 }
 
 /// The stratum of a session in a round.
 #[derive(Clone, Copy, Debug)]
-struct Turn {
+struct RoundEntry {
     /// Index of the stratum.
     stratum: usize,
     /// Sessions of that stratum that come before it in the round.
@@ -343,7 +343,7 @@ impl Population {
     /// Returns session `index`. In any run of sessions, each stratum has its share to
     /// within two sessions, and in every thousand exactly.
     pub fn session(&self, sample: Sample, index: u64) -> Scenario {
-        let Turn { stratum, before } = self.round[(index % ROUND as u64) as usize];
+        let RoundEntry { stratum, before } = self.round[(index % ROUND as u64) as usize];
         let rank = index / ROUND as u64 * self.quotas[stratum] + before;
         draw::scenario(self, sample, stratum, rank)
     }
@@ -393,7 +393,7 @@ fn quotas(shares: &[f64]) -> Vec<u64> {
 
 /// Returns the order of strata in a round: always the one that is furthest behind its
 /// share.
-fn round(quotas: &[u64]) -> Vec<Turn> {
+fn round(quotas: &[u64]) -> Vec<RoundEntry> {
     let mut had = vec![0u64; quotas.len()];
     (1..=ROUND as u64)
         .map(|sessions| {
@@ -409,7 +409,7 @@ fn round(quotas: &[u64]) -> Vec<Turn> {
             let stratum = open.max_by_key(behind).expect("quotas fill a round");
             let before = had[stratum];
             had[stratum] += 1;
-            Turn { stratum, before }
+            RoundEntry { stratum, before }
         })
         .collect()
 }

@@ -327,9 +327,9 @@ struct Ends {
 const OFFSET: Duration = Duration::from_secs(1_000);
 
 impl Simulation for Ends {
-    fn lend<R>(&mut self, turn: impl FnOnce(&mut Network, &mut [&mut dyn Node]) -> R) -> R {
+    fn with_nodes<R>(&mut self, run: impl FnOnce(&mut Network, &mut [&mut dyn Node]) -> R) -> R {
         let [a, b] = &mut self.hosts;
-        turn(&mut self.network, &mut [a, b])
+        run(&mut self.network, &mut [a, b])
     }
 }
 

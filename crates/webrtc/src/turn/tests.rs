@@ -185,9 +185,9 @@ const TURN_NODE: usize = 1;
 const MEDIA_NODE: usize = 2;
 
 impl Simulation for World {
-    fn lend<R>(&mut self, turn: impl FnOnce(&mut Network, &mut [&mut dyn Node]) -> R) -> R {
+    fn with_nodes<R>(&mut self, run: impl FnOnce(&mut Network, &mut [&mut dyn Node]) -> R) -> R {
         let nodes: &mut [&mut dyn Node] = &mut [&mut self.client, &mut self.turn, &mut self.media];
-        turn(&mut self.network, nodes)
+        run(&mut self.network, nodes)
     }
 }
 

@@ -3,7 +3,7 @@ use std::time::Instant;
 
 use glassline_client::call::far::{Channel, Far, Report as FarReport};
 use glassline_client::call::{Heard, Record, Spoken, Ssrc};
-use glassline_sim::{Clock, Conditions, Fate, Link, Loss};
+use glassline_sim::{Clock, Conditions, Link, Loss, SendOutcome};
 use glassline_voice::{Operation, SignalDelay};
 use serde_json::Value;
 
@@ -123,7 +123,7 @@ impl Hosts {
         self.record(end, &Record::Spoken(SSRCS[end], spoken));
         let sent = self.start + self.at + ms(40);
         let fate = self.paths[end].send(sent, 100, Parcel::Voice(number));
-        if let Fate::Arrives(at) = fate {
+        if let SendOutcome::Arrives(at) = fate {
             let network = at - sent;
             let whole = ms(13) + network + ms(30);
             self.truth[end].insert(number as u32 * 480, [network, whole]);
@@ -172,7 +172,7 @@ impl Hosts {
         }
         while let Some(message) = self.ends[end].poll_records(now) {
             let again = || Parcel::Message(Channel::Records, message.clone());
-            while self.paths[end].send(sent, 100, again()) == Fate::Lost {}
+            while self.paths[end].send(sent, 100, again()) == SendOutcome::Lost {}
         }
     }
 

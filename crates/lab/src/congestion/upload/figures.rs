@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use glassline_media::Bitrate;
 use glassline_quic::Observation;
-use glassline_sim::Fate;
+use glassline_sim::SendOutcome;
 
 use super::publisher::Published;
 use super::receiver::Received;
@@ -26,13 +26,13 @@ pub(crate) struct Fates {
 
 impl Fates {
     /// One was sent at `now`.
-    pub(crate) fn count(&mut self, now: Instant, fate: Fate) {
+    pub(crate) fn count(&mut self, now: Instant, fate: SendOutcome) {
         self.sent += 1;
         match fate {
-            Fate::Arrives(_) => {}
-            Fate::Dropped => self.dropped += 1,
-            Fate::Lost => self.lost += 1,
-            Fate::Policed => {
+            SendOutcome::Arrives(_) => {}
+            SendOutcome::Dropped => self.dropped += 1,
+            SendOutcome::Lost => self.lost += 1,
+            SendOutcome::Policed => {
                 self.policed += 1;
                 self.policed_first.get_or_insert(now);
             }

@@ -163,11 +163,11 @@ pub(crate) struct World {
 }
 
 impl Simulation for World {
-    fn lend<R>(&mut self, turn: impl FnOnce(&mut Network, &mut [&mut dyn Node]) -> R) -> R {
+    fn with_nodes<R>(&mut self, run: impl FnOnce(&mut Network, &mut [&mut dyn Node]) -> R) -> R {
         let (network, a, b) = (&mut self.network, &mut self.a, &mut self.b);
         match self.rivals.as_deref_mut() {
-            None => turn(network, &mut [a, b]),
-            Some([c, d]) => turn(network, &mut [a, b, c, d]),
+            None => run(network, &mut [a, b]),
+            Some([c, d]) => run(network, &mut [a, b, c, d]),
         }
     }
 }

@@ -238,8 +238,8 @@ pub(super) struct Pair {
 }
 
 impl Simulation for Pair {
-    fn lend<R>(&mut self, turn: impl FnOnce(&mut Network, &mut [&mut dyn Node]) -> R) -> R {
-        turn(&mut self.network, &mut [&mut self.server, &mut self.client])
+    fn with_nodes<R>(&mut self, run: impl FnOnce(&mut Network, &mut [&mut dyn Node]) -> R) -> R {
+        run(&mut self.network, &mut [&mut self.server, &mut self.client])
     }
 }
 

@@ -11,7 +11,7 @@ const JITTER_SLOT: Nanos = 10 * MILLISECOND;
 
 /// The random decisions of one link.
 #[derive(Clone, Debug)]
-pub(super) struct Luck {
+pub(super) struct Randomness {
     /// Seed of all decisions.
     seed: u64,
     /// Millisecond in which the last datagram left the queue.
@@ -19,12 +19,12 @@ pub(super) struct Luck {
     /// Datagrams that have left in that millisecond.
     in_slot: u64,
     /// State of bursty loss.
-    weather: Weather,
+    loss_chain: LossChain,
 }
 
 /// Kind of a decision; each kind has its own sequence of numbers.
 #[derive(Clone, Copy)]
-enum Question {
+enum Decision {
     /// Whether a datagram is lost.
     Loss = 1,
     /// Whether a datagram is held back.
@@ -32,12 +32,12 @@ enum Question {
     /// How much jitter there is.
     Jitter,
     /// How long a state of bursty loss lasts.
-    Weather,
+    LossChain,
 }
 
 /// State of a Gilbert–Elliott chain.
 #[derive(Clone, Debug, Default)]
-struct Weather {
+struct LossChain {
     /// Whether the chain is in its bad state.
     bad: bool,
     /// First time slot of the next state; `None` until the chain begins.
@@ -46,14 +46,14 @@ struct Weather {
     states: u64,
 }
 
-impl Luck {
+impl Randomness {
     /// Returns the decisions that follow from `seed`.
     pub(super) fn new(seed: u64) -> Self {
         Self {
             seed,
             slot: 0,
             in_slot: 0,
-            weather: Weather::default(),
+            loss_chain: LossChain::default(),
         }
     }
 
@@ -86,52 +86,52 @@ impl Luck {
                 }
             }
         };
-        self.of_datagram(Question::Loss) < probability
+        self.draw_for_datagram(Decision::Loss) < probability
     }
 
     /// Decides whether the datagram is held back, with `probability`.
     pub(super) fn held_back(&self, probability: f64) -> bool {
-        probability > 0.0 && self.of_datagram(Question::Reorder) < probability
+        probability > 0.0 && self.draw_for_datagram(Decision::Reorder) < probability
     }
 
     /// Returns the share of the jitter that applies at `departure`, 0..1.
     pub(super) fn jitter(&self, departure: Nanos) -> f64 {
-        self.number(Question::Jitter, departure / JITTER_SLOT, 0)
+        self.number(Decision::Jitter, departure / JITTER_SLOT, 0)
     }
 
     /// Restarts the chain in its good state with the next datagram, because its
     /// probabilities have changed.
-    pub(super) fn restart_weather(&mut self) {
-        self.weather.until = Some(self.slot);
-        self.weather.bad = true;
+    pub(super) fn restart_loss_chain(&mut self) {
+        self.loss_chain.until = Some(self.slot);
+        self.loss_chain.bad = true;
     }
 
     /// Steps the chain to the present slot; returns whether it is in its bad state.
     fn is_bad(&mut self, to_bad: f64, to_good: f64) -> bool {
         // The chain begins at the end of a bad state, so that it starts good.
-        let mut until = self.weather.until.unwrap_or_else(|| {
-            self.weather.bad = true;
+        let mut until = self.loss_chain.until.unwrap_or_else(|| {
+            self.loss_chain.bad = true;
             0
         });
         while self.slot >= until {
-            self.weather.bad = !self.weather.bad;
-            let leave = if self.weather.bad { to_good } else { to_bad };
-            let drawn = self.number(Question::Weather, self.weather.states, 0);
-            self.weather.states += 1;
+            self.loss_chain.bad = !self.loss_chain.bad;
+            let leave = if self.loss_chain.bad { to_good } else { to_bad };
+            let drawn = self.number(Decision::LossChain, self.loss_chain.states, 0);
+            self.loss_chain.states += 1;
             until = until.saturating_add(sojourn(leave, drawn));
         }
-        self.weather.until = Some(until);
-        self.weather.bad
+        self.loss_chain.until = Some(until);
+        self.loss_chain.bad
     }
 
     /// Draws a number for the present datagram.
-    fn of_datagram(&self, question: Question) -> f64 {
-        self.number(question, self.slot, self.in_slot)
+    fn draw_for_datagram(&self, decision: Decision) -> f64 {
+        self.number(decision, self.slot, self.in_slot)
     }
 
     /// Draws a number in 0..1 for a place in a time slot.
-    fn number(&self, question: Question, slot: u64, place: u64) -> f64 {
-        let key = mix(self.seed ^ mix((place << 8) | question as u64));
+    fn number(&self, decision: Decision, slot: u64, place: u64) -> f64 {
+        let key = mix(self.seed ^ mix((place << 8) | decision as u64));
         unit(mix(key ^ slot.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
     }
 }
