@@ -3,7 +3,7 @@ use std::time::Duration;
 use glassline_media::Bitrate;
 use thiserror::Error;
 
-/// What samples are: how many a second, and of how many channels.
+/// Sample format: sample rate and number of channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Format {
     rate: u32,
@@ -11,7 +11,8 @@ pub struct Format {
 }
 
 impl Format {
-    /// `rate` 8,000 to 48,000 Hz, `channels` 1 or 2; `None` beyond.
+    /// Makes a format of `rate` 8,000 to 48,000 Hz and `channels` 1 or 2; `None` outside
+    /// these ranges.
     pub const fn new(rate: u32, channels: usize) -> Option<Self> {
         if rate < 8_000 || rate > 48_000 || channels < 1 || channels > 2 {
             return None;
@@ -19,150 +20,150 @@ impl Format {
         Some(Self { rate, channels })
     }
 
-    /// Samples a second and channel.
+    /// Sample rate, in Hz per channel.
     pub const fn rate(self) -> u32 {
         self.rate
     }
 
-    /// 1 or 2; samples of channels alternate.
+    /// Number of channels, 1 or 2; samples of the channels are interleaved.
     pub const fn channels(self) -> usize {
         self.channels
     }
 
-    /// Frames (a sample of each channel) in `ms` milliseconds, at least one.
+    /// Number of frames (one sample per channel each) in `ms` milliseconds, at least 1.
     pub(crate) fn frames(self, ms: f64) -> usize {
         (f64::from(self.rate) * ms / 1e3).round().max(1.0) as usize
     }
 
-    /// Milliseconds that `frames` take.
+    /// Length of `frames` frames, in ms.
     pub(crate) fn ms(self, frames: usize) -> f64 {
         frames as f64 * 1e3 / f64::from(self.rate)
     }
 }
 
-/// A payload that the codec cannot make audio of. The stream goes on: it is
+/// Error: the codec cannot decode this payload. The stream continues; the payload is
 /// concealed like a lost one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the codec makes no audio of this payload")]
 pub struct Undecodable;
 
-/// A codec's receiving end, as the jitter buffer needs it.
+/// A codec's decoder, as the jitter buffer needs it.
 ///
-/// All of them append interleaved samples, −1.0 to 1.0, to `out`. Only
-/// [`Self::format`], [`Self::frames`] and [`Self::decode`] are needed; the rest is
-/// what a codec may know better than the buffer.
+/// All methods append interleaved samples, −1.0 to 1.0, to `out`. Only [`Self::format`],
+/// [`Self::frames`] and [`Self::decode`] are required; the others are for codecs that do it
+/// better than the buffer.
 pub trait Decoder {
-    /// What [`Self::decode`] makes. May change with [`Self::reset`] only.
+    /// Format of decoded audio. It may change with [`Self::reset`] only.
     fn format(&self) -> Format;
 
-    /// Frames (samples a channel) that `payload` holds; `None` if it is not the
-    /// codec's. At most [`FRAMES_MS_MAX`] are believed.
+    /// Number of frames (samples per channel) in `payload`; `None` if it is no payload of
+    /// this codec. The buffer accepts at most `FRAMES_MS_MAX` (200 ms).
     fn frames(&self, payload: &[u8]) -> Option<usize>;
 
-    /// Makes audio of `payload`.
+    /// Decodes `payload`.
     ///
     /// # Errors
-    /// If it is not the codec's.
+    /// If it is no payload of this codec.
     fn decode(&mut self, payload: &[u8], out: &mut Vec<f32>) -> Result<(), Undecodable>;
 
-    /// Recovers the `frames` right before `following` from redundancy in it (Opus:
-    /// LBRR, RFC 6716 §2.1.7). False, and nothing appended, if there is none.
+    /// Recovers the `frames` frames right before `following` from redundancy in it (Opus:
+    /// LBRR, RFC 6716 §2.1.7). Returns false, and appends nothing, if there is none.
     fn recover(&mut self, following: &[u8], frames: usize, out: &mut Vec<f32>) -> bool {
         let _ = (following, frames, out);
         false
     }
 
-    /// Goes on for `frames` after what was lost. False, and nothing appended, if the
-    /// codec leaves that to the buffer.
+    /// Conceals `frames` frames after a loss. Returns false, and appends nothing, if the
+    /// codec leaves concealment to the buffer.
     fn conceal(&mut self, frames: usize, out: &mut Vec<f32>) -> bool {
         let _ = (frames, out);
         false
     }
 
-    /// The background for `frames` while the sender sends nothing. False, and nothing
-    /// appended, if the codec has none: then the last audio fades.
+    /// Generates `frames` frames of comfort noise while the sender is silent. Returns false,
+    /// and appends nothing, if the codec has none: the buffer then fades the last audio.
     fn comfort(&mut self, frames: usize, out: &mut Vec<f32>) -> bool {
         let _ = (frames, out);
         false
     }
 
-    /// Whether the sender says with `payload` that it falls silent, so that what does
-    /// not come after it is not lost (Opus DTX: at most two bytes).
+    /// Whether the sender announces silence with `payload`, so that packets missing after it
+    /// are not lost (Opus DTX: at most two bytes).
     fn begins_silence(&self, payload: &[u8]) -> bool {
         let _ = payload;
         false
     }
 
-    /// Whether what it makes of a payload depends on no other: then a loss spoils nothing
-    /// that comes after it.
+    /// Whether decoding a payload depends on no other payload, so that a loss damages nothing
+    /// that follows.
     fn is_stateless(&self) -> bool {
         false
     }
 
-    /// Forgets the stream: what comes next has nothing to do with it.
+    /// Forgets the stream, because the next payload belongs to another one.
     fn reset(&mut self) {}
 }
 
-/// Audio that the codec makes no payload of. It is a frame too long or too short.
+/// Error: the codec cannot encode this many samples at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the codec makes no payload of {samples} samples")]
 pub struct Unencodable {
-    /// How many it was given.
+    /// Number of samples passed in.
     pub samples: usize,
 }
 
-/// A codec's sending end, as the speaker needs it.
+/// A codec's encoder, as the speaker needs it.
 pub trait Encoder {
-    /// Samples of all channels that a payload holds: 10 ms or a multiple.
+    /// Samples of all channels in a payload: 10 ms or a multiple.
     fn frame_samples(&self) -> usize;
 
-    /// Makes a payload of [`Self::frame_samples`] interleaved samples, −1.0 to 1.0, in
-    /// `payload`, which is emptied first.
+    /// Encodes [`Self::frame_samples`] interleaved samples, −1.0 to 1.0, into `payload`,
+    /// which is cleared first.
     ///
     /// # Errors
-    /// If it is another number of samples.
+    /// If the number of samples is another one.
     fn encode(&mut self, samples: &[f32], payload: &mut Vec<u8>) -> Result<(), Unencodable>;
 
-    /// By how much decoded audio is behind what was encoded, both ends together.
+    /// Delay of decoded audio behind the encoder's input, encoder and decoder together.
     fn look_ahead(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// Whether `payload` only says that nobody speaks: after the first, it need not be
+    /// Whether `payload` only announces silence: after the first of these, they need not be
     /// sent.
     fn is_silence(&self, payload: &[u8]) -> bool {
         let _ = payload;
         false
     }
 
-    /// From now on so many bits a second, as near as the codec can.
+    /// Sets the bitrate, as near as the codec can.
     fn set_bitrate(&mut self, bitrate: Bitrate) {
         let _ = bitrate;
     }
 
-    /// Of packets, how many are expected to be lost from now on, 0 to 1.
+    /// Sets the expected packet loss, 0 to 1.
     fn set_expected_loss(&mut self, ratio: f64) {
         let _ = ratio;
     }
 }
 
-/// The longest packet, in milliseconds (Opus: 120).
+/// Longest packet that is accepted, in ms (Opus allows 120).
 pub(crate) const FRAMES_MS_MAX: f64 = 200.0;
 
-/// Linear samples of 16 bits in network order (RFC 3551 §4.5.11): no compression, no
-/// state. Serves tests and measurements, and lines with bandwidth to spare.
+/// Linear 16-bit samples in network order (RFC 3551 §4.5.11): uncompressed and stateless. For
+/// tests, measurements and paths with bandwidth to spare.
 #[derive(Clone, Copy, Debug)]
 pub struct L16 {
     format: Format,
 }
 
 impl L16 {
-    /// Samples of `format`.
+    /// Makes a codec for samples of `format`.
     pub const fn new(format: Format) -> Self {
         Self { format }
     }
 
-    /// `samples` as a payload.
+    /// Encodes `samples` as a payload.
     pub fn encode(samples: &[f32]) -> Vec<u8> {
         let bytes = samples.iter().flat_map(|sample| {
             let value = (sample * 32_767.0).round().clamp(-32_768.0, 32_767.0);
@@ -172,7 +173,7 @@ impl L16 {
     }
 }
 
-/// In payloads of 10 ms.
+/// Payloads hold 10 ms.
 impl Encoder for L16 {
     fn frame_samples(&self) -> usize {
         self.format.frames(10.0) * self.format.channels

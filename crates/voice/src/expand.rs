@@ -1,34 +1,35 @@
-//! What is played when there is nothing to play: the last pitch period again and
-//! again, fading (as ITU-T G.711 appendix I does), and the way back.
+//! Expand: continues the audio when no packet is there, by repeating the last pitch period
+//! and fading (as ITU-T G.711 appendix I does), and joins it to decoded audio later.
 
 use crate::codec::Format;
 use crate::pitch::{self, LAG_MS, WINDOW_MS};
 use crate::stretch::fade;
 use crate::tape::Tape;
 
-/// At full level for so long, then fading evenly until silent.
+/// Length for which repeated audio keeps its level, in ms.
 const FULL_MS: f64 = 10.0;
+/// Length after which repeated audio has faded to silence, in ms.
 const SILENT_MS: f64 = 70.0;
 
-/// Below this fit a signal has no period; it is repeated in a longer piece.
+/// Correlation below which a signal has no pitch; a longer piece of it is repeated.
 const VOICED_FIT: f32 = 0.5;
 
-/// Places that fit so well may be faded into each other.
+/// Correlation at which two segments may be crossfaded without a longer search.
 const JOIN_FIT: f32 = 0.6;
 
-/// A signal that goes on by itself.
+/// A continuation of audio by repetition.
 #[derive(Clone, Debug)]
 pub(crate) struct Expansion {
     format: Format,
-    /// Repeated; whole frames.
+    /// Segment that is repeated; whole frames.
     period: Vec<f32>,
-    /// Frames given so far.
+    /// Frames generated so far.
     given: usize,
     is_voiced: bool,
 }
 
 impl Expansion {
-    /// Goes on after all that `tape` holds, what waits included.
+    /// Makes a continuation of all audio in `tape`, waiting audio included.
     pub(crate) fn after(tape: &Tape) -> Self {
         let format = tape.format();
         let end = tape.waiting() as isize;
@@ -39,7 +40,8 @@ impl Expansion {
         let period = if is_voiced { lag.frames } else { high };
         let mut period = tape.span(end - period as isize, end).to_vec();
         if !is_voiced {
-            // Forth and back: no seam, and no tone of the piece's length.
+            // Played backward, then forward: there is no seam, and no tone at the
+            // repetition's rate.
             let back: Vec<f32> = period
                 .chunks_exact(format.channels())
                 .rev()
@@ -47,7 +49,7 @@ impl Expansion {
                 .copied()
                 .collect();
             period.splice(0..0, back);
-            // Begins with the way back from what was played last.
+            // The backward part comes first, since it continues what was played last.
         }
         Self {
             format,
@@ -57,7 +59,7 @@ impl Expansion {
         }
     }
 
-    /// Appends the next `frames` to `out`.
+    /// Appends the next `frames` frames to `out`.
     pub(crate) fn give(&mut self, frames: usize, out: &mut Vec<f32>) {
         for _ in 0..frames {
             let gain = self.gain();
@@ -68,14 +70,15 @@ impl Expansion {
         }
     }
 
-    /// Nothing is to be heard of it any more.
+    /// Whether the continuation has faded to silence.
     pub(crate) fn is_silent(&self) -> bool {
         self.gain() == 0.0
     }
 
-    /// Joins `decoded` to what was given: a little more of it, up to where the two fit,
-    /// and a fade; the fade alone, if `decoded` is background. Returns what is to be
-    /// played and by how many frames it is longer than `decoded`.
+    /// Joins `decoded` to the generated audio: generates a little more, up to where both
+    /// match, and crossfades. If `decoded` is background (`is_silence`), crossfades at once.
+    /// Returns the audio to be played, and the number of frames by which it is longer than
+    /// `decoded`.
     pub(crate) fn join(mut self, decoded: &[f32], is_silence: bool) -> (Vec<f32>, usize) {
         let channels = self.format.channels();
         let window = self.format.frames(WINDOW_MS).min(decoded.len() / channels);

@@ -1,14 +1,14 @@
-/// Keeps a mix within full scale: the gain goes down at once where it must and comes
-/// back slowly; what is left of a peak is bent, not cut.
+/// Peak limiter that keeps a mix within full scale. The gain falls at once where it must and
+/// recovers slowly; peaks that remain are compressed softly instead of clipped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limiter {
     gain: f32,
 }
 
-/// Where limiting begins.
+/// Peak level above which limiting begins; full scale is 1.
 const CEILING: f32 = 0.9;
 
-/// Of what is missing, what the gain gains back in a second.
+/// Part of the missing gain that is recovered within a second.
 const RELEASE: f32 = 0.95;
 
 impl Default for Limiter {
@@ -36,7 +36,8 @@ impl Limiter {
     }
 }
 
-/// Straight up to the ceiling, then towards full scale without an edge.
+/// Leaves samples below [`CEILING`] unchanged and compresses larger ones smoothly towards
+/// full scale.
 fn bend(sample: f32) -> f32 {
     let over = sample.abs() - CEILING;
     match over > 0.0 {
@@ -66,7 +67,7 @@ mod tests {
             let before = loud.clone();
             limiter.limit(&mut loud, 1, 0.0025);
             assert!(loud.iter().all(|it| it.abs() <= 1.0));
-            // Settled, it is a gain and nothing else.
+            // Once settled, the limiter is a constant gain.
             if block > 10 {
                 let ratio = loud[50] / before[50];
                 assert!((ratio - 0.3).abs() < 0.01, "{ratio}");

@@ -1,18 +1,19 @@
-//! Mixing: the loudest voices, each fading in and out as it becomes one of them or is
-//! none any more.
+//! Mixing: the loudest voices are mixed, and a voice fades in or out when it joins or leaves
+//! them.
 
-/// A voice's part in the mix.
+/// A voice's current gain in the mix.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Share {
     gain: f32,
 }
 
-/// How much louder a voice must be to take another's place, so that two alike do not
-/// take turns: 6 dB.
+/// Factor by which a voice must be louder to replace a mixed one: 6 dB, so that two voices of
+/// similar level do not alternate.
 const STAY: f32 = 2.0;
 
 impl Share {
-    /// What its level counts for among others.
+    /// Level with which the voice competes for a place in the mix; a mixed voice counts
+    /// [`STAY`] times its level.
     pub(crate) fn weight(self, level: f32) -> f32 {
         match self.gain > 0.0 {
             true => level * STAY,
@@ -20,8 +21,8 @@ impl Share {
         }
     }
 
-    /// Adds `voice` to `mix`, both interleaved of `channels`: all of it if `is_heard`,
-    /// else no more of it; a change takes this block's length.
+    /// Adds `voice` to `mix`, both interleaved with `channels` channels. A voice that joins
+    /// or leaves the mix (`is_heard`) fades over the length of this block.
     pub(crate) fn add(&mut self, voice: &[f32], mix: &mut [f32], channels: usize, is_heard: bool) {
         let from = self.gain;
         let to = if is_heard { 1.0 } else { 0.0 };
@@ -43,7 +44,7 @@ impl Share {
     }
 }
 
-/// Which of `weights` are among the `most` greatest; ties go to the earlier.
+/// Marks which of `weights` are among the `most` greatest; ties go to the earlier one.
 pub(crate) fn loudest(weights: &[f32], most: usize) -> Vec<bool> {
     let mut order: Vec<usize> = (0..weights.len()).collect();
     order.sort_by(|a, b| weights[*b].total_cmp(&weights[*a]));
@@ -54,8 +55,8 @@ pub(crate) fn loudest(weights: &[f32], most: usize) -> Vec<bool> {
     is_heard
 }
 
-/// Interleaved samples of `from` channels as `to` channels, 1 or 2 each: a mean, or the
-/// same twice.
+/// Converts interleaved samples from `from` to `to` channels, 1 or 2 each: stereo to mono by
+/// the mean, mono to stereo by duplication.
 pub(crate) fn remix(samples: &[f32], from: usize, to: usize, out: &mut Vec<f32>) {
     match (from, to) {
         (2, 1) => {

@@ -1,8 +1,8 @@
-//! Opus (RFC 6716, in RTP: RFC 7587): its two ends as the engine needs them.
+//! Opus (RFC 6716; in RTP: RFC 7587): encoder and decoder as the engine needs them.
 //!
-//! The decoder conceals in steps of 10 ms, the least that all of Opus's modes go on by
-//! without losing their place; what nobody asked for yet is kept, and fades into what
-//! is decoded next.
+//! The decoder conceals in steps of 10 ms, the shortest that all Opus modes can continue by
+//! without losing their state. Concealed audio that was not asked for yet is kept, and fades
+//! into what is decoded next.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,31 +14,31 @@ use thiserror::Error;
 
 use crate::codec::{self, Format, Undecodable, Unencodable};
 
-/// Opus's clock, and the rate at which it works here, in Hz.
+/// RTP clock rate of Opus and sample rate of the engine, in Hz.
 pub const RATE: u32 = opus::CLOCK_RATE;
 
-/// What speech is encoded for.
+/// Optimization target of the encoder (libopus: application).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Purpose {
-    /// Speech at any rate, with redundancy where asked for. 6.5 ms of look-ahead.
+    /// Speech at any bitrate, with FEC where requested; 6.5 ms of look-ahead.
     Voip,
-    /// 2.5 ms of look-ahead, for more bits: only the transform is used, so no FEC.
+    /// 2.5 ms of look-ahead at a higher bitrate: only CELT is used, so there is no FEC.
     #[default]
     LowDelay,
 }
 
-/// What a packet holds.
+/// Length of the audio in a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Frame {
     /// 10 ms: the least delay.
     #[default]
     Ms10,
-    /// 20 ms: half the packets, so 16 kbit/s less of headers.
+    /// 20 ms: half as many packets, which saves 16 kbit/s of headers.
     Ms20,
 }
 
 impl Frame {
-    /// How long it is.
+    /// The length as a duration.
     pub const fn duration(self) -> Duration {
         match self {
             Self::Ms10 => Duration::from_millis(10),
@@ -47,25 +47,25 @@ impl Frame {
     }
 }
 
-/// How to encode.
+/// Encoder configuration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
-    /// 1 or 2.
+    /// Number of channels, 1 or 2.
     pub channels: usize,
-    /// What a packet holds.
+    /// Length of the audio in a packet.
     pub frame: Frame,
-    /// What for.
+    /// Optimization target.
     pub purpose: Purpose,
-    /// 6 to 510 kbit/s; 32 are plenty for [`Purpose::Voip`].
+    /// Bitrate, 6 to 510 kbit/s; 32 kbit/s suffice for [`Purpose::Voip`].
     pub bitrate: Bitrate,
-    /// 0 to 10: quality for time.
+    /// Complexity, 0 to 10: higher values give better quality for more processor time.
     pub complexity: u8,
-    /// Whether to send next to nothing while nobody speaks.
+    /// Whether to send almost nothing while nobody speaks (discontinuous transmission).
     pub dtx: bool,
-    /// Whether a packet may repeat the one before at a low rate (LBRR), if losses are
+    /// Whether a packet may repeat the previous one at a low bitrate (LBRR) when losses are
     /// expected.
     pub fec: bool,
-    /// Of packets, how many are expected to be lost, 0 to 1.
+    /// Expected share of lost packets, 0 to 1.
     pub expected_loss: f64,
 }
 
@@ -84,17 +84,17 @@ impl Default for Config {
     }
 }
 
-/// Why there is no encoder or decoder.
+/// Why an encoder or decoder cannot be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Opus has one and two.
+    /// The number of channels is neither 1 nor 2.
     #[error("Opus codes one or two channels, not {0}")]
     Channels(usize),
-    /// Opus has five rates.
+    /// The sample rate is none of Opus's five.
     #[error("Opus plays at 8, 12, 16, 24 or 48 kHz, not {0} Hz")]
     Rate(u32),
-    /// libopus would not.
+    /// libopus refused; the text is its own.
     #[error("libopus refused: {0}")]
     Refused(&'static str),
 }
@@ -105,22 +105,23 @@ impl From<opusic_c::ErrorCode> for Error {
     }
 }
 
-/// The sending end.
+/// Opus encoder.
 pub struct Encoder {
     config: Config,
     inner: opusic_c::Encoder,
     look_ahead: Duration,
 }
 
-/// A packet is at most this long: frames of 1,275 bytes (RFC 6716 §3.4, R2), one of them
-/// being enough for 20 ms.
+/// Longest packet, in bytes: a TOC byte and a frame of 1,275 bytes (RFC 6716 §3.4, R2); one
+/// frame suffices for 20 ms.
 const PACKET_BYTES_MAX: usize = 1_276;
 
 impl Encoder {
-    /// An encoder of samples at [`RATE`]; values of `config` beyond their ranges are cut.
+    /// Makes an encoder of samples at [`RATE`]; values of `config` outside their ranges are
+    /// clamped.
     ///
     /// # Errors
-    /// If there is no such encoder.
+    /// If the number of channels is neither 1 nor 2, or libopus refuses.
     pub fn new(config: Config) -> Result<Self, Error> {
         let application = match config.purpose {
             Purpose::Voip => Application::Voip,
@@ -143,12 +144,13 @@ impl Encoder {
         Ok(encoder)
     }
 
-    /// What was asked for.
+    /// Configuration with the bitrate and expected loss set last.
     pub const fn config(&self) -> Config {
         self.config
     }
 
-    /// What libopus refuses here it has no reason to: values are cut before.
+    /// Passes bitrate and expected loss to libopus. It has no reason to refuse them, since
+    /// values are clamped first.
     fn configure(&mut self, bitrate: Bitrate, expected_loss: f64) -> Result<(), Error> {
         let bps = bitrate.bps().clamp(6_000, 510_000) as u32;
         let percent = (expected_loss.clamp(0.0, 1.0) * 100.0).ceil() as u8;
@@ -195,7 +197,8 @@ impl codec::Encoder for Encoder {
         let _ = self.configure(bitrate, self.config.expected_loss);
     }
 
-    /// More makes it trust less in what was sent before, and repeat it if FEC is allowed.
+    /// Sets the expected loss. A higher value makes the encoder depend less on earlier
+    /// packets, and repeat them if FEC is allowed.
     fn set_expected_loss(&mut self, ratio: f64) {
         let _ = self.configure(self.config.bitrate, ratio);
     }
@@ -209,39 +212,38 @@ impl fmt::Debug for Encoder {
     }
 }
 
-/// Whether `packet` only says that nobody speaks: it need not be sent, except the
-/// first, which tells so (RFC 7587 §3.1.3).
+/// Whether `packet` only announces silence and need not be sent, except the first one, which
+/// carries the announcement (RFC 7587 §3.1.3).
 const fn is_silence(packet: &[u8]) -> bool {
     packet.len() <= 2
 }
 
-/// The receiving end.
+/// Opus decoder.
 pub struct Decoder {
     format: Format,
     inner: opusic_c::Decoder,
-    /// Concealed and not asked for yet.
+    /// Concealed audio that was not asked for yet.
     spare: Vec<f32>,
 }
 
-/// How hard the decoder tries. From 5 on, losses are concealed by a neural network, for
-/// 30 times the work while it lasts.
+/// How losses are concealed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Concealment {
-    /// Pitch and noise go on.
+    /// Pitch and noise are continued.
     Classic,
-    /// The deep one of Opus 1.5 and later.
+    /// The neural concealment of Opus 1.5 and later; costs 30 times the work while it lasts.
     #[default]
     Deep,
 }
 
-/// What libopus calls complexity: the least with deep concealment.
+/// Lowest decoder complexity at which libopus conceals with its neural network.
 const DEEP: u8 = 5;
 
 impl Decoder {
-    /// A decoder into `format`, whatever was encoded.
+    /// Makes a decoder into `format`, whatever rate and channels were encoded.
     ///
     /// # Errors
-    /// If `format` has another rate than Opus's 8, 12, 16, 24 and 48 kHz.
+    /// If the rate of `format` is none of Opus's 8, 12, 16, 24 and 48 kHz.
     pub fn new(format: Format, concealment: Concealment) -> Result<Self, Error> {
         let rate = match format.rate() {
             8_000 => SampleRate::Hz8000,
@@ -262,13 +264,14 @@ impl Decoder {
         })
     }
 
-    /// Frames of 10 ms.
+    /// Frames in 10 ms.
     fn step(&self) -> usize {
         self.format.rate() as usize / 100
     }
 
-    /// Decodes `payload` behind what `out` holds, `frames` long; nothing at all conceals.
-    /// False, and nothing appended, if libopus made something else of it.
+    /// Decodes `payload`, which holds `frames` frames, behind the contents of `out`; an empty
+    /// payload conceals. Returns false, and appends nothing, if libopus decoded another
+    /// number of frames.
     fn run(&mut self, payload: &[u8], frames: usize, is_fec: bool, out: &mut Vec<f32>) -> bool {
         let begun = out.len();
         out.resize(begun + frames * self.format.channels(), 0.0);
@@ -281,8 +284,7 @@ impl Decoder {
         made == Ok(frames)
     }
 
-    /// Appends `frames` to `out` of what goes on after what is lost, or after nobody
-    /// spoke.
+    /// Appends `frames` frames of concealment or comfort noise to `out`.
     fn go_on(&mut self, frames: usize, out: &mut Vec<f32>) -> bool {
         let wanted = frames * self.format.channels();
         let mut spare = std::mem::take(&mut self.spare);
@@ -295,7 +297,8 @@ impl Decoder {
         is_enough
     }
 
-    /// Fades what was concealed and not asked for into `out`, which was decoded after it.
+    /// Crossfades concealed audio that was not asked for into `out`, which was decoded after
+    /// it.
     fn fade_in(&mut self, out: &mut [f32]) {
         let channels = self.format.channels();
         let frames = (self.spare.len().min(out.len()) / channels).min(self.step() / 2);
@@ -351,7 +354,7 @@ impl codec::Decoder for Decoder {
 
     fn reset(&mut self) {
         self.spare.clear();
-        // Nothing but a wrong pointer makes this fail.
+        // Only an invalid pointer makes this call fail.
         let _ = self.inner.reset();
     }
 }
@@ -373,21 +376,21 @@ fn channels(count: usize) -> Result<Channels, Error> {
     }
 }
 
-/// Whether `packet` repeats the one before it: whether the LBRR flag of its first SILK
-/// frame is set, in either channel (RFC 6716 §4.2.3, §4.2.4).
+/// Whether `packet` repeats the previous one: whether the LBRR flag of its first SILK frame
+/// is set, in either channel (RFC 6716 §4.2.3, §4.2.4).
 fn has_redundancy(packet: &[u8]) -> bool {
     let Some(&toc) = packet.first() else {
         return false;
     };
-    // CELT alone has none (table 2).
+    // CELT-only packets have no LBRR (RFC 6716 table 2).
     if toc >> 3 >= 16 {
         return false;
     }
     let Some(&first) = first_frame(packet).and_then(|at| packet.get(at)) else {
         return false;
     };
-    // A bit of voice activity for each 20 ms, then the flag; then the same of the side
-    // channel.
+    // One voice activity bit for each 20 ms, then the LBRR flag; the side channel's bits
+    // follow in the same order.
     let frames = match toc >> 3 {
         it if it < 12 && it & 3 == 2 => 2,
         it if it < 12 && it & 3 == 3 => 3,
@@ -401,7 +404,7 @@ fn has_redundancy(packet: &[u8]) -> bool {
     mid | side != 0
 }
 
-/// Where the first frame of `packet` begins (RFC 6716 §3.2). `None` without frames.
+/// Index at which the first frame of `packet` begins (RFC 6716 §3.2); `None` without frames.
 fn first_frame(packet: &[u8]) -> Option<usize> {
     let length_bytes = |at: usize| Some(if *packet.get(at)? < 252 { 1 } else { 2 });
     match packet.first()? & 3 {
@@ -411,7 +414,7 @@ fn first_frame(packet: &[u8]) -> Option<usize> {
             let count = *packet.get(1)?;
             let mut at = 2;
             if count & 0x40 != 0 {
-                // Padding's length: 254 for each byte of 255, and what ends it.
+                // Padding length: 254 for each byte of 255, plus the last byte.
                 while *packet.get(at)? == 255 {
                     at += 1;
                 }

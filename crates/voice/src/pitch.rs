@@ -1,32 +1,32 @@
-//! Where a signal resembles itself: the lag of its pitch.
+//! Pitch search: the lag at which a signal resembles itself.
 
 use crate::tape::Tape;
 
-/// The shortest and longest periods that are looked for: 400 Hz to 66 Hz. A higher
+/// Shortest and longest pitch periods that are searched, in ms: 400 Hz to 66 Hz. A higher
 /// voice is found at a multiple of its period.
 pub(crate) const LAG_MS: (f64, f64) = (2.5, 15.0);
 
-/// How much is compared. Long enough to hold half a period of the lowest voice, short
-/// enough for a packet of 20 ms to give a lag and it.
+/// Length of the segments that are compared, in ms. It holds half a period of the lowest
+/// voice, and a packet of 20 ms still has room for a lag and this window.
 pub(crate) const WINDOW_MS: f64 = 5.0;
 
-/// The coarse search's rate: as coarse as a pitch allows.
+/// Sample rate of the coarse search, in Hz.
 const COARSE_HZ: u32 = 4_000;
 
-/// A lag and how well it fits.
+/// A pitch lag and how well the signal matches itself at that lag.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Lag {
-    /// Frames.
+    /// The lag, in frames (samples per channel).
     pub(crate) frames: usize,
-    /// Normalised correlation, −1 to 1; 0 where there is nothing to compare.
+    /// Normalized correlation at the lag, −1 to 1; 0 where there is nothing to compare.
     pub(crate) fit: f32,
 }
 
-/// The lag in `from..=to` frames by which the window that begins at frame `at`
-/// resembles what begins that much earlier (`is_back`) or later.
+/// Finds the lag in `from..=to` frames at which the window that begins at frame `at` best
+/// matches the audio that much earlier (`is_back`) or later.
 ///
-/// Coarsely at 4 kHz, then exactly around the best. Shorter lags win ties, so that a
-/// voice is not taken for one an octave lower.
+/// Searches coarsely at 4 kHz, then at full rate around the best coarse lag. Shorter lags win
+/// ties, so that a voice is not taken for one an octave lower.
 pub(crate) fn search(tape: &Tape, at: isize, is_back: bool, from: usize, to: usize) -> Lag {
     let format = tape.format();
     let window = format.frames(WINDOW_MS);
@@ -38,7 +38,7 @@ pub(crate) fn search(tape: &Tape, at: isize, is_back: bool, from: usize, to: usi
         false => (at, at + reach + window as isize),
     };
     let mono = mono(tape.span(low, high), format.channels());
-    // Where the window begins in `mono`, and which way the lag goes.
+    // Where the window begins in `mono`, and the direction of the lag.
     let (home, sign) = if is_back { (to, -1) } else { (0, 1) };
     let fit = |lag: usize, step: usize| {
         let other = home.checked_add_signed(sign * lag as isize).unwrap_or(0);
@@ -92,7 +92,7 @@ fn correlation<'a>(pairs: impl Iterator<Item = (&'a f32, &'a f32)>) -> f32 {
         right += b * b;
     }
     let power: f32 = left * right;
-    // Two silences are no period.
+    // Silence matches silence, but has no pitch.
     if power < 1e-12 {
         0.0
     } else {

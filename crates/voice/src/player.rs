@@ -1,5 +1,6 @@
-//! Audio under somebody else's control: what a model of another jitter buffer decides, with
-//! our decoder, stretching and concealment. So decisions are compared by ear, not codecs.
+//! Audio under external control: another jitter buffer's model decides, and this decoder,
+//! stretching and concealment carry its decisions out. So a listening comparison measures
+//! decisions, not codecs.
 
 use crate::codec::Decoder;
 use crate::expand::Expansion;
@@ -7,10 +8,10 @@ use crate::pitch::{self, LAG_MS};
 use crate::stretch::{self, Limits};
 use crate::tape::Tape;
 
-/// Below this a signal is background, and any cut will do.
+/// Root mean square below which a signal is background and may be cut anywhere.
 const SILENCE_LEVEL: f32 = 0.002;
 
-/// Decodes, stretches and goes on, as it is told.
+/// Decodes, stretches and expands as its caller decides.
 #[derive(Debug)]
 pub struct Player<D> {
     decoder: D,
@@ -20,7 +21,7 @@ pub struct Player<D> {
 }
 
 impl<D: Decoder> Player<D> {
-    /// Nothing decoded yet.
+    /// Makes a player that has decoded nothing yet.
     pub fn new(decoder: D) -> Self {
         Self {
             tape: Tape::new(decoder.format()),
@@ -30,12 +31,13 @@ impl<D: Decoder> Player<D> {
         }
     }
 
-    /// Milliseconds that are there to be played.
+    /// Length of the decoded audio that waits, in ms.
     pub fn waiting_ms(&self) -> f64 {
         self.tape.format().ms(self.tape.waiting())
     }
 
-    /// Decodes a payload behind what waits; false if it is not the codec's.
+    /// Decodes a payload behind the waiting audio. Returns false if the codec refuses the
+    /// payload.
     pub fn decode(&mut self, payload: &[u8]) -> bool {
         self.decoded.clear();
         let is_audio = self.decoder.decode(payload, &mut self.decoded).is_ok();
@@ -51,23 +53,24 @@ impl<D: Decoder> Player<D> {
         is_audio
     }
 
-    /// Leaves a pitch period out, if one fits by `fit_min` (0 to 1) or nobody speaks.
-    /// Returns the milliseconds.
+    /// Removes a pitch period (accelerate) if its correlation is at least `fit_min` (0 to 1)
+    /// or the audio is background. Returns the ms removed.
     pub fn shorten(&mut self, fit_min: f32) -> f64 {
         let limits = self.limits(fit_min);
         let frames = stretch::shorten(&mut self.tape, limits);
         self.tape.format().ms(frames) * f64::from(u8::from(frames > 0))
     }
 
-    /// Plays a pitch period twice, as [`Self::shorten`] leaves one out.
+    /// Repeats a pitch period (preemptive expand) under the conditions of [`Self::shorten`].
+    /// Returns the ms inserted.
     pub fn lengthen(&mut self, fit_min: f32) -> f64 {
         let limits = self.limits(fit_min);
         let frames = stretch::lengthen(&mut self.tape, limits);
         self.tape.format().ms(frames) * f64::from(u8::from(frames > 0))
     }
 
-    /// Goes on by itself until `out` is there, and plays it: interleaved samples.
-    /// Returns the milliseconds that were made up.
+    /// Plays interleaved samples into `out`, expanding where too little audio waits. Returns
+    /// the ms that were expanded.
     pub fn play(&mut self, out: &mut [f32]) -> f64 {
         let format = self.tape.format();
         let missing = (out.len() / format.channels()).saturating_sub(self.tape.waiting());

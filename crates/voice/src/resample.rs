@@ -1,8 +1,8 @@
-//! From one rate to another: sample by sample, whatever the lengths of what comes in.
+//! Sample rate conversion in a stream; input may have any lengths.
 //!
-//! A windowed sinc, tabulated at exactly the phases that the ratio of two rates has
-//! (147 of them from 48 to 44.1 kHz), so that nothing is interpolated and a sample
-//! costs one product of the filter's length.
+//! The filter is a windowed sinc, tabulated at exactly the phases that the ratio of two rates
+//! has (147 of them from 48 to 44.1 kHz), so that no interpolation is needed and a sample
+//! costs one dot product of the filter's length.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,18 +13,18 @@ use rubato::{
     SincInterpolationType, WindowFunction,
 };
 
-/// Of the filter, samples at the lower of both rates: 0.7 ms of delay at 44.1 kHz.
+/// Filter length, in samples at the lower of both rates: 0.7 ms of delay at 44.1 kHz.
 const TAPS: usize = 64;
 
-/// Frames that are taken at once.
+/// Most frames that are converted in one call of the resampler.
 const CHUNK: usize = 480;
 
-/// Changes the rate of interleaved samples.
+/// Converts the sample rate of interleaved samples.
 pub(crate) struct Resampler {
     from: u32,
     to: u32,
     channels: usize,
-    /// `None` if both rates are the same.
+    /// The converter; `None` if both rates are equal.
     inner: Option<Inner>,
 }
 
@@ -35,7 +35,7 @@ struct Inner {
 }
 
 impl Resampler {
-    /// From `from` to `to` Hz, both 8 to 48 kHz.
+    /// Makes a converter from `from` to `to` Hz, both 8 to 48 kHz.
     pub(crate) fn new(from: u32, to: u32, channels: usize) -> Self {
         Self {
             from,
@@ -45,17 +45,17 @@ impl Resampler {
         }
     }
 
-    /// The rates it is for.
+    /// Input and output rate, in Hz.
     pub(crate) const fn rates(&self) -> (u32, u32) {
         (self.from, self.to)
     }
 
-    /// By how much what comes out is later than what goes in.
+    /// Delay of the filter.
     pub(crate) fn delay(&self) -> Duration {
         self.inner.as_ref().map_or(Duration::ZERO, |it| it.delay)
     }
 
-    /// Takes whole frames and appends what they make to `out`.
+    /// Converts whole frames and appends the result to `out`.
     pub(crate) fn push(&mut self, samples: &[f32], out: &mut Vec<f32>) {
         match &mut self.inner {
             None => out.extend_from_slice(samples),
@@ -72,8 +72,8 @@ impl Inner {
     fn new(from: u32, to: u32, channels: usize) -> Self {
         let common = gcd(from, to);
         let phases = (to / common) as usize;
-        // What is above half of the lower rate must go: a filter of so many of its
-        // samples.
+        // Frequencies above half of the lower rate must be removed, so the filter's
+        // length is counted in samples at the lower rate.
         let taps = TAPS * (from.div_ceil(to).max(1) as usize);
         let parameters = SincInterpolationParameters::new(taps, WindowFunction::Blackman2)
             .oversampling_factor(phases)
@@ -81,7 +81,7 @@ impl Inner {
         let ratio = f64::from(to) / f64::from(from);
         let resampler =
             Async::new_sinc(ratio, 1.0, &parameters, CHUNK, channels, FixedAsync::Input)
-                .expect("both rates are of voice");
+                .expect("both rates are 8 to 48 kHz");
         let most = resampler.output_frames_max();
         Self {
             resampler,

@@ -1,12 +1,12 @@
-//! The half of a call that speaks: from what a microphone gives to packets.
+//! The sending half of a call: from a microphone's samples to packets.
 //!
 //! ```text
 //! capture() ─► channels, rate ─► Reframer ─► 10 ms ─► Preprocess ─► opus ─► (RED) ─► poll()
-//! rendered(): what the loudspeaker says ─────────────────┘
+//! rendered(): what the loudspeaker plays ────────────────┘
 //! ```
 //!
-//! Each frame leaves with its [`Spoken`]. Timestamps follow the device's clock: a pause of
-//! the device is a pause of the stream, not a delay of all that comes later.
+//! Each frame leaves with its [`Spoken`]. RTP timestamps follow the device's clock: a pause
+//! of the device becomes a gap in the timestamps, not a delay of everything that follows.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -25,36 +25,37 @@ use crate::reframe::{Captured, Reframer};
 use crate::resample::Resampler;
 use crate::stamps::{SignalDelay, Spoken};
 
-/// How to speak.
+/// Configuration of a [`Speaker`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
-    /// What the device gives.
+    /// Sample format that the microphone delivers.
     pub device: Format,
-    /// How long after its last sample was at the microphone the device calls.
+    /// Time from the capture of a period's last sample to the device's callback; at most 1 s
+    /// counts.
     pub device_delay: Duration,
-    /// What is done before encoding.
+    /// Processing before encoding: echo, noise, gain.
     pub preprocess: preprocess::Config,
-    /// What of that the device does.
+    /// The parts of that processing which the device already does.
     pub hardware: preprocess::Hardware,
-    /// How to encode.
+    /// Encoder configuration.
     pub opus: opus::Config,
-    /// Packets repeat earlier ones (RFC 2198).
+    /// Redundancy: packets repeat earlier ones (RFC 2198). `None` sends plain Opus.
     pub red: Option<Red>,
-    /// The first RTP timestamp: by chance, which comes from outside.
+    /// First RTP timestamp. It should be random (RFC 3550 §5.1), so the caller draws it.
     pub timestamp_first: u32,
 }
 
-/// How to repeat.
+/// How packets repeat earlier ones as RED (RFC 2198).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Red {
-    /// Of the Opus inside.
+    /// Payload type of the Opus blocks inside the RED payload.
     pub payload_type: u8,
-    /// How many earlier packets, 1 to 4.
+    /// Number of earlier packets that each packet repeats, 1 to 4.
     pub copies: usize,
 }
 
 impl Config {
-    /// The usual for `device`.
+    /// The default configuration for a microphone of format `device`.
     pub fn new(device: Format) -> Self {
         Self {
             device,
@@ -68,68 +69,71 @@ impl Config {
     }
 }
 
-/// Why there is no speaker.
+/// Why a speaker cannot be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// There is no such encoder.
+    /// libopus offers no encoder for this configuration.
     #[error(transparent)]
     Opus(#[from] opus::Error),
-    /// RED has room for few.
+    /// The number of repeated packets is not 1 to 4.
     #[error("RED repeats one to four packets, not {0}")]
     Copies(usize),
 }
 
-/// A packet to be sent: an RTP payload, and what its header says.
+/// A packet to be sent: an RTP payload, and the fields of its RTP header.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outgoing {
     /// Opus, or RED with Opus inside.
     pub payload: Bytes,
-    /// RTP timestamp, wide; the low 32 bits go on the wire.
+    /// RTP timestamp as a 64-bit number that never wraps; its low 32 bits go on the wire.
     pub timestamp: u64,
-    /// The first after silence (RFC 3551 §4.1).
+    /// Whether this is the first packet after silence (RFC 3551 §4.1).
     pub marker: bool,
-    /// How loud it is, −dBov, 0 to 127 (RFC 6464).
+    /// Audio level in −dBov, 0 (loudest) to 127 (silence), as RFC 6464 defines it.
     pub level_dbov: u8,
-    /// When it passed what.
+    /// The times at which the packet's audio passed each stage.
     pub spoken: Spoken,
 }
 
-/// How it stands.
+/// What a [`Speaker`] has counted, and its current levels and delays.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Report {
-    /// 10 ms frames that were processed.
+    /// Frames of 10 ms that were processed.
     pub frames: u64,
     /// Packets that were made.
     pub packets: u64,
-    /// Of them, bytes of payload.
+    /// Bytes of payload in those packets.
     pub bytes: u64,
-    /// Packets that were not, because nobody spoke.
+    /// Packets that were left out because nobody spoke (DTX).
     pub silent: u64,
-    /// Samples of a channel that nobody took in time, or that a stopped device left.
+    /// Samples per channel that were dropped, because nobody took them in time or because the
+    /// device stopped.
     pub dropped: u64,
-    /// Times that the device had been away.
+    /// Number of pauses of the device.
     pub gaps: u64,
     /// Packets that could not be encoded.
     pub failed: u64,
-    /// How loud the microphone is, −dBov, falling slowly.
+    /// Level of the microphone in −dBov, 0 (loudest) to 127 (silence); falls slowly.
     pub level_dbov: u8,
-    /// Whether silence is sent instead.
+    /// Whether silence is sent instead of what the microphone captures.
     pub is_muted: bool,
-    /// What no stamp shows, now.
+    /// Delay inside the processing chain, which no stamp shows.
     pub signal: SignalDelay,
-    /// Of the echo canceller.
+    /// Metrics of the echo canceller.
     pub echo: EchoReport,
 }
 
-/// A packet that nobody polled; older ones are forgotten.
+/// Bound on the stamps of frames without a packet that wait for [`Speaker::poll_unsent`];
+/// beyond it the oldest are dropped.
 const UNSENT_MAX: usize = 64;
 
-/// A frame that begins so much later than the one before ended comes after a pause: the
-/// device lost samples. Its clock is followed in smaller steps.
+/// A frame that begins this much later than the previous one ended follows a pause in which
+/// the device lost samples. Smaller differences are drift of the device's clock.
 const PAUSE: Duration = Duration::from_millis(15);
 
-/// The speaking half. Opus, unless it is given another encoder of samples at 48 kHz.
+/// The sending half of a call. It encodes Opus, unless the caller supplies another encoder of
+/// samples at 48 kHz.
 #[derive(Debug)]
 pub struct Speaker<E = opus::Encoder> {
     config: Config,
@@ -137,20 +141,21 @@ pub struct Speaker<E = opus::Encoder> {
     reframer: Reframer,
     preprocess: Preprocess,
     encoder: E,
-    /// What is captured, in the channels that are encoded.
+    /// Captured samples, converted to the number of channels that are encoded.
     remixed: Vec<f32>,
     resampled: Vec<f32>,
     frame: Vec<f32>,
-    /// Of the packet, what is there of it.
+    /// Frames collected so far for the packet that is being built.
     packet: Vec<f32>,
     begun: Option<Begun>,
     encoded: Vec<u8>,
     earlier: VecDeque<Earlier>,
-    /// The next frame's timestamp, and when its first sample should be captured.
+    /// RTP timestamp of the next frame.
     timestamp: u64,
+    /// When the next frame's first sample should be captured.
     expected: Option<Instant>,
     is_muted: bool,
-    /// What the last frame was multiplied with at its end.
+    /// Gain applied to the end of the last frame, 0 to 1; see [`Self::mute`].
     gain: f32,
     was_silent: bool,
     meter: Meter,
@@ -158,7 +163,7 @@ pub struct Speaker<E = opus::Encoder> {
     report: Report,
 }
 
-/// A packet's first frame.
+/// The first frame of the packet that is being built.
 #[derive(Clone, Copy, Debug)]
 struct Begun {
     timestamp: u64,
@@ -168,13 +173,13 @@ struct Begun {
 /// A packet as the encoder made it.
 struct Encoded {
     payload: Bytes,
-    /// Loudness in dBov, negated: 0 is the loudest, 127 silence.
+    /// Audio level in −dBov, 0 (loudest) to 127 (silence).
     level_dbov: u8,
-    /// The packet begins a talkspurt.
+    /// Whether the packet begins a talkspurt.
     marker: bool,
 }
 
-/// A packet that was sent, for RED to repeat.
+/// A packet that was sent and that RED may repeat.
 #[derive(Clone, Debug)]
 struct Earlier {
     timestamp: u64,
@@ -182,21 +187,22 @@ struct Earlier {
 }
 
 impl Speaker {
-    /// Nothing captured yet.
+    /// Makes a speaker that has captured nothing yet.
     ///
     /// # Errors
-    /// If there is no such encoder, or RED is asked for what it cannot.
+    /// If libopus offers no such encoder, or the number of RED copies is not 1 to 4.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         Self::with_encoder(config, opus::Encoder::new(config.opus)?)
     }
 }
 
 impl<E: Encoder> Speaker<E> {
-    /// Nothing captured yet; of [`Config::opus`] only the channels count, which must be
-    /// the encoder's.
+    /// Makes a speaker with the caller's encoder. Of [`Config::opus`] only the number of
+    /// channels is used, which must be the encoder's.
     ///
     /// # Errors
-    /// If RED is asked for what it cannot, or there are other than 1 or 2 channels.
+    /// If the number of RED copies is not 1 to 4, or the number of channels is neither 1 nor
+    /// 2.
     pub fn with_encoder(config: Config, encoder: E) -> Result<Self, ConfigError> {
         if let Some(red) = config.red
             && !(1..=4).contains(&red.copies)
@@ -231,20 +237,22 @@ impl<E: Encoder> Speaker<E> {
         })
     }
 
-    /// The device called at `now` with interleaved samples of [`Config::device`].
+    /// Takes the interleaved samples of [`Config::device`] with which the device called back
+    /// at `now`.
     pub fn capture(&mut self, samples: &[f32], now: Instant) {
         self.capture_at(samples, now, now);
     }
 
-    /// The same of a device that knows when the last of `samples` was at the microphone,
-    /// [`Config::device_delay`] not counted.
+    /// Takes samples from a device that knows its capture times: the last of `samples` was at
+    /// the microphone at `last`, [`Config::device_delay`] not counted, and the device called
+    /// back at `now`.
     pub fn capture_at(&mut self, samples: &[f32], last: Instant, now: Instant) {
         let (from, to) = (self.config.device.channels(), self.config.opus.channels);
         let whole = samples.len() - samples.len() % from;
         self.remixed.clear();
         remix(&samples[..whole], from, to, &mut self.remixed);
         for sample in &mut self.remixed {
-            // A filter would keep what is no number for ever.
+            // A filter would keep a NaN forever.
             if !sample.is_finite() {
                 *sample = 0.0;
             }
@@ -254,19 +262,20 @@ impl<E: Encoder> Speaker<E> {
         self.reframer.push_at(&self.resampled, last, now);
     }
 
-    /// What the loudspeaker is given: one channel at 48 kHz, in order, without gaps. The
-    /// echo canceller looks for it in what is captured.
+    /// Takes what the loudspeaker plays, as the echo canceller's reference: one channel at 48
+    /// kHz, in order, without gaps.
     pub fn rendered(&mut self, samples: &[f32]) {
         self.preprocess.rendered(samples);
     }
 
-    /// How long audio takes from [`Self::rendered`] to [`Self::poll`], as far as devices
-    /// tell; the echo canceller finds the rest.
+    /// Sets how long audio takes from [`Self::rendered`] to [`Self::poll`], as far as the
+    /// devices report it. The echo canceller estimates the rest.
     pub fn set_stream_delay(&mut self, delay: Duration) {
         self.preprocess.set_stream_delay(delay);
     }
 
-    /// The device is another, or its rate has changed: what it gives from now on.
+    /// Changes the microphone's format and delay, as when another device is chosen. It
+    /// applies to samples captured from now on.
     pub fn set_device(&mut self, device: Format, delay: Duration) {
         if device.rate() != self.config.device.rate() {
             let channels = self.config.opus.channels;
@@ -276,29 +285,29 @@ impl<E: Encoder> Speaker<E> {
         self.config.device_delay = delay;
     }
 
-    /// Whether to send silence from the next frame on.
+    /// Sets whether silence is sent, from the next frame on.
     pub fn set_muted(&mut self, is_muted: bool) {
         self.is_muted = is_muted;
     }
 
-    /// As [`Encoder::set_expected_loss`].
+    /// Sets the expected packet loss, 0 to 1: see [`Encoder::set_expected_loss`].
     pub fn set_expected_loss(&mut self, ratio: f64) {
         self.encoder.set_expected_loss(ratio);
     }
 
-    /// As [`Encoder::set_bitrate`].
+    /// Sets the encoder's bitrate: see [`Encoder::set_bitrate`].
     pub fn set_bitrate(&mut self, bitrate: Bitrate) {
         self.encoder.set_bitrate(bitrate);
     }
 
-    /// When the next frame is due, if it is there already: a long period's frames leave
-    /// one by one.
+    /// When the next frame is due, if a whole frame is captured. The frames of a long device
+    /// period are due one by one.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.reframer.next_due()
     }
 
-    /// The next packet that is due. `clock` says what time it is, several times: each
-    /// step is timed.
+    /// Returns the next packet that is due. `clock` returns the current time; it is called
+    /// several times, because each step is timed.
     pub fn poll(&mut self, clock: &mut impl FnMut() -> Instant) -> Option<Outgoing> {
         while self.poll_timeout().is_some_and(|due| due <= clock()) {
             let captured = self.reframer.pop(&mut self.frame)?;
@@ -311,13 +320,13 @@ impl<E: Encoder> Speaker<E> {
         None
     }
 
-    /// The next frame that made no packet of its own: nobody spoke, or it is part of
-    /// a longer packet.
+    /// Returns the stamps of the next frame that made no packet of its own: nobody spoke, or
+    /// the frame is part of a longer packet.
     pub fn poll_unsent(&mut self) -> Option<Spoken> {
         self.unsent.pop_front()
     }
 
-    /// How it stands.
+    /// Returns counts, levels and delays.
     pub fn report(&self) -> Report {
         Report {
             dropped: self.reframer.dropped(),
@@ -337,7 +346,7 @@ impl<E: Encoder> Speaker<E> {
         }
     }
 
-    /// A frame goes through the chain; a packet comes out if it is the packet's last.
+    /// Processes a frame, and returns a packet if the frame completes one.
     fn advance(
         &mut self,
         captured: Captured,
@@ -403,7 +412,7 @@ impl<E: Encoder> Speaker<E> {
         })
     }
 
-    /// The timestamp of a frame whose first sample was heard at `at`.
+    /// Returns the RTP timestamp of a frame whose first sample was captured at `at`.
     fn place(&mut self, at: Instant) -> u64 {
         let late = self
             .expected
@@ -412,9 +421,9 @@ impl<E: Encoder> Speaker<E> {
             let ticks = late.as_secs_f64() * f64::from(RATE);
             self.timestamp += ticks.round() as u64;
             self.report.gaps += 1;
-            // What begins in the middle of a signal begins softly.
+            // Audio that begins in the middle of a signal is faded in.
             self.gain = 0.0;
-            // Half a packet from before would be torn.
+            // A packet must not span the pause.
             self.packet.clear();
             self.earlier.clear();
             self.was_silent = true;
@@ -425,7 +434,7 @@ impl<E: Encoder> Speaker<E> {
         timestamp
     }
 
-    /// Fades out over a frame when muted, and in again.
+    /// Applies muting: fades out over one frame when muted, and in again when not.
     fn mute(&mut self) {
         let to = if self.is_muted { 0.0 } else { 1.0 };
         if self.gain == 1.0 && to == 1.0 {
@@ -440,7 +449,7 @@ impl<E: Encoder> Speaker<E> {
         self.gain = to;
     }
 
-    /// Encodes the packet that is whole, unless it is silence that need not be sent.
+    /// Encodes the completed packet, unless it is silence that need not be sent.
     fn encode(&mut self) -> Option<Encoded> {
         let level_dbov = meter::dbov(crate::pitch::level(&self.packet));
         let result = self.encoder.encode(&self.packet, &mut self.encoded);
@@ -470,10 +479,10 @@ impl<E: Encoder> Speaker<E> {
         })
     }
 
-    /// RED of `primary` and what was sent before it.
+    /// Builds a RED payload from `primary` and the packets sent before it.
     fn repeat(&mut self, red: Red, timestamp: u64, primary: Bytes) -> Bytes {
         let copies = self.earlier.iter().map(|it| red::Repeat {
-            // Longer ago than a block can say is left out.
+            // An offset too large for a RED block's header is left out.
             offset: u32::try_from(timestamp.saturating_sub(it.timestamp)).unwrap_or(u32::MAX),
             payload: &it.payload,
         });

@@ -1,41 +1,42 @@
-//! Time stretching: a pitch period less, or one more, without a seam (waveform
-//! similarity overlap-add; Verhelst and Roelands, ICASSP 1993).
+//! Time stretching by one pitch period: accelerate and preemptive expand (waveform similarity
+//! overlap-add; Verhelst and Roelands, ICASSP 1993).
 //!
 //! ```text
 //! shorter:  head ▕ a ▏ b ▕ rest        a fades into b: one lag less waits
 //! longer:   played ▕ a ▏ head …        the head fades into a, then a plays again
 //! ```
 //!
-//! Both need little decoded audio: a lag and the window to be shorter, the window
-//! alone to be longer. So a buffer with one packet in hand can do either.
+//! Both need little decoded audio: shortening needs a lag and the window, lengthening the
+//! window alone. So a buffer that holds one packet can do either.
 
 use crate::pitch::{self, LAG_MS, Lag, WINDOW_MS};
 use crate::tape::Tape;
 
-/// What a stretch may do.
+/// Bounds of one stretch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Frames by which the audio may become shorter or longer.
+    /// Most frames by which the audio may become shorter or longer.
     pub(crate) frames_max: usize,
-    /// How well the places must fit, 0 to 1; anything does in silence.
+    /// Least correlation of the segments that are overlapped, 0 to 1; silence needs none.
     pub(crate) fit_min: f32,
-    /// The audio at hand is background: any cut will do.
+    /// Whether the waiting audio is background, which may be cut anywhere.
     pub(crate) is_silence: bool,
 }
 
-/// Frames that must wait for [`shorten`] to find the shortest lag.
+/// Frames that must wait so that [`shorten`] can find the shortest lag.
 pub(crate) fn needed(tape: &Tape) -> usize {
     tape.format().frames(LAG_MS.0) + tape.format().frames(WINDOW_MS)
 }
 
-/// Takes a lag out of what waits. Returns the frames taken, 0 if nothing fits.
+/// Removes one pitch lag from the waiting audio (accelerate). Returns the frames removed, 0
+/// if no lag fits.
 pub(crate) fn shorten(tape: &mut Tape, limits: Limits) -> usize {
     let format = tape.format();
     let window = format.frames(WINDOW_MS);
     let room = tape.waiting().saturating_sub(window);
     let most = room.min(limits.frames_max);
     let lag = if limits.is_silence {
-        // Nothing to keep in step with: as much as is wanted.
+        // Silence has no pitch: as much as is wanted may be removed.
         Lag {
             frames: most,
             fit: 1.0,
@@ -58,7 +59,8 @@ pub(crate) fn shorten(tape: &mut Tape, limits: Limits) -> usize {
     lag.frames
 }
 
-/// Plays a lag of the past again. Returns the frames gained, 0 if nothing fits.
+/// Repeats one pitch lag of played audio (preemptive expand). Returns the frames inserted, 0
+/// if no lag fits.
 pub(crate) fn lengthen(tape: &mut Tape, limits: Limits) -> usize {
     let format = tape.format();
     let window = format.frames(WINDOW_MS);
@@ -88,8 +90,9 @@ pub(crate) fn lengthen(tape: &mut Tape, limits: Limits) -> usize {
     lag.frames
 }
 
-/// `from` into `to` over their length. What resembles each other is mixed by
-/// amplitude, what does not by power, so that neither swells nor sinks.
+/// Crossfades `from` into `to` over their length. `fit` is their correlation: similar
+/// segments are mixed by amplitude and different ones by power, so that the level stays
+/// constant.
 pub(crate) fn fade(from: &[f32], to: &[f32], channels: usize, fit: f32) -> Vec<f32> {
     let frames = from.len() / channels;
     // Between linear (1) and quarter-sine (0) gains; in between by the fit.

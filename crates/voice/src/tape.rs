@@ -2,27 +2,29 @@ use std::collections::VecDeque;
 
 use crate::codec::Format;
 
-/// Kept of what was played: two of the longest pitch periods and the window that is
-/// compared, so that concealment finds the period.
+/// Length of played audio that is kept, in ms: two of the longest pitch periods and the
+/// window that is compared, so that concealment can find the period.
 const HISTORY_MS: f64 = 60.0;
 
-/// A piece of audio: what was played lately, and what is decoded and waits.
+/// Decoded audio around the playout position: what was played lately, and what is decoded and
+/// waits.
 ///
-/// Samples of channels alternate; a frame has one of each. Places are frames from
-/// the head: the next one to be played is 0, those played are negative.
+/// Samples of the channels are interleaved; a frame has one sample of each channel. Positions
+/// are in frames relative to the playout position: the next frame to be played is 0, played
+/// frames are negative.
 #[derive(Clone, Debug)]
 pub(crate) struct Tape {
     format: Format,
     samples: Vec<f32>,
-    /// In samples, always a whole frame.
+    /// Index of the next sample to be played; always the first of a frame.
     head: usize,
     history: usize,
-    /// Frames from the head to places that are followed, in order.
+    /// Marked positions, in frames after the playout position, in rising order.
     marks: VecDeque<usize>,
 }
 
 impl Tape {
-    /// Silence has been played, nothing waits.
+    /// Makes a buffer whose history is silence and in which no audio waits.
     pub(crate) fn new(format: Format) -> Self {
         let history = format.frames(HISTORY_MS);
         let samples = vec![0.0; history * format.channels()];
@@ -39,26 +41,27 @@ impl Tape {
         self.format
     }
 
-    /// Frames that can be looked back at.
+    /// Number of played frames that are still available.
     pub(crate) const fn history(&self) -> usize {
         self.history
     }
 
-    /// Frames that wait.
+    /// Number of frames that are decoded and not yet played.
     pub(crate) const fn waiting(&self) -> usize {
         (self.samples.len() - self.head) / self.format.channels()
     }
 
-    /// Samples from frame `from` to frame `to`.
+    /// Returns the samples from frame `from` to frame `to`.
     ///
     /// # Panics
-    /// Beyond history or what waits: an invariant of the callers.
+    /// If the range is beyond the history or the waiting audio; callers guarantee that it is
+    /// not.
     pub(crate) fn span(&self, from: isize, to: isize) -> &[f32] {
         &self.samples[self.place(from)..self.place(to)]
     }
 
-    /// Appends what was decoded; what is no number becomes silence, what is beyond
-    /// full scale is cut, so that no codec's mistake reaches an ear.
+    /// Appends decoded audio. A NaN becomes silence and values beyond full scale are clipped,
+    /// so that no codec's mistake reaches an ear.
     pub(crate) fn append(&mut self, samples: &[f32]) {
         let whole = samples.len() - samples.len() % self.format.channels();
         let sane = samples[..whole].iter().map(|sample| match sample {
@@ -68,14 +71,14 @@ impl Tape {
         self.samples.extend(sane);
     }
 
-    /// Follows what is `frames` behind the end, in the order of places.
+    /// Marks the frame that lies `frames` behind the end. Marks are set in rising order.
     pub(crate) fn mark(&mut self, frames: usize) {
         self.marks.push_back(self.waiting() + frames);
     }
 
-    /// Puts `samples` in place of the frames up to `to`. A mark in them moves to where
-    /// its frame is heard loudest after a fade: half of those that are replaced with
-    /// the head, the others with what follows.
+    /// Replaces the frames before `to` by `samples`. A mark within them moves to where its
+    /// frame is loudest after a crossfade: marks in the first half keep their distance to the
+    /// start, the others move with what follows.
     pub(crate) fn replace(&mut self, to: usize, samples: &[f32]) {
         let end = self.place(to as isize);
         let frames = samples.len() / self.format.channels();
@@ -86,8 +89,8 @@ impl Tape {
         }
     }
 
-    /// Plays into `out`; whole frames, as many as wait at most. Calls `left` for each
-    /// mark that is in it, with the frames before it.
+    /// Plays audio into `out`: whole frames, at most as many as wait. Calls `left` for each
+    /// mark that lies in this audio, with the number of frames before it.
     pub(crate) fn play(&mut self, out: &mut [f32], mut left: impl FnMut(usize)) {
         let frames = out.len() / self.format.channels();
         while let Some(mark) = self.marks.front().copied().filter(|mark| *mark < frames) {
@@ -100,7 +103,7 @@ impl Tape {
         let end = self.head + out.len();
         out.copy_from_slice(&self.samples[self.head..end]);
         self.head = end;
-        // In large pieces: moving the rest costs.
+        // Old audio is removed in large pieces, because moving the rest costs time.
         let kept = self.history * self.format.channels();
         if self.head > 4 * kept {
             self.samples.drain(..self.head - kept);
