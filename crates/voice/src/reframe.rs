@@ -1,87 +1,94 @@
-//! Capture: from a device's periods to frames of one length.
+//! Reframing of captured audio: from a device's periods to frames of one length.
 //!
-//! Devices give what they like: 120 samples, 441, 1,024, on some telephones 200 ms
-//! at once, with a clock of their own and late now and then. A frame leaves as soon
-//! as its last sample is there, with the time at which its first was heard.
+//! Devices choose their own periods: 120 samples, 441, 1,024, on some telephones 200 ms at
+//! once. Their clocks drift, and their callbacks are late now and then. A frame leaves as
+//! soon as its last sample is there, with the time at which its first sample was captured.
 //!
-//! That time is not when the device called: a period of 512 samples cut to 480 would
-//! make frames that seem to come in pairs. It is read from a clock that counts samples
-//! and is held to `now` by a delay-locked loop (Adriaensen, *Using a DLL to filter
-//! time*, Linux Audio Conference 2005), so it drifts as the device does and does not
-//! jump as its calls do.
+//! The time of the callback is not that time: a period of 512 samples cut to 480 would make
+//! frames that seem to come in pairs. The capture time is read from a clock that counts
+//! samples and is held to `now` by a delay-locked loop (Adriaensen, *Using a DLL to filter
+//! time*, Linux Audio Conference 2005). This clock drifts as the device does and does not
+//! jump as its callbacks do.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::codec::Format;
 
-/// More than this waits only if nobody takes it: the oldest is dropped.
+/// Longest audio that waits to be taken; beyond it the oldest samples are dropped.
 const WAITING_MAX: Duration = Duration::from_secs(1);
 
-/// How fast the loop follows, in Hz: a call that is 5 ms late moves it by a tenth.
+/// Bandwidth of the delay-locked loop, in Hz: a callback that is 5 ms late moves the clock by
+/// a tenth of that.
 const BANDWIDTH_HZ: f64 = 0.1;
 
-/// A call that is further away than this from where its samples should end moves no
-/// clock: it is late and those that follow make good for it, or samples were lost.
+/// Largest difference between a callback and the expected end of its samples, in seconds,
+/// that still adjusts the clock. A larger one means a late callback that following ones make
+/// up for, or lost samples.
 const ASTRAY_S: f64 = 0.020;
 
-/// So long those that follow may take for it. Whoever says when its samples were there
-/// is believed at once.
+/// Time that following callbacks have to make up for a late one. A device that reports
+/// capture times is believed at once.
 const DOUBT: Duration = Duration::from_millis(60);
 
-/// The device's clock is believed to be within so much of its rate.
+/// Largest relative deviation of the device's clock from its nominal rate.
 const SKEW_MAX: f64 = 0.002;
 
-/// Cuts what is captured into frames.
+/// Cuts captured audio into frames of equal length.
 #[derive(Clone, Debug)]
 pub struct Reframer {
     format: Format,
+    /// Frame length, in samples per channel.
     frame: usize,
     samples: VecDeque<f32>,
-    /// Of frames that wait: how many had been pushed by which call.
+    /// For callbacks whose samples wait: samples pushed in total after the callback, and its
+    /// time.
     calls: VecDeque<(u64, Instant)>,
+    /// Samples per channel pushed in total.
     pushed: u64,
     clock: Option<SampleClock>,
-    /// Calls are astray.
+    /// Set while callbacks are later than their samples should be.
     doubt: Option<Astray>,
-    /// The longest hold of late, in seconds, fading.
+    /// Longest wait for a period's end in the last seconds, in seconds; decays.
     hold_s: f64,
     dropped: u64,
 }
 
-/// Calls that came later than their samples should have.
+/// A run of callbacks that were later than their samples should be.
 #[derive(Clone, Copy, Debug)]
 struct Astray {
+    /// When the run began.
     since: Instant,
-    /// How late the nearest of them was, in seconds.
+    /// Least lateness in the run, in seconds.
     nearest_s: f64,
 }
 
-/// A frame's times.
+/// Times of a captured frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Captured {
-    /// When its first sample was heard.
+    /// When the first sample was captured.
     pub at: Instant,
-    /// The device's call that completed it.
+    /// When the device called back with the last sample.
     pub delivered: Instant,
-    /// When to send it so that frames leave evenly: a period of 200 ms gives twenty at
-    /// once, which would be jitter to whoever receives them. Periods that are no longer
-    /// than a frame complete one at a time, and it is due at once.
+    /// When to send the frame so that frames leave evenly: a period of 200 ms completes
+    /// twenty frames at once, which would be jitter to the receiver. Periods no longer than a
+    /// frame complete one frame at a time, which is due at once.
     pub due: Instant,
 }
 
-/// When the next sample to be captured will be heard.
+/// Clock that counts samples, for the capture time of the next sample.
 #[derive(Clone, Copy, Debug)]
 struct SampleClock {
     start: Instant,
-    /// Seconds since `start`.
+    /// Capture time of the next sample, in seconds since `start`.
     next_s: f64,
-    /// Of a frame; the loop's second state.
+    /// Estimated length of one sample, in seconds; the loop's second state.
     frame_s: f64,
 }
 
 impl Reframer {
-    /// Frames of `frame`, 2.5 to 60 ms, of what is captured in `format`; `None` beyond.
+    /// Makes a reframer for frames of length `frame`, 2.5 to 60 ms, of audio captured in
+    /// `format`; `None` outside that range.
     pub fn new(format: Format, frame: Duration) -> Option<Self> {
         let ms = frame.as_secs_f64() * 1e3;
         (2.5..=60.0).contains(&ms).then(|| Self {
@@ -97,24 +104,24 @@ impl Reframer {
         })
     }
 
-    /// Samples of a frame, of all channels.
+    /// Samples of a frame, all channels together.
     pub const fn frame_samples(&self) -> usize {
         self.frame * self.format.channels()
     }
 
-    /// Frames of samples that were dropped because nobody took them.
+    /// Samples per channel that were dropped because nobody took them.
     pub const fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// The device called at `now` with interleaved `samples`, whole frames.
+    /// Takes interleaved `samples`, whole frames, with which the device called back at `now`.
     pub fn push(&mut self, samples: &[f32], now: Instant) {
         self.push_at(samples, now, now);
     }
 
-    /// The same of a device that knows when the last of `samples` was there: the clock
-    /// follows `last`, which its calls' lateness does not disturb. A `last` that is `now`
-    /// is taken for not knowing.
+    /// Takes interleaved `samples`, the last of which was captured at `last` by the device's
+    /// own report; the device called back at `now`. The clock follows `last`, which late
+    /// callbacks do not disturb. A `last` equal to `now` counts as no report.
     pub fn push_at(&mut self, samples: &[f32], last: Instant, now: Instant) {
         let channels = self.format.channels();
         let frames = samples.len() / channels;
@@ -142,10 +149,10 @@ impl Reframer {
         }
     }
 
-    /// Takes the next frame, if it is whole. `out` has [`Self::frame_samples`].
+    /// Takes the next whole frame into `out`, which holds [`Self::frame_samples`] samples.
     ///
     /// # Panics
-    /// If it has another length: a mistake of the caller.
+    /// If `out` has another length, a mistake of the caller.
     pub fn pop(&mut self, out: &mut [f32]) -> Option<Captured> {
         assert_eq!(out.len(), self.frame_samples(), "a frame's samples");
         if self.samples.len() < out.len() {
@@ -173,19 +180,19 @@ impl Reframer {
         })
     }
 
-    /// When the next frame is due, if it is whole.
+    /// When the next whole frame is due; `None` if no frame is whole.
     pub fn next_due(&self) -> Option<Instant> {
         let waiting = self.samples.len() / self.format.channels();
         let clock = self.clock.filter(|_| waiting >= self.frame)?;
         if self.hold_s == 0.0 {
-            // Whoever asks has not taken what is there already.
+            // The frame is complete, so it is due already.
             return Some(self.calls.front()?.1);
         }
         let at_s = clock.next_s - waiting as f64 * clock.frame_s;
         Some(clock.instant(at_s + self.frame as f64 * clock.frame_s + self.hold_s))
     }
 
-    /// Calls whose samples are all gone are of no use.
+    /// Drops callbacks whose samples are all taken.
     fn forget_calls(&mut self) {
         let gone = self.pushed - (self.samples.len() / self.format.channels()) as u64;
         while self
@@ -197,13 +204,13 @@ impl Reframer {
         }
     }
 
-    /// Moves the clock on by `frames`, which were whole at `last`, as the device
-    /// `is_told` or by its calls.
+    /// Advances the clock by `frames` samples, which were complete at `last`; `is_told` says
+    /// whether the device reported that time.
     fn follow(&mut self, frames: usize, last: Instant, is_told: bool) {
         let nominal = 1.0 / f64::from(self.format.rate());
         let took = frames as f64 * nominal;
-        // A frame waits for its period's end at most so long; the longest of the last
-        // seconds, since periods seldom change.
+        // The longest that a frame waits for its period's end. The longest of the last
+        // seconds counts, since periods seldom change.
         let hold = match frames > self.frame {
             true => (frames - gcd(frames, self.frame)) as f64 * nominal,
             false => 0.0,
@@ -216,7 +223,8 @@ impl Reframer {
         clock.next_s += frames as f64 * clock.frame_s;
         let error = clock.since(last) - clock.next_s;
         if error < -ASTRAY_S {
-            // No sample is there before it was heard: what seemed to be in time was late.
+            // No sample is delivered before it is captured, so earlier callbacks that
+            // seemed to be in time were late.
             clock.next_s += error;
             (self.clock, self.doubt) = (Some(clock), None);
             return;
@@ -226,7 +234,7 @@ impl Reframer {
             return self.go_astray(error, took, last, is_told);
         }
         self.doubt = None;
-        // Critically damped; a loop's turn is a call of the device.
+        // Critically damped; the loop runs once for each callback.
         let turn = std::f64::consts::TAU * BANDWIDTH_HZ * took.min(0.25);
         clock.next_s += std::f64::consts::SQRT_2 * turn * error;
         let skew = turn * turn * error / frames as f64;
@@ -235,8 +243,8 @@ impl Reframer {
         self.clock = Some(clock);
     }
 
-    /// A period that took `took` seconds ended `error` of them later than it should:
-    /// were samples lost, or do others follow at once?
+    /// Handles a period of `took` seconds that ended `error` seconds later than expected:
+    /// decides whether samples were lost or others follow at once.
     fn go_astray(&mut self, error: f64, took: f64, last: Instant, is_told: bool) {
         let mut astray = self.doubt.unwrap_or(Astray {
             since: last,
@@ -254,8 +262,8 @@ impl Reframer {
         self.begin(took, nominal, last.checked_sub(late).unwrap_or(last));
     }
 
-    /// The first call, or the first after samples were lost: what waits from before is
-    /// another time's.
+    /// Starts the clock with the first callback, or anew after samples were lost; audio that
+    /// waits from before is dropped.
     fn begin(&mut self, took: f64, nominal: f64, now: Instant) {
         self.dropped += (self.samples.len() / self.format.channels()) as u64;
         self.samples.clear();

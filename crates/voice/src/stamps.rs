@@ -1,91 +1,94 @@
-//! What a frame passed, and when: plain data for tables of stages.
+//! Stamps: the times at which a frame passed each stage of a call, as plain data for tables
+//! of stages.
 //!
-//! A stage is the difference of two neighbouring stamps. Some delay has no stamp,
-//! because it is inside the samples: a filter gives out now what it was given a moment
-//! ago. [`SignalDelay`] tells of it. Both halves joined by SSRC and timestamp,
+//! A stage's duration is the difference of two neighboring stamps. Delay inside the samples
+//! has no stamp, because a filter returns now what it was given a moment ago; [`SignalDelay`]
+//! reports that delay. With the records of both halves, joined by SSRC and timestamp:
 //!
 //! ```text
 //! mouth to ear = heard.played − spoken.captured + spoken.signal + heard.signal
 //! ```
 //!
-//! Times are `Instant`s of this host; between hosts ([`far`](crate::far)) they
-//! are nanoseconds since an epoch of the one that stamped.
+//! Times are `Instant`s of this host. Between hosts ([`far`](crate::far)) they are
+//! nanoseconds since an epoch of the host that made the stamp.
 
 use std::time::{Duration, Instant};
 
 use glassline_media::Ssrc;
 
-/// By how much signals come out of a chain later than stamps say.
+/// Delay of signals inside a processing chain, which stamps do not show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SignalDelay {
-    /// The resampler's filter.
+    /// Delay of the resampler's filter.
     pub resample: Duration,
-    /// Overlapping blocks and band splitting of echo and noise suppression.
+    /// Delay of overlapping blocks and band splitting in echo cancellation and noise
+    /// suppression.
     pub preprocess: Duration,
-    /// The encoder's look-ahead: all that the codec delays, its decoder included.
+    /// The encoder's look-ahead: the delay of the whole codec, its decoder included.
     pub encode: Duration,
 }
 
 impl SignalDelay {
-    /// All of it.
+    /// Sum of all delays.
     pub fn total(self) -> Duration {
         self.resample + self.preprocess + self.encode
     }
 }
 
-/// A frame's way from the microphone into the network.
+/// Stamps of a frame on its way from the microphone to the network.
 ///
-/// What is after [`Self::encoded`] happens outside of the engine; who sends the packet
-/// fills it in. `None` is a step that was not taken.
+/// The steps after [`Self::encoded`] happen outside of the engine; the code that sends the
+/// packet fills them in. `None` is a step that was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spoken<T = Instant> {
-    /// RTP timestamp at 48 kHz, wide: its low 32 bits are those on the wire, and it never
-    /// wraps.
+    /// RTP timestamp at 48 kHz as a 64-bit number that never wraps; its low 32 bits are on
+    /// the wire.
     pub timestamp: u64,
-    /// What it holds.
+    /// Length of the audio.
     pub duration: Duration,
-    /// Its first sample was at the microphone.
+    /// When the first sample was at the microphone.
     pub captured: T,
-    /// The device's call that completed it.
+    /// When the device called back with the last sample.
     pub delivered: T,
-    /// It left the re-framer.
+    /// When the frame left the reframer.
     pub framed: T,
-    /// Echo, noise and gain are done with.
+    /// When echo cancellation, noise suppression and gain control were done.
     pub preprocessed: T,
-    /// Encoding began.
+    /// When encoding began.
     pub encode_began: T,
-    /// And ended.
+    /// When encoding ended.
     pub encoded: T,
-    /// Given to whoever sends.
+    /// When the packet was queued for sending.
     pub enqueued: Option<T>,
-    /// The pacer let it go.
+    /// When the pacer released the packet.
     pub paced: Option<T>,
-    /// Given to the network's thread.
+    /// When the packet was handed to the network thread.
     pub handed_over: Option<T>,
-    /// Taken by the network's thread.
+    /// When the network thread took the packet.
     pub dequeued: Option<T>,
-    /// The socket's call returned.
+    /// When the socket's send call returned.
     pub sent: Option<T>,
-    /// What no stamp shows.
+    /// Delay inside the sending chain, which no stamp shows.
     pub signal: SignalDelay,
-    /// Whether the encoder ran and made a packet of it. Otherwise it waited for the
-    /// packet's other frames, or nobody spoke.
+    /// Whether the encoder ran and made a packet of this audio. Otherwise the frame waited
+    /// for the packet's other frames, or nobody spoke.
     pub encoded_something: bool,
 }
 
-/// A packet's arrival, as whoever received it saw it.
+/// Stamps of a packet's arrival, made by the code that received it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// The socket had it.
+    /// When the datagram arrived at the socket.
     pub arrived: Instant,
-    /// It was decrypted.
+    /// When the packet was decrypted.
     pub opened: Instant,
-    /// The engine was given it.
+    /// When the packet was passed to the engine.
     pub inserted: Instant,
 }
 
 impl<T: Copy> Spoken<T> {
-    /// The same by another clock; `None` if `place` has none for one of its times.
+    /// Converts all times to another clock by `place`; `None` if `place` cannot convert one
+    /// of them.
     pub fn placed<U>(self, mut place: impl FnMut(T) -> Option<U>) -> Option<Spoken<U>> {
         Some(Spoken {
             timestamp: self.timestamp,
@@ -107,7 +110,7 @@ impl<T: Copy> Spoken<T> {
     }
 }
 
-/// A step that was not taken has no time by any clock.
+/// Converts an optional time by `place`; a step that was not taken has no time on any clock.
 fn optional<T, U>(at: Option<T>, place: &mut impl FnMut(T) -> Option<U>) -> Option<Option<U>> {
     match at {
         Some(at) => place(at).map(Some),
@@ -116,7 +119,8 @@ fn optional<T, U>(at: Option<T>, place: &mut impl FnMut(T) -> Option<U>) -> Opti
 }
 
 impl<T: Copy> Heard<T> {
-    /// The same by another clock; `None` if `place` has none for one of its times.
+    /// Converts all times to another clock by `place`; `None` if `place` cannot convert one
+    /// of them.
     pub fn placed<U>(self, mut place: impl FnMut(T) -> Option<U>) -> Option<Heard<U>> {
         Some(Heard {
             ssrc: self.ssrc,
@@ -138,7 +142,7 @@ impl<T: Copy> Heard<T> {
 }
 
 impl Received {
-    /// All at once, where nobody looks closer.
+    /// Stamps of a packet for which one time stands for all steps, as in simulations.
     pub const fn at(now: Instant) -> Self {
         Self {
             arrived: now,
@@ -148,38 +152,39 @@ impl Received {
     }
 }
 
-/// A packet's way from the network to the loudspeaker; made when its first sample
-/// left. A packet that was not played has none.
+/// Stamps of a packet on its way from the network to the loudspeaker, made when its first
+/// sample is played. A packet that was not played has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heard<T = Instant> {
-    /// Whose.
+    /// SSRC of the voice.
     pub ssrc: Ssrc,
-    /// RTP timestamp, wide: its low 32 bits are those on the wire. Its high bits count
-    /// from the first packet that came, [`Spoken`]'s from the first that was sent.
+    /// RTP timestamp as a 64-bit number that never wraps; its low 32 bits are on the wire.
+    /// Its high bits count from the first packet that arrived, [`Spoken`]'s from the first
+    /// that was sent.
     pub timestamp: u64,
-    /// RTP sequence number; a redundant copy has none.
+    /// RTP sequence number; `None` for a redundant copy.
     pub sequence: Option<u16>,
-    /// The socket had it.
+    /// When the datagram arrived at the socket.
     pub arrived: T,
-    /// It was decrypted.
+    /// When the packet was decrypted.
     pub opened: T,
-    /// The jitter buffer had it.
+    /// When the packet was inserted into the jitter buffer.
     pub inserted: T,
-    /// Its first sample left the jitter buffer.
+    /// When the packet's first sample was pulled from the jitter buffer.
     pub pulled: T,
-    /// What decoding, stretching and concealing took in that pull.
+    /// Time that decoding, stretching and concealment took in that pull.
     pub decode: Duration,
-    /// What mixing took.
+    /// Time that mixing took.
     pub mix: Duration,
-    /// What resampling took.
+    /// Time that resampling took.
     pub resample: Duration,
-    /// The device's call that took its first sample.
+    /// When the device called back for the packet's first sample.
     pub called: T,
-    /// Its first sample was at the loudspeaker.
+    /// When the packet's first sample was at the loudspeaker.
     pub played: T,
-    /// What was done to play it.
+    /// How the packet came to be played.
     pub operation: Operation,
-    /// What no stamp shows.
+    /// Delay inside the receiving chain, which no stamp shows.
     pub signal: SignalDelay,
 }
 
@@ -187,42 +192,44 @@ pub struct Heard<T = Instant> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Operation {
-    /// Decoded, in its turn.
+    /// The packet was decoded in order.
     Normal,
-    /// Decoded after what had been made up in its place for a while.
+    /// The packet was decoded after its beginning had been concealed.
     Late,
-    /// Played from a redundant copy (RED).
+    /// The packet was played from a redundant copy (RED).
     Repeated,
 }
 
-/// A packet whose number was here before, or which nobody will hear.
+/// Record of a packet that is not counted as a frame: its number arrived before, or it is
+/// never played.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CameAgain<T = Instant> {
-    /// Whose.
+    /// SSRC of the voice.
     pub ssrc: Ssrc,
     /// RTP timestamp, as on the wire.
     pub timestamp: u32,
-    /// When it came.
+    /// When the packet arrived.
     pub at: T,
-    /// Why it is not counted as a frame.
+    /// Why the packet is not counted as a frame.
     pub why: Again,
 }
 
-/// Why a packet's number came once more.
+/// Why a packet is not counted as a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Again {
-    /// The network made two of it.
+    /// The network duplicated the packet.
     Duplicate,
-    /// It was sent again on request.
+    /// The packet was retransmitted on request.
     Retransmission,
-    /// A later packet carried it along (RED, RFC 2198).
+    /// A later packet carried a copy (RED, RFC 2198).
     Redundant,
-    /// It came too late to be played, or too much was waiting with it.
+    /// The packet arrived too late to be played, or was discarded because too much audio was
+    /// waiting.
     Late,
 }
 
 impl Again {
-    /// What tables call it.
+    /// Name of the reason in tables.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Duplicate => "duplicate",
@@ -233,23 +240,24 @@ impl Again {
     }
 }
 
-/// All that an end of a call has to tell of its stages.
+/// A record of one end of a call, for tables of stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record<T = Instant> {
-    /// It said a frame under this number.
+    /// The end sent a frame with this SSRC.
     Spoken(Ssrc, Spoken<T>),
-    /// It heard a packet.
+    /// The end played a packet.
     Heard(Heard<T>),
-    /// A packet was here before, or came too late.
+    /// A packet arrived once more, or too late.
     CameAgain(CameAgain<T>),
-    /// Its recording device called.
+    /// When the recording device called back.
     CaptureCalled(T),
-    /// Its playing device called.
+    /// When the playback device called back.
     PlayoutCalled(T),
 }
 
 impl<T: Copy> Record<T> {
-    /// The same by another clock; `None` if `place` has none for one of its times.
+    /// Converts all times to another clock by `place`; `None` if `place` cannot convert one
+    /// of them.
     pub fn placed<U>(self, mut place: impl FnMut(T) -> Option<U>) -> Option<Record<U>> {
         Some(match self {
             Self::Spoken(ssrc, it) => Record::Spoken(ssrc, it.placed(place)?),
@@ -265,8 +273,8 @@ impl<T: Copy> Record<T> {
         })
     }
 
-    /// When what crossed the network did, or else when it was: what clocks are compared
-    /// at.
+    /// The time at which clocks are compared: when the packet crossed the network, else when
+    /// the event happened.
     pub fn at(&self) -> T {
         match self {
             Self::Spoken(_, it) => it.sent.unwrap_or(it.encoded),

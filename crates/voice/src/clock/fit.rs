@@ -1,31 +1,34 @@
-//! A line through what was measured, and a bound on its error.
+//! Linear fit through clock measurements, with a bound on its error.
 
 use super::SKEW_MAX_PPM;
 
+/// [`SKEW_MAX_PPM`] as a ratio.
 const SKEW_MAX: f64 = SKEW_MAX_PPM / 1e6;
 
-/// Below this two round trips are alike: the granularity of sockets and threads.
+/// Difference of round trips, in ns, that sockets and threads cause; smaller ones count as
+/// equal.
 const ALIKE_NS: f64 = 20_000.0;
 
-/// Stamps are whole numbers, and so many of them take part.
+/// Error from rounding stamps to whole ns, in ns.
 const ROUNDED_NS: f64 = 10.0;
 
-/// Less time between measurements says nothing of the skew.
+/// Least time between the first and last measurement, in ns, for which a skew is estimated.
 const BASE_NS: f64 = 5e9;
 
-/// One answer: when, the other clock less ours, and how long it took. Nanoseconds.
+/// One measurement: one request and its response. Times are in ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Measured {
-    /// On our clock, amid the exchange.
+    /// Middle of the exchange, on our clock.
     pub(super) at: u64,
+    /// The other clock minus ours.
     offset: f64,
     pub(super) round_trip: u64,
-    /// How long they held it, by their clock.
+    /// Time that the other end held the request, on its clock.
     held: u64,
 }
 
 impl Measured {
-    /// `None` if the times cannot be.
+    /// Makes a measurement of the four stamps; `None` if they contradict each other.
     pub(super) fn new([t1, t2, t3, t4]: [u64; 4]) -> Option<Self> {
         let (ours, theirs) = (t4.checked_sub(t1)?, t3.checked_sub(t2)?);
         // Their clock may run a little faster than ours.
@@ -43,8 +46,8 @@ impl Measured {
         })
     }
 
-    /// The offset is wrong by no more than this: half of the round trip, and what the
-    /// clocks drift apart meanwhile.
+    /// Largest error of the offset, in ns: half of the round trip, and the drift of the
+    /// clocks meanwhile.
     fn bound(&self) -> f64 {
         let half = self.round_trip as f64 / 2.0;
         let drift = SKEW_MAX * (self.round_trip + 2 * self.held) as f64;
@@ -52,28 +55,28 @@ impl Measured {
     }
 }
 
-/// `offset + skew × (t − at)`, on our clock.
+/// Linear model of the other clock's offset: `offset + skew × (t − at)`, in ns on our clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Line {
     at: f64,
     offset: f64,
     pub(super) skew: f64,
-    /// Where the line is bounded, the earlier place first.
+    /// Two places at which the error is bounded, the earlier first.
     bounds: [Bound; 2],
 }
 
-/// A place where the truth is near a line.
+/// A bound on the model's error at one time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Bound {
-    /// On our clock, in nanoseconds.
+    /// Time on our clock, in ns.
     at: f64,
-    /// How far from the line the truth may be there, in nanoseconds.
+    /// Largest error of the model there, in ns.
     error: f64,
 }
 
 impl Line {
-    /// The line of least squares, where a measurement with half the delay above the
-    /// quickest counts four times; flat while there is little time to see a skew in.
+    /// Weighted least squares fit, in which a measurement with half the delay above the
+    /// quickest counts four times. Flat while too little time has passed to see a skew.
     pub(super) fn through(measured: &(impl Iterator<Item = Measured> + Clone)) -> Option<Self> {
         let quickest = measured.clone().map(|it| it.round_trip).min()?;
         let weight = |it: &Measured| {
@@ -106,8 +109,8 @@ impl Line {
         Some(line)
     }
 
-    /// Where the truth is near a measurement, and this line is, too: one of the earlier
-    /// half and one of the later, each the best for the end of its half.
+    /// Finds the best measurement of the earlier half and of the later half, each for the end
+    /// of its half, and bounds the model's error there.
     fn bounded(
         &self,
         measured: &(impl Iterator<Item = Measured> + Clone),
@@ -130,20 +133,21 @@ impl Line {
         Some([early, best(true).unwrap_or(early)])
     }
 
+    /// The other clock minus ours at `at`, in ns.
     pub(super) fn offset(&self, at: f64) -> f64 {
         self.offset + self.skew * (at - self.at)
     }
 
-    /// What our clock said when theirs said `remote`.
+    /// Our clock's time when the other clock showed `remote`, in ns.
     pub(super) fn local(&self, remote: u64) -> f64 {
         // remote = local + offset(local), solved for local.
         let beyond = remote as f64 - self.offset - self.at;
         self.at + beyond / (1.0 + self.skew)
     }
 
-    /// Truth and line are both straight: between two places they are no further apart
-    /// than at the worse of them; beyond, they part as fast as these allow, or the
-    /// skews.
+    /// Largest error of the model at `at`, in ns. Model and truth are both straight lines:
+    /// between the two bounds they differ by at most the larger bound; beyond, the difference
+    /// grows as fast as the bounds or the skews allow.
     pub(super) fn error(&self, at: f64) -> f64 {
         let [early, late] = self.bounds;
         let apart = (early.error + late.error) / (late.at - early.at).max(1.0);

@@ -1,25 +1,26 @@
-//! Two hosts, two clocks: what the other one's stamps are on ours, and how far that
-//! may be wrong.
+//! Clock comparison between two hosts: converts the other host's stamps to our clock, and
+//! bounds the error.
 //!
 //! ```text
-//! us     t1 ──ask──►            ┌► t4      round trip  (t4 − t1) − (t3 − t2)
-//! them          └► t2 ─ t3 ─answer         offset      ((t2 − t1) + (t3 − t4)) / 2
+//! us     t1 ─request─►            ┌► t4      round trip  (t4 − t1) − (t3 − t2)
+//! them              └► t2 ─ t3 ─response     offset      ((t2 − t1) + (t3 − t4)) / 2
 //! ```
 //!
-//! This is NTP's exchange of four stamps (RFC 5905 §8). Of each eight answers the one
-//! with the shortest round trip counts, since a queue that is in it is in the offset,
-//! too; through those of the last minute goes a line: offset and skew.
+//! This is NTP's exchange of four stamps (RFC 5905 §8). Of each eight responses the one with
+//! the shortest round trip counts, because a queue on the path is also in the offset. A line
+//! is fitted through the chosen ones of the last minute: offset and skew.
 //!
-//! **The error is a bound.** An offset is wrong by at most half of its round trip,
-//! whatever part of that either way took, and no exchange of messages can know more:
-//! if one way is slower by `a` than the other, always, every offset is wrong by `a / 2`
-//! and all of them agree. So an estimate's error is half of the shortest round trip
-//! plus what its line misses that measurement by, and it grows beyond the last
-//! measurement. It holds as long as the skew stays below [`SKEW_MAX_PPM`] and changes
-//! little in a minute.
+//! **The error is a bound.** An offset is wrong by at most half of its round trip, whatever
+//! part of it either direction took, and no exchange of messages can do better: if one
+//! direction is always slower by `a` than the other, every offset is wrong by `a / 2`, and
+//! all of them agree. So an estimate's error is half of the shortest round trip plus the
+//! distance between the line and that measurement, and it grows beyond the last measurement.
+//! The bound holds while the skew stays below [`SKEW_MAX_PPM`] and changes little within a
+//! minute.
 //!
-//! No clock and no socket: messages are bytes, and go whichever way takes them. They
-//! are not secret and prove nothing; who can forge them can shift the tables.
+//! The module has no clock and no socket: messages are bytes, and the caller carries them.
+//! They are neither secret nor authenticated here; an attacker who can forge them can shift
+//! the tables.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -32,25 +33,26 @@ mod tests;
 
 use fit::{Line, Measured};
 
-/// Oscillators of computers stay far below, with or without NTP pulling at them.
+/// Largest skew between two hosts' clocks, in parts per million. Oscillators of computers
+/// stay far below it, whether or not NTP adjusts them.
 pub const SKEW_MAX_PPM: f64 = 500.0;
 
-/// Bytes of the longest message.
+/// Length of the longest message, in bytes.
 pub const MESSAGE_BYTES: usize = 1 + 4 + 3 * 8;
 
-/// Between two questions.
+/// Time between two requests.
 const INTERVAL: Duration = Duration::from_millis(125);
 
-/// Answers of which the quickest counts.
+/// Responses of which the one with the shortest round trip counts.
 const ROUND: u32 = 8;
 
-/// Measurements that the line goes through.
+/// Age of the measurements that the line is fitted through.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Questions that may be answered; 16 are two seconds.
+/// Most requests that may still be answered; 16 are two seconds.
 const OPEN_MAX: usize = 16;
 
-/// Answers that wait to be sent; whoever asks faster is not answered.
+/// Most responses that wait to be sent; a peer that asks faster gets no response.
 const OWED_MAX: usize = 8;
 
 const ASK: u8 = 1;
@@ -60,68 +62,73 @@ const ANSWER: u8 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Refused {
-    /// Not one of these messages.
-    #[error("{bytes} bytes that are no message of the clocks")]
+    /// The bytes are no message of this protocol.
+    #[error("{bytes} bytes are not a clock comparison message")]
     Malformed {
-        /// So long.
+        /// Length of the message, in bytes.
         bytes: usize,
     },
-    /// We did not ask this, or not lately.
-    #[error("an answer to nothing that we asked")]
+    /// A response to a request that was not sent, or not lately.
+    #[error("a response to no outstanding request")]
     Unasked,
-    /// Sent before it was asked, or later than it came back.
-    #[error("an answer whose times cannot be")]
+    /// A response whose times contradict each other: sent before the request, or later than
+    /// it came back.
+    #[error("a response whose times contradict each other")]
     Impossible,
-    /// The other end asks faster than it can be answered.
-    #[error("a question too many")]
+    /// The other end sends requests faster than they can be answered.
+    #[error("too many requests wait for a response")]
     TooMany,
 }
 
-/// A question that was sent.
+/// A request, identified by its number and send time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Question {
     sequence: u32,
-    /// When it was sent, by the clock of the end that asked.
+    /// When it was sent, in ns on the requesting end's clock.
     t1: u64,
 }
 
-/// A question that came, and when.
+/// A request that arrived and was not answered yet.
 #[derive(Clone, Copy, Debug)]
 struct Owed {
     question: Question,
-    /// When it came, by our clock.
+    /// When the request arrived, in ns on our clock.
     t2: u64,
 }
 
-/// One end of the exchange. Both ends ask, both answer.
+/// One end of the exchange. Both ends send requests and responses.
 #[derive(Debug)]
 pub struct Exchange {
-    /// What our stamps count from.
+    /// Origin of our stamps.
     epoch: Instant,
+    /// When the next request is due; `None` before the first.
     next: Option<Instant>,
+    /// Number of the next request.
     sequence: u32,
-    /// Questions without an answer, the oldest first.
+    /// Requests without a response, oldest first.
     open: VecDeque<Question>,
-    /// Answers that we owe.
+    /// Requests of the other end that wait for our response.
     owed: VecDeque<Owed>,
-    /// The quickest of this round, and how many it has had.
+    /// Measurement with the shortest round trip of the current round.
     round: Option<Measured>,
+    /// Responses in the current round.
     answers: u32,
+    /// Measurements of the last minute, oldest first.
     measured: VecDeque<Measured>,
 }
 
-/// The other host's clock on ours.
+/// Estimate of the other host's clock relative to ours.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     epoch: Instant,
     line: Line,
-    /// The shortest round trip of the last minute.
+    /// Shortest round trip of the last minute.
     pub round_trip_min: Duration,
 }
 
 impl Exchange {
-    /// Stamps count from `epoch`: that of all records which the other end shall place
-    /// on its clock. The first question is due at once.
+    /// Makes one end. Stamps count from `epoch`, which all records share that the other end
+    /// converts to its clock. The first request is due at once.
     pub const fn new(epoch: Instant) -> Self {
         Self {
             epoch,
@@ -135,13 +142,16 @@ impl Exchange {
         }
     }
 
-    /// `at` as the other end will see it: nanoseconds since our epoch, 0 before it.
+    /// The stamp of `at` for the other end: nanoseconds since our epoch, 0 before it.
     pub fn stamp(&self, at: Instant) -> u64 {
         nanoseconds(at.saturating_duration_since(self.epoch))
     }
 
-    /// A message came at `arrived`, best stamped where the socket was read. An answer
-    /// that is owed is the next [`Self::poll_transmit`].
+    /// Takes a message that arrived at `arrived`, best stamped where the socket was read. A
+    /// response that is due is the next [`Self::poll_transmit`].
+    ///
+    /// # Errors
+    /// [`Refused`] says why the message was not taken.
     pub fn receive(&mut self, message: &[u8], arrived: Instant) -> Result<(), Refused> {
         let bytes = message.len();
         let malformed = Refused::Malformed { bytes };
@@ -165,6 +175,7 @@ impl Exchange {
         }
     }
 
+    /// Takes a request.
     fn asked(&mut self, sequence: u32, t1: u64, arrived: Instant) -> Result<(), Refused> {
         if self.owed.len() >= OWED_MAX {
             return Err(Refused::TooMany);
@@ -176,6 +187,7 @@ impl Exchange {
         Ok(())
     }
 
+    /// Takes a response.
     fn answered(
         &mut self,
         sequence: u32,
@@ -208,7 +220,8 @@ impl Exchange {
         Ok(())
     }
 
-    /// What to send, at once: answers that are owed, then a question if one is due.
+    /// Returns the next message to be sent at once: responses first, then a request if one is
+    /// due.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Vec<u8>> {
         let stamp = self.stamp(now);
         if let Some(Owed { question, t2 }) = self.owed.pop_front() {
@@ -231,13 +244,14 @@ impl Exchange {
         Some(message(ASK, sequence, &[stamp]))
     }
 
-    /// When [`Self::poll_transmit`] has something, if nothing comes before; `None` is
-    /// at once.
+    /// When [`Self::poll_transmit`] next returns a message, if none arrives before; `None`
+    /// means at once.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.next.filter(|_| self.owed.is_empty())
     }
 
-    /// The other end's clock, as the last minute shows it; `None` before an answer.
+    /// Estimates the other end's clock from the last minute; `None` before the first
+    /// response.
     pub fn estimate(&self) -> Option<Estimate> {
         let all = || self.measured.iter().copied().chain(self.round);
         let line = Line::through(&all())?;
@@ -251,32 +265,33 @@ impl Exchange {
 }
 
 impl Estimate {
-    /// When, on our clock, the other end stamped `remote_ns`; `None` if that is
-    /// before our epoch or beyond what an `Instant` holds.
+    /// Converts the other end's stamp `remote_ns` to our clock; `None` if the result is
+    /// before our epoch or beyond the range of `Instant`.
     pub fn local(&self, remote_ns: u64) -> Option<Instant> {
         let local = self.line.local(remote_ns);
         (local >= 0.0).then_some(())?;
         self.epoch.checked_add(Duration::from_nanos(local as u64))
     }
 
-    /// How far [`Self::local`] may be off around `at`, at most.
+    /// Largest possible error of [`Self::local`] around `at`.
     pub fn error(&self, at: Instant) -> Duration {
         let at = nanoseconds(at.saturating_duration_since(self.epoch));
         Duration::from_nanos(self.line.error(at as f64).ceil() as u64)
     }
 
-    /// The other end's clock less ours at `at`, in seconds, each since its epoch.
+    /// The other end's clock minus ours at `at`, in seconds, each since its own epoch.
     pub fn offset_s(&self, at: Instant) -> f64 {
         let at = nanoseconds(at.saturating_duration_since(self.epoch));
         self.line.offset(at as f64) / 1e9
     }
 
-    /// How much faster the other end's clock runs than ours.
+    /// How much faster the other end's clock runs than ours, in parts per million.
     pub const fn skew_ppm(&self) -> f64 {
         self.line.skew * 1e6
     }
 }
 
+/// Writes a message of type `kind`.
 fn message(kind: u8, sequence: u32, times: &[u64]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(MESSAGE_BYTES);
     bytes.push(kind);
@@ -287,7 +302,7 @@ fn message(kind: u8, sequence: u32, times: &[u64]) -> Vec<u8> {
     bytes
 }
 
-/// 584 years fit.
+/// Nanoseconds of `duration`; 584 years fit.
 fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

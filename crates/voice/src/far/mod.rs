@@ -1,25 +1,26 @@
-//! The far end of a call: its records, by our clock.
+//! The far end of a call: its records, converted to our clock.
 //!
 //! ```text
 //! tell(Record) ─► queue ─► poll_records ──► reliable channel  ──► receive ─► waits 4 s ─► poll_told: Told
-//!                          poll_clock ────► unreliable channel ─► receive      ▲ place
+//!                          poll_clock ────► unreliable channel ─► receive      ▲ conversion
 //!                                           (`clock::Exchange`) ──────────────► Estimate
 //! ```
 //!
-//! Two data channels, opened by the end that offers the call: [`RECORDS_LABEL`],
-//! ordered and reliable, carries [`wire`] messages; [`CLOCK_LABEL`], unordered and never
-//! sent again, the questions of [`clock`](crate::clock), since one that waits for a
-//! retransmission measures that. Each end says hello and whether it wants to be told
-//! anything; again each second until it hears one, and to whoever has heard none, since
-//! what stands between the ends may have nobody yet to pass it on to, and an end that
-//! connects anew knows nothing. Where nobody asks, nothing but the hellos is sent: records
-//! are about 100 kbit/s each way.
+//! Two data channels are opened by the end that offers the call. [`RECORDS_LABEL`], ordered
+//! and reliable, carries [`wire`] messages. [`CLOCK_LABEL`], unordered and without
+//! retransmission, carries the requests of [`clock`](crate::clock), because a request that
+//! waits for a retransmission would measure that wait.
 //!
-//! A record waits a little before it is placed, so that answers from before and after it
-//! take part in its place.
+//! Each end sends a hello that says whether it wants records. It repeats the hello each
+//! second until it receives one, and answers an end that has received none: an intermediary
+//! may have had no receiver yet, and an end that reconnects knows nothing. If neither end
+//! wants records, only hellos are sent: records take about 100 kbit/s in each direction.
 //!
-//! Like the clocks' messages, records prove nothing: a far end may tell what it likes.
-//! What it tells is bounded, here and in [`wire`], and what cannot be is refused by name.
+//! A record waits a few seconds before it is converted, so that clock measurements from
+//! before and after it take part.
+//!
+//! Records are not authenticated here, nor are clock messages: a far end may claim anything.
+//! Its messages are bounded, here and in [`wire`], and impossible values are refused by name.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -34,118 +35,123 @@ use wire::{Malformed, Message, Unwritten, Writer};
 mod tests;
 pub mod wire;
 
-/// Of the channel that carries records.
+/// Label of the channel that carries records.
 pub const RECORDS_LABEL: &str = "glassline-stamps";
-/// Of the channel that carries the clocks' questions and answers.
+/// Label of the channel that carries clock comparison messages.
 pub const CLOCK_LABEL: &str = "glassline-clock";
-/// What is spoken on both: the protocol of their DCEP messages.
+/// Protocol of both channels in their DCEP messages (RFC 8832).
 pub const PROTOCOL: &str = "glassline-stamps-1";
 
-/// Which of the two.
+/// Which of the two data channels a message belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Channel {
-    /// [`RECORDS_LABEL`]
+    /// The channel [`RECORDS_LABEL`].
     Records,
-    /// [`CLOCK_LABEL`]
+    /// The channel [`CLOCK_LABEL`].
     Clock,
 }
 
-/// Between two hellos of an end that hears none.
+/// Time between two hellos of an end that has received none.
 const HELLO_AGAIN: Duration = Duration::from_secs(1);
 
-/// A record waits so long before it is told, so that many share a message.
+/// Time that a record waits before it is sent, so that many share a message.
 const TOGETHER: Duration = Duration::from_millis(200);
-/// What could not be told for so long is dropped.
+/// Age at which a record that could not be sent is dropped.
 const QUEUE_AGE_MAX: Duration = Duration::from_secs(5);
-/// So many records wait to be told: of 10 ms each way and calls of devices each 2.5 ms
-/// there are 1,000 a second.
+/// Most records that wait to be sent. Packets of 10 ms in each direction and device callbacks
+/// each 2.5 ms make 1,000 records a second.
 const QUEUE_MAX: usize = 5_000;
 
-/// How long a far record waits for answers that come after it.
+/// Time that a received record waits for later clock measurements.
 const SETTLE: Duration = Duration::from_secs(4);
-/// Far records that wait: twice what comes in that time, and eight seconds without an
-/// answer.
+/// Most received records that wait: twice what arrives in [`SETTLE`], and eight seconds
+/// without a clock measurement.
 const WAITING_MAX: usize = 8_000;
-/// An estimate is used for so long.
+/// Time for which a clock estimate is reused.
 const FRESH: Duration = Duration::from_millis(250);
 
-/// Why something of the far end was not taken. The call goes on.
+/// Why a message of the far end was not taken. The call continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Refused {
-    /// It is no message of stamps.
-    #[error("the other end's stamps: {0}")]
+    /// It is no message of the records channel.
+    #[error("the other end's records: {0}")]
     Malformed(#[from] Malformed),
-    /// It is no message of the clocks.
+    /// It is no message of the clock channel.
     #[error("the other end's clock: {0}")]
     Clock(#[from] clock::Refused),
-    /// Nobody wanted them.
-    #[error("the other end's stamps: records that nobody asked for")]
+    /// The far end sent records although none were requested.
+    #[error("the other end sent records that were not requested")]
     Unasked,
 }
 
-/// A far end's record, by our clock.
+/// A record of the far end, converted to our clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Told {
-    /// What it tells.
+    /// The record.
     pub record: Record,
-    /// How far its times may be off, at most, all in the same direction.
+    /// Largest possible error of its times; all are wrong in the same direction.
     pub error: Duration,
 }
 
-/// How it stands.
+/// State of the exchange of records with the far end.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Report {
-    /// The far end has said hello.
+    /// Whether the far end has sent a hello.
     pub is_there: bool,
-    /// And wants to be told.
+    /// Whether the far end wants our records.
     pub is_asked: bool,
-    /// Records that came.
+    /// Records received.
     pub told: u64,
-    /// Records that it could not tell us, by its own count.
+    /// Records that the far end could not send, by its own count.
     pub dropped_there: u64,
-    /// Records that we could not tell it.
+    /// Records that we could not send.
     pub dropped_here: u64,
-    /// Records that have no place on our clock, or found no room.
+    /// Received records that could not be converted to our clock, or found no room.
     pub unplaced: u64,
-    /// Messages that were refused, but for answers that came too late to be believed.
+    /// Messages refused, except clock responses that came too late.
     pub refused: u64,
-    /// The first of them.
+    /// Why the first of them was refused.
     pub refusal: Option<Refused>,
-    /// Its clock against ours; `None` before an answer.
+    /// The far end's clock relative to ours; `None` before a response.
     pub clock: Option<Clock>,
 }
 
-/// What is known of the far end's clock.
+/// Estimate of the far end's clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Clock {
     /// How much faster it runs than ours, in parts per million.
     pub skew_ppm: f64,
-    /// How far it may be off now.
+    /// Largest possible error of the estimate now.
     pub error: Duration,
-    /// The shortest round trip of the last minute.
+    /// Shortest round trip of the last minute.
     pub round_trip_min: Duration,
 }
 
-/// One end's view of the other.
+/// One end's exchange of records and clock measurements with the far end.
 #[derive(Debug)]
 pub struct Far {
     exchange: Exchange,
+    /// Whether we want the far end's records.
     asks: bool,
-    /// When it was said last.
+    /// When we last sent a hello.
     hello: Option<Instant>,
+    /// Whether the far end has asked for a hello.
     owes_hello: bool,
+    /// Records to be sent, and when each was made.
     queue: VecDeque<(Instant, Record<u64>)>,
-    /// By when they came.
+    /// Received records, by their arrival.
     waiting: VecDeque<(Instant, Record<u64>)>,
+    /// Whether the call is over, so that nothing waits any more.
     is_flushed: bool,
+    /// The last estimate, and when it was made.
     estimate: Option<(Instant, Estimate)>,
     report: Report,
 }
 
 impl Far {
-    /// Nothing is known of it yet. `epoch` is before all records, by some seconds; `asks`:
-    /// its records are wanted.
+    /// Makes the exchange. `epoch` lies some seconds before all records; `asks` says whether
+    /// the far end's records are wanted.
     pub fn new(epoch: Instant, asks: bool) -> Self {
         Self {
             exchange: Exchange::new(epoch),
@@ -160,11 +166,11 @@ impl Far {
         }
     }
 
-    /// A message of the far end came on `channel` at `arrived`, best stamped where the
-    /// socket was read.
+    /// Takes a message of the far end that arrived on `channel` at `arrived`, best stamped
+    /// where the socket was read.
     ///
     /// # Errors
-    /// Why it was not taken; all goes on.
+    /// [`Refused`] says why it was not taken; the call continues.
     pub fn receive(
         &mut self,
         channel: Channel,
@@ -175,7 +181,7 @@ impl Far {
             Channel::Records => self.records(message, arrived),
             Channel::Clock => self.exchange.receive(message, arrived).map_err(Into::into),
         };
-        // A slow path's answer, or one of a path that has changed: no fault.
+        // A late response on a slow or changed path is no fault.
         let is_fault = |it: &Refused| *it != Refused::Clock(clock::Refused::Unasked);
         if let Some(refusal) = taken.err().filter(is_fault) {
             self.report.refused += 1;
@@ -184,6 +190,7 @@ impl Far {
         taken
     }
 
+    /// Takes a message of the records channel.
     fn records(&mut self, message: &[u8], arrived: Instant) -> Result<(), Refused> {
         match wire::parse(message)? {
             Message::Hello { asks, is_alone } => {
@@ -206,12 +213,12 @@ impl Far {
         Ok(())
     }
 
-    /// The far end wants records.
+    /// Whether the far end wants our records.
     pub const fn is_asked(&self) -> bool {
         self.report.is_asked
     }
 
-    /// Something happened here, and is told if the far end asked.
+    /// Queues one of our records for the far end, if it wants records.
     pub fn tell(&mut self, record: &Record, now: Instant) {
         if !self.report.is_asked {
             return;
@@ -226,7 +233,8 @@ impl Far {
         }
     }
 
-    /// The next message for the reliable channel, which is open; ask while it has room.
+    /// Returns the next message for the reliable channel. Call it when the channel is open
+    /// and has room.
     pub fn poll_records(&mut self, now: Instant) -> Option<Vec<u8>> {
         if self.hello.is_none() || self.hello_again_at().is_some_and(|at| at <= now) {
             self.hello = Some(now);
@@ -259,13 +267,14 @@ impl Far {
         (!writer.is_empty()).then(|| writer.finish())
     }
 
-    /// The next message for the unreliable channel, which is open: send it at once.
+    /// Returns the next message for the unreliable channel. Call it when the channel is open,
+    /// and send the message at once.
     pub fn poll_clock(&mut self, now: Instant) -> Option<Vec<u8>> {
         self.compares_clocks()
             .then(|| self.exchange.poll_transmit(now))?
     }
 
-    /// When a hello is due, after the first; `None` if none is.
+    /// When a hello after the first one is due; `None` if none is.
     fn hello_again_at(&self) -> Option<Instant> {
         let said = self.hello?;
         match (self.owes_hello, self.report.is_there) {
@@ -275,8 +284,8 @@ impl Far {
         }
     }
 
-    /// When there is something to send, if nothing comes before: ask, too, after each
-    /// message, and when the channels open. `None` if there is nothing.
+    /// When the next message is due, if none arrives before; `None` if none is. Poll as well
+    /// after each received message and when the channels open.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let queued = self.queue.front().map(|it| it.0 + TOGETHER);
         let clock = self
@@ -287,12 +296,12 @@ impl Far {
         [queued, clock, hello].into_iter().flatten().min()
     }
 
-    /// Somebody wants to know, and there is somebody to ask.
+    /// Whether either end wants records and the far end is there.
     const fn compares_clocks(&self) -> bool {
         self.report.is_there && (self.asks || self.report.is_asked)
     }
 
-    /// The next record of the far end that has found its place.
+    /// Returns the next record of the far end that could be converted to our clock.
     pub fn poll_told(&mut self, now: Instant) -> Option<Told> {
         loop {
             let (came, _) = self.waiting.front()?;
@@ -320,12 +329,13 @@ impl Far {
         }
     }
 
-    /// The call is over: nothing waits any more.
+    /// Ends the exchange with the call: nothing waits any more.
     pub fn flush(&mut self) {
         self.is_flushed = true;
         self.estimate = None;
     }
 
+    /// Returns a recent estimate of the far end's clock.
     fn estimate(&mut self, now: Instant) -> Option<Estimate> {
         let is_fresh = |it: &(Instant, _)| now.saturating_duration_since(it.0) < FRESH;
         if !self.estimate.as_ref().is_some_and(is_fresh) {
@@ -340,7 +350,7 @@ impl Far {
         self.estimate.map(|it| it.1)
     }
 
-    /// How it stands.
+    /// Returns the state of the exchange.
     pub const fn report(&self) -> Report {
         self.report
     }

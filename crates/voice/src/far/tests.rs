@@ -190,7 +190,7 @@ fn what_cannot_be_is_refused_by_name() {
             &[1, 9],
             Malformed::Kind {
                 kind: 9,
-                of: "message",
+                of: "message type",
             },
         ),
         (&[1, 2, 0], Malformed::Truncated { what: "a base" }),
@@ -198,7 +198,7 @@ fn what_cannot_be_is_refused_by_name() {
             &[1, 2, 0, 0, 7],
             Malformed::Kind {
                 kind: 7,
-                of: "record",
+                of: "record type",
             },
         ),
         (&[1, 2, 0, 0, 4], Malformed::Truncated { what: "a time" }),
@@ -479,7 +479,7 @@ fn nonsense_is_counted_and_the_first_is_kept() {
     let text = report.refusal.expect("kept").to_string();
     assert_eq!(
         text,
-        "the other end's stamps: version 104 of stamps; 1 is spoken here"
+        "the other end's records: protocol version 104; this end has version 1"
     );
 }
 

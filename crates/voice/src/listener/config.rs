@@ -7,28 +7,28 @@ use crate::jitter;
 use crate::opus::Concealment;
 use glassline_rtp::red;
 
-/// How to listen.
+/// Configuration of a [`Listener`](super::Listener).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
-    /// What the device takes.
+    /// Sample format that the loudspeaker takes.
     pub device: Format,
-    /// How long after the device calls the first sample that it is given is heard.
+    /// Time from the device's callback until the first sample of the period is played.
     pub device_delay: Duration,
-    /// Channels that are decoded and mixed, 1 or 2; the device's may differ.
+    /// Number of channels that are decoded and mixed, 1 or 2; the device's number may differ.
     pub channels: usize,
-    /// Of each stream.
+    /// Configuration of each stream's jitter buffer.
     pub jitter: jitter::Config,
-    /// What losses become.
+    /// How losses are concealed.
     pub concealment: Concealment,
-    /// So many of the loudest streams are heard.
+    /// Most streams that are mixed; the loudest are chosen.
     pub mixed_max: usize,
-    /// So many streams are kept. The next takes the place of one that has said nothing
-    /// for five seconds, or is refused for now: nobody knows how loud it is.
+    /// Most streams that are kept. The next one replaces a stream that has been silent for
+    /// five seconds, or is refused for now: its level is unknown until it is decoded.
     pub streams_max: usize,
 }
 
 impl Config {
-    /// The usual for `device`.
+    /// The default configuration for a loudspeaker of format `device`.
     pub fn new(device: Format) -> Self {
         Self {
             device,
@@ -42,17 +42,17 @@ impl Config {
     }
 }
 
-/// Why a packet was not taken. None of these needs an answer.
+/// Why a packet was not taken. The caller need not react to any of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Refused {
-    /// By its stream's jitter buffer, which counts it.
+    /// The stream's jitter buffer refused the packet, and counts it.
     #[error(transparent)]
     Packet(#[from] jitter::Refused),
-    /// As many streams as there may be are heard already.
+    /// The most streams that may be kept are kept already, and none is silent.
     #[error("too many streams are heard already")]
     Streams,
-    /// It is not what RFC 2198 calls RED.
+    /// The payload is no RED as RFC 2198 defines it.
     #[error(transparent)]
     Red(#[from] red::InvalidRed),
 }

@@ -1,4 +1,4 @@
-//! The half of a call that listens: from packets to what a loudspeaker plays.
+//! The receiving half of a call: from packets to what a loudspeaker plays.
 //!
 //! ```text
 //! receive(): SSRC ─► jitter::Buffer<opus::Decoder> ─┐
@@ -6,9 +6,9 @@
 //!            (RED: its copies too)                         2.5 ms at a time       └► rendered(): for the other half's AEC
 //! ```
 //!
-//! Buffers are pulled 2.5 ms at a time, whatever the device's period: what is pulled and
-//! not played yet waits here, less than 2.5 ms of it. Each packet that is played leaves
-//! its [`Heard`].
+//! Buffers are pulled 2.5 ms at a time, whatever the device's period. Audio that is pulled
+//! and not yet played waits here, less than 2.5 ms of it. Each packet that is played leaves a
+//! record, [`Heard`].
 
 mod config;
 mod report;
@@ -35,48 +35,54 @@ use crate::opus::{self, Concealment, RATE};
 use crate::resample::Resampler;
 use crate::stamps::{Again, CameAgain, Heard, Received, SignalDelay};
 
-/// A pull: 2.5 ms.
+/// Frames of one pull from the jitter buffers: 2.5 ms.
 const PULL: usize = RATE as usize / 400;
+/// Length of one pull, in seconds.
 const PULL_S: f32 = 0.0025;
+/// Length of one pull.
 const PULL_TIME: Duration = Duration::from_micros(2_500);
 
-/// A period is filled at most so much, whatever is asked; the rest is silence.
+/// Longest period that is filled, whatever the device asks for; the rest is silence.
 const PERIOD_MAX: Duration = Duration::from_secs(1);
 
-/// A stream that said nothing for so long makes room for another; one that is new has
-/// as long to be heard.
+/// Silence after which a stream may be replaced by another. A new stream has the same time to
+/// become audible.
 const QUIET: Duration = Duration::from_secs(5);
-/// Below this, in −dBov, nobody speaks.
+/// Level in −dBov from which on a stream counts as silent.
 const QUIET_DBOV: u8 = 50;
 
-/// Records, arrivals and samples of the mix that nobody took; older ones are forgotten.
+/// Bound on records that wait to be polled; beyond it the oldest are dropped.
 const HEARD_MAX: usize = 1_024;
+/// Bound on samples of the mix that wait for [`Listener::take_rendered`]: half a second.
 const RENDERED_MAX: usize = RATE as usize / 2;
 
-/// Makes the decoder of a stream into a format at 48 kHz.
+/// Function that makes a stream's decoder, into a format at 48 kHz.
 pub type MakeDecoder<D> = fn(Format, Concealment) -> Result<D, opus::Error>;
 
-/// The listening half. Opus, unless it is given another decoder.
+/// The receiving half of a call. It decodes Opus, unless the caller supplies another decoder.
 #[derive(Debug)]
 pub struct Listener<D = opus::Decoder> {
     config: Config,
     make: MakeDecoder<D>,
-    /// In the order in which they began.
+    /// Streams in the order in which they began.
     streams: Vec<Stream<D>>,
     limiter: Limiter,
     meter: Meter,
     resampler: Resampler,
-    /// What the loudspeaker is to play, in the device's format, and how many frames of it
-    /// were ever taken.
+    /// Audio for the loudspeaker, in the device's format, not yet taken.
     ready: VecDeque<f32>,
+    /// Frames that the device has taken in total.
     taken: u64,
-    /// Of each packet in `ready`: which frame is its first.
+    /// For each packet in `ready`: the number of its first frame, counted as `taken` is, and
+    /// its stamps.
     leaving: VecDeque<(u64, Heard)>,
+    /// Stamps that wait for [`Self::poll_heard`].
     heard: VecDeque<Heard>,
+    /// Mixed samples that wait for [`Self::take_rendered`].
     rendered: VecDeque<f32>,
     refused: u64,
     heard_dropped: u64,
-    /// Kept for their memory.
+    /// Buffers that are kept for their memory.
     voice: Vec<Vec<f32>>,
     mix: Vec<f32>,
     resampled: Vec<f32>,
@@ -84,22 +90,22 @@ pub struct Listener<D = opus::Decoder> {
 }
 
 impl Listener {
-    /// Nobody is heard yet.
+    /// Makes a listener without streams.
     ///
     /// # Errors
-    /// If there is no such decoder.
+    /// If libopus offers no such decoder.
     pub fn new(config: Config) -> Result<Self, opus::Error> {
         Self::with_decoder(config, opus::Decoder::new)
     }
 }
 
 impl<D: Decoder> Listener<D> {
-    /// Nobody is heard yet; each stream is given a decoder by `make`.
+    /// Makes a listener without streams; `make` makes each stream's decoder.
     ///
     /// # Errors
-    /// If there is no such decoder.
+    /// If `make` cannot make a decoder for the configuration.
     pub fn with_decoder(config: Config, make: MakeDecoder<D>) -> Result<Self, opus::Error> {
-        // What `receive` will need later.
+        // Fails now rather than when the first packet arrives.
         decoder(config, make)?;
         Ok(Self {
             make,
@@ -122,10 +128,10 @@ impl<D: Decoder> Listener<D> {
         })
     }
 
-    /// Takes a packet of Opus.
+    /// Takes a packet of the codec (Opus).
     ///
     /// # Errors
-    /// Says why it will not be played; all goes on.
+    /// [`Refused`] says why the packet will not be played; the stream continues.
     pub fn receive(
         &mut self,
         ssrc: Ssrc,
@@ -135,10 +141,11 @@ impl<D: Decoder> Listener<D> {
         self.stream(ssrc, received)?.take(packet, &[], received)
     }
 
-    /// Takes a packet of RED (RFC 2198) with Opus inside, and what it repeats.
+    /// Takes a packet of RED (RFC 2198) with Opus inside, and the earlier packets that it
+    /// repeats.
     ///
     /// # Errors
-    /// As [`Self::receive`], and if it is not RED.
+    /// As [`Self::receive`], and if the payload is not RED.
     pub fn receive_red(
         &mut self,
         ssrc: Ssrc,
@@ -162,9 +169,9 @@ impl<D: Decoder> Listener<D> {
             .take(packet, &earlier, received)
     }
 
-    /// The device is called back at `now` and wants `out`: interleaved samples of
-    /// [`Config::device`]. `clock` says what time it is, several times: each step is
-    /// timed.
+    /// Fills `out` with interleaved samples of [`Config::device`], for the device that called
+    /// back at `now`. `clock` returns the current time; it is called several times, because
+    /// each step is timed.
     pub fn play(&mut self, out: &mut [f32], now: Instant, clock: &mut impl FnMut() -> Instant) {
         let channels = self.config.device.channels();
         let frames = out.len() / channels;
@@ -191,12 +198,12 @@ impl<D: Decoder> Listener<D> {
         self.tell(frames.min(most), now);
     }
 
-    /// The next packet whose first sample was given to the device.
+    /// Returns the stamps of the next packet whose first sample the device has taken.
     pub fn poll_heard(&mut self) -> Option<Heard> {
         self.heard.pop_front()
     }
 
-    /// The next packet that was taken, and then was not played.
+    /// Returns the record of the next packet that was accepted and then not played.
     pub fn poll_unplayed(&mut self) -> Option<CameAgain> {
         self.streams.iter_mut().find_map(|stream| {
             let unplayed = stream.buffer.poll_unplayed()?;
@@ -209,31 +216,31 @@ impl<D: Decoder> Listener<D> {
         })
     }
 
-    /// Appends what the loudspeaker was given since the last time: one channel at 48 kHz,
-    /// for [`Speaker::rendered`](crate::Speaker::rendered). Half a second of it at most.
+    /// Appends the audio that the loudspeaker was given since the last call: one channel at
+    /// 48 kHz, at most half a second, for [`Speaker::rendered`](crate::Speaker::rendered).
     pub fn take_rendered(&mut self, out: &mut Vec<f32>) {
         out.extend(self.rendered.drain(..));
     }
 
-    /// The device is another, or its rate has changed: what it takes from now on.
+    /// Changes the loudspeaker's format and delay, as when another device is chosen.
     pub fn set_device(&mut self, device: Format, delay: Duration) {
         if device != self.config.device {
             self.resampler = Resampler::new(RATE, device.rate(), self.config.channels);
-            // Less than 2.5 ms, at another rate.
+            // Audio at the old rate is dropped; it is less than 2.5 ms.
             self.ready.clear();
         }
         self.config.device = device;
         self.config.device_delay = delay;
     }
 
-    /// Forgets a stream, as when its sender left. False if there is none.
+    /// Forgets a stream, as when its sender left. Returns false if there is none.
     pub fn remove(&mut self, ssrc: Ssrc) -> bool {
         let before = self.streams.len();
         self.streams.retain(|stream| stream.ssrc != ssrc);
         self.streams.len() < before
     }
 
-    /// How it stands at `now`.
+    /// Returns counts, levels and the state of each stream at `now`.
     pub fn report(&self, now: Instant) -> Report {
         let stream = |it: &Stream<D>| StreamReport {
             ssrc: it.ssrc,
@@ -251,7 +258,7 @@ impl<D: Decoder> Listener<D> {
         }
     }
 
-    /// The stream of `ssrc`, new if it must be.
+    /// Returns the stream of `ssrc`, which begins if it is new.
     fn stream(&mut self, ssrc: Ssrc, received: Received) -> Result<&mut Stream<D>, Refused> {
         let found = self.streams.iter().position(|it| it.ssrc == ssrc);
         let place = match found {
@@ -261,6 +268,8 @@ impl<D: Decoder> Listener<D> {
         Ok(&mut self.streams[place])
     }
 
+    /// Begins a stream and returns its index; replaces the longest silent stream if there is
+    /// no room.
     fn begin(&mut self, ssrc: Ssrc, now: Instant) -> Result<usize, Refused> {
         if self.streams.len() >= self.config.streams_max {
             let quiet = |it: &Stream<D>| now.saturating_duration_since(it.spoke);
@@ -293,7 +302,7 @@ impl<D: Decoder> Listener<D> {
         Ok(self.streams.len() - 1)
     }
 
-    /// 2.5 ms of everybody, to be played from `at` on, asked for at `now`.
+    /// Pulls 2.5 ms from every stream at `now`, to be played from `at` on.
     fn pull(&mut self, at: Instant, now: Instant, clock: &mut impl FnMut() -> Instant) {
         let channels = self.config.channels;
         let begun = clock();
@@ -347,7 +356,7 @@ impl<D: Decoder> Listener<D> {
         }
     }
 
-    /// The loudest of what was pulled, within full scale.
+    /// Mixes the loudest streams and limits the mix to full scale.
     fn mix(&mut self) {
         let channels = self.config.channels;
         let weights: Vec<f32> = self
@@ -372,10 +381,11 @@ impl<D: Decoder> Listener<D> {
         self.rendered.drain(..over);
     }
 
-    /// Makes records of what `frames` that the device took at `now` begin.
+    /// Emits the stamps of packets that begin in the `frames` frames which the device took at
+    /// `now`.
     fn tell(&mut self, frames: usize, now: Instant) {
         let end = self.taken + frames as u64;
-        // Of several streams they are not in order.
+        // Packets of several streams are not in order.
         let mut index = 0;
         while let Some((place, _)) = self.leaving.get(index) {
             if *place >= end {
@@ -399,6 +409,7 @@ impl<D: Decoder> Listener<D> {
     }
 }
 
+/// Makes a decoder for one stream.
 fn decoder<D>(config: Config, make: MakeDecoder<D>) -> Result<D, opus::Error> {
     let channels = config.channels;
     let format = Format::new(RATE, channels).ok_or(opus::Error::Channels(channels))?;

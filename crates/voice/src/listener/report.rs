@@ -4,30 +4,31 @@ use glassline_media::Ssrc;
 
 use crate::jitter;
 
-/// How a stream stands.
+/// State of one stream of a [`Listener`](super::Listener).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StreamReport {
-    /// Whose.
+    /// SSRC of the stream.
     pub ssrc: Ssrc,
-    /// Its jitter buffer.
+    /// Counts and delays of its jitter buffer.
     pub jitter: jitter::Report,
-    /// How loud it is, −dBov, falling slowly.
+    /// Level in −dBov, 0 (loudest) to 127 (silence); falls slowly.
     pub level_dbov: u8,
-    /// Whether it is among those that are heard.
+    /// Whether the stream is among the loudest, which are mixed.
     pub is_mixed: bool,
 }
 
-/// How it stands.
+/// State of a [`Listener`](super::Listener).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
-    /// Each stream, in the order in which they began.
+    /// State of each stream, in the order in which they began.
     pub streams: Vec<StreamReport>,
-    /// How loud the mix is, −dBov, falling slowly.
+    /// Level of the mix in −dBov, 0 (loudest) to 127 (silence); falls slowly.
     pub level_dbov: u8,
-    /// What was pulled and not played.
+    /// Audio that was pulled from the jitter buffers and is not yet played.
     pub waiting: Duration,
-    /// Packets of streams that there was no room for: somebody is not heard.
+    /// Packets that were refused because there was no room for their stream, which is
+    /// therefore not heard.
     pub refused: u64,
-    /// Records that nobody polled in time.
+    /// Records that were dropped because nobody polled them in time.
     pub heard_dropped: u64,
 }

@@ -1,4 +1,4 @@
-//! One voice of several: its jitter buffer, and what came of its packets.
+//! One of several streams: its jitter buffer, and the arrival times of its packets.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -12,23 +12,24 @@ use crate::meter::Meter;
 use crate::mix::Share;
 use crate::stamps::{Heard, Received, SignalDelay};
 
-/// Packets of one voice whose arrival is kept until they are played.
+/// Bound on packets of a stream whose arrival stamps are kept until they are played.
 const RECEIVED_MAX: usize = 512;
 
+/// A stream of one SSRC.
 #[derive(Debug)]
 pub(super) struct Stream<D> {
     pub(super) ssrc: Ssrc,
     pub(super) buffer: jitter::Buffer<D>,
-    /// By when it was inserted.
+    /// Arrival stamps, in the order of insertion.
     pub(super) received: VecDeque<Received>,
-    /// When it was loud, or began.
+    /// When the stream was last loud, or began.
     pub(super) spoke: Instant,
     pub(super) meter: Meter,
     pub(super) share: Share,
     pub(super) is_mixed: bool,
 }
 
-/// What all packets of a pull have in common.
+/// Stamps that all packets of a pull have in common.
 #[derive(Clone, Copy)]
 pub(super) struct Template {
     pub(super) pulled: Instant,
@@ -39,6 +40,7 @@ pub(super) struct Template {
 }
 
 impl<D: Decoder> Stream<D> {
+    /// Inserts a packet, and `earlier` ones that it repeats, into the jitter buffer.
     pub(super) fn take(
         &mut self,
         packet: Packet,
@@ -54,13 +56,14 @@ impl<D: Decoder> Stream<D> {
         Ok(())
     }
 
-    /// The arrival of what was inserted then.
+    /// Arrival stamps of the packet that was inserted at `inserted`.
     pub(super) fn received(&self, inserted: Instant) -> Received {
         let mut received = self.received.iter().rev();
         let found = received.find(|it| it.inserted == inserted);
         found.copied().unwrap_or(Received::at(inserted))
     }
 
+    /// Stamps of the packet `played`, which left the jitter buffer in the pull `of`.
     pub(super) fn heard(&self, played: &jitter::Played, of: Template) -> Heard {
         let received = self.received(played.arrival);
         Heard {

@@ -1,4 +1,4 @@
-//! What a message is, in either direction: its kinds, its bounds, and what was told last.
+//! Message types and bounds, shared by reading and writing.
 
 use std::time::Duration;
 
@@ -6,28 +6,32 @@ use thiserror::Error;
 
 use crate::stamps::{Record, SignalDelay};
 
-/// The version that is spoken here.
+/// Version of the protocol.
 pub const VERSION: u8 = 1;
 
-/// Bytes of a message that is taken; those that are made are shorter.
+/// Longest message that is accepted, in bytes; messages made here are shorter.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 10;
 
-/// Records of a message.
+/// Most records in a message.
 pub(super) const RECORDS_MAX: usize = 1024;
-/// What is made fits into a packet of the association.
+/// Longest message that is made, in bytes; it fits into one packet of the SCTP association.
 pub(super) const MADE_BYTES: usize = 1_000;
-/// 146 years after the epoch: sums of such do not overflow.
+/// Bound on stamps, in ns: 146 years after the epoch. Sums of two do not overflow.
 pub(super) const STAMP_NS_MAX: u64 = 1 << 62;
-/// Between the first time of a record and any other.
+/// Largest difference between the first time of a record and any other, in ns.
 pub(super) const SPAN_NS_MAX: u64 = 60_000_000_000;
-/// What a packet may hold, and what a filter may delay.
+/// Longest audio in a packet and longest delay of a filter.
 pub(super) const AUDIO_MAX: Duration = Duration::from_secs(1);
-/// What decoding may take, for instance while a machine sleeps.
+/// Longest duration of decoding, mixing or resampling; a machine may sleep meanwhile.
 pub(super) const OPERATION_MAX: Duration = Duration::from_secs(60);
 
+/// Message type: hello.
 pub(super) const HELLO: u8 = 1;
+/// Message type: records.
 pub(super) const RECORDS: u8 = 2;
+/// Flag of a hello: the sender wants records.
 pub(super) const ASKS: u8 = 1;
+/// Flag of a hello: the sender has received no hello.
 pub(super) const ALONE: u8 = 2;
 
 pub(super) const SPOKEN: u8 = 1;
@@ -36,45 +40,45 @@ pub(super) const CAME_AGAIN: u8 = 3;
 pub(super) const CAPTURE_CALLED: u8 = 4;
 pub(super) const PLAYOUT_CALLED: u8 = 5;
 
-/// Why a message is none of ours: the far end's fault.
+/// Why a message is malformed, a fault of the far end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Malformed {
-    /// Longer than [`MESSAGE_BYTES_MAX`].
-    #[error("a message of {bytes} bytes; {MESSAGE_BYTES_MAX} is the most")]
+    /// The message is longer than [`MESSAGE_BYTES_MAX`].
+    #[error("a message of {bytes} bytes; at most {MESSAGE_BYTES_MAX} are accepted")]
     TooLong {
-        /// So long.
+        /// Length of the message, in bytes.
         bytes: usize,
     },
-    /// It ends where more must come.
-    #[error("a message that ends within {what}")]
+    /// The message ends within a field.
+    #[error("the message ends within {what}")]
     Truncated {
-        /// Within this.
+        /// The field.
         what: &'static str,
     },
-    /// Another version of this protocol, or something else.
-    #[error("version {theirs} of stamps; {VERSION} is spoken here")]
+    /// The message has another version of this protocol, or is none of it.
+    #[error("protocol version {theirs}; this end has version {VERSION}")]
     Version {
-        /// Theirs.
+        /// Version in the message.
         theirs: u8,
     },
-    /// No such message, or no such record.
-    #[error("{kind} is no kind of {of}")]
+    /// A type that is not defined: of a message, a record, a reason or an operation.
+    #[error("{kind} is not a known {of}")]
     Kind {
-        /// Theirs.
+        /// Number in the message.
         kind: u8,
-        /// Of what.
+        /// What the number should name.
         of: &'static str,
     },
-    /// A value that cannot be.
+    /// A value outside its bounds.
     #[error("{what} of {value} is out of range")]
     OutOfRange {
-        /// Of this.
+        /// The field.
         what: &'static str,
-        /// Theirs.
+        /// Value in the message.
         value: u64,
     },
-    /// More records than a message may have.
+    /// The message has more records than one may have.
     #[error("more than {RECORDS_MAX} records in a message")]
     TooMany,
 }
@@ -82,23 +86,23 @@ pub enum Malformed {
 /// One message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// The first of each end.
+    /// First message of each end.
     Hello {
-        /// It wants to be told records.
+        /// Whether the sender wants records.
         asks: bool,
-        /// It has heard no hello yet.
+        /// Whether the sender has received no hello yet.
         is_alone: bool,
     },
-    /// What happened at that end.
+    /// Records of the sender.
     Records {
-        /// How many it could not tell so far.
+        /// Records that the sender could not send so far.
         dropped: u64,
-        /// In the order in which they came about.
+        /// Records in the order in which they were made.
         records: Vec<Record<u64>>,
     },
 }
 
-/// What differences are from.
+/// Previous values, which the differences in a message refer to.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Last {
     pub(super) at: u64,
@@ -111,12 +115,12 @@ pub(super) struct Last {
     pub(super) heard_signal: [u64; 3],
 }
 
-/// Everything in a record that could be of any size.
+/// Checks the values of a record that could have any size.
 pub(super) fn check(record: &Record<u64>) -> Result<(), Malformed> {
     let first = record.at();
     let mut is_possible = first < STAMP_NS_MAX;
     let mut furthest = first;
-    // Nothing is made of it: only looked at.
+    // The converted record is not needed: only its times are checked.
     let _ = record.placed(|at| {
         is_possible &= at < STAMP_NS_MAX && at.abs_diff(first) <= SPAN_NS_MAX;
         if at.abs_diff(first) > furthest.abs_diff(first) {

@@ -1,17 +1,17 @@
-//! Records as bytes: what one message of the reliable channel is.
+//! Wire format of records: the messages of the reliable channel.
 //!
 //! ```text
-//! message   version (1) · 1 · flags                              hello; flag 1: tell me your records, 2: say hello
+//! message   version (1) · 1 · flags                              hello; flag 1: send me your records, 2: send a hello
 //!           version (1) · 2 · dropped · base · record, record …  at most 1,024
-//! record    1 spoken · 2 heard · 3 came again · 4 capture called · 5 playout called, then its fields
+//! record    1 sent · 2 played · 3 duplicate · 4 capture callback · 5 playout callback, then its fields
 //! ```
 //!
-//! Numbers are LEB128, signed ones zigzag. A time is the difference from the one before it
-//! in the message, in nanoseconds; the first is from `base`, which is since the teller's
-//! epoch. What rarely changes is told as the difference from the record before: a frame
-//! takes about 40 bytes.
+//! Numbers are LEB128, signed ones zigzag. A time is the difference from the previous time in
+//! the message, in nanoseconds; the first is relative to `base`, which counts from the
+//! sender's epoch. Values that seldom change are differences from the previous record: a
+//! frame takes about 40 bytes.
 //!
-//! Whatever is outside of its bounds makes the whole message [`Malformed`].
+//! A value outside its bounds makes the whole message [`Malformed`].
 
 mod form;
 mod read;

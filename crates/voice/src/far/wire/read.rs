@@ -1,4 +1,4 @@
-//! Messages from the far end.
+//! Reading of messages from the far end.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use super::form::{
 };
 use crate::stamps::{Again, CameAgain, Heard, Operation, Record, SignalDelay, Spoken};
 
-/// Reads a message.
+/// Parses a message.
 ///
 /// # Errors
-/// What is wrong with it; nothing of it counts then.
+/// [`Malformed`] says what is wrong; the message is refused as a whole.
 pub fn parse(message: &[u8]) -> Result<Message, Malformed> {
     let bytes = message.len();
     if bytes > MESSAGE_BYTES_MAX {
@@ -30,7 +30,7 @@ pub fn parse(message: &[u8]) -> Result<Message, Malformed> {
     match reader.byte("a kind")? {
         HELLO => {
             let flags = reader.byte("a hello")?;
-            // Flags of later versions, and what follows them, are no concern of ours.
+            // Flags of later versions, and bytes after them, are ignored.
             Ok(Message::Hello {
                 asks: flags & ASKS != 0,
                 is_alone: flags & ALONE != 0,
@@ -39,7 +39,7 @@ pub fn parse(message: &[u8]) -> Result<Message, Malformed> {
         RECORDS => reader.records(),
         kind => Err(Malformed::Kind {
             kind,
-            of: "message",
+            of: "message type",
         }),
     }
 }
@@ -78,19 +78,19 @@ impl Reader<'_> {
                     1 => Again::Retransmission,
                     2 => Again::Redundant,
                     3 => Again::Late,
-                    kind => return Err(Malformed::Kind { kind, of: "reason" }),
+                    kind => return Err(Malformed::Kind { kind, of: "duplicate reason" }),
                 },
             }),
             CAPTURE_CALLED => Record::CaptureCalled(self.time()?),
             PLAYOUT_CALLED => Record::PlayoutCalled(self.time()?),
-            kind => return Err(Malformed::Kind { kind, of: "record" }),
+            kind => return Err(Malformed::Kind { kind, of: "record type" }),
         })
     }
 
     fn spoken(&mut self) -> Result<Record<u64>, Malformed> {
         let flags = self.byte("flags")?;
         if flags >= 1 << 6 {
-            let of = "frame";
+            let of = "set of frame flags";
             return Err(Malformed::Kind { kind: flags, of });
         }
         let ssrc = self.ssrc()?;

@@ -1,4 +1,4 @@
-//! Messages to the far end.
+//! Writing of messages to the far end.
 
 use glassline_media::Ssrc;
 use thiserror::Error;
@@ -9,14 +9,15 @@ use super::form::{
 };
 use crate::stamps::{Again, Heard, Operation, Record, SignalDelay, Spoken};
 
-/// The first message of an end. `is_alone`: it has heard no hello itself, and wants one.
+/// Writes the first message of an end. `asks`: the end wants records. `is_alone`: the end has
+/// received no hello yet, and wants one.
 pub fn hello(asks: bool, is_alone: bool) -> Vec<u8> {
     let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
     let flags = flag(asks, ASKS) | flag(is_alone, ALONE);
     vec![VERSION, HELLO, flags]
 }
 
-/// A message of records that is being made.
+/// Writer of a message of records.
 #[derive(Debug)]
 pub struct Writer {
     bytes: Vec<u8>,
@@ -24,19 +25,20 @@ pub struct Writer {
     records: usize,
 }
 
-/// Why a record is not in the message.
+/// Why a record was not written into the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Unwritten {
-    /// It belongs into the next.
+    /// The message is full; the record belongs into the next one.
     #[error("the message is full")]
     Full,
-    /// No far end would take it: a clock jumped, or a machine slept.
-    #[error("the record has values that cannot be told")]
+    /// A value is outside of the bounds that the far end accepts: a clock jumped, or a
+    /// machine slept.
+    #[error("the record has values outside the protocol's bounds")]
     OutOfRange,
 }
 
 impl Writer {
-    /// Begins a message: so many records were not told so far, and times are about `base`.
+    /// Begins a message. `dropped` records could not be sent so far; times are near `base`.
     pub fn new(dropped: u64, base: u64) -> Self {
         let mut writer = Self {
             bytes: vec![VERSION, RECORDS],
@@ -54,7 +56,7 @@ impl Writer {
     /// Appends a record.
     ///
     /// # Errors
-    /// The message stays as it was.
+    /// [`Unwritten`] says why the record was not appended; the message stays as it was.
     pub fn push(&mut self, record: &Record<u64>) -> Result<(), Unwritten> {
         if self.records == RECORDS_MAX {
             return Err(Unwritten::Full);
@@ -71,12 +73,12 @@ impl Writer {
         Ok(())
     }
 
-    /// Nothing is in it.
+    /// Whether the message has no record.
     pub const fn is_empty(&self) -> bool {
         self.records == 0
     }
 
-    /// The message.
+    /// Returns the message.
     pub fn finish(self) -> Vec<u8> {
         self.bytes
     }
@@ -183,7 +185,7 @@ impl Writer {
         self.signed(value.wrapping_sub(last));
     }
 
-    /// Zigzag: small numbers of either sign are short.
+    /// Writes a signed number in zigzag form, so that small numbers of either sign are short.
     fn signed(&mut self, difference: u64) {
         let signed = difference.cast_signed();
         self.number((signed << 1 ^ signed >> 63).cast_unsigned());
