@@ -1,36 +1,39 @@
 use std::time::Instant;
 
-/// A device asks late now and then and makes good for it by asking again at once; so
-/// much is nothing.
+/// Lateness of a device's call, in ms, that counts as normal: devices ask late now and then
+/// and make up for it by asking again at once.
 const LATE_MS: f64 = 30.0;
-/// So long it may take for that.
+/// Time that the device has to make up for a late call, in ms.
 const DOUBT_MS: f64 = 60.0;
-/// By so much of the time its clock may be slower than ours.
+/// Share by which the device's clock may be slower than ours.
 const SLOWER: f64 = 0.002;
 
-/// Whether the device stood still: what it would have played meanwhile it never asks
-/// for, and all that comes later would be late by as much.
+/// Detects stalls of the playback device. A stalled device never asks for the audio of that
+/// time, so without a correction everything later would be played late.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Absence {
+    /// First call.
     begun: Option<Instant>,
+    /// Audio that the device has asked for, in ms.
     asked_ms: f64,
-    /// How late it asks if it is on time, but for a constant.
+    /// Lateness of calls that are on time, up to a constant, in ms.
     usual: f64,
-    /// It asks later than that.
+    /// The current run of late calls.
     doubt: Option<Doubt>,
 }
 
-/// A device that asks late and may make good for it yet.
+/// A run of late calls that the device may still make up for.
 #[derive(Clone, Copy, Debug)]
 struct Doubt {
-    /// Since when, in ms from the first call.
+    /// When the run began, in ms from the first call.
     since: f64,
-    /// How late it was at least meanwhile, in ms.
+    /// Least lateness in the run, in ms.
     least: f64,
 }
 
 impl Absence {
-    /// The device asks for `ms` of audio. Returns how much it lost since the last time.
+    /// Notes that the device asks for `ms` of audio. Returns the length of audio that it lost
+    /// since the previous call, in ms.
     pub(super) fn asked(&mut self, now: Instant, ms: f64) -> f64 {
         let begun = *self.begun.get_or_insert(now);
         let at = now.saturating_duration_since(begun).as_secs_f64() * 1e3;

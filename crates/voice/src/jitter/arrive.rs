@@ -1,4 +1,4 @@
-//! Packets on their way into the buffer.
+//! Insertion of packets into the jitter buffer.
 
 use std::time::{Duration, Instant};
 
@@ -10,19 +10,20 @@ use super::packet::{Packet, Refused};
 use super::queue::Entry;
 use crate::codec::{Decoder, FRAMES_MS_MAX};
 
-/// Timestamps further apart than this are another stream's.
+/// Largest distance of a timestamp from the stream's; a timestamp further away belongs to
+/// another stream.
 const REACH: Duration = Duration::from_secs(10);
 
 impl<D: Decoder> Buffer<D> {
-    /// Takes a packet that came at `now`.
+    /// Inserts a packet that arrived at `now`.
     ///
     /// # Errors
-    /// Says why it will not be played; the stream goes on.
+    /// [`Refused`] says why the packet will not be played; the stream continues.
     pub fn insert(&mut self, packet: Packet, now: Instant) -> Result<(), Refused> {
         self.take(packet, &[], now)
     }
 
-    /// Takes a packet and what it repeats of earlier ones: (ticks before its
+    /// Inserts a packet and the earlier payloads that it repeats: (ticks before its
     /// timestamp, payload). For RED, see [`red::blocks`](glassline_rtp::red::blocks).
     ///
     /// # Errors
@@ -36,6 +37,7 @@ impl<D: Decoder> Buffer<D> {
         self.take(packet, earlier, now)
     }
 
+    /// Classifies a packet by its numbers, updates the delay statistics and queues it.
     fn take(
         &mut self,
         packet: Packet,
@@ -61,8 +63,8 @@ impl<D: Decoder> Buffer<D> {
             }
         };
         if packet.payload.is_empty() {
-            // Nothing but padding (RFC 3550 §5.1): Chromium probes the path with such, and
-            // they take numbers of the stream.
+            // Only padding (RFC 3550 §5.1): Chromium probes the path with such packets, and
+            // they consume sequence numbers of the stream.
             self.order.mark_empty(sequence);
             self.counts.empty += 1;
             return Ok(());
@@ -91,6 +93,7 @@ impl<D: Decoder> Buffer<D> {
         self.admit(at, entry)
     }
 
+    /// Queues a packet whose first frame is `at`, unless its time has passed.
     fn admit(&mut self, at: i64, entry: Entry) -> Result<(), Refused> {
         let end = at + entry.frames as i64;
         if !self.is_begun {
@@ -115,7 +118,7 @@ impl<D: Decoder> Buffer<D> {
         Ok(())
     }
 
-    /// A redundant copy: taken if it is of use.
+    /// Queues a redundant copy, if its packet is missing and its time has not passed.
     fn take_copy(&mut self, ticks: i64, payload: &Bytes, now: Instant) {
         let at = self.media(ticks);
         let Some(frames) = self.frames_of(payload) else {
@@ -132,19 +135,22 @@ impl<D: Decoder> Buffer<D> {
             frames,
         };
         if self.queue.insert(at, entry) {
-            // The original is lost, or later still: so long its audio takes.
+            // The original is lost or comes even later, so the copy's arrival is its
+            // audio's delay.
             let came = self.since(now);
             self.target
                 .arrived(came, came - at as f64 * self.frame_ms());
         }
     }
 
+    /// Number of frames in `payload`; `None` if the codec refuses it or it is too long.
     pub(super) fn frames_of(&self, payload: &[u8]) -> Option<usize> {
         let longest = self.format().frames(FRAMES_MS_MAX);
         let frames = self.decoder.frames(payload)?;
         (1..=longest).contains(&frames).then_some(frames)
     }
 
+    /// RTP clock rate, in Hz.
     pub(super) fn clock_rate(&self) -> u32 {
         self.config
             .clock_rate
@@ -152,7 +158,7 @@ impl<D: Decoder> Buffer<D> {
             .max(1)
     }
 
-    /// A wide timestamp in frames.
+    /// Converts a wide RTP timestamp to media time, in frames.
     pub(super) fn media(&self, ticks: i64) -> i64 {
         let (rate, clock) = (self.format().rate(), self.clock_rate());
         match rate == clock {

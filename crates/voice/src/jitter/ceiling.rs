@@ -1,51 +1,55 @@
-//! Concealed audio is no louder than what it continues, and the first packets after it
-//! no louder than speech was lately.
+//! Level bound: concealed audio is no louder than the audio that it continues, and the first
+//! packets after a loss are no louder than recent speech.
 //!
-//! A decoder guesses while packets are missing, and then goes on from its guess: Opus's
-//! deep concealment swells by up to 2 dB and moves the phases of harmonics against each
-//! other, and the transform's levels are coded as differences from the frame before (RFC
-//! 6716 §4.3.2.1), so that a wrong one is heard for three frames. With each third packet
-//! lost, peaks are a half higher than in speech.
+//! A decoder guesses while packets are missing, and then continues from its guess. Opus's
+//! neural concealment rises by up to 2 dB and shifts the phases of harmonics against each
+//! other. CELT codes levels as differences from the previous frame (RFC 6716 §4.3.2.1), so
+//! that a wrong level is audible for three frames. If every third packet is lost, peaks are
+//! half as high again as in speech.
 
 use std::collections::VecDeque;
 
 use crate::codec::Format;
 
-/// What is concealed continues so much: more than a period of any voice.
+/// Length of audio that concealment may not exceed in level, in ms: more than a period of any
+/// voice.
 const NEAR_MS: f64 = 20.0;
+/// Length of the blocks whose peaks are measured, in ms.
 const BLOCK_MS: f64 = 2.5;
 
-/// How fast the loudest is forgotten: slower than pauses of speech are long.
+/// Time constant with which the loudest peak is forgotten, in ms; longer than pauses of
+/// speech.
 const FORGET_MS: f64 = 10_000.0;
 
-/// Nobody is startled by a peak of −30 dBFS.
+/// Peak below which nothing is bounded: −30 dBFS startles nobody.
 const QUIET: f32 = 0.03;
 
-/// So long after a loss nothing may be louder than speech was lately, then by so much
-/// more each millisecond, until all is believed again: 40 ms let 15 dB in.
+/// Time after a loss in which nothing may be louder than recent speech, in ms.
 const DOUBT_MS: f64 = 10.0;
+/// Rise of the bound for each millisecond after [`DOUBT_MS`], in dB.
 const BELIEF_DB: f64 = 0.5;
+/// Time after [`DOUBT_MS`] until the bound ends, in ms: the bound has risen by 20 dB then.
 const BELIEVED_MS: f64 = 40.0;
 
-/// How fast a gain that went down comes back, once it may.
+/// Time constant with which a reduced gain recovers, in ms.
 const RELEASE_MS: f64 = 20.0;
 
-/// Follows how loud a decoder's audio is, and keeps what it guesses below that.
+/// Measures the level of decoded audio, and keeps concealed audio below it.
 #[derive(Clone, Debug)]
 pub(super) struct Ceiling {
     format: Format,
-    /// Peaks of the last blocks that were decoded and not guessed.
+    /// Peaks of the last blocks that were decoded and not concealed.
     near: VecDeque<f32>,
-    /// The loudest of them all, forgotten slowly; `None` before the first.
+    /// Highest of all peaks, forgotten slowly; `None` before the first.
     loudest: Option<f32>,
-    /// Frames decoded since something was lost; `None` if that is long ago.
+    /// Frames decoded since the last loss; `None` if the loss is long ago.
     recovering: Option<usize>,
-    /// What the last sample was multiplied with.
+    /// Gain applied to the last sample.
     gain: f32,
 }
 
 impl Ceiling {
-    /// Nothing was heard yet.
+    /// Makes a bound that has measured nothing yet.
     pub(super) fn new(format: Format) -> Self {
         Self {
             format,
@@ -56,12 +60,12 @@ impl Ceiling {
         }
     }
 
-    /// The decoder will go on from what it has not heard.
+    /// Notes a loss: the decoder continues from audio that it did not receive.
     pub(super) fn lose(&mut self) {
         self.recovering = Some(0);
     }
 
-    /// Bounds what the decoder made up in place of what was lost.
+    /// Bounds audio that the decoder concealed.
     pub(super) fn bound_concealed(&mut self, samples: &mut [f32]) {
         self.lose();
         let ceiling = self.near.iter().copied().reduce(f32::max);
@@ -70,8 +74,8 @@ impl Ceiling {
         }
     }
 
-    /// Bounds what the decoder made of a packet, if there was a loss shortly before, and
-    /// learns from it.
+    /// Bounds audio decoded from a packet, if a loss was shortly before it, and measures its
+    /// level.
     pub(super) fn bound_decoded(&mut self, samples: &mut [f32]) {
         let channels = self.format.channels();
         let block = self.format.frames(BLOCK_MS) * channels;
@@ -84,7 +88,7 @@ impl Ceiling {
         }
     }
 
-    /// How loud the next `frames` may be: as all of it, if `None`.
+    /// Highest peak that the next `frames` frames may have; `None` if there is no bound.
     fn allowed(&mut self, frames: usize) -> Option<f32> {
         let decoded = self.recovering?;
         let ms = self.format.ms(decoded) - DOUBT_MS;
@@ -93,6 +97,7 @@ impl Ceiling {
         self.loudest.map(|it| it.max(QUIET) * more)
     }
 
+    /// Measures the level of `samples`.
     fn learn(&mut self, samples: &[f32]) {
         let peak = samples.iter().fold(0.0f32, |most, it| most.max(it.abs()));
         // Beyond full scale nothing is played.
@@ -106,8 +111,9 @@ impl Ceiling {
         }
     }
 
-    /// The gain goes down in time for a sample that is too loud, so that the wave bends
-    /// and does not jump, and comes back slowly, so that the next period keeps its form.
+    /// Applies the gain to a frame. The gain falls in time for a sample that is too loud, so
+    /// that the waveform bends instead of jumping, and recovers slowly, so that the next
+    /// period keeps its shape.
     fn bound(&mut self, frame: &mut [f32], ceiling: Option<f32>) {
         if self.gain == 1.0 && ceiling.is_none() {
             return;

@@ -2,22 +2,23 @@ use std::time::Duration;
 
 use super::pace::Pace;
 
-/// What a jitter buffer may do.
+/// Configuration of a jitter buffer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
-    /// Ticks a second of RTP timestamps; `None` if they count the decoder's frames
-    /// (G.722's clock runs at half of its rate: RFC 3551 §4.5.2).
+    /// RTP clock rate in Hz; `None` if timestamps count the decoder's frames. (G.722's RTP
+    /// clock runs at half of its sample rate: RFC 3551 §4.5.2.)
     pub clock_rate: Option<u32>,
-    /// Of the time, what may be concealed for packets that come late, 0 to 0.1, in
-    /// the long run. Less costs waiting.
+    /// Share of the time that may be concealed because packets come late, 0 to 0.1, in the
+    /// long run. A smaller share costs delay.
     pub late_share: f64,
-    /// The playout delay never goes below this above the fastest path.
+    /// Least playout delay, above the delay of the fastest path.
     pub delay_min: Duration,
-    /// Nor its target above this; what comes later is lost.
+    /// Largest target of the playout delay, above the delay of the fastest path; packets that
+    /// come later are lost.
     pub delay_max: Duration,
-    /// How willingly the delay moves while somebody speaks.
+    /// How readily the delay changes while somebody speaks.
     pub pace: Pace,
-    /// How long to hold the stream up for a packet that is late.
+    /// Longest time for which the stream is held up for a late packet.
     pub stall_max: Duration,
 }
 

@@ -1,5 +1,5 @@
-//! What is played where nothing is: while a packet is late, in place of one that was
-//! lost, and while the sender is silent.
+//! Audio for missing packets: while a packet is late, in place of a lost one, and while the
+//! sender is silent.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use crate::codec::Decoder;
 use crate::expand::Expansion;
 
 impl<D: Decoder> Buffer<D> {
-    /// Makes at least one frame wait more than before, at best `wanted`.
+    /// Adds at least one frame to the waiting audio, ideally `wanted`.
     pub(super) fn fill(&mut self, now: Instant, wanted: usize) {
         if !self.is_begun {
             return self.expand(wanted);
@@ -24,19 +24,20 @@ impl<D: Decoder> Buffer<D> {
         }
     }
 
-    /// Something later is in hand: `gap` frames are missing before it.
+    /// Conceals or recovers part of the `gap` frames that are missing before the first packet
+    /// in hand.
     fn bridge(&mut self, gap: usize, wanted: usize, now: Instant) {
         let (_, first) = self.queue.first().expect("the caller saw it");
         let last = self.last.and_then(|last| last.sequence);
         let follows = last.zip(first.sequence).is_some_and(|(last, next)| {
-            // Nothing with audio is between them.
+            // No packet with audio is between them.
             last < next && self.order.between(last, next) == 0
         });
         let is_silence = follows || self.last.is_some_and(|last| last.begins_silence);
         if is_silence {
             return self.be_silent(gap, wanted, now);
         }
-        // It was not late but lost: what was played meanwhile stood for it.
+        // The packet was not late but lost: the audio played meanwhile replaces it.
         let stood = self.gaps.stalled.min(gap);
         self.gaps.stalled -= stood;
         self.next += stood as i64;
@@ -44,15 +45,16 @@ impl<D: Decoder> Buffer<D> {
             return;
         }
         let gap = gap - stood;
-        // A little at a time: it may still come.
+        // A little at a time, since the packet may still arrive.
         let step = self.format().frames(2.5).max(wanted).min(gap);
         self.remember_concealed(step);
         self.conceal(step);
         self.next += step as i64;
     }
 
-    /// Recovers the `gap` frames before the first packet in hand from what it repeats,
-    /// and plays all but the first `stood` of them. False if it repeats nothing.
+    /// Recovers the `gap` frames before the first packet in hand from its redundancy (FEC),
+    /// and plays all but the first `stood` of them. Returns false if the packet has no
+    /// redundancy.
     fn recover(&mut self, gap: usize, stood: usize) -> bool {
         let Some((at, first)) = self.queue.first() else {
             return false;
@@ -61,7 +63,7 @@ impl<D: Decoder> Buffer<D> {
         if !self.decoder.recover(&first.payload, gap, &mut self.decoded) {
             return false;
         }
-        // So long the audio of what was lost takes.
+        // The delay of the recovered audio counts like a packet's.
         let came = self.since(first.arrival);
         let delay = came - (at - gap as i64) as f64 * self.frame_ms();
         self.target.arrived(came, delay);
@@ -78,7 +80,8 @@ impl<D: Decoder> Buffer<D> {
         true
     }
 
-    /// The sender was silent for `gap` frames: they may be longer or shorter.
+    /// Plays comfort noise for a sender that was silent for `gap` frames; the silence may be
+    /// made longer or shorter to reach the target delay.
     fn be_silent(&mut self, gap: usize, wanted: usize, now: Instant) {
         let error = self.error_ms(now).unwrap_or(0.0);
         let frames = (error * f64::from(self.format().rate()) / 1e3) as i64;
@@ -90,7 +93,7 @@ impl<D: Decoder> Buffer<D> {
         self.next += step as i64;
     }
 
-    /// Nothing is in hand.
+    /// Continues the audio while no packet is in hand.
     fn starve(&mut self, wanted: usize) {
         if self.last.is_some_and(|last| last.begins_silence) {
             self.comfort(wanted);
@@ -108,11 +111,12 @@ impl<D: Decoder> Buffer<D> {
         self.gaps.stalled += wanted;
     }
 
+    /// Whether audio is being expanded because no packet is in hand.
     pub(super) fn is_starving(&self) -> bool {
         self.gaps.stalled > 0 && self.queue.end().is_none_or(|end| end <= self.next)
     }
 
-    /// Goes on for `frames` with the codec's concealment, or ours.
+    /// Conceals `frames` frames with the codec's concealment, else by expanding.
     pub(super) fn conceal(&mut self, frames: usize) {
         self.counts.frames_concealed += frames as u64;
         self.decoded.clear();
@@ -142,6 +146,7 @@ impl<D: Decoder> Buffer<D> {
         }
     }
 
+    /// Appends `frames` frames of expanded audio.
     pub(super) fn expand(&mut self, frames: usize) {
         let expansion = self
             .expansion
@@ -151,7 +156,7 @@ impl<D: Decoder> Buffer<D> {
         self.tape.append(&more);
     }
 
-    /// Remembers that the next `frames` of media are being concealed.
+    /// Remembers that the next `frames` frames of media time are being concealed.
     fn remember_concealed(&mut self, frames: usize) {
         let end = self.next + frames as i64;
         match self.gaps.concealed.back_mut() {
@@ -163,7 +168,8 @@ impl<D: Decoder> Buffer<D> {
         }
     }
 
-    /// A packet came for what was concealed: it was late, not lost.
+    /// Charges the target for a packet that arrived for media times which were concealed: it
+    /// was late, not lost.
     pub(super) fn was_concealed(&mut self, from: i64, to: i64) {
         let mut late = 0;
         for span in &self.gaps.concealed {
@@ -171,7 +177,7 @@ impl<D: Decoder> Buffer<D> {
         }
         if late > 0 {
             self.target.was_late(late as f64 * self.frame_ms());
-            // Once is enough.
+            // Each concealed span is charged once.
             self.gaps
                 .concealed
                 .retain(|span| span.end <= from || span.start >= to);

@@ -1,18 +1,19 @@
-//! The jitter buffer: packets in as they come, samples out as the device asks.
+//! Jitter buffer: takes packets as they arrive, and returns samples as the device asks for
+//! them.
 //!
-//! A pull is a decision. The playout delay that results from what waits is compared
-//! with [`Target`]'s; if it is too long, a pitch period is left out, if too short,
-//! one is played again: when that is worth it is a matter of [`Pace`] while somebody
-//! speaks, and free where nobody does. Clocks that run at different speeds are the same
-//! thing to it: waits that grow or shrink.
+//! Each pull makes a decision. The playout delay that results from the waiting audio is
+//! compared with [`Target`]'s. If it is too long, a pitch period is removed (accelerate); if
+//! it is too short, one is repeated (preemptive expand). While somebody speaks, [`Pace`]
+//! decides when that is worthwhile; in silence it is free. Clocks that run at different
+//! speeds need nothing of their own: they make waits grow or shrink.
 //!
-//! When what is due is not there:
+//! What is played when the packet that is due is missing:
 //!
 //! | in hand | what is played | the delay |
 //! |---|---|---|
-//! | nothing | the last audio goes on, fading | grows: what comes late is played whole, until [`Config::stall_max`]; then time goes on |
-//! | something later | the codec's redundancy (FEC), else its concealment, else the last audio | stays; if the packet comes meanwhile, its rest is played |
-//! | something later, and its number is the next | comfort noise: the sender was silent | moves freely to the target |
+//! | nothing | the last audio, expanded and fading | grows: a late packet is played whole, until [`Config::stall_max`]; then media time goes on |
+//! | a later packet | the codec's redundancy (FEC), else its concealment, else expanded audio | stays; if the packet arrives meanwhile, its rest is played |
+//! | a later packet with the next sequence number | comfort noise: the sender was silent | moves freely to the target |
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -53,10 +54,10 @@ pub use report::{Counts, Report};
 use skew::Skew;
 use steer::Steering;
 
-/// What a device's period is waited for at most.
+/// Longest device period that the delay allows for, in ms.
 const PERIOD_MS_MAX: f64 = 200.0;
 
-/// The jitter buffer of one voice.
+/// Jitter buffer of one voice.
 #[derive(Debug)]
 pub struct Buffer<D> {
     config: Config,
@@ -66,44 +67,47 @@ pub struct Buffer<D> {
     target: Target,
     skew: Skew,
     tape: Tape,
-    /// Since when times are counted: the first packet's arrival.
+    /// Arrival of the first packet; times are counted from it.
     epoch: Option<Instant>,
-    /// The media time right after what is on the tape, in frames.
+    /// Media time right after the decoded audio, in frames.
     next: i64,
     /// The last packet that was decoded.
     last: Option<Last>,
+    /// Whether playout has begun.
     is_begun: bool,
+    /// Continuation of the audio, while nothing decoded follows.
     expansion: Option<Expansion>,
     gaps: Gaps,
     steering: Steering,
     absence: Absence,
-    /// The speaker's level, decaying.
+    /// Level of speech, as root mean square; decays.
     level: f32,
     ceiling: Ceiling,
     device: Device,
     departures: Departures,
     counts: Counts,
-    /// Kept for its memory.
+    /// Buffer that is kept for its memory.
     decoded: Vec<f32>,
 }
 
-/// What was concealed, and may still have to be made up for.
+/// Concealed audio that may still be made up for.
 #[derive(Debug, Default)]
 struct Gaps {
-    /// Concealed since the last packet, because nothing was in hand, in frames.
+    /// Frames concealed since the last packet because no packet was in hand.
     stalled: usize,
-    /// The packet that is being decoded ended a stall.
+    /// Whether the packet that is being decoded ended a stall.
     was_late: bool,
-    /// Concealed in place of packets that may still come, by media time.
+    /// Media times concealed in place of packets that may still arrive.
     concealed: VecDeque<Range<i64>>,
 }
 
-/// How the device asks.
+/// How the device asks for audio.
 #[derive(Clone, Copy, Debug)]
 struct Device {
-    /// What the last pull asked for.
+    /// Length of the last pull, in ms.
     pull_ms: f64,
-    /// The device's period, if it asks several times in one, all at the period's begin.
+    /// The device's period in ms, if the device asks several times at the beginning of each
+    /// period.
     period_ms: Option<f64>,
 }
 
@@ -115,7 +119,7 @@ struct Last {
 }
 
 impl<D: Decoder> Buffer<D> {
-    /// An empty buffer; values of `config` beyond their ranges are cut.
+    /// Makes an empty buffer; values of `config` outside their ranges are clamped.
     pub fn new(config: Config, decoder: D) -> Self {
         let tape = Tape::new(decoder.format());
         Self {
@@ -146,19 +150,20 @@ impl<D: Decoder> Buffer<D> {
         }
     }
 
-    /// The decoder.
+    /// The decoder that the buffer was made with.
     pub const fn decoder(&self) -> &D {
         &self.decoder
     }
 
-    /// From now on the device asks once a `period`, in several pulls at the same moment,
-    /// whose `now` are as far apart as what they give is long.
+    /// Tells the buffer that from now on the device asks once in each `period`, by several
+    /// pulls at the same moment. Their `now` values are spaced by the length of the audio
+    /// that they return.
     pub fn set_period(&mut self, period: Duration) {
         self.device.period_ms = Some((period.as_secs_f64() * 1e3).min(PERIOD_MS_MAX));
     }
 
-    /// Fills `out` with what is to be heard next: interleaved samples, whole frames
-    /// of [`Decoder::format`], 2.5 to 10 ms at best. `now` is when they are asked for.
+    /// Fills `out` with the next interleaved samples to be played: whole frames of
+    /// [`Decoder::format`], ideally 2.5 to 10 ms. `now` is the time of the request.
     pub fn pull(&mut self, now: Instant, out: &mut [f32]) {
         let frames = out.len() / self.format().channels();
         let (out, rest) = out.split_at_mut(frames * self.format().channels());
@@ -178,17 +183,17 @@ impl<D: Decoder> Buffer<D> {
         self.target.passed(self.format().ms(frames));
     }
 
-    /// The next packet that was played. After a pull, all are those of that pull.
+    /// Returns the next packet that was played. After each pull, poll until `None`.
     pub fn poll_played(&mut self) -> Option<Played> {
         self.departures.played.pop_front()
     }
 
-    /// The next packet that was taken and left out.
+    /// Returns the next packet that was accepted and then left out.
     pub fn poll_unplayed(&mut self) -> Option<Unplayed> {
         self.departures.unplayed.pop_front()
     }
 
-    /// How it stands.
+    /// Returns counts and delays at `now`.
     pub fn report(&self, now: Instant) -> Report {
         let ms = |ms: f64| Duration::from_secs_f64(ms.max(0.0) / 1e3);
         let floor = self.target.floor();
@@ -207,7 +212,7 @@ impl<D: Decoder> Buffer<D> {
         }
     }
 
-    /// Forgets the stream, as when its source changes; counts go on.
+    /// Forgets the stream, as when its source changes; counts continue.
     pub fn reset(&mut self) {
         self.restart();
         self.order = Order::default();
@@ -229,14 +234,14 @@ impl<D: Decoder> Buffer<D> {
         self.gaps.concealed.clear();
         self.decoder.reset();
         self.ceiling = Ceiling::new(self.format());
-        // What waits is still played; what comes then joins to it.
+        // Waiting audio is still played; the new stream's audio is joined to it.
         if self.expansion.is_none() {
             self.expansion = Some(Expansion::after(&self.tape));
         }
     }
 
-    /// Whether there is something to play at all: the first packet waits as long as
-    /// all others.
+    /// Begins playout once the first packet has waited as long as the target asks. Returns
+    /// whether there is audio to be played.
     fn begin(&mut self, now: Instant) -> bool {
         if self.is_begun {
             return true;
@@ -252,15 +257,17 @@ impl<D: Decoder> Buffer<D> {
         self.is_begun || self.is_fading()
     }
 
+    /// Whether audio from before a restart is still fading.
     fn is_fading(&mut self) -> bool {
         !self.is_begun && self.expansion.as_ref().is_some_and(|it| !it.is_silent())
     }
 
-    /// Packets that are all in the past: of no use, unless nothing else is left.
+    /// Drops packets whose time has passed, unless nothing else is left.
     fn drop_passed(&mut self) {
         let Some(end) = self.queue.end() else { return };
         if end <= self.next {
-            // All of it is late: the path has changed. Go back to where it is now.
+            // All packets are late, so the path has changed: media time goes back to
+            // theirs.
             let (at, _) = self.queue.first().expect("it has an end");
             self.next = at;
             self.gaps.stalled = 0;
@@ -275,10 +282,10 @@ impl<D: Decoder> Buffer<D> {
         }
     }
 
-    /// The first packet in hand will not be played.
+    /// Discards the first packet in hand.
     fn leave_out(&mut self) {
         let left_out = self.queue.take_first().map(|it| it.1);
-        // Nobody waits for a copy.
+        // A redundant copy is not reported.
         if let Some(entry) = left_out.filter(|it| it.sequence.is_some()) {
             if self.departures.unplayed.len() == PLAYED_MAX {
                 self.departures.unplayed.pop_front();
@@ -290,20 +297,20 @@ impl<D: Decoder> Buffer<D> {
         }
     }
 
-    /// By how many ms media is played later than it should be.
+    /// How much later media is played than the target asks, in ms.
     fn error_ms(&self, now: Instant) -> Option<f64> {
         Some(self.playout(now) - self.aim()?)
     }
 
-    /// The playout delay to aim for; `None` before anything has come.
+    /// Target of the playout delay in ms; `None` before the first packet.
     fn aim(&self) -> Option<f64> {
         Some(self.aim_for(self.target.outlook()?, 1.0))
     }
 
-    /// What `outlook` says with so much of its margin, and what a pull adds, within the
-    /// configuration's bounds.
+    /// Playout delay for `outlook` with the given part of its margin, plus what a pull adds,
+    /// within the configured bounds; in ms.
     fn aim_for(&self, outlook: Outlook, part: f64) -> f64 {
-        // Half a pull, and all that is asked for before its time.
+        // Half a pull, and the audio that the device asks for ahead of time.
         let early = self
             .device
             .period_ms
@@ -315,17 +322,19 @@ impl<D: Decoder> Buffer<D> {
         aim.max(least).min(most.max(least))
     }
 
-    /// The playout delay of the next frame to be decoded, in the target's terms.
+    /// Playout delay of the next frame to be decoded in ms, comparable with the target.
     fn playout(&self, now: Instant) -> f64 {
         let waiting = self.format().ms(self.tape.waiting());
         self.since(now) + waiting - self.next as f64 * self.frame_ms()
     }
 
+    /// Time since the epoch, in ms.
     fn since(&self, now: Instant) -> f64 {
         let epoch = self.epoch.unwrap_or(now);
         now.saturating_duration_since(epoch).as_secs_f64() * 1e3
     }
 
+    /// Length of a frame, in ms.
     fn frame_ms(&self) -> f64 {
         1e3 / f64::from(self.format().rate())
     }

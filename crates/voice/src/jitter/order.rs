@@ -1,22 +1,23 @@
 use glassline_rtp::{SequenceExtender, TimestampExtender};
 
-/// Sequence numbers that are remembered as seen, up to the highest.
+/// Number of sequence numbers below the highest for which arrival is remembered.
 const SEEN: u64 = 1_024;
 
-/// Further apart from the highest, and the stream is not the one that was heard
-/// (RFC 3550 appendix A.1 allows 3,000 ahead).
+/// Largest distance of a sequence number from the highest within one stream (RFC 3550
+/// appendix A.1 allows 3,000 ahead).
 const JUMP_MAX: u64 = 3_000;
 
-/// Sequence numbers and timestamps of a stream, made wide, and what they say of it.
+/// Classifies packets by sequence number and timestamp, which are extended so that they do
+/// not wrap.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Order {
     sequences: SequenceExtender,
     timestamps: TimestampExtender,
-    /// A bit for each of the last [`SEEN`] numbers.
+    /// One bit for each of the last [`SEEN`] numbers: the packet arrived.
     seen: [u64; (SEEN / 64) as usize],
-    /// The same, of those that had no audio.
+    /// One bit for each of the last [`SEEN`] numbers: the packet had no audio.
     empty: [u64; (SEEN / 64) as usize],
-    /// The one before, if it did not belong here.
+    /// The previous packet, if it seemed to belong to another stream.
     stray: Option<Stray>,
 }
 
@@ -27,22 +28,23 @@ struct Stray {
     timestamp: u32,
 }
 
-/// What a packet's numbers say.
+/// What a packet's numbers say about the packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Its wide sequence number and timestamp.
+    /// The packet is new and belongs to the stream: its extended sequence number and
+    /// timestamp.
     At(u64, i64),
-    /// It was here before, or may have been.
+    /// The packet arrived before, or is too old to know.
     Seen,
-    /// It belongs to some other stream, or to this one's next life.
+    /// The packet belongs to another stream, or is the first after this stream restarted.
     Stray,
-    /// The second of a new stream.
+    /// The packet is the second of a new stream.
     Restart,
 }
 
 impl Order {
-    /// Where a packet belongs. `reach` is how many ticks away from the highest a
-    /// timestamp may be.
+    /// Classifies a packet. `reach` is the largest distance of a timestamp from the highest,
+    /// in ticks.
     pub(super) fn place(&mut self, sequence: u16, timestamp: u32, reach: i64) -> Place {
         let wide = self.sequences.peek(sequence);
         if let (Some(highest), Some(latest)) = (self.sequences.highest(), self.timestamps.highest())
@@ -66,15 +68,15 @@ impl Order {
         Place::At(wide, self.timestamps.extend(timestamp))
     }
 
-    /// The packet of this wide number has no audio.
+    /// Notes that the packet with this extended sequence number has no audio.
     pub(super) fn mark_empty(&mut self, wide: u64) {
         let (word, bit) = slot(wide);
         self.empty[word] |= bit;
     }
 
-    /// How many packets with audio are between two that were seen, by their wide numbers.
+    /// Number of packets with audio between two packets, by their extended sequence numbers.
     pub(super) fn between(&self, last: u64, next: u64) -> u64 {
-        // What is older nobody knows any more.
+        // Numbers older than the window are not remembered.
         let highest = self.sequences.highest().unwrap_or(next);
         let first = (last + 1).max((highest + 1).saturating_sub(SEEN));
         let is_empty = |number: &u64| {
@@ -85,11 +87,12 @@ impl Order {
         next.saturating_sub(last + 1) - empty
     }
 
-    /// The timestamp of a block `offset` ticks before a packet at `at`.
+    /// Timestamp of a RED block that lies `offset` ticks before a packet at `at`.
     pub(super) const fn before(at: i64, offset: u32) -> i64 {
         at - offset as i64
     }
 
+    /// Classifies a packet whose numbers are far from the stream's.
     fn astray(&mut self, sequence: u16, timestamp: u32, reach: i64) -> Place {
         let follows = self.stray.is_some_and(|last| {
             let ticks = i64::from(timestamp.wrapping_sub(last.timestamp) as i32);
@@ -106,7 +109,7 @@ impl Order {
         }
     }
 
-    /// Numbers that were skipped take the places of old ones.
+    /// Clears the bits of numbers that were skipped up to `wide`, which old numbers had used.
     fn forget_between(&mut self, highest: u64, wide: u64) {
         let first = wide.saturating_sub(SEEN - 1).max(highest + 1);
         for number in first..=wide {
@@ -117,6 +120,7 @@ impl Order {
     }
 }
 
+/// Word and bit of a number in the window.
 const fn slot(wide: u64) -> (usize, u64) {
     let place = wide % SEEN;
     ((place / 64) as usize, 1 << (place % 64))
@@ -156,7 +160,7 @@ mod tests {
             assert!(matches!(place, Place::At(..)), "{sequence}: {place:?}");
         }
         assert_eq!(order.place(12, 12 * 960, REACH), Place::Seen);
-        // A full turn of the window later nobody knows any more.
+        // Numbers older than the window are refused.
         order.place(1_600, 1_600 * 960 - 200 * 960, 2 * REACH);
         assert_eq!(order.place(401, 401 * 960, 2 * REACH), Place::Seen);
     }

@@ -1,36 +1,36 @@
-//! When moving the delay is worth what it does to speech.
+//! Pace: when changing the delay is worth what it does to speech.
 //!
-//! A pitch period more or less is hardly heard; what hurts is how often the delay moves,
-//! far less by how much: PESQ takes 0.9 of 4.6 for one period each second, and no more
-//! for four of them at once each other second. So a buffer that cares for speech stays
-//! where it is while somebody speaks, moves far when it has to, at once, and makes up
-//! for it while nobody does.
+//! One pitch period more or less is hardly audible. What hurts is how often the delay
+//! changes, far less by how much: PESQ loses 0.9 of 4.6 for one period each second, and no
+//! more for four periods at once every other second. So a buffer that protects speech keeps
+//! its delay while somebody speaks, changes it far and at once when it must, and makes up for
+//! that in pauses.
 
 use std::fmt;
 use std::str::FromStr;
 
 use thiserror::Error;
 
-/// How willingly a buffer moves its delay while somebody speaks.
+/// How readily a buffer changes its delay while somebody speaks.
 ///
-/// The sooner it follows its path the less it waits, and the less like what was said
-/// speech becomes (figures: `docs/benchmarks/speech.md`). On a calm path all are the same.
+/// A buffer that follows its path sooner waits less, and distorts speech more (figures:
+/// `docs/benchmarks/speech.md`). On a calm path all paces behave alike.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Pace {
-    /// Follows the path at once: the least waiting.
+    /// Follows the path at once: the least delay.
     Swift,
-    /// Up when it must, down in pauses or from far above.
+    /// Raises the delay when it must; lowers it in pauses, or from far above the target.
     #[default]
     Even,
-    /// Waits for the highest delay of seconds, and comes down in pauses only.
+    /// Waits for the highest delay of several seconds, and lowers the delay in pauses only.
     Steady,
 }
 
 impl Pace {
-    /// All of them, the swiftest first.
+    /// All paces, the swiftest first.
     pub const ALL: [Self; 3] = [Self::Swift, Self::Even, Self::Steady];
 
-    /// As in options: `swift`, `even` or `steady`.
+    /// Name in options: `swift`, `even` or `steady`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Swift => "swift",
@@ -39,6 +39,7 @@ impl Pace {
         }
     }
 
+    /// Parameters of this pace.
     pub(super) const fn law(self) -> Law {
         match self {
             Self::Swift => Law {
@@ -107,7 +108,7 @@ impl fmt::Display for Pace {
     }
 }
 
-/// A name that is no [`Pace`]'s.
+/// Error: a name that is no [`Pace`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("'{0}' is none of swift, even, steady")]
 pub struct UnknownPace(String);
@@ -121,56 +122,56 @@ impl FromStr for Pace {
     }
 }
 
-/// What a [`Pace`] is in figures.
+/// Parameters of a [`Pace`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Law {
-    /// The highest delay of so long counts, in ms.
+    /// Window over which the highest delay counts, in ms.
     pub(super) recent_ms: f64,
     /// How the correlation of delays is judged.
     pub(super) follows: Follows,
     /// When the delay rises while somebody speaks.
     pub(super) rise: Rise,
-    /// It is quiet for so long before the delay moves freely, in ms: gaps between the
-    /// phonemes of a word are shorter.
+    /// Length of quiet after which the delay changes freely, in ms; gaps between the phonemes
+    /// of a word are shorter.
     pub(super) quiet_ms: f64,
-    /// From where on it is too long while somebody speaks; `None`: from a part of what
-    /// is waited for on, and then a little at a time.
+    /// When the delay counts as too long while somebody speaks. `None`: from a part of the
+    /// target on, and then corrected a little at a time.
     pub(super) excess: Option<Excess>,
-    /// Of the time, what may be left out while somebody speaks.
+    /// Share of the time that may be removed while somebody speaks.
     pub(super) shorten_share: f64,
-    /// Of the time, what may be played twice while somebody speaks.
+    /// Share of the time that may be repeated while somebody speaks.
     pub(super) lengthen_share: f64,
 }
 
-/// Which correlation of delays says that the next one follows from the last ones.
+/// Correlation of delays from which the next delay is predicted by the last ones.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Follows {
-    /// How far apart two delays are that are compared, in ms; neighbours at least.
+    /// Distance of the two delays that are compared, in ms; at least neighbors.
     pub(super) apart_ms: f64,
-    /// At this correlation and below delays scatter: none says anything of the next.
+    /// Correlation at and below which delays scatter: one delay does not predict the next.
     pub(super) scatters: f64,
-    /// At this correlation and above delays swing: the last ones tell all of the next.
+    /// Correlation at and above which delays swing: the last delays predict the next.
     pub(super) swings: f64,
 }
 
-/// How much of the margin makes the delay rise, each a part of the whole margin.
+/// Parts of the margin at which the delay rises.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Rise {
-    /// The delay begins to rise when less than this part is left.
+    /// The delay begins to rise when less than this part of the margin is left.
     pub(super) below: f64,
-    /// The rise ends when this part is there.
+    /// The rise ends when this part of the margin is reached.
     pub(super) until: f64,
 }
 
 /// When the delay falls all the way to the target while somebody speaks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Excess {
-    /// It is above the target by these ms,
+    /// Distance above the target from which the delay falls, in ms; [`Self::usual`] is added.
     pub(super) ms: f64,
-    /// and by this part of what the target usually is above the floor;
+    /// Part of the target's usual height above the floor that is added to [`Self::ms`].
     pub(super) usual: f64,
-    /// or what it was above has come to so many ms times seconds. To leave what one
-    /// rents once the rent has reached the price is never twice as dear as knowing the
-    /// future (Karlin et al., Algorithmica 1988).
+    /// Accumulated excess from which the delay falls as well, in ms times seconds. Giving up
+    /// what one rents once the rent has reached the price is never twice as expensive as
+    /// knowing the future (Karlin et al., Algorithmica 1988).
     pub(super) spent: f64,
 }

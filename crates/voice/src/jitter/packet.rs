@@ -1,4 +1,4 @@
-//! Packets of a voice: as they come, and what became of them.
+//! Packets of a voice, as they arrive and as they leave the jitter buffer.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -8,62 +8,64 @@ use thiserror::Error;
 
 use crate::stamps::Operation;
 
-/// A voice packet: its RTP numbers and what is inside.
+/// A voice packet: its RTP numbers and payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
     /// RTP sequence number.
     pub sequence: u16,
     /// RTP timestamp.
     pub timestamp: u32,
-    /// What the codec takes.
+    /// Payload for the codec.
     pub payload: Bytes,
 }
 
-/// Why a packet was not taken. None of these needs an answer; they are counted.
+/// Why a packet was not taken. The caller need not react; the buffer counts them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Refused {
-    /// It was here before, or is too old to tell.
-    #[error("the packet was here before")]
+    /// The packet arrived before, or is too old to know.
+    #[error("the packet arrived before")]
     Duplicate,
-    /// Its time to be played has passed.
+    /// The packet's time to be played has passed.
     #[error("the packet came too late to be played")]
     Late,
-    /// The codec cannot say how long it is.
-    #[error("the codec makes no audio of this payload")]
+    /// The codec cannot determine the payload's length.
+    #[error("the codec cannot decode this payload")]
     Undecodable,
-    /// Its numbers are far from the stream's. A second one in a row begins anew.
+    /// The packet's numbers are far from the stream's. A second such packet in a row begins a
+    /// new stream.
     #[error("the packet's numbers are not this stream's")]
     Stray,
 }
 
-/// What became of a packet, for tables of stages: its first sample has left.
+/// A packet whose first sample was played, for tables of stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Played {
-    /// RTP sequence number; a redundant copy has none.
+    /// RTP sequence number; `None` for a redundant copy.
     pub sequence: Option<u16>,
-    /// RTP timestamp, made wide as the stream's first was.
+    /// RTP timestamp as a number that does not wrap, counted from the stream's first.
     pub timestamp: i64,
-    /// When it was inserted, or what brought its copy.
+    /// When the packet, or the packet that carried its copy, was inserted.
     pub arrival: Instant,
-    /// From then until its first sample leaves.
+    /// Time from the insertion until the first sample is played.
     pub wait: Duration,
-    /// What the pull gave before that sample.
+    /// Length of the pull's audio before the first sample.
     pub offset: Duration,
-    /// How it came to be played.
+    /// How the packet came to be played.
     pub operation: Operation,
 }
 
-/// A packet that was taken and will not be played: its time passed, or too much waited.
+/// A packet that was accepted and is never played, because its time passed or too many
+/// packets waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unplayed {
-    /// RTP timestamp, made wide as the stream's first was.
+    /// RTP timestamp as a number that does not wrap, counted from the stream's first.
     pub timestamp: i64,
-    /// When it was inserted.
+    /// When the packet was inserted.
     pub arrival: Instant,
 }
 
-/// A packet on the tape, whose first sample has not left.
+/// A decoded packet whose first sample was not played yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leaving {
     pub(super) sequence: Option<u16>,
@@ -72,14 +74,16 @@ pub(super) struct Leaving {
     pub(super) operation: Operation,
 }
 
-/// Packets whose end was not asked for yet; older ones are forgotten.
+/// Bound on records that wait to be polled; beyond it the oldest are dropped.
 pub(super) const PLAYED_MAX: usize = 256;
 
-/// Packets on their way out of the buffer, played or not.
+/// Decoded packets, and records of played and discarded ones.
 #[derive(Debug, Default)]
 pub(super) struct Departures {
-    /// By their marks on the tape.
+    /// Decoded packets, in the order of their marks in the playout buffer.
     pub(super) leaving: VecDeque<Leaving>,
+    /// Records that wait for [`Buffer::poll_played`](super::Buffer::poll_played).
     pub(super) played: VecDeque<Played>,
+    /// Records that wait for [`Buffer::poll_unplayed`](super::Buffer::poll_unplayed).
     pub(super) unplayed: VecDeque<Unplayed>,
 }

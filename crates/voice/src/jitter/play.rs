@@ -1,4 +1,5 @@
-//! Audio on its way out of the buffer: decoded, joined to what was concealed, and told.
+//! Decoding and playout: audio is decoded, joined to concealed audio, and reported when it is
+//! played.
 
 use std::time::{Duration, Instant};
 
@@ -8,8 +9,9 @@ use crate::codec::Decoder;
 use crate::pitch;
 use crate::stamps::Operation;
 
-/// The audio is background below this part of the speaker's level, or below this.
+/// Part of the speech level below which audio is background.
 const SILENCE_SHARE: f32 = 0.1;
+/// Root mean square below which audio is background at any speech level.
 const SILENCE_LEVEL: f32 = 0.000_5;
 
 impl<D: Decoder> Buffer<D> {
@@ -59,7 +61,7 @@ impl<D: Decoder> Buffer<D> {
         }
     }
 
-    /// Plays what waits, and tells which packets begin in it.
+    /// Plays waiting audio into `out` and records the packets that begin in it.
     pub(super) fn play(&mut self, now: Instant, out: &mut [f32]) {
         let format = self.format();
         let (leaving, played) = (&mut self.departures.leaving, &mut self.departures.played);
@@ -82,7 +84,7 @@ impl<D: Decoder> Buffer<D> {
         });
     }
 
-    /// A packet comes after a stall: what was it?
+    /// Decides, when a packet ends a stall, whether it was late or others before it are lost.
     pub(super) fn settle(&mut self, at: i64, sequence: Option<u64>) {
         let stalled = std::mem::take(&mut self.gaps.stalled);
         self.gaps.was_late = false;
@@ -101,8 +103,8 @@ impl<D: Decoder> Buffer<D> {
         }
     }
 
-    /// Appends decoded audio to the tape, without a seam if the last was ours, and
-    /// follows where the packet that it is of begins.
+    /// Appends decoded audio to the playout buffer, crossfading if concealment came before
+    /// it, and marks where its packet begins.
     pub(super) fn join(&mut self, decoded: &[f32], leaving: Option<Leaving>) {
         match self.expansion.take() {
             Some(expansion) if !decoded.is_empty() => {
@@ -122,6 +124,7 @@ impl<D: Decoder> Buffer<D> {
         }
     }
 
+    /// Marks the beginning of a packet, `frames` frames behind the end of the playout buffer.
     pub(super) fn follow(&mut self, leaving: Option<Leaving>, frames: usize) {
         if let Some(leaving) = leaving {
             self.tape.mark(frames);
@@ -129,15 +132,18 @@ impl<D: Decoder> Buffer<D> {
         }
     }
 
+    /// Whether the waiting audio is background.
     pub(super) fn is_quiet(&self) -> bool {
         self.is_background(self.tape.span(0, self.tape.waiting() as isize))
     }
 
+    /// Whether `samples` are background.
     pub(super) fn is_background(&self, samples: &[f32]) -> bool {
         pitch::level(samples) < (self.level * SILENCE_SHARE).max(SILENCE_LEVEL)
     }
 
-    /// Follows the speaker's level: up at once, down in seconds.
+    /// Updates the speech level with decoded audio: it rises at once and falls within
+    /// seconds.
     pub(super) fn hear(&mut self) {
         let frames = self.decoded.len() / self.format().channels();
         let fades = (-self.format().ms(frames) / 3_000.0).exp() as f32;

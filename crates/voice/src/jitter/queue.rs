@@ -3,34 +3,38 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-/// More packets than 5 s of the shortest ones; a device that does not pull, or a
-/// sender that does not stop, goes no further.
+/// Most packets that wait: more than 5 s of the shortest ones. It bounds the queue when a
+/// device does not pull or a sender floods.
 pub(super) const PACKETS_MAX: usize = 2_000;
-/// 5 s at 800 kbit/s: more than linear samples in stereo at 24 kHz.
+/// Most bytes that wait: 5 s at 800 kbit/s, which is more than linear stereo samples at 24
+/// kHz.
 pub(super) const BYTES_MAX: usize = 1 << 20;
 
-/// Packets that wait, by media time, each once.
+/// Packets that wait to be decoded, ordered by media time, each once.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Queue {
     entries: BTreeMap<i64, Entry>,
     bytes: usize,
 }
 
-/// A packet that waits.
+/// A packet that waits to be decoded.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) payload: Bytes,
-    /// Wide; `None` for a redundant copy, which has no number of its own.
+    /// Sequence number that does not wrap; `None` for a redundant copy, which has none of its
+    /// own.
     pub(super) sequence: Option<u64>,
-    /// RTP timestamp, wide.
+    /// RTP timestamp that does not wrap.
     pub(super) ticks: i64,
+    /// When the packet was inserted.
     pub(super) arrival: Instant,
-    /// Frames that it holds.
+    /// Frames of audio in the packet.
     pub(super) frames: usize,
 }
 
 impl Queue {
-    /// Takes a packet whose first frame is `at`; false if one is there that is as good.
+    /// Queues a packet whose first frame is `at`; returns false if an equivalent one is
+    /// queued already.
     pub(super) fn insert(&mut self, at: i64, entry: Entry) -> bool {
         let is_better = match self.entries.get(&at) {
             Some(there) => there.sequence.is_none() && entry.sequence.is_some(),
@@ -45,23 +49,25 @@ impl Queue {
         is_better
     }
 
-    /// The earliest in media time.
+    /// The first packet and its media time.
     pub(super) fn first(&self) -> Option<(i64, &Entry)> {
         self.entries.first_key_value().map(|(at, it)| (*at, it))
     }
 
-    /// The last frame's end of the latest.
+    /// Media time right after the last packet.
     pub(super) fn end(&self) -> Option<i64> {
         let (at, last) = self.entries.last_key_value()?;
         Some(at + last.frames as i64)
     }
 
+    /// Removes the first packet.
     pub(super) fn take_first(&mut self) -> Option<(i64, Entry)> {
         let (at, entry) = self.entries.pop_first()?;
         self.bytes -= entry.payload.len();
         Some((at, entry))
     }
 
+    /// Whether the queue exceeds one of its bounds.
     pub(super) fn is_over(&self) -> bool {
         self.entries.len() > PACKETS_MAX || self.bytes > BYTES_MAX
     }

@@ -2,77 +2,78 @@ use std::time::Duration;
 
 use crate::codec::Format;
 
-/// How a jitter buffer stands.
+/// State of a jitter buffer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Report {
-    /// Since it was made.
+    /// Counts since the buffer was made.
     pub counts: Counts,
-    /// What its frames are.
+    /// Format of the decoded audio.
     pub format: Format,
-    /// Decoded and not yet played.
+    /// Length of the audio that is decoded and not yet played.
     pub waiting: Duration,
-    /// In hand and not yet decoded.
+    /// Packets that are queued and not yet decoded.
     pub packets: usize,
-    /// The playout delay to aim for, above the fastest packets of the last seconds.
+    /// Target of the playout delay, above the delay of the fastest packets of the last
+    /// seconds.
     pub target: Duration,
-    /// The playout delay, above the same.
+    /// Playout delay, above the delay of the fastest packets of the last seconds.
     pub delay: Duration,
-    /// How much faster the clock here runs than the sender's, in parts per million;
-    /// `None` before ten seconds have been heard.
+    /// How much faster our clock runs than the sender's, in parts per million; `None` during
+    /// the first ten seconds.
     pub skew_ppm: Option<f64>,
 }
 
-/// What was counted; frames are samples of one channel.
+/// Counters of a jitter buffer; frames are samples per channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Pulled.
+    /// Frames pulled.
     pub frames: u64,
-    /// Made up, because a packet was not there.
+    /// Frames concealed because a packet was missing.
     pub frames_concealed: u64,
-    /// Background, while the sender was silent.
+    /// Frames of comfort noise while the sender was silent.
     pub frames_comfort: u64,
-    /// Left out by stretching, silence included.
+    /// Frames removed by stretching, in speech and silence.
     pub frames_removed: u64,
-    /// Of those, in silence.
+    /// Frames removed by stretching in silence.
     pub frames_removed_in_silence: u64,
-    /// Played twice by stretching, silence included.
+    /// Frames inserted by stretching, in speech and silence.
     pub frames_inserted: u64,
-    /// Of those, in silence.
+    /// Frames inserted by stretching in silence.
     pub frames_inserted_in_silence: u64,
-    /// Packets that belonged to the stream, duplicates not among them.
+    /// Packets of the stream, without duplicates.
     pub packets: u64,
-    /// Without audio: a sender probes the path with padding. Not among the packets.
+    /// Packets without audio, by which a sender probes the path; not counted in `packets`.
     pub empty: u64,
-    /// Refused, because they were here before.
+    /// Packets refused because they had arrived before.
     pub duplicates: u64,
-    /// Discarded, because they came after their time.
+    /// Packets discarded because their time had passed.
     pub late: u64,
-    /// Never seen by the time that their place was passed; late ones among them.
+    /// Packets that had not arrived when their time passed, late ones included.
     pub lost: u64,
-    /// Recovered from what followed.
+    /// Packets recovered from redundancy in the following packet (FEC).
     pub recovered: u64,
-    /// Played from a redundant copy.
+    /// Packets played from a redundant copy (RED).
     pub repeated: u64,
-    /// Left out, because the delay was far too long.
+    /// Packets discarded because the delay was far too long.
     pub cut: u64,
-    /// Payloads that the codec did not take.
+    /// Payloads that the codec refused.
     pub undecodable: u64,
-    /// Discarded, because too much was waiting.
+    /// Packets discarded because too many were waiting.
     pub overflowed: u64,
-    /// Refused, because their numbers were not this stream's.
+    /// Packets refused because their numbers were not this stream's.
     pub strays: u64,
     /// Times that a new stream began.
     pub restarts: u64,
 }
 
 impl Report {
-    /// Of what was pulled, the part that was made up.
+    /// Share of the pulled audio that was concealed, 0 to 1.
     pub fn concealed_ratio(&self) -> f64 {
         self.share(self.counts.frames_concealed)
     }
 
-    /// Of what was pulled, the part by which speech was stretched, either way;
-    /// silence, which nobody hears, not counted.
+    /// Share of the pulled audio by which speech was stretched, in either direction; silence,
+    /// where stretching is inaudible, is not counted.
     pub fn stretched_ratio(&self) -> f64 {
         let it = &self.counts;
         let all = it.frames_removed + it.frames_inserted;

@@ -1,21 +1,23 @@
 use std::collections::VecDeque;
 
-/// A point each second, for a minute.
+/// Time between two points, in ms.
 const POINT_MS: f64 = 1_000.0;
+/// Points that the line is fitted through: a minute.
 const POINTS: usize = 60;
 
-/// How much faster our clock runs than the sender's: the slope of the least delays.
+/// Estimates how much faster our clock runs than the sender's, from the slope of the least
+/// delays.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Skew {
     points: VecDeque<Point>,
 }
 
-/// A second of a stream, in ms.
+/// One second of a stream; times in ms.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     /// When the second began.
     at: f64,
-    /// The least delay in it.
+    /// Least delay in that second.
     delay: f64,
 }
 
@@ -32,7 +34,7 @@ impl Skew {
         }
     }
 
-    /// Parts per million, by least squares; `None` before ten seconds.
+    /// Skew in parts per million, by least squares; `None` during the first ten seconds.
     pub(super) fn ppm(&self) -> Option<f64> {
         if self.points.len() < 10 {
             return None;

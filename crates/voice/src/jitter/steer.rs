@@ -1,5 +1,5 @@
-//! Towards the target: a pitch period less or one more, and whole packets where the
-//! wait is far too long.
+//! Control of the playout delay: a pitch period less or more, and whole packets where the
+//! delay is far too long.
 
 use std::time::Instant;
 
@@ -10,82 +10,85 @@ use crate::expand::Expansion;
 use crate::pitch::{self, LAG_MS};
 use crate::stretch::{self, Limits};
 
-/// More than this above the target is not worth stretching: it is cut.
+/// Excess over the target, in ms, above which packets are discarded instead of stretching.
 const CUT_MS: f64 = 400.0;
 
-/// What must fit to stretch speech while the delay is near the target.
+/// Correlation that stretching speech needs while the delay is near the target.
 const FIT_AT_EASE: f32 = 0.90;
-/// What must fit to stretch speech [`NEED_MS`] from the target and further.
+/// Correlation that stretching speech needs [`NEED_MS`] from the target and further.
 const FIT_IN_NEED: f32 = 0.55;
+/// Distance from the target at which [`FIT_IN_NEED`] suffices, in ms.
 const NEED_MS: f64 = 40.0;
 
-/// Of the wait, and in all, what is not worth leaving out a pitch period for: most of it
-/// goes by itself, when the next packets are later or nobody speaks.
+/// Part of the target delay that is tolerated as excess; most of it disappears by itself when
+/// the next packets are later or nobody speaks.
 const EASE_SHARE: f64 = 0.5;
+/// Most excess that is tolerated in this way, in ms.
 const EASE_MS: f64 = 15.0;
 
-/// Nearer than this, in ms, the delay is where it should be.
+/// Distance from the target, in ms, within which the delay is left alone.
 const NEAR_MS: f64 = 1.0;
-/// A fall out of an excess ends here.
+/// Excess at which a fall of the delay ends, in ms.
 const FALLEN_MS: f64 = 3.0;
-/// What the target usually is, is learnt in so long.
+/// Time constant of the target's average, in ms.
 const USUAL_MS: f64 = 10_000.0;
 
-/// From so far above the target on more may be left out than the law's share.
+/// Excess from which more may be removed than the pace's share, in ms.
 const HASTE_BEGINS_MS: f64 = 20.0;
-/// From so far above the target on, as much more as [`HASTE_SHARE`] is left out.
+/// Excess from which the whole [`HASTE_SHARE`] is added, in ms.
 const HASTE_FULL_MS: f64 = 60.0;
-/// Of the time, what may be left out beyond the law's share: what was held up by 100 ms
-/// is in time again within half a second.
+/// Share of the time that may be removed in addition to the pace's: a stream held up by 100
+/// ms is in time again within half a second.
 const HASTE_SHARE: f64 = 0.30;
 
-/// What a buffer is about while somebody speaks.
+/// What the buffer does with its delay while somebody speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Course {
-    /// The delay stays as it is.
+    /// The delay stays.
     #[default]
     Hold,
-    /// There is too little of the margin left.
+    /// The delay rises, because too little of the margin is left.
     Rise,
-    /// The excess is worth the trouble.
+    /// The delay falls, because the excess is worth it.
     Fall,
 }
 
-/// Where the delay is going, and what stretching may still do on the way.
+/// Current adjustment of the delay, and the budget of stretching.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Steering {
     law: Law,
     course: Course,
-    /// It has been quiet for so long.
+    /// Length of the current quiet, in ms.
     quiet_ms: f64,
-    /// What the target is above the floor, on average.
+    /// Average of the target above the floor, in ms.
     usual_ms: f64,
-    /// What the delay was above the target since it last was not, in ms times seconds.
+    /// Excess accumulated since the delay last reached the target, in ms times seconds.
     spent: f64,
-    /// Frames that stretching has left, of what the shares allow.
+    /// Frames that may still be removed.
     shorten: f64,
+    /// Frames that may still be inserted.
     lengthen: f64,
 }
 
-/// How far the delay is from where it might go, in ms; positive: too long.
+/// Distances of the delay from its goals in ms; positive if the delay is too long.
 #[derive(Clone, Copy, Debug)]
 struct Distances {
-    /// From the least margin that is left alone.
+    /// Distance from the smallest margin that is left alone.
     least: f64,
-    /// From where a rise ends.
+    /// Distance from where a rise ends.
     risen: f64,
-    /// From the target.
+    /// Distance from the target.
     target: f64,
-    /// What the target is above the floor.
+    /// Height of the target above the floor.
     waits: f64,
 }
 
-/// Between which distances above the target the delay falls, in ms.
+/// Excess over the target between which the delay falls, in ms.
 #[derive(Clone, Copy, Debug)]
 struct Fall {
-    /// A fall begins this far above the target.
+    /// Excess at which a fall begins.
     begins: f64,
-    /// A fall goes on down to here.
+    /// Excess at which a fall ends.
     ends: f64,
 }
 
@@ -102,12 +105,12 @@ impl Steering {
         }
     }
 
-    /// Another stream begins.
+    /// Starts anew for another stream.
     pub(super) const fn reset(&mut self) {
         *self = Self::new(self.law);
     }
 
-    /// `ms` are asked for, which are quiet or are not.
+    /// Updates quiet, average and excess for a pull of `ms`, whose audio `is_quiet` or not.
     fn hear(&mut self, from: &Distances, is_quiet: bool, ms: f64) {
         self.quiet_ms = if is_quiet { self.quiet_ms + ms } else { 0.0 };
         self.usual_ms += (from.waits - self.usual_ms) * (ms / USUAL_MS).min(1.0);
@@ -117,7 +120,8 @@ impl Steering {
         };
     }
 
-    /// When the delay falls while somebody speaks and `waits` ms are aimed for.
+    /// When the delay falls while somebody speaks and the target is `waits` ms above the
+    /// floor.
     fn fall(&self, waits: f64) -> Fall {
         match self.law.excess {
             Some(excess) if self.spent > excess.spent => Fall {
@@ -128,7 +132,7 @@ impl Steering {
                 begins: excess.ms + excess.usual * self.usual_ms,
                 ends: FALLEN_MS,
             },
-            // The less is waited for, the nearer speech stays.
+            // With a shorter target, speech is kept closer to it.
             None => {
                 let ease = (EASE_SHARE * waits).min(EASE_MS);
                 Fall {
@@ -139,12 +143,12 @@ impl Steering {
         }
     }
 
-    /// Nobody speaks, and it is no gap between two phonemes.
+    /// Whether nobody speaks, for longer than a gap between two phonemes.
     fn is_silence(&self) -> bool {
         self.quiet_ms > 0.0 && self.quiet_ms >= self.law.quiet_ms
     }
 
-    /// How far to go.
+    /// Decides the adjustment; returns the distance that the delay should move, in ms.
     fn error(&mut self, from: Distances) -> f64 {
         if self.is_silence() {
             self.course = Course::Hold;
@@ -165,8 +169,8 @@ impl Steering {
         }
     }
 
-    /// Stretching may do more as time passes, and shorten more in haste: at most `most`
-    /// frames at once.
+    /// Extends the budget of stretching by the time of `frames` frames, more in haste, up to
+    /// `most` frames.
     fn allow(&mut self, frames: usize, error: f64, most: f64) {
         let more = |left: f64, share: f64| (left + share.clamp(0.0, 0.5) * frames as f64).min(most);
         let haste = (error - HASTE_BEGINS_MS) / (HASTE_FULL_MS - HASTE_BEGINS_MS);
@@ -177,8 +181,8 @@ impl Steering {
 }
 
 impl<D: Decoder> Buffer<D> {
-    /// Brings the playout delay nearer to the target. The device asks for `frames`, and
-    /// has not asked for `lost_ms` that it should have.
+    /// Moves the playout delay towards the target. The device asks for `frames` frames, and
+    /// lost `lost_ms` of audio that it did not ask for.
     pub(super) fn steer(&mut self, now: Instant, frames: usize, lost_ms: f64) {
         let most = self.format().frames(LAG_MS.1) as f64;
         let Some(from) = self.distances(now).filter(|_| self.is_begun) else {
@@ -207,6 +211,7 @@ impl<D: Decoder> Buffer<D> {
         }
     }
 
+    /// Distances of the current delay from its goals; `None` before the first packet.
     fn distances(&self, now: Instant) -> Option<Distances> {
         let playout = self.playout(now);
         let outlook = self.target.outlook()?;
@@ -220,9 +225,10 @@ impl<D: Decoder> Buffer<D> {
         })
     }
 
+    /// Removes a pitch period, or silence, of at most `error` ms (accelerate).
     fn shorten(&mut self, error: f64) {
         let rate = f64::from(self.format().rate()) / 1e3;
-        // So that a long period finds room: decode what is in hand, if it follows.
+        // Packets in hand are decoded, if they follow, so that a long period has room.
         let most = self.format().frames(LAG_MS.1 + pitch::WINDOW_MS);
         while self.tape.waiting() < most
             && self.queue.first().is_some_and(|(at, _)| at == self.next)
@@ -252,13 +258,14 @@ impl<D: Decoder> Buffer<D> {
         }
     }
 
+    /// Inserts a pitch period, or silence, of about `error` ms (preemptive expand).
     fn lengthen(&mut self, error: f64) {
         let rate = f64::from(self.format().rate()) / 1e3;
         let is_silence = self.steering.is_silence();
         let wanted = (error + LAG_MS.0) * rate;
         let frames_max = match is_silence {
             true => wanted,
-            // A whole period, if need be: too long is better than too short.
+            // A whole period if necessary: too long is better than too short.
             false => (wanted + 5.0 * rate).min(self.steering.lengthen),
         };
         let limits = Limits {
@@ -275,8 +282,8 @@ impl<D: Decoder> Buffer<D> {
         }
     }
 
-    /// Leaves out whole packets of `error` ms: the device was away, or the path got
-    /// better at once.
+    /// Discards whole packets of up to `error` ms: the device stalled, or the path became
+    /// faster.
     fn cut(&mut self, error: f64) {
         let mut left = error;
         while let Some((at, first)) = self.queue.first() {
@@ -292,7 +299,7 @@ impl<D: Decoder> Buffer<D> {
         }
         if left < error {
             self.expansion = Some(Expansion::after(&self.tape));
-            // Not lost, and not silence either; but the decoder misses them.
+            // The packets are neither lost nor silence, but the decoder has a gap.
             self.last = None;
             if !self.decoder.is_stateless() {
                 self.ceiling.lose();
@@ -301,7 +308,7 @@ impl<D: Decoder> Buffer<D> {
     }
 }
 
-/// The further from the target, the less choosy.
+/// Correlation that stretching needs at this distance from the target: less the further away.
 fn fit_for(error_ms: f64) -> f32 {
     let need = (error_ms / NEED_MS).clamp(0.0, 1.0) as f32;
     FIT_AT_EASE + (FIT_IN_NEED - FIT_AT_EASE) * need

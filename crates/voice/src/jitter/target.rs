@@ -1,8 +1,8 @@
-//! How long to wait.
+//! Target: the playout delay to aim for.
 //!
-//! All delays here are one-way delays by two clocks that nobody compared: only their
-//! differences mean anything. A packet that is played at media time `t` waits for
-//! what the playout delay is above its own delay.
+//! All delays here are one-way delays between two clocks that were not compared, so only
+//! their differences mean anything. A packet that is played at media time `t` waits for the
+//! difference between the playout delay and its own delay.
 //!
 //! ```text
 //! playout delay = highest of the last 120 ms
@@ -10,111 +10,125 @@
 //!               + 1 ms and half a pull
 //! ```
 //!
-//! A path that is at its floor seldom jumps far; one that has a queue does, and the
-//! further the longer the queue is: so the margin grows with the level, and a calm
-//! moment costs next to nothing. Where one delay says nothing of the next (their
-//! correlation tells), the middle and the upper tail of the last seconds stand in for
-//! the highest of the last moments: chasing it would only stretch.
+//! The delay of a path at its floor seldom jumps far. The delay of a path with a queue does,
+//! and further with a longer queue. So the margin grows with the level, and calm moments cost
+//! almost nothing. Where one delay does not predict the next (their correlation shows that),
+//! the median and the upper tail of the last seconds replace the highest of the last moments:
+//! following it would only cause stretching.
 //!
-//! How much of the margin is needed is not known beforehand and differs from path to
-//! path. It is learnt from what comes of it: each millisecond that had to be concealed
-//! because a packet was late widens it, each second that passes narrows it, so that in
-//! the long run the late share is what was asked for. (The idea is that of adaptive conformal inference, Gibbs and
-//! Candès, NeurIPS 2021: correct the quantile by its own failures instead of trusting
-//! a model of the distribution.) Where waiting does not help, the margin ends at a
-//! bound: a stall of 200 ms out of nothing is not worth waiting for.
+//! The necessary margin is not known beforehand and differs between paths, so it is learned
+//! from its failures. Each millisecond that is concealed because a packet was late widens the
+//! margin, and each second that passes narrows it, so that in the long run the late share is
+//! the configured one. (The idea is that of adaptive conformal inference, Gibbs and Candès,
+//! NeurIPS 2021: correct the quantile by its own failures instead of trusting a model of the
+//! distribution.) The margin is bounded, because waiting does not always help: a sudden stall
+//! of 200 ms is not worth waiting for.
 
 use std::collections::VecDeque;
 
 use super::pace::{Follows, Law};
 
-/// The highest delay of recent packets counts: of so many at least, if they are long.
+/// Fewest packets over which the highest delay is taken, if packets are long.
 const RECENT_PACKETS_MIN: usize = 3;
-/// The highest delay of recent packets counts: of so many at most, if somebody floods.
+/// Most packets over which the highest delay is taken, if a sender floods.
 const RECENT_PACKETS_MAX: usize = 512;
-/// What comes within so long comes at once.
+/// Time within which packets count as arriving at once, in ms.
 const BURST_MS: f64 = 5.0;
-/// Floor and spread are those of so long.
+/// Window over which the delay floor and spread are measured, in ms.
 const LONG_MS: f64 = 8_000.0;
-/// At 2.5 ms a packet; more than that are thinned by forgetting earlier.
+/// Most packets in that window, at 2.5 ms a packet; if there are more, the oldest are
+/// forgotten earlier.
 const LONG_PACKETS: usize = 3_200;
-/// How often floor and spread are computed again.
+/// Time between two computations of floor and spread, in ms.
 const REVIEW_MS: f64 = 100.0;
 
-/// Of the margin, what follows the spread and not the level.
+/// Part of the margin that follows the spread instead of the level.
 const SPREAD_SHARE: f64 = 0.15;
-/// So much a late millisecond changes the margin's logarithm.
+/// Change of the margin's logarithm for each late millisecond.
 const LEARN_PER_MS: f64 = 0.0025;
-/// Of one event, and by what part of the time it fades.
+/// Most lateness that a single event may add to the margin, in ms.
 const EVENT_MS: f64 = 100.0;
+/// Rate at which charged lateness is forgotten, per unit of time that passes.
 const EVENT_FADES: f64 = 0.1;
-/// The margin's range.
+/// Smallest margin.
 const MARGIN_MIN: f64 = 0.15;
+/// Largest margin.
 const MARGIN_MAX: f64 = 2.5;
-/// Fewer do not tell.
+/// Fewest packets from which the correlation of delays is estimated.
 const FOLLOWS_PACKETS: usize = 100;
-/// What a margin is before anything is known.
+/// Margin at the beginning of a stream.
 const MARGIN_FIRST: f64 = 0.8;
-/// Before much has been heard, the spread is taken for this, less as time passes.
+/// Spread assumed at the beginning of a stream, in ms; it fades as time passes.
 const SPREAD_FIRST_MS: f64 = 20.0;
-/// [`SPREAD_FIRST_MS`] fades in so long where packets came evenly so far.
+/// Time constant with which [`SPREAD_FIRST_MS`] fades where packets have come evenly, in ms.
 const SPREAD_FIRST_FADES_EVEN_MS: f64 = 200.0;
-/// [`SPREAD_FIRST_MS`] fades in so long where packets came unevenly.
+/// Time constant with which [`SPREAD_FIRST_MS`] fades where packets have come unevenly, in
+/// ms.
 const SPREAD_FIRST_FADES_UNEVEN_MS: f64 = 1_000.0;
-/// A path is even whose delays are all within this.
+/// Range of delays up to which a path counts as even, in ms.
 const EVEN_MS: f64 = 3.0;
-/// A path is uneven whose delays differ by this and more.
+/// Range of delays from which a path counts as uneven, in ms.
 const UNEVEN_MS: f64 = 10.0;
 
-/// The playout delay to aim for.
+/// Computes the playout delay to aim for. All delays are in ms.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     late_share: f64,
     law: Law,
+    /// Arrivals of the last moments.
     recent: VecDeque<Arrival>,
+    /// Arrivals of the last seconds.
     long: VecDeque<Arrival>,
+    /// Delay of a packet that met no queue.
     floor: f64,
+    /// Median delay.
     middle: f64,
+    /// 98th percentile of the delay.
     tail: f64,
+    /// Highest delay.
     most: f64,
+    /// 95th percentile of the delay minus its median.
     spread: f64,
-    /// How much one delay says of the next, 0 to 1.
+    /// How well one delay predicts the next, 0 to 1.
     follows: f64,
+    /// When floor and spread were last computed.
     reviewed: f64,
+    /// When the first packet arrived.
     begun: Option<f64>,
+    /// Logarithm of the margin.
     log_margin: f64,
-    /// Late milliseconds that counted lately.
+    /// Lateness charged to the margin recently, in ms.
     charged: f64,
 }
 
-/// A packet that came.
+/// Arrival of a packet; times in ms.
 #[derive(Clone, Copy, Debug)]
 struct Arrival {
-    /// When it came, in ms.
+    /// When the packet arrived.
     at: f64,
-    /// What it took, in ms.
+    /// One-way delay of the packet.
     delay: f64,
 }
 
-/// What is to be expected now, in ms by the clocks of the delays.
+/// Expected delays, in ms by the clocks of the delays.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outlook {
-    /// The delay that counts,
+    /// Delay that the next packet is expected to have.
     base: f64,
-    /// and how far above it the next may be.
+    /// How far above [`Self::base`] the next delay may be.
     margin: f64,
 }
 
 impl Outlook {
-    /// The delay that media should be played with if so much of the margin is wanted.
+    /// Playout delay that covers `part` of the margin.
     pub(super) fn playout(self, part: f64) -> f64 {
         self.base + part * self.margin + 1.0
     }
 }
 
 impl Target {
-    /// Nothing heard yet. `late_share` of the time may be concealed because packets
-    /// are late, in the long run.
+    /// Makes a target without arrivals. `late_share` is the share of the time that may be
+    /// concealed in the long run because packets are late.
     pub(super) fn new(late_share: f64, law: Law) -> Self {
         Self {
             late_share,
@@ -134,12 +148,12 @@ impl Target {
         }
     }
 
-    /// A packet came at `at` and took `delay`, both in ms.
+    /// Notes that a packet arrived at `at` with a one-way delay of `delay`, both in ms.
     pub(super) fn arrived(&mut self, at: f64, delay: f64) {
         self.begun.get_or_insert(at);
         let arrival = Arrival { at, delay };
         for window in [&mut self.recent, &mut self.long] {
-            // A queue that empties at once: all that is left of it is the last.
+            // Of a queue that empties at once only the last packet counts.
             let is_of_burst = |it: &Arrival| at - it.at < BURST_MS && it.delay > delay;
             while window.back().is_some_and(is_of_burst) {
                 window.pop_back();
@@ -161,27 +175,27 @@ impl Target {
         }
     }
 
-    /// `ms` were concealed because a packet was late. One event counts for no more
-    /// than [`EVENT_MS`]: a longer one is not for a margin to prevent.
+    /// Charges `ms` that were concealed because a packet was late. One event counts for at
+    /// most [`EVENT_MS`]: no margin is meant to prevent a longer one.
     pub(super) fn was_late(&mut self, ms: f64) {
         let ms = ms.min((EVENT_MS - self.charged).max(0.0));
         self.charged += ms;
         self.learn(LEARN_PER_MS * ms);
     }
 
-    /// `ms` have been played.
+    /// Notes that `ms` of audio were played.
     pub(super) fn passed(&mut self, ms: f64) {
         self.charged = (self.charged - ms * EVENT_FADES).max(0.0);
         self.learn(-LEARN_PER_MS * self.late_share * ms);
     }
 
-    /// `None` before anything has come.
+    /// Expected delays; `None` before the first packet.
     pub(super) fn outlook(&self) -> Option<Outlook> {
         let highest = self.recent.iter().map(|it| it.delay);
         let highest = highest.reduce(f64::max)?;
         let first = self.spread_first();
         let spread = self.spread.max(first).max(0.3);
-        // Where delays do not follow from each other, the last ones say nothing.
+        // Where one delay does not predict the next, the last ones are no guide.
         let mix =
             |swings: f64, scatters: f64| self.follows * swings + (1.0 - self.follows) * scatters;
         let base = mix(highest, self.middle);
@@ -193,7 +207,7 @@ impl Target {
         })
     }
 
-    /// How far delays may spread of which little has been heard, in ms.
+    /// Part of the assumed spread that remains while few packets have arrived, in ms.
     fn spread_first(&self) -> f64 {
         let last = self.recent.back().map_or(0.0, |it| it.at);
         let heard = last - self.begun.unwrap_or(last);
@@ -202,15 +216,17 @@ impl Target {
         SPREAD_FIRST_MS * (-heard / (soon + unrest.clamp(0.0, 1.0) * (late - soon))).exp()
     }
 
-    /// What a packet would have that met no queue, in ms.
+    /// Delay of a packet that met no queue, in ms.
     pub(super) const fn floor(&self) -> f64 {
         self.floor
     }
 
+    /// Changes the margin's logarithm by `by`, within its bounds.
     fn learn(&mut self, by: f64) {
         self.log_margin = (self.log_margin + by).clamp(MARGIN_MIN.ln(), MARGIN_MAX.ln());
     }
 
+    /// Computes floor, spread and correlation.
     fn review(&mut self, at: f64) {
         self.reviewed = at;
         let mut delays: Vec<f64> = self.long.iter().map(|it| it.delay).collect();
@@ -232,7 +248,7 @@ impl Target {
         self.spread = at(0.95) - at(0.50);
     }
 
-    /// Of each delay with the one `apart_ms` later, or the next.
+    /// Correlation of each delay with the one `apart_ms` later, or the next.
     fn correlation(&self, apart_ms: f64) -> f64 {
         let count = self.long.len() as f64;
         let ends = self.long.front().zip(self.long.back());
