@@ -1,6 +1,6 @@
-//! The listening half: packets of any stream with any numbers and payloads, plain or as
-//! RED, periods of any length, devices that change or go away. What is played is valid audio,
-//! what is kept is bounded.
+//! Receiving half of a call: packets of any stream with any numbers and payloads, plain or as
+//! RED, periods of any length, devices that change or go away. Checks that the output is
+//! valid audio and that memory is bounded.
 
 #![no_main]
 
@@ -13,7 +13,7 @@ use glassline_voice::opus::{Concealment, RATE};
 use glassline_voice::{Format, L16, Listener, Received, Ssrc};
 use libfuzzer_sys::fuzz_target;
 
-/// Packets of 10 ms of linear samples: what Opus makes of bytes is libopus's own.
+/// Frames in a packet: 10 ms of linear samples, because decoding Opus is libopus's own code.
 const FRAMES: u32 = RATE / 100;
 const DEVICES: [(u32, usize); 4] = [(48_000, 1), (44_100, 2), (16_000, 1), (8_000, 2)];
 

@@ -1,5 +1,6 @@
-//! What a far end says of itself: any messages on both channels, at any times. Nothing
-//! falls over, what is kept is bounded, and what was read can be written and read again.
+//! The far end's records: any messages on both channels, at any times. Checks that nothing
+//! panics, that memory is bounded, and that records which were read can be written and read
+//! again.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! The jitter buffer: any packets at any times, any pulls between them. What comes out
-//! is valid, what is kept is bounded.
+//! Jitter buffer: any packets at any times, with any pulls between them. Checks that the
+//! output is valid audio and that memory is bounded.
 
 #![no_main]
 

@@ -1,8 +1,8 @@
-//! What a call costs: microseconds of one core for each 10 ms, capture and playout.
+//! Cost of a call: microseconds of one core for each 10 ms, capture and playout.
 //!
 //! `cargo bench -p glassline-voice --bench call [-- 'AEC, NS, AGC, LowDelay, Ms10, 48000']`;
-//! the mean of the middle half over a minute of speech-like audio, and what that is of a
-//! core. With an argument only the rows that it begins.
+//! prints the mean of the middle half over a minute of speech-like audio, and its share of a
+//! core. With an argument only the rows whose names begin with it are run.
 
 #![expect(clippy::disallowed_methods, reason = "a bench reads the clock")]
 
@@ -48,8 +48,7 @@ fn main() {
     }
 }
 
-/// The mean of the middle half, in microseconds for 10 ms: what capturing takes, and
-/// playing.
+/// Microseconds for each 10 ms of capture and of playout, each the mean of the middle half.
 fn leg(config: speaker::Config) -> (f64, f64) {
     let device = config.device;
     let mut speaker = Speaker::new(config).expect("a speaker");
@@ -92,7 +91,8 @@ fn leg(config: speaker::Config) -> (f64, f64) {
     (middle(&captures), middle(&playouts))
 }
 
-/// Of pairs of frames, since a packet may hold two, without what preemption spoils.
+/// Mean of the middle half, which preemption does not disturb, over pairs of frames, because
+/// a packet may hold two.
 fn middle(times: &[Duration]) -> f64 {
     let mut pairs: Vec<f64> = times
         .chunks_exact(2)
@@ -103,7 +103,7 @@ fn middle(times: &[Duration]) -> f64 {
     half.iter().sum::<f64>() / half.len() as f64
 }
 
-/// Harmonics that swell, and a hiss.
+/// A speech-like signal: harmonics of changing level, and noise.
 fn voice(at: f32) -> f32 {
     let turns = std::f32::consts::TAU * 140.0 * at;
     let swell = 0.5 + 0.5 * (8.0 * at).sin();

@@ -1,13 +1,13 @@
-//! Chirps: signals whose time is found to a sample.
+//! Chirps: signals whose time can be measured to a sample.
 
 use super::Call;
 
-/// One after another, seconds.
+/// Time from one chirp to the next, in seconds.
 pub(super) const EVERY_S: f64 = 0.61;
-/// How long each is.
+/// Length of a chirp, in seconds.
 pub(super) const LONG_S: f64 = 0.030;
 
-/// What is heard at `at` seconds: 400 to 3,200 Hz in 30 ms, swelling and sinking, at
+/// The signal at `at` seconds: chirps from 400 to 3,200 Hz in 30 ms, fading in and out, at
 /// half of full scale.
 pub(super) fn chirps(at: f64) -> f32 {
     let since = at.rem_euclid(EVERY_S);
@@ -24,19 +24,19 @@ fn chirp(since: f64) -> f32 {
     (0.5 * swell * (std::f64::consts::TAU * turns).sin()) as f32
 }
 
-/// How a chirp fared.
+/// A chirp that was found in recorded audio.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
-    /// When its middle was at the microphone, since the call's start.
+    /// When its middle was at the microphone, in seconds since the call's start.
     pub(super) said_s: f64,
-    /// How much later it was heard.
+    /// Its delay, in seconds.
     pub(super) delay_s: f64,
-    /// How well it was to be recognised, 0 to 1.
+    /// Its correlation with the original, 0 to 1.
     pub(super) fit: f32,
 }
 
-/// Where the chirps are in `played` samples at `rate`, the first of them heard at
-/// `from_s`: none is later than `within_s`.
+/// Finds the chirps in `played` samples at `rate`, the first of which was played at `from_s`;
+/// delays up to `within_s` are searched.
 pub(super) fn find(played: &[f32], rate: f64, from_s: f64, within_s: f64) -> Vec<Found> {
     let length = (LONG_S * rate) as usize;
     let lags = (within_s * rate) as usize;
@@ -76,7 +76,7 @@ pub(super) fn find(played: &[f32], rate: f64, from_s: f64, within_s: f64) -> Vec
     found
 }
 
-/// Of lags from `from` to `to`, every `step`, the one with the best fit.
+/// Of the lags from `from` to `to`, every `step`, the one with the best correlation.
 fn best(from: usize, to: usize, step: usize, fit: impl Fn(usize) -> f32) -> (usize, f32) {
     let all = (from..to).step_by(step).map(|lag| (lag, fit(lag)));
     all.max_by(|a, b| a.1.total_cmp(&b.1)).expect("some lags")
@@ -86,7 +86,7 @@ fn best_around(around: (usize, f32), by: usize, fit: impl Fn(usize) -> f32) -> (
     best(around.0.saturating_sub(by), around.0 + by, 1, fit)
 }
 
-/// The chirps of what `call` recorded, as far as they are to be recognised.
+/// Finds the chirps in the recording of `call` whose correlation is at least `fit_min`.
 pub(super) fn heard(call: &Call, within_s: f64, fit_min: f32) -> Vec<Found> {
     let device = &call.loudspeaker;
     let rate = f64::from(device.format.rate()) * (1.0 + device.ppm / 1e6);

@@ -1,4 +1,4 @@
-//! Delays that no stamp shows, measured.
+//! Measurement of the delays that no stamp shows.
 
 use super::chirps::{chirps, find};
 use crate::codec::{Decoder as _, Encoder as _};
@@ -15,7 +15,8 @@ fn audio(rate: u32) -> Vec<f32> {
     (0..samples).map(|sample| chirps(at(sample))).collect()
 }
 
-/// The median delay of the chirps in `out`, in ms; all but the first few are found.
+/// Median delay of the chirps in `out`, in ms; only the later half is used, in which the
+/// chain has settled.
 fn delay_ms(out: &[f32], rate: u32, fit_min: f32) -> f64 {
     let found = find(out, f64::from(rate), 0.0, 0.03);
     let found = &found[found.len() / 2..];

@@ -1,7 +1,7 @@
-//! Hours of trouble, and what is left of it when it is over.
+//! Long calls over bad paths, and the state that remains when the path is good again.
 //!
-//! The lengths here are those of every day; `VOICE_MINUTES` asks for others. Those of
-//! patience are 2,880 without a codec and 60 of the whole chain.
+//! The lengths here suit every day; the environment variable `VOICE_MINUTES` sets others. A
+//! thorough run takes 2,880 without a codec and 60 for the whole chain.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{Call, mono};
 use crate::codec::{Decoder, Encoder};
 use crate::{Format, L16, listener, opus, preprocess, speaker};
 
-/// A minute of trouble, then one of a clean path and devices that come and go.
+/// A minute over a bad path, then one over a clean path with devices that change.
 const ROUND: Duration = Duration::from_secs(120);
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -23,7 +23,7 @@ fn voice(at: f64, pitch: f64) -> f32 {
     (0.3 * swell * tone) as f32
 }
 
-/// The same from a table: sines cost more than all else.
+/// The same voice from a table, because computing sines would cost more than everything else.
 fn table(pitch: f64) -> impl Fn(f64) -> f32 {
     const RATE: f64 = 48_000.0;
     // Ten seconds hold whole turns of all of it.
@@ -32,11 +32,12 @@ fn table(pitch: f64) -> impl Fn(f64) -> f32 {
     move |at| samples[(at * RATE).round() as usize % samples.len()]
 }
 
-/// Rounds of [`ROUND`] for so many minutes. `packet` is what a packet holds.
+/// Runs rounds of [`ROUND`] for `minutes` minutes. `packet` is the length of a packet.
 fn endure<E: Encoder, D: Decoder>(call: &mut Call<E, D>, minutes: u64, packet: Duration) {
     call.is_recording = false;
     call.source = Box::new(table(200.0));
-    // Who heard himself would be taken for an echo, and no two minutes were alike.
+    // A speaker who heard his own voice would be cancelled as an echo, differently each
+    // minute.
     let (other, mut said) = (table(130.0), 0.0);
     call.other = Some(Box::new(move || {
         said += 1.0 / f64::from(opus::RATE);
@@ -114,13 +115,13 @@ fn endure<E: Encoder, D: Decoder>(call: &mut Call<E, D>, minutes: u64, packet: D
     }
 }
 
-/// Of nine seconds, what may be made up: late packets are planned for, one in a thousand,
-/// and what misses a period of the device misses all of it.
+/// Concealed audio that is allowed in nine seconds: one packet in a thousand may be late, and
+/// one that misses a period of the device misses all of it.
 const CONCEALED_MAX: Duration = Duration::from_millis(10);
 
-/// A second to come to itself, then nine in which next to nothing is made up and the
-/// delay is what it was. `signal` is how loud what was said before was; returns how loud
-/// what is said in these.
+/// Lets the call recover for a second, then checks nine seconds in which almost nothing may
+/// be concealed and the delay must be normal. `signal` is the peak of the speech before;
+/// returns the peak of the speech in these seconds.
 fn recover<E: Encoder, D: Decoder>(
     call: &mut Call<E, D>,
     when: &str,
@@ -159,7 +160,7 @@ fn recover<E: Encoder, D: Decoder>(
     call.said.take()
 }
 
-/// How long, in minutes: as every day, unless `VOICE_MINUTES` says otherwise.
+/// Length in minutes: `usual`, unless `VOICE_MINUTES` sets another.
 fn minutes(usual: u64) -> u64 {
     let asked = std::env::var("VOICE_MINUTES").ok();
     asked.and_then(|it| it.parse().ok()).unwrap_or(usual)

@@ -1,4 +1,4 @@
-//! How loud a call becomes that loses packets.
+//! Loudness of a call that loses packets.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn vowel(at: f64) -> f32 {
     (0.3 * swell * tone) as f32
 }
 
-/// By what the highest peak grows when each third packet is lost.
+/// Factor by which the highest peak grows when every third packet is lost.
 fn growth(concealment: opus::Concealment, seed: u64) -> f32 {
     let mut speaker = speaker::Config::new(mono(48_000));
     speaker.preprocess = preprocess::Config::OFF;

@@ -1,5 +1,5 @@
-//! A whole call in virtual time: a microphone and a loudspeaker that count samples, both
-//! halves of the engine, and a path between them.
+//! A whole call in virtual time: a microphone and a loudspeaker clocked by their samples,
+//! both halves of the engine, and a path between them.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -33,13 +33,13 @@ pub(crate) const SSRC: Ssrc = Ssrc(0x5eed);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Device {
     pub(crate) format: Format,
-    /// Frames a call.
+    /// Frames in each callback.
     pub(crate) period: usize,
-    /// Its clock is faster by so much.
+    /// How much faster its clock runs, in parts per million.
     pub(crate) ppm: f64,
-    /// When its clock says 0.
+    /// When its clock shows 0.
     start: Instant,
-    /// Frames that it has given or taken.
+    /// Frames delivered or taken so far.
     frames: u64,
 }
 
@@ -54,7 +54,7 @@ impl Device {
         }
     }
 
-    /// When its clock says `frames`.
+    /// When its clock shows `frames`.
     pub(crate) fn at(&self, frames: u64) -> Instant {
         let rate = f64::from(self.format.rate()) * (1.0 + self.ppm / 1e6);
         self.start + Duration::from_secs_f64(frames as f64 / rate)
@@ -64,7 +64,7 @@ impl Device {
         self.at(self.frames + self.period as u64)
     }
 
-    /// When it calls that should at `due`, its thread standing still `until` then.
+    /// When a callback happens that is due at `due`, if its thread stalls until `until`.
     fn call(&mut self, due: Instant, until: Option<Instant>) -> Instant {
         let Some(until) = until.filter(|until| *until > due) else {
             return due;
@@ -78,7 +78,7 @@ impl Device {
         until
     }
 
-    /// What it is after a change, going on at `now`.
+    /// Replaces both devices by others.
     fn changed(&self, format: Format, period: usize, now: Instant) -> Self {
         Self::new(format, period, self.ppm, now)
     }
@@ -86,50 +86,52 @@ impl Device {
 
 /// One direction of a call.
 ///
-/// A loop of its own, not `glassline_sim::Simulation`: two devices whose clocks drift call
-/// into the engine, and the engine asks for the time more than once while it works.
+/// It has a loop of its own instead of `glassline_sim::Simulation`: two devices whose clocks
+/// drift call into the engine, and the engine asks for the time more than once while it
+/// works.
 pub(crate) struct Call<E = opus::Encoder, D = opus::Decoder> {
     pub(crate) speaker: Speaker<Said<E>>,
     pub(crate) listener: Listener<D>,
     pub(crate) microphone: Device,
     pub(crate) loudspeaker: Device,
-    /// What is to be heard at the microphone, by seconds of its clock.
+    /// Signal at the microphone, by seconds of its clock.
     pub(crate) source: Box<dyn FnMut(f64) -> f32>,
-    /// What the loudspeaker beside the microphone says, sample by sample at 48 kHz; what
-    /// is played at the other end, if `None`.
+    /// Signal of the loudspeaker near the microphone, sample by sample at 48 kHz; `None`:
+    /// what is played at the other end.
     pub(crate) other: Option<Box<dyn FnMut() -> f32>>,
-    /// What becomes of each packet: delays of its copies.
+    /// Delays of each packet's copies, by packet number; no copies means a lost packet.
     pub(crate) path: Box<dyn FnMut(u64) -> Vec<Duration>>,
     pub(crate) clock: Clock,
     pub(crate) start: Instant,
-    /// By how much the clock moves on whenever the engine asks it.
+    /// Time that passes whenever the engine asks for the time.
     pub(crate) tick: Duration,
     sequence: u16,
     sent: u64,
     flying: BinaryHeap<Reverse<(Instant, u64, Flying)>>,
     pub(crate) spoken: Vec<Spoken>,
     pub(crate) heard: Vec<Heard>,
-    /// All that was played, from [`Self::played_from`] on.
+    /// All audio that was played, from [`Self::played_from`] on.
     pub(crate) played: Vec<f32>,
     pub(crate) is_recording: bool,
-    /// The largest sample that was encoded since it was last looked at.
+    /// Largest sample that was encoded since the value was last taken.
     pub(crate) said: Rc<Cell<f32>>,
-    /// The largest sample and step since it was last looked at.
+    /// Largest played sample since the value was last reset.
     pub(crate) peak: f32,
+    /// Largest difference of neighboring played samples since the value was last reset.
     pub(crate) step: f32,
     last: f32,
-    /// Neither device calls until then.
+    /// Neither device calls back before this.
     pub(crate) unplugged_until: Option<Instant>,
-    /// The threads of microphone and loudspeaker stand still until then.
+    /// The threads of microphone and loudspeaker stall until these times.
     pub(crate) stopped_until: [Option<Instant>; 2],
-    /// The path lets nothing through until then.
+    /// The path holds all packets back until then.
     pub(crate) held_until: Option<Instant>,
-    /// The microphone says when its samples were there.
+    /// Whether the microphone reports the capture time of its samples.
     pub(crate) tells: bool,
     is_red: bool,
 }
 
-/// A device whose thread stood still keeps so much; the rest is lost.
+/// Audio that a device keeps while its thread stalls; the rest is lost.
 const BACKLOG: Duration = Duration::from_millis(50);
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -348,7 +350,7 @@ impl<E: Encoder, D: Decoder> Call<E, D> {
         self.speaker.rendered(&rendered);
     }
 
-    /// When the first sample of [`Self::played`] was heard.
+    /// When the first sample of [`Self::played`] was played.
     pub(crate) fn played_from(&self) -> Instant {
         let taken = self.played.len() as u64;
         self.loudspeaker

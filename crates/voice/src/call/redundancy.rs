@@ -1,4 +1,5 @@
-//! What is lost comes back: whole, by RED, or coarse, in the packet that follows (LBRR).
+//! Recovery of lost packets: in full quality by RED, or at a low bitrate from the following
+//! packet (LBRR).
 
 use std::time::Duration;
 
@@ -10,8 +11,8 @@ use crate::{listener, opus, preprocess, speaker};
 
 const LOST_EVERY: u64 = 20;
 
-/// What is counted in half a minute in which each twentieth packet is lost, after as long
-/// to learn of it.
+/// Counts of half a minute in which every twentieth packet is lost, after 15 s to adapt to
+/// that.
 fn counts(redundancy: impl FnOnce(&mut speaker::Config)) -> (Counts, u64) {
     let mut speaker = speaker::Config::new(mono(48_000));
     speaker.preprocess = preprocess::Config::OFF;

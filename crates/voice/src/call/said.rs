@@ -1,5 +1,5 @@
-//! An encoder that remembers how loud what it was given is: what gain control and noise
-//! suppression make of a voice is known here only.
+//! Encoder wrapper that measures the level of the samples that it encodes: only here is known
+//! what gain control and noise suppression make of a voice.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::{Bitrate, Encoder, Unencodable};
 
-/// `inner`, and the largest sample that it was given since that was last taken.
+/// Wraps `inner` and keeps the largest sample since the peak was last taken.
 pub(crate) struct Said<E> {
     pub(super) inner: E,
     pub(super) peak: Rc<Cell<f32>>,

@@ -1,4 +1,4 @@
-//! Nobody speaks, or nobody shall hear it.
+//! Calls in which nobody speaks, or somebody is muted.
 
 use std::time::Duration;
 

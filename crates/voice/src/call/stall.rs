@@ -1,11 +1,12 @@
-//! What stands still for a while, and how soon the delay is again what it was.
+//! Stalls of devices and path, and how soon the delay recovers.
 
 use std::time::{Duration, Instant};
 
 use super::{Call, mono};
 use crate::{listener, preprocess, speaker};
 
-/// A voice of 170 Hz and its harmonics that never pauses: nothing is cut for free.
+/// A voice of 170 Hz and its harmonics that never pauses, so that nothing can be removed in
+/// silence.
 pub(super) fn voice(at: f64) -> f32 {
     let turns = std::f64::consts::TAU * 170.0 * at;
     let swell = 0.7 + 0.3 * (std::f64::consts::TAU * 1.3 * at).sin();
@@ -13,11 +14,12 @@ pub(super) fn voice(at: f64) -> f32 {
     (0.3 * swell * tone) as f32
 }
 
-/// The loudest of it, and the steepest from one sample to the next.
+/// Peak of [`voice`].
 pub(super) const LOUDEST: f32 = 0.42;
+/// Largest difference between neighboring samples of [`voice`].
 const STEEPEST: f32 = 0.016;
 
-/// Who stands still.
+/// What stalls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Who {
     Sender,
@@ -28,7 +30,7 @@ enum Who {
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The mean delay of what was played since `from`, in ms.
+/// Mean delay of the audio played since `from`, in ms.
 fn delay_ms(call: &Call, from: Instant) -> f64 {
     let mut delays = Vec::new();
     for heard in call.heard.iter().filter(|it| it.played >= from) {

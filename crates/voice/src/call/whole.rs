@@ -1,4 +1,4 @@
-//! The whole chain: what the stages say against what is heard.
+//! The whole chain: compares the delay that stamps report with the delay of the audio.
 
 use std::time::{Duration, Instant};
 
@@ -8,11 +8,12 @@ use super::chirps::{self, LONG_S};
 use super::{Call, mono};
 use crate::{Heard, SignalDelay, Spoken, listener, opus, preprocess, speaker};
 
-/// So long a call is; devices' clocks and the buffer have settled after half of it.
+/// Length of a call; the devices' clocks and the buffer have settled after half of it.
 const LONG: Duration = Duration::from_secs(30);
+/// Time after which devices and echo canceller have settled, in seconds.
 const SETTLED_S: f64 = 12.0;
 
-/// Every stage of a frame's way, in ms.
+/// Duration of every stage of a frame's way, in ms.
 #[derive(Clone, Copy, Debug)]
 struct Stages {
     stages: [(&'static str, f64); 11],
@@ -38,7 +39,7 @@ impl Stages {
                 "encode",
                 ms(spoken.preprocessed, spoken.encoded) + signal(|it| it.encode),
             ),
-            // The path takes what the encoder gives: no pacer, no socket.
+            // The simulated path has no pacer and no socket.
             ("network", ms(spoken.encoded, heard.arrived)),
             ("open", ms(heard.arrived, heard.inserted)),
             ("jitter buffer", ms(heard.inserted, heard.pulled)),
@@ -55,7 +56,7 @@ impl Stages {
     }
 }
 
-/// Each packet that was heard, with how it was spoken.
+/// Packets that were played, each with the stamps of its sending.
 fn join(call: &Call) -> Vec<(Spoken, Heard)> {
     let mut heard = call.heard.clone();
     heard.sort_by_key(|it| it.timestamp);
@@ -68,7 +69,7 @@ fn join(call: &Call) -> Vec<(Spoken, Heard)> {
     heard.iter().filter_map(spoken).collect()
 }
 
-/// What the stages of the packet that holds the audio of `said_s` sum to, in ms.
+/// Sum of the stages of the packet that holds the audio of `said_s`, in ms.
 fn told_ms(call: &Call, joined: &[(Spoken, Heard)], said_s: f64) -> Option<f64> {
     let said = call.start + Duration::from_secs_f64(said_s);
     let after =
@@ -78,7 +79,7 @@ fn told_ms(call: &Call, joined: &[(Spoken, Heard)], said_s: f64) -> Option<f64> 
     (said + spoken.signal.total() < end).then(|| Stages::of(spoken, heard).sum_ms())
 }
 
-/// The middle one and the 99th of a hundred.
+/// Median and 99th percentile.
 fn quantiles(mut values: Vec<f64>) -> (f64, f64) {
     values.sort_by(f64::total_cmp);
     let at = |share: f64| values[((values.len() - 1) as f64 * share).round() as usize];
@@ -91,8 +92,8 @@ fn usual(rate: (u32, u32), frame: opus::Frame) -> (speaker::Config, listener::Co
     (speaker, listener::Config::new(mono(rate.1)))
 }
 
-/// Compares each chirp's delay with what its frame's stages sum to, of chirps that are
-/// recognised by `fit_min` and during which the delay stands.
+/// Compares each chirp's delay with the sum of its frame's stages. Chirps count whose
+/// correlation is at least `fit_min` and during which the delay does not change.
 fn compare(call: &mut Call, name: &str, fit_min: f32) {
     call.source = Box::new(chirps::chirps);
     call.run(LONG);
@@ -107,7 +108,7 @@ fn compare(call: &mut Call, name: &str, fit_min: f32) {
         let (Some(begin), Some(told), Some(end)) = (begin, told(chirp.said_s), end) else {
             continue;
         };
-        // One into which something was put at its soft edge is recognised, too.
+        // A chirp with audio inserted at its quiet edge is still found.
         if (end - begin).abs() < 0.1 {
             errors.push((chirp.delay_s * 1e3 - told, chirp.said_s));
         }
@@ -178,7 +179,7 @@ fn stages_sum_to_what_is_measured_on_a_path_that_swings() {
     let mut call = Call::new(speaker, listener, (120, 120), (150.0, -50.0));
     let delays = Delays::of_family(Family::Ar98, 3, 4_000, opus::Frame::Ms20.duration());
     call.path = Box::new(move |packet| delays.packets()[packet as usize].into_iter().collect());
-    // A chirp in which something was cut out is not to be placed.
+    // A chirp with a part removed has no clear delay.
     compare(&mut call, "ar98", 0.95);
 }
 

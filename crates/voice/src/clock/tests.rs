@@ -3,22 +3,22 @@ use proptest::prelude::*;
 
 const STEP: Duration = Duration::from_millis(25);
 
-/// Two hosts and what is between them, in virtual time.
+/// Two hosts and the paths between them, in virtual time.
 ///
-/// A loop of its own, not `glassline_sim::Simulation`: the bound on the error must hold for
-/// any delay at all, so paths are functions that a test writes and not a link's luck; and
-/// hosts ask when their turn comes, up to 25 ms late, as they do in a call.
+/// It has a loop of its own instead of `glassline_sim::Simulation`: the bound on the error
+/// must hold for any delay at all, so paths are functions that a test writes. Hosts poll up
+/// to 25 ms late, as they do in a call.
 struct Pair {
-    /// True time, and what our clock shows: they agree.
+    /// Start in true time, which our clock shows exactly.
     start: Instant,
-    /// What their clock shows at `start`.
+    /// What the other host's clock shows at `start`.
     theirs: Instant,
-    /// How much faster theirs runs.
+    /// Speed of the other host's clock relative to ours.
     skew: f64,
     ends: [Exchange; 2],
 }
 
-/// What a path does to the message that is sent at a time: its delay, or a loss.
+/// Delay of a message by its sending time; `None` loses it.
 type Path<'a> = &'a mut dyn FnMut(Duration) -> Option<Duration>;
 
 impl Pair {
@@ -44,7 +44,7 @@ impl Pair {
         }
     }
 
-    /// Both ask and answer for `length`.
+    /// Lets both ends exchange messages for `length`.
     fn run<'a>(&mut self, length: Duration, there: Path<'a>, back: Path<'a>) {
         let mut wire: Vec<(Duration, usize, Vec<u8>)> = Vec::new();
         let paths = [there, back];
@@ -71,7 +71,7 @@ impl Pair {
         }
     }
 
-    /// How far our estimate of what they stamp at `at` is off, and its bound.
+    /// Actual error of our estimate for a stamp made at `at`, and its bound.
     fn error(&self, at: Duration) -> Option<(Duration, Duration)> {
         let stamped = self.ends[1].stamp(self.clock(1, at));
         let estimate = self.ends[0].estimate()?;
@@ -85,7 +85,7 @@ fn ms(ms: f64) -> Duration {
     Duration::from_secs_f64(ms / 1e3)
 }
 
-/// Numbers that look random, the same every time.
+/// Pseudorandom numbers from 0 to 1, the same for equal seeds.
 fn random(seed: u64) -> impl FnMut() -> f64 {
     let mut state = seed.wrapping_mul(2).wrapping_add(1);
     move || {

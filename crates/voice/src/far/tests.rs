@@ -318,7 +318,7 @@ impl Node for Host {
     }
 }
 
-/// Two ends with nothing between them; the second one's clock is another.
+/// Two ends on an ideal path; the second one's clock differs.
 struct Ends {
     network: Network,
     hosts: [Host; 2],

@@ -10,7 +10,7 @@ use crate::stamps::Received;
 /// Packets of 10 ms at 48 kHz.
 const FRAMES: u32 = 480;
 
-/// A listener with room for two, and what each of its voices says: how loud.
+/// A listener with room for two voices, and what each voice says.
 struct Room {
     listener: Listener<L16>,
     now: Instant,
@@ -31,7 +31,8 @@ impl Room {
         }
     }
 
-    /// `time` in which voices 0, 1, … are as loud as `levels`; who was refused a packet.
+    /// Runs for `time` in which voices 0, 1, … have the given `levels`; returns which voices
+    /// were refused a packet.
     fn hear(&mut self, time: Duration, levels: &[f32]) -> Vec<bool> {
         let mut refused = vec![false; levels.len()];
         for _ in 0..time.as_millis() / 10 {

@@ -1,49 +1,53 @@
-//! Three bands of 8 kHz each out of 48 kHz, and back: each at 16 kHz, as the echo
-//! canceller and the noise suppressor work.
+//! Filter bank: splits 48 kHz into three bands of 8 kHz, each sampled at 16 kHz as the echo
+//! canceller and the noise suppressor need, and joins them again.
 //!
-//! A cosine-modulated bank (Vaidyanathan, *Multirate Systems and Filter Banks*, 1993,
-//! ch. 8) of libwebrtc's dimensions: a low-pass of 48 taps, a windowed sinc that ends at
-//! 4 kHz, is moved to the middle of each band by a cosine. Cosines of sixths of a turn
-//! repeat after 12 taps, so every twelfth tap belongs to one branch: four taps, then one
-//! weight for each band. Two branches of the twelve are nothing.
+//! It is a cosine-modulated bank (Vaidyanathan, *Multirate Systems and Filter Banks*, 1993,
+//! ch. 8) of libwebrtc's dimensions. A low-pass of 48 taps, a windowed sinc that ends at 4
+//! kHz, is moved to the middle of each band by a cosine. Cosines of sixths of a turn repeat
+//! after 12 taps, so every twelfth tap belongs to one branch: four taps, then one weight for
+//! each band. Two of the twelve branches are zero.
 
 use std::f64::consts::PI;
 
 use super::FRAME;
 
-/// Of 8 kHz each.
+/// Samples of a band in 10 ms.
 pub(super) const BANDS: usize = 3;
 /// Samples of a band in 10 ms.
 pub(super) const BAND: usize = FRAME / BANDS;
-/// One channel's.
+/// The bands of one channel.
 pub(super) type Bands = [[f32; BAND]; BANDS];
 
+/// Length of the prototype filter, in samples at 48 kHz.
 const TAPS: usize = 48;
-/// After so many taps the cosines repeat.
+/// Number of taps after which the cosines repeat.
 const PERIOD: usize = 12;
+/// Taps of a branch.
 const BRANCH_TAPS: usize = TAPS / PERIOD;
-/// Between the taps of a branch, in samples of a band.
+/// Distance between the taps of a branch, in samples of a band.
 const STEP: usize = PERIOD / BANDS;
-/// What a branch looks back, in samples of a band.
+/// Samples of a band that a branch looks back.
 const PAST: usize = TAPS / BANDS - 1;
-/// Of the Kaiser window.
+/// Shape parameter of the Kaiser window.
 const BETA: f64 = 3.5;
 
-/// 10 ms of one of three streams at 16 kHz, and what came before.
+/// 10 ms of one of three streams at 16 kHz, after the samples before it that filters need.
 type Line = [f32; PAST + BAND];
 
-/// Every twelfth tap.
+/// A branch of the filter bank: every twelfth tap.
 #[derive(Clone, Copy, Debug)]
 struct Branch {
-    /// Which of three samples it takes, and how many samples of a band later.
+    /// Which of three samples the branch takes.
     phase: usize,
+    /// Delay of the branch, in samples of a band.
     shift: usize,
     taps: [f32; BRANCH_TAPS],
     weights: [f32; BANDS],
 }
 
 impl Branch {
-    /// Of `line`, what its taps make of the last [`BAND`] samples, added to `out`.
+    /// Filters the last [`BAND`] samples of `line` with the branch's taps and adds the result
+    /// to `out`.
     fn add(&self, line: &Line, out: &mut [f32; BAND]) {
         let [a, b, c, d] = std::array::from_fn(|tap| {
             let begin = PAST - self.shift - tap * STEP;
@@ -56,11 +60,11 @@ impl Branch {
     }
 }
 
-/// From one stream to three.
+/// Splits one stream into three bands.
 #[derive(Debug)]
 pub(super) struct Split {
     branches: Vec<Branch>,
-    /// Each third sample of what came.
+    /// Every third sample of the input, by phase.
     lines: [Line; BANDS],
 }
 
@@ -94,7 +98,7 @@ impl Split {
     }
 }
 
-/// From three streams to one.
+/// Joins three bands to one stream.
 #[derive(Debug)]
 pub(super) struct Join {
     branches: Vec<Branch>,
@@ -109,7 +113,7 @@ impl Join {
         }
     }
 
-    /// Makes [`FRAME`] samples.
+    /// Joins the bands to [`FRAME`] samples.
     pub(super) fn join(&mut self, bands: &Bands, frame: &mut [f32]) {
         for (line, band) in self.lines.iter_mut().zip(bands) {
             line.copy_within(BAND.., 0);
@@ -132,7 +136,7 @@ impl Join {
     }
 }
 
-/// Those that are something.
+/// The branches that are not zero.
 fn branches() -> Vec<Branch> {
     let prototype = prototype();
     // At the third tap of six every band's cosine is zero.
@@ -148,7 +152,7 @@ fn branches() -> Vec<Branch> {
     (0..PERIOD).filter(is_something).map(branch).collect()
 }
 
-/// The low-pass: 1 at 0 Hz.
+/// Coefficients of the low-pass; its gain at 0 Hz is 1.
 fn prototype() -> [f64; TAPS] {
     let middle = (TAPS - 1) as f64 / 2.0;
     let taps: [f64; TAPS] = std::array::from_fn(|tap| {

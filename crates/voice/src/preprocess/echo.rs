@@ -1,4 +1,4 @@
-//! Taking out what the loudspeaker says: AEC3 works on blocks of 4 ms, three bands each.
+//! Echo cancellation: AEC3 works on blocks of 4 ms, three bands each.
 
 use std::fmt;
 
@@ -10,10 +10,10 @@ use sonora_aec3::config::EchoCanceller3Config;
 use super::bands::{BANDS, Bands};
 use crate::opus::RATE;
 
-/// From here on a microphone is taken to be overdriven; full scale is 32,768.
+/// Amplitude from which a microphone counts as overdriven; full scale is 32,768.
 const OVERDRIVEN: f32 = 32_700.0;
 
-/// For 1 or 2 channels of a microphone, and one of a loudspeaker.
+/// Echo canceller for 1 or 2 channels of a microphone and one of a loudspeaker.
 pub(super) struct Echo {
     processor: BlockProcessor,
     rendered: Blocks,
@@ -50,12 +50,12 @@ impl Echo {
         }
     }
 
-    /// Whether a frame that is not split yet is overdriven.
+    /// Whether a frame of the full band is overdriven.
     pub(super) fn is_overdriven(frame: &[f32]) -> bool {
         frame.iter().any(|it| it.abs() >= OVERDRIVEN)
     }
 
-    /// Takes the echo out of 10 ms of all channels.
+    /// Removes the echo from 10 ms of all channels.
     pub(super) fn cancel(&mut self, channels: &mut [Bands], is_overdriven: bool) {
         for (channel, bands) in channels.iter().enumerate() {
             self.captured.push(channel, bands);
@@ -84,9 +84,9 @@ impl fmt::Debug for Echo {
     }
 }
 
-/// Between frames and blocks: samples of each band of each channel that wait.
+/// Buffer between frames of 10 ms and blocks of 4 ms.
 struct Blocks {
-    /// By channel, then by band.
+    /// Samples that wait, by channel, then by band.
     waiting: Vec<[Vec<f32>; BANDS]>,
 }
 
@@ -97,7 +97,8 @@ impl Blocks {
         }
     }
 
-    /// A frame is no whole number of blocks: what comes out is a block later.
+    /// Inserts a block of silence: a frame is no whole number of blocks, so output is a block
+    /// later.
     fn delay(&mut self) {
         for waiting in self.waiting.iter_mut().flatten() {
             waiting.resize(BLOCK_SIZE, 0.0);
@@ -110,7 +111,7 @@ impl Blocks {
         }
     }
 
-    /// Takes as much as `bands` has, which is there.
+    /// Takes as many samples as `bands` holds, which are available.
     fn pop(&mut self, channel: usize, bands: &mut Bands) {
         for (waiting, band) in self.waiting[channel].iter_mut().zip(bands) {
             take(waiting, band);
@@ -125,7 +126,7 @@ impl Blocks {
         }
     }
 
-    /// False, and nothing taken, while no block is whole.
+    /// Takes a block; returns false, and takes nothing, while no block is complete.
     fn pop_block(&mut self, block: &mut Block) -> bool {
         let is_whole = |it: &[Vec<f32>; BANDS]| it[0].len() >= BLOCK_SIZE;
         if !self.waiting.iter().all(is_whole) {
@@ -140,7 +141,7 @@ impl Blocks {
     }
 }
 
-/// The first of what waits, which is never much more.
+/// Moves the first samples of `waiting` to `out`.
 fn take(waiting: &mut Vec<f32>, out: &mut [f32]) {
     out.copy_from_slice(&waiting[..out.len()]);
     waiting.drain(..out.len());

@@ -1,4 +1,4 @@
-//! An even level: AGC2's adaptive digital gain, and its limiter.
+//! Gain control: AGC2's adaptive digital gain and its limiter.
 
 use std::fmt;
 
@@ -16,7 +16,8 @@ use sonora_agc2::vad_wrapper::VoiceActivityDetectorWrapper;
 use super::FRAME;
 use crate::opus::RATE;
 
-/// Of all channels at once. What is speech, and how loud, the first says.
+/// Gain control of all channels together; the first channel decides what is speech and how
+/// loud.
 pub(super) struct Gain {
     activity: VoiceActivityDetectorWrapper,
     speech: SpeechLevelEstimator,
@@ -44,7 +45,7 @@ impl Gain {
         }
     }
 
-    /// Brings 10 ms of all channels to their level; full scale is 32,768.
+    /// Brings 10 ms of all channels to the target level; full scale is 32,768.
     pub(super) fn level(&mut self, channels: &mut [Vec<f32>]) {
         let Some(first) = channels.first() else {
             return;
@@ -71,7 +72,7 @@ impl Gain {
     }
 }
 
-/// Peak and root mean square.
+/// Peak and root mean square, in dBFS.
 fn levels_dbfs(samples: &[f32]) -> (f32, f32) {
     let peak = samples.iter().fold(0.0f32, |peak, it| peak.max(it.abs()));
     let power: f32 = samples.iter().map(|it| it * it).sum::<f32>() / samples.len() as f32;

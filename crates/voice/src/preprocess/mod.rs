@@ -1,16 +1,16 @@
-//! What is done to captured audio before it is encoded: echo cancellation, noise
-//! suppression, gain control, and a meter. All of it on frames of 10 ms at 48 kHz.
+//! Processing of captured audio before encoding: echo cancellation, noise suppression and
+//! gain control, on frames of 10 ms at 48 kHz.
 //!
 //! ```text
 //! process() ─► three bands ─► rumble out ─► echo out ─► noise out ─► one band ─► gain, limiter
 //! rendered() ─► three bands ────────────────────┘
 //! ```
 //!
-//! The algorithms are WebRTC's (AEC3, its noise suppressor, AGC2), by the crates of
-//! `sonora`, in the order of its audio processing module. What is between them is here:
-//! `sonora`'s own makes a call cost a third more, since it multiplies and adds by a
-//! function call wherever the compiler may not take every processor to have FMA. A device
-//! that does any of it in hardware says so ([`Hardware`]); twice is worse than once.
+//! The algorithms are WebRTC's (AEC3, its noise suppressor, AGC2) from the `sonora` crates,
+//! in the order of its audio processing module. The code between them is here: `sonora`'s own
+//! makes a call cost a third more, because it multiplies and adds by a function call wherever
+//! the compiler may not assume that every processor has FMA. A device that does part of this
+//! in hardware reports that ([`Hardware`]); doing it twice is worse than once.
 
 use std::time::Duration;
 
@@ -28,25 +28,26 @@ mod echo;
 mod gain;
 mod rumble;
 
-/// Samples of a channel that are processed at once: 10 ms.
+/// Samples per channel that are processed at once: 10 ms.
 pub(crate) const FRAME: usize = RATE as usize / 100;
 
-/// By how many samples it comes out later, as measured by a test: splitting into three
-/// bands and joining them, the canceller's blocks and its suppressor's overlap, the
-/// noise suppressor's overlap.
+/// Delay of splitting into three bands and joining them, in samples, as measured by a test.
 const SPLIT: u32 = 46;
+/// Delay of the echo canceller's blocks and of its suppressor's overlap, in samples, as
+/// measured by a test.
 const ECHO: u32 = 384;
+/// Delay of the noise suppressor's overlap, in samples, as measured by a test.
 const NOISE: u32 = 288;
 
-/// Delays of more are not looked for.
+/// Longest delay between loudspeaker and microphone that is passed to the echo canceller.
 const STREAM_DELAY_MAX: Duration = Duration::from_millis(500);
 
-/// What to do.
+/// Which processing is done before encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Config {
-    /// Take out what the loudspeaker says into the microphone.
+    /// Remove what the loudspeaker plays from what the microphone captures.
     pub echo: bool,
-    /// Take out steady noise.
+    /// Suppress steady noise.
     pub noise: bool,
     /// Bring speech to an even level.
     pub gain: bool,
@@ -63,14 +64,14 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Nothing at all: 0 ms.
+    /// No processing, and no delay.
     pub const OFF: Self = Self {
         echo: false,
         noise: false,
         gain: false,
     };
 
-    /// Without what the device does itself.
+    /// The same configuration without the processing that the device does itself.
     #[must_use]
     pub const fn beside(self, hardware: Hardware) -> Self {
         Self {
@@ -81,43 +82,43 @@ impl Config {
     }
 }
 
-/// What a device does in hardware, or its system for it.
+/// Processing that a device does in hardware, or its operating system for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Hardware {
-    /// Its echo canceller is on.
+    /// Whether its echo canceller is on.
     pub echo: bool,
-    /// Its noise suppressor is on.
+    /// Whether its noise suppressor is on.
     pub noise: bool,
-    /// Its gain control is on.
+    /// Whether its gain control is on.
     pub gain: bool,
 }
 
-/// What echo cancellation says of itself.
+/// Metrics of the echo canceller.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct EchoReport {
-    /// How much weaker the echo is than what was played, in dB.
+    /// How much weaker the echo is than the played audio, in dB (echo return loss).
     pub return_loss_db: Option<f64>,
-    /// How much weaker cancelling made it, in dB.
+    /// How much cancellation weakened the echo, in dB (echo return loss enhancement).
     pub enhancement_db: Option<f64>,
-    /// How long it found audio to take from loudspeaker to microphone.
+    /// Estimated delay from loudspeaker to microphone.
     pub delay: Option<Duration>,
 }
 
-/// Full scale, as these algorithms count.
+/// Full scale of the algorithms' samples.
 const FULL: f32 = 32_768.0;
 
-/// The chain before the encoder.
+/// The processing chain before the encoder.
 #[derive(Debug)]
 pub(crate) struct Preprocess {
     config: Config,
-    /// `None` if there is nothing to do.
+    /// The chain; `None` if no processing is configured.
     chain: Option<Chain>,
-    /// Of the far end, until 10 ms are there; one channel.
+    /// Samples of the loudspeaker that wait until 10 ms are complete; one channel.
     rendered: Vec<f32>,
 }
 
 impl Preprocess {
-    /// For frames of `channels`.
+    /// Makes a chain for frames of `channels` channels.
     pub(crate) fn new(config: Config, channels: usize) -> Self {
         let is_needed = config != Config::OFF;
         Self {
@@ -127,7 +128,7 @@ impl Preprocess {
         }
     }
 
-    /// Takes what goes to the loudspeaker: one channel at 48 kHz, in order.
+    /// Takes what the loudspeaker plays: one channel at 48 kHz, in order.
     pub(crate) fn rendered(&mut self, samples: &[f32]) {
         let Some(chain) = self.chain.as_mut().filter(|_| self.config.echo) else {
             return;
@@ -145,8 +146,8 @@ impl Preprocess {
         }
     }
 
-    /// How long audio takes from [`Self::rendered`] through loudspeaker, room and
-    /// microphone to [`Self::process`], at most half a second.
+    /// Sets how long audio takes from [`Self::rendered`] through loudspeaker, room and
+    /// microphone to [`Self::process`]; at most half a second counts.
     pub(crate) fn set_stream_delay(&mut self, delay: Duration) {
         if let Some(echo) = self.chain.as_mut().and_then(|it| it.echo.as_mut()) {
             let ms = delay.min(STREAM_DELAY_MAX).as_millis();
@@ -161,7 +162,7 @@ impl Preprocess {
         }
     }
 
-    /// By how much what comes out is later than what goes in.
+    /// Delay of the chain.
     pub(crate) fn delay(&self) -> Duration {
         let frames = |is_on: bool, frames: u32| if is_on { frames } else { 0 };
         let all = frames(self.chain.is_some(), SPLIT)
@@ -170,6 +171,7 @@ impl Preprocess {
         Duration::from_secs_f64(f64::from(all) / f64::from(RATE))
     }
 
+    /// Metrics of the echo canceller; empty if it is off.
     pub(crate) fn echo(&self) -> EchoReport {
         let Some(echo) = self.chain.as_ref().and_then(|it| it.echo.as_ref()) else {
             return EchoReport::default();
@@ -185,21 +187,22 @@ impl Preprocess {
     }
 }
 
-/// What is done, as far as it is asked for.
+/// The processors that are configured.
 #[derive(Debug)]
 struct Chain {
     channels: Vec<Channel>,
-    /// The whole band of each channel, and its three bands.
+    /// The full band of each channel.
     planes: Vec<Vec<f32>>,
+    /// The three bands of each channel.
     bands: Vec<Bands>,
     echo: Option<Echo>,
     gain: Option<Gain>,
-    /// Of what the loudspeaker says.
+    /// Band splitting of what the loudspeaker plays.
     render: Split,
     render_bands: Bands,
 }
 
-/// What each channel has for itself.
+/// Processors that each channel has for itself.
 #[derive(Debug)]
 struct Channel {
     split: Split,
@@ -249,7 +252,7 @@ impl Chain {
         for ((channel, plane), bands) in parts.zip(&mut self.bands) {
             channel.split.split(plane, bands);
             channel.rumble.remove(&mut bands[0]);
-            // Noise is what the room has, not what cancelling leaves of it.
+            // Noise is measured before cancellation, because it is the room's.
             if let Some(noise) = &mut channel.noise {
                 noise.analyze(&bands[0]);
             }
@@ -273,8 +276,9 @@ impl Chain {
         }
     }
 
-    /// In the lowest band by its spectrum, in the others as a whole: by what is best for
-    /// the channel that needs it most, so that audio stays where it is.
+    /// Suppresses noise: by its spectrum in the lowest band, as a whole in the others. The
+    /// upper gain is the smallest of all channels', so that audio keeps its position between
+    /// the channels.
     fn suppress_noise(&mut self) {
         let mut upper_gain = f32::MAX;
         for (channel, bands) in self.channels.iter_mut().zip(&mut self.bands) {
@@ -294,6 +298,7 @@ impl Chain {
     }
 }
 
+/// Clips a sample to full scale; NaN and infinities become silence.
 fn sane(sample: f32) -> f32 {
     match sample.is_finite() {
         true => sample.clamp(-1.0, 1.0),

@@ -1,9 +1,11 @@
-//! What is below speech: taken out of the lowest band, before anything is estimated.
+//! High-pass filter that removes rumble below speech from the lowest band, before anything is
+//! estimated.
 
 use super::bands::BAND;
 
-/// Three sections in a row at 16 kHz: what comes in (three), what went out (two). They
-/// are those of libwebrtc's `HighPassFilter`: 3 dB at 100 Hz, 40 at 50 and below.
+/// Coefficients of three filter sections in series at 16 kHz: three feed-forward, two
+/// feedback. They are those of libwebrtc's `HighPassFilter`: 3 dB at 100 Hz, 40 dB at 50 Hz
+/// and below.
 const SECTIONS: [([f64; 3], [f64; 2]); 3] = [
     (
         [0.877_353_942, -1.754_683_921, 0.877_353_942],
@@ -13,13 +15,14 @@ const SECTIONS: [([f64; 3], [f64; 2]); 3] = [
     ([1.0, -1.999_669_231, 1.0], [-1.994_265_768, 0.995_486_159]),
 ];
 
-/// Smaller states are nothing: numbers that fade below the least normal one are slow.
+/// Magnitude below which filter states are set to zero, because processors compute slowly
+/// with subnormal numbers.
 const FADED: f64 = 1e-12;
 
-/// One channel's.
+/// High-pass filter of one channel.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rumble {
-    /// Of each section, in the transposed direct form.
+    /// State of each section, in the transposed direct form.
     states: [[f64; 2]; SECTIONS.len()],
 }
 

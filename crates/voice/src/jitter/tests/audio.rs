@@ -1,11 +1,11 @@
-//! What it sounds like.
+//! Sound quality of stretching and concealment.
 
 use super::*;
 use crate::stretch::{self, Limits};
 use crate::tape::Tape;
 
-/// How much of `audio` is not the tone of `hz`, by power, 0 to 1: what is left after
-/// the best fitting sine is taken out.
+/// Share of the power of `audio` that is not the tone of `hz`, 0 to 1: what remains after the
+/// best fitting sine is removed.
 fn impurity(audio: &[f32], hz: f64, rate: u32) -> f64 {
     let turn = std::f64::consts::TAU * hz / f64::from(rate);
     let (mut ss, mut cc, mut sc, mut xs, mut xc, mut power) = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0);
@@ -25,7 +25,7 @@ fn impurity(audio: &[f32], hz: f64, rate: u32) -> f64 {
     ((power - a * xs - b * xc) / power.max(1e-12)).max(0.0)
 }
 
-/// The largest step between neighbours.
+/// Largest difference between neighboring samples.
 fn steepest(audio: &[f32]) -> f32 {
     audio
         .windows(2)

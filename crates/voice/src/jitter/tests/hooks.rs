@@ -1,10 +1,10 @@
-//! What a codec may know better than the buffer.
+//! Codecs that recover, conceal and generate comfort noise themselves.
 
 use bytes::Bytes;
 
 use super::*;
 
-/// A stub of a codec with everything: a payload is a level, 0 falls silent. A packet
+/// Stub of a codec with all features: a payload is a level, 0 announces silence. A packet
 /// repeats its predecessor's level in its second byte.
 #[derive(Debug, Default)]
 struct Clever {

@@ -1,4 +1,4 @@
-//! Hours of it: nothing grows, nothing is forgotten.
+//! Hours of operation: nothing grows without bound.
 
 use bytes::Bytes;
 

@@ -1,4 +1,4 @@
-//! The buffer in virtual time, over paths that misbehave.
+//! The jitter buffer in virtual time, over bad paths.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub(super) const RATE: u32 = 8_000;
 pub(super) const PACKET: Duration = Duration::from_millis(20);
 pub(super) const PULL: Duration = Duration::from_millis(10);
 
-/// Periods of it fit a packet, so that all packets are alike.
+/// Frequency of the test tone; a packet holds whole periods, so all packets are alike.
 pub(super) const TONE_HZ: f64 = 200.0;
 pub(super) const TONE_LEVEL: f64 = 0.5;
 
@@ -39,29 +39,29 @@ pub(super) fn tone() -> Bytes {
     L16::encode(&(0..frames).map(sample).collect::<Vec<_>>()).into()
 }
 
-/// A call: a sender with a clock of its own, a path, our buffer, a device.
+/// A call: a sender with a clock of its own, a path, the jitter buffer, a device.
 ///
-/// A loop of its own, not `glassline_sim::Simulation`: a buffer has no timers and sends
-/// nothing. The device's pulls are the clock, and tests write each packet's delay.
+/// It has a loop of its own instead of `glassline_sim::Simulation`: a buffer has no timers
+/// and sends nothing. The device's pulls are the clock, and tests write each packet's delay.
 pub(super) struct Call<D> {
     pub(super) buffer: Buffer<D>,
     pub(super) clock: Clock,
     start: Instant,
     sent: u64,
     pulled: u32,
-    /// The sender's clock is faster by so much.
+    /// How much faster the sender's clock runs, in parts per million.
     pub(super) drift_ppm: f64,
     pub(super) sequence: u16,
     pub(super) timestamp: u32,
-    /// When each comes, and the packet.
+    /// Packets on the path, by arrival time.
     pub(super) flying: Vec<(Instant, Packet)>,
-    /// Of every packet, by its number.
+    /// Delay of each packet by its number; `None` loses the packet.
     pub(super) path: Box<dyn FnMut(u64) -> Option<Duration>>,
     pub(super) payload: Bytes,
-    /// Everything comes again, so much later.
+    /// If set, every packet arrives a second time, this much later.
     pub(super) copy_after: Option<Duration>,
     pub(super) heard: Vec<f32>,
-    /// Whether what is heard is kept.
+    /// Whether played audio is kept.
     pub(super) is_recording: bool,
 }
 
@@ -104,7 +104,7 @@ impl<D: Decoder> Call<D> {
         }
     }
 
-    /// One pull, and all that came before it.
+    /// Runs one pull, after all packets that arrived before it.
     pub(super) fn step(&mut self) {
         self.send();
         let now = self.clock.now();
@@ -156,7 +156,7 @@ impl<D: Decoder> Call<D> {
         self.buffer.report(self.clock.now())
     }
 
-    /// What was counted while `time` passed.
+    /// Counts made while `time` passes.
     pub(super) fn during(&mut self, time: Duration) -> Counts {
         let before = self.report().counts;
         self.run(time);

@@ -1,4 +1,4 @@
-//! Whatever comes in whatever order.
+//! Random operations in random order.
 
 use proptest::prelude::*;
 
