@@ -1,10 +1,10 @@
-//! Every dialling end: viewers of any server, publishers, and voice calls.
+//! Client ends of every protocol: viewers of any server, publishers, and voice calls.
 //!
 //! [`whep`] signals; [`viewers`] connects, receives and counts; [`publish`] sends live
-//! streams out; [`call`] dials, answers, joins rooms, speaks and listens; [`impairment`]
-//! puts a bad path between two ends. Shells around the sans-IO session: they own the sockets, the threads and the
-//! clocks. Viewers do not decode; the tests and the load generator need to know what
-//! arrived, not what it looks like.
+//! streams; [`call`] dials, answers, joins rooms, sends and plays voices; [`impairment`] puts
+//! a simulated bad path between two ends. These modules are shells around the sans-IO
+//! sessions: they own the sockets, the threads and the clocks. Viewers do not decode: the
+//! tests and the load generator need to know what arrived, not what it looks like.
 
 #![expect(
     clippy::disallowed_methods,

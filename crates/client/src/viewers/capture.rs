@@ -1,20 +1,20 @@
-//! When things happened: arrivals by the kernel's clock, captures by what the
-//! sender told.
+//! Arrival times by the kernel's clock, and capture times by the sender's reports.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use glassline_media::{NtpTime, WallClock};
 
-/// What clocks of one machine, or of two in good step, may be apart.
+/// Largest lead of the sender's clock, in ns: clocks of one machine, or of two synchronized
+/// ones, differ by less.
 const AHEAD_MAX_NS: i128 = 20_000_000;
-/// Nothing live is older.
+/// Largest delay of live media, in ns.
 const BEHIND_MAX_NS: i128 = 60_000_000_000;
 
-/// From the capture of what RTP `timestamp` means until `now`.
+/// Time from the capture of RTP `timestamp` until `now`.
 ///
-/// `known` is a sender report's pair of calendar time and RTP timestamp (RFC 3550
-/// §6.4.1). `None` if the calendar cannot be ours: the sender may count from its
-/// own start, or live on another host.
+/// `known` is a sender report's pair of calendar time and RTP timestamp (RFC 3550 §6.4.1).
+/// `None` if the calendar cannot be ours: the sender may count from its own start, or run on
+/// another host.
 pub(super) fn since(
     known: (NtpTime, u32),
     clock_rate: u32,
@@ -36,7 +36,7 @@ pub(super) fn since(
         .then(|| Duration::from_nanos(delay.max(0) as u64))
 }
 
-/// The two clocks, read together.
+/// Monotonic and calendar clock, read together.
 pub(super) struct Clock {
     pub(super) now: Instant,
     unix: Duration,
@@ -51,7 +51,7 @@ impl Clock {
         }
     }
 
-    /// The instant of what the kernel noted; now, if it noted nothing.
+    /// Converts the kernel's stamp to an instant; `now` without a stamp.
     pub(super) fn instant(&self, noted: Option<Duration>) -> Instant {
         let ago = noted.map_or(Duration::ZERO, |at| self.unix.saturating_sub(at));
         self.now.checked_sub(ago).unwrap_or(self.now)

@@ -1,4 +1,4 @@
-//! What the thread of the viewers is told, and the way to it.
+//! Commands to the viewers' thread, and the channel that carries them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use mio::Waker;
 use super::job::Dialled;
 use super::{Id, Join, Progress, Viewer};
 
-/// What the pool and the signalling threads tell the engine.
+/// Commands from the pool and the signalling threads to the engine.
 pub(super) enum Command {
     Join {
         id: Id,
@@ -29,7 +29,7 @@ pub(super) enum Command {
     Stop,
 }
 
-/// The way to the engine; wakes it.
+/// Sending end of the engine's command channel; wakes the engine.
 #[derive(Clone, Debug)]
 pub(super) struct Mailbox {
     commands: Sender<Command>,
@@ -38,7 +38,8 @@ pub(super) struct Mailbox {
 }
 
 impl Mailbox {
-    /// A mailbox whose commands come out of the receiver; each wakes whoever waits with `waker`.
+    /// Makes a channel whose commands come out of the receiver; each command wakes the poll
+    /// of `waker`.
     pub(super) fn new(waker: Waker) -> (Self, Receiver<Command>) {
         let (sender, commands) = channel();
         let mailbox = Self {
@@ -49,8 +50,8 @@ impl Mailbox {
         (mailbox, commands)
     }
 
-    /// An engine that has ended takes no more commands, which is no error: the
-    /// pool is gone or its panic was told.
+    /// Sends a command. An engine that has ended takes none, which is no error: the pool is
+    /// gone, or the engine's panic was reported.
     pub(super) fn send(&self, command: Command) {
         if self.commands.send(command).is_ok()
             && let Err(error) = self.waker.wake()

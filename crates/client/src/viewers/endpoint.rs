@@ -4,38 +4,38 @@ use url::Url;
 
 use crate::whep;
 
-/// Where viewers join, and how they ask.
+/// Where viewers join, and by which protocol.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Endpoint {
     /// WebRTC by WHEP (draft-ietf-wish-whep).
     Whep(Url),
-    /// WebRTC by the reference load test's JSON: `POST …/doSignaling`.
+    /// WebRTC by the JSON of the reference load test: `POST …/doSignaling`.
     DoSignaling(Url),
-    /// RTSP (RFC 2326), of an `rtsps` URL inside TLS; credentials stand in the URL.
+    /// RTSP (RFC 2326), inside TLS for an `rtsps` URL; credentials are in the URL.
     Rtsp {
-        /// What to play.
+        /// URL of the stream.
         url: Url,
-        /// How its packets come.
+        /// Transport of its RTP packets.
         transport: RtspTransport,
     },
 }
 
-/// How RTP comes from an RTSP server.
+/// Transport of RTP packets from an RTSP server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RtspTransport {
-    /// Interleaved with the requests on one connection.
+    /// Interleaved with the RTSP messages on one TCP connection.
     #[default]
     Tcp,
-    /// To ports of ours.
+    /// UDP, to ports of ours.
     Udp,
     /// As [`Tcp`](Self::Tcp), through a pair of HTTP connections to the same port.
     Http,
 }
 
 impl Endpoint {
-    /// What `text` names: `rtsp://…` and `rtsps://…` are RTSP over TCP, a path that ends in
-    /// `/doSignaling` is the reference load test's signalling, any other `http` or
-    /// `https` URL is WHEP.
+    /// Parses a URL: `rtsp://…` and `rtsps://…` are RTSP over TCP, a path that ends in
+    /// `/doSignaling` is the reference load test's signalling, any other `http` or `https`
+    /// URL is WHEP.
     ///
     /// # Errors
     /// [`whep::Error::Url`] for anything else.
@@ -64,12 +64,12 @@ impl Endpoint {
         }
     }
 
-    /// The server is asked inside TLS.
+    /// Whether the server is asked inside TLS.
     pub fn is_secure(&self) -> bool {
         matches!(self.url().scheme(), "https" | "rtsps")
     }
 
-    /// Its URL.
+    /// URL of the endpoint.
     pub const fn url(&self) -> &Url {
         match self {
             Self::Whep(url) | Self::DoSignaling(url) | Self::Rtsp { url, .. } => url,
@@ -77,7 +77,7 @@ impl Endpoint {
     }
 }
 
-/// Without a password.
+/// Shows the URL without its password.
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut url = self.url().clone();

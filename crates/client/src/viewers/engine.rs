@@ -50,14 +50,14 @@ pub(super) fn start(options: Options) -> io::Result<(Mailbox, JoinHandle<()>)> {
     Ok((mailbox, thread))
 }
 
-/// No viewer has this token.
+/// Token of the waker; no viewer has it.
 const WAKE: Token = Token(usize::MAX);
 
-/// How long a dropped pool waits for farewells.
+/// Longest time that a dropped pool waits for farewells.
 const FAREWELL_MAX: Duration = Duration::from_secs(5);
 
-/// A bad viewer that ended is replaced after this, so that a server that refuses
-/// them is not asked in a loop.
+/// Time until a misbehaving viewer that ended is replaced, so that a server that refuses such
+/// viewers is not asked in a tight loop.
 const REPLACE_AFTER: Duration = Duration::from_secs(1);
 
 /// The thread that owns all viewers.
@@ -72,12 +72,12 @@ struct Engine {
     peers: BTreeMap<Id, Peer>,
     /// Deadlines, some of them outdated: [`Peer::armed`] has the valid one.
     timers: BinaryHeap<Reverse<(Instant, Id)>>,
-    /// Joins that the workers have not given back yet.
+    /// Joins that the signalling threads have not finished yet.
     signalling: usize,
     stop_by: Option<Instant>,
-    /// When to look at those that make no events.
+    /// When to read the viewers that make no events.
     sweep_at: Instant,
-    /// Bad viewers that ended, and when others come for them.
+    /// Misbehaving viewers that ended, and when each is replaced.
     absent: VecDeque<(Instant, Join)>,
     replaced: u64,
 }
@@ -115,7 +115,7 @@ impl Engine {
             .is_some_and(|deadline| self.signalling == 0 || Instant::now() >= deadline)
     }
 
-    /// How long nothing needs to be done.
+    /// Time until something is due; `None` if nothing is.
     fn patience(&self) -> Option<Duration> {
         let now = Instant::now();
         let timer = self.timers.peek().map(|Reverse((at, _))| *at);
@@ -147,7 +147,7 @@ impl Engine {
             }
             Command::Snapshot(reply) => {
                 let viewers = self.peers.values().map(Peer::snapshot).collect();
-                // Nobody waits for it any more: not our concern.
+                // The caller may have stopped waiting.
                 let _ = reply.send(viewers);
             }
             Command::Progress(reply) => {
@@ -183,7 +183,7 @@ impl Engine {
 
     fn answered(&mut self, id: Id, result: Result<Dialled, String>) {
         let Some(peer) = self.peers.get_mut(&id) else {
-            // It left while the server was answering.
+            // The viewer left while the server was answering.
             if let Ok(Dialled::WebRtc(answered)) = result
                 && let Some(location) = answered.answer.location
             {
@@ -205,7 +205,7 @@ impl Engine {
         self.retire(id);
     }
 
-    /// Waits for descriptors of viewer `id`, unless all are looked at anyway.
+    /// Registers descriptors of viewer `id` with the poll, unless all viewers are swept.
     fn register(&mut self, id: Id, descriptors: impl IntoIterator<Item = RawFd>) {
         let is_swept = matches!(self.options.wait, Wait::Sweep(_));
         if is_swept && !self.peers.get(&id).is_some_and(Peer::wants_events) {
@@ -234,7 +234,7 @@ impl Engine {
         self.retire(id);
     }
 
-    /// Looks at all viewers that make no events, if it is time to.
+    /// Reads all viewers that make no events, if that is due.
     fn sweep(&mut self, now: Instant) {
         let Wait::Sweep(interval) = self.options.wait else {
             return;
@@ -257,7 +257,7 @@ impl Engine {
         }
     }
 
-    /// Lets another come for a bad viewer that ended.
+    /// Schedules the replacement of a misbehaving viewer that has ended.
     fn retire(&mut self, id: Id) {
         if let Some(join) = self.peers.get(&id).and_then(Peer::replacement) {
             let at = Instant::now() + REPLACE_AFTER;
@@ -308,8 +308,8 @@ impl Engine {
     }
 }
 
-/// Notes when `peer` wants to be called. An earlier timer that is already set
-/// stays: it will come too early, find nothing to do and set the right one.
+/// Sets the timer of `peer`. An earlier timer that is already set stays: it fires too early,
+/// finds nothing to do and sets the right one.
 fn arm(timers: &mut BinaryHeap<Reverse<(Instant, Id)>>, id: Id, peer: &mut Peer) {
     let Some(deadline) = peer.poll_timeout() else {
         return;

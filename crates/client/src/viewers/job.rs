@@ -1,4 +1,4 @@
-//! What signalling threads are asked for, and what they bring.
+//! Jobs of the signalling threads, and their results.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -10,14 +10,14 @@ use url::Url;
 use super::{Id, Join, RtspTransport, rtsp};
 use crate::whep;
 
-/// Something that may take a while: name resolution, HTTP, connecting.
+/// Work that may block: name resolution, HTTP, connecting.
 pub(super) enum Job {
     Join { id: Id, join: Join },
     Leave { location: Url },
     Farewell(Box<rtsp::Farewell>),
 }
 
-/// A viewer that the server answered.
+/// A viewer that the server has accepted.
 pub(super) enum Dialled {
     WebRtc(Box<Answered>),
     Rtsp {
@@ -27,11 +27,11 @@ pub(super) enum Dialled {
     },
 }
 
-/// A viewer whose offer was answered.
+/// A WebRTC viewer whose offer was answered.
 pub(super) struct Answered {
     pub(super) url: Url,
     pub(super) socket: UdpSocket,
-    /// Our addresses on that socket, as candidates.
+    /// Our addresses on that socket, which were offered as candidates.
     pub(super) local: Vec<SocketAddr>,
     pub(super) session: Session,
     /// When the POST began.

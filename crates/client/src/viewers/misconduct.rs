@@ -3,37 +3,38 @@ use std::time::{Duration, Instant};
 
 use super::Conduct;
 
-/// When a viewer that is told to behave badly does so.
+/// Decides when a misbehaving viewer does what.
 #[derive(Debug)]
 pub(in crate::viewers) struct Misconduct {
     conduct: Conduct,
     next: Option<Instant>,
     stalled: bool,
-    /// Of a slow one that plays.
+    /// Reading rate of a slow viewer that plays.
     pace: Option<Pace>,
 }
 
-/// What is due.
+/// Action of a misbehaving viewer that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::viewers) enum Act {
+    /// No action is due.
     Nothing,
     /// From now on nothing is read or sent.
     Stall,
-    /// Close without a word.
+    /// Close the sockets without a farewell.
     Vanish,
-    /// Send some.
+    /// Send garbage.
     Garbage,
-    /// Look again for what may be read by now.
+    /// Read again what the rate allows by now.
     Read,
 }
 
-/// Fifty a second.
+/// Time between two pieces of garbage: fifty a second.
 const GARBAGE_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How often a slow one reads.
+/// Time between two reads of a slow viewer.
 const READ_INTERVAL: Duration = Duration::from_millis(50);
 
-/// So long a viewer that will stall is a good one.
+/// Time for which a viewer that will stall behaves correctly.
 const STALL_AFTER: Duration = Duration::from_secs(2);
 
 impl Misconduct {
@@ -46,7 +47,7 @@ impl Misconduct {
         }
     }
 
-    /// The viewer plays: its time begins.
+    /// Starts the clock when the viewer plays.
     pub(in crate::viewers) fn begin(&mut self, now: Instant) {
         let after = match self.conduct {
             Conduct::Good | Conduct::TinyWindow => return,
@@ -65,12 +66,12 @@ impl Misconduct {
         self.next = Some(now + after);
     }
 
-    /// When to ask [`Misconduct::due`].
+    /// When to call [`Misconduct::due`].
     pub(in crate::viewers) const fn deadline(&self) -> Option<Instant> {
         self.next
     }
 
-    /// What to do now.
+    /// Returns the action that is due at `now`.
     pub(in crate::viewers) fn due(&mut self, now: Instant) -> Act {
         if self.next.is_none_or(|at| at > now) {
             return Act::Nothing;
@@ -94,12 +95,12 @@ impl Misconduct {
         }
     }
 
-    /// It reads and sends nothing any more.
+    /// Whether the viewer reads and sends nothing any more.
     pub(in crate::viewers) const fn is_stalled(&self) -> bool {
         self.stalled
     }
 
-    /// How many bytes may be read at this moment.
+    /// Bytes that may be read at `now`.
     pub(in crate::viewers) fn may_read(&self, now: Instant) -> usize {
         match &self.pace {
             _ if self.stalled => 0,
@@ -108,7 +109,7 @@ impl Misconduct {
         }
     }
 
-    /// So many were.
+    /// Notes that `bytes` were read.
     pub(in crate::viewers) fn has_read(&mut self, bytes: usize) {
         if let Some(pace) = &mut self.pace {
             pace.read += bytes as u64;
@@ -116,7 +117,7 @@ impl Misconduct {
     }
 }
 
-/// A bound of reading.
+/// A bound on the reading rate.
 #[derive(Debug)]
 struct Pace {
     bytes_per_second: u64,
@@ -132,7 +133,7 @@ impl Pace {
     }
 }
 
-/// A datagram for a WebRTC peer's port.
+/// Garbage for a WebRTC peer's port.
 pub(in crate::viewers) fn peer_garbage() -> Vec<u8> {
     let starts: [&[u8]; 6] = [
         // A STUN request with its cookie and no attributes that make sense.
@@ -148,7 +149,7 @@ pub(in crate::viewers) fn peer_garbage() -> Vec<u8> {
     garbage(&starts, 20..1200)
 }
 
-/// Bytes for an RTSP connection: broken frames, broken requests.
+/// Garbage for an RTSP connection: broken frames and requests.
 pub(in crate::viewers) fn stream_garbage() -> Vec<u8> {
     let starts: [&[u8]; 4] = [
         b"$",
@@ -162,13 +163,13 @@ pub(in crate::viewers) fn stream_garbage() -> Vec<u8> {
     bytes
 }
 
-/// A datagram for an RTSP server's ports: RTP or RTCP in its first bytes, or not.
+/// Garbage for an RTSP server's UDP ports; some of it begins like RTP or RTCP.
 pub(in crate::viewers) fn datagram_garbage() -> Vec<u8> {
     let starts: [&[u8]; 5] = [&[0x80, 96], &[0x81, 201], &[0x80, 200], &[0xff, 205], &[]];
     garbage(&starts, 1..200)
 }
 
-/// One of `starts`, and noise behind it.
+/// One of `starts`, followed by random bytes.
 fn garbage(starts: &[&[u8]], noise: Range<usize>) -> Vec<u8> {
     let mut bytes = starts[rand::random_range(0..starts.len())].to_vec();
     let length = rand::random_range(noise);

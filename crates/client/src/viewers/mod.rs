@@ -1,15 +1,15 @@
-//! Many viewers in one process, to test with and to load servers with.
+//! Many viewers in one process, for tests and for load on servers.
 //!
 //! ```text
 //! Pool::join ─ job ─► signalling threads: route, offer, POST; or connect ─┐
-//! Pool::leave ──────────────────────────► one thread ◄────────────────────┘ a line
+//! Pool::leave ──────────────────────────► one thread ◄────────────────────┘ an answered viewer
 //!                                         owns every viewer: receive, count,
 //! Pool::progress ◄──── Vec<Progress> ──── reports, NACK, timers; leaves
 //! ```
 //!
-//! One thread serves all viewers, so that a generator's processor time is known
-//! and no lock is on the way of a packet. The sessions themselves (reports,
-//! transport feedback, retransmission requests) are the core's.
+//! One thread serves all viewers, so that a generator's processor time is known and no lock
+//! delays a packet. The sessions themselves (reports, transport feedback, retransmission
+//! requests) are `glassline-webrtc`'s.
 
 use std::io;
 use std::sync::{Arc, mpsc};
@@ -43,38 +43,38 @@ use command::{Command, Mailbox};
 /// What viewers do with the media.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// Decrypt, put in order and take apart: whole frames are counted.
+    /// Decrypt, reorder and depacketize: whole frames are counted.
     #[default]
     Verify,
-    /// Read the clear headers only: a frame is a marker bit. For load, where
-    /// the processor time belongs to the server.
+    /// Read the clear headers only; a marker bit counts as a frame. For load tests, where
+    /// processor time belongs to the server.
     Count,
 }
 
 /// How a viewer behaves once it plays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Conduct {
-    /// As it should.
+    /// The viewer behaves correctly.
     #[default]
     Good,
-    /// After two seconds it reads and sends nothing more, and keeps its sockets.
+    /// After two seconds the viewer reads and sends nothing more, and keeps its sockets open.
     Stall,
-    /// It reads no faster than this (RTSP over TCP only).
+    /// The viewer reads no faster than this rate (RTSP over TCP only).
     Slow {
-        /// Of its connection.
+        /// Reading rate of its connection, in bytes per second.
         bytes_per_second: u64,
     },
-    /// Its receive window is a few kilobytes from the start (RTSP over TCP only).
+    /// The viewer's receive window is a few kilobytes from the start (RTSP over TCP only).
     TinyWindow,
-    /// After a second or two its sockets close without a word.
+    /// After one to two seconds the viewer's sockets close without a farewell.
     Vanish,
-    /// It watches, and sends fifty pieces of nonsense a second.
+    /// The viewer plays, and sends fifty malformed datagrams or requests a second.
     Garbage,
 }
 
 impl Conduct {
-    /// Bytes of receive buffer that it asks for before it connects by TCP; of those
-    /// that let data lie, so little that the server notices soon.
+    /// Bytes of TCP receive buffer to request before connecting; small for viewers that stop
+    /// reading, so that the server notices soon.
     const fn receive_buffer(self) -> Option<usize> {
         match self {
             Self::Good | Self::Vanish | Self::Garbage => None,
@@ -83,26 +83,26 @@ impl Conduct {
         }
     }
 
-    /// Whether another one comes for one that ended.
+    /// Whether another viewer joins when this one has ended.
     const fn is_replaced(self) -> bool {
         matches!(self, Self::Stall | Self::Vanish | Self::Garbage)
     }
 }
 
-/// One viewer to be.
+/// A viewer that is to join.
 #[derive(Clone, Debug)]
 pub struct Join {
-    /// Where it joins.
+    /// Where the viewer joins.
     pub endpoint: Endpoint,
-    /// What it does with the media.
+    /// What the viewer does with the media.
     pub mode: Mode,
-    /// How it behaves. One that stalls, vanishes or sends garbage is replaced when it
-    /// ended.
+    /// How the viewer behaves. One that stalls, vanishes or sends garbage is replaced when it
+    /// has ended.
     pub conduct: Conduct,
 }
 
 impl Join {
-    /// A good viewer that verifies what it gets.
+    /// A correct viewer that verifies the media.
     pub const fn new(endpoint: Endpoint) -> Self {
         Self {
             endpoint,
@@ -111,7 +111,7 @@ impl Join {
         }
     }
 
-    /// The same, only counting.
+    /// Changes the mode to [`Mode::Count`].
     #[must_use]
     pub const fn counting(mut self) -> Self {
         self.mode = Mode::Count;
@@ -119,34 +119,35 @@ impl Join {
     }
 }
 
-/// When viewers look for datagrams.
+/// How the pool waits for datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wait {
-    /// At once when one arrives: exact gaps, one wake-up per burst and viewer.
+    /// Each viewer is read when a datagram arrives: exact gaps, one wake-up per burst and
+    /// viewer.
     #[default]
     Events,
-    /// All of them this often: thousands of viewers are cheap. Gaps and delays stay
-    /// exact, since the kernel notes when a datagram came. Viewers over TCP look at
-    /// once all the same: there it is cheaper.
+    /// All viewers are read this often, which makes thousands of viewers cheap. Gaps and
+    /// delays stay exact, because the kernel stamps datagrams. Viewers over TCP are still
+    /// read at once, which is cheaper for them.
     Sweep(Duration),
 }
 
-/// How a pool behaves.
+/// Options of a [`Pool`].
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// When to look for it.
+    /// How the pool waits for datagrams.
     pub wait: Wait,
-    /// What to ask for.
+    /// Kinds of media to ask for.
     pub kinds: Kinds,
-    /// Goes out as `Authorization: Bearer`.
+    /// Bearer token, sent as `Authorization: Bearer`.
     pub token: Option<String>,
-    /// Whose certificates are taken, for `https` and `rtsps` URLs.
+    /// Which certificates are accepted for `https` and `rtsps` URLs.
     pub trust: Trust,
-    /// Joins that are signalled at a time, 1..=64.
+    /// Number of joins that are signalled at the same time, 1..=64.
     pub signalling_threads: usize,
-    /// Bytes of receive buffer per viewer to ask for.
+    /// UDP receive buffer to request for each viewer, in bytes.
     pub receive_buffer: usize,
-    /// Let the kernel hand over datagrams of a burst as one: see
+    /// Let the kernel deliver a burst of datagrams as one: see
     /// [`glassline_net::Options::coalescing`].
     pub gro: bool,
 }
@@ -167,7 +168,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// How the sockets that datagrams come to are opened.
+    /// Options of the sockets that receive datagrams.
     fn sockets(&self) -> glassline_net::Options {
         glassline_net::Options {
             receive_buffer: Some(self.receive_buffer),
@@ -179,7 +180,7 @@ impl Options {
     }
 }
 
-/// Names a viewer of one pool; never used twice.
+/// Identifies a viewer of one pool; ids are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Id(pub(crate) usize);
 
@@ -192,42 +193,42 @@ impl std::fmt::Display for Id {
 /// How far a viewer has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
-    /// Its offer waits for a thread, or for the server's answer.
+    /// The viewer's offer waits for a signalling thread, or for the server's answer.
     #[default]
     Signalling,
-    /// Checks and handshake are under way.
+    /// Connectivity checks and the handshake are under way.
     Connecting,
-    /// Keys are there, no media yet.
+    /// Keys are established; no media has arrived.
     Connected,
     /// Media arrives.
     Playing,
-    /// Over; [`Viewer::failure`] says why.
+    /// The viewer has ended; [`Viewer::failure`] says why.
     Ended,
 }
 
-/// One viewer at the time of the snapshot.
+/// A viewer at the time of the snapshot.
 #[derive(Clone, Debug)]
 pub struct Viewer {
-    /// Which one.
+    /// The viewer's id.
     pub id: Id,
-    /// Where it joined.
+    /// Where the viewer joined.
     pub endpoint: Endpoint,
-    /// How far it has come.
+    /// How far the viewer has come.
     pub state: State,
-    /// Why it ended.
+    /// Why the viewer ended; `None` while it runs.
     pub failure: Option<String>,
-    /// From the start of the POST until the keys were there.
+    /// Time from the start of the POST until keys were established.
     pub connect_time: Option<Duration>,
-    /// From the start of the POST until the first media packet.
+    /// Time from the start of the POST until the first media packet.
     pub join_time: Option<Duration>,
-    /// From the start of the POST until the first whole keyframe
-    /// ([`Mode::Verify`] only).
+    /// Time from the start of the POST until the first whole keyframe ([`Mode::Verify`]
+    /// only).
     pub frame_time: Option<Duration>,
     /// Name of the SRTP profile.
     pub protection: Option<&'static str>,
-    /// Packets of frames.
+    /// Counts of video packets.
     pub video: Flow,
-    /// Packets of audio.
+    /// Counts of audio packets.
     pub audio: Flow,
     /// Frames received: whole ones in [`Mode::Verify`], marker bits in
     /// [`Mode::Count`].
@@ -237,53 +238,54 @@ pub struct Viewer {
     /// Frames dropped because a packet is missing or malformed
     /// ([`Mode::Verify`] only).
     pub damaged: u64,
-    /// Times between frames; between packets of audio if there is no video.
+    /// Times between frames; times between audio packets if there is no video.
     pub gaps: Histogram,
-    /// Datagrams that the session dropped, by reason.
+    /// Datagrams that the session dropped, counted by reason.
     pub dropped: Vec<(&'static str, u64)>,
-    /// Datagrams that the kernel did not take.
+    /// Datagrams that the kernel refused to send.
     pub unsent: u64,
-    /// Packets asked for again.
+    /// Packets requested again (NACK).
     pub nacked: u64,
 }
 
-/// One viewer at the time of the call, without what is costly to copy.
+/// A viewer at the time of the call, without the parts that are costly to copy.
 #[derive(Clone, Debug)]
 pub struct Progress {
-    /// Which one.
+    /// The viewer's id.
     pub id: Id,
-    /// What it does with the media.
+    /// What the viewer does with the media.
     pub mode: Mode,
-    /// How it behaves.
+    /// How the viewer behaves.
     pub conduct: Conduct,
-    /// How far it has come.
+    /// How far the viewer has come.
     pub state: State,
-    /// Why it ended.
+    /// Why the viewer ended; `None` while it runs.
     pub failure: Option<Arc<str>>,
-    /// From the start of the request until keys were there, or until it played.
+    /// Time from the start of the request until keys were established, or, over RTSP, until
+    /// the stream played.
     pub connect_time: Option<Duration>,
-    /// From the start of the request until the first media packet.
+    /// Time from the start of the request until the first media packet.
     pub join_time: Option<Duration>,
-    /// Packets of frames.
+    /// Counts of video packets.
     pub video: Flow,
-    /// Packets of audio.
+    /// Counts of audio packets.
     pub audio: Flow,
     /// Frames received, as in [`Viewer::frames`].
     pub frames: u64,
     /// Frames dropped, as in [`Viewer::damaged`].
     pub damaged: u64,
-    /// Packets asked for again.
+    /// Packets requested again (NACK).
     pub nacked: u64,
 }
 
 impl Viewer {
-    /// Video and audio together.
+    /// Counts of video and audio together.
     pub fn total(&self) -> Flow {
         self.video.and(self.audio)
     }
 }
 
-/// Viewers, served by a thread until dropped; then all leave.
+/// A pool of viewers, served by one thread. When the pool is dropped, all viewers leave.
 #[derive(Debug)]
 pub struct Pool {
     mailbox: Mailbox,
@@ -292,6 +294,9 @@ pub struct Pool {
 
 impl Pool {
     /// Starts the threads of an empty pool.
+    ///
+    /// # Errors
+    /// If the system refuses a thread, a poll or a certificate.
     pub fn start(options: Options) -> io::Result<Self> {
         let (mailbox, thread) = engine::start(options)?;
         Ok(Self {
@@ -300,15 +305,15 @@ impl Pool {
         })
     }
 
-    /// Adds a viewer and returns at once; it appears in snapshots from now on.
-    /// Whatever goes wrong later is in its [`Viewer::failure`].
+    /// Adds a viewer and returns at once; the viewer appears in snapshots from now on. Later
+    /// failures are in its [`Viewer::failure`].
     pub fn join(&self, join: Join) -> Id {
         let id = self.mailbox.next_id();
         self.mailbox.send(Command::Join { id, join });
         id
     }
 
-    /// Lets a viewer say farewell and forgets it; unknown ones are ignored.
+    /// Lets a viewer leave with a farewell and forgets it; an unknown id is ignored.
     pub fn leave(&self, id: Id) {
         self.mailbox.send(Command::Leave(id));
     }
@@ -318,25 +323,25 @@ impl Pool {
         self.ask(Command::Snapshot).unwrap_or_default()
     }
 
-    /// How far all viewers that have not left are, in order of joining; cheap
-    /// enough for every second with a thousand of them.
+    /// Progress of all viewers that have not left, in order of joining; cheap enough to call
+    /// every second with a thousand viewers.
     pub fn progress(&self) -> Vec<Progress> {
         self.ask(Command::Progress).unwrap_or_default()
     }
 
-    /// Times between the frames of good viewers since the last call, all together.
+    /// Times between the frames of all correct viewers since the last call.
     pub fn take_gaps(&self) -> Histogram {
         self.ask(Command::TakeGaps).unwrap_or_default()
     }
 
-    /// Times from capture to arrival of good viewers' frames since the last call,
-    /// where the server tells when frames were captured: by the calendar time of
-    /// its sender reports (RFC 3550 §6.4.1), if that can be this machine's.
+    /// Times from capture to arrival of correct viewers' frames since the last call. They are
+    /// known where the server's sender reports (RFC 3550 §6.4.1) give capture times on a
+    /// calendar that can be this machine's.
     pub fn take_delays(&self) -> Histogram {
         self.ask(Command::TakeDelays).unwrap_or_default()
     }
 
-    /// Bad viewers that ended and were replaced.
+    /// Number of misbehaving viewers that ended and were replaced.
     pub fn replaced(&self) -> u64 {
         self.ask(Command::Replaced).unwrap_or_default()
     }
@@ -349,7 +354,7 @@ impl Pool {
 }
 
 impl Drop for Pool {
-    /// All viewers leave; waits for their farewells, at most some seconds.
+    /// All viewers leave; waits for their farewells, at most a few seconds.
     fn drop(&mut self) {
         self.mailbox.send(Command::Stop);
         if let Some(thread) = self.thread.take()

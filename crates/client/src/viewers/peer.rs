@@ -10,23 +10,23 @@ use super::{
     Conduct, Endpoint, Id, Join, Options, Progress, RtspTransport, State, Viewer, rtsp, webrtc,
 };
 
-/// One viewer: how it is connected, and its counts.
+/// A viewer: its connection and its counts.
 pub(super) struct Peer {
     id: Id,
     join: Join,
-    /// The deadline that is set for it.
+    /// Deadline of the timer that is set.
     pub(super) armed: Option<Instant>,
     line: Option<Line>,
     counts: Counts,
 }
 
-/// What a viewer has while it is connected. Both kinds have the same verbs.
+/// Connection of a viewer; both kinds have the same methods.
 enum Line {
     WebRtc(Box<webrtc::Line>),
     Rtsp(Box<rtsp::Line>),
 }
 
-/// What the viewers of a thread share, for its room.
+/// Buffers that the viewers of a thread share.
 pub(super) struct Buffers {
     batch: ReceiveBatch,
     control: Vec<u8>,
@@ -78,7 +78,7 @@ impl Peer {
         self.line = None;
     }
 
-    /// The server answered: connect.
+    /// Takes the server's answer and begins to connect.
     pub(super) fn begin(
         &mut self,
         dialled: Dialled,
@@ -118,7 +118,7 @@ impl Peer {
         self.hang_up_if_over();
     }
 
-    /// Descriptors to wait for that were opened since the last call.
+    /// Descriptors opened since the last call, which are to be waited for.
     pub(super) fn take_opened(&mut self) -> Vec<RawFd> {
         match &mut self.line {
             Some(Line::Rtsp(line)) => line.take_opened(),
@@ -126,15 +126,15 @@ impl Peer {
         }
     }
 
-    /// Its sockets are waited for even where others are swept: all that is there
-    /// comes with one read, so that looking in vain would cost more, and the kernel
-    /// notes no times for streams.
+    /// Whether the viewer's sockets make events even where others are swept. A TCP stream is
+    /// read whole with one call, so looking in vain would cost more, and the kernel does not
+    /// stamp streams.
     pub(super) fn wants_events(&self) -> bool {
         let udp = RtspTransport::Udp;
         matches!(&self.join.endpoint, Endpoint::Rtsp { transport, .. } if *transport != udp)
     }
 
-    /// The descriptor of a viewer that has just begun and has one for good.
+    /// Descriptor of a viewer that has just begun and has a single one.
     pub(super) fn descriptor(&self) -> Option<RawFd> {
         match &self.line {
             Some(Line::WebRtc(line)) => Some(line.descriptor()),
@@ -142,7 +142,7 @@ impl Peer {
         }
     }
 
-    /// Takes what waits in the sockets.
+    /// Reads what waits at the sockets.
     pub(super) fn receive(&mut self, buffers: &mut Buffers) {
         let counts = &mut self.counts;
         match &mut self.line {
@@ -181,7 +181,7 @@ impl Peer {
         }
     }
 
-    /// Says goodbye; what is left to do for that on another thread.
+    /// Leaves with a farewell; returns the part of it that blocks, for a signalling thread.
     pub(super) fn leave(mut self, now: Instant, buffers: &mut Buffers) -> Option<Job> {
         match self.line? {
             Line::WebRtc(line) => line
@@ -191,17 +191,17 @@ impl Peer {
         }
     }
 
-    /// It has ended, well or not.
+    /// Whether the viewer has ended, for any reason.
     pub(super) fn is_over(&self) -> bool {
         self.counts.state == State::Ended
     }
 
-    /// Who comes for a viewer that ended, if anybody does.
+    /// The viewer that replaces this one after its end, if any does.
     pub(super) fn replacement(&self) -> Option<&Join> {
         (self.is_over() && self.join.conduct.is_replaced()).then_some(&self.join)
     }
 
-    /// A good one's, to take what it recorded.
+    /// Counts of a correct viewer, from which records are taken; `None` for others.
     pub(super) fn good_counts(&mut self) -> Option<&mut Counts> {
         (self.join.conduct == Conduct::Good).then_some(&mut self.counts)
     }
@@ -215,7 +215,7 @@ impl Peer {
             .progress(self.id, self.join.mode, self.join.conduct)
     }
 
-    /// Closes the sockets of a viewer that ended: nobody reads them any more.
+    /// Closes the sockets of a viewer that has ended.
     fn hang_up_if_over(&mut self) {
         if self.is_over() {
             self.line = None;

@@ -1,11 +1,14 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
-/// Our addresses to offer to a server at `server`, the best first: the one that
-/// routes there, and for a server on loopback also the one that routes to the
-/// world, because many servers leave loopback out of their candidates.
+/// Our addresses to offer to a server at `server`, the best first: the one that routes there,
+/// and for a server on loopback also the one of the default route, because many servers leave
+/// loopback out of their candidates.
 ///
-/// Connecting a UDP socket asks the routing table and sends nothing.
+/// Connecting a UDP socket consults the routing table and sends nothing.
+///
+/// # Errors
+/// If there is no route to `server`.
 pub fn local_addresses(server: SocketAddr) -> io::Result<Vec<IpAddr>> {
     let near = towards(server)?;
     let mut addresses = vec![near];
@@ -31,7 +34,7 @@ fn towards(peer: SocketAddr) -> io::Result<IpAddr> {
     Ok(socket.local_addr()?.ip())
 }
 
-/// Where to bind for a peer of this family, on any port.
+/// Address to bind to for a peer of this address family, on any port.
 pub fn wildcard(peer: SocketAddr) -> SocketAddr {
     match peer {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),

@@ -15,14 +15,14 @@ use super::job::{Answered, Dialled, Job};
 use super::{Endpoint, Join, Mode, Options, route, rtsp};
 use crate::whep;
 
-/// Threads that signal.
+/// The signalling threads.
 pub(super) struct Workers {
     jobs: Sender<Job>,
     stopping: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// What every worker needs.
+/// Data that every signalling thread needs.
 struct Context {
     options: Options,
     certificate: Arc<Certificate>,
@@ -70,13 +70,13 @@ impl Workers {
         let _ = self.jobs.send(job);
     }
 
-    /// Joins that have not begun will not; farewells still go out.
+    /// Cancels joins that have not begun; farewells still go out.
     pub(super) fn stop_joining(&self) {
         self.stopping.store(true, Ordering::Relaxed);
     }
 
-    /// Lets the workers finish what was submitted until `deadline`; those that
-    /// wait for a silent server longer end by themselves.
+    /// Lets the threads finish submitted jobs until `deadline`; a thread that waits longer
+    /// for a silent server ends by itself.
     pub(super) fn finish(self, deadline: Instant) {
         drop(self.jobs);
         for thread in self.threads {
@@ -112,7 +112,7 @@ impl Context {
                 Ok(Job::Leave { location }) => {
                     let token = self.options.token.as_deref();
                     if let Err(error) = whep::delete(&location, token, self.options.trust) {
-                        tracing::debug!(%error, "farewell failed; the server will notice by itself");
+                        tracing::debug!(%error, "cannot DELETE the session; the server will time it out");
                     }
                 }
                 Err(_) => return,
@@ -139,7 +139,7 @@ impl Context {
         }
     }
 
-    /// Opens a socket, offers, and brings the answer.
+    /// Opens a socket, posts an offer and returns the answer.
     fn offer(&self, url: &Url, mode: Mode) -> Result<Answered, String> {
         let server = url
             .socket_addrs(|| None)

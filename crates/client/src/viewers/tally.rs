@@ -3,28 +3,28 @@ use std::time::{Duration, Instant};
 use glassline_media::Histogram;
 use glassline_rtp::{Header, TimestampExtender};
 
-/// Packets of one kind of media, as one viewer sees them.
+/// Packet counts of one kind of media, as one viewer received it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
     /// Sequence numbers from the first received to the highest.
     pub expected: u64,
-    /// Received as first sent.
+    /// Packets received as first sent.
     pub received: u64,
-    /// Received only as a retransmission.
+    /// Packets received only as a retransmission.
     pub recovered: u64,
     /// Bytes of datagrams received, retransmissions included.
     pub bytes: u64,
-    /// How far the RTP timestamps have advanced.
+    /// Advance of the RTP timestamps.
     pub media_time: Duration,
 }
 
 impl Flow {
-    /// Packets missing, those included that are still being asked for.
+    /// Packets missing, including those whose retransmission is still requested.
     pub const fn lost(&self) -> u64 {
         self.expected.saturating_sub(self.received + self.recovered)
     }
 
-    /// What came before and after the source changed.
+    /// Sum of the counts before and after the source changed.
     #[must_use]
     pub(super) fn then(self, later: Self) -> Self {
         Self {
@@ -33,7 +33,7 @@ impl Flow {
         }
     }
 
-    /// The two together, for a viewer's totals; media time is the longer one.
+    /// Sum of both kinds, for a viewer's totals; media time is the longer one.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -46,7 +46,7 @@ impl Flow {
     }
 }
 
-/// Counts the packets of one source.
+/// Counts the packets of one RTP source.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     clock_rate: u32,
@@ -64,7 +64,7 @@ impl Tally {
         }
     }
 
-    /// One packet, each sequence number once.
+    /// Counts a packet; call it once for each sequence number.
     pub(super) fn count(&mut self, sequence: u64, repaired: bool, header: &Header, bytes: usize) {
         let timestamp = self.timestamps.extend(header.timestamp);
         if self.span.is_none() {
@@ -92,15 +92,15 @@ impl Tally {
     }
 }
 
-/// Durations since somebody last asked, in microseconds.
+/// Durations since the last query, in microseconds.
 ///
-/// A list: it is short, and a thousand histograms of ten kilobytes would have to
-/// be read and cleared each time.
+/// It is a list because it stays short: a thousand histograms of ten kilobytes would have to
+/// be read and cleared for each query.
 #[derive(Debug, Default)]
 pub(super) struct Recent(Vec<u32>);
 
-/// Kept at most: a minute of 60 frames a second. Nobody asks for so long only if
-/// nobody asks at all.
+/// Most durations that are kept: a minute of 60 frames a second. More accumulate only if
+/// nobody queries.
 const RECENT_MAX: usize = 3600;
 
 impl Recent {
@@ -111,7 +111,7 @@ impl Recent {
         }
     }
 
-    /// Moves them.
+    /// Moves the durations into a histogram.
     pub(super) fn take(&mut self, into: &mut Histogram) {
         for micros in self.0.drain(..) {
             into.record(Duration::from_micros(micros.into()));
@@ -119,7 +119,7 @@ impl Recent {
     }
 }
 
-/// Times between the frames (of audio: packets) that a viewer got whole.
+/// Times between the frames (for audio: packets) that a viewer received whole.
 #[derive(Debug, Default)]
 pub(super) struct Rhythm {
     last: Option<Instant>,
@@ -136,7 +136,7 @@ impl Rhythm {
         }
     }
 
-    /// Moves the gaps since the last call.
+    /// Moves the gaps since the last query into a histogram.
     pub(super) fn take_recent(&mut self, into: &mut Histogram) {
         self.recent.take(into);
     }

@@ -1,4 +1,4 @@
-//! One viewer by WebRTC: its socket and its session.
+//! A viewer over WebRTC: its socket and its session.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
@@ -15,7 +15,7 @@ use super::job::Answered;
 use super::misconduct::{self, Act, Misconduct};
 use super::{Conduct, State};
 
-/// What a viewer has while it is connected.
+/// Socket and session of a viewer while it is connected.
 pub(super) struct Line {
     socket: UdpSocket,
     local: Vec<SocketAddr>,
@@ -26,14 +26,14 @@ pub(super) struct Line {
     begun: bool,
 }
 
-/// What all viewers of a thread write to and read from.
+/// Buffers that all viewers of a thread share.
 pub(super) struct Buffers<'a> {
     pub(super) batch: &'a mut ReceiveBatch,
     pub(super) control: &'a mut Vec<u8>,
 }
 
 impl Line {
-    /// The answer is here: connect.
+    /// Takes the server's answer and begins to connect.
     pub(super) fn begin(
         answered: Answered,
         conduct: Conduct,
@@ -56,17 +56,17 @@ impl Line {
         line.drain(now, buffers, counts);
         if let Err(reason) = accepted {
             counts.state = State::Ended;
-            counts.failure = Some(format!("{url} answered what we cannot use: {reason}"));
+            counts.failure = Some(format!("{url} sent an unusable answer: {reason}"));
         }
         line
     }
 
-    /// The descriptor to wait for.
+    /// Descriptor to wait for.
     pub(super) fn descriptor(&self) -> RawFd {
         self.socket.as_raw_fd()
     }
 
-    /// Takes what waits in the socket.
+    /// Reads the datagrams that wait at the socket.
     pub(super) fn receive(&mut self, buffers: &mut Buffers<'_>, counts: &mut Counts) {
         if self.misconduct.is_stalled() {
             return;
@@ -86,7 +86,7 @@ impl Line {
             for mut datagram in buffers.batch.iter_mut() {
                 self.take(&mut datagram, &clock, counts);
             }
-            // Fewer than fit: there are no more but what comes just now.
+            // The batch was not full, so the socket is empty.
             if buffers.batch.len() < buffers.batch.capacity() {
                 break;
             }
@@ -141,7 +141,7 @@ impl Line {
         }
     }
 
-    /// A frame's last packet came.
+    /// Records the delay of a frame whose last packet arrived at `arrived`.
     fn note_delay(
         &self,
         receiver: ReceiverIndex,
@@ -165,7 +165,7 @@ impl Line {
         }
     }
 
-    /// Call at [`Line::poll_timeout`] or later.
+    /// Handles timers; call it at [`Line::poll_timeout`] or later.
     pub(super) fn handle_timeout(
         &mut self,
         now: Instant,
@@ -176,7 +176,7 @@ impl Line {
             // Over datagrams a slow reader is one that loses, which no sender notices.
             Act::Nothing | Act::Read => {}
             Act::Stall => return,
-            Act::Vanish => return counts.end("vanished, as it was told to".to_owned()),
+            Act::Vanish => return counts.end("vanished, as its conduct demands".to_owned()),
             Act::Garbage => self.send_garbage(),
         }
         if self.misconduct.is_stalled() {
@@ -198,7 +198,7 @@ impl Line {
         deadlines.into_iter().flatten().min()
     }
 
-    /// Says goodbye; the URL to DELETE, if the server gave one.
+    /// Leaves with a farewell; returns the URL to DELETE, if the server gave one.
     pub(super) fn leave(
         mut self,
         now: Instant,
@@ -213,13 +213,13 @@ impl Line {
         self.location
     }
 
-    /// The candidate that a datagram was sent to.
+    /// The candidate address that a datagram was sent to.
     fn arrived_at(&self, ip: Option<IpAddr>) -> SocketAddr {
         let port = self.socket.local_addr().port();
         ip.map_or(self.local[0], |ip| SocketAddr::new(ip, port))
     }
 
-    /// As a player does whose decoder lost its reference.
+    /// Requests a keyframe, as a player does whose decoder lost its reference.
     fn ask_for_keyframe(&mut self, now: Instant, counts: &mut Counts) {
         if let Some(receiver) = counts.take_keyframe_wanted() {
             self.session.request_keyframe(ReceiverIndex(receiver), now);
@@ -234,7 +234,7 @@ impl Line {
         }
     }
 
-    /// Events first, because they decide; then what they and the session have
+    /// Handles events first, because they decide; then sends what they and the session have
     /// to send.
     fn drain(&mut self, now: Instant, buffers: &mut Buffers<'_>, counts: &mut Counts) {
         while let Some(event) = self.session.poll_event() {
@@ -262,7 +262,7 @@ impl Line {
 
     fn send_garbage(&self) {
         if let Some(server) = self.session.peer() {
-            // Whatever becomes of it.
+            // It does not matter whether garbage arrives.
             let _ = self.socket.send(&misconduct::peer_garbage(), server);
         }
     }

@@ -15,7 +15,7 @@ mod receiver;
 #[cfg(test)]
 mod tests;
 
-/// All that is known of one viewer's success.
+/// Everything known about one viewer's success.
 #[derive(Default)]
 pub(super) struct Counts {
     pub(super) state: State,
@@ -24,25 +24,25 @@ pub(super) struct Counts {
     pub(super) started: Option<Instant>,
     /// Datagrams that the session dropped, by reason.
     pub(super) dropped: BTreeMap<&'static str, u64>,
-    /// Datagrams that the kernel did not take.
+    /// Datagrams that the kernel refused to send.
     pub(super) unsent: u64,
-    /// Packets asked for again.
+    /// Packets requested again (NACK).
     pub(super) nacked: u64,
     connected: Option<Instant>,
     first_packet: Option<Instant>,
     first_keyframe: Option<Instant>,
     protection: Option<&'static str>,
-    /// As the session numbers its receivers.
+    /// Receivers in the order in which the session numbers them.
     receivers: Vec<Receiver>,
     rhythm: Rhythm,
     frames: Frames,
-    /// A decoder would be lost now.
+    /// Whether a decoder would need a keyframe now.
     keyframe_wanted: bool,
-    /// Since somebody last asked.
+    /// Delays of frames since the last query.
     delays: Recent,
 }
 
-/// What became of frames.
+/// Counts of frames.
 #[derive(Clone, Copy, Debug, Default)]
 struct Frames {
     whole: u64,
@@ -51,42 +51,42 @@ struct Frames {
 }
 
 impl Counts {
-    /// The handshake is done, or the server said that it plays; with the name of
-    /// what protects the media.
+    /// Notes that the handshake is done, or that the server said that it plays. `protection`
+    /// names the SRTP profile or TLS.
     pub(super) fn connect(&mut self, now: Instant, protection: Option<&'static str>) {
         self.state = self.state.max(State::Connected);
         self.connected.get_or_insert(now);
         self.protection = protection;
     }
 
-    /// It is over; the first reason is kept.
+    /// Ends the viewer; the first reason is kept.
     pub(super) fn end(&mut self, reason: String) {
         self.state = State::Ended;
         self.failure.get_or_insert(reason);
     }
 
-    /// A frame arrived so long after it was captured.
+    /// Records the delay of a frame from capture to arrival.
     pub(super) fn record_delay(&mut self, delay: Duration) {
         self.delays.push(delay);
     }
 
-    /// Moves what was recorded since the last call.
+    /// Moves the delays since the last query into a histogram.
     pub(super) fn take_delays(&mut self, into: &mut Histogram) {
         self.delays.take(into);
     }
 
-    /// Moves the gaps since the last call.
+    /// Moves the gaps since the last query into a histogram.
     pub(super) fn take_gaps(&mut self, into: &mut Histogram) {
         self.rhythm.take_recent(into);
     }
 
-    /// The next receiver, in the session's order. `codec` is `None` for one that
-    /// is only counted.
+    /// Adds the next receiver, in the session's order. `codec` is `None` for one whose
+    /// packets are only counted.
     pub(super) fn expect(&mut self, kind: Kind, codec: Option<Codec>, clock_rate: u32) {
         self.receivers.push(Receiver::new(kind, codec, clock_rate));
     }
 
-    /// Counts what a datagram of `bytes` bytes brought.
+    /// Counts the content of a datagram of `bytes` bytes.
     pub(super) fn take(&mut self, now: Instant, received: &Received<'_>, bytes: usize) {
         let (index, sequence, repaired, header) = match received {
             Received::Rtp {
@@ -127,7 +127,7 @@ impl Counts {
         }
     }
 
-    /// Gives up the gaps that will not be filled.
+    /// Gives up gaps that will not be filled.
     pub(super) fn expire(&mut self, now: Instant) {
         for index in 0..self.receivers.len() {
             if self.receivers[index].expire(now) {
@@ -136,13 +136,14 @@ impl Counts {
         }
     }
 
-    /// When [`Self::expire`] will have something to do.
+    /// When [`Self::expire`] next has something to do.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let receivers = self.receivers.iter();
         receivers.filter_map(Receiver::deadline).min()
     }
 
-    /// The receiver whose decoder is lost, once each time it gets lost.
+    /// Index of the receiver whose decoder needs a keyframe; returned once each time the need
+    /// arises.
     pub(super) fn take_keyframe_wanted(&mut self) -> Option<usize> {
         if !std::mem::take(&mut self.keyframe_wanted) {
             return None;
@@ -151,7 +152,7 @@ impl Counts {
         receivers.position(|receiver| receiver.kind() == Kind::Video)
     }
 
-    /// A packet that is not taken apart: of audio, or in its clear header only.
+    /// Counts a packet that is not depacketized: audio, or a clear header only.
     fn count_frame(&mut self, index: usize, header: &Header, now: Instant) {
         let video_frames = self.has_video();
         match self.receivers[index].kind() {
@@ -164,7 +165,7 @@ impl Counts {
         }
     }
 
-    /// Counts the frames that the depacketizer has finished.
+    /// Counts the frames that the depacketizer has completed.
     fn collect(&mut self, index: usize, now: Instant) {
         while let Some(unit) = self.receivers[index].poll() {
             self.frames.whole += 1;

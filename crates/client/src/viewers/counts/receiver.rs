@@ -1,4 +1,4 @@
-//! One media stream of a viewer: its packets counted, put in order and taken apart.
+//! One media stream of a viewer: its packets are counted, reordered and depacketized.
 
 use std::time::{Duration, Instant};
 
@@ -10,31 +10,32 @@ use glassline_rtp::reorder::{self, ReceivedPacket, ReorderBuffer};
 use crate::viewers::Flow;
 use crate::viewers::tally::Tally;
 
-/// Gaps stay open as long as retransmissions are asked for (`rtp::nack::Config::budget`);
-/// held is at most half a second of a 32 Mbit/s stream.
+/// Limits of reordering. Gaps stay open as long as retransmissions are requested
+/// (`rtp::nack::Config::budget`); at most half a second of a 32 Mbit/s stream is held.
 const REORDER: reorder::Config = reorder::Config {
     gap_timeout: Duration::from_secs(1),
     bytes_max: 2 << 20,
 };
 
-/// One `m=` line.
+/// Receiver of one `m=` section.
 pub(super) struct Receiver {
     kind: Kind,
     codec: Option<Codec>,
     clock_rate: u32,
     source: Option<Ssrc>,
-    /// Of the sources before this one.
+    /// Counts of the RTP sources before the current one.
     before: Flow,
     damaged_before: u64,
     tally: Tally,
     reorder: ReorderBuffer,
-    /// For frames that can be put together; others are counted by their markers.
+    /// Depacketizer of video whose frames can be assembled; other frames are counted by
+    /// marker bits.
     depacketizer: Option<Depacketizer>,
 }
 
 impl Receiver {
-    /// A receiver that nothing has reached yet. `codec` is `None` for one that is only
-    /// counted; `clock_rate` is that of its RTP timestamps, in Hz.
+    /// A receiver without packets. `codec` is `None` for one whose packets are only counted;
+    /// `clock_rate` is that of its RTP timestamps, in Hz.
     pub(super) fn new(kind: Kind, codec: Option<Codec>, clock_rate: u32) -> Self {
         Self {
             kind,
@@ -53,13 +54,14 @@ impl Receiver {
         self.kind
     }
 
-    /// Counts a packet. A source that restarts under another SSRC counts its packets anew.
+    /// Counts a packet. A source that restarts under another SSRC begins new sequence
+    /// numbers.
     pub(super) fn count(&mut self, sequence: u64, repaired: bool, header: &Header, bytes: usize) {
         self.follow(header.ssrc);
         self.tally.count(sequence, repaired, header, bytes);
     }
 
-    /// Takes a packet apart in its turn; `false` where packets are only counted.
+    /// Depacketizes a packet in its order; returns `false` where packets are only counted.
     pub(super) fn push(&mut self, packet: ReceivedPacket<'_>) -> bool {
         let Some(depacketizer) = &mut self.depacketizer else {
             return false;
@@ -69,7 +71,7 @@ impl Receiver {
         true
     }
 
-    /// Gives up the gaps that will not be filled; `false` where packets are only counted.
+    /// Gives up gaps that will not be filled; returns `false` where packets are only counted.
     pub(super) fn expire(&mut self, now: Instant) -> bool {
         let Some(depacketizer) = &mut self.depacketizer else {
             return false;
@@ -79,12 +81,12 @@ impl Receiver {
         true
     }
 
-    /// When [`Self::expire`] will have something to do.
+    /// When [`Self::expire`] next has something to do.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.reorder.deadline()
     }
 
-    /// The next whole frame.
+    /// Returns the next whole frame.
     pub(super) fn poll(&mut self) -> Option<Unit> {
         self.depacketizer.as_mut()?.poll()
     }
@@ -93,7 +95,7 @@ impl Receiver {
         self.before.then(self.tally.flow())
     }
 
-    /// Frames that came incomplete or unreadable.
+    /// Number of frames that arrived incomplete or unreadable.
     pub(super) fn damaged(&self) -> u64 {
         let counters = self.depacketizer.as_ref().map(Depacketizer::counters);
         let counters = counters.unwrap_or_default();
@@ -111,8 +113,8 @@ impl Receiver {
     }
 }
 
-/// For frames whose format marks where they end: a transport stream, of which
-/// every packet stands for itself, has no frames to be counted.
+/// Makes a depacketizer for a video codec that marks the ends of frames; a transport stream,
+/// whose packets stand alone, has no frames to be counted.
 fn depacketizer(codec: Option<Codec>) -> Option<Depacketizer> {
     let codec = codec.filter(|codec| codec.kind() == Kind::Video && codec.marks_frames())?;
     Depacketizer::new(&Track::new(codec)).ok()

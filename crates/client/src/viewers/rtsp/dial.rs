@@ -1,5 +1,5 @@
-//! What may take a while and is therefore done on the signalling threads: finding
-//! the server, connecting to it, and waiting for its answer to a farewell.
+//! Blocking work of the signalling threads: resolving and connecting to the server, and
+//! waiting for its response to TEARDOWN.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -12,26 +12,31 @@ use super::wire::Wire;
 use crate::trust::Trust;
 use crate::viewers::RtspTransport;
 
-/// A connection on which nothing was said yet. It does not block.
+/// A fresh, nonblocking connection on which nothing was sent yet.
 #[derive(Debug)]
 pub(in crate::viewers) struct Connection {
     pub(super) stream: Wire,
     pub(super) server: SocketAddr,
-    /// Our address on it, where datagrams can be sent to.
+    /// Our address on the connection, where the server can send datagrams.
     pub(super) local: SocketAddr,
     /// When connecting began.
     pub(in crate::viewers) started: Instant,
 }
 
+/// Default port of RTSP.
 const PORT: u16 = 554;
 
-/// Of RTSP inside TLS.
+/// Default port of RTSP inside TLS.
 const PORT_OF_TLS: u16 = 322;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Connects to the host of an `rtsp:` or `rtsps:` URL, to the first of its addresses
-/// that answers; with so many bytes of receive buffer, or as many as the system likes.
+/// Connects to the host of an `rtsp:` or `rtsps:` URL, at the first of its addresses that
+/// answers. `receive_buffer` sets the bytes of TCP receive buffer; `None` leaves the system's
+/// default.
+///
+/// # Errors
+/// Names the host, and why it cannot be reached.
 pub(in crate::viewers) fn connect(
     url: &Url,
     transport: RtspTransport,
@@ -52,7 +57,10 @@ pub(in crate::viewers) fn connect(
             let local = stream.local_addr()?;
             let is_tunnel = transport == RtspTransport::Http;
             let stream = match (secure, is_tunnel) {
-                (true, true) => return Err(std::io::Error::other("no HTTP inside TLS here")),
+                (true, true) => {
+                    let text = "RTSP over HTTP is not supported inside TLS: use an rtsp:// URL";
+                    return Err(std::io::Error::other(text));
+                }
                 (true, false) => Wire::secure(stream, host, trust, CONNECT_TIMEOUT)?,
                 (false, true) => Wire::tunnel(stream, open(server, None)?, url, CONNECT_TIMEOUT)?,
                 (false, false) => Wire::Plain(stream),
@@ -86,19 +94,19 @@ fn open(server: SocketAddr, receive_buffer: Option<usize>) -> std::io::Result<Tc
 
 /// A viewer that has asked to leave and whose server has not answered yet.
 ///
-/// Closing at once would reset the connection, because media is still in it, and
-/// a server may then never read the farewell.
+/// Closing at once would reset the connection, because media is still in flight, and a server
+/// might then never read the TEARDOWN.
 pub(in crate::viewers) struct Farewell {
     pub(super) stream: Wire,
     pub(super) client: Client,
 }
 
 impl Farewell {
-    /// Waits until the server has answered, at most a second.
+    /// Waits for the server's response, at most a second.
     pub(in crate::viewers) fn finish(mut self) {
         let mut buffer = vec![0; 64 << 10];
         if let Err(error) = self.exchange(&mut buffer) {
-            tracing::debug!(%error, "farewell failed; the server will notice by itself");
+            tracing::debug!(%error, "TEARDOWN failed; the server will time the session out");
         }
     }
 

@@ -10,12 +10,12 @@ use super::Track;
 use crate::viewers::counts::Counts;
 use crate::viewers::{Kinds, Mode, capture};
 
-/// The tracks that a viewer plays, and the way of their packets into its counts.
+/// The tracks that a viewer plays, and the delivery of their packets to its counts.
 #[derive(Debug)]
 pub(super) struct Media {
     mode: Mode,
     wall: WallClock,
-    /// With their index in the description.
+    /// Chosen tracks, each with its index in the description.
     tracks: Vec<(usize, Track)>,
     begun: bool,
 }
@@ -30,7 +30,7 @@ impl Media {
         }
     }
 
-    /// Takes the tracks of these kinds; their indices in the description.
+    /// Chooses the tracks of these kinds; returns their indices in the description.
     pub(super) fn choose(
         &mut self,
         description: &Description,
@@ -56,22 +56,22 @@ impl Media {
         self.tracks.iter().map(|(index, _)| *index).collect()
     }
 
-    /// Where a track of the description stands among the chosen ones.
+    /// Position of a track of the description among the chosen ones.
     pub(super) fn position(&self, track: usize) -> Option<usize> {
         self.tracks.iter().position(|(index, _)| *index == track)
     }
 
-    /// The chosen ones with their index in the description.
+    /// The chosen tracks with their indices in the description.
     pub(super) fn tracks(&mut self) -> impl Iterator<Item = (usize, &mut Track)> {
         self.tracks.iter_mut().map(|(index, track)| (*index, track))
     }
 
-    /// A packet has arrived.
+    /// Whether a packet has arrived.
     pub(super) const fn has_begun(&self) -> bool {
         self.begun
     }
 
-    /// Every source has said goodbye.
+    /// Whether every source has sent RTCP BYE.
     pub(super) fn all_ended(&self) -> bool {
         !self.tracks.is_empty() && self.tracks.iter().all(|(_, track)| track.ended)
     }
@@ -82,9 +82,9 @@ impl Media {
         }
     }
 
-    /// Takes a packet of the track at this position, or one that is lost because it
-    /// was longer than any should be. RTCP is known by its type, since some servers
-    /// send it on the media's channel.
+    /// Takes a packet of the track at this position; `None` stands for one that was
+    /// truncated. RTCP is recognized by its type, because some servers send it on the media's
+    /// channel.
     pub(super) fn take_datagram(
         &mut self,
         now: Instant,
@@ -143,18 +143,18 @@ impl Media {
     }
 }
 
-/// From capture to arrival.
+/// Delay of a frame from capture to arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Delay {
-    /// The server has not said when its timestamps are.
+    /// The server has not reported when its timestamps were captured.
     Untold,
-    /// What it said cannot be by our calendar.
+    /// The server's calendar cannot be ours.
     OtherCalendar,
+    /// The delay.
     Of(Duration),
 }
 
-/// From the capture of what a timestamp means, by the server's calendar, to now by
-/// ours.
+/// Delay from the capture of a timestamp, by the server's calendar, to `now` by ours.
 fn delay(track: &Track, timestamp: u32, wall: WallClock, now: Instant) -> Delay {
     let Some((ntp, reference, clock_rate)) = track.clock() else {
         return Delay::Untold;

@@ -7,10 +7,9 @@
 //!   UDP pairs ───────────────────────┴─► Media ─► Counts; reports go back
 //! ```
 //!
-//! All viewers read into one buffer of the engine's, and what lies whole in it is
-//! counted there: a viewer keeps only the packet that the read cut. A server ends
-//! a viewer by closing, by TEARDOWN or by RTCP BYE of every track, and the
-//! viewer's failure says which.
+//! All viewers read into one buffer of the engine's, where whole packets are counted: a
+//! viewer keeps only a packet that the read cut. A server ends a viewer by closing the
+//! connection, by TEARDOWN or by RTCP BYE of every track; the viewer's failure says which.
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -41,7 +40,7 @@ use ports::Ports;
 use track::Track;
 use wire::Wire;
 
-/// What a viewer is told about itself.
+/// Settings of one viewer.
 #[derive(Clone, Debug)]
 pub(super) struct Profile {
     pub(super) url: Url,
@@ -49,22 +48,22 @@ pub(super) struct Profile {
     pub(super) mode: Mode,
     pub(super) conduct: Conduct,
     pub(super) kinds: Kinds,
-    /// How to open UDP ports.
+    /// Options of its UDP sockets.
     pub(super) sockets: glassline_net::Options,
     pub(super) wall: WallClock,
 }
 
-/// What all viewers of a thread read into.
+/// Buffers that all viewers of a thread read into.
 pub(super) struct Buffers<'a> {
     pub(super) batch: &'a mut ReceiveBatch,
-    /// For streams; some ten frames fit.
+    /// Buffer for TCP streams; about ten frames fit.
     pub(super) stream: &'a mut [u8],
 }
 
-/// Bytes of [`Buffers::stream`].
+/// Length of [`Buffers::stream`], in bytes.
 pub(super) const STREAM_BUFFER_BYTES: usize = 256 << 10;
 
-/// A viewer's connections.
+/// Connections of a viewer.
 pub(super) struct Line {
     client: Client,
     stream: Wire,
@@ -72,38 +71,40 @@ pub(super) struct Line {
     local: SocketAddr,
     profile: Profile,
     media: Media,
-    /// One pair for each track, in the order of [`Media::tracks`]; none over TCP.
+    /// UDP ports of each track, in the order of [`Media::tracks`]; empty over TCP.
     ports: Vec<Ports>,
-    /// Opened since the owner last asked.
+    /// Descriptors opened since the owner last asked.
     opened: Vec<RawFd>,
     reporter: Reporter,
     misconduct: Misconduct,
-    /// When to look for the server's reports, if nothing wakes us for them.
+    /// When to look for the server's RTCP reports, if they make no event.
     control_at: Instant,
-    /// When to try again to send what the socket did not take.
+    /// When to send again what the socket did not take.
     retry_at: Option<Instant>,
 }
 
-/// Who we are to the server, in RTCP.
+/// Our identity in RTCP, and when the next report is due.
 struct Reporter {
     ssrc: Ssrc,
     cname: String,
     next: Option<Instant>,
 }
 
-/// Reports of one viewer are this far apart, give or take half (RFC 3550 §6.2).
+/// Time between two reports of a viewer, varied by half (RFC 3550 §6.2).
 const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// A server reports every few seconds.
+/// Time between two looks for the server's reports, which come every few seconds.
 const CONTROL_INTERVAL: Duration = Duration::from_millis(250);
 
+/// Time until a write is retried that the socket did not take.
 const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
-/// As long as the slowest server may take to serve a hundred that come at once.
+/// Longest wait for a response: the slowest server may need it for a hundred viewers that
+/// join at once.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(20);
 
 impl Line {
-    /// Asks for the presentation on a fresh connection.
+    /// Requests the description of the stream on a fresh connection.
     pub(super) fn begin(connection: Connection, profile: Profile, now: Instant) -> Self {
         let mut config = Config::new(profile.url.clone(), rand::random());
         config.user_agent = concat!("glassline/", env!("CARGO_PKG_VERSION")).to_owned();
@@ -130,12 +131,12 @@ impl Line {
         }
     }
 
-    /// Descriptors to wait for that were opened since the last call.
+    /// Descriptors opened since the last call, which are to be waited for.
     pub(super) fn take_opened(&mut self) -> Vec<RawFd> {
         std::mem::take(&mut self.opened)
     }
 
-    /// Takes what waits in the sockets.
+    /// Reads what waits at the sockets.
     pub(super) fn receive(&mut self, now: Instant, buffers: &mut Buffers<'_>, counts: &mut Counts) {
         if self.misconduct.may_read(now) == 0 || self.client.is_closed() {
             return;
@@ -153,8 +154,8 @@ impl Line {
                 }
             }
         }
-        // Where the kernel notes arrivals, reports can wait. Elsewhere they wake us;
-        // one that comes together with media waits for the timer.
+        // Where the kernel stamps arrivals, reports can wait. Elsewhere a report makes an
+        // event; one that comes together with media waits for the timer.
         let is_due = if self.profile.sockets.receive_timestamps {
             now >= self.control_at
         } else {
@@ -167,7 +168,7 @@ impl Line {
         self.settle(now, counts);
     }
 
-    /// Call at [`Line::poll_timeout`] or later.
+    /// Handles timers; call it at [`Line::poll_timeout`] or later.
     pub(super) fn handle_timeout(
         &mut self,
         now: Instant,
@@ -180,7 +181,9 @@ impl Line {
         match self.misconduct.due(now) {
             Act::Nothing => {}
             Act::Stall => return,
-            Act::Vanish => return self.end(counts, "vanished, as it was told to".to_owned()),
+            Act::Vanish => {
+                return self.end(counts, "vanished, as its conduct demands".to_owned());
+            }
             Act::Garbage => self.send_garbage(),
             Act::Read => self.receive(now, buffers, counts),
         }
@@ -206,7 +209,7 @@ impl Line {
         deadlines.into_iter().flatten().min()
     }
 
-    /// Leaves; what is to be waited for on another thread, if anything is.
+    /// Leaves; returns the farewell that another thread waits for, if there is one.
     pub(super) fn leave(mut self, now: Instant) -> Option<Farewell> {
         if self.misconduct.is_stalled() {
             return None;
@@ -218,7 +221,7 @@ impl Line {
         })
     }
 
-    /// True if anything was there.
+    /// Reads the TCP stream; returns whether anything was there.
     fn read_stream(&mut self, now: Instant, buffer: &mut [u8], counts: &mut Counts) -> bool {
         let mut any = false;
         loop {
@@ -239,8 +242,8 @@ impl Line {
                         media.take_frame(now, &frame, counts);
                     });
                     self.handle_events(now, counts);
-                    // Less than fits: there is no more, and an end makes an event. Of TLS
-                    // it was one record.
+                    // The buffer was not filled, so the socket is empty, and an end makes an
+                    // event. TLS returns one record at a time.
                     if count < room && self.stream.protection().is_none() {
                         return true;
                     }
@@ -265,7 +268,7 @@ impl Line {
         }
     }
 
-    /// After any input: events, then what is to be sent, and the end.
+    /// Handles events after any input, sends what is due, and detects the end.
     fn settle(&mut self, now: Instant, counts: &mut Counts) {
         self.handle_events(now, counts);
         if self.media.all_ended() {
@@ -336,7 +339,7 @@ impl Line {
         ports.send_control(&hello);
     }
 
-    /// Tells the server how each track arrives.
+    /// Sends a receiver report for each track.
     fn report(&mut self, now: Instant) {
         let reporter = &mut self.reporter;
         reporter.next = Some(now + REPORT_INTERVAL.mul_f64(rand::random_range(0.5..1.5)));
@@ -376,11 +379,11 @@ impl Line {
         }
     }
 
-    /// What a broken or hostile client sends, between its requests.
+    /// Sends garbage between requests, as a broken or hostile client does.
     fn send_garbage(&mut self) {
         if self.client.output().is_empty() {
             let bytes = misconduct::stream_garbage();
-            // Whatever becomes of it.
+            // It does not matter whether garbage arrives.
             let _ = self.stream.write(&bytes);
         }
         for ports in &self.ports {

@@ -7,20 +7,20 @@ use glassline_net::{Options, ReceiveBatch, UdpSocket};
 
 use crate::viewers::capture::Clock;
 
-/// Two UDP ports of ours for one track: an even one for RTP and the next for RTCP
-/// (RFC 3550 §11), which some servers insist on.
+/// Two UDP ports of ours for one track: an even one for RTP and the next for RTCP (RFC 3550
+/// §11), which some servers require.
 #[derive(Debug)]
 pub(super) struct Ports {
     rtp: UdpSocket,
     rtcp: UdpSocket,
-    /// Where packets may come from.
+    /// Address that packets are accepted from.
     source: IpAddr,
-    /// The server's own ports, once it has told.
+    /// The server's RTP and RTCP ports, once they are known.
     server: Option<(SocketAddr, SocketAddr)>,
 }
 
-/// The kernel chooses ports at random; half of them are even, few have a taken
-/// neighbour.
+/// Attempts to find a pair. The kernel chooses ports at random; half of them are even, and
+/// few have a neighbor in use.
 const ATTEMPTS: usize = 64;
 
 impl Ports {
@@ -57,21 +57,21 @@ impl Ports {
         (self.rtp.local_addr().port(), self.rtcp.local_addr().port())
     }
 
-    /// The server told where it sends from.
+    /// Sets the address and ports that the server sends from.
     pub(super) fn set_server(&mut self, source: IpAddr, ports: Option<(u16, u16)>) {
         self.source = source;
         self.server =
             ports.map(|(rtp, rtcp)| (SocketAddr::new(source, rtp), SocketAddr::new(source, rtcp)));
     }
 
-    /// What to wait for.
+    /// Descriptors to wait for.
     pub(super) fn descriptors(&self) -> [RawFd; 2] {
         [self.rtp.as_raw_fd(), self.rtcp.as_raw_fd()]
     }
 
-    /// Hands the packets that wait at one of the two to `sink`, with the time of
-    /// their arrival, or nothing for one whose end is lost; how many datagrams there
-    /// were. Strangers' are counted, but not handed out.
+    /// Passes the packets that wait at one of the two ports to `sink`, with their arrival
+    /// times; `None` stands for a packet that was truncated. Returns the number of datagrams.
+    /// Datagrams from other addresses are counted, but not passed on.
     pub(super) fn receive(
         &self,
         control: bool,
@@ -113,8 +113,7 @@ impl Ports {
         }
     }
 
-    /// Sends to the server's RTCP port; false if it is not known or cannot be
-    /// reached.
+    /// Sends to the server's RTCP port; returns false if it is unknown or unreachable.
     pub(super) fn send_control(&self, packet: &[u8]) -> bool {
         self.server
             .is_some_and(|(_, rtcp)| self.rtcp.send(packet, rtcp).is_ok())

@@ -5,16 +5,16 @@ use glassline_rtp::receive::ReceiveStatistics;
 use glassline_rtp::rtcp::{self, ReceiverReport, ReportBlock, SourceDescription};
 use glassline_rtp::{Header, SequenceExtender};
 
-/// What is known of one track as it arrives.
+/// Reception state of one track.
 #[derive(Debug)]
 pub(super) struct Track {
     clock_rate: u32,
     source: Option<Source>,
-    /// The source said goodbye.
+    /// Whether the source has sent RTCP BYE.
     pub(super) ended: bool,
 }
 
-/// One SSRC; a server that restarts comes back with another.
+/// One RTP source (SSRC); a server that restarts comes back with another.
 #[derive(Debug)]
 struct Source {
     ssrc: Ssrc,
@@ -33,7 +33,7 @@ impl Track {
         }
     }
 
-    /// The wide sequence number of a packet, if it is one that was not seen before.
+    /// Counts a packet. Returns its extended sequence number if it was not received before.
     pub(super) fn take(&mut self, now: Instant, header: &Header, bytes: usize) -> Option<u64> {
         let clock_rate = self.clock_rate;
         if self
@@ -57,7 +57,7 @@ impl Track {
         (statistics.totals().duplicates == doubles).then_some(sequence)
     }
 
-    /// Notes what the server reports. Malformed packets are passed over.
+    /// Handles the server's RTCP. Malformed packets are skipped.
     pub(super) fn take_control(&mut self, now: Instant, bytes: &[u8]) {
         for packet in rtcp::parse(bytes).flatten() {
             match packet {
@@ -75,14 +75,14 @@ impl Track {
         }
     }
 
-    /// Calendar time and RTP time of one instant at the server, and the RTP clock
-    /// between: what a packet's timestamp means.
+    /// Calendar time and RTP time of one instant at the server, and the RTP clock rate:
+    /// together they give a packet's timestamp a calendar time.
     pub(super) fn clock(&self) -> Option<(NtpTime, u32, u32)> {
         let (ntp, timestamp) = self.source.as_ref()?.clock?;
         Some((ntp, timestamp, self.clock_rate))
     }
 
-    /// How its source is received, for the next report.
+    /// Report block about the source, for the next receiver report.
     pub(super) fn report(&mut self, now: Instant) -> Option<ReportBlock> {
         self.source.as_mut()?.statistics.report_block(now)
     }
@@ -98,7 +98,7 @@ impl Track {
     }
 }
 
-/// A compound packet of a receiver: report and, as it must, its name.
+/// Writes a compound packet of a receiver: report and CNAME, which RFC 3550 §6.1 requires.
 pub(super) fn write_report(ssrc: Ssrc, cname: &str, block: Option<ReportBlock>) -> Vec<u8> {
     let mut packet = Vec::with_capacity(64);
     let report = ReceiverReport {

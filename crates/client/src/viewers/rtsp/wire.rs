@@ -12,30 +12,31 @@ use url::Url;
 
 use crate::trust::Trust;
 
-/// A connection to a server: plain, inside TLS, or two of HTTP.
+/// Connection to an RTSP server: plain TCP, TLS, or a pair of HTTP connections.
 #[derive(Debug)]
 pub(super) enum Wire {
-    /// As the bytes are.
+    /// TCP.
     Plain(TcpStream),
-    /// Sealed.
+    /// TLS over TCP.
     Tls(Box<Tls>),
-    /// In base64 on the way to the server, on a connection of its own.
+    /// RTSP over HTTP: base64 towards the server, on a connection of its own.
     Tunnel(Box<Tunnel>),
 }
 
-/// RTSP over HTTP, as QuickTime has it.
+/// RTSP over HTTP, as QuickTime defined it.
 #[derive(Debug)]
 pub(super) struct Tunnel {
-    /// From the server: a GET's answer that does not end.
+    /// From the server: the response to a GET, which does not end.
     down: TcpStream,
-    /// To it: a POST's body that does not end.
+    /// To the server: the body of a POST, which does not end.
     up: TcpStream,
-    /// What the kernel did not take of that, and how much of it is gone.
+    /// Encoded bytes that the kernel has not taken yet.
     encoded: Vec<u8>,
+    /// Bytes of `encoded` that the kernel has taken.
     sent: usize,
 }
 
-/// TLS, its handshake done, and the socket under it.
+/// A TLS session after its handshake, and the socket under it.
 #[derive(Debug)]
 pub(super) struct Tls {
     session: ClientConnection,
@@ -43,8 +44,11 @@ pub(super) struct Tls {
 }
 
 impl Wire {
-    /// Shakes hands with `host` on a fresh connection that blocks; no read or write of
-    /// it takes longer than `patience`.
+    /// Performs a TLS handshake with `host` on a fresh blocking connection; no read or write
+    /// takes longer than `patience`.
+    ///
+    /// # Errors
+    /// If the host's certificate is refused, or the connection breaks.
     pub(super) fn secure(
         mut socket: TcpStream,
         host: &str,
@@ -65,7 +69,7 @@ impl Wire {
         Ok(Self::Tls(Box::new(Tls { session, socket })))
     }
 
-    /// The name of what seals it, if anything does.
+    /// `TLS` if the connection is encrypted.
     pub(super) const fn protection(&self) -> Option<&'static str> {
         match self {
             Self::Plain(_) | Self::Tunnel(_) => None,
@@ -98,8 +102,11 @@ impl Wire {
         self.upward().set_write_timeout(Some(patience))
     }
 
-    /// Opens a tunnel to the stream of `url` on two fresh connections that block; no
-    /// read or write of it takes longer than `patience`.
+    /// Opens a tunnel to the stream of `url` on two fresh blocking connections; no read or
+    /// write takes longer than `patience`.
+    ///
+    /// # Errors
+    /// If the server refuses the tunnel, or a connection breaks.
     pub(super) fn tunnel(
         mut down: TcpStream,
         mut up: TcpStream,
@@ -122,7 +129,9 @@ impl Wire {
         let answer = read_head(&mut down)?;
         let line = answer.lines().next().unwrap_or_default();
         if line.split(' ').nth(1) != Some("200") {
-            return Err(io::Error::other(format!("its tunnel answers `{line}`")));
+            return Err(io::Error::other(format!(
+                "the server refuses the HTTP tunnel: `{line}`"
+            )));
         }
         down.set_read_timeout(None)?;
         // Nobody reads the length; it must be there, and large.
@@ -137,15 +146,17 @@ impl Wire {
     }
 }
 
-/// Longer than any answer to a GET that opens a tunnel.
+/// Longest head of a response to the GET that opens a tunnel, in bytes.
 const HEAD_BYTES_MAX: usize = 8 << 10;
 
-/// The head of an HTTP answer, and not a byte of what is behind it.
+/// Reads the head of an HTTP response, and not a byte of its body.
 fn read_head(socket: &mut TcpStream) -> io::Result<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         if head.len() == HEAD_BYTES_MAX {
-            return Err(io::Error::other("its tunnel's answer has no end"));
+            return Err(io::Error::other(
+                "the head of the HTTP tunnel's response is longer than 8 KiB",
+            ));
         }
         let mut byte = [0];
         socket.read_exact(&mut byte)?;
@@ -179,7 +190,8 @@ impl Write for Wire {
         }
     }
 
-    /// An error of kind [`ErrorKind::WouldBlock`]: some of what was written waits here.
+    /// Sends buffered bytes. An error of kind [`ErrorKind::WouldBlock`] means that some are
+    /// still buffered.
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Plain(_) => Ok(()),
@@ -190,7 +202,7 @@ impl Write for Wire {
 }
 
 impl Tunnel {
-    /// Hands the kernel what is encoded.
+    /// Passes encoded bytes to the kernel.
     fn send_encoded(&mut self) -> io::Result<()> {
         while self.sent < self.encoded.len() {
             match self.up.write(&self.encoded[self.sent..])? {
@@ -203,7 +215,7 @@ impl Tunnel {
         Ok(())
     }
 
-    /// Takes nothing while something waits for the kernel.
+    /// Encodes and sends `bytes`; takes nothing while earlier bytes wait for the kernel.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.send_encoded()?;
         self.encoded = STANDARD.encode(bytes).into_bytes();
@@ -215,7 +227,7 @@ impl Tunnel {
 }
 
 impl Tls {
-    /// Hands the kernel what is sealed.
+    /// Passes encrypted bytes to the kernel.
     fn send_sealed(&mut self) -> io::Result<()> {
         while self.session.wants_write() {
             if self.session.write_tls(&mut self.socket)? == 0 {
@@ -229,7 +241,7 @@ impl Tls {
         loop {
             match self.session.reader().read(buffer) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                // An end without a farewell: RTSP notices a message that was cut.
+                // The end came without close_notify; RTSP notices a message that was cut.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(0),
                 read => return read,
             }
@@ -241,7 +253,7 @@ impl Tls {
         }
     }
 
-    /// Takes nothing while something waits for the kernel.
+    /// Encrypts and sends `bytes`; takes nothing while earlier bytes wait for the kernel.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.send_sealed()?;
         let taken = self.session.writer().write(bytes)?;
