@@ -1,4 +1,4 @@
-//! A small HTTP server: what ends that are dialled and tools that are asked have in common.
+//! A small HTTP server, for ends that can be called and for tools with an HTTP interface.
 
 use std::net::SocketAddr;
 
@@ -11,10 +11,10 @@ use axum::serve::IncomingStream;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
-/// Largest body taken: an offer has a few kilobytes, with a plan a few more.
+/// Largest request body, in bytes: an offer has a few kilobytes, with a plan a few more.
 const BODY_BYTES_MAX: usize = 128 << 10;
 
-/// An HTTP server with a thread of its own, until dropped.
+/// An HTTP server with a thread of its own; it runs until it is dropped.
 #[derive(Debug)]
 pub struct Listening {
     address: SocketAddr,
@@ -22,10 +22,10 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Answers as `routes` say at `address`, on a thread called `name`.
+    /// Serves `routes` at `address`, on a thread called `name`.
     ///
     /// # Errors
-    /// Why not: the address is taken or not ours, or the system gives no threads.
+    /// If the address is taken or not ours, or the system refuses a thread.
     pub fn start(address: SocketAddr, name: &'static str, routes: Router) -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -39,7 +39,7 @@ impl Listening {
             .into_make_service_with_connect_info::<Ends>();
         runtime.spawn(async move {
             if let Err(error) = axum::serve(listener, service).await {
-                tracing::error!(%error, "{name}: nobody is answered any more");
+                tracing::error!(%error, "{name}: the HTTP server stopped; requests get no answer");
             }
         });
         Ok(Self {
@@ -48,7 +48,7 @@ impl Listening {
         })
     }
 
-    /// Where it listens.
+    /// Address at which the server listens.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
@@ -57,7 +57,7 @@ impl Listening {
 impl Drop for Listening {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            // Whoever waits for an answer is not waited for.
+            // Clients that still wait for a response lose their connection.
             runtime.shutdown_background();
         }
     }
@@ -71,10 +71,11 @@ pub fn is_of_type(headers: &HeaderMap, expected: &str) -> bool {
     kind.is_some_and(|kind| kind.starts_with(expected))
 }
 
-/// A refusal in words.
+/// A refusal: status code and text.
 pub type Refusal = (StatusCode, String);
 
-/// What `work` gives, done where it may block; a refusal is answered as it is.
+/// Runs `work` on a thread that may block, and returns its result; a refusal becomes a
+/// response.
 pub async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Response> {
@@ -88,12 +89,12 @@ pub async fn blocking<T: Send + 'static>(
     }
 }
 
-/// Both ends of an HTTP connection.
+/// Addresses of both ends of an HTTP connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Ends {
-    /// Who asks.
+    /// Address of the client.
     pub peer: SocketAddr,
-    /// Which of our addresses the peer reached: one that it can reach for media too.
+    /// Our address that the client reached; the client can reach it for media too.
     pub local: SocketAddr,
 }
 
@@ -107,11 +108,11 @@ impl Connected<IncomingStream<'_, TcpListener>> for Ends {
     }
 }
 
-/// Only this server's own script runs in a page.
+/// Content security policy: only this server's own script runs in a page.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// A file of a page.
+/// Response with a file of a page.
 pub fn asset(kind: &'static str, body: &'static str) -> Response {
     let headers: [(HeaderName, &str); 3] = [
         (header::CONTENT_TYPE, kind),

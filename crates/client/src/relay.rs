@@ -1,12 +1,12 @@
-//! TURN relays of a dialling end: connections to servers, and allocations before an
-//! offer is made.
+//! TURN relays of a dialling end: connections to TURN servers, and allocations that are made
+//! before an offer.
 //!
 //! ```text
 //! gather ─ server after server ─► Allocation ─► DialConfig::turn_allocations
 //!          UDP: the end's own socket    TCP, TLS: a Connection, kept beside the session
 //! ```
 //!
-//! The protocol is [`glassline_webrtc::turn`]; here are sockets and clocks.
+//! The protocol is [`glassline_webrtc::turn`]; this module has the sockets and clocks.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, ToSocketAddrs as _};
@@ -20,34 +20,35 @@ use rustls::pki_types::ServerName;
 
 use crate::trust::Trust;
 
-/// Frames that wait for a connection; more are dropped, as datagrams would be.
+/// Most bytes that wait for a connection; further frames are dropped, as datagrams would be.
 const OUTGOING_MAX: usize = 4 << 20;
-/// The largest frame, and a little.
+/// Most received bytes that are kept: the largest frame, and a little more.
 const INCOMING_MAX: usize = 128 << 10;
-/// How often a socket is looked at while an allocation is under way.
+/// Time between two looks at a socket while an allocation is pending.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// Why there is no relay.
+/// Error: no TURN server gave a relay; the text names each server and its reason.
 #[derive(Debug, thiserror::Error)]
 #[error("no TURN server gives a relay: {0}")]
 pub struct GatherError(String);
 
-/// An allocation, and the connection it hangs on.
+/// A TURN allocation, and the connection that it depends on.
 #[derive(Debug)]
 pub struct Gathered {
-    /// Allocated.
+    /// The allocation.
     pub relay: Allocation,
-    /// `None` over UDP.
+    /// Connection to the server; `None` over UDP.
     pub connection: Option<Connection>,
 }
 
-/// Asks `servers` in turn, each for at most `patience`, and keeps the first relay.
+/// Asks `servers` one after the other, each for at most `patience`, and keeps the first
+/// relay.
 ///
-/// UDP servers are asked from `socket`, which is reached at `local`; datagrams that are
-/// not for a relay are lost, so ask before anything else uses it.
+/// UDP servers are asked from `socket`, whose address is `local`. Other datagrams that arrive
+/// meanwhile are lost, so call this before anything else uses the socket.
 ///
 /// # Errors
-/// Each server, and why it gave none.
+/// Names each server, and why it gave no relay.
 pub fn gather(
     servers: &[Server],
     credentials: &Credentials,
@@ -64,7 +65,7 @@ pub fn gather(
         }
     }
     if reasons.is_empty() {
-        reasons.push("none is given".to_owned());
+        reasons.push("no server is configured".to_owned());
     }
     Err(GatherError(reasons.join("; ")))
 }
@@ -82,7 +83,12 @@ fn allocate(
     let address = addresses
         .into_iter()
         .find(|it| it.is_ipv4() == local.is_ipv4())
-        .ok_or_else(|| io::Error::other("it has no address of our family"))?;
+        .ok_or_else(|| {
+            let family = if local.is_ipv4() { "IPv4" } else { "IPv6" };
+            io::Error::other(format!(
+                "the host has no {family} address, as the socket has"
+            ))
+        })?;
     let mut connection = match server.transport {
         Transport::Udp => None,
         _ => Some(Connection::open(server, address, trust, patience)?),
@@ -97,7 +103,11 @@ fn allocate(
         let now = Instant::now();
         match relay.state() {
             State::Allocated(_) => return Ok(Gathered { relay, connection }),
-            State::Failed => return Err(io::Error::other("it refused, or did not answer")),
+            State::Failed => {
+                return Err(io::Error::other(
+                    "the server refused the allocation, or did not answer",
+                ));
+            }
             State::Allocating if now >= deadline => {
                 let text = format!("no allocation within {patience:?}: wrong credentials?");
                 return Err(io::Error::new(io::ErrorKind::TimedOut, text));
@@ -124,7 +134,7 @@ fn allocate(
         while relay.poll_transmit(&mut out) {
             match &mut connection {
                 Some(connection) => connection.write(&out)?,
-                // Lost, and asked again.
+                // A lost request is sent again.
                 None => drop(socket.send(&out, address)),
             }
         }
@@ -132,7 +142,7 @@ fn allocate(
     }
 }
 
-/// A connection to a TURN server, with TLS or without.
+/// Connection to a TURN server over TCP or TLS.
 #[derive(Debug)]
 pub struct Connection {
     tcp: mio::net::TcpStream,
@@ -169,15 +179,15 @@ impl Connection {
         })
     }
 
-    /// The server.
+    /// Address of the server.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Hands over the frames that came; true if there was any.
+    /// Passes the frames that have arrived to `frame`; returns true if there was any.
     ///
     /// # Errors
-    /// The connection broke, or what came is no TURN.
+    /// If the connection broke, or the server sent something else than TURN.
     pub fn read(&mut self, mut frame: impl FnMut(&mut [u8])) -> io::Result<bool> {
         let mut any = false;
         loop {
@@ -203,11 +213,13 @@ impl Connection {
         Ok(any)
     }
 
-    /// Appends what the network has to `incoming`.
+    /// Appends received bytes to `incoming`.
     fn fill(&mut self) -> io::Result<usize> {
         let before = self.incoming.len();
         if before >= INCOMING_MAX {
-            return Err(io::Error::other("what the server sends is no TURN"));
+            return Err(io::Error::other(
+                "the server sends something else than TURN",
+            ));
         }
         let mut bytes = [0; 32 << 10];
         let read = match &mut self.tls {
@@ -219,7 +231,7 @@ impl Connection {
                     if read == 0 {
                         return Ok(0);
                     }
-                    // Whatever it was: the next turn reads what is in it.
+                    // The next iteration reads the decrypted bytes.
                     return Ok(read);
                 }
                 read => read?,
@@ -229,10 +241,10 @@ impl Connection {
         Ok(read)
     }
 
-    /// Sends a frame, or drops it if too much waits.
+    /// Sends a frame, or drops it if too many bytes wait.
     ///
     /// # Errors
-    /// The connection broke.
+    /// If the connection broke.
     pub fn write(&mut self, frame: &[u8]) -> io::Result<()> {
         if self.outgoing.len() + frame.len() <= OUTGOING_MAX {
             self.outgoing.extend_from_slice(frame);
@@ -240,10 +252,10 @@ impl Connection {
         self.flush()
     }
 
-    /// Sends what waits, as far as the network takes it.
+    /// Sends waiting bytes, as far as the network takes them.
     ///
     /// # Errors
-    /// The connection broke.
+    /// If the connection broke.
     pub fn flush(&mut self) -> io::Result<()> {
         loop {
             let written = match &mut self.tls {

@@ -1,4 +1,4 @@
-//! Whose certificates are taken, by HTTP and RTSP alike.
+//! Which certificates are accepted, over HTTP and RTSP alike.
 
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
@@ -10,19 +10,20 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
-/// Whom a server's certificate must be from.
+/// Which server certificates are accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Trust {
-    /// Whom the system trusts: the bundle in `SSL_CERT_FILE`, else the system's.
+    /// Certificates of authorities that the system trusts: the bundle in `SSL_CERT_FILE`,
+    /// else the system's.
     #[default]
     System,
-    /// Anybody: whoever is on the path can read and change what is sent, passwords
-    /// included. For servers on test benches, with certificates of their own making.
+    /// Every certificate. An attacker on the path can read and change what is sent, passwords
+    /// included. For servers on test benches with certificates of their own.
     Anybody,
 }
 
 impl Trust {
-    /// For HTTP: rustls on aws-lc-rs.
+    /// TLS configuration of the HTTP client: rustls on aws-lc-rs.
     pub fn for_http(self) -> TlsConfig {
         let roots = ROOTS
             .iter()
@@ -35,7 +36,8 @@ impl Trust {
             .build()
     }
 
-    /// For anything else: one for the process, so that its sessions are resumed.
+    /// TLS configuration for other protocols; one per process, so that TLS sessions are
+    /// resumed.
     pub(crate) fn config(self) -> Arc<ClientConfig> {
         static SYSTEM: LazyLock<Arc<ClientConfig>> = LazyLock::new(|| config(Trust::System));
         static ANYBODY: LazyLock<Arc<ClientConfig>> = LazyLock::new(|| config(Trust::Anybody));
@@ -65,8 +67,8 @@ fn config(trust: Trust) -> Arc<ClientConfig> {
     Arc::new(builder.with_no_client_auth())
 }
 
-/// The bundle in `SSL_CERT_FILE`, else the first that is there. None at all
-/// leaves http working and makes https fail as "unknown issuer".
+/// Root certificates: the bundle in `SSL_CERT_FILE`, else the first of [`BUNDLES`] that
+/// exists. Without any, http works and https fails with "unknown issuer".
 static ROOTS: LazyLock<Vec<CertificateDer<'static>>> = LazyLock::new(|| {
     let named = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
     let bundle = named
@@ -80,7 +82,7 @@ static ROOTS: LazyLock<Vec<CertificateDer<'static>>> = LazyLock::new(|| {
     CertificateDer::pem_slice_iter(&bundle).flatten().collect()
 });
 
-/// Where Debian and Alpine, Fedora, SUSE, BSD and macOS keep theirs.
+/// Places where Debian and Alpine, Fedora, SUSE, BSD and macOS keep their bundles.
 const BUNDLES: [&str; 5] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -89,7 +91,7 @@ const BUNDLES: [&str; 5] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// Checks that the server has the key of the certificate it shows, whichever it is.
+/// Accepts any certificate, but checks that the server has its key.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 

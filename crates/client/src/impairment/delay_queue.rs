@@ -1,4 +1,4 @@
-//! Datagrams held back as a family of delays says, before they enter a link.
+//! Delay queue: holds datagrams back by the delays of a family before they enter a link.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,18 +6,19 @@ use std::time::{Duration, Instant};
 
 use glassline_sim::{Delays, Family};
 
-/// Delays of a family in time: a datagram meets the delay of the moment when it is sent.
+/// Applies the delays of a family over time: a datagram gets the delay of the moment at which
+/// it is sent.
 pub(super) struct DelayQueue {
     delays: Delays,
     start: Option<Instant>,
-    /// Datagrams by when each enters the link, and by its number.
+    /// Datagrams, ordered by when each enters the link and by its number.
     waiting: BinaryHeap<Reverse<(Instant, u64, Vec<u8>)>>,
     sent: u64,
 }
 
-/// Time from one delay of the family to the next; a call's packets are no closer.
+/// Time from one delay of the family to the next; packets of a call are no closer.
 const SWING_STEP: Duration = Duration::from_millis(10);
-/// Delays of ten minutes; then they come again.
+/// Number of delays: ten minutes, after which they repeat.
 const SWING_STEPS: usize = 60_000;
 
 impl DelayQueue {

@@ -1,4 +1,4 @@
-//! One direction of an impaired path: what is under way, and what leaves it.
+//! One direction of an impaired path: datagrams in flight, and batches that leave.
 
 use std::time::Instant;
 
@@ -6,9 +6,9 @@ use glassline_sim::{Conditions, Family, Link};
 
 use super::delay_queue::DelayQueue;
 
-/// Most datagrams under way in one direction: 200 MB.
+/// Most datagrams in flight in one direction: 200 MB.
 const UNDER_WAY_MAX: usize = 160_000;
-/// Headers of IP and UDP, which a bottleneck carries too.
+/// Bytes of IP and UDP headers, which a bottleneck carries too.
 const HEADER_BYTES: usize = 28;
 /// Most bytes that leave in one system call.
 const RUN_BYTES_MAX: usize = 60_000;
@@ -18,7 +18,7 @@ const RUN_SEGMENTS_MAX: usize = 60;
 /// One direction of the path.
 pub(super) struct Direction {
     link: Link<Vec<u8>>,
-    /// Before the link.
+    /// Additional delays before the link.
     queue: Option<DelayQueue>,
 }
 
@@ -59,14 +59,14 @@ impl Direction {
         Some(self.link.poll(now)?.datagram)
     }
 
-    /// When the next datagram moves.
+    /// When the next datagram enters or leaves the link.
     pub(super) fn next(&self) -> Option<Instant> {
         let held = self.queue.as_ref().and_then(DelayQueue::next);
         [self.link.next_arrival(), held].into_iter().flatten().min()
     }
 }
 
-/// Datagrams that leave in one system call: all are as long as the first, but for the last
+/// Datagrams that leave in one system call. All have the length of the first, except the last
 /// one, which may be shorter.
 pub(super) struct SegmentRun {
     bytes: Vec<u8>,
@@ -99,7 +99,7 @@ impl SegmentRun {
         self.segments += 1;
     }
 
-    /// The bytes of all datagrams, and how long each is; `None` without any.
+    /// Bytes of all datagrams, and the length of each; `None` if there is none.
     pub(super) fn get(&self) -> Option<(&[u8], usize)> {
         (self.segments > 0).then_some((self.bytes.as_slice(), self.segment_bytes))
     }

@@ -1,12 +1,12 @@
-//! A network between the ends, in user space: simulated links over sockets.
+//! A simulated network between two ends, in user space: simulated links over UDP sockets.
 //!
 //! ```text
 //! client ◄─ socket ─► near ─► up: Link ──► far ◄─ socket ─► server
 //!                       └◄─ down: Link ◄──┘
 //! ```
 //!
-//! Needs no privilege. What differs from a real network is what a thread adds that
-//! wakes a little late, and that datagrams pass the kernel twice as often.
+//! It needs no privilege. It differs from a real network in that a thread wakes a little
+//! late, and that datagrams pass the kernel twice as often.
 
 mod delay_queue;
 mod direction;
@@ -21,25 +21,26 @@ use glassline_sim::{Capacity, Conditions, Family, Loss};
 
 pub use proxy::ImpairmentProxy;
 
-/// What stands between the ends, the same each way.
+/// Conditions of the path between the ends, the same in each direction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Impairment {
-    /// One way.
+    /// One-way delay.
     pub delay: Duration,
-    /// Further delay, drawn for every 10 ms.
+    /// Largest additional delay, drawn anew for every 10 ms.
     pub jitter: Duration,
-    /// Further delay that swings as voice calls' packets were seen to; 20 ms in the mean.
+    /// Additional delay that varies as voice calls' packets were measured to; 20 ms on
+    /// average.
     pub family: Option<Family>,
     /// Probability that a datagram is lost, 0..=1.
     pub loss: f64,
-    /// Bits a second; `None` bounds nothing.
+    /// Capacity in bits per second; `None` is unlimited.
     pub rate: Option<u64>,
-    /// What the bottleneck's queue takes to empty; `None` takes one round trip, and
-    /// 10 ms at the least.
+    /// Time that the bottleneck's full queue takes to empty; `None` means one round trip, at
+    /// least 10 ms.
     pub queue: Option<Duration>,
-    /// Probability that a datagram is held back so that others overtake it.
+    /// Probability that a datagram is held back so that others overtake it, 0..=1.
     pub reorder: f64,
-    /// Decides losses, jitter and reordering.
+    /// Seed of losses, jitter and reordering.
     pub seed: u64,
 }
 
@@ -58,22 +59,27 @@ impl Default for Impairment {
     }
 }
 
-/// Longer is no network.
+/// Longest time that is accepted.
 const DELAY_MAX: Duration = Duration::from_secs(10);
+/// Shortest queue, unless one is given.
 const QUEUE_MIN: Duration = Duration::from_millis(10);
 
 impl FromStr for Impairment {
     type Err = String;
 
-    /// `delay=10ms loss=1% rate=1gbit jitter=2ms queue=20ms reorder=0.1% seed=7`, apart
-    /// by blanks or commas; `rtt=20ms` is twice a delay, `jitter=ar98` a family of delays.
+    /// Parses `delay=10ms loss=1% rate=1gbit jitter=2ms queue=20ms reorder=0.1% seed=7`,
+    /// separated by blanks or commas. `rtt=20ms` is twice a delay, `jitter=ar98` a family of
+    /// delays.
+    ///
+    /// # Errors
+    /// Names the value that is wrong, and what would be right.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut found = Self::default();
         let words = text.split([' ', ',']).filter(|word| !word.is_empty());
         for word in words {
             let (name, value) = word
                 .split_once('=')
-                .ok_or_else(|| format!("{word:?} is not NAME=VALUE, as delay=10ms"))?;
+                .ok_or_else(|| format!("{word:?} is not NAME=VALUE, such as delay=10ms"))?;
             let wrong = |what: &str| format!("{name}={value}: give {what}");
             match name {
                 "delay" => found.delay = time(value).ok_or_else(|| wrong("a time, as 10ms"))?,
@@ -161,7 +167,7 @@ fn rate(text: &str) -> Option<u64> {
 }
 
 impl Impairment {
-    /// What a simulated link does, each way.
+    /// Conditions of the simulated link in each direction.
     fn conditions(&self) -> Conditions {
         let queue = self.queue.unwrap_or(self.delay * 2).max(QUEUE_MIN);
         let mut conditions = match self.rate {

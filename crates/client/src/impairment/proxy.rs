@@ -1,4 +1,4 @@
-//! The proxy: a thread and two sockets that carry datagrams over simulated links.
+//! The impairment proxy: a thread and two sockets that carry datagrams over simulated links.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,27 +15,31 @@ use mio::{Events, Interest, Poll, Token};
 use super::Impairment;
 use super::direction::{Direction, SegmentRun};
 
-/// Below this the thread sleeps in short steps: waits for sockets end at whole
+/// Wait below which the thread sleeps in short steps, because waits for sockets end at whole
 /// milliseconds.
 const FINE: Duration = Duration::from_millis(2);
-/// Length of such a step.
+/// Length of a short step.
 const STEP: Duration = Duration::from_micros(60);
-/// Longest wait, so that the thread sees when it shall stop.
+/// Longest wait, so that the thread notices when it is to stop.
 const IDLE: Duration = Duration::from_millis(20);
-/// Most buffers that are kept to be filled again.
+/// Most buffers that are kept for reuse.
 const FREE_MAX: usize = 4096;
 
-/// A thread that carries datagrams between a client and a server.
+/// A thread that carries datagrams between a client and a server over an impaired path.
 #[derive(Debug)]
 pub struct ImpairmentProxy {
-    /// Where the client sends what is for the server.
+    /// Address to which the client sends.
     near: SocketAddr,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl ImpairmentProxy {
-    /// Starts it on loopback or, where the server is elsewhere, on all addresses.
+    /// Starts a proxy to `server`, on loopback or, if the server is elsewhere, on all
+    /// addresses.
+    ///
+    /// # Errors
+    /// If a socket cannot be bound.
     pub fn start(impairment: &Impairment, server: SocketAddr) -> Result<Self, BindError> {
         let options = Options {
             receive_buffer: Some(8 << 20),
@@ -74,7 +78,7 @@ impl ImpairmentProxy {
             .name("impair".to_owned())
             .spawn(move || {
                 if let Err(error) = forwarder.run(&flag) {
-                    tracing::error!(%error, "the relay between the ends stopped");
+                    tracing::error!(%error, "the impairment proxy stopped; no datagrams pass any more");
                 }
             });
         Ok(Self {
@@ -84,17 +88,17 @@ impl ImpairmentProxy {
         })
     }
 
-    /// Where the client sends what is for the server.
+    /// Address to which the client sends what is for the server.
     pub const fn address(&self) -> SocketAddr {
         self.near
     }
 
-    /// Starts a proxy before the first host candidate of the SDP `answer`; returns it and
-    /// the answer with the proxy's address in place of all candidates. `None` if the answer
-    /// has no candidate for UDP.
+    /// Starts a proxy in front of the first host candidate of the SDP `answer`. Returns the
+    /// proxy, and the answer with the proxy's address in place of all candidates; `None` if
+    /// the answer has no UDP candidate.
     ///
     /// # Errors
-    /// The proxy has no sockets.
+    /// If a socket of the proxy cannot be bound.
     pub fn splice_into_answer(
         answer: &str,
         impairment: &Impairment,
@@ -134,21 +138,21 @@ impl Drop for ImpairmentProxy {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            tracing::error!("the thread of the relay between the ends has panicked");
+            tracing::error!("the impairment proxy's thread has panicked");
         }
     }
 }
 
-/// What the proxy's thread owns.
+/// Data of the proxy's thread.
 struct Forwarder {
-    /// Up and down.
+    /// Directions to the server and to the client.
     directions: [Direction; 2],
-    /// What leaves next, up and down.
+    /// Datagrams that leave next, in each direction.
     runs: [SegmentRun; 2],
-    /// Near and far.
+    /// Sockets towards the client and towards the server.
     sockets: [UdpSocket; 2],
     server: SocketAddr,
-    /// Whoever sent to the near socket last.
+    /// Address that last sent to the near socket.
     client: Option<SocketAddr>,
     batch: ReceiveBatch,
     free: Vec<Vec<u8>>,

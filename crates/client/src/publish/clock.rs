@@ -1,10 +1,10 @@
-//! When the units of a source are due, and where they stand on the stream's timeline.
+//! When the units of a source are due, and their times on the stream's timeline.
 
 use std::time::{Duration, Instant};
 
 use glassline_media::MediaTime;
 
-/// The timeline of a stream: zero is when it began, for all tracks.
+/// Timeline of a stream: zero is the stream's beginning, for all tracks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timeline {
     start: Instant,
@@ -15,21 +15,21 @@ impl Timeline {
         Self { start }
     }
 
-    /// Where `at` is; zero if it is before the start.
+    /// Time of `at` on the timeline; zero if it is before the start.
     pub(crate) fn place(&self, at: Instant) -> MediaTime {
         MediaTime::ZERO + at.saturating_duration_since(self.start)
     }
 }
 
-/// A machine that stood still for longer goes on from where it is: a second of frames
-/// at once would only be late.
+/// Stall of the machine after which playback continues from the current time: a second of
+/// frames sent at once would only be late.
 const STALL: Duration = Duration::from_secs(1);
 
-/// Plays what has times of its own in real time.
+/// Plays media that has its own times in real time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     timeline: Timeline,
-    /// When the source's zero is due.
+    /// When the source's time zero is due.
     zero: Instant,
 }
 
@@ -38,17 +38,17 @@ impl Pace {
         Self { timeline, zero }
     }
 
-    /// When what is decoded at `time` is due; times below zero with the first.
+    /// When media that is decoded at `time` is due; times below zero are due with the first.
     pub(crate) fn due(&self, time: MediaTime) -> Instant {
         self.zero + time.saturating_since(MediaTime::ZERO)
     }
 
-    /// Where what is presented at `time` stands on the timeline.
+    /// Time on the timeline of media that is presented at `time`.
     pub(crate) fn place(&self, time: MediaTime) -> MediaTime {
         self.timeline.place(self.due(time))
     }
 
-    /// Makes `time` due `now` if that is long overdue; whether it did.
+    /// Makes `time` due at `now` if it is long overdue; returns whether it was.
     pub(crate) fn catch_up(&mut self, time: MediaTime, now: Instant) -> bool {
         let late = now.saturating_duration_since(self.due(time));
         if late <= STALL {
@@ -61,19 +61,20 @@ impl Pace {
 
 /// Gives times to frames that come through a pipe without any.
 ///
-/// They are `interval` apart. What comes early waits, so that a file is played at its
-/// speed; what comes late moves the grid a little with each frame, so that a camera
-/// that is slower than it says is followed without a jump, and one that paused at once.
+/// Times are `interval` apart. A frame that comes early waits, so that a file is played at
+/// its speed. A frame that comes late moves the grid a little, so that a camera that is
+/// slower than its nominal rate is followed without a jump; after a pause the grid restarts
+/// at once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grid {
     interval: Duration,
     next: Option<Instant>,
 }
 
-/// By so much of its lateness a video moves the grid.
+/// Divisor of a frame's lateness, by which the frame moves the grid.
 const FOLLOW: u32 = 32;
 
-/// A pause.
+/// Lateness that counts as a pause.
 const PAUSE: Duration = Duration::from_millis(300);
 
 impl Grid {
@@ -84,8 +85,8 @@ impl Grid {
         }
     }
 
-    /// When the frame that came at `arrived` is shown; not before that, but for a
-    /// little. Lasts `part` of an interval, 1 for most.
+    /// When the frame that came at `arrived` is shown. The frame lasts `part` of an interval,
+    /// 1 for most.
     pub(crate) fn place(&mut self, arrived: Instant, part: f64) -> Instant {
         let due = self.next.unwrap_or(arrived);
         let late = arrived.saturating_duration_since(due);

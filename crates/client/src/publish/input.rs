@@ -1,4 +1,4 @@
-//! What `glassline publish INPUT` may be.
+//! Inputs of `glassline publish INPUT`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -7,44 +7,44 @@ use std::str::FromStr;
 use glassline_media::{Bitrate, Codec};
 use url::Url;
 
-/// Where the frames come from.
+/// Source of the stream's frames.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Input {
     /// Files that become the tracks of one stream.
     Files {
-        /// At least one.
+        /// Paths of the files; at least one.
         paths: Vec<PathBuf>,
-        /// Frames per second, where the bitstream does not say.
+        /// Frame rate for a bitstream that does not contain one.
         fps: Option<f64>,
     },
     /// A camera, or any RTSP server.
     Camera(Camera),
-    /// The clip in the binary.
+    /// The clip that is built into the binary.
     Clip,
-    /// The test pattern, encoded here.
+    /// The test pattern, encoded by this process.
     Pattern {
-        /// Pixels.
+        /// Width in pixels.
         width: u32,
-        /// Likewise.
+        /// Height in pixels.
         height: u32,
         /// Frames per second.
         fps: u32,
     },
-    /// Standard input, or what is read like it: a named pipe, a file of y4m. Played
+    /// Standard input, or a path that is read like it: a named pipe or a y4m file. Played
     /// once.
     Pipe {
-        /// `None` is standard input.
+        /// Path; `None` is standard input.
         path: Option<PathBuf>,
     },
 }
 
-/// An RTSP server that is pulled from.
+/// An RTSP server from which the stream is pulled.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Camera {
-    /// Without user.
+    /// URL without credentials.
     pub url: Url,
-    /// Name and password.
+    /// User name and password.
     pub user: Option<(String, String)>,
 }
 
@@ -81,40 +81,44 @@ impl FromStr for Camera {
     }
 }
 
-/// All that a source is told.
+/// Configuration of a source.
 #[derive(Clone, Debug)]
 pub struct Spec {
-    /// Where the frames come from.
+    /// Source of the frames.
     pub input: Input,
-    /// Frames per second of what does not say; of a pipe instead of what it says.
+    /// Frame rate for an input that does not contain one; for a pipe it overrides the
+    /// contained one.
     pub fps: Option<f64>,
-    /// Ends after one pass.
+    /// Whether the source ends after one pass.
     pub once: bool,
-    /// Frames of a pipe are shown when they come, whatever their rate.
+    /// Whether frames of a pipe are shown when they arrive, at any rate.
     pub live: bool,
-    /// Audio beside video that have none.
+    /// Audio file to go with an input that has no audio.
     pub audio: Option<PathBuf>,
-    /// Renditions beside the input.
+    /// Lower or higher renditions of the input.
     pub rungs: Vec<Rung>,
-    /// The bitrate to begin with.
+    /// Bitrate at the beginning.
     pub start: Bitrate,
-    /// What can be sent.
+    /// Whether the destination carries a codec.
     pub carries: fn(Codec) -> bool,
 }
 
-/// Of the test pattern.
+/// Default size of the test pattern, in pixels.
 const PATTERN_SIZE: (u32, u32) = (1280, 720);
+/// Default frame rate of the test pattern.
 const PATTERN_FPS: u32 = 30;
 
-/// Larger the encoder does not take; smaller has no room for the frame code.
+/// Accepted widths and heights in pixels: the encoder takes no larger ones, and smaller ones
+/// have no room for the frame code.
 const SIDES: std::ops::RangeInclusive<u32> = 64..=3840;
+/// Most pixels in a frame.
 const PIXELS_MAX: u32 = 3840 * 2160;
 
 impl FromStr for Input {
     type Err = InputError;
 
-    /// `rtsp://…`, `-`, `test[?size=1280x720&fps=30]`, `demo`, `FILE[,FILE…][?fps=30]` or `FILE.y4m`,
-    /// which may be a named pipe. (A file that is called `test` is `./test`.)
+    /// Parses `rtsp://…`, `-`, `test[?size=1280x720&fps=30]`, `demo`, `FILE[,FILE…][?fps=30]`
+    /// or `FILE.y4m`, which may be a named pipe. (A file called `test` is written `./test`.)
     fn from_str(text: &str) -> Result<Self, InputError> {
         let scheme = text.split_once("://").map(|(scheme, _)| scheme);
         if scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("rtsp")) {
@@ -194,19 +198,19 @@ fn parse_size(text: &str) -> Option<(u32, u32)> {
     (fits && even && width * height <= PIXELS_MAX).then_some((width, height))
 }
 
-/// A rendition beside the input.
+/// A rendition in addition to the input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rung {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// What it takes; `None` to let its size and length tell.
+    /// Its bitrate; `None` derives it from the file's size and length.
     pub rate: Option<Bitrate>,
 }
 
 impl FromStr for Rung {
     type Err = InputError;
 
-    /// `FILE[@RATE]`, such as `low.mp4@500k`.
+    /// Parses `FILE[@RATE]`, such as `low.mp4@500k`.
     fn from_str(text: &str) -> Result<Self, InputError> {
         let rated = text.rsplit_once('@').and_then(|(path, rate)| {
             let rate = parse_rate(rate)?;
@@ -226,19 +230,19 @@ impl FromStr for Rung {
     }
 }
 
-/// The least and the most that an encoder shall make.
+/// Range of an encoder's bitrate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BitrateRange {
-    /// The least.
+    /// Lowest bitrate.
     pub min: Bitrate,
-    /// The most.
+    /// Highest bitrate.
     pub max: Bitrate,
 }
 
 impl FromStr for BitrateRange {
     type Err = InputError;
 
-    /// `500k..3M`, or one rate for both.
+    /// Parses `500k..3M`, or one bitrate for both ends.
     fn from_str(text: &str) -> Result<Self, InputError> {
         let wrong = || InputError::Range(text.to_owned());
         let (min, max) = text.split_once("..").unwrap_or((text, text));
@@ -253,10 +257,10 @@ impl FromStr for BitrateRange {
     }
 }
 
-/// Rates of encoders.
+/// Accepted bitrates, in bits per second.
 const RATES_BPS: std::ops::RangeInclusive<f64> = 10_000.0..=100_000_000.0;
 
-/// `1500000`, `1500k`, `1.5M`, in bits a second.
+/// Parses `1500000`, `1500k` or `1.5M`, in bits per second.
 fn parse_rate(text: &str) -> Option<Bitrate> {
     let (digits, factor) = match text.char_indices().last()? {
         (at, 'k' | 'K') => (&text[..at], 1e3),
@@ -273,42 +277,42 @@ fn parse_rate(text: &str) -> Option<Bitrate> {
     RATES_BPS.contains(&bps).then(rate)
 }
 
-/// What was typed is no input. The user's to mend.
+/// The text is no valid input; the user can correct it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InputError {
-    /// Another protocol.
+    /// The URL has an unsupported scheme.
     #[error(
-        "`{0}://` is no input: give rtsp://, a file, test, demo, or - for standard input, as in \
-         ffmpeg -i {0}://… -f h264 - | glassline publish - URL"
+        "`{0}://` is not a supported input: give rtsp://, a file, test, demo, or - for standard \
+         input, as in ffmpeg -i {0}://… -f h264 - | glassline publish - URL"
     )]
     Scheme(String),
-    /// No URL.
+    /// The camera's URL is invalid.
     #[error("the camera's URL: {0}; give one such as rtsp://user:password@host/path")]
     Url(String),
-    /// A comma too many, or nothing at all.
+    /// A file name is empty, or missing between commas.
     #[error("'{0}' names no file between its commas")]
     NoFile(String),
-    /// An option that there is not.
+    /// The input does not have this option.
     #[error("'{input}' has no option '{option}': files take fps, test takes size and fps")]
     Option {
-        /// As given.
+        /// The option.
         option: String,
-        /// Of which input.
+        /// The input.
         input: String,
     },
-    /// An option's value.
-    #[error("'{value}' is not what {option} takes: {wanted}")]
+    /// The option's value is invalid.
+    #[error("'{value}' is not a valid value of {option}: give {wanted}")]
     Value {
-        /// Which.
+        /// The option.
         option: String,
-        /// As given.
+        /// The value.
         value: String,
-        /// What it takes.
+        /// What the option accepts.
         wanted: &'static str,
     },
-    /// Bitrates.
-    #[error("'{0}' is no range of bitrates: write 500k..3M, from 10k to 100M")]
+    /// The range of bitrates is invalid.
+    #[error("'{0}' is not a range of bitrates: write for example 500k..3M, within 10k to 100M")]
     Range(String),
 }
 
@@ -351,7 +355,7 @@ mod tests {
             "test?size=9999x64",
             "test?fps=0",
         ] {
-            assert!(refused(text).contains("is not what"), "{text}");
+            assert!(refused(text).contains("is not a valid value"), "{text}");
         }
         for text in ["demo?fps=3", "-?once", "a.mp4?size=64x64", "test?x"] {
             assert!(refused(text).contains("no option"), "{text}");

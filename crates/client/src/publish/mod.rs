@@ -1,9 +1,9 @@
-//! Live streams out.
+//! Publishing of live streams to a server.
 //!
 //! ```text
 //! file, ladder ──────────────── units ─┐
-//! camera (RTSP), pipe (Annex B) ───────┤► queue ─► outlet: MoQ
-//! pipe (y4m), pattern ─► Encoder ──────┘   │ late groups go
+//! camera (RTSP), pipe (Annex B) ───────┤► queue ─► uplink: MoQ
+//! pipe (y4m), pattern ─► Encoder ──────┘   │ late groups are dropped
 //!        ▲ target, keyframe                ▼
 //!        └────────────── adaptation ◄── backlog, deliverable rate
 //! ```

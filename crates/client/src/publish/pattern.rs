@@ -1,20 +1,21 @@
-//! The test pattern: made here, in any size, so that the encoder has something that
-//! moves, and a viewer something to read.
+//! Test pattern of any size, with movement for the encoder and a frame number for a viewer.
 //!
-//! A gradient drifts, a bar crosses the frame once in four seconds, a field of noise
-//! costs bits, and along the bottom edge stands the frame code of the built-in clip
+//! A gradient drifts, a bar crosses the frame once in four seconds, and a field of noise
+//! costs bits. Along the bottom edge is the frame code of the built-in clip
 //! (`assets/README.md`): white, black, 16 bits of the frame's number, two of parity.
 
 use crate::publish::encoder::Frame;
 
 const CELLS: usize = 20;
 
-/// Of the planes, limited range (BT.601 §2.5): black, white, no colour.
+/// Black level of the planes in limited range (BT.601 §2.5).
 const BLACK: u8 = 16;
+/// White level of the planes in limited range (BT.601 §2.5).
 const WHITE: u8 = 235;
+/// Level of the chroma planes without color.
 const GREY: u8 = 128;
 
-/// Draws one frame after another.
+/// Generator of test pattern frames.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     width: usize,
@@ -26,7 +27,8 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// Frames of `width` × `height`, both even, `fps` a second.
+    /// Makes a generator for frames of `width` × `height` pixels, both even, at `fps` frames
+    /// per second.
     pub fn new(width: u32, height: u32, fps: u32) -> Self {
         let (width, height) = (width as usize & !1, height as usize & !1);
         Self {
@@ -39,7 +41,7 @@ impl Pattern {
         }
     }
 
-    /// Frame `number`; the code has its lowest 16 bits.
+    /// Draws frame `number`; its code has the lowest 16 bits.
     pub fn draw(&mut self, number: u32) -> Frame<'_> {
         self.draw_gradient(number as usize);
         self.draw_bar(number);
@@ -90,7 +92,7 @@ impl Pattern {
         }
     }
 
-    /// A sixteenth of the frame, in the middle.
+    /// Draws noise over a sixteenth of the frame, in the middle.
     fn draw_noise(&mut self, number: u32) {
         let (wide, high) = (self.width / 4, self.height / 4);
         let (left, top) = (self.width * 3 / 8, self.height * 3 / 8);
@@ -122,7 +124,7 @@ impl Pattern {
     }
 }
 
-/// The cells of the frame code, `true` for white.
+/// Cells of the frame code; `true` is white.
 fn code(number: u32) -> [bool; CELLS] {
     let mut cells = [false; CELLS];
     cells[0] = true;
@@ -138,7 +140,7 @@ fn code(number: u32) -> [bool; CELLS] {
 mod tests {
     use super::*;
 
-    /// What a reader of the code sees.
+    /// Reads the frame code back.
     fn read(frame: Frame<'_>, width: usize) -> u32 {
         let last = &frame.y[frame.y.len() - frame.stride..];
         let white = |cell: usize| last[cell * width / CELLS + width / CELLS / 2] > GREY;

@@ -3,17 +3,17 @@ use std::time::Instant;
 use bytes::Bytes;
 use glassline_media::MediaTime;
 
-/// An access unit on its way out: a frame, or a packet of audio.
+/// An access unit to be sent: a frame of video, or a packet of audio.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unit {
-    /// Which track.
+    /// Index of its track.
     pub track: usize,
-    /// When it is presented, on a clock that all tracks share.
+    /// Presentation time, on a clock that all tracks share.
     pub time: MediaTime,
-    /// A decoder can start here. Always true for audio.
+    /// Whether a decoder can start here; always true for audio.
     pub keyframe: bool,
-    /// As [`glassline_demux::Frame::data`] has it.
+    /// Coded bytes, in the form of [`glassline_demux::Frame::data`].
     pub data: Bytes,
-    /// When it was there: due, captured or received. Its age counts from here.
+    /// When the unit was due, captured or received; its age counts from here.
     pub made: Instant,
 }

@@ -1,8 +1,8 @@
-//! Signalling of a viewer: one offer, one answer, one farewell
-//! (draft-ietf-wish-whep), and the JSON variant of the reference load test.
+//! Signalling of a viewer: one offer, one answer, one farewell (draft-ietf-wish-whep), and
+//! the JSON variant of the reference load test.
 //!
-//! Blocking, with deadlines; call it from a thread that may wait. Redirects are
-//! followed by hand, because a 307 must repeat the POST and a token must not
+//! Calls block, with deadlines; make them on a thread that may wait. Redirects are followed
+//! here and not by the HTTP client, because a 307 must repeat the POST and a token must not
 //! follow to another origin.
 
 use std::sync::LazyLock;
@@ -15,15 +15,15 @@ use url::Url;
 
 use crate::trust::Trust;
 
-/// What the server said to an offer.
+/// A server's answer to an offer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The SDP answer.
+    /// SDP of the answer.
     pub sdp: String,
-    /// The session's own URL: [`delete`] it to leave. `None` from servers
-    /// without one, which notice by the DTLS close.
+    /// URL of the session: [`delete`] it to leave. `None` from servers without one, which
+    /// notice the DTLS close.
     pub location: Option<Url>,
-    /// The session's entity tag, for PATCH.
+    /// Entity tag of the session, for PATCH.
     pub etag: Option<String>,
 }
 
@@ -34,34 +34,35 @@ pub enum Error {
     /// The text is no URL that can be dialled.
     #[error("{url:?} is not an http or https URL: {reason}")]
     Url {
-        /// As given.
+        /// The text.
         url: String,
         /// What is wrong with it.
         reason: String,
     },
-    /// No connection, or it broke, or it took too long. Worth another try.
+    /// There was no connection, the connection broke, or the response took too long. Trying
+    /// again may help.
     #[error("cannot reach {url}: {source}")]
     Unreachable {
-        /// Where to.
+        /// URL of the request.
         url: Url,
-        /// What the HTTP client said.
+        /// Error of the HTTP client.
         source: Box<ureq::Error>,
     },
-    /// The server refused: 404 unknown stream, 406 no common codec, 401 token,
-    /// 503 full.
+    /// The server refused: 404 for an unknown stream, 406 for no common codec, 401 for a
+    /// wrong token, 503 when it is full.
     #[error("{url} answers {status}: {detail}")]
     Refused {
-        /// Who refused.
+        /// URL that refused.
         url: Url,
         /// HTTP status.
         status: u16,
         /// The problem document's `detail`, else the beginning of the body.
         detail: String,
     },
-    /// The server accepted, but what it sent is no SDP answer.
+    /// The server accepted, but its response is no SDP answer.
     #[error("{url} sent no SDP answer: {reason}")]
     NoAnswer {
-        /// Who sent it.
+        /// URL that sent the response.
         url: Url,
         /// What was sent instead.
         reason: String,
@@ -69,7 +70,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Another try may succeed: the network, or a server that is busy.
+    /// Whether trying again may help: the network failed, or the server is busy.
     pub const fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,
@@ -79,10 +80,13 @@ impl Error {
     }
 }
 
-/// Offers at `url` and brings the answer. A path that ends in `/doSignaling` is
-/// spoken to in JSON (`{"type":"offer","sdp":…}`), any other as WHEP.
+/// Posts an offer to `url` and returns the answer. A path that ends in `/doSignaling` gets
+/// JSON (`{"type":"offer","sdp":…}`), any other WHEP.
 ///
-/// `token` goes out as `Authorization: Bearer`. Waits at most 15 s.
+/// `token` is sent as `Authorization: Bearer`. Waits at most 15 s.
+///
+/// # Errors
+/// [`Error`] names the URL and says whether trying again may help.
 pub fn post_offer(
     url: &Url,
     offer: &str,
@@ -122,8 +126,11 @@ pub fn post_offer(
     })
 }
 
-/// What `url` answers to a GET, which may take it as long as `patience`: a server that
-/// has nothing new may wait until it has.
+/// Requests `url` by GET. `patience` bounds the wait: a server that has nothing new may
+/// answer only when it has.
+///
+/// # Errors
+/// [`Error`] names the URL and says whether trying again may help.
 pub fn get(
     url: &Url,
     token: Option<&str>,
@@ -138,8 +145,11 @@ pub fn get(
     }
 }
 
-/// Says farewell to the session at `location`. Already gone (404) counts as
-/// done. Waits at most 3 s.
+/// Ends the session at `location` by DELETE. A session that is gone already (404, 410) counts
+/// as success. Waits at most 3 s.
+///
+/// # Errors
+/// [`Error`] names the URL and says whether trying again may help.
 pub fn delete(location: &Url, token: Option<&str>, trust: Trust) -> Result<(), Error> {
     let at = checked(location)?;
     let patience = Duration::from_secs(3);
@@ -150,7 +160,7 @@ pub fn delete(location: &Url, token: Option<&str>, trust: Trust) -> Result<(), E
     }
 }
 
-/// Sends a request without a body to `at`; the whole may take as long as `patience`.
+/// Sends a request without a body; `patience` bounds the whole exchange.
 fn call(
     request: ureq::RequestBuilder<ureq::typestate::WithoutBody>,
     at: &Url,
@@ -167,7 +177,10 @@ fn call(
     })
 }
 
-/// A signalling URL from what a user typed.
+/// Parses a signalling URL that a user typed.
+///
+/// # Errors
+/// [`Error::Url`] if it is no http or https URL.
 pub fn parse_url(text: &str) -> Result<Url, Error> {
     let url = Url::parse(text).map_err(|error| Error::Url {
         url: text.to_owned(),
@@ -176,13 +189,13 @@ pub fn parse_url(text: &str) -> Result<Url, Error> {
     checked(&url)
 }
 
-/// Redirects followed for one offer: a load balancer needs one or two.
+/// Most redirects followed for one offer; a load balancer needs one or two.
 const REDIRECTS_MAX: usize = 3;
 
-/// An answer for eight tracks has some 10 kB.
+/// Largest response body, in bytes; an answer for eight tracks has about 10 kB.
 const BODY_BYTES_MAX: u64 = 256 * 1024;
 
-/// One for the process, so that joins share connections.
+/// HTTP client; one per process, so that joins share connections.
 fn agent(trust: Trust) -> &'static Agent {
     static SYSTEM: LazyLock<Agent> = LazyLock::new(|| new_agent(Trust::System));
     static ANYBODY: LazyLock<Agent> = LazyLock::new(|| new_agent(Trust::Anybody));
@@ -229,7 +242,7 @@ fn text_header<B>(response: &Response<B>, name: header::HeaderName) -> Option<St
     Some(value.to_owned())
 }
 
-/// The URL of the `Location` header, which may be relative.
+/// URL of the `Location` header, which may be relative.
 fn location(at: &Url, response: &Response<Body>) -> Option<Url> {
     at.join(&text_header(response, header::LOCATION)?).ok()
 }
@@ -285,7 +298,7 @@ struct JsonAnswer {
     sdp: String,
 }
 
-/// RFC 9457; other members do not matter here.
+/// A problem document (RFC 9457), without the members that are not needed here.
 #[derive(Deserialize)]
 struct Problem {
     title: Option<String>,

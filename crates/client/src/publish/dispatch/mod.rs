@@ -1,5 +1,5 @@
-//! Decides what is sent and what the encoder makes: the queue and the adaptation,
-//! joined. Sans-IO: `now` and what the transport sees come in.
+//! Decides what is sent and which bitrate the encoder makes: the send queue and the bitrate
+//! adaptation together. Sans-IO: `now` and the transport's measurements come in.
 
 use std::time::Instant;
 
@@ -10,33 +10,33 @@ use crate::publish::input::BitrateRange;
 use crate::publish::queue::{self, Order, SendQueue};
 use crate::publish::unit::Unit;
 
-/// How a stream follows its path.
+/// How a stream adapts to its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// By what the bitrate is decided.
+    /// Rule that decides the bitrate.
     pub rule: Rule,
-    /// Between these.
+    /// Range of the bitrate.
     pub bitrate: BitrateRange,
-    /// To begin with.
+    /// Bitrate at the beginning.
     pub start: Bitrate,
-    /// What may wait.
+    /// Bounds of the send queue.
     pub queue: queue::Config,
 }
 
-/// What a transport tells of itself.
+/// A transport's measurements of its path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Path {
-    /// Media bytes that it was given and that are not acknowledged.
+    /// Media bytes that the transport was given and that are not acknowledged.
     pub backlog_bytes: u64,
-    /// Media bytes that it has put on the wire so far, repeats not counted.
+    /// Media bytes put on the wire so far, without retransmissions.
     pub written_bytes_total: u64,
-    /// What it believes that the path carries.
+    /// Bitrate that the path is estimated to carry.
     pub deliverable: Option<Bitrate>,
-    /// It has had less to send than the path takes.
+    /// Whether the transport had less to send than the path takes.
     pub app_limited: bool,
 }
 
-/// The queue of a stream, and what its encoder is told.
+/// The send queue of a stream, and the bitrate for its encoder.
 #[derive(Debug)]
 pub struct Dispatch {
     queue: SendQueue,
@@ -44,7 +44,7 @@ pub struct Dispatch {
 }
 
 impl Dispatch {
-    /// For tracks of these kinds.
+    /// Makes an empty queue for tracks of these kinds.
     pub fn new(config: &Config, kinds: &[Kind]) -> Self {
         let limits = adaptation::Config {
             min: config.bitrate.min,
@@ -58,19 +58,19 @@ impl Dispatch {
         }
     }
 
-    /// Takes a unit that was made.
+    /// Queues a unit.
     pub fn push(&mut self, now: Instant, unit: Unit) {
         self.queue.push(now, unit);
     }
 
-    /// The transport is another one, which has nothing of what was sent before: what
+    /// Starts anew on another transport, which has nothing of what was sent before: what
     /// waits begins with a keyframe.
     pub fn restart(&mut self) {
         self.queue.restart();
     }
 
-    /// Takes note of the path, and returns what the encoder shall make. To be called
-    /// with every unit, and ten times a second where none comes.
+    /// Takes the path's measurements and returns the bitrate for the encoder. Call it with
+    /// every unit, and ten times a second where none comes.
     pub fn observe(&mut self, now: Instant, path: &Path) -> Bitrate {
         self.queue.enforce(now);
         let waiting = self.queue.bytes();
@@ -86,12 +86,12 @@ impl Dispatch {
         )
     }
 
-    /// What the encoder was last told.
+    /// The bitrate that [`Self::observe`] returned last.
     pub fn target(&self) -> Bitrate {
         self.adaptation.target()
     }
 
-    /// What to do next; `room` says whether the transport takes media.
+    /// Returns the next order; `room` says whether the transport takes media.
     pub fn next(&mut self, now: Instant, room: bool) -> Option<Order> {
         if room {
             self.queue.next(now)
@@ -100,12 +100,12 @@ impl Dispatch {
         }
     }
 
-    /// The queue's counts.
+    /// The send queue, for its counts.
     pub const fn queue(&self) -> &SendQueue {
         &self.queue
     }
 
-    /// Whether the encoder should make a keyframe; tells once.
+    /// Whether the encoder should make a keyframe; returned once for each need.
     pub const fn take_keyframe_request(&mut self) -> bool {
         self.queue.take_keyframe_request()
     }

@@ -1,4 +1,4 @@
-//! Where a stream goes.
+//! Uplinks: the publisher's connections to servers.
 
 mod moq;
 
@@ -12,33 +12,34 @@ use glassline_quic::moq::Address;
 use crate::publish::dispatch::Path;
 use crate::publish::queue::Order;
 
-/// The publisher's end of a protocol, connected.
+/// A publisher's connection to a server, by any protocol.
 pub(crate) trait Outlet: Send {
-    /// What its path is like.
+    /// Measurements of the path.
     fn path(&mut self, now: Instant) -> Path;
 
-    /// What is to be shown of it.
+    /// Figures of the connection for the user.
     fn shown(&self) -> Shown;
 
-    /// Bytes of media that it takes now; 0 for none. A unit may be larger.
+    /// Bytes of media that the connection takes now; 0 if none. A unit may be larger.
     fn room(&mut self) -> u64;
 
-    /// Does as the queue says.
+    /// Carries out an order of the send queue.
     ///
     /// # Errors
-    /// It is over.
+    /// If the connection has ended.
     fn execute(&mut self, order: Order) -> Result<(), Error>;
 
-    /// Tells the other end what the encoder is told.
+    /// Tells the server the encoder's bitrate.
     fn tell_bitrate(&mut self, rate: Bitrate);
 
-    /// The other end asked for a keyframe since the last call.
+    /// Whether the server asked for a keyframe since the last call.
     fn take_keyframe_request(&mut self) -> bool;
 
-    /// Why it is over, if it is.
+    /// Why the connection ended; `None` while it lasts.
     fn ended(&mut self) -> Option<Error>;
 
-    /// Says goodbye; what it was given is delivered if that takes no second.
+    /// Closes the connection; data written before is delivered if that takes less than a
+    /// second.
     fn finish(self: Box<Self>) -> futures::BoxFuture<()>;
 }
 
@@ -50,25 +51,26 @@ pub(crate) mod futures {
     pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 }
 
-/// What a user sees of a path.
+/// Figures of a connection for the user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shown {
     /// Bytes of packets sent.
     pub sent_bytes: u64,
-    /// Of these, acknowledged.
+    /// Bytes of packets acknowledged.
     pub delivered_bytes: u64,
-    /// Of these, lost, and so sent again unless they were late.
+    /// Bytes of packets lost; they were sent again unless they were late.
     pub lost_bytes: u64,
-    /// The smoothed round trip of packets.
+    /// Smoothed round trip time of packets.
     pub transport_rtt: Option<Duration>,
-    /// The latest round trip of a frame, from the queue into the other application.
+    /// Latest round trip time of a frame, from the queue into the receiving application.
     pub app_rtt: Option<Duration>,
-    /// The other end takes the stream.
+    /// Whether the server takes the stream.
     pub is_wanted: bool,
 }
 
 impl Shown {
-    /// Of the next connection as well: sums go on, the rest is the newer one's.
+    /// Figures of this connection and the `next` one: sums are added, other values are the
+    /// next one's.
     pub(crate) const fn then(self, next: Self) -> Self {
         Self {
             sent_bytes: self.sent_bytes + next.sent_bytes,
@@ -79,21 +81,21 @@ impl Shown {
     }
 }
 
-/// Where to publish.
+/// Where a stream is published.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Destination {
-    /// A server that speaks MoQ.
+    /// A MoQ server.
     Moq {
-        /// Which, and the stream's name there.
+        /// Address of the server, and name of the stream.
         address: Address,
-        /// Whom it may be.
+        /// Which certificates are accepted.
         trust: Trust,
     },
 }
 
 impl Destination {
-    /// Reads `moq://HOST[:PORT]/NAME[?token=…][#sha256=…]` or the same as `https://`.
+    /// Parses `moq://HOST[:PORT]/NAME[?token=…][#sha256=…]`, or the same with `https://`.
     ///
     /// # Errors
     /// [`DestinationError`] says what is wrong; it never repeats a password.
@@ -113,14 +115,14 @@ impl Destination {
         }
     }
 
-    /// Whether streams of `codec` can go there.
+    /// Function that says whether the destination carries a codec.
     pub const fn carries(&self) -> fn(Codec) -> bool {
         match self {
             Self::Moq { .. } => glassline_quic::moq::is_carried,
         }
     }
 
-    /// Connects and offers `tracks`.
+    /// Connects to the destination and announces `tracks`.
     pub(crate) async fn connect(
         &self,
         tracks: &[Track],
@@ -136,7 +138,7 @@ impl Destination {
 }
 
 impl fmt::Display for Destination {
-    /// Without what may be secret.
+    /// Shows the destination without secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Moq { address, .. } => address.fmt(f),
@@ -144,59 +146,61 @@ impl fmt::Display for Destination {
     }
 }
 
-/// What a connection is set up with.
+/// Settings of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     pub(crate) algorithm: glassline_congestion::Algorithm,
-    /// What is older is worth nothing.
+    /// Age at which media is worthless.
     pub(crate) deadline: Duration,
-    /// Media time zero.
+    /// When media time zero was.
     pub(crate) zero: Instant,
-    /// The most that the frames take.
+    /// Highest bitrate of the video.
     pub(crate) bitrate_max: Bitrate,
 }
 
-/// A text is no [`Destination`]. The user's to mend.
+/// The text is no [`Destination`]; the user can correct it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DestinationError {
-    /// Not a URL.
-    #[error("the destination is no URL: give one such as moq://host:4443/name?token=…")]
+    /// The text is no URL.
+    #[error("the destination is not a URL: give one such as moq://host:4443/name?token=…")]
     NoScheme,
-    /// Another protocol.
-    #[error("`{0}://` is no destination: use moq:// (QUIC) or https:// (WebTransport)")]
-    Scheme(String),
-    /// WHIP has no publishing end here.
+    /// The URL has an unsupported scheme.
     #[error(
-        "WHIP is not spoken by `publish`: use moq://host:4443/name, or a WHIP client such as \
+        "`{0}://` is not supported as a destination: use moq:// (QUIC) or https:// (WebTransport)"
+    )]
+    Scheme(String),
+    /// The URL is a WHIP endpoint, which this publisher does not support.
+    #[error(
+        "`publish` does not support WHIP: use moq://host:4443/name, or a WHIP client such as \
          GStreamer's whipclientsink"
     )]
     Whip,
-    /// MoQ.
+    /// The MoQ address is invalid.
     #[error(transparent)]
     Moq(#[from] glassline_quic::moq::AddressError),
 }
 
-/// A connection cannot be made, or is over.
+/// The connection cannot be made, or has ended.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// It cannot be made.
+    /// The connection cannot be made.
     #[error(transparent)]
     Connect(#[from] Box<glassline_quic::moq::ConnectError>),
-    /// It is over.
+    /// The connection has ended.
     #[error(transparent)]
     Ended(#[from] glassline_quic::moq::Ended),
-    /// A unit that cannot be sent.
-    #[error("a unit that cannot be sent: {0}")]
+    /// A unit cannot be sent.
+    #[error("a frame cannot be sent: {0}")]
     Unit(String),
-    /// No socket.
+    /// A socket cannot be opened.
     #[error("cannot open a UDP socket: {0}")]
     Socket(std::io::Error),
 }
 
 impl Error {
-    /// Another try may succeed: the network, or a server that was started anew.
+    /// Whether trying again may help: the network failed, or the server restarted.
     pub(crate) fn is_transient(&self) -> bool {
         use glassline_quic::moq::{ConnectError, Ended};
         let network = |ended: &Ended| matches!(ended, Ended::Closed(_) | Ended::Network(_));

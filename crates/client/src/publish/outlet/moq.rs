@@ -1,4 +1,4 @@
-//! MoQ: a broadcast of one session, its groups cut here.
+//! MoQ: publishes a broadcast in one session, and divides it into groups.
 
 use std::future::Future as _;
 use std::pin::pin;
@@ -16,7 +16,7 @@ use super::{Error, Outlet, Settings, Shown};
 use crate::publish::dispatch::Path;
 use crate::publish::queue::Order;
 
-/// What may wait in the session before QUIC takes it. What is above waits in our
+/// Bytes that may wait in the session before QUIC takes them. The rest waits in the send
 /// queue, where it can be dropped by the group.
 const ROOM_BYTES: u64 = 16 << 10;
 
@@ -27,13 +27,13 @@ pub(super) struct Moq {
     session: Session,
     broadcast: Broadcast,
     figures: Figures,
-    /// Handed over since the figures were taken.
+    /// Bytes handed to the session since the figures were taken.
     handed: u64,
     /// Number of the open group of each track.
     open: Vec<Option<u64>>,
 }
 
-/// Connects and offers `tracks`.
+/// Connects and announces `tracks`.
 pub(super) async fn connect(
     address: &Address,
     trust: &Trust,
@@ -121,7 +121,7 @@ impl Outlet for Moq {
                     })
             }
             Order::Reset { track, group } => {
-                // Older ones are over for us; MoQ's own deadline ends them.
+                // Older groups are complete on our side; MoQ's own deadline ends them.
                 let open = self.open.get_mut(track);
                 if let Some(open) = open.filter(|open| **open == Some(group)) {
                     *open = None;
@@ -142,7 +142,7 @@ impl Outlet for Moq {
 
     fn ended(&mut self) -> Option<Error> {
         let ended = pin!(self.session.ended());
-        // Asked again and again: nobody needs to be woken.
+        // This is polled regularly, so no waker is needed.
         match ended.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(ended) => Some(Error::Ended(ended)),
             Poll::Pending => None,

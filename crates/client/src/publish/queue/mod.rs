@@ -1,20 +1,20 @@
-//! What waits to be sent, and what goes when it waits too long.
+//! Send queue: units that wait to be sent, and which are dropped when they wait too long.
 //!
 //! ```text
 //! audio    ▪ ▪ ▪ ▪ ▪ ▪              first, oldest first
-//! frame  [K p p p p] [K p p …     then the oldest group
+//! video  [K p p p p] [K p p …     then the oldest group
 //!           └ late: reset whole, the next one begins at once
 //! ```
 //!
-//! A group is a keyframe and what follows it up to the next. A unit that waited longer
-//! than [`Config::delay_max`] is late, and so is all of its group: what a decoder does
-//! not get whole it cannot show. If no newer group is there the encoder is asked for
-//! one, and what comes before it is left out. The same goes, oldest group first, when
-//! there are too many bytes. Audio is dropped unit by unit. Everything dropped is
+//! A group is a keyframe and the frames that follow it up to the next. A unit that has waited
+//! longer than [`Config::delay_max`] is late, and its whole group with it, because a decoder
+//! cannot show an incomplete group. If there is no newer group, the encoder is asked for a
+//! keyframe, and frames before it are left out. Groups are dropped in the same way, oldest
+//! first, when too many bytes wait. Audio is dropped unit by unit. Everything dropped is
 //! counted by reason.
 //!
-//! Sans-IO: whoever has a transport asks with [`SendQueue::next`] whenever it takes
-//! more, and hands it orders.
+//! The queue is sans-IO: the owner of a transport calls [`SendQueue::next`] whenever the
+//! transport takes more, and carries out the orders.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -24,20 +24,20 @@ use glassline_media::Kind;
 
 use crate::publish::unit::Unit;
 
-/// Bounds of a queue.
+/// Bounds of a send queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The longest that a unit may wait.
+    /// Longest time that a unit may wait.
     pub delay_max: Duration,
-    /// The most bytes that may wait.
+    /// Most bytes that may wait.
     pub bytes_max: u64,
 }
 
 impl Config {
-    /// What suits a rule. [`Rule::Coupled`]: a second and a half, longer than a fade of
-    /// mobile networks, shorter than what a viewer takes for broken. [`Rule::Study`]
-    /// needs a backlog to see that the path is full, up to twice its knee: 8 s. 8 MiB
-    /// are three seconds at 20 Mbit/s.
+    /// The bounds that suit a rule. [`Rule::Coupled`]: 1.5 s, longer than a fade of mobile
+    /// networks and shorter than a pause that a viewer takes for a failure. [`Rule::Study`]
+    /// needs a backlog to see that the path is full, up to twice its knee: 8 s. 8 MiB are
+    /// three seconds at 20 Mbit/s.
     pub const fn of(rule: Rule) -> Self {
         let delay_max = match rule {
             Rule::Study => Duration::from_secs(8),
@@ -50,46 +50,45 @@ impl Config {
     }
 }
 
-/// What the transport shall do.
+/// What the transport is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Send this unit. A group begins with its first unit and ends with the next
-    /// group's first.
+    /// Send a unit. A group begins with its first unit and ends with the next group's first.
     Send {
-        /// Number of its group in the track, rising; for audio one for each unit.
+        /// Number of the unit's group in its track, rising; each unit of audio is a group.
         group: u64,
-        /// It begins its group.
+        /// Whether the unit begins its group.
         first: bool,
-        /// The unit itself.
+        /// The unit.
         unit: Unit,
     },
-    /// Give up a group of which units were sent: what of it is not on its way yet is
-    /// not wanted any more.
+    /// Give up a group of which units were sent: the rest of it need not be delivered.
     Reset {
-        /// Of which track.
+        /// Track of the group.
         track: usize,
-        /// Which.
+        /// Number of the group.
         group: u64,
     },
 }
 
-/// What was not sent, by reason.
+/// Units that were not sent, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
-    /// Units that waited too long, with those of their group.
+    /// Units that waited too long, with the others of their group.
     pub late_units: u64,
-    /// Units that went because too many bytes waited.
+    /// Units dropped because too many bytes waited.
     pub full_units: u64,
-    /// Frames left out because what they need was dropped, until the next keyframe.
+    /// Frames left out until the next keyframe, because a frame that they refer to was
+    /// dropped.
     pub broken_units: u64,
-    /// Bytes of all these.
+    /// Bytes of all these units.
     pub bytes: u64,
-    /// Groups given up of which something had been sent.
+    /// Groups given up of which some units had been sent.
     pub resets: u64,
 }
 
 impl Dropped {
-    /// Units of all reasons.
+    /// Number of dropped units, for all reasons.
     pub const fn units(&self) -> u64 {
         self.late_units + self.full_units + self.broken_units
     }
@@ -102,7 +101,7 @@ enum Why {
     Broken,
 }
 
-/// The units of a stream's tracks that wait to be sent.
+/// Units of a stream's tracks that wait to be sent.
 #[derive(Debug)]
 pub struct SendQueue {
     config: Config,
@@ -113,15 +112,16 @@ pub struct SendQueue {
     wants_keyframe: bool,
 }
 
-/// What waits of one track.
+/// Waiting units of one track.
 #[derive(Debug)]
 struct Lane {
     kind: Kind,
-    /// Oldest first. The last one may still grow; it may be empty, having been sent
-    /// as far as it goes.
+    /// Groups, oldest first. The last one may still grow; it may be empty if its units were
+    /// sent.
     groups: VecDeque<Group>,
+    /// Number of the next group.
     next: u64,
-    /// Nothing until the next keyframe can be decoded.
+    /// Whether frames cannot be decoded until the next keyframe.
     broken: bool,
 }
 
@@ -129,12 +129,12 @@ struct Lane {
 struct Group {
     number: u64,
     units: VecDeque<Unit>,
-    /// Some of it was sent.
+    /// Whether units of the group were sent.
     begun: bool,
 }
 
 impl SendQueue {
-    /// An empty queue for tracks of these kinds.
+    /// Makes an empty queue for tracks of these kinds.
     pub fn new(config: Config, kinds: &[Kind]) -> Self {
         let lane = |kind: &Kind| Lane {
             kind: *kind,
@@ -153,21 +153,21 @@ impl SendQueue {
         }
     }
 
-    /// Takes a unit; of a track that does not exist it is dropped.
+    /// Queues a unit; a unit of an unknown track is dropped.
     pub fn push(&mut self, now: Instant, unit: Unit) {
         let Some(lane) = self.lanes.get_mut(unit.track) else {
             return count(&mut self.dropped, Why::Broken, &unit);
         };
         let begins = unit.keyframe || lane.kind != Kind::Video;
         if lane.broken && !begins {
-            // Asked for again: the first request may have met an encoder that is late.
+            // The request is repeated, because the encoder may have missed the first one.
             self.wants_keyframe = true;
             return count(&mut self.dropped, Why::Broken, &unit);
         }
         lane.broken = false;
         self.bytes += unit.data.len() as u64;
         if begins {
-            // What was sent to its end needs no place any more.
+            // Groups whose units were all sent are forgotten.
             lane.groups.retain(|group| !group.units.is_empty());
             lane.groups.push_back(Group {
                 number: lane.next,
@@ -182,7 +182,7 @@ impl SendQueue {
         self.enforce(now);
     }
 
-    /// Drops what is late or too much; call it at [`SendQueue::poll_timeout`].
+    /// Drops units that are late or too many; call it at [`SendQueue::poll_timeout`].
     pub fn enforce(&mut self, now: Instant) {
         let limit = self.config.delay_max;
         for track in 0..self.lanes.len() {
@@ -201,8 +201,9 @@ impl SendQueue {
         }
     }
 
-    /// Groups of which something was sent are of no use any more, since who got it is
-    /// gone: what waits begins with a keyframe, or one is asked for.
+    /// Starts anew on another transport: groups of which some units were sent are dropped,
+    /// because their receiver is gone. What waits then begins with a keyframe, or one is
+    /// requested.
     pub fn restart(&mut self) {
         self.resets.clear();
         for lane in &mut self.lanes {
@@ -220,15 +221,15 @@ impl SendQueue {
         }
     }
 
-    /// When something becomes late.
+    /// When the next unit becomes late.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let oldest = self.lanes.iter().filter_map(Lane::oldest);
         let made = oldest.map(|unit| unit.made).min()?;
-        // Late is what is older than the bound.
+        // A unit is late when it is older than the bound.
         Some(made + self.config.delay_max + Duration::from_millis(1))
     }
 
-    /// What to do next: resets, then audio, then the oldest frame. `None` if nothing
+    /// Returns the next order: resets, then audio, then the oldest frame. `None` if nothing
     /// waits.
     pub fn next(&mut self, now: Instant) -> Option<Order> {
         self.enforce(now);
@@ -248,7 +249,7 @@ impl SendQueue {
         Some(order)
     }
 
-    /// Resets that wait; they need no room in the transport.
+    /// Returns the next reset, which needs no room in the transport.
     pub fn next_reset(&mut self, now: Instant) -> Option<Order> {
         self.enforce(now);
         self.resets.pop_front()
@@ -259,27 +260,27 @@ impl SendQueue {
         self.bytes
     }
 
-    /// How long the oldest unit has waited.
+    /// Time that the oldest unit has waited.
     pub fn delay(&self, now: Instant) -> Duration {
         let oldest = self.lanes.iter().filter_map(Lane::oldest);
         let made = oldest.map(|unit| unit.made).min();
         made.map_or(Duration::ZERO, |made| now.saturating_duration_since(made))
     }
 
-    /// Whether the encoder should make a keyframe; tells once.
+    /// Whether the encoder should make a keyframe; returned once for each need.
     pub const fn take_keyframe_request(&mut self) -> bool {
         std::mem::replace(&mut self.wants_keyframe, false)
     }
 
-    /// What was not sent so far.
+    /// Counts of the units that were not sent.
     pub const fn dropped(&self) -> Dropped {
         self.dropped
     }
 
-    /// Gives up the oldest group of a track, or its oldest unit of audio.
+    /// Drops the oldest group of a track, or its oldest unit of audio.
     fn drop_oldest(&mut self, track: usize, why: Why) {
         let lane = &mut self.lanes[track];
-        // Groups before it were sent to their end, yet may not have arrived.
+        // Empty groups before it were sent completely, but may not have arrived.
         while let Some(group) = lane.groups.pop_front() {
             if group.begun && lane.kind == Kind::Video {
                 self.dropped.resets += 1;
@@ -329,7 +330,7 @@ impl Lane {
         let unit = group.units.pop_front()?;
         let first = !std::mem::replace(&mut group.begun, true);
         let number = group.number;
-        // Those before it are over. The last one stays: it may grow.
+        // Groups before it are complete. The last one stays, because it may grow.
         self.groups.drain(..place);
         Some(Order::Send {
             group: number,
