@@ -293,7 +293,7 @@ async fn a_server_that_comes_back_gets_the_stream_again() {
     let (_, figures) = outcome.expect("no error");
     assert!(figures.reconnects >= 1);
     assert!(
-        notes.iter().any(|it| it.contains("trying again")),
+        notes.iter().any(|it| it.contains("reconnecting")),
         "{notes:?}"
     );
 }

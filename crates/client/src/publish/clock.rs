@@ -21,8 +21,8 @@ impl Timeline {
     }
 }
 
-/// Stall of the machine after which playback continues from the current time: a second of
-/// frames sent at once would only be late.
+/// Lateness from which the remaining media is shifted to the present. Sending a second of
+/// frames at once would not make them timely again.
 const STALL: Duration = Duration::from_secs(1);
 
 /// Plays media that has its own times in real time.

@@ -1,5 +1,5 @@
-//! One stream on its way: a source, the queue, and a connection that is made again
-//! when it breaks.
+//! A stream that is being published: a source, the send queue, and a connection that is made
+//! again when it breaks.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -15,23 +15,23 @@ use crate::publish::outlet::{self, Destination, Outlet, Settings, Shown};
 use crate::publish::queue::{self, Dropped};
 use crate::publish::source::{self, Event, Source};
 
-/// How a stream is sent.
+/// How a stream is published.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where to.
+    /// Where the stream is published.
     pub destination: Destination,
-    /// What controls congestion.
+    /// Congestion control of the connection.
     pub algorithm: Algorithm,
-    /// By what the bitrate is decided.
+    /// Rule that decides the bitrate.
     pub rule: Rule,
-    /// Between these.
+    /// Range of the bitrate.
     pub bitrate: BitrateRange,
-    /// The longest that a unit waits; `None` for what suits the rule.
+    /// Longest time that a unit waits; `None` for what suits the rule.
     pub delay_max: Option<Duration>,
 }
 
 impl Options {
-    /// The bitrate to begin with: a third of the range's most, as the study's encoder.
+    /// Bitrate at the beginning: a third of the range's highest, as in the study's encoder.
     pub fn start(&self) -> Bitrate {
         let third = Bitrate::from_bps(self.bitrate.max.bps() / 3);
         third.clamp(self.bitrate.min, self.bitrate.max)
@@ -46,31 +46,31 @@ impl Options {
     }
 }
 
-/// How it goes.
+/// State of a published stream.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Figures {
-    /// Since the source was opened.
+    /// Time since the source was opened.
     pub elapsed: Duration,
-    /// A connection stands.
+    /// Whether a connection is established.
     pub connected: bool,
-    /// How often it was made again.
+    /// Number of reconnections.
     pub reconnects: u64,
-    /// What the encoder, or the choice of a rendition, aims at.
+    /// Bitrate that the encoder, or the choice of a rendition, aims at.
     pub target: Bitrate,
-    /// What the path is believed to carry.
+    /// Bitrate that the path is estimated to carry.
     pub deliverable: Option<Bitrate>,
-    /// Bytes of media that came from the source.
+    /// Bytes of media from the source.
     pub made_bytes: u64,
-    /// Units of it.
+    /// Units from the source.
     pub made_units: u64,
     /// Bytes of media that the transport took.
     pub handed_bytes: u64,
-    /// Bytes that were made, and are neither acknowledged nor dropped.
+    /// Bytes of media that are neither acknowledged nor dropped.
     pub backlog_bytes: u64,
-    /// How long the oldest unit has waited in our queue.
+    /// Time that the oldest unit has waited in the send queue.
     pub queue_delay: Duration,
-    /// What was not sent.
+    /// Units that were not sent.
     pub dropped: Dropped,
     /// Raw frames that the encoder had no time for.
     pub raw_dropped: u64,
@@ -78,25 +78,25 @@ pub struct Figures {
     pub skipped: u64,
     /// Changes of rendition.
     pub switches: u64,
-    /// Of the connection; sums go on over all of them.
+    /// Figures of the connection; sums cover all connections.
     pub path: Shown,
 }
 
-/// Who watches a stream for the user.
+/// Receives notes and figures of a stream, for the user.
 pub trait Watcher: Send {
-    /// What happened, in words.
+    /// Takes a note about an event.
     fn note(&mut self, text: &str);
 
-    /// How it stands; four times a second.
+    /// Takes the current figures, four times a second.
     fn figures(&mut self, figures: &Figures);
 }
 
-/// How a stream ended, if not by an error.
+/// How a stream ended without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The source came to its end, and what it made is sent.
+    /// The source ended, and all its media is sent.
     Source,
-    /// Whoever ran it wanted an end.
+    /// The caller stopped the stream.
     Stopped,
 }
 
@@ -107,29 +107,31 @@ pub enum Error {
     /// The source failed.
     #[error(transparent)]
     Source(#[from] source::Error),
-    /// No connection, and no hope of one.
+    /// The connection cannot be made, and trying again does not help.
     #[error("{destination}: {error}")]
     Outlet {
-        /// Where to.
+        /// The destination.
         destination: String,
         /// What is wrong.
         error: outlet::Error,
     },
 }
 
-/// A queue is looked after so often while the transport takes nothing: a packet's time
+/// Time between two looks at the queue while media waits for the transport: a packet's time
 /// at 2 Mbit/s.
 const BUSY_TICK: Duration = Duration::from_millis(5);
-/// And so often while nothing waits.
+/// Time between two looks at the queue while nothing waits.
 const IDLE_TICK: Duration = Duration::from_millis(50);
+/// Time between two reports of figures.
 const SHOW: Duration = Duration::from_millis(250);
 
-/// Between two tries to connect.
+/// First pause before reconnecting.
 const BACKOFF_MIN: Duration = Duration::from_millis(500);
+/// Longest pause before reconnecting.
 const BACKOFF_MAX: Duration = Duration::from_secs(8);
 
-/// Sends `source` until it ends or `stop` is there. The first connection must succeed;
-/// later ones are made again for as long as it takes.
+/// Sends `source` until it ends or `stop` completes. The first connection must succeed; later
+/// ones are retried without limit.
 ///
 /// # Errors
 /// [`Error`] says whether source or destination is at fault.
@@ -159,7 +161,7 @@ pub async fn run(
         let connecting = destination.connect(&tracks, &settings);
         let connected = tokio::select! {
             connected = connecting => connected,
-            // What is made meanwhile is dropped when it is late.
+            // Units that the source makes meanwhile are dropped when they are late.
             ended = session.wait(watcher) => break ended.map(|()| End::Source),
             () = &mut stop => break Ok(End::Stopped),
         };
@@ -186,7 +188,7 @@ pub async fn run(
         if first || !why.is_transient() {
             break Err(failed(why));
         }
-        watcher.note(&format!("{destination}: {why}; trying again"));
+        watcher.note(&format!("{destination}: {why}; reconnecting"));
         tokio::select! {
             () = sleep(backoff) => {}
             ended = session.wait(watcher) => break ended.map(|()| End::Source),
@@ -205,7 +207,7 @@ struct Session {
     dispatch: Dispatch,
     outlet: Option<Box<dyn Outlet>>,
     figures: Figures,
-    /// Of the connections before this one.
+    /// Figures of the earlier connections.
     before: Shown,
     next_show: Instant,
     source_ended: bool,
@@ -233,7 +235,7 @@ impl Session {
 
     fn attach(&mut self, outlet: Box<dyn Outlet>) {
         self.outlet = Some(outlet);
-        // The other end knows nothing of what the last connection had begun.
+        // The server has none of the groups that the last connection began.
         self.dispatch.restart();
     }
 
@@ -247,7 +249,7 @@ impl Session {
         }
     }
 
-    /// Drops what gets late until the source ends; for when there is no connection.
+    /// Drops what becomes late until the source ends; for times without a connection.
     async fn wait(&mut self, watcher: &mut dyn Watcher) -> Result<(), Error> {
         loop {
             self.take_until(Instant::now() + IDLE_TICK).await?;
@@ -260,7 +262,7 @@ impl Session {
         }
     }
 
-    /// Sends until the source ends or fails (inner result) or the connection does.
+    /// Sends until the source ends or fails (inner result), or the connection does.
     async fn send(
         &mut self,
         watcher: &mut dyn Watcher,
@@ -280,7 +282,7 @@ impl Session {
         }
     }
 
-    /// Takes what the source delivers, one at least or until `deadline`.
+    /// Takes at least one event of the source, or waits until `deadline`.
     async fn take_until(&mut self, deadline: Instant) -> Result<(), Error> {
         if self.source_ended {
             sleep(deadline.saturating_duration_since(Instant::now())).await;
@@ -301,7 +303,7 @@ impl Session {
         Ok(())
     }
 
-    /// Tells the source what to make.
+    /// Tells the source which bitrate to make.
     fn steer(&mut self, now: Instant) {
         let Some(outlet) = &mut self.outlet else {
             return;
@@ -309,7 +311,7 @@ impl Session {
         let path = outlet.path(now);
         self.figures.deliverable = path.deliverable;
         self.figures.backlog_bytes = path.backlog_bytes;
-        // Before the other end takes anything nothing can be learnt of the path.
+        // Until the server takes media, nothing can be learned about the path.
         if outlet.shown().is_wanted {
             self.dispatch.observe(now, &path);
         }
@@ -321,7 +323,7 @@ impl Session {
         }
     }
 
-    /// Gives the transport what it takes; whether anything still waits.
+    /// Gives the transport as much as it takes; returns whether anything still waits.
     fn hand_over(&mut self, now: Instant) -> Result<bool, outlet::Error> {
         let Some(outlet) = &mut self.outlet else {
             return Ok(false);

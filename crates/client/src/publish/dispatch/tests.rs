@@ -1,8 +1,8 @@
-//! A live upload in virtual time: an encoder that does as it is told, the queue, a
-//! controller of ours with its pacer, and a link that changes under it.
+//! A live upload in virtual time: an encoder that follows its target bitrate, the send queue,
+//! a congestion controller with its pacer, and a link whose conditions change.
 //!
-//! A loop of its own, not `glassline_sim::Simulation`: a packet is a number, there is no
-//! core at the far end, and the encoder has its turn every millisecond.
+//! It has a loop of its own instead of `glassline_sim::Simulation`: a packet is a number,
+//! there is no core at the far end, and the encoder runs every millisecond.
 
 use super::*;
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! Frames into H.264, one at a time and in real time.
+//! Encoding of frames to H.264, one at a time and in real time.
 
 mod openh264;
 
@@ -10,69 +10,69 @@ use glassline_media::Bitrate;
 pub use glassline_demux::y4m::Frame;
 pub use openh264::OpenH264;
 
-/// What frames come in, and how they shall come out.
+/// Configuration of an encoder.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
-    /// Pixels, even, at least 16 and together at most 3840 × 2160.
+    /// Width in pixels, even and at least 16; width × height is at most 3840 × 2160.
     pub width: u32,
-    /// Likewise.
+    /// Height in pixels, even and at least 16.
     pub height: u32,
-    /// Frames per second, the most that come.
+    /// Highest frame rate, in frames per second.
     pub fps: f64,
-    /// Luminance uses 0–255 and not 16–235.
+    /// Whether luminance uses 0–255 instead of 16–235.
     pub full_range: bool,
-    /// To begin with.
+    /// Bitrate at the beginning.
     pub bitrate: Bitrate,
-    /// A keyframe at least this often, without being asked: who comes late waits for
+    /// Longest time between keyframes without a request: a viewer that joins later waits for
     /// one, and a group that is late is dropped whole.
     pub keyframe_interval: Duration,
 }
 
-/// An encoder of one stream: no frame waits in it, none comes out in another order.
+/// An encoder of one stream: no frame waits in it, and frames keep their order.
 pub trait Encoder: Send {
-    /// Encodes a frame that is shown `at` after the first. `None`: left out to keep
-    /// the bitrate.
+    /// Encodes a frame that is shown `at` after the first. `None` if the encoder left the
+    /// frame out to keep the bitrate.
     ///
     /// # Errors
-    /// The encoder refuses the frame, or all.
+    /// If the encoder refuses this frame, or all frames.
     fn encode(&mut self, frame: Frame<'_>, at: Duration) -> Result<Option<Encoded>, Error>;
 
-    /// Aims at `rate` from the next frame on.
+    /// Sets the bitrate from the next frame on.
     fn set_bitrate(&mut self, rate: Bitrate);
 
-    /// The next frame becomes one that a decoder can start at.
+    /// Makes the next frame a keyframe.
     fn request_keyframe(&mut self);
 }
 
 /// An encoded frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Encoded {
-    /// Annex-B bytes, with parameter sets if it is a keyframe.
+    /// Annex-B bytes, with parameter sets if the frame is a keyframe.
     pub data: Bytes,
-    /// A decoder can start here.
+    /// Whether a decoder can start here.
     pub keyframe: bool,
 }
 
-/// The encoder failed.
+/// Error of the encoder.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// It cannot begin.
+    /// The encoder cannot start.
     #[error("the H.264 encoder does not start for {width} x {height}: {detail}")]
     Start {
-        /// Of the frames.
+        /// Width in pixels.
         width: u32,
-        /// Likewise.
+        /// Height in pixels.
         height: u32,
-        /// What it said.
+        /// The encoder's own text.
         detail: String,
     },
-    /// It refused a frame.
+    /// The encoder refused a frame.
     #[error("the H.264 encoder refused frame {number}: {detail}")]
     Encode {
-        /// Counted from 0.
+        /// Number of the frame, from 0.
         number: u64,
-        /// What it said.
+        /// The encoder's own text, or what is wrong with the frame.
         detail: String,
     },
 }

@@ -1,9 +1,9 @@
 //! Cisco's OpenH264, compiled from source.
 //!
-//! Constrained baseline, which every browser decodes; one slice a frame. Its rate
-//! control leaves frames out where the content does not fit: on a live path that is
-//! better than a queue. Measured with FFmpeg's `testsrc2`, 640 × 360 at 30 a second: a
-//! change between 0.3 and 2 Mbit/s is followed within a second, to within 5 %.
+//! It makes constrained baseline, which every browser decodes, with one slice per frame. Its
+//! rate control leaves frames out where the content does not fit: on a live path that is
+//! better than a queue. Measured with FFmpeg's `testsrc2`, 640 × 360 at 30 frames per second:
+//! a change between 0.3 and 2 Mbit/s is followed within a second, to within 5 %.
 
 use std::time::Duration;
 
@@ -19,18 +19,18 @@ use openh264::{OpenH264API, Timestamp};
 
 use super::{Config, Encoded, Encoder, Error, Frame};
 
-/// The encoder's own bound of a layer's bitrate: what comes short of it is shaped by
-/// the target alone.
+/// The encoder's own bound of a layer's bitrate; below it the target alone counts.
 const BITRATE_MAX: i32 = 100_000_000;
 
-/// A stream's encoder.
+/// OpenH264 encoder of one stream.
 pub struct OpenH264 {
     cisco: Cisco,
     config: Config,
-    /// What was asked for last, and whether the encoder knows.
+    /// Bitrate that was requested last.
     bitrate: Bitrate,
+    /// Whether the encoder has this bitrate.
     told: bool,
-    /// Frames that came in.
+    /// Frames passed in so far.
     number: u64,
 }
 
@@ -38,7 +38,7 @@ impl OpenH264 {
     /// Starts an encoder.
     ///
     /// # Errors
-    /// [`Error::Start`].
+    /// [`Error::Start`] if OpenH264 refuses the configuration.
     pub fn new(config: Config) -> Result<Self, Error> {
         let failed = |detail: String| Error::Start {
             width: config.width,
@@ -81,7 +81,7 @@ impl OpenH264 {
         })
     }
 
-    /// Tells the encoder the bitrate, which it only hears once it has begun.
+    /// Passes the bitrate to the encoder, which accepts it only after its first frame.
     fn tell_bitrate(&mut self) {
         if !self.told && self.number > 0 {
             self.told = set_bitrate(&mut self.cisco, bps(self.bitrate));
@@ -106,7 +106,7 @@ impl Encoder for OpenH264 {
             || !fits(frame.u, height / 2, frame.chroma_stride, width / 2)
             || !fits(frame.v, height / 2, frame.chroma_stride, width / 2)
         {
-            return Err(failed(format!("it is not {width} x {height}")));
+            return Err(failed(format!("the frame is not {width} x {height}")));
         }
         let slices = YUVSlices::new(planes, (width, height), strides);
         let millis = u64::try_from(at.as_millis()).unwrap_or(u64::MAX);
@@ -118,7 +118,7 @@ impl Encoder for OpenH264 {
             FrameType::IDR => true,
             FrameType::I | FrameType::P | FrameType::IPMixed => false,
             FrameType::Skip => return Ok(None),
-            FrameType::Invalid => return Err(failed("it made nothing of it".to_owned())),
+            FrameType::Invalid => return Err(failed("it returned an invalid frame".to_owned())),
         };
         let data = coded.to_vec();
         Ok((!data.is_empty()).then(|| Encoded {
@@ -135,22 +135,22 @@ impl Encoder for OpenH264 {
     }
 
     fn request_keyframe(&mut self) {
-        // The first is one anyway, and before it the encoder hears nothing.
+        // The first frame is a keyframe anyway, and before it the encoder takes no requests.
         if self.number > 0 {
             self.cisco.force_intra_frame();
         }
     }
 }
 
-/// As the encoder takes it: at least its own lower bound.
+/// Bitrate as the encoder takes it: within its own bounds.
 fn bps(rate: Bitrate) -> i32 {
     i32::try_from(rate.bps())
         .unwrap_or(BITRATE_MAX)
         .clamp(10_000, BITRATE_MAX)
 }
 
-/// The one setting that must change while frames flow and that the wrapper keeps to
-/// itself. False if the encoder does not take it.
+/// Sets the bitrate through the raw API, because the wrapper hides this setting, which must
+/// change between frames. Returns false if the encoder refuses.
 #[expect(
     unsafe_code,
     reason = "OpenH264's options go through one untyped pointer"

@@ -1,5 +1,5 @@
-//! A camera, or any RTSP server, pulled from by retina and called again when it hangs
-//! up. H.264, H.265 and AAC, which retina takes apart.
+//! A camera or other RTSP server, pulled by retina, and called again when it closes the
+//! connection. H.264, H.265 and AAC are taken, which retina depacketizes.
 
 use std::num::NonZeroU16;
 use std::time::{Duration, Instant};
@@ -17,36 +17,38 @@ use super::{Error, Event, Feed};
 use crate::publish::input::Camera;
 use crate::publish::unit::Unit;
 
-/// For each step of the handshake, and for the next packet.
+/// Longest wait for each step of the handshake and for the next packet.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// First pause before calling again.
 const BACKOFF_MIN: Duration = Duration::from_secs(1);
+/// Longest pause before calling again.
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
 
-/// A track of the camera that is taken.
+/// A track of the camera that is sent.
 struct Chosen {
     stream: usize,
     track: Track,
     clock: Clock,
 }
 
-/// Places a track's timestamps on the timeline.
+/// Converts a track's timestamps to the timeline.
 #[derive(Clone, Copy, Debug, Default)]
 struct Clock {
-    /// Where its own zero is.
+    /// Time on the timeline of the track's zero.
     zero: Option<MediaTime>,
 }
 
 impl Clock {
-    /// Where a unit is that came at `arrived` and is `elapsed` seconds into its track.
+    /// Time on the timeline of a unit that came at `arrived` and is `elapsed` seconds into
+    /// its track.
     fn place(&mut self, arrived: MediaTime, elapsed: f64) -> MediaTime {
         let elapsed = Duration::try_from_secs_f64(elapsed).unwrap_or_default();
         *self.zero.get_or_insert(arrived - elapsed) + elapsed
     }
 }
 
-/// Calls `camera`; returns its tracks, video first, and delivers what it sends from
-/// then on.
+/// Calls `camera`; returns its tracks, video first, and delivers what it sends from then on.
 pub(super) async fn play(
     camera: &Camera,
     feed: &Feed,
@@ -72,16 +74,19 @@ pub(super) async fn play(
                         connected = Some((session, chosen));
                         continue;
                     }
-                    Ok(_) => camera.failed("it now sends other tracks; publish it anew".to_owned()),
+                    Ok(_) => {
+                        let why = "the camera now sends other tracks: restart publishing";
+                        camera.failed(why.to_owned())
+                    }
                     Err(why) => why,
                 },
             };
             if matches!(&why, Error::Camera { lasting: true, .. }) {
-                // Nobody there to hear of it: the session is over.
+                // If the session is gone, nothing needs the event.
                 let _ = feed.events.send(Event::Ended(Err(why))).await;
                 return;
             }
-            tracing::warn!("{why}; calling again");
+            tracing::warn!("{why}; reconnecting in {} s", backoff.as_secs());
             tokio::time::sleep(backoff).await;
             backoff = (backoff * 2).min(BACKOFF_MAX);
         }
@@ -115,7 +120,10 @@ async fn call(
         let streams = session.streams().iter();
         let offered = streams.map(retina::client::Stream::encoding_name);
         let offered = offered.collect::<Vec<_>>().join(", ");
-        let why = format!("it has no H.264, H.265 or AAC that can be sent on, but {offered}");
+        let why = format!(
+            "the camera offers {offered}, but only H.264, H.265 and AAC can be sent: change its \
+             settings"
+        );
         return Err(camera.refused(why));
     }
     let format = FrameFormat {
@@ -148,12 +156,12 @@ async fn step<T>(
         Ok(done) => done.map_err(|error| camera.of(&error)),
         Err(_) => {
             let seconds = PATIENCE.as_secs();
-            Err(camera.failed(format!("no answer to {what} within {seconds} s")))
+            Err(camera.failed(format!("no response to {what} within {seconds} s")))
         }
     }
 }
 
-/// The first frame and the first audio that can be sent on.
+/// The first video track and the first audio track that can be sent.
 fn choose(session: &Session<Described>, carries: fn(Codec) -> bool) -> Vec<Chosen> {
     let (mut video, mut audio) = (None, None);
     for (stream, offered) in session.streams().iter().enumerate() {
@@ -166,7 +174,10 @@ fn choose(session: &Session<Described>, carries: fn(Codec) -> bool) -> Vec<Chose
             Some(Kind::Video) => &mut video,
             Some(_) => &mut audio,
             None => {
-                tracing::warn!("the camera's {} {name} is left out", offered.media());
+                tracing::warn!(
+                    "leaving out the camera's {} track: {name} cannot be sent",
+                    offered.media()
+                );
                 continue;
             }
         };
@@ -181,7 +192,7 @@ fn choose(session: &Session<Described>, carries: fn(Codec) -> bool) -> Vec<Chose
     video.into_iter().chain(audio).collect()
 }
 
-/// `None` for AAC without its configuration.
+/// Description of the track; `None` for AAC without its configuration.
 fn track_of(codec: Codec, offered: &retina::client::Stream) -> Option<Track> {
     let parameters = offered.parameters();
     if codec != Codec::Aac {
@@ -218,7 +229,7 @@ fn track_of(codec: Codec, offered: &retina::client::Stream) -> Option<Track> {
     })
 }
 
-/// Delivers until the camera fails, or nobody takes it any more.
+/// Delivers units until the camera fails, or the session takes none any more.
 async fn receive(
     mut session: Demuxed,
     mut chosen: Vec<Chosen>,
@@ -228,10 +239,10 @@ async fn receive(
     loop {
         let item = match tokio::time::timeout(PATIENCE, session.next()).await {
             Ok(Some(item)) => item.map_err(|error| camera.of(&error))?,
-            Ok(None) => return Err(camera.failed("it hung up".to_owned())),
+            Ok(None) => return Err(camera.failed("the camera closed the connection".to_owned())),
             Err(_) => {
                 let seconds = PATIENCE.as_secs();
-                return Err(camera.failed(format!("nothing came for {seconds} s")));
+                return Err(camera.failed(format!("no packet arrived for {seconds} s")));
             }
         };
         let (stream, elapsed, keyframe, data) = match item {
@@ -268,7 +279,7 @@ async fn receive(
     }
 }
 
-/// Text that a camera may put into an error.
+/// Most characters of a camera's text in an error.
 const REASON_CHARS_MAX: usize = 200;
 
 impl Camera {
@@ -285,15 +296,20 @@ impl Camera {
         Error::Camera { url, why, lasting }
     }
 
-    /// Asking again after a refusal does harm: cameras lock users out.
+    /// Error for a failure of retina. After a refusal the camera is not called again, because
+    /// cameras lock users out.
     fn of(&self, error: &retina::Error) -> Error {
         match error.status_code() {
             Some(401 | 403) => {
-                self.refused("it refuses us: check user and password in its URL".to_owned())
+                let why = "the camera refuses access: check user and password in its URL";
+                self.refused(why.to_owned())
             }
-            Some(404) => self.failed("it has nothing there (404): check the URL's end".to_owned()),
+            Some(404) => {
+                let why = "the camera has no stream of that name (404): check the URL's path";
+                self.failed(why.to_owned())
+            }
             _ => {
-                // The first line says what; those below are for a log.
+                // The first line says what happened; the others are details for a log.
                 let text = error.to_string();
                 let first = text.lines().next().unwrap_or_default();
                 self.failed(first.chars().take(REASON_CHARS_MAX).collect())

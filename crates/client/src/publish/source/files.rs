@@ -1,4 +1,4 @@
-//! Files and the built-in clip, in real time.
+//! Files and the built-in clip, played in real time.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ static CLIP_AUDIO: &[u8] = include_bytes!("../../../../../assets/demo.ogg");
 pub(super) fn open(paths: &[PathBuf], spec: &Spec, fps: Option<f64>) -> Result<Source, Error> {
     let inputs = paths.iter().map(|path| demux::Input::file(path));
     let mut inputs = inputs.collect::<Result<Vec<_>, _>>()?;
-    // Tracks are told video first.
+    // Tracks are announced video first.
     inputs.sort_by_key(|input| !input.format.has_video());
     let options = demux::Options {
         fps: spec.fps.or(fps),
@@ -47,8 +47,8 @@ pub(super) fn warn(source: &Source) {
     }
 }
 
-/// Plays `source` from a thread of its own, its tracks numbered from `first` on;
-/// returns those that are sent.
+/// Plays `source` on a thread of its own, its tracks numbered from `first` on; returns the
+/// tracks that are sent.
 pub(super) fn play(
     mut source: Source,
     feed: &Feed,
@@ -70,7 +70,7 @@ pub(super) fn play(
     Ok(tracks)
 }
 
-/// The tracks that are sent, and each track's number among them.
+/// Chooses the tracks that are sent; returns them, and each input track's number among them.
 pub(super) fn choose(
     tracks: &[Track],
     first: usize,
@@ -86,7 +86,7 @@ pub(super) fn choose(
         } else {
             numbers.push(None);
             refused = refused.or(Some(track.codec));
-            tracing::warn!(codec = %track.codec, "a track that is not sent is left out");
+            tracing::warn!(codec = %track.codec, "leaving a track out: the destination does not carry its codec");
         }
     }
     match refused {

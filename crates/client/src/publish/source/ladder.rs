@@ -1,8 +1,9 @@
-//! Prepared renditions of one film, changed at keyframes by the target bitrate.
+//! Prepared renditions of one video (an ABR ladder), switched at keyframes by the target
+//! bitrate.
 //!
-//! All renditions have keyframes at the same times. At each keyframe of the one that
-//! plays, the best that the target carries is chosen; it goes on at its keyframe of
-//! the same time. Audio comes from the first, always.
+//! All renditions have keyframes at the same times. At each keyframe of the current
+//! rendition, the best one within the target is chosen, and continues at its keyframe of the
+//! same time. Audio always comes from the input.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,8 +14,8 @@ use glassline_media::{Bitrate, Kind, MediaTime, Track};
 use super::{Error, Feed, Part, Tally, files};
 use crate::publish::input::{Rung, Spec};
 
-/// Keyframes that are to be at the same time may differ by rounding, and by a bit of
-/// what containers' clocks lose.
+/// Largest difference of keyframes that count as simultaneous; rounding and containers'
+/// clocks cause small ones.
 const SAME_TIME: Duration = Duration::from_millis(5);
 
 /// Plays the input and its renditions; returns the tracks, video first.
@@ -57,7 +58,7 @@ struct Step {
     name: String,
     source: Source,
     rate: Bitrate,
-    /// Added to its times: what the renditions before it played.
+    /// Time added to its timestamps: what was played before.
     shift: Duration,
 }
 
@@ -75,16 +76,18 @@ impl Step {
                 .map(|it| it.codec)
         };
         match (codec(&source), codec(first)) {
-            (None, _) => return Err(refused("there is no video in it".to_owned())),
+            (None, _) => return Err(refused("the file has no video".to_owned())),
             (Some(own), Some(others)) if own != others => {
-                return Err(refused(format!("it is {own}, the input {others}")));
+                return Err(refused(format!(
+                    "its codec is {own}, the input's is {others}: encode both alike"
+                )));
             }
             _ => {}
         }
         let rate = match rung.rate {
             Some(rate) => rate,
             None => measured(&rung.path, &source).ok_or_else(|| {
-                refused("its bitrate is unknown: write it behind an @, as in low.mp4@500k".into())
+                refused("its bitrate is unknown: append it, as in low.mp4@500k".into())
             })?,
         };
         Ok(Self {
@@ -95,7 +98,7 @@ impl Step {
         })
     }
 
-    /// The next frame; `None` at the end.
+    /// The next frame of video; `None` at the end.
     fn next_frame(&mut self) -> Result<Option<Frame>, demux::Error> {
         while let Some(mut frame) = self.source.next_frame()? {
             if self.source.tracks()[frame.track].kind() == Kind::Video {
@@ -107,7 +110,7 @@ impl Step {
         Ok(None)
     }
 
-    /// Goes to the keyframe that is shown at `time`; false if there is none.
+    /// Seeks to the keyframe that is shown at `time`; returns false if there is none.
     fn enter(&mut self, time: MediaTime) -> Result<bool, demux::Error> {
         let length = self.source.duration();
         let nanos = u128::try_from(time.nanos()).unwrap_or(0);
@@ -121,13 +124,13 @@ impl Step {
             return Ok(false);
         }
         self.source.seek(found)?;
-        // To where the other one is, also if this one's keyframe is a bit beside it.
+        // The keyframe gets the other rendition's time, even if its own differs a little.
         self.shift = time.saturating_since(found);
         Ok(true)
     }
 }
 
-/// Bytes of the file over its length.
+/// Average bitrate: bytes of the file over its length.
 fn measured(path: &std::path::Path, source: &Source) -> Option<Bitrate> {
     let bytes = std::fs::metadata(path).ok()?.len();
     let length = source.duration();
@@ -135,13 +138,13 @@ fn measured(path: &std::path::Path, source: &Source) -> Option<Bitrate> {
 }
 
 struct Ladder {
-    /// Lowest rate first.
+    /// Renditions, lowest bitrate first.
     steps: Vec<Step>,
     current: usize,
-    /// Of the input, with the number of its track.
+    /// Source of the audio, with its track's number.
     audio: Option<(Source, usize)>,
     next_audio: Option<Frame>,
-    /// Chosen already.
+    /// Next frame, for which the rendition is already chosen.
     next_frame: Option<Frame>,
 }
 
@@ -151,13 +154,13 @@ impl Ladder {
         feed.play(|| self.next(feed))
     }
 
-    /// The best that `target` carries, else the lowest.
+    /// Index of the best rendition within `target`, else of the lowest.
     fn wanted(&self, target: Bitrate) -> usize {
         let fits = self.steps.iter().rposition(|step| step.rate <= target);
         fits.unwrap_or(0)
     }
 
-    /// The next video or audio, with its track's number.
+    /// The next frame of video or audio, with its track's number.
     fn next(&mut self, feed: &Feed) -> Result<Option<(usize, Frame)>, Error> {
         if self.next_frame.is_none() {
             let next = self.steps[self.current].next_frame()?;
@@ -185,7 +188,8 @@ impl Ladder {
         Ok(self.next_frame.take().map(|video_frame| (0, video_frame)))
     }
 
-    /// The keyframe of the rendition that the target wants, or this one.
+    /// The keyframe of the rendition that the target asks for, or `video_frame` if that is
+    /// the current one.
     fn choose(&mut self, video_frame: Frame, feed: &Feed) -> Result<Frame, Error> {
         let wanted = self.wanted(feed.steer.target());
         if wanted == self.current {

@@ -1,7 +1,7 @@
-//! Where units come from: threads that read, wait until units are due, and deliver.
+//! Sources of units: threads that read, wait until units are due, and deliver them.
 //!
-//! Each source hears from its session, through [`Steer`], which bitrate to make and
-//! when a keyframe is wanted; those who cannot do either do not listen.
+//! Through [`Steer`] a session tells its source the bitrate to make and when a keyframe is
+//! wanted. Sources that can do neither ignore it.
 
 mod camera;
 mod files;
@@ -23,13 +23,13 @@ use crate::publish::encoder;
 use crate::publish::input::{Input, Spec};
 use crate::publish::unit::Unit;
 
-/// Units that a source may be ahead of its session, which takes each at once.
+/// Most units that a source may be ahead of its session, which takes each at once.
 const AHEAD: usize = 256;
 
-/// How long a sleep goes without looking whether to stop.
+/// Longest sleep without checking whether to stop.
 const NAP: Duration = Duration::from_millis(100);
 
-/// What a session tells its source.
+/// Requests of a session to its source.
 #[derive(Debug)]
 pub struct Steer {
     target_bps: AtomicU64,
@@ -38,7 +38,7 @@ pub struct Steer {
 }
 
 impl Steer {
-    /// To begin with `target`.
+    /// Makes requests that begin with the bitrate `target`.
     pub(crate) const fn new(target: Bitrate) -> Self {
         Self {
             target_bps: AtomicU64::new(target.bps()),
@@ -47,17 +47,17 @@ impl Steer {
         }
     }
 
-    /// What to make.
+    /// The bitrate to make.
     pub fn target(&self) -> Bitrate {
         Bitrate::from_bps(self.target_bps.load(Ordering::Relaxed))
     }
 
-    /// Makes the source aim at `target`.
+    /// Sets the bitrate that the source should make.
     pub fn set_target(&self, target: Bitrate) {
         self.target_bps.store(target.bps(), Ordering::Relaxed);
     }
 
-    /// Asks for a keyframe.
+    /// Requests a keyframe.
     pub fn want_keyframe(&self) {
         self.keyframe.store(true, Ordering::Relaxed);
     }
@@ -66,7 +66,7 @@ impl Steer {
         self.keyframe.swap(false, Ordering::Relaxed)
     }
 
-    /// Ends the source's threads, but for one that waits for a pipe.
+    /// Stops the source's threads, except one that waits for a pipe.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
@@ -75,7 +75,7 @@ impl Steer {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Sleeps until `due`; false if the source is to stop.
+    /// Sleeps until `due`; returns false if the source is to stop.
     fn sleep_until(&self, due: Instant) -> bool {
         loop {
             if self.is_stopped() {
@@ -89,10 +89,10 @@ impl Steer {
     }
 }
 
-/// What a source did and did not make.
+/// Counts of a source.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// Raw frames that came while the encoder was busy with an older one.
+    /// Raw frames that were replaced while the encoder was busy with an older one.
     pub raw_dropped: AtomicU64,
     /// Frames that the encoder left out to keep its bitrate.
     pub skipped: AtomicU64,
@@ -106,10 +106,10 @@ impl Tally {
     }
 }
 
-/// What a source delivers.
+/// Events of a source.
 #[derive(Debug)]
 pub enum Event {
-    /// A unit, when it is due.
+    /// A unit, at the time when it is due.
     Unit(Unit),
     /// The source came to its end, or failed.
     Ended(Result<(), Error>),
@@ -118,15 +118,15 @@ pub enum Event {
 /// An open source, whose first unit is due about now.
 #[derive(Debug)]
 pub struct Source {
-    /// What it has, video first.
+    /// Tracks of the source, video first.
     pub tracks: Vec<Track>,
-    /// What it delivers.
+    /// Units and the end.
     pub events: mpsc::Receiver<Event>,
-    /// What it hears.
+    /// Requests to the source.
     pub steer: Arc<Steer>,
-    /// What it counts.
+    /// Counts of the source.
     pub tally: Arc<Tally>,
-    /// It makes what it is told: it has an encoder, or renditions.
+    /// Whether the source follows the requested bitrate: it has an encoder, or renditions.
     pub adapts: bool,
     /// When media time zero was.
     pub zero: Instant,
@@ -135,13 +135,13 @@ pub struct Source {
 /// What the end of a thread means for its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
-    /// The end of all.
+    /// The source ends with this thread.
     Lead,
-    /// Nothing: audio beside video of another source.
+    /// The source continues; the thread adds audio to another thread's video.
     Beside,
 }
 
-/// What the threads of a source share.
+/// Data that the threads of a source share.
 #[derive(Clone, Debug)]
 struct Feed {
     timeline: Timeline,
@@ -151,13 +151,13 @@ struct Feed {
 }
 
 impl Feed {
-    /// False if nobody takes it any more.
+    /// Delivers a unit; returns false if the session takes none any more.
     fn deliver(&self, unit: Unit) -> bool {
         self.events.blocking_send(Event::Unit(unit)).is_ok()
     }
 
-    /// Delivers what `next` reads, frame and track, when each is due, to its end or until
-    /// the source is to stop.
+    /// Delivers the frames that `next` reads, with their tracks, when each is due, to the end
+    /// or until the source is to stop.
     fn play(
         &self,
         mut next: impl FnMut() -> Result<Option<(usize, Frame)>, Error>,
@@ -168,7 +168,9 @@ impl Feed {
                 return Ok(());
             }
             if pace.catch_up(frame.decode_time, Instant::now()) {
-                tracing::warn!("the machine stood still; going on from here");
+                tracing::warn!(
+                    "the process stalled for more than a second; the stream continues where it stopped"
+                );
             }
             let unit = Unit {
                 track,
@@ -185,7 +187,7 @@ impl Feed {
     }
 
     fn end(&self, how: Result<(), Error>) {
-        // Nobody there to hear of it: it was told to stop.
+        // If the session is gone, it has stopped the source.
         let _ = self.events.blocking_send(Event::Ended(how));
     }
 
@@ -203,15 +205,19 @@ impl Feed {
                 _ if feed.steer.is_stopped() => {}
                 (Part::Lead, how) => feed.end(how),
                 (Part::Beside, Ok(())) => {}
-                (Part::Beside, Err(error)) => tracing::warn!("audio ended: {error}"),
+                (Part::Beside, Err(error)) => {
+                    tracing::warn!(
+                        "the audio input ended, the stream continues without it: {error}"
+                    );
+                }
             }
         });
         started.map(drop).map_err(Error::Thread)
     }
 }
 
-/// Opens what `spec` says. Waits until it is known what the tracks are, which of a pipe
-/// is when its first frame came. Must be called within tokio.
+/// Opens the source that `spec` describes. Waits until the tracks are known, for a pipe until
+/// its first frame has come. Must be called within tokio.
 ///
 /// # Errors
 /// [`Error`] names the input and what to do.
@@ -243,8 +249,8 @@ pub async fn open(spec: &Spec) -> Result<Source, Error> {
     })
 }
 
-/// Starts the threads; returns the tracks and whether the source adapts. A camera's
-/// tracks are known already.
+/// Starts the threads; returns the tracks and whether the source adapts. A camera's tracks
+/// are known already.
 fn begin(
     spec: &Spec,
     feed: &Feed,
@@ -287,64 +293,64 @@ fn begin(
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A file.
+    /// A file cannot be read.
     #[error(transparent)]
     File(#[from] Box<glassline_demux::Error>),
-    /// A pipe that is neither video nor y4m.
+    /// The pipe carries neither H.264, H.265 nor y4m.
     #[error("the piped input: {0}")]
     Pipe(#[from] glassline_demux::live::Error),
-    /// Raw frames that cannot be taken.
+    /// The raw frames have an unsupported form.
     #[error("the piped input: {0}")]
     Raw(#[from] glassline_demux::y4m::Error),
-    /// It cannot be opened or read.
+    /// The pipe cannot be opened or read.
     #[error("the piped input: {0}")]
     Read(std::io::Error),
-    /// A camera.
+    /// The camera cannot be used.
     #[error("{url}: {why}")]
     Camera {
-        /// Without its user.
+        /// URL without credentials.
         url: String,
         /// What is wrong.
         why: String,
-        /// Calling again does not help.
+        /// Whether calling again does not help.
         lasting: bool,
     },
-    /// Nothing came.
-    #[error("the piped input ended before its first frame: is the command before the | well?")]
+    /// The pipe ended before its first frame.
+    #[error("the piped input ended before its first frame: check the command before the |")]
     NothingPiped,
-    /// The encoder.
+    /// The encoder failed.
     #[error(transparent)]
     Encoder(#[from] encoder::Error),
-    /// A track that is not sent.
+    /// No track has a codec that the destination carries.
     #[error(
-        "{codec} is not sent: convert it first, video to H.264 and audio to Opus \
-         (ffmpeg -c:v libx264 -bf 0 -c:a libopus)"
+        "{codec} cannot be sent to this destination: convert it first, video to H.264 and audio \
+         to Opus (ffmpeg -c:v libx264 -bf 0 -c:a libopus)"
     )]
     Codec {
-        /// Which.
+        /// Codec of the first track.
         codec: glassline_media::Codec,
     },
-    /// Renditions of something that is encoded here.
-    #[error("--rendition goes with files; what is encoded here needs none")]
+    /// A rendition does not fit the input.
+    #[error("--rendition needs a file as input; a pattern, pipe or camera has no renditions")]
     RungsWithoutFile,
     /// A rendition that does not fit the others.
     #[error("rendition {name}: {why}")]
     Rung {
-        /// Which.
+        /// File of the rendition.
         name: String,
         /// What does not fit.
         why: String,
     },
-    /// `--audio` beside an input with audio.
+    /// `--audio` was given for an input that has audio.
     #[error("--audio: the input has audio already; leave one of them out")]
     SecondAudio,
-    /// `--audio` without audio.
-    #[error("--audio {name}: there is no audio in it")]
+    /// The file of `--audio` has no audio, or other tracks as well.
+    #[error("--audio {name}: give a file with one track, which is audio")]
     NoAudio {
         /// The file.
         name: String,
     },
-    /// The system has no more threads.
+    /// The system refused a thread.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
 }

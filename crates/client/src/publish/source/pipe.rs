@@ -1,4 +1,4 @@
-//! Standard input: y4m, or H.264 and H.265 in Annex-B form, told by its first bytes.
+//! Standard input: y4m, or H.264 and H.265 in Annex-B form, recognized by the first bytes.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -16,13 +16,14 @@ use crate::publish::clock::Grid;
 use crate::publish::input::Spec;
 use crate::publish::unit::Unit;
 
-/// As much as a pipe of Linux holds.
+/// Bytes of one read: the capacity of a pipe on Linux.
 const READ_BYTES: usize = 64 << 10;
 
+/// Magic bytes of y4m.
 const Y4M: &[u8] = b"YUV4MPEG2";
 
-/// Reads standard input or `path` until it is known what comes; returns the track, and
-/// whether it is encoded here.
+/// Reads standard input or `path` until its format is known; returns the track, and whether
+/// it is encoded here.
 pub(super) fn open(path: Option<&Path>, spec: &Spec, feed: &Feed) -> Result<(Track, bool), Error> {
     let from: Box<dyn Read + Send> = match path {
         None => Box::new(io::stdin()),
@@ -47,7 +48,7 @@ fn play(from: Box<dyn Read + Send>, spec: &Spec, feed: &Feed) -> Result<(Track, 
     }
 }
 
-/// Bytes from a pipe, as they come.
+/// Read buffer of a pipe.
 struct Input {
     from: Box<dyn Read + Send>,
     buffer: Vec<u8>,
@@ -69,11 +70,12 @@ impl Input {
         &self.buffer[self.start..self.end]
     }
 
+    /// Marks bytes as read.
     const fn pass(&mut self, bytes: usize) {
         self.start += bytes;
     }
 
-    /// Waits for more; false at the end.
+    /// Waits for more bytes; returns false at the end.
     fn read(&mut self) -> Result<bool, Error> {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
@@ -94,13 +96,14 @@ impl Input {
     }
 }
 
-/// What the user says goes before what the stream says: of a pipe he knows more.
+/// Frame rate: the user's choice overrides what the stream contains, because the user knows
+/// more about a pipe.
 fn rate(spec: &Spec, told: Option<FrameRate>) -> FrameRate {
     let given = spec.fps.and_then(FrameRate::from_decimal);
     given.or(told).unwrap_or(FrameRate::DEFAULT)
 }
 
-/// When frames of a pipe are shown.
+/// Decides when frames of a pipe are shown.
 struct Clock {
     grid: Grid,
     live: bool,
@@ -114,7 +117,7 @@ impl Clock {
         }
     }
 
-    /// For a frame that is there now and lasts `part` of an interval.
+    /// When to show a frame that is available now and lasts `part` of an interval.
     fn place(&mut self, part: f64) -> Instant {
         let now = Instant::now();
         if self.live {
@@ -167,7 +170,9 @@ fn capture(
         }
         if !input.read()? {
             if !parser.is_between_frames() {
-                tracing::warn!("the piped input ended within a frame, which is left out");
+                tracing::warn!(
+                    "the piped input ended within a frame; leaving out the incomplete frame"
+                );
             }
             return Ok(());
         }
@@ -222,17 +227,19 @@ fn play_units(mut input: Input, spec: &Spec, feed: &Feed) -> Result<Track, Error
     Ok(track)
 }
 
-/// Tells of each kind of oddity once.
+/// Warns about each kind of irregularity once.
 fn tell(told: &mut Notes, notes: Notes) {
     if told.reordered == 0 && notes.reordered > 0 {
         tracing::warn!(
-            "frames come in another order than they are shown in (B-frames), and without \
-             times they cannot be put right: encode without them (ffmpeg: -bf 0)"
+            "the piped input has B-frames, whose order cannot be restored without timestamps: \
+             encode without them (ffmpeg: -bf 0)"
         );
     }
     if told.damaged_slices + told.damaged_sets == 0 && notes.damaged_slices + notes.damaged_sets > 0
     {
-        tracing::warn!("the piped input has damaged frames or parameter sets");
+        tracing::warn!(
+            "the piped input has damaged frames or parameter sets; viewers may see artifacts"
+        );
     }
     *told = notes;
 }

@@ -1,8 +1,8 @@
-//! Raw frames through an encoder that is never waited for.
+//! Raw frames through an encoder that nothing waits for.
 //!
 //! ```text
 //! capture ── newest frame ─► slot of one ─► encoder thread ─► units
-//!              an older one in it is dropped, and counted
+//!              an older frame in it is dropped, and counted
 //! ```
 
 use std::sync::atomic::Ordering;
@@ -18,10 +18,10 @@ use crate::publish::input::Spec;
 use crate::publish::pattern::Pattern;
 use crate::publish::unit::Unit;
 
-/// A group of pictures lasts so long unless something is wrong.
+/// Length of a group of pictures, unless a keyframe is requested earlier.
 const KEYFRAME_INTERVAL: Duration = Duration::from_secs(2);
 
-/// A frame with planes of its own.
+/// A frame that owns its planes.
 #[derive(Debug, Default)]
 struct Raw {
     y: Vec<u8>,
@@ -29,12 +29,12 @@ struct Raw {
     v: Vec<u8>,
     stride: usize,
     chroma_stride: usize,
-    /// Captured, or due.
+    /// When the frame was captured, or due.
     at: Option<Instant>,
 }
 
 impl Raw {
-    /// In the room that it has already.
+    /// Copies a frame into the planes' existing memory.
     fn set(&mut self, frame: Frame<'_>, at: Instant) {
         let planes = [&mut self.y, &mut self.u, &mut self.v];
         for (own, plane) in planes.into_iter().zip([frame.y, frame.u, frame.v]) {
@@ -56,7 +56,7 @@ impl Raw {
     }
 }
 
-/// The newest frame, and that there will be none any more.
+/// Slot for the newest frame, and for the end.
 #[derive(Debug, Default)]
 struct Slot {
     state: Mutex<State>,
@@ -65,11 +65,11 @@ struct Slot {
 
 #[derive(Debug, Default)]
 struct State {
-    /// `at` says whether one waits.
+    /// The frame that waits, if its `at` is set.
     waiting: Raw,
-    /// The reason, if the frames did not just come to their end.
+    /// How the frames ended, once they have.
     ended: Option<Result<(), Error>>,
-    /// The encoder is gone.
+    /// Whether the encoder has ended.
     abandoned: bool,
 }
 
@@ -78,7 +78,8 @@ impl Slot {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next frame, in place of `used`; `None` once there will be no more.
+    /// Waits for the next frame and swaps it with `used`; returns the end once there are no
+    /// more frames.
     fn take(&self, used: &mut Raw, steer: &Steer) -> Option<Result<(), Error>> {
         let mut state = self.lock();
         loop {
@@ -99,14 +100,14 @@ impl Slot {
     }
 }
 
-/// Where captured frames go. Dropped, it ends the stream.
+/// Sending end for captured frames. Dropping it ends the stream.
 pub(super) struct Shutter {
     slot: Arc<Slot>,
     tally: Arc<Tally>,
 }
 
 impl Shutter {
-    /// Hands a frame, captured `at`, to the encoder; false if that is gone.
+    /// Hands a frame, captured `at`, to the encoder; returns false if the encoder has ended.
     pub(super) fn show(&self, frame: Frame<'_>, at: Instant) -> bool {
         let mut state = self.slot.lock();
         if state.waiting.at.is_some() {
@@ -117,7 +118,7 @@ impl Shutter {
         !state.abandoned
     }
 
-    /// There are no more frames.
+    /// Ends the frames.
     pub(super) fn end(self, how: Result<(), Error>) {
         self.slot.lock().ended = Some(how);
     }
@@ -130,7 +131,7 @@ impl Drop for Shutter {
     }
 }
 
-/// Starts an encoder for video of `header`, `fps` a second.
+/// Starts an encoder for video of `header`, `fps` frames per second.
 pub(super) fn start(
     header: Header,
     fps: f64,
@@ -167,7 +168,7 @@ pub(super) fn start(
     Ok((track, shutter))
 }
 
-/// Encodes what comes until the end.
+/// Encodes frames until the end.
 fn encode(mut encoder: Box<dyn Encoder>, slot: &Slot, feed: &Feed) -> Result<(), Error> {
     let mut raw = Raw::default();
     let mut first = None;
@@ -214,7 +215,7 @@ pub(super) fn play_pattern(
     };
     let fps = fps.max(1);
     let (track, shutter) = start(header, f64::from(fps), spec, feed)?;
-    // One pass of the frame code.
+    // One pass is ten seconds, like the built-in clip.
     let once = spec.once.then_some(fps.saturating_mul(10));
     feed.spawn("pattern", Part::Beside, move |feed| {
         let mut pattern = Pattern::new(header.width, header.height, fps);
