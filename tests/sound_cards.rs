@@ -248,7 +248,7 @@ fn unplugged_and_back_they_go_on() -> Result<(), Failed> {
         let lines = ends.with_cards.printed();
         let lines = lines
             .lines()
-            .filter(|it| it.contains("the call waits for it"));
+            .filter(|it| it.contains("sound device is gone"));
         (lines.count() >= count).then_some(())
     };
     std::thread::sleep(Duration::from_secs(2));
@@ -260,9 +260,9 @@ fn unplugged_and_back_they_go_on() -> Result<(), Failed> {
     let back = Instant::now();
     // Another card, for all the call knows.
     server.plug_in("rate=44100")?;
-    let again = |line: &str| line.contains("opened again").then_some(());
+    let again = |line: &str| line.contains("sound device is back").then_some(());
     ends.with_cards.wait_for_line(PATIENCE, again)?;
-    println!("opened again {:?} after they were back", back.elapsed());
+    println!("opened {:?} after the devices were back", back.elapsed());
     let (raw, record) = out("cards-heard-again.raw")?;
     let _saying = server.say(&says)?;
     let _recording = server.record(&raw)?;

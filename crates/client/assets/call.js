@@ -11,13 +11,13 @@ const STATS_MS = 500;
 const LEVELS_MS = 80;
 const SILENCE_DB = -60;
 
-/** The call that goes on, if one does. */
+/** The current call; null while there is none. */
 let current = null;
-window.call = { state: "idle" }; // For tests and the curious.
+window.call = { state: "idle" }; // Read by tests, and handy in the console.
 
 byId("call").addEventListener("submit", (event) => {
   event.preventDefault();
-  if (current) current.end("You hung up");
+  if (current) current.end("You ended the call");
   else start();
 });
 
@@ -45,7 +45,7 @@ function say(text) {
   byId("state").textContent = text;
 }
 
-/** Names are only told once the microphone is allowed. */
+/** Lists the microphones. Browsers reveal their names only once one is allowed. */
 async function listMicrophones() {
   const all = await navigator.mediaDevices.enumerateDevices();
   const chosen = microphones.value;
@@ -71,7 +71,7 @@ class Call {
 
   async open(deviceId) {
     if (!navigator.mediaDevices) {
-      throw new Error("browsers give the microphone to pages from localhost or https only");
+      throw new Error("this browser allows microphones only to pages from localhost or https: open the page there");
     }
     const audio = deviceId ? { deviceId: { exact: deviceId } } : true;
     this.local = await navigator.mediaDevices.getUserMedia({ audio });
@@ -96,7 +96,7 @@ class Call {
     }, LEVELS_MS);
   }
 
-  /** All candidates, or those that came in time. */
+  /** Resolves when all candidates are gathered, or after GATHER_MS with those found so far. */
   gathered() {
     return new Promise((resolve) => {
       const check = () => this.peer.iceGatheringState === "complete" && resolve();
@@ -113,10 +113,10 @@ class Call {
       this.state = "live";
       say("Connected");
     }
-    if (state === "failed") this.end("Failed: no connection to the other end");
+    if (state === "failed") this.end("Failed: no connection to the other end. Check that no firewall blocks UDP.");
     // The other end says goodbye by closing DTLS.
-    if (state === "closed") this.end("They hung up");
-    if (state === "disconnected") say("Nothing is heard of the other end…");
+    if (state === "closed") this.end("The other end hung up");
+    if (state === "disconnected") say("Nothing arrives from the other end; waiting…");
   }
 
   setMuted(muted) {
@@ -148,8 +148,8 @@ class Call {
       if (it.type === "candidate-pair" && it.nominated) found.pair = it;
       if (it.type === "transport") this.leftBy = it.dtlsState;
     });
-    // Chromium does not tell of a close_notify any other way.
-    if (this.leftBy === "closed") return this.end("They hung up");
+    // Chromium reports a DTLS close_notify in no other way.
+    if (this.leftBy === "closed") return this.end("The other end hung up");
     const before = this.stats ?? {};
     this.stats = found;
     const rtt = found.remote?.roundTripTime ?? found.pair?.currentRoundTripTime;

@@ -1,4 +1,4 @@
-//! The end that calls.
+//! The calling end.
 
 use std::net::SocketAddr;
 
@@ -15,61 +15,61 @@ use crate::whep;
 /// Whom to call, and how.
 #[derive(Clone, Debug)]
 pub struct Dial {
-    /// What `glassline call listen` printed, or a stream of a server by WHEP, which then
-    /// is heard.
+    /// URL that `glassline call listen` printed, or a WHEP URL of a server's stream, whose
+    /// audio is then played.
     pub url: Url,
-    /// Whose certificates are taken.
+    /// Which certificates are accepted.
     pub trust: Trust,
-    /// Goes out as `Authorization: Bearer`.
+    /// Bearer token, sent as `Authorization: Bearer`.
     pub token: Option<String>,
-    /// What shall stand between the ends.
+    /// Impairment of the path between the ends.
     pub impairment: Option<Impairment>,
 }
 
-/// A call that was taken.
+/// A call that was accepted.
 #[derive(Debug)]
 pub struct Dialled {
-    /// What to start it with.
+    /// Transport to start the call with.
     pub line: Line,
-    /// Where the session is left; `None` where that is done by its farewell alone.
+    /// URL of the session; `None` if its farewell alone ends it.
     pub location: Option<Url>,
-    /// What stands between the ends; keep it for as long as the call goes on.
+    /// Impairment proxy between the ends; keep it while the call lasts.
     pub between: Option<ImpairmentProxy>,
 }
 
-/// Why nobody was reached.
+/// Why a call was not established.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum DialError {
     /// The URL's host cannot be resolved.
     #[error("cannot reach {0}: its host cannot be resolved")]
     Unresolved(Url),
-    /// No socket, no route.
+    /// There is no socket or no route.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// Nobody there, or not for us.
+    /// The other end cannot be reached, or refuses.
     #[error(transparent)]
     Refused(#[from] whep::Error),
-    /// The answer is of no use.
-    #[error("the answer of {url} cannot be used: {source}")]
+    /// The answer is unusable.
+    #[error("the answer of {url} is unusable: {source}")]
     Answer {
-        /// Whose.
+        /// URL that answered.
         url: Box<Url>,
-        /// What is wrong with it.
+        /// What is wrong with the answer.
         source: SetAnswerError,
     },
-    /// Nothing can be put between the ends.
-    #[error("the answer of {0} has no candidate to impair")]
+    /// The answer has no candidate that can be impaired.
+    #[error("the answer of {0} has no UDP candidate, so the path cannot be impaired")]
     NoCandidate(Url),
-    /// The relay has no socket.
+    /// The impairment proxy has no socket.
     #[error(transparent)]
     Relay(#[from] BindError),
 }
 
-/// Calls, and returns when the call is taken.
+/// Calls, and returns when the call is accepted.
 ///
 /// # Errors
-/// [`DialError`].
+/// [`DialError`] says why the call was not established.
 pub fn dial(dial: &Dial, config: &Config) -> Result<Dialled, DialError> {
     let untold = is_stream(&dial.url).then(|| untold(config));
     connect(
@@ -80,12 +80,12 @@ pub fn dial(dial: &Dial, config: &Config) -> Result<Dialled, DialError> {
     )
 }
 
-/// `…/STREAM/whep`: a server's, which has no use for stamps.
+/// Whether the URL is `…/STREAM/whep`, a server's stream, which has no use for stamps.
 fn is_stream(url: &Url) -> bool {
     url.path().trim_end_matches('/').ends_with("/whep")
 }
 
-/// The same without channels for stamps.
+/// The same configuration without data channels for stamps.
 fn untold(config: &Config) -> Config {
     Config {
         stamps: Stamps::Off,
@@ -93,7 +93,7 @@ fn untold(config: &Config) -> Config {
     }
 }
 
-/// Makes an offer by `prepare`, and posts it to `at`.
+/// Makes an offer with `prepare`, and posts it to `at`.
 pub(super) fn connect(
     dial: &Dial,
     at: &Url,

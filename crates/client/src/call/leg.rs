@@ -1,8 +1,8 @@
-//! One voice more in a call: a session of its own, of which only its packets matter, and
-//! what its far end and the call tell each other of their stages.
+//! A leg: an additional session of a call, which receives the voice of one other participant
+//! and exchanges records with that participant's end.
 //!
-//! What the call notes is told to the far end of each leg that asks: what was spoken to
-//! all of them, of what was heard only what came by the leg.
+//! The call's records go to the far end of each leg that asks for them: records of what was
+//! sent go to all of them, records of what was played only to the leg that brought it.
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
@@ -17,12 +17,13 @@ use super::network::{Incoming, Network};
 use super::stamping::{self, AgainStamps};
 use super::{Call, CallError, Ended, Feed, Line, Shared, spawn};
 
-/// A session whose voices are heard in a call, until it ends or is dropped.
+/// A session whose voice is played in a call, until it ends or is dropped.
 pub struct Leg {
     shared: Arc<Shared>,
-    /// Of the call that hears it.
+    /// The call that plays the leg's voice.
     call: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+    /// Records of the far end.
     told: Receiver<Told>,
 }
 
@@ -32,15 +33,16 @@ impl std::fmt::Debug for Leg {
     }
 }
 
-/// What adds legs to a call, from any thread.
+/// Adds legs to a call, from any thread.
 #[derive(Clone)]
 pub struct Ear {
     pub(super) call: Arc<Shared>,
     pub(super) packets: Feed<Incoming>,
     pub(super) again: AgainStamps,
-    /// What the far ends note is wanted.
+    /// Whether the far ends' records are wanted.
     pub(super) asks: bool,
-    /// One for all legs: a far end's leg may outlast ours, and ours be dialled again.
+    /// Origin of stamps, the same for all legs: a far end's leg may outlast ours, and ours
+    /// may be dialled again.
     pub(super) epoch: Instant,
 }
 
@@ -50,7 +52,7 @@ impl std::fmt::Debug for Ear {
     }
 }
 
-/// The far end of a leg, as the call sees it.
+/// Far end of a leg, as the call sees it.
 pub(crate) struct Listener {
     leg: Arc<Shared>,
     own: SyncSender<Record>,
@@ -61,7 +63,7 @@ impl Listener {
         self.leg.is_asked.load(Ordering::Relaxed)
     }
 
-    /// What is of its leg, or of all of them.
+    /// Whether a record is for this far end: it is of its leg, or for all.
     fn is_concerned(&self, record: &Record) -> bool {
         let came_by_it = |ssrc: Ssrc| self.leg.voice.get() == Some(&ssrc);
         match record {
@@ -77,11 +79,12 @@ impl Shared {
         self.legs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether the far end of any leg wants records.
     pub(super) fn is_asked_by_a_leg(&self) -> bool {
         self.legs().iter().any(Listener::asks)
     }
 
-    /// Something happened here, which the far ends of legs may want to know.
+    /// Queues one of our records for the far ends of legs that want it.
     pub(super) fn tell_legs(&self, record: &Record) {
         for listener in self.legs().iter() {
             if listener.asks()
@@ -95,7 +98,7 @@ impl Shared {
 }
 
 impl Call {
-    /// What adds legs to it. The call must have been begun with
+    /// Returns an [`Ear`], which adds legs to the call. The call must have been started with
     /// [`start_among`](Self::start_among).
     pub fn ear(&self) -> Ear {
         self.ear.clone()
@@ -103,13 +106,13 @@ impl Call {
 }
 
 impl Ear {
-    /// Connects over `line`, too, and mixes what comes there with the rest.
+    /// Connects over `line`, too, and mixes its voice into the call.
     ///
     /// # Errors
-    /// The system gives no threads, or no way to wait for the socket.
+    /// If the system refuses a thread, or a poll for the socket.
     pub fn hear(&self, line: Line) -> Result<Leg, CallError> {
         let shared = Arc::new(Shared::new(line, false));
-        // Nobody waits for this session's keys.
+        // Nothing waits for this session's keys.
         let (connected, _) = mpsc::channel();
         let (talk, own, told) = stamping::leg_queues(&shared, self.asks, self.epoch);
         let (feed, again) = (self.packets.clone(), self.again.stamp());
@@ -127,33 +130,33 @@ impl Ear {
 }
 
 impl Leg {
-    /// Keys are there.
+    /// Whether keys are established.
     pub fn is_connected(&self) -> bool {
         self.shared.figures().is_connected
     }
 
-    /// How it ended; `None` while it goes on.
+    /// How the leg ended; `None` while it lasts.
     pub fn ended(&self) -> Option<Result<Ended, CallError>> {
         self.shared.end.get().cloned()
     }
 
-    /// Under what number the other is heard; `None` before that has spoken.
+    /// SSRC of the leg's voice; `None` before it has spoken.
     pub fn voice(&self) -> Option<Ssrc> {
         self.shared.voice.get().copied()
     }
 
-    /// How it stands with the far end's stamps; `None` where there is no channel for them.
+    /// Exchange of stamps with the far end; `None` if it has no channel for them.
     pub fn far(&self) -> Option<far::Report> {
         self.shared.figures().far
     }
 
-    /// What the far end has told since the last time, by our clock. Drain it every few
-    /// seconds, and after [`hang_up`](Self::hang_up).
+    /// Appends the far end's records since the last call, converted to our clock. Call it
+    /// every few seconds, and after [`hang_up`](Self::hang_up).
     pub fn drain(&self, told: &mut Vec<Told>) {
         told.extend(self.told.try_iter());
     }
 
-    /// Says goodbye, and waits until the last of it is told.
+    /// Ends the leg, and waits until its last records are received.
     pub fn hang_up(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         let Some(thread) = self.thread.take() else {

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use glassline_net::UdpSocket;
 use glassline_webrtc::Session;
 
-/// A session and the socket that is its own.
+/// A session and its own socket.
 #[derive(Debug)]
 pub struct Line {
     pub(crate) session: Session,
     pub(crate) socket: Arc<UdpSocket>,
-    /// Where the socket is reached, best first.
+    /// Best address of the socket.
     pub(crate) local: SocketAddr,
-    /// The offer was ours.
+    /// Whether we made the offer.
     pub(crate) offered: bool,
 }
 
@@ -30,12 +30,12 @@ impl Line {
         }
     }
 
-    /// The peer takes what we say.
+    /// Whether the peer accepts our audio.
     pub fn speaks(&self) -> bool {
         !self.session.senders().is_empty()
     }
 
-    /// The peer says something.
+    /// Whether the peer sends audio.
     pub fn listens(&self) -> bool {
         !self.session.receivers().is_empty()
     }

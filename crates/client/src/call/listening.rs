@@ -1,4 +1,4 @@
-//! What the loudspeaker's thread does when the device asks.
+//! The loudspeaker's thread: plays received packets when the device asks.
 
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -11,9 +11,9 @@ use super::network::Incoming;
 use super::stamping::Stamp;
 use super::{CallError, Config, Feed, Shared};
 
-/// Packets that wait for the loudspeaker: five seconds of 10 ms.
+/// Most packets that wait for the loudspeaker: five seconds of 10 ms.
 pub(super) const PACKETS_MAX: usize = 512;
-/// Between two reports to whoever looks.
+/// Time between two updates of the call's figures.
 const REPORT: Duration = Duration::from_millis(100);
 
 pub(super) struct Listening {
@@ -26,7 +26,7 @@ pub(super) struct Listening {
     report_at: Instant,
 }
 
-/// What is noted of packets.
+/// Queues for records of packets.
 pub(super) struct Stamps {
     pub(super) heard: Stamp<Heard>,
     pub(super) again: Stamp<CameAgain>,
@@ -72,7 +72,7 @@ impl Listening {
                 true => self.listener.receive_red(ssrc, packet, received),
                 false => self.listener.receive(ssrc, packet, received),
             };
-            // What else is refused is counted there.
+            // The listener counts other refusals.
             if let Err(listener::Refused::Packet(refused)) = taken
                 && let Some(why) = again(refused)
             {
@@ -109,7 +109,7 @@ impl Listening {
     }
 }
 
-/// A packet that was refused for one that was here, or for being late.
+/// Reason for the record of a refused packet, if it arrived before or too late.
 const fn again(refused: jitter::Refused) -> Option<Again> {
     match refused {
         jitter::Refused::Duplicate => Some(Again::Duplicate),

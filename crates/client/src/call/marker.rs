@@ -1,31 +1,32 @@
-//! Marks in audio: chirps that are put in at one end and looked for at the other.
+//! Marks in audio: chirps that are inserted at one end and searched at the other.
 //!
-//! A chirp from 300 to 3,400 Hz of a quarter of a second looks enough like speech to
-//! pass noise suppression and codecs, and its correlation with itself has one narrow
-//! peak. Found at 8 kHz and interpolated, it tells a delay to a fraction of 0.1 ms.
+//! A chirp from 300 to 3,400 Hz of a quarter of a second resembles speech enough to pass
+//! noise suppression and codecs, and its autocorrelation has one narrow peak. The search at 8
+//! kHz with interpolation measures a delay to a fraction of 0.1 ms.
 
 use std::time::Duration;
 
-/// The chirp's length.
+/// Length of a chirp, in seconds.
 const LENGTH_S: f64 = 0.25;
+/// Frequency at which a chirp begins.
 const FROM_HZ: f64 = 300.0;
+/// Frequency at which a chirp ends.
 const TO_HZ: f64 = 3_400.0;
-/// Below full scale: gain control shall not have to act.
+/// Amplitude, well below full scale, so that gain control need not act.
 const LEVEL: f64 = 0.25;
 
-/// What is looked at.
+/// Sample rate of the search, in Hz.
 const RATE: u32 = 8_000;
 
-/// The least correlation, of 1, that is taken for the chirp. Noise of the same length
-/// has a tenth.
+/// Least correlation, of 1, that counts as the chirp. Noise of the same length has a tenth.
 const FOUND: f64 = 0.5;
 
-/// Chirps in a signal: `first` after its beginning, then every `every`.
+/// Chirps in a signal: the first after `first`, then one every `every`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marks {
-    /// Before the first.
+    /// Time before the first chirp.
     pub first: Duration,
-    /// From one to the next, at least half a second.
+    /// Time from one chirp to the next, at least half a second.
     pub every: Duration,
 }
 
@@ -50,17 +51,17 @@ impl Marks {
         chirp(since % every)
     }
 
-    /// `time` of it, one channel at `rate`.
+    /// `time` of the signal, one channel at `rate`.
     pub fn signal(self, rate: u32, time: Duration) -> Vec<f32> {
         let samples = (time.as_secs_f64() * f64::from(rate)) as usize;
         let sample = |index| self.sample(index as f64 / f64::from(rate)) as f32;
         (0..samples).map(sample).collect()
     }
 
-    /// How much later each chirp is in `heard`, one channel at `rate` whose first sample
-    /// was heard `begun` after the signal's beginning (or before it, below zero). `None`
-    /// for one that is not found within `longest`; those whose place is not wholly in
-    /// `heard` are left out.
+    /// Searches each chirp in `heard`, one channel at `rate`, whose first sample was played
+    /// `begun_s` seconds after the signal's beginning (negative: before it). Returns each
+    /// chirp's time in the signal and its delay in ms; `None` if it is not found within
+    /// `longest`. Chirps whose range is not completely in `heard` are left out.
     pub fn find(
         self,
         heard: &[f32],
@@ -91,7 +92,7 @@ impl Marks {
     }
 }
 
-/// At `at_s` within it.
+/// The chirp at `at_s` seconds after its beginning.
 fn chirp(at_s: f64) -> f64 {
     if !(0.0..LENGTH_S).contains(&at_s) {
         return 0.0;
@@ -102,7 +103,7 @@ fn chirp(at_s: f64) -> f64 {
     LEVEL * window * phase.sin()
 }
 
-/// The lag of the best correlation within `lags`, if it is one.
+/// Lag of the best correlation within `lags`; `None` if it is below [`FOUND`].
 fn peak(chirp: &[f64], heard: &[f64], lags: usize) -> Option<f64> {
     let lags = lags.min(heard.len().checked_sub(chirp.len())?);
     let energy: f64 = chirp.iter().map(|it| it * it).sum();
@@ -140,7 +141,7 @@ fn peak(chirp: &[f64], heard: &[f64], lags: usize) -> Option<f64> {
     Some(best as f64 + exact)
 }
 
-/// At [`RATE`], by averaging: the chirp is well below half of it.
+/// Resamples to [`RATE`] by averaging, since the chirp is well below half of that rate.
 fn resampled(heard: &[f32], rate: u32) -> Vec<f64> {
     let step = f64::from(rate) / f64::from(RATE);
     let count = (heard.len() as f64 / step) as usize;

@@ -2,19 +2,19 @@
 //!
 //! ```text
 //! microphone's thread ─ periods ─► speaker's thread: Speaker ─ seal, sendto ─► socket
-//!                                     ▲ what is played, for AEC      ▲
+//!                                     ▲ played audio, for AEC       ▲
 //! loudspeaker's thread: Listener ─────┘            the session, behind a lock
 //!    ▲ opened packets                                 ▼
 //!    └──────────────── network's thread: receive, open, timers, RTCP ◄─ socket
 //! ```
 //!
-//! A packet is sealed and sent by the thread that encoded it: no pacer and no other
-//! thread is on its way, only the session's lock, which nobody holds for longer than a
-//! datagram takes. Between threads are bounded queues; what does not fit is dropped and
-//! counted. Each end keeps its own stamps ([`Call::drain`]), and has the far end's, too, if
-//! it asks for them ([`Stamps`]); joining those of both ends is the laboratory's.
+//! A packet is sealed and sent by the thread that encoded it: no pacer and no other thread
+//! delays it, only the session's lock, which is never held for longer than a datagram takes.
+//! Between threads are bounded queues; an item that finds its queue full is dropped and
+//! counted. Each end keeps its own stamps ([`Call::drain`]), and receives the far end's if it
+//! asks for them ([`Stamps`]). Joining the stamps of both ends is the laboratory's work.
 //!
-//! Signalling is the caller's: [`Dialling`] gives an offer, [`answer`] takes one.
+//! The caller carries the signalling: [`Dialling`] makes an offer, [`answer`] accepts one.
 
 mod device;
 pub mod dial;
@@ -65,37 +65,37 @@ pub use signal::{AnswerError, Dialling, answer};
 use stamping::Drains;
 pub use stamping::Records;
 
-/// How to call.
+/// Configuration of a call.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// What is done to what the microphone gives.
+    /// Processing of captured audio.
     pub preprocess: preprocess::Config,
-    /// How to encode; FEC and DTX are used where the peer wants them, too.
+    /// Encoder configuration; FEC and DTX are used only if the peer wants them too.
     pub opus: opus::Config,
-    /// Packets repeat the one before (RFC 2198), where the peer takes that.
+    /// Whether packets repeat the previous one (RFC 2198), if the peer accepts that.
     pub redundancy: bool,
-    /// How long voices wait.
+    /// Configuration of the jitter buffers.
     pub jitter: jitter::Config,
-    /// Send silence from the beginning.
+    /// Whether the call begins muted.
     pub muted: bool,
-    /// What the ends tell each other of their stages.
+    /// Which stamps the ends exchange.
     pub stamps: Stamps,
 }
 
-/// What the ends of a call tell each other of their stages, over data channels.
+/// Which stamps the ends of a call exchange, over data channels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stamps {
-    /// Nothing: no data channels.
+    /// None: there are no data channels.
     Off,
-    /// Ours, if the other end asks.
+    /// Ours are sent if the other end asks.
     #[default]
     Tell,
-    /// Ours if it asks, and we ask for its own.
+    /// Ours are sent if the other end asks, and its stamps are requested.
     Ask,
 }
 
 impl Config {
-    /// What is said of it in SDP.
+    /// Opus parameters for SDP.
     pub(crate) fn options(&self) -> OpusOptions {
         OpusOptions {
             fec: self.opus.fec,
@@ -108,7 +108,8 @@ impl Config {
         }
     }
 
-    /// Data channels for stamps, small: they must not cost what voices need.
+    /// Configuration of the data channels for stamps: small, because they must not take
+    /// bandwidth from voices.
     pub(crate) fn data(&self) -> Option<DataConfig> {
         let association = sctp::Config {
             max_message_size: DATA_MESSAGE_BYTES_MAX,
@@ -131,18 +132,19 @@ impl Config {
     }
 }
 
-/// A message of stamps is a fraction of it.
+/// Longest message of the data channels, in bytes; a message of stamps is a fraction of it.
 const DATA_MESSAGE_BYTES_MAX: usize = 16 << 10;
-/// Stamps count from so long before the call: frames are older than their packets.
+/// Distance between the origin of stamps and the call's beginning, because frames are older
+/// than their packets.
 const BEFORE: Duration = Duration::from_secs(60);
-/// What waits in either direction: seconds of records.
+/// Buffer of the data channels in each direction, in bytes: seconds of records.
 const DATA_BUFFER_BYTES: usize = 128 << 10;
 
-/// What a call speaks into and plays on.
+/// Devices of a call.
 pub struct Devices {
-    /// Where audio comes from.
+    /// Device that captures audio.
     pub microphone: Box<dyn Microphone>,
-    /// And where it goes.
+    /// Device that plays audio.
     pub loudspeaker: Box<dyn Loudspeaker>,
 }
 
@@ -152,51 +154,51 @@ impl std::fmt::Debug for Devices {
     }
 }
 
-/// How a call ended well.
+/// How a call ended without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// [`Call::hang_up`].
+    /// We ended it with [`Call::hang_up`].
     ByUs,
-    /// The peer said goodbye.
+    /// The peer ended it.
     ByPeer,
 }
 
-/// Why there is no call, or no longer.
+/// Why there is no call, or why it ended.
 #[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum CallError {
-    /// It never came about: the network's fault, or the peer's.
-    #[error("no connection to {peer}: {reason}; is UDP blocked on the way?")]
+    /// No connection was established, by the network's fault or the peer's.
+    #[error("no connection to {peer}: {reason}; check that no firewall blocks UDP")]
     NotConnected {
-        /// Whom the SDP named.
+        /// Peer that the SDP named.
         peer: String,
-        /// What the session says.
+        /// Reason of the session.
         reason: CloseReason,
     },
-    /// It was there, and then no more came.
-    #[error("the peer vanished: nothing was heard of {peer} for 15 s or more")]
+    /// The connection was established, and then nothing more arrived.
+    #[error("the peer vanished: nothing arrived from {peer} for 15 s or more")]
     Vanished {
-        /// Where it was.
+        /// Last address of the peer.
         peer: SocketAddr,
     },
     /// The session ended for another reason.
     #[error("the call ended: {0}")]
     Closed(CloseReason),
-    /// Microphone or loudspeaker.
+    /// Microphone or loudspeaker failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// The engine takes no such configuration.
+    /// The voice engine refuses the configuration.
     #[error("the voice engine: {0}")]
     Engine(String),
-    /// The operating system refused.
+    /// The operating system refused something.
     #[error("{what}: {reason}")]
     System {
         /// What was tried.
         what: &'static str,
-        /// What it said.
+        /// Text of the operating system.
         reason: String,
     },
-    /// No socket.
+    /// No socket could be opened.
     #[error("{0}")]
     Socket(String),
 }
@@ -207,54 +209,54 @@ impl From<BindError> for CallError {
     }
 }
 
-/// How a call stands, for whoever looks at it.
+/// State of a call.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
-    /// Keys are there.
+    /// Whether keys are established.
     pub is_connected: bool,
-    /// Where datagrams go.
+    /// Address to which datagrams are sent.
     pub peer: Option<SocketAddr>,
     /// Name of the SRTP profile.
     pub protection: Option<&'static str>,
-    /// The speaking half; `None` before it begins, or where the peer takes nothing.
+    /// State of the sending half; `None` before it begins, or if the peer accepts no audio.
     pub speaking: Option<speaker::Report>,
-    /// The listening half; `None` before it begins.
+    /// State of the receiving half; `None` before it begins.
     pub listening: Option<listener::Report>,
-    /// By the peer's reports.
+    /// Round trip time, from the peer's reports.
     pub rtt: Option<Duration>,
-    /// Of what we send, the part that the peer missed lately, 0 to 1.
+    /// Share of our packets that the peer lost recently, 0 to 1.
     pub lost_ratio: Option<f64>,
-    /// Datagrams that the kernel did not take.
+    /// Datagrams that the kernel refused to send.
     pub unsent: u64,
-    /// Datagrams of no use: see [`glassline_webrtc::Dropped`].
+    /// Datagrams that the session dropped: see [`glassline_webrtc::Dropped`].
     pub dropped: u64,
     /// Packets, periods and records that found their queue full, and periods that waited
-    /// longer than 100 ms for the thread that speaks: late audio is worse than none.
+    /// longer than 100 ms for the speaking thread: late audio is worse than none.
     pub overflowed: u64,
-    /// How it stands with the far end's stamps; `None` where it has no channel for them,
-    /// as a browser has none.
+    /// Exchange of stamps with the far end; `None` if it has no channel for them, as browsers
+    /// have none.
     pub far: Option<far::Report>,
 }
 
-/// What threads of a call share.
+/// State that the threads of a call share.
 pub(crate) struct Shared {
     pub(crate) line: Mutex<Line>,
     pub(crate) figures: Mutex<Figures>,
     pub(crate) is_muted: AtomicBool,
-    /// In bits a second; 0 leaves what was configured.
+    /// Requested bitrate in bits per second; 0 leaves the configured one.
     bitrate: AtomicU64,
-    /// What the peer misses, in 256ths.
+    /// Share of our packets that the peer loses, in 256ths.
     pub(crate) lost_256: AtomicU64,
     pub(crate) overflowed: AtomicU64,
-    /// The far end wants to be told records.
+    /// Whether the far end wants our records.
     pub(crate) is_asked: AtomicBool,
     pub(crate) stop: AtomicBool,
     pub(crate) end: OnceLock<Result<Ended, CallError>>,
-    /// Voices that will not be heard any more.
+    /// Voices that have left.
     gone: Mutex<Vec<Ssrc>>,
-    /// The ends of its legs, which are told what they ask for.
+    /// Far ends of the call's legs, which get the records that they ask for.
     legs: Mutex<Vec<leg::Listener>>,
-    /// Of a leg: whose voice it brings, once that has spoken.
+    /// For a leg: SSRC of its voice, once that has spoken.
     voice: OnceLock<Ssrc>,
 }
 
@@ -297,15 +299,15 @@ impl Shared {
         (bps > 0).then(|| Bitrate::from_bps(bps))
     }
 
-    /// The first reason counts.
+    /// Ends the call; the first reason is kept.
     pub(crate) fn end(&self, end: Result<Ended, CallError>) {
-        // A later one would only tell of what followed.
+        // A later reason would only be a consequence of the first.
         let _ = self.end.set(end);
         self.stop.store(true, Ordering::Relaxed);
     }
 }
 
-/// A bounded queue's end that never waits: what does not fit is counted.
+/// Sending end of a bounded queue. It never waits: items that do not fit are counted.
 pub(crate) struct Feed<T> {
     sender: mpsc::SyncSender<T>,
     shared: Arc<Shared>,
@@ -334,7 +336,7 @@ impl<T> Feed<T> {
     }
 }
 
-/// A call, until it ends or is dropped, which hangs up.
+/// A call. It ends by itself, by [`Call::hang_up`], or when it is dropped.
 pub struct Call {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -350,16 +352,17 @@ impl std::fmt::Debug for Call {
 }
 
 impl Call {
-    /// Connects over `line`, and speaks and listens as soon as it is.
+    /// Connects over `line`; audio is sent and played as soon as the connection is
+    /// established.
     ///
     /// # Errors
-    /// The system gives no threads, or no way to wait for the socket.
+    /// If the system refuses a thread, or a poll for the socket.
     pub fn start(line: Line, config: Config, devices: Devices) -> Result<Self, CallError> {
         Self::begin(line, config, devices, false)
     }
 
-    /// The same where others are heard by legs of their own ([`ear`](Self::ear)), even
-    /// if nothing comes over `line`.
+    /// Starts a call in which others are heard by legs of their own ([`ear`](Self::ear)),
+    /// even if no media comes over `line`.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -416,12 +419,12 @@ impl Call {
         Ok(call)
     }
 
-    /// Under what number we speak; `None` before the answer, or if the peer takes nothing.
+    /// SSRC of our voice; `None` before the answer, or if the peer accepts no audio.
     pub const fn ssrc(&self) -> Option<Ssrc> {
         self.ssrc
     }
 
-    /// How it stands.
+    /// Returns the state of the call.
     pub fn figures(&self) -> Figures {
         let overflowed = self.shared.overflowed.load(Ordering::Relaxed);
         Figures {
@@ -430,29 +433,29 @@ impl Call {
         }
     }
 
-    /// Whether to send silence.
+    /// Sets whether silence is sent.
     pub fn set_muted(&self, is_muted: bool) {
         self.shared.is_muted.store(is_muted, Ordering::Relaxed);
     }
 
-    /// From now on so many bits a second.
+    /// Sets the encoder's bitrate.
     pub fn set_bitrate(&self, bitrate: Bitrate) {
         self.shared.bitrate.store(bitrate.bps(), Ordering::Relaxed);
     }
 
-    /// Appends the records since the last time. Call it every few seconds: 4,096 of each
-    /// are kept, and what does not fit is counted in [`Figures::overflowed`].
+    /// Appends the records since the last call. Call it every few seconds: 4,096 of each kind
+    /// are kept, and further ones are counted in [`Figures::overflowed`].
     pub fn drain(&self, records: &mut Records) {
         self.drains.drain(records);
     }
 
-    /// How it ended; `None` while it goes on.
+    /// How the call ended; `None` while it lasts.
     pub fn ended(&self) -> Option<Result<Ended, CallError>> {
         self.shared.end.get().cloned()
     }
 
-    /// Says goodbye and waits until the devices are at rest; says how it ended. What was
-    /// recorded can still be drained.
+    /// Ends the call, waits until the devices have stopped, and returns how it ended.
+    /// Remaining records can still be drained.
     pub fn hang_up(&mut self) -> Result<Ended, CallError> {
         self.shared.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
@@ -467,7 +470,7 @@ impl Call {
 
 impl Drop for Call {
     fn drop(&mut self) {
-        // How it ended was asked before, or nobody wants to know.
+        // A caller that needs the result has called `hang_up` itself.
         let _ = self.hang_up();
     }
 }

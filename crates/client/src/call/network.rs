@@ -1,4 +1,4 @@
-//! The thread that owns the socket's reading end and the session's time.
+//! The network thread: receives from the socket and drives the session's timers.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd as _;
@@ -23,33 +23,35 @@ use super::stamping::Stamp;
 use super::talk::Talk;
 use super::{CallError, Ended, Feed, Line, Shared};
 
-/// A voice packet on its way to the loudspeaker.
+/// A voice packet for the loudspeaker.
 pub(super) struct Incoming {
     pub(super) ssrc: Ssrc,
-    /// It holds others (RFC 2198).
+    /// Whether the payload is RED (RFC 2198).
     pub(super) is_redundant: bool,
     pub(super) packet: Packet,
     pub(super) received: Arrival,
 }
 
-/// What both ends agreed on, known when keys are there.
+/// Result of the negotiation, known when keys are established.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Agreed {
-    /// What we send; `None` if the peer takes nothing.
+    /// What we send; `None` if the peer accepts no audio.
     pub(super) sends: Option<Sends>,
-    /// The peer says something.
+    /// Whether the peer sends audio.
     pub(super) receives: bool,
 }
 
+/// Parameters of the audio that we send.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sends {
     pub(super) payload_type: u8,
     pub(super) has_redundancy: bool,
-    /// What the peer says of how it wants it.
+    /// Opus parameters that the peer asked for.
     pub(super) wanted: OpusParameters,
     pub(super) timestamp: u32,
 }
 
+/// Data of the network thread.
 pub(super) struct Network {
     shared: Arc<Shared>,
     socket: Arc<UdpSocket>,
@@ -65,9 +67,10 @@ pub(super) struct Network {
 
 const BATCH: usize = 16;
 const SOCKET: Token = Token(0);
-/// The other thread may move the session's deadlines; this is how late that is noticed.
+/// Longest wait. Another thread may move the session's deadlines, which is noticed this late
+/// at most.
 const IDLE: Duration = Duration::from_millis(20);
-/// What the kernel noted longer ago than this, it noted by a clock that was set since.
+/// Largest age of a kernel stamp. An older one was made before the calendar clock was set.
 const AGE_MAX: Duration = Duration::from_secs(1);
 
 impl Network {
@@ -101,7 +104,7 @@ impl Network {
         })
     }
 
-    /// Until the session ends, or somebody wants it to.
+    /// Runs until the session ends or the call is stopped.
     pub(super) fn run(mut self) {
         if let Err(error) = self.work() {
             self.shared.end(Err(error));
@@ -188,7 +191,7 @@ impl Network {
                 payload: Bytes::copy_from_slice(packet.payload),
             };
             let (ssrc, payload_type) = (packet.header.ssrc, packet.header.payload_type);
-            // The first stays: a leg brings one voice.
+            // The first one stays, because a leg carries one voice.
             self.shared.voice.get_or_init(|| ssrc);
             let is_redundant = line.session.receivers()[receiver.0].is_redundant(payload_type);
             if is_redundant {
@@ -210,7 +213,7 @@ impl Network {
         }
     }
 
-    /// A datagram of no use; if the network made two of it, it is a row of the first.
+    /// Records a datagram that the session dropped, if the network had duplicated it.
     fn dropped(&self, why: Dropped, named: Option<(Ssrc, u32)>, at: Instant) {
         if let (Dropped::Replayed | Dropped::Duplicate, Some((ssrc, timestamp))) = (why, named) {
             let why = Again::Duplicate;
@@ -223,8 +226,8 @@ impl Network {
         }
     }
 
-    /// What a packet of RED carries along. One that cannot be read is counted where it is
-    /// played.
+    /// Records the copies in a RED packet. A packet that cannot be parsed is counted where it
+    /// is played.
     fn copies(&self, ssrc: Ssrc, packet: &Packet, at: Instant) {
         let blocks = red::blocks(&packet.payload).unwrap_or_default();
         for block in blocks.iter().filter(|it| it.offset > 0) {
@@ -243,12 +246,12 @@ impl Network {
 
     fn transmit(&mut self, line: &mut Line, now: Instant) {
         while let Some((to, segment)) = line.session.poll_transmit_batch(now, &mut self.out) {
-            // Few and small: not worth a segmented send.
+            // Datagrams are few and small: a segmented send is not worthwhile.
             for datagram in self.out.chunks(segment.max(1)) {
                 match self.socket.send(datagram, to) {
                     Ok(()) => {}
                     Err(SendError::WouldBlock) => self.shared.figures().unsent += 1,
-                    // A peer that is gone, or a route: ICE notices.
+                    // The peer or the route is gone, which ICE notices.
                     Err(error) => tracing::debug!(%error, %to, "a datagram was not sent"),
                 }
             }
@@ -265,7 +268,7 @@ impl Network {
                 figures.peer = line.session.peer();
                 drop(figures);
                 if let Some(connected) = self.connected.take() {
-                    // It only ends where the call does.
+                    // The receiver ends only with the call.
                     let _ = connected.send(agreed(line));
                 }
             }
@@ -315,7 +318,8 @@ fn agreed(line: &Line) -> Agreed {
     }
 }
 
-/// Whose and which, if it is RTP: not under the seal, and not yet known to be true.
+/// SSRC and timestamp of an RTP packet's header, which is not encrypted; it is not
+/// authenticated yet.
 fn clear_header(datagram: &[u8]) -> Option<(Ssrc, u32)> {
     let (header, _) = datagram.split_first_chunk::<12>()?;
     let is_rtcp = (64..96).contains(&(header[1] & 0x7f));
@@ -326,7 +330,7 @@ fn clear_header(datagram: &[u8]) -> Option<(Ssrc, u32)> {
     Some((Ssrc(word(8)), word(4)))
 }
 
-/// Both clocks at one moment: the kernel notes arrivals by the calendar.
+/// Monotonic and calendar clock, read together: the kernel stamps arrivals by the calendar.
 struct Clocks {
     now: Instant,
     calendar: Duration,

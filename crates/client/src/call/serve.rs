@@ -1,4 +1,4 @@
-//! The end that is called: an HTTP server for offers, and the page.
+//! The end that is called: an HTTP server for offers, and its page.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use thiserror::Error;
 use super::{AnswerError, Config, Line, answer};
 use crate::http::{Ends, Listening, Refusal, asset, blocking, is_of_type};
 
-/// Where offers go and the page is.
+/// Path of offers and of the page.
 pub const PATH: &str = "/call";
 
-/// Why nobody can call.
+/// Error: the server cannot listen.
 #[derive(Debug, Error)]
 #[error("cannot listen at {address}: {reason}")]
 pub struct ServeError {
@@ -26,25 +26,25 @@ pub struct ServeError {
     reason: String,
 }
 
-/// Takes calls, one at a time, until dropped.
+/// Accepts calls, one at a time, until it is dropped.
 #[derive(Debug)]
 pub struct Server {
     calls: Receiver<Incoming>,
     listening: Listening,
 }
 
-/// A call that was answered: start it.
+/// A call that was answered and is to be started.
 #[derive(Debug)]
 pub struct Incoming {
-    /// Who calls.
+    /// Address of the caller.
     pub peer: SocketAddr,
-    /// What to start it with.
+    /// Transport to start the call with.
     pub line: Line,
-    /// Nobody else is answered until this is dropped.
+    /// Keeps the line busy: no other call is answered until this is dropped.
     pub slot: Slot,
 }
 
-/// The only call that there can be.
+/// The only call that there can be at a time.
 #[derive(Debug)]
 pub struct Slot(Arc<AtomicBool>);
 
@@ -61,7 +61,7 @@ impl Drop for Slot {
     }
 }
 
-/// What the handlers share.
+/// Data that the request handlers share.
 struct App {
     config: Config,
     busy: Arc<AtomicBool>,
@@ -69,10 +69,10 @@ struct App {
 }
 
 impl Server {
-    /// Listens at `address`; calls are answered as `config` says.
+    /// Listens at `address`; calls are answered with `config`.
     ///
     /// # Errors
-    /// The address is taken or not ours, or the system gives no threads.
+    /// If the address is taken or not ours, or the system refuses a thread.
     pub fn start(address: SocketAddr, config: Config) -> Result<Self, ServeError> {
         let failed = |reason: String| ServeError { address, reason };
         let (sender, calls) = channel();
@@ -90,17 +90,17 @@ impl Server {
         Ok(Self { calls, listening })
     }
 
-    /// Where it listens.
+    /// Address at which the server listens.
     pub const fn address(&self) -> SocketAddr {
         self.listening.address()
     }
 
-    /// What the other end takes.
+    /// URL that the other end dials.
     pub fn url(&self) -> String {
         format!("http://{}{PATH}", self.address())
     }
 
-    /// The next call, if somebody called.
+    /// Returns the next call, if there is one.
     pub fn poll(&self) -> Option<Incoming> {
         self.calls.try_recv().ok()
     }
@@ -118,15 +118,15 @@ async fn script() -> Response {
 
 const SDP: &str = "application/sdp";
 
-/// `POST /call`: an offer in, an answer out, as WHIP and WHEP have it.
+/// `POST /call`: takes an offer and returns an answer, as WHIP and WHEP do.
 async fn offer(
     State(app): State<Arc<App>>,
     ConnectInfo(ends): ConnectInfo<Ends>,
     headers: HeaderMap,
     body: String,
 ) -> Response {
-    // Pages of other origins may not post this type without being asked for leave,
-    // which nobody gives them: else any page could listen to the microphone.
+    // Pages of other origins may not post this type without a CORS preflight, which is
+    // never granted: otherwise any page could listen to the microphone.
     if !is_of_type(&headers, SDP) {
         let text = "post an SDP offer as application/sdp\n";
         return (StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into_response();
@@ -143,7 +143,7 @@ async fn offer(
 impl App {
     fn answer(&self, ends: Ends, offer: &str) -> Result<String, Refusal> {
         let slot = Slot::take(&self.busy).ok_or_else(|| {
-            let text = "a call is going on here: try again later".to_owned();
+            let text = "another call is in progress here: try again later".to_owned();
             (StatusCode::SERVICE_UNAVAILABLE, text)
         })?;
         let (line, sdp) = answer(offer, ends.local, &self.config).map_err(|error| {
@@ -159,7 +159,7 @@ impl App {
             slot,
         };
         self.calls.send(incoming).map_err(|_| {
-            let text = "nobody takes calls any more".to_owned();
+            let text = "this end is shutting down and takes no more calls".to_owned();
             (StatusCode::SERVICE_UNAVAILABLE, text)
         })?;
         Ok(sdp)

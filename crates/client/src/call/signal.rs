@@ -1,5 +1,4 @@
-//! Both ends of signalling, without a transport: an offer out, an answer in, and the
-//! other way round.
+//! Both ends of signalling, without a transport: an offer and the answer to it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,10 +20,10 @@ use crate::viewers::{local_addresses, wildcard};
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum AnswerError {
-    /// The peer's fault.
+    /// The offer is invalid; the peer's fault.
     #[error(transparent)]
     Offer(#[from] AcceptError),
-    /// Ours.
+    /// Our end failed.
     #[error(transparent)]
     Call(#[from] CallError),
 }
@@ -37,15 +36,15 @@ pub struct Dialling {
 }
 
 impl Dialling {
-    /// Prepares to call somebody who is reached at `server`, by HTTP for instance.
+    /// Prepares a call to an end that is reached at `server`, by HTTP for instance.
     ///
     /// # Errors
-    /// There is no route, or no socket.
+    /// If there is no route or no socket.
     pub fn new(server: SocketAddr, config: &Config) -> Result<Self, CallError> {
         Self::prepare(server, config, vec![voice()], Kinds::AUDIO, config.data())
     }
 
-    /// Prepares to speak to a server that passes it on.
+    /// Prepares to send audio to a server that forwards it.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -53,7 +52,7 @@ impl Dialling {
         Self::prepare(server, config, vec![voice()], Kinds::NONE, None)
     }
 
-    /// Prepares to hear somebody by a server, which may pass stamps on, too.
+    /// Prepares to receive a participant's audio from a server, which may forward stamps too.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -92,26 +91,26 @@ impl Dialling {
         })
     }
 
-    /// What the peer is to be given.
+    /// SDP of the offer.
     pub fn offer(&self) -> &str {
         &self.offer
     }
 
-    /// Takes what it gave back.
+    /// Takes the SDP of the answer.
     ///
     /// # Errors
-    /// The answer is of no use.
+    /// If the answer is unusable.
     pub fn answered(mut self, answer: &str) -> Result<Line, SetAnswerError> {
         self.line.session.set_answer(answer, Instant::now())?;
         Ok(self.line)
     }
 }
 
-/// Answers the call that `offer` is; `reached` is the address of ours that it came to.
-/// Returns the SDP answer, too.
+/// Answers the call of `offer`; `reached` is our address at which it arrived. Returns the
+/// transport of the call and the SDP answer.
 ///
 /// # Errors
-/// The offer is of no use, or there is no socket.
+/// If the offer is unusable, or there is no socket.
 pub fn answer(
     offer: &str,
     reached: SocketAddr,
@@ -142,7 +141,7 @@ pub fn answer(
     Ok((Line::new(session, socket, first, false), answer))
 }
 
-/// Voice is one channel, whatever the microphone has.
+/// Track of a voice: one channel, whatever the microphone has.
 fn voice() -> Track {
     Track::audio(Codec::Opus, 1)
 }
@@ -168,6 +167,7 @@ fn wall() -> WallClock {
     WallClock::new(Instant::now(), unix.unwrap_or_default())
 }
 
+/// Makes an error of the operating system into a [`CallError`].
 pub(super) fn system(what: &'static str) -> impl FnOnce(io::Error) -> CallError {
     move |error| CallError::System {
         what,

@@ -1,5 +1,5 @@
-//! The thread that speaks: it opens the devices once there is a connection, and sends
-//! what the microphone gives.
+//! The speaking thread: opens the devices once there is a connection, and sends what the
+//! microphone captures.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,39 +15,39 @@ use super::network::{Agreed, Incoming, Sends};
 use super::stamping::{Stamp, Stamping};
 use super::{CallError, Config, Devices, Feed, Shared};
 
-/// What a call's audio needs.
+/// Data that a call's audio needs.
 pub(super) struct Audio {
     pub(super) shared: Arc<Shared>,
     pub(super) config: Config,
     pub(super) devices: Devices,
     pub(super) packets: Receiver<Incoming>,
-    /// Packets come by other sessions, too.
+    /// Whether packets come from other sessions too.
     pub(super) has_legs: bool,
     pub(super) stamping: Stamping,
 }
 
-/// What a microphone gave.
+/// A period of a microphone.
 struct Period {
     samples: Vec<f32>,
     time: CaptureTime,
 }
 
-/// Periods that wait for the speaker: at 2.5 ms each a third of a second.
+/// Most periods that wait for the speaking thread: a third of a second at 2.5 ms each.
 const PERIODS_MAX: usize = 128;
-/// The same of what the loudspeaker played.
+/// Most played periods that wait for the echo canceller.
 const RENDERED_MAX: usize = 128;
-/// What waited longer than this for the speaker is lost, as by a card that nobody read:
-/// sent now it would be late at the other end, and all that follows, too.
+/// Age at which a captured period is dropped, as a sound card drops audio that nobody reads:
+/// sent now it would be late at the other end, and delay all that follows.
 const AGE_MAX: Duration = Duration::from_millis(100);
-/// How late an order from outside is followed.
+/// Longest delay until a request of another thread is followed.
 const IDLE: Duration = Duration::from_millis(20);
-/// Between two reports to whoever looks.
+/// Time between two updates of the call's figures.
 const REPORT: Duration = Duration::from_millis(100);
-/// A datagram, with room for what seals it.
+/// Buffer for a datagram, with room for its encryption.
 const DATAGRAM_BYTES: usize = 2048;
 
 impl Audio {
-    /// Until the call is over.
+    /// Runs until the call is over.
     pub(super) fn run(self, agreed: &Agreed) {
         let shared = Arc::clone(&self.shared);
         if let Err(error) = self.talk(agreed) {
@@ -123,7 +123,7 @@ impl Audio {
                 speaking.run(&periods, failure)
             }
             None => {
-                // Nobody takes what is played.
+                // Nothing uses the played audio.
                 drop(rendered);
                 while !self.shared.stop.load(Ordering::Relaxed) {
                     if let Some(error) = failure() {
@@ -137,7 +137,7 @@ impl Audio {
     }
 }
 
-/// As wished, as far as the peer wishes it, too.
+/// Configuration of the speaker, limited by what the peer wants.
 fn configured(config: &Config, sends: &Sends, device: glassline_voice::Format) -> speaker::Config {
     let mut opus = config.opus;
     opus.fec &= sends.wanted.fec;
@@ -179,7 +179,7 @@ impl Speaking {
             let wait = due.map_or(IDLE, |at| at.saturating_duration_since(Instant::now()));
             match periods.recv_timeout(wait.min(IDLE)) {
                 Ok(period) => {
-                    // What was played is in the microphone by now, if it ever will be.
+                    // Audio that was played is in the captured period by now, if at all.
                     for samples in self.rendered.try_iter() {
                         self.speaker.rendered(&samples);
                     }
@@ -219,7 +219,7 @@ impl Speaking {
         self.speaker.capture_at(&period.samples, last, called);
     }
 
-    /// Seals and sends in this thread; then the record is whole.
+    /// Seals and sends a packet on this thread, which completes its stamps.
     fn send(&mut self, outgoing: &speaker::Outgoing) {
         let mut spoken = outgoing.spoken;
         spoken.enqueued = Some(Instant::now());
@@ -252,7 +252,7 @@ impl Speaking {
         self.spoken.push(spoken);
     }
 
-    /// Does what others wish, and tells how it stands.
+    /// Follows the requests of other threads, and updates the call's figures.
     fn follow(&mut self) {
         self.report_at = Instant::now() + REPORT;
         if let Some(bitrate) = self.shared.bitrate() {

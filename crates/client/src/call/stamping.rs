@@ -1,4 +1,4 @@
-//! Where a call's records go: to whoever drains them, and to the far end if it asks.
+//! Queues of a call's records: to the caller, who drains them, and to the far end if it asks.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,33 +11,35 @@ use glassline_voice::{CameAgain, Heard, Record, Spoken, Ssrc};
 use super::talk::Talk;
 use super::{Feed, Shared};
 
-/// Records that wait to be drained: 40 s of packets of 10 ms, 10 s of calls of 2.5 ms.
+/// Most records that wait to be drained: 40 s of packets of 10 ms, 10 s of callbacks of 2.5
+/// ms.
 const RECORDS_MAX: usize = 4096;
-/// Those of the far end: there are ten times as many, and they come in heaps.
+/// Most records of the far end that wait: there are ten times as many, and they come in
+/// batches.
 const TOLD_MAX: usize = 16_384;
-/// Records on their way to the network's thread, which looks each 20 ms: a second.
+/// Most records that wait for the network thread, which looks every 20 ms: a second.
 const OWN_MAX: usize = 1_024;
 
-/// What one end saw since the last time: see [`Call::drain`](super::Call::drain).
+/// Records of one end since the last drain: see [`Call::drain`](super::Call::drain).
 #[derive(Clone, Debug, Default)]
 pub struct Records {
-    /// Frames that were spoken.
+    /// Frames that were sent.
     pub spoken: Vec<Spoken>,
-    /// Packets that were heard.
+    /// Packets that were played.
     pub heard: Vec<Heard>,
-    /// Packets that were here before, or came too late.
+    /// Packets that arrived once more, or too late.
     pub again: Vec<CameAgain>,
-    /// When the microphone called.
+    /// Times at which the microphone called back.
     pub captured: Vec<Instant>,
-    /// When the loudspeaker called.
+    /// Times at which the loudspeaker called back.
     pub played: Vec<Instant>,
-    /// All of these, of the far end, by our clock; with
+    /// All these records of the far end, converted to our clock; with
     /// [`Stamps::Ask`](super::Stamps::Ask).
     pub told: Vec<Told>,
 }
 
 impl Records {
-    /// Empties it, and keeps its memory.
+    /// Removes all records, and keeps the memory.
     pub fn clear(&mut self) {
         self.spoken.clear();
         self.heard.clear();
@@ -48,7 +50,7 @@ impl Records {
     }
 }
 
-/// The near ends of the queues of [`Records`].
+/// Receiving ends of the queues of [`Records`].
 pub(super) struct Drains {
     spoken: Receiver<Spoken>,
     heard: Receiver<Heard>,
@@ -69,7 +71,7 @@ impl Drains {
     }
 }
 
-/// The far end of one of these queues, and the way to the far end of the call.
+/// Sending end of one of these queues; records also go to the far end of the call.
 pub(crate) struct Stamp<T> {
     kept: Feed<T>,
     shared: Arc<Shared>,
@@ -77,7 +79,7 @@ pub(crate) struct Stamp<T> {
     as_record: Box<AsRecord<T>>,
 }
 
-/// `None` for what nobody can put with anything else.
+/// Makes an item into a record; `None` for an item that cannot be joined with others.
 type AsRecord<T> = dyn Fn(&T) -> Option<Record> + Send;
 
 impl<T> Stamp<T> {
@@ -92,7 +94,7 @@ impl<T> Stamp<T> {
     }
 }
 
-/// The far ends, for the threads of the devices.
+/// Sending ends for the devices' threads.
 pub(crate) struct Stamping {
     pub(crate) spoken: Stamp<Spoken>,
     pub(crate) heard: Stamp<Heard>,
@@ -101,8 +103,7 @@ pub(crate) struct Stamping {
     pub(crate) played: Stamp<Instant>,
 }
 
-/// What makes stamps of packets that were here before: more than one thread sees them,
-/// and those of legs do.
+/// Makes sending ends for duplicate packets, which several threads and legs see.
 #[derive(Clone)]
 pub(crate) struct AgainStamps {
     kept: Feed<CameAgain>,
@@ -117,8 +118,8 @@ impl AgainStamps {
     }
 }
 
-/// What a leg needs, whose records are the call's: what tells its far end, what the call
-/// feeds that with, and what the far end tells.
+/// Queues of a leg, whose records are the call's: its data channels, the queue of our records
+/// for its far end, and the far end's records.
 pub(super) fn leg_queues(
     shared: &Arc<Shared>,
     asks: bool,
@@ -130,9 +131,9 @@ pub(super) fn leg_queues(
     (talk, own_feed, told)
 }
 
-/// All queues of records: for the devices' threads, for the network's, and for whoever
-/// drains them. `ssrc`: under which we speak; `asks`: the far end's are wanted; `epoch`:
-/// what the far end sees our times since.
+/// Queues of all records: for the devices' threads, for the network thread, and for the
+/// caller. `ssrc` is that of our voice; `asks` says whether the far end's records are wanted;
+/// `epoch` is the origin of our stamps.
 pub(super) fn queues(
     shared: &Arc<Shared>,
     ssrc: Option<Ssrc>,

@@ -1,5 +1,4 @@
-//! The data channels beside a voice: what the far end is told of our stages, and what
-//! it tells of its own.
+//! The data channels of a call: our records go to the far end, and its records come in.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,19 +13,21 @@ use glassline_webrtc::Session;
 
 use super::{Feed, Shared};
 
-/// Records that wait in the association; more of them wait, and age, where they are
-/// told.
+/// Most bytes of records that wait in the association; further ones wait, and age, in
+/// [`Far`].
 const BUFFERED_BYTES_MAX: usize = 32 << 10;
 
+/// Data channels of a session for records and clock messages.
 pub(super) struct Talk {
     far: Far,
     shared: Arc<Shared>,
-    /// We offered the call: the channels are ours to open.
+    /// Whether we made the offer, so that we open the channels.
     opens: bool,
     records: Option<ChannelId>,
     clock: Option<ChannelId>,
-    /// What happens here.
+    /// Our records.
     own: Receiver<Record>,
+    /// Queue for the far end's records.
     told: Feed<Told>,
 }
 
@@ -50,7 +51,7 @@ impl Talk {
         }
     }
 
-    /// Takes what came in the datagram that arrived at `arrived`.
+    /// Takes messages from the datagram that arrived at `arrived`.
     pub(super) fn receive(&mut self, session: &mut Session, arrived: Instant) {
         let Some(channels) = session.channels_mut() else {
             return;
@@ -63,7 +64,7 @@ impl Talk {
                     let from = match Some(channel) {
                         it if it == self.records => Channel::Records,
                         it if it == self.clock => Channel::Clock,
-                        // Of another protocol, which is none of ours.
+                        // A channel of another protocol.
                         _ => continue,
                     };
                     if let Err(error) = self.far.receive(from, &message.data, arrived) {
@@ -79,7 +80,7 @@ impl Talk {
         }
     }
 
-    /// The first of each kind counts, whoever opened it.
+    /// Opens both channels. A failure is logged; without channels nothing is exchanged.
     fn opened(&mut self, channels: &Channels, channel: ChannelId) {
         let Some(init) = channels.info(channel).map(|it| &it.init) else {
             return;
@@ -91,7 +92,7 @@ impl Talk {
         };
     }
 
-    /// Tells what is to be told, and gives out what has found its place.
+    /// Sends records that are due, and passes on those that were converted to our clock.
     pub(super) fn work(&mut self, session: &mut Session, now: Instant) {
         for record in self.own.try_iter() {
             self.far.tell(&record, now);
@@ -116,8 +117,8 @@ impl Talk {
         let Some(channels) = session.channels_mut() else {
             return;
         };
-        // What is not taken, the association's end is about to be heard of, or it is full
-        // of what nobody acknowledges: then these are lost as if on the way.
+        // A message is refused if the association is ending, or full because nothing is
+        // acknowledged. Such a message is lost, as it would be on the path.
         while let Some(message) = self.far.poll_clock(now) {
             let _ = channels.send(clock, Message::binary(message), now);
         }
@@ -129,13 +130,13 @@ impl Talk {
         }
     }
 
-    /// The call is over: tells the last of it.
+    /// Sends the last records at the end of the call.
     pub(super) fn finish(&mut self, session: &mut Session, now: Instant) {
         self.far.flush();
         self.work(session, now);
     }
 
-    /// When [`Self::work`] has something to do.
+    /// When [`Self::work`] next has something to do.
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         self.far.poll_timeout().filter(|_| self.clock.is_some())
     }

@@ -1,12 +1,12 @@
-//! Devices of no hardware, clocked by counting samples.
+//! Virtual devices, clocked by counting samples.
 //!
-//! Sample n is heard exactly n sample times after the device began, by a clock that may
-//! run fast or slow, whatever the threads do. What is late is only the call, by the
-//! jitter that was asked for and by what the system adds. So the delay from one file to
-//! another can be read to the sample.
+//! Sample n is captured or played exactly n sample times after the device began, by a clock
+//! that may run fast or slow, whatever the threads do. Only the callback is late, by the
+//! configured jitter and by what the system adds. So the delay from one file to another can
+//! be measured to the sample.
 //!
-//! A device whose thread stood still holds as much as a sound card does ([`BACKLOG`]): the
-//! rest of what its microphone heard is lost, and its loudspeaker was silent meanwhile.
+//! A virtual device whose thread stalls holds as much audio as a sound card ([`BACKLOG`]):
+//! the rest of its microphone's audio is lost, and its loudspeaker was silent meanwhile.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,16 +22,16 @@ use super::{
     CaptureTime, Deliver, DeviceError, Fill, Loudspeaker, Microphone, PlayoutTime, Running,
 };
 
-/// How a device of no hardware keeps time.
+/// Timing of a virtual device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Timing {
-    /// Samples of a channel in each call, 1 to [`Timing::PERIOD_MAX`].
+    /// Samples per channel in each callback, 1 to [`Timing::PERIOD_MAX`].
     pub period: usize,
-    /// Its clock is faster by so many parts in a million, -1,000 to 1,000.
+    /// How much faster its clock runs, in parts per million, -1,000 to 1,000.
     pub drift_ppm: f64,
-    /// Calls are late by up to this, evenly drawn.
+    /// Largest lateness of callbacks, which is drawn uniformly.
     pub jitter: Duration,
-    /// Decides by how much.
+    /// Seed of the lateness.
     pub seed: u64,
 }
 
@@ -48,7 +48,8 @@ impl Default for Timing {
 }
 
 impl Timing {
-    /// A third of a second at 48 kHz; some telephones have periods of 200 ms.
+    /// Longest period, in samples per channel: a third of a second at 48 kHz. Some telephones
+    /// have periods of 200 ms.
     pub const PERIOD_MAX: usize = 16_384;
     const DRIFT_PPM_MAX: f64 = 1_000.0;
     const JITTER_MAX: Duration = Duration::from_millis(500);
@@ -78,7 +79,7 @@ impl Timing {
     }
 }
 
-/// When a device of no hardware began, for whoever compares files.
+/// State of a virtual device, for comparing files.
 #[derive(Clone, Debug, Default)]
 pub struct Began {
     at: Arc<OnceLock<Instant>>,
@@ -87,7 +88,8 @@ pub struct Began {
 }
 
 impl Began {
-    /// When the first sample of its file was, or will be, heard; `None` before.
+    /// When the first sample of its file was, or will be, captured or played; `None` before
+    /// the start.
     pub fn at(&self) -> Option<Instant> {
         self.at.get().copied()
     }
@@ -97,14 +99,14 @@ impl Began {
         self.underruns.load(Ordering::Relaxed)
     }
 
-    /// Periods that were lost because nobody took or filled them in time: a sound card's
-    /// overruns, or silence where its loudspeaker was given nothing.
+    /// Periods that were lost because nobody took or filled them in time: overruns of a sound
+    /// card, or silence of its loudspeaker.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 }
 
-/// A microphone that hears a WAV file once, a signal, or silence.
+/// A microphone that captures a WAV file once, a signal, or silence.
 pub struct VirtualMicrophone {
     audio: Audio,
     format: Format,
@@ -112,7 +114,7 @@ pub struct VirtualMicrophone {
     began: Began,
 }
 
-/// What is to be heard.
+/// Audio at a virtual microphone.
 enum Audio {
     Silence,
     Wav(Source),
@@ -123,7 +125,7 @@ enum Audio {
 pub type Signal = Box<dyn FnMut(f64) -> f32 + Send>;
 
 impl Audio {
-    /// Fills a period whose first sample is number `first` of each channel.
+    /// Fills a period whose first sample has number `first` in each channel.
     fn read(&mut self, out: &mut [f32], first: u64, format: Format) -> Result<(), DeviceError> {
         match self {
             Self::Silence => Ok(()),
@@ -140,10 +142,10 @@ impl Audio {
 }
 
 impl VirtualMicrophone {
-    /// Hears `wav` from the beginning of the call on.
+    /// Captures `wav` from the beginning of the call on.
     ///
     /// # Errors
-    /// The file cannot be read, or is not of 8 to 48 kHz and one or two channels.
+    /// If the file cannot be read, or has not 8 to 48 kHz and one or two channels.
     pub fn wav(wav: &Path, timing: Timing) -> Result<Self, DeviceError> {
         let source = Source::open(wav)?;
         Ok(Self {
@@ -154,10 +156,10 @@ impl VirtualMicrophone {
         })
     }
 
-    /// Hears nothing.
+    /// Captures silence.
     ///
     /// # Errors
-    /// `timing` is beyond its ranges.
+    /// If `timing` is outside its ranges.
     pub fn silent(format: Format, timing: Timing) -> Result<Self, DeviceError> {
         Ok(Self {
             audio: Audio::Silence,
@@ -167,10 +169,10 @@ impl VirtualMicrophone {
         })
     }
 
-    /// Hears `signal`.
+    /// Captures `signal`.
     ///
     /// # Errors
-    /// `timing` is beyond its ranges.
+    /// If `timing` is outside its ranges.
     pub fn signal(format: Format, timing: Timing, signal: Signal) -> Result<Self, DeviceError> {
         Ok(Self {
             audio: Audio::Signal(signal),
@@ -178,7 +180,7 @@ impl VirtualMicrophone {
         })
     }
 
-    /// Will tell when it began.
+    /// Returns a handle to the device's state.
     pub fn began(&self) -> Began {
         self.began.clone()
     }
@@ -193,7 +195,7 @@ impl Microphone for VirtualMicrophone {
         Running::thread("microphone", move |stop| {
             let mut clock = Clock::start(self.format, self.timing);
             let mut samples = vec![0.0; self.timing.period * self.format.channels()];
-            // The first begins it; nobody else does.
+            // Only this thread sets it, once.
             let _ = self.began.at.set(clock.start);
             loop {
                 let first = clock.calls * self.timing.period as u64;
@@ -214,8 +216,8 @@ impl Microphone for VirtualMicrophone {
     }
 }
 
-/// A loudspeaker that writes a WAV file, hands on what it plays, or neither. It plays a
-/// period while it asks for the next, as double buffering does.
+/// A loudspeaker that writes a WAV file, passes its audio on, or neither. It plays a period
+/// while it asks for the next, like double buffering.
 pub struct VirtualLoudspeaker {
     sink: Option<Sink>,
     tap: Option<Tap>,
@@ -224,14 +226,14 @@ pub struct VirtualLoudspeaker {
     began: Began,
 }
 
-/// Takes what a loudspeaker plays, period by period.
+/// Callback that takes what a loudspeaker plays, period by period.
 pub type Tap = Box<dyn FnMut(&[f32]) + Send>;
 
 impl VirtualLoudspeaker {
     /// Writes what it plays to `wav`, from the beginning of the call on.
     ///
     /// # Errors
-    /// The file cannot be written, or `timing` is beyond its ranges.
+    /// If the file cannot be written, or `timing` is outside its ranges.
     pub fn wav(wav: &Path, format: Format, timing: Timing) -> Result<Self, DeviceError> {
         let timing = timing.check()?;
         Ok(Self {
@@ -243,10 +245,10 @@ impl VirtualLoudspeaker {
         })
     }
 
-    /// Plays to nobody.
+    /// Discards what it plays.
     ///
     /// # Errors
-    /// `timing` is beyond its ranges.
+    /// If `timing` is outside its ranges.
     pub fn silent(format: Format, timing: Timing) -> Result<Self, DeviceError> {
         Ok(Self {
             sink: None,
@@ -257,14 +259,14 @@ impl VirtualLoudspeaker {
         })
     }
 
-    /// And hands it on to `tap`, too.
+    /// Passes what it plays to `tap` as well.
     #[must_use]
     pub fn tapped(mut self, tap: Tap) -> Self {
         self.tap = Some(tap);
         self
     }
 
-    /// Will tell when it began.
+    /// Returns a handle to the device's state.
     pub fn began(&self) -> Began {
         self.began.clone()
     }
@@ -279,7 +281,7 @@ impl Loudspeaker for VirtualLoudspeaker {
         Running::thread("loudspeaker", move |stop| {
             let mut clock = Clock::start(self.format, self.timing);
             let mut samples = vec![0.0; self.timing.period * self.format.channels()];
-            // As with the microphone.
+            // Only this thread sets it, once.
             let _ = self.began.at.set(clock.period(1));
             while clock.wait(clock.period(clock.calls), stop) {
                 let plays = clock.period(clock.calls + 1);
@@ -311,18 +313,18 @@ impl Loudspeaker for VirtualLoudspeaker {
 /// Counts periods.
 struct Clock {
     start: Instant,
-    /// Seconds of a period by the wall.
+    /// Length of a period by the wall clock, in seconds.
     period_s: f64,
     jitter: Duration,
     rng: StdRng,
     calls: u64,
 }
 
-/// A thread that waits for a period wakes so often to see whether it shall stop.
+/// Longest sleep of a device's thread without checking whether to stop.
 const STEP: Duration = Duration::from_millis(50);
 
-/// So much of what was heard, or shall be, a device holds beside a period and its jitter:
-/// twenty periods of 2.5 ms. Cards hold less; a shared machine's scheduler wants as much.
+/// Audio that a device holds in addition to a period and its jitter: twenty periods of 2.5
+/// ms. Sound cards hold less, but the scheduler of a shared machine needs as much.
 const BACKLOG: Duration = Duration::from_millis(50);
 
 impl Clock {
@@ -342,13 +344,13 @@ impl Clock {
         self.start + Duration::from_secs_f64(count as f64 * self.period_s)
     }
 
-    /// Whether a period that was due at `due` is lost by `called`.
+    /// Whether a period that was due at `due` is lost at `called`.
     fn is_over(&self, due: Instant, called: Instant) -> bool {
         let period = Duration::from_secs_f64(self.period_s);
         called.saturating_duration_since(due) > BACKLOG + period + self.jitter
     }
 
-    /// Waits until `at`, and its jitter; false if `stop` came first.
+    /// Waits until `at` plus a random lateness; returns false if `stop` was set first.
     fn wait(&mut self, at: Instant, stop: &AtomicBool) -> bool {
         let late = self.jitter.mul_f64(self.rng.random::<f64>());
         let at = at + late;

@@ -1,8 +1,8 @@
 //! Microphones and loudspeakers.
 //!
-//! A device calls back, on a thread of its own, with the times that it knows. What it
-//! calls must return within its period: the speaking half only copies there, the
-//! listening half decodes and mixes.
+//! A device calls back on a thread of its own, with the times that it knows. The callback
+//! must return within the device's period: the sending half only copies there, the receiving
+//! half decodes and mixes.
 
 mod clocked;
 #[cfg(feature = "devices")]
@@ -22,87 +22,88 @@ pub use clocked::{Began, Signal, Tap, Timing, VirtualLoudspeaker, VirtualMicroph
 #[cfg(feature = "devices")]
 pub use system::{SystemLoudspeaker, SystemMicrophone};
 
-/// Where audio comes from.
+/// A device that captures audio.
 pub trait Microphone: Send {
-    /// What it gives.
+    /// Format of the captured samples.
     fn format(&self) -> Format;
 
-    /// How long after its last sample was heard it calls, if its calls do not say.
+    /// Time from the capture of a period's last sample to the callback, if the callbacks do
+    /// not report it.
     fn delay(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// Calls `deliver` with each period, interleaved samples, until what is returned is
+    /// Calls `deliver` with each period of interleaved samples, until the returned value is
     /// dropped.
     ///
     /// # Errors
-    /// The device cannot be opened.
+    /// If the device cannot be opened.
     fn start(self: Box<Self>, deliver: Deliver) -> Result<Running, DeviceError>;
 }
 
-/// Where audio goes.
+/// A device that plays audio.
 pub trait Loudspeaker: Send {
-    /// What it takes.
+    /// Format of the samples to be played.
     fn format(&self) -> Format;
 
-    /// Calls `fill` for each period, interleaved samples, until what is returned is
+    /// Calls `fill` for each period of interleaved samples, until the returned value is
     /// dropped.
     ///
     /// # Errors
-    /// The device cannot be opened.
+    /// If the device cannot be opened.
     fn start(self: Box<Self>, fill: Fill) -> Result<Running, DeviceError>;
 }
 
-/// Takes a period of a microphone.
+/// Callback that takes a period of a microphone.
 pub type Deliver = Box<dyn FnMut(&[f32], CaptureTime) + Send>;
 
-/// Fills a period of a loudspeaker.
+/// Callback that fills a period of a loudspeaker.
 pub type Fill = Box<dyn FnMut(&mut [f32], PlayoutTime) + Send>;
 
-/// When a microphone's period was.
+/// Times of a microphone's period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CaptureTime {
-    /// The device calls.
+    /// When the device called back.
     pub called: Instant,
-    /// The period's last sample was at the microphone, as far as the device knows.
+    /// When the period's last sample was at the microphone, as far as the device knows.
     pub last: Instant,
 }
 
-/// When a loudspeaker's period is.
+/// Times of a loudspeaker's period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlayoutTime {
-    /// The device calls.
+    /// When the device called back.
     pub called: Instant,
-    /// The period's first sample will be heard, as far as the device knows.
+    /// When the period's first sample will be played, as far as the device knows.
     pub plays: Instant,
 }
 
-/// Why there is no microphone, or no loudspeaker.
+/// Why a device cannot be used.
 #[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum DeviceError {
     /// A file cannot be read or written.
     #[error("{path}: {reason}", path = .path.display())]
     File {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
     },
-    /// It is not what a voice call takes.
+    /// The device or its timing is unsuitable for a voice call.
     #[error("{0}")]
     Unsuited(String),
-    /// The system said no.
+    /// The operating system refused the device.
     #[error("{device}: {reason}")]
     System {
-        /// Which.
+        /// Name of the device.
         device: String,
-        /// What was said.
+        /// Text of the operating system.
         reason: String,
     },
 }
 
-/// A device that runs until this is dropped.
+/// A device that runs until this value is dropped.
 pub struct Running {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -116,7 +117,7 @@ impl std::fmt::Debug for Running {
 }
 
 impl Running {
-    /// `run` is a thread of its own, until the flag is up.
+    /// Runs `run` on a thread of its own, until the flag is set.
     fn thread(
         name: &str,
         run: impl FnOnce(&AtomicBool) -> Result<(), DeviceError> + Send + 'static,
@@ -142,7 +143,7 @@ impl Running {
         })
     }
 
-    /// Why it stopped, if it did by itself.
+    /// Why the device stopped by itself; `None` while it runs.
     pub fn failure(&self) -> Option<DeviceError> {
         self.failure.get().cloned()
     }
@@ -159,8 +160,8 @@ impl Drop for Running {
     }
 }
 
-/// The names of this machine's devices, microphones first; `None` where the program was
-/// built without them (feature `devices`).
+/// Names of this machine's microphones and loudspeakers; `None` if the program was built
+/// without them (feature `devices`).
 pub fn devices() -> Option<Result<[Vec<String>; 2], DeviceError>> {
     #[cfg(feature = "devices")]
     return Some(system::names());

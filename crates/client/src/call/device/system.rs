@@ -1,8 +1,8 @@
-//! This machine's microphones and loudspeakers, by whatever its system has for them:
-//! ALSA (which PulseAudio and PipeWire stand behind), Core Audio, WASAPI.
+//! This machine's microphones and loudspeakers, through its sound system: ALSA (also for
+//! PulseAudio and PipeWire), Core Audio, WASAPI.
 //!
-//! A device that was opened once is kept: unplugged, or no longer heard of, it is opened
-//! again until it is back, and the call goes on without it in between.
+//! A device that was opened once is kept. If it is unplugged or stops calling, it is opened
+//! again until it is back, and the call continues without it meanwhile.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -17,21 +17,21 @@ use super::{
     CaptureTime, Deliver, DeviceError, Fill, Loudspeaker, Microphone, PlayoutTime, Running,
 };
 
-/// Asked for; a device that cannot gives what it has.
+/// Period to request; a device that does not support it uses its own.
 const PERIOD: Duration = Duration::from_millis(10);
-/// How often a device's thread looks whether it shall stop.
+/// Time between two checks of a device's thread whether to stop.
 const STEP: Duration = Duration::from_millis(20);
-/// A device that has not called for so long is gone, though nobody said so: some audio
-/// servers leave a stream hanging when what is behind it goes. The longest period known,
-/// of some telephones, is near 200 ms.
+/// Time without a callback after which a device counts as gone, because some audio servers
+/// leave a stream hanging when the device behind it goes. The longest known period, of some
+/// telephones, is near 200 ms.
 const SILENCE_MAX: Duration = Duration::from_millis(600);
-/// The same, of one that was just opened, and for as long: a sound server may have to
-/// wake what is behind it, and then first finishes what it went to sleep with.
+/// Time after opening a device, and without a callback meanwhile, after which it counts as
+/// gone: a sound server may have to wake the device, and then first finishes earlier audio.
 const WAKING_MAX: Duration = Duration::from_secs(3);
-/// Between two attempts to open a device that is gone. ALSA writes to the terminal each
-/// time, so they are no more than it takes to be back within a second.
+/// Time between two attempts to open a device that is gone. ALSA writes to the terminal each
+/// time, so there are no more attempts than needed to be back within a second.
 const RETRY: Duration = Duration::from_millis(300);
-/// What a device says of a moment further away than this is no use.
+/// Largest distance from now of a time that a device reports; a larger one is ignored.
 const AWAY_MAX: Duration = Duration::from_secs(1);
 
 /// A microphone of this machine.
@@ -40,7 +40,7 @@ pub struct SystemMicrophone(Opened);
 /// A loudspeaker of this machine.
 pub struct SystemLoudspeaker(Opened);
 
-/// A device, and how it will be run.
+/// A device, and the configuration that it is run with.
 struct Opened {
     name: String,
     device: Device,
@@ -50,20 +50,20 @@ struct Opened {
 }
 
 impl SystemMicrophone {
-    /// The microphone whose name contains `name`; the system's choice without one.
+    /// Opens the microphone whose name contains `name`, or the system's default.
     ///
     /// # Errors
-    /// There is none, or it has nothing that a voice call takes.
+    /// If there is none, or it has no format that a voice call can use.
     pub fn open(name: Option<&str>) -> Result<Self, DeviceError> {
         Opened::new(Side::Microphone, name).map(Self)
     }
 }
 
 impl SystemLoudspeaker {
-    /// The loudspeaker whose name contains `name`; the system's choice without one.
+    /// Opens the loudspeaker whose name contains `name`, or the system's default.
     ///
     /// # Errors
-    /// There is none, or it has nothing that a voice call takes.
+    /// If there is none, or it has no format that a voice call can use.
     pub fn open(name: Option<&str>) -> Result<Self, DeviceError> {
         Opened::new(Side::Loudspeaker, name).map(Self)
     }
@@ -101,13 +101,13 @@ impl Side {
     }
 }
 
-/// Of microphones, then of loudspeakers.
+/// Names of microphones, then of loudspeakers.
 pub(super) fn names() -> Result<[Vec<String>; 2], DeviceError> {
     let names = |side: Side| Ok(side.all()?.iter().map(name_of).collect());
     Ok([names(Side::Microphone)?, names(Side::Loudspeaker)?])
 }
 
-/// For people, and in brackets what the system calls it.
+/// The device's name for people, and in brackets the system's name.
 fn name_of(device: &Device) -> String {
     let Ok(described) = device.description() else {
         return "nameless".to_owned();
@@ -136,7 +136,10 @@ impl Opened {
         };
         let device = found.ok_or_else(|| DeviceError::System {
             device: name.unwrap_or(side.name()).to_owned(),
-            reason: format!("there is no such {}; --devices lists them", side.name()),
+            reason: format!(
+                "there is no such {}; run with --devices for a list",
+                side.name()
+            ),
         })?;
         let name = name_of(&device);
         let failed = |error| failure(&name, &error);
@@ -145,7 +148,7 @@ impl Opened {
             Side::Loudspeaker => device.default_output_config(),
         };
         let supported = supported.map_err(failed)?;
-        // What is more than a voice call takes, the system mixes and resamples.
+        // The system mixes and resamples formats that a voice call does not use.
         let channels = supported.channels().clamp(1, 2);
         let rate = supported.sample_rate().clamp(8_000, 48_000);
         let format = Format::new(rate, usize::from(channels)).expect("within its ranges");
@@ -163,8 +166,8 @@ impl Opened {
         })
     }
 
-    /// Runs a stream on a thread of its own, which keeps it: not every system lets
-    /// streams move. `build` is tried with the period that is wanted, then with any.
+    /// Runs a stream on a thread of its own, which keeps it, since not every system lets
+    /// streams move between threads. `build` is tried with the wanted period, then with any.
     fn run<C: Send + 'static>(self, callback: C, build: Build<C>) -> Result<Running, DeviceError> {
         let (built, when_built) = mpsc::sync_channel(1);
         let name = self.name.clone();
@@ -178,7 +181,7 @@ impl Opened {
                 .as_ref()
                 .map(drop)
                 .map_err(|it| failure(&self.name, it));
-            // Whoever started it waits for this.
+            // The caller of `run` waits for this.
             let _ = built.send(told);
             if let Ok(stream) = stream {
                 self.keep(stream, stop, &callback, build);
@@ -205,7 +208,7 @@ impl Opened {
                 buffer_size,
                 ..self.config
             };
-            // What an earlier stream still says is none of this one's.
+            // Errors of an earlier stream do not concern this one.
             let (failed, failures) = mpsc::channel();
             let stream = build(self, config, Arc::clone(callback), failed)?;
             stream.play()?;
@@ -228,8 +231,12 @@ impl Opened {
     ) {
         while let Some(reason) = watch(&stream, stop, &callback.calls) {
             let lost = Instant::now();
-            tracing::warn!(device = self.name, reason, "gone; the call waits for it");
-            // Before another: a device may be for one only.
+            tracing::warn!(
+                device = self.name,
+                reason,
+                "sound device is gone; the call continues without it until it is back"
+            );
+            // The old stream is closed first, because a device may allow only one.
             drop(stream);
             stream = loop {
                 #[expect(clippy::disallowed_methods, reason = "a device's own thread")]
@@ -243,7 +250,7 @@ impl Opened {
                 }
             };
             let seconds = lost.elapsed().as_secs_f64();
-            tracing::info!(device = self.name, seconds, "opened again");
+            tracing::info!(device = self.name, seconds, "sound device is back");
         }
     }
 
@@ -311,7 +318,7 @@ impl Opened {
     }
 }
 
-/// Until it is told to stop (`None`), or the device is gone: why.
+/// Waits until the device is gone, and returns why; `None` if it was told to stop.
 fn watch(stream: &Stream, stop: &AtomicBool, calls: &AtomicU64) -> Option<String> {
     let mut known = calls.load(Ordering::Relaxed);
     let opened = Instant::now();
@@ -321,7 +328,7 @@ fn watch(stream: &Stream, stop: &AtomicBool, calls: &AtomicU64) -> Option<String
             Ok(error) => return Some(error.to_string()),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
-                return Some("its stream has ended".to_owned());
+                return Some("its audio stream ended".to_owned());
             }
         }
         let patience = match opened.elapsed() < WAKING_MAX {
@@ -332,22 +339,22 @@ fn watch(stream: &Stream, stop: &AtomicBool, calls: &AtomicU64) -> Option<String
         if count != known {
             (known, called) = (count, Instant::now());
         } else if called.elapsed() > patience {
-            return Some(format!("it has not called for {patience:?}"));
+            return Some(format!("it delivered or took no audio for {patience:?}"));
         }
     }
     None
 }
 
-/// A stream that plays, and what it says of its end.
+/// A running stream, and the errors that it reports.
 struct Stream {
     _stream: cpal::Stream,
     failures: mpsc::Receiver<cpal::Error>,
 }
 
-/// What is called, by one stream after the other.
+/// The callback, which successive streams share.
 struct Callback<C> {
     run: Mutex<C>,
-    /// So far.
+    /// Number of calls so far.
     calls: AtomicU64,
 }
 
@@ -355,21 +362,21 @@ type Build<C> =
     fn(&Opened, StreamConfig, Arc<Callback<C>>, Failed) -> Result<cpal::Stream, cpal::Error>;
 type Failed = mpsc::Sender<cpal::Error>;
 
-/// Some of what a stream says does not end it.
+/// Passes an error on, unless the stream survives it.
 fn report(failed: &Failed, error: cpal::Error) {
     use cpal::ErrorKind as Kind;
     match error.kind() {
         Kind::Xrun | Kind::DeviceChanged | Kind::RealtimeDenied => {
             tracing::debug!(%error, "a sound device");
         }
-        // Nobody listens only when the call is over.
+        // The receiver is gone only when the call is over.
         _ => drop(failed.send(error)),
     }
 }
 
 fn unsuited(name: &str, samples: SampleFormat) -> DeviceError {
     DeviceError::Unsuited(format!(
-        "{name} has samples of {samples}, which is not known"
+        "{name} has samples of format {samples}, which is not supported: choose another device"
     ))
 }
 

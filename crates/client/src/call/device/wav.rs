@@ -1,4 +1,4 @@
-//! WAV files as a microphone hears them and a loudspeaker writes them.
+//! WAV files as microphones and loudspeakers.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter};
@@ -43,7 +43,7 @@ impl Source {
         self.format
     }
 
-    /// Fills `out`; what the file does not have is silence.
+    /// Fills `out`; after the file's end with silence.
     pub(super) fn read(&mut self, out: &mut [f32]) -> Result<(), DeviceError> {
         let spec = self.reader.spec();
         let error = |error: hound::Error| failure(&self.path, &error);
@@ -67,7 +67,8 @@ impl Source {
     }
 }
 
-/// A WAV file of 16-bit samples that is whole at every second, whatever happens next.
+/// A WAV file of 16-bit samples whose header is updated every second, so that it is valid
+/// whatever happens.
 pub(super) struct Sink {
     path: PathBuf,
     writer: WavWriter<BufWriter<File>>,
@@ -107,7 +108,7 @@ impl Sink {
         Ok(())
     }
 
-    /// Writes the true length.
+    /// Writes the final length.
     pub(super) fn finish(self) -> Result<(), DeviceError> {
         let path = self.path;
         self.writer

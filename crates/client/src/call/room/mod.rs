@@ -1,14 +1,15 @@
-//! A room of a server: one speaks in one session, and hears each of the others in one.
+//! A room of a server: a participant sends in one session, and receives each other
+//! participant in another.
 //!
 //! ```text
-//! POST /call/ROOM ─► Call: devices, what is said
-//! GET  the session, again and again (watching) ── who else is here ─► tending: a leg for
-//! POST the session/hear/ID, for each of them ◄────────────────────────┘  each of them
+//! POST /call/ROOM ─► Call: devices, sent audio
+//! GET  the session, repeatedly (watching) ── who else is here ─► tending: a leg for
+//! POST the session/hear/ID, for each of them ◄───────────────────┘  each of them
 //! ```
 //!
-//! A leg that breaks is dialled again for as long as the other is in the room; who leaves
-//! and comes back is somebody new. What is noted of stages, here and by the others, comes
-//! out of [`Room::notes`].
+//! A leg that breaks is dialled again while its participant is in the room; a participant who
+//! leaves and comes back has a new id. Records about stages, ours and the others', come out
+//! of [`Room::notes`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,18 +31,19 @@ mod noted;
 
 pub use noted::Noted;
 
-/// What the server may take to say that nothing is new: it waits for 20 s itself.
+/// Longest wait for a list of participants; the server itself waits for 20 s if nothing has
+/// changed.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Between two looks at the legs.
+/// Time between two looks at the legs.
 const LOOK: Duration = Duration::from_millis(100);
-/// Before a server that did not answer, or a leg that broke, is tried again.
+/// Pause before a silent server or a broken leg is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// What others tell and nobody takes: fifteen of them tell 6,000 records a second, and
-/// they are taken every 50 ms.
+/// Most records that wait: fifteen participants send 6,000 records a second, which are taken
+/// every 50 ms.
 const NOTES_MAX: usize = 1 << 16;
 
-/// A call in a room, until it ends or is dropped, which leaves the room.
+/// A call in a room. It lasts until it ends or is dropped, which leaves the room.
 pub struct Room {
     call: Call,
     session: Url,
@@ -61,38 +63,40 @@ impl std::fmt::Debug for Room {
     }
 }
 
-/// Something that happened in a room.
+/// A change in a room.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Change {
-    /// Somebody is here, and will be heard.
+    /// This participant joined, and will be heard.
     Came(String),
-    /// And is no more.
+    /// This participant left.
     Left(String),
-    /// Somebody is not heard for now, or it is not known who is here; this is tried again.
+    /// A participant cannot be heard for now, or the list of participants is not available;
+    /// it is tried again.
     Trouble(String),
 }
 
-/// Why the room was not entered.
+/// Why the room was not joined.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum JoinError {
-    /// As with any call.
+    /// The session could not be made, as with any call.
     #[error(transparent)]
     Dial(#[from] DialError),
-    /// The devices, or the system.
+    /// The devices or the system failed.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// The server's fault.
-    #[error("{0} told no session of its own: is it a room of a Glassline server?")]
+    /// The server returned no session URL.
+    #[error("{0} returned no session URL: check that it is a room of a Glassline server")]
     NoSession(Url),
 }
 
 impl Room {
-    /// Joins the room at `dial.url` and speaks and listens there as soon as it is connected.
+    /// Joins the room at `dial.url`; audio is sent and played as soon as the connection is
+    /// established.
     ///
     /// # Errors
-    /// [`JoinError`].
+    /// [`JoinError`] says why the room was not joined.
     pub fn join(dial: Dial, config: &Config, devices: Devices) -> Result<Self, JoinError> {
         let dialled = connect(&dial, &dial.url, Dialling::speaking, config)?;
         let session = dialled.location;
@@ -144,32 +148,32 @@ impl Room {
         Ok(())
     }
 
-    /// What is said and heard.
+    /// The call of our own participant.
     pub fn call(&self) -> &Call {
         &self.call
     }
 
-    /// What happened since the last time.
+    /// Returns the changes since the last call.
     pub fn poll(&self) -> impl Iterator<Item = Change> {
         self.changes.try_iter()
     }
 
-    /// What was noted of the others since the last time, and what they told: take it
-    /// every second or so.
+    /// Returns the records of the other participants since the last call; call it at least
+    /// every second.
     pub fn notes(&self) -> impl Iterator<Item = Noted> {
         self.notes.try_iter()
     }
 
-    /// Leaves, and waits until the devices are at rest; says how the call ended.
+    /// Leaves the room, waits until the devices have stopped, and returns how the call ended.
     pub fn leave(&mut self) -> Result<Ended, CallError> {
         self.stop.store(true, Ordering::Relaxed);
         let before = self.call.ended();
         if !self.threads.is_empty() {
-            // The server answers who waits for a change, and forgets us. One that does
-            // not learns it by the farewell that follows, or by our silence.
+            // The server answers the pending GET and forgets us. If the DELETE is lost, the
+            // farewell that follows tells it, or a timeout.
             let token = self.dial.token.as_deref();
             if let Err(error) = whep::delete(&self.session, token, self.dial.trust) {
-                tracing::debug!(%error, "the room was not told of leaving");
+                tracing::debug!(%error, "cannot DELETE our session in the room; the server will time it out");
             }
         }
         for thread in self.threads.drain(..) {
@@ -178,7 +182,7 @@ impl Room {
             }
         }
         let ended = self.call.hang_up();
-        // The server hangs up on who says farewell.
+        // After our farewell the server closes the session, which is our own end.
         match before {
             None => ended.map(|_| Ended::ByUs),
             Some(ended) => ended,
@@ -188,12 +192,12 @@ impl Room {
 
 impl Drop for Room {
     fn drop(&mut self) {
-        // How it ended was asked before, or nobody wants to know.
+        // A caller that needs the result has called `leave` itself.
         let _ = self.leave();
     }
 }
 
-/// Who is in the room, as the server tells it.
+/// The participants of a room, as the server lists them.
 #[derive(Debug, Deserialize)]
 struct List {
     version: u64,
@@ -206,7 +210,7 @@ struct Other {
     name: String,
 }
 
-/// The thread that asks who is here.
+/// The thread that requests the list of participants.
 struct Watching {
     dial: Dial,
     session: Url,
@@ -235,7 +239,7 @@ impl Watching {
                 Err(error) => {
                     if error != told {
                         told.clone_from(&error);
-                        // Nobody looks, and the room is about to be left.
+                        // Without a receiver the room is about to be left.
                         let _ = self.changes.send(Change::Trouble(error));
                     }
                     std::thread::sleep(RETRY);
@@ -251,7 +255,7 @@ impl Watching {
     }
 }
 
-/// The thread that keeps a leg to everybody.
+/// The thread that keeps a leg to each participant.
 struct Tending {
     ear: Ear,
     dial: Dial,
@@ -263,18 +267,20 @@ struct Tending {
     others: BTreeMap<String, Tended>,
 }
 
+/// Another participant.
 struct Tended {
-    /// To people.
+    /// Name for people.
     called: String,
     leg: Option<Dialled>,
-    /// Under what it was heard last.
+    /// SSRC of the last voice.
     voice: Option<Ssrc>,
-    /// Not before this.
+    /// Earliest time of the next attempt.
     next: Instant,
+    /// The last failure that was reported.
     trouble: Option<String>,
 }
 
-/// A leg, and where it is left.
+/// A leg, and the URL of its session.
 struct Dialled {
     leg: Leg,
     location: Option<Url>,
@@ -337,7 +343,7 @@ impl Tending {
         }
     }
 
-    /// Dials where there is no leg.
+    /// Dials participants without a leg.
     fn tend(&mut self) {
         let now = Instant::now();
         let mut troubles = Vec::new();
@@ -363,7 +369,7 @@ impl Tending {
                 }
                 Err(error) => {
                     other.next = Instant::now() + RETRY;
-                    let text = format!("{} is not heard: {error}", other.called);
+                    let text = format!("cannot hear {}: {error}", other.called);
                     if other.trouble.as_ref() != Some(&text) {
                         other.trouble = Some(text.clone());
                         troubles.push(Change::Trouble(text));
@@ -376,24 +382,24 @@ impl Tending {
         }
     }
 
-    /// The farewell in the session tells the server, too.
+    /// Ends a leg's session at the server, in addition to the farewell inside the session.
     fn let_go(&self, location: Option<Url>) {
         if let Some(location) = location {
             let token = self.dial.token.as_deref();
             if let Err(error) = whep::delete(&location, token, self.dial.trust) {
-                tracing::debug!(%error, "a leg was not left by the book");
+                tracing::debug!(%error, "cannot DELETE a leg's session; the server will time it out");
             }
         }
     }
 
     fn say(&self, change: Change) {
-        // Nobody looks, and the room is about to be left.
+        // Without a receiver the room is about to be left.
         let _ = self.changes.send(change);
     }
 }
 
 impl Tended {
-    /// Notes what its leg has told since the last time.
+    /// Notes the leg's records since the last time.
     fn hear_of(&mut self, id: &str, notes: &SyncSender<Noted>) {
         let Some(dialled) = &self.leg else { return };
         let id = || id.to_owned();
@@ -409,7 +415,8 @@ impl Tended {
         }
     }
 
-    /// Ends its leg, if there is one, and notes the last of it; says where it is left.
+    /// Ends the leg, if there is one, and notes its last records; returns the URL of its
+    /// session.
     fn hang_up(&mut self, id: &str, notes: &SyncSender<Noted>) -> Option<Url> {
         self.leg.as_mut()?.leg.hang_up();
         self.hear_of(id, notes);
@@ -422,8 +429,8 @@ impl Tended {
 
 fn note(notes: &SyncSender<Noted>, noted: Noted) {
     if notes.try_send(noted).is_err() {
-        // Nobody wants tables, or has taken them.
-        tracing::trace!("what others tell is not taken");
+        // Without tables nothing takes the records.
+        tracing::trace!("dropped a record of another participant");
     }
 }
 

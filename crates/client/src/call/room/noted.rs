@@ -1,41 +1,41 @@
-//! What is noted of the others in a room, for whoever keeps accounts of their stages.
+//! Records about the other participants of a room, for tables of their stages.
 
 use super::{Ssrc, far};
 
-/// What is noted of one of the others in a room.
+/// A record about another participant of a room.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Noted {
-    /// It is here.
+    /// The participant joined.
     Came {
-        /// Which.
+        /// Id of the participant.
         id: String,
-        /// By people.
+        /// Name for people.
         called: String,
     },
-    /// It is here no more.
+    /// The participant left.
     Left {
-        /// Which.
+        /// Id of the participant.
         id: String,
     },
-    /// It is heard under this number, besides those before.
+    /// The participant is received under this SSRC, in addition to earlier ones.
     Voice {
-        /// Which.
+        /// Id of the participant.
         id: String,
-        /// Its number here.
+        /// SSRC of the voice.
         voice: Ssrc,
     },
-    /// It has told something of its stages.
+    /// The participant's end sent a record of its stages.
     Told {
-        /// Which.
+        /// Id of the participant.
         id: String,
-        /// What, by our clock.
+        /// The record, converted to our clock.
         told: far::Told,
     },
-    /// So it stood with its stamps when it was last heard.
+    /// State of the exchange of stamps when the participant's leg ended.
     Far {
-        /// Which.
+        /// Id of the participant.
         id: String,
-        /// `None` where there was no channel for them.
+        /// State of the exchange; `None` if there was no channel for it.
         report: Option<far::Report>,
     },
 }

@@ -1,4 +1,5 @@
-//! Audio on a busy machine. The laboratory's tests have this file, too.
+//! Repetition of audio tests on a busy machine. The laboratory's tests include this file,
+//! too.
 
 /// Attempts at the most.
 const ATTEMPTS: usize = 4;

@@ -40,7 +40,7 @@ fn chirps_over_a_bad_path() -> (u64, Result<(), String>) {
     // One at a time, and who is second is told.
     let refused = dial(&ask, &config).expect_err("busy").to_string();
     assert!(
-        refused.contains("503") && refused.contains("going on"),
+        refused.contains("503") && refused.contains("in progress"),
         "{refused}"
     );
     let mut near = End::start("bad-path-near", dialled.line, &config, marked());

@@ -1,4 +1,4 @@
-//! What the ends of a call tell each other of their stages, and note of copies.
+//! Tests of the records that the ends of a call exchange, and of records about duplicates.
 
 use std::collections::HashMap;
 
