@@ -92,4 +92,4 @@ pub use listener::Listener;
 pub use player::Player;
 pub use reframe::{Captured, Reframer};
 pub use speaker::Speaker;
-pub use stamps::{Again, CameAgain, Heard, Operation, Received, Record, SignalDelay, Spoken};
+pub use stamps::{Again, CameAgain, Heard, Operation, Received, Record, SendStamps, SignalDelay};

@@ -5,7 +5,7 @@
 //! rendered(): what the loudspeaker plays ────────────────┘
 //! ```
 //!
-//! Each frame leaves with its [`Spoken`]. RTP timestamps follow the device's clock: a pause
+//! Each frame leaves with its [`SendStamps`]. RTP timestamps follow the device's clock: a pause
 //! of the device becomes a gap in the timestamps, not a delay of everything that follows.
 
 use std::collections::VecDeque;
@@ -23,7 +23,7 @@ use crate::opus::{self, RATE};
 use crate::preprocess::{self, EchoReport, FRAME, Preprocess};
 use crate::reframe::{Captured, Reframer};
 use crate::resample::Resampler;
-use crate::stamps::{SignalDelay, Spoken};
+use crate::stamps::{SendStamps, SignalDelay};
 
 /// Configuration of a [`Speaker`].
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -93,7 +93,7 @@ pub struct Outgoing {
     /// Audio level in −dBov, 0 (loudest) to 127 (silence), as RFC 6464 defines it.
     pub level_dbov: u8,
     /// The times at which the packet's audio passed each stage.
-    pub spoken: Spoken,
+    pub stamps: SendStamps,
 }
 
 /// What a [`Speaker`] has counted, and its current levels and delays.
@@ -159,7 +159,7 @@ pub struct Speaker<E = opus::Encoder> {
     gain: f32,
     was_silent: bool,
     meter: Meter,
-    unsent: VecDeque<Spoken>,
+    unsent: VecDeque<SendStamps>,
     report: Report,
 }
 
@@ -322,7 +322,7 @@ impl<E: Encoder> Speaker<E> {
 
     /// Returns the stamps of the next frame that made no packet of its own: nobody spoke, or
     /// the frame is part of a longer packet.
-    pub fn poll_unsent(&mut self) -> Option<Spoken> {
+    pub fn poll_unsent(&mut self) -> Option<SendStamps> {
         self.unsent.pop_front()
     }
 
@@ -374,7 +374,7 @@ impl<E: Encoder> Speaker<E> {
         let encode_began = clock();
         let payload = is_whole.then(|| self.encode()).flatten();
         let encoded = clock();
-        let spoken = Spoken {
+        let stamps = SendStamps {
             timestamp: if is_whole { begun.timestamp } else { timestamp },
             duration: opus::Frame::Ms10.duration() * if is_whole { frames } else { 1 },
             captured: if is_whole { begun.captured } else { heard },
@@ -400,15 +400,15 @@ impl<E: Encoder> Speaker<E> {
             if self.unsent.len() == UNSENT_MAX {
                 self.unsent.pop_front();
             }
-            self.unsent.push_back(spoken);
+            self.unsent.push_back(stamps);
             return None;
         };
         Some(Outgoing {
             payload,
-            timestamp: spoken.timestamp,
+            timestamp: stamps.timestamp,
             marker,
             level_dbov,
-            spoken,
+            stamps,
         })
     }
 

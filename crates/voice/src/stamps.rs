@@ -6,7 +6,7 @@
 //! reports that delay. With the records of both halves, joined by SSRC and timestamp:
 //!
 //! ```text
-//! mouth to ear = heard.played − spoken.captured + spoken.signal + heard.signal
+//! mouth to ear = heard.played − sent.captured + sent.signal + heard.signal
 //! ```
 //!
 //! Times are `Instant`s of this host. Between hosts ([`far`](crate::far)) they are
@@ -40,7 +40,7 @@ impl SignalDelay {
 /// The steps after [`Self::encoded`] happen outside of the engine; the code that sends the
 /// packet fills them in. `None` is a step that was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spoken<T = Instant> {
+pub struct SendStamps<T = Instant> {
     /// RTP timestamp at 48 kHz as a 64-bit number that never wraps; its low 32 bits are on
     /// the wire.
     pub timestamp: u64,
@@ -86,11 +86,11 @@ pub struct Received {
     pub inserted: Instant,
 }
 
-impl<T: Copy> Spoken<T> {
+impl<T: Copy> SendStamps<T> {
     /// Converts all times to another clock by `place`; `None` if `place` cannot convert one
     /// of them.
-    pub fn placed<U>(self, mut place: impl FnMut(T) -> Option<U>) -> Option<Spoken<U>> {
-        Some(Spoken {
+    pub fn placed<U>(self, mut place: impl FnMut(T) -> Option<U>) -> Option<SendStamps<U>> {
+        Some(SendStamps {
             timestamp: self.timestamp,
             duration: self.duration,
             captured: place(self.captured)?,
@@ -159,7 +159,7 @@ pub struct Heard<T = Instant> {
     /// SSRC of the voice.
     pub ssrc: Ssrc,
     /// RTP timestamp as a 64-bit number that never wraps; its low 32 bits are on the wire.
-    /// Its high bits count from the first packet that arrived, [`Spoken`]'s from the first
+    /// Its high bits count from the first packet that arrived, [`SendStamps`]'s from the first
     /// that was sent.
     pub timestamp: u64,
     /// RTP sequence number; `None` for a redundant copy.
@@ -244,7 +244,7 @@ impl Again {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record<T = Instant> {
     /// The end sent a frame with this SSRC.
-    Spoken(Ssrc, Spoken<T>),
+    Sent(Ssrc, SendStamps<T>),
     /// The end played a packet.
     Heard(Heard<T>),
     /// A packet arrived once more, or too late.
@@ -260,7 +260,7 @@ impl<T: Copy> Record<T> {
     /// of them.
     pub fn placed<U>(self, mut place: impl FnMut(T) -> Option<U>) -> Option<Record<U>> {
         Some(match self {
-            Self::Spoken(ssrc, it) => Record::Spoken(ssrc, it.placed(place)?),
+            Self::Sent(ssrc, it) => Record::Sent(ssrc, it.placed(place)?),
             Self::Heard(it) => Record::Heard(it.placed(place)?),
             Self::CameAgain(it) => Record::CameAgain(CameAgain {
                 ssrc: it.ssrc,
@@ -277,7 +277,7 @@ impl<T: Copy> Record<T> {
     /// the event happened.
     pub fn at(&self) -> T {
         match self {
-            Self::Spoken(_, it) => it.sent.unwrap_or(it.encoded),
+            Self::Sent(_, it) => it.sent.unwrap_or(it.encoded),
             Self::Heard(it) => it.arrived,
             Self::CameAgain(it) => it.at,
             Self::CaptureCalled(at) | Self::PlayoutCalled(at) => *at,

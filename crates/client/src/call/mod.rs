@@ -53,7 +53,7 @@ pub use device::{SystemLoudspeaker, SystemMicrophone};
 pub use dial::{Dial, DialError, Dialled, dial};
 pub use glassline_voice::far;
 pub use glassline_voice::{
-    Again, Bitrate, CameAgain, Format, Heard, Record, Spoken, Ssrc, jitter, listener, opus,
+    Again, Bitrate, CameAgain, Format, Heard, Record, SendStamps, Ssrc, jitter, listener, opus,
     preprocess, speaker,
 };
 pub use leg::{Ear, Leg};

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use glassline_voice::{Speaker, Spoken, speaker};
+use glassline_voice::{SendStamps, Speaker, speaker};
 use glassline_webrtc::SenderIndex;
 
 use super::device::CaptureTime;
@@ -61,7 +61,7 @@ impl Audio {
             loudspeaker,
         } = self.devices;
         let Stamping {
-            spoken,
+            sent,
             heard,
             again,
             captured: captures,
@@ -114,7 +114,7 @@ impl Audio {
                 let mut speaking = Speaking {
                     speaker,
                     shared: Arc::clone(&self.shared),
-                    spoken,
+                    sent,
                     rendered,
                     lost_256: 0,
                     report_at: Instant::now(),
@@ -161,7 +161,7 @@ fn configured(config: &Config, sends: &Sends, device: glassline_voice::Format) -
 struct Speaking {
     speaker: Speaker,
     shared: Arc<Shared>,
-    spoken: Stamp<Spoken>,
+    sent: Stamp<SendStamps>,
     rendered: Receiver<Vec<f32>>,
     lost_256: u64,
     report_at: Instant,
@@ -197,8 +197,8 @@ impl Speaking {
             while let Some(outgoing) = self.speaker.poll(&mut Instant::now) {
                 self.send(&outgoing);
             }
-            while let Some(spoken) = self.speaker.poll_unsent() {
-                self.spoken.push(spoken);
+            while let Some(stamps) = self.speaker.poll_unsent() {
+                self.sent.push(stamps);
             }
             if Instant::now() >= self.report_at {
                 if let Some(error) = failure() {
@@ -221,13 +221,13 @@ impl Speaking {
 
     /// Seals and sends a packet on this thread, which completes its stamps.
     fn send(&mut self, outgoing: &speaker::Outgoing) {
-        let mut spoken = outgoing.spoken;
-        spoken.enqueued = Some(Instant::now());
+        let mut stamps = outgoing.stamps;
+        stamps.enqueued = Some(Instant::now());
         // No pacer is passed.
         let mut line = self.shared.line();
         let dequeued = Instant::now();
-        spoken.handed_over = spoken.enqueued;
-        spoken.dequeued = Some(dequeued);
+        stamps.handed_over = stamps.enqueued;
+        stamps.dequeued = Some(dequeued);
         #[expect(clippy::cast_possible_truncation, reason = "RTP time wraps at 32 bits")]
         let timestamp = outgoing.timestamp as u32;
         let sealed = line.session.seal(
@@ -242,14 +242,14 @@ impl Speaking {
         drop(line);
         if let (Some(sealed), Some(peer)) = (sealed, peer) {
             match socket.send(&self.out[..sealed.len], peer) {
-                Ok(()) => spoken.sent = Some(Instant::now()),
+                Ok(()) => stamps.sent = Some(Instant::now()),
                 Err(error) => {
                     self.shared.figures().unsent += 1;
                     tracing::debug!(%error, %peer, "a packet of voice was not sent");
                 }
             }
         }
-        self.spoken.push(spoken);
+        self.sent.push(stamps);
     }
 
     /// Follows the requests of other threads, and updates the call's figures.

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 use std::time::Instant;
 
 use glassline_voice::far::Told;
-use glassline_voice::{CameAgain, Heard, Record, Spoken, Ssrc};
+use glassline_voice::{CameAgain, Heard, Record, SendStamps, Ssrc};
 
 use super::talk::Talk;
 use super::{Feed, Shared};
@@ -24,7 +24,7 @@ const OWN_MAX: usize = 1_024;
 #[derive(Clone, Debug, Default)]
 pub struct Records {
     /// Frames that were sent.
-    pub spoken: Vec<Spoken>,
+    pub sent: Vec<SendStamps>,
     /// Packets that were played.
     pub heard: Vec<Heard>,
     /// Packets that arrived once more, or too late.
@@ -41,7 +41,7 @@ pub struct Records {
 impl Records {
     /// Removes all records, and keeps the memory.
     pub fn clear(&mut self) {
-        self.spoken.clear();
+        self.sent.clear();
         self.heard.clear();
         self.again.clear();
         self.captured.clear();
@@ -52,7 +52,7 @@ impl Records {
 
 /// Receiving ends of the queues of [`Records`].
 pub(super) struct Drains {
-    spoken: Receiver<Spoken>,
+    sent: Receiver<SendStamps>,
     heard: Receiver<Heard>,
     again: Receiver<CameAgain>,
     captured: Receiver<Instant>,
@@ -62,7 +62,7 @@ pub(super) struct Drains {
 
 impl Drains {
     pub(super) fn drain(&self, records: &mut Records) {
-        records.spoken.extend(self.spoken.try_iter());
+        records.sent.extend(self.sent.try_iter());
         records.heard.extend(self.heard.try_iter());
         records.again.extend(self.again.try_iter());
         records.captured.extend(self.captured.try_iter());
@@ -96,7 +96,7 @@ impl<T> Stamp<T> {
 
 /// Sending ends for the devices' threads.
 pub(crate) struct Stamping {
-    pub(crate) spoken: Stamp<Spoken>,
+    pub(crate) sent: Stamp<SendStamps>,
     pub(crate) heard: Stamp<Heard>,
     pub(crate) again: Stamp<CameAgain>,
     pub(crate) captured: Stamp<Instant>,
@@ -147,14 +147,14 @@ pub(super) fn queues(
         shared: Arc::clone(shared),
         own: own_feed.clone(),
     };
-    let (spoken_feed, spoken) = Feed::new(RECORDS_MAX, shared);
+    let (sent_feed, sent) = Feed::new(RECORDS_MAX, shared);
     let (heard_feed, heard) = Feed::new(RECORDS_MAX, shared);
     let (captured_feed, captured) = Feed::new(RECORDS_MAX, shared);
     let (played_feed, played) = Feed::new(RECORDS_MAX, shared);
     let (told_feed, told) = Feed::new(if asks { TOLD_MAX } else { 1 }, shared);
     let stamping = Stamping {
-        spoken: stamp(shared, &own_feed, spoken_feed, move |it: &Spoken| {
-            Some(Record::Spoken(ssrc?, *it))
+        sent: stamp(shared, &own_feed, sent_feed, move |it: &SendStamps| {
+            Some(Record::Sent(ssrc?, *it))
         }),
         heard: stamp(shared, &own_feed, heard_feed, |it| Some(Record::Heard(*it))),
         again: again_stamps.stamp(),
@@ -167,7 +167,7 @@ pub(super) fn queues(
     };
     let talk = Talk::new(Arc::clone(shared), asks, epoch, own, told_feed);
     let drains = Drains {
-        spoken,
+        sent,
         heard,
         again,
         captured,

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use glassline_voice::{Heard, Spoken};
+use glassline_voice::{Heard, SendStamps};
 use serde::Serialize;
 use serde::ser::{SerializeMap as _, Serializer};
 
@@ -66,7 +66,7 @@ impl Delay {
     }
 
     /// What the sender knows of a frame: everything up to the socket.
-    pub fn of_spoken(spoken: &Spoken) -> Self {
+    pub fn of_spoken(spoken: &SendStamps) -> Self {
         let mut delay = Self::default();
         let length = i64::try_from(spoken.duration.as_nanos()).unwrap_or(i64::MAX);
         let mut at = spoken.captured;
@@ -109,7 +109,7 @@ impl Delay {
     }
 
     /// The whole way of a frame that both ends know of, on one clock.
-    pub fn of_both(spoken: &Spoken, heard: &Heard) -> Self {
+    pub fn of_both(spoken: &SendStamps, heard: &Heard) -> Self {
         let (before, after) = (Self::of_spoken(spoken), Self::of_heard(heard));
         let mut delay = Self::default();
         for stage in Stage::ALL {

@@ -90,7 +90,7 @@ impl Pair {
             end.drain(records);
             let own = &mut joins[index];
             if let Some(ssrc) = end.ssrc() {
-                for spoken in &records.spoken {
+                for spoken in &records.sent {
                     own.spoken(ssrc, *spoken, None);
                 }
             }

@@ -12,7 +12,8 @@ use glassline_sim::Clock;
 
 use crate::jitter::Packet;
 use crate::{
-    Decoder, Encoder, Format, Heard, Listener, Received, Speaker, Spoken, listener, opus, speaker,
+    Decoder, Encoder, Format, Heard, Listener, Received, SendStamps, Speaker, listener, opus,
+    speaker,
 };
 
 mod chirps;
@@ -108,7 +109,7 @@ pub(crate) struct Call<E = opus::Encoder, D = opus::Decoder> {
     sequence: u16,
     sent: u64,
     flying: BinaryHeap<Reverse<(Instant, u64, Flying)>>,
-    pub(crate) spoken: Vec<Spoken>,
+    pub(crate) send_stamps: Vec<SendStamps>,
     pub(crate) heard: Vec<Heard>,
     /// All audio that was played, from [`Self::played_from`] on.
     pub(crate) played: Vec<f32>,
@@ -194,7 +195,7 @@ impl<E: Encoder, D: Decoder> Call<E, D> {
             sequence: 65_000,
             sent: 0,
             flying: BinaryHeap::new(),
-            spoken: Vec::new(),
+            send_stamps: Vec::new(),
             heard: Vec::new(),
             played: Vec::new(),
             is_recording: true,
@@ -275,7 +276,7 @@ impl<E: Encoder, D: Decoder> Call<E, D> {
             asked
         };
         while let Some(outgoing) = self.speaker.poll(&mut clock) {
-            let sent = outgoing.spoken.encoded;
+            let sent = outgoing.stamps.encoded;
             let flying = Flying {
                 sequence: self.sequence,
                 timestamp: outgoing.timestamp as u32,
@@ -291,7 +292,7 @@ impl<E: Encoder, D: Decoder> Call<E, D> {
             self.sequence = self.sequence.wrapping_add(1);
             self.sent += 1;
             if self.is_recording {
-                self.spoken.push(outgoing.spoken);
+                self.send_stamps.push(outgoing.stamps);
             }
         }
         while self.speaker.poll_unsent().is_some() {}

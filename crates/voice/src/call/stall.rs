@@ -35,9 +35,9 @@ fn delay_ms(call: &Call, from: Instant) -> f64 {
     let mut delays = Vec::new();
     for heard in call.heard.iter().filter(|it| it.played >= from) {
         let spoken = call
-            .spoken
+            .send_stamps
             .binary_search_by_key(&heard.timestamp, |it| it.timestamp);
-        let spoken = call.spoken[spoken.expect("it was spoken")];
+        let spoken = call.send_stamps[spoken.expect("it was spoken")];
         delays.push((heard.played - spoken.captured).as_secs_f64() * 1e3);
     }
     assert!(delays.len() > 50, "{} packets in a second", delays.len());

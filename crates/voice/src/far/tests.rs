@@ -1,5 +1,5 @@
 use super::*;
-use crate::stamps::{Again, CameAgain, Heard, Operation, SignalDelay, Spoken};
+use crate::stamps::{Again, CameAgain, Heard, Operation, SendStamps, SignalDelay};
 use glassline_media::Ssrc;
 use glassline_sim::{Conditions, Datagram, End, Network, Node, Simulation};
 use proptest::prelude::*;
@@ -32,9 +32,9 @@ prop_compose! {
         steps: [bool; 5],
         signal in signal(),
         encoded_something: bool,
-    ) -> Spoken<u64> {
+    ) -> SendStamps<u64> {
         let step = |place: usize| steps[place].then_some(at[6 + place]);
-        Spoken {
+        SendStamps {
             timestamp,
             duration,
             captured: at[0],
@@ -101,7 +101,7 @@ prop_compose! {
 fn record() -> impl Strategy<Value = Record<u64>> {
     let at = || 0..1u64 << 62;
     prop_oneof![
-        (any::<u32>(), spoken()).prop_map(|(ssrc, it)| Record::Spoken(Ssrc(ssrc), it)),
+        (any::<u32>(), spoken()).prop_map(|(ssrc, it)| Record::Sent(Ssrc(ssrc), it)),
         heard().prop_map(Record::Heard),
         again().prop_map(Record::CameAgain),
         at().prop_map(Record::CaptureCalled),
@@ -235,7 +235,7 @@ fn what_cannot_be_is_refused_by_name() {
 fn what_no_far_end_would_take_is_not_written() {
     let mut writer = Writer::new(0, 0);
     assert_eq!(writer.push(&called(1 << 62)), Err(Unwritten::OutOfRange));
-    let spoken = Spoken {
+    let spoken = SendStamps {
         timestamp: 0,
         duration: Duration::from_millis(10),
         captured: 0,
@@ -253,9 +253,9 @@ fn what_no_far_end_would_take_is_not_written() {
         signal: SignalDelay::default(),
         encoded_something: true,
     };
-    let of = |spoken| Record::Spoken(Ssrc(1), spoken);
+    let of = |spoken| Record::Sent(Ssrc(1), spoken);
     assert_eq!(writer.push(&of(spoken)), Err(Unwritten::OutOfRange));
-    let long = Spoken {
+    let long = SendStamps {
         duration: Duration::from_secs(2),
         encoded: 5,
         ..spoken

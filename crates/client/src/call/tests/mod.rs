@@ -257,7 +257,7 @@ fn accounted(near: &End, far: &End, marks: Marks, heard: &[Option<f64>]) -> Resu
         let Some(delay) = delay else { continue };
         // The frame in the chirp's middle.
         let middle = marks.first + marks.every * index as u32 + Duration::from_millis(125);
-        let spoken = near.records.spoken.iter().find(|it| {
+        let spoken = near.records.sent.iter().find(|it| {
             let from = it.captured.saturating_duration_since(spoke);
             (from..from + it.duration).contains(&middle)
         });
@@ -277,7 +277,7 @@ fn accounted(near: &End, far: &End, marks: Marks, heard: &[Option<f64>]) -> Resu
     }
     match compared >= 2 {
         true => Ok(()),
-        false => Err(format!("{} records", near.records.spoken.len())),
+        false => Err(format!("{} records", near.records.sent.len())),
     }
 }
 

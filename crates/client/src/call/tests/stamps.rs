@@ -36,12 +36,12 @@ fn what_the_far_end_tells_is_placed_within_its_bar_and_only_who_asks_is_told() {
     let clock = report.clock.expect("it answered");
     assert!(clock.error < Duration::from_millis(500), "{clock:?}");
     let truth = &far.records;
-    let spoken: HashMap<_, _> = truth.spoken.iter().map(|it| (it.timestamp, it)).collect();
+    let spoken: HashMap<_, _> = truth.sent.iter().map(|it| (it.timestamp, it)).collect();
     let heard: HashMap<_, _> = truth.heard.iter().map(|it| (it.timestamp, it)).collect();
     let mut compared = [0; 3];
     for told in &near.records.told {
         let (kind, here, there) = match told.record {
-            Record::Spoken(ssrc, it) => {
+            Record::Sent(ssrc, it) => {
                 assert_eq!(Some(ssrc), far.call.ssrc());
                 let truth = spoken[&it.timestamp];
                 assert_eq!(it.signal, truth.signal);

@@ -42,7 +42,7 @@ impl Accounts {
         records.clear();
         call.drain(&mut records);
         if let Some(ssrc) = call.ssrc() {
-            for spoken in &records.spoken {
+            for spoken in &records.sent {
                 self.said.spoken(ssrc, *spoken, None);
             }
         }
@@ -67,10 +67,10 @@ impl Accounts {
     /// What the far end heard is what we said, and the other way round.
     pub fn told(&mut self, told: &far::Told) {
         use glassline_client::call::Record::{
-            CameAgain, CaptureCalled, Heard, PlayoutCalled, Spoken,
+            CameAgain, CaptureCalled, Heard, PlayoutCalled, Sent,
         };
         match told.record {
-            Spoken(..) | CaptureCalled(_) => self.heard.told(told),
+            Sent(..) | CaptureCalled(_) => self.heard.told(told),
             Heard(_) | CameAgain(_) | PlayoutCalled(_) => self.said.told(told),
         }
     }

@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use glassline_client::call::far::{Channel, Far, Report as FarReport};
-use glassline_client::call::{Heard, Record, Spoken, Ssrc};
+use glassline_client::call::{Heard, Record, SendStamps, Ssrc};
 use glassline_sim::{Clock, Conditions, Link, Loss, SendOutcome};
 use glassline_voice::{Operation, SignalDelay};
 use serde_json::Value;
@@ -103,7 +103,7 @@ impl Hosts {
     /// End `end` says frame `number`, which was at its microphone 13 ms ago.
     fn speak(&mut self, end: usize, number: u64) {
         let stamp = |before: u64| self.clock(end, self.at + ms(40) - ms(before));
-        let spoken = Spoken {
+        let spoken = SendStamps {
             timestamp: number * 480,
             duration: FRAME,
             captured: stamp(13),
@@ -120,7 +120,7 @@ impl Hosts {
             signal: SignalDelay::default(),
             encoded_something: true,
         };
-        self.record(end, &Record::Spoken(SSRCS[end], spoken));
+        self.record(end, &Record::Sent(SSRCS[end], spoken));
         let sent = self.start + self.at + ms(40);
         let fate = self.paths[end].send(sent, 100, Parcel::Voice(number));
         if let SendOutcome::Arrives(at) = fate {
@@ -157,7 +157,7 @@ impl Hosts {
         self.ends[end].tell(record, now);
         match record {
             _ if end == 1 => {}
-            Record::Spoken(ssrc, it) => self.accounts.said.spoken(*ssrc, *it, None),
+            Record::Sent(ssrc, it) => self.accounts.said.spoken(*ssrc, *it, None),
             Record::Heard(it) => self.accounts.heard.heard(*it, None),
             _ => {}
         }

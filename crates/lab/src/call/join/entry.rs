@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use glassline_voice::{Heard, Spoken};
+use glassline_voice::{Heard, SendStamps};
 
 /// What is known of one frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Entry {
-    pub(super) spoken: Option<Spoken>,
+    pub(super) spoken: Option<SendStamps>,
     pub(super) heard: Option<Heard>,
     /// Of its half that another host stamped.
     pub(super) error: Option<Duration>,

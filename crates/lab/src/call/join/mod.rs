@@ -1,7 +1,7 @@
 //! Both ends' records of a call, put together by SSRC and RTP timestamp.
 //!
 //! ```text
-//! spoken(ssrc, Spoken) ──┐ key: (SSRC, low 32 bits of the timestamp)
+//! spoken(ssrc, SendStamps) ──┐ key: (SSRC, low 32 bits of the timestamp)
 //! heard(Heard) ──────────┼─► waits for its other half, at most 10 s ─► Frame ─► Delays
 //! came_again(…) ─────────┘     └─► lost, unmatched: counted            └─► kept for video
 //! capture_called, playout_called ─► intervals
@@ -22,7 +22,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use glassline_voice::far::Told;
-use glassline_voice::{Again, CameAgain, Heard, Operation, Record, Spoken, Ssrc};
+use glassline_voice::{Again, CameAgain, Heard, Operation, Record, SendStamps, Ssrc};
 
 use super::frame::{Delay, between};
 use super::report::{Copies, Report, Waterfall};
@@ -114,7 +114,7 @@ impl Join {
     pub fn told(&mut self, told: &Told) {
         let error = Some(told.error);
         match told.record {
-            Record::Spoken(ssrc, spoken) => self.spoken(ssrc, spoken, error),
+            Record::Sent(ssrc, spoken) => self.spoken(ssrc, spoken, error),
             Record::Heard(heard) => self.heard(heard, error),
             Record::CameAgain(again) => self.came_again(again),
             Record::CaptureCalled(at) => self.capture_called(at),
@@ -138,7 +138,7 @@ impl Join {
 
     /// A frame was spoken. `error`: its stamps are another host's, put on our clock to
     /// within so much (`glassline_voice::clock`).
-    pub fn spoken(&mut self, ssrc: Ssrc, spoken: Spoken, error: Option<Duration>) {
+    pub fn spoken(&mut self, ssrc: Ssrc, spoken: SendStamps, error: Option<Duration>) {
         let delay = Delay::of_spoken(&spoken);
         let operation = delay.get(Stage::EncodeOperation).unwrap_or(0);
         let is_encoded = spoken.encoded_something || operation > ENCODED_ANYWAY_NS;

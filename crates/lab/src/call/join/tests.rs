@@ -16,10 +16,10 @@ const fn us(us: u64) -> Duration {
 }
 
 /// Frame `number` of 10 ms, every step of its way told by name.
-fn spoken(begin: Instant, number: u64) -> Spoken {
+fn spoken(begin: Instant, number: u64) -> SendStamps {
     let first = number * 10_000;
     let stamp = |after: u64| at(begin, first + after);
-    Spoken {
+    SendStamps {
         timestamp: (number + 3) * 480,
         duration: us(10_000),
         captured: stamp(0),

@@ -96,7 +96,7 @@ impl RoomAccounts {
         let here = self.others.iter_mut().filter(|it| it.is_here);
         let here = here.map(|it| &mut it.accounts);
         for accounts in here.chain([&mut self.alone]) {
-            for spoken in &records.spoken {
+            for spoken in &records.sent {
                 accounts.said.spoken(VOICE, *spoken, None);
             }
             for at in &records.captured {
@@ -177,7 +177,7 @@ impl RoomAccounts {
 /// The same, of `voice`.
 fn under(record: Record, voice: Ssrc) -> Record {
     match record {
-        Record::Spoken(_, it) => Record::Spoken(voice, it),
+        Record::Sent(_, it) => Record::Sent(voice, it),
         Record::Heard(it) => Record::Heard(Heard { ssrc: voice, ..it }),
         Record::CameAgain(mut it) => {
             it.ssrc = voice;

@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use glassline_client::call::{Spoken, far::Told};
+use glassline_client::call::{SendStamps, far::Told};
 use glassline_sim::Clock;
 use glassline_voice::{Operation, SignalDelay};
 
@@ -14,10 +14,10 @@ fn ms(ms: u64) -> Duration {
 }
 
 /// Frame `number`, sent 20 ms after it was captured.
-fn spoken(start: Instant, number: u64) -> Spoken {
+fn spoken(start: Instant, number: u64) -> SendStamps {
     let at = start + FRAME * number as u32;
     let encoded = at + ms(20);
-    Spoken {
+    SendStamps {
         timestamp: 7_000 + number * 480,
         duration: FRAME,
         captured: at,
@@ -37,7 +37,7 @@ fn spoken(start: Instant, number: u64) -> Spoken {
 }
 
 /// The same frame, `network` later, by whoever calls the voice `voice`.
-fn heard(spoken: &Spoken, voice: u32, network: Duration) -> Heard {
+fn heard(spoken: &SendStamps, voice: u32, network: Duration) -> Heard {
     let arrived = spoken.sent.expect("sent") + network;
     Heard {
         ssrc: Ssrc(voice),
@@ -83,7 +83,7 @@ fn accounts(start: Instant) -> RoomAccounts {
     for number in 0..300 {
         let mut records = Records::default();
         let ours = spoken(start, number);
-        records.spoken.push(ours);
+        records.sent.push(ours);
         records.captured.push(ours.delivered);
         let theirs = spoken(start, number);
         let voice = if number < 150 { 200 } else { 201 };
@@ -91,7 +91,7 @@ fn accounts(start: Instant) -> RoomAccounts {
         records.heard.push(heard(&theirs, 300, ms(9)));
         accounts.take(&records);
         accounts.note(told(Record::Heard(heard(&ours, 100, ms(4)))));
-        accounts.note(told(Record::Spoken(Ssrc(55), theirs)));
+        accounts.note(told(Record::Sent(Ssrc(55), theirs)));
         // Known a little after they are heard.
         let named = |it: &str, voice: u32| Noted::Voice {
             id: id(it),
@@ -159,7 +159,7 @@ fn where_nobody_comes_there_is_what_is_said() {
     let mut accounts = RoomAccounts::default();
     let start = Clock::new().now();
     let mut records = Records::default();
-    records.spoken.extend((0..10).map(|it| spoken(start, it)));
+    records.sent.extend((0..10).map(|it| spoken(start, it)));
     accounts.take(&records);
     let all = accounts.finish("http://host/call/team");
     let [said] = &all.directions[..] else {

@@ -34,7 +34,7 @@ pub(super) const ASKS: u8 = 1;
 /// Flag of a hello: the sender has received no hello.
 pub(super) const ALONE: u8 = 2;
 
-pub(super) const SPOKEN: u8 = 1;
+pub(super) const SENT: u8 = 1;
 pub(super) const HEARD: u8 = 2;
 pub(super) const CAME_AGAIN: u8 = 3;
 pub(super) const CAPTURE_CALLED: u8 = 4;
@@ -107,9 +107,9 @@ pub enum Message {
 pub(super) struct Last {
     pub(super) at: u64,
     pub(super) ssrc: u32,
-    pub(super) spoken: u64,
+    pub(super) sent: u64,
     pub(super) duration: u64,
-    pub(super) spoken_signal: [u64; 3],
+    pub(super) sent_signal: [u64; 3],
     pub(super) heard: u64,
     pub(super) sequence: u64,
     pub(super) heard_signal: [u64; 3],
@@ -147,7 +147,7 @@ pub(super) fn check(record: &Record<u64>) -> Result<(), Malformed> {
         at_most(AUDIO_MAX, "a signal's delay", &parts)
     };
     match record {
-        Record::Spoken(_, it) => {
+        Record::Sent(_, it) => {
             audio(it.signal)?;
             at_most(AUDIO_MAX, "a duration", &[it.duration])
         }

@@ -6,9 +6,9 @@ use glassline_media::Ssrc;
 
 use super::form::{
     ALONE, ASKS, CAME_AGAIN, CAPTURE_CALLED, HEARD, HELLO, Last, MESSAGE_BYTES_MAX, Malformed,
-    Message, PLAYOUT_CALLED, RECORDS, RECORDS_MAX, SPOKEN, VERSION, check,
+    Message, PLAYOUT_CALLED, RECORDS, RECORDS_MAX, SENT, VERSION, check,
 };
-use crate::stamps::{Again, CameAgain, Heard, Operation, Record, SignalDelay, Spoken};
+use crate::stamps::{Again, CameAgain, Heard, Operation, Record, SendStamps, SignalDelay};
 
 /// Parses a message.
 ///
@@ -67,7 +67,7 @@ impl Reader<'_> {
 
     fn record(&mut self) -> Result<Record<u64>, Malformed> {
         Ok(match self.byte("a record")? {
-            SPOKEN => self.spoken()?,
+            SENT => self.send_stamps()?,
             HEARD => Record::Heard(self.heard()?),
             CAME_AGAIN => Record::CameAgain(CameAgain {
                 ssrc: self.ssrc()?,
@@ -78,26 +78,36 @@ impl Reader<'_> {
                     1 => Again::Retransmission,
                     2 => Again::Redundant,
                     3 => Again::Late,
-                    kind => return Err(Malformed::Kind { kind, of: "duplicate reason" }),
+                    kind => {
+                        return Err(Malformed::Kind {
+                            kind,
+                            of: "duplicate reason",
+                        });
+                    }
                 },
             }),
             CAPTURE_CALLED => Record::CaptureCalled(self.time()?),
             PLAYOUT_CALLED => Record::PlayoutCalled(self.time()?),
-            kind => return Err(Malformed::Kind { kind, of: "record type" }),
+            kind => {
+                return Err(Malformed::Kind {
+                    kind,
+                    of: "record type",
+                });
+            }
         })
     }
 
-    fn spoken(&mut self) -> Result<Record<u64>, Malformed> {
+    fn send_stamps(&mut self) -> Result<Record<u64>, Malformed> {
         let flags = self.byte("flags")?;
         if flags >= 1 << 6 {
             let of = "set of frame flags";
             return Err(Malformed::Kind { kind: flags, of });
         }
         let ssrc = self.ssrc()?;
-        let timestamp = self.change("a timestamp", |last| &mut last.spoken)?;
+        let timestamp = self.change("a timestamp", |last| &mut last.sent)?;
         let duration = self.change("a duration", |last| &mut last.duration)?;
-        let signal = self.signal(|last| &mut last.spoken_signal)?;
-        let mut spoken = Spoken {
+        let signal = self.signal(|last| &mut last.sent_signal)?;
+        let mut stamps = SendStamps {
             timestamp,
             duration: Duration::from_nanos(duration),
             captured: self.time()?,
@@ -115,18 +125,18 @@ impl Reader<'_> {
             encoded_something: flags & 1 << 5 != 0,
         };
         let steps = [
-            &mut spoken.enqueued,
-            &mut spoken.paced,
-            &mut spoken.handed_over,
-            &mut spoken.dequeued,
-            &mut spoken.sent,
+            &mut stamps.enqueued,
+            &mut stamps.paced,
+            &mut stamps.handed_over,
+            &mut stamps.dequeued,
+            &mut stamps.sent,
         ];
         for (place, step) in steps.into_iter().enumerate() {
             if flags & 1 << place != 0 {
                 *step = Some(self.time()?);
             }
         }
-        Ok(Record::Spoken(ssrc, spoken))
+        Ok(Record::Sent(ssrc, stamps))
     }
 
     fn heard(&mut self) -> Result<Heard<u64>, Malformed> {

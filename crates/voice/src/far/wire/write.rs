@@ -5,9 +5,9 @@ use thiserror::Error;
 
 use super::form::{
     ALONE, ASKS, CAME_AGAIN, CAPTURE_CALLED, HEARD, HELLO, Last, MADE_BYTES, PLAYOUT_CALLED,
-    RECORDS, RECORDS_MAX, SPOKEN, STAMP_NS_MAX, VERSION, check, ns,
+    RECORDS, RECORDS_MAX, SENT, STAMP_NS_MAX, VERSION, check, ns,
 };
-use crate::stamps::{Again, Heard, Operation, Record, SignalDelay, Spoken};
+use crate::stamps::{Again, Heard, Operation, Record, SendStamps, SignalDelay};
 
 /// Writes the first message of an end. `asks`: the end wants records. `is_alone`: the end has
 /// received no hello yet, and wants one.
@@ -85,7 +85,7 @@ impl Writer {
 
     fn record(&mut self, record: &Record<u64>) {
         match record {
-            Record::Spoken(ssrc, it) => self.spoken(*ssrc, it),
+            Record::Sent(ssrc, it) => self.send_stamps(*ssrc, it),
             Record::Heard(it) => self.heard(it),
             Record::CameAgain(it) => {
                 self.bytes.push(CAME_AGAIN);
@@ -110,17 +110,17 @@ impl Writer {
         }
     }
 
-    fn spoken(&mut self, ssrc: Ssrc, it: &Spoken<u64>) {
+    fn send_stamps(&mut self, ssrc: Ssrc, it: &SendStamps<u64>) {
         let steps = [it.enqueued, it.paced, it.handed_over, it.dequeued, it.sent];
         let mut flags = u8::from(it.encoded_something) << 5;
         for (place, step) in steps.iter().enumerate() {
             flags |= u8::from(step.is_some()) << place;
         }
-        self.bytes.extend([SPOKEN, flags]);
+        self.bytes.extend([SENT, flags]);
         self.ssrc(ssrc);
-        self.change(it.timestamp, |last| &mut last.spoken);
+        self.change(it.timestamp, |last| &mut last.sent);
         self.change(ns(it.duration), |last| &mut last.duration);
-        self.signal(it.signal, |last| &mut last.spoken_signal);
+        self.signal(it.signal, |last| &mut last.sent_signal);
         let first = [
             it.captured,
             it.delivered,
