@@ -99,7 +99,7 @@ fuzz_target!(|bytes: &[u8]| {
                 listener.remove(Ssrc(size as u32));
             }
         }
-        while listener.poll_heard().is_some() {}
+        while listener.poll_playout_stamps().is_some() {}
         let report = listener.report(now);
         assert!(report.streams.len() <= 4);
         for stream in report.streams {

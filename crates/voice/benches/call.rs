@@ -86,7 +86,7 @@ fn leg(config: speaker::Config) -> (f64, f64) {
         rendered.clear();
         listener.take_rendered(&mut rendered);
         playouts.push(begun.elapsed());
-        while listener.poll_heard().is_some() {}
+        while listener.poll_playout_stamps().is_some() {}
     }
     (middle(&captures), middle(&playouts))
 }

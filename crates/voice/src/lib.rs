@@ -92,4 +92,6 @@ pub use listener::Listener;
 pub use player::Player;
 pub use reframe::{Captured, Reframer};
 pub use speaker::Speaker;
-pub use stamps::{Again, CameAgain, Heard, Operation, Received, Record, SendStamps, SignalDelay};
+pub use stamps::{
+    Again, CameAgain, Operation, PlayoutStamps, Received, Record, SendStamps, SignalDelay,
+};

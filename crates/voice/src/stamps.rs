@@ -6,7 +6,7 @@
 //! reports that delay. With the records of both halves, joined by SSRC and timestamp:
 //!
 //! ```text
-//! mouth to ear = heard.played − sent.captured + sent.signal + heard.signal
+//! mouth to ear = played.played − sent.captured + sent.signal + played.signal
 //! ```
 //!
 //! Times are `Instant`s of this host. Between hosts ([`far`](crate::far)) they are
@@ -118,11 +118,11 @@ fn optional<T, U>(at: Option<T>, place: &mut impl FnMut(T) -> Option<U>) -> Opti
     }
 }
 
-impl<T: Copy> Heard<T> {
+impl<T: Copy> PlayoutStamps<T> {
     /// Converts all times to another clock by `place`; `None` if `place` cannot convert one
     /// of them.
-    pub fn placed<U>(self, mut place: impl FnMut(T) -> Option<U>) -> Option<Heard<U>> {
-        Some(Heard {
+    pub fn placed<U>(self, mut place: impl FnMut(T) -> Option<U>) -> Option<PlayoutStamps<U>> {
+        Some(PlayoutStamps {
             ssrc: self.ssrc,
             timestamp: self.timestamp,
             sequence: self.sequence,
@@ -155,7 +155,7 @@ impl Received {
 /// Stamps of a packet on its way from the network to the loudspeaker, made when its first
 /// sample is played. A packet that was not played has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Heard<T = Instant> {
+pub struct PlayoutStamps<T = Instant> {
     /// SSRC of the voice.
     pub ssrc: Ssrc,
     /// RTP timestamp as a 64-bit number that never wraps; its low 32 bits are on the wire.
@@ -246,7 +246,7 @@ pub enum Record<T = Instant> {
     /// The end sent a frame with this SSRC.
     Sent(Ssrc, SendStamps<T>),
     /// The end played a packet.
-    Heard(Heard<T>),
+    Played(PlayoutStamps<T>),
     /// A packet arrived once more, or too late.
     CameAgain(CameAgain<T>),
     /// When the recording device called back.
@@ -261,7 +261,7 @@ impl<T: Copy> Record<T> {
     pub fn placed<U>(self, mut place: impl FnMut(T) -> Option<U>) -> Option<Record<U>> {
         Some(match self {
             Self::Sent(ssrc, it) => Record::Sent(ssrc, it.placed(place)?),
-            Self::Heard(it) => Record::Heard(it.placed(place)?),
+            Self::Played(it) => Record::Played(it.placed(place)?),
             Self::CameAgain(it) => Record::CameAgain(CameAgain {
                 ssrc: it.ssrc,
                 timestamp: it.timestamp,
@@ -278,7 +278,7 @@ impl<T: Copy> Record<T> {
     pub fn at(&self) -> T {
         match self {
             Self::Sent(_, it) => it.sent.unwrap_or(it.encoded),
-            Self::Heard(it) => it.arrived,
+            Self::Played(it) => it.arrived,
             Self::CameAgain(it) => it.at,
             Self::CaptureCalled(at) | Self::PlayoutCalled(at) => *at,
         }

@@ -67,7 +67,7 @@ impl Listener {
     fn is_concerned(&self, record: &Record) -> bool {
         let came_by_it = |ssrc: Ssrc| self.leg.voice.get() == Some(&ssrc);
         match record {
-            Record::Heard(it) => came_by_it(it.ssrc),
+            Record::Played(it) => came_by_it(it.ssrc),
             Record::CameAgain(it) => came_by_it(it.ssrc),
             _ => true,
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use glassline_voice::{Again, CameAgain, Format, Heard, Listener, jitter, listener};
+use glassline_voice::{Again, CameAgain, Format, Listener, PlayoutStamps, jitter, listener};
 
 use super::device::PlayoutTime;
 use super::network::Incoming;
@@ -28,7 +28,7 @@ pub(super) struct Listening {
 
 /// Queues for records of packets.
 pub(super) struct Stamps {
-    pub(super) heard: Stamp<Heard>,
+    pub(super) played: Stamp<PlayoutStamps>,
     pub(super) again: Stamp<CameAgain>,
 }
 
@@ -92,8 +92,8 @@ impl Listening {
         if !rendered.is_empty() {
             self.rendered.push(rendered);
         }
-        while let Some(heard) = self.listener.poll_heard() {
-            self.stamps.heard.push(heard);
+        while let Some(stamps) = self.listener.poll_playout_stamps() {
+            self.stamps.played.push(stamps);
         }
         while let Some(unplayed) = self.listener.poll_unplayed() {
             self.stamps.again.push(unplayed);

@@ -53,8 +53,8 @@ pub use device::{SystemLoudspeaker, SystemMicrophone};
 pub use dial::{Dial, DialError, Dialled, dial};
 pub use glassline_voice::far;
 pub use glassline_voice::{
-    Again, Bitrate, CameAgain, Format, Heard, Record, SendStamps, Ssrc, jitter, listener, opus,
-    preprocess, speaker,
+    Again, Bitrate, CameAgain, Format, PlayoutStamps, Record, SendStamps, Ssrc, jitter, listener,
+    opus, preprocess, speaker,
 };
 pub use leg::{Ear, Leg};
 pub use line::Line;

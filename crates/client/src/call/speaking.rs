@@ -62,10 +62,10 @@ impl Audio {
         } = self.devices;
         let Stamping {
             sent,
-            heard,
-            again,
-            captured: captures,
             played,
+            again,
+            capture_calls,
+            playout_calls,
         } = self.stamping;
         let (rendered_feed, rendered) = Feed::new(RENDERED_MAX, &self.shared);
         let (periods_feed, periods) = Feed::<Period>::new(PERIODS_MAX, &self.shared);
@@ -78,11 +78,11 @@ impl Audio {
                     &self.config,
                     loudspeaker.format(),
                     self.packets,
-                    listening::Stamps { heard, again },
+                    listening::Stamps { played, again },
                     rendered_feed,
                 )?;
                 let playing = loudspeaker.start(Box::new(move |out, time| {
-                    played.push(time.called);
+                    playout_calls.push(time.called);
                     listening.play(out, time);
                 }))?;
                 Some(playing)
@@ -91,7 +91,7 @@ impl Audio {
         let mut captured = None;
         if agreed.sends.is_some() {
             captured = Some(microphone.start(Box::new(move |samples, time| {
-                captures.push(time.called);
+                capture_calls.push(time.called);
                 let samples = samples.to_vec();
                 periods_feed.push(Period { samples, time });
             }))?);

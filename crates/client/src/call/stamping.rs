@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 use std::time::Instant;
 
 use glassline_voice::far::Told;
-use glassline_voice::{CameAgain, Heard, Record, SendStamps, Ssrc};
+use glassline_voice::{CameAgain, PlayoutStamps, Record, SendStamps, Ssrc};
 
 use super::talk::Talk;
 use super::{Feed, Shared};
@@ -26,13 +26,13 @@ pub struct Records {
     /// Frames that were sent.
     pub sent: Vec<SendStamps>,
     /// Packets that were played.
-    pub heard: Vec<Heard>,
+    pub played: Vec<PlayoutStamps>,
     /// Packets that arrived once more, or too late.
     pub again: Vec<CameAgain>,
     /// Times at which the microphone called back.
-    pub captured: Vec<Instant>,
+    pub capture_calls: Vec<Instant>,
     /// Times at which the loudspeaker called back.
-    pub played: Vec<Instant>,
+    pub playout_calls: Vec<Instant>,
     /// All these records of the far end, converted to our clock; with
     /// [`Stamps::Ask`](super::Stamps::Ask).
     pub told: Vec<Told>,
@@ -42,10 +42,10 @@ impl Records {
     /// Removes all records, and keeps the memory.
     pub fn clear(&mut self) {
         self.sent.clear();
-        self.heard.clear();
-        self.again.clear();
-        self.captured.clear();
         self.played.clear();
+        self.again.clear();
+        self.capture_calls.clear();
+        self.playout_calls.clear();
         self.told.clear();
     }
 }
@@ -53,20 +53,20 @@ impl Records {
 /// Receiving ends of the queues of [`Records`].
 pub(super) struct Drains {
     sent: Receiver<SendStamps>,
-    heard: Receiver<Heard>,
+    played: Receiver<PlayoutStamps>,
     again: Receiver<CameAgain>,
-    captured: Receiver<Instant>,
-    played: Receiver<Instant>,
+    capture_calls: Receiver<Instant>,
+    playout_calls: Receiver<Instant>,
     told: Receiver<Told>,
 }
 
 impl Drains {
     pub(super) fn drain(&self, records: &mut Records) {
         records.sent.extend(self.sent.try_iter());
-        records.heard.extend(self.heard.try_iter());
-        records.again.extend(self.again.try_iter());
-        records.captured.extend(self.captured.try_iter());
         records.played.extend(self.played.try_iter());
+        records.again.extend(self.again.try_iter());
+        records.capture_calls.extend(self.capture_calls.try_iter());
+        records.playout_calls.extend(self.playout_calls.try_iter());
         records.told.extend(self.told.try_iter());
     }
 }
@@ -97,10 +97,10 @@ impl<T> Stamp<T> {
 /// Sending ends for the devices' threads.
 pub(crate) struct Stamping {
     pub(crate) sent: Stamp<SendStamps>,
-    pub(crate) heard: Stamp<Heard>,
+    pub(crate) played: Stamp<PlayoutStamps>,
     pub(crate) again: Stamp<CameAgain>,
-    pub(crate) captured: Stamp<Instant>,
-    pub(crate) played: Stamp<Instant>,
+    pub(crate) capture_calls: Stamp<Instant>,
+    pub(crate) playout_calls: Stamp<Instant>,
 }
 
 /// Makes sending ends for duplicate packets, which several threads and legs see.
@@ -148,30 +148,32 @@ pub(super) fn queues(
         own: own_feed.clone(),
     };
     let (sent_feed, sent) = Feed::new(RECORDS_MAX, shared);
-    let (heard_feed, heard) = Feed::new(RECORDS_MAX, shared);
-    let (captured_feed, captured) = Feed::new(RECORDS_MAX, shared);
     let (played_feed, played) = Feed::new(RECORDS_MAX, shared);
+    let (capture_calls_feed, capture_calls) = Feed::new(RECORDS_MAX, shared);
+    let (playout_calls_feed, playout_calls) = Feed::new(RECORDS_MAX, shared);
     let (told_feed, told) = Feed::new(if asks { TOLD_MAX } else { 1 }, shared);
     let stamping = Stamping {
         sent: stamp(shared, &own_feed, sent_feed, move |it: &SendStamps| {
             Some(Record::Sent(ssrc?, *it))
         }),
-        heard: stamp(shared, &own_feed, heard_feed, |it| Some(Record::Heard(*it))),
+        played: stamp(shared, &own_feed, played_feed, |it| {
+            Some(Record::Played(*it))
+        }),
         again: again_stamps.stamp(),
-        captured: stamp(shared, &own_feed, captured_feed, |at| {
+        capture_calls: stamp(shared, &own_feed, capture_calls_feed, |at| {
             Some(Record::CaptureCalled(*at))
         }),
-        played: stamp(shared, &own_feed, played_feed, |at| {
+        playout_calls: stamp(shared, &own_feed, playout_calls_feed, |at| {
             Some(Record::PlayoutCalled(*at))
         }),
     };
     let talk = Talk::new(Arc::clone(shared), asks, epoch, own, told_feed);
     let drains = Drains {
         sent,
-        heard,
-        again,
-        captured,
         played,
+        again,
+        capture_calls,
+        playout_calls,
         told,
     };
     (stamping, again_stamps, talk, drains)

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use glassline_voice::{Heard, SendStamps};
+use glassline_voice::{PlayoutStamps, SendStamps};
 use serde::Serialize;
 use serde::ser::{SerializeMap as _, Serializer};
 
@@ -93,7 +93,7 @@ impl Delay {
     }
 
     /// What the receiver knows: everything from its socket on.
-    pub fn of_heard(heard: &Heard) -> Self {
+    pub fn of_heard(heard: &PlayoutStamps) -> Self {
         let mut delay = Self::default();
         let mut at = heard.arrived;
         delay.step(Stage::Open, &mut at, Some(heard.inserted));
@@ -109,7 +109,7 @@ impl Delay {
     }
 
     /// The whole way of a frame that both ends know of, on one clock.
-    pub fn of_both(spoken: &SendStamps, heard: &Heard) -> Self {
+    pub fn of_both(spoken: &SendStamps, heard: &PlayoutStamps) -> Self {
         let (before, after) = (Self::of_spoken(spoken), Self::of_heard(heard));
         let mut delay = Self::default();
         for stage in Stage::ALL {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! dial ── POST offer, answer ──► serve     client::call runs either end; Pair runs both
-//! SendStamps, Heard: both ends' records ─► Join ─┐   of one process: Pair; of two: Accounts, RoomAccounts
+//! SendStamps, PlayoutStamps: both ends' records ─► Join ─┐   of one process: Pair; of two: Accounts, RoomAccounts
 //! logs and traces of other engines ─► import ─┴─► Delays of each Stage ─► Report ─► text, CSV, JSON, SVG
 //! ```
 

@@ -94,17 +94,17 @@ impl Pair {
                     own.spoken(ssrc, *spoken, None);
                 }
             }
-            for at in &records.captured {
+            for at in &records.capture_calls {
                 own.capture_called(*at);
             }
             let theirs = &mut joins[1 - index];
-            for heard in &records.heard {
+            for heard in &records.played {
                 theirs.heard(*heard, None);
             }
             for again in &records.again {
                 theirs.came_again(*again);
             }
-            for at in &records.played {
+            for at in &records.playout_calls {
                 theirs.playout_called(*at);
             }
         }

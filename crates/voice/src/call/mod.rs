@@ -12,8 +12,8 @@ use glassline_sim::Clock;
 
 use crate::jitter::Packet;
 use crate::{
-    Decoder, Encoder, Format, Heard, Listener, Received, SendStamps, Speaker, listener, opus,
-    speaker,
+    Decoder, Encoder, Format, Listener, PlayoutStamps, Received, SendStamps, Speaker, listener,
+    opus, speaker,
 };
 
 mod chirps;
@@ -110,7 +110,7 @@ pub(crate) struct Call<E = opus::Encoder, D = opus::Decoder> {
     sent: u64,
     flying: BinaryHeap<Reverse<(Instant, u64, Flying)>>,
     pub(crate) send_stamps: Vec<SendStamps>,
-    pub(crate) heard: Vec<Heard>,
+    pub(crate) heard: Vec<PlayoutStamps>,
     /// All audio that was played, from [`Self::played_from`] on.
     pub(crate) played: Vec<f32>,
     pub(crate) is_recording: bool,
@@ -338,7 +338,7 @@ impl<E: Encoder, D: Decoder> Call<E, D> {
         if self.is_recording {
             self.played.extend(out.iter().step_by(channels));
         }
-        while let Some(heard) = self.listener.poll_heard() {
+        while let Some(heard) = self.listener.poll_playout_stamps() {
             if self.is_recording {
                 self.heard.push(heard);
             }

@@ -6,7 +6,7 @@ use glassline_sim::{Delays, Family};
 
 use super::chirps::{self, LONG_S};
 use super::{Call, mono};
-use crate::{Heard, SendStamps, SignalDelay, listener, opus, preprocess, speaker};
+use crate::{PlayoutStamps, SendStamps, SignalDelay, listener, opus, preprocess, speaker};
 
 /// Length of a call; the devices' clocks and the buffer have settled after half of it.
 const LONG: Duration = Duration::from_secs(30);
@@ -20,7 +20,7 @@ struct Stages {
 }
 
 impl Stages {
-    fn of(spoken: &SendStamps, heard: &Heard) -> Self {
+    fn of(spoken: &SendStamps, heard: &PlayoutStamps) -> Self {
         let ms = |from: Instant, to: Instant| match to.checked_duration_since(from) {
             Some(later) => later.as_secs_f64() * 1e3,
             None => -from.duration_since(to).as_secs_f64() * 1e3,
@@ -57,10 +57,10 @@ impl Stages {
 }
 
 /// Packets that were played, each with the stamps of its sending.
-fn join(call: &Call) -> Vec<(SendStamps, Heard)> {
+fn join(call: &Call) -> Vec<(SendStamps, PlayoutStamps)> {
     let mut heard = call.heard.clone();
     heard.sort_by_key(|it| it.timestamp);
-    let spoken = |it: &Heard| {
+    let spoken = |it: &PlayoutStamps| {
         let place = call
             .send_stamps
             .binary_search_by_key(&it.timestamp, |it| it.timestamp);
@@ -70,7 +70,7 @@ fn join(call: &Call) -> Vec<(SendStamps, Heard)> {
 }
 
 /// Sum of the stages of the packet that holds the audio of `said_s`, in ms.
-fn told_ms(call: &Call, joined: &[(SendStamps, Heard)], said_s: f64) -> Option<f64> {
+fn told_ms(call: &Call, joined: &[(SendStamps, PlayoutStamps)], said_s: f64) -> Option<f64> {
     let said = call.start + Duration::from_secs_f64(said_s);
     let after =
         joined.partition_point(|(spoken, _)| spoken.captured <= said + spoken.signal.total());

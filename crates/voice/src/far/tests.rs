@@ -1,5 +1,5 @@
 use super::*;
-use crate::stamps::{Again, CameAgain, Heard, Operation, SendStamps, SignalDelay};
+use crate::stamps::{Again, CameAgain, Operation, PlayoutStamps, SendStamps, SignalDelay};
 use glassline_media::Ssrc;
 use glassline_sim::{Conditions, Datagram, End, Network, Node, Simulation};
 use proptest::prelude::*;
@@ -65,8 +65,8 @@ prop_compose! {
             Operation::Normal, Operation::Late, Operation::Repeated,
         ][..]),
         signal in signal(),
-    ) -> Heard<u64> {
-        Heard {
+    ) -> PlayoutStamps<u64> {
+        PlayoutStamps {
             ssrc: Ssrc(ssrc),
             timestamp,
             sequence,
@@ -102,7 +102,7 @@ fn record() -> impl Strategy<Value = Record<u64>> {
     let at = || 0..1u64 << 62;
     prop_oneof![
         (any::<u32>(), spoken()).prop_map(|(ssrc, it)| Record::Sent(Ssrc(ssrc), it)),
-        heard().prop_map(Record::Heard),
+        heard().prop_map(Record::Played),
         again().prop_map(Record::CameAgain),
         at().prop_map(Record::CaptureCalled),
         at().prop_map(Record::PlayoutCalled),

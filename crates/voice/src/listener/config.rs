@@ -50,7 +50,7 @@ pub enum Refused {
     #[error(transparent)]
     Packet(#[from] jitter::Refused),
     /// The most streams that may be kept are kept already, and none is silent.
-    #[error("too many streams are heard already")]
+    #[error("too many streams are played already")]
     Streams,
     /// The payload is no RED as RFC 2198 defines it.
     #[error(transparent)]

@@ -8,7 +8,7 @@
 //!
 //! Buffers are pulled 2.5 ms at a time, whatever the device's period. Audio that is pulled
 //! and not yet played waits here, less than 2.5 ms of it. Each packet that is played leaves a
-//! record, [`Heard`].
+//! record, [`PlayoutStamps`].
 
 mod config;
 mod report;
@@ -33,7 +33,7 @@ use crate::meter::Meter;
 use crate::mix::{Share, loudest, remix};
 use crate::opus::{self, Concealment, RATE};
 use crate::resample::Resampler;
-use crate::stamps::{Again, CameAgain, Heard, Received, SignalDelay};
+use crate::stamps::{Again, CameAgain, PlayoutStamps, Received, SignalDelay};
 
 /// Frames of one pull from the jitter buffers: 2.5 ms.
 const PULL: usize = RATE as usize / 400;
@@ -52,7 +52,7 @@ const QUIET: Duration = Duration::from_secs(5);
 const QUIET_DBOV: u8 = 50;
 
 /// Bound on records that wait to be polled; beyond it the oldest are dropped.
-const HEARD_MAX: usize = 1_024;
+const STAMPS_MAX: usize = 1_024;
 /// Bound on samples of the mix that wait for [`Listener::take_rendered`]: half a second.
 const RENDERED_MAX: usize = RATE as usize / 2;
 
@@ -75,13 +75,13 @@ pub struct Listener<D = opus::Decoder> {
     taken: u64,
     /// For each packet in `ready`: the number of its first frame, counted as `taken` is, and
     /// its stamps.
-    leaving: VecDeque<(u64, Heard)>,
-    /// Stamps that wait for [`Self::poll_heard`].
-    heard: VecDeque<Heard>,
+    leaving: VecDeque<(u64, PlayoutStamps)>,
+    /// Stamps that wait for [`Self::poll_playout_stamps`].
+    stamps: VecDeque<PlayoutStamps>,
     /// Mixed samples that wait for [`Self::take_rendered`].
     rendered: VecDeque<f32>,
     refused: u64,
-    heard_dropped: u64,
+    stamps_dropped: u64,
     /// Buffers that are kept for their memory.
     voice: Vec<Vec<f32>>,
     mix: Vec<f32>,
@@ -116,10 +116,10 @@ impl<D: Decoder> Listener<D> {
             ready: VecDeque::new(),
             taken: 0,
             leaving: VecDeque::new(),
-            heard: VecDeque::new(),
+            stamps: VecDeque::new(),
             rendered: VecDeque::new(),
             refused: 0,
-            heard_dropped: 0,
+            stamps_dropped: 0,
             voice: Vec::new(),
             mix: vec![0.0; PULL * config.channels],
             resampled: Vec::new(),
@@ -199,8 +199,8 @@ impl<D: Decoder> Listener<D> {
     }
 
     /// Returns the stamps of the next packet whose first sample the device has taken.
-    pub fn poll_heard(&mut self) -> Option<Heard> {
-        self.heard.pop_front()
+    pub fn poll_playout_stamps(&mut self) -> Option<PlayoutStamps> {
+        self.stamps.pop_front()
     }
 
     /// Returns the record of the next packet that was accepted and then not played.
@@ -254,7 +254,7 @@ impl<D: Decoder> Listener<D> {
             level_dbov: self.meter.dbov(),
             waiting: Duration::from_secs_f64(self.config.device.ms(frames) / 1e3),
             refused: self.refused,
-            heard_dropped: self.heard_dropped,
+            stamps_dropped: self.stamps_dropped,
         }
     }
 
@@ -331,7 +331,7 @@ impl<D: Decoder> Listener<D> {
         self.ready.extend(&self.remixed);
         let resampled = clock();
         let took = |from: Instant, to: Instant| to.saturating_duration_since(from);
-        let heard = Template {
+        let stamps = Template {
             pulled: now,
             decode: took(begun, decoded),
             mix: took(decoded, mixed),
@@ -346,13 +346,13 @@ impl<D: Decoder> Listener<D> {
             while let Some(played) = stream.buffer.poll_played() {
                 let frames = played.offset.as_secs_f64() * f64::from(rate);
                 let place = first + frames.round() as u64;
-                let heard = stream.heard(&played, heard);
-                self.leaving.push_back((place, heard));
+                let stamps = stream.playout_stamps(&played, stamps);
+                self.leaving.push_back((place, stamps));
             }
         }
-        while self.leaving.len() > HEARD_MAX {
+        while self.leaving.len() > STAMPS_MAX {
             self.leaving.pop_front();
-            self.heard_dropped += 1;
+            self.stamps_dropped += 1;
         }
     }
 
@@ -392,18 +392,18 @@ impl<D: Decoder> Listener<D> {
                 index += 1;
                 continue;
             }
-            let Some((place, mut heard)) = self.leaving.remove(index) else {
+            let Some((place, mut stamps)) = self.leaving.remove(index) else {
                 break;
             };
             let ahead = place.saturating_sub(self.taken);
             let ahead = self.config.device.ms(ahead as usize) / 1e3;
-            heard.called = now;
-            heard.played = now + self.config.device_delay + Duration::from_secs_f64(ahead);
-            if self.heard.len() == HEARD_MAX {
-                self.heard.pop_front();
-                self.heard_dropped += 1;
+            stamps.called = now;
+            stamps.played = now + self.config.device_delay + Duration::from_secs_f64(ahead);
+            if self.stamps.len() == STAMPS_MAX {
+                self.stamps.pop_front();
+                self.stamps_dropped += 1;
             }
-            self.heard.push_back(heard);
+            self.stamps.push_back(stamps);
         }
         self.taken = end;
     }

@@ -30,5 +30,5 @@ pub struct Report {
     /// therefore not heard.
     pub refused: u64,
     /// Records that were dropped because nobody polled them in time.
-    pub heard_dropped: u64,
+    pub stamps_dropped: u64,
 }

@@ -10,7 +10,7 @@ use crate::codec::Decoder;
 use crate::jitter::{self, Packet};
 use crate::meter::Meter;
 use crate::mix::Share;
-use crate::stamps::{Heard, Received, SignalDelay};
+use crate::stamps::{PlayoutStamps, Received, SignalDelay};
 
 /// Bound on packets of a stream whose arrival stamps are kept until they are played.
 const RECEIVED_MAX: usize = 512;
@@ -64,9 +64,9 @@ impl<D: Decoder> Stream<D> {
     }
 
     /// Stamps of the packet `played`, which left the jitter buffer in the pull `of`.
-    pub(super) fn heard(&self, played: &jitter::Played, of: Template) -> Heard {
+    pub(super) fn playout_stamps(&self, played: &jitter::Played, of: Template) -> PlayoutStamps {
         let received = self.received(played.arrival);
-        Heard {
+        PlayoutStamps {
             ssrc: self.ssrc,
             timestamp: u64::try_from(played.timestamp).unwrap_or_default(),
             sequence: played.sequence,

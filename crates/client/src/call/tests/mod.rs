@@ -262,7 +262,7 @@ fn accounted(near: &End, far: &End, marks: Marks, heard: &[Option<f64>]) -> Resu
             (from..from + it.duration).contains(&middle)
         });
         let Some(spoken) = spoken else { continue };
-        let mut played = far.records.heard.iter();
+        let mut played = far.records.played.iter();
         let played = played.find(|it| it.timestamp as u32 == spoken.timestamp as u32);
         let Some(played) = played else { continue };
         let signal = spoken.signal.total() + played.signal.total();

@@ -37,7 +37,7 @@ fn what_the_far_end_tells_is_placed_within_its_bar_and_only_who_asks_is_told() {
     assert!(clock.error < Duration::from_millis(500), "{clock:?}");
     let truth = &far.records;
     let spoken: HashMap<_, _> = truth.sent.iter().map(|it| (it.timestamp, it)).collect();
-    let heard: HashMap<_, _> = truth.heard.iter().map(|it| (it.timestamp, it)).collect();
+    let heard: HashMap<_, _> = truth.played.iter().map(|it| (it.timestamp, it)).collect();
     let mut compared = [0; 3];
     for told in &near.records.told {
         let (kind, here, there) = match told.record {
@@ -47,7 +47,7 @@ fn what_the_far_end_tells_is_placed_within_its_bar_and_only_who_asks_is_told() {
                 assert_eq!(it.signal, truth.signal);
                 (0, it.captured, truth.captured)
             }
-            Record::Heard(it) => {
+            Record::Played(it) => {
                 let truth = heard[&it.timestamp];
                 assert_eq!((it.decode, it.sequence), (truth.decode, truth.sequence));
                 (1, it.played, truth.played)

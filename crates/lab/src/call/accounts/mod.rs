@@ -46,16 +46,16 @@ impl Accounts {
                 self.said.spoken(ssrc, *spoken, None);
             }
         }
-        for heard in &records.heard {
+        for heard in &records.played {
             self.heard.heard(*heard, None);
         }
         for again in &records.again {
             self.heard.came_again(*again);
         }
-        for at in &records.captured {
+        for at in &records.capture_calls {
             self.said.capture_called(*at);
         }
-        for at in &records.played {
+        for at in &records.playout_calls {
             self.heard.playout_called(*at);
         }
         for told in &records.told {
@@ -67,11 +67,11 @@ impl Accounts {
     /// What the far end heard is what we said, and the other way round.
     pub fn told(&mut self, told: &far::Told) {
         use glassline_client::call::Record::{
-            CameAgain, CaptureCalled, Heard, PlayoutCalled, Sent,
+            CameAgain, CaptureCalled, Played, PlayoutCalled, Sent,
         };
         match told.record {
             Sent(..) | CaptureCalled(_) => self.heard.told(told),
-            Heard(_) | CameAgain(_) | PlayoutCalled(_) => self.said.told(told),
+            Played(_) | CameAgain(_) | PlayoutCalled(_) => self.said.told(told),
         }
     }
 

@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use glassline_client::call::far::{Channel, Far, Report as FarReport};
-use glassline_client::call::{Heard, Record, SendStamps, Ssrc};
+use glassline_client::call::{PlayoutStamps, Record, SendStamps, Ssrc};
 use glassline_sim::{Clock, Conditions, Link, Loss, SendOutcome};
 use glassline_voice::{Operation, SignalDelay};
 use serde_json::Value;
@@ -133,7 +133,7 @@ impl Hosts {
     /// End `end` hears frame `number`, which arrived at true time `at`, 30 ms later.
     fn hear(&mut self, end: usize, number: u64, at: Duration) {
         let stamp = |after: u64| self.clock(end, at + ms(after));
-        let heard = Heard {
+        let heard = PlayoutStamps {
             ssrc: SSRCS[1 - end],
             timestamp: number * 480,
             sequence: Some(number as u16),
@@ -149,7 +149,7 @@ impl Hosts {
             operation: Operation::Normal,
             signal: SignalDelay::default(),
         };
-        self.record(end, &Record::Heard(heard));
+        self.record(end, &Record::Played(heard));
     }
 
     fn record(&mut self, end: usize, record: &Record) {
@@ -158,7 +158,7 @@ impl Hosts {
         match record {
             _ if end == 1 => {}
             Record::Sent(ssrc, it) => self.accounts.said.spoken(*ssrc, *it, None),
-            Record::Heard(it) => self.accounts.heard.heard(*it, None),
+            Record::Played(it) => self.accounts.heard.heard(*it, None),
             _ => {}
         }
     }
@@ -195,7 +195,7 @@ impl Hosts {
 
     /// What is told lies within its bar.
     fn compare(&mut self, told: &far::Told) {
-        let Record::Heard(heard) = told.record else {
+        let Record::Played(heard) = told.record else {
             return;
         };
         let number = heard.timestamp / 480;

@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use glassline_voice::{Heard, SendStamps};
+use glassline_voice::{PlayoutStamps, SendStamps};
 
 /// What is known of one frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Entry {
     pub(super) spoken: Option<SendStamps>,
-    pub(super) heard: Option<Heard>,
+    pub(super) heard: Option<PlayoutStamps>,
     /// Of its half that another host stamped.
     pub(super) error: Option<Duration>,
     /// When it was here first, played or not.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! spoken(ssrc, SendStamps) ──┐ key: (SSRC, low 32 bits of the timestamp)
-//! heard(Heard) ──────────┼─► waits for its other half, at most 10 s ─► Frame ─► Delays
+//! heard(PlayoutStamps) ──────────┼─► waits for its other half, at most 10 s ─► Frame ─► Delays
 //! came_again(…) ─────────┘     └─► lost, unmatched: counted            └─► kept for video
 //! capture_called, playout_called ─► intervals
 //! ```
@@ -22,7 +22,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use glassline_voice::far::Told;
-use glassline_voice::{Again, CameAgain, Heard, Operation, Record, SendStamps, Ssrc};
+use glassline_voice::{Again, CameAgain, Operation, PlayoutStamps, Record, SendStamps, Ssrc};
 
 use super::frame::{Delay, between};
 use super::report::{Copies, Report, Waterfall};
@@ -115,7 +115,7 @@ impl Join {
         let error = Some(told.error);
         match told.record {
             Record::Sent(ssrc, spoken) => self.spoken(ssrc, spoken, error),
-            Record::Heard(heard) => self.heard(heard, error),
+            Record::Played(heard) => self.heard(heard, error),
             Record::CameAgain(again) => self.came_again(again),
             Record::CaptureCalled(at) => self.capture_called(at),
             Record::PlayoutCalled(at) => self.playout_called(at),
@@ -179,7 +179,7 @@ impl Join {
     }
 
     /// A frame was heard; `error` as with [`Self::spoken`].
-    pub fn heard(&mut self, heard: Heard, error: Option<Duration>) {
+    pub fn heard(&mut self, heard: PlayoutStamps, error: Option<Duration>) {
         let key = (heard.ssrc, heard.timestamp as u32);
         let entry = self.entry(key, heard.arrived);
         if let Some(first) = entry.heard {
@@ -230,7 +230,8 @@ impl Join {
         } = again;
         let entry = self.entry((ssrc, timestamp), at);
         let is_copy = why == Again::Redundant;
-        let is_played = |it: &Heard| it.operation == Operation::Repeated && it.arrived == at;
+        let is_played =
+            |it: &PlayoutStamps| it.operation == Operation::Repeated && it.arrived == at;
         match entry.arrived {
             // Counted where it was played.
             Some(_) if is_copy && entry.heard.as_ref().is_some_and(is_played) => {}

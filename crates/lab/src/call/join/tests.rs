@@ -43,10 +43,10 @@ fn spoken(begin: Instant, number: u64) -> SendStamps {
 }
 
 /// The same frame at the other end, `network` µs later.
-fn heard(begin: Instant, number: u64, network: u64) -> Heard {
+fn heard(begin: Instant, number: u64, network: u64) -> PlayoutStamps {
     let first = number * 10_000 + 13_345 + network;
     let stamp = |after: u64| at(begin, first + after);
-    Heard {
+    PlayoutStamps {
         ssrc: SSRC,
         // It came in after the stream's first wrap.
         timestamp: (number + 3) * 480 + (1 << 32),

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use glassline_client::call::{Heard, Noted, Record, Records, Room, Ssrc, far};
+use glassline_client::call::{Noted, PlayoutStamps, Record, Records, Room, Ssrc, far};
 
 use super::accounts::Accounts;
 use super::two_way::TwoWay;
@@ -99,15 +99,15 @@ impl RoomAccounts {
             for spoken in &records.sent {
                 accounts.said.spoken(VOICE, *spoken, None);
             }
-            for at in &records.captured {
+            for at in &records.capture_calls {
                 accounts.said.capture_called(*at);
             }
-            for at in &records.played {
+            for at in &records.playout_calls {
                 accounts.heard.playout_called(*at);
             }
         }
         self.strange
-            .extend(records.heard.iter().map(|it| Record::Heard(*it)));
+            .extend(records.played.iter().map(|it| Record::Played(*it)));
         self.strange
             .extend(records.again.iter().map(|it| Record::CameAgain(*it)));
         for _ in 0..self.strange.len() {
@@ -126,7 +126,7 @@ impl RoomAccounts {
     /// False if nobody is known by that voice.
     fn place(&mut self, record: Record) -> bool {
         let voice = match record {
-            Record::Heard(it) => it.ssrc,
+            Record::Played(it) => it.ssrc,
             Record::CameAgain(it) => it.ssrc,
             _ => return true,
         };
@@ -135,7 +135,7 @@ impl RoomAccounts {
             return false;
         };
         match under(record, VOICE) {
-            Record::Heard(it) => other.accounts.heard.heard(it, None),
+            Record::Played(it) => other.accounts.heard.heard(it, None),
             Record::CameAgain(it) => other.accounts.heard.came_again(it),
             _ => {}
         }
@@ -178,7 +178,7 @@ impl RoomAccounts {
 fn under(record: Record, voice: Ssrc) -> Record {
     match record {
         Record::Sent(_, it) => Record::Sent(voice, it),
-        Record::Heard(it) => Record::Heard(Heard { ssrc: voice, ..it }),
+        Record::Played(it) => Record::Played(PlayoutStamps { ssrc: voice, ..it }),
         Record::CameAgain(mut it) => {
             it.ssrc = voice;
             Record::CameAgain(it)

@@ -37,9 +37,9 @@ fn spoken(start: Instant, number: u64) -> SendStamps {
 }
 
 /// The same frame, `network` later, by whoever calls the voice `voice`.
-fn heard(spoken: &SendStamps, voice: u32, network: Duration) -> Heard {
+fn heard(spoken: &SendStamps, voice: u32, network: Duration) -> PlayoutStamps {
     let arrived = spoken.sent.expect("sent") + network;
-    Heard {
+    PlayoutStamps {
         ssrc: Ssrc(voice),
         timestamp: spoken.timestamp,
         sequence: Some(1),
@@ -84,13 +84,13 @@ fn accounts(start: Instant) -> RoomAccounts {
         let mut records = Records::default();
         let ours = spoken(start, number);
         records.sent.push(ours);
-        records.captured.push(ours.delivered);
+        records.capture_calls.push(ours.delivered);
         let theirs = spoken(start, number);
         let voice = if number < 150 { 200 } else { 201 };
-        records.heard.push(heard(&theirs, voice, ms(3)));
-        records.heard.push(heard(&theirs, 300, ms(9)));
+        records.played.push(heard(&theirs, voice, ms(3)));
+        records.played.push(heard(&theirs, 300, ms(9)));
         accounts.take(&records);
-        accounts.note(told(Record::Heard(heard(&ours, 100, ms(4)))));
+        accounts.note(told(Record::Played(heard(&ours, 100, ms(4)))));
         accounts.note(told(Record::Sent(Ssrc(55), theirs)));
         // Known a little after they are heard.
         let named = |it: &str, voice: u32| Noted::Voice {
@@ -175,7 +175,7 @@ fn what_is_kept_is_bounded() {
     let start = Clock::new().now();
     for number in 0..2 * STRANGE_MAX as u64 {
         let mut records = Records::default();
-        records.heard.push(heard(&spoken(start, number), 1, ms(1)));
+        records.played.push(heard(&spoken(start, number), 1, ms(1)));
         accounts.take(&records);
         assert!(accounts.strange.len() <= STRANGE_MAX);
     }

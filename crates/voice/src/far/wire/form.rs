@@ -35,7 +35,7 @@ pub(super) const ASKS: u8 = 1;
 pub(super) const ALONE: u8 = 2;
 
 pub(super) const SENT: u8 = 1;
-pub(super) const HEARD: u8 = 2;
+pub(super) const PLAYED: u8 = 2;
 pub(super) const CAME_AGAIN: u8 = 3;
 pub(super) const CAPTURE_CALLED: u8 = 4;
 pub(super) const PLAYOUT_CALLED: u8 = 5;
@@ -110,9 +110,9 @@ pub(super) struct Last {
     pub(super) sent: u64,
     pub(super) duration: u64,
     pub(super) sent_signal: [u64; 3],
-    pub(super) heard: u64,
+    pub(super) played: u64,
     pub(super) sequence: u64,
-    pub(super) heard_signal: [u64; 3],
+    pub(super) played_signal: [u64; 3],
 }
 
 /// Checks the values of a record that could have any size.
@@ -151,7 +151,7 @@ pub(super) fn check(record: &Record<u64>) -> Result<(), Malformed> {
             audio(it.signal)?;
             at_most(AUDIO_MAX, "a duration", &[it.duration])
         }
-        Record::Heard(it) => {
+        Record::Played(it) => {
             audio(it.signal)?;
             let took = [it.decode, it.mix, it.resample];
             at_most(OPERATION_MAX, "an operation", &took)

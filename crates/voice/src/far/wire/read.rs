@@ -5,10 +5,10 @@ use std::time::Duration;
 use glassline_media::Ssrc;
 
 use super::form::{
-    ALONE, ASKS, CAME_AGAIN, CAPTURE_CALLED, HEARD, HELLO, Last, MESSAGE_BYTES_MAX, Malformed,
-    Message, PLAYOUT_CALLED, RECORDS, RECORDS_MAX, SENT, VERSION, check,
+    ALONE, ASKS, CAME_AGAIN, CAPTURE_CALLED, HELLO, Last, MESSAGE_BYTES_MAX, Malformed, Message,
+    PLAYED, PLAYOUT_CALLED, RECORDS, RECORDS_MAX, SENT, VERSION, check,
 };
-use crate::stamps::{Again, CameAgain, Heard, Operation, Record, SendStamps, SignalDelay};
+use crate::stamps::{Again, CameAgain, Operation, PlayoutStamps, Record, SendStamps, SignalDelay};
 
 /// Parses a message.
 ///
@@ -68,7 +68,7 @@ impl Reader<'_> {
     fn record(&mut self) -> Result<Record<u64>, Malformed> {
         Ok(match self.byte("a record")? {
             SENT => self.send_stamps()?,
-            HEARD => Record::Heard(self.heard()?),
+            PLAYED => Record::Played(self.playout_stamps()?),
             CAME_AGAIN => Record::CameAgain(CameAgain {
                 ssrc: self.ssrc()?,
                 timestamp: self.within(u32::MAX.into(), "a timestamp")? as u32,
@@ -139,7 +139,7 @@ impl Reader<'_> {
         Ok(Record::Sent(ssrc, stamps))
     }
 
-    fn heard(&mut self) -> Result<Heard<u64>, Malformed> {
+    fn playout_stamps(&mut self) -> Result<PlayoutStamps<u64>, Malformed> {
         let flags = self.byte("flags")?;
         let operation = match flags >> 1 {
             0 => Operation::Normal,
@@ -151,7 +151,7 @@ impl Reader<'_> {
             }
         };
         let ssrc = self.ssrc()?;
-        let timestamp = self.change("a timestamp", |last| &mut last.heard)?;
+        let timestamp = self.change("a timestamp", |last| &mut last.played)?;
         let mut sequence = None;
         if flags & 1 != 0 {
             let value = self.change("a sequence number", |last| &mut last.sequence)?;
@@ -159,8 +159,8 @@ impl Reader<'_> {
             let number = u16::try_from(value);
             sequence = Some(number.map_err(|_| Malformed::OutOfRange { what, value })?);
         }
-        let signal = self.signal(|last| &mut last.heard_signal)?;
-        let heard = Heard {
+        let signal = self.signal(|last| &mut last.played_signal)?;
+        let stamps = PlayoutStamps {
             ssrc,
             timestamp,
             sequence,
@@ -176,11 +176,11 @@ impl Reader<'_> {
             operation,
             signal,
         };
-        Ok(Heard {
+        Ok(PlayoutStamps {
             decode: Duration::from_nanos(self.number("an operation")?),
             mix: Duration::from_nanos(self.number("an operation")?),
             resample: Duration::from_nanos(self.number("an operation")?),
-            ..heard
+            ..stamps
         })
     }
 

@@ -4,10 +4,10 @@ use glassline_media::Ssrc;
 use thiserror::Error;
 
 use super::form::{
-    ALONE, ASKS, CAME_AGAIN, CAPTURE_CALLED, HEARD, HELLO, Last, MADE_BYTES, PLAYOUT_CALLED,
+    ALONE, ASKS, CAME_AGAIN, CAPTURE_CALLED, HELLO, Last, MADE_BYTES, PLAYED, PLAYOUT_CALLED,
     RECORDS, RECORDS_MAX, SENT, STAMP_NS_MAX, VERSION, check, ns,
 };
-use crate::stamps::{Again, Heard, Operation, Record, SendStamps, SignalDelay};
+use crate::stamps::{Again, Operation, PlayoutStamps, Record, SendStamps, SignalDelay};
 
 /// Writes the first message of an end. `asks`: the end wants records. `is_alone`: the end has
 /// received no hello yet, and wants one.
@@ -86,7 +86,7 @@ impl Writer {
     fn record(&mut self, record: &Record<u64>) {
         match record {
             Record::Sent(ssrc, it) => self.send_stamps(*ssrc, it),
-            Record::Heard(it) => self.heard(it),
+            Record::Played(it) => self.playout_stamps(it),
             Record::CameAgain(it) => {
                 self.bytes.push(CAME_AGAIN);
                 self.ssrc(it.ssrc);
@@ -134,20 +134,20 @@ impl Writer {
         }
     }
 
-    fn heard(&mut self, it: &Heard<u64>) {
+    fn playout_stamps(&mut self, it: &PlayoutStamps<u64>) {
         let operation = match it.operation {
             Operation::Normal => 0,
             Operation::Late => 1,
             Operation::Repeated => 2,
         };
         let flags = operation << 1 | u8::from(it.sequence.is_some());
-        self.bytes.extend([HEARD, flags]);
+        self.bytes.extend([PLAYED, flags]);
         self.ssrc(it.ssrc);
-        self.change(it.timestamp, |last| &mut last.heard);
+        self.change(it.timestamp, |last| &mut last.played);
         if let Some(sequence) = it.sequence {
             self.change(sequence.into(), |last| &mut last.sequence);
         }
-        self.signal(it.signal, |last| &mut last.heard_signal);
+        self.signal(it.signal, |last| &mut last.played_signal);
         for at in [
             it.arrived,
             it.opened,
