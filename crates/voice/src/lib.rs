@@ -93,5 +93,6 @@ pub use player::Player;
 pub use reframe::{Captured, Reframer};
 pub use speaker::Speaker;
 pub use stamps::{
-    Again, CameAgain, Operation, PlayoutStamps, Received, Record, SendStamps, SignalDelay,
+    DuplicateReason, DuplicateRecord, Operation, PlayoutStamps, Received, Record, SendStamps,
+    SignalDelay,
 };

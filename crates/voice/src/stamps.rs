@@ -203,7 +203,7 @@ pub enum Operation {
 /// Record of a packet that is not counted as a frame: its number arrived before, or it is
 /// never played.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CameAgain<T = Instant> {
+pub struct DuplicateRecord<T = Instant> {
     /// SSRC of the voice.
     pub ssrc: Ssrc,
     /// RTP timestamp, as on the wire.
@@ -211,12 +211,12 @@ pub struct CameAgain<T = Instant> {
     /// When the packet arrived.
     pub at: T,
     /// Why the packet is not counted as a frame.
-    pub why: Again,
+    pub why: DuplicateReason,
 }
 
 /// Why a packet is not counted as a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Again {
+pub enum DuplicateReason {
     /// The network duplicated the packet.
     Duplicate,
     /// The packet was retransmitted on request.
@@ -228,7 +228,7 @@ pub enum Again {
     Late,
 }
 
-impl Again {
+impl DuplicateReason {
     /// Name of the reason in tables.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -248,7 +248,7 @@ pub enum Record<T = Instant> {
     /// The end played a packet.
     Played(PlayoutStamps<T>),
     /// A packet arrived once more, or too late.
-    CameAgain(CameAgain<T>),
+    Duplicate(DuplicateRecord<T>),
     /// When the recording device called back.
     CaptureCalled(T),
     /// When the playback device called back.
@@ -262,7 +262,7 @@ impl<T: Copy> Record<T> {
         Some(match self {
             Self::Sent(ssrc, it) => Record::Sent(ssrc, it.placed(place)?),
             Self::Played(it) => Record::Played(it.placed(place)?),
-            Self::CameAgain(it) => Record::CameAgain(CameAgain {
+            Self::Duplicate(it) => Record::Duplicate(DuplicateRecord {
                 ssrc: it.ssrc,
                 timestamp: it.timestamp,
                 at: place(it.at)?,
@@ -279,7 +279,7 @@ impl<T: Copy> Record<T> {
         match self {
             Self::Sent(_, it) => it.sent.unwrap_or(it.encoded),
             Self::Played(it) => it.arrived,
-            Self::CameAgain(it) => it.at,
+            Self::Duplicate(it) => it.at,
             Self::CaptureCalled(at) | Self::PlayoutCalled(at) => *at,
         }
     }

@@ -14,7 +14,7 @@ use glassline_voice::far::{self, Told};
 use glassline_voice::{Record, Ssrc};
 
 use super::network::{Incoming, Network};
-use super::stamping::{self, AgainStamps};
+use super::stamping::{self, DuplicateStamps};
 use super::{Call, CallError, Ended, Feed, Line, Shared, spawn};
 
 /// A session whose voice is played in a call, until it ends or is dropped.
@@ -38,7 +38,7 @@ impl std::fmt::Debug for Leg {
 pub struct Ear {
     pub(super) call: Arc<Shared>,
     pub(super) packets: Feed<Incoming>,
-    pub(super) again: AgainStamps,
+    pub(super) duplicates: DuplicateStamps,
     /// Whether the far ends' records are wanted.
     pub(super) asks: bool,
     /// Origin of stamps, the same for all legs: a far end's leg may outlast ours, and ours
@@ -68,7 +68,7 @@ impl Listener {
         let came_by_it = |ssrc: Ssrc| self.leg.voice.get() == Some(&ssrc);
         match record {
             Record::Played(it) => came_by_it(it.ssrc),
-            Record::CameAgain(it) => came_by_it(it.ssrc),
+            Record::Duplicate(it) => came_by_it(it.ssrc),
             _ => true,
         }
     }
@@ -115,8 +115,8 @@ impl Ear {
         // Nothing waits for this session's keys.
         let (connected, _) = mpsc::channel();
         let (talk, own, told) = stamping::leg_queues(&shared, self.asks, self.epoch);
-        let (feed, again) = (self.packets.clone(), self.again.stamp());
-        let network = Network::new(Arc::clone(&shared), feed, again, talk, connected)?;
+        let (feed, duplicates) = (self.packets.clone(), self.duplicates.stamp());
+        let network = Network::new(Arc::clone(&shared), feed, duplicates, talk, connected)?;
         let thread = spawn("call leg", move || network.run())?;
         let leg = Arc::clone(&shared);
         self.call.legs().push(Listener { leg, own });

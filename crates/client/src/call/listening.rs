@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use glassline_voice::{Again, CameAgain, Format, Listener, PlayoutStamps, jitter, listener};
+use glassline_voice::{
+    DuplicateReason, DuplicateRecord, Format, Listener, PlayoutStamps, jitter, listener,
+};
 
 use super::device::PlayoutTime;
 use super::network::Incoming;
@@ -29,7 +31,7 @@ pub(super) struct Listening {
 /// Queues for records of packets.
 pub(super) struct Stamps {
     pub(super) played: Stamp<PlayoutStamps>,
-    pub(super) again: Stamp<CameAgain>,
+    pub(super) duplicates: Stamp<DuplicateRecord>,
 }
 
 impl Listening {
@@ -74,9 +76,9 @@ impl Listening {
             };
             // The listener counts other refusals.
             if let Err(listener::Refused::Packet(refused)) = taken
-                && let Some(why) = again(refused)
+                && let Some(why) = duplicate_reason(refused)
             {
-                self.stamps.again.push(CameAgain {
+                self.stamps.duplicates.push(DuplicateRecord {
                     ssrc,
                     timestamp,
                     at: received.arrived,
@@ -96,7 +98,7 @@ impl Listening {
             self.stamps.played.push(stamps);
         }
         while let Some(unplayed) = self.listener.poll_unplayed() {
-            self.stamps.again.push(unplayed);
+            self.stamps.duplicates.push(unplayed);
         }
         if called >= self.report_at {
             self.report_at = called + REPORT;
@@ -110,10 +112,10 @@ impl Listening {
 }
 
 /// Reason for the record of a refused packet, if it arrived before or too late.
-const fn again(refused: jitter::Refused) -> Option<Again> {
+const fn duplicate_reason(refused: jitter::Refused) -> Option<DuplicateReason> {
     match refused {
-        jitter::Refused::Duplicate => Some(Again::Duplicate),
-        jitter::Refused::Late => Some(Again::Late),
+        jitter::Refused::Duplicate => Some(DuplicateReason::Duplicate),
+        jitter::Refused::Late => Some(DuplicateReason::Late),
         _ => None,
     }
 }

@@ -53,8 +53,8 @@ pub use device::{SystemLoudspeaker, SystemMicrophone};
 pub use dial::{Dial, DialError, Dialled, dial};
 pub use glassline_voice::far;
 pub use glassline_voice::{
-    Again, Bitrate, CameAgain, Format, PlayoutStamps, Record, SendStamps, Ssrc, jitter, listener,
-    opus, preprocess, speaker,
+    Bitrate, DuplicateReason, DuplicateRecord, Format, PlayoutStamps, Record, SendStamps, Ssrc,
+    jitter, listener, opus, preprocess, speaker,
 };
 pub use leg::{Ear, Leg};
 pub use line::Line;
@@ -383,16 +383,17 @@ impl Call {
         let asks = config.stamps == Stamps::Ask;
         let now = Instant::now();
         let epoch = now.checked_sub(BEFORE).unwrap_or(now);
-        let (stamping, again, talk, drains) = stamping::queues(&shared, ssrc, asks, epoch);
+        let (stamping, duplicates, talk, drains) = stamping::queues(&shared, ssrc, asks, epoch);
         let ear = Ear {
             call: Arc::clone(&shared),
             packets: packets_feed,
-            again,
+            duplicates,
             asks,
             epoch,
         };
-        let (feed, again) = (ear.packets.clone(), ear.again.stamp());
-        let network = network::Network::new(Arc::clone(&shared), feed, again, talk, connected)?;
+        let (feed, duplicates) = (ear.packets.clone(), ear.duplicates.stamp());
+        let network =
+            network::Network::new(Arc::clone(&shared), feed, duplicates, talk, connected)?;
         let speaking = speaking::Audio {
             shared: Arc::clone(&shared),
             config,

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use glassline_net::{ReceiveBatch, SendError, UdpSocket};
 use glassline_rtp::red;
 use glassline_voice::jitter::Packet;
-use glassline_voice::{Again, CameAgain, Received as Arrival, Ssrc};
+use glassline_voice::{DuplicateReason, DuplicateRecord, Received as Arrival, Ssrc};
 use glassline_webrtc::{
     CloseReason, DatagramKind, Dropped, Event, OpusParameters, Received, classify,
 };
@@ -58,7 +58,7 @@ pub(super) struct Network {
     local: SocketAddr,
     poll: Poll,
     packets: Feed<Incoming>,
-    again: Stamp<CameAgain>,
+    duplicates: Stamp<DuplicateRecord>,
     talk: Talk,
     connected: Option<Sender<Agreed>>,
     was_connected: bool,
@@ -77,7 +77,7 @@ impl Network {
     pub(super) fn new(
         shared: Arc<Shared>,
         packets: Feed<Incoming>,
-        again: Stamp<CameAgain>,
+        duplicates: Stamp<DuplicateRecord>,
         talk: Talk,
         connected: Sender<Agreed>,
     ) -> Result<Self, CallError> {
@@ -96,7 +96,7 @@ impl Network {
             local,
             poll,
             packets,
-            again,
+            duplicates,
             talk,
             connected: Some(connected),
             was_connected: false,
@@ -216,8 +216,8 @@ impl Network {
     /// Records a datagram that the session dropped, if the network had duplicated it.
     fn dropped(&self, why: Dropped, named: Option<(Ssrc, u32)>, at: Instant) {
         if let (Dropped::Replayed | Dropped::Duplicate, Some((ssrc, timestamp))) = (why, named) {
-            let why = Again::Duplicate;
-            self.again.push(CameAgain {
+            let why = DuplicateReason::Duplicate;
+            self.duplicates.push(DuplicateRecord {
                 ssrc,
                 timestamp,
                 at,
@@ -231,11 +231,11 @@ impl Network {
     fn copies(&self, ssrc: Ssrc, packet: &Packet, at: Instant) {
         let blocks = red::blocks(&packet.payload).unwrap_or_default();
         for block in blocks.iter().filter(|it| it.offset > 0) {
-            self.again.push(CameAgain {
+            self.duplicates.push(DuplicateRecord {
                 ssrc,
                 timestamp: packet.timestamp.wrapping_sub(block.offset),
                 at,
-                why: Again::Redundant,
+                why: DuplicateReason::Redundant,
             });
         }
     }

@@ -63,7 +63,7 @@ impl Audio {
         let Stamping {
             sent,
             played,
-            again,
+            duplicates,
             capture_calls,
             playout_calls,
         } = self.stamping;
@@ -78,7 +78,7 @@ impl Audio {
                     &self.config,
                     loudspeaker.format(),
                     self.packets,
-                    listening::Stamps { played, again },
+                    listening::Stamps { played, duplicates },
                     rendered_feed,
                 )?;
                 let playing = loudspeaker.start(Box::new(move |out, time| {

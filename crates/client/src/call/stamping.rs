@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 use std::time::Instant;
 
 use glassline_voice::far::Told;
-use glassline_voice::{CameAgain, PlayoutStamps, Record, SendStamps, Ssrc};
+use glassline_voice::{DuplicateRecord, PlayoutStamps, Record, SendStamps, Ssrc};
 
 use super::talk::Talk;
 use super::{Feed, Shared};
@@ -28,7 +28,7 @@ pub struct Records {
     /// Packets that were played.
     pub played: Vec<PlayoutStamps>,
     /// Packets that arrived once more, or too late.
-    pub again: Vec<CameAgain>,
+    pub duplicates: Vec<DuplicateRecord>,
     /// Times at which the microphone called back.
     pub capture_calls: Vec<Instant>,
     /// Times at which the loudspeaker called back.
@@ -43,7 +43,7 @@ impl Records {
     pub fn clear(&mut self) {
         self.sent.clear();
         self.played.clear();
-        self.again.clear();
+        self.duplicates.clear();
         self.capture_calls.clear();
         self.playout_calls.clear();
         self.told.clear();
@@ -54,7 +54,7 @@ impl Records {
 pub(super) struct Drains {
     sent: Receiver<SendStamps>,
     played: Receiver<PlayoutStamps>,
-    again: Receiver<CameAgain>,
+    duplicates: Receiver<DuplicateRecord>,
     capture_calls: Receiver<Instant>,
     playout_calls: Receiver<Instant>,
     told: Receiver<Told>,
@@ -64,7 +64,7 @@ impl Drains {
     pub(super) fn drain(&self, records: &mut Records) {
         records.sent.extend(self.sent.try_iter());
         records.played.extend(self.played.try_iter());
-        records.again.extend(self.again.try_iter());
+        records.duplicates.extend(self.duplicates.try_iter());
         records.capture_calls.extend(self.capture_calls.try_iter());
         records.playout_calls.extend(self.playout_calls.try_iter());
         records.told.extend(self.told.try_iter());
@@ -98,22 +98,22 @@ impl<T> Stamp<T> {
 pub(crate) struct Stamping {
     pub(crate) sent: Stamp<SendStamps>,
     pub(crate) played: Stamp<PlayoutStamps>,
-    pub(crate) again: Stamp<CameAgain>,
+    pub(crate) duplicates: Stamp<DuplicateRecord>,
     pub(crate) capture_calls: Stamp<Instant>,
     pub(crate) playout_calls: Stamp<Instant>,
 }
 
 /// Makes sending ends for duplicate packets, which several threads and legs see.
 #[derive(Clone)]
-pub(crate) struct AgainStamps {
-    kept: Feed<CameAgain>,
+pub(crate) struct DuplicateStamps {
+    kept: Feed<DuplicateRecord>,
     shared: Arc<Shared>,
     own: SyncSender<Record>,
 }
 
-impl AgainStamps {
-    pub(super) fn stamp(&self) -> Stamp<CameAgain> {
-        let as_record = |it: &CameAgain| Some(Record::CameAgain(*it));
+impl DuplicateStamps {
+    pub(super) fn stamp(&self) -> Stamp<DuplicateRecord> {
+        let as_record = |it: &DuplicateRecord| Some(Record::Duplicate(*it));
         stamp(&self.shared, &self.own, self.kept.clone(), as_record)
     }
 }
@@ -139,11 +139,11 @@ pub(super) fn queues(
     ssrc: Option<Ssrc>,
     asks: bool,
     epoch: Instant,
-) -> (Stamping, AgainStamps, Talk, Drains) {
+) -> (Stamping, DuplicateStamps, Talk, Drains) {
     let (own_feed, own) = std::sync::mpsc::sync_channel(OWN_MAX);
-    let (again_feed, again) = Feed::new(RECORDS_MAX, shared);
-    let again_stamps = AgainStamps {
-        kept: again_feed,
+    let (duplicates_feed, duplicates) = Feed::new(RECORDS_MAX, shared);
+    let duplicate_stamps = DuplicateStamps {
+        kept: duplicates_feed,
         shared: Arc::clone(shared),
         own: own_feed.clone(),
     };
@@ -159,7 +159,7 @@ pub(super) fn queues(
         played: stamp(shared, &own_feed, played_feed, |it| {
             Some(Record::Played(*it))
         }),
-        again: again_stamps.stamp(),
+        duplicates: duplicate_stamps.stamp(),
         capture_calls: stamp(shared, &own_feed, capture_calls_feed, |at| {
             Some(Record::CaptureCalled(*at))
         }),
@@ -171,12 +171,12 @@ pub(super) fn queues(
     let drains = Drains {
         sent,
         played,
-        again,
+        duplicates,
         capture_calls,
         playout_calls,
         told,
     };
-    (stamping, again_stamps, talk, drains)
+    (stamping, duplicate_stamps, talk, drains)
 }
 
 fn stamp<T>(

@@ -101,8 +101,8 @@ impl Pair {
             for heard in &records.played {
                 theirs.heard(*heard, None);
             }
-            for again in &records.again {
-                theirs.came_again(*again);
+            for again in &records.duplicates {
+                theirs.duplicate(*again);
             }
             for at in &records.playout_calls {
                 theirs.playout_called(*at);

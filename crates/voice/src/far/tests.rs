@@ -1,5 +1,7 @@
 use super::*;
-use crate::stamps::{Again, CameAgain, Operation, PlayoutStamps, SendStamps, SignalDelay};
+use crate::stamps::{
+    DuplicateReason, DuplicateRecord, Operation, PlayoutStamps, SendStamps, SignalDelay,
+};
 use glassline_media::Ssrc;
 use glassline_sim::{Conditions, Datagram, End, Network, Node, Simulation};
 use proptest::prelude::*;
@@ -91,10 +93,10 @@ prop_compose! {
         timestamp: u32,
         at in 0..1u64 << 62,
         why in prop::sample::select(&[
-            Again::Duplicate, Again::Retransmission, Again::Redundant, Again::Late,
+            DuplicateReason::Duplicate, DuplicateReason::Retransmission, DuplicateReason::Redundant, DuplicateReason::Late,
         ][..]),
-    ) -> CameAgain<u64> {
-        CameAgain { ssrc: Ssrc(ssrc), timestamp, at, why }
+    ) -> DuplicateRecord<u64> {
+        DuplicateRecord { ssrc: Ssrc(ssrc), timestamp, at, why }
     }
 }
 
@@ -103,7 +105,7 @@ fn record() -> impl Strategy<Value = Record<u64>> {
     prop_oneof![
         (any::<u32>(), spoken()).prop_map(|(ssrc, it)| Record::Sent(Ssrc(ssrc), it)),
         heard().prop_map(Record::Played),
-        again().prop_map(Record::CameAgain),
+        again().prop_map(Record::Duplicate),
         at().prop_map(Record::CaptureCalled),
         at().prop_map(Record::PlayoutCalled),
     ]

@@ -33,7 +33,7 @@ use crate::meter::Meter;
 use crate::mix::{Share, loudest, remix};
 use crate::opus::{self, Concealment, RATE};
 use crate::resample::Resampler;
-use crate::stamps::{Again, CameAgain, PlayoutStamps, Received, SignalDelay};
+use crate::stamps::{DuplicateReason, DuplicateRecord, PlayoutStamps, Received, SignalDelay};
 
 /// Frames of one pull from the jitter buffers: 2.5 ms.
 const PULL: usize = RATE as usize / 400;
@@ -204,14 +204,14 @@ impl<D: Decoder> Listener<D> {
     }
 
     /// Returns the record of the next packet that was accepted and then not played.
-    pub fn poll_unplayed(&mut self) -> Option<CameAgain> {
+    pub fn poll_unplayed(&mut self) -> Option<DuplicateRecord> {
         self.streams.iter_mut().find_map(|stream| {
             let unplayed = stream.buffer.poll_unplayed()?;
-            Some(CameAgain {
+            Some(DuplicateRecord {
                 ssrc: stream.ssrc,
                 timestamp: unplayed.timestamp as u32,
                 at: stream.received(unplayed.arrival).arrived,
-                why: Again::Late,
+                why: DuplicateReason::Late,
             })
         })
     }

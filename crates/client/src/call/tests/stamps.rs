@@ -52,10 +52,13 @@ fn what_the_far_end_tells_is_placed_within_its_bar_and_only_who_asks_is_told() {
                 assert_eq!((it.decode, it.sequence), (truth.decode, truth.sequence));
                 (1, it.played, truth.played)
             }
-            Record::CameAgain(it) => {
+            Record::Duplicate(it) => {
                 // Where the machine stood still, packets are late, too.
-                assert!(matches!(it.why, Again::Redundant | Again::Late), "{it:?}");
-                compared[2] += usize::from(it.why == Again::Redundant);
+                assert!(
+                    matches!(it.why, DuplicateReason::Redundant | DuplicateReason::Late),
+                    "{it:?}"
+                );
+                compared[2] += usize::from(it.why == DuplicateReason::Redundant);
                 continue;
             }
             _ => continue,
@@ -160,7 +163,7 @@ fn a_packet_that_the_network_made_two_of_is_a_row_of_the_first() {
     let until = Instant::now() + PATIENCE;
     let copy = loop {
         far.drain();
-        let again = &far.records.again;
+        let again = &far.records.duplicates;
         if let Some(copy) = again.iter().find(|it| it.timestamp == TIMESTAMP) {
             break *copy;
         }
@@ -169,7 +172,7 @@ fn a_packet_that_the_network_made_two_of_is_a_row_of_the_first() {
     };
     assert_eq!(
         (Some(copy.ssrc), copy.why),
-        (near.call.ssrc(), Again::Duplicate)
+        (near.call.ssrc(), DuplicateReason::Duplicate)
     );
     near.end().expect("no trouble");
     far.end().expect("no trouble");

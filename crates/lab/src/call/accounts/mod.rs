@@ -49,8 +49,8 @@ impl Accounts {
         for heard in &records.played {
             self.heard.heard(*heard, None);
         }
-        for again in &records.again {
-            self.heard.came_again(*again);
+        for again in &records.duplicates {
+            self.heard.duplicate(*again);
         }
         for at in &records.capture_calls {
             self.said.capture_called(*at);
@@ -67,11 +67,11 @@ impl Accounts {
     /// What the far end heard is what we said, and the other way round.
     pub fn told(&mut self, told: &far::Told) {
         use glassline_client::call::Record::{
-            CameAgain, CaptureCalled, Played, PlayoutCalled, Sent,
+            CaptureCalled, Duplicate, Played, PlayoutCalled, Sent,
         };
         match told.record {
             Sent(..) | CaptureCalled(_) => self.heard.told(told),
-            Played(_) | CameAgain(_) | PlayoutCalled(_) => self.said.told(told),
+            Played(_) | Duplicate(_) | PlayoutCalled(_) => self.said.told(told),
         }
     }
 

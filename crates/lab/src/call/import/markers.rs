@@ -18,7 +18,7 @@
 use std::collections::HashMap;
 use std::io::{self, BufRead};
 
-use glassline_voice::Again;
+use glassline_voice::DuplicateReason;
 
 use super::{Trouble, read_line};
 use crate::call::report::Copies;
@@ -80,7 +80,7 @@ pub(super) struct Markers {
     packets: HashMap<(u32, u32), Packet>,
     received: HashMap<(u32, u32), i64>,
     delays: HashMap<Stage, Delays>,
-    copies: HashMap<Again, Delays>,
+    copies: HashMap<DuplicateReason, Delays>,
     /// Packets beyond the bound.
     left_out: u64,
 }
@@ -177,7 +177,7 @@ impl Markers {
         };
         if let Some(first) = packet.sent {
             let after = at_ms.saturating_sub(first).saturating_mul(1_000);
-            let copies = self.copies.entry(Again::Retransmission);
+            let copies = self.copies.entry(DuplicateReason::Retransmission);
             return copies.or_default().record_us(after);
         }
         packet.sent = Some(at_ms);
@@ -194,7 +194,7 @@ impl Markers {
         if let Some(first) = self.received.get(&(log, timestamp)) {
             let after = at_ms.saturating_sub(*first).saturating_mul(1_000);
             self.copies
-                .entry(Again::Duplicate)
+                .entry(DuplicateReason::Duplicate)
                 .or_default()
                 .record_us(after);
         } else if self.received.len() < PACKETS_MAX {
@@ -235,7 +235,7 @@ impl Markers {
         for (stage, delays) in &self.delays {
             all[*stage as usize].merge(delays);
         }
-        [Again::Duplicate, Again::Retransmission]
+        [DuplicateReason::Duplicate, DuplicateReason::Retransmission]
             .into_iter()
             .filter_map(|kind| Some(Copies::new(kind, self.copies.get(&kind)?)))
             .collect()

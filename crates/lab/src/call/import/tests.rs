@@ -1,4 +1,4 @@
-use glassline_voice::Again;
+use glassline_voice::DuplicateReason;
 use proptest::prelude::*;
 
 use super::*;
@@ -92,8 +92,8 @@ fn packets_in_flight_at_once_are_joined_by_their_numbers() {
         .map(|it| (it.kind, it.after_max_ms))
         .collect();
     let wanted = [
-        (Again::Duplicate, Some(8.0)),
-        (Again::Retransmission, Some(70.0)),
+        (DuplicateReason::Duplicate, Some(8.0)),
+        (DuplicateReason::Retransmission, Some(70.0)),
     ];
     assert_eq!(copies, wanted);
     assert_eq!(report.source, "a.log, b.log");

@@ -3,7 +3,7 @@
 //! ```text
 //! spoken(ssrc, SendStamps) ──┐ key: (SSRC, low 32 bits of the timestamp)
 //! heard(PlayoutStamps) ──────────┼─► waits for its other half, at most 10 s ─► Frame ─► Delays
-//! came_again(…) ─────────┘     └─► lost, unmatched: counted            └─► kept for video
+//! duplicate(…) ─────────┘     └─► lost, unmatched: counted            └─► kept for video
 //! capture_called, playout_called ─► intervals
 //! ```
 //!
@@ -22,7 +22,9 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use glassline_voice::far::Told;
-use glassline_voice::{Again, CameAgain, Operation, PlayoutStamps, Record, SendStamps, Ssrc};
+use glassline_voice::{
+    DuplicateReason, DuplicateRecord, Operation, PlayoutStamps, Record, SendStamps, Ssrc,
+};
 
 use super::frame::{Delay, between};
 use super::report::{Copies, Report, Waterfall};
@@ -67,7 +69,7 @@ pub struct Join {
     /// Of the frames that both ends know, by stage: nanoseconds.
     sums: [i128; Stage::ALL.len()],
     joined: u64,
-    copies: HashMap<Again, Delays>,
+    copies: HashMap<DuplicateReason, Delays>,
     kept: KeptFrames,
     captured: Option<Instant>,
     played: Option<Instant>,
@@ -116,7 +118,7 @@ impl Join {
         match told.record {
             Record::Sent(ssrc, spoken) => self.spoken(ssrc, spoken, error),
             Record::Played(heard) => self.heard(heard, error),
-            Record::CameAgain(again) => self.came_again(again),
+            Record::Duplicate(again) => self.duplicate(again),
             Record::CaptureCalled(at) => self.capture_called(at),
             Record::PlayoutCalled(at) => self.playout_called(at),
         }
@@ -184,8 +186,8 @@ impl Join {
         let entry = self.entry(key, heard.arrived);
         if let Some(first) = entry.heard {
             let again = match heard.operation {
-                Operation::Repeated => Again::Redundant,
-                _ => Again::Duplicate,
+                Operation::Repeated => DuplicateReason::Redundant,
+                _ => DuplicateReason::Duplicate,
             };
             self.copy(again, first.arrived, heard.arrived);
             return;
@@ -200,7 +202,7 @@ impl Join {
         if heard.operation != Operation::Repeated
             && let Some(copied) = entry.copied.take()
         {
-            self.copy(Again::Redundant, heard.arrived, copied);
+            self.copy(DuplicateReason::Redundant, heard.arrived, copied);
         }
         let delay = Delay::of_heard(&heard);
         let operations = [
@@ -221,15 +223,15 @@ impl Join {
     }
 
     /// A packet came whose number was here before, or which nobody will hear.
-    pub fn came_again(&mut self, again: CameAgain) {
-        let CameAgain {
+    pub fn duplicate(&mut self, again: DuplicateRecord) {
+        let DuplicateRecord {
             ssrc,
             timestamp,
             at,
             why,
         } = again;
         let entry = self.entry((ssrc, timestamp), at);
-        let is_copy = why == Again::Redundant;
+        let is_copy = why == DuplicateReason::Redundant;
         let is_played =
             |it: &PlayoutStamps| it.operation == Operation::Repeated && it.arrived == at;
         match entry.arrived {
@@ -244,7 +246,7 @@ impl Join {
         }
     }
 
-    fn copy(&mut self, why: Again, first: Instant, at: Instant) {
+    fn copy(&mut self, why: DuplicateReason, first: Instant, at: Instant) {
         let after = between(first, at).max(0) / 1_000;
         self.copies.entry(why).or_default().record_us(after);
     }
@@ -318,10 +320,10 @@ impl Join {
             waterfall.extend(steps);
         }
         let again = [
-            Again::Duplicate,
-            Again::Retransmission,
-            Again::Redundant,
-            Again::Late,
+            DuplicateReason::Duplicate,
+            DuplicateReason::Retransmission,
+            DuplicateReason::Redundant,
+            DuplicateReason::Late,
         ];
         let copies = again.into_iter().filter_map(|kind| {
             let after = self.copies.get(&kind)?;
@@ -405,7 +407,7 @@ impl Join {
         if heard.operation == Operation::Repeated {
             // The packet itself did not come, or came after its copy.
             self.delays[Stage::Network as usize].record_lost();
-            self.copy(Again::Redundant, sent, heard.arrived);
+            self.copy(DuplicateReason::Redundant, sent, heard.arrived);
         } else {
             self.record_within(&delay, Stage::Network, error);
         }
@@ -439,7 +441,7 @@ impl Join {
         if entry.copied.is_some() {
             // Nobody knows of what it is a copy, or how long after.
             self.copies
-                .entry(Again::Redundant)
+                .entry(DuplicateReason::Redundant)
                 .or_default()
                 .record_us(0);
         }

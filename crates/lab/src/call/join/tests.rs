@@ -68,9 +68,9 @@ fn heard(begin: Instant, number: u64, network: u64) -> PlayoutStamps {
     }
 }
 
-fn again(timestamp: u32, at: Instant, why: Again) -> CameAgain {
+fn again(timestamp: u32, at: Instant, why: DuplicateReason) -> DuplicateRecord {
     let ssrc = SSRC;
-    CameAgain {
+    DuplicateRecord {
         ssrc,
         timestamp,
         at,
@@ -186,16 +186,27 @@ fn what_was_lost_late_or_unknown_is_counted_where_it_was_seen_last() {
     }
     let number = |number: u32| (number + 3) * 480;
     // 5 came when its time had passed; 4 came twice; nobody sent 99.
-    join.came_again(again(number(5), at(begin, 250_000), Again::Late));
-    join.came_again(again(number(4), at(begin, 65_000), Again::Duplicate));
-    join.came_again(again(number(99), at(begin, 90_000), Again::Duplicate));
+    join.duplicate(again(number(5), at(begin, 250_000), DuplicateReason::Late));
+    join.duplicate(again(
+        number(4),
+        at(begin, 65_000),
+        DuplicateReason::Duplicate,
+    ));
+    join.duplicate(again(
+        number(99),
+        at(begin, 90_000),
+        DuplicateReason::Duplicate,
+    ));
     join.heard(heard(begin, 50, 0), None);
     let report = join.finish("test");
     assert_eq!(count(&report, Stage::Network), (8, 2, 2));
     assert_eq!(count(&report, Stage::JitterBuffer), (8, 0, 1));
     assert_eq!(count(&report, Stage::MouthToEar), (7, 1, 3));
     let kinds: Vec<_> = report.copies.iter().map(|it| (it.kind, it.count)).collect();
-    assert_eq!(kinds, [(Again::Duplicate, 2), (Again::Late, 1)]);
+    assert_eq!(
+        kinds,
+        [(DuplicateReason::Duplicate, 2), (DuplicateReason::Late, 1)]
+    );
     let after = report.copies[0].after_max_ms.expect("4 came twice");
     assert!((after - 6.655).abs() < 1e-9, "{after}");
 }
@@ -215,7 +226,13 @@ fn a_redundant_copy_is_heard_but_the_packet_stays_lost() {
     assert_eq!(count(&report, Stage::Network), (0, 0, 1));
     assert_eq!(count(&report, Stage::MouthToEar), (1, 0, 0));
     let kinds: Vec<_> = report.copies.iter().map(|it| (it.kind, it.count)).collect();
-    assert_eq!(kinds, [(Again::Duplicate, 1), (Again::Redundant, 1)]);
+    assert_eq!(
+        kinds,
+        [
+            (DuplicateReason::Duplicate, 1),
+            (DuplicateReason::Redundant, 1)
+        ]
+    );
 }
 
 #[test]
@@ -233,9 +250,13 @@ fn copies_along_with_later_packets_are_rows_of_the_first() {
         played.sequence = None;
         let copied = |join: &mut Join| {
             for (frame, us) in [(0, 28_345), (2, 48_345), (3, 68_345)] {
-                join.came_again(again(number(frame), at(begin, us), Again::Redundant));
+                join.duplicate(again(
+                    number(frame),
+                    at(begin, us),
+                    DuplicateReason::Redundant,
+                ));
             }
-            join.came_again(again(number(1), played.arrived, Again::Redundant));
+            join.duplicate(again(number(1), played.arrived, DuplicateReason::Redundant));
         };
         if is_told_first {
             copied(&mut join);
@@ -251,7 +272,7 @@ fn copies_along_with_later_packets_are_rows_of_the_first() {
         assert_eq!(count(&report, Stage::Network), (2, 0, 2));
         assert_eq!(count(&report, Stage::MouthToEar), (3, 0, 1));
         let kinds: Vec<_> = report.copies.iter().map(|it| (it.kind, it.count)).collect();
-        assert_eq!(kinds, [(Again::Redundant, 4)], "{is_told_first}");
+        assert_eq!(kinds, [(DuplicateReason::Redundant, 4)], "{is_told_first}");
         assert_eq!(report.copies[0].after_max_ms, Some(25.0));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use glassline_voice::Again;
+use glassline_voice::DuplicateReason;
 use serde::{Serialize, Serializer};
 
 use super::frame::Frame;
@@ -80,7 +80,7 @@ pub struct Waterfall {
 pub struct Copies {
     /// Why.
     #[serde(serialize_with = "name")]
-    pub kind: Again,
+    pub kind: DuplicateReason,
     /// How many.
     pub count: u64,
     /// After the first one, half of them; `None` if nothing tells.
@@ -90,7 +90,7 @@ pub struct Copies {
 }
 
 impl Copies {
-    pub(super) fn new(kind: Again, after: &Delays) -> Self {
+    pub(super) fn new(kind: DuplicateReason, after: &Delays) -> Self {
         let ms = |us: i64| us as f64 / 1e3;
         Self {
             kind,
@@ -106,7 +106,7 @@ impl Copies {
     clippy::trivially_copy_pass_by_ref,
     reason = "what serde calls is given a reference"
 )]
-fn name<S: Serializer>(kind: &Again, serializer: S) -> Result<S::Ok, S::Error> {
+fn name<S: Serializer>(kind: &DuplicateReason, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(kind.as_str())
 }
 

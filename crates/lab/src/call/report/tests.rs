@@ -41,7 +41,7 @@ fn report() -> Report {
             step(Stage::Network, 20.0),
             step(Stage::PreprocessSignal, 10.0),
         ],
-        copies: vec![Copies::new(Again::Redundant, &after)],
+        copies: vec![Copies::new(DuplicateReason::Redundant, &after)],
         frames: (0..200).map(frame).collect(),
         malformed: 2,
         notes: vec!["a.log:7: no number".to_owned()],

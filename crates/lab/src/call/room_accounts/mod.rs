@@ -109,7 +109,7 @@ impl RoomAccounts {
         self.strange
             .extend(records.played.iter().map(|it| Record::Played(*it)));
         self.strange
-            .extend(records.again.iter().map(|it| Record::CameAgain(*it)));
+            .extend(records.duplicates.iter().map(|it| Record::Duplicate(*it)));
         for _ in 0..self.strange.len() {
             let Some(record) = self.strange.pop_front() else {
                 break;
@@ -127,7 +127,7 @@ impl RoomAccounts {
     fn place(&mut self, record: Record) -> bool {
         let voice = match record {
             Record::Played(it) => it.ssrc,
-            Record::CameAgain(it) => it.ssrc,
+            Record::Duplicate(it) => it.ssrc,
             _ => return true,
         };
         let mut others = self.others.iter_mut();
@@ -136,7 +136,7 @@ impl RoomAccounts {
         };
         match under(record, VOICE) {
             Record::Played(it) => other.accounts.heard.heard(it, None),
-            Record::CameAgain(it) => other.accounts.heard.came_again(it),
+            Record::Duplicate(it) => other.accounts.heard.duplicate(it),
             _ => {}
         }
         true
@@ -179,9 +179,9 @@ fn under(record: Record, voice: Ssrc) -> Record {
     match record {
         Record::Sent(_, it) => Record::Sent(voice, it),
         Record::Played(it) => Record::Played(PlayoutStamps { ssrc: voice, ..it }),
-        Record::CameAgain(mut it) => {
+        Record::Duplicate(mut it) => {
             it.ssrc = voice;
-            Record::CameAgain(it)
+            Record::Duplicate(it)
         }
         other => other,
     }

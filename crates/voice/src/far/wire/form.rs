@@ -36,7 +36,7 @@ pub(super) const ALONE: u8 = 2;
 
 pub(super) const SENT: u8 = 1;
 pub(super) const PLAYED: u8 = 2;
-pub(super) const CAME_AGAIN: u8 = 3;
+pub(super) const DUPLICATE: u8 = 3;
 pub(super) const CAPTURE_CALLED: u8 = 4;
 pub(super) const PLAYOUT_CALLED: u8 = 5;
 

@@ -5,10 +5,12 @@ use std::time::Duration;
 use glassline_media::Ssrc;
 
 use super::form::{
-    ALONE, ASKS, CAME_AGAIN, CAPTURE_CALLED, HELLO, Last, MESSAGE_BYTES_MAX, Malformed, Message,
+    ALONE, ASKS, CAPTURE_CALLED, DUPLICATE, HELLO, Last, MESSAGE_BYTES_MAX, Malformed, Message,
     PLAYED, PLAYOUT_CALLED, RECORDS, RECORDS_MAX, SENT, VERSION, check,
 };
-use crate::stamps::{Again, CameAgain, Operation, PlayoutStamps, Record, SendStamps, SignalDelay};
+use crate::stamps::{
+    DuplicateReason, DuplicateRecord, Operation, PlayoutStamps, Record, SendStamps, SignalDelay,
+};
 
 /// Parses a message.
 ///
@@ -69,15 +71,15 @@ impl Reader<'_> {
         Ok(match self.byte("a record")? {
             SENT => self.send_stamps()?,
             PLAYED => Record::Played(self.playout_stamps()?),
-            CAME_AGAIN => Record::CameAgain(CameAgain {
+            DUPLICATE => Record::Duplicate(DuplicateRecord {
                 ssrc: self.ssrc()?,
                 timestamp: self.within(u32::MAX.into(), "a timestamp")? as u32,
                 at: self.time()?,
                 why: match self.byte("a reason")? {
-                    0 => Again::Duplicate,
-                    1 => Again::Retransmission,
-                    2 => Again::Redundant,
-                    3 => Again::Late,
+                    0 => DuplicateReason::Duplicate,
+                    1 => DuplicateReason::Retransmission,
+                    2 => DuplicateReason::Redundant,
+                    3 => DuplicateReason::Late,
                     kind => {
                         return Err(Malformed::Kind {
                             kind,

@@ -4,10 +4,10 @@ use glassline_media::Ssrc;
 use thiserror::Error;
 
 use super::form::{
-    ALONE, ASKS, CAME_AGAIN, CAPTURE_CALLED, HELLO, Last, MADE_BYTES, PLAYED, PLAYOUT_CALLED,
+    ALONE, ASKS, CAPTURE_CALLED, DUPLICATE, HELLO, Last, MADE_BYTES, PLAYED, PLAYOUT_CALLED,
     RECORDS, RECORDS_MAX, SENT, STAMP_NS_MAX, VERSION, check, ns,
 };
-use crate::stamps::{Again, Operation, PlayoutStamps, Record, SendStamps, SignalDelay};
+use crate::stamps::{DuplicateReason, Operation, PlayoutStamps, Record, SendStamps, SignalDelay};
 
 /// Writes the first message of an end. `asks`: the end wants records. `is_alone`: the end has
 /// received no hello yet, and wants one.
@@ -87,16 +87,16 @@ impl Writer {
         match record {
             Record::Sent(ssrc, it) => self.send_stamps(*ssrc, it),
             Record::Played(it) => self.playout_stamps(it),
-            Record::CameAgain(it) => {
-                self.bytes.push(CAME_AGAIN);
+            Record::Duplicate(it) => {
+                self.bytes.push(DUPLICATE);
                 self.ssrc(it.ssrc);
                 self.number(it.timestamp.into());
                 self.time(it.at);
                 self.bytes.push(match it.why {
-                    Again::Duplicate => 0,
-                    Again::Retransmission => 1,
-                    Again::Redundant => 2,
-                    Again::Late => 3,
+                    DuplicateReason::Duplicate => 0,
+                    DuplicateReason::Retransmission => 1,
+                    DuplicateReason::Redundant => 2,
+                    DuplicateReason::Late => 3,
                 });
             }
             Record::CaptureCalled(at) => {
