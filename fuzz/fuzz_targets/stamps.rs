@@ -32,12 +32,12 @@ fuzz_target!(|bytes: &[u8]| {
         }
         while far.poll_clock(now).is_some() {}
         now += Duration::from_millis(u64::from(first));
-        while let Some(told) = far.poll_told(now) {
+        while let Some(told) = far.poll_remote(now) {
             far.tell(&told.record, now);
         }
     }
     far.flush();
-    while far.poll_told(now).is_some() {}
+    while far.poll_remote(now).is_some() {}
 });
 
 fn again(bytes: &[u8]) {

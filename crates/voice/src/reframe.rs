@@ -204,9 +204,9 @@ impl Reframer {
         }
     }
 
-    /// Advances the clock by `frames` samples, which were complete at `last`; `is_told` says
+    /// Advances the clock by `frames` samples, which were complete at `last`; `is_reported` says
     /// whether the device reported that time.
-    fn follow(&mut self, frames: usize, last: Instant, is_told: bool) {
+    fn follow(&mut self, frames: usize, last: Instant, is_reported: bool) {
         let nominal = 1.0 / f64::from(self.format.rate());
         let took = frames as f64 * nominal;
         // The longest that a frame waits for its period's end. The longest of the last
@@ -231,7 +231,7 @@ impl Reframer {
         }
         if error > ASTRAY_S {
             self.clock = Some(clock);
-            return self.go_astray(error, took, last, is_told);
+            return self.go_astray(error, took, last, is_reported);
         }
         self.doubt = None;
         // Critically damped; the loop runs once for each callback.
@@ -245,7 +245,7 @@ impl Reframer {
 
     /// Handles a period of `took` seconds that ended `error` seconds later than expected:
     /// decides whether samples were lost or others follow at once.
-    fn go_astray(&mut self, error: f64, took: f64, last: Instant, is_told: bool) {
+    fn go_astray(&mut self, error: f64, took: f64, last: Instant, is_reported: bool) {
         let mut astray = self.doubt.unwrap_or(Astray {
             since: last,
             nearest_s: error,
@@ -253,7 +253,7 @@ impl Reframer {
         astray.nearest_s = astray.nearest_s.min(error);
         // Nothing follows a call that is later than what a device can hold.
         let may_follow = error < WAITING_MAX.as_secs_f64();
-        if !is_told && may_follow && last.saturating_duration_since(astray.since) < DOUBT {
+        if !is_reported && may_follow && last.saturating_duration_since(astray.since) < DOUBT {
             self.doubt = Some(astray);
             return;
         }
@@ -369,7 +369,7 @@ mod tests {
             for (index, (captured, _)) in frames.iter().enumerate().skip(frames.len() / 3) {
                 let true_s = index as f64 * 0.01 / (1.0 + ppm / 1e6);
                 let at_s = captured.at.duration_since(start).as_secs_f64();
-                // Half of the lateness is not to be told from delay.
+                // Half of the lateness is not to be reported from delay.
                 let error_ms = (at_s - true_s) * 1e3 - 1.5;
                 assert!(error_ms.abs() < 1.5, "{period} at {ppm} ppm: {error_ms} ms");
             }
@@ -395,7 +395,7 @@ mod tests {
     fn a_call_that_is_late_moves_no_clock_and_lost_samples_do() {
         let format = Format::new(48_000, 1).expect("voice");
         let start = Clock::new().now();
-        for (is_told, is_lost) in [(false, false), (false, true), (true, false), (true, true)] {
+        for (is_reported, is_lost) in [(false, false), (false, true), (true, false), (true, true)] {
             let mut reframer = Reframer::new(format, TEN).expect("10 ms");
             let mut out = [0.0; 480];
             let mut frames = Vec::new();
@@ -412,19 +412,19 @@ mod tests {
                     Duration::ZERO
                 };
                 let now = last + late + Duration::from_micros(50);
-                let told = if is_told { last } else { now };
-                reframer.push_at(&[0.1; 480], told, now);
+                let reported = if is_reported { last } else { now };
+                reframer.push_at(&[0.1; 480], reported, now);
                 while let Some(captured) = reframer.pop(&mut out) {
                     frames.push((TEN * period, captured.at));
                 }
             }
             // Six frames may be in doubt.
             let settled = |at: &Duration| *at < TEN * 100 || *at > TEN * 137;
-            for (heard, at) in frames.iter().filter(|it| is_told || settled(&it.0)) {
+            for (heard, at) in frames.iter().filter(|it| is_reported || settled(&it.0)) {
                 let error_ms = (*at - start).as_secs_f64() * 1e3 - heard.as_secs_f64() * 1e3;
                 assert!(
                     error_ms.abs() < 1.0,
-                    "told {is_told}, lost {is_lost}: at {heard:?} {error_ms}"
+                    "reported {is_reported}, lost {is_lost}: at {heard:?} {error_ms}"
                 );
             }
             assert!(

@@ -10,7 +10,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use glassline_voice::far::{self, Told};
+use glassline_voice::far::{self, RemoteRecord};
 use glassline_voice::{Record, Ssrc};
 
 use super::network::{Incoming, Network};
@@ -24,7 +24,7 @@ pub struct Leg {
     call: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
     /// Records of the far end.
-    told: Receiver<Told>,
+    remote: Receiver<RemoteRecord>,
 }
 
 impl std::fmt::Debug for Leg {
@@ -114,7 +114,7 @@ impl Ear {
         let shared = Arc::new(Shared::new(line, false));
         // Nothing waits for this session's keys.
         let (connected, _) = mpsc::channel();
-        let (talk, own, told) = stamping::leg_queues(&shared, self.asks, self.epoch);
+        let (talk, own, remote) = stamping::leg_queues(&shared, self.asks, self.epoch);
         let (feed, duplicates) = (self.packets.clone(), self.duplicates.stamp());
         let network = Network::new(Arc::clone(&shared), feed, duplicates, talk, connected)?;
         let thread = spawn("call leg", move || network.run())?;
@@ -124,7 +124,7 @@ impl Ear {
             shared,
             call: Arc::clone(&self.call),
             thread: Some(thread),
-            told,
+            remote,
         })
     }
 }
@@ -152,8 +152,8 @@ impl Leg {
 
     /// Appends the far end's records since the last call, converted to our clock. Call it
     /// every few seconds, and after [`hang_up`](Self::hang_up).
-    pub fn drain(&self, told: &mut Vec<Told>) {
-        told.extend(self.told.try_iter());
+    pub fn drain(&self, remote: &mut Vec<RemoteRecord>) {
+        remote.extend(self.remote.try_iter());
     }
 
     /// Ends the leg, and waits until its last records are received.

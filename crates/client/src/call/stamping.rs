@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 use std::time::Instant;
 
-use glassline_voice::far::Told;
+use glassline_voice::far::RemoteRecord;
 use glassline_voice::{DuplicateRecord, PlayoutStamps, Record, SendStamps, Ssrc};
 
 use super::talk::Talk;
@@ -16,7 +16,7 @@ use super::{Feed, Shared};
 const RECORDS_MAX: usize = 4096;
 /// Most records of the far end that wait: there are ten times as many, and they come in
 /// batches.
-const TOLD_MAX: usize = 16_384;
+const REMOTE_MAX: usize = 16_384;
 /// Most records that wait for the network thread, which looks every 20 ms: a second.
 const OWN_MAX: usize = 1_024;
 
@@ -35,7 +35,7 @@ pub struct Records {
     pub playout_calls: Vec<Instant>,
     /// All these records of the far end, converted to our clock; with
     /// [`Stamps::Ask`](super::Stamps::Ask).
-    pub told: Vec<Told>,
+    pub remote: Vec<RemoteRecord>,
 }
 
 impl Records {
@@ -46,7 +46,7 @@ impl Records {
         self.duplicates.clear();
         self.capture_calls.clear();
         self.playout_calls.clear();
-        self.told.clear();
+        self.remote.clear();
     }
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Drains {
     duplicates: Receiver<DuplicateRecord>,
     capture_calls: Receiver<Instant>,
     playout_calls: Receiver<Instant>,
-    told: Receiver<Told>,
+    remote: Receiver<RemoteRecord>,
 }
 
 impl Drains {
@@ -67,7 +67,7 @@ impl Drains {
         records.duplicates.extend(self.duplicates.try_iter());
         records.capture_calls.extend(self.capture_calls.try_iter());
         records.playout_calls.extend(self.playout_calls.try_iter());
-        records.told.extend(self.told.try_iter());
+        records.remote.extend(self.remote.try_iter());
     }
 }
 
@@ -124,11 +124,11 @@ pub(super) fn leg_queues(
     shared: &Arc<Shared>,
     asks: bool,
     epoch: Instant,
-) -> (Talk, SyncSender<Record>, Receiver<Told>) {
+) -> (Talk, SyncSender<Record>, Receiver<RemoteRecord>) {
     let (own_feed, own) = std::sync::mpsc::sync_channel(OWN_MAX);
-    let (told_feed, told) = Feed::new(if asks { TOLD_MAX } else { 1 }, shared);
-    let talk = Talk::new(Arc::clone(shared), asks, epoch, own, told_feed);
-    (talk, own_feed, told)
+    let (remote_feed, remote) = Feed::new(if asks { REMOTE_MAX } else { 1 }, shared);
+    let talk = Talk::new(Arc::clone(shared), asks, epoch, own, remote_feed);
+    (talk, own_feed, remote)
 }
 
 /// Queues of all records: for the devices' threads, for the network thread, and for the
@@ -151,7 +151,7 @@ pub(super) fn queues(
     let (played_feed, played) = Feed::new(RECORDS_MAX, shared);
     let (capture_calls_feed, capture_calls) = Feed::new(RECORDS_MAX, shared);
     let (playout_calls_feed, playout_calls) = Feed::new(RECORDS_MAX, shared);
-    let (told_feed, told) = Feed::new(if asks { TOLD_MAX } else { 1 }, shared);
+    let (remote_feed, remote) = Feed::new(if asks { REMOTE_MAX } else { 1 }, shared);
     let stamping = Stamping {
         sent: stamp(shared, &own_feed, sent_feed, move |it: &SendStamps| {
             Some(Record::Sent(ssrc?, *it))
@@ -167,14 +167,14 @@ pub(super) fn queues(
             Some(Record::PlayoutCalled(*at))
         }),
     };
-    let talk = Talk::new(Arc::clone(shared), asks, epoch, own, told_feed);
+    let talk = Talk::new(Arc::clone(shared), asks, epoch, own, remote_feed);
     let drains = Drains {
         sent,
         played,
         duplicates,
         capture_calls,
         playout_calls,
-        told,
+        remote,
     };
     (stamping, duplicate_stamps, talk, drains)
 }

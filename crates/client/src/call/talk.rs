@@ -8,7 +8,7 @@ use std::time::Instant;
 use glassline_sctp::Reliability;
 use glassline_sctp::channel::{ChannelId, Channels, Event, Init, Message};
 use glassline_voice::Record;
-use glassline_voice::far::{CLOCK_LABEL, Channel, Far, PROTOCOL, RECORDS_LABEL, Told};
+use glassline_voice::far::{CLOCK_LABEL, Channel, Far, PROTOCOL, RECORDS_LABEL, RemoteRecord};
 use glassline_webrtc::Session;
 
 use super::{Feed, Shared};
@@ -28,7 +28,7 @@ pub(super) struct Talk {
     /// Our records.
     own: Receiver<Record>,
     /// Queue for the far end's records.
-    told: Feed<Told>,
+    remote: Feed<RemoteRecord>,
 }
 
 impl Talk {
@@ -37,7 +37,7 @@ impl Talk {
         asks: bool,
         epoch: Instant,
         own: Receiver<Record>,
-        told: Feed<Told>,
+        remote: Feed<RemoteRecord>,
     ) -> Self {
         let opens = shared.line().offered;
         Self {
@@ -47,7 +47,7 @@ impl Talk {
             records: None,
             clock: None,
             own,
-            told,
+            remote,
         }
     }
 
@@ -99,8 +99,8 @@ impl Talk {
             self.shared.tell_legs(&record);
         }
         self.send(session, now);
-        while let Some(told) = self.far.poll_told(now) {
-            self.told.push(told);
+        while let Some(remote) = self.far.poll_remote(now) {
+            self.remote.push(remote);
         }
         let report = self.far.report();
         let is_asked = report.is_asked || self.shared.is_asked_by_a_leg();

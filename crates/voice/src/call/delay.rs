@@ -48,10 +48,10 @@ fn the_codec_delays_as_it_says() {
                 decoder.decode(&packet, &mut out).expect("a packet");
             }
             let measured = delay_ms(&out, opus::RATE, 0.8);
-            let told = encoder.look_ahead().as_secs_f64() * 1e3;
+            let stated = encoder.look_ahead().as_secs_f64() * 1e3;
             assert!(
-                (measured - told).abs() < 0.3,
-                "{purpose:?} {frame:?}: {measured} {told}"
+                (measured - stated).abs() < 0.3,
+                "{purpose:?} {frame:?}: {measured} {stated}"
             );
         }
     }
@@ -72,12 +72,12 @@ fn preprocessing_delays_as_it_says() {
             preprocess.process(frame);
         }
         let measured = delay_ms(&out, opus::RATE, 0.6);
-        let told = preprocess.delay().as_secs_f64() * 1e3;
-        (config, measured, told)
+        let stated = preprocess.delay().as_secs_f64() * 1e3;
+        (config, measured, stated)
     });
     let found: Vec<_> = found.collect();
-    let is_told = |it: &(_, f64, f64)| (it.1 - it.2).abs() < 0.3;
-    assert!(found.iter().all(is_told), "{found:#?}");
+    let is_stated = |it: &(_, f64, f64)| (it.1 - it.2).abs() < 0.3;
+    assert!(found.iter().all(is_stated), "{found:#?}");
 }
 
 #[test]
@@ -111,10 +111,10 @@ fn resampling_delays_as_it_says_and_keeps_the_audio() {
         let missing = (wanted - out.len() as f64) * f64::from(from) / f64::from(to);
         assert!(missing.abs() < 8.0, "{from} {to}: {missing}");
         let measured = delay_ms(&out, to, 0.85);
-        let told = resampler.delay().as_secs_f64() * 1e3;
+        let stated = resampler.delay().as_secs_f64() * 1e3;
         assert!(
-            (measured - told).abs() < 0.2,
-            "{from} {to}: {measured} {told}"
+            (measured - stated).abs() < 0.2,
+            "{from} {to}: {measured} {stated}"
         );
     }
 }

@@ -68,7 +68,7 @@ fn a_second_later(who: Who, ms: u64, tells: bool) {
     let from = call.clock.now();
     call.run(SECOND);
     let after = delay_ms(&call, from);
-    let name = format!("{who:?} stood still for {ms} ms, told {tells}");
+    let name = format!("{who:?} stood still for {ms} ms, reports capture times {tells}");
     let change = after - before;
     assert!(change.abs() < 10.0, "{name}: {before} then {after}");
     assert!(call.peak < 1.2 * LOUDEST, "{name}: {}", call.peak);

@@ -1,7 +1,7 @@
 //! The far end of a call: its records, converted to our clock.
 //!
 //! ```text
-//! tell(Record) ─► queue ─► poll_records ──► reliable channel  ──► receive ─► waits 4 s ─► poll_told: Told
+//! tell(Record) ─► queue ─► poll_records ──► reliable channel  ──► receive ─► waits 4 s ─► poll_remote: RemoteRecord
 //!                          poll_clock ────► unreliable channel ─► receive      ▲ conversion
 //!                                           (`clock::Exchange`) ──────────────► Estimate
 //! ```
@@ -87,7 +87,7 @@ pub enum Refused {
 
 /// A record of the far end, converted to our clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct RemoteRecord {
     /// The record.
     pub record: Record,
     /// Largest possible error of its times; all are wrong in the same direction.
@@ -102,7 +102,7 @@ pub struct Report {
     /// Whether the far end wants our records.
     pub is_asked: bool,
     /// Records received.
-    pub told: u64,
+    pub received: u64,
     /// Records that the far end could not send, by its own count.
     pub dropped_there: u64,
     /// Records that we could not send.
@@ -201,7 +201,7 @@ impl Far {
             Message::Records { .. } if !self.asks => return Err(Refused::Unasked),
             Message::Records { dropped, records } => {
                 self.report.dropped_there = self.report.dropped_there.max(dropped);
-                self.report.told += records.len() as u64;
+                self.report.received += records.len() as u64;
                 let records = records.into_iter().map(|it| (arrived, it));
                 self.waiting.extend(records);
             }
@@ -241,7 +241,7 @@ impl Far {
             self.owes_hello = false;
             return Some(wire::hello(self.asks, !self.report.is_there));
         }
-        let age = |told: Instant| now.saturating_duration_since(told);
+        let age = |queued: Instant| now.saturating_duration_since(queued);
         while self
             .queue
             .front()
@@ -302,7 +302,7 @@ impl Far {
     }
 
     /// Returns the next record of the far end that could be converted to our clock.
-    pub fn poll_told(&mut self, now: Instant) -> Option<Told> {
+    pub fn poll_remote(&mut self, now: Instant) -> Option<RemoteRecord> {
         loop {
             let (came, _) = self.waiting.front()?;
             let is_settled = now.saturating_duration_since(*came) >= SETTLE;
@@ -322,7 +322,7 @@ impl Far {
             match record.placed(|at| estimate.local(at)) {
                 Some(record) => {
                     let error = estimate.error(record.at());
-                    return Some(Told { record, error });
+                    return Some(RemoteRecord { record, error });
                 }
                 None => self.report.unplaced += 1,
             }

@@ -149,7 +149,7 @@ proptest! {
         let mut far = Far::new(now, true);
         let taken = far.receive(Channel::Records, &message, now);
         prop_assert_eq!(taken.is_err(), far.report().refused == 1);
-        prop_assert!(far.report().told <= 300);
+        prop_assert!(far.report.received <= 300);
     }
 
     /// What is cut off or changed on its way is no reason to fall over, either.
@@ -424,13 +424,13 @@ fn who_asks_is_told_by_their_own_clock() {
     ends.run(Duration::from_secs(1));
     let now = ends.now(0);
     assert_eq!(
-        ends.hosts[0].far.poll_told(now),
+        ends.hosts[0].far.poll_remote(now),
         None,
         "answers may still come"
     );
     ends.run(Duration::from_secs(4));
     let now = ends.now(0);
-    let told = ends.hosts[0].far.poll_told(now).expect("it has waited");
+    let told = ends.hosts[0].far.poll_remote(now).expect("it has waited");
     let Record::PlayoutCalled(at) = told.record else {
         panic!("{told:?}");
     };
@@ -440,7 +440,10 @@ fn who_asks_is_told_by_their_own_clock() {
         "{told:?}, {off:?}"
     );
     let report = ends.hosts[0].far.report();
-    assert_eq!((report.told, report.unplaced, report.refused), (1, 0, 0));
+    assert_eq!(
+        (report.received, report.unplaced, report.refused),
+        (1, 0, 0)
+    );
     assert!(report.clock.is_some());
 }
 
@@ -453,12 +456,12 @@ fn records_without_a_clock_have_no_place() {
     let message = writer.finish();
     let far = &mut ends.hosts[0].far;
     far.receive(Channel::Records, &message, now).expect("asked");
-    assert_eq!(far.poll_told(now + Duration::from_secs(9)), None);
+    assert_eq!(far.poll_remote(now + Duration::from_secs(9)), None);
     far.flush();
-    assert_eq!(far.poll_told(now), None);
+    assert_eq!(far.poll_remote(now), None);
     let report = far.report();
     assert_eq!(
-        (report.told, report.unplaced, report.dropped_there),
+        (report.received, report.unplaced, report.dropped_there),
         (1, 1, 3)
     );
 }

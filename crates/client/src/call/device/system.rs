@@ -177,12 +177,12 @@ impl Opened {
                 calls: AtomicU64::new(0),
             });
             let stream = self.attempt(&callback, build);
-            let told = stream
+            let result = stream
                 .as_ref()
                 .map(drop)
                 .map_err(|it| failure(&self.name, it));
             // The caller of `run` waits for this.
-            let _ = built.send(told);
+            let _ = built.send(result);
             if let Ok(stream) = stream {
                 self.keep(stream, stop, &callback, build);
             }

@@ -224,7 +224,7 @@ impl Watching {
     fn run(self) {
         let (token, trust) = (self.dial.token.as_deref(), self.dial.trust);
         let mut url = self.session.clone();
-        let mut told = String::new();
+        let mut reported = String::new();
         while !self.stop.load(Ordering::Relaxed) {
             let text = whep::get(&url, token, trust, PATIENCE);
             let list = text
@@ -237,8 +237,8 @@ impl Watching {
                     return;
                 }
                 Err(error) => {
-                    if error != told {
-                        told.clone_from(&error);
+                    if error != reported {
+                        reported.clone_from(&error);
                         // Without a receiver the room is about to be left.
                         let _ = self.changes.send(Change::Trouble(error));
                     }
@@ -246,7 +246,7 @@ impl Watching {
                     continue;
                 }
             };
-            told.clear();
+            reported.clear();
             url.set_query(Some(&format!("since={}", list.version)));
             if self.lists.send(list).is_err() {
                 return;
@@ -408,10 +408,10 @@ impl Tended {
             self.voice = Some(voice);
             note(notes, Noted::Voice { id: id(), voice });
         }
-        let mut told: Vec<far::Told> = Vec::new();
-        dialled.leg.drain(&mut told);
-        for told in told {
-            note(notes, Noted::Told { id: id(), told });
+        let mut records: Vec<far::RemoteRecord> = Vec::new();
+        dialled.leg.drain(&mut records);
+        for remote in records {
+            note(notes, Noted::Remote { id: id(), remote });
         }
     }
 

@@ -25,11 +25,11 @@ pub enum Noted {
         voice: Ssrc,
     },
     /// The participant's end sent a record of its stages.
-    Told {
+    Remote {
         /// Id of the participant.
         id: String,
         /// The record, converted to our clock.
-        told: far::Told,
+        remote: far::RemoteRecord,
     },
     /// State of the exchange of stamps when the participant's leg ended.
     Far {

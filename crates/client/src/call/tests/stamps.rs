@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::*;
 
-/// Both ends are here, so what the far one told can be held against what it stamped.
+/// Both ends are here, so what the far one sent can be held against what it stamped.
 #[test]
 fn what_the_far_end_tells_is_placed_within_its_bar_and_only_who_asks_is_told() {
     let tells = Config {
@@ -20,7 +20,7 @@ fn what_the_far_end_tells_is_placed_within_its_bar_and_only_who_asks_is_told() {
     let mut far = End::start("tells", far, &tells, QUIET);
     // Records wait four seconds for answers.
     let until = Instant::now() + PATIENCE;
-    while near.records.told.len() < 600 {
+    while near.records.remote.len() < 600 {
         assert!(Instant::now() < until, "{:?}", near.call.figures());
         near.drain();
         far.drain();
@@ -29,7 +29,7 @@ fn what_the_far_end_tells_is_placed_within_its_bar_and_only_who_asks_is_told() {
     near.end().expect("no trouble");
     far.wait_until("the other hung up", |call| call.ended().is_some());
     far.end().expect("no trouble");
-    assert!(far.records.told.is_empty());
+    assert!(far.records.remote.is_empty());
     let report = near.call.figures().far.expect("it has the channels");
     assert!(report.is_there && !report.is_asked, "{report:?}");
     assert_eq!((report.refused, report.unplaced), (0, 0), "{report:?}");
@@ -39,7 +39,7 @@ fn what_the_far_end_tells_is_placed_within_its_bar_and_only_who_asks_is_told() {
     let spoken: HashMap<_, _> = truth.sent.iter().map(|it| (it.timestamp, it)).collect();
     let heard: HashMap<_, _> = truth.played.iter().map(|it| (it.timestamp, it)).collect();
     let mut compared = [0; 3];
-    for told in &near.records.told {
+    for told in &near.records.remote {
         let (kind, here, there) = match told.record {
             Record::Sent(ssrc, it) => {
                 assert_eq!(Some(ssrc), far.call.ssrc());
@@ -94,7 +94,7 @@ fn without_channels_at_the_other_end_there_is_a_call_and_nothing_is_told() {
     near.end().expect("no trouble");
     far.end().expect("no trouble");
     assert_eq!(near.call.figures().far, None);
-    assert!(near.records.told.is_empty());
+    assert!(near.records.remote.is_empty());
 }
 
 #[test]

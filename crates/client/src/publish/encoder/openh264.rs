@@ -29,7 +29,7 @@ pub struct OpenH264 {
     /// Bitrate that was requested last.
     bitrate: Bitrate,
     /// Whether the encoder has this bitrate.
-    told: bool,
+    is_bitrate_set: bool,
     /// Frames passed in so far.
     number: u64,
 }
@@ -75,23 +75,23 @@ impl OpenH264 {
         Ok(Self {
             cisco: cisco.map_err(|error| failed(error.to_string()))?,
             bitrate: config.bitrate,
-            told: true,
+            is_bitrate_set: true,
             config,
             number: 0,
         })
     }
 
     /// Passes the bitrate to the encoder, which accepts it only after its first frame.
-    fn tell_bitrate(&mut self) {
-        if !self.told && self.number > 0 {
-            self.told = set_bitrate(&mut self.cisco, bps(self.bitrate));
+    fn apply_bitrate(&mut self) {
+        if !self.is_bitrate_set && self.number > 0 {
+            self.is_bitrate_set = set_bitrate(&mut self.cisco, bps(self.bitrate));
         }
     }
 }
 
 impl Encoder for OpenH264 {
     fn encode(&mut self, frame: Frame<'_>, at: Duration) -> Result<Option<Encoded>, Error> {
-        self.tell_bitrate();
+        self.apply_bitrate();
         let number = self.number;
         self.number += 1;
         let (width, height) = (self.config.width as usize, self.config.height as usize);
@@ -130,7 +130,7 @@ impl Encoder for OpenH264 {
     fn set_bitrate(&mut self, rate: Bitrate) {
         if rate != self.bitrate {
             self.bitrate = rate;
-            self.told = false;
+            self.is_bitrate_set = false;
         }
     }
 

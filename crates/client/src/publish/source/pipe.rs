@@ -98,9 +98,9 @@ impl Input {
 
 /// Frame rate: the user's choice overrides what the stream contains, because the user knows
 /// more about a pipe.
-fn rate(spec: &Spec, told: Option<FrameRate>) -> FrameRate {
+fn rate(spec: &Spec, contained: Option<FrameRate>) -> FrameRate {
     let given = spec.fps.and_then(FrameRate::from_decimal);
-    given.or(told).unwrap_or(FrameRate::DEFAULT)
+    given.or(contained).unwrap_or(FrameRate::DEFAULT)
 }
 
 /// Decides when frames of a pipe are shown.
@@ -211,7 +211,7 @@ fn play_units(mut input: Input, spec: &Spec, feed: &Feed) -> Result<Track, Error
                     return Ok(());
                 }
             }
-            tell(&mut noted, splitter.notes());
+            warn_once(&mut noted, splitter.notes());
             if ended {
                 return Ok(());
             }
@@ -228,20 +228,21 @@ fn play_units(mut input: Input, spec: &Spec, feed: &Feed) -> Result<Track, Error
 }
 
 /// Warns about each kind of irregularity once.
-fn tell(told: &mut Notes, notes: Notes) {
-    if told.reordered == 0 && notes.reordered > 0 {
+fn warn_once(warned: &mut Notes, notes: Notes) {
+    if warned.reordered == 0 && notes.reordered > 0 {
         tracing::warn!(
             "the piped input has B-frames, whose order cannot be restored without timestamps: \
              encode without them (ffmpeg: -bf 0)"
         );
     }
-    if told.damaged_slices + told.damaged_sets == 0 && notes.damaged_slices + notes.damaged_sets > 0
+    if warned.damaged_slices + warned.damaged_sets == 0
+        && notes.damaged_slices + notes.damaged_sets > 0
     {
         tracing::warn!(
             "the piped input has damaged frames or parameter sets; viewers may see artifacts"
         );
     }
-    *told = notes;
+    *warned = notes;
 }
 
 #[cfg(test)]

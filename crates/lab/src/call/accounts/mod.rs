@@ -58,14 +58,14 @@ impl Accounts {
         for at in &records.playout_calls {
             self.heard.playout_called(*at);
         }
-        for told in &records.told {
+        for told in &records.remote {
             self.told(told);
         }
         self.records = records;
     }
 
     /// What the far end heard is what we said, and the other way round.
-    pub fn told(&mut self, told: &far::Told) {
+    pub fn told(&mut self, told: &far::RemoteRecord) {
         use glassline_client::call::Record::{
             CaptureCalled, Duplicate, Played, PlayoutCalled, Sent,
         };

@@ -92,7 +92,7 @@ impl Hosts {
             self.arrivals(0);
             self.arrivals(1);
             let now = self.clock(0, self.at);
-            while let Some(told) = self.ends[0].poll_told(now) {
+            while let Some(told) = self.ends[0].poll_remote(now) {
                 self.compare(&told);
                 self.accounts.told(&told);
             }
@@ -194,7 +194,7 @@ impl Hosts {
     }
 
     /// What is told lies within its bar.
-    fn compare(&mut self, told: &far::Told) {
+    fn compare(&mut self, told: &far::RemoteRecord) {
         let Record::Played(heard) = told.record else {
             return;
         };
@@ -209,7 +209,7 @@ impl Hosts {
     fn finish(mut self) -> (TwoWay, [HashMap<u32, [Duration; 2]>; 2], usize) {
         let now = self.clock(0, self.at);
         self.ends[0].flush();
-        while let Some(told) = self.ends[0].poll_told(now) {
+        while let Some(told) = self.ends[0].poll_remote(now) {
             self.compare(&told);
             self.accounts.told(&told);
         }

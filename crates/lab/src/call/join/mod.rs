@@ -21,7 +21,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use glassline_voice::far::Told;
+use glassline_voice::far::RemoteRecord;
 use glassline_voice::{
     DuplicateReason, DuplicateRecord, Operation, PlayoutStamps, Record, SendStamps, Ssrc,
 };
@@ -113,7 +113,7 @@ impl Join {
     }
 
     /// Takes what the far end told.
-    pub fn told(&mut self, told: &Told) {
+    pub fn told(&mut self, told: &RemoteRecord) {
         let error = Some(told.error);
         match told.record {
             Record::Sent(ssrc, spoken) => self.spoken(ssrc, spoken, error),

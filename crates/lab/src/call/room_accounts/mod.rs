@@ -64,9 +64,9 @@ impl RoomAccounts {
             Noted::Came { id, called } => self.come(id, called),
             Noted::Left { id } => self.with(&id, |it| it.is_here = false),
             Noted::Voice { id, voice } => self.with(&id, |it| it.voices.push(voice)),
-            Noted::Told { id, told } => self.with(&id, |it| {
-                let record = under(told.record, VOICE);
-                it.accounts.told(&far::Told { record, ..told });
+            Noted::Remote { id, remote } => self.with(&id, |it| {
+                let record = under(remote.record, VOICE);
+                it.accounts.told(&far::RemoteRecord { record, ..remote });
             }),
             Noted::Far { id, report } => self.with(&id, |it| it.far = report),
         }

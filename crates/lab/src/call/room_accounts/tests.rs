@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use glassline_client::call::{SendStamps, far::Told};
+use glassline_client::call::{SendStamps, far::RemoteRecord};
 use glassline_sim::Clock;
 use glassline_voice::{Operation, SignalDelay};
 
@@ -73,9 +73,9 @@ fn accounts(start: Instant) -> RoomAccounts {
         let called = called.to_owned();
         accounts.note(Noted::Came { id: id(it), called });
     }
-    let told = |record| Noted::Told {
+    let told = |record| Noted::Remote {
         id: id("a"),
-        told: Told {
+        remote: RemoteRecord {
             record,
             error: ms(1),
         },
