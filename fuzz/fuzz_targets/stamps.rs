@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use glassline_sim::Clock;
 use glassline_voice::far::wire::{Message, Unwritten, Writer, parse};
-use glassline_voice::far::{Channel, Far};
+use glassline_voice::far::{Channel, FarEnd};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -16,7 +16,7 @@ fuzz_target!(|bytes: &[u8]| {
     // The same as a run of messages: a channel and a length each.
     let start = Clock::new().now();
     let mut now = start + Duration::from_secs(10);
-    let mut far = Far::new(start, true);
+    let mut far = FarEnd::new(start, true);
     let mut rest = bytes;
     while let Some((&first, after)) = rest.split_first() {
         let (message, after) = after.split_at(after.len().min(usize::from(first >> 1)));
@@ -33,7 +33,7 @@ fuzz_target!(|bytes: &[u8]| {
         while far.poll_clock(now).is_some() {}
         now += Duration::from_millis(u64::from(first));
         while let Some(told) = far.poll_remote(now) {
-            far.tell(&told.record, now);
+            far.push(&told.record, now);
         }
     }
     far.flush();

@@ -293,8 +293,8 @@ impl Options {
             },
             muted: self.voice.mute,
             stamps: match self.wants_tables() {
-                true => Stamps::Ask,
-                false => Stamps::Tell,
+                true => Stamps::Exchange,
+                false => Stamps::Send,
             },
         }
     }
@@ -357,8 +357,8 @@ mod tests {
         assert!(matches!(here.target(), Ok(Target::Here)));
         let one = parse(&["listen", "--report"]).expect("flags that clap takes");
         assert!(matches!(one.target(), Ok(Target::Listen(_))));
-        assert_eq!(one.config().stamps, Stamps::Ask);
-        assert_eq!(listening.config().stamps, Stamps::Tell);
+        assert_eq!(one.config().stamps, Stamps::Exchange);
+        assert_eq!(listening.config().stamps, Stamps::Send);
     }
 
     #[test]

@@ -87,54 +87,54 @@ pub struct Received {
 }
 
 impl<T: Copy> SendStamps<T> {
-    /// Converts all times to another clock by `place`; `None` if `place` cannot convert one
+    /// Converts all times to another clock by `convert`; `None` if `convert` cannot convert one
     /// of them.
-    pub fn placed<U>(self, mut place: impl FnMut(T) -> Option<U>) -> Option<SendStamps<U>> {
+    pub fn map_times<U>(self, mut convert: impl FnMut(T) -> Option<U>) -> Option<SendStamps<U>> {
         Some(SendStamps {
             timestamp: self.timestamp,
             duration: self.duration,
-            captured: place(self.captured)?,
-            delivered: place(self.delivered)?,
-            framed: place(self.framed)?,
-            preprocessed: place(self.preprocessed)?,
-            encode_began: place(self.encode_began)?,
-            encoded: place(self.encoded)?,
-            enqueued: optional(self.enqueued, &mut place)?,
-            paced: optional(self.paced, &mut place)?,
-            handed_over: optional(self.handed_over, &mut place)?,
-            dequeued: optional(self.dequeued, &mut place)?,
-            sent: optional(self.sent, &mut place)?,
+            captured: convert(self.captured)?,
+            delivered: convert(self.delivered)?,
+            framed: convert(self.framed)?,
+            preprocessed: convert(self.preprocessed)?,
+            encode_began: convert(self.encode_began)?,
+            encoded: convert(self.encoded)?,
+            enqueued: optional(self.enqueued, &mut convert)?,
+            paced: optional(self.paced, &mut convert)?,
+            handed_over: optional(self.handed_over, &mut convert)?,
+            dequeued: optional(self.dequeued, &mut convert)?,
+            sent: optional(self.sent, &mut convert)?,
             signal: self.signal,
             encoded_something: self.encoded_something,
         })
     }
 }
 
-/// Converts an optional time by `place`; a step that was not taken has no time on any clock.
-fn optional<T, U>(at: Option<T>, place: &mut impl FnMut(T) -> Option<U>) -> Option<Option<U>> {
+/// Converts an optional time by `convert`; a step that was not taken has no time on any clock.
+fn optional<T, U>(at: Option<T>, convert: &mut impl FnMut(T) -> Option<U>) -> Option<Option<U>> {
     match at {
-        Some(at) => place(at).map(Some),
+        Some(at) => convert(at).map(Some),
         None => Some(None),
     }
 }
 
 impl<T: Copy> PlayoutStamps<T> {
-    /// Converts all times to another clock by `place`; `None` if `place` cannot convert one
+    /// Converts all times to another clock by `convert`; `None` if `convert` cannot convert one
     /// of them.
-    pub fn placed<U>(self, mut place: impl FnMut(T) -> Option<U>) -> Option<PlayoutStamps<U>> {
+    pub fn map_times<U>(self, mut convert: impl FnMut(T) -> Option<U>) -> Option<PlayoutStamps<U>> {
         Some(PlayoutStamps {
             ssrc: self.ssrc,
             timestamp: self.timestamp,
             sequence: self.sequence,
-            arrived: place(self.arrived)?,
-            opened: place(self.opened)?,
-            inserted: place(self.inserted)?,
-            pulled: place(self.pulled)?,
+            arrived: convert(self.arrived)?,
+            opened: convert(self.opened)?,
+            inserted: convert(self.inserted)?,
+            pulled: convert(self.pulled)?,
             decode: self.decode,
             mix: self.mix,
             resample: self.resample,
-            called: place(self.called)?,
-            played: place(self.played)?,
+            called: convert(self.called)?,
+            played: convert(self.played)?,
             operation: self.operation,
             signal: self.signal,
         })
@@ -256,20 +256,20 @@ pub enum Record<T = Instant> {
 }
 
 impl<T: Copy> Record<T> {
-    /// Converts all times to another clock by `place`; `None` if `place` cannot convert one
+    /// Converts all times to another clock by `convert`; `None` if `convert` cannot convert one
     /// of them.
-    pub fn placed<U>(self, mut place: impl FnMut(T) -> Option<U>) -> Option<Record<U>> {
+    pub fn map_times<U>(self, mut convert: impl FnMut(T) -> Option<U>) -> Option<Record<U>> {
         Some(match self {
-            Self::Sent(ssrc, it) => Record::Sent(ssrc, it.placed(place)?),
-            Self::Played(it) => Record::Played(it.placed(place)?),
+            Self::Sent(ssrc, it) => Record::Sent(ssrc, it.map_times(convert)?),
+            Self::Played(it) => Record::Played(it.map_times(convert)?),
             Self::Duplicate(it) => Record::Duplicate(DuplicateRecord {
                 ssrc: it.ssrc,
                 timestamp: it.timestamp,
-                at: place(it.at)?,
+                at: convert(it.at)?,
                 why: it.why,
             }),
-            Self::CaptureCalled(at) => Record::CaptureCalled(place(at)?),
-            Self::PlayoutCalled(at) => Record::PlayoutCalled(place(at)?),
+            Self::CaptureCalled(at) => Record::CaptureCalled(convert(at)?),
+            Self::PlayoutCalled(at) => Record::PlayoutCalled(convert(at)?),
         })
     }
 

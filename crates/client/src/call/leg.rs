@@ -40,7 +40,7 @@ pub struct Ear {
     pub(super) packets: Feed<Incoming>,
     pub(super) duplicates: DuplicateStamps,
     /// Whether the far ends' records are wanted.
-    pub(super) asks: bool,
+    pub(super) wants_records: bool,
     /// Origin of stamps, the same for all legs: a far end's leg may outlast ours, and ours
     /// may be dialled again.
     pub(super) epoch: Instant,
@@ -59,8 +59,8 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    fn asks(&self) -> bool {
-        self.leg.is_asked.load(Ordering::Relaxed)
+    fn wants_records(&self) -> bool {
+        self.leg.is_requested.load(Ordering::Relaxed)
     }
 
     /// Whether a record is for this far end: it is of its leg, or for all.
@@ -80,14 +80,14 @@ impl Shared {
     }
 
     /// Whether the far end of any leg wants records.
-    pub(super) fn is_asked_by_a_leg(&self) -> bool {
-        self.legs().iter().any(Listener::asks)
+    pub(super) fn is_requested_by_a_leg(&self) -> bool {
+        self.legs().iter().any(Listener::wants_records)
     }
 
     /// Queues one of our records for the far ends of legs that want it.
-    pub(super) fn tell_legs(&self, record: &Record) {
+    pub(super) fn send_to_legs(&self, record: &Record) {
         for listener in self.legs().iter() {
-            if listener.asks()
+            if listener.wants_records()
                 && listener.is_concerned(record)
                 && let Err(TrySendError::Full(_)) = listener.own.try_send(*record)
             {
@@ -114,7 +114,7 @@ impl Ear {
         let shared = Arc::new(Shared::new(line, false));
         // Nothing waits for this session's keys.
         let (connected, _) = mpsc::channel();
-        let (talk, own, remote) = stamping::leg_queues(&shared, self.asks, self.epoch);
+        let (talk, own, remote) = stamping::leg_queues(&shared, self.wants_records, self.epoch);
         let (feed, duplicates) = (self.packets.clone(), self.duplicates.stamp());
         let network = Network::new(Arc::clone(&shared), feed, duplicates, talk, connected)?;
         let thread = spawn("call leg", move || network.run())?;

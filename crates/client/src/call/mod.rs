@@ -89,9 +89,9 @@ pub enum Stamps {
     Off,
     /// Ours are sent if the other end asks.
     #[default]
-    Tell,
+    Send,
     /// Ours are sent if the other end asks, and its stamps are requested.
-    Ask,
+    Exchange,
 }
 
 impl Config {
@@ -249,7 +249,7 @@ pub(crate) struct Shared {
     pub(crate) lost_256: AtomicU64,
     pub(crate) overflowed: AtomicU64,
     /// Whether the far end wants our records.
-    pub(crate) is_asked: AtomicBool,
+    pub(crate) is_requested: AtomicBool,
     pub(crate) stop: AtomicBool,
     pub(crate) end: OnceLock<Result<Ended, CallError>>,
     /// Voices that have left.
@@ -269,7 +269,7 @@ impl Shared {
             bitrate: AtomicU64::new(0),
             lost_256: AtomicU64::new(0),
             overflowed: AtomicU64::new(0),
-            is_asked: AtomicBool::new(false),
+            is_requested: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             end: OnceLock::new(),
             gone: Mutex::default(),
@@ -380,15 +380,16 @@ impl Call {
         let shared = Arc::new(Shared::new(line, config.muted));
         let (packets_feed, packets) = Feed::new(listening::PACKETS_MAX, &shared);
         let (connected, when_connected) = mpsc::channel();
-        let asks = config.stamps == Stamps::Ask;
+        let wants_records = config.stamps == Stamps::Exchange;
         let now = Instant::now();
         let epoch = now.checked_sub(BEFORE).unwrap_or(now);
-        let (stamping, duplicates, talk, drains) = stamping::queues(&shared, ssrc, asks, epoch);
+        let (stamping, duplicates, talk, drains) =
+            stamping::queues(&shared, ssrc, wants_records, epoch);
         let ear = Ear {
             call: Arc::clone(&shared),
             packets: packets_feed,
             duplicates,
-            asks,
+            wants_records,
             epoch,
         };
         let (feed, duplicates) = (ear.packets.clone(), ear.duplicates.stamp());

@@ -34,7 +34,7 @@ pub struct Records {
     /// Times at which the loudspeaker called back.
     pub playout_calls: Vec<Instant>,
     /// All these records of the far end, converted to our clock; with
-    /// [`Stamps::Ask`](super::Stamps::Ask).
+    /// [`Stamps::Exchange`](super::Stamps::Exchange).
     pub remote: Vec<RemoteRecord>,
 }
 
@@ -84,7 +84,7 @@ type AsRecord<T> = dyn Fn(&T) -> Option<Record> + Send;
 
 impl<T> Stamp<T> {
     pub(crate) fn push(&self, item: T) {
-        if self.shared.is_asked.load(Ordering::Relaxed)
+        if self.shared.is_requested.load(Ordering::Relaxed)
             && let Some(record) = (self.as_record)(&item)
             && let Err(TrySendError::Full(_)) = self.own.try_send(record)
         {
@@ -122,22 +122,22 @@ impl DuplicateStamps {
 /// for its far end, and the far end's records.
 pub(super) fn leg_queues(
     shared: &Arc<Shared>,
-    asks: bool,
+    wants_records: bool,
     epoch: Instant,
 ) -> (Talk, SyncSender<Record>, Receiver<RemoteRecord>) {
     let (own_feed, own) = std::sync::mpsc::sync_channel(OWN_MAX);
-    let (remote_feed, remote) = Feed::new(if asks { REMOTE_MAX } else { 1 }, shared);
-    let talk = Talk::new(Arc::clone(shared), asks, epoch, own, remote_feed);
+    let (remote_feed, remote) = Feed::new(if wants_records { REMOTE_MAX } else { 1 }, shared);
+    let talk = Talk::new(Arc::clone(shared), wants_records, epoch, own, remote_feed);
     (talk, own_feed, remote)
 }
 
 /// Queues of all records: for the devices' threads, for the network thread, and for the
-/// caller. `ssrc` is that of our voice; `asks` says whether the far end's records are wanted;
+/// caller. `ssrc` is that of our voice; `wants_records` says whether the far end's records are wanted;
 /// `epoch` is the origin of our stamps.
 pub(super) fn queues(
     shared: &Arc<Shared>,
     ssrc: Option<Ssrc>,
-    asks: bool,
+    wants_records: bool,
     epoch: Instant,
 ) -> (Stamping, DuplicateStamps, Talk, Drains) {
     let (own_feed, own) = std::sync::mpsc::sync_channel(OWN_MAX);
@@ -151,7 +151,7 @@ pub(super) fn queues(
     let (played_feed, played) = Feed::new(RECORDS_MAX, shared);
     let (capture_calls_feed, capture_calls) = Feed::new(RECORDS_MAX, shared);
     let (playout_calls_feed, playout_calls) = Feed::new(RECORDS_MAX, shared);
-    let (remote_feed, remote) = Feed::new(if asks { REMOTE_MAX } else { 1 }, shared);
+    let (remote_feed, remote) = Feed::new(if wants_records { REMOTE_MAX } else { 1 }, shared);
     let stamping = Stamping {
         sent: stamp(shared, &own_feed, sent_feed, move |it: &SendStamps| {
             Some(Record::Sent(ssrc?, *it))
@@ -167,7 +167,7 @@ pub(super) fn queues(
             Some(Record::PlayoutCalled(*at))
         }),
     };
-    let talk = Talk::new(Arc::clone(shared), asks, epoch, own, remote_feed);
+    let talk = Talk::new(Arc::clone(shared), wants_records, epoch, own, remote_feed);
     let drains = Drains {
         sent,
         played,

@@ -8,18 +8,18 @@ use std::time::Instant;
 use glassline_sctp::Reliability;
 use glassline_sctp::channel::{ChannelId, Channels, Event, Init, Message};
 use glassline_voice::Record;
-use glassline_voice::far::{CLOCK_LABEL, Channel, Far, PROTOCOL, RECORDS_LABEL, RemoteRecord};
+use glassline_voice::far::{CLOCK_LABEL, Channel, FarEnd, PROTOCOL, RECORDS_LABEL, RemoteRecord};
 use glassline_webrtc::Session;
 
 use super::{Feed, Shared};
 
 /// Most bytes of records that wait in the association; further ones wait, and age, in
-/// [`Far`].
+/// [`FarEnd`].
 const BUFFERED_BYTES_MAX: usize = 32 << 10;
 
 /// Data channels of a session for records and clock messages.
 pub(super) struct Talk {
-    far: Far,
+    far: FarEnd,
     shared: Arc<Shared>,
     /// Whether we made the offer, so that we open the channels.
     opens: bool,
@@ -34,14 +34,14 @@ pub(super) struct Talk {
 impl Talk {
     pub(super) fn new(
         shared: Arc<Shared>,
-        asks: bool,
+        wants_records: bool,
         epoch: Instant,
         own: Receiver<Record>,
         remote: Feed<RemoteRecord>,
     ) -> Self {
         let opens = shared.line().offered;
         Self {
-            far: Far::new(epoch, asks),
+            far: FarEnd::new(epoch, wants_records),
             shared,
             opens,
             records: None,
@@ -95,16 +95,18 @@ impl Talk {
     /// Sends records that are due, and passes on those that were converted to our clock.
     pub(super) fn work(&mut self, session: &mut Session, now: Instant) {
         for record in self.own.try_iter() {
-            self.far.tell(&record, now);
-            self.shared.tell_legs(&record);
+            self.far.push(&record, now);
+            self.shared.send_to_legs(&record);
         }
         self.send(session, now);
         while let Some(remote) = self.far.poll_remote(now) {
             self.remote.push(remote);
         }
         let report = self.far.report();
-        let is_asked = report.is_asked || self.shared.is_asked_by_a_leg();
-        self.shared.is_asked.store(is_asked, Ordering::Relaxed);
+        let is_requested = report.is_requested || self.shared.is_requested_by_a_leg();
+        self.shared
+            .is_requested
+            .store(is_requested, Ordering::Relaxed);
         if self.records.is_some() {
             self.shared.figures().far = Some(report);
         }

@@ -70,7 +70,7 @@ pub enum Refused {
     },
     /// A response to a request that was not sent, or not lately.
     #[error("a response to no outstanding request")]
-    Unasked,
+    Unrequested,
     /// A response whose times contradict each other: sent before the request, or later than
     /// it came back.
     #[error("a response whose times contradict each other")]
@@ -198,7 +198,7 @@ impl Exchange {
             .open
             .iter()
             .position(|it| *it == Question { sequence, t1 });
-        let open = open.ok_or(Refused::Unasked)?;
+        let open = open.ok_or(Refused::Unrequested)?;
         self.open.remove(open);
         let measured = Measured::new([t1, t2, t3, self.stamp(arrived)]);
         let measured = measured.ok_or(Refused::Impossible)?;

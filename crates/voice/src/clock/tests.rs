@@ -56,7 +56,10 @@ impl Pair {
                 let arrived = self.clock(to, arrives);
                 // What a window has forgotten is refused; nothing else is.
                 let taken = self.ends[to].receive(&message, arrived);
-                assert!(matches!(taken, Ok(()) | Err(Refused::Unasked)), "{taken:?}");
+                assert!(
+                    matches!(taken, Ok(()) | Err(Refused::Unrequested)),
+                    "{taken:?}"
+                );
             }
             for end in [0, 1] {
                 let now = self.clock(end, at);
@@ -202,7 +205,7 @@ fn what_was_not_asked_is_not_believed() {
     let at = |ms: u64| now + Duration::from_millis(ms);
     for (sequence, times) in [(1, [0, 1, 2]), (0, [1, 1, 2])] {
         let other = message(ANSWER, sequence, &times);
-        assert_eq!(end.receive(&other, at(9)), Err(Refused::Unasked));
+        assert_eq!(end.receive(&other, at(9)), Err(Refused::Unrequested));
     }
     // Held for longer than it was away.
     let held = message(ANSWER, 0, &[0, 0, 60_000_000]);
@@ -210,7 +213,7 @@ fn what_was_not_asked_is_not_believed() {
     let good = message(ANSWER, 0, &[0, 1_000, 2_000]);
     assert_eq!(
         end.receive(&good, at(9)),
-        Err(Refused::Unasked),
+        Err(Refused::Unrequested),
         "answered once"
     );
     for bytes in [&ask[..12], &[], &[3; 13], &[ANSWER; 13]] {

@@ -1,7 +1,7 @@
 //! The far end of a call: its records, converted to our clock.
 //!
 //! ```text
-//! tell(Record) ─► queue ─► poll_records ──► reliable channel  ──► receive ─► waits 4 s ─► poll_remote: RemoteRecord
+//! push(Record) ─► queue ─► poll_records ──► reliable channel  ──► receive ─► waits 4 s ─► poll_remote: RemoteRecord
 //!                          poll_clock ────► unreliable channel ─► receive      ▲ conversion
 //!                                           (`clock::Exchange`) ──────────────► Estimate
 //! ```
@@ -82,7 +82,7 @@ pub enum Refused {
     Clock(#[from] clock::Refused),
     /// The far end sent records although none were requested.
     #[error("the other end sent records that were not requested")]
-    Unasked,
+    Unrequested,
 }
 
 /// A record of the far end, converted to our clock.
@@ -100,7 +100,7 @@ pub struct Report {
     /// Whether the far end has sent a hello.
     pub is_there: bool,
     /// Whether the far end wants our records.
-    pub is_asked: bool,
+    pub is_requested: bool,
     /// Records received.
     pub received: u64,
     /// Records that the far end could not send, by its own count.
@@ -108,7 +108,7 @@ pub struct Report {
     /// Records that we could not send.
     pub dropped_here: u64,
     /// Received records that could not be converted to our clock, or found no room.
-    pub unplaced: u64,
+    pub unconverted: u64,
     /// Messages refused, except clock responses that came too late.
     pub refused: u64,
     /// Why the first of them was refused.
@@ -130,10 +130,10 @@ pub struct Clock {
 
 /// One end's exchange of records and clock measurements with the far end.
 #[derive(Debug)]
-pub struct Far {
+pub struct FarEnd {
     exchange: Exchange,
     /// Whether we want the far end's records.
-    asks: bool,
+    wants_records: bool,
     /// When we last sent a hello.
     hello: Option<Instant>,
     /// Whether the far end has asked for a hello.
@@ -149,13 +149,13 @@ pub struct Far {
     report: Report,
 }
 
-impl Far {
-    /// Makes the exchange. `epoch` lies some seconds before all records; `asks` says whether
+impl FarEnd {
+    /// Makes the exchange. `epoch` lies some seconds before all records; `wants_records` says whether
     /// the far end's records are wanted.
-    pub fn new(epoch: Instant, asks: bool) -> Self {
+    pub fn new(epoch: Instant, wants_records: bool) -> Self {
         Self {
             exchange: Exchange::new(epoch),
-            asks,
+            wants_records,
             hello: None,
             owes_hello: false,
             queue: VecDeque::new(),
@@ -182,7 +182,7 @@ impl Far {
             Channel::Clock => self.exchange.receive(message, arrived).map_err(Into::into),
         };
         // A late response on a slow or changed path is no fault.
-        let is_fault = |it: &Refused| *it != Refused::Clock(clock::Refused::Unasked);
+        let is_fault = |it: &Refused| *it != Refused::Clock(clock::Refused::Unrequested);
         if let Some(refusal) = taken.err().filter(is_fault) {
             self.report.refused += 1;
             self.report.refusal.get_or_insert(refusal);
@@ -193,12 +193,15 @@ impl Far {
     /// Takes a message of the records channel.
     fn records(&mut self, message: &[u8], arrived: Instant) -> Result<(), Refused> {
         match wire::parse(message)? {
-            Message::Hello { asks, is_alone } => {
+            Message::Hello {
+                wants_records,
+                wants_hello,
+            } => {
                 self.report.is_there = true;
-                self.report.is_asked = asks;
-                self.owes_hello |= is_alone;
+                self.report.is_requested = wants_records;
+                self.owes_hello |= wants_hello;
             }
-            Message::Records { .. } if !self.asks => return Err(Refused::Unasked),
+            Message::Records { .. } if !self.wants_records => return Err(Refused::Unrequested),
             Message::Records { dropped, records } => {
                 self.report.dropped_there = self.report.dropped_there.max(dropped);
                 self.report.received += records.len() as u64;
@@ -208,19 +211,19 @@ impl Far {
         }
         while self.waiting.len() > WAITING_MAX {
             self.waiting.pop_front();
-            self.report.unplaced += 1;
+            self.report.unconverted += 1;
         }
         Ok(())
     }
 
     /// Whether the far end wants our records.
-    pub const fn is_asked(&self) -> bool {
-        self.report.is_asked
+    pub const fn is_requested(&self) -> bool {
+        self.report.is_requested
     }
 
     /// Queues one of our records for the far end, if it wants records.
-    pub fn tell(&mut self, record: &Record, now: Instant) {
-        if !self.report.is_asked {
+    pub fn push(&mut self, record: &Record, now: Instant) {
+        if !self.report.is_requested {
             return;
         }
         if self.queue.len() >= QUEUE_MAX {
@@ -228,7 +231,7 @@ impl Far {
             self.report.dropped_here += 1;
         }
         let stamp = |at| Some(self.exchange.stamp(at));
-        if let Some(record) = record.placed(stamp) {
+        if let Some(record) = record.map_times(stamp) {
             self.queue.push_back((now, record));
         }
     }
@@ -239,7 +242,7 @@ impl Far {
         if self.hello.is_none() || self.hello_again_at().is_some_and(|at| at <= now) {
             self.hello = Some(now);
             self.owes_hello = false;
-            return Some(wire::hello(self.asks, !self.report.is_there));
+            return Some(wire::hello(self.wants_records, !self.report.is_there));
         }
         let age = |queued: Instant| now.saturating_duration_since(queued);
         while self
@@ -298,7 +301,7 @@ impl Far {
 
     /// Whether either end wants records and the far end is there.
     const fn compares_clocks(&self) -> bool {
-        self.report.is_there && (self.asks || self.report.is_asked)
+        self.report.is_there && (self.wants_records || self.report.is_requested)
     }
 
     /// Returns the next record of the far end that could be converted to our clock.
@@ -314,17 +317,17 @@ impl Far {
                     // The first answers may have been lost.
                     return None;
                 }
-                self.report.unplaced += self.waiting.len() as u64;
+                self.report.unconverted += self.waiting.len() as u64;
                 self.waiting.clear();
                 return None;
             };
             let (_, record) = self.waiting.pop_front()?;
-            match record.placed(|at| estimate.local(at)) {
+            match record.map_times(|at| estimate.local(at)) {
                 Some(record) => {
                     let error = estimate.error(record.at());
                     return Some(RemoteRecord { record, error });
                 }
-                None => self.report.unplaced += 1,
+                None => self.report.unconverted += 1,
             }
         }
     }

@@ -146,7 +146,7 @@ proptest! {
         // The same, past the door.
         message.splice(..0, [wire::VERSION, kind]);
         let now = Instant::now();
-        let mut far = Far::new(now, true);
+        let mut far = FarEnd::new(now, true);
         let taken = far.receive(Channel::Records, &message, now);
         prop_assert_eq!(taken.is_err(), far.report().refused == 1);
         prop_assert!(far.report.received <= 300);
@@ -268,7 +268,7 @@ fn what_no_far_end_would_take_is_not_written() {
 
 /// One end, on a host with a clock of its own.
 struct Host {
-    far: Far,
+    far: FarEnd,
     end: End,
     /// How far its clock is ahead of the network's.
     offset: Duration,
@@ -336,11 +336,11 @@ impl Simulation for Ends {
 }
 
 impl Ends {
-    fn new(asks: [bool; 2]) -> Self {
+    fn new(wants_records: [bool; 2]) -> Self {
         let network = Network::pair(Conditions::default(), 1);
         let start = network.now();
-        let host = |end, offset, asks| Host {
-            far: Far::new(start + offset - Duration::from_secs(10), asks),
+        let host = |end, offset, wants_records| Host {
+            far: FarEnd::new(start + offset - Duration::from_secs(10), wants_records),
             end,
             offset,
             // The second hears the first one's hello before it says its own.
@@ -350,8 +350,8 @@ impl Ends {
         Self {
             network,
             hosts: [
-                host(End::A, Duration::ZERO, asks[0]),
-                host(End::B, OFFSET, asks[1]),
+                host(End::A, Duration::ZERO, wants_records[0]),
+                host(End::B, OFFSET, wants_records[1]),
             ],
         }
     }
@@ -374,18 +374,18 @@ fn where_nobody_asks_nothing_but_a_hello_is_sent() {
     let mut ends = Ends::new([false, false]);
     assert_eq!(ends.run(Duration::from_secs(10)), [1, 1]);
     let now = ends.now(0);
-    ends.hosts[0].far.tell(&Record::CaptureCalled(now), now);
+    ends.hosts[0].far.push(&Record::CaptureCalled(now), now);
     assert_eq!(ends.hosts[0].far.poll_timeout(), None);
     assert_eq!(ends.run(Duration::from_secs(10)), [0, 0]);
-    assert!(ends.hosts[0].far.report().is_there && !ends.hosts[0].far.report().is_asked);
+    assert!(ends.hosts[0].far.report().is_there && !ends.hosts[0].far.report().is_requested);
 }
 
 #[test]
 fn ends_that_come_at_different_times_still_meet() {
     let start = Instant::now();
     let after = |s: u64| start + Duration::from_secs(s);
-    let mut early = Far::new(start, true);
-    let hello = |far: &mut Far, at| {
+    let mut early = FarEnd::new(start, true);
+    let hello = |far: &mut FarEnd, at| {
         let message = far.poll_records(at)?;
         assert!(matches!(wire::parse(&message), Ok(Message::Hello { .. })));
         Some(message)
@@ -397,7 +397,7 @@ fn ends_that_come_at_different_times_still_meet() {
     assert!(hello(&mut early, after(1)).is_some());
     for _ in 0..2 {
         // The second one is the same end that has connected anew.
-        let mut late = Far::new(start, true);
+        let mut late = FarEnd::new(start, true);
         let first = hello(&mut late, after(2)).expect("the first");
         early
             .receive(Channel::Records, &first, after(2))
@@ -416,9 +416,9 @@ fn ends_that_come_at_different_times_still_meet() {
 fn who_asks_is_told_by_their_own_clock() {
     let mut ends = Ends::new([true, false]);
     ends.run(Duration::from_secs(2));
-    assert!(ends.hosts[1].far.is_asked() && !ends.hosts[0].far.is_asked());
+    assert!(ends.hosts[1].far.is_requested() && !ends.hosts[0].far.is_requested());
     let (here, there) = (ends.now(0), ends.now(1));
-    ends.hosts[1].far.tell(&Record::PlayoutCalled(there), there);
+    ends.hosts[1].far.push(&Record::PlayoutCalled(there), there);
     let due = ends.hosts[1].far.poll_timeout().expect("something to tell");
     assert!(due <= there + Duration::from_millis(200));
     ends.run(Duration::from_secs(1));
@@ -441,7 +441,7 @@ fn who_asks_is_told_by_their_own_clock() {
     );
     let report = ends.hosts[0].far.report();
     assert_eq!(
-        (report.received, report.unplaced, report.refused),
+        (report.received, report.unconverted, report.refused),
         (1, 0, 0)
     );
     assert!(report.clock.is_some());
@@ -461,7 +461,7 @@ fn records_without_a_clock_have_no_place() {
     assert_eq!(far.poll_remote(now), None);
     let report = far.report();
     assert_eq!(
-        (report.received, report.unplaced, report.dropped_there),
+        (report.received, report.unconverted, report.dropped_there),
         (1, 1, 3)
     );
 }
@@ -478,7 +478,7 @@ fn nonsense_is_counted_and_the_first_is_kept() {
     ));
     assert!(far.receive(Channel::Clock, b"hello", now).is_err());
     let records = far.receive(Channel::Records, &Writer::new(0, 0).finish(), now);
-    assert_eq!(records, Err(Refused::Unasked));
+    assert_eq!(records, Err(Refused::Unrequested));
     let report = far.report();
     assert_eq!((report.refused, report.refusal), (3, first.err()));
     let text = report.refusal.expect("kept").to_string();
@@ -495,7 +495,7 @@ fn what_is_told_and_what_waits_is_bounded() {
     let now = ends.now(0);
     let far = &mut ends.hosts[0].far;
     for _ in 0..QUEUE_MAX + 7 {
-        far.tell(&Record::CaptureCalled(now), now);
+        far.push(&Record::CaptureCalled(now), now);
     }
     assert_eq!((far.queue.len(), far.report().dropped_here), (QUEUE_MAX, 7));
     assert_eq!(
@@ -510,7 +510,7 @@ fn what_is_told_and_what_waits_is_bounded() {
         far.receive(Channel::Records, &message, now).expect("asked");
     }
     assert_eq!(
-        (far.waiting.len(), far.report().unplaced),
+        (far.waiting.len(), far.report().unconverted),
         (WAITING_MAX, 4_000)
     );
 }

@@ -12,7 +12,7 @@ fn what_the_far_end_tells_is_placed_within_its_bar_and_only_who_asks_is_told() {
         ..light()
     };
     let asks = Config {
-        stamps: Stamps::Ask,
+        stamps: Stamps::Exchange,
         ..tells.clone()
     };
     let [near, far] = lines(&tells);
@@ -31,8 +31,8 @@ fn what_the_far_end_tells_is_placed_within_its_bar_and_only_who_asks_is_told() {
     far.end().expect("no trouble");
     assert!(far.records.remote.is_empty());
     let report = near.call.figures().far.expect("it has the channels");
-    assert!(report.is_there && !report.is_asked, "{report:?}");
-    assert_eq!((report.refused, report.unplaced), (0, 0), "{report:?}");
+    assert!(report.is_there && !report.is_requested, "{report:?}");
+    assert_eq!((report.refused, report.unconverted), (0, 0), "{report:?}");
     let clock = report.clock.expect("it answered");
     assert!(clock.error < Duration::from_millis(500), "{clock:?}");
     let truth = &far.records;
@@ -74,7 +74,7 @@ fn what_the_far_end_tells_is_placed_within_its_bar_and_only_who_asks_is_told() {
 #[test]
 fn without_channels_at_the_other_end_there_is_a_call_and_nothing_is_told() {
     let asks = Config {
-        stamps: Stamps::Ask,
+        stamps: Stamps::Exchange,
         ..light()
     };
     let without = Config {

@@ -172,8 +172,8 @@ fn notes(far: Option<&far::Report>) -> (Vec<String>, bool) {
         let count = far.dropped_there;
         notes.push(format!("{count} records the other end could not tell"));
     }
-    if far.unplaced > 0 {
-        let count = far.unplaced;
+    if far.unconverted > 0 {
+        let count = far.unconverted;
         notes.push(format!(
             "{count} records of the other end have no place on this one's clock"
         ));

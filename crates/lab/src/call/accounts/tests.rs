@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use glassline_client::call::far::{Channel, Far, Report as FarReport};
+use glassline_client::call::far::{Channel, FarEnd, Report as FarReport};
 use glassline_client::call::{PlayoutStamps, Record, SendStamps, Ssrc};
 use glassline_sim::{Clock, Conditions, Link, Loss, SendOutcome};
 use glassline_voice::{Operation, SignalDelay};
@@ -28,7 +28,7 @@ enum Parcel {
 struct Hosts {
     start: Instant,
     skew: f64,
-    ends: [Far; 2],
+    ends: [FarEnd; 2],
     paths: [Link<Parcel>; 2],
     accounts: Accounts,
     /// True delays of what each end said, by timestamp: network, and mouth to ear.
@@ -61,7 +61,10 @@ impl Hosts {
         Self {
             start,
             skew: 1.0 + skew_ppm / 1e6,
-            ends: [Far::new(epoch(0), asks[0]), Far::new(epoch(1), asks[1])],
+            ends: [
+                FarEnd::new(epoch(0), asks[0]),
+                FarEnd::new(epoch(1), asks[1]),
+            ],
             paths: [path(there.0, there.1, 11), path(back.0, back.1, 12)],
             accounts: Accounts::new(),
             truth: [HashMap::new(), HashMap::new()],
@@ -154,7 +157,7 @@ impl Hosts {
 
     fn record(&mut self, end: usize, record: &Record) {
         let now = self.clock(end, self.at);
-        self.ends[end].tell(record, now);
+        self.ends[end].push(record, now);
         match record {
             _ if end == 1 => {}
             Record::Sent(ssrc, it) => self.accounts.said.spoken(*ssrc, *it, None),

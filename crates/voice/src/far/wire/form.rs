@@ -30,9 +30,9 @@ pub(super) const HELLO: u8 = 1;
 /// Message type: records.
 pub(super) const RECORDS: u8 = 2;
 /// Flag of a hello: the sender wants records.
-pub(super) const ASKS: u8 = 1;
+pub(super) const WANTS_RECORDS: u8 = 1;
 /// Flag of a hello: the sender has received no hello.
-pub(super) const ALONE: u8 = 2;
+pub(super) const WANTS_HELLO: u8 = 2;
 
 pub(super) const SENT: u8 = 1;
 pub(super) const PLAYED: u8 = 2;
@@ -89,9 +89,9 @@ pub enum Message {
     /// First message of each end.
     Hello {
         /// Whether the sender wants records.
-        asks: bool,
+        wants_records: bool,
         /// Whether the sender has received no hello yet.
-        is_alone: bool,
+        wants_hello: bool,
     },
     /// Records of the sender.
     Records {
@@ -121,7 +121,7 @@ pub(super) fn check(record: &Record<u64>) -> Result<(), Malformed> {
     let mut is_possible = first < STAMP_NS_MAX;
     let mut furthest = first;
     // The converted record is not needed: only its times are checked.
-    let _ = record.placed(|at| {
+    let _ = record.map_times(|at| {
         is_possible &= at < STAMP_NS_MAX && at.abs_diff(first) <= SPAN_NS_MAX;
         if at.abs_diff(first) > furthest.abs_diff(first) {
             furthest = at;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use glassline_media::Ssrc;
 
 use super::form::{
-    ALONE, ASKS, CAPTURE_CALLED, DUPLICATE, HELLO, Last, MESSAGE_BYTES_MAX, Malformed, Message,
-    PLAYED, PLAYOUT_CALLED, RECORDS, RECORDS_MAX, SENT, VERSION, check,
+    CAPTURE_CALLED, DUPLICATE, HELLO, Last, MESSAGE_BYTES_MAX, Malformed, Message, PLAYED,
+    PLAYOUT_CALLED, RECORDS, RECORDS_MAX, SENT, VERSION, WANTS_HELLO, WANTS_RECORDS, check,
 };
 use crate::stamps::{
     DuplicateReason, DuplicateRecord, Operation, PlayoutStamps, Record, SendStamps, SignalDelay,
@@ -34,8 +34,8 @@ pub fn parse(message: &[u8]) -> Result<Message, Malformed> {
             let flags = reader.byte("a hello")?;
             // Flags of later versions, and bytes after them, are ignored.
             Ok(Message::Hello {
-                asks: flags & ASKS != 0,
-                is_alone: flags & ALONE != 0,
+                wants_records: flags & WANTS_RECORDS != 0,
+                wants_hello: flags & WANTS_HELLO != 0,
             })
         }
         RECORDS => reader.records(),

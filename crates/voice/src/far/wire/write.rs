@@ -4,16 +4,16 @@ use glassline_media::Ssrc;
 use thiserror::Error;
 
 use super::form::{
-    ALONE, ASKS, CAPTURE_CALLED, DUPLICATE, HELLO, Last, MADE_BYTES, PLAYED, PLAYOUT_CALLED,
-    RECORDS, RECORDS_MAX, SENT, STAMP_NS_MAX, VERSION, check, ns,
+    CAPTURE_CALLED, DUPLICATE, HELLO, Last, MADE_BYTES, PLAYED, PLAYOUT_CALLED, RECORDS,
+    RECORDS_MAX, SENT, STAMP_NS_MAX, VERSION, WANTS_HELLO, WANTS_RECORDS, check, ns,
 };
 use crate::stamps::{DuplicateReason, Operation, PlayoutStamps, Record, SendStamps, SignalDelay};
 
-/// Writes the first message of an end. `asks`: the end wants records. `is_alone`: the end has
+/// Writes the first message of an end. `wants_records`: the end wants records. `wants_hello`: the end has
 /// received no hello yet, and wants one.
-pub fn hello(asks: bool, is_alone: bool) -> Vec<u8> {
+pub fn hello(wants_records: bool, wants_hello: bool) -> Vec<u8> {
     let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
-    let flags = flag(asks, ASKS) | flag(is_alone, ALONE);
+    let flags = flag(wants_records, WANTS_RECORDS) | flag(wants_hello, WANTS_HELLO);
     vec![VERSION, HELLO, flags]
 }
 
