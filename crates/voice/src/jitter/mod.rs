@@ -123,7 +123,7 @@ impl<D: Decoder> Buffer<D> {
     pub fn new(config: Config, decoder: D) -> Self {
         let tape = Tape::new(decoder.format());
         Self {
-            target: Target::new(config.late_share.clamp(0.0, 0.1), config.pace.law()),
+            target: Target::new(config.late_share.clamp(0.0, 0.1), config.pace.parameters()),
             ceiling: Ceiling::new(tape.format()),
             tape,
             config,
@@ -137,7 +137,7 @@ impl<D: Decoder> Buffer<D> {
             is_begun: false,
             expansion: None,
             gaps: Gaps::default(),
-            steering: Steering::new(config.pace.law()),
+            steering: Steering::new(config.pace.parameters()),
             absence: Absence::default(),
             level: 0.0,
             device: Device {
@@ -223,7 +223,7 @@ impl<D: Decoder> Buffer<D> {
         self.order = Order::default();
         self.target = Target::new(
             self.config.late_share.clamp(0.0, 0.1),
-            self.config.pace.law(),
+            self.config.pace.parameters(),
         );
         self.skew = Skew::default();
         self.epoch = None;

@@ -40,9 +40,9 @@ impl Pace {
     }
 
     /// Parameters of this pace.
-    pub(super) const fn law(self) -> Law {
+    pub(super) const fn parameters(self) -> PaceParameters {
         match self {
-            Self::Swift => Law {
+            Self::Swift => PaceParameters {
                 recent_ms: 120.0,
                 follows: Follows {
                     apart_ms: 0.0,
@@ -58,7 +58,7 @@ impl Pace {
                 shorten_share: 0.10,
                 lengthen_share: 0.25,
             },
-            Self::Even => Law {
+            Self::Even => PaceParameters {
                 recent_ms: 120.0,
                 follows: Follows {
                     apart_ms: 0.0,
@@ -78,7 +78,7 @@ impl Pace {
                 shorten_share: 0.50,
                 lengthen_share: 0.50,
             },
-            Self::Steady => Law {
+            Self::Steady => PaceParameters {
                 recent_ms: 1_500.0,
                 follows: Follows {
                     apart_ms: 60.0,
@@ -124,7 +124,7 @@ impl FromStr for Pace {
 
 /// Parameters of a [`Pace`].
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Law {
+pub(super) struct PaceParameters {
     /// Window over which the highest delay counts, in ms.
     pub(super) recent_ms: f64,
     /// How the correlation of delays is judged.

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use super::Buffer;
-use super::pace::Law;
+use super::pace::PaceParameters;
 use crate::codec::Decoder;
 use crate::expand::Expansion;
 use crate::pitch::{self, LAG_MS};
@@ -56,7 +56,7 @@ enum Course {
 /// Current adjustment of the delay, and the budget of stretching.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Steering {
-    law: Law,
+    parameters: PaceParameters,
     course: Course,
     /// Length of the current quiet, in ms.
     quiet_ms: f64,
@@ -93,9 +93,9 @@ struct Fall {
 }
 
 impl Steering {
-    pub(super) const fn new(law: Law) -> Self {
+    pub(super) const fn new(parameters: PaceParameters) -> Self {
         Self {
-            law,
+            parameters,
             course: Course::Hold,
             quiet_ms: 0.0,
             usual_ms: 0.0,
@@ -107,7 +107,7 @@ impl Steering {
 
     /// Starts anew for another stream.
     pub(super) const fn reset(&mut self) {
-        *self = Self::new(self.law);
+        *self = Self::new(self.parameters);
     }
 
     /// Updates quiet, average and excess for a pull of `ms`, whose audio `is_quiet` or not.
@@ -123,7 +123,7 @@ impl Steering {
     /// When the delay falls while somebody speaks and the target is `waits` ms above the
     /// floor.
     fn fall(&self, waits: f64) -> Fall {
-        match self.law.excess {
+        match self.parameters.excess {
             Some(excess) if self.spent > excess.spent => Fall {
                 begins: FALLEN_MS,
                 ends: FALLEN_MS,
@@ -145,7 +145,7 @@ impl Steering {
 
     /// Whether nobody speaks, for longer than a gap between two phonemes.
     fn is_silence(&self) -> bool {
-        self.quiet_ms > 0.0 && self.quiet_ms >= self.law.quiet_ms
+        self.quiet_ms > 0.0 && self.quiet_ms >= self.parameters.quiet_ms
     }
 
     /// Decides the adjustment; returns the distance that the delay should move, in ms.
@@ -175,8 +175,8 @@ impl Steering {
         let more = |left: f64, share: f64| (left + share.clamp(0.0, 0.5) * frames as f64).min(most);
         let haste = (error - HASTE_BEGINS_MS) / (HASTE_FULL_MS - HASTE_BEGINS_MS);
         let haste = haste.clamp(0.0, 1.0) * HASTE_SHARE;
-        self.shorten = more(self.shorten, self.law.shorten_share + haste);
-        self.lengthen = more(self.lengthen, self.law.lengthen_share);
+        self.shorten = more(self.shorten, self.parameters.shorten_share + haste);
+        self.lengthen = more(self.lengthen, self.parameters.lengthen_share);
     }
 }
 
@@ -215,7 +215,7 @@ impl<D: Decoder> Buffer<D> {
     fn distances(&self, now: Instant) -> Option<Distances> {
         let playout = self.playout(now);
         let outlook = self.target.outlook()?;
-        let rise = self.steering.law.rise;
+        let rise = self.steering.parameters.rise;
         let target = self.aim_for(outlook, 1.0);
         Some(Distances {
             least: playout - self.aim_for(outlook, rise.below),

@@ -26,7 +26,7 @@
 
 use std::collections::VecDeque;
 
-use super::pace::{Follows, Law};
+use super::pace::{Follows, PaceParameters};
 
 /// Fewest packets over which the highest delay is taken, if packets are long.
 const RECENT_PACKETS_MIN: usize = 3;
@@ -74,7 +74,7 @@ const UNEVEN_MS: f64 = 10.0;
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     late_share: f64,
-    law: Law,
+    parameters: PaceParameters,
     /// Arrivals of the last moments.
     recent: VecDeque<Arrival>,
     /// Arrivals of the last seconds.
@@ -129,10 +129,10 @@ impl Outlook {
 impl Target {
     /// Makes a target without arrivals. `late_share` is the share of the time that may be
     /// concealed in the long run because packets are late.
-    pub(super) fn new(late_share: f64, law: Law) -> Self {
+    pub(super) fn new(late_share: f64, parameters: PaceParameters) -> Self {
         Self {
             late_share,
-            law,
+            parameters,
             recent: VecDeque::new(),
             long: VecDeque::new(),
             floor: 0.0,
@@ -160,7 +160,7 @@ impl Target {
             }
         }
         self.recent.push_back(arrival);
-        let is_old = |it: &Arrival| it.at < at - self.law.recent_ms;
+        let is_old = |it: &Arrival| it.at < at - self.parameters.recent_ms;
         while self.recent.len() > RECENT_PACKETS_MAX
             || self.recent.len() > RECENT_PACKETS_MIN && is_old(&self.recent[0])
         {
@@ -240,7 +240,7 @@ impl Target {
             apart_ms,
             scatters,
             swings,
-        } = self.law.follows;
+        } = self.parameters.follows;
         self.follows = match self.long.len() {
             0..FOLLOWS_PACKETS => 1.0,
             _ => ((self.correlation(apart_ms) - scatters) / (swings - scatters)).clamp(0.0, 1.0),
@@ -271,7 +271,7 @@ mod tests {
     use super::*;
 
     fn settled(delay: impl Fn(u32) -> f64) -> Target {
-        let mut target = Target::new(0.001, Pace::Even.law());
+        let mut target = Target::new(0.001, Pace::Even.parameters());
         for packet in 0..3_000 {
             target.arrived(f64::from(packet) * 20.0 + delay(packet), delay(packet));
             target.passed(20.0);
@@ -348,7 +348,7 @@ mod tests {
     fn a_path_that_begins_evenly_is_soon_trusted_and_another_is_not() {
         // How far delays may yet spread after 600 ms of packets of 10 ms.
         let begun = |delay: fn(u32) -> f64| {
-            let mut target = Target::new(0.001, Pace::Even.law());
+            let mut target = Target::new(0.001, Pace::Even.parameters());
             for packet in 0..60 {
                 target.arrived(f64::from(packet) * 10.0 + delay(packet), delay(packet));
             }
@@ -359,7 +359,7 @@ mod tests {
         let uneven = begun(|packet| 26.0 + 6.0 * (f64::from(packet) / 8.0).sin());
         assert!(uneven > 9.0, "{uneven}");
         // Nothing can be known of it by the first.
-        let mut target = Target::new(0.001, Pace::Even.law());
+        let mut target = Target::new(0.001, Pace::Even.parameters());
         target.arrived(20.0, 20.0);
         let first = target.outlook().expect("a packet came").playout(1.0);
         assert!(first > 35.0, "{first}");
@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_bounded() {
-        let mut target = Target::new(0.001, Pace::Even.law());
+        let mut target = Target::new(0.001, Pace::Even.parameters());
         for packet in 0..100_000 {
             target.arrived(f64::from(packet) * 0.01, 5.0);
         }
