@@ -22,17 +22,17 @@ use std::time::{Duration, Instant};
 use crate::codec::Decoder;
 use crate::expand::Expansion;
 use crate::tape::Tape;
-use absence::Absence;
 use ceiling::Ceiling;
+use device_stall::DeviceStallDetector;
 use order::Order;
 use packet::{Departures, PLAYED_MAX};
 use queue::Queue;
 use target::{Outlook, Target};
 
-mod absence;
 mod arrive;
 mod ceiling;
 mod config;
+mod device_stall;
 mod missing;
 mod order;
 mod pace;
@@ -79,7 +79,7 @@ pub struct Buffer<D> {
     expansion: Option<Expansion>,
     gaps: Gaps,
     steering: Steering,
-    absence: Absence,
+    stall_detector: DeviceStallDetector,
     /// Level of speech, as root mean square; decays.
     level: f32,
     ceiling: Ceiling,
@@ -138,7 +138,7 @@ impl<D: Decoder> Buffer<D> {
             expansion: None,
             gaps: Gaps::default(),
             steering: Steering::new(config.pace.parameters()),
-            absence: Absence::default(),
+            stall_detector: DeviceStallDetector::default(),
             level: 0.0,
             device: Device {
                 pull_ms: 10.0,
@@ -169,7 +169,7 @@ impl<D: Decoder> Buffer<D> {
         let (out, rest) = out.split_at_mut(frames * self.format().channels());
         rest.fill(0.0);
         self.device.pull_ms = self.format().ms(frames).min(20.0);
-        let lost = self.absence.asked(now, self.format().ms(frames));
+        let lost = self.stall_detector.on_pull(now, self.format().ms(frames));
         self.counts.frames += frames as u64;
         if !self.begin(now) {
             out.fill(0.0);

@@ -4,59 +4,59 @@ use std::time::Instant;
 /// and make up for it by asking again at once.
 const LATE_MS: f64 = 30.0;
 /// Time that the device has to make up for a late call, in ms.
-const DOUBT_MS: f64 = 60.0;
+const GRACE_MS: f64 = 60.0;
 /// Share by which the device's clock may be slower than ours.
 const SLOWER: f64 = 0.002;
 
 /// Detects stalls of the playback device. A stalled device never asks for the audio of that
 /// time, so without a correction everything later would be played late.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Absence {
+pub(super) struct DeviceStallDetector {
     /// First call.
     begun: Option<Instant>,
     /// Audio that the device has asked for, in ms.
-    asked_ms: f64,
+    pulled_ms: f64,
     /// Lateness of calls that are on time, up to a constant, in ms.
     usual: f64,
     /// The current run of late calls.
-    doubt: Option<Doubt>,
+    late_calls: Option<LateCalls>,
 }
 
 /// A run of late calls that the device may still make up for.
 #[derive(Clone, Copy, Debug)]
-struct Doubt {
+struct LateCalls {
     /// When the run began, in ms from the first call.
     since: f64,
     /// Least lateness in the run, in ms.
     least: f64,
 }
 
-impl Absence {
+impl DeviceStallDetector {
     /// Notes that the device asks for `ms` of audio. Returns the length of audio that it lost
     /// since the previous call, in ms.
-    pub(super) fn asked(&mut self, now: Instant, ms: f64) -> f64 {
+    pub(super) fn on_pull(&mut self, now: Instant, ms: f64) -> f64 {
         let begun = *self.begun.get_or_insert(now);
         let at = now.saturating_duration_since(begun).as_secs_f64() * 1e3;
-        let late = at - self.asked_ms;
-        self.asked_ms += ms;
+        let late = at - self.pulled_ms;
+        self.pulled_ms += ms;
         self.usual = (self.usual + SLOWER * ms).min(late);
         let over = late - self.usual;
         if over < LATE_MS {
-            self.doubt = None;
+            self.late_calls = None;
             return 0.0;
         }
-        let mut doubt = self.doubt.unwrap_or(Doubt {
+        let mut late_calls = self.late_calls.unwrap_or(LateCalls {
             since: at,
             least: over,
         });
-        doubt.least = doubt.least.min(over);
-        self.doubt = Some(doubt);
-        if at - doubt.since < DOUBT_MS {
+        late_calls.least = late_calls.least.min(over);
+        self.late_calls = Some(late_calls);
+        if at - late_calls.since < GRACE_MS {
             return 0.0;
         }
-        self.doubt = None;
-        self.usual += doubt.least;
-        doubt.least
+        self.late_calls = None;
+        self.usual += late_calls.least;
+        late_calls.least
     }
 }
 
@@ -71,9 +71,11 @@ mod tests {
     /// What is lost by a device of 10 ms whose call number n is so many ms late.
     fn lost(late_ms: impl Fn(u32) -> u32) -> f64 {
         let start = Clock::new().now();
-        let mut absence = Absence::default();
+        let mut stall_detector = DeviceStallDetector::default();
         let at = |call: u32| start + Duration::from_millis(u64::from(10 * call + late_ms(call)));
-        (0..1_000).map(|call| absence.asked(at(call), 10.0)).sum()
+        (0..1_000)
+            .map(|call| stall_detector.on_pull(at(call), 10.0))
+            .sum()
     }
 
     #[test]
