@@ -3,8 +3,8 @@
 
 use crate::codec::Format;
 use crate::pitch::{self, LAG_MS, WINDOW_MS};
+use crate::playout_buffer::PlayoutBuffer;
 use crate::stretch::fade;
-use crate::tape::Tape;
 
 /// Length for which repeated audio keeps its level, in ms.
 const FULL_MS: f64 = 10.0;
@@ -29,16 +29,16 @@ pub(crate) struct Expansion {
 }
 
 impl Expansion {
-    /// Makes a continuation of all audio in `tape`, waiting audio included.
-    pub(crate) fn after(tape: &Tape) -> Self {
-        let format = tape.format();
-        let end = tape.waiting() as isize;
+    /// Makes a continuation of all audio in `playout_buffer`, waiting audio included.
+    pub(crate) fn after(playout_buffer: &PlayoutBuffer) -> Self {
+        let format = playout_buffer.format();
+        let end = playout_buffer.waiting() as isize;
         let window = format.frames(WINDOW_MS);
         let (low, high) = (format.frames(LAG_MS.0), format.frames(LAG_MS.1));
-        let lag = pitch::search(tape, end - window as isize, true, low, high);
+        let lag = pitch::search(playout_buffer, end - window as isize, true, low, high);
         let is_voiced = lag.fit >= VOICED_FIT;
         let period = if is_voiced { lag.frames } else { high };
-        let mut period = tape.span(end - period as isize, end).to_vec();
+        let mut period = playout_buffer.span(end - period as isize, end).to_vec();
         if !is_voiced {
             // Played backward, then forward: there is no seam, and no tone at the
             // repetition's rate.
@@ -141,9 +141,9 @@ mod tests {
             let turns = |at: i32| at as f32 * std::f32::consts::TAU / 80.0;
             (from..to).map(|at| 0.3 * turns(at).sin()).collect()
         };
-        let mut tape = Tape::new(format);
-        tape.append(&tone(0, 1_600));
-        let mut expansion = Expansion::after(&tape);
+        let mut playout_buffer = PlayoutBuffer::new(format);
+        playout_buffer.append(&tone(0, 1_600));
+        let mut expansion = Expansion::after(&playout_buffer);
         expansion.give(16, &mut Vec::new());
         // Half a period out of step with what goes on.
         let decoded = tone(1_656, 1_816);

@@ -5,7 +5,7 @@
 //! packet ─► jitter::Buffer ─┬─ Queue: order, duplicates, wraps, bounds
 //!  (RED blocks too)         ├─ Target: playout delay, from arrivals and from underruns
 //!                           ├─ Decoder (the caller's): speech, FEC, concealment, comfort noise
-//!                           ├─ Tape: what was played, and what is decoded and not yet played
+//!                           ├─ PlayoutBuffer: what was played, and what is decoded and not yet played
 //!                           │    ├─ stretch: accelerate and preemptive expand, by a pitch period
 //!                           │    └─ expand: continues the last audio when no packet is there
 //!                           └─► pull(now): 2.5 ms, 10 ms, as the device asks
@@ -78,13 +78,13 @@ mod mix;
 pub mod opus;
 mod pitch;
 mod player;
+mod playout_buffer;
 pub mod preprocess;
 mod reframe;
 mod resample;
 pub mod speaker;
 mod stamps;
 mod stretch;
-mod tape;
 
 pub use codec::{Decoder, Encoder, Format, L16, Undecodable, Unencodable};
 pub use glassline_media::{Bitrate, Ssrc};

@@ -1,6 +1,6 @@
 //! Pitch search: the lag at which a signal resembles itself.
 
-use crate::tape::Tape;
+use crate::playout_buffer::PlayoutBuffer;
 
 /// Shortest and longest pitch periods that are searched, in ms: 400 Hz to 66 Hz. A higher
 /// voice is found at a multiple of its period.
@@ -27,8 +27,14 @@ pub(crate) struct Lag {
 ///
 /// Searches coarsely at 4 kHz, then at full rate around the best coarse lag. Shorter lags win
 /// ties, so that a voice is not taken for one an octave lower.
-pub(crate) fn search(tape: &Tape, at: isize, is_back: bool, from: usize, to: usize) -> Lag {
-    let format = tape.format();
+pub(crate) fn search(
+    playout_buffer: &PlayoutBuffer,
+    at: isize,
+    is_back: bool,
+    from: usize,
+    to: usize,
+) -> Lag {
+    let format = playout_buffer.format();
     let window = format.frames(WINDOW_MS);
     let step = (format.rate() / COARSE_HZ).max(1) as usize;
     let (from, to) = (from.max(1), to.max(1));
@@ -37,7 +43,7 @@ pub(crate) fn search(tape: &Tape, at: isize, is_back: bool, from: usize, to: usi
         true => (at - reach, at + window as isize),
         false => (at, at + reach + window as isize),
     };
-    let mono = mono(tape.span(low, high), format.channels());
+    let mono = mono(playout_buffer.span(low, high), format.channels());
     // Where the window begins in `mono`, and the direction of the lag.
     let (home, sign) = if is_back { (to, -1) } else { (0, 1) };
     let fit = |lag: usize, step: usize| {

@@ -5,8 +5,8 @@
 use crate::codec::Decoder;
 use crate::expand::Expansion;
 use crate::pitch::{self, LAG_MS};
+use crate::playout_buffer::PlayoutBuffer;
 use crate::stretch::{self, Limits};
-use crate::tape::Tape;
 
 /// Root mean square below which a signal is background and may be cut anywhere.
 const SILENCE_LEVEL: f32 = 0.002;
@@ -15,7 +15,7 @@ const SILENCE_LEVEL: f32 = 0.002;
 #[derive(Debug)]
 pub struct Player<D> {
     decoder: D,
-    tape: Tape,
+    playout_buffer: PlayoutBuffer,
     expansion: Option<Expansion>,
     decoded: Vec<f32>,
 }
@@ -24,7 +24,7 @@ impl<D: Decoder> Player<D> {
     /// Makes a player that has decoded nothing yet.
     pub fn new(decoder: D) -> Self {
         Self {
-            tape: Tape::new(decoder.format()),
+            playout_buffer: PlayoutBuffer::new(decoder.format()),
             decoder,
             expansion: None,
             decoded: Vec::new(),
@@ -33,7 +33,9 @@ impl<D: Decoder> Player<D> {
 
     /// Length of the decoded audio that waits, in ms.
     pub fn waiting_ms(&self) -> f64 {
-        self.tape.format().ms(self.tape.waiting())
+        self.playout_buffer
+            .format()
+            .ms(self.playout_buffer.waiting())
     }
 
     /// Decodes a payload behind the waiting audio. Returns false if the codec refuses the
@@ -43,11 +45,12 @@ impl<D: Decoder> Player<D> {
         let is_audio = self.decoder.decode(payload, &mut self.decoded).is_ok();
         match self.expansion.take() {
             Some(expansion) if is_audio => {
-                self.tape.append(&expansion.join(&self.decoded, false).0);
+                self.playout_buffer
+                    .append(&expansion.join(&self.decoded, false).0);
             }
             kept => {
                 self.expansion = kept;
-                self.tape.append(&self.decoded);
+                self.playout_buffer.append(&self.decoded);
             }
         }
         is_audio
@@ -57,39 +60,41 @@ impl<D: Decoder> Player<D> {
     /// or the audio is background. Returns the ms removed.
     pub fn shorten(&mut self, fit_min: f32) -> f64 {
         let limits = self.limits(fit_min);
-        let frames = stretch::shorten(&mut self.tape, limits);
-        self.tape.format().ms(frames) * f64::from(u8::from(frames > 0))
+        let frames = stretch::shorten(&mut self.playout_buffer, limits);
+        self.playout_buffer.format().ms(frames) * f64::from(u8::from(frames > 0))
     }
 
     /// Repeats a pitch period (preemptive expand) under the conditions of [`Self::shorten`].
     /// Returns the ms inserted.
     pub fn lengthen(&mut self, fit_min: f32) -> f64 {
         let limits = self.limits(fit_min);
-        let frames = stretch::lengthen(&mut self.tape, limits);
-        self.tape.format().ms(frames) * f64::from(u8::from(frames > 0))
+        let frames = stretch::lengthen(&mut self.playout_buffer, limits);
+        self.playout_buffer.format().ms(frames) * f64::from(u8::from(frames > 0))
     }
 
     /// Plays interleaved samples into `out`, expanding where too little audio waits. Returns
     /// the ms that were expanded.
     pub fn play(&mut self, out: &mut [f32]) -> f64 {
-        let format = self.tape.format();
-        let missing = (out.len() / format.channels()).saturating_sub(self.tape.waiting());
+        let format = self.playout_buffer.format();
+        let missing = (out.len() / format.channels()).saturating_sub(self.playout_buffer.waiting());
         if missing > 0 {
             let expansion = self
                 .expansion
-                .get_or_insert_with(|| Expansion::after(&self.tape));
+                .get_or_insert_with(|| Expansion::after(&self.playout_buffer));
             let mut more = Vec::new();
             expansion.give(missing, &mut more);
-            self.tape.append(&more);
+            self.playout_buffer.append(&more);
         }
-        self.tape.play(out, |_| ());
+        self.playout_buffer.play(out, |_| ());
         format.ms(missing)
     }
 
     fn limits(&self, fit_min: f32) -> Limits {
-        let waiting = self.tape.span(0, self.tape.waiting() as isize);
+        let waiting = self
+            .playout_buffer
+            .span(0, self.playout_buffer.waiting() as isize);
         Limits {
-            frames_max: self.tape.format().frames(LAG_MS.1),
+            frames_max: self.playout_buffer.format().frames(LAG_MS.1),
             fit_min,
             is_silence: pitch::level(waiting) < SILENCE_LEVEL,
         }

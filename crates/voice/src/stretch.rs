@@ -10,7 +10,7 @@
 //! window alone. So a buffer that holds one packet can do either.
 
 use crate::pitch::{self, LAG_MS, Lag, WINDOW_MS};
-use crate::tape::Tape;
+use crate::playout_buffer::PlayoutBuffer;
 
 /// Bounds of one stretch.
 #[derive(Clone, Copy, Debug)]
@@ -24,16 +24,16 @@ pub(crate) struct Limits {
 }
 
 /// Frames that must wait so that [`shorten`] can find the shortest lag.
-pub(crate) fn needed(tape: &Tape) -> usize {
-    tape.format().frames(LAG_MS.0) + tape.format().frames(WINDOW_MS)
+pub(crate) fn needed(playout_buffer: &PlayoutBuffer) -> usize {
+    playout_buffer.format().frames(LAG_MS.0) + playout_buffer.format().frames(WINDOW_MS)
 }
 
 /// Removes one pitch lag from the waiting audio (accelerate). Returns the frames removed, 0
 /// if no lag fits.
-pub(crate) fn shorten(tape: &mut Tape, limits: Limits) -> usize {
-    let format = tape.format();
+pub(crate) fn shorten(playout_buffer: &mut PlayoutBuffer, limits: Limits) -> usize {
+    let format = playout_buffer.format();
     let window = format.frames(WINDOW_MS);
-    let room = tape.waiting().saturating_sub(window);
+    let room = playout_buffer.waiting().saturating_sub(window);
     let most = room.min(limits.frames_max);
     let lag = if limits.is_silence {
         // Silence has no pitch: as much as is wanted may be removed.
@@ -46,47 +46,47 @@ pub(crate) fn shorten(tape: &mut Tape, limits: Limits) -> usize {
         if most < low {
             return 0;
         }
-        pitch::search(tape, 0, false, low, most.min(high))
+        pitch::search(playout_buffer, 0, false, low, most.min(high))
     };
     if lag.frames == 0 || lag.fit < limits.fit_min {
         return 0;
     }
     let skip = lag.frames as isize;
-    let head = tape.span(0, window as isize);
-    let later = tape.span(skip, skip + window as isize);
+    let head = playout_buffer.span(0, window as isize);
+    let later = playout_buffer.span(skip, skip + window as isize);
     let faded = fade(head, later, format.channels(), lag.fit);
-    tape.replace(lag.frames + window, &faded);
+    playout_buffer.replace(lag.frames + window, &faded);
     lag.frames
 }
 
 /// Repeats one pitch lag of played audio (preemptive expand). Returns the frames inserted, 0
 /// if no lag fits.
-pub(crate) fn lengthen(tape: &mut Tape, limits: Limits) -> usize {
-    let format = tape.format();
+pub(crate) fn lengthen(playout_buffer: &mut PlayoutBuffer, limits: Limits) -> usize {
+    let format = playout_buffer.format();
     let window = format.frames(WINDOW_MS);
-    if tape.waiting() < window {
+    if playout_buffer.waiting() < window {
         return 0;
     }
     let (low, high) = (format.frames(LAG_MS.0), format.frames(LAG_MS.1));
-    let most = limits.frames_max.min(high).min(tape.history());
+    let most = limits.frames_max.min(high).min(playout_buffer.history());
     let lag = match limits.is_silence {
         _ if most < low => return 0,
         true => Lag {
             frames: most,
             fit: 1.0,
         },
-        false => pitch::search(tape, 0, true, low, most),
+        false => pitch::search(playout_buffer, 0, true, low, most),
     };
     if lag.fit < limits.fit_min {
         return 0;
     }
     let (back, window) = (lag.frames as isize, window as isize);
-    let head = tape.span(0, window);
-    let earlier = tape.span(-back, window - back);
+    let head = playout_buffer.span(0, window);
+    let earlier = playout_buffer.span(-back, window - back);
     let mut longer = fade(head, earlier, format.channels(), lag.fit);
     // After the fade goes what followed `earlier`, up to where the head began, and on.
-    longer.extend_from_slice(tape.span(window - back, window));
-    tape.replace(window as usize, &longer);
+    longer.extend_from_slice(playout_buffer.span(window - back, window));
+    playout_buffer.replace(window as usize, &longer);
     lag.frames
 }
 

@@ -122,7 +122,7 @@ impl<D: Decoder> Buffer<D> {
         self.decoded.clear();
         if self.decoder.conceal(frames, &mut self.decoded) {
             self.decoded
-                .resize(frames * self.tape.format().channels(), 0.0);
+                .resize(frames * self.playout_buffer.format().channels(), 0.0);
             self.ceiling.bound_concealed(&mut self.decoded);
             let decoded = std::mem::take(&mut self.decoded);
             self.join(&decoded, None);
@@ -137,7 +137,7 @@ impl<D: Decoder> Buffer<D> {
         self.decoded.clear();
         if self.decoder.comfort(frames, &mut self.decoded) {
             self.decoded
-                .resize(frames * self.tape.format().channels(), 0.0);
+                .resize(frames * self.playout_buffer.format().channels(), 0.0);
             let decoded = std::mem::take(&mut self.decoded);
             self.join(&decoded, None);
             self.decoded = decoded;
@@ -150,10 +150,10 @@ impl<D: Decoder> Buffer<D> {
     pub(super) fn expand(&mut self, frames: usize) {
         let expansion = self
             .expansion
-            .get_or_insert_with(|| Expansion::after(&self.tape));
+            .get_or_insert_with(|| Expansion::after(&self.playout_buffer));
         let mut more = Vec::new();
         expansion.give(frames, &mut more);
-        self.tape.append(&more);
+        self.playout_buffer.append(&more);
     }
 
     /// Remembers that the next `frames` frames of media time are being concealed.

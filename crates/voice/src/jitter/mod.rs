@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use crate::codec::Decoder;
 use crate::expand::Expansion;
-use crate::tape::Tape;
+use crate::playout_buffer::PlayoutBuffer;
 use ceiling::Ceiling;
 use device_stall::DeviceStallDetector;
 use order::Order;
@@ -66,7 +66,7 @@ pub struct Buffer<D> {
     queue: Queue,
     target: Target,
     skew: Skew,
-    tape: Tape,
+    playout_buffer: PlayoutBuffer,
     /// Arrival of the first packet; times are counted from it.
     epoch: Option<Instant>,
     /// Media time right after the decoded audio, in frames.
@@ -121,11 +121,11 @@ struct Last {
 impl<D: Decoder> Buffer<D> {
     /// Makes an empty buffer; values of `config` outside their ranges are clamped.
     pub fn new(config: Config, decoder: D) -> Self {
-        let tape = Tape::new(decoder.format());
+        let playout_buffer = PlayoutBuffer::new(decoder.format());
         Self {
             target: Target::new(config.late_share.clamp(0.0, 0.1), config.pace.parameters()),
-            ceiling: Ceiling::new(tape.format()),
-            tape,
+            ceiling: Ceiling::new(playout_buffer.format()),
+            playout_buffer,
             config,
             decoder,
             order: Order::default(),
@@ -176,8 +176,8 @@ impl<D: Decoder> Buffer<D> {
             return;
         }
         self.steer(now, frames, lost);
-        while self.tape.waiting() < frames {
-            self.fill(now, frames - self.tape.waiting());
+        while self.playout_buffer.waiting() < frames {
+            self.fill(now, frames - self.playout_buffer.waiting());
         }
         self.play(now, out);
         self.target.passed(self.format().ms(frames));
@@ -201,7 +201,7 @@ impl<D: Decoder> Buffer<D> {
         Report {
             counts: self.counts,
             format: self.format(),
-            waiting: ms(self.format().ms(self.tape.waiting())),
+            waiting: ms(self.format().ms(self.playout_buffer.waiting())),
             packets: self.queue.len(),
             target: ms(target.map_or(0.0, |it| it - floor)),
             delay: match self.is_begun {
@@ -236,7 +236,7 @@ impl<D: Decoder> Buffer<D> {
         self.ceiling = Ceiling::new(self.format());
         // Waiting audio is still played; the new stream's audio is joined to it.
         if self.expansion.is_none() {
-            self.expansion = Some(Expansion::after(&self.tape));
+            self.expansion = Some(Expansion::after(&self.playout_buffer));
         }
     }
 
@@ -324,7 +324,7 @@ impl<D: Decoder> Buffer<D> {
 
     /// Playout delay of the next frame to be decoded in ms, comparable with the target.
     fn playout(&self, now: Instant) -> f64 {
-        let waiting = self.format().ms(self.tape.waiting());
+        let waiting = self.format().ms(self.playout_buffer.waiting());
         self.since(now) + waiting - self.next as f64 * self.frame_ms()
     }
 
@@ -340,6 +340,6 @@ impl<D: Decoder> Buffer<D> {
     }
 
     const fn format(&self) -> crate::Format {
-        self.tape.format()
+        self.playout_buffer.format()
     }
 }

@@ -65,7 +65,7 @@ impl<D: Decoder> Buffer<D> {
     pub(super) fn play(&mut self, now: Instant, out: &mut [f32]) {
         let format = self.format();
         let (leaving, played) = (&mut self.departures.leaving, &mut self.departures.played);
-        self.tape.play(out, |frames| {
+        self.playout_buffer.play(out, |frames| {
             let Some(packet) = leaving.pop_front() else {
                 return;
             };
@@ -114,12 +114,12 @@ impl<D: Decoder> Buffer<D> {
                 if std::mem::take(&mut self.gaps.was_late) {
                     self.target.was_late(self.format().ms(longer));
                 }
-                self.tape.append(&joined);
+                self.playout_buffer.append(&joined);
             }
             kept => {
                 self.expansion = kept;
                 self.follow(leaving, 0);
-                self.tape.append(decoded);
+                self.playout_buffer.append(decoded);
             }
         }
     }
@@ -127,14 +127,17 @@ impl<D: Decoder> Buffer<D> {
     /// Marks the beginning of a packet, `frames` frames behind the end of the playout buffer.
     pub(super) fn follow(&mut self, leaving: Option<Leaving>, frames: usize) {
         if let Some(leaving) = leaving {
-            self.tape.mark(frames);
+            self.playout_buffer.mark(frames);
             self.departures.leaving.push_back(leaving);
         }
     }
 
     /// Whether the waiting audio is background.
     pub(super) fn is_quiet(&self) -> bool {
-        self.is_background(self.tape.span(0, self.tape.waiting() as isize))
+        self.is_background(
+            self.playout_buffer
+                .span(0, self.playout_buffer.waiting() as isize),
+        )
     }
 
     /// Whether `samples` are background.

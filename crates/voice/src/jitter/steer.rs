@@ -189,7 +189,7 @@ impl<D: Decoder> Buffer<D> {
             self.steering.allow(frames, 0.0, most);
             return;
         };
-        if self.tape.waiting() > 0 {
+        if self.playout_buffer.waiting() > 0 {
             let is_quiet = self.is_quiet();
             self.steering
                 .hear(&from, is_quiet, self.format().ms(frames));
@@ -230,12 +230,12 @@ impl<D: Decoder> Buffer<D> {
         let rate = f64::from(self.format().rate()) / 1e3;
         // Packets in hand are decoded, if they follow, so that a long period has room.
         let most = self.format().frames(LAG_MS.1 + pitch::WINDOW_MS);
-        while self.tape.waiting() < most
+        while self.playout_buffer.waiting() < most
             && self.queue.first().is_some_and(|(at, _)| at == self.next)
         {
             self.decode();
         }
-        if self.tape.waiting() < stretch::needed(&self.tape) {
+        if self.playout_buffer.waiting() < stretch::needed(&self.playout_buffer) {
             return;
         }
         let is_silence = self.steering.is_silence();
@@ -249,7 +249,7 @@ impl<D: Decoder> Buffer<D> {
             fit_min: fit_for(error),
             is_silence,
         };
-        let frames = stretch::shorten(&mut self.tape, limits);
+        let frames = stretch::shorten(&mut self.playout_buffer, limits);
         self.counts.frames_removed += frames as u64;
         if is_silence {
             self.counts.frames_removed_in_silence += frames as u64;
@@ -273,7 +273,7 @@ impl<D: Decoder> Buffer<D> {
             fit_min: fit_for(error * 2.0),
             is_silence,
         };
-        let frames = stretch::lengthen(&mut self.tape, limits);
+        let frames = stretch::lengthen(&mut self.playout_buffer, limits);
         self.counts.frames_inserted += frames as u64;
         if is_silence {
             self.counts.frames_inserted_in_silence += frames as u64;
@@ -298,7 +298,7 @@ impl<D: Decoder> Buffer<D> {
             self.next = end;
         }
         if left < error {
-            self.expansion = Some(Expansion::after(&self.tape));
+            self.expansion = Some(Expansion::after(&self.playout_buffer));
             // The packets are neither lost nor silence, but the decoder has a gap.
             self.last = None;
             if !self.decoder.is_stateless() {

@@ -1,8 +1,8 @@
 //! Sound quality of stretching and concealment.
 
 use super::*;
+use crate::playout_buffer::PlayoutBuffer;
 use crate::stretch::{self, Limits};
-use crate::tape::Tape;
 
 /// Share of the power of `audio` that is not the tone of `hz`, 0 to 1: what remains after the
 /// best fitting sine is removed.
@@ -56,18 +56,18 @@ fn a_sine_stays_a_sine_when_it_is_stretched() {
         let format = Format::new(rate, channels).expect("voice");
         for hz in [80.0, 123.4, 220.0, 391.0] {
             for shortens in [true, false] {
-                let mut tape = Tape::new(format);
-                tape.append(&sine(hz, rate, channels, format.frames(140.0)));
-                tape.play(&mut vec![0.0; format.frames(60.0) * channels], |_| ());
-                let before = tape.waiting();
+                let mut playout_buffer = PlayoutBuffer::new(format);
+                playout_buffer.append(&sine(hz, rate, channels, format.frames(140.0)));
+                playout_buffer.play(&mut vec![0.0; format.frames(60.0) * channels], |_| ());
+                let before = playout_buffer.waiting();
                 let limits = Limits {
                     frames_max: format.frames(15.0),
                     fit_min: 0.9,
                     is_silence: false,
                 };
                 let (changed, after) = match shortens {
-                    true => (stretch::shorten(&mut tape, limits), before),
-                    false => (stretch::lengthen(&mut tape, limits), before),
+                    true => (stretch::shorten(&mut playout_buffer, limits), before),
+                    false => (stretch::lengthen(&mut playout_buffer, limits), before),
                 };
                 let what = format!("{hz} Hz at {rate} x {channels}, shortens: {shortens}");
                 assert!(changed >= format.frames(2.0), "{what}: {changed}");
@@ -75,8 +75,8 @@ fn a_sine_stays_a_sine_when_it_is_stretched() {
                     true => after - changed,
                     false => after + changed,
                 };
-                assert_eq!(tape.waiting(), now, "{what}");
-                let samples = tape.span(-(format.frames(20.0) as isize), now as isize);
+                assert_eq!(playout_buffer.waiting(), now, "{what}");
+                let samples = playout_buffer.span(-(format.frames(20.0) as isize), now as isize);
                 let left: Vec<f32> = samples.iter().step_by(channels).copied().collect();
                 let impure = impurity(&left, hz, rate);
                 assert!(impure < 0.02, "{what}: {impure}");
@@ -98,19 +98,25 @@ fn noise_is_left_alone_unless_it_is_background() {
     let noise: Vec<f32> = (0..format.frames(120.0))
         .map(|_| (rng.unit() - 0.5) as f32)
         .collect();
-    let mut tape = Tape::new(format);
-    tape.append(&noise);
-    tape.play(&mut vec![0.0; format.frames(60.0)], |_| ());
+    let mut playout_buffer = PlayoutBuffer::new(format);
+    playout_buffer.append(&noise);
+    playout_buffer.play(&mut vec![0.0; format.frames(60.0)], |_| ());
     let mut limits = Limits {
         frames_max: format.frames(15.0),
         fit_min: 0.9,
         is_silence: false,
     };
-    assert_eq!(stretch::shorten(&mut tape, limits), 0);
-    assert_eq!(stretch::lengthen(&mut tape, limits), 0);
+    assert_eq!(stretch::shorten(&mut playout_buffer, limits), 0);
+    assert_eq!(stretch::lengthen(&mut playout_buffer, limits), 0);
     limits.is_silence = true;
-    assert_eq!(stretch::shorten(&mut tape, limits), format.frames(15.0));
-    assert_eq!(stretch::lengthen(&mut tape, limits), format.frames(15.0));
+    assert_eq!(
+        stretch::shorten(&mut playout_buffer, limits),
+        format.frames(15.0)
+    );
+    assert_eq!(
+        stretch::lengthen(&mut playout_buffer, limits),
+        format.frames(15.0)
+    );
 }
 
 /// Every 20 ms of a minute, stretched as the path wants it: a click is broadband, so

@@ -13,7 +13,7 @@ const HISTORY_MS: f64 = 60.0;
 /// are in frames relative to the playout position: the next frame to be played is 0, played
 /// frames are negative.
 #[derive(Clone, Debug)]
-pub(crate) struct Tape {
+pub(crate) struct PlayoutBuffer {
     format: Format,
     samples: Vec<f32>,
     /// Index of the next sample to be played; always the first of a frame.
@@ -23,7 +23,7 @@ pub(crate) struct Tape {
     marks: VecDeque<usize>,
 }
 
-impl Tape {
+impl PlayoutBuffer {
     /// Makes a buffer whose history is silence and in which no audio waits.
     pub(crate) fn new(format: Format) -> Self {
         let history = format.frames(HISTORY_MS);
