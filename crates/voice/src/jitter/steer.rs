@@ -43,7 +43,7 @@ const HASTE_SHARE: f64 = 0.30;
 
 /// What the buffer does with its delay while somebody speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Course {
+enum Adjustment {
     /// The delay stays.
     #[default]
     Hold,
@@ -57,7 +57,7 @@ enum Course {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Steering {
     parameters: PaceParameters,
-    course: Course,
+    adjustment: Adjustment,
     /// Length of the current quiet, in ms.
     quiet_ms: f64,
     /// Average of the target above the floor, in ms.
@@ -96,7 +96,7 @@ impl Steering {
     pub(super) const fn new(parameters: PaceParameters) -> Self {
         Self {
             parameters,
-            course: Course::Hold,
+            adjustment: Adjustment::Hold,
             quiet_ms: 0.0,
             usual_ms: 0.0,
             spent: 0.0,
@@ -151,21 +151,21 @@ impl Steering {
     /// Decides the adjustment; returns the distance that the delay should move, in ms.
     fn error(&mut self, from: Distances) -> f64 {
         if self.is_silence() {
-            self.course = Course::Hold;
+            self.adjustment = Adjustment::Hold;
             return from.target;
         }
         let Fall { begins, ends } = self.fall(from.waits);
-        self.course = match self.course {
-            _ if from.least < -NEAR_MS => Course::Rise,
-            Course::Rise if from.risen <= -NEAR_MS => Course::Rise,
-            _ if from.target >= begins => Course::Fall,
-            Course::Fall if from.target >= ends => Course::Fall,
-            _ => Course::Hold,
+        self.adjustment = match self.adjustment {
+            _ if from.least < -NEAR_MS => Adjustment::Rise,
+            Adjustment::Rise if from.risen <= -NEAR_MS => Adjustment::Rise,
+            _ if from.target >= begins => Adjustment::Fall,
+            Adjustment::Fall if from.target >= ends => Adjustment::Fall,
+            _ => Adjustment::Hold,
         };
-        match self.course {
-            Course::Hold => 0.0,
-            Course::Rise => from.risen,
-            Course::Fall => from.target,
+        match self.adjustment {
+            Adjustment::Hold => 0.0,
+            Adjustment::Rise => from.risen,
+            Adjustment::Fall => from.target,
         }
     }
 
