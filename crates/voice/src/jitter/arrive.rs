@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use super::Buffer;
-use super::order::{Order, Place};
+use super::order::{Order, PacketClass};
 use super::packet::{Packet, Refused};
 use super::queue::Entry;
 use crate::codec::{Decoder, FRAMES_MS_MAX};
 
 /// Largest distance of a timestamp from the stream's; a timestamp further away belongs to
 /// another stream.
-const REACH: Duration = Duration::from_secs(10);
+const DISTANCE_MAX: Duration = Duration::from_secs(10);
 
 impl<D: Decoder> Buffer<D> {
     /// Inserts a packet that arrived at `now`.
@@ -44,20 +44,24 @@ impl<D: Decoder> Buffer<D> {
         earlier: &[(u32, Bytes)],
         now: Instant,
     ) -> Result<(), Refused> {
-        let reach = self.clock_rate() as i64 * REACH.as_secs() as i64;
-        let mut place = self.order.place(packet.sequence, packet.timestamp, reach);
-        if place == Place::Restart {
+        let distance_max = self.clock_rate() as i64 * DISTANCE_MAX.as_secs() as i64;
+        let mut class = self
+            .order
+            .classify(packet.sequence, packet.timestamp, distance_max);
+        if class == PacketClass::Restart {
             self.counts.restarts += 1;
             self.restart();
-            place = self.order.place(packet.sequence, packet.timestamp, reach);
+            class = self
+                .order
+                .classify(packet.sequence, packet.timestamp, distance_max);
         }
-        let (sequence, ticks) = match place {
-            Place::At(sequence, ticks) => (sequence, ticks),
-            Place::Seen => {
+        let (sequence, ticks) = match class {
+            PacketClass::New(sequence, ticks) => (sequence, ticks),
+            PacketClass::Seen => {
                 self.counts.duplicates += 1;
                 return Err(Refused::Duplicate);
             }
-            Place::Stray | Place::Restart => {
+            PacketClass::Stray | PacketClass::Restart => {
                 self.counts.strays += 1;
                 return Err(Refused::Stray);
             }

@@ -30,10 +30,10 @@ struct Stray {
 
 /// What a packet's numbers say about the packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum PacketClass {
     /// The packet is new and belongs to the stream: its extended sequence number and
     /// timestamp.
-    At(u64, i64),
+    New(u64, i64),
     /// The packet arrived before, or is too old to know.
     Seen,
     /// The packet belongs to another stream, or is the first after this stream restarted.
@@ -43,29 +43,34 @@ pub(super) enum Place {
 }
 
 impl Order {
-    /// Classifies a packet. `reach` is the largest distance of a timestamp from the highest,
+    /// Classifies a packet. `distance_max` is the largest distance of a timestamp from the highest,
     /// in ticks.
-    pub(super) fn place(&mut self, sequence: u16, timestamp: u32, reach: i64) -> Place {
+    pub(super) fn classify(
+        &mut self,
+        sequence: u16,
+        timestamp: u32,
+        distance_max: i64,
+    ) -> PacketClass {
         let wide = self.sequences.peek(sequence);
         if let (Some(highest), Some(latest)) = (self.sequences.highest(), self.timestamps.highest())
         {
             let ticks = TimestampExtender::near(latest, timestamp) - latest;
-            if wide.abs_diff(highest) > JUMP_MAX || ticks.abs() > reach {
-                return self.astray(sequence, timestamp, reach);
+            if wide.abs_diff(highest) > JUMP_MAX || ticks.abs() > distance_max {
+                return self.astray(sequence, timestamp, distance_max);
             }
             if highest >= wide && highest - wide >= SEEN {
-                return Place::Seen;
+                return PacketClass::Seen;
             }
             self.forget_between(highest, wide);
         }
         let (word, bit) = slot(wide);
         if self.seen[word] & bit != 0 {
-            return Place::Seen;
+            return PacketClass::Seen;
         }
         self.seen[word] |= bit;
         self.stray = None;
         self.sequences.extend(sequence);
-        Place::At(wide, self.timestamps.extend(timestamp))
+        PacketClass::New(wide, self.timestamps.extend(timestamp))
     }
 
     /// Notes that the packet with this extended sequence number has no audio.
@@ -93,19 +98,19 @@ impl Order {
     }
 
     /// Classifies a packet whose numbers are far from the stream's.
-    fn astray(&mut self, sequence: u16, timestamp: u32, reach: i64) -> Place {
+    fn astray(&mut self, sequence: u16, timestamp: u32, distance_max: i64) -> PacketClass {
         let follows = self.stray.is_some_and(|last| {
             let ticks = i64::from(timestamp.wrapping_sub(last.timestamp) as i32);
-            last.sequence.wrapping_add(1) == sequence && (0..=reach).contains(&ticks)
+            last.sequence.wrapping_add(1) == sequence && (0..=distance_max).contains(&ticks)
         });
         self.stray = Some(Stray {
             sequence,
             timestamp,
         });
         if follows {
-            Place::Restart
+            PacketClass::Restart
         } else {
-            Place::Stray
+            PacketClass::Stray
         }
     }
 
@@ -122,15 +127,15 @@ impl Order {
 
 /// Word and bit of a number in the window.
 const fn slot(wide: u64) -> (usize, u64) {
-    let place = wide % SEEN;
-    ((place / 64) as usize, 1 << (place % 64))
+    let bit = wide % SEEN;
+    ((bit / 64) as usize, 1 << (bit % 64))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const REACH: i64 = 480_000;
+    const DISTANCE_MAX: i64 = 480_000;
 
     #[test]
     fn numbers_wrap_and_are_seen_once() {
@@ -138,13 +143,17 @@ mod tests {
         let (mut sequence, mut timestamp) = (65_000u16, u32::MAX - 500_000);
         let mut last = None;
         for _ in 0..5_000 {
-            let Place::At(wide, ticks) = order.place(sequence, timestamp, REACH) else {
+            let PacketClass::New(wide, ticks) = order.classify(sequence, timestamp, DISTANCE_MAX)
+            else {
                 panic!("it follows");
             };
             if let Some((number, then)) = last {
                 assert_eq!((wide, ticks), (number + 1, then + 960));
             }
-            assert_eq!(order.place(sequence, timestamp, REACH), Place::Seen);
+            assert_eq!(
+                order.classify(sequence, timestamp, DISTANCE_MAX),
+                PacketClass::Seen
+            );
             last = Some((wide, ticks));
             sequence = sequence.wrapping_add(1);
             timestamp = timestamp.wrapping_add(960);
@@ -156,21 +165,30 @@ mod tests {
         let mut order = Order::default();
         for sequence in [10u16, 14, 12, 500, 13, 11, 400] {
             let timestamp = u32::from(sequence) * 960;
-            let place = order.place(sequence, timestamp, REACH);
-            assert!(matches!(place, Place::At(..)), "{sequence}: {place:?}");
+            let class = order.classify(sequence, timestamp, DISTANCE_MAX);
+            assert!(
+                matches!(class, PacketClass::New(..)),
+                "{sequence}: {class:?}"
+            );
         }
-        assert_eq!(order.place(12, 12 * 960, REACH), Place::Seen);
+        assert_eq!(
+            order.classify(12, 12 * 960, DISTANCE_MAX),
+            PacketClass::Seen
+        );
         // Numbers older than the window are refused.
-        order.place(1_600, 1_600 * 960 - 200 * 960, 2 * REACH);
-        assert_eq!(order.place(401, 401 * 960, 2 * REACH), Place::Seen);
+        order.classify(1_600, 1_600 * 960 - 200 * 960, 2 * DISTANCE_MAX);
+        assert_eq!(
+            order.classify(401, 401 * 960, 2 * DISTANCE_MAX),
+            PacketClass::Seen
+        );
     }
 
     #[test]
     fn what_has_no_audio_is_not_missing() {
         let mut order = Order::default();
         for sequence in 0..3_000u16 {
-            let place = order.place(sequence, u32::from(sequence) * 160, REACH);
-            let Place::At(wide, _) = place else {
+            let class = order.classify(sequence, u32::from(sequence) * 160, DISTANCE_MAX);
+            let PacketClass::New(wide, _) = class else {
                 panic!("it follows");
             };
             if sequence % 10 == 3 {
@@ -189,10 +207,19 @@ mod tests {
     #[test]
     fn one_stray_packet_changes_nothing_and_two_in_a_row_do() {
         let mut order = Order::default();
-        order.place(1, 960, REACH);
-        assert_eq!(order.place(40_000, 7, REACH), Place::Stray);
-        assert!(matches!(order.place(2, 1_920, REACH), Place::At(..)));
-        assert_eq!(order.place(40_001, 967, REACH), Place::Stray);
-        assert_eq!(order.place(40_002, 1_927, REACH), Place::Restart);
+        order.classify(1, 960, DISTANCE_MAX);
+        assert_eq!(order.classify(40_000, 7, DISTANCE_MAX), PacketClass::Stray);
+        assert!(matches!(
+            order.classify(2, 1_920, DISTANCE_MAX),
+            PacketClass::New(..)
+        ));
+        assert_eq!(
+            order.classify(40_001, 967, DISTANCE_MAX),
+            PacketClass::Stray
+        );
+        assert_eq!(
+            order.classify(40_002, 1_927, DISTANCE_MAX),
+            PacketClass::Restart
+        );
     }
 }

@@ -200,10 +200,10 @@ impl Target {
             |swings: f64, scatters: f64| self.follows * swings + (1.0 - self.follows) * scatters;
         let base = mix(highest, self.middle);
         let level = mix(highest, self.tail) - self.floor;
-        let reach = (1.0 - SPREAD_SHARE) * level.max(0.0) + SPREAD_SHARE * spread + first;
+        let height = (1.0 - SPREAD_SHARE) * level.max(0.0) + SPREAD_SHARE * spread + first;
         Some(Outlook {
             base,
-            margin: self.log_margin.exp() * reach,
+            margin: self.log_margin.exp() * height,
         })
     }
 
