@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::Buffer;
 use super::order::{Order, PacketClass};
 use super::packet::{Packet, Refused};
-use super::queue::Entry;
+use super::queue::QueuedPacket;
 use crate::codec::{Decoder, FRAMES_MS_MAX};
 
 /// Largest distance of a timestamp from the stream's; a timestamp further away belongs to
@@ -87,7 +87,7 @@ impl<D: Decoder> Buffer<D> {
         for (offset, payload) in earlier {
             self.take_copy(Order::before(ticks, *offset), payload, now);
         }
-        let entry = Entry {
+        let entry = QueuedPacket {
             payload: packet.payload,
             sequence: Some(sequence),
             ticks,
@@ -98,7 +98,7 @@ impl<D: Decoder> Buffer<D> {
     }
 
     /// Queues a packet whose first frame is `at`, unless its time has passed.
-    fn admit(&mut self, at: i64, entry: Entry) -> Result<(), Refused> {
+    fn admit(&mut self, at: i64, entry: QueuedPacket) -> Result<(), Refused> {
         let end = at + entry.frames as i64;
         if !self.is_begun {
             // The earliest of those that came before the first pull begins.
@@ -131,7 +131,7 @@ impl<D: Decoder> Buffer<D> {
         if !self.is_begun || at < self.next {
             return;
         }
-        let entry = Entry {
+        let entry = QueuedPacket {
             payload: payload.clone(),
             sequence: None,
             ticks,

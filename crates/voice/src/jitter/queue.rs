@@ -13,13 +13,13 @@ pub(super) const BYTES_MAX: usize = 1 << 20;
 /// Packets that wait to be decoded, ordered by media time, each once.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Queue {
-    entries: BTreeMap<i64, Entry>,
+    packets: BTreeMap<i64, QueuedPacket>,
     bytes: usize,
 }
 
 /// A packet that waits to be decoded.
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
+pub(super) struct QueuedPacket {
     pub(super) payload: Bytes,
     /// Sequence number that does not wrap; `None` for a redundant copy, which has none of its
     /// own.
@@ -35,14 +35,14 @@ pub(super) struct Entry {
 impl Queue {
     /// Queues a packet whose first frame is `at`; returns false if an equivalent one is
     /// queued already.
-    pub(super) fn insert(&mut self, at: i64, entry: Entry) -> bool {
-        let is_better = match self.entries.get(&at) {
-            Some(there) => there.sequence.is_none() && entry.sequence.is_some(),
+    pub(super) fn insert(&mut self, at: i64, packet: QueuedPacket) -> bool {
+        let is_better = match self.packets.get(&at) {
+            Some(there) => there.sequence.is_none() && packet.sequence.is_some(),
             None => true,
         };
         if is_better {
-            self.bytes += entry.payload.len();
-            if let Some(old) = self.entries.insert(at, entry) {
+            self.bytes += packet.payload.len();
+            if let Some(old) = self.packets.insert(at, packet) {
                 self.bytes -= old.payload.len();
             }
         }
@@ -50,34 +50,34 @@ impl Queue {
     }
 
     /// The first packet and its media time.
-    pub(super) fn first(&self) -> Option<(i64, &Entry)> {
-        self.entries.first_key_value().map(|(at, it)| (*at, it))
+    pub(super) fn first(&self) -> Option<(i64, &QueuedPacket)> {
+        self.packets.first_key_value().map(|(at, it)| (*at, it))
     }
 
     /// Media time right after the last packet.
     pub(super) fn end(&self) -> Option<i64> {
-        let (at, last) = self.entries.last_key_value()?;
+        let (at, last) = self.packets.last_key_value()?;
         Some(at + last.frames as i64)
     }
 
     /// Removes the first packet.
-    pub(super) fn take_first(&mut self) -> Option<(i64, Entry)> {
-        let (at, entry) = self.entries.pop_first()?;
-        self.bytes -= entry.payload.len();
-        Some((at, entry))
+    pub(super) fn take_first(&mut self) -> Option<(i64, QueuedPacket)> {
+        let (at, packet) = self.packets.pop_first()?;
+        self.bytes -= packet.payload.len();
+        Some((at, packet))
     }
 
     /// Whether the queue exceeds one of its bounds.
     pub(super) fn is_over(&self) -> bool {
-        self.entries.len() > PACKETS_MAX || self.bytes > BYTES_MAX
+        self.packets.len() > PACKETS_MAX || self.bytes > BYTES_MAX
     }
 
     pub(super) fn len(&self) -> usize {
-        self.entries.len()
+        self.packets.len()
     }
 
     pub(super) fn clear(&mut self) {
-        self.entries.clear();
+        self.packets.clear();
         self.bytes = 0;
     }
 }
