@@ -12,7 +12,7 @@ pub(crate) const SILENT: u8 = 127;
 
 impl Meter {
     /// Updates the meter with samples that last `seconds`.
-    pub(crate) fn hear(&mut self, samples: &[f32], seconds: f32) {
+    pub(crate) fn update(&mut self, samples: &[f32], seconds: f32) {
         let level = crate::pitch::level(samples);
         let level = if level.is_finite() { level } else { 0.0 };
         self.level = level.max(self.level * FALL.powf(seconds));

@@ -22,10 +22,10 @@ impl Share {
     }
 
     /// Adds `voice` to `mix`, both interleaved with `channels` channels. A voice that joins
-    /// or leaves the mix (`is_heard`) fades over the length of this block.
-    pub(crate) fn add(&mut self, voice: &[f32], mix: &mut [f32], channels: usize, is_heard: bool) {
+    /// or leaves the mix (`is_mixed`) fades over the length of this block.
+    pub(crate) fn add(&mut self, voice: &[f32], mix: &mut [f32], channels: usize, is_mixed: bool) {
         let from = self.gain;
-        let to = if is_heard { 1.0 } else { 0.0 };
+        let to = if is_mixed { 1.0 } else { 0.0 };
         self.gain = to;
         if from == 0.0 && to == 0.0 {
             return;
@@ -48,11 +48,11 @@ impl Share {
 pub(crate) fn loudest(weights: &[f32], most: usize) -> Vec<bool> {
     let mut order: Vec<usize> = (0..weights.len()).collect();
     order.sort_by(|a, b| weights[*b].total_cmp(&weights[*a]));
-    let mut is_heard = vec![false; weights.len()];
+    let mut is_mixed = vec![false; weights.len()];
     for place in order.into_iter().take(most) {
-        is_heard[place] = true;
+        is_mixed[place] = true;
     }
-    is_heard
+    is_mixed
 }
 
 /// Converts interleaved samples from `from` to `to` channels, 1 or 2 each: stereo to mono by

@@ -357,7 +357,7 @@ impl<E: Encoder> Speaker<E> {
         let timestamp = self.place(heard);
         self.preprocess.process(&mut self.frame);
         let frame_s = opus::Frame::Ms10.duration().as_secs_f32();
-        self.meter.hear(&self.frame, frame_s);
+        self.meter.update(&self.frame, frame_s);
         self.mute();
         let preprocessed = clock();
         self.report.frames += 1;

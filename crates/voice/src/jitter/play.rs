@@ -32,7 +32,7 @@ impl<D: Decoder> Buffer<D> {
             return;
         }
         self.ceiling.bound_decoded(&mut self.decoded);
-        self.hear();
+        self.update_level();
         let gone = usize::try_from(self.next - at).unwrap_or(0);
         let gone = gone.min(entry.frames);
         if gone > 0 {
@@ -147,7 +147,7 @@ impl<D: Decoder> Buffer<D> {
 
     /// Updates the speech level with decoded audio: it rises at once and falls within
     /// seconds.
-    pub(super) fn hear(&mut self) {
+    pub(super) fn update_level(&mut self) {
         let frames = self.decoded.len() / self.format().channels();
         let fades = (-self.format().ms(frames) / 3_000.0).exp() as f32;
         let level = pitch::level(&self.decoded);

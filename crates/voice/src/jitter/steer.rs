@@ -111,7 +111,7 @@ impl Steering {
     }
 
     /// Updates quiet, average and excess for a pull of `ms`, whose audio `is_quiet` or not.
-    fn hear(&mut self, from: &Distances, is_quiet: bool, ms: f64) {
+    fn update(&mut self, from: &Distances, is_quiet: bool, ms: f64) {
         self.quiet_ms = if is_quiet { self.quiet_ms + ms } else { 0.0 };
         self.usual_ms += (from.waits - self.usual_ms) * (ms / USUAL_MS).min(1.0);
         self.spent = match from.target > FALLEN_MS {
@@ -192,7 +192,7 @@ impl<D: Decoder> Buffer<D> {
         if self.playout_buffer.waiting() > 0 {
             let is_quiet = self.is_quiet();
             self.steering
-                .hear(&from, is_quiet, self.format().ms(frames));
+                .update(&from, is_quiet, self.format().ms(frames));
         }
         let error = self.steering.error(from);
         self.steering.allow(frames, error, most);

@@ -311,7 +311,7 @@ impl<D: Decoder> Listener<D> {
         for (stream, voice) in self.streams.iter_mut().zip(&mut self.voice) {
             voice.resize(samples, 0.0);
             stream.buffer.pull(at, voice);
-            stream.meter.hear(voice, PULL_S);
+            stream.meter.update(voice, PULL_S);
             if stream.meter.dbov() < QUIET_DBOV {
                 stream.spoke = now;
             }
@@ -373,7 +373,7 @@ impl<D: Decoder> Listener<D> {
         if self.streams.len() > 1 {
             self.limiter.limit(&mut self.mix, channels, PULL_S);
         }
-        self.meter.hear(&self.mix, PULL_S);
+        self.meter.update(&self.mix, PULL_S);
         self.resampled.clear();
         remix(&self.mix, channels, 1, &mut self.resampled);
         self.rendered.extend(&self.resampled);

@@ -33,7 +33,7 @@ impl Room {
 
     /// Runs for `time` in which voices 0, 1, … have the given `levels`; returns which voices
     /// were refused a packet.
-    fn hear(&mut self, time: Duration, levels: &[f32]) -> Vec<bool> {
+    fn run(&mut self, time: Duration, levels: &[f32]) -> Vec<bool> {
         let mut refused = vec![false; levels.len()];
         for _ in 0..time.as_millis() / 10 {
             for (voice, level) in levels.iter().enumerate() {
@@ -70,16 +70,16 @@ impl Room {
 fn who_says_nothing_makes_room_for_who_comes() {
     let mut room = Room::new();
     let second = Duration::from_secs(1);
-    assert_eq!(room.hear(second, &[0.3, 0.0]), [false, false]);
+    assert_eq!(room.run(second, &[0.3, 0.0]), [false, false]);
     // Both may still begin to speak.
-    assert_eq!(room.hear(second, &[0.3, 0.0, 0.2]), [false, false, true]);
+    assert_eq!(room.run(second, &[0.3, 0.0, 0.2]), [false, false, true]);
     assert_eq!(room.voices(), [0, 1]);
     assert!(room.listener.report(room.now).refused >= 100);
     // The silent one came six seconds ago.
-    room.hear(4 * second, &[0.3, 0.0, 0.2]);
+    room.run(4 * second, &[0.3, 0.0, 0.2]);
     assert_eq!(room.voices(), [0, 2]);
     // Nobody who speaks makes room, however long.
-    let refused = room.hear(10 * second, &[0.3, 0.1, 0.2]);
+    let refused = room.run(10 * second, &[0.3, 0.1, 0.2]);
     assert_eq!(refused, [false, true, false]);
     assert_eq!(room.voices(), [0, 2]);
 }
