@@ -25,7 +25,7 @@ use crate::playout_buffer::PlayoutBuffer;
 use ceiling::Ceiling;
 use device_stall::DeviceStallDetector;
 use order::Order;
-use packet::{Departures, PLAYED_MAX};
+use packet::{PLAYED_MAX, PlayoutRecords};
 use queue::Queue;
 use target::{Outlook, Target};
 
@@ -84,7 +84,7 @@ pub struct Buffer<D> {
     level: f32,
     ceiling: Ceiling,
     device: Device,
-    departures: Departures,
+    records: PlayoutRecords,
     counts: Counts,
     /// Buffer that is kept for its memory.
     decoded: Vec<f32>,
@@ -144,7 +144,7 @@ impl<D: Decoder> Buffer<D> {
                 pull_ms: 10.0,
                 period_ms: None,
             },
-            departures: Departures::default(),
+            records: PlayoutRecords::default(),
             counts: Counts::default(),
             decoded: Vec::new(),
         }
@@ -185,12 +185,12 @@ impl<D: Decoder> Buffer<D> {
 
     /// Returns the next packet that was played. After each pull, poll until `None`.
     pub fn poll_played(&mut self) -> Option<Played> {
-        self.departures.played.pop_front()
+        self.records.played.pop_front()
     }
 
     /// Returns the next packet that was accepted and then left out.
     pub fn poll_unplayed(&mut self) -> Option<Unplayed> {
-        self.departures.unplayed.pop_front()
+        self.records.unplayed.pop_front()
     }
 
     /// Returns counts and delays at `now`.
@@ -287,10 +287,10 @@ impl<D: Decoder> Buffer<D> {
         let left_out = self.queue.take_first().map(|it| it.1);
         // A redundant copy is not reported.
         if let Some(entry) = left_out.filter(|it| it.sequence.is_some()) {
-            if self.departures.unplayed.len() == PLAYED_MAX {
-                self.departures.unplayed.pop_front();
+            if self.records.unplayed.len() == PLAYED_MAX {
+                self.records.unplayed.pop_front();
             }
-            self.departures.unplayed.push_back(Unplayed {
+            self.records.unplayed.push_back(Unplayed {
                 timestamp: entry.ticks,
                 arrival: entry.arrival,
             });

@@ -67,7 +67,7 @@ pub struct Unplayed {
 
 /// A decoded packet whose first sample was not played yet.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Leaving {
+pub(super) struct PendingPacket {
     pub(super) sequence: Option<u16>,
     pub(super) timestamp: i64,
     pub(super) arrival: Instant,
@@ -79,9 +79,9 @@ pub(super) const PLAYED_MAX: usize = 256;
 
 /// Decoded packets, and records of played and discarded ones.
 #[derive(Debug, Default)]
-pub(super) struct Departures {
+pub(super) struct PlayoutRecords {
     /// Decoded packets, in the order of their marks in the playout buffer.
-    pub(super) leaving: VecDeque<Leaving>,
+    pub(super) pending: VecDeque<PendingPacket>,
     /// Records that wait for [`Buffer::poll_played`](super::Buffer::poll_played).
     pub(super) played: VecDeque<Played>,
     /// Records that wait for [`Buffer::poll_unplayed`](super::Buffer::poll_unplayed).

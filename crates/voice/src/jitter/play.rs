@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::packet::{Leaving, PLAYED_MAX, Played};
+use super::packet::{PLAYED_MAX, PendingPacket, Played};
 use super::{Buffer, Last};
 use crate::codec::Decoder;
 use crate::pitch;
@@ -38,7 +38,7 @@ impl<D: Decoder> Buffer<D> {
         if gone > 0 {
             self.was_concealed(at, self.next);
         }
-        let leaving = (gone < entry.frames).then_some(Leaving {
+        let pending = (gone < entry.frames).then_some(PendingPacket {
             sequence: entry.sequence.map(|it| it as u16),
             timestamp: entry.ticks,
             arrival: entry.arrival,
@@ -49,7 +49,7 @@ impl<D: Decoder> Buffer<D> {
             },
         });
         let decoded = std::mem::take(&mut self.decoded);
-        self.join(&decoded[gone * channels..], leaving);
+        self.join(&decoded[gone * channels..], pending);
         self.decoded = decoded;
         self.next = at + entry.frames as i64;
         self.last = Some(Last {
@@ -64,9 +64,9 @@ impl<D: Decoder> Buffer<D> {
     /// Plays waiting audio into `out` and records the packets that begin in it.
     pub(super) fn play(&mut self, now: Instant, out: &mut [f32]) {
         let format = self.format();
-        let (leaving, played) = (&mut self.departures.leaving, &mut self.departures.played);
+        let (pending, played) = (&mut self.records.pending, &mut self.records.played);
         self.playout_buffer.play(out, |frames| {
-            let Some(packet) = leaving.pop_front() else {
+            let Some(packet) = pending.pop_front() else {
                 return;
             };
             if played.len() == PLAYED_MAX {
@@ -105,11 +105,11 @@ impl<D: Decoder> Buffer<D> {
 
     /// Appends decoded audio to the playout buffer, crossfading if concealment came before
     /// it, and marks where its packet begins.
-    pub(super) fn join(&mut self, decoded: &[f32], leaving: Option<Leaving>) {
+    pub(super) fn join(&mut self, decoded: &[f32], pending: Option<PendingPacket>) {
         match self.expansion.take() {
             Some(expansion) if !decoded.is_empty() => {
                 let (joined, longer) = expansion.join(decoded, self.is_background(decoded));
-                self.follow(leaving, longer);
+                self.follow(pending, longer);
                 self.counts.frames_concealed += longer as u64;
                 if std::mem::take(&mut self.gaps.was_late) {
                     self.target.was_late(self.format().ms(longer));
@@ -118,17 +118,17 @@ impl<D: Decoder> Buffer<D> {
             }
             kept => {
                 self.expansion = kept;
-                self.follow(leaving, 0);
+                self.follow(pending, 0);
                 self.playout_buffer.append(decoded);
             }
         }
     }
 
     /// Marks the beginning of a packet, `frames` frames behind the end of the playout buffer.
-    pub(super) fn follow(&mut self, leaving: Option<Leaving>, frames: usize) {
-        if let Some(leaving) = leaving {
+    pub(super) fn follow(&mut self, pending: Option<PendingPacket>, frames: usize) {
+        if let Some(pending) = pending {
             self.playout_buffer.mark(frames);
-            self.departures.leaving.push_back(leaving);
+            self.records.pending.push_back(pending);
         }
     }
 
