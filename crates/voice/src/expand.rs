@@ -24,7 +24,7 @@ pub(crate) struct Expansion {
     /// Segment that is repeated; whole frames.
     period: Vec<f32>,
     /// Frames generated so far.
-    given: usize,
+    generated: usize,
     is_voiced: bool,
 }
 
@@ -54,19 +54,19 @@ impl Expansion {
         Self {
             format,
             period,
-            given: 0,
+            generated: 0,
             is_voiced,
         }
     }
 
     /// Appends the next `frames` frames to `out`.
-    pub(crate) fn give(&mut self, frames: usize, out: &mut Vec<f32>) {
+    pub(crate) fn generate(&mut self, frames: usize, out: &mut Vec<f32>) {
         for _ in 0..frames {
             let gain = self.gain();
             let channels = self.format.channels();
-            let at = self.given * channels % self.period.len();
+            let at = self.generated * channels % self.period.len();
             out.extend(self.period[at..at + channels].iter().map(|it| it * gain));
-            self.given += 1;
+            self.generated += 1;
         }
     }
 
@@ -87,7 +87,7 @@ impl Expansion {
             false => 0,
         };
         let mut more = Vec::new();
-        self.give(slack + window, &mut more);
+        self.generate(slack + window, &mut more);
         let head = &decoded[..window * channels];
         let fit = |skip: usize| {
             let part = &more[skip * channels..(skip + window) * channels];
@@ -125,7 +125,7 @@ impl Expansion {
     }
 
     fn gain(&self) -> f32 {
-        let ms = self.format.ms(self.given);
+        let ms = self.format.ms(self.generated);
         (1.0 - (ms - FULL_MS) / (SILENT_MS - FULL_MS)).clamp(0.0, 1.0) as f32
     }
 }
@@ -144,7 +144,7 @@ mod tests {
         let mut playout_buffer = PlayoutBuffer::new(format);
         playout_buffer.append(&tone(0, 1_600));
         let mut expansion = Expansion::after(&playout_buffer);
-        expansion.give(16, &mut Vec::new());
+        expansion.generate(16, &mut Vec::new());
         // Half a period out of step with what goes on.
         let decoded = tone(1_656, 1_816);
         let (joined, longer) = expansion.clone().join(&decoded, false);

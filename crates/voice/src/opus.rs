@@ -285,7 +285,7 @@ impl Decoder {
     }
 
     /// Appends `frames` frames of concealment or comfort noise to `out`.
-    fn go_on(&mut self, frames: usize, out: &mut Vec<f32>) -> bool {
+    fn continue_audio(&mut self, frames: usize, out: &mut Vec<f32>) -> bool {
         let wanted = frames * self.format.channels();
         let mut spare = std::mem::take(&mut self.spare);
         while spare.len() < wanted && self.run(&[], self.step(), false, &mut spare) {}
@@ -341,11 +341,11 @@ impl codec::Decoder for Decoder {
     }
 
     fn conceal(&mut self, frames: usize, out: &mut Vec<f32>) -> bool {
-        self.go_on(frames, out)
+        self.continue_audio(frames, out)
     }
 
     fn comfort(&mut self, frames: usize, out: &mut Vec<f32>) -> bool {
-        self.go_on(frames, out)
+        self.continue_audio(frames, out)
     }
 
     fn begins_silence(&self, payload: &[u8]) -> bool {

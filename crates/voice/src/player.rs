@@ -82,7 +82,7 @@ impl<D: Decoder> Player<D> {
                 .expansion
                 .get_or_insert_with(|| Expansion::after(&self.playout_buffer));
             let mut more = Vec::new();
-            expansion.give(missing, &mut more);
+            expansion.generate(missing, &mut more);
             self.playout_buffer.append(&more);
         }
         self.playout_buffer.play(out, |_| ());

@@ -57,7 +57,7 @@ impl PlayoutBuffer {
     /// If the range is beyond the history or the waiting audio; callers guarantee that it is
     /// not.
     pub(crate) fn span(&self, from: isize, to: isize) -> &[f32] {
-        &self.samples[self.place(from)..self.place(to)]
+        &self.samples[self.index(from)..self.index(to)]
     }
 
     /// Appends decoded audio. A NaN becomes silence and values beyond full scale are clipped,
@@ -80,7 +80,7 @@ impl PlayoutBuffer {
     /// frame is loudest after a crossfade: marks in the first half keep their distance to the
     /// start, the others move with what follows.
     pub(crate) fn replace(&mut self, to: usize, samples: &[f32]) {
-        let end = self.place(to as isize);
+        let end = self.index(to as isize);
         let frames = samples.len() / self.format.channels();
         self.samples.splice(self.head..end, samples.iter().copied());
         let middle = to.min(frames) / 2;
@@ -111,9 +111,9 @@ impl PlayoutBuffer {
         }
     }
 
-    fn place(&self, frame: isize) -> usize {
+    fn index(&self, frame: isize) -> usize {
         let channels = isize::try_from(self.format.channels()).expect("1 or 2");
-        let place = self.head.checked_add_signed(frame * channels);
-        place.expect("callers look back no further than the history")
+        let index = self.head.checked_add_signed(frame * channels);
+        index.expect("callers look back no further than the history")
     }
 }

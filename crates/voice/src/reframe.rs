@@ -25,11 +25,11 @@ const BANDWIDTH_HZ: f64 = 0.1;
 /// Largest difference between a callback and the expected end of its samples, in seconds,
 /// that still adjusts the clock. A larger one means a late callback that following ones make
 /// up for, or lost samples.
-const ASTRAY_S: f64 = 0.020;
+const LATE_S_MAX: f64 = 0.020;
 
 /// Time that following callbacks have to make up for a late one. A device that reports
 /// capture times is believed at once.
-const DOUBT: Duration = Duration::from_millis(60);
+const GRACE: Duration = Duration::from_millis(60);
 
 /// Largest relative deviation of the device's clock from its nominal rate.
 const SKEW_MAX: f64 = 0.002;
@@ -48,7 +48,7 @@ pub struct Reframer {
     pushed: u64,
     clock: Option<SampleClock>,
     /// Set while callbacks are later than their samples should be.
-    doubt: Option<Astray>,
+    late_calls: Option<LateCalls>,
     /// Longest wait for a period's end in the last seconds, in seconds; decays.
     hold_s: f64,
     dropped: u64,
@@ -56,7 +56,7 @@ pub struct Reframer {
 
 /// A run of callbacks that were later than their samples should be.
 #[derive(Clone, Copy, Debug)]
-struct Astray {
+struct LateCalls {
     /// When the run began.
     since: Instant,
     /// Least lateness in the run, in seconds.
@@ -98,7 +98,7 @@ impl Reframer {
             calls: VecDeque::new(),
             pushed: 0,
             clock: None,
-            doubt: None,
+            late_calls: None,
             hold_s: 0.0,
             dropped: 0,
         })
@@ -222,18 +222,18 @@ impl Reframer {
         };
         clock.next_s += frames as f64 * clock.frame_s;
         let error = clock.since(last) - clock.next_s;
-        if error < -ASTRAY_S {
+        if error < -LATE_S_MAX {
             // No sample is delivered before it is captured, so earlier callbacks that
             // seemed to be in time were late.
             clock.next_s += error;
-            (self.clock, self.doubt) = (Some(clock), None);
+            (self.clock, self.late_calls) = (Some(clock), None);
             return;
         }
-        if error > ASTRAY_S {
+        if error > LATE_S_MAX {
             self.clock = Some(clock);
-            return self.go_astray(error, took, last, is_reported);
+            return self.on_late_call(error, took, last, is_reported);
         }
-        self.doubt = None;
+        self.late_calls = None;
         // Critically damped; the loop runs once for each callback.
         let turn = std::f64::consts::TAU * BANDWIDTH_HZ * took.min(0.25);
         clock.next_s += std::f64::consts::SQRT_2 * turn * error;
@@ -245,19 +245,19 @@ impl Reframer {
 
     /// Handles a period of `took` seconds that ended `error` seconds later than expected:
     /// decides whether samples were lost or others follow at once.
-    fn go_astray(&mut self, error: f64, took: f64, last: Instant, is_reported: bool) {
-        let mut astray = self.doubt.unwrap_or(Astray {
+    fn on_late_call(&mut self, error: f64, took: f64, last: Instant, is_reported: bool) {
+        let mut late_calls = self.late_calls.unwrap_or(LateCalls {
             since: last,
             nearest_s: error,
         });
-        astray.nearest_s = astray.nearest_s.min(error);
+        late_calls.nearest_s = late_calls.nearest_s.min(error);
         // Nothing follows a call that is later than what a device can hold.
         let may_follow = error < WAITING_MAX.as_secs_f64();
-        if !is_reported && may_follow && last.saturating_duration_since(astray.since) < DOUBT {
-            self.doubt = Some(astray);
+        if !is_reported && may_follow && last.saturating_duration_since(late_calls.since) < GRACE {
+            self.late_calls = Some(late_calls);
             return;
         }
-        let late = Duration::from_secs_f64(error - astray.nearest_s);
+        let late = Duration::from_secs_f64(error - late_calls.nearest_s);
         let nominal = 1.0 / f64::from(self.format.rate());
         self.begin(took, nominal, last.checked_sub(late).unwrap_or(last));
     }
@@ -268,7 +268,7 @@ impl Reframer {
         self.dropped += (self.samples.len() / self.format.channels()) as u64;
         self.samples.clear();
         self.calls.clear();
-        self.doubt = None;
+        self.late_calls = None;
         let start = now
             .checked_sub(Duration::from_secs_f64(took))
             .unwrap_or(now);

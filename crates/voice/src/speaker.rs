@@ -353,8 +353,8 @@ impl<E: Encoder> Speaker<E> {
         framed: Instant,
         clock: &mut impl FnMut() -> Instant,
     ) -> Option<Outgoing> {
-        let heard = captured.at - self.config.device_delay.min(Duration::from_secs(1));
-        let timestamp = self.place(heard);
+        let captured_at = captured.at - self.config.device_delay.min(Duration::from_secs(1));
+        let timestamp = self.timestamp_at(captured_at);
         self.preprocess.process(&mut self.frame);
         let frame_s = opus::Frame::Ms10.duration().as_secs_f32();
         self.meter.update(&self.frame, frame_s);
@@ -364,7 +364,7 @@ impl<E: Encoder> Speaker<E> {
         if self.packet.is_empty() {
             self.begun = Some(Begun {
                 timestamp,
-                captured: heard,
+                captured: captured_at,
             });
         }
         self.packet.extend_from_slice(&self.frame);
@@ -377,7 +377,11 @@ impl<E: Encoder> Speaker<E> {
         let stamps = SendStamps {
             timestamp: if is_whole { begun.timestamp } else { timestamp },
             duration: opus::Frame::Ms10.duration() * if is_whole { frames } else { 1 },
-            captured: if is_whole { begun.captured } else { heard },
+            captured: if is_whole {
+                begun.captured
+            } else {
+                captured_at
+            },
             delivered: captured.delivered,
             framed,
             preprocessed,
@@ -413,7 +417,7 @@ impl<E: Encoder> Speaker<E> {
     }
 
     /// Returns the RTP timestamp of a frame whose first sample was captured at `at`.
-    fn place(&mut self, at: Instant) -> u64 {
+    fn timestamp_at(&mut self, at: Instant) -> u64 {
         let late = self
             .expected
             .map_or(Duration::ZERO, |it| at.saturating_duration_since(it));

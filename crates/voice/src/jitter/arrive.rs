@@ -87,36 +87,36 @@ impl<D: Decoder> Buffer<D> {
         for (offset, payload) in earlier {
             self.take_copy(Order::before(ticks, *offset), payload, now);
         }
-        let entry = QueuedPacket {
+        let queued = QueuedPacket {
             payload: packet.payload,
             sequence: Some(sequence),
             ticks,
             arrival: now,
             frames,
         };
-        self.admit(at, entry)
+        self.admit(at, queued)
     }
 
     /// Queues a packet whose first frame is `at`, unless its time has passed.
-    fn admit(&mut self, at: i64, entry: QueuedPacket) -> Result<(), Refused> {
-        let end = at + entry.frames as i64;
+    fn admit(&mut self, at: i64, queued: QueuedPacket) -> Result<(), Refused> {
+        let end = at + queued.frames as i64;
         if !self.is_begun {
             // The earliest of those that came before the first pull begins.
             self.next = match self.queue.first() {
                 Some((first, _)) => first.min(at),
                 None => at,
             };
-        } else if end <= self.next && !self.is_starving() {
+        } else if end <= self.next && !self.is_expanding() {
             self.was_concealed(at, end);
             self.counts.late += 1;
             return Err(Refused::Late);
         }
-        if !self.queue.insert(at, entry) {
+        if !self.queue.insert(at, queued) {
             self.counts.duplicates += 1;
             return Err(Refused::Duplicate);
         }
         while self.queue.is_over() {
-            self.leave_out();
+            self.discard_first();
             self.counts.overflowed += 1;
         }
         Ok(())
@@ -131,14 +131,14 @@ impl<D: Decoder> Buffer<D> {
         if !self.is_begun || at < self.next {
             return;
         }
-        let entry = QueuedPacket {
+        let queued = QueuedPacket {
             payload: payload.clone(),
             sequence: None,
             ticks,
             arrival: now,
             frames,
         };
-        if self.queue.insert(at, entry) {
+        if self.queue.insert(at, queued) {
             // The original is lost or comes even later, so the copy's arrival is its
             // audio's delay.
             let came = self.since(now);

@@ -61,13 +61,13 @@ impl Ceiling {
     }
 
     /// Notes a loss: the decoder continues from audio that it did not receive.
-    pub(super) fn lose(&mut self) {
+    pub(super) fn on_loss(&mut self) {
         self.recovering = Some(0);
     }
 
     /// Bounds audio that the decoder concealed.
     pub(super) fn bound_concealed(&mut self, samples: &mut [f32]) {
-        self.lose();
+        self.on_loss();
         let ceiling = self.near.iter().copied().reduce(f32::max);
         for frame in samples.chunks_exact_mut(self.format.channels()) {
             self.bound(frame, ceiling);
@@ -206,7 +206,7 @@ mod tests {
         assert!((0.28..0.3).contains(&peak(&first)), "{}", peak(&first));
         // Also where nothing was concealed meanwhile.
         let mut ceiling = heard();
-        ceiling.lose();
+        ceiling.on_loss();
         let mut first = tone(0.6, 50..51);
         ceiling.bound_decoded(&mut first);
         assert!(peak(&first) <= 0.3001, "{}", peak(&first));

@@ -13,20 +13,20 @@ impl<D: Decoder> Buffer<D> {
         if !self.is_begun {
             return self.expand(wanted);
         }
-        self.drop_passed();
+        self.drop_late_packets();
         match self.queue.first() {
             Some((at, _)) if at <= self.next => self.decode(),
             Some((at, _)) => {
                 let gap = usize::try_from(at - self.next).expect("it is later");
-                self.bridge(gap, wanted, now);
+                self.fill_gap(gap, wanted, now);
             }
-            None => self.starve(wanted),
+            None => self.expand_without_packets(wanted),
         }
     }
 
     /// Conceals or recovers part of the `gap` frames that are missing before the first packet
     /// in hand.
-    fn bridge(&mut self, gap: usize, wanted: usize, now: Instant) {
+    fn fill_gap(&mut self, gap: usize, wanted: usize, now: Instant) {
         let (_, first) = self.queue.first().expect("the caller saw it");
         let last = self.last.and_then(|last| last.sequence);
         let follows = last.zip(first.sequence).is_some_and(|(last, next)| {
@@ -35,7 +35,7 @@ impl<D: Decoder> Buffer<D> {
         });
         let is_silence = follows || self.last.is_some_and(|last| last.begins_silence);
         if is_silence {
-            return self.be_silent(gap, wanted, now);
+            return self.play_comfort_noise(gap, wanted, now);
         }
         // The packet was not late but lost: the audio played meanwhile replaces it.
         let stood = self.gaps.stalled.min(gap);
@@ -69,7 +69,7 @@ impl<D: Decoder> Buffer<D> {
         self.target.arrived(came, delay);
         self.next = at;
         self.counts.recovered += 1;
-        self.ceiling.lose();
+        self.ceiling.on_loss();
         self.ceiling.bound_decoded(&mut self.decoded);
         let channels = self.format().channels();
         let decoded = std::mem::take(&mut self.decoded);
@@ -82,7 +82,7 @@ impl<D: Decoder> Buffer<D> {
 
     /// Plays comfort noise for a sender that was silent for `gap` frames; the silence may be
     /// made longer or shorter to reach the target delay.
-    fn be_silent(&mut self, gap: usize, wanted: usize, now: Instant) {
+    fn play_comfort_noise(&mut self, gap: usize, wanted: usize, now: Instant) {
         let error = self.error_ms(now).unwrap_or(0.0);
         let frames = (error * f64::from(self.format().rate()) / 1e3) as i64;
         self.next += frames.min(gap as i64);
@@ -94,7 +94,7 @@ impl<D: Decoder> Buffer<D> {
     }
 
     /// Continues the audio while no packet is in hand.
-    fn starve(&mut self, wanted: usize) {
+    fn expand_without_packets(&mut self, wanted: usize) {
         if self.last.is_some_and(|last| last.begins_silence) {
             self.comfort(wanted);
             self.next += wanted as i64;
@@ -112,7 +112,7 @@ impl<D: Decoder> Buffer<D> {
     }
 
     /// Whether audio is being expanded because no packet is in hand.
-    pub(super) fn is_starving(&self) -> bool {
+    pub(super) fn is_expanding(&self) -> bool {
         self.gaps.stalled > 0 && self.queue.end().is_none_or(|end| end <= self.next)
     }
 
@@ -152,7 +152,7 @@ impl<D: Decoder> Buffer<D> {
             .expansion
             .get_or_insert_with(|| Expansion::after(&self.playout_buffer));
         let mut more = Vec::new();
-        expansion.give(frames, &mut more);
+        expansion.generate(frames, &mut more);
         self.playout_buffer.append(&more);
     }
 

@@ -263,7 +263,7 @@ impl<D: Decoder> Buffer<D> {
     }
 
     /// Drops packets whose time has passed, unless nothing else is left.
-    fn drop_passed(&mut self) {
+    fn drop_late_packets(&mut self) {
         let Some(end) = self.queue.end() else { return };
         if end <= self.next {
             // All packets are late, so the path has changed: media time goes back to
@@ -277,22 +277,22 @@ impl<D: Decoder> Buffer<D> {
             if at + first.frames as i64 > self.next {
                 break;
             }
-            self.leave_out();
+            self.discard_first();
             self.counts.late += 1;
         }
     }
 
     /// Discards the first packet in hand.
-    fn leave_out(&mut self) {
+    fn discard_first(&mut self) {
         let left_out = self.queue.take_first().map(|it| it.1);
         // A redundant copy is not reported.
-        if let Some(entry) = left_out.filter(|it| it.sequence.is_some()) {
+        if let Some(queued) = left_out.filter(|it| it.sequence.is_some()) {
             if self.records.unplayed.len() == PLAYED_MAX {
                 self.records.unplayed.pop_front();
             }
             self.records.unplayed.push_back(Unplayed {
-                timestamp: entry.ticks,
-                arrival: entry.arrival,
+                timestamp: queued.ticks,
+                arrival: queued.arrival,
             });
         }
     }

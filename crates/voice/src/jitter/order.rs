@@ -56,7 +56,7 @@ impl Order {
         {
             let ticks = TimestampExtender::near(latest, timestamp) - latest;
             if wide.abs_diff(highest) > JUMP_MAX || ticks.abs() > distance_max {
-                return self.astray(sequence, timestamp, distance_max);
+                return self.classify_stray(sequence, timestamp, distance_max);
             }
             if highest >= wide && highest - wide >= SEEN {
                 return PacketClass::Seen;
@@ -98,7 +98,7 @@ impl Order {
     }
 
     /// Classifies a packet whose numbers are far from the stream's.
-    fn astray(&mut self, sequence: u16, timestamp: u32, distance_max: i64) -> PacketClass {
+    fn classify_stray(&mut self, sequence: u16, timestamp: u32, distance_max: i64) -> PacketClass {
         let follows = self.stray.is_some_and(|last| {
             let ticks = i64::from(timestamp.wrapping_sub(last.timestamp) as i32);
             last.sequence.wrapping_add(1) == sequence && (0..=distance_max).contains(&ticks)

@@ -17,32 +17,32 @@ const SILENCE_LEVEL: f32 = 0.000_5;
 impl<D: Decoder> Buffer<D> {
     /// Decodes the first packet in hand, which is due.
     pub(super) fn decode(&mut self) {
-        let Some((at, entry)) = self.queue.take_first() else {
+        let Some((at, queued)) = self.queue.take_first() else {
             return;
         };
-        self.settle(at, entry.sequence);
+        self.end_stall(at, queued.sequence);
         self.decoded.clear();
-        let result = self.decoder.decode(&entry.payload, &mut self.decoded);
+        let result = self.decoder.decode(&queued.payload, &mut self.decoded);
         let channels = self.format().channels();
-        self.decoded.resize(entry.frames * channels, 0.0);
+        self.decoded.resize(queued.frames * channels, 0.0);
         if result.is_err() {
             self.counts.undecodable += 1;
-            self.conceal(entry.frames);
-            self.next = self.next.max(at + entry.frames as i64);
+            self.conceal(queued.frames);
+            self.next = self.next.max(at + queued.frames as i64);
             return;
         }
         self.ceiling.bound_decoded(&mut self.decoded);
         self.update_level();
         let gone = usize::try_from(self.next - at).unwrap_or(0);
-        let gone = gone.min(entry.frames);
+        let gone = gone.min(queued.frames);
         if gone > 0 {
             self.was_concealed(at, self.next);
         }
-        let pending = (gone < entry.frames).then_some(PendingPacket {
-            sequence: entry.sequence.map(|it| it as u16),
-            timestamp: entry.ticks,
-            arrival: entry.arrival,
-            operation: match (entry.sequence, gone > 0 || self.gaps.was_late) {
+        let pending = (gone < queued.frames).then_some(PendingPacket {
+            sequence: queued.sequence.map(|it| it as u16),
+            timestamp: queued.ticks,
+            arrival: queued.arrival,
+            operation: match (queued.sequence, gone > 0 || self.gaps.was_late) {
                 (None, _) => Operation::Repeated,
                 (_, true) => Operation::Late,
                 (_, false) => Operation::Normal,
@@ -51,12 +51,12 @@ impl<D: Decoder> Buffer<D> {
         let decoded = std::mem::take(&mut self.decoded);
         self.join(&decoded[gone * channels..], pending);
         self.decoded = decoded;
-        self.next = at + entry.frames as i64;
+        self.next = at + queued.frames as i64;
         self.last = Some(Last {
-            sequence: entry.sequence,
-            begins_silence: self.decoder.begins_silence(&entry.payload),
+            sequence: queued.sequence,
+            begins_silence: self.decoder.begins_silence(&queued.payload),
         });
-        if entry.sequence.is_none() {
+        if queued.sequence.is_none() {
             self.counts.repeated += 1;
         }
     }
@@ -85,7 +85,7 @@ impl<D: Decoder> Buffer<D> {
     }
 
     /// Decides, when a packet ends a stall, whether it was late or others before it are lost.
-    pub(super) fn settle(&mut self, at: i64, sequence: Option<u64>) {
+    pub(super) fn end_stall(&mut self, at: i64, sequence: Option<u64>) {
         let stalled = std::mem::take(&mut self.gaps.stalled);
         self.gaps.was_late = false;
         let last = self.last.and_then(|last| last.sequence);
@@ -95,7 +95,7 @@ impl<D: Decoder> Buffer<D> {
         };
         self.counts.lost += missing;
         if missing > 0 && !self.decoder.is_stateless() {
-            self.ceiling.lose();
+            self.ceiling.on_loss();
         }
         if stalled > 0 && missing == 0 && at <= self.next {
             self.target.was_late(self.format().ms(stalled));
@@ -109,7 +109,7 @@ impl<D: Decoder> Buffer<D> {
         match self.expansion.take() {
             Some(expansion) if !decoded.is_empty() => {
                 let (joined, longer) = expansion.join(decoded, self.is_background(decoded));
-                self.follow(pending, longer);
+                self.mark_packet(pending, longer);
                 self.counts.frames_concealed += longer as u64;
                 if std::mem::take(&mut self.gaps.was_late) {
                     self.target.was_late(self.format().ms(longer));
@@ -118,14 +118,14 @@ impl<D: Decoder> Buffer<D> {
             }
             kept => {
                 self.expansion = kept;
-                self.follow(pending, 0);
+                self.mark_packet(pending, 0);
                 self.playout_buffer.append(decoded);
             }
         }
     }
 
     /// Marks the beginning of a packet, `frames` frames behind the end of the playout buffer.
-    pub(super) fn follow(&mut self, pending: Option<PendingPacket>, frames: usize) {
+    pub(super) fn mark_packet(&mut self, pending: Option<PendingPacket>, frames: usize) {
         if let Some(pending) = pending {
             self.playout_buffer.mark(frames);
             self.records.pending.push_back(pending);

@@ -292,7 +292,7 @@ impl<D: Decoder> Buffer<D> {
                 break;
             }
             let end = at + first.frames as i64;
-            self.leave_out();
+            self.discard_first();
             self.counts.cut += 1;
             left -= ms;
             self.next = end;
@@ -302,7 +302,7 @@ impl<D: Decoder> Buffer<D> {
             // The packets are neither lost nor silence, but the decoder has a gap.
             self.last = None;
             if !self.decoder.is_stateless() {
-                self.ceiling.lose();
+                self.ceiling.on_loss();
             }
         }
     }

@@ -316,12 +316,12 @@ fn nothing_is_heard_before_the_first_packet_and_nothing_breaks_without_one() {
 
 #[test]
 fn the_same_packets_make_the_same_audio() {
-    let hear = || {
+    let play = || {
         let delays = Delays::of_family(Family::Mixed, 5, 3_000, PACKET);
         let mut call = Call::new(move |packet| delays.packets()[packet as usize % 3_000]);
         call.is_recording = true;
         call.run(millis(50_000));
         call.heard
     };
-    assert_eq!(hear(), hear());
+    assert_eq!(play(), play());
 }
