@@ -17,7 +17,7 @@ const BASE_NS: f64 = 5e9;
 
 /// One measurement: one request and its response. Times are in ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Measured {
+pub(super) struct Measurement {
     /// Middle of the exchange, on our clock.
     pub(super) at: u64,
     /// The other clock minus ours.
@@ -27,7 +27,7 @@ pub(super) struct Measured {
     held: u64,
 }
 
-impl Measured {
+impl Measurement {
     /// Makes a measurement of the four stamps; `None` if they contradict each other.
     pub(super) fn new([t1, t2, t3, t4]: [u64; 4]) -> Option<Self> {
         let (ours, theirs) = (t4.checked_sub(t1)?, t3.checked_sub(t2)?);
@@ -57,7 +57,7 @@ impl Measured {
 
 /// Linear model of the other clock's offset: `offset + skew × (t − at)`, in ns on our clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Line {
+pub(super) struct LinearFit {
     at: f64,
     offset: f64,
     pub(super) skew: f64,
@@ -74,16 +74,16 @@ struct Bound {
     error: f64,
 }
 
-impl Line {
+impl LinearFit {
     /// Weighted least squares fit, in which a measurement with half the delay above the
     /// quickest counts four times. Flat while too little time has passed to see a skew.
-    pub(super) fn through(measured: &(impl Iterator<Item = Measured> + Clone)) -> Option<Self> {
+    pub(super) fn through(measured: &(impl Iterator<Item = Measurement> + Clone)) -> Option<Self> {
         let quickest = measured.clone().map(|it| it.round_trip).min()?;
-        let weight = |it: &Measured| {
+        let weight = |it: &Measurement| {
             let more = (it.round_trip - quickest) as f64 / 2.0 + ALIKE_NS;
             more.powi(-2)
         };
-        let sum = |of: &dyn Fn(&Measured) -> f64| -> f64 {
+        let sum = |of: &dyn Fn(&Measurement) -> f64| -> f64 {
             measured.clone().map(|it| weight(&it) * of(&it)).sum()
         };
         let all = sum(&|_| 1.0);
@@ -99,25 +99,25 @@ impl Line {
         } else {
             (along / spread).clamp(-SKEW_MAX, SKEW_MAX)
         };
-        let mut line = Self {
+        let mut fit = Self {
             at,
             offset,
             skew,
             bounds: [Bound { at, error: 0.0 }; 2],
         };
-        line.bounds = line.bounded(measured, [first, last])?;
-        Some(line)
+        fit.bounds = fit.bounded(measured, [first, last])?;
+        Some(fit)
     }
 
     /// Finds the best measurement of the earlier half and of the later half, each for the end
     /// of its half, and bounds the model's error there.
     fn bounded(
         &self,
-        measured: &(impl Iterator<Item = Measured> + Clone),
+        measured: &(impl Iterator<Item = Measurement> + Clone),
         ends: [f64; 2],
     ) -> Option<[Bound; 2]> {
         let middle = f64::midpoint(ends[0], ends[1]);
-        let bound = |it: Measured| {
+        let bound = |it: Measurement| {
             let at = it.at as f64;
             let error = it.bound() + (it.offset - self.offset(at)).abs();
             Bound { at, error }

@@ -31,7 +31,7 @@ mod fit;
 #[cfg(test)]
 mod tests;
 
-use fit::{Line, Measured};
+use fit::{LinearFit, Measurement};
 
 /// Largest skew between two hosts' clocks, in parts per million. Oscillators of computers
 /// stay far below it, whether or not NTP adjusts them.
@@ -46,17 +46,17 @@ const INTERVAL: Duration = Duration::from_millis(125);
 /// Responses of which the one with the shortest round trip counts.
 const ROUND: u32 = 8;
 
-/// Age of the measurements that the line is fitted through.
+/// Age of the measurements that the fit is made through.
 const WINDOW: Duration = Duration::from_secs(60);
 
 /// Most requests that may still be answered; 16 are two seconds.
-const OPEN_MAX: usize = 16;
+const OUTSTANDING_MAX: usize = 16;
 
 /// Most responses that wait to be sent; a peer that asks faster gets no response.
-const OWED_MAX: usize = 8;
+const PENDING_MAX: usize = 8;
 
-const ASK: u8 = 1;
-const ANSWER: u8 = 2;
+const REQUEST: u8 = 1;
+const RESPONSE: u8 = 2;
 
 /// Why a message was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -82,7 +82,7 @@ pub enum Refused {
 
 /// A request, identified by its number and send time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Question {
+struct Request {
     sequence: u32,
     /// When it was sent, in ns on the requesting end's clock.
     t1: u64,
@@ -90,8 +90,8 @@ struct Question {
 
 /// A request that arrived and was not answered yet.
 #[derive(Clone, Copy, Debug)]
-struct Owed {
-    question: Question,
+struct PendingResponse {
+    request: Request,
     /// When the request arrived, in ns on our clock.
     t2: u64,
 }
@@ -106,22 +106,22 @@ pub struct Exchange {
     /// Number of the next request.
     sequence: u32,
     /// Requests without a response, oldest first.
-    open: VecDeque<Question>,
+    outstanding: VecDeque<Request>,
     /// Requests of the other end that wait for our response.
-    owed: VecDeque<Owed>,
+    pending: VecDeque<PendingResponse>,
     /// Measurement with the shortest round trip of the current round.
-    round: Option<Measured>,
+    round: Option<Measurement>,
     /// Responses in the current round.
-    answers: u32,
+    responses: u32,
     /// Measurements of the last minute, oldest first.
-    measured: VecDeque<Measured>,
+    measured: VecDeque<Measurement>,
 }
 
 /// Estimate of the other host's clock relative to ours.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     epoch: Instant,
-    line: Line,
+    fit: LinearFit,
     /// Shortest round trip of the last minute.
     pub round_trip_min: Duration,
 }
@@ -134,10 +134,10 @@ impl Exchange {
             epoch,
             next: None,
             sequence: 0,
-            open: VecDeque::new(),
-            owed: VecDeque::new(),
+            outstanding: VecDeque::new(),
+            pending: VecDeque::new(),
             round: None,
-            answers: 0,
+            responses: 0,
             measured: VecDeque::new(),
         }
     }
@@ -163,44 +163,44 @@ impl Exchange {
             u64::from_be_bytes(it)
         });
         match (*kind, times.len(), rest.len() % 8) {
-            (ASK, 1, 0) => {
+            (REQUEST, 1, 0) => {
                 let t1 = times.next().ok_or(malformed)?;
-                self.asked(sequence, t1, arrived)
+                self.on_request(sequence, t1, arrived)
             }
-            (ANSWER, 3, 0) => {
+            (RESPONSE, 3, 0) => {
                 let mut time = || times.next().ok_or(malformed);
-                self.answered(sequence, [time()?, time()?, time()?], arrived)
+                self.on_response(sequence, [time()?, time()?, time()?], arrived)
             }
             _ => Err(malformed),
         }
     }
 
     /// Takes a request.
-    fn asked(&mut self, sequence: u32, t1: u64, arrived: Instant) -> Result<(), Refused> {
-        if self.owed.len() >= OWED_MAX {
+    fn on_request(&mut self, sequence: u32, t1: u64, arrived: Instant) -> Result<(), Refused> {
+        if self.pending.len() >= PENDING_MAX {
             return Err(Refused::TooMany);
         }
-        self.owed.push_back(Owed {
-            question: Question { sequence, t1 },
+        self.pending.push_back(PendingResponse {
+            request: Request { sequence, t1 },
             t2: self.stamp(arrived),
         });
         Ok(())
     }
 
     /// Takes a response.
-    fn answered(
+    fn on_response(
         &mut self,
         sequence: u32,
         [t1, t2, t3]: [u64; 3],
         arrived: Instant,
     ) -> Result<(), Refused> {
         let open = self
-            .open
+            .outstanding
             .iter()
-            .position(|it| *it == Question { sequence, t1 });
+            .position(|it| *it == Request { sequence, t1 });
         let open = open.ok_or(Refused::Unrequested)?;
-        self.open.remove(open);
-        let measured = Measured::new([t1, t2, t3, self.stamp(arrived)]);
+        self.outstanding.remove(open);
+        let measured = Measurement::new([t1, t2, t3, self.stamp(arrived)]);
         let measured = measured.ok_or(Refused::Impossible)?;
         let is_quicker = self
             .round
@@ -208,9 +208,9 @@ impl Exchange {
         if is_quicker {
             self.round = Some(measured);
         }
-        self.answers += 1;
-        if self.answers == ROUND {
-            self.answers = 0;
+        self.responses += 1;
+        if self.responses == ROUND {
+            self.responses = 0;
             self.measured.extend(self.round.take());
         }
         let oldest = self.stamp(arrived).saturating_sub(nanoseconds(WINDOW));
@@ -224,41 +224,41 @@ impl Exchange {
     /// due.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Vec<u8>> {
         let stamp = self.stamp(now);
-        if let Some(Owed { question, t2 }) = self.owed.pop_front() {
-            let Question { sequence, t1 } = question;
-            return Some(message(ANSWER, sequence, &[t1, t2, stamp]));
+        if let Some(PendingResponse { request, t2 }) = self.pending.pop_front() {
+            let Request { sequence, t1 } = request;
+            return Some(message(RESPONSE, sequence, &[t1, t2, stamp]));
         }
         if self.next.is_some_and(|next| now < next) {
             return None;
         }
         self.next = Some(now + INTERVAL);
-        if self.open.len() >= OPEN_MAX {
-            self.open.pop_front();
+        if self.outstanding.len() >= OUTSTANDING_MAX {
+            self.outstanding.pop_front();
         }
         let sequence = self.sequence;
         self.sequence = sequence.wrapping_add(1);
-        self.open.push_back(Question {
+        self.outstanding.push_back(Request {
             sequence,
             t1: stamp,
         });
-        Some(message(ASK, sequence, &[stamp]))
+        Some(message(REQUEST, sequence, &[stamp]))
     }
 
     /// When [`Self::poll_transmit`] next returns a message, if none arrives before; `None`
     /// means at once.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.next.filter(|_| self.owed.is_empty())
+        self.next.filter(|_| self.pending.is_empty())
     }
 
     /// Estimates the other end's clock from the last minute; `None` before the first
     /// response.
     pub fn estimate(&self) -> Option<Estimate> {
         let all = || self.measured.iter().copied().chain(self.round);
-        let line = Line::through(&all())?;
+        let fit = LinearFit::through(&all())?;
         let round_trip = all().map(|it| it.round_trip).min()?;
         Some(Estimate {
             epoch: self.epoch,
-            line,
+            fit,
             round_trip_min: Duration::from_nanos(round_trip),
         })
     }
@@ -268,7 +268,7 @@ impl Estimate {
     /// Converts the other end's stamp `remote_ns` to our clock; `None` if the result is
     /// before our epoch or beyond the range of `Instant`.
     pub fn local(&self, remote_ns: u64) -> Option<Instant> {
-        let local = self.line.local(remote_ns);
+        let local = self.fit.local(remote_ns);
         (local >= 0.0).then_some(())?;
         self.epoch.checked_add(Duration::from_nanos(local as u64))
     }
@@ -276,18 +276,18 @@ impl Estimate {
     /// Largest possible error of [`Self::local`] around `at`.
     pub fn error(&self, at: Instant) -> Duration {
         let at = nanoseconds(at.saturating_duration_since(self.epoch));
-        Duration::from_nanos(self.line.error(at as f64).ceil() as u64)
+        Duration::from_nanos(self.fit.error(at as f64).ceil() as u64)
     }
 
     /// The other end's clock minus ours at `at`, in seconds, each since its own epoch.
     pub fn offset_s(&self, at: Instant) -> f64 {
         let at = nanoseconds(at.saturating_duration_since(self.epoch));
-        self.line.offset(at as f64) / 1e9
+        self.fit.offset(at as f64) / 1e9
     }
 
     /// How much faster the other end's clock runs than ours, in parts per million.
     pub const fn skew_ppm(&self) -> f64 {
-        self.line.skew * 1e6
+        self.fit.skew * 1e6
     }
 }
 

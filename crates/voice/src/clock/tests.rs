@@ -138,10 +138,10 @@ proptest! {
         let mut end = Exchange::new(now);
         for message in &messages {
             let taken = end.receive(message, now);
-            let is_ours = message.first() == Some(&ASK) && message.len() == 13;
+            let is_ours = message.first() == Some(&REQUEST) && message.len() == 13;
             prop_assert!(taken.is_err() || is_ours, "{message:?}");
         }
-        prop_assert!(end.owed.len() <= OWED_MAX);
+        prop_assert!(end.pending.len() <= PENDING_MAX);
         prop_assert!(end.estimate().is_none());
     }
 }
@@ -199,24 +199,24 @@ fn the_bar_grows_while_nobody_answers() {
 fn what_was_not_asked_is_not_believed() {
     let now = Instant::now();
     let mut end = Exchange::new(now);
-    let ask = end.poll_transmit(now).expect("the first question");
+    let request = end.poll_transmit(now).expect("the first request");
     assert_eq!(end.poll_transmit(now), None);
     assert_eq!(end.poll_timeout(), Some(now + INTERVAL));
     let at = |ms: u64| now + Duration::from_millis(ms);
     for (sequence, times) in [(1, [0, 1, 2]), (0, [1, 1, 2])] {
-        let other = message(ANSWER, sequence, &times);
+        let other = message(RESPONSE, sequence, &times);
         assert_eq!(end.receive(&other, at(9)), Err(Refused::Unrequested));
     }
     // Held for longer than it was away.
-    let held = message(ANSWER, 0, &[0, 0, 60_000_000]);
+    let held = message(RESPONSE, 0, &[0, 0, 60_000_000]);
     assert_eq!(end.receive(&held, at(9)), Err(Refused::Impossible));
-    let good = message(ANSWER, 0, &[0, 1_000, 2_000]);
+    let good = message(RESPONSE, 0, &[0, 1_000, 2_000]);
     assert_eq!(
         end.receive(&good, at(9)),
         Err(Refused::Unrequested),
         "answered once"
     );
-    for bytes in [&ask[..12], &[], &[3; 13], &[ANSWER; 13]] {
+    for bytes in [&request[..12], &[], &[3; 13], &[RESPONSE; 13]] {
         let bytes_len = bytes.len();
         let refused = Refused::Malformed { bytes: bytes_len };
         assert_eq!(end.receive(bytes, now), Err(refused));
@@ -228,12 +228,12 @@ fn what_was_not_asked_is_not_believed() {
 fn who_asks_too_fast_is_not_answered_too_often() {
     let now = Instant::now();
     let mut end = Exchange::new(now);
-    for sequence in 0..OWED_MAX as u32 {
-        assert_eq!(end.receive(&message(ASK, sequence, &[0]), now), Ok(()));
+    for sequence in 0..PENDING_MAX as u32 {
+        assert_eq!(end.receive(&message(REQUEST, sequence, &[0]), now), Ok(()));
     }
-    let more = end.receive(&message(ASK, 99, &[0]), now);
+    let more = end.receive(&message(REQUEST, 99, &[0]), now);
     assert_eq!(more, Err(Refused::TooMany));
     assert_eq!(end.poll_timeout(), None);
     let sent = std::iter::from_fn(|| end.poll_transmit(now)).count();
-    assert_eq!(sent, OWED_MAX + 1, "and a question of our own");
+    assert_eq!(sent, PENDING_MAX + 1, "and a request of our own");
 }
