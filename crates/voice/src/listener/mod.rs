@@ -18,7 +18,7 @@ mod tests;
 
 pub use config::{Config, Refused};
 pub use report::{Report, StreamReport};
-use stream::{Stream, Template};
+use stream::{PullStamps, Stream};
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -75,7 +75,7 @@ pub struct Listener<D = opus::Decoder> {
     taken: u64,
     /// For each packet in `ready`: the number of its first frame, counted as `taken` is, and
     /// its stamps.
-    leaving: VecDeque<(u64, PlayoutStamps)>,
+    pending: VecDeque<(u64, PlayoutStamps)>,
     /// Stamps that wait for [`Self::poll_playout_stamps`].
     stamps: VecDeque<PlayoutStamps>,
     /// Mixed samples that wait for [`Self::take_rendered`].
@@ -115,7 +115,7 @@ impl<D: Decoder> Listener<D> {
             resampler: Resampler::new(RATE, config.device.rate(), config.channels),
             ready: VecDeque::new(),
             taken: 0,
-            leaving: VecDeque::new(),
+            pending: VecDeque::new(),
             stamps: VecDeque::new(),
             rendered: VecDeque::new(),
             refused: 0,
@@ -138,7 +138,7 @@ impl<D: Decoder> Listener<D> {
         packet: Packet,
         received: Received,
     ) -> Result<(), Refused> {
-        self.stream(ssrc, received)?.take(packet, &[], received)
+        self.stream(ssrc, received)?.insert(packet, &[], received)
     }
 
     /// Takes a packet of RED (RFC 2198) with Opus inside, and the earlier packets that it
@@ -166,7 +166,7 @@ impl<D: Decoder> Listener<D> {
             .map(|block| (block.offset, payload.slice_ref(block.payload)))
             .collect();
         self.stream(ssrc, received)?
-            .take(packet, &earlier, received)
+            .insert(packet, &earlier, received)
     }
 
     /// Fills `out` with interleaved samples of [`Config::device`], for the device that called
@@ -195,7 +195,7 @@ impl<D: Decoder> Listener<D> {
         from_second.copy_from_slice(&second[..from_second.len()]);
         self.ready.drain(..wanted);
         rest.fill(0.0);
-        self.tell(frames.min(most), now);
+        self.emit_stamps(frames.min(most), now);
     }
 
     /// Returns the stamps of the next packet whose first sample the device has taken.
@@ -272,7 +272,7 @@ impl<D: Decoder> Listener<D> {
     /// no room.
     fn begin(&mut self, ssrc: Ssrc, now: Instant) -> Result<usize, Refused> {
         if self.streams.len() >= self.config.streams_max {
-            let quiet = |it: &Stream<D>| now.saturating_duration_since(it.spoke);
+            let quiet = |it: &Stream<D>| now.saturating_duration_since(it.active_at);
             let longest = (0..self.streams.len()).max_by_key(|it| quiet(&self.streams[*it]));
             match longest.filter(|it| quiet(&self.streams[*it]) >= QUIET) {
                 Some(place) => drop(self.streams.remove(place)),
@@ -294,7 +294,7 @@ impl<D: Decoder> Listener<D> {
             ssrc,
             buffer: jitter::Buffer::new(jitter, decoder),
             received: VecDeque::new(),
-            spoke: now,
+            active_at: now,
             meter: Meter::default(),
             share: Share::default(),
             is_mixed: false,
@@ -313,7 +313,7 @@ impl<D: Decoder> Listener<D> {
             stream.buffer.pull(at, voice);
             stream.meter.update(voice, PULL_S);
             if stream.meter.dbov() < QUIET_DBOV {
-                stream.spoke = now;
+                stream.active_at = now;
             }
         }
         let decoded = clock();
@@ -331,7 +331,7 @@ impl<D: Decoder> Listener<D> {
         self.ready.extend(&self.remixed);
         let resampled = clock();
         let took = |from: Instant, to: Instant| to.saturating_duration_since(from);
-        let stamps = Template {
+        let stamps = PullStamps {
             pulled: now,
             decode: took(begun, decoded),
             mix: took(decoded, mixed),
@@ -347,11 +347,11 @@ impl<D: Decoder> Listener<D> {
                 let frames = played.offset.as_secs_f64() * f64::from(rate);
                 let place = first + frames.round() as u64;
                 let stamps = stream.playout_stamps(&played, stamps);
-                self.leaving.push_back((place, stamps));
+                self.pending.push_back((place, stamps));
             }
         }
-        while self.leaving.len() > STAMPS_MAX {
-            self.leaving.pop_front();
+        while self.pending.len() > STAMPS_MAX {
+            self.pending.pop_front();
             self.stamps_dropped += 1;
         }
     }
@@ -383,16 +383,16 @@ impl<D: Decoder> Listener<D> {
 
     /// Emits the stamps of packets that begin in the `frames` frames which the device took at
     /// `now`.
-    fn tell(&mut self, frames: usize, now: Instant) {
+    fn emit_stamps(&mut self, frames: usize, now: Instant) {
         let end = self.taken + frames as u64;
         // Packets of several streams are not in order.
         let mut index = 0;
-        while let Some((place, _)) = self.leaving.get(index) {
+        while let Some((place, _)) = self.pending.get(index) {
             if *place >= end {
                 index += 1;
                 continue;
             }
-            let Some((place, mut stamps)) = self.leaving.remove(index) else {
+            let Some((place, mut stamps)) = self.pending.remove(index) else {
                 break;
             };
             let ahead = place.saturating_sub(self.taken);

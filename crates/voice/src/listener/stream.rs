@@ -23,7 +23,7 @@ pub(super) struct Stream<D> {
     /// Arrival stamps, in the order of insertion.
     pub(super) received: VecDeque<Received>,
     /// When the stream was last loud, or began.
-    pub(super) spoke: Instant,
+    pub(super) active_at: Instant,
     pub(super) meter: Meter,
     pub(super) share: Share,
     pub(super) is_mixed: bool,
@@ -31,7 +31,7 @@ pub(super) struct Stream<D> {
 
 /// Stamps that all packets of a pull have in common.
 #[derive(Clone, Copy)]
-pub(super) struct Template {
+pub(super) struct PullStamps {
     pub(super) pulled: Instant,
     pub(super) decode: Duration,
     pub(super) mix: Duration,
@@ -41,7 +41,7 @@ pub(super) struct Template {
 
 impl<D: Decoder> Stream<D> {
     /// Inserts a packet, and `earlier` ones that it repeats, into the jitter buffer.
-    pub(super) fn take(
+    pub(super) fn insert(
         &mut self,
         packet: Packet,
         earlier: &[(u32, bytes::Bytes)],
@@ -64,7 +64,7 @@ impl<D: Decoder> Stream<D> {
     }
 
     /// Stamps of the packet `played`, which left the jitter buffer in the pull `of`.
-    pub(super) fn playout_stamps(&self, played: &jitter::Played, of: Template) -> PlayoutStamps {
+    pub(super) fn playout_stamps(&self, played: &jitter::Played, of: PullStamps) -> PlayoutStamps {
         let received = self.received(played.arrival);
         PlayoutStamps {
             ssrc: self.ssrc,
