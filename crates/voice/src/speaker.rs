@@ -212,7 +212,7 @@ impl<E: Encoder> Speaker<E> {
         let channels = config.opus.channels;
         let format = Format::new(RATE, channels).ok_or(opus::Error::Channels(channels))?;
         let reframer = Reframer::new(format, opus::Frame::Ms10.duration());
-        let preprocess = config.preprocess.beside(config.hardware);
+        let preprocess = config.preprocess.without(config.hardware);
         Ok(Self {
             resampler: Resampler::new(config.device.rate(), RATE, channels),
             reframer: reframer.expect("10 ms is a frame"),

@@ -32,7 +32,7 @@ const PAST: usize = TAPS / BANDS - 1;
 const BETA: f64 = 3.5;
 
 /// 10 ms of one of three streams at 16 kHz, after the samples before it that filters need.
-type Line = [f32; PAST + BAND];
+type DelayLine = [f32; PAST + BAND];
 
 /// A branch of the filter bank: every twelfth tap.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +48,7 @@ struct Branch {
 impl Branch {
     /// Filters the last [`BAND`] samples of `line` with the branch's taps and adds the result
     /// to `out`.
-    fn add(&self, line: &Line, out: &mut [f32; BAND]) {
+    fn add(&self, line: &DelayLine, out: &mut [f32; BAND]) {
         let [a, b, c, d] = std::array::from_fn(|tap| {
             let begin = PAST - self.shift - tap * STEP;
             line[begin..].first_chunk::<BAND>().expect("within a line")
@@ -65,7 +65,7 @@ impl Branch {
 pub(super) struct Split {
     branches: Vec<Branch>,
     /// Every third sample of the input, by phase.
-    lines: [Line; BANDS],
+    lines: [DelayLine; BANDS],
 }
 
 impl Split {
@@ -81,8 +81,8 @@ impl Split {
         for (phase, line) in self.lines.iter_mut().enumerate() {
             line.copy_within(BAND.., 0);
             let samples = frame.iter().skip(BANDS - 1 - phase).step_by(BANDS);
-            for (place, sample) in line[PAST..].iter_mut().zip(samples) {
-                *place = *sample;
+            for (out, sample) in line[PAST..].iter_mut().zip(samples) {
+                *out = *sample;
             }
         }
         *bands = [[0.0; BAND]; BANDS];
@@ -102,7 +102,7 @@ impl Split {
 #[derive(Debug)]
 pub(super) struct Join {
     branches: Vec<Branch>,
-    lines: [Line; BANDS],
+    lines: [DelayLine; BANDS],
 }
 
 impl Join {
@@ -128,9 +128,9 @@ impl Join {
         }
         for (phase, samples) in phases.iter().enumerate() {
             let places = frame.iter_mut().skip(phase).step_by(BANDS);
-            for (place, sample) in places.zip(samples) {
+            for (out, sample) in places.zip(samples) {
                 // Two of three samples were left out.
-                *place = BANDS as f32 * sample;
+                *out = BANDS as f32 * sample;
             }
         }
     }

@@ -73,7 +73,7 @@ impl Config {
 
     /// The same configuration without the processing that the device does itself.
     #[must_use]
-    pub const fn beside(self, hardware: Hardware) -> Self {
+    pub const fn without(self, hardware: Hardware) -> Self {
         Self {
             echo: self.echo && !hardware.echo,
             noise: self.noise && !hardware.noise,
