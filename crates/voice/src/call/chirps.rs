@@ -26,9 +26,9 @@ fn chirp(since: f64) -> f32 {
 
 /// A chirp that was found in recorded audio.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Found {
+pub(super) struct DetectedChirp {
     /// When its middle was at the microphone, in seconds since the call's start.
-    pub(super) said_s: f64,
+    pub(super) captured_s: f64,
     /// Its delay, in seconds.
     pub(super) delay_s: f64,
     /// Its correlation with the original, 0 to 1.
@@ -37,15 +37,15 @@ pub(super) struct Found {
 
 /// Finds the chirps in `played` samples at `rate`, the first of which was played at `from_s`;
 /// delays up to `within_s` are searched.
-pub(super) fn find(played: &[f32], rate: f64, from_s: f64, within_s: f64) -> Vec<Found> {
+pub(super) fn find(played: &[f32], rate: f64, from_s: f64, within_s: f64) -> Vec<DetectedChirp> {
     let length = (LONG_S * rate) as usize;
     let lags = (within_s * rate) as usize;
     let template: Vec<f32> = (0..length).map(|it| chirp(it as f64 / rate)).collect();
     let own: f32 = template.iter().map(|it| it * it).sum();
     let mut found = Vec::new();
     for number in 0.. {
-        let said_s = f64::from(number) * EVERY_S;
-        let at = (said_s - from_s) * rate;
+        let captured_s = f64::from(number) * EVERY_S;
+        let at = (captured_s - from_s) * rate;
         if at < 0.0 {
             continue;
         }
@@ -67,8 +67,8 @@ pub(super) fn find(played: &[f32], rate: f64, from_s: f64, within_s: f64) -> Vec
         let best = best(0, lags, coarse, fit);
         let best = best_around(best, coarse, fit);
         let delay_s = (begin as f64 - at + best.0 as f64) / rate;
-        found.push(Found {
-            said_s: said_s + LONG_S / 2.0,
+        found.push(DetectedChirp {
+            captured_s: captured_s + LONG_S / 2.0,
             delay_s,
             fit: best.1,
         });
@@ -87,7 +87,7 @@ fn best_around(around: (usize, f32), by: usize, fit: impl Fn(usize) -> f32) -> (
 }
 
 /// Finds the chirps in the recording of `call` whose correlation is at least `fit_min`.
-pub(super) fn heard(call: &Call, within_s: f64, fit_min: f32) -> Vec<Found> {
+pub(super) fn heard(call: &Call, within_s: f64, fit_min: f32) -> Vec<DetectedChirp> {
     let device = &call.loudspeaker;
     let rate = f64::from(device.format.rate()) * (1.0 + device.ppm / 1e6);
     let from_s = (call.played_from() - call.start).as_secs_f64();

@@ -71,7 +71,7 @@ fn endure<E: Encoder, D: Decoder>(call: &mut Call<E, D>, minutes: u64, packet: D
     call.run(10 * SECOND);
     call.peak = 0.0;
     // What is said, as loud as gain control makes it.
-    let mut signal = call.said.take();
+    let mut signal = call.encoded_peak.take();
     for round in 0..(minutes / 2).max(1) {
         is_bad.set(true);
         call.run(ROUND / 4);
@@ -133,7 +133,7 @@ fn recover<E: Encoder, D: Decoder>(
     let before = stands(call).counts;
     let trouble = call.peak;
     // Part of what is said now is heard later, and of what was said before now.
-    let said = call.said.take().max(signal);
+    let said = call.encoded_peak.take().max(signal);
     (call.peak, call.step) = (0.0, 0.0);
     call.run(9 * SECOND);
     let report = stands(call);
@@ -157,7 +157,7 @@ fn recover<E: Encoder, D: Decoder>(
     // The steepest of the voice, at the lowest rate that there is, not a click.
     let loudest = std::mem::take(&mut call.peak);
     assert!(call.step < 0.9 * loudest, "{when}: {}", call.step);
-    call.said.take()
+    call.encoded_peak.take()
 }
 
 /// Length in minutes: `usual`, unless `VOICE_MINUTES` sets another.

@@ -20,13 +20,13 @@ mod chirps;
 mod delay;
 mod hours;
 mod loudness;
+mod metered_encoder;
 mod redundancy;
-mod said;
 mod silence;
 mod stall;
 mod whole;
 
-use said::Said;
+use metered_encoder::MeteredEncoder;
 
 pub(crate) const SSRC: Ssrc = Ssrc(0x5eed);
 
@@ -91,7 +91,7 @@ impl Device {
 /// drift call into the engine, and the engine asks for the time more than once while it
 /// works.
 pub(crate) struct Call<E = opus::Encoder, D = opus::Decoder> {
-    pub(crate) speaker: Speaker<Said<E>>,
+    pub(crate) speaker: Speaker<MeteredEncoder<E>>,
     pub(crate) listener: Listener<D>,
     pub(crate) microphone: Device,
     pub(crate) loudspeaker: Device,
@@ -115,7 +115,7 @@ pub(crate) struct Call<E = opus::Encoder, D = opus::Decoder> {
     pub(crate) played: Vec<f32>,
     pub(crate) is_recording: bool,
     /// Largest sample that was encoded since the value was last taken.
-    pub(crate) said: Rc<Cell<f32>>,
+    pub(crate) encoded_peak: Rc<Cell<f32>>,
     /// Largest played sample since the value was last reset.
     pub(crate) peak: f32,
     /// Largest difference of neighboring played samples since the value was last reset.
@@ -169,10 +169,10 @@ impl<E: Encoder, D: Decoder> Call<E, D> {
         listener.device_delay =
             Duration::from_secs_f64(periods.1 as f64 / f64::from(listener.device.rate()));
         speaker.timestamp_first = u32::MAX - 40_000;
-        let said = Rc::new(Cell::new(0.0));
-        let encoder = Said {
+        let encoded_peak = Rc::new(Cell::new(0.0));
+        let encoder = MeteredEncoder {
             inner: encoder,
-            peak: said.clone(),
+            peak: encoded_peak.clone(),
         };
         Self {
             microphone: Device::new(speaker.device, periods.0, ppm.0, start),
@@ -199,7 +199,7 @@ impl<E: Encoder, D: Decoder> Call<E, D> {
             heard: Vec::new(),
             played: Vec::new(),
             is_recording: true,
-            said,
+            encoded_peak,
             peak: 0.0,
             step: 0.0,
             last: 0.0,

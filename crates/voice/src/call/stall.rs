@@ -21,7 +21,7 @@ const STEEPEST: f32 = 0.016;
 
 /// What stalls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Who {
+enum Stalled {
     Sender,
     Receiver,
     Both,
@@ -44,7 +44,7 @@ fn delay_ms(call: &Call, from: Instant) -> f64 {
     delays.iter().sum::<f64>() / delays.len() as f64
 }
 
-fn a_second_later(who: Who, ms: u64, tells: bool) {
+fn a_second_later(stalled: Stalled, ms: u64, tells: bool) {
     let mut speaker = speaker::Config::new(mono(48_000));
     speaker.preprocess = preprocess::Config::OFF;
     let listener = listener::Config::new(mono(48_000));
@@ -58,24 +58,24 @@ fn a_second_later(who: Who, ms: u64, tells: bool) {
     let before = delay_ms(&call, from);
     call.step = 0.0;
     let until = call.clock.now() + Duration::from_millis(ms);
-    match who {
-        Who::Sender => call.stopped_until[0] = Some(until),
-        Who::Receiver => call.stopped_until[1] = Some(until),
-        Who::Both => call.stopped_until = [Some(until); 2],
-        Who::Wire => call.held_until = Some(until),
+    match stalled {
+        Stalled::Sender => call.stopped_until[0] = Some(until),
+        Stalled::Receiver => call.stopped_until[1] = Some(until),
+        Stalled::Both => call.stopped_until = [Some(until); 2],
+        Stalled::Wire => call.held_until = Some(until),
     }
     call.run(until + SECOND - call.clock.now());
     let from = call.clock.now();
     call.run(SECOND);
     let after = delay_ms(&call, from);
-    let name = format!("{who:?} stood still for {ms} ms, reports capture times {tells}");
+    let name = format!("{stalled:?} stood still for {ms} ms, reports capture times {tells}");
     let change = after - before;
     assert!(change.abs() < 10.0, "{name}: {before} then {after}");
     assert!(call.peak < 1.2 * LOUDEST, "{name}: {}", call.peak);
     // Where a microphone lost samples its audio has a seam; no other has.
-    let most = match who {
-        Who::Sender | Who::Both => LOUDEST,
-        Who::Receiver | Who::Wire => 2.0 * STEEPEST,
+    let most = match stalled {
+        Stalled::Sender | Stalled::Both => LOUDEST,
+        Stalled::Receiver | Stalled::Wire => 2.0 * STEEPEST,
     };
     assert!(call.step < most, "{name}: {}", call.step);
 }
@@ -83,11 +83,16 @@ fn a_second_later(who: Who, ms: u64, tells: bool) {
 #[test]
 fn a_second_after_all_stood_still_the_delay_is_what_it_was() {
     for ms in [200, 400, 2_000] {
-        for who in [Who::Sender, Who::Receiver, Who::Both, Who::Wire] {
-            a_second_later(who, ms, false);
+        for stalled in [
+            Stalled::Sender,
+            Stalled::Receiver,
+            Stalled::Both,
+            Stalled::Wire,
+        ] {
+            a_second_later(stalled, ms, false);
         }
-        for who in [Who::Sender, Who::Both] {
-            a_second_later(who, ms, true);
+        for stalled in [Stalled::Sender, Stalled::Both] {
+            a_second_later(stalled, ms, true);
         }
     }
 }

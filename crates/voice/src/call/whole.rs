@@ -69,9 +69,9 @@ fn join(call: &Call) -> Vec<(SendStamps, PlayoutStamps)> {
     heard.iter().filter_map(spoken).collect()
 }
 
-/// Sum of the stages of the packet that holds the audio of `said_s`, in ms.
-fn stamped_ms(call: &Call, joined: &[(SendStamps, PlayoutStamps)], said_s: f64) -> Option<f64> {
-    let said = call.start + Duration::from_secs_f64(said_s);
+/// Sum of the stages of the packet that holds the audio of `captured_s`, in ms.
+fn stamped_ms(call: &Call, joined: &[(SendStamps, PlayoutStamps)], captured_s: f64) -> Option<f64> {
+    let said = call.start + Duration::from_secs_f64(captured_s);
     let after =
         joined.partition_point(|(spoken, _)| spoken.captured <= said + spoken.signal.total());
     let (spoken, heard) = joined.get(after.checked_sub(1)?)?;
@@ -101,16 +101,17 @@ fn compare(call: &mut Call, name: &str, fit_min: f32) {
     let found = chirps::heard(call, 0.5, fit_min);
     let mut errors = Vec::new();
     // The microphone's clock and the echo canceller settle first.
-    for chirp in found.iter().filter(|it| it.said_s > SETTLED_S) {
+    for chirp in found.iter().filter(|it| it.captured_s > SETTLED_S) {
         let stamped = |at_s| stamped_ms(call, &joined, at_s);
-        let begin = stamped(chirp.said_s - LONG_S / 2.0);
-        let end = stamped(chirp.said_s + LONG_S / 2.0);
-        let (Some(begin), Some(stamped), Some(end)) = (begin, stamped(chirp.said_s), end) else {
+        let begin = stamped(chirp.captured_s - LONG_S / 2.0);
+        let end = stamped(chirp.captured_s + LONG_S / 2.0);
+        let (Some(begin), Some(stamped), Some(end)) = (begin, stamped(chirp.captured_s), end)
+        else {
             continue;
         };
         // A chirp with audio inserted at its quiet edge is still found.
         if (end - begin).abs() < 0.1 {
-            errors.push((chirp.delay_s * 1e3 - stamped, chirp.said_s));
+            errors.push((chirp.delay_s * 1e3 - stamped, chirp.captured_s));
         }
     }
     assert!(

@@ -7,7 +7,7 @@ use super::*;
 /// Stub of a codec with all features: a payload is a level, 0 announces silence. A packet
 /// repeats its predecessor's level in its second byte.
 #[derive(Debug, Default)]
-struct Clever {
+struct FullCodec {
     recovered: usize,
     concealed: usize,
     comforted: usize,
@@ -15,7 +15,7 @@ struct Clever {
 
 const FRAMES: usize = 160;
 
-impl Decoder for Clever {
+impl Decoder for FullCodec {
     fn format(&self) -> Format {
         mono()
     }
@@ -63,13 +63,13 @@ impl Decoder for Clever {
 fn call(
     path: impl FnMut(u64) -> Option<Duration> + 'static,
     payload: &'static [u8],
-) -> Call<Clever> {
+) -> Call<FullCodec> {
     // Waits for two packets, so that what follows a loss is there when it is missed.
     let config = Config {
         delay_min: millis(45),
         ..Config::default()
     };
-    let mut call = Call::with(Clever::default(), config, path);
+    let mut call = Call::with(FullCodec::default(), config, path);
     call.payload = Bytes::from_static(payload);
     call
 }

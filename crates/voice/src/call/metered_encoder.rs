@@ -8,12 +8,12 @@ use std::time::Duration;
 use crate::{Bitrate, Encoder, Unencodable};
 
 /// Wraps `inner` and keeps the largest sample since the peak was last taken.
-pub(crate) struct Said<E> {
+pub(crate) struct MeteredEncoder<E> {
     pub(super) inner: E,
     pub(super) peak: Rc<Cell<f32>>,
 }
 
-impl<E: Encoder> Encoder for Said<E> {
+impl<E: Encoder> Encoder for MeteredEncoder<E> {
     fn frame_samples(&self) -> usize {
         self.inner.frame_samples()
     }
