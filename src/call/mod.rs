@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use glassline_client::call::{
-    CallError, Config, Dial, DialError, Ended, JoinError, Line, Server, dial,
+    CallError, Config, Dial, DialError, Ended, JoinError, MediaTransport, Server, dial,
 };
 
 use crate::bench::interrupt;
@@ -97,11 +97,11 @@ impl<'a> Session<'a> {
             DialError::Unresolved(_) => Failure::usage(error),
             error => Failure::runtime(error),
         })?;
-        if !dialled.line.speaks() {
+        if !dialled.transport.speaks() {
             self.terminal
                 .say("the other end takes no audio: you hear it, it does not hear you");
         }
-        self.call(dialled.line, ask.url.as_str())?.code()
+        self.call(dialled.transport, ask.url.as_str())?.code()
     }
 
     /// A room of a server. Who speaks and listens in person joins again where the server
@@ -176,7 +176,7 @@ impl<'a> Session<'a> {
             };
             self.terminal.say(&format!("{} calls", incoming.peer));
             let peer = incoming.peer.to_string();
-            match self.call(incoming.line, &peer).and_then(Left::code) {
+            match self.call(incoming.transport, &peer).and_then(Left::code) {
                 _ if interrupt::is_stopped(&self.stop) => break,
                 ended if self.options.once => return ended,
                 Ok(_) => {}
@@ -188,9 +188,9 @@ impl<'a> Session<'a> {
     }
 
     /// One call, from its first datagram to its last.
-    fn call(&mut self, line: Line, peer: &str) -> Result<Left, Failure> {
+    fn call(&mut self, transport: MediaTransport, peer: &str) -> Result<Left, Failure> {
         let devices = devices::open(self.options)?;
-        let talk = Talk::direct(line, self.config.clone(), devices.devices);
+        let talk = Talk::direct(transport, self.config.clone(), devices.devices);
         self.follow(talk.map_err(Failure::runtime)?, peer)
     }
 

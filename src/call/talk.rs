@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use glassline_client::call::{
-    Call, CallError, Change, Config, Devices, Dial, Ended, JoinError, Line, Room,
+    Call, CallError, Change, Config, Devices, Dial, Ended, JoinError, MediaTransport, Room,
 };
 
 use super::terminal::Terminal;
@@ -19,8 +19,12 @@ pub(super) enum Talk {
 }
 
 impl Talk {
-    pub(super) fn direct(line: Line, config: Config, devices: Devices) -> Result<Self, CallError> {
-        let call = Call::start(line, config, devices)?;
+    pub(super) fn direct(
+        transport: MediaTransport,
+        config: Config,
+        devices: Devices,
+    ) -> Result<Self, CallError> {
+        let call = Call::start(transport, config, devices)?;
         Ok(Self::Direct(Box::new(call)))
     }
 

@@ -7,7 +7,7 @@ use glassline_webrtc::SetAnswerError;
 use thiserror::Error;
 use url::Url;
 
-use super::{CallError, Config, Dialling, Line, Stamps};
+use super::{CallError, Config, Dialling, MediaTransport, Stamps};
 use crate::impairment::{Impairment, ImpairmentProxy};
 use crate::trust::Trust;
 use crate::whep;
@@ -30,7 +30,7 @@ pub struct Dial {
 #[derive(Debug)]
 pub struct Dialled {
     /// Transport to start the call with.
-    pub line: Line,
+    pub transport: MediaTransport,
     /// URL of the session; `None` if its farewell alone ends it.
     pub location: Option<Url>,
     /// Impairment proxy between the ends; keep it while the call lasts.
@@ -115,14 +115,14 @@ pub(super) fn connect(
         sdp = rewritten;
         between = Some(proxy);
     }
-    let line = dialling
+    let transport = dialling
         .answered(&sdp)
         .map_err(|source| DialError::Answer {
             url: Box::new(url()),
             source,
         })?;
     Ok(Dialled {
-        line,
+        transport,
         location: answer.location,
         between,
     })

@@ -15,7 +15,7 @@ use glassline_voice::{Record, Ssrc};
 
 use super::network::{Incoming, Network};
 use super::stamping::{self, DuplicateStamps};
-use super::{Call, CallError, Ended, Feed, Line, Shared, spawn};
+use super::{Call, CallError, Ended, Feed, MediaTransport, Shared, spawn};
 
 /// A session whose voice is played in a call, until it ends or is dropped.
 pub struct Leg {
@@ -106,12 +106,12 @@ impl Call {
 }
 
 impl Ear {
-    /// Connects over `line`, too, and mixes its voice into the call.
+    /// Connects over `transport`, too, and mixes its voice into the call.
     ///
     /// # Errors
     /// If the system refuses a thread, or a poll for the socket.
-    pub fn hear(&self, line: Line) -> Result<Leg, CallError> {
-        let shared = Arc::new(Shared::new(line, false));
+    pub fn hear(&self, transport: MediaTransport) -> Result<Leg, CallError> {
+        let shared = Arc::new(Shared::new(transport, false));
         // Nothing waits for this session's keys.
         let (connected, _) = mpsc::channel();
         let (talk, own, remote) = stamping::leg_queues(&shared, self.wants_records, self.epoch);
@@ -174,8 +174,8 @@ impl Leg {
 impl Drop for Leg {
     fn drop(&mut self) {
         self.hang_up();
-        let line = self.shared.line();
-        let voices = line.session.receivers().iter();
+        let transport = self.shared.transport();
+        let voices = transport.session.receivers().iter();
         let voices = voices.filter_map(glassline_webrtc::Receiver::ssrc);
         self.call.gone().extend(voices);
     }

@@ -19,9 +19,9 @@
 mod device;
 pub mod dial;
 mod leg;
-mod line;
 mod listening;
 mod marker;
+mod media_transport;
 mod network;
 pub mod room;
 pub mod serve;
@@ -57,8 +57,8 @@ pub use glassline_voice::{
     jitter, listener, opus, preprocess, speaker,
 };
 pub use leg::{Ear, Leg};
-pub use line::Line;
 pub use marker::Marks;
+pub use media_transport::MediaTransport;
 pub use room::{Change, JoinError, Noted, Room};
 pub use serve::{Incoming, Server};
 pub use signal::{AnswerError, Dialling, answer};
@@ -240,7 +240,7 @@ pub struct Figures {
 
 /// State that the threads of a call share.
 pub(crate) struct Shared {
-    pub(crate) line: Mutex<Line>,
+    pub(crate) transport: Mutex<MediaTransport>,
     pub(crate) figures: Mutex<Figures>,
     pub(crate) is_muted: AtomicBool,
     /// Requested bitrate in bits per second; 0 leaves the configured one.
@@ -261,9 +261,9 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    fn new(line: Line, is_muted: bool) -> Self {
+    fn new(transport: MediaTransport, is_muted: bool) -> Self {
         Self {
-            line: Mutex::new(line),
+            transport: Mutex::new(transport),
             figures: Mutex::default(),
             is_muted: AtomicBool::new(is_muted),
             bitrate: AtomicU64::new(0),
@@ -282,8 +282,10 @@ impl Shared {
         self.gone.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn line(&self) -> MutexGuard<'_, Line> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn transport(&self) -> MutexGuard<'_, MediaTransport> {
+        self.transport
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn figures(&self) -> MutexGuard<'_, Figures> {
@@ -352,32 +354,40 @@ impl std::fmt::Debug for Call {
 }
 
 impl Call {
-    /// Connects over `line`; audio is sent and played as soon as the connection is
+    /// Connects over `transport`; audio is sent and played as soon as the connection is
     /// established.
     ///
     /// # Errors
     /// If the system refuses a thread, or a poll for the socket.
-    pub fn start(line: Line, config: Config, devices: Devices) -> Result<Self, CallError> {
-        Self::begin(line, config, devices, false)
+    pub fn start(
+        transport: MediaTransport,
+        config: Config,
+        devices: Devices,
+    ) -> Result<Self, CallError> {
+        Self::begin(transport, config, devices, false)
     }
 
     /// Starts a call in which others are heard by legs of their own ([`ear`](Self::ear)),
-    /// even if no media comes over `line`.
+    /// even if no media comes over `transport`.
     ///
     /// # Errors
     /// As [`start`](Self::start).
-    pub fn start_among(line: Line, config: Config, devices: Devices) -> Result<Self, CallError> {
-        Self::begin(line, config, devices, true)
+    pub fn start_among(
+        transport: MediaTransport,
+        config: Config,
+        devices: Devices,
+    ) -> Result<Self, CallError> {
+        Self::begin(transport, config, devices, true)
     }
 
     fn begin(
-        line: Line,
+        transport: MediaTransport,
         config: Config,
         devices: Devices,
         has_legs: bool,
     ) -> Result<Self, CallError> {
-        let ssrc = line.session.senders().first().map(|it| it.ssrc);
-        let shared = Arc::new(Shared::new(line, config.muted));
+        let ssrc = transport.session.senders().first().map(|it| it.ssrc);
+        let shared = Arc::new(Shared::new(transport, config.muted));
         let (packets_feed, packets) = Feed::new(listening::PACKETS_MAX, &shared);
         let (connected, when_connected) = mpsc::channel();
         let wants_records = config.stamps == Stamps::Exchange;

@@ -21,7 +21,7 @@ use mio::{Events, Interest, Poll, Token};
 use super::signal::system;
 use super::stamping::Stamp;
 use super::talk::Talk;
-use super::{CallError, Ended, Feed, Line, Shared};
+use super::{CallError, Ended, Feed, MediaTransport, Shared};
 
 /// A voice packet for the loudspeaker.
 pub(super) struct Incoming {
@@ -82,8 +82,8 @@ impl Network {
         connected: Sender<Agreed>,
     ) -> Result<Self, CallError> {
         let (socket, local) = {
-            let line = shared.line();
-            (Arc::clone(&line.socket), line.local)
+            let transport = shared.transport();
+            (Arc::clone(&transport.socket), transport.local)
         };
         let poll = Poll::new().map_err(system("waiting for the socket"))?;
         let descriptor = socket.as_raw_fd();
@@ -110,13 +110,13 @@ impl Network {
             self.shared.end(Err(error));
         }
         let shared = Arc::clone(&self.shared);
-        let mut line = shared.line();
+        let mut transport = shared.transport();
         let now = Instant::now();
-        self.talk.finish(&mut line.session, now);
-        self.transmit(&mut line, now);
-        line.session.close(now);
-        self.transmit(&mut line, now);
-        drop(line);
+        self.talk.finish(&mut transport.session, now);
+        self.transmit(&mut transport, now);
+        transport.session.close(now);
+        self.transmit(&mut transport, now);
+        drop(transport);
         shared.end(Ok(Ended::ByUs));
     }
 
@@ -129,22 +129,22 @@ impl Network {
                 .socket
                 .receive_batch(&mut batch)
                 .map_err(system("receiving datagrams"))?;
-            let mut line = shared.line();
-            self.receive(&mut line, &mut batch);
+            let mut transport = shared.transport();
+            self.receive(&mut transport, &mut batch);
             let now = Instant::now();
-            if line.session.poll_timeout().is_some_and(|at| at <= now) {
-                line.session.handle_timeout(now);
+            if transport.session.poll_timeout().is_some_and(|at| at <= now) {
+                transport.session.handle_timeout(now);
             }
-            line.session.end_batch(now);
-            self.talk.receive(&mut line.session, now);
-            self.talk.work(&mut line.session, now);
-            self.transmit(&mut line, now);
-            while let Some(event) = line.session.poll_event() {
-                self.handle(&mut line, &event);
+            transport.session.end_batch(now);
+            self.talk.receive(&mut transport.session, now);
+            self.talk.work(&mut transport.session, now);
+            self.transmit(&mut transport, now);
+            while let Some(event) = transport.session.poll_event() {
+                self.handle(&mut transport, &event);
             }
-            let next = [line.session.poll_timeout(), self.talk.poll_timeout()];
+            let next = [transport.session.poll_timeout(), self.talk.poll_timeout()];
             let next = next.into_iter().flatten().min();
-            drop(line);
+            drop(transport);
             if shared.is_over() || count == BATCH {
                 continue;
             }
@@ -157,7 +157,7 @@ impl Network {
         Ok(())
     }
 
-    fn receive(&mut self, line: &mut Line, batch: &mut ReceiveBatch) {
+    fn receive(&mut self, transport: &mut MediaTransport, batch: &mut ReceiveBatch) {
         if batch.is_empty() {
             return;
         }
@@ -168,14 +168,15 @@ impl Network {
             let to = self.arrived_at(datagram.destination);
             let named = clear_header(datagram.bytes);
             let handled =
-                line.session
+                transport
+                    .session
                     .handle_datagram(clocks.now, datagram.source, to, datagram.bytes);
             let (receiver, packet) = match handled {
                 Ok(Received::Rtp {
                     receiver, packet, ..
                 }) => (receiver, packet),
                 Ok(_) => {
-                    self.talk.receive(&mut line.session, arrived);
+                    self.talk.receive(&mut transport.session, arrived);
                     continue;
                 }
                 Err(why) => {
@@ -193,7 +194,7 @@ impl Network {
             let (ssrc, payload_type) = (packet.header.ssrc, packet.header.payload_type);
             // The first one stays, because a leg carries one voice.
             self.shared.voice.get_or_init(|| ssrc);
-            let is_redundant = line.session.receivers()[receiver.0].is_redundant(payload_type);
+            let is_redundant = transport.session.receivers()[receiver.0].is_redundant(payload_type);
             if is_redundant {
                 self.copies(ssrc, &packet_in, arrived);
             }
@@ -244,8 +245,8 @@ impl Network {
         ip.map_or(self.local, |ip| SocketAddr::new(ip, self.local.port()))
     }
 
-    fn transmit(&mut self, line: &mut Line, now: Instant) {
-        while let Some((to, segment)) = line.session.poll_transmit_batch(now, &mut self.out) {
+    fn transmit(&mut self, transport: &mut MediaTransport, now: Instant) {
+        while let Some((to, segment)) = transport.session.poll_transmit_batch(now, &mut self.out) {
             // Datagrams are few and small: a segmented send is not worthwhile.
             for datagram in self.out.chunks(segment.max(1)) {
                 match self.socket.send(datagram, to) {
@@ -258,18 +259,18 @@ impl Network {
         }
     }
 
-    fn handle(&mut self, line: &mut Line, event: &Event) {
+    fn handle(&mut self, transport: &mut MediaTransport, event: &Event) {
         match event {
             Event::Connected { profile } => {
                 self.was_connected = true;
                 let mut figures = self.shared.figures();
                 figures.is_connected = true;
                 figures.protection = profile.map(glassline_webrtc::srtp::Profile::name);
-                figures.peer = line.session.peer();
+                figures.peer = transport.session.peer();
                 drop(figures);
                 if let Some(connected) = self.connected.take() {
                     // The receiver ends only with the call.
-                    let _ = connected.send(agreed(line));
+                    let _ = connected.send(agreed(transport));
                 }
             }
             Event::AddressChanged { peer } => self.shared.figures().peer = Some(*peer),
@@ -305,8 +306,8 @@ impl Network {
     }
 }
 
-fn agreed(line: &Line) -> Agreed {
-    let sends = line.session.senders().first().map(|sender| Sends {
+fn agreed(transport: &MediaTransport) -> Agreed {
+    let sends = transport.session.senders().first().map(|sender| Sends {
         payload_type: sender.payload_type,
         has_redundancy: sender.red_payload_type.is_some(),
         wanted: OpusParameters::parse(&sender.parameters),
@@ -314,7 +315,7 @@ fn agreed(line: &Line) -> Agreed {
     });
     Agreed {
         sends,
-        receives: line.listens(),
+        receives: transport.listens(),
     }
 }
 

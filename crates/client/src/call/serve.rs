@@ -12,7 +12,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use thiserror::Error;
 
-use super::{AnswerError, Config, Line, answer};
+use super::{AnswerError, Config, MediaTransport, answer};
 use crate::http::{Ends, Listening, Refusal, asset, blocking, is_of_type};
 
 /// Path of offers and of the page.
@@ -39,7 +39,7 @@ pub struct Incoming {
     /// Address of the caller.
     pub peer: SocketAddr,
     /// Transport to start the call with.
-    pub line: Line,
+    pub transport: MediaTransport,
     /// Keeps the line busy: no other call is answered until this is dropped.
     pub slot: Slot,
 }
@@ -146,7 +146,7 @@ impl App {
             let text = "another call is in progress here: try again later".to_owned();
             (StatusCode::SERVICE_UNAVAILABLE, text)
         })?;
-        let (line, sdp) = answer(offer, ends.local, &self.config).map_err(|error| {
+        let (transport, sdp) = answer(offer, ends.local, &self.config).map_err(|error| {
             let status = match error {
                 AnswerError::Offer(_) => StatusCode::BAD_REQUEST,
                 _ => StatusCode::INTERNAL_SERVER_ERROR,
@@ -155,7 +155,7 @@ impl App {
         })?;
         let incoming = Incoming {
             peer: ends.peer,
-            line,
+            transport,
             slot,
         };
         self.calls.send(incoming).map_err(|_| {

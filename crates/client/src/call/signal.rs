@@ -13,7 +13,7 @@ use glassline_webrtc::{
 };
 use thiserror::Error;
 
-use super::{CallError, Config, Line};
+use super::{CallError, Config, MediaTransport};
 use crate::viewers::{local_addresses, wildcard};
 
 /// Why an offer was not answered.
@@ -31,7 +31,7 @@ pub enum AnswerError {
 /// A call that waits for its answer.
 #[derive(Debug)]
 pub struct Dialling {
-    line: Line,
+    transport: MediaTransport,
     offer: String,
 }
 
@@ -86,7 +86,7 @@ impl Dialling {
         };
         let (session, offer) = Session::dial(dial, Instant::now());
         Ok(Self {
-            line: Line::new(session, socket, first, true),
+            transport: MediaTransport::new(session, socket, first, true),
             offer,
         })
     }
@@ -100,9 +100,9 @@ impl Dialling {
     ///
     /// # Errors
     /// If the answer is unusable.
-    pub fn answered(mut self, answer: &str) -> Result<Line, SetAnswerError> {
-        self.line.session.set_answer(answer, Instant::now())?;
-        Ok(self.line)
+    pub fn answered(mut self, answer: &str) -> Result<MediaTransport, SetAnswerError> {
+        self.transport.session.set_answer(answer, Instant::now())?;
+        Ok(self.transport)
     }
 }
 
@@ -115,7 +115,7 @@ pub fn answer(
     offer: &str,
     reached: SocketAddr,
     config: &Config,
-) -> Result<(Line, String), AnswerError> {
+) -> Result<(MediaTransport, String), AnswerError> {
     let socket = UdpSocket::bind(wildcard(reached), &options()).map_err(CallError::from)?;
     let port = socket.local_addr().port();
     let ip = reached.ip().to_canonical();
@@ -138,7 +138,7 @@ pub fn answer(
         data: config.data(),
     };
     let (session, answer) = Session::accept(accept, offer, Instant::now())?;
-    Ok((Line::new(session, socket, first, false), answer))
+    Ok((MediaTransport::new(session, socket, first, false), answer))
 }
 
 /// Track of a voice: one channel, whatever the microphone has.

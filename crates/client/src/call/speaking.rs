@@ -106,7 +106,7 @@ impl Audio {
                 };
                 let redundant = config.red.is_some();
                 self.shared
-                    .line()
+                    .transport()
                     .session
                     .set_redundant(SenderIndex(0), redundant);
                 let speaker = Speaker::new(config);
@@ -224,13 +224,13 @@ impl Speaking {
         let mut stamps = outgoing.stamps;
         stamps.enqueued = Some(Instant::now());
         // No pacer is passed.
-        let mut line = self.shared.line();
+        let mut transport = self.shared.transport();
         let dequeued = Instant::now();
         stamps.handed_over = stamps.enqueued;
         stamps.dequeued = Some(dequeued);
         #[expect(clippy::cast_possible_truncation, reason = "RTP time wraps at 32 bits")]
         let timestamp = outgoing.timestamp as u32;
-        let sealed = line.session.seal(
+        let sealed = transport.session.seal(
             SenderIndex(0),
             timestamp,
             outgoing.marker,
@@ -238,8 +238,8 @@ impl Speaking {
             dequeued,
             &mut self.out,
         );
-        let (peer, socket) = (line.session.peer(), Arc::clone(&line.socket));
-        drop(line);
+        let (peer, socket) = (transport.session.peer(), Arc::clone(&transport.socket));
+        drop(transport);
         if let (Some(sealed), Some(peer)) = (sealed, peer) {
             match socket.send(&self.out[..sealed.len], peer) {
                 Ok(()) => stamps.sent = Some(Instant::now()),

@@ -39,7 +39,7 @@ impl Talk {
         own: Receiver<Record>,
         remote: Feed<RemoteRecord>,
     ) -> Self {
-        let opens = shared.line().offered;
+        let opens = shared.transport().offered;
         Self {
             far: FarEnd::new(epoch, wants_records),
             shared,

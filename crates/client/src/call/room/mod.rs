@@ -101,7 +101,7 @@ impl Room {
         let dialled = connect(&dial, &dial.url, Dialling::speaking, config)?;
         let session = dialled.location;
         let session = session.ok_or_else(|| JoinError::NoSession(dial.url.clone()))?;
-        let call = Call::start_among(dialled.line, config.clone(), devices)?;
+        let call = Call::start_among(dialled.transport, config.clone(), devices)?;
         let stop = Arc::new(AtomicBool::new(false));
         let (changes_in, changes) = channel();
         let (lists_in, lists) = channel();
@@ -437,7 +437,7 @@ fn note(notes: &SyncSender<Noted>, noted: Noted) {
 fn hear(dial: &Dial, at: &Url, config: &Config, ear: &Ear) -> Result<Dialled, DialError> {
     let dialled = connect(dial, at, Dialling::hearing, config)?;
     Ok(Dialled {
-        leg: ear.hear(dialled.line)?,
+        leg: ear.hear(dialled.transport)?,
         location: dialled.location,
         _between: dialled.between,
     })

@@ -66,7 +66,7 @@ const QUIET: Audio = Audio {
 };
 
 impl End {
-    fn start(name: &str, line: Line, config: &Config, audio: Audio) -> Self {
+    fn start(name: &str, transport: MediaTransport, config: &Config, audio: Audio) -> Self {
         let file = |what: &str| {
             let file = format!("glassline-call-{}-{name}-{what}.wav", std::process::id());
             std::env::temp_dir().join(file)
@@ -93,7 +93,7 @@ impl End {
             loudspeaker: Box::new(loudspeaker),
         };
         Self {
-            call: Call::start(line, config.clone(), devices).expect("threads"),
+            call: Call::start(transport, config.clone(), devices).expect("threads"),
             microphone: began.0,
             loudspeaker: began.1,
             files: vec![spoken_file, heard_file.clone()],
@@ -174,7 +174,7 @@ fn read(path: &PathBuf) -> Vec<f32> {
 }
 
 /// Two ends that know of each other without HTTP.
-fn lines(config: &Config) -> [Line; 2] {
+fn transports(config: &Config) -> [MediaTransport; 2] {
     let loopback = ([127, 0, 0, 1], 9).into();
     let dialling = Dialling::new(loopback, config).expect("loopback");
     let (called, answer) = answer(dialling.offer(), loopback, config).expect("our own offer");
@@ -206,7 +206,7 @@ fn a_chirp_put_in_at_one_end_is_heard_at_the_other_both_ways_and_accounted_for()
 
 fn chirps_both_ways() -> (u64, Result<(), String>) {
     let config = light();
-    let [near, far] = lines(&config);
+    let [near, far] = transports(&config);
     assert!(near.speaks() && near.listens() && far.speaks() && far.listens());
     let (marks, others) = (Marks::default(), other_marks());
     let mut near = End::start(
@@ -287,7 +287,7 @@ fn who_is_muted_is_not_heard_until_they_are_not() {
         muted: true,
         ..light()
     };
-    let [near, far] = lines(&config);
+    let [near, far] = transports(&config);
     let marks = Marks {
         first: Duration::from_millis(500),
         every: Duration::from_millis(500),
@@ -322,7 +322,7 @@ fn who_is_muted_is_not_heard_until_they_are_not() {
 #[test]
 fn nobody_there_is_an_error_that_names_them() {
     let config = light();
-    let [near, far] = lines(&config);
+    let [near, far] = transports(&config);
     drop(far);
     let mut near = End::start("nobody", near, &config, QUIET);
     near.wait_until("it gives up", |call| call.ended().is_some());
@@ -345,7 +345,7 @@ fn a_device_that_cannot_be_ends_the_call_with_its_name() {
         }
     }
     let config = light();
-    let [near, far] = lines(&config);
+    let [near, far] = transports(&config);
     let format = Format::new(48_000, 1).expect("a voice's");
     let loudspeaker = VirtualLoudspeaker::silent(format, Timing::default()).expect("in range");
     let devices = Devices {

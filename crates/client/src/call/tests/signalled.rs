@@ -43,8 +43,8 @@ fn chirps_over_a_bad_path() -> (u64, Result<(), String>) {
         refused.contains("503") && refused.contains("in progress"),
         "{refused}"
     );
-    let mut near = End::start("bad-path-near", dialled.line, &config, marked());
-    let mut far = End::start("bad-path-far", called.line, &config, marked());
+    let mut near = End::start("bad-path-near", dialled.transport, &config, marked());
+    let mut far = End::start("bad-path-far", called.transport, &config, marked());
     far.wait_until("enough", |call| {
         let speaking = call.figures().speaking;
         speaking.is_some_and(|it| it.frames > 700)
@@ -84,8 +84,8 @@ fn who_vanishes_is_named() {
     };
     let dialled = dial(&ask, &config).expect("a call");
     let called = server.poll().expect("it came");
-    let near = End::start("cut-near", dialled.line, &config, marked());
-    let far = End::start("cut-far", called.line, &config, marked());
+    let near = End::start("cut-near", dialled.transport, &config, marked());
+    let far = End::start("cut-far", called.transport, &config, marked());
     for end in [&near, &far] {
         end.wait_until("it hears something", |call| {
             let listening = call.figures().listening;

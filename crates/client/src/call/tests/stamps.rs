@@ -15,7 +15,7 @@ fn what_the_far_end_tells_is_placed_within_its_bar_and_only_who_asks_is_told() {
         stamps: Stamps::Exchange,
         ..tells.clone()
     };
-    let [near, far] = lines(&tells);
+    let [near, far] = transports(&tells);
     let mut near = End::start("asks", near, &asks, QUIET);
     let mut far = End::start("tells", far, &tells, QUIET);
     // Records wait four seconds for answers.
@@ -100,15 +100,15 @@ fn without_channels_at_the_other_end_there_is_a_call_and_nothing_is_told() {
 #[test]
 fn nonsense_of_the_far_end_is_named_and_the_call_goes_on() {
     let config = light();
-    let [near, far] = lines(&config);
+    let [near, far] = transports(&config);
     let mut near = End::start("sane", near, &config, QUIET);
     let mut far = End::start("strange", far, &config, QUIET);
     far.wait_until("its channels are open", |call| {
         call.figures().far.is_some_and(|it| it.is_there)
     });
     {
-        let mut line = far.call.shared.line();
-        let channels = line.session.channels_mut().expect("agreed");
+        let mut transport = far.call.shared.transport();
+        let channels = transport.session.channels_mut().expect("agreed");
         let ids: Vec<_> = channels.iter().map(|(id, _)| id).collect();
         for id in ids {
             let nonsense = glassline_sctp::channel::Message::text("nonsense");
@@ -135,7 +135,7 @@ fn nonsense_of_the_far_end_is_named_and_the_call_goes_on() {
 #[test]
 fn a_packet_that_the_network_made_two_of_is_a_row_of_the_first() {
     let config = light();
-    let [near, far] = lines(&config);
+    let [near, far] = transports(&config);
     let mut near = End::start("twice", near, &config, QUIET);
     let mut far = End::start("twice-far", far, &config, QUIET);
     far.wait_until("it hears", |call| {
@@ -144,9 +144,9 @@ fn a_packet_that_the_network_made_two_of_is_a_row_of_the_first() {
     });
     const TIMESTAMP: u32 = 77;
     {
-        let mut line = near.call.shared.line();
+        let mut transport = near.call.shared.transport();
         let mut out = [0; 256];
-        let sealed = line.session.seal(
+        let sealed = transport.session.seal(
             glassline_webrtc::SenderIndex(0),
             TIMESTAMP,
             false,
@@ -155,9 +155,9 @@ fn a_packet_that_the_network_made_two_of_is_a_row_of_the_first() {
             &mut out,
         );
         let datagram = &out[..sealed.expect("connected").len];
-        let peer = line.session.peer().expect("connected");
+        let peer = transport.session.peer().expect("connected");
         for _ in 0..2 {
-            line.socket.send(datagram, peer).expect("loopback");
+            transport.socket.send(datagram, peer).expect("loopback");
         }
     }
     let until = Instant::now() + PATIENCE;

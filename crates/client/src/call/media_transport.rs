@@ -6,7 +6,7 @@ use glassline_webrtc::Session;
 
 /// A session and its own socket.
 #[derive(Debug)]
-pub struct Line {
+pub struct MediaTransport {
     pub(crate) session: Session,
     pub(crate) socket: Arc<UdpSocket>,
     /// Best address of the socket.
@@ -15,7 +15,7 @@ pub struct Line {
     pub(crate) offered: bool,
 }
 
-impl Line {
+impl MediaTransport {
     pub(crate) fn new(
         session: Session,
         socket: UdpSocket,
