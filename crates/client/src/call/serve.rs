@@ -40,7 +40,7 @@ pub struct Incoming {
     pub peer: SocketAddr,
     /// Transport to start the call with.
     pub transport: MediaTransport,
-    /// Keeps the line busy: no other call is answered until this is dropped.
+    /// Keeps this end busy: no other call is answered until this is dropped.
     pub slot: Slot,
 }
 

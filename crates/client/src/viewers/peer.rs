@@ -16,14 +16,14 @@ pub(super) struct Peer {
     join: Join,
     /// Deadline of the timer that is set.
     pub(super) armed: Option<Instant>,
-    line: Option<Line>,
+    transport: Option<MediaTransport>,
     counts: Counts,
 }
 
 /// Connection of a viewer; both kinds have the same methods.
-enum Line {
-    WebRtc(Box<webrtc::Line>),
-    Rtsp(Box<rtsp::Line>),
+enum MediaTransport {
+    WebRtc(Box<webrtc::MediaTransport>),
+    Rtsp(Box<rtsp::MediaTransport>),
 }
 
 /// Buffers that the viewers of a thread share.
@@ -68,14 +68,14 @@ impl Peer {
             id,
             join,
             armed: None,
-            line: None,
+            transport: None,
             counts: Counts::default(),
         }
     }
 
     pub(super) fn fail(&mut self, reason: String) {
         self.counts.end(reason);
-        self.line = None;
+        self.transport = None;
     }
 
     /// Takes the server's answer and begins to connect.
@@ -89,12 +89,19 @@ impl Peer {
     ) {
         let (counts, conduct) = (&mut self.counts, self.join.conduct);
         counts.state = State::Connecting;
-        let line = match dialled {
+        let transport = match dialled {
             Dialled::WebRtc(answered) => {
                 counts.started = Some(answered.started);
                 let mut buffers = buffers.for_webrtc();
-                let line = webrtc::Line::begin(*answered, conduct, wall, now, &mut buffers, counts);
-                Line::WebRtc(Box::new(line))
+                let transport = webrtc::MediaTransport::begin(
+                    *answered,
+                    conduct,
+                    wall,
+                    now,
+                    &mut buffers,
+                    counts,
+                );
+                MediaTransport::WebRtc(Box::new(transport))
             }
             Dialled::Rtsp {
                 connection,
@@ -111,17 +118,19 @@ impl Peer {
                     sockets: options.sockets(),
                     wall,
                 };
-                Line::Rtsp(Box::new(rtsp::Line::begin(connection, profile, now)))
+                MediaTransport::Rtsp(Box::new(rtsp::MediaTransport::begin(
+                    connection, profile, now,
+                )))
             }
         };
-        self.line = Some(line);
+        self.transport = Some(transport);
         self.hang_up_if_over();
     }
 
     /// Descriptors opened since the last call, which are to be waited for.
     pub(super) fn take_opened(&mut self) -> Vec<RawFd> {
-        match &mut self.line {
-            Some(Line::Rtsp(line)) => line.take_opened(),
+        match &mut self.transport {
+            Some(MediaTransport::Rtsp(transport)) => transport.take_opened(),
             _ => Vec::new(),
         }
     }
@@ -136,8 +145,8 @@ impl Peer {
 
     /// Descriptor of a viewer that has just begun and has a single one.
     pub(super) fn descriptor(&self) -> Option<RawFd> {
-        match &self.line {
-            Some(Line::WebRtc(line)) => Some(line.descriptor()),
+        match &self.transport {
+            Some(MediaTransport::WebRtc(transport)) => Some(transport.descriptor()),
             _ => None,
         }
     }
@@ -145,10 +154,12 @@ impl Peer {
     /// Reads what waits at the sockets.
     pub(super) fn receive(&mut self, buffers: &mut Buffers) {
         let counts = &mut self.counts;
-        match &mut self.line {
-            Some(Line::WebRtc(line)) => line.receive(&mut buffers.for_webrtc(), counts),
-            Some(Line::Rtsp(line)) => {
-                line.receive(Instant::now(), &mut buffers.for_rtsp(), counts);
+        match &mut self.transport {
+            Some(MediaTransport::WebRtc(transport)) => {
+                transport.receive(&mut buffers.for_webrtc(), counts)
+            }
+            Some(MediaTransport::Rtsp(transport)) => {
+                transport.receive(Instant::now(), &mut buffers.for_rtsp(), counts);
             }
             None => return,
         }
@@ -157,13 +168,13 @@ impl Peer {
 
     pub(super) fn handle_timeout(&mut self, now: Instant, buffers: &mut Buffers) {
         let counts = &mut self.counts;
-        match &mut self.line {
-            Some(Line::WebRtc(line)) => {
-                line.handle_timeout(now, &mut buffers.for_webrtc(), counts);
+        match &mut self.transport {
+            Some(MediaTransport::WebRtc(transport)) => {
+                transport.handle_timeout(now, &mut buffers.for_webrtc(), counts);
             }
-            Some(Line::Rtsp(line)) => {
+            Some(MediaTransport::Rtsp(transport)) => {
                 counts.expire(now);
-                line.handle_timeout(now, &mut buffers.for_rtsp(), counts);
+                transport.handle_timeout(now, &mut buffers.for_rtsp(), counts);
             }
             None => return,
         }
@@ -171,10 +182,10 @@ impl Peer {
     }
 
     pub(super) fn poll_timeout(&mut self) -> Option<Instant> {
-        match &mut self.line {
-            Some(Line::WebRtc(line)) => line.poll_timeout(&self.counts),
-            Some(Line::Rtsp(line)) => {
-                let deadlines = [line.poll_timeout(), self.counts.deadline()];
+        match &mut self.transport {
+            Some(MediaTransport::WebRtc(transport)) => transport.poll_timeout(&self.counts),
+            Some(MediaTransport::Rtsp(transport)) => {
+                let deadlines = [transport.poll_timeout(), self.counts.deadline()];
                 deadlines.into_iter().flatten().min()
             }
             None => None,
@@ -183,11 +194,13 @@ impl Peer {
 
     /// Leaves with a farewell; returns the part of it that blocks, for a signalling thread.
     pub(super) fn leave(mut self, now: Instant, buffers: &mut Buffers) -> Option<Job> {
-        match self.line? {
-            Line::WebRtc(line) => line
+        match self.transport? {
+            MediaTransport::WebRtc(transport) => transport
                 .leave(now, &mut buffers.for_webrtc(), &mut self.counts)
                 .map(|location| Job::Leave { location }),
-            Line::Rtsp(line) => line.leave(now).map(|it| Job::Farewell(Box::new(it))),
+            MediaTransport::Rtsp(transport) => {
+                transport.leave(now).map(|it| Job::Farewell(Box::new(it)))
+            }
         }
     }
 
@@ -218,7 +231,7 @@ impl Peer {
     /// Closes the sockets of a viewer that has ended.
     fn hang_up_if_over(&mut self) {
         if self.is_over() {
-            self.line = None;
+            self.transport = None;
         }
     }
 }

@@ -16,7 +16,7 @@ use super::misconduct::{self, Act, Misconduct};
 use super::{Conduct, State};
 
 /// Socket and session of a viewer while it is connected.
-pub(super) struct Line {
+pub(super) struct MediaTransport {
     socket: UdpSocket,
     local: Vec<SocketAddr>,
     session: Session,
@@ -32,7 +32,7 @@ pub(super) struct Buffers<'a> {
     pub(super) control: &'a mut Vec<u8>,
 }
 
-impl Line {
+impl MediaTransport {
     /// Takes the server's answer and begins to connect.
     pub(super) fn begin(
         answered: Answered,
@@ -43,7 +43,7 @@ impl Line {
         counts: &mut Counts,
     ) -> Self {
         let url = answered.url;
-        let mut line = Self {
+        let mut transport = Self {
             socket: answered.socket,
             local: answered.local,
             session: answered.session,
@@ -52,13 +52,13 @@ impl Line {
             misconduct: Misconduct::new(conduct),
             begun: false,
         };
-        let accepted = line.session.set_answer(&answered.answer.sdp, now);
-        line.drain(now, buffers, counts);
+        let accepted = transport.session.set_answer(&answered.answer.sdp, now);
+        transport.drain(now, buffers, counts);
         if let Err(reason) = accepted {
             counts.state = State::Ended;
             counts.failure = Some(format!("{url} sent an unusable answer: {reason}"));
         }
-        line
+        transport
     }
 
     /// Descriptor to wait for.
@@ -165,7 +165,7 @@ impl Line {
         }
     }
 
-    /// Handles timers; call it at [`Line::poll_timeout`] or later.
+    /// Handles timers; call it at [`MediaTransport::poll_timeout`] or later.
     pub(super) fn handle_timeout(
         &mut self,
         now: Instant,
@@ -188,7 +188,7 @@ impl Line {
         self.drain(now, buffers, counts);
     }
 
-    /// When to call [`Line::handle_timeout`].
+    /// When to call [`MediaTransport::handle_timeout`].
     pub(super) fn poll_timeout(&mut self, counts: &Counts) -> Option<Instant> {
         if self.misconduct.is_stalled() {
             return None;

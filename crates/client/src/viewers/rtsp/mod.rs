@@ -1,7 +1,7 @@
 //! One viewer of an RTSP server.
 //!
 //! ```text
-//! dial (signalling thread) ─► Line (the engine's thread)
+//! dial (signalling thread) ─► MediaTransport (the engine's thread)
 //!   TCP ──► rtsp::Client ─┬─ events: tracks, ports, playing, closed
 //!                         └─ frames ─┐
 //!   UDP pairs ───────────────────────┴─► Media ─► Counts; reports go back
@@ -64,7 +64,7 @@ pub(super) struct Buffers<'a> {
 pub(super) const STREAM_BUFFER_BYTES: usize = 256 << 10;
 
 /// Connections of a viewer.
-pub(super) struct Line {
+pub(super) struct MediaTransport {
     client: Client,
     stream: Wire,
     server: SocketAddr,
@@ -103,7 +103,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 /// join at once.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(20);
 
-impl Line {
+impl MediaTransport {
     /// Requests the description of the stream on a fresh connection.
     pub(super) fn begin(connection: Connection, profile: Profile, now: Instant) -> Self {
         let mut config = Config::new(profile.url.clone(), rand::random());
@@ -168,7 +168,7 @@ impl Line {
         self.settle(now, counts);
     }
 
-    /// Handles timers; call it at [`Line::poll_timeout`] or later.
+    /// Handles timers; call it at [`MediaTransport::poll_timeout`] or later.
     pub(super) fn handle_timeout(
         &mut self,
         now: Instant,
@@ -195,7 +195,7 @@ impl Line {
         self.settle(now, counts);
     }
 
-    /// When to call [`Line::handle_timeout`].
+    /// When to call [`MediaTransport::handle_timeout`].
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         if self.misconduct.is_stalled() || self.client.is_closed() {
             return None;
