@@ -15,7 +15,7 @@ use glassline_voice::{Record, Ssrc};
 
 use super::network::{Incoming, Network};
 use super::stamping::{self, DuplicateStamps};
-use super::{Call, CallError, Ended, Feed, MediaTransport, Shared, spawn};
+use super::{BoundedSender, Call, CallError, Ended, MediaTransport, Shared, spawn};
 
 /// A session whose voice is played in a call, until it ends or is dropped.
 pub struct Leg {
@@ -37,7 +37,7 @@ impl std::fmt::Debug for Leg {
 #[derive(Clone)]
 pub struct Ear {
     pub(super) call: Arc<Shared>,
-    pub(super) packets: Feed<Incoming>,
+    pub(super) packets: BoundedSender<Incoming>,
     pub(super) duplicates: DuplicateStamps,
     /// Whether the far ends' records are wanted.
     pub(super) wants_records: bool,
@@ -115,8 +115,8 @@ impl Ear {
         // Nothing waits for this session's keys.
         let (connected, _) = mpsc::channel();
         let (talk, own, remote) = stamping::leg_queues(&shared, self.wants_records, self.epoch);
-        let (feed, duplicates) = (self.packets.clone(), self.duplicates.stamp());
-        let network = Network::new(Arc::clone(&shared), feed, duplicates, talk, connected)?;
+        let (sender, duplicates) = (self.packets.clone(), self.duplicates.stamp());
+        let network = Network::new(Arc::clone(&shared), sender, duplicates, talk, connected)?;
         let thread = spawn("call leg", move || network.run())?;
         let leg = Arc::clone(&shared);
         self.call.legs().push(Listener { leg, own });

@@ -11,7 +11,7 @@ use glassline_voice::{
 use super::device::PlayoutTime;
 use super::network::Incoming;
 use super::stamping::Stamp;
-use super::{CallError, Config, Feed, Shared};
+use super::{BoundedSender, CallError, Config, Shared};
 
 /// Most packets that wait for the loudspeaker: five seconds of 10 ms.
 pub(super) const PACKETS_MAX: usize = 512;
@@ -24,7 +24,7 @@ pub(super) struct Listening {
     shared: Arc<Shared>,
     packets: Receiver<Incoming>,
     stamps: Stamps,
-    rendered: Feed<Vec<f32>>,
+    rendered: BoundedSender<Vec<f32>>,
     report_at: Instant,
 }
 
@@ -41,7 +41,7 @@ impl Listening {
         device: Format,
         packets: Receiver<Incoming>,
         stamps: Stamps,
-        rendered: Feed<Vec<f32>>,
+        rendered: BoundedSender<Vec<f32>>,
     ) -> Result<Self, CallError> {
         let config = listener::Config {
             jitter: config.jitter,

@@ -310,12 +310,12 @@ impl Shared {
 }
 
 /// Sending end of a bounded queue. It never waits: items that do not fit are counted.
-pub(crate) struct Feed<T> {
+pub(crate) struct BoundedSender<T> {
     sender: mpsc::SyncSender<T>,
     shared: Arc<Shared>,
 }
 
-impl<T> Clone for Feed<T> {
+impl<T> Clone for BoundedSender<T> {
     fn clone(&self) -> Self {
         Self {
             sender: self.sender.clone(),
@@ -324,7 +324,7 @@ impl<T> Clone for Feed<T> {
     }
 }
 
-impl<T> Feed<T> {
+impl<T> BoundedSender<T> {
     pub(crate) fn new(capacity: usize, shared: &Arc<Shared>) -> (Self, Receiver<T>) {
         let (sender, receiver) = mpsc::sync_channel(capacity);
         let shared = Arc::clone(shared);
@@ -388,7 +388,7 @@ impl Call {
     ) -> Result<Self, CallError> {
         let ssrc = transport.session.senders().first().map(|it| it.ssrc);
         let shared = Arc::new(Shared::new(transport, config.muted));
-        let (packets_feed, packets) = Feed::new(listening::PACKETS_MAX, &shared);
+        let (packets_sender, packets) = BoundedSender::new(listening::PACKETS_MAX, &shared);
         let (connected, when_connected) = mpsc::channel();
         let wants_records = config.stamps == Stamps::Exchange;
         let now = Instant::now();
@@ -397,14 +397,14 @@ impl Call {
             stamping::queues(&shared, ssrc, wants_records, epoch);
         let ear = Ear {
             call: Arc::clone(&shared),
-            packets: packets_feed,
+            packets: packets_sender,
             duplicates,
             wants_records,
             epoch,
         };
-        let (feed, duplicates) = (ear.packets.clone(), ear.duplicates.stamp());
+        let (sender, duplicates) = (ear.packets.clone(), ear.duplicates.stamp());
         let network =
-            network::Network::new(Arc::clone(&shared), feed, duplicates, talk, connected)?;
+            network::Network::new(Arc::clone(&shared), sender, duplicates, talk, connected)?;
         let speaking = speaking::Audio {
             shared: Arc::clone(&shared),
             config,

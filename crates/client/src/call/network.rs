@@ -21,7 +21,7 @@ use mio::{Events, Interest, Poll, Token};
 use super::signal::system;
 use super::stamping::Stamp;
 use super::talk::Talk;
-use super::{CallError, Ended, Feed, MediaTransport, Shared};
+use super::{BoundedSender, CallError, Ended, MediaTransport, Shared};
 
 /// A voice packet for the loudspeaker.
 pub(super) struct Incoming {
@@ -57,7 +57,7 @@ pub(super) struct Network {
     socket: Arc<UdpSocket>,
     local: SocketAddr,
     poll: Poll,
-    packets: Feed<Incoming>,
+    packets: BoundedSender<Incoming>,
     duplicates: Stamp<DuplicateRecord>,
     talk: Talk,
     connected: Option<Sender<Agreed>>,
@@ -76,7 +76,7 @@ const AGE_MAX: Duration = Duration::from_secs(1);
 impl Network {
     pub(super) fn new(
         shared: Arc<Shared>,
-        packets: Feed<Incoming>,
+        packets: BoundedSender<Incoming>,
         duplicates: Stamp<DuplicateRecord>,
         talk: Talk,
         connected: Sender<Agreed>,

@@ -13,7 +13,7 @@ use super::device::CaptureTime;
 use super::listening::{self, Listening};
 use super::network::{Agreed, Incoming, Sends};
 use super::stamping::{Stamp, Stamping};
-use super::{CallError, Config, Devices, Feed, Shared};
+use super::{BoundedSender, CallError, Config, Devices, Shared};
 
 /// Data that a call's audio needs.
 pub(super) struct Audio {
@@ -67,8 +67,8 @@ impl Audio {
             capture_calls,
             playout_calls,
         } = self.stamping;
-        let (rendered_feed, rendered) = Feed::new(RENDERED_MAX, &self.shared);
-        let (periods_feed, periods) = Feed::<Period>::new(PERIODS_MAX, &self.shared);
+        let (rendered_sender, rendered) = BoundedSender::new(RENDERED_MAX, &self.shared);
+        let (periods_sender, periods) = BoundedSender::<Period>::new(PERIODS_MAX, &self.shared);
         let (microphone_delay, format) = (microphone.delay(), microphone.format());
         let playing = match agreed.receives || self.has_legs {
             false => None,
@@ -79,7 +79,7 @@ impl Audio {
                     loudspeaker.format(),
                     self.packets,
                     listening::Stamps { played, duplicates },
-                    rendered_feed,
+                    rendered_sender,
                 )?;
                 let playing = loudspeaker.start(Box::new(move |out, time| {
                     playout_calls.push(time.called);
@@ -93,7 +93,7 @@ impl Audio {
             captured = Some(microphone.start(Box::new(move |samples, time| {
                 capture_calls.push(time.called);
                 let samples = samples.to_vec();
-                periods_feed.push(Period { samples, time });
+                periods_sender.push(Period { samples, time });
             }))?);
         }
         let watched = [playing.as_ref(), captured.as_ref()];

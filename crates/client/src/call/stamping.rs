@@ -9,7 +9,7 @@ use glassline_voice::far::RemoteRecord;
 use glassline_voice::{DuplicateRecord, PlayoutStamps, Record, SendStamps, Ssrc};
 
 use super::talk::Talk;
-use super::{Feed, Shared};
+use super::{BoundedSender, Shared};
 
 /// Most records that wait to be drained: 40 s of packets of 10 ms, 10 s of callbacks of 2.5
 /// ms.
@@ -73,7 +73,7 @@ impl Drains {
 
 /// Sending end of one of these queues; records also go to the far end of the call.
 pub(crate) struct Stamp<T> {
-    kept: Feed<T>,
+    kept: BoundedSender<T>,
     shared: Arc<Shared>,
     own: SyncSender<Record>,
     as_record: Box<AsRecord<T>>,
@@ -106,7 +106,7 @@ pub(crate) struct Stamping {
 /// Makes sending ends for duplicate packets, which several threads and legs see.
 #[derive(Clone)]
 pub(crate) struct DuplicateStamps {
-    kept: Feed<DuplicateRecord>,
+    kept: BoundedSender<DuplicateRecord>,
     shared: Arc<Shared>,
     own: SyncSender<Record>,
 }
@@ -125,10 +125,11 @@ pub(super) fn leg_queues(
     wants_records: bool,
     epoch: Instant,
 ) -> (Talk, SyncSender<Record>, Receiver<RemoteRecord>) {
-    let (own_feed, own) = std::sync::mpsc::sync_channel(OWN_MAX);
-    let (remote_feed, remote) = Feed::new(if wants_records { REMOTE_MAX } else { 1 }, shared);
-    let talk = Talk::new(Arc::clone(shared), wants_records, epoch, own, remote_feed);
-    (talk, own_feed, remote)
+    let (own_sender, own) = std::sync::mpsc::sync_channel(OWN_MAX);
+    let (remote_sender, remote) =
+        BoundedSender::new(if wants_records { REMOTE_MAX } else { 1 }, shared);
+    let talk = Talk::new(Arc::clone(shared), wants_records, epoch, own, remote_sender);
+    (talk, own_sender, remote)
 }
 
 /// Queues of all records: for the devices' threads, for the network thread, and for the
@@ -140,34 +141,35 @@ pub(super) fn queues(
     wants_records: bool,
     epoch: Instant,
 ) -> (Stamping, DuplicateStamps, Talk, Drains) {
-    let (own_feed, own) = std::sync::mpsc::sync_channel(OWN_MAX);
-    let (duplicates_feed, duplicates) = Feed::new(RECORDS_MAX, shared);
+    let (own_sender, own) = std::sync::mpsc::sync_channel(OWN_MAX);
+    let (duplicates_sender, duplicates) = BoundedSender::new(RECORDS_MAX, shared);
     let duplicate_stamps = DuplicateStamps {
-        kept: duplicates_feed,
+        kept: duplicates_sender,
         shared: Arc::clone(shared),
-        own: own_feed.clone(),
+        own: own_sender.clone(),
     };
-    let (sent_feed, sent) = Feed::new(RECORDS_MAX, shared);
-    let (played_feed, played) = Feed::new(RECORDS_MAX, shared);
-    let (capture_calls_feed, capture_calls) = Feed::new(RECORDS_MAX, shared);
-    let (playout_calls_feed, playout_calls) = Feed::new(RECORDS_MAX, shared);
-    let (remote_feed, remote) = Feed::new(if wants_records { REMOTE_MAX } else { 1 }, shared);
+    let (sent_sender, sent) = BoundedSender::new(RECORDS_MAX, shared);
+    let (played_sender, played) = BoundedSender::new(RECORDS_MAX, shared);
+    let (capture_calls_sender, capture_calls) = BoundedSender::new(RECORDS_MAX, shared);
+    let (playout_calls_sender, playout_calls) = BoundedSender::new(RECORDS_MAX, shared);
+    let (remote_sender, remote) =
+        BoundedSender::new(if wants_records { REMOTE_MAX } else { 1 }, shared);
     let stamping = Stamping {
-        sent: stamp(shared, &own_feed, sent_feed, move |it: &SendStamps| {
+        sent: stamp(shared, &own_sender, sent_sender, move |it: &SendStamps| {
             Some(Record::Sent(ssrc?, *it))
         }),
-        played: stamp(shared, &own_feed, played_feed, |it| {
+        played: stamp(shared, &own_sender, played_sender, |it| {
             Some(Record::Played(*it))
         }),
         duplicates: duplicate_stamps.stamp(),
-        capture_calls: stamp(shared, &own_feed, capture_calls_feed, |at| {
+        capture_calls: stamp(shared, &own_sender, capture_calls_sender, |at| {
             Some(Record::CaptureCalled(*at))
         }),
-        playout_calls: stamp(shared, &own_feed, playout_calls_feed, |at| {
+        playout_calls: stamp(shared, &own_sender, playout_calls_sender, |at| {
             Some(Record::PlayoutCalled(*at))
         }),
     };
-    let talk = Talk::new(Arc::clone(shared), wants_records, epoch, own, remote_feed);
+    let talk = Talk::new(Arc::clone(shared), wants_records, epoch, own, remote_sender);
     let drains = Drains {
         sent,
         played,
@@ -182,7 +184,7 @@ pub(super) fn queues(
 fn stamp<T>(
     shared: &Arc<Shared>,
     own: &SyncSender<Record>,
-    kept: Feed<T>,
+    kept: BoundedSender<T>,
     as_record: impl Fn(&T) -> Option<Record> + Send + 'static,
 ) -> Stamp<T> {
     Stamp {

@@ -11,7 +11,7 @@ use glassline_voice::Record;
 use glassline_voice::far::{CLOCK_LABEL, Channel, FarEnd, PROTOCOL, RECORDS_LABEL, RemoteRecord};
 use glassline_webrtc::Session;
 
-use super::{Feed, Shared};
+use super::{BoundedSender, Shared};
 
 /// Most bytes of records that wait in the association; further ones wait, and age, in
 /// [`FarEnd`].
@@ -28,7 +28,7 @@ pub(super) struct Talk {
     /// Our records.
     own: Receiver<Record>,
     /// Queue for the far end's records.
-    remote: Feed<RemoteRecord>,
+    remote: BoundedSender<RemoteRecord>,
 }
 
 impl Talk {
@@ -37,7 +37,7 @@ impl Talk {
         wants_records: bool,
         epoch: Instant,
         own: Receiver<Record>,
-        remote: Feed<RemoteRecord>,
+        remote: BoundedSender<RemoteRecord>,
     ) -> Self {
         let opens = shared.transport().offered;
         Self {
