@@ -13,7 +13,7 @@ use retina::client::{
 };
 use retina::codec::{CodecItem, FrameFormat, ParameterSetInsertion, ParametersRef, aac, h26x};
 
-use super::{Error, Event, Feed};
+use super::{Error, Event, SourceContext};
 use crate::publish::input::Camera;
 use crate::publish::unit::Unit;
 
@@ -51,20 +51,20 @@ impl Clock {
 /// Calls `camera`; returns its tracks, video first, and delivers what it sends from then on.
 pub(super) async fn play(
     camera: &Camera,
-    feed: &Feed,
+    context: &SourceContext,
     carries: fn(Codec) -> bool,
 ) -> Result<Vec<Track>, Error> {
     let (session, chosen) = call(camera, carries).await?;
     let tracks: Vec<Track> = chosen.iter().map(|it| it.track.clone()).collect();
-    let (feed, camera, kinds) = (feed.clone(), camera.clone(), tracks.clone());
+    let (context, camera, kinds) = (context.clone(), camera.clone(), tracks.clone());
     tokio::spawn(async move {
         let mut connected = Some((session, chosen));
         let mut backoff = BACKOFF_MIN;
-        while !feed.steer.is_stopped() {
+        while !context.steer.is_stopped() {
             let why = match connected.take() {
                 Some((session, chosen)) => {
                     backoff = BACKOFF_MIN;
-                    match receive(session, chosen, &feed, &camera).await {
+                    match receive(session, chosen, &context, &camera).await {
                         Ok(()) => return,
                         Err(why) => why,
                     }
@@ -83,7 +83,7 @@ pub(super) async fn play(
             };
             if matches!(&why, Error::Camera { lasting: true, .. }) {
                 // If the session is gone, nothing needs the event.
-                let _ = feed.events.send(Event::Ended(Err(why))).await;
+                let _ = context.events.send(Event::Ended(Err(why))).await;
                 return;
             }
             tracing::warn!("{why}; reconnecting in {} s", backoff.as_secs());
@@ -233,7 +233,7 @@ fn track_of(codec: Codec, offered: &retina::client::Stream) -> Option<Track> {
 async fn receive(
     mut session: Demuxed,
     mut chosen: Vec<Chosen>,
-    feed: &Feed,
+    context: &SourceContext,
     camera: &Camera,
 ) -> Result<(), Error> {
     loop {
@@ -268,12 +268,12 @@ async fn receive(
             track: number,
             time: chosen[number]
                 .clock
-                .place(feed.timeline.place(made), elapsed),
+                .place(context.timeline.place(made), elapsed),
             keyframe,
             data,
             made,
         };
-        if feed.steer.is_stopped() || feed.events.send(Event::Unit(unit)).await.is_err() {
+        if context.steer.is_stopped() || context.events.send(Event::Unit(unit)).await.is_err() {
             return Ok(());
         }
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use glassline_demux::{self as demux, Source};
 use glassline_media::{Codec, Kind, Track};
 
-use super::{Error, Feed, Part};
+use super::{Error, Part, SourceContext};
 use crate::publish::input::Spec;
 
 static CLIP_VIDEO: &[u8] = include_bytes!("../../../../../assets/demo.h264");
@@ -51,14 +51,14 @@ pub(super) fn warn(source: &Source) {
 /// tracks that are sent.
 pub(super) fn play(
     mut source: Source,
-    feed: &Feed,
+    context: &SourceContext,
     first: usize,
     carries: fn(Codec) -> bool,
 ) -> Result<Vec<Track>, Error> {
     let (tracks, numbers) = choose(source.tracks(), first, carries)?;
     let part = if first == 0 { Part::Lead } else { Part::Beside };
-    feed.spawn("files", part, move |feed| {
-        feed.play(|| {
+    context.spawn("files", part, move |context| {
+        context.play(|| {
             while let Some(frame) = source.next_frame()? {
                 if let Some(track) = numbers[frame.track] {
                     return Ok(Some((track, frame)));

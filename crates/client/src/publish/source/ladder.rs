@@ -11,7 +11,7 @@ use std::time::Duration;
 use glassline_demux::{self as demux, Frame, Source};
 use glassline_media::{Bitrate, Kind, MediaTime, Track};
 
-use super::{Error, Feed, Part, Tally, files};
+use super::{Error, Part, SourceContext, Tally, files};
 use crate::publish::input::{Rung, Spec};
 
 /// Largest difference of keyframes that count as simultaneous; rounding and containers'
@@ -23,7 +23,7 @@ pub(super) fn play(
     paths: &[PathBuf],
     spec: &Spec,
     fps: Option<f64>,
-    feed: &Feed,
+    context: &SourceContext,
 ) -> Result<Vec<Track>, Error> {
     let first = files::open(paths, spec, fps)?;
     let (tracks, numbers) = files::choose(first.tracks(), 0, spec.carries)?;
@@ -49,7 +49,7 @@ pub(super) fn play(
         next_audio: None,
         next_frame: None,
     };
-    feed.spawn("ladder", Part::Lead, move |feed| ladder.run(feed))?;
+    context.spawn("ladder", Part::Lead, move |context| ladder.run(context))?;
     Ok(tracks)
 }
 
@@ -149,9 +149,9 @@ struct Ladder {
 }
 
 impl Ladder {
-    fn run(mut self, feed: &Feed) -> Result<(), Error> {
-        self.current = self.wanted(feed.steer.target());
-        feed.play(|| self.next(feed))
+    fn run(mut self, context: &SourceContext) -> Result<(), Error> {
+        self.current = self.wanted(context.steer.target());
+        context.play(|| self.next(context))
     }
 
     /// Index of the best rendition within `target`, else of the lowest.
@@ -161,14 +161,14 @@ impl Ladder {
     }
 
     /// The next frame of video or audio, with its track's number.
-    fn next(&mut self, feed: &Feed) -> Result<Option<(usize, Frame)>, Error> {
+    fn next(&mut self, context: &SourceContext) -> Result<Option<(usize, Frame)>, Error> {
         if self.next_frame.is_none() {
             let next = self.steps[self.current].next_frame()?;
             let Some(video_frame) = next else {
                 return Ok(None);
             };
             self.next_frame = Some(match video_frame.keyframe {
-                true => self.choose(video_frame, feed)?,
+                true => self.choose(video_frame, context)?,
                 false => video_frame,
             });
         }
@@ -190,8 +190,8 @@ impl Ladder {
 
     /// The keyframe of the rendition that the target asks for, or `video_frame` if that is
     /// the current one.
-    fn choose(&mut self, video_frame: Frame, feed: &Feed) -> Result<Frame, Error> {
-        let wanted = self.wanted(feed.steer.target());
+    fn choose(&mut self, video_frame: Frame, context: &SourceContext) -> Result<Frame, Error> {
+        let wanted = self.wanted(context.steer.target());
         if wanted == self.current {
             return Ok(video_frame);
         }
@@ -204,7 +204,7 @@ impl Ladder {
             return Ok(video_frame);
         };
         self.current = wanted;
-        Tally::add(&feed.tally.switches);
+        Tally::add(&context.tally.switches);
         Ok(entered)
     }
 }
@@ -268,13 +268,13 @@ mod tests {
     fn renditions_change_at_keyframes_and_time_goes_on() {
         let (high, low) = renditions();
         let (events, mut receiver) = mpsc::channel(1000);
-        let feed = Feed {
+        let context = SourceContext {
             timeline: Timeline::new(Instant::now()),
             events,
             steer: Arc::new(Steer::new(Bitrate::from_bps(300_000))),
             tally: Arc::default(),
         };
-        let tracks = play(std::slice::from_ref(&high), &spec(&low), None, &feed);
+        let tracks = play(std::slice::from_ref(&high), &spec(&low), None, &context);
         assert_eq!(tracks.expect("both fit").len(), 1);
         let is_padded = |unit: &Unit| {
             let mut nals = glassline_demux::annexb::nals(&unit.data);
@@ -289,7 +289,7 @@ mod tests {
             } else {
                 300_000
             };
-            feed.steer.set_target(Bitrate::from_bps(rate));
+            context.steer.set_target(Bitrate::from_bps(rate));
             let is = is_padded(&unit);
             assert!(
                 is == was || unit.keyframe,
@@ -298,12 +298,12 @@ mod tests {
             );
             was = is;
             units.push(unit);
-            if units.len() > 100 && feed.tally.switches.load(Ordering::Relaxed) == 2 {
+            if units.len() > 100 && context.tally.switches.load(Ordering::Relaxed) == 2 {
                 break;
             }
         }
-        feed.steer.stop();
-        assert_eq!(feed.tally.switches.load(Ordering::Relaxed), 2);
+        context.steer.stop();
+        assert_eq!(context.tally.switches.load(Ordering::Relaxed), 2);
         for pair in units.windows(2) {
             let step = pair[1].time.saturating_since(pair[0].time).as_micros();
             // More only where the machine stood still.

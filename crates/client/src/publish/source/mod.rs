@@ -143,14 +143,14 @@ enum Part {
 
 /// Data that the threads of a source share.
 #[derive(Clone, Debug)]
-struct Feed {
+struct SourceContext {
     timeline: Timeline,
     events: mpsc::Sender<Event>,
     steer: Arc<Steer>,
     tally: Arc<Tally>,
 }
 
-impl Feed {
+impl SourceContext {
     /// Delivers a unit; returns false if the session takes none any more.
     fn deliver(&self, unit: Unit) -> bool {
         self.events.blocking_send(Event::Unit(unit)).is_ok()
@@ -197,13 +197,13 @@ impl Feed {
         part: Part,
         run: impl FnOnce(&Self) -> Result<(), Error> + Send + 'static,
     ) -> Result<(), Error> {
-        let feed = self.clone();
+        let context = self.clone();
         let thread = thread::Builder::new().name(name.to_owned());
         let started = thread.spawn(move || {
-            let how = run(&feed);
+            let how = run(&context);
             match (part, how) {
-                _ if feed.steer.is_stopped() => {}
-                (Part::Lead, how) => feed.end(how),
+                _ if context.steer.is_stopped() => {}
+                (Part::Lead, how) => context.end(how),
                 (Part::Beside, Ok(())) => {}
                 (Part::Beside, Err(error)) => {
                     tracing::warn!(
@@ -224,19 +224,19 @@ impl Feed {
 pub async fn open(spec: &Spec) -> Result<Source, Error> {
     let (events, receiver) = mpsc::channel(AHEAD);
     let zero = Instant::now();
-    let feed = Feed {
+    let context = SourceContext {
         timeline: Timeline::new(zero),
         events,
         steer: Arc::new(Steer::new(spec.start)),
         tally: Arc::new(Tally::default()),
     };
-    let (steer, tally) = (Arc::clone(&feed.steer), Arc::clone(&feed.tally));
+    let (steer, tally) = (Arc::clone(&context.steer), Arc::clone(&context.tally));
     let camera = match &spec.input {
-        Input::Camera(camera) => Some(camera::play(camera, &feed, spec.carries).await?),
+        Input::Camera(camera) => Some(camera::play(camera, &context, spec.carries).await?),
         _ => None,
     };
     let spec = spec.clone();
-    let opening = tokio::task::spawn_blocking(move || begin(&spec, &feed, camera));
+    let opening = tokio::task::spawn_blocking(move || begin(&spec, &context, camera));
     let opened = opening.await.expect("opening an input does not panic");
     let (tracks, adapts) = opened?;
     Ok(Source {
@@ -253,7 +253,7 @@ pub async fn open(spec: &Spec) -> Result<Source, Error> {
 /// are known already.
 fn begin(
     spec: &Spec,
-    feed: &Feed,
+    context: &SourceContext,
     camera: Option<Vec<Track>>,
 ) -> Result<(Vec<Track>, bool), Error> {
     let audio = match &spec.audio {
@@ -264,18 +264,18 @@ fn begin(
     let (mut tracks, adapts) = match &spec.input {
         Input::Files { paths, fps } if spec.rungs.is_empty() => {
             let source = files::open(paths, spec, *fps)?;
-            (files::play(source, feed, 0, carries)?, false)
+            (files::play(source, context, 0, carries)?, false)
         }
-        Input::Files { paths, fps } => (ladder::play(paths, spec, *fps, feed)?, true),
+        Input::Files { paths, fps } => (ladder::play(paths, spec, *fps, context)?, true),
         _ if !spec.rungs.is_empty() => return Err(Error::RungsWithoutFile),
-        Input::Clip => (files::play(files::clip(spec)?, feed, 0, carries)?, false),
+        Input::Clip => (files::play(files::clip(spec)?, context, 0, carries)?, false),
         Input::Camera(_) => (camera.unwrap_or_default(), false),
         Input::Pattern { width, height, fps } => {
-            let track = raw::play_pattern((*width, *height), *fps, spec, feed)?;
+            let track = raw::play_pattern((*width, *height), *fps, spec, context)?;
             (vec![track], true)
         }
         Input::Pipe { path } => {
-            let (track, adapts) = pipe::open(path.as_deref(), spec, feed)?;
+            let (track, adapts) = pipe::open(path.as_deref(), spec, context)?;
             (vec![track], adapts)
         }
     };
@@ -284,7 +284,7 @@ fn begin(
         if has_audio {
             return Err(Error::SecondAudio);
         }
-        tracks.extend(files::play(audio, feed, tracks.len(), carries)?);
+        tracks.extend(files::play(audio, context, tracks.len(), carries)?);
     }
     Ok((tracks, adapts))
 }

@@ -11,7 +11,7 @@ use glassline_demux::y4m::Parser;
 use glassline_media::Track;
 
 use super::raw::{self, Shutter};
-use super::{Error, Feed, Part};
+use super::{Error, Part, SourceContext};
 use crate::publish::clock::Grid;
 use crate::publish::input::Spec;
 use crate::publish::unit::Unit;
@@ -24,7 +24,11 @@ const Y4M: &[u8] = b"YUV4MPEG2";
 
 /// Reads standard input or `path` until its format is known; returns the track, and whether
 /// it is encoded here.
-pub(super) fn open(path: Option<&Path>, spec: &Spec, feed: &Feed) -> Result<(Track, bool), Error> {
+pub(super) fn open(
+    path: Option<&Path>,
+    spec: &Spec,
+    context: &SourceContext,
+) -> Result<(Track, bool), Error> {
     let from: Box<dyn Read + Send> = match path {
         None => Box::new(io::stdin()),
         Some(path) => Box::new(File::open(path).map_err(|error| {
@@ -32,19 +36,23 @@ pub(super) fn open(path: Option<&Path>, spec: &Spec, feed: &Feed) -> Result<(Tra
             Error::Read(io::Error::new(error.kind(), named))
         })?),
     };
-    play(from, spec, feed)
+    play(from, spec, context)
 }
 
-fn play(from: Box<dyn Read + Send>, spec: &Spec, feed: &Feed) -> Result<(Track, bool), Error> {
+fn play(
+    from: Box<dyn Read + Send>,
+    spec: &Spec,
+    context: &SourceContext,
+) -> Result<(Track, bool), Error> {
     let mut input = Input::new(from);
     while input.unread().len() < Y4M.len() && input.read()? {}
     if input.unread().is_empty() {
         return Err(Error::NothingPiped);
     }
     if input.unread().starts_with(Y4M) {
-        play_raw(input, spec, feed).map(|track| (track, true))
+        play_raw(input, spec, context).map(|track| (track, true))
     } else {
-        play_units(input, spec, feed).map(|track| (track, false))
+        play_units(input, spec, context).map(|track| (track, false))
     }
 }
 
@@ -128,7 +136,7 @@ impl Clock {
     }
 }
 
-fn play_raw(mut input: Input, spec: &Spec, feed: &Feed) -> Result<Track, Error> {
+fn play_raw(mut input: Input, spec: &Spec, context: &SourceContext) -> Result<Track, Error> {
     let mut parser = Parser::new();
     while parser.header().is_none() {
         let taken = parser.push(input.unread())?;
@@ -139,10 +147,10 @@ fn play_raw(mut input: Input, spec: &Spec, feed: &Feed) -> Result<Track, Error> 
     }
     let header = parser.header().ok_or(Error::NothingPiped)?;
     let rate = rate(spec, header.rate);
-    let (track, shutter) = raw::start(header, rate.fps(), spec, feed)?;
+    let (track, shutter) = raw::start(header, rate.fps(), spec, context)?;
     let mut clock = Clock::new(rate, spec);
-    feed.spawn("capture", Part::Beside, move |feed| {
-        let how = capture(&mut input, &mut parser, &mut clock, &shutter, feed);
+    context.spawn("capture", Part::Beside, move |context| {
+        let how = capture(&mut input, &mut parser, &mut clock, &shutter, context);
         shutter.end(how);
         Ok(())
     })?;
@@ -154,7 +162,7 @@ fn capture(
     parser: &mut Parser,
     clock: &mut Clock,
     shutter: &Shutter,
-    feed: &Feed,
+    context: &SourceContext,
 ) -> Result<(), Error> {
     loop {
         while !input.unread().is_empty() {
@@ -164,7 +172,7 @@ fn capture(
                 continue;
             };
             let due = clock.place(1.0);
-            if !feed.steer.sleep_until(due) || !shutter.show(frame, due) {
+            if !context.steer.sleep_until(due) || !shutter.show(frame, due) {
                 return Ok(());
             }
         }
@@ -179,7 +187,7 @@ fn capture(
     }
 }
 
-fn play_units(mut input: Input, spec: &Spec, feed: &Feed) -> Result<Track, Error> {
+fn play_units(mut input: Input, spec: &Spec, context: &SourceContext) -> Result<Track, Error> {
     let mut splitter = Splitter::new();
     let mut ended = false;
     while splitter.track().is_none() && !ended {
@@ -195,19 +203,19 @@ fn play_units(mut input: Input, spec: &Spec, feed: &Feed) -> Result<Track, Error
         return Err(Error::Codec { codec: track.codec });
     }
     let mut clock = Clock::new(rate(spec, splitter.frame_rate()), spec);
-    feed.spawn("pipe", Part::Lead, move |feed| {
+    context.spawn("pipe", Part::Lead, move |context| {
         let mut noted = Notes::default();
         loop {
             while let Some(unit) = splitter.next_unit() {
                 let due = clock.place(if unit.field { 0.5 } else { 1.0 });
                 let unit = Unit {
                     track: 0,
-                    time: feed.timeline.place(due),
+                    time: context.timeline.place(due),
                     keyframe: unit.keyframe,
                     data: unit.data,
                     made: due,
                 };
-                if !feed.steer.sleep_until(due) || !feed.deliver(unit) {
+                if !context.steer.sleep_until(due) || !context.deliver(unit) {
                     return Ok(());
                 }
             }
@@ -270,15 +278,15 @@ mod tests {
         }
     }
 
-    fn feed() -> (Feed, mpsc::Receiver<Event>) {
+    fn context() -> (SourceContext, mpsc::Receiver<Event>) {
         let (events, receiver) = mpsc::channel(1000);
-        let feed = Feed {
+        let context = SourceContext {
             timeline: Timeline::new(Instant::now()),
             events,
             steer: Arc::new(Steer::new(Bitrate::from_bps(500_000))),
             tally: Arc::new(Tally::default()),
         };
-        (feed, receiver)
+        (context, receiver)
     }
 
     /// Everything that comes until the end.
@@ -306,10 +314,10 @@ mod tests {
 
     #[test]
     fn units_of_a_pipe_come_at_their_rate_and_end_with_it() {
-        let (feed, events) = feed();
+        let (context, events) = context();
         let piece = Cursor::new(&CLIP[..110_000]);
         let began = Instant::now();
-        let (track, adapts) = play(Box::new(piece), &spec(false), &feed).expect("H.264");
+        let (track, adapts) = play(Box::new(piece), &spec(false), &context).expect("H.264");
         assert_eq!(
             (track.codec, track.video.width, adapts),
             (Codec::H264, 1280, false)
@@ -328,8 +336,8 @@ mod tests {
 
     #[test]
     fn a_live_pipe_is_not_held_back() {
-        let (feed, events) = feed();
-        play(Box::new(Cursor::new(CLIP)), &spec(true), &feed).expect("H.264");
+        let (context, events) = context();
+        play(Box::new(Cursor::new(CLIP)), &spec(true), &context).expect("H.264");
         let (units, how) = units(events);
         // Ten seconds of frames at the speed of reading; a loaded machine may take a
         // while, but not that long.
@@ -340,10 +348,10 @@ mod tests {
 
     #[test]
     fn raw_frames_are_encoded_and_none_is_lost_unseen() {
-        let (feed, events) = feed();
-        let tally = Arc::clone(&feed.tally);
+        let (context, events) = context();
+        let tally = Arc::clone(&context.tally);
         let (track, adapts) =
-            play(Box::new(Cursor::new(y4m(50))), &spec(false), &feed).expect("y4m");
+            play(Box::new(Cursor::new(y4m(50))), &spec(false), &context).expect("y4m");
         assert_eq!(
             (track.codec, track.video.width, adapts),
             (Codec::H264, 128, true)
@@ -360,8 +368,8 @@ mod tests {
     #[test]
     fn what_is_no_video_is_refused_by_name() {
         let refused = |bytes: &'static [u8]| {
-            let (feed, _events) = feed();
-            let played = play(Box::new(Cursor::new(bytes)), &spec(false), &feed);
+            let (context, _events) = context();
+            let played = play(Box::new(Cursor::new(bytes)), &spec(false), &context);
             played.expect_err("refused").to_string()
         };
         assert!(refused(b"").contains("before the |"));

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use glassline_demux::y4m::{Frame, Header};
 use glassline_media::{Codec, Track, VideoParameters};
 
-use super::{Error, Feed, NAP, Part, Steer, Tally};
+use super::{Error, NAP, Part, SourceContext, Steer, Tally};
 use crate::publish::encoder::{Config, Encoder, OpenH264};
 use crate::publish::input::Spec;
 use crate::publish::pattern::Pattern;
@@ -136,7 +136,7 @@ pub(super) fn start(
     header: Header,
     fps: f64,
     spec: &Spec,
-    feed: &Feed,
+    context: &SourceContext,
 ) -> Result<(Track, Shutter), Error> {
     if !(spec.carries)(Codec::H264) {
         return Err(Error::Codec { codec: Codec::H264 });
@@ -146,17 +146,17 @@ pub(super) fn start(
         height: header.height,
         fps,
         full_range: header.full_range,
-        bitrate: feed.steer.target(),
+        bitrate: context.steer.target(),
         keyframe_interval: KEYFRAME_INTERVAL,
     };
     let encoder = OpenH264::new(config)?;
     let slot = Arc::new(Slot::default());
     let shutter = Shutter {
         slot: Arc::clone(&slot),
-        tally: Arc::clone(&feed.tally),
+        tally: Arc::clone(&context.tally),
     };
-    feed.spawn("encoder", Part::Lead, move |feed| {
-        let how = encode(Box::new(encoder), &slot, feed);
+    context.spawn("encoder", Part::Lead, move |context| {
+        let how = encode(Box::new(encoder), &slot, context);
         slot.lock().abandoned = true;
         how
     })?;
@@ -169,32 +169,36 @@ pub(super) fn start(
 }
 
 /// Encodes frames until the end.
-fn encode(mut encoder: Box<dyn Encoder>, slot: &Slot, feed: &Feed) -> Result<(), Error> {
+fn encode(
+    mut encoder: Box<dyn Encoder>,
+    slot: &Slot,
+    context: &SourceContext,
+) -> Result<(), Error> {
     let mut raw = Raw::default();
     let mut first = None;
     loop {
-        if let Some(how) = slot.take(&mut raw, &feed.steer) {
+        if let Some(how) = slot.take(&mut raw, &context.steer) {
             return how;
         }
         let Some(at) = raw.at else { continue };
         let first = *first.get_or_insert(at);
-        encoder.set_bitrate(feed.steer.target());
-        if feed.steer.take_keyframe() {
+        encoder.set_bitrate(context.steer.target());
+        if context.steer.take_keyframe() {
             encoder.request_keyframe();
         }
         let shown = at.saturating_duration_since(first);
         let Some(encoded) = encoder.encode(raw.frame(), shown)? else {
-            feed.tally.skipped.fetch_add(1, Ordering::Relaxed);
+            context.tally.skipped.fetch_add(1, Ordering::Relaxed);
             continue;
         };
         let unit = Unit {
             track: 0,
-            time: feed.timeline.place(at),
+            time: context.timeline.place(at),
             keyframe: encoded.keyframe,
             data: encoded.data,
             made: at,
         };
-        if !feed.deliver(unit) {
+        if !context.deliver(unit) {
             return Ok(());
         }
     }
@@ -205,7 +209,7 @@ pub(super) fn play_pattern(
     (width, height): (u32, u32),
     fps: u32,
     spec: &Spec,
-    feed: &Feed,
+    context: &SourceContext,
 ) -> Result<Track, Error> {
     let header = Header {
         width: width & !1,
@@ -214,15 +218,15 @@ pub(super) fn play_pattern(
         full_range: false,
     };
     let fps = fps.max(1);
-    let (track, shutter) = start(header, f64::from(fps), spec, feed)?;
+    let (track, shutter) = start(header, f64::from(fps), spec, context)?;
     // One pass is ten seconds, like the built-in clip.
     let once = spec.once.then_some(fps.saturating_mul(10));
-    feed.spawn("pattern", Part::Beside, move |feed| {
+    context.spawn("pattern", Part::Beside, move |context| {
         let mut pattern = Pattern::new(header.width, header.height, fps);
         let begun = Instant::now();
         for number in 0..once.unwrap_or(u32::MAX) {
             let due = begun + Duration::from_secs(1) * number / fps;
-            if !feed.steer.sleep_until(due) || !shutter.show(pattern.draw(number), due) {
+            if !context.steer.sleep_until(due) || !shutter.show(pattern.draw(number), due) {
                 break;
             }
         }
