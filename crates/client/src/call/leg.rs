@@ -35,7 +35,7 @@ impl std::fmt::Debug for Leg {
 
 /// Adds legs to a call, from any thread.
 #[derive(Clone)]
-pub struct Ear {
+pub struct LegConnector {
     pub(super) call: Arc<Shared>,
     pub(super) packets: BoundedSender<Incoming>,
     pub(super) duplicates: DuplicateStamps,
@@ -46,19 +46,19 @@ pub struct Ear {
     pub(super) epoch: Instant,
 }
 
-impl std::fmt::Debug for Ear {
+impl std::fmt::Debug for LegConnector {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ear").finish_non_exhaustive()
+        f.debug_struct("LegConnector").finish_non_exhaustive()
     }
 }
 
 /// Far end of a leg, as the call sees it.
-pub(crate) struct Listener {
+pub(crate) struct RecordRecipient {
     leg: Arc<Shared>,
     own: SyncSender<Record>,
 }
 
-impl Listener {
+impl RecordRecipient {
     fn wants_records(&self) -> bool {
         self.leg.is_requested.load(Ordering::Relaxed)
     }
@@ -75,21 +75,21 @@ impl Listener {
 }
 
 impl Shared {
-    fn legs(&self) -> MutexGuard<'_, Vec<Listener>> {
+    fn legs(&self) -> MutexGuard<'_, Vec<RecordRecipient>> {
         self.legs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the far end of any leg wants records.
     pub(super) fn is_requested_by_a_leg(&self) -> bool {
-        self.legs().iter().any(Listener::wants_records)
+        self.legs().iter().any(RecordRecipient::wants_records)
     }
 
     /// Queues one of our records for the far ends of legs that want it.
     pub(super) fn send_to_legs(&self, record: &Record) {
-        for listener in self.legs().iter() {
-            if listener.wants_records()
-                && listener.is_concerned(record)
-                && let Err(TrySendError::Full(_)) = listener.own.try_send(*record)
+        for recipient in self.legs().iter() {
+            if recipient.wants_records()
+                && recipient.is_concerned(record)
+                && let Err(TrySendError::Full(_)) = recipient.own.try_send(*record)
             {
                 self.overflowed.fetch_add(1, Ordering::Relaxed);
             }
@@ -98,19 +98,19 @@ impl Shared {
 }
 
 impl Call {
-    /// Returns an [`Ear`], which adds legs to the call. The call must have been started with
+    /// Returns a [`LegConnector`], which adds legs to the call. The call must have been started with
     /// [`start_among`](Self::start_among).
-    pub fn ear(&self) -> Ear {
-        self.ear.clone()
+    pub fn leg_connector(&self) -> LegConnector {
+        self.connector.clone()
     }
 }
 
-impl Ear {
+impl LegConnector {
     /// Connects over `transport`, too, and mixes its voice into the call.
     ///
     /// # Errors
     /// If the system refuses a thread, or a poll for the socket.
-    pub fn hear(&self, transport: MediaTransport) -> Result<Leg, CallError> {
+    pub fn connect(&self, transport: MediaTransport) -> Result<Leg, CallError> {
         let shared = Arc::new(Shared::new(transport, false));
         // Nothing waits for this session's keys.
         let (connected, _) = mpsc::channel();
@@ -119,7 +119,7 @@ impl Ear {
         let network = Network::new(Arc::clone(&shared), sender, duplicates, talk, connected)?;
         let thread = spawn("call leg", move || network.run())?;
         let leg = Arc::clone(&shared);
-        self.call.legs().push(Listener { leg, own });
+        self.call.legs().push(RecordRecipient { leg, own });
         Ok(Leg {
             shared,
             call: Arc::clone(&self.call),

@@ -56,7 +56,7 @@ pub use glassline_voice::{
     Bitrate, DuplicateReason, DuplicateRecord, Format, PlayoutStamps, Record, SendStamps, Ssrc,
     jitter, listener, opus, preprocess, speaker,
 };
-pub use leg::{Ear, Leg};
+pub use leg::{Leg, LegConnector};
 pub use marker::Marks;
 pub use media_transport::MediaTransport;
 pub use room::{Change, JoinError, Noted, Room};
@@ -255,7 +255,7 @@ pub(crate) struct Shared {
     /// Voices that have left.
     gone: Mutex<Vec<Ssrc>>,
     /// Far ends of the call's legs, which get the records that they ask for.
-    legs: Mutex<Vec<leg::Listener>>,
+    legs: Mutex<Vec<leg::RecordRecipient>>,
     /// For a leg: SSRC of its voice, once that has spoken.
     voice: OnceLock<Ssrc>,
 }
@@ -343,7 +343,7 @@ pub struct Call {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     drains: Drains,
-    ear: Ear,
+    connector: LegConnector,
     ssrc: Option<Ssrc>,
 }
 
@@ -367,7 +367,7 @@ impl Call {
         Self::begin(transport, config, devices, false)
     }
 
-    /// Starts a call in which others are heard by legs of their own ([`ear`](Self::ear)),
+    /// Starts a call in which others are heard by legs of their own ([`leg_connector`](Self::leg_connector)),
     /// even if no media comes over `transport`.
     ///
     /// # Errors
@@ -395,14 +395,14 @@ impl Call {
         let epoch = now.checked_sub(BEFORE).unwrap_or(now);
         let (stamping, duplicates, talk, drains) =
             stamping::queues(&shared, ssrc, wants_records, epoch);
-        let ear = Ear {
+        let connector = LegConnector {
             call: Arc::clone(&shared),
             packets: packets_sender,
             duplicates,
             wants_records,
             epoch,
         };
-        let (sender, duplicates) = (ear.packets.clone(), ear.duplicates.stamp());
+        let (sender, duplicates) = (connector.packets.clone(), connector.duplicates.stamp());
         let network =
             network::Network::new(Arc::clone(&shared), sender, duplicates, talk, connected)?;
         let speaking = speaking::Audio {
@@ -417,7 +417,7 @@ impl Call {
             shared,
             threads: Vec::new(),
             drains,
-            ear,
+            connector,
             ssrc,
         };
         let network = spawn("call network", move || network.run())?;

@@ -23,7 +23,7 @@ use thiserror::Error;
 use url::Url;
 
 use super::dial::{Dial, DialError, connect};
-use super::{Call, CallError, Config, Devices, Dialling, Ear, Ended, Leg, Ssrc, far};
+use super::{Call, CallError, Config, Devices, Dialling, Ended, Leg, LegConnector, Ssrc, far};
 use crate::impairment::ImpairmentProxy;
 use crate::whep;
 
@@ -114,7 +114,7 @@ impl Room {
             changes: changes_in.clone(),
         };
         let tending = Tending {
-            ear: call.ear(),
+            connector: call.leg_connector(),
             dial: dial.clone(),
             config: config.clone(),
             session: session.clone(),
@@ -257,7 +257,7 @@ impl Watching {
 
 /// The thread that keeps a leg to each participant.
 struct Tending {
-    ear: Ear,
+    connector: LegConnector,
     dial: Dial,
     config: Config,
     session: Url,
@@ -362,7 +362,7 @@ impl Tending {
                 continue;
             }
             let at = hear_url(&self.session, id);
-            match hear(&self.dial, &at, &self.config, &self.ear) {
+            match hear(&self.dial, &at, &self.config, &self.connector) {
                 Ok(dialled) => {
                     other.leg = Some(dialled);
                     other.trouble = None;
@@ -434,10 +434,15 @@ fn note(notes: &SyncSender<Noted>, noted: Noted) {
     }
 }
 
-fn hear(dial: &Dial, at: &Url, config: &Config, ear: &Ear) -> Result<Dialled, DialError> {
+fn hear(
+    dial: &Dial,
+    at: &Url,
+    config: &Config,
+    connector: &LegConnector,
+) -> Result<Dialled, DialError> {
     let dialled = connect(dial, at, Dialling::hearing, config)?;
     Ok(Dialled {
-        leg: ear.hear(dialled.transport)?,
+        leg: connector.connect(dialled.transport)?,
         location: dialled.location,
         _between: dialled.between,
     })
