@@ -114,9 +114,16 @@ impl LegConnector {
         let shared = Arc::new(Shared::new(transport, false));
         // Nothing waits for this session's keys.
         let (connected, _) = mpsc::channel();
-        let (talk, own, remote) = stamping::leg_queues(&shared, self.wants_records, self.epoch);
+        let (stamp_channels, own, remote) =
+            stamping::leg_queues(&shared, self.wants_records, self.epoch);
         let (sender, duplicates) = (self.packets.clone(), self.duplicates.stamp());
-        let network = Network::new(Arc::clone(&shared), sender, duplicates, talk, connected)?;
+        let network = Network::new(
+            Arc::clone(&shared),
+            sender,
+            duplicates,
+            stamp_channels,
+            connected,
+        )?;
         let thread = spawn("call leg", move || network.run())?;
         let leg = Arc::clone(&shared);
         self.call.legs().push(RecordRecipient { leg, own });

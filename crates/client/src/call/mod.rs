@@ -27,8 +27,8 @@ pub mod room;
 pub mod serve;
 mod signal;
 mod speaking;
+mod stamp_channels;
 mod stamping;
-mod talk;
 #[cfg(test)]
 mod tests;
 
@@ -393,7 +393,7 @@ impl Call {
         let wants_records = config.stamps == Stamps::Exchange;
         let now = Instant::now();
         let epoch = now.checked_sub(BEFORE).unwrap_or(now);
-        let (stamping, duplicates, talk, drains) =
+        let (stamping, duplicates, stamp_channels, drains) =
             stamping::queues(&shared, ssrc, wants_records, epoch);
         let connector = LegConnector {
             call: Arc::clone(&shared),
@@ -403,8 +403,13 @@ impl Call {
             epoch,
         };
         let (sender, duplicates) = (connector.packets.clone(), connector.duplicates.stamp());
-        let network =
-            network::Network::new(Arc::clone(&shared), sender, duplicates, talk, connected)?;
+        let network = network::Network::new(
+            Arc::clone(&shared),
+            sender,
+            duplicates,
+            stamp_channels,
+            connected,
+        )?;
         let speaking = speaking::Audio {
             shared: Arc::clone(&shared),
             config,

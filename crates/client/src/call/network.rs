@@ -19,8 +19,8 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
 use super::signal::system;
+use super::stamp_channels::StampChannels;
 use super::stamping::Stamp;
-use super::talk::Talk;
 use super::{BoundedSender, CallError, Ended, MediaTransport, Shared};
 
 /// A voice packet for the loudspeaker.
@@ -59,7 +59,7 @@ pub(super) struct Network {
     poll: Poll,
     packets: BoundedSender<Incoming>,
     duplicates: Stamp<DuplicateRecord>,
-    talk: Talk,
+    stamp_channels: StampChannels,
     connected: Option<Sender<Agreed>>,
     was_connected: bool,
     out: Vec<u8>,
@@ -78,7 +78,7 @@ impl Network {
         shared: Arc<Shared>,
         packets: BoundedSender<Incoming>,
         duplicates: Stamp<DuplicateRecord>,
-        talk: Talk,
+        stamp_channels: StampChannels,
         connected: Sender<Agreed>,
     ) -> Result<Self, CallError> {
         let (socket, local) = {
@@ -97,7 +97,7 @@ impl Network {
             poll,
             packets,
             duplicates,
-            talk,
+            stamp_channels,
             connected: Some(connected),
             was_connected: false,
             out: Vec::new(),
@@ -112,7 +112,7 @@ impl Network {
         let shared = Arc::clone(&self.shared);
         let mut transport = shared.transport();
         let now = Instant::now();
-        self.talk.finish(&mut transport.session, now);
+        self.stamp_channels.finish(&mut transport.session, now);
         self.transmit(&mut transport, now);
         transport.session.close(now);
         self.transmit(&mut transport, now);
@@ -136,13 +136,16 @@ impl Network {
                 transport.session.handle_timeout(now);
             }
             transport.session.end_batch(now);
-            self.talk.receive(&mut transport.session, now);
-            self.talk.work(&mut transport.session, now);
+            self.stamp_channels.receive(&mut transport.session, now);
+            self.stamp_channels.work(&mut transport.session, now);
             self.transmit(&mut transport, now);
             while let Some(event) = transport.session.poll_event() {
                 self.handle(&mut transport, &event);
             }
-            let next = [transport.session.poll_timeout(), self.talk.poll_timeout()];
+            let next = [
+                transport.session.poll_timeout(),
+                self.stamp_channels.poll_timeout(),
+            ];
             let next = next.into_iter().flatten().min();
             drop(transport);
             if shared.is_over() || count == BATCH {
@@ -176,7 +179,7 @@ impl Network {
                     receiver, packet, ..
                 }) => (receiver, packet),
                 Ok(_) => {
-                    self.talk.receive(&mut transport.session, arrived);
+                    self.stamp_channels.receive(&mut transport.session, arrived);
                     continue;
                 }
                 Err(why) => {

@@ -50,12 +50,12 @@ impl Audio {
     /// Runs until the call is over.
     pub(super) fn run(self, agreed: &Agreed) {
         let shared = Arc::clone(&self.shared);
-        if let Err(error) = self.talk(agreed) {
+        if let Err(error) = self.run_devices(agreed) {
             shared.end(Err(error));
         }
     }
 
-    fn talk(self, agreed: &Agreed) -> Result<(), CallError> {
+    fn run_devices(self, agreed: &Agreed) -> Result<(), CallError> {
         let Devices {
             microphone,
             loudspeaker,

@@ -8,7 +8,7 @@ use std::time::Instant;
 use glassline_voice::far::RemoteRecord;
 use glassline_voice::{DuplicateRecord, PlayoutStamps, Record, SendStamps, Ssrc};
 
-use super::talk::Talk;
+use super::stamp_channels::StampChannels;
 use super::{BoundedSender, Shared};
 
 /// Most records that wait to be drained: 40 s of packets of 10 ms, 10 s of callbacks of 2.5
@@ -124,12 +124,13 @@ pub(super) fn leg_queues(
     shared: &Arc<Shared>,
     wants_records: bool,
     epoch: Instant,
-) -> (Talk, SyncSender<Record>, Receiver<RemoteRecord>) {
+) -> (StampChannels, SyncSender<Record>, Receiver<RemoteRecord>) {
     let (own_sender, own) = std::sync::mpsc::sync_channel(OWN_MAX);
     let (remote_sender, remote) =
         BoundedSender::new(if wants_records { REMOTE_MAX } else { 1 }, shared);
-    let talk = Talk::new(Arc::clone(shared), wants_records, epoch, own, remote_sender);
-    (talk, own_sender, remote)
+    let stamp_channels =
+        StampChannels::new(Arc::clone(shared), wants_records, epoch, own, remote_sender);
+    (stamp_channels, own_sender, remote)
 }
 
 /// Queues of all records: for the devices' threads, for the network thread, and for the
@@ -140,7 +141,7 @@ pub(super) fn queues(
     ssrc: Option<Ssrc>,
     wants_records: bool,
     epoch: Instant,
-) -> (Stamping, DuplicateStamps, Talk, Drains) {
+) -> (Stamping, DuplicateStamps, StampChannels, Drains) {
     let (own_sender, own) = std::sync::mpsc::sync_channel(OWN_MAX);
     let (duplicates_sender, duplicates) = BoundedSender::new(RECORDS_MAX, shared);
     let duplicate_stamps = DuplicateStamps {
@@ -169,7 +170,8 @@ pub(super) fn queues(
             Some(Record::PlayoutCalled(*at))
         }),
     };
-    let talk = Talk::new(Arc::clone(shared), wants_records, epoch, own, remote_sender);
+    let stamp_channels =
+        StampChannels::new(Arc::clone(shared), wants_records, epoch, own, remote_sender);
     let drains = Drains {
         sent,
         played,
@@ -178,7 +180,7 @@ pub(super) fn queues(
         playout_calls,
         remote,
     };
-    (stamping, duplicate_stamps, talk, drains)
+    (stamping, duplicate_stamps, stamp_channels, drains)
 }
 
 fn stamp<T>(

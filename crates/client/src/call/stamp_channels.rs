@@ -18,7 +18,7 @@ use super::{BoundedSender, Shared};
 const BUFFERED_BYTES_MAX: usize = 32 << 10;
 
 /// Data channels of a session for records and clock messages.
-pub(super) struct Talk {
+pub(super) struct StampChannels {
     far: FarEnd,
     shared: Arc<Shared>,
     /// Whether we made the offer, so that we open the channels.
@@ -31,7 +31,7 @@ pub(super) struct Talk {
     remote: BoundedSender<RemoteRecord>,
 }
 
-impl Talk {
+impl StampChannels {
     pub(super) fn new(
         shared: Arc<Shared>,
         wants_records: bool,
