@@ -63,7 +63,7 @@ impl Talk {
         };
         for change in room.poll() {
             match change {
-                Change::Came(who) => {
+                Change::Joined(who) => {
                     *others += 1;
                     terminal.say(&format!("{who} is here"));
                 }
@@ -71,7 +71,7 @@ impl Talk {
                     *others = others.saturating_sub(1);
                     terminal.say(&format!("{who} has left"));
                 }
-                Change::Trouble(text) if troubles.insert(text.clone()) => {
+                Change::Failed(text) if troubles.insert(text.clone()) => {
                     terminal.say(&format!("{text}; trying again"));
                 }
                 _ => {}

@@ -59,7 +59,7 @@ pub use glassline_voice::{
 pub use leg::{Leg, LegConnector};
 pub use marker::Marks;
 pub use media_transport::MediaTransport;
-pub use room::{Change, JoinError, Noted, Room};
+pub use room::{Change, JoinError, Room, RoomRecord};
 pub use serve::{Incoming, Server};
 pub use signal::{AnswerError, Dialling, answer};
 use stamping::Drains;

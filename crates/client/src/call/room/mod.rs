@@ -3,13 +3,13 @@
 //!
 //! ```text
 //! POST /call/ROOM ─► Call: devices, sent audio
-//! GET  the session, repeatedly (watching) ── who else is here ─► tending: a leg for
+//! GET  the session, repeatedly (watcher) ── who else is here ─► keeper: a leg for
 //! POST the session/hear/ID, for each of them ◄───────────────────┘  each of them
 //! ```
 //!
 //! A leg that breaks is dialled again while its participant is in the room; a participant who
 //! leaves and comes back has a new id. Records about stages, ours and the others', come out
-//! of [`Room::notes`].
+//! of [`Room::records`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,9 +27,9 @@ use super::{Call, CallError, Config, Devices, Dialling, Ended, Leg, LegConnector
 use crate::impairment::ImpairmentProxy;
 use crate::whep;
 
-mod noted;
+mod record;
 
-pub use noted::Noted;
+pub use record::RoomRecord;
 
 /// Longest wait for a list of participants; the server itself waits for 20 s if nothing has
 /// changed.
@@ -41,7 +41,7 @@ const RETRY: Duration = Duration::from_secs(1);
 
 /// Most records that wait: fifteen participants send 6,000 records a second, which are taken
 /// every 50 ms.
-const NOTES_MAX: usize = 1 << 16;
+const RECORDS_MAX: usize = 1 << 16;
 
 /// A call in a room. It lasts until it ends or is dropped, which leaves the room.
 pub struct Room {
@@ -49,7 +49,7 @@ pub struct Room {
     session: Url,
     dial: Dial,
     changes: Receiver<Change>,
-    notes: Receiver<Noted>,
+    records: Receiver<RoomRecord>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
     _between: Option<ImpairmentProxy>,
@@ -68,12 +68,12 @@ impl std::fmt::Debug for Room {
 #[non_exhaustive]
 pub enum Change {
     /// This participant joined, and will be heard.
-    Came(String),
+    Joined(String),
     /// This participant left.
     Left(String),
     /// A participant cannot be heard for now, or the list of participants is not available;
     /// it is tried again.
-    Trouble(String),
+    Failed(String),
 }
 
 /// Why the room was not joined.
@@ -105,22 +105,22 @@ impl Room {
         let stop = Arc::new(AtomicBool::new(false));
         let (changes_in, changes) = channel();
         let (lists_in, lists) = channel();
-        let (notes_in, notes) = sync_channel(NOTES_MAX);
-        let watching = Watching {
+        let (records_in, records) = sync_channel(RECORDS_MAX);
+        let list_watcher = ListWatcher {
             dial: dial.clone(),
             session: session.clone(),
             stop: Arc::clone(&stop),
             lists: lists_in,
             changes: changes_in.clone(),
         };
-        let tending = Tending {
+        let leg_keeper = LegKeeper {
             connector: call.leg_connector(),
             dial: dial.clone(),
             config: config.clone(),
             session: session.clone(),
             stop: Arc::clone(&stop),
             changes: changes_in,
-            notes: notes_in,
+            records: records_in,
             others: BTreeMap::new(),
         };
         let mut room = Self {
@@ -128,13 +128,13 @@ impl Room {
             session,
             dial,
             changes,
-            notes,
+            records,
             stop,
             threads: Vec::new(),
             _between: dialled.between,
         };
-        room.spawn("room list", move || watching.run())?;
-        room.spawn("room legs", move || tending.run(&lists))?;
+        room.spawn("room list", move || list_watcher.run())?;
+        room.spawn("room legs", move || leg_keeper.run(&lists))?;
         Ok(room)
     }
 
@@ -160,8 +160,8 @@ impl Room {
 
     /// Returns the records of the other participants since the last call; call it at least
     /// every second.
-    pub fn notes(&self) -> impl Iterator<Item = Noted> {
-        self.notes.try_iter()
+    pub fn records(&self) -> impl Iterator<Item = RoomRecord> {
+        self.records.try_iter()
     }
 
     /// Leaves the room, waits until the devices have stopped, and returns how the call ended.
@@ -211,7 +211,7 @@ struct Other {
 }
 
 /// The thread that requests the list of participants.
-struct Watching {
+struct ListWatcher {
     dial: Dial,
     session: Url,
     stop: Arc<AtomicBool>,
@@ -219,7 +219,7 @@ struct Watching {
     changes: Sender<Change>,
 }
 
-impl Watching {
+impl ListWatcher {
     #[expect(clippy::disallowed_methods, reason = "a thread of a shell may wait")]
     fn run(self) {
         let (token, trust) = (self.dial.token.as_deref(), self.dial.trust);
@@ -240,7 +240,7 @@ impl Watching {
                     if error != reported {
                         reported.clone_from(&error);
                         // Without a receiver the room is about to be left.
-                        let _ = self.changes.send(Change::Trouble(error));
+                        let _ = self.changes.send(Change::Failed(error));
                     }
                     std::thread::sleep(RETRY);
                     continue;
@@ -256,28 +256,28 @@ impl Watching {
 }
 
 /// The thread that keeps a leg to each participant.
-struct Tending {
+struct LegKeeper {
     connector: LegConnector,
     dial: Dial,
     config: Config,
     session: Url,
     stop: Arc<AtomicBool>,
     changes: Sender<Change>,
-    notes: SyncSender<Noted>,
-    others: BTreeMap<String, Tended>,
+    records: SyncSender<RoomRecord>,
+    others: BTreeMap<String, Participant>,
 }
 
 /// Another participant.
-struct Tended {
+struct Participant {
     /// Name for people.
-    called: String,
+    name: String,
     leg: Option<Dialled>,
     /// SSRC of the last voice.
     voice: Option<Ssrc>,
     /// Earliest time of the next attempt.
     next: Instant,
     /// The last failure that was reported.
-    trouble: Option<String>,
+    failure: Option<String>,
 }
 
 /// A leg, and the URL of its session.
@@ -287,7 +287,7 @@ struct Dialled {
     _between: Option<ImpairmentProxy>,
 }
 
-impl Tending {
+impl LegKeeper {
     fn run(mut self, lists: &Receiver<List>) {
         while !self.stop.load(Ordering::Relaxed) {
             match lists.recv_timeout(LOOK) {
@@ -295,10 +295,10 @@ impl Tending {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            self.tend();
+            self.dial_missing_legs();
         }
         for (id, mut other) in self.others {
-            other.hang_up(&id, &self.notes);
+            other.hang_up(&id, &self.records);
         }
     }
 
@@ -312,49 +312,49 @@ impl Tending {
             .collect();
         for id in gone {
             if let Some(mut other) = self.others.remove(&id) {
-                self.say(Change::Left(other.called.clone()));
-                let location = other.hang_up(&id, &self.notes);
-                note(&self.notes, Noted::Left { id });
-                self.let_go(location);
+                self.report(Change::Left(other.name.clone()));
+                let location = other.hang_up(&id, &self.records);
+                push_record(&self.records, RoomRecord::Left { id });
+                self.delete_session(location);
             }
         }
         for Other { id, name } in &list.others {
             if self.others.contains_key(id) {
                 continue;
             }
-            let called = match name.as_str() {
+            let participant_name = match name.as_str() {
                 "" => id.clone(),
                 name => name.to_owned(),
             };
-            self.say(Change::Came(called.clone()));
-            let came = Noted::Came {
+            self.report(Change::Joined(participant_name.clone()));
+            let joined = RoomRecord::Joined {
                 id: id.clone(),
-                called: called.clone(),
+                name: participant_name.clone(),
             };
-            note(&self.notes, came);
-            let other = Tended {
-                called,
+            push_record(&self.records, joined);
+            let other = Participant {
+                name: participant_name,
                 leg: None,
                 voice: None,
                 next: Instant::now(),
-                trouble: None,
+                failure: None,
             };
             self.others.insert(id.clone(), other);
         }
     }
 
     /// Dials participants without a leg.
-    fn tend(&mut self) {
+    fn dial_missing_legs(&mut self) {
         let now = Instant::now();
-        let mut troubles = Vec::new();
+        let mut failures = Vec::new();
         for (id, other) in &mut self.others {
             if self.stop.load(Ordering::Relaxed) {
                 return;
             }
-            other.hear_of(id, &self.notes);
+            other.collect_records(id, &self.records);
             let ended = other.leg.as_ref().and_then(|it| it.leg.ended());
             if let Some(end) = ended {
-                other.hang_up(id, &self.notes);
+                other.hang_up(id, &self.records);
                 other.next = now + RETRY;
                 tracing::debug!(participant = id, ?end, "a leg ended");
             }
@@ -362,28 +362,28 @@ impl Tending {
                 continue;
             }
             let at = hear_url(&self.session, id);
-            match hear(&self.dial, &at, &self.config, &self.connector) {
+            match connect_leg(&self.dial, &at, &self.config, &self.connector) {
                 Ok(dialled) => {
                     other.leg = Some(dialled);
-                    other.trouble = None;
+                    other.failure = None;
                 }
                 Err(error) => {
                     other.next = Instant::now() + RETRY;
-                    let text = format!("cannot hear {}: {error}", other.called);
-                    if other.trouble.as_ref() != Some(&text) {
-                        other.trouble = Some(text.clone());
-                        troubles.push(Change::Trouble(text));
+                    let text = format!("cannot hear {}: {error}", other.name);
+                    if other.failure.as_ref() != Some(&text) {
+                        other.failure = Some(text.clone());
+                        failures.push(Change::Failed(text));
                     }
                 }
             }
         }
-        for trouble in troubles {
-            self.say(trouble);
+        for failure in failures {
+            self.report(failure);
         }
     }
 
     /// Ends a leg's session at the server, in addition to the farewell inside the session.
-    fn let_go(&self, location: Option<Url>) {
+    fn delete_session(&self, location: Option<Url>) {
         if let Some(location) = location {
             let token = self.dial.token.as_deref();
             if let Err(error) = whep::delete(&location, token, self.dial.trust) {
@@ -392,49 +392,49 @@ impl Tending {
         }
     }
 
-    fn say(&self, change: Change) {
+    fn report(&self, change: Change) {
         // Without a receiver the room is about to be left.
         let _ = self.changes.send(change);
     }
 }
 
-impl Tended {
+impl Participant {
     /// Notes the leg's records since the last time.
-    fn hear_of(&mut self, id: &str, notes: &SyncSender<Noted>) {
+    fn collect_records(&mut self, id: &str, records: &SyncSender<RoomRecord>) {
         let Some(dialled) = &self.leg else { return };
         let id = || id.to_owned();
         let voice = dialled.leg.voice();
         if let Some(voice) = voice.filter(|it| self.voice != Some(*it)) {
             self.voice = Some(voice);
-            note(notes, Noted::Voice { id: id(), voice });
+            push_record(records, RoomRecord::Voice { id: id(), voice });
         }
-        let mut records: Vec<far::RemoteRecord> = Vec::new();
-        dialled.leg.drain(&mut records);
-        for remote in records {
-            note(notes, Noted::Remote { id: id(), remote });
+        let mut received: Vec<far::RemoteRecord> = Vec::new();
+        dialled.leg.drain(&mut received);
+        for remote in received {
+            push_record(records, RoomRecord::Remote { id: id(), remote });
         }
     }
 
     /// Ends the leg, if there is one, and notes its last records; returns the URL of its
     /// session.
-    fn hang_up(&mut self, id: &str, notes: &SyncSender<Noted>) -> Option<Url> {
+    fn hang_up(&mut self, id: &str, records: &SyncSender<RoomRecord>) -> Option<Url> {
         self.leg.as_mut()?.leg.hang_up();
-        self.hear_of(id, notes);
+        self.collect_records(id, records);
         let dialled = self.leg.take()?;
         let (id, report) = (id.to_owned(), dialled.leg.far());
-        note(notes, Noted::Far { id, report });
+        push_record(records, RoomRecord::Far { id, report });
         dialled.location
     }
 }
 
-fn note(notes: &SyncSender<Noted>, noted: Noted) {
-    if notes.try_send(noted).is_err() {
+fn push_record(records: &SyncSender<RoomRecord>, record: RoomRecord) {
+    if records.try_send(record).is_err() {
         // Without tables nothing takes the records.
         tracing::trace!("dropped a record of another participant");
     }
 }
 
-fn hear(
+fn connect_leg(
     dial: &Dial,
     at: &Url,
     config: &Config,

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use glassline_client::call::{Noted, PlayoutStamps, Record, Records, Room, Ssrc, far};
+use glassline_client::call::{PlayoutStamps, Record, Records, Room, RoomRecord, Ssrc, far};
 
 use super::accounts::Accounts;
 use super::two_way::TwoWay;
@@ -51,24 +51,24 @@ impl RoomAccounts {
         let mut records = std::mem::take(&mut self.records);
         records.clear();
         room.call().drain(&mut records);
-        for noted in room.notes() {
-            self.note(noted);
+        for record in room.records() {
+            self.note(record);
         }
         self.take(&records);
         self.records = records;
     }
 
     /// Takes what is noted of one of the others.
-    pub fn note(&mut self, noted: Noted) {
-        match noted {
-            Noted::Came { id, called } => self.come(id, called),
-            Noted::Left { id } => self.with(&id, |it| it.is_here = false),
-            Noted::Voice { id, voice } => self.with(&id, |it| it.voices.push(voice)),
-            Noted::Remote { id, remote } => self.with(&id, |it| {
+    pub fn note(&mut self, record: RoomRecord) {
+        match record {
+            RoomRecord::Joined { id, name } => self.come(id, name),
+            RoomRecord::Left { id } => self.with(&id, |it| it.is_here = false),
+            RoomRecord::Voice { id, voice } => self.with(&id, |it| it.voices.push(voice)),
+            RoomRecord::Remote { id, remote } => self.with(&id, |it| {
                 let record = under(remote.record, VOICE);
                 it.accounts.told(&far::RemoteRecord { record, ..remote });
             }),
-            Noted::Far { id, report } => self.with(&id, |it| it.far = report),
+            RoomRecord::Far { id, report } => self.with(&id, |it| it.far = report),
         }
     }
 

@@ -71,9 +71,12 @@ fn accounts(start: Instant) -> RoomAccounts {
     let mut accounts = RoomAccounts::default();
     for (it, called) in [("a", "Ann"), ("b", "Bob, \"B\"")] {
         let called = called.to_owned();
-        accounts.note(Noted::Came { id: id(it), called });
+        accounts.note(RoomRecord::Joined {
+            id: id(it),
+            name: called,
+        });
     }
-    let told = |record| Noted::Remote {
+    let told = |record| RoomRecord::Remote {
         id: id("a"),
         remote: RemoteRecord {
             record,
@@ -93,7 +96,7 @@ fn accounts(start: Instant) -> RoomAccounts {
         accounts.note(told(Record::Played(heard(&ours, 100, ms(4)))));
         accounts.note(told(Record::Sent(Ssrc(55), theirs)));
         // Known a little after they are heard.
-        let named = |it: &str, voice: u32| Noted::Voice {
+        let named = |it: &str, voice: u32| RoomRecord::Voice {
             id: id(it),
             voice: Ssrc(voice),
         };
@@ -113,7 +116,7 @@ fn each_of_the_others_has_tables_of_both_directions() {
     let mut accounts = accounts(Clock::new().now());
     assert!(accounts.strange.is_empty());
     assert_eq!(accounts.mouth_to_ear_ms(0.5).map(f64::round), Some(28.0));
-    accounts.note(Noted::Far {
+    accounts.note(RoomRecord::Far {
         id: id("a"),
         report: Some(far::Report {
             is_there: true,
@@ -181,7 +184,7 @@ fn what_is_kept_is_bounded() {
     }
     for number in 0..2 * OTHERS_MAX {
         let (id, called) = (number.to_string(), String::new());
-        accounts.note(Noted::Came { id, called });
+        accounts.note(RoomRecord::Joined { id, name: called });
     }
     assert_eq!(accounts.others.len(), OTHERS_MAX);
     let all = accounts.finish("a room");

@@ -4,13 +4,13 @@ use super::{Ssrc, far};
 
 /// A record about another participant of a room.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Noted {
+pub enum RoomRecord {
     /// The participant joined.
-    Came {
+    Joined {
         /// Id of the participant.
         id: String,
         /// Name for people.
-        called: String,
+        name: String,
     },
     /// The participant left.
     Left {
