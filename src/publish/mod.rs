@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use clap::Args;
 use glassline_client::publish::input::{BitrateRange, Input, Rung, Spec};
-use glassline_client::publish::outlet::Destination;
 use glassline_client::publish::session::{self, End};
 use glassline_client::publish::source;
+use glassline_client::publish::uplink::Destination;
 use glassline_client::publish::{Algorithm, Rule, Trust};
 
 use crate::bench::files::{Output, Outputs};

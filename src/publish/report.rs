@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use glassline_client::publish::outlet::Destination;
 use glassline_client::publish::session::Figures;
+use glassline_client::publish::uplink::Destination;
 use glassline_client::publish::{Algorithm, Rule};
 use serde_json::{Value, json};
 

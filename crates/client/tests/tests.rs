@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use glassline_client::publish::input::{BitrateRange, Input, Spec};
-use glassline_client::publish::outlet::Destination;
 use glassline_client::publish::session::{self, End, Figures, Watcher};
+use glassline_client::publish::uplink::Destination;
 use glassline_client::publish::{Algorithm, Rule, Trust, source};
 use glassline_media::{Bitrate, Codec, Kind};
 use glassline_quic::moq::{Grant, Reader, Refusal, Server, Session, Watch};

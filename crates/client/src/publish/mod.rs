@@ -17,12 +17,12 @@ mod clock;
 pub mod dispatch;
 pub mod encoder;
 pub mod input;
-pub mod outlet;
 pub mod pattern;
 pub mod queue;
 pub mod session;
 pub mod source;
 mod unit;
+pub mod uplink;
 
 pub use glassline_congestion::Algorithm;
 pub use glassline_congestion::adaptation::Rule;

@@ -11,9 +11,9 @@ use tokio::time::{sleep, timeout_at};
 
 use crate::publish::dispatch::{self, Dispatch};
 use crate::publish::input::BitrateRange;
-use crate::publish::outlet::{self, Destination, Outlet, Settings, Shown};
 use crate::publish::queue::{self, Dropped};
 use crate::publish::source::{self, Event, Source};
+use crate::publish::uplink::{self, Destination, Settings, Uplink, UplinkFigures};
 
 /// How a stream is published.
 #[derive(Clone, Debug)]
@@ -79,7 +79,7 @@ pub struct Figures {
     /// Changes of rendition.
     pub switches: u64,
     /// Figures of the connection; sums cover all connections.
-    pub path: Shown,
+    pub path: UplinkFigures,
 }
 
 /// Receives notes and figures of a stream, for the user.
@@ -109,11 +109,11 @@ pub enum Error {
     Source(#[from] source::Error),
     /// The connection cannot be made, and trying again does not help.
     #[error("{destination}: {error}")]
-    Outlet {
+    Uplink {
         /// The destination.
         destination: String,
         /// What is wrong.
-        error: outlet::Error,
+        error: uplink::Error,
     },
 }
 
@@ -150,7 +150,7 @@ pub async fn run(
     let mut session = Session::new(source, options);
     let mut stop = std::pin::pin!(stop);
     let destination = &options.destination;
-    let failed = |error| Error::Outlet {
+    let failed = |error| Error::Uplink {
         destination: destination.to_string(),
         error,
     };
@@ -166,10 +166,10 @@ pub async fn run(
             () = &mut stop => break Ok(End::Stopped),
         };
         let why = match connected {
-            Ok(outlet) => {
+            Ok(uplink) => {
                 watcher.note(&format!("publishing to {destination}"));
                 (first, backoff) = (false, BACKOFF_MIN);
-                session.attach(outlet);
+                session.attach(uplink);
                 let ended = tokio::select! {
                     ended = session.send(watcher) => ended,
                     () = &mut stop => Ok(Ok(End::Stopped)),
@@ -205,10 +205,10 @@ pub async fn run(
 struct Session {
     source: Source,
     dispatch: Dispatch,
-    outlet: Option<Box<dyn Outlet>>,
+    uplink: Option<Box<dyn Uplink>>,
     figures: Figures,
     /// Figures of the earlier connections.
-    before: Shown,
+    before: UplinkFigures,
     next_show: Instant,
     source_ended: bool,
 }
@@ -225,27 +225,27 @@ impl Session {
         Self {
             dispatch: Dispatch::new(&config, &kinds),
             source,
-            outlet: None,
+            uplink: None,
             figures: Figures::default(),
-            before: Shown::default(),
+            before: UplinkFigures::default(),
             next_show: Instant::now(),
             source_ended: false,
         }
     }
 
-    fn attach(&mut self, outlet: Box<dyn Outlet>) {
-        self.outlet = Some(outlet);
+    fn attach(&mut self, uplink: Box<dyn Uplink>) {
+        self.uplink = Some(uplink);
         // The server has none of the groups that the last connection began.
         self.dispatch.restart();
     }
 
     async fn detach(&mut self, gently: bool) {
-        let Some(outlet) = self.outlet.take() else {
+        let Some(uplink) = self.uplink.take() else {
             return;
         };
-        self.before = self.before.then(outlet.shown());
+        self.before = self.before.then(uplink.figures());
         if gently {
-            outlet.finish().await;
+            uplink.finish().await;
         }
     }
 
@@ -266,7 +266,7 @@ impl Session {
     async fn send(
         &mut self,
         watcher: &mut dyn Watcher,
-    ) -> Result<Result<End, Error>, outlet::Error> {
+    ) -> Result<Result<End, Error>, uplink::Error> {
         loop {
             let now = Instant::now();
             self.steer(now);
@@ -305,37 +305,37 @@ impl Session {
 
     /// Tells the source which bitrate to make.
     fn steer(&mut self, now: Instant) {
-        let Some(outlet) = &mut self.outlet else {
+        let Some(uplink) = &mut self.uplink else {
             return;
         };
-        let path = outlet.path(now);
+        let path = uplink.path(now);
         self.figures.deliverable = path.deliverable;
         self.figures.backlog_bytes = path.backlog_bytes;
         // Until the server takes media, nothing can be learned about the path.
-        if outlet.shown().is_wanted {
+        if uplink.figures().is_wanted {
             self.dispatch.observe(now, &path);
         }
         let target = self.dispatch.target();
-        outlet.tell_bitrate(target);
+        uplink.tell_bitrate(target);
         self.source.steer.set_target(target);
-        if outlet.take_keyframe_request() | self.dispatch.take_keyframe_request() {
+        if uplink.take_keyframe_request() | self.dispatch.take_keyframe_request() {
             self.source.steer.want_keyframe();
         }
     }
 
     /// Gives the transport as much as it takes; returns whether anything still waits.
-    fn hand_over(&mut self, now: Instant) -> Result<bool, outlet::Error> {
-        let Some(outlet) = &mut self.outlet else {
+    fn hand_over(&mut self, now: Instant) -> Result<bool, uplink::Error> {
+        let Some(uplink) = &mut self.uplink else {
             return Ok(false);
         };
-        if let Some(why) = outlet.ended() {
+        if let Some(why) = uplink.ended() {
             return Err(why);
         }
-        while let Some(order) = self.dispatch.next(now, outlet.room() > 0) {
+        while let Some(order) = self.dispatch.next(now, uplink.room() > 0) {
             if let queue::Order::Send { unit, .. } = &order {
                 self.figures.handed_bytes += unit.data.len() as u64;
             }
-            outlet.execute(order)?;
+            uplink.execute(order)?;
         }
         Ok(self.dispatch.queue().bytes() > 0)
     }
@@ -350,13 +350,13 @@ impl Session {
     fn figures(&self, now: Instant) -> Figures {
         let queue = self.dispatch.queue();
         let tally = &self.source.tally;
-        let path = match &self.outlet {
-            Some(outlet) => self.before.then(outlet.shown()),
+        let path = match &self.uplink {
+            Some(uplink) => self.before.then(uplink.figures()),
             None => self.before,
         };
         Figures {
             elapsed: now.saturating_duration_since(self.source.zero),
-            connected: self.outlet.is_some(),
+            connected: self.uplink.is_some(),
             target: self.dispatch.target(),
             backlog_bytes: self.figures.backlog_bytes + queue.bytes(),
             queue_delay: queue.delay(now),

@@ -12,7 +12,7 @@ use glassline_quic::moq::{
 use glassline_quic::{Dialler, Steering, Trust};
 
 use super::futures::BoxFuture;
-use super::{Error, Outlet, Settings, Shown};
+use super::{Error, Settings, Uplink, UplinkFigures};
 use crate::publish::dispatch::Path;
 use crate::publish::queue::Order;
 
@@ -68,7 +68,7 @@ pub(super) async fn connect(
     })
 }
 
-impl Outlet for Moq {
+impl Uplink for Moq {
     fn path(&mut self, _: Instant) -> Path {
         self.figures = self.session.figures();
         self.handed = 0;
@@ -81,10 +81,10 @@ impl Outlet for Moq {
         }
     }
 
-    fn shown(&self) -> Shown {
+    fn figures(&self) -> UplinkFigures {
         let seen = &self.figures.observation;
         let trips = &self.figures.round_trips;
-        Shown {
+        UplinkFigures {
             sent_bytes: seen.totals.sent,
             delivered_bytes: seen.totals.delivered,
             lost_bytes: seen.totals.lost,

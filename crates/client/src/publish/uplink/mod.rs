@@ -13,12 +13,12 @@ use crate::publish::dispatch::Path;
 use crate::publish::queue::Order;
 
 /// A publisher's connection to a server, by any protocol.
-pub(crate) trait Outlet: Send {
+pub(crate) trait Uplink: Send {
     /// Measurements of the path.
     fn path(&mut self, now: Instant) -> Path;
 
     /// Figures of the connection for the user.
-    fn shown(&self) -> Shown;
+    fn figures(&self) -> UplinkFigures;
 
     /// Bytes of media that the connection takes now; 0 if none. A unit may be larger.
     fn room(&mut self) -> u64;
@@ -53,7 +53,7 @@ pub(crate) mod futures {
 
 /// Figures of a connection for the user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Shown {
+pub struct UplinkFigures {
     /// Bytes of packets sent.
     pub sent_bytes: u64,
     /// Bytes of packets acknowledged.
@@ -68,7 +68,7 @@ pub struct Shown {
     pub is_wanted: bool,
 }
 
-impl Shown {
+impl UplinkFigures {
     /// Figures of this connection and the `next` one: sums are added, other values are the
     /// next one's.
     pub(crate) const fn then(self, next: Self) -> Self {
@@ -127,11 +127,11 @@ impl Destination {
         &self,
         tracks: &[Track],
         settings: &Settings,
-    ) -> Result<Box<dyn Outlet>, Error> {
+    ) -> Result<Box<dyn Uplink>, Error> {
         match self {
             Self::Moq { address, trust } => {
-                let outlet = moq::connect(address, trust, tracks, settings).await?;
-                Ok(Box::new(outlet))
+                let uplink = moq::connect(address, trust, tracks, settings).await?;
+                Ok(Box::new(uplink))
             }
         }
     }
