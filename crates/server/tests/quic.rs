@@ -193,7 +193,7 @@ fn what_a_publisher_sends_is_watched_over_webrtc() {
 fn streams_of_the_hub_are_read_as_they_were_published() {
     let running = Running::start(1);
     let source = Source::start(&running.stream(), Film::default());
-    source.await_published(|bursts| bursts.len() > 20);
+    source.await_published(|media_units| media_units.len() > 20);
     runtime().block_on(async {
         let session = open(&running, STREAM, Aim::Read)
             .await
@@ -221,17 +221,19 @@ fn streams_of_the_hub_are_read_as_they_were_published() {
         assert!(got[0].keyframe, "it begins at one");
         assert!(got.windows(2).all(|pair| pair[0].time < pair[1].time));
         let published = source.published();
-        let mut bursts = published.iter().filter(|burst| burst.track == VIDEO);
+        let mut media_units = published
+            .iter()
+            .filter(|media_unit| media_unit.track == VIDEO);
         let first = got[0].time;
         let near = |time: MediaTime| time.nanos().abs_diff(first.nanos()) < 1_000;
-        let start = bursts
-            .find(|burst| near(burst.time))
+        let start = media_units
+            .find(|media_unit| near(media_unit.time))
             .expect("it was published");
         assert!(start.keyframe);
-        for (got, burst) in got[1..].iter().zip(bursts) {
-            let nanos = got.time.nanos().abs_diff(burst.time.nanos());
+        for (got, media_unit) in got[1..].iter().zip(media_units) {
+            let nanos = got.time.nanos().abs_diff(media_unit.time.nanos());
             assert!(nanos < 20_000, "no frame is missing: {nanos} ns apart");
-            assert_eq!(got.keyframe, burst.keyframe);
+            assert_eq!(got.keyframe, media_unit.keyframe);
         }
     });
 }

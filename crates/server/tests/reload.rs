@@ -104,7 +104,7 @@ fn users_come_and_go_and_who_plays_goes_on() {
     folder.write("users.yml", entry("ann", "first-secret"));
     let running = guarded(&folder);
     let source = Source::start(&running.stream(), Film::default());
-    source.await_published(|bursts| bursts.len() > 10);
+    source.await_published(|units| units.len() > 10);
     let (ann, bob) = ("ann:first-secret", "bob:second-secret");
     assert_eq!(status(&running, ann), "200");
     assert_eq!(status(&running, bob), "401");
@@ -146,7 +146,7 @@ fn a_broken_users_file_opens_nothing() {
     folder.write("users.yml", entry("ann", "first-secret"));
     let running = guarded(&folder);
     let source = Source::start(&running.stream(), Film::default());
-    source.await_published(|bursts| bursts.len() > 10);
+    source.await_published(|units| units.len() > 10);
     for broken in ["- name: [", "# nobody\n", ""] {
         folder.write("users.yml", broken);
         running.reload();
@@ -183,7 +183,7 @@ fn a_new_certificate_is_shown_to_who_comes_next() {
         };
     });
     let source = Source::start(&running.stream(), Film::default());
-    source.await_published(|bursts| bursts.len() > 10);
+    source.await_published(|units| units.len() > 10);
     let (first, second) = (data("localhost.pem"), data("other.pem"));
     assert_eq!(shown(&running), certificate(&first));
     let mut playing = Sealed::new(&running);

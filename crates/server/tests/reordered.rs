@@ -35,10 +35,10 @@ fn publish(running: &Running, name: &str, file: &[u8]) -> Hand {
         let mut builder = UnitBuilder::default();
         h264::packetize(annexb::nals(&unit.data), 1200, &mut builder);
         let stamps = Stamps::arrived(Instant::now());
-        let burst = builder.build(0, MediaTime::ZERO, unit.keyframe, stamps);
-        let burst = burst.expect("a frame has packets");
-        for (place, payload) in burst.payloads().enumerate() {
-            let marker = u8::from(burst.marker(place)) << 7;
+        let media_unit = builder.build(0, MediaTime::ZERO, unit.keyframe, stamps);
+        let media_unit = media_unit.expect("a frame has packets");
+        for (place, payload) in media_unit.payloads().enumerate() {
+            let marker = u8::from(media_unit.marker(place)) << 7;
             let length = u16::try_from(payload.len() + 12).expect("a packet");
             let mut frame = vec![b'$', 0];
             frame.extend(length.to_be_bytes());
@@ -65,12 +65,12 @@ fn b_frames_of_a_publisher_are_refused_by_whep_and_played_over_rtsp() {
     let running = Running::start(1);
     let mut hand = publish(&running, "film", B_FRAMES);
     let end = Instant::now() + SOON;
-    let bursts = || {
+    let media_units = || {
         let stream = running.hub().stream("film");
         stream.map_or(0, |it| it.totals().units)
     };
-    while bursts() < 49 {
-        assert!(Instant::now() < end, "{} frames", bursts());
+    while media_units() < 49 {
+        assert!(Instant::now() < end, "{} frames", media_units());
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     let detail = refusal(&running, "film");
@@ -93,14 +93,14 @@ fn viewers_of_frames_that_turn_out_to_have_b_frames_are_sent_away() {
     publisher.describe(&known).expect("the same codecs");
     let mut builder = UnitBuilder::default();
     builder.push(&[0x41, 0x9a]);
-    let burst = builder.build(
+    let media_unit = builder.build(
         VIDEO,
         MediaTime::ZERO,
         false,
         Stamps::arrived(Instant::now()),
     );
-    let burst = burst.expect("a packet");
-    publisher.push(burst, Instant::now()).expect("a track");
+    let media_unit = media_unit.expect("a packet");
+    publisher.push(media_unit, Instant::now()).expect("a track");
     let is_closed = |peer: &Peer<'_>| {
         let mut events = peer.events.iter();
         events.any(|event| matches!(event, Event::Closed(_)))

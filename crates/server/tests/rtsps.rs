@@ -203,7 +203,7 @@ fn a_stream_is_played_inside_tls_without_a_gap() {
 fn both_ways_of_a_tunnel_go_inside_tls() {
     let running = running(|_| {});
     let source = Source::start(&running.stream(), Film::default());
-    source.await_published(|bursts| bursts.len() > 10);
+    source.await_published(|units| units.len() > 10);
     for round in 0..8 {
         let mut get = Sealed::new(&running);
         let cookie = format!("x-sessioncookie: cookie{round}\r\n");
@@ -246,7 +246,7 @@ fn a_token_is_taken_as_a_password_inside_tls() {
         config.auth.read_token = Some(token.expect("a token"));
     });
     let source = Source::start(&running.stream(), Film::default());
-    source.await_published(|bursts| bursts.len() > 10);
+    source.await_published(|units| units.len() > 10);
     let mut sealed = Sealed::new(&running);
     let asked = sealed.ask("DESCRIBE", "", "");
     assert!(asked.starts_with("RTSP/1.0 401"), "{asked}");
@@ -266,7 +266,7 @@ fn a_token_is_taken_as_a_password_inside_tls() {
 fn udp_in_the_clear_is_not_offered_inside_tls() {
     let running = running(|_| {});
     let source = Source::start(&running.stream(), Film::default());
-    source.await_published(|bursts| bursts.len() > 10);
+    source.await_published(|units| units.len() > 10);
     let transport = "Transport: RTP/AVP;unicast;client_port=5000-5001\r\n";
     let answer = Sealed::new(&running).ask("SETUP", "/trackID=0", transport);
     assert!(answer.starts_with("RTSP/1.0 461"), "{answer}");
@@ -369,7 +369,7 @@ fn a_certificate_that_is_not_there_is_named_at_start() {
 fn viewers_inside_tls_get_every_packet() {
     let running = running(|_| {});
     let source = Source::start(&running.stream(), Film::default());
-    source.await_published(|bursts| bursts.len() > 40);
+    source.await_published(|units| units.len() > 40);
     let url = format!("rtsps://localhost:{}/{STREAM}", running.rtsps().port());
     let join = || {
         Join::new(Endpoint::Rtsp {

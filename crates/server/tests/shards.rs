@@ -24,7 +24,7 @@ fn everything_works_with(shards: usize) {
         frame_bytes: 4_000,
     };
     let source = Source::start(&running.stream(), film);
-    source.await_published(|bursts| bursts.len() > 60);
+    source.await_published(|units| units.len() > 60);
 
     let mut peers = Vec::new();
     while !everyone_serves(&running, shards) {

@@ -82,9 +82,9 @@ impl Source {
     /// All payloads of a track so far, in order.
     pub(crate) fn payloads(&self, track: usize) -> Vec<Vec<u8>> {
         let published = self.published();
-        let bursts = published.iter().filter(|burst| burst.track == track);
-        bursts
-            .flat_map(|burst| burst.payloads().map(<[u8]>::to_vec))
+        let units = published.iter().filter(|unit| unit.track == track);
+        units
+            .flat_map(|unit| unit.payloads().map(<[u8]>::to_vec))
             .collect()
     }
 
@@ -123,7 +123,7 @@ fn run(
         let audio_at = Duration::from_millis(20) * packets;
         let at = frame_at.min(audio_at);
         std::thread::sleep((start + at).saturating_duration_since(Instant::now()));
-        let burst = if frame_at <= audio_at {
+        let unit = if frame_at <= audio_at {
             frames += 1;
             frame(frames - 1, film, start + at, &mut rng)
         } else {
@@ -132,8 +132,8 @@ fn run(
         };
         // Nobody must hear what is not in the list yet.
         let mut published = published.lock().expect("no panic");
-        let burst = publisher.push(burst, Instant::now());
-        published.push(burst.expect("a good burst"));
+        let unit = publisher.push(unit, Instant::now());
+        published.push(unit.expect("a good unit"));
     }
 }
 

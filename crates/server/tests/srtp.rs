@@ -175,7 +175,7 @@ fn a_client_with_keys_opens_what_it_is_sent_within_its_connection() {
         ..Film::default()
     };
     let source = Source::start(&running.stream(), film);
-    source.await_published(|bursts| bursts.len() > 10);
+    source.await_published(|units| units.len() > 10);
     for (query, cipher) in [
         ("?srtp", Cipher::AesCm128),
         ("?srtp=gcm", Cipher::AesGcm128),
@@ -197,7 +197,7 @@ fn a_client_with_keys_opens_what_it_is_sent_within_its_connection() {
 fn a_pause_leaves_no_gap_in_what_a_client_opens() {
     let running = running(|_| {});
     let source = Source::start(&running.stream(), Film::default());
-    source.await_published(|bursts| bursts.len() > 10);
+    source.await_published(|units| units.len() > 10);
     let mut player = Player::play(&running, "?srtp", WITHIN);
     for _ in 0..50 {
         player.next();
@@ -243,7 +243,7 @@ fn pause(player: &mut Player) -> Vec<Vec<u8>> {
 fn what_a_client_says_must_be_sealed_by_its_keys() {
     let running = running(|_| {});
     let source = Source::start(&running.stream(), Film::default());
-    source.await_published(|bursts| bursts.len() > 10);
+    source.await_published(|units| units.len() > 10);
     let mut player = Player::play(&running, "?srtp", WITHIN);
     let good = report(&mut player.outbound);
     player.say(&good);
@@ -260,7 +260,7 @@ fn what_a_client_says_must_be_sealed_by_its_keys() {
 fn a_client_with_keys_opens_what_it_is_sent_by_udp() {
     let running = running(|_| {});
     let source = Source::start(&running.stream(), Film::default());
-    source.await_published(|bursts| bursts.len() > 10);
+    source.await_published(|units| units.len() > 10);
     let open = || UdpSocket::bind("127.0.0.1:0").expect("a port");
     let (media, control) = (open(), open());
     for socket in [&media, &control] {
@@ -297,7 +297,7 @@ fn who_lags_skips_to_a_keyframe_and_loses_no_count() {
         gop: 15,
     };
     let source = Source::start(&running.stream(), film);
-    source.await_published(|bursts| bursts.len() > 10);
+    source.await_published(|units| units.len() > 10);
     let mut player = Player::play(&running, "?srtp", WITHIN);
     std::thread::sleep(Duration::from_secs(5));
     let end = Instant::now() + SOON;
@@ -319,7 +319,7 @@ fn srtp_is_given_as_the_configuration_says() {
     let ask = |srtp, query: &str, transport: &str| {
         let running = running(|config| config.rtsp.tls.srtp = srtp);
         let source = Source::start(&running.stream(), Film::default());
-        source.await_published(|bursts| bursts.len() > 10);
+        source.await_published(|units| units.len() > 10);
         let mut line = Sealed::new(&running);
         line.url += query;
         let described = line.ask("DESCRIBE", "", "");
@@ -391,13 +391,13 @@ fn a_publisher_with_keys_is_opened_and_told_under_ours() {
     let end = Instant::now() + SOON;
     send(&mut line, 0, true);
     let mut place = 1;
-    let bursts = || {
+    let units = || {
         running
             .hub()
             .stream("mic")
             .map_or(0, |it| it.totals().units)
     };
-    while bursts() < 20 {
+    while units() < 20 {
         assert!(Instant::now() < end, "published");
         send(&mut line, place, false);
         place += 1;

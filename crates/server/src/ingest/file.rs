@@ -153,10 +153,10 @@ fn push(
         time: pace.media_time(frame.time),
         origin: pace.due(frame.decode_time),
     };
-    let mut bursts = Vec::new();
-    packetizers[frame.track].cut(&frame.data, frame.keyframe, place, &mut bursts);
-    for burst in bursts {
-        publisher.push(burst, Instant::now())?;
+    let mut media_units = Vec::new();
+    packetizers[frame.track].cut(&frame.data, frame.keyframe, place, &mut media_units);
+    for media_unit in media_units {
+        publisher.push(media_unit, Instant::now())?;
     }
     Ok(())
 }

@@ -87,7 +87,7 @@ impl Intake {
             video: chosen.iter().any(|it| it.track.kind() == Kind::Video),
             clock: catalog.clock,
             publisher: None,
-            bursts: Vec::new(),
+            media_units: Vec::new(),
             began: now,
             heard: now,
             open: chosen.len(),
@@ -150,7 +150,7 @@ struct Inlet<'a> {
     /// Time since 1970 at media time zero, by the publisher's clock.
     clock: Option<Duration>,
     publisher: Option<Publisher>,
-    bursts: Vec<MediaUnit>,
+    media_units: Vec<MediaUnit>,
     began: Instant,
     heard: Instant,
     /// Number of tracks that have not ended.
@@ -218,18 +218,18 @@ impl Inlet<'_> {
             data: frame.data.into(),
             received: frame.arrived,
         };
-        self.units.push(unit, &mut self.bursts);
+        self.units.push(unit, &mut self.media_units);
         let now = Instant::now();
         if let Some(publisher) = &mut self.publisher
             && let Some(tracks) = self.units.take_redescribed()
         {
             publisher.describe(tracks)?;
         }
-        for burst in self.bursts.drain(..) {
+        for media_unit in self.media_units.drain(..) {
             let publisher = match &mut self.publisher {
                 Some(publisher) => publisher,
                 // Nobody can watch before the first keyframe.
-                None if self.units.starts(&burst) => {
+                None if self.units.starts(&media_unit) => {
                     let tracks = self.units.tracks().to_vec();
                     let name = &self.intake.name;
                     let stream = self.intake.hub.admit(name.clone())?;
@@ -238,11 +238,11 @@ impl Inlet<'_> {
                 }
                 None => continue,
             };
-            if track == 0 && burst.keyframe {
+            if track == 0 && media_unit.keyframe {
                 // The keyframe answers a pending request.
                 let _ = publisher.keyframe_wanted();
             }
-            publisher.push(burst, now)?;
+            publisher.push(media_unit, now)?;
         }
         if track == 0
             && let Some(publisher) = &self.publisher

@@ -103,10 +103,14 @@ async fn files_are_published_in_real_time_and_loop_without_a_jump() {
         .expect("starts");
     let stream = running.stream("hall");
     let mut subscription = stream.subscribe(Arc::new(Silent));
-    let mut bursts: Vec<Arc<MediaUnit>> = Vec::new();
+    let mut media_units: Vec<Arc<MediaUnit>> = Vec::new();
     until("one and a half rounds", || {
-        subscription.poll(&mut bursts);
-        bursts.iter().filter(|burst| burst.track == 0).count() >= 45
+        subscription.poll(&mut media_units);
+        media_units
+            .iter()
+            .filter(|media_unit| media_unit.track == 0)
+            .count()
+            >= 45
     })
     .await;
     assert_eq!(stream.tracks()[0].kind(), glassline_media::Kind::Video);
@@ -115,11 +119,14 @@ async fn files_are_published_in_real_time_and_loop_without_a_jump() {
     assert!(matches!(stream.state(), State::Down { .. }));
 
     for (track, per_second) in [(0, 30), (1, 50)] {
-        let of_track: Vec<_> = bursts.iter().filter(|burst| burst.track == track).collect();
+        let of_track: Vec<_> = media_units
+            .iter()
+            .filter(|media_unit| media_unit.track == track)
+            .collect();
         let first = of_track[0];
-        for (number, burst) in (0i64..).zip(&of_track) {
-            let since = burst.time.nanos() - first.time.nanos();
-            let due = first.stamps.origin + (burst.time.saturating_since(first.time));
+        for (number, media_unit) in (0i64..).zip(&of_track) {
+            let since = media_unit.time.nanos() - first.time.nanos();
+            let due = first.stamps.origin + (media_unit.time.saturating_since(first.time));
             // Audio has no gap where it begins anew, but the packet that would reach beyond the
             // video's end is left out: 20 ms at most.
             let error = (since - number * 1_000_000_000 / per_second).abs();
@@ -127,14 +134,17 @@ async fn files_are_published_in_real_time_and_loop_without_a_jump() {
                 error <= if track == 0 { 2 } else { 20_000_000 },
                 "{number}: {error} ns"
             );
-            assert_eq!(burst.stamps.origin, due, "the origin is the due time");
-            assert!(burst.stamps.published >= burst.stamps.origin, "never early");
+            assert_eq!(media_unit.stamps.origin, due, "the origin is the due time");
+            assert!(
+                media_unit.stamps.published >= media_unit.stamps.origin,
+                "never early"
+            );
         }
     }
-    let keyframes: Vec<_> = bursts
+    let keyframes: Vec<_> = media_units
         .iter()
-        .filter(|burst| burst.track == 0 && burst.keyframe)
-        .map(|burst| burst.time)
+        .filter(|media_unit| media_unit.track == 0 && media_unit.keyframe)
+        .map(|media_unit| media_unit.time)
         .collect();
     assert!(keyframes.len() >= 2, "the loop begins with a keyframe");
     let apart = keyframes[1].saturating_since(keyframes[0]);

@@ -132,19 +132,19 @@ mod tests {
 
     #[test]
     fn long_g711_packets_are_cut_and_timed() {
-        let bursts = cut(&Track::audio(Codec::Pcmu, 1), &[0x7f; 2000]);
-        let sizes: Vec<_> = bursts.iter().map(MediaUnit::payload_bytes).collect();
+        let media_units = cut(&Track::audio(Codec::Pcmu, 1), &[0x7f; 2000]);
+        let sizes: Vec<_> = media_units.iter().map(MediaUnit::payload_bytes).collect();
         assert_eq!(sizes, [1150, 850]);
-        assert_eq!(bursts[1].time, MediaTime::from_ticks(1150, 8000));
+        assert_eq!(media_units[1].time, MediaTime::from_ticks(1150, 8000));
     }
 
     #[test]
     fn linear_samples_are_cut_between_samples_of_all_channels() {
         let track = Track::audio(Codec::L16, 3).with_clock_rate(48_000);
-        let bursts = cut(&track, &[1; 2400]);
-        let sizes: Vec<_> = bursts.iter().map(MediaUnit::payload_bytes).collect();
+        let media_units = cut(&track, &[1; 2400]);
+        let sizes: Vec<_> = media_units.iter().map(MediaUnit::payload_bytes).collect();
         assert_eq!(sizes, [1146, 1146, 108]);
-        assert_eq!(bursts[2].time, MediaTime::from_ticks(2 * 191, 48_000));
+        assert_eq!(media_units[2].time, MediaTime::from_ticks(2 * 191, 48_000));
     }
 
     #[test]
@@ -160,10 +160,10 @@ mod tests {
         let track = Track::new(Codec::H264);
         let mut frame = vec![0, 0, 1];
         frame.resize(3003, 0x65);
-        let bursts = cut(&track, &frame);
-        let burst = &bursts[0];
-        assert_eq!(burst.packet_count(), 3);
-        assert!(burst.keyframe && burst.marker(2) && !burst.marker(0));
+        let media_units = cut(&track, &frame);
+        let media_unit = &media_units[0];
+        assert_eq!(media_unit.packet_count(), 3);
+        assert!(media_unit.keyframe && media_unit.marker(2) && !media_unit.marker(0));
         assert!(cut(&track, &[]).is_empty());
     }
 }

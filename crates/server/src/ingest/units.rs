@@ -70,9 +70,9 @@ impl Units {
 
     /// Returns whether a stream can be published from this unit on: a keyframe of the video, or any
     /// unit if there is only audio.
-    pub(crate) fn starts(&self, burst: &MediaUnit) -> bool {
+    pub(crate) fn starts(&self, media_unit: &MediaUnit) -> bool {
         let video = self.lanes.iter().position(|lane| lane.video);
-        video.is_none_or(|video| burst.track == video && burst.keyframe)
+        video.is_none_or(|video| media_unit.track == video && media_unit.keyframe)
     }
 
     /// Appends the media units of an access unit to `out`. Ignores a unit of an unknown track.

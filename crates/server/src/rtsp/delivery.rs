@@ -213,8 +213,8 @@ impl Delivery {
         let anchor = reader.ring.anchor();
         let mut entries = reader.ring.since(before);
         let is_accounted = entries.any(|(_, entry)| {
-            let burst = entry.burst();
-            burst.is_some_and(|burst| burst.track == anchor)
+            let unit = entry.unit();
+            unit.is_some_and(|unit| unit.track == anchor)
         });
         if is_accounted {
             let sent = Instant::now();

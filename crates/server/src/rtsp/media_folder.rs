@@ -148,8 +148,8 @@ fn begin(scope: &mut ClientScope<'_>, started: &Started) -> Answer {
     };
     let mut entries = reader.ring.since(reader.ring.first());
     let begin = entries.find_map(|(number, entry)| {
-        let burst = entry.burst()?;
-        is_new(burst.track, burst.first_packet).then_some(number)
+        let unit = entry.unit()?;
+        is_new(unit.track, unit.first_packet).then_some(number)
     });
     session.play_from(begin.unwrap_or(reader.ring.end()), now);
     let starts = session.transports.iter().map(|(track, transport)| {

@@ -50,8 +50,8 @@ struct Frames {
 }
 
 impl Frames {
-    fn note(&mut self, burst: &MediaUnit) {
-        let (time, at) = (burst.time, burst.stamps.published);
+    fn note(&mut self, unit: &MediaUnit) {
+        let (time, at) = (unit.time, unit.stamps.published);
         if let Some((before, _)) = self.last.filter(|(before, _)| *before != time) {
             let interval = u64::try_from(time.nanos() - before.nanos()).unwrap_or(0);
             self.next = Some(at + Duration::from_nanos(interval).min(INTERVAL_MAX));
@@ -132,26 +132,26 @@ impl StreamSubscription {
             self.is_changed = true;
         }
         let tracks = Arc::clone(&self.tracks);
-        let is_audio = |burst: &MediaUnit| {
+        let is_audio = |unit: &MediaUnit| {
             tracks
-                .get(burst.track)
+                .get(unit.track)
                 .is_some_and(|track| track.kind() == Kind::Audio)
         };
         let mut arrived = std::mem::take(&mut self.arrived);
-        for burst in arrived.drain(..) {
-            if burst.track == accounted {
-                let delay = now.saturating_duration_since(burst.stamps.published);
+        for unit in arrived.drain(..) {
+            if unit.track == accounted {
+                let delay = now.saturating_duration_since(unit.stamps.published);
                 let mut stages = self.stages.lock().unwrap_or_else(PoisonError::into_inner);
                 stages.record(Stage::Hub, delay, now);
             }
-            if is_audio(&burst) {
+            if is_audio(&unit) {
                 if self.held_until.is_none() {
                     self.held_until = self.frames.wait_for(now);
                 }
-                self.held.push(burst);
+                self.held.push(unit);
             } else {
-                self.frames.note(&burst);
-                out.push(burst);
+                self.frames.note(&unit);
+                out.push(unit);
                 self.release(out);
             }
         }
@@ -201,15 +201,15 @@ mod tests {
             let mut builder = UnitBuilder::default();
             builder.push(b"media");
             let time = MediaTime::from_nanos(i64::try_from(at).expect("small") * 1_000_000);
-            let burst = builder.build(track, time, true, Stamps::arrived(ms(at)));
+            let unit = builder.build(track, time, true, Stamps::arrived(ms(at)));
             publisher
-                .push(burst.expect("a packet"), ms(at))
+                .push(unit.expect("a packet"), ms(at))
                 .expect("a track");
         };
         let read = |feed: &mut StreamSubscription, at: u64| {
             let mut out = Vec::new();
             feed.read(&mut out, ms(at));
-            out.iter().map(|burst| burst.track).collect::<Vec<_>>()
+            out.iter().map(|unit| unit.track).collect::<Vec<_>>()
         };
         for frame in 0..3 {
             publish(0, frame * 40);
@@ -257,9 +257,9 @@ mod tests {
         let _feed = feed();
         let mut builder = UnitBuilder::default();
         builder.push(b"sound");
-        let burst = builder.build(0, MediaTime::ZERO, true, Stamps::arrived(now));
-        let burst = burst.expect("has a packet");
-        publisher.push(burst, now).expect("track 0");
+        let unit = builder.build(0, MediaTime::ZERO, true, Stamps::arrived(now));
+        let unit = unit.expect("has a packet");
+        publisher.push(unit, now).expect("track 0");
         assert_eq!(bell.0.load(Ordering::Relaxed), 1, "one feed, one ring");
     }
 }

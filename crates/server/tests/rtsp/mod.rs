@@ -48,7 +48,7 @@ fn await_viewers(pool: &Pool, mut done: impl FnMut(&Viewer) -> bool) -> Vec<View
 fn plays_whole(shards: usize, transport: RtspTransport) {
     let running = Running::start(shards);
     let source = Source::start(&running.stream(), Film::default());
-    source.await_published(|bursts| bursts.len() > 40);
+    source.await_published(|units| units.len() > 40);
     let pool = pool();
     for _ in 0..8 {
         pool.join(Join::new(endpoint(&running, transport)));
@@ -214,7 +214,7 @@ impl Hand {
 fn play_says_where_the_tracks_begin_and_a_report_comes_first() {
     let running = Running::start(1);
     let source = Source::start(&running.stream(), Film::default());
-    source.await_published(|bursts| bursts.len() > 10);
+    source.await_published(|units| units.len() > 10);
     let mut hand = Hand::new(running.rtsp());
     let answer = hand.play(&running);
     let info = answer.lines().find(|line| line.starts_with("RTP-Info"));
@@ -374,7 +374,7 @@ fn requests_in_pieces_and_all_at_once_are_answered_in_order() {
 fn the_server_says_goodbye_when_it_ends() {
     let running = Running::start(1);
     let source = Source::start(&running.stream(), Film::default());
-    source.await_published(|bursts| bursts.len() > 10);
+    source.await_published(|units| units.len() > 10);
     let mut hand = Hand::new(running.rtsp());
     hand.play(&running);
     drop(running);

@@ -180,15 +180,15 @@ fn publishers_by_udp_may_mix_packets_up_and_are_told_of_losses() {
         media.send_to(&audio(sequence), server).expect("sent");
     }
     let end = Instant::now() + SOON;
-    let bursts = || {
+    let units = || {
         let stream = running.hub().stream("mic");
         stream.map_or(0, |it| it.totals().units)
     };
-    while bursts() < 7 {
-        assert!(Instant::now() < end, "{} of 7", bursts());
+    while units() < 7 {
+        assert!(Instant::now() < end, "{} of 7", units());
         std::thread::sleep(Duration::from_millis(5));
     }
-    assert_eq!(bursts(), 7, "the double counts once");
+    assert_eq!(units(), 7, "the double counts once");
     control.set_read_timeout(Some(SOON)).expect("a timeout");
     let mut compound = [0; 200];
     let length = control.recv(&mut compound).expect("a report");

@@ -36,11 +36,11 @@ impl Label {
     }
 
     /// Returns the RTP header of packet `place` of `unit`.
-    fn header(&self, burst: &MediaUnit, place: usize, timestamp: u32) -> Header {
+    fn header(&self, unit: &MediaUnit, place: usize, timestamp: u32) -> Header {
         Header {
-            marker: self.marks_frames && burst.marker(place),
+            marker: self.marks_frames && unit.marker(place),
             payload_type: self.payload_type,
-            sequence: self.numbers.sequence(burst.first_packet + place as u64),
+            sequence: self.numbers.sequence(unit.first_packet + place as u64),
             timestamp,
             ssrc: self.numbers.ssrc,
         }
@@ -49,19 +49,19 @@ impl Label {
     /// Iterates over the packets of `unit`, each as header and payload.
     pub(crate) fn packets<'a>(
         &'a self,
-        burst: &'a MediaUnit,
+        unit: &'a MediaUnit,
     ) -> impl Iterator<Item = (Header, &'a [u8])> {
-        let timestamp = self.numbers.timestamp(burst.time, self.clock_rate);
-        let payloads = burst.payloads().enumerate();
-        payloads.map(move |(place, payload)| (self.header(burst, place, timestamp), payload))
+        let timestamp = self.numbers.timestamp(unit.time, self.clock_rate);
+        let payloads = unit.payloads().enumerate();
+        payloads.map(move |(place, payload)| (self.header(unit, place, timestamp), payload))
     }
 
     /// Returns the unit's packets as interleaved frames on `channel` of an RTSP connection.
-    pub(crate) fn interleave(&self, burst: &MediaUnit, channel: u8) -> Bytes {
+    pub(crate) fn interleave(&self, unit: &MediaUnit, channel: u8) -> Bytes {
         let overhead = interleaved::HEADER_BYTES + HEADER_BYTES;
-        let size = burst.payload_bytes() + burst.packet_count() * overhead;
+        let size = unit.payload_bytes() + unit.packet_count() * overhead;
         let mut out = Vec::with_capacity(size);
-        for (header, payload) in self.packets(burst) {
+        for (header, payload) in self.packets(unit) {
             let length = u16::try_from(HEADER_BYTES + payload.len())
                 .expect("ingest cuts payloads far below 64 KiB");
             out.extend_from_slice(&interleaved::header(channel, length));
@@ -71,10 +71,10 @@ impl Label {
     }
 
     /// Returns the unit's packets as datagrams.
-    pub(crate) fn datagrams(&self, burst: &MediaUnit) -> Datagrams {
-        let size = burst.payload_bytes() + burst.packet_count() * HEADER_BYTES;
+    pub(crate) fn datagrams(&self, unit: &MediaUnit) -> Datagrams {
+        let size = unit.payload_bytes() + unit.packet_count() * HEADER_BYTES;
         let mut datagrams = Datagrams::builder(size);
-        for (header, payload) in self.packets(burst) {
+        for (header, payload) in self.packets(unit) {
             datagrams.add(|out| append(out, &header, payload));
         }
         datagrams.build()
@@ -198,16 +198,16 @@ mod tests {
 
     use super::super::numbers::NumberKeys;
 
-    fn burst(sizes: &[usize]) -> MediaUnit {
+    fn unit(sizes: &[usize]) -> MediaUnit {
         let mut builder = UnitBuilder::default();
         for (place, size) in sizes.iter().enumerate() {
             builder.push(&vec![u8::try_from(place).expect("few"); *size]);
         }
         let time = MediaTime::from_nanos(2_000_000_000);
-        let burst = builder.build(0, time, true, Stamps::arrived(Instant::now()));
-        let mut burst = burst.expect("packets");
-        burst.first_packet = 65_530;
-        burst
+        let unit = builder.build(0, time, true, Stamps::arrived(Instant::now()));
+        let mut unit = unit.expect("packets");
+        unit.first_packet = 65_530;
+        unit
     }
 
     fn label(track: &Track) -> Label {
@@ -217,8 +217,8 @@ mod tests {
     #[test]
     fn frames_follow_each_other_on_their_channel() {
         let label = label(&Track::h264(VideoParameters::default()));
-        let burst = burst(&[1000, 1000, 300]);
-        let bytes = label.interleave(&burst, 4);
+        let unit = unit(&[1000, 1000, 300]);
+        let bytes = label.interleave(&unit, 4);
         let mut rest = &bytes[..];
         for place in 0..3 {
             let (head, behind) = rest.split_at(4);
@@ -227,10 +227,10 @@ mod tests {
             let packet = Packet::parse(&behind[..length]).expect("RTP");
             assert_eq!(
                 packet.header,
-                label.header(&burst, place, packet.header.timestamp)
+                label.header(&unit, place, packet.header.timestamp)
             );
             assert_eq!(packet.header.marker, place == 2);
-            assert_eq!(Some(packet.payload), burst.payload(place));
+            assert_eq!(Some(packet.payload), unit.payload(place));
             rest = &behind[length..];
         }
         assert!(rest.is_empty());
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn audio_without_frames_has_no_marker() {
         let label = label(&Track::audio(Codec::Opus, 2));
-        let datagrams = label.datagrams(&burst(&[80]));
+        let datagrams = label.datagrams(&unit(&[80]));
         let (bytes, _) = datagrams.runs().next().expect("one");
         assert!(!Packet::parse(bytes).expect("RTP").header.marker);
     }
@@ -248,7 +248,7 @@ mod tests {
     fn the_kernel_can_cut_every_run() {
         let label = label(&Track::h264(VideoParameters::default()));
         let runs = |sizes: &[usize]| {
-            let datagrams = label.datagrams(&burst(sizes));
+            let datagrams = label.datagrams(&unit(sizes));
             let runs = datagrams.runs();
             runs.map(|(bytes, size)| (bytes.len(), size))
                 .collect::<Vec<_>>()

@@ -32,23 +32,22 @@ enum Content {
 impl Entry {
     pub(crate) fn track(&self) -> usize {
         match &self.content {
-            Content::Media(burst) => burst.track,
+            Content::Media(unit) => unit.track,
             Content::Report { track, .. } => *track,
         }
     }
 
     /// Returns the media unit; `None` for a report.
-    pub(crate) fn burst(&self) -> Option<&Arc<MediaUnit>> {
+    pub(crate) fn unit(&self) -> Option<&Arc<MediaUnit>> {
         match &self.content {
-            Content::Media(burst) => Some(burst),
+            Content::Media(unit) => Some(unit),
             Content::Report { .. } => None,
         }
     }
 
     /// Returns whether a decoder of this track can start with the entry.
     pub(crate) fn is_start(&self) -> bool {
-        self.burst()
-            .is_some_and(|burst| burst.keyframe && burst.first)
+        self.unit().is_some_and(|unit| unit.keyframe && unit.first)
     }
 
     /// Returns whether the entry is RTCP, which goes to the odd channel and port.
@@ -61,7 +60,7 @@ impl Entry {
             return;
         }
         let bytes = match &self.content {
-            Content::Media(burst) => self.label.interleave(burst, channel),
+            Content::Media(unit) => self.label.interleave(unit, channel),
             Content::Report { packet, .. } => {
                 let mut out = Vec::with_capacity(packet.len() + 4);
                 glassline_rtsp::interleaved::write_frame(&mut out, channel, packet);
@@ -75,7 +74,7 @@ impl Entry {
     /// `out`.
     pub(crate) fn seal_interleaved(&self, srtp: &mut TrackSrtp, channel: u8, out: &mut Vec<u8>) {
         match &self.content {
-            Content::Media(burst) => srtp.interleave(&self.label, burst, channel, out),
+            Content::Media(unit) => srtp.interleave(&self.label, unit, channel, out),
             Content::Report { packet, .. } => {
                 if let Some(packet) = srtp.control(packet) {
                     glassline_rtsp::interleaved::write_frame(out, channel, &packet);
@@ -87,7 +86,7 @@ impl Entry {
     /// Seals the entry for one client as datagrams.
     pub(crate) fn seal_datagrams(&self, srtp: &mut TrackSrtp) -> Datagrams {
         match &self.content {
-            Content::Media(burst) => srtp.datagrams(&self.label, burst),
+            Content::Media(unit) => srtp.datagrams(&self.label, unit),
             Content::Report { packet, .. } => {
                 let packet = srtp.control(packet).unwrap_or_default();
                 Datagrams::single(packet.into())
@@ -108,7 +107,7 @@ impl Entry {
 
     fn memory_bytes(&self) -> usize {
         let content = match &self.content {
-            Content::Media(burst) => burst.memory_bytes(),
+            Content::Media(unit) => unit.memory_bytes(),
             Content::Report { packet, .. } => packet.len(),
         };
         // The bytes made for clients are counted ahead, for one channel or for datagrams; more is
@@ -193,12 +192,12 @@ impl Ring {
         (from..).zip(self.entries.iter().skip(skip))
     }
 
-    pub(crate) fn push_media(&mut self, burst: Arc<MediaUnit>, label: Label) {
-        let at = burst.stamps.published;
-        if burst.track == self.anchor && burst.keyframe && burst.first {
+    pub(crate) fn push_media(&mut self, unit: Arc<MediaUnit>, label: Label) {
+        let at = unit.stamps.published;
+        if unit.track == self.anchor && unit.keyframe && unit.first {
             self.keyframe = Some(self.end());
         }
-        self.push(Content::Media(burst), label, at);
+        self.push(Content::Media(unit), label, at);
     }
 
     pub(crate) fn push_report(&mut self, track: usize, packet: Bytes, label: Label, now: Instant) {
@@ -246,7 +245,7 @@ impl Ring {
             && entry.datagrams.is_none()
         {
             entry.datagrams = Some(match &entry.content {
-                Content::Media(burst) => entry.label.datagrams(burst),
+                Content::Media(unit) => entry.label.datagrams(unit),
                 Content::Report { packet, .. } => Datagrams::single(packet.clone()),
             });
         }

@@ -193,15 +193,15 @@ impl TrackSrtp {
     pub(crate) fn interleave(
         &mut self,
         label: &Label,
-        burst: &MediaUnit,
+        unit: &MediaUnit,
         channel: u8,
         out: &mut Vec<u8>,
     ) {
         let overhead = HEADER_BYTES + self.outbound.overhead();
         let whole =
-            burst.payload_bytes() + burst.packet_count() * (overhead + interleaved::HEADER_BYTES);
+            unit.payload_bytes() + unit.packet_count() * (overhead + interleaved::HEADER_BYTES);
         out.reserve(whole);
-        for (header, payload) in label.packets(burst) {
+        for (header, payload) in label.packets(unit) {
             let length = u16::try_from(overhead + payload.len())
                 .expect("ingest cuts payloads far below 64 KiB");
             out.extend_from_slice(&interleaved::header(channel, length));
@@ -210,11 +210,11 @@ impl TrackSrtp {
     }
 
     /// Seals a unit as datagrams.
-    pub(crate) fn datagrams(&mut self, label: &Label, burst: &MediaUnit) -> Datagrams {
+    pub(crate) fn datagrams(&mut self, label: &Label, unit: &MediaUnit) -> Datagrams {
         let overhead = HEADER_BYTES + self.outbound.overhead();
-        let whole = burst.payload_bytes() + burst.packet_count() * overhead;
+        let whole = unit.payload_bytes() + unit.packet_count() * overhead;
         let mut datagrams = Datagrams::builder(whole);
-        for (header, payload) in label.packets(burst) {
+        for (header, payload) in label.packets(unit) {
             datagrams.add(|out| self.append(&header, payload, out));
         }
         datagrams.build()

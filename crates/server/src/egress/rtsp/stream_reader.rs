@@ -114,17 +114,17 @@ impl StreamReader {
     fn load_past(&mut self, anchor: usize) {
         let stream = Arc::clone(self.stream());
         let mut past = stream.since_keyframe(anchor);
-        let Some(start) = past.first().map(|burst| burst.time) else {
+        let Some(start) = past.first().map(|unit| unit.time) else {
             return;
         };
         for track in (0..self.tracks.len()).filter(|track| *track != anchor) {
             let others = stream.since(track, 0).into_iter();
-            past.extend(others.filter(|burst| burst.time >= start));
+            past.extend(others.filter(|unit| unit.time >= start));
         }
         // The sort is stable: units that were published at the same time keep their order.
-        past.sort_by_key(|burst| burst.stamps.published);
-        for burst in past {
-            self.push(burst);
+        past.sort_by_key(|unit| unit.stamps.published);
+        for unit in past {
+            self.push(unit);
         }
     }
 
@@ -136,8 +136,8 @@ impl StreamReader {
             self.refresh();
         }
         let end = self.ring.end();
-        for burst in arrived.drain(..) {
-            self.push(burst);
+        for unit in arrived.drain(..) {
+            self.push(unit);
         }
         self.arrived = arrived;
         let any = self.ring.end() > end;
@@ -153,19 +153,19 @@ impl StreamReader {
         any
     }
 
-    fn push(&mut self, burst: Arc<MediaUnit>) {
+    fn push(&mut self, unit: Arc<MediaUnit>) {
         let (Some(label), Some(sums)) =
-            (self.labels.get(burst.track), self.sums.get_mut(burst.track))
+            (self.labels.get(unit.track), self.sums.get_mut(unit.track))
         else {
             return;
         };
-        if burst.index < sums.next {
+        if unit.index < sums.next {
             return;
         }
-        sums.next = burst.index + 1;
-        sums.octets += burst.payload_bytes() as u64;
-        sums.latest = Some(Arc::clone(&burst));
-        self.ring.push_media(burst, *label);
+        sums.next = unit.index + 1;
+        sums.octets += unit.payload_bytes() as u64;
+        sums.latest = Some(Arc::clone(&unit));
+        self.ring.push_media(unit, *label);
     }
 
     /// Records the delay of one of the server's stages.
@@ -229,12 +229,12 @@ impl StreamReader {
     pub(crate) fn starts(&self, transports: &TrackTransports, cursor: &Cursor) -> Vec<Start> {
         let tracks = transports.iter().map(|(track, transport)| {
             let first = cursor.first_of(&self.ring, track);
-            let first = first.and_then(|entry| entry.burst());
+            let first = first.and_then(|entry| entry.unit());
             let number = match first {
-                Some(burst) => Some(burst.first_packet),
+                Some(unit) => Some(unit.first_packet),
                 None => self.next_packet(track),
             };
-            let time = first.map(|burst| burst.time);
+            let time = first.map(|unit| unit.time);
             self.start(track, transport.srtp(), number, time)
         });
         tracks.collect()

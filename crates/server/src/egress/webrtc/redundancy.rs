@@ -24,7 +24,7 @@ pub(crate) struct Redundancy {
 #[derive(Debug)]
 struct Last {
     timestamp: u32,
-    burst: Arc<MediaUnit>,
+    unit: Arc<MediaUnit>,
     packet: usize,
 }
 
@@ -44,17 +44,17 @@ impl Redundancy {
     /// or for a datagram is left out.
     pub(crate) fn wrap(
         &mut self,
-        burst: &Arc<MediaUnit>,
+        unit: &Arc<MediaUnit>,
         packet: usize,
         timestamp: u32,
     ) -> Option<&[u8]> {
-        let primary = burst.payload(packet)?;
+        let primary = unit.payload(packet)?;
         let before = self.last.as_ref().and_then(|last| {
             Some(Repeat {
                 // The last packet may be newer than this one, which gives a very large offset: then
                 // there is no copy.
                 offset: timestamp.wrapping_sub(last.timestamp),
-                payload: last.burst.payload(last.packet)?,
+                payload: last.unit.payload(last.packet)?,
             })
         });
         let fits = |it: &Repeat<'_>| {
@@ -72,7 +72,7 @@ impl Redundancy {
         if self.last.as_ref().is_none_or(is_newer) {
             self.last = Some(Last {
                 timestamp,
-                burst: Arc::clone(burst),
+                unit: Arc::clone(unit),
                 packet,
             });
         }
@@ -91,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    fn burst(payload: &[u8]) -> Arc<MediaUnit> {
+    fn unit(payload: &[u8]) -> Arc<MediaUnit> {
         let mut builder = UnitBuilder::default();
         builder.push(payload);
         let stamps = Stamps::arrived(Instant::now());
@@ -103,7 +103,7 @@ mod tests {
     }
 
     fn wrapped(redundancy: &mut Redundancy, payload: &[u8], timestamp: u32) -> Vec<(u32, Vec<u8>)> {
-        let out = redundancy.wrap(&burst(payload), 0, timestamp);
+        let out = redundancy.wrap(&unit(payload), 0, timestamp);
         let blocks = red::blocks(out.expect("one packet")).expect("RED");
         assert!(blocks.iter().all(|it| it.payload_type == 111));
         let blocks = blocks.iter().map(|it| (it.offset, it.payload.to_vec()));
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(say("c", 480), [copy(0, "c")], "it comes late");
         assert_eq!(say("e", 1440), [copy(480, "d"), copy(0, "e")]);
         assert_eq!(say("f", 1440 + (1 << 14)), [copy(0, "f")], "too long ago");
-        assert!(redundancy.wrap(&burst(b"one"), 1, 0).is_none());
+        assert!(redundancy.wrap(&unit(b"one"), 1, 0).is_none());
     }
 
     #[test]

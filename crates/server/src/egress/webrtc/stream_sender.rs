@@ -142,18 +142,18 @@ impl StreamSender {
     #[inline]
     pub(crate) fn offer(
         &mut self,
-        burst: &Arc<MediaUnit>,
+        unit: &Arc<MediaUnit>,
         picked: Instant,
         stream: &Stream,
     ) -> usize {
         let Some(outlet) = self
             .tracks
             .iter_mut()
-            .find(|outlet| outlet.track == burst.track)
+            .find(|outlet| outlet.track == unit.track)
         else {
             return 0;
         };
-        let dropped = match outlet.offer(burst, picked) {
+        let dropped = match outlet.offer(unit, picked) {
             Taken::Skipped { frames } => frames,
             Taken::Queued | Taken::Passed => 0,
         };
@@ -220,7 +220,7 @@ impl StreamSender {
         self.tracks.iter().any(|outlet| {
             outlet.kind() == Kind::Video
                 && outlet.front().is_some_and(|queued| {
-                    let left = queued.burst.packet_count() - queued.sent;
+                    let left = queued.unit.packet_count() - queued.sent;
                     self.allowance(queued, budget, now) >= left
                 })
         })
@@ -231,7 +231,7 @@ impl StreamSender {
     #[inline]
     fn allowance(&self, queued: &Queued, budget: Option<u64>, now: Instant) -> usize {
         match budget {
-            None => self.pacer.allowance(queued.burst.packet_count(), now),
+            None => self.pacer.allowance(queued.unit.packet_count(), now),
             Some(bytes) => affordable(queued, bytes),
         }
     }
@@ -249,7 +249,7 @@ impl StreamSender {
         let outlet = &self.tracks[place];
         let queued = outlet.front()?;
         let is_video = outlet.kind() == Kind::Video;
-        let (packets, from) = (queued.burst.packet_count(), queued.sent);
+        let (packets, from) = (queued.unit.packet_count(), queued.sent);
         let allowance = if is_video {
             self.allowance(queued, budget, now)
         } else {
@@ -262,15 +262,15 @@ impl StreamSender {
         let outlet = &mut self.tracks[place];
         let mut redundancy = outlet.redundancy.take();
         let queued = outlet.front()?;
-        let burst = &queued.burst;
-        let timestamp = outlet.timestamp(burst);
-        let live = !outlet.is_past(burst.time);
-        if let Some(forwarded) = burst.forwarded().filter(|it| it.gap > 0 && from == 0) {
+        let unit = &queued.unit;
+        let timestamp = outlet.timestamp(unit);
+        let live = !outlet.is_past(unit.time);
+        if let Some(forwarded) = unit.forwarded().filter(|it| it.gap > 0 && from == 0) {
             // This fails only before the session has keys, when nothing is sealed either.
             session.skip(outlet.sender, forwarded.gap);
         }
         if live && from == 0 {
-            session.anchor(outlet.sender, timestamp, burst.stamps.reference);
+            session.anchor(outlet.sender, timestamp, unit.stamps.reference);
         }
         // Audio may follow in the same message if the frame's last packet is as long as the others.
         let pads = is_video && self.rides && session.senders()[outlet.sender.0].may_pad();
@@ -279,14 +279,14 @@ impl StreamSender {
         let mut first_sequence = 0;
         for index in from..from + count {
             let payload = match &mut redundancy {
-                Some(redundancy) => redundancy.wrap(burst, index, timestamp),
-                None => burst.payload(index),
+                Some(redundancy) => redundancy.wrap(unit, index, timestamp),
+                None => unit.payload(index),
             };
             let Some(payload) = payload else {
                 break;
             };
-            let marker = is_video && burst.marker(index);
-            let padding = if pads { burst.padding(index) } else { 0 };
+            let marker = is_video && unit.marker(index);
+            let padding = if pads { unit.padding(index) } else { 0 };
             batch.push(|out| {
                 let Some(packet) =
                     session.seal_padded(sender, timestamp, marker, payload, padding, now, out)
@@ -299,12 +299,12 @@ impl StreamSender {
                 packet.len
             });
         }
-        let first_packet = burst.first_packet + from as u64;
-        let ends = live && outlet.track == self.accounted && burst.last;
+        let first_packet = unit.first_packet + from as u64;
+        let ends = live && outlet.track == self.accounted && unit.last;
         let frame = (ends && from + count == packets).then_some(FrameStamps {
             timestamp,
-            origin: burst.stamps.origin,
-            published: burst.stamps.published,
+            origin: unit.stamps.origin,
+            published: unit.stamps.published,
             picked: queued.picked,
             paced: now,
             sent: now,
@@ -356,15 +356,15 @@ impl StreamSender {
         for sequence in lost {
             let packet = outlet.packet_of(*sequence);
             let found = packet.and_then(|packet| stream.find(outlet.track, packet));
-            let Some((burst, index)) = found else {
+            let Some((unit, index)) = found else {
                 counters.unrepairable.add(1);
                 continue;
             };
-            let Some(payload) = burst.payload(index) else {
+            let Some(payload) = unit.payload(index) else {
                 continue;
             };
-            let timestamp = outlet.timestamp(&burst);
-            let marker = burst.marker(index) && outlet.kind() == Kind::Video;
+            let timestamp = outlet.timestamp(&unit);
+            let marker = unit.marker(index) && outlet.kind() == Kind::Video;
             batch.push(|out| {
                 let sealed = session
                     .seal_retransmission(sender, *sequence, timestamp, marker, payload, now, out);
@@ -396,7 +396,7 @@ impl StreamSender {
 fn affordable(queued: &Queued, bytes: u64) -> usize {
     let mut left = bytes;
     let mut count = 0;
-    while let Some(payload) = queued.burst.payload(queued.sent + count) {
+    while let Some(payload) = queued.unit.payload(queued.sent + count) {
         let cost = payload.len() as u64 + SEALING_BYTES;
         if cost > left {
             break;
@@ -409,6 +409,6 @@ fn affordable(queued: &Queued, bytes: u64) -> usize {
 
 /// Returns the size of the next packet with its overhead.
 fn next_bytes(queued: &Queued) -> u64 {
-    let payload = queued.burst.payload(queued.sent);
+    let payload = queued.unit.payload(queued.sent);
     payload.map_or(0, <[u8]>::len) as u64 + SEALING_BYTES
 }

@@ -83,7 +83,7 @@ pub(crate) struct TrackSender {
 /// A unit that waits as a whole or in part.
 #[derive(Clone, Debug)]
 pub(crate) struct Queued {
-    pub(crate) burst: Arc<MediaUnit>,
+    pub(crate) unit: Arc<MediaUnit>,
     /// Time since which the shard has held the unit.
     pub(crate) picked: Instant,
     /// Number of packets that left already.
@@ -148,7 +148,7 @@ impl TrackSender {
     /// Starts at the keyframe that begins `past`, if the past is not too long. Returns whether the
     /// viewer has a frame to decode now.
     pub(crate) fn catch_up(&mut self, past: Vec<Arc<MediaUnit>>, now: Instant) -> bool {
-        let bytes: usize = past.iter().map(|burst| burst.payload_bytes()).sum();
+        let bytes: usize = past.iter().map(|unit| unit.payload_bytes()).sum();
         let Some(newest) = past
             .last()
             .filter(|_| bytes <= self.patience.catch_up_bytes)
@@ -158,8 +158,8 @@ impl TrackSender {
         self.live_from = newest.time;
         self.next = Some(newest.index + 1);
         self.wants_keyframe = false;
-        self.queue.extend(past.into_iter().map(|burst| Queued {
-            burst,
+        self.queue.extend(past.into_iter().map(|unit| Queued {
+            unit,
             picked: now,
             sent: 0,
         }));
@@ -167,13 +167,13 @@ impl TrackSender {
     }
 
     /// Offers a unit that was just published.
-    pub(crate) fn offer(&mut self, burst: &Arc<MediaUnit>, now: Instant) -> Taken {
-        if self.next.is_some_and(|next| burst.index < next) {
+    pub(crate) fn offer(&mut self, unit: &Arc<MediaUnit>, now: Instant) -> Taken {
+        if self.next.is_some_and(|next| unit.index < next) {
             return Taken::Passed;
         }
-        let gap = self.next.is_some_and(|next| burst.index > next);
-        self.next = Some(burst.index + 1);
-        let starts = burst.keyframe && burst.first;
+        let gap = self.next.is_some_and(|next| unit.index > next);
+        self.next = Some(unit.index + 1);
+        let starts = unit.keyframe && unit.first;
         if self.kind == Kind::Video && gap && !starts {
             self.wants_keyframe = true;
         }
@@ -189,7 +189,7 @@ impl TrackSender {
             };
         }
         self.queue.push_back(Queued {
-            burst: Arc::clone(burst),
+            unit: Arc::clone(unit),
             picked: now,
             sent: 0,
         });
@@ -204,7 +204,7 @@ impl TrackSender {
     /// finished, so that the viewer never gets half a frame on purpose.
     fn skip_overdue(&mut self, now: Instant) -> usize {
         let overdue = |queued: &Queued| {
-            self.live_from < queued.burst.time
+            self.live_from < queued.unit.time
                 && now.saturating_duration_since(queued.picked) > self.patience.wait
         };
         if !self.queue.front().is_some_and(overdue) {
@@ -243,7 +243,7 @@ impl TrackSender {
             return false;
         };
         front.sent += count;
-        let whole = front.sent >= front.burst.packet_count();
+        let whole = front.sent >= front.unit.packet_count();
         if whole {
             self.queue.pop_front();
         }
@@ -257,11 +257,11 @@ impl TrackSender {
     }
 
     /// Returns the viewer's RTP timestamp for `unit`; it is the same for every transmission.
-    pub(crate) fn timestamp(&self, burst: &MediaUnit) -> u32 {
-        if let Some(forwarded) = burst.forwarded() {
+    pub(crate) fn timestamp(&self, unit: &MediaUnit) -> u32 {
+        if let Some(forwarded) = unit.forwarded() {
             return forwarded.timestamp;
         }
-        let time = burst.time;
+        let time = unit.time;
         let shown = if time < self.live_from {
             let behind = self.live_from.nanos() - time.nanos();
             MediaTime::from_nanos(self.live_from.nanos() - behind / CATCH_UP_SQUEEZE)
@@ -316,17 +316,17 @@ mod tests {
 
     const FRAME: Duration = Duration::from_nanos(33_333_333);
 
-    fn burst(index: u64, keyframe: bool) -> Arc<MediaUnit> {
+    fn unit(index: u64, keyframe: bool) -> Arc<MediaUnit> {
         let mut builder = UnitBuilder::default();
         builder.push(b"one");
         builder.push(b"two");
         let time = MediaTime::from_ticks(i64::try_from(index).expect("small") * 3000, 90_000);
-        let mut burst = builder
+        let mut unit = builder
             .build(0, time, keyframe, Stamps::arrived(Instant::now()))
             .expect("packets");
-        burst.index = index;
-        burst.first_packet = index * 2;
-        Arc::new(burst)
+        unit.index = index;
+        unit.first_packet = index * 2;
+        Arc::new(unit)
     }
 
     fn video() -> TrackSender {
@@ -336,17 +336,17 @@ mod tests {
     #[test]
     fn a_new_viewer_starts_at_the_keyframe_and_time_is_squeezed_to_now() {
         let (mut outlet, now) = (video(), Instant::now());
-        let past: Vec<_> = (60..90).map(|index| burst(index, index == 60)).collect();
+        let past: Vec<_> = (60..90).map(|index| unit(index, index == 60)).collect();
         assert!(outlet.catch_up(past.clone(), now));
         assert_eq!(
             outlet.offer(&past[29], now),
             Taken::Passed,
             "already in the past"
         );
-        assert_eq!(outlet.offer(&burst(90, false), now), Taken::Queued);
+        assert_eq!(outlet.offer(&unit(90, false), now), Taken::Queued);
         let ticks = |index| {
             outlet
-                .timestamp(&burst(index, false))
+                .timestamp(&unit(index, false))
                 .wrapping_sub(1_000_000)
         };
         assert_eq!(ticks(89), 89 * 3000);
@@ -365,38 +365,38 @@ mod tests {
     fn without_a_keyframe_the_viewer_waits_for_one() {
         let (mut outlet, now) = (video(), Instant::now());
         assert!(!outlet.catch_up(Vec::new(), now));
-        assert_eq!(outlet.offer(&burst(7, false), now), Taken::Passed);
-        assert_eq!(outlet.offer(&burst(8, true), now), Taken::Queued);
-        assert_eq!(outlet.offer(&burst(9, false), now), Taken::Queued);
+        assert_eq!(outlet.offer(&unit(7, false), now), Taken::Passed);
+        assert_eq!(outlet.offer(&unit(8, true), now), Taken::Queued);
+        assert_eq!(outlet.offer(&unit(9, false), now), Taken::Queued);
         // The shard missed a unit: frames after the gap cannot be decoded.
-        assert_eq!(outlet.offer(&burst(12, false), now), Taken::Passed);
+        assert_eq!(outlet.offer(&unit(12, false), now), Taken::Passed);
         assert!(outlet.wants_keyframe());
     }
 
     #[test]
     fn a_slow_viewer_skips_to_the_next_keyframe_and_is_counted() {
         let (mut outlet, start) = (video(), Instant::now());
-        assert_eq!(outlet.offer(&burst(0, true), start), Taken::Queued);
+        assert_eq!(outlet.offer(&unit(0, true), start), Taken::Queued);
         outlet.advance(1);
         for index in 1..6 {
             assert_eq!(
-                outlet.offer(&burst(index, false), start + FRAME),
+                outlet.offer(&unit(index, false), start + FRAME),
                 Taken::Queued
             );
         }
         let late = start + FRAME + Patience::UNPACED.wait + FRAME;
         assert_eq!(
-            outlet.offer(&burst(6, false), late),
+            outlet.offer(&unit(6, false), late),
             Taken::Skipped { frames: 6 }
         );
         assert_eq!(
-            outlet.front().map(|queued| queued.burst.index),
+            outlet.front().map(|queued| queued.unit.index),
             Some(0),
             "half a frame is finished"
         );
         assert!(outlet.advance(1));
-        assert_eq!(outlet.offer(&burst(7, false), late), Taken::Passed);
-        assert_eq!(outlet.offer(&burst(8, true), late), Taken::Queued);
+        assert_eq!(outlet.offer(&unit(7, false), late), Taken::Passed);
+        assert_eq!(outlet.offer(&unit(8, true), late), Taken::Queued);
     }
 
     #[test]

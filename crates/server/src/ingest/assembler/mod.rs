@@ -98,10 +98,10 @@ impl Assembler {
 
     /// Returns whether a stream can be published from this unit on: a keyframe of the first video
     /// track, or any unit if there is only audio.
-    pub(crate) fn starts(&self, burst: &MediaUnit) -> bool {
+    pub(crate) fn starts(&self, media_unit: &MediaUnit) -> bool {
         let mut tracks = self.tracks.iter();
         match tracks.position(|track| track.kind() == Kind::Video) {
-            Some(video) => burst.track == video && burst.keyframe,
+            Some(video) => media_unit.track == video && media_unit.keyframe,
             None => true,
         }
     }

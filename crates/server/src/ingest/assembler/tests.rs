@@ -32,10 +32,10 @@ impl Camera {
         // Cameras fill an Ethernet frame.
         h264::packetize(nals.iter().copied(), 1400, &mut builder);
         let stamps = glassline_media::Stamps::arrived(self.start);
-        let burst = builder
+        let media_unit = builder
             .build(0, glassline_media::MediaTime::ZERO, false, stamps)
             .expect("packets");
-        for (place, payload) in burst.payloads().enumerate() {
+        for (place, payload) in media_unit.payloads().enumerate() {
             self.sequence += 1;
             if lost.contains(&place) {
                 continue;
@@ -44,13 +44,13 @@ impl Camera {
                 track: 0,
                 sequence: self.sequence,
                 timestamp: ms * 90,
-                marker: marker && burst.marker(place),
+                marker: marker && media_unit.marker(place),
                 payload,
                 received: self.at(ms + place as u32),
             };
             self.assembler.push(&packet, &mut self.out);
         }
-        burst.payloads().map(<[u8]>::to_vec).collect()
+        media_unit.payloads().map(<[u8]>::to_vec).collect()
     }
 
     fn at(&self, ms: u32) -> Instant {
@@ -68,10 +68,10 @@ fn frame(header: u8, bytes: usize) -> Vec<u8> {
     [header, 0x88].into_iter().chain(body).collect()
 }
 
-fn nals(burst: &MediaUnit) -> Vec<Vec<u8>> {
+fn nals(media_unit: &MediaUnit) -> Vec<Vec<u8>> {
     let mut depacketizer = h264::Depacketizer::default();
-    for (place, payload) in burst.payloads().enumerate() {
-        depacketizer.push(place as u64, 0, burst.marker(place), payload);
+    for (place, payload) in media_unit.payloads().enumerate() {
+        depacketizer.push(place as u64, 0, media_unit.marker(place), payload);
     }
     let unit = depacketizer.poll().expect("a whole unit");
     unit.nals().map(<[u8]>::to_vec).collect()
@@ -84,14 +84,24 @@ fn frames_come_out_whole_at_their_marker_and_cut_to_our_size() {
     camera.frame(&[SPS, PPS, &idr], 0, true, &[]);
     let delta = frame(0x41, 900);
     camera.frame(&[&delta], 40, true, &[]);
-    let bursts = camera.take();
-    assert_eq!(bursts.len(), 2);
-    assert_eq!(nals(&bursts[0]), [SPS.to_vec(), PPS.to_vec(), idr]);
-    assert!(bursts[0].keyframe && !bursts[1].keyframe);
-    assert!(bursts[0].payloads().all(|payload| payload.len() <= 1150));
-    assert_eq!(bursts[0].stamps.origin, camera.start, "its first packet");
-    assert_eq!(bursts[1].stamps.origin, camera.at(40));
-    assert_eq!(bursts[1].time.nanos() - bursts[0].time.nanos(), 40_000_000);
+    let media_units = camera.take();
+    assert_eq!(media_units.len(), 2);
+    assert_eq!(nals(&media_units[0]), [SPS.to_vec(), PPS.to_vec(), idr]);
+    assert!(media_units[0].keyframe && !media_units[1].keyframe);
+    assert!(
+        media_units[0]
+            .payloads()
+            .all(|payload| payload.len() <= 1150)
+    );
+    assert_eq!(
+        media_units[0].stamps.origin, camera.start,
+        "its first packet"
+    );
+    assert_eq!(media_units[1].stamps.origin, camera.at(40));
+    assert_eq!(
+        media_units[1].time.nanos() - media_units[0].time.nanos(),
+        40_000_000
+    );
 }
 
 #[test]
@@ -100,14 +110,14 @@ fn frames_without_a_marker_come_out_when_the_next_begins() {
     camera.frame(&[SPS, PPS, &frame(0x65, 3000)], 0, false, &[]);
     assert!(camera.take().is_empty());
     camera.frame(&[&frame(0x41, 100)], 40, false, &[]);
-    let bursts = camera.take();
-    assert_eq!(bursts.len(), 1);
-    assert!(bursts[0].keyframe);
+    let media_units = camera.take();
+    assert_eq!(media_units.len(), 1);
+    assert!(media_units[0].keyframe);
     assert_eq!(
-        bursts[0].stamps.origin, camera.start,
+        media_units[0].stamps.origin, camera.start,
         "not that of the next"
     );
-    assert_eq!(bursts[0].time.nanos(), 0);
+    assert_eq!(media_units[0].time.nanos(), 0);
 }
 
 #[test]
@@ -120,9 +130,9 @@ fn keyframes_without_parameter_sets_get_those_of_the_description() {
     let mut camera = Camera::new(described);
     let idr = frame(0x65, 300);
     camera.frame(&[&idr], 0, true, &[]);
-    let bursts = camera.take();
-    assert!(bursts[0].keyframe);
-    assert_eq!(nals(&bursts[0]), [SPS.to_vec(), PPS.to_vec(), idr]);
+    let media_units = camera.take();
+    assert!(media_units[0].keyframe);
+    assert_eq!(nals(&media_units[0]), [SPS.to_vec(), PPS.to_vec(), idr]);
 }
 
 #[test]
@@ -133,9 +143,9 @@ fn keyframes_without_any_parameter_sets_are_none_until_there_are_some() {
     assert!(!camera.take()[0].keyframe, "nobody could decode it");
     camera.frame(&[SPS, PPS, &idr], 40, true, &[]);
     camera.frame(&[&idr], 80, true, &[]);
-    let bursts = camera.take();
-    assert!(bursts.iter().all(|burst| burst.keyframe));
-    assert_eq!(nals(&bursts[1]).len(), 3, "those last seen in band");
+    let media_units = camera.take();
+    assert!(media_units.iter().all(|media_unit| media_unit.keyframe));
+    assert_eq!(nals(&media_units[1]).len(), 3, "those last seen in band");
     assert_eq!(camera.assembler.tracks()[0].video.sps, SPS);
 }
 
@@ -148,7 +158,7 @@ fn a_damaged_frame_is_left_out() {
     let times: Vec<_> = camera
         .take()
         .iter()
-        .map(|burst| burst.time.nanos())
+        .map(|media_unit| media_unit.time.nanos())
         .collect();
     assert_eq!(times, [0, 80_000_000]);
 }
@@ -170,7 +180,7 @@ fn audio_goes_through_at_once() {
     let times: Vec<_> = camera
         .take()
         .iter()
-        .map(|burst| burst.time.nanos())
+        .map(|media_unit| media_unit.time.nanos())
         .collect();
     assert_eq!(times, [0, 20_000_000, 40_000_000]);
 }
@@ -222,9 +232,9 @@ fn keyframes_of_h265_get_their_parameter_sets_and_the_description_learns_them() 
     let start = Instant::now();
     let mut assembler = Assembler::new(vec![Track::new(Codec::H265)]).expect("known");
     let idr = [0x26, 1, 0xaf, 7, 7];
-    let bursts = push(&mut assembler, start, (1, 0), &idr);
-    assert!(!bursts[0].keyframe, "nobody could decode it");
-    assert!(!assembler.starts(&bursts[0]));
+    let media_units = push(&mut assembler, start, (1, 0), &idr);
+    assert!(!media_units[0].keyframe, "nobody could decode it");
+    assert!(!assembler.starts(&media_units[0]));
     // VPS, SPS and PPS stand in front of the keyframe, in an aggregation packet.
     let sets: [&[u8]; 3] = [&[0x40, 1, 0x0c], &[0x42, 1, 1], &[0x44, 1, 0xc1]];
     let mut packet = vec![0x60, 1];
@@ -232,18 +242,22 @@ fn keyframes_of_h265_get_their_parameter_sets_and_the_description_learns_them() 
         packet.extend((unit.len() as u16).to_be_bytes());
         packet.extend_from_slice(unit);
     }
-    let bursts = push(&mut assembler, start, (2, 40), &packet);
-    assert!(bursts[0].keyframe && assembler.starts(&bursts[0]));
-    let bursts = push(&mut assembler, start, (3, 80), &idr);
-    assert!(bursts[0].keyframe);
-    assert_eq!(bursts[0].payload(0), Some(&packet[..]), "those last seen");
+    let media_units = push(&mut assembler, start, (2, 40), &packet);
+    assert!(media_units[0].keyframe && assembler.starts(&media_units[0]));
+    let media_units = push(&mut assembler, start, (3, 80), &idr);
+    assert!(media_units[0].keyframe);
+    assert_eq!(
+        media_units[0].payload(0),
+        Some(&packet[..]),
+        "those last seen"
+    );
     let told = &assembler.tracks()[0].format_parameters;
     assert_eq!(told, "sprop-vps=QAEM;sprop-sps=QgEB;sprop-pps=RAHB");
 }
 
 #[test]
 fn audio_alone_is_live_at_once_and_a_stream_of_frames_is_not() {
-    let burst = |track| {
+    let media_unit = |track| {
         let mut builder = UnitBuilder::default();
         builder.push(&[1]);
         let stamps = glassline_media::Stamps::arrived(Instant::now());
@@ -251,10 +265,10 @@ fn audio_alone_is_live_at_once_and_a_stream_of_frames_is_not() {
         builder.build(track, time, true, stamps).expect("a packet")
     };
     let audio = vec![Track::audio(Codec::Opus, 2)];
-    assert!(Assembler::new(audio).expect("known").starts(&burst(0)));
+    assert!(Assembler::new(audio).expect("known").starts(&media_unit(0)));
     let both = vec![Track::audio(Codec::Opus, 2), Track::new(Codec::Vp8)];
     let both = Assembler::new(both).expect("known");
-    assert!(!both.starts(&burst(0)) && both.starts(&burst(1)));
+    assert!(!both.starts(&media_unit(0)) && both.starts(&media_unit(1)));
 }
 
 #[test]
@@ -277,11 +291,11 @@ fn fragments_of_other_codecs_come_out_whole_and_cut_to_our_size() {
         };
         assembler.push(&packet, &mut out);
     }
-    let [burst] = &out[..] else {
+    let [media_unit] = &out[..] else {
         panic!("{out:?}");
     };
-    assert!(burst.keyframe);
-    let sizes: Vec<usize> = burst.payloads().map(<[u8]>::len).collect();
+    assert!(media_unit.keyframe);
+    let sizes: Vec<usize> = media_unit.payloads().map(<[u8]>::len).collect();
     assert_eq!(sizes, [951, 950], "1893 bytes and two descriptors");
 }
 
@@ -292,8 +306,11 @@ fn a_packet_of_several_access_units_gives_each_its_time() {
     let track = Track::audio(Codec::Aac, 2).with_format_parameters(parameters);
     let mut assembler = Assembler::new(vec![track]).expect("known");
     let payload = [0, 32, 0, 1 << 3, 0, 1 << 3, 5, 6];
-    let bursts = push(&mut assembler, start, (1, 0), &payload);
-    let times: Vec<_> = bursts.iter().map(|burst| burst.time.nanos()).collect();
+    let media_units = push(&mut assembler, start, (1, 0), &payload);
+    let times: Vec<_> = media_units
+        .iter()
+        .map(|media_unit| media_unit.time.nanos())
+        .collect();
     assert_eq!(times, [0, 21_333_333]);
 }
 

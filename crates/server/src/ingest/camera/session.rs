@@ -198,7 +198,7 @@ struct Receiver<'a> {
     /// ones.
     sequences: Vec<SequenceExtender>,
     assembler: Assembler,
-    bursts: Vec<MediaUnit>,
+    media_units: Vec<MediaUnit>,
     publisher: Option<Publisher>,
     /// Arrival of the first track's latest packet. The first track decides: a microphone may be
     /// switched off, but a camera whose video stands still is down even if its audio continues.
@@ -217,7 +217,7 @@ impl<'a> Receiver<'a> {
             stream_ids: chosen.iter().map(|chosen| chosen.stream_id).collect(),
             sequences: vec![SequenceExtender::new(); chosen.len()],
             assembler: Assembler::new(tracks)?,
-            bursts: Vec::new(),
+            media_units: Vec::new(),
             publisher: None,
             heard: now,
         })
@@ -247,7 +247,7 @@ impl<'a> Receiver<'a> {
             payload: packet.payload(),
             received,
         };
-        self.assembler.push(&packet, &mut self.bursts);
+        self.assembler.push(&packet, &mut self.media_units);
     }
 
     fn report(&mut self, compound: &retina::rtcp::ReceivedCompoundPacket) {
@@ -269,11 +269,11 @@ impl<'a> Receiver<'a> {
         {
             publisher.describe(tracks)?;
         }
-        for burst in self.bursts.drain(..) {
+        for media_unit in self.media_units.drain(..) {
             let publisher = match &mut self.publisher {
                 Some(publisher) => publisher,
                 // Nobody can watch before the first keyframe, so the stream is not live until then.
-                None if self.assembler.starts(&burst) => {
+                None if self.assembler.starts(&media_unit) => {
                     let tracks = self.assembler.tracks().to_vec();
                     tracing::info!(stream = %self.stream.name(), tracks = tracks.len(), "camera live");
                     self.publisher
@@ -281,7 +281,7 @@ impl<'a> Receiver<'a> {
                 }
                 None => continue,
             };
-            publisher.push(burst, Instant::now())?;
+            publisher.push(media_unit, Instant::now())?;
         }
         Ok(())
     }

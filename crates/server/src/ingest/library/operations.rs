@@ -90,16 +90,18 @@ impl Scene {
 
 /// Checks each track: numbers rise by one, packets have no gaps, times of audio never go back, and
 /// nothing is sent before it is due unless that was asked for.
-fn is_one_stream(bursts: &[Arc<MediaUnit>], stream: &Stream) -> Result<(), TestCaseError> {
+fn is_one_stream(media_units: &[Arc<MediaUnit>], stream: &Stream) -> Result<(), TestCaseError> {
     for (track, of_track) in stream.tracks().iter().enumerate() {
-        let of = bursts.iter().filter(|burst| burst.track == track);
+        let of = media_units
+            .iter()
+            .filter(|media_unit| media_unit.track == track);
         let (mut index, mut packet, mut time) = (0, 0, MediaTime::from_nanos(i64::MIN));
-        for burst in of {
-            prop_assert_eq!((burst.index, burst.first_packet), (index, packet));
-            prop_assert!(burst.time >= time, "{:?} goes back", of_track.codec);
+        for media_unit in of {
+            prop_assert_eq!((media_unit.index, media_unit.first_packet), (index, packet));
+            prop_assert!(media_unit.time >= time, "{:?} goes back", of_track.codec);
             index += 1;
-            packet += burst.packet_count() as u64;
-            time = burst.time;
+            packet += media_unit.packet_count() as u64;
+            time = media_unit.time;
         }
     }
     Ok(())
@@ -112,45 +114,45 @@ proptest! {
     fn whatever_is_asked_for_the_stream_stays_one(steps in steps()) {
         let mut scene = Scene::new();
         let mut subscription = scene.stream.subscribe(Arc::new(Silent));
-        let mut bursts = Vec::new();
+        let mut media_units = Vec::new();
         for step in steps {
-            let before = bursts.len();
+            let before = media_units.len();
             match step {
                 Step::Pass(ms) => {
                     // The client reads often enough that the ring keeps everything.
                     for _ in 0..ms.div_ceil(100) {
                         scene.pass(Duration::from_millis(100));
-                        subscription.poll(&mut bursts);
+                        subscription.poll(&mut media_units);
                     }
                     continue;
                 }
                 Step::Pause => {
                     scene.control.order(Order::Pause);
                     scene.pass(Duration::from_secs(1));
-                    subscription.poll(&mut bursts);
-                    prop_assert_eq!(bursts.len(), before, "it holds");
+                    subscription.poll(&mut media_units);
+                    prop_assert_eq!(media_units.len(), before, "it holds");
                 }
                 Step::Play(play) => {
                     let numbers: Vec<u64> = scene.stream.tracks().iter().enumerate().map(|(track, _)| {
-                        let of = bursts.iter().rfind(|burst: &&Arc<MediaUnit>| burst.track == track);
-                        of.map_or(0, |burst| burst.first_packet + burst.packet_count() as u64)
+                        let of = media_units.iter().rfind(|media_unit: &&Arc<MediaUnit>| media_unit.track == track);
+                        of.map_or(0, |media_unit| media_unit.first_packet + media_unit.packet_count() as u64)
                     }).collect();
                     scene.control.order(Order::Play(play));
                     scene.pass(Duration::ZERO);
-                    subscription.poll(&mut bursts);
+                    subscription.poll(&mut media_units);
                     let started = scene.control.started();
                     let started = started.expect("it begins at once").expect("the clip is whole");
                     prop_assert_eq!(&started.first_packets, &numbers);
                     prop_assert!(started.from <= Duration::from_secs(11));
                     let only_video = (started.scale - 1.0).abs() > 1e-9;
-                    let new = &bursts[before..];
+                    let new = &media_units[before..];
                     let tracks = scene.stream.tracks();
                     prop_assert!(!only_video || new.iter().all(|it| tracks[it.track].kind() == Kind::Video));
                 }
             }
         }
         prop_assert_eq!(subscription.missed(), 0);
-        is_one_stream(&bursts, &scene.stream)?;
+        is_one_stream(&media_units, &scene.stream)?;
     }
 }
 
@@ -165,21 +167,21 @@ fn a_looped_walk_over_keyframes_goes_around_both_ends() {
             once: false,
             ..Play::default()
         }));
-        let mut bursts = Vec::new();
+        let mut media_units = Vec::new();
         for _ in 0..30 {
             scene.pass(Duration::from_millis(100));
-            subscription.poll(&mut bursts);
+            subscription.poll(&mut media_units);
         }
         // Three seconds at scale 16 are 48 s of the file, with a keyframe each 0.1 s at most.
         assert!(
-            (15..=31).contains(&bursts.len()),
+            (15..=31).contains(&media_units.len()),
             "{} at {scale}",
-            bursts.len()
+            media_units.len()
         );
-        assert!(bursts.iter().all(|burst| burst.keyframe));
-        let span = bursts
+        assert!(media_units.iter().all(|media_unit| media_unit.keyframe));
+        let span = media_units
             .last()
-            .map(|burst| burst.time.saturating_since(bursts[0].time));
+            .map(|media_unit| media_unit.time.saturating_since(media_units[0].time));
         assert!(
             span.is_some_and(|span| span > Duration::from_millis(2_700)),
             "{span:?}"
@@ -196,12 +198,18 @@ fn an_end_that_was_asked_for_is_kept() {
         until: Some(Duration::from_secs(1)),
         ..Play::default()
     }));
-    let mut bursts = Vec::new();
+    let mut media_units = Vec::new();
     for _ in 0..12 {
         scene.pass(Duration::from_millis(100));
-        subscription.poll(&mut bursts);
+        subscription.poll(&mut media_units);
     }
-    assert_eq!(bursts.iter().filter(|burst| burst.track == 0).count(), 30);
+    assert_eq!(
+        media_units
+            .iter()
+            .filter(|media_unit| media_unit.track == 0)
+            .count(),
+        30
+    );
     assert_eq!(scene.stream.state().as_str(), "ended");
 }
 
@@ -215,5 +223,5 @@ fn a_reading_that_was_not_asked_for_a_while_goes_on_from_there() {
     scene.now += Duration::from_secs(60);
     scene.pass(Duration::from_millis(100));
     let came = scene.stream.totals().units - before;
-    assert!(came < 30, "{came} bursts at once");
+    assert!(came < 30, "{came} units at once");
 }

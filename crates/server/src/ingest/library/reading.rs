@@ -20,7 +20,7 @@ use crate::ingest::{Place, UnitPacketizer};
 const TURN: usize = 8;
 
 /// Frames that are published before another reading has its turn.
-const BURSTS: usize = 32;
+const UNITS: usize = 32;
 
 /// The users of a reading.
 #[derive(Debug)]
@@ -177,7 +177,7 @@ impl Reading {
     }
 
     fn publish_due(&mut self, now: Instant) -> Result<Next, Failure> {
-        for _ in 0..BURSTS {
+        for _ in 0..UNITS {
             let Some(run) = self.run.as_mut().filter(|run| !run.paused) else {
                 return Ok(Next::Idle);
             };
@@ -211,12 +211,12 @@ impl Reading {
             time: pace.media_time(shot.shown),
             origin: line.instant(pace.media_time(shot.due), now),
         };
-        let mut bursts = Vec::new();
-        self.packetizers[frame.track].cut(&frame.data, frame.keyframe, place, &mut bursts);
+        let mut media_units = Vec::new();
+        self.packetizers[frame.track].cut(&frame.data, frame.keyframe, place, &mut media_units);
         let published = self.control.publish(self.generation, |told| {
             let first_packets = line.next_packets.clone();
-            for burst in bursts {
-                line.push(publisher, burst, now)?;
+            for media_unit in media_units {
+                line.push(publisher, media_unit, now)?;
             }
             line.end = line.end.max(pace.media_time(shot.end()));
             told.position = shot.place;

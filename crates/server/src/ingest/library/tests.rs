@@ -67,34 +67,38 @@ impl Wake for Bell {
 /// Reads a stream as a client does.
 struct Client {
     subscription: Subscription,
-    bursts: Vec<Arc<MediaUnit>>,
+    media_units: Vec<Arc<MediaUnit>>,
 }
 
 impl Client {
     fn of(stream: &Arc<Stream>) -> Self {
         Self {
             subscription: stream.subscribe(Arc::new(Bell::default())),
-            bursts: Vec::new(),
+            media_units: Vec::new(),
         }
     }
 
     /// Waits until `done` is true for the units that came.
     fn until(&mut self, what: &str, done: impl Fn(&[Arc<MediaUnit>]) -> bool) {
         let end = Instant::now() + SOON;
-        while !done(&self.bursts) {
-            assert!(Instant::now() < end, "{what}: {} came", self.bursts.len());
+        while !done(&self.media_units) {
+            assert!(
+                Instant::now() < end,
+                "{what}: {} came",
+                self.media_units.len()
+            );
             std::thread::sleep(Duration::from_millis(2));
-            self.subscription.poll(&mut self.bursts);
+            self.subscription.poll(&mut self.media_units);
         }
     }
 
-    fn count(&mut self, bursts: usize) {
-        self.until("bursts", |all| all.len() >= bursts);
+    fn count(&mut self, media_units: usize) {
+        self.until("units", |all| all.len() >= media_units);
     }
 
     fn poll(&mut self) -> usize {
-        self.subscription.poll(&mut self.bursts);
-        self.bursts.len()
+        self.subscription.poll(&mut self.media_units);
+        self.media_units.len()
     }
 }
 
@@ -166,8 +170,8 @@ async fn a_file_is_read_through_once_for_fifty_who_ask_together() {
     assert_eq!(hub.streams().len(), 1, "listed once");
     for client in &mut clients {
         client.count(3);
-        assert_eq!(client.bursts[0].index, 0);
-        assert!(client.bursts[0].keyframe, "the file's first frame");
+        assert_eq!(client.media_units[0].index, 0);
+        assert!(client.media_units[0].keyframe, "the file's first frame");
     }
 }
 
@@ -186,10 +190,10 @@ async fn who_comes_alone_gets_the_file_from_its_start_each_time() {
         live.play();
         assert!(hub.stream("clip.ogg").is_some(), "WHEP finds it");
         client.count(5);
-        assert_eq!(client.bursts[0].index, 0, "round {round}");
-        let spacing = client.bursts[4]
+        assert_eq!(client.media_units[0].index, 0, "round {round}");
+        let spacing = client.media_units[4]
             .time
-            .saturating_since(client.bursts[0].time);
+            .saturating_since(client.media_units[0].time);
         assert_eq!(spacing, Duration::from_millis(80));
         assert_eq!(live.stream().state().as_str(), "live");
         let stream = Arc::clone(live.stream());
@@ -244,20 +248,23 @@ async fn a_fork_begins_with_the_keyframe_before_and_pauses() {
     );
     assert_eq!((started.scale, started.speed), (1.0, 1.0));
     client.count(4);
-    assert!(client.bursts[0].keyframe);
-    assert_eq!(client.bursts[0].time, started.time);
+    assert!(client.media_units[0].keyframe);
+    assert_eq!(client.media_units[0].time, started.time);
     assert_eq!(started.first_packets, [0]);
     // No unit comes while it is paused, and it continues with the next frame.
     let position = private.pause();
     let paused = client.poll();
     std::thread::sleep(Duration::from_millis(200));
     assert_eq!(client.poll(), paused, "it holds");
-    let last = client.bursts.last().map(|burst| (burst.index, burst.time));
+    let last = client
+        .media_units
+        .last()
+        .map(|media_unit| (media_unit.index, media_unit.time));
     let (index, time) = last.expect("some came");
     private.play(Play::default());
     client.count(paused + 2);
     let resumed = begun(&private);
-    let next = &client.bursts[paused];
+    let next = &client.media_units[paused];
     assert_eq!(next.index, index + 1);
     assert_eq!(
         (next.time, next.first_packet),
@@ -293,8 +300,8 @@ async fn a_seek_goes_on_on_the_same_timeline() {
     client.until("the new", |all| {
         all.iter().filter(|it| is_new(it)).count() >= 3
     });
-    let before = client.bursts.iter().position(is_new).expect("it came");
-    let (last, first) = (&client.bursts[before - 1], &client.bursts[before]);
+    let before = client.media_units.iter().position(is_new).expect("it came");
+    let (last, first) = (&client.media_units[before - 1], &client.media_units[before]);
     assert!(first.keyframe && first.index == last.index + 1);
     assert_eq!(
         (first.time, first.first_packet),
@@ -326,9 +333,12 @@ async fn scales_show_keyframes_in_order_at_the_time_they_are_shown() {
         let started = begun(&private);
         client.until("it ends", |_| private.is_over());
         client.poll();
-        assert!(client.bursts.iter().all(|it| it.keyframe), "keyframes only");
+        assert!(
+            client.media_units.iter().all(|it| it.keyframe),
+            "keyframes only"
+        );
         assert!((started.scale - scale).abs() < 1e-9);
-        let times = client.bursts.iter().map(|it| millis(it.time));
+        let times = client.media_units.iter().map(|it| millis(it.time));
         (started.from.as_millis(), times.collect::<Vec<_>>())
     };
     let spaced = |keys: &[i64], scale: i64| {
@@ -366,11 +376,11 @@ async fn half_the_scale_shows_every_frame_for_twice_as_long() {
     begun(&private);
     let mut client = Client::of(private.stream());
     client.count(3);
-    let step = client.bursts[2]
+    let step = client.media_units[2]
         .time
-        .saturating_since(client.bursts[1].time);
+        .saturating_since(client.media_units[1].time);
     assert!(step.as_micros().abs_diff(66_667) < 10, "{step:?}");
-    assert_eq!(client.bursts[2].index, client.bursts[1].index + 1);
+    assert_eq!(client.media_units[2].index, client.media_units[1].index + 1);
     // A higher speed sends sooner and shows the same.
     private.play(Play {
         from: at(0),
@@ -386,7 +396,7 @@ async fn half_the_scale_shows_every_frame_for_twice_as_long() {
         began.elapsed()
     );
     client.poll();
-    let video_frames = &client.bursts[client.bursts.len() - 30..];
+    let video_frames = &client.media_units[client.media_units.len() - 30..];
     let shown = video_frames[29].time.saturating_since(video_frames[0].time);
     assert!(shown.as_millis().abs_diff(967) <= 1, "{shown:?}");
 }
@@ -537,10 +547,10 @@ async fn one_thread_paces_hundreds() {
     }
     let mut late = Vec::new();
     for client in &mut clients {
-        let count = client.bursts.len();
+        let count = client.media_units.len();
         assert!(count >= 6, "{count} frames of some 11");
-        late.extend(client.bursts.iter().map(|burst| {
-            let stamps = burst.stamps;
+        late.extend(client.media_units.iter().map(|media_unit| {
+            let stamps = media_unit.stamps;
             stamps.published.saturating_duration_since(stamps.origin)
         }));
     }

@@ -56,13 +56,13 @@ impl ReadingTimeline {
     pub(super) fn push(
         &mut self,
         publisher: &mut Publisher,
-        burst: MediaUnit,
+        media_unit: MediaUnit,
         now: Instant,
     ) -> Result<(), PublishError> {
-        let (track, time) = (burst.track, burst.time);
-        let burst = publisher.push(burst, now)?;
-        self.offset_ns = burst.time.nanos() - time.nanos();
-        self.next_packets[track] = burst.first_packet + burst.packet_count() as u64;
+        let (track, time) = (media_unit.track, media_unit.time);
+        let media_unit = publisher.push(media_unit, now)?;
+        self.offset_ns = media_unit.time.nanos() - time.nanos();
+        self.next_packets[track] = media_unit.first_packet + media_unit.packet_count() as u64;
         Ok(())
     }
 

@@ -64,7 +64,7 @@ pub(crate) struct Recording {
     pipelines: Vec<TrackPipeline>,
     feedback: Feedback,
     assembler: Assembler,
-    bursts: Vec<MediaUnit>,
+    media_units: Vec<MediaUnit>,
     publisher: Option<Publisher>,
     began: Instant,
     heard: Instant,
@@ -146,7 +146,7 @@ impl Recording {
             pipelines,
             feedback,
             assembler,
-            bursts: Vec::new(),
+            media_units: Vec::new(),
             publisher: None,
             began: now,
             heard: now,
@@ -195,7 +195,7 @@ impl Recording {
         let Ok(packet) = Rtp::parse(bytes) else {
             return;
         };
-        let (assembler, out) = (&mut self.assembler, &mut self.bursts);
+        let (assembler, out) = (&mut self.assembler, &mut self.media_units);
         self.pipelines[track].take(&packet, received, |packet| {
             push(assembler, track, packet, out)
         });
@@ -220,7 +220,7 @@ impl Recording {
 
     /// Gives up missing packets that are overdue.
     pub(crate) fn expire(&mut self, now: Instant) {
-        let (assembler, out) = (&mut self.assembler, &mut self.bursts);
+        let (assembler, out) = (&mut self.assembler, &mut self.media_units);
         for (track, pipeline) in self.pipelines.iter_mut().enumerate() {
             pipeline.expire(now, |packet| push(assembler, track, packet, out));
         }
@@ -298,11 +298,11 @@ impl Recording {
         {
             publisher.describe(tracks)?;
         }
-        for burst in self.bursts.drain(..) {
+        for media_unit in self.media_units.drain(..) {
             let publisher = match &mut self.publisher {
                 Some(publisher) => publisher,
                 // Nobody can watch before the first keyframe.
-                None if self.assembler.starts(&burst) => {
+                None if self.assembler.starts(&media_unit) => {
                     let tracks = self.assembler.tracks().to_vec();
                     let stream = self.hub.admit(self.name.clone())?;
                     tracing::info!(stream = %self.name, tracks = tracks.len(), "publisher live");
@@ -310,13 +310,13 @@ impl Recording {
                 }
                 None => continue,
             };
-            let is_frame = burst.track == 0;
-            if is_frame && burst.keyframe {
+            let is_frame = media_unit.track == 0;
+            if is_frame && media_unit.keyframe {
                 // The keyframe answers a pending request.
                 self.feedback.set_keyframe_wanted(false);
                 let _ = publisher.keyframe_wanted();
             }
-            publisher.push(burst, now)?;
+            publisher.push(media_unit, now)?;
         }
         Ok(())
     }

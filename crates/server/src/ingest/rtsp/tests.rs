@@ -63,12 +63,12 @@ impl Encoder {
             h264::packetize([&slice(0x41)[..]].into_iter(), 1200, &mut builder);
         }
         let stamps = Stamps::arrived(self.start);
-        let burst = builder.build(0, MediaTime::ZERO, number == 0, stamps);
-        let burst = burst.expect("packets");
+        let media_unit = builder.build(0, MediaTime::ZERO, number == 0, stamps);
+        let media_unit = media_unit.expect("packets");
         let mut packets = Vec::new();
-        for (place, payload) in burst.payloads().enumerate() {
+        for (place, payload) in media_unit.payloads().enumerate() {
             let header = Header {
-                marker: burst.marker(place),
+                marker: media_unit.marker(place),
                 payload_type: 96,
                 sequence: self.sequence,
                 timestamp: number * 3600,
@@ -298,7 +298,7 @@ fn a_source_that_begins_anew_goes_on() {
         encoder.send(5..10);
         // Without a new SSRC the first packet might be a stray, so its frame is lost.
         let stray = u64::from(ssrc == Ssrc(7));
-        let bursts = encoder.stream().totals().units;
-        assert_eq!(bursts, 10 - stray, "{ssrc:?}, {back} back");
+        let media_units = encoder.stream().totals().units;
+        assert_eq!(media_units, 10 - stray, "{ssrc:?}, {back} back");
     }
 }

@@ -318,7 +318,7 @@ impl Peer {
     }
 
     /// Offers a unit that was just published. The shard has held it since `picked`.
-    pub(super) fn offer(&mut self, burst: &Arc<MediaUnit>, picked: Instant, counters: &Counters) {
+    pub(super) fn offer(&mut self, unit: &Arc<MediaUnit>, picked: Instant, counters: &Counters) {
         let Role::Viewer(viewer) = &mut self.role else {
             return;
         };
@@ -326,7 +326,7 @@ impl Peer {
             // Nothing is sent before the handshake is done.
             return;
         }
-        let frames = viewer.sender.offer(burst, picked, &self.stream);
+        let frames = viewer.sender.offer(unit, picked, &self.stream);
         if frames == 0 {
             return;
         }
@@ -342,8 +342,8 @@ impl Peer {
         let Role::Viewer(viewer) = &self.role else {
             return;
         };
-        for burst in viewer.sender.missed(&self.stream) {
-            self.offer(&burst, now, counters);
+        for unit in viewer.sender.missed(&self.stream) {
+            self.offer(&unit, now, counters);
         }
     }
 

@@ -64,7 +64,7 @@ pub(super) struct Worker {
 #[derive(Debug, Default)]
 struct Scratch {
     due: Vec<(Instant, Key)>,
-    bursts: Vec<Arc<MediaUnit>>,
+    units: Vec<Arc<MediaUnit>>,
     offered: Vec<Key>,
     leaving: Vec<Leaving>,
     /// Buffer for one control datagram.
@@ -148,16 +148,16 @@ impl Worker {
 
     /// Reads every stream once and offers the new units to the stream's viewers.
     fn publish(&mut self) {
-        let mut bursts = std::mem::take(&mut self.scratch.bursts);
+        let mut units = std::mem::take(&mut self.scratch.units);
         let mut offered = std::mem::take(&mut self.scratch.offered);
         let mut place = 0;
         while place < self.streams.len() {
             let picked = Instant::now();
             let feed = &mut self.streams[place];
-            feed.read(&mut bursts, picked);
+            feed.read(&mut units, picked);
             let changed = feed.take_changed();
             place += 1;
-            if bursts.is_empty() && changed.is_none() {
+            if units.is_empty() && changed.is_none() {
                 continue;
             }
             // A copy, because a viewer that is served in between may leave.
@@ -165,10 +165,10 @@ impl Worker {
             if let Some(tracks) = changed {
                 self.let_go_of_reordered(&offered, &tracks, picked);
             }
-            self.offer(&bursts, &offered, picked);
-            bursts.clear();
+            self.offer(&units, &offered, picked);
+            units.clear();
         }
-        self.scratch.bursts = bursts;
+        self.scratch.units = units;
         self.scratch.offered = offered;
     }
 
@@ -193,7 +193,7 @@ impl Worker {
     /// A keyframe leaves in chunks. A viewer that has begun with the keyframe goes first when its
     /// next chunk is due. With many viewers, one after the other then has the whole keyframe,
     /// instead of all of them at the very end.
-    fn offer(&mut self, bursts: &[Arc<MediaUnit>], keys: &[Key], picked: Instant) {
+    fn offer(&mut self, units: &[Arc<MediaUnit>], keys: &[Key], picked: Instant) {
         let mut now = picked;
         for (index, key) in keys.iter().enumerate() {
             if let Some(next) = keys.get(index + 1)
@@ -204,8 +204,8 @@ impl Worker {
             let Some(peer) = self.peers.get_mut(*key) else {
                 continue;
             };
-            for burst in bursts {
-                peer.offer(burst, picked, &self.counters);
+            for unit in units {
+                peer.offer(unit, picked, &self.counters);
             }
             let mut context = ShardContext {
                 key: *key,
