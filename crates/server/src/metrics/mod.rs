@@ -162,7 +162,7 @@ pub(crate) fn paths(selected: &[ViewerPath], text: &mut String) {
 /// Appends the metrics of the media folder.
 pub(crate) fn files(counts: library::Counts, text: &mut String) {
     let library::Counts {
-        titles,
+        media_files,
         opened,
         private,
         readings,
@@ -172,7 +172,7 @@ pub(crate) fn files(counts: library::Counts, text: &mut String) {
             "media_files",
             "gauge",
             "Files that are open.",
-            titles as u64,
+            media_files as u64,
         ),
         (
             "media_files_opened_total",

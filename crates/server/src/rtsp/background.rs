@@ -54,8 +54,8 @@ impl Background {
         };
         let (shared, thread) = (Arc::clone(&self.shared), self.thread);
         self.shared.runtime.spawn(async move {
-            let title = match library.find(&path).await {
-                Ok(title) => title,
+            let media_file = match library.find(&path).await {
+                Ok(media_file) => media_file,
                 Err(error) => {
                     tracing::warn!(%error, "asked for over RTSP");
                     None
@@ -65,7 +65,7 @@ impl Background {
                 client,
                 id,
                 request,
-                title,
+                media_file,
             };
             shared.send(thread, Command::Found(Box::new(found)));
         });

@@ -294,7 +294,7 @@ impl Client {
         let skipped = session.skipped();
         ClientView {
             stream: match &session.file {
-                Some(file) => file.title.name().to_owned(),
+                Some(file) => file.media_file.name().to_owned(),
                 None => session.stream.name().to_string(),
             },
             private: session.file.as_ref().is_some_and(FilePlayback::is_private),

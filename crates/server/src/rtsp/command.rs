@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use super::pending_request::PendingRequest;
 use super::tunnels::Handover;
 use super::view::ClientView;
-use crate::ingest::library::Title;
+use crate::ingest::library::MediaFile;
 use crate::runtime::Key;
 
 /// A command to an RTSP thread.
@@ -37,5 +37,5 @@ pub(super) struct LookupResult {
     pub(super) id: RequestId,
     pub(super) request: PendingRequest,
     /// The file; `None` if there is no such file, or if it cannot be played.
-    pub(super) title: Option<Arc<Title>>,
+    pub(super) media_file: Option<Arc<MediaFile>>,
 }

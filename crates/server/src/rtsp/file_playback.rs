@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use glassline_rtsp::range::{Npt, Range};
 use glassline_rtsp::server::{Refusal, RequestId};
 
-use crate::ingest::library::{Live, Play, Private, Started, Title};
+use crate::ingest::library::{MediaFile, Play, PrivateReading, SharedReading, Started};
 
 /// Longest time until a reading begins; a sleeping disk wakes up in this time.
 const START_LIMIT: Duration = Duration::from_secs(8);
@@ -15,11 +15,11 @@ const START_LIMIT: Duration = Duration::from_secs(8);
 /// A session's part in the playback of a file.
 #[derive(Debug)]
 pub(super) struct FilePlayback {
-    pub(super) title: Arc<Title>,
+    pub(super) media_file: Arc<MediaFile>,
     /// The reading that all clients share.
-    live: Live,
+    live: SharedReading,
     /// The session's own reading, once it asked for one.
-    private: Option<Private>,
+    private: Option<PrivateReading>,
     /// A PLAY request whose reading has not begun yet, and the time by which it must begin.
     starting: Option<(RequestId, Instant)>,
 }
@@ -33,9 +33,9 @@ pub(super) enum FileStart {
 }
 
 impl FilePlayback {
-    pub(super) fn new(title: Arc<Title>, live: Live) -> Self {
+    pub(super) fn new(media_file: Arc<MediaFile>, live: SharedReading) -> Self {
         Self {
-            title,
+            media_file,
             live,
             private: None,
             starting: None,
@@ -48,12 +48,12 @@ impl FilePlayback {
     }
 
     /// Returns the session's own reading.
-    pub(super) fn private(&self) -> Option<&Private> {
+    pub(super) fn private(&self) -> Option<&PrivateReading> {
         self.private.as_ref()
     }
 
     /// Gives the session a reading of its own.
-    pub(super) fn set_private(&mut self, private: Private) {
+    pub(super) fn set_private(&mut self, private: PrivateReading) {
         self.private = Some(private);
     }
 
@@ -70,10 +70,10 @@ impl FilePlayback {
     /// Returns the request that waited for the reading, once the reading has begun or failed.
     pub(super) fn take_start(&mut self, now: Instant) -> Option<(RequestId, FileStart)> {
         let (id, until) = self.starting?;
-        let start = match self.private.as_ref().and_then(Private::started) {
+        let start = match self.private.as_ref().and_then(PrivateReading::started) {
             Some(Ok(started)) => FileStart::Begun(started),
             Some(Err(failure)) => {
-                tracing::warn!(file = self.title.name(), %failure, "cannot be played");
+                tracing::warn!(file = self.media_file.name(), %failure, "cannot be played");
                 FileStart::Failed(Refusal::Internal)
             }
             None if until <= now => FileStart::Failed(Refusal::Unavailable { retry_after: None }),

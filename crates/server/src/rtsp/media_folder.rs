@@ -16,7 +16,7 @@ use super::pending_request::{PendingRequest, Wanted};
 use super::setup::{self, Described};
 use super::shared::Shared;
 use crate::egress::rtsp::{StreamReader, TransportKind};
-use crate::ingest::library::{Private, Started, Title};
+use crate::ingest::library::{MediaFile, PrivateReading, Started};
 
 /// Answers a request whose path was looked up in the media folder.
 pub(super) fn answer_found(
@@ -24,16 +24,16 @@ pub(super) fn answer_found(
     scope: &mut ClientScope<'_>,
     found: LookupResult,
 ) -> Answer {
-    let Some(title) = found.title else {
+    let Some(media_file) = found.media_file else {
         return Answer::Refused(Refusal::NotFound);
     };
     let wanted = match found.request {
         PendingRequest::Describe { cipher } => {
             let described = Described {
-                name: title.name(),
-                tracks: title.tracks(),
+                name: media_file.name(),
+                tracks: media_file.tracks(),
                 version: 1,
-                duration: Some(title.duration()),
+                duration: Some(media_file.duration()),
                 cipher,
             };
             return setup::describe(scope, &described);
@@ -41,11 +41,11 @@ pub(super) fn answer_found(
         PendingRequest::SetUp(wanted) => wanted,
     };
     let Some(session) = scope.client.player() else {
-        return set_up_file(shared, scope, title, &wanted);
+        return set_up_file(shared, scope, media_file, &wanted);
     };
     match &session.file {
         // This is a further track of the file that the session has already.
-        Some(file) if Arc::ptr_eq(&file.title, &title) => {
+        Some(file) if Arc::ptr_eq(&file.media_file, &media_file) => {
             let stream = Arc::clone(&session.stream);
             setup::set_up_stream(shared, scope, &stream, &wanted)
         }
@@ -56,14 +56,14 @@ pub(super) fn answer_found(
 fn set_up_file(
     shared: &Shared,
     scope: &mut ClientScope<'_>,
-    title: Arc<Title>,
+    media_file: Arc<MediaFile>,
     wanted: &Wanted,
 ) -> Answer {
-    let live = title.live();
+    let live = media_file.live();
     let stream = Arc::clone(live.stream());
     let answer = setup::set_up_stream(shared, scope, &stream, wanted);
     if let Some(session) = scope.client.player_mut() {
-        session.file = Some(FilePlayback::new(title, live));
+        session.file = Some(FilePlayback::new(media_file, live));
     }
     answer
 }
@@ -83,7 +83,7 @@ pub(super) fn play(
         file.play_live();
         return Some(scope.play());
     }
-    let play = match asked.play(file.title.duration()) {
+    let play = match asked.play(file.media_file.duration()) {
         Ok(play) => play,
         Err(refusal) => return Some(Answer::Refused(refusal)),
     };
@@ -94,7 +94,7 @@ pub(super) fn play(
         file.await_start(id, scope.now);
         return None;
     }
-    let private = match file.title.fork(None) {
+    let private = match file.media_file.fork(None) {
         Ok(private) => private,
         Err(full) => {
             tracing::warn!(%full, "a client cannot play a file its own way");
@@ -110,7 +110,7 @@ pub(super) fn play(
 }
 
 /// Replaces the shared stream of a client with its private one.
-fn change_stream(scope: &mut ClientScope<'_>, private: &Private) {
+fn change_stream(scope: &mut ClientScope<'_>, private: &PrivateReading) {
     let streams = &mut *scope.streams;
     let Some(session) = scope.client.player_mut() else {
         return;

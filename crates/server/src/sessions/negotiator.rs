@@ -25,7 +25,7 @@ use super::peer::{DataPublisher, Participant, Peer, Role, Viewer};
 use super::record::{IceGeneration, SessionRecord};
 use super::shard::Shared;
 use crate::ingest::Voice;
-use crate::ingest::library::{Library, Live};
+use crate::ingest::library::{Library, SharedReading};
 use crate::messages::{Messages, Publication, Side};
 use crate::rooms::{self, ParticipantId, RoomName, Rooms};
 use crate::runtime::SessionId;
@@ -144,12 +144,12 @@ impl Negotiator {
     }
 
     /// Returns the shared playback of the file `name`, or `None` if there is no such file.
-    async fn file(&self, name: &str) -> Result<Option<Live>, OfferError> {
+    async fn file(&self, name: &str) -> Result<Option<SharedReading>, OfferError> {
         let Some(library) = &self.library else {
             return Ok(None);
         };
         match library.find(name).await {
-            Ok(title) => Ok(title.map(|title| title.live())),
+            Ok(media_file) => Ok(media_file.map(|media_file| media_file.live())),
             // The log has the reason. It is not in the answer because it names paths of this
             // machine.
             Err(_) => Err(OfferError::BrokenFile(name.to_owned())),

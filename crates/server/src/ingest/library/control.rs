@@ -14,17 +14,17 @@ pub(super) struct Control(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    order: Order,
+    command: PlayCommand,
     /// Counts commands. Frames read for an older command are not published any more.
     generation: u64,
-    told: Told,
+    status: Status,
     users: usize,
     gone: bool,
 }
 
 /// The status that a reading reports to its users.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Status {
     pub(super) started: Option<Result<Started, Failure>>,
     /// Position in the file of the newest published unit.
     pub(super) position: Duration,
@@ -32,7 +32,7 @@ pub(super) struct Told {
 
 /// The command that a reading follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) enum Order {
+pub(super) enum PlayCommand {
     #[default]
     Pause,
     Play(Play),
@@ -79,31 +79,31 @@ impl Control {
 
     /// Gives a command. When this returns, nothing that was read for the command before is
     /// published any more.
-    pub(super) fn order(&self, order: Order) {
+    pub(super) fn command(&self, command: PlayCommand) {
         let mut inner = self.lock();
-        inner.order = order;
+        inner.command = command;
         inner.generation += 1;
-        if order != Order::Pause {
-            inner.told.started = None;
+        if command != PlayCommand::Pause {
+            inner.status.started = None;
         }
     }
 
     /// Returns the present command and its generation, unless it is the one of `generation`.
-    pub(super) fn new_order(&self, generation: u64) -> Option<(u64, Order)> {
+    pub(super) fn new_command(&self, generation: u64) -> Option<(u64, PlayCommand)> {
         let inner = self.lock();
-        (inner.generation != generation).then_some((inner.generation, inner.order))
+        (inner.generation != generation).then_some((inner.generation, inner.command))
     }
 
     /// Gives the command to play, unless an earlier command is still in effect. Returns whether the
     /// command was given.
-    pub(super) fn order_first(&self, play: Play) -> bool {
+    pub(super) fn command_first(&self, play: Play) -> bool {
         let mut inner = self.lock();
-        let has_failed = matches!(inner.told.started, Some(Err(_)));
+        let has_failed = matches!(inner.status.started, Some(Err(_)));
         let is_first = inner.generation == 0 || has_failed;
         if is_first {
-            inner.order = Order::Play(play);
+            inner.command = PlayCommand::Play(play);
             inner.generation += 1;
-            inner.told.started = None;
+            inner.status.started = None;
         }
         is_first
     }
@@ -113,22 +113,22 @@ impl Control {
     pub(super) fn publish<T>(
         &self,
         generation: u64,
-        publish: impl FnOnce(&mut Told) -> T,
+        publish: impl FnOnce(&mut Status) -> T,
     ) -> Option<T> {
         let mut inner = self.lock();
-        (inner.generation == generation).then(|| publish(&mut inner.told))
+        (inner.generation == generation).then(|| publish(&mut inner.status))
     }
 
     pub(super) fn fail(&self, failure: Failure) {
-        self.lock().told.started = Some(Err(failure));
+        self.lock().status.started = Some(Err(failure));
     }
 
     pub(super) fn started(&self) -> Option<Result<Started, Failure>> {
-        self.lock().told.started.clone()
+        self.lock().status.started.clone()
     }
 
     pub(super) fn position(&self) -> Duration {
-        self.lock().told.position
+        self.lock().status.position
     }
 
     /// Adds a user. Returns false if the reading has ended.
@@ -150,7 +150,7 @@ impl Control {
     }
 
     /// Ends the reading unless it has users. Returns whether it has ended.
-    pub(super) fn go(&self) -> bool {
+    pub(super) fn end_unless_used(&self) -> bool {
         let mut inner = self.lock();
         inner.gone = inner.users == 0;
         inner.gone

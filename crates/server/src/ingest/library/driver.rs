@@ -19,102 +19,106 @@ const SPARE: Duration = Duration::from_micros(500);
 
 #[derive(Debug)]
 pub(super) struct Driver {
-    lanes: Vec<Arc<Lane>>,
+    threads: Vec<Arc<DriverThread>>,
     next_id: AtomicU64,
 }
 
 /// One thread, as other threads see it.
 #[derive(Debug, Default)]
-struct Lane {
+struct DriverThread {
     inbox: Mutex<Inbox>,
-    bell: Condvar,
+    changed: Condvar,
     readings: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
 struct Inbox {
     new: Vec<(u64, Reading)>,
-    poked: Vec<u64>,
+    woken: Vec<u64>,
     closed: bool,
 }
 
 /// A handle to a reading on its thread.
 #[derive(Clone, Debug)]
 pub(super) struct Handle {
-    lane: Arc<Lane>,
+    driver_thread: Arc<DriverThread>,
     id: u64,
 }
 
 impl Driver {
     pub(super) fn start(threads: usize) -> io::Result<Self> {
         let mut driver = Self {
-            lanes: Vec::new(),
+            threads: Vec::new(),
             next_id: AtomicU64::new(0),
         };
         for number in 0..threads.max(1) {
-            let lane = Arc::new(Lane::default());
-            driver.lanes.push(Arc::clone(&lane));
+            let driver_thread = Arc::new(DriverThread::default());
+            driver.threads.push(Arc::clone(&driver_thread));
             let thread = thread::Builder::new().name(format!("library {number}"));
-            thread.spawn(move || Run::default().run(&lane))?;
+            thread.spawn(move || DriverLoop::default().run(&driver_thread))?;
         }
         Ok(driver)
     }
 
     /// Gives `reading` to the thread with the fewest readings.
     pub(super) fn add(&self, reading: Reading) -> Handle {
-        let load = |lane: &&Arc<Lane>| lane.readings.load(Ordering::Relaxed);
-        let lane = self.lanes.iter().min_by_key(load);
-        let lane = Arc::clone(lane.expect("there is at least one thread"));
-        lane.readings.fetch_add(1, Ordering::Relaxed);
+        let load =
+            |driver_thread: &&Arc<DriverThread>| driver_thread.readings.load(Ordering::Relaxed);
+        let driver_thread = self.threads.iter().min_by_key(load);
+        let driver_thread = Arc::clone(driver_thread.expect("there is at least one thread"));
+        driver_thread.readings.fetch_add(1, Ordering::Relaxed);
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        lane.lock().new.push((id, reading));
-        lane.bell.notify_one();
-        Handle { lane, id }
+        driver_thread.lock().new.push((id, reading));
+        driver_thread.changed.notify_one();
+        Handle { driver_thread, id }
     }
 
     /// Returns the number of readings.
     pub(super) fn readings(&self) -> usize {
-        let counts = self.lanes.iter().map(|lane| &lane.readings);
+        let counts = self
+            .threads
+            .iter()
+            .map(|driver_thread| &driver_thread.readings);
         counts.map(|count| count.load(Ordering::Relaxed)).sum()
     }
 
     /// Ends the threads and all their readings. Readings hold the driver, so dropping it is not
     /// enough.
     pub(super) fn close(&self) {
-        for lane in &self.lanes {
-            lane.lock().closed = true;
-            lane.bell.notify_one();
+        for driver_thread in &self.threads {
+            driver_thread.lock().closed = true;
+            driver_thread.changed.notify_one();
         }
     }
 }
 
 impl Handle {
     /// Wakes the reading's thread, because the reading's control has a new command or a user left.
-    pub(super) fn poke(&self) {
-        let mut inbox = self.lane.lock();
+    pub(super) fn wake(&self) {
+        let mut inbox = self.driver_thread.lock();
         // One entry is enough, however many calls come before the thread reads the inbox.
-        if !inbox.poked.contains(&self.id) {
-            inbox.poked.push(self.id);
+        if !inbox.woken.contains(&self.id) {
+            inbox.woken.push(self.id);
         }
         drop(inbox);
-        self.lane.bell.notify_one();
+        self.driver_thread.changed.notify_one();
     }
 }
 
-impl Lane {
+impl DriverThread {
     /// Returns the new readings, the readings to wake, and whether the thread is to end. Waits
     /// until `until` if there are none.
     fn receive(&self, until: Option<Instant>) -> (Vec<(u64, Reading)>, Vec<u64>, bool) {
         let mut inbox = self.lock();
-        while inbox.new.is_empty() && inbox.poked.is_empty() && !inbox.closed {
+        while inbox.new.is_empty() && inbox.woken.is_empty() && !inbox.closed {
             let waited = match until {
-                None => self.bell.wait(inbox),
+                None => self.changed.wait(inbox),
                 Some(until) => {
                     let left = until.saturating_duration_since(Instant::now());
                     if left.is_zero() {
                         break;
                     }
-                    let waited = self.bell.wait_timeout(inbox, left);
+                    let waited = self.changed.wait_timeout(inbox, left);
                     waited
                         .map(|(inbox, _)| inbox)
                         .map_err(|error| PoisonError::new(error.into_inner().0))
@@ -122,8 +126,8 @@ impl Lane {
             };
             inbox = waited.unwrap_or_else(PoisonError::into_inner);
         }
-        let Inbox { new, poked, closed } = &mut *inbox;
-        (std::mem::take(new), std::mem::take(poked), *closed)
+        let Inbox { new, woken, closed } = &mut *inbox;
+        (std::mem::take(new), std::mem::take(woken), *closed)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inbox> {
@@ -133,64 +137,64 @@ impl Lane {
 
 /// One thread's own state.
 #[derive(Default)]
-struct Run {
-    readings: HashMap<u64, Entry>,
+struct DriverLoop {
+    readings: HashMap<u64, ScheduledReading>,
     due: BinaryHeap<Reverse<(Instant, u64)>>,
     /// Identifiers of readings that want to read ahead.
-    hungry: VecDeque<u64>,
+    read_ahead_queue: VecDeque<u64>,
 }
 
-struct Entry {
+struct ScheduledReading {
     reading: Reading,
     /// Time at which the reading's next unit is due. Entries of the heap with another time are
     /// outdated.
     next: Option<Instant>,
-    hungry: bool,
+    is_queued: bool,
 }
 
-impl Run {
-    fn run(mut self, lane: &Lane) {
+impl DriverLoop {
+    fn run(mut self, driver_thread: &DriverThread) {
         loop {
             // While some reading wants to read ahead, the inbox is only checked.
-            let until = if self.hungry.is_empty() {
+            let until = if self.read_ahead_queue.is_empty() {
                 self.due.peek().map(|Reverse((at, _))| *at)
             } else {
                 Some(Instant::now())
             };
-            let (new, poked, closed) = lane.receive(until);
+            let (new, woken, closed) = driver_thread.receive(until);
             if closed {
                 return;
             }
             for (id, reading) in new {
-                let entry = Entry {
+                let entry = ScheduledReading {
                     reading,
                     next: None,
-                    hungry: false,
+                    is_queued: false,
                 };
                 self.readings.insert(id, entry);
-                self.step(id, lane);
+                self.step(id, driver_thread);
             }
-            for id in poked {
-                self.step(id, lane);
+            for id in woken {
+                self.step(id, driver_thread);
             }
-            self.publish_due(lane);
+            self.publish_due(driver_thread);
             self.read_ahead();
         }
     }
 
-    fn publish_due(&mut self, lane: &Lane) {
+    fn publish_due(&mut self, driver_thread: &DriverThread) {
         while let Some(Reverse((at, id))) = self.due.peek().copied() {
             if at > Instant::now() {
                 return;
             }
             self.due.pop();
             if self.readings.get(&id).is_some_and(|it| it.next == Some(at)) {
-                self.step(id, lane);
+                self.step(id, driver_thread);
             }
         }
     }
 
-    fn step(&mut self, id: u64, lane: &Lane) {
+    fn step(&mut self, id: u64, driver_thread: &DriverThread) {
         let Some(entry) = self.readings.get_mut(&id) else {
             return;
         };
@@ -202,12 +206,12 @@ impl Run {
             Next::Idle => entry.next = None,
             Next::Gone => {
                 self.readings.remove(&id);
-                lane.readings.fetch_sub(1, Ordering::Relaxed);
+                driver_thread.readings.fetch_sub(1, Ordering::Relaxed);
                 return;
             }
         }
-        if entry.reading.is_hungry() && !std::mem::replace(&mut entry.hungry, true) {
-            self.hungry.push_back(id);
+        if entry.reading.wants_read_ahead() && !std::mem::replace(&mut entry.is_queued, true) {
+            self.read_ahead_queue.push_back(id);
         }
     }
 
@@ -217,21 +221,21 @@ impl Run {
         let first = self.due.peek().map(|Reverse((at, _))| *at);
         if !first.is_none_or(spare) {
             // Nothing is lost: they read their frames when these are due, possibly late.
-            for id in self.hungry.drain(..) {
+            for id in self.read_ahead_queue.drain(..) {
                 if let Some(entry) = self.readings.get_mut(&id) {
-                    entry.hungry = false;
+                    entry.is_queued = false;
                 }
             }
             return;
         }
-        let Some(id) = self.hungry.pop_front() else {
+        let Some(id) = self.read_ahead_queue.pop_front() else {
             return;
         };
         if let Some(entry) = self.readings.get_mut(&id) {
             entry.reading.read_ahead();
-            entry.hungry = entry.reading.is_hungry();
-            if entry.hungry {
-                self.hungry.push_back(id);
+            entry.is_queued = entry.reading.wants_read_ahead();
+            if entry.is_queued {
+                self.read_ahead_queue.push_back(id);
             }
         }
     }

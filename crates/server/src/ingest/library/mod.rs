@@ -1,12 +1,14 @@
 //! The media folder: files that become streams when a client asks for them.
 //!
 //! ```text
-//!  name ─ place ─► path below the folder ─ shelf ─► Title: opened and indexed once
-//!                                                     │
-//!   Title::live ──► Live: one looped reading for all ┤ Title::fork ─► Private: one
-//!        │ listed in the hub under the file's name    │ client's own: seek, scale, pause
-//!        ▼                                            ▼
-//!      hub::Stream ◄── Reading (Reel, Pace) ◄── Driver: two threads, next due first
+//!  name ─ resolved_path ─► path below the folder ─ FileCache ─► MediaFile, opened once
+//!                                                       │
+//!          MediaFile::live ─────────────────────────────┼── MediaFile::fork
+//!                ▼                                      ▼
+//!   SharedReading: looped, for all clients,   PrivateReading: for one client,
+//!   listed in the hub by the file's name      with seek, scale and pause
+//!                ▼                                      ▼
+//!   hub::Stream ◄── Reading (PlaybackCursor, Pace) ◄── Driver: two threads, next due first
 //! ```
 //!
 //! Both kinds of reading are a [`Stream`](glassline_hub::Stream) to the code that sends media, so
@@ -15,21 +17,21 @@
 //! little ahead while nothing is due. A slow disk then delays the readings of that thread and
 //! nothing else.
 
+mod context;
 mod control;
 mod driver;
 mod error;
-mod file;
-mod live;
-mod office;
-mod place;
+mod file_cache;
+mod indexed_file;
+mod media_file;
 mod play;
-mod private;
+mod playback;
+mod playback_cursor;
+mod private_reading;
 mod reading;
-mod reel;
-mod run;
-mod shelf;
+mod resolved_path;
+mod shared_reading;
 mod timeline;
-mod title;
 
 use std::io;
 use std::path::PathBuf;
@@ -38,30 +40,30 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use glassline_hub::Hub;
 
+use context::LibraryContext;
 use driver::Driver;
-use office::Office;
-use shelf::Shelf;
+use file_cache::FileCache;
 
+pub use context::Limits;
 pub use control::{Failure, Started};
 pub use error::Error;
-pub use file::MediaFile;
-pub use live::Live;
-pub use office::Limits;
+pub use indexed_file::IndexedFile;
+pub use media_file::MediaFile;
 pub use play::Play;
-pub use private::{Full, Private};
-pub use title::Title;
+pub use private_reading::{Full, PrivateReading};
+pub use shared_reading::SharedReading;
 
 /// The files of a folder, as streams.
 #[derive(Debug)]
 pub struct Library {
-    shelf: Arc<Shelf>,
+    cache: Arc<FileCache>,
 }
 
 /// Counts of what a library is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Files that are open, with and without readings.
-    pub titles: usize,
+    pub media_files: usize,
     /// Files that were opened and read through since the start, broken ones included.
     pub opened: u64,
     /// Readings that belong to one client each.
@@ -77,14 +79,14 @@ impl Library {
     /// # Errors
     /// Returns the system's error if a thread cannot be started.
     pub fn new(folder: PathBuf, hub: Arc<Hub>, limits: Limits) -> io::Result<Self> {
-        let office = Office {
+        let context = LibraryContext {
             hub,
             limits,
             driver: Driver::start(limits.threads)?,
             private: AtomicUsize::new(0),
         };
         Ok(Self {
-            shelf: Arc::new(Shelf::new(folder, Arc::new(office))),
+            cache: Arc::new(FileCache::new(folder, Arc::new(context))),
         })
     }
 
@@ -98,25 +100,25 @@ impl Library {
     ///
     /// # Errors
     /// Returns what is wrong with the file, the same for all callers.
-    pub async fn find(&self, name: &str) -> Result<Option<Arc<Title>>, Error> {
-        self.shelf.find(name).await
+    pub async fn find(&self, name: &str) -> Result<Option<Arc<MediaFile>>, Error> {
+        self.cache.find(name).await
     }
 
     /// Returns counts of what the library is doing.
     pub fn counts(&self) -> Counts {
-        let office = self.shelf.office();
+        let context = self.cache.context();
         Counts {
-            titles: self.shelf.len(),
-            opened: self.shelf.opened(),
-            private: office.private.load(Ordering::Relaxed),
-            readings: office.driver.readings(),
+            media_files: self.cache.len(),
+            opened: self.cache.opened(),
+            private: context.private.load(Ordering::Relaxed),
+            readings: context.driver.readings(),
         }
     }
 }
 
 impl Drop for Library {
     fn drop(&mut self) {
-        self.shelf.office().driver.close();
+        self.cache.context().driver.close();
     }
 }
 

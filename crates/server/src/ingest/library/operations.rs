@@ -8,8 +8,8 @@ use glassline_hub::{Stream, StreamName, Wake};
 use glassline_media::{Kind, MediaTime, MediaUnit};
 use proptest::prelude::*;
 
-use super::control::{Control, Order};
-use super::file::MediaFile;
+use super::control::{Control, PlayCommand};
+use super::indexed_file::IndexedFile;
 use super::play::Play;
 use super::reading::{Audience, Next, Reading};
 
@@ -60,7 +60,7 @@ struct Scene {
 impl Scene {
     fn new() -> Self {
         let source = glassline_demux::from_bytes(VIDEO, AUDIO).expect("the clip is whole");
-        let file = Arc::new(MediaFile::new("clip".to_owned(), source));
+        let file = Arc::new(IndexedFile::new("clip".to_owned(), source));
         let name = StreamName::parse("clip").expect("a good name");
         let stream = Stream::unlisted(name, glassline_hub::Limits::default());
         let control = Arc::new(Control::new());
@@ -127,7 +127,7 @@ proptest! {
                     continue;
                 }
                 Step::Pause => {
-                    scene.control.order(Order::Pause);
+                    scene.control.command(PlayCommand::Pause);
                     scene.pass(Duration::from_secs(1));
                     subscription.poll(&mut media_units);
                     prop_assert_eq!(media_units.len(), before, "it holds");
@@ -137,7 +137,7 @@ proptest! {
                         let of = media_units.iter().rfind(|media_unit: &&Arc<MediaUnit>| media_unit.track == track);
                         of.map_or(0, |media_unit| media_unit.first_packet + media_unit.packet_count() as u64)
                     }).collect();
-                    scene.control.order(Order::Play(play));
+                    scene.control.command(PlayCommand::Play(play));
                     scene.pass(Duration::ZERO);
                     subscription.poll(&mut media_units);
                     let started = scene.control.started();
@@ -161,7 +161,7 @@ fn a_looped_walk_over_keyframes_goes_around_both_ends() {
     for scale in [16.0, -16.0] {
         let mut scene = Scene::new();
         let mut subscription = scene.stream.subscribe(Arc::new(Silent));
-        scene.control.order(Order::Play(Play {
+        scene.control.command(PlayCommand::Play(Play {
             from: Some(Duration::from_secs(5)),
             scale,
             once: false,
@@ -193,7 +193,7 @@ fn a_looped_walk_over_keyframes_goes_around_both_ends() {
 fn an_end_that_was_asked_for_is_kept() {
     let mut scene = Scene::new();
     let mut subscription = scene.stream.subscribe(Arc::new(Silent));
-    scene.control.order(Order::Play(Play {
+    scene.control.command(PlayCommand::Play(Play {
         from: Some(Duration::ZERO),
         until: Some(Duration::from_secs(1)),
         ..Play::default()
@@ -216,7 +216,7 @@ fn an_end_that_was_asked_for_is_kept() {
 #[test]
 fn a_reading_that_was_not_asked_for_a_while_goes_on_from_there() {
     let mut scene = Scene::new();
-    scene.control.order(Order::Play(Play::default()));
+    scene.control.command(PlayCommand::Play(Play::default()));
     scene.pass(Duration::from_secs(1));
     let before = scene.stream.totals().units;
     // The machine is suspended for a minute.

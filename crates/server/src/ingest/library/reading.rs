@@ -8,11 +8,11 @@ use glassline_hub::{Hub, PublishError, Publisher, State, Stream};
 use glassline_media::Track;
 
 use super::control::Failure;
-use super::control::{Control, Order};
-use super::file::MediaFile;
+use super::control::{Control, PlayCommand};
+use super::indexed_file::IndexedFile;
 use super::play::Play;
-use super::reel::Effective;
-use super::run::Run;
+use super::playback::Playback;
+use super::playback_cursor::Effective;
 use super::timeline::ReadingTimeline;
 use crate::ingest::{Place, UnitPacketizer};
 
@@ -43,22 +43,22 @@ pub(super) enum Next {
 
 /// One reading, as the thread that runs it has it.
 pub(super) struct Reading {
-    file: Arc<MediaFile>,
+    file: Arc<IndexedFile>,
     stream: Arc<Stream>,
     control: Arc<Control>,
     audience: Audience,
     /// Generation of the command in effect.
     generation: u64,
-    run: Option<Run>,
+    playback: Option<Playback>,
     packetizers: Vec<UnitPacketizer>,
     publisher: Option<Publisher>,
-    line: ReadingTimeline,
+    timeline: ReadingTimeline,
     quiet_since: Option<Instant>,
 }
 
 impl Reading {
     pub(super) fn new(
-        file: Arc<MediaFile>,
+        file: Arc<IndexedFile>,
         stream: Arc<Stream>,
         control: Arc<Control>,
         audience: Audience,
@@ -66,7 +66,7 @@ impl Reading {
         let tracks = file.tracks().to_vec();
         Self {
             packetizers: tracks.iter().map(UnitPacketizer::new).collect(),
-            line: ReadingTimeline::new(tracks.len()),
+            timeline: ReadingTimeline::new(tracks.len()),
             // The publisher is created now so that the stream's tracks are known before it plays.
             publisher: stream.publish(tracks, Instant::now()).ok(),
             file,
@@ -74,27 +74,29 @@ impl Reading {
             control,
             audience,
             generation: 0,
-            run: None,
+            playback: None,
             quiet_since: None,
         }
     }
 
     /// Follows a new command and publishes the units that are due.
     pub(super) fn advance(&mut self, now: Instant) -> Next {
-        if self.is_left(now) && self.control.go() {
+        if self.is_left(now) && self.control.end_unless_used() {
             self.leave();
             return Next::Gone;
         }
-        if let Some((generation, order)) = self.control.new_order(self.generation) {
+        if let Some((generation, command)) = self.control.new_command(self.generation) {
             self.generation = generation;
-            let obeyed = match order {
-                Order::Play(play) => self.play(play, now),
-                Order::Pause => {
-                    self.run.iter_mut().for_each(|run| run.paused = true);
+            let followed = match command {
+                PlayCommand::Play(play) => self.play(play, now),
+                PlayCommand::Pause => {
+                    self.playback
+                        .iter_mut()
+                        .for_each(|playback| playback.paused = true);
                     Ok(())
                 }
             };
-            if let Err(failure) = obeyed {
+            if let Err(failure) = followed {
                 self.fail(failure);
             }
         }
@@ -108,18 +110,22 @@ impl Reading {
     }
 
     /// Returns whether the reading should read ahead before its next unit is due.
-    pub(super) fn is_hungry(&self) -> bool {
-        self.run.as_ref().is_some_and(Run::is_hungry)
+    pub(super) fn wants_read_ahead(&self) -> bool {
+        self.playback
+            .as_ref()
+            .is_some_and(Playback::wants_read_ahead)
     }
 
     /// Reads some frames. A failure ends the reading.
     pub(super) fn read_ahead(&mut self) {
-        let Some(run) = &mut self.run else { return };
+        let Some(playback) = &mut self.playback else {
+            return;
+        };
         for _ in 0..TURN {
-            if !run.is_hungry() {
+            if !playback.wants_read_ahead() {
                 return;
             }
-            if let Err(failure) = run.read() {
+            if let Err(failure) = playback.read() {
                 self.fail(failure);
                 return;
             }
@@ -134,7 +140,7 @@ impl Reading {
         }
         match &self.audience {
             Audience::One => true,
-            Audience::All { .. } if self.run.is_none() => true,
+            Audience::All { .. } if self.playback.is_none() => true,
             Audience::All { linger, .. } => {
                 if self.stream.viewers() > 0 {
                     self.quiet_since = None;
@@ -162,26 +168,29 @@ impl Reading {
             let tracks: Vec<Track> = self.file.tracks().to_vec();
             self.publisher = Some(self.stream.publish(tracks, now)?);
         }
-        let goes_on = self.run.take().filter(|run| run.is_same(&play, effective));
-        let mut run = match goes_on {
-            Some(run) => run,
+        let goes_on = self
+            .playback
+            .take()
+            .filter(|playback| playback.is_same(&play, effective));
+        let mut playback = match goes_on {
+            Some(playback) => playback,
             None => {
                 let from = play.from.unwrap_or_else(|| self.control.position());
                 let source = self.file.source(play.once);
-                Run::begin(source, from, play, effective)?
+                Playback::begin(source, from, play, effective)?
             }
         };
-        run.go(&mut self.line, now);
-        self.run = Some(run);
+        playback.go(&mut self.timeline, now);
+        self.playback = Some(playback);
         Ok(())
     }
 
     fn publish_due(&mut self, now: Instant) -> Result<Next, Failure> {
         for _ in 0..UNITS {
-            let Some(run) = self.run.as_mut().filter(|run| !run.paused) else {
+            let Some(playback) = self.playback.as_mut().filter(|playback| !playback.paused) else {
                 return Ok(Next::Idle);
             };
-            match run.next_due()? {
+            match playback.next_due()? {
                 None => return Ok(self.end(now)),
                 Some(due) if due > now => return Ok(Next::At(due)),
                 Some(_) => {}
@@ -195,40 +204,40 @@ impl Reading {
 
     /// Publishes the frame that is due. Returns false if there is a new command.
     fn publish_next(&mut self, now: Instant) -> Result<bool, Failure> {
-        let (Some(run), Some(publisher)) = (&mut self.run, &mut self.publisher) else {
+        let (Some(playback), Some(publisher)) = (&mut self.playback, &mut self.publisher) else {
             return Ok(false);
         };
-        let Some(shot) = run.ahead.pop_front() else {
+        let Some(scheduled) = playback.ahead.pop_front() else {
             return Ok(false);
         };
-        if run.pace.catch_up(shot.due, now) {
+        if playback.pace.catch_up(scheduled.due, now) {
             let file = self.file.name();
             tracing::warn!(file, "disk or machine stood still; going on from here");
         }
-        let (frame, pace, line) = (&shot.frame, run.pace, &mut self.line);
+        let (frame, pace, timeline) = (&scheduled.frame, playback.pace, &mut self.timeline);
         let place = Place {
             track: frame.track,
-            time: pace.media_time(shot.shown),
-            origin: line.instant(pace.media_time(shot.due), now),
+            time: pace.media_time(scheduled.shown),
+            origin: timeline.instant(pace.media_time(scheduled.due), now),
         };
         let mut media_units = Vec::new();
         self.packetizers[frame.track].cut(&frame.data, frame.keyframe, place, &mut media_units);
-        let published = self.control.publish(self.generation, |told| {
-            let first_packets = line.next_packets.clone();
+        let published = self.control.publish(self.generation, |status| {
+            let first_packets = timeline.next_packets.clone();
             for media_unit in media_units {
-                line.push(publisher, media_unit, now)?;
+                timeline.push(publisher, media_unit, now)?;
             }
-            line.end = line.end.max(pace.media_time(shot.end()));
-            told.position = shot.place;
-            if let Some(from) = run.begins.take() {
-                told.started = Some(Ok(run.started(from, line, first_packets)));
+            timeline.end = timeline.end.max(pace.media_time(scheduled.end()));
+            status.position = scheduled.position;
+            if let Some(from) = playback.begins.take() {
+                status.started = Some(Ok(playback.started(from, timeline, first_packets)));
             }
             Ok::<_, PublishError>(())
         });
         match published {
-            None => run.ahead.push_front(shot),
+            None => playback.ahead.push_front(scheduled),
             Some(result) => {
-                run.ahead_bytes -= shot.frame.data.len();
+                playback.ahead_bytes -= scheduled.frame.data.len();
                 result?;
                 return Ok(true);
             }
@@ -238,21 +247,25 @@ impl Reading {
 
     /// Ends playback when the last frame's duration has passed.
     fn end(&mut self, now: Instant) -> Next {
-        let Some(run) = &mut self.run else {
+        let Some(playback) = &mut self.playback else {
             return Next::Idle;
         };
-        let due = run.pace.due(run.end);
+        let due = playback.pace.due(playback.end);
         if due > now {
             return Next::At(due);
         }
-        let backwards = run.effective.scale < 0.0;
-        let line = &self.line;
-        let ended = self.control.publish(self.generation, |told| {
-            if let Some(from) = run.begins.take() {
+        let backwards = playback.effective.scale < 0.0;
+        let timeline = &self.timeline;
+        let ended = self.control.publish(self.generation, |status| {
+            if let Some(from) = playback.begins.take() {
                 // Playback was requested at the end of the file: it began and ended.
-                told.started = Some(Ok(run.started(from, line, line.next_packets.clone())));
+                status.started = Some(Ok(playback.started(
+                    from,
+                    timeline,
+                    timeline.next_packets.clone(),
+                )));
             }
-            told.position = if backwards {
+            status.position = if backwards {
                 self.file.duration()
             } else {
                 Duration::ZERO
@@ -266,13 +279,13 @@ impl Reading {
         if ended.is_none() {
             return Next::At(now);
         }
-        self.run = None;
+        self.playback = None;
         Next::Idle
     }
 
     fn fail(&mut self, failure: Failure) {
         tracing::warn!(file = self.file.name(), %failure, "cannot be played on");
-        self.run = None;
+        self.playback = None;
         let detail = failure.to_string();
         self.control.fail(failure);
         if let Some(publisher) = self.publisher.take() {
@@ -281,7 +294,7 @@ impl Reading {
     }
 
     fn leave(&mut self) {
-        self.run = None;
+        self.playback = None;
         if let Some(publisher) = self.publisher.take() {
             publisher.finish(State::Ended {
                 detail: "nobody watches any more".to_owned(),

@@ -110,13 +110,13 @@ fn until(what: &str, done: impl Fn() -> bool) {
     }
 }
 
-fn begun(private: &Private) -> Started {
+fn begun(private: &PrivateReading) -> Started {
     until("it begins", || private.started().is_some());
     let started = private.started().expect("it has begun");
     started.expect("the file is good")
 }
 
-async fn found(library: &Library, name: &str) -> Arc<Title> {
+async fn found(library: &Library, name: &str) -> Arc<MediaFile> {
     let found = library.find(name).await.expect("a good file");
     found.expect("the file is there")
 }
@@ -153,13 +153,13 @@ async fn a_file_is_read_through_once_for_fifty_who_ask_together() {
         let library = Arc::clone(&library);
         tokio::spawn(async move { found(&library, "clip.h264").await })
     });
-    let mut titles = Vec::new();
+    let mut media_files = Vec::new();
     for ask in asks.collect::<Vec<_>>() {
-        titles.push(ask.await.expect("no panic"));
+        media_files.push(ask.await.expect("no panic"));
     }
     assert_eq!(library.counts().opened, 1);
-    assert_eq!(titles[0].duration(), Duration::from_secs(10));
-    let lives: Vec<_> = titles.iter().map(|it| it.live()).collect();
+    assert_eq!(media_files[0].duration(), Duration::from_secs(10));
+    let lives: Vec<_> = media_files.iter().map(|it| it.live()).collect();
     let mut clients: Vec<_> = lives.iter().map(|live| Client::of(live.stream())).collect();
     assert_eq!(library.counts().readings, 1);
     assert_eq!(lives[0].stream().tracks().len(), 1);
@@ -183,9 +183,9 @@ async fn who_comes_alone_gets_the_file_from_its_start_each_time() {
         ..Limits::default()
     };
     let (library, hub) = folder.library(limits);
-    let title = found(&library, "clip.ogg").await;
+    let media_file = found(&library, "clip.ogg").await;
     for round in 0..2 {
-        let live = title.live();
+        let live = media_file.live();
         let mut client = Client::of(live.stream());
         live.play();
         assert!(hub.stream("clip.ogg").is_some(), "WHEP finds it");
@@ -232,10 +232,10 @@ async fn a_name_that_a_stream_has_stays_that_stream() {
 async fn a_fork_begins_with_the_keyframe_before_and_pauses() {
     let folder = Folder::new();
     let (library, _hub) = folder.library(Limits::default());
-    let title = found(&library, "clip.h264").await;
+    let media_file = found(&library, "clip.h264").await;
     let keys = keyframes(&folder.0);
     let expected = keys.iter().rfind(|key| key.nanos() <= 3_200_000_000);
-    let private = title.fork(None).expect("room");
+    let private = media_file.fork(None).expect("room");
     let mut client = Client::of(private.stream());
     private.play(Play {
         from: at(3_200),
@@ -319,11 +319,11 @@ async fn a_seek_goes_on_on_the_same_timeline() {
 async fn scales_show_keyframes_in_order_at_the_time_they_are_shown() {
     let folder = Folder::new();
     let (library, _hub) = folder.library(Limits::default());
-    let title = found(&library, "clip.h264").await;
+    let media_file = found(&library, "clip.h264").await;
     let keys: Vec<_> = keyframes(&folder.0).into_iter().map(millis).collect();
     assert!(keys.len() >= 4, "{keys:?}");
     let played = |scale: f64, from| {
-        let private = title.fork(None).expect("room");
+        let private = media_file.fork(None).expect("room");
         let mut client = Client::of(private.stream());
         private.play(Play {
             from: at(from),
@@ -366,13 +366,13 @@ async fn scales_show_keyframes_in_order_at_the_time_they_are_shown() {
 async fn half_the_scale_shows_every_frame_for_twice_as_long() {
     let folder = Folder::new();
     let (library, _hub) = folder.library(Limits::default());
-    let title = found(&library, "clip.h264").await;
+    let media_file = found(&library, "clip.h264").await;
     let play = Play {
         from: at(0),
         scale: 0.5,
         ..Play::default()
     };
-    let private = title.fork(Some(play)).expect("room");
+    let private = media_file.fork(Some(play)).expect("room");
     begun(&private);
     let mut client = Client::of(private.stream());
     client.count(3);
@@ -405,13 +405,13 @@ async fn half_the_scale_shows_every_frame_for_twice_as_long() {
 async fn audio_has_no_scale() {
     let folder = Folder::new();
     let (library, _hub) = folder.library(Limits::default());
-    let title = found(&library, "clip.ogg").await;
+    let media_file = found(&library, "clip.ogg").await;
     let play = Play {
         from: at(9_800),
         scale: -4.0,
         ..Play::default()
     };
-    let private = title.fork(Some(play)).expect("room");
+    let private = media_file.fork(Some(play)).expect("room");
     let started = begun(&private);
     assert!((started.scale - 1.0).abs() < 1e-9);
     assert_eq!(started.from, Duration::from_millis(9_800));
@@ -435,7 +435,7 @@ async fn a_reading_that_is_dropped_stops_and_frees_its_place_and_its_file() {
         ..Limits::default()
     };
     let (library, _hub) = folder.library(limits);
-    let title = found(&library, "clip.h264").await;
+    let media_file = found(&library, "clip.h264").await;
     let path = folder
         .0
         .join("clip.h264")
@@ -447,7 +447,7 @@ async fn a_reading_that_is_dropped_stops_and_frees_its_place_and_its_file() {
         to.filter(|to| *to == path).count()
     };
     let before = descriptors();
-    let fork = || title.fork(Some(Play::default()));
+    let fork = || media_file.fork(Some(Play::default()));
     let privates: Vec<_> = (0..20).map(|_| fork().expect("room")).collect();
     for private in &privates {
         begun(private);
@@ -460,9 +460,9 @@ async fn a_reading_that_is_dropped_stops_and_frees_its_place_and_its_file() {
     until("they are gone", || library.counts().readings == 0);
     assert_eq!(stream.state().as_str(), "ended");
     assert!(fork().is_ok(), "there is room again");
-    drop(title);
+    drop(media_file);
     let end = Instant::now() + SOON;
-    while library.counts().titles > 0 {
+    while library.counts().media_files > 0 {
         assert!(Instant::now() < end, "the file is put back");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -528,7 +528,7 @@ async fn one_thread_paces_hundreds() {
         ..Limits::default()
     };
     let (library, _hub) = folder.library(limits);
-    let title = found(&library, "clip.h264").await;
+    let media_file = found(&library, "clip.h264").await;
     // An eighth of the recorded speed: 1,125 frames a second in all, which a busy machine manages
     // without optimization, too.
     let play = Play {
@@ -536,7 +536,7 @@ async fn one_thread_paces_hundreds() {
         scale: 0.125,
         ..Play::default()
     };
-    let fork = || title.fork(Some(play)).expect("room");
+    let fork = || media_file.fork(Some(play)).expect("room");
     let privates: Vec<_> = (0..300).map(|_| fork()).collect();
     let mut clients: Vec<_> = privates.iter().map(|it| Client::of(it.stream())).collect();
     for _ in 0..15 {

@@ -13,7 +13,7 @@ use glassline_media::{Kind, Track};
 const INDEX_BYTES_PER_SECOND: u64 = 2_400;
 
 /// An open media file whose index was read.
-pub struct MediaFile {
+pub struct IndexedFile {
     name: String,
     tracks: Arc<[Track]>,
     duration: Duration,
@@ -21,7 +21,7 @@ pub struct MediaFile {
     source: Mutex<Source>,
 }
 
-impl MediaFile {
+impl IndexedFile {
     pub(super) fn new(name: String, source: Source) -> Self {
         Self {
             name,
@@ -77,9 +77,9 @@ impl MediaFile {
     }
 }
 
-impl fmt::Debug for MediaFile {
+impl fmt::Debug for IndexedFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MediaFile")
+        f.debug_struct("IndexedFile")
             .field("name", &self.name)
             .field("duration", &self.duration)
             .finish_non_exhaustive()

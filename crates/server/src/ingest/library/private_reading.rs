@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use glassline_hub::{self as hub, State, Stream};
 
-use super::control::{Control, Order};
+use super::context::LibraryContext;
+use super::control::{Control, PlayCommand};
 use super::control::{Failure, Started};
 use super::driver::Handle;
-use super::file::MediaFile;
-use super::office::Office;
+use super::indexed_file::IndexedFile;
 use super::play::Play;
 use super::reading::{Audience, Reading};
 
@@ -24,24 +24,24 @@ const LIMITS: hub::Limits = hub::Limits {
 
 /// A reading for one client. Dropping it ends the reading.
 #[derive(Debug)]
-pub struct Private {
+pub struct PrivateReading {
     control: Arc<Control>,
     stream: Arc<Stream>,
-    file: Arc<MediaFile>,
+    file: Arc<IndexedFile>,
     handle: Handle,
-    _place: Place,
+    _permit: ReadingPermit,
 }
 
 pub(super) fn open(
-    office: &Arc<Office>,
-    file: &Arc<MediaFile>,
+    context: &Arc<LibraryContext>,
+    file: &Arc<IndexedFile>,
     play: Option<Play>,
-) -> Result<Private, Full> {
-    let place = Place::take(office)?;
+) -> Result<PrivateReading, Full> {
+    let permit = ReadingPermit::take(context)?;
     let stream = Stream::unlisted(file.unlisted_name(), LIMITS);
     let control = Arc::new(Control::new());
     if let Some(play) = play {
-        control.order(Order::Play(play));
+        control.command(PlayCommand::Play(play));
     }
     let reading = Reading::new(
         Arc::clone(file),
@@ -49,17 +49,17 @@ pub(super) fn open(
         Arc::clone(&control),
         Audience::One,
     );
-    let handle = office.driver.add(reading);
-    Ok(Private {
+    let handle = context.driver.add(reading);
+    Ok(PrivateReading {
         control,
         stream,
         file: Arc::clone(file),
         handle,
-        _place: place,
+        _permit: permit,
     })
 }
 
-impl Private {
+impl PrivateReading {
     /// Returns the stream of the reading. No hub lists it. Its timeline continues over seeks and
     /// pauses, and its tracks are known before the first unit.
     pub fn stream(&self) -> &Arc<Stream> {
@@ -67,7 +67,7 @@ impl Private {
     }
 
     /// Returns the file that is played.
-    pub fn file(&self) -> &Arc<MediaFile> {
+    pub fn file(&self) -> &Arc<IndexedFile> {
         &self.file
     }
 
@@ -75,15 +75,15 @@ impl Private {
     /// published any more. [`started`](Self::started) tells when the new playback begins; its first
     /// unit wakes the stream's subscribers.
     pub fn play(&self, play: Play) {
-        self.control.order(Order::Play(play));
-        self.handle.poke();
+        self.control.command(PlayCommand::Play(play));
+        self.handle.wake();
     }
 
     /// Pauses. When this returns, nothing more is published. Returns the position in the file, for
     /// the `Range` header.
     pub fn pause(&self) -> Duration {
-        self.control.order(Order::Pause);
-        self.handle.poke();
+        self.control.command(PlayCommand::Pause);
+        self.handle.wake();
         self.position()
     }
 
@@ -109,31 +109,31 @@ impl Private {
     }
 }
 
-impl Drop for Private {
+impl Drop for PrivateReading {
     fn drop(&mut self) {
         self.control.leave();
-        self.handle.poke();
+        self.handle.wake();
     }
 }
 
 /// The right to one private reading, given back when dropped.
 #[derive(Debug)]
-struct Place(Arc<Office>);
+struct ReadingPermit(Arc<LibraryContext>);
 
-impl Place {
-    fn take(office: &Arc<Office>) -> Result<Self, Full> {
-        let limit = office.limits.private;
-        let taken = office
+impl ReadingPermit {
+    fn take(context: &Arc<LibraryContext>) -> Result<Self, Full> {
+        let limit = context.limits.private;
+        let taken = context
             .private
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
                 (count < limit).then_some(count + 1)
             });
         taken.map_err(|_| Full { limit })?;
-        Ok(Self(Arc::clone(office)))
+        Ok(Self(Arc::clone(context)))
     }
 }
 
-impl Drop for Place {
+impl Drop for ReadingPermit {
     fn drop(&mut self) {
         self.0.private.fetch_sub(1, Ordering::Relaxed);
     }

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use glassline_demux as demux;
 use tokio::sync::Semaphore;
 
+use super::context::LibraryContext;
 use super::error::Error;
-use super::office::Office;
-use super::place::{self, Place, Stamp};
-use super::title::Title;
+use super::media_file::MediaFile;
+use super::resolved_path::{self, ResolvedPath, Stamp};
 
 /// Time for which a broken file that did not change is not opened again. Disks and networks may
 /// recover.
@@ -25,9 +25,9 @@ const LOOK_SPAN: Duration = Duration::from_millis(500);
 const OPENING_MAX: usize = 4;
 
 #[derive(Debug)]
-pub(super) struct Shelf {
+pub(super) struct FileCache {
     folder: PathBuf,
-    office: Arc<Office>,
+    context: Arc<LibraryContext>,
     slots: Mutex<HashMap<String, Arc<Slot>>>,
     opening: Semaphore,
     opened: AtomicU64,
@@ -36,22 +36,22 @@ pub(super) struct Shelf {
 }
 
 /// The entry of one name. A task that looks the name up holds the lock until it has the result.
-type Slot = tokio::sync::Mutex<Option<Known>>;
+type Slot = tokio::sync::Mutex<Option<CachedFile>>;
 
 /// The result of opening a file.
 #[derive(Debug)]
-struct Known {
+struct CachedFile {
     stamp: Stamp,
-    opened: Result<Arc<Title>, Error>,
+    opened: Result<Arc<MediaFile>, Error>,
     opened_at: Instant,
     looked_at: Instant,
     used_at: Instant,
 }
 
-impl Known {
+impl CachedFile {
     fn is_current(&self, stamp: Stamp, now: Instant) -> bool {
-        let believed = self.opened.is_ok() || now.duration_since(self.opened_at) < ERROR_SPAN;
-        self.stamp == stamp && believed
+        let is_recent = self.opened.is_ok() || now.duration_since(self.opened_at) < ERROR_SPAN;
+        self.stamp == stamp && is_recent
     }
 
     /// Returns whether the file has a reading, or a client is about to start one.
@@ -62,15 +62,17 @@ impl Known {
     }
 
     fn index_bytes(&self) -> usize {
-        self.opened.as_ref().map_or(0, |title| title.index_bytes())
+        self.opened
+            .as_ref()
+            .map_or(0, |media_file| media_file.index_bytes())
     }
 }
 
-impl Shelf {
-    pub(super) fn new(folder: PathBuf, office: Arc<Office>) -> Self {
+impl FileCache {
+    pub(super) fn new(folder: PathBuf, context: Arc<LibraryContext>) -> Self {
         Self {
             folder,
-            office,
+            context,
             slots: Mutex::default(),
             opening: Semaphore::new(OPENING_MAX),
             opened: AtomicU64::new(0),
@@ -78,8 +80,8 @@ impl Shelf {
         }
     }
 
-    pub(super) const fn office(&self) -> &Arc<Office> {
-        &self.office
+    pub(super) const fn context(&self) -> &Arc<LibraryContext> {
+        &self.context
     }
 
     /// Returns the number of names that are open or being looked up.
@@ -91,15 +93,18 @@ impl Shelf {
         self.opened.load(Ordering::Relaxed)
     }
 
-    pub(super) async fn find(self: &Arc<Self>, name: &str) -> Result<Option<Arc<Title>>, Error> {
+    pub(super) async fn find(
+        self: &Arc<Self>,
+        name: &str,
+    ) -> Result<Option<Arc<MediaFile>>, Error> {
         // The name is checked before anything is allocated for it.
-        if !place::is_audio(name) {
+        if !resolved_path::is_media_name(name) {
             return Ok(None);
         }
         let slot = Arc::clone(self.lock().entry(name.to_owned()).or_default());
-        let mut known = slot.lock().await;
-        let found = self.settle(name, &mut known).await;
-        if known.is_none() {
+        let mut cached = slot.lock().await;
+        let found = self.look_up(name, &mut cached).await;
+        if cached.is_none() {
             // A name without a file leaves nothing behind. Tasks that wait for this slot find the
             // same; a later one gets a new slot.
             let mut slots = self.lock();
@@ -112,46 +117,50 @@ impl Shelf {
         found
     }
 
-    async fn settle(
+    async fn look_up(
         self: &Arc<Self>,
         name: &str,
-        known: &mut Option<Known>,
-    ) -> Result<Option<Arc<Title>>, Error> {
+        cached: &mut Option<CachedFile>,
+    ) -> Result<Option<Arc<MediaFile>>, Error> {
         let now = Instant::now();
-        if let Some(known) = known {
-            known.used_at = now;
-            if now.duration_since(known.looked_at) < LOOK_SPAN {
-                return known.opened.clone().map(Some);
+        if let Some(cached) = cached {
+            cached.used_at = now;
+            if now.duration_since(cached.looked_at) < LOOK_SPAN {
+                return cached.opened.clone().map(Some);
             }
         }
         let (folder, wanted) = (self.folder.clone(), name.to_owned());
-        let look = tokio::task::spawn_blocking(move || place::find(&folder, &wanted)).await;
-        let Some(place) = look.ok().flatten() else {
-            *known = None;
+        let look =
+            tokio::task::spawn_blocking(move || resolved_path::resolve(&folder, &wanted)).await;
+        let Some(resolved) = look.ok().flatten() else {
+            *cached = None;
             return Ok(None);
         };
-        if let Some(known) = known.as_mut().filter(|it| it.is_current(place.stamp, now)) {
-            known.looked_at = now;
-            return known.opened.clone().map(Some);
+        if let Some(cached) = cached
+            .as_mut()
+            .filter(|it| it.is_current(resolved.stamp, now))
+        {
+            cached.looked_at = now;
+            return cached.opened.clone().map(Some);
         }
-        let stamp = place.stamp;
-        let opened = self.open(name, place).await;
+        let stamp = resolved.stamp;
+        let opened = self.open(name, resolved).await;
         let now = Instant::now();
-        let settled = Known {
+        let opened_now = CachedFile {
             stamp,
             opened,
             opened_at: now,
             looked_at: now,
             used_at: now,
         };
-        known.insert(settled).opened.clone().map(Some)
+        cached.insert(opened_now).opened.clone().map(Some)
     }
 
-    async fn open(&self, name: &str, place: Place) -> Result<Arc<Title>, Error> {
+    async fn open(&self, name: &str, resolved: ResolvedPath) -> Result<Arc<MediaFile>, Error> {
         let permit = self.opening.acquire().await;
         let _permit = permit.expect("nobody closes the semaphore");
         self.opened.fetch_add(1, Ordering::Relaxed);
-        let open = move || demux::open(&[place.path], &demux::Options::default());
+        let open = move || demux::open(&[resolved.path], &demux::Options::default());
         let opened = tokio::task::spawn_blocking(open).await;
         let source = opened.expect("opening a file does not panic");
         match source {
@@ -159,8 +168,8 @@ impl Shelf {
                 for warning in source.warnings() {
                     tracing::warn!(file = name, "{warning}");
                 }
-                let office = Arc::clone(&self.office);
-                Ok(Arc::new(Title::new(name.to_owned(), source, office)))
+                let context = Arc::clone(&self.context);
+                Ok(Arc::new(MediaFile::new(name.to_owned(), source, context)))
             }
             Err(reason) => {
                 tracing::warn!(file = name, %reason, "cannot be played");
@@ -177,17 +186,17 @@ impl Shelf {
         if self.sweeping.swap(true, Ordering::Relaxed) {
             return;
         }
-        let shelf = Arc::downgrade(self);
-        let pause = (self.office.limits.idle_span / 4).max(Duration::from_millis(10));
+        let cache = Arc::downgrade(self);
+        let pause = (self.context.limits.idle_span / 4).max(Duration::from_millis(10));
         tokio::spawn(async move {
             loop {
                 tokio::time::sleep(pause).await;
-                let Some(shelf) = shelf.upgrade() else { return };
+                let Some(cache) = cache.upgrade() else { return };
                 // The flag is cleared first: a name that is looked up after this starts the next
                 // task.
-                shelf.sweeping.store(false, Ordering::Relaxed);
-                let left = shelf.sweep(Instant::now());
-                if left == 0 || shelf.sweeping.swap(true, Ordering::Relaxed) {
+                cache.sweeping.store(false, Ordering::Relaxed);
+                let left = cache.sweep(Instant::now());
+                if left == 0 || cache.sweeping.swap(true, Ordering::Relaxed) {
                     return;
                 }
             }
@@ -197,17 +206,17 @@ impl Shelf {
     /// Closes the files that were unused for long, and the longest unused ones if there are too
     /// many. Returns the number of names that are left.
     fn sweep(&self, now: Instant) -> usize {
-        let limits = &self.office.limits;
+        let limits = &self.context.limits;
         let mut slots = self.lock();
         let mut idle = Vec::new();
         for (name, slot) in slots.iter() {
             // A task is looking the name up right now.
-            let Ok(mut known) = slot.try_lock() else {
+            let Ok(mut cached) = slot.try_lock() else {
                 continue;
             };
-            match &mut *known {
-                Some(known) if known.is_used() => known.used_at = now,
-                Some(known) => idle.push((known.used_at, known.index_bytes(), name.clone())),
+            match &mut *cached {
+                Some(cached) if cached.is_used() => cached.used_at = now,
+                Some(cached) => idle.push((cached.used_at, cached.index_bytes(), name.clone())),
                 None => {}
             }
         }

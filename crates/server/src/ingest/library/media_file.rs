@@ -3,54 +3,54 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use glassline_demux::Source;
 
-use super::file::MediaFile;
-use super::live::{self, Live, Running};
-use super::office::Office;
+use super::context::LibraryContext;
+use super::indexed_file::IndexedFile;
 use super::play::Play;
-use super::private::{self, Full, Private};
+use super::private_reading::{self, Full, PrivateReading};
+use super::shared_reading::{self, Running, SharedReading};
 
 /// A file of the library, with its readings.
 #[derive(Debug)]
-pub struct Title {
-    file: Arc<MediaFile>,
-    office: Arc<Office>,
+pub struct MediaFile {
+    file: Arc<IndexedFile>,
+    context: Arc<LibraryContext>,
     /// The reading that all viewers share, while there is one.
     running: Mutex<Option<Running>>,
 }
 
-impl Title {
-    pub(super) fn new(name: String, source: Source, office: Arc<Office>) -> Self {
+impl MediaFile {
+    pub(super) fn new(name: String, source: Source, context: Arc<LibraryContext>) -> Self {
         Self {
-            file: Arc::new(MediaFile::new(name, source)),
-            office,
+            file: Arc::new(IndexedFile::new(name, source)),
+            context,
             running: Mutex::new(None),
         }
     }
 
     /// Joins the shared reading, which is looped. It begins at the file's start when the first user
-    /// calls [`Live::play`], and ends a while after the last one left.
+    /// calls [`SharedReading::play`], and ends a while after the last one left.
     ///
     /// While it plays, the hub lists the stream, if the file's name is a valid stream name and no
     /// other stream has it. Viewers of the stream by that name count as users, too.
-    pub fn live(&self) -> Live {
+    pub fn live(&self) -> SharedReading {
         let running = self.running.lock();
         let mut running = running.unwrap_or_else(PoisonError::into_inner);
-        live::join(&self.office, &self.file, &mut running)
+        shared_reading::join(&self.context, &self.file, &mut running)
     }
 
     /// Creates a reading for one client, which waits at the file's start unless `play` is given.
     ///
     /// # Errors
     /// Returns [`Full`] if the configured number of such readings is reached.
-    pub fn fork(&self, play: Option<Play>) -> Result<Private, Full> {
-        private::open(&self.office, &self.file, play)
+    pub fn fork(&self, play: Option<Play>) -> Result<PrivateReading, Full> {
+        private_reading::open(&self.context, &self.file, play)
     }
 }
 
-impl Deref for Title {
-    type Target = MediaFile;
+impl Deref for MediaFile {
+    type Target = IndexedFile;
 
-    fn deref(&self) -> &MediaFile {
+    fn deref(&self) -> &IndexedFile {
         &self.file
     }
 }

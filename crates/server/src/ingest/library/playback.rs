@@ -10,7 +10,7 @@ use glassline_media::MediaTime;
 
 use super::control::{Failure, Started};
 use super::play::Play;
-use super::reel::{Effective, Reel, Shot};
+use super::playback_cursor::{Effective, PlaybackCursor, ScheduledFrame};
 use super::timeline::ReadingTimeline;
 use crate::ingest::{Pace, Rate};
 
@@ -23,12 +23,12 @@ const AHEAD_BYTES: usize = 256 << 10;
 /// Frames that are read before playback begins, to find the one that is shown first.
 const PRIMING: usize = 8;
 
-pub(super) struct Run {
-    reel: Reel,
+pub(super) struct Playback {
+    cursor: PlaybackCursor,
     play: Play,
     pub(super) effective: Effective,
     pub(super) pace: Pace,
-    pub(super) ahead: VecDeque<Shot>,
+    pub(super) ahead: VecDeque<ScheduledFrame>,
     pub(super) ahead_bytes: usize,
     /// Whether all frames were read.
     read_out: bool,
@@ -41,7 +41,7 @@ pub(super) struct Run {
     pub(super) paused: bool,
 }
 
-impl Run {
+impl Playback {
     /// Prepares a playback of `source` from the position `from`. Reads the file.
     pub(super) fn begin(
         source: Source,
@@ -49,10 +49,11 @@ impl Run {
         play: Play,
         effective: Effective,
     ) -> Result<Self, Failure> {
-        let (reel, begins) = Reel::new(source, from, &play, effective).map_err(Arc::new)?;
-        let zero = reel.zero(begins);
-        let mut run = Self {
-            reel,
+        let (cursor, begins) =
+            PlaybackCursor::new(source, from, &play, effective).map_err(Arc::new)?;
+        let zero = cursor.zero(begins);
+        let mut playback = Self {
+            cursor,
             play,
             effective,
             // A placeholder until playback starts.
@@ -65,10 +66,10 @@ impl Run {
             begins: Some(begins),
             paused: true,
         };
-        while run.ahead.len() < PRIMING && !run.read_out {
-            run.read()?;
+        while playback.ahead.len() < PRIMING && !playback.read_out {
+            playback.read()?;
         }
-        Ok(run)
+        Ok(playback)
     }
 
     /// Returns whether `play` continues this playback.
@@ -79,19 +80,19 @@ impl Run {
     }
 
     /// Starts playback: the first frame is due `now`, at the end of the stream's timeline.
-    pub(super) fn go(&mut self, line: &mut ReadingTimeline, now: Instant) {
+    pub(super) fn go(&mut self, timeline: &mut ReadingTimeline, now: Instant) {
         let goes_on = self.begins.is_none();
         if let Some(next) = self.ahead.front().filter(|_| goes_on) {
             self.zero = next.due;
-            self.begins = Some(next.place);
+            self.begins = Some(next.position);
         }
-        let earliest = self.ahead.iter().map(|shot| shot.shown).min();
+        let earliest = self.ahead.iter().map(|scheduled| scheduled.shown).min();
         let reach = earliest.map_or(Duration::ZERO, |it| self.zero.saturating_since(it));
         let rate = Rate {
             scale: self.effective.scale.abs(),
             speed: self.effective.speed,
         };
-        self.pace = Pace::at(now, self.zero, line.begin(reach, now), rate);
+        self.pace = Pace::at(now, self.zero, timeline.begin(reach, now), rate);
         self.paused = false;
     }
 
@@ -101,20 +102,23 @@ impl Run {
         while self.ahead.is_empty() && !self.read_out {
             self.read()?;
         }
-        Ok(self.ahead.front().map(|shot| self.pace.due(shot.due)))
+        Ok(self
+            .ahead
+            .front()
+            .map(|scheduled| self.pace.due(scheduled.due)))
     }
 
     pub(super) fn read(&mut self) -> Result<(), Failure> {
         let before = self.ahead.len();
-        self.read_out = !self.reel.read(&mut self.ahead).map_err(Arc::new)?;
-        for shot in self.ahead.iter().skip(before) {
-            self.ahead_bytes += shot.frame.data.len();
-            self.end = self.end.max(shot.end());
+        self.read_out = !self.cursor.read(&mut self.ahead).map_err(Arc::new)?;
+        for scheduled in self.ahead.iter().skip(before) {
+            self.ahead_bytes += scheduled.frame.data.len();
+            self.end = self.end.max(scheduled.end());
         }
         Ok(())
     }
 
-    pub(super) fn is_hungry(&self) -> bool {
+    pub(super) fn wants_read_ahead(&self) -> bool {
         let has_room = || match (self.ahead.front(), self.ahead.back()) {
             (Some(next), Some(last)) => {
                 let (next, last) = (self.pace.due(next.due), self.pace.due(last.due));
@@ -129,7 +133,7 @@ impl Run {
     pub(super) fn started(
         &self,
         from: Duration,
-        line: &ReadingTimeline,
+        timeline: &ReadingTimeline,
         first_packets: Vec<u64>,
     ) -> Started {
         Started {
@@ -137,7 +141,7 @@ impl Run {
             until: self.play.until,
             scale: self.effective.scale,
             speed: self.effective.speed,
-            time: line.placed(self.pace.media_time(self.zero)),
+            time: timeline.placed(self.pace.media_time(self.zero)),
             first_packets,
         }
     }

@@ -42,7 +42,7 @@ impl Default for Limits {
 
 /// The state that all readings of a library share.
 #[derive(Debug)]
-pub(super) struct Office {
+pub(super) struct LibraryContext {
     pub(super) hub: Arc<Hub>,
     pub(super) limits: Limits,
     pub(super) driver: Driver,

@@ -8,7 +8,7 @@ const NAME_BYTES_MAX: usize = 1024;
 
 /// A file below the library's folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct ResolvedPath {
     /// Path of the file with all links resolved.
     pub(super) path: PathBuf,
     pub(super) stamp: Stamp,
@@ -23,7 +23,7 @@ pub(super) struct Stamp {
 
 /// Returns whether `name` is a valid name of a media file: a relative path without hidden parts,
 /// with a known extension.
-pub(super) fn is_audio(name: &str) -> bool {
+pub(super) fn is_media_name(name: &str) -> bool {
     let is_plain = |part: &str| !part.is_empty() && !part.starts_with('.');
     name.len() <= NAME_BYTES_MAX
         && !name.contains(['\\', '\0'])
@@ -33,8 +33,8 @@ pub(super) fn is_audio(name: &str) -> bool {
 
 /// Resolves `name` below `folder`. Returns `None` if there is no such file, if a link leads out of
 /// the folder, or if it is not a regular file. Reads the disk.
-pub(super) fn find(folder: &Path, name: &str) -> Option<Place> {
-    if !is_audio(name) {
+pub(super) fn resolve(folder: &Path, name: &str) -> Option<ResolvedPath> {
+    if !is_media_name(name) {
         return None;
     }
     let folder = folder.canonicalize().ok()?;
@@ -50,7 +50,7 @@ pub(super) fn find(folder: &Path, name: &str) -> Option<Place> {
         bytes: meta.len(),
         modified: meta.modified().ok(),
     };
-    Some(Place { path, stamp })
+    Some(ResolvedPath { path, stamp })
 }
 
 #[cfg(test)]
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn names_that_trick_are_no_files() {
         for good in ["a.ogg", "films/b c.h264", "x/y/z.OGG", "ä.ogg", "a..ogg"] {
-            assert!(is_audio(good), "{good}");
+            assert!(is_media_name(good), "{good}");
         }
         let long = format!("{}.ogg", "x".repeat(NAME_BYTES_MAX));
         for bad in [
@@ -80,7 +80,7 @@ mod tests {
             "passwd",
             &long,
         ] {
-            assert!(!is_audio(bad), "{bad:?}");
+            assert!(!is_media_name(bad), "{bad:?}");
         }
     }
 
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn links_may_lead_around_the_folder_but_not_out_of_it() {
         use std::os::unix::fs::symlink;
-        let root = std::env::temp_dir().join(format!("glassline-place-{}", std::process::id()));
+        let root = std::env::temp_dir().join(format!("glassline-path-{}", std::process::id()));
         let folder = root.join("media");
         fs::create_dir_all(folder.join("films/.cut")).expect("folders");
         for file in [
@@ -105,7 +105,7 @@ mod tests {
         link(&folder.join("films/b.ogg"), "b.ogg");
         link(&folder.join("films/.cut/c.ogg"), "c.ogg");
         fs::create_dir(folder.join("d.ogg")).expect("a folder");
-        let found = |name: &str| find(&folder, name).map(|place| place.stamp.bytes);
+        let found = |name: &str| resolve(&folder, name).map(|it| it.stamp.bytes);
         let results = [
             "a.ogg",
             "films/b.ogg",
@@ -118,7 +118,7 @@ mod tests {
             "up/media/a.ogg",
         ]
         .map(found);
-        let same = find(&folder, "b.ogg") == find(&folder, "films/b.ogg");
+        let same = resolve(&folder, "b.ogg") == resolve(&folder, "films/b.ogg");
         fs::remove_dir_all(&root).expect("cleaned up");
         let expected = [
             Some(11),

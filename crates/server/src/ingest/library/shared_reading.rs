@@ -3,10 +3,10 @@ use std::time::Duration;
 
 use glassline_hub::{Hub, Stream, StreamName};
 
+use super::context::LibraryContext;
 use super::control::Control;
 use super::driver::Handle;
-use super::file::MediaFile;
-use super::office::Office;
+use super::indexed_file::IndexedFile;
 use super::play::Play;
 use super::reading::{Audience, Reading};
 
@@ -21,7 +21,7 @@ const PLAY: Play = Play {
 
 /// A client's part in the shared reading of a file. Dropping it leaves the reading.
 #[derive(Debug)]
-pub struct Live {
+pub struct SharedReading {
     running: Running,
 }
 
@@ -34,19 +34,23 @@ pub(super) struct Running {
     handle: Handle,
 }
 
-pub(super) fn join(office: &Office, file: &Arc<MediaFile>, slot: &mut Option<Running>) -> Live {
+pub(super) fn join(
+    context: &LibraryContext,
+    file: &Arc<IndexedFile>,
+    slot: &mut Option<Running>,
+) -> SharedReading {
     if let Some(running) = slot.as_ref().filter(|running| running.control.join()) {
         let running = running.clone();
-        return Live { running };
+        return SharedReading { running };
     }
     let name = StreamName::parse(file.name());
-    let stream = office
+    let stream = context
         .hub
         .unlisted(name.unwrap_or_else(|_| file.unlisted_name()));
     let control = Arc::new(Control::new());
     let audience = Audience::All {
-        hub: Arc::clone(&office.hub),
-        linger: office.limits.linger,
+        hub: Arc::clone(&context.hub),
+        linger: context.limits.linger,
     };
     let reading = Reading::new(
         Arc::clone(file),
@@ -57,14 +61,14 @@ pub(super) fn join(office: &Office, file: &Arc<MediaFile>, slot: &mut Option<Run
     let running = Running {
         control,
         stream,
-        hub: Arc::clone(&office.hub),
-        handle: office.driver.add(reading),
+        hub: Arc::clone(&context.hub),
+        handle: context.driver.add(reading),
     };
     *slot = Some(running.clone());
-    Live { running }
+    SharedReading { running }
 }
 
-impl Live {
+impl SharedReading {
     /// Returns the stream of the reading. Its tracks are known before it plays.
     pub fn stream(&self) -> &Arc<Stream> {
         &self.running.stream
@@ -79,7 +83,7 @@ impl Live {
             hub,
             handle,
         } = &self.running;
-        if !control.order_first(PLAY) {
+        if !control.command_first(PLAY) {
             return;
         }
         // File names that are not valid stream names were changed to begin with `~`.
@@ -88,13 +92,13 @@ impl Live {
         {
             tracing::debug!(stream = %stream.name(), %error, "played without being listed");
         }
-        handle.poke();
+        handle.wake();
     }
 }
 
-impl Drop for Live {
+impl Drop for SharedReading {
     fn drop(&mut self) {
         self.running.control.leave();
-        self.running.handle.poke();
+        self.running.handle.wake();
     }
 }

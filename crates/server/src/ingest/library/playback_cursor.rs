@@ -33,17 +33,17 @@ const KEY_BYTES_MAX: usize = 4 << 20;
 
 /// A frame, and the times at which it is sent and shown.
 #[derive(Clone, Debug)]
-pub(super) struct Shot {
+pub(super) struct ScheduledFrame {
     pub(super) frame: Frame,
     /// Time at which the frame is to be sent, on a timeline that always runs forward.
     pub(super) due: MediaTime,
     /// Time at which the frame is presented, on the same timeline.
     pub(super) shown: MediaTime,
     /// Position of the frame in the file.
-    pub(super) place: Duration,
+    pub(super) position: Duration,
 }
 
-impl Shot {
+impl ScheduledFrame {
     /// Returns the time at which the frame's presentation ends.
     pub(super) fn end(&self) -> MediaTime {
         self.shown + self.frame.duration
@@ -51,25 +51,25 @@ impl Shot {
 }
 
 /// Reads the frames of one playback in the order of playing.
-pub(super) struct Reel {
+pub(super) struct PlaybackCursor {
     source: Source,
-    way: Way,
+    selection: FrameSelection,
     length_ns: i64,
     until_ns: Option<i64>,
     once: bool,
     ended: bool,
 }
 
-enum Way {
+enum FrameSelection {
     /// All frames; only video frames if the scale is not 1.
     All {
         video_only: bool,
     },
-    Keys(Keys),
+    Keyframes(KeyframeWalk),
 }
 
 /// State of playing only keyframes.
-struct Keys {
+struct KeyframeWalk {
     /// Position of the next keyframe in the file, in ns; `None` if there is none.
     next_ns: Option<i64>,
     backwards: bool,
@@ -107,7 +107,7 @@ impl Effective {
     }
 }
 
-impl Reel {
+impl PlaybackCursor {
     /// Plays `source`, which was just forked, from the position `from` with the settings `play`.
     /// Returns the position in the file where it begins, too. Reads the file.
     pub(super) fn new(
@@ -120,8 +120,8 @@ impl Reel {
         let asked = MediaTime::from_nanos(nanos(from).min(length_ns));
         let key = source.keyframe_at_or_before(asked);
         let begin = key.map_or(asked, |key| key.max(MediaTime::ZERO));
-        let way = if effective.keys_only() {
-            Way::Keys(Keys {
+        let selection = if effective.keys_only() {
+            FrameSelection::Keyframes(KeyframeWalk {
                 next_ns: key.map(MediaTime::nanos),
                 backwards: effective.scale < 0.0,
                 step_ns: step(effective.scale),
@@ -133,24 +133,24 @@ impl Reel {
                 source.seek(begin)?;
             }
             let video_only = (effective.scale - 1.0).abs() > f64::EPSILON;
-            Way::All { video_only }
+            FrameSelection::All { video_only }
         };
-        let reel = Self {
+        let cursor = Self {
             source,
-            way,
+            selection,
             length_ns,
             until_ns: play.until.map(nanos),
             once: play.once,
             ended: false,
         };
-        Ok((reel, duration(begin.nanos())))
+        Ok((cursor, duration(begin.nanos())))
     }
 
     /// Returns the time of the beginning on the playback's timeline.
     pub(super) fn zero(&self, begin: Duration) -> MediaTime {
-        match self.way {
-            Way::All { .. } => MediaTime::from_nanos(nanos(begin)),
-            Way::Keys(_) => MediaTime::ZERO,
+        match self.selection {
+            FrameSelection::All { .. } => MediaTime::from_nanos(nanos(begin)),
+            FrameSelection::Keyframes(_) => MediaTime::ZERO,
         }
     }
 
@@ -158,19 +158,23 @@ impl Reel {
     ///
     /// # Errors
     /// Returns the error of reading the file; the playback has ended then.
-    pub(super) fn read(&mut self, out: &mut VecDeque<Shot>) -> Result<bool, Error> {
+    pub(super) fn read(&mut self, out: &mut VecDeque<ScheduledFrame>) -> Result<bool, Error> {
         if self.ended {
             return Ok(false);
         }
-        let read = match self.way {
-            Way::All { video_only } => self.read_frame(video_only, out),
-            Way::Keys(_) => self.read_key(out),
+        let read = match self.selection {
+            FrameSelection::All { video_only } => self.read_frame(video_only, out),
+            FrameSelection::Keyframes(_) => self.read_key(out),
         };
         self.ended = !matches!(read, Ok(true));
         read
     }
 
-    fn read_frame(&mut self, video_only: bool, out: &mut VecDeque<Shot>) -> Result<bool, Error> {
+    fn read_frame(
+        &mut self,
+        video_only: bool,
+        out: &mut VecDeque<ScheduledFrame>,
+    ) -> Result<bool, Error> {
         loop {
             let Some(frame) = self.source.next_frame()? else {
                 return Ok(false);
@@ -184,20 +188,24 @@ impl Reel {
             if video_only && self.source.tracks()[frame.track].kind() != Kind::Video {
                 continue;
             }
-            let place = frame.time.nanos().rem_euclid(self.length_ns.max(1));
-            out.push_back(Shot {
+            let position = frame.time.nanos().rem_euclid(self.length_ns.max(1));
+            out.push_back(ScheduledFrame {
                 due: frame.decode_time,
                 shown: frame.time,
                 // When the file is played once, the last frame may lie at its very end.
-                place: duration(if self.once { frame.time.nanos() } else { place }),
+                position: duration(if self.once {
+                    frame.time.nanos()
+                } else {
+                    position
+                }),
                 frame,
             });
             return Ok(true);
         }
     }
 
-    fn read_key(&mut self, out: &mut VecDeque<Shot>) -> Result<bool, Error> {
-        let Way::Keys(keys) = &self.way else {
+    fn read_key(&mut self, out: &mut VecDeque<ScheduledFrame>) -> Result<bool, Error> {
+        let FrameSelection::Keyframes(keys) = &self.selection else {
             return Ok(false);
         };
         let (run_ns, backwards, step_ns) = (keys.run_ns, keys.backwards, keys.step_ns);
@@ -222,10 +230,10 @@ impl Reel {
             return Ok(false);
         }
         for frame in frames {
-            out.push_back(Shot {
+            out.push_back(ScheduledFrame {
                 due: MediaTime::from_nanos(run_ns),
                 shown: MediaTime::from_nanos(run_ns),
-                place: duration(key_ns),
+                position: duration(key_ns),
                 frame,
             });
         }
@@ -234,7 +242,7 @@ impl Reel {
         } else {
             self.key_after(key_ns, step_ns)
         };
-        if let Way::Keys(keys) = &mut self.way {
+        if let FrameSelection::Keyframes(keys) = &mut self.selection {
             keys.next_ns = next_ns;
             keys.run_ns = run_ns.saturating_add(distance.max(1));
         }
