@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::backoff::Backoff;
 use super::pace::Pace;
-use super::unit_packetizer::{Place, UnitPacketizer};
+use super::unit_packetizer::{UnitPacketizer, UnitTiming};
 use super::{FileSource, FrameCode, FrameCodes};
 
 /// Time from opening a source to its first frame.
@@ -148,13 +148,13 @@ fn push(
     frame: &Frame,
     pace: &Pace,
 ) -> Result<(), PublishError> {
-    let place = Place {
+    let timing = UnitTiming {
         track: frame.track,
         time: pace.media_time(frame.time),
         origin: pace.due(frame.decode_time),
     };
     let mut media_units = Vec::new();
-    packetizers[frame.track].cut(&frame.data, frame.keyframe, place, &mut media_units);
+    packetizers[frame.track].packetize(&frame.data, frame.keyframe, timing, &mut media_units);
     for media_unit in media_units {
         publisher.push(media_unit, Instant::now())?;
     }

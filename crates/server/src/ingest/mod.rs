@@ -37,7 +37,7 @@ use file::Clip;
 pub(crate) use assembler::{Assembler, Packet};
 pub(crate) use pace::{Pace, Rate};
 pub(crate) use tracks::{Unusable, track_of, with_sets};
-pub(crate) use unit_packetizer::{Place, UnitPacketizer};
+pub(crate) use unit_packetizer::{UnitPacketizer, UnitTiming};
 pub(crate) use units::{Unit, Units};
 
 pub use frame_codes::{FrameCode, FrameCodes};

@@ -37,7 +37,7 @@ const WAITING: usize = 16;
 const UPLINK_MAX: Duration = Duration::from_secs(60);
 
 /// The connection, hub and counters that publishing a broadcast needs.
-pub(crate) struct Intake {
+pub(crate) struct BroadcastIngest {
     pub(crate) hub: Arc<Hub>,
     pub(crate) session: Arc<Session>,
     /// Bytes of frames that the session has sent.
@@ -49,28 +49,28 @@ pub(crate) struct Intake {
 }
 
 /// An event from a task that reads a track or the catalog.
-enum News {
+enum ReaderEvent {
     Frame(usize, Received),
     /// The track ended.
     TrackOver,
     /// The catalog has other tracks now, or the broadcast ended.
     CatalogOver,
-    Fault(WatchError),
+    Error(WatchError),
 }
 
-impl Intake {
+impl BroadcastIngest {
     /// Publishes the broadcast called `path` until it ends.
     ///
     /// # Errors
-    /// Returns [`Fault`] if the publisher is to be disconnected.
-    pub(crate) async fn run(&self, path: &str) -> Result<(), Fault> {
+    /// Returns [`BroadcastError`] if the publisher is to be disconnected.
+    pub(crate) async fn run(&self, path: &str) -> Result<(), BroadcastError> {
         let mut watch = self.session.watch(path).await?;
         let catalog = watch.catalog().await?.ok_or(WatchError::NoCatalog)?;
         for (name, why) in &catalog.left_out {
             tracing::info!(stream = %self.name, rendition = name, %why, "left out");
         }
         let chosen = catalog.choose().map_err(WatchError::from)?;
-        let (out, news) = mpsc::channel(WAITING);
+        let (out, events) = mpsc::channel(WAITING);
         // Dropping the set ends all tasks.
         let mut tasks = JoinSet::new();
         for (track, rendition) in chosen.iter().enumerate() {
@@ -81,18 +81,18 @@ impl Intake {
         tasks.spawn(follow(watch, chosen.clone(), out));
         let describe = |it: &Rendition| with_sets(it.track.clone(), &it.sets);
         let now = Instant::now();
-        let inlet = Inlet {
-            intake: self,
+        let receiver = BroadcastReceiver {
+            ingest: self,
             units: Units::new(chosen.iter().map(describe).collect()),
             video: chosen.iter().any(|it| it.track.kind() == Kind::Video),
             clock: catalog.clock,
             publisher: None,
             media_units: Vec::new(),
             began: now,
-            heard: now,
+            last_received: now,
             open: chosen.len(),
         };
-        inlet.take(news).await
+        receiver.take(events).await
     }
 }
 
@@ -101,49 +101,49 @@ async fn forward(
     mut reader: Reader,
     track: usize,
     late_groups: Arc<Counter>,
-    out: mpsc::Sender<News>,
+    out: mpsc::Sender<ReaderEvent>,
 ) {
     let mut late = 0;
     loop {
-        let news = match reader.next().await {
-            Ok(Some(frame)) => News::Frame(track, frame),
-            Ok(None) => News::TrackOver,
-            Err(error) => News::Fault(error),
+        let event = match reader.next().await {
+            Ok(Some(frame)) => ReaderEvent::Frame(track, frame),
+            Ok(None) => ReaderEvent::TrackOver,
+            Err(error) => ReaderEvent::Error(error),
         };
         late_groups.add(reader.late() - late);
         late = reader.late();
-        let is_last = !matches!(news, News::Frame(..));
-        if out.send(news).await.is_err() || is_last {
+        let is_last = !matches!(event, ReaderEvent::Frame(..));
+        if out.send(event).await.is_err() || is_last {
             return;
         }
     }
 }
 
 /// Reports when the catalog no longer has the chosen tracks.
-async fn follow(mut watch: Watch, chosen: Vec<Rendition>, out: mpsc::Sender<News>) {
+async fn follow(mut watch: Watch, chosen: Vec<Rendition>, out: mpsc::Sender<ReaderEvent>) {
     let kind = |it: &Rendition| (it.name.clone(), it.track.codec, it.framing);
     let before: Vec<_> = chosen.iter().map(kind).collect();
-    let news = loop {
+    let event = loop {
         match watch.catalog().await {
             Ok(Some(catalog)) => match catalog.choose() {
                 Ok(now) if now.iter().map(kind).collect::<Vec<_>>() == before => {}
-                Ok(_) => break News::CatalogOver,
-                Err(error) => break News::Fault(error.into()),
+                Ok(_) => break ReaderEvent::CatalogOver,
+                Err(error) => break ReaderEvent::Error(error.into()),
             },
             // Some publishers end the catalog track once the catalog was sent.
             Ok(None) => {
                 watch.over().await;
-                break News::CatalogOver;
+                break ReaderEvent::CatalogOver;
             }
-            Err(error) => break News::Fault(error),
+            Err(error) => break ReaderEvent::Error(error),
         }
     };
-    let _ = out.send(news).await;
+    let _ = out.send(event).await;
 }
 
 /// A broadcast that is being received.
-struct Inlet<'a> {
-    intake: &'a Intake,
+struct BroadcastReceiver<'a> {
+    ingest: &'a BroadcastIngest,
     units: Units,
     /// Whether the broadcast has video.
     video: bool,
@@ -152,31 +152,31 @@ struct Inlet<'a> {
     publisher: Option<Publisher>,
     media_units: Vec<MediaUnit>,
     began: Instant,
-    heard: Instant,
+    last_received: Instant,
     /// Number of tracks that have not ended.
     open: usize,
 }
 
-impl Inlet<'_> {
-    async fn take(mut self, mut news: mpsc::Receiver<News>) -> Result<(), Fault> {
+impl BroadcastReceiver<'_> {
+    async fn take(mut self, mut events: mpsc::Receiver<ReaderEvent>) -> Result<(), BroadcastError> {
         let mut ticks = tokio::time::interval(TICK);
         let end = loop {
-            let told = tokio::select! {
-                told = news.recv() => told,
+            let event = tokio::select! {
+                event = events.recv() => event,
                 _ = ticks.tick() => match self.tick() {
                     Ok(()) => continue,
                     Err(fault) => break Err(fault),
                 },
             };
-            match told {
-                Some(News::Frame(track, frame)) => {
+            match event {
+                Some(ReaderEvent::Frame(track, frame)) => {
                     if let Err(fault) = self.publish(track, frame) {
                         break Err(fault);
                     }
                 }
-                Some(News::TrackOver) if self.open > 1 => self.open -= 1,
-                Some(News::TrackOver | News::CatalogOver) | None => break Ok(()),
-                Some(News::Fault(error)) => break Err(error.into()),
+                Some(ReaderEvent::TrackOver) if self.open > 1 => self.open -= 1,
+                Some(ReaderEvent::TrackOver | ReaderEvent::CatalogOver) | None => break Ok(()),
+                Some(ReaderEvent::Error(error)) => break Err(error.into()),
             }
         };
         if let Some(publisher) = self.publisher.take() {
@@ -189,27 +189,27 @@ impl Inlet<'_> {
         end
     }
 
-    fn tick(&mut self) -> Result<(), Fault> {
+    fn tick(&mut self) -> Result<(), BroadcastError> {
         let now = Instant::now();
-        if now.saturating_duration_since(self.heard) > SILENCE {
-            return Err(Fault::Silent);
+        if now.saturating_duration_since(self.last_received) > SILENCE {
+            return Err(BroadcastError::Silent);
         }
         match &self.publisher {
             None if now.saturating_duration_since(self.began) > KEYFRAME => {
-                return Err(Fault::NoKeyframe);
+                return Err(BroadcastError::NoKeyframe);
             }
-            None => self.intake.session.want_keyframe(),
+            None => self.ingest.session.want_keyframe(),
             Some(publisher) if self.video && publisher.keyframe_wanted() => {
-                self.intake.session.want_keyframe();
+                self.ingest.session.want_keyframe();
             }
             Some(_) => {}
         }
         Ok(())
     }
 
-    fn publish(&mut self, track: usize, frame: Received) -> Result<(), Fault> {
-        self.heard = frame.arrived;
-        self.intake.received_bytes.add(frame.data.len() as u64);
+    fn publish(&mut self, track: usize, frame: Received) -> Result<(), BroadcastError> {
+        self.last_received = frame.arrived;
+        self.ingest.received_bytes.add(frame.data.len() as u64);
         let unit = Unit {
             track,
             time: frame.time,
@@ -231,8 +231,8 @@ impl Inlet<'_> {
                 // Nobody can watch before the first keyframe.
                 None if self.units.starts(&media_unit) => {
                     let tracks = self.units.tracks().to_vec();
-                    let name = &self.intake.name;
-                    let stream = self.intake.hub.admit(name.clone())?;
+                    let name = &self.ingest.name;
+                    let stream = self.ingest.hub.admit(name.clone())?;
                     tracing::info!(stream = %name, tracks = tracks.len(), "publisher live");
                     self.publisher.insert(stream.publish(tracks, now)?)
                 }
@@ -266,7 +266,7 @@ impl Inlet<'_> {
 
 /// The reason why a publisher is disconnected.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Fault {
+pub(crate) enum BroadcastError {
     /// The publisher violated the protocol, sent something that cannot be read, or left.
     #[error(transparent)]
     Watch(#[from] WatchError),
@@ -284,7 +284,7 @@ pub(crate) enum Fault {
     Create(#[from] CreateError),
 }
 
-impl From<CatalogError> for Fault {
+impl From<CatalogError> for BroadcastError {
     fn from(error: CatalogError) -> Self {
         Self::Watch(error.into())
     }

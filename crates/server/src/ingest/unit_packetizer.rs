@@ -7,7 +7,7 @@ use glassline_rtp::payload::{PacketizeError, Packetizer};
 
 /// The track and the times of an access unit.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct UnitTiming {
     /// Index of the track in the source.
     pub(crate) track: usize,
     /// Time on the source's own clock.
@@ -41,17 +41,17 @@ impl UnitPacketizer {
 
     /// Appends the media units of one access unit to `out`: usually one, none if there is nothing
     /// to send or it cannot be sent. The first failure is logged.
-    pub(crate) fn cut(
+    pub(crate) fn packetize(
         &mut self,
         unit: &[u8],
         keyframe: bool,
-        place: Place,
+        timing: UnitTiming,
         out: &mut Vec<MediaUnit>,
     ) {
         if let Some(samples) = self.samples.filter(|it| unit.len() > it.piece_bytes()) {
             for (piece, number) in unit.chunks(samples.piece_bytes()).zip(0..) {
-                let time = place.time + samples.piece_time(number);
-                self.cut(piece, keyframe, Place { time, ..place }, out);
+                let time = timing.time + samples.piece_time(number);
+                self.packetize(piece, keyframe, UnitTiming { time, ..timing }, out);
             }
             return;
         }
@@ -60,10 +60,10 @@ impl UnitPacketizer {
         self.builder.reserve(unit.len() + unit.len() / 256 + 128);
         match self.packetizer.packetize(unit, &mut self.builder) {
             Ok(()) => out.extend(self.builder.build(
-                place.track,
-                place.time,
+                timing.track,
+                timing.time,
                 keyframe,
-                Stamps::arrived(place.origin),
+                Stamps::arrived(timing.origin),
             )),
             Err(unsendable) => self.warn(&unsendable),
         }
@@ -116,23 +116,23 @@ impl Samples {
 mod tests {
     use super::*;
 
-    fn place() -> Place {
-        Place {
+    fn timing() -> UnitTiming {
+        UnitTiming {
             track: 1,
             time: MediaTime::ZERO,
             origin: Instant::now(),
         }
     }
 
-    fn cut(track: &Track, unit: &[u8]) -> Vec<MediaUnit> {
+    fn packetize(track: &Track, unit: &[u8]) -> Vec<MediaUnit> {
         let mut out = Vec::new();
-        UnitPacketizer::new(track).cut(unit, true, place(), &mut out);
+        UnitPacketizer::new(track).packetize(unit, true, timing(), &mut out);
         out
     }
 
     #[test]
     fn long_g711_packets_are_cut_and_timed() {
-        let media_units = cut(&Track::audio(Codec::Pcmu, 1), &[0x7f; 2000]);
+        let media_units = packetize(&Track::audio(Codec::Pcmu, 1), &[0x7f; 2000]);
         let sizes: Vec<_> = media_units.iter().map(MediaUnit::payload_bytes).collect();
         assert_eq!(sizes, [1150, 850]);
         assert_eq!(media_units[1].time, MediaTime::from_ticks(1150, 8000));
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn linear_samples_are_cut_between_samples_of_all_channels() {
         let track = Track::audio(Codec::L16, 3).with_clock_rate(48_000);
-        let media_units = cut(&track, &[1; 2400]);
+        let media_units = packetize(&track, &[1; 2400]);
         let sizes: Vec<_> = media_units.iter().map(MediaUnit::payload_bytes).collect();
         assert_eq!(sizes, [1146, 1146, 108]);
         assert_eq!(media_units[2].time, MediaTime::from_ticks(2 * 191, 48_000));
@@ -150,9 +150,9 @@ mod tests {
     #[test]
     fn opus_is_never_cut() {
         let track = Track::audio(Codec::Opus, 2);
-        assert_eq!(cut(&track, &[1; 1150]).len(), 1);
-        assert_eq!(cut(&track, &[1; 1151]).len(), 0);
-        assert_eq!(cut(&track, &[]).len(), 0);
+        assert_eq!(packetize(&track, &[1; 1150]).len(), 1);
+        assert_eq!(packetize(&track, &[1; 1151]).len(), 0);
+        assert_eq!(packetize(&track, &[]).len(), 0);
     }
 
     #[test]
@@ -160,10 +160,10 @@ mod tests {
         let track = Track::new(Codec::H264);
         let mut frame = vec![0, 0, 1];
         frame.resize(3003, 0x65);
-        let media_units = cut(&track, &frame);
+        let media_units = packetize(&track, &frame);
         let media_unit = &media_units[0];
         assert_eq!(media_unit.packet_count(), 3);
         assert!(media_unit.keyframe && media_unit.marker(2) && !media_unit.marker(0));
-        assert!(cut(&track, &[]).is_empty());
+        assert!(packetize(&track, &[]).is_empty());
     }
 }

@@ -12,7 +12,7 @@ use glassline_media::{Kind, MediaTime, MediaUnit, Track};
 
 use super::assembler::{ParameterSets, reordering};
 use super::tracks;
-use super::unit_packetizer::{Place, UnitPacketizer};
+use super::unit_packetizer::{UnitPacketizer, UnitTiming};
 
 /// One access unit as it arrived.
 #[derive(Debug)]
@@ -35,12 +35,12 @@ pub(crate) struct Unit {
 #[derive(Debug)]
 pub(crate) struct Units {
     tracks: Vec<Track>,
-    lanes: Vec<Lane>,
+    states: Vec<TrackState>,
     redescribed: bool,
 }
 
 #[derive(Debug)]
-struct Lane {
+struct TrackState {
     sets: Option<ParameterSets>,
     reordering: Option<Reordering>,
     packetizer: UnitPacketizer,
@@ -50,14 +50,14 @@ struct Lane {
 impl Units {
     /// Creates the state of tracks as their description has them.
     pub(crate) fn new(tracks: Vec<Track>) -> Self {
-        let lane = |track: &Track| Lane {
+        let state = |track: &Track| TrackState {
             sets: ParameterSets::of(track),
             reordering: reordering(track),
             packetizer: UnitPacketizer::new(track),
             video: track.kind() == Kind::Video,
         };
         Self {
-            lanes: tracks.iter().map(lane).collect(),
+            states: tracks.iter().map(state).collect(),
             tracks: tracks.into_iter().map(tracks::as_sent).collect(),
             redescribed: false,
         }
@@ -71,33 +71,33 @@ impl Units {
     /// Returns whether a stream can be published from this unit on: a keyframe of the video, or any
     /// unit if there is only audio.
     pub(crate) fn starts(&self, media_unit: &MediaUnit) -> bool {
-        let video = self.lanes.iter().position(|lane| lane.video);
+        let video = self.states.iter().position(|state| state.video);
         video.is_none_or(|video| media_unit.track == video && media_unit.keyframe)
     }
 
     /// Appends the media units of an access unit to `out`. Ignores a unit of an unknown track.
     pub(crate) fn push(&mut self, unit: Unit, out: &mut Vec<MediaUnit>) {
-        let Some(lane) = self.lanes.get_mut(unit.track) else {
+        let Some(state) = self.states.get_mut(unit.track) else {
             return;
         };
         let track = &mut self.tracks[unit.track];
-        if let Some(reordering) = &mut lane.reordering {
+        if let Some(reordering) = &mut state.reordering {
             reordering.push(&unit.data, unit.after_loss);
             let is_reordered = reordering.is_reordered();
             self.redescribed |= track.video.reordered != is_reordered;
             track.video.reordered = is_reordered;
         }
-        let place = Place {
+        let timing = UnitTiming {
             track: unit.track,
             time: unit.time,
             origin: unit.received,
         };
-        let (keyframe, data) = match &mut lane.sets {
+        let (keyframe, data) = match &mut state.sets {
             Some(sets) => sets.complete(unit.keyframe, unit.data),
-            None => (unit.keyframe || !lane.video, unit.data),
+            None => (unit.keyframe || !state.video, unit.data),
         };
-        lane.packetizer.cut(&data, keyframe, place, out);
-        if let Some(sets) = &mut lane.sets {
+        state.packetizer.packetize(&data, keyframe, timing, out);
+        if let Some(sets) = &mut state.sets {
             sets.describe(track);
         }
     }

@@ -38,7 +38,7 @@ pub struct Voice {
     publisher: Publisher,
     /// The participant's right to be in the room, given back when this is dropped.
     _seat: Seat,
-    source: Option<Source>,
+    source: Option<SsrcState>,
     allowance: TokenBucket,
 }
 
@@ -55,7 +55,7 @@ pub struct VoiceCounters {
 
 /// The state of one SSRC.
 #[derive(Debug)]
-struct Source {
+struct SsrcState {
     ssrc: Ssrc,
     timestamps: TimestampExtender,
     /// The highest sequence number, and the highest timestamp that was published.
@@ -65,28 +65,28 @@ struct Source {
 }
 
 /// The content of a packet.
-struct Opened<'a> {
+struct VoicePayload<'a> {
     primary: &'a [u8],
     /// Copies of earlier packets, oldest first: ticks before this packet, and payload.
     copies: Vec<(i64, &'a [u8])>,
 }
 
-impl<'a> Opened<'a> {
+impl<'a> VoicePayload<'a> {
     /// Parses a payload; `None` if it claims to be RED and is not.
     fn of(payload: &'a [u8], is_red: bool) -> Option<Self> {
-        let mut opened = Self {
+        let mut content = Self {
             primary: payload,
             copies: Vec::new(),
         };
         // Bandwidth probes are empty, whatever their payload type.
         if is_red && !payload.is_empty() {
             let mut blocks = red::blocks(payload).ok()?;
-            opened.primary = blocks.pop()?.payload;
+            content.primary = blocks.pop()?.payload;
             let copies = blocks.iter().filter(|it| !it.payload.is_empty());
             let copies = copies.map(|it| (i64::from(it.offset), it.payload));
-            opened.copies = copies.collect();
+            content.copies = copies.collect();
         }
-        Some(opened)
+        Some(content)
     }
 }
 
@@ -114,12 +114,12 @@ impl Voice {
         if packet.payload.len() > PAYLOAD_BYTES_MAX || !self.allowance.take(now) {
             return None;
         }
-        let Opened { primary, copies } = Opened::of(packet.payload, is_red)?;
+        let VoicePayload { primary, copies } = VoicePayload::of(packet.payload, is_red)?;
         let ssrc = packet.header.ssrc;
         let source = self.source.take().filter(|it| it.ssrc == ssrc);
         let source = self
             .source
-            .insert(source.unwrap_or_else(|| Source::new(ssrc)));
+            .insert(source.unwrap_or_else(|| SsrcState::new(ssrc)));
         let ticks = source.timestamps.extend(packet.header.timestamp);
         if source.was_recovered(ticks) {
             return Some(0);
@@ -156,7 +156,7 @@ impl Voice {
     }
 }
 
-impl Source {
+impl SsrcState {
     fn new(ssrc: Ssrc) -> Self {
         Self {
             ssrc,
@@ -168,10 +168,8 @@ impl Source {
 
     /// Returns whether this packet was recovered from a later one before, and forgets that.
     fn was_recovered(&mut self, ticks: i64) -> bool {
-        let place = self.recovered.iter().position(|it| *it == ticks);
-        place
-            .and_then(|place| self.recovered.remove(place))
-            .is_some()
+        let at = self.recovered.iter().position(|it| *it == ticks);
+        at.and_then(|at| self.recovered.remove(at)).is_some()
     }
 
     /// Returns what is missing before this packet: the number of packets without a copy, and then

@@ -29,7 +29,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use crate::auth::{Access, Users};
 use crate::config;
 use crate::egress::moq;
-use crate::ingest::moq::{Fault, Intake};
+use crate::ingest::moq::{BroadcastError, BroadcastIngest};
 use crate::runtime::Clock;
 use access::{Rights, Scope, rights};
 use account::{Accounts, Seat};
@@ -273,14 +273,14 @@ async fn take(
         if account.broadcasts() >= BROADCASTS_MAX {
             break (Refusal::Full, Reason::Full);
         }
-        let intake = Intake {
+        let ingest = BroadcastIngest {
             hub: Arc::clone(&site.hub),
             session: Arc::clone(session),
             received_bytes: Arc::clone(account.received_bytes()),
             late_groups: Arc::clone(site.counters.late_groups()),
             name,
         };
-        broadcasts.spawn(publish(intake, Arc::clone(account), path));
+        broadcasts.spawn(publish(ingest, Arc::clone(account), path));
     };
     let (refusal, reason) = fault;
     site.counters.refuse(reason);
@@ -320,36 +320,40 @@ fn named(folder: &str, path: &str, rights: &Rights, site: &Site) -> Result<Strea
 
 /// Publishes a broadcast until it ends. Returns the reason to disconnect its publisher, if there is
 /// one.
-async fn publish(intake: Intake, account: Arc<account::Account>, path: String) -> Option<Fatal> {
-    let stream = intake.name.as_str().to_owned();
+async fn publish(
+    ingest: BroadcastIngest,
+    account: Arc<account::Account>,
+    path: String,
+) -> Option<Fatal> {
+    let stream = ingest.name.as_str().to_owned();
     account.publishes(&stream, true);
-    let end = intake.run(&path).await;
+    let end = ingest.run(&path).await;
     account.publishes(&stream, false);
     let fault = end.err()?;
     let Some(reason) = reason_of(&fault) else {
         tracing::info!(stream, %fault, "publisher left");
         return None;
     };
-    tracing::warn!(stream, peer = %intake.session.peer(), %fault, "publisher sent away");
+    tracing::warn!(stream, peer = %ingest.session.peer(), %fault, "publisher sent away");
     let refusal = match fault {
-        Fault::Publish(PublishError::Busy { .. }) => Refusal::Busy,
-        Fault::Create(_) => Refusal::Full,
+        BroadcastError::Publish(PublishError::Busy { .. }) => Refusal::Busy,
+        BroadcastError::Create(_) => Refusal::Full,
         _ => Refusal::Malformed,
     };
     Some((refusal, reason))
 }
 
 /// Returns the reason that the end of a broadcast is counted under; `None` for an ordinary end.
-fn reason_of(fault: &Fault) -> Option<Reason> {
+fn reason_of(fault: &BroadcastError) -> Option<Reason> {
     Some(match fault {
-        Fault::Watch(WatchError::Ended(Ended::Protocol(_))) => Reason::Frame,
-        Fault::Watch(WatchError::Ended(_) | WatchError::PublishOnly) => return None,
-        Fault::Watch(WatchError::Frame(_)) => Reason::Frame,
-        Fault::Watch(_) => Reason::Catalog,
-        Fault::Silent | Fault::NoKeyframe => Reason::Silent,
-        Fault::Publish(PublishError::Busy { .. }) => Reason::Busy,
-        Fault::Publish(_) => Reason::Catalog,
-        Fault::Create(_) => Reason::Full,
+        BroadcastError::Watch(WatchError::Ended(Ended::Protocol(_))) => Reason::Frame,
+        BroadcastError::Watch(WatchError::Ended(_) | WatchError::PublishOnly) => return None,
+        BroadcastError::Watch(WatchError::Frame(_)) => Reason::Frame,
+        BroadcastError::Watch(_) => Reason::Catalog,
+        BroadcastError::Silent | BroadcastError::NoKeyframe => Reason::Silent,
+        BroadcastError::Publish(PublishError::Busy { .. }) => Reason::Busy,
+        BroadcastError::Publish(_) => Reason::Catalog,
+        BroadcastError::Create(_) => Reason::Full,
     })
 }
 

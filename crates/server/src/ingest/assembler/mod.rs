@@ -17,7 +17,7 @@ use glassline_rtp::TimestampExtender;
 use glassline_rtp::payload::{Depacketizer, Unit, UnsupportedFormat};
 
 use super::tracks;
-use super::unit_packetizer::{Place, UnitPacketizer};
+use super::unit_packetizer::{UnitPacketizer, UnitTiming};
 pub(super) use parameter_sets::ParameterSets;
 use source_clock::SourceClock;
 
@@ -50,7 +50,7 @@ pub(crate) struct Packet<'a> {
 #[derive(Debug)]
 pub(crate) struct Assembler {
     tracks: Vec<Track>,
-    lanes: Vec<Lane>,
+    states: Vec<TrackState>,
     clock: SourceClock,
     damaged: bool,
     /// Whether the description of the tracks changed since [`Self::take_redescribed`] was called
@@ -60,7 +60,7 @@ pub(crate) struct Assembler {
 
 /// The state of one track between its packets and its media units.
 #[derive(Debug)]
-struct Lane {
+struct TrackState {
     timestamps: TimestampExtender,
     depacketizer: Depacketizer,
     /// Extended RTP timestamp and arrival of the first packet of each access unit.
@@ -80,9 +80,12 @@ impl Assembler {
     pub(crate) fn new(tracks: Vec<Track>) -> Result<Self, UnsupportedFormat> {
         let rates: Vec<_> = tracks.iter().map(|track| track.clock_rate).collect();
         let audio = tracks.iter().position(|track| track.kind() == Kind::Audio);
-        let lanes = tracks.iter().map(Lane::new).collect::<Result<_, _>>()?;
+        let states = tracks
+            .iter()
+            .map(TrackState::new)
+            .collect::<Result<_, _>>()?;
         Ok(Self {
-            lanes,
+            states,
             clock: SourceClock::new(&rates, audio.unwrap_or(0)),
             tracks: tracks.into_iter().map(tracks::as_sent).collect(),
             damaged: false,
@@ -109,27 +112,27 @@ impl Assembler {
     /// Takes a packet and appends the media units that are complete with it to `out`. Ignores a
     /// packet of an unknown track.
     pub(crate) fn push(&mut self, packet: &Packet<'_>, out: &mut Vec<MediaUnit>) {
-        let Some(lane) = self.lanes.get_mut(packet.track) else {
+        let Some(state) = self.states.get_mut(packet.track) else {
             return;
         };
-        let ticks = lane.push(packet);
-        while let Some(unit) = lane.depacketizer.poll() {
-            let (ticks, received) = lane.arrival(&unit, ticks, packet.received);
-            self.damaged |= lane.video && unit.after_loss && !unit.keyframe;
+        let ticks = state.push(packet);
+        while let Some(unit) = state.depacketizer.poll() {
+            let (ticks, received) = state.arrival(&unit, ticks, packet.received);
+            self.damaged |= state.video && unit.after_loss && !unit.keyframe;
             let video = &mut self.tracks[packet.track].video;
-            if let Some(reordering) = &mut lane.reordering {
+            if let Some(reordering) = &mut state.reordering {
                 reordering.push(&unit.data, unit.after_loss);
                 let is_reordered = reordering.is_reordered();
                 self.redescribed |= video.reordered != is_reordered;
                 video.reordered = is_reordered;
             }
-            let place = Place {
+            let timing = UnitTiming {
                 track: packet.track,
                 time: self.clock.time(packet.track, ticks, received),
                 origin: received,
             };
-            lane.cut(unit, place, out);
-            if let Some(sets) = &mut lane.sets {
+            state.packetize(unit, timing, out);
+            if let Some(sets) = &mut state.sets {
                 sets.describe(&mut self.tracks[packet.track]);
             }
         }
@@ -150,15 +153,15 @@ impl Assembler {
     /// Notes that the source sampled `timestamp` of `track`, as on the wire, at the NTP time `ntp`
     /// (RFC 3550 §6.4.1). Does nothing before the track's first packet.
     pub(crate) fn sender_report(&mut self, track: usize, ntp: u64, timestamp: u32) {
-        let lane = self.lanes.get(track);
-        if let Some(latest) = lane.and_then(|lane| lane.timestamps.highest()) {
+        let state = self.states.get(track);
+        if let Some(latest) = state.and_then(|state| state.timestamps.highest()) {
             let ticks = TimestampExtender::near(latest, timestamp);
             self.clock.sender_report(track, ntp, ticks);
         }
     }
 }
 
-impl Lane {
+impl TrackState {
     fn new(track: &Track) -> Result<Self, UnsupportedFormat> {
         Ok(Self {
             timestamps: TimestampExtender::new(),
@@ -194,20 +197,20 @@ impl Lane {
         // Further units of one audio packet are not found, and they are not the first.
         let found = self.arrivals.iter().position(|(it, _)| *it == ticks);
         match found {
-            Some(place) => {
-                self.arrivals.drain(..place);
+            Some(first) => {
+                self.arrivals.drain(..first);
                 (ticks, self.arrivals[0].1)
             }
             None => (ticks, received),
         }
     }
 
-    fn cut(&mut self, unit: Unit, place: Place, out: &mut Vec<MediaUnit>) {
+    fn packetize(&mut self, unit: Unit, timing: UnitTiming, out: &mut Vec<MediaUnit>) {
         let (keyframe, data) = match &mut self.sets {
             Some(sets) => sets.complete(unit.keyframe, unit.data),
             None => (unit.keyframe || !self.video, unit.data),
         };
-        self.packetizer.cut(&data, keyframe, place, out);
+        self.packetizer.packetize(&data, keyframe, timing, out);
     }
 }
 

@@ -96,13 +96,13 @@ impl ParameterSets {
             Codec::H264 => h264::nal_type(first),
             _ => h265::nal_type(first),
         };
-        let Some(place) = self.sets.iter().position(|(it, _)| *it == kind) else {
+        let Some(index) = self.sets.iter().position(|(it, _)| *it == kind) else {
             return 0;
         };
-        let set = &mut self.sets[place].1;
+        let set = &mut self.sets[index].1;
         if nal.len() <= SET_BYTES_MAX && set != nal {
             *set = nal.to_vec();
         }
-        1 << place
+        1 << index
     }
 }

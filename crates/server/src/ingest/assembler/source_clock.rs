@@ -25,13 +25,13 @@ const CREEP: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub(super) struct SourceClock {
     zero: Option<Instant>,
-    lanes: Vec<Lane>,
+    states: Vec<TrackState>,
     /// Index of the track that is never moved.
     fixed: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Lane {
+struct TrackState {
     rate: u32,
     /// RTP ticks, and the nanoseconds on the source's timeline that they stand for.
     anchor: Option<(i64, i64)>,
@@ -47,7 +47,7 @@ struct Lane {
 impl SourceClock {
     /// Creates a clock for tracks with these clock rates in Hz. The track `fixed` is never moved.
     pub(super) fn new(rates: &[u32], fixed: usize) -> Self {
-        let lane = |rate: &u32| Lane {
+        let state = |rate: &u32| TrackState {
             rate: *rate,
             anchor: None,
             latest: None,
@@ -57,7 +57,7 @@ impl SourceClock {
         };
         Self {
             zero: None,
-            lanes: rates.iter().map(lane).collect(),
+            states: rates.iter().map(state).collect(),
             fixed,
         }
     }
@@ -66,59 +66,59 @@ impl SourceClock {
     /// first packet arrived at `received`.
     pub(super) fn time(&mut self, track: usize, ticks: i64, received: Instant) -> MediaTime {
         let zero = *self.zero.get_or_insert(received);
-        let Some(lane) = self.lanes.get_mut(track) else {
+        let Some(state) = self.states.get_mut(track) else {
             return MediaTime::ZERO;
         };
-        if lane.leaps(ticks, received) {
-            lane.anchor = None;
-            lane.report = None;
-            lane.floor = Some(lane.out);
+        if state.leaps(ticks, received) {
+            state.anchor = None;
+            state.report = None;
+            state.floor = Some(state.out);
         }
-        lane.latest = Some((ticks, received));
+        state.latest = Some((ticks, received));
         let arrival_ns = nanos(received.saturating_duration_since(zero));
-        let anchor = *lane.anchor.get_or_insert((ticks, arrival_ns));
-        let mut time = MediaTime::from_nanos(lane.place(anchor, ticks));
-        if let Some(floor) = lane.floor {
+        let anchor = *state.anchor.get_or_insert((ticks, arrival_ns));
+        let mut time = MediaTime::from_nanos(state.nanos_at(anchor, ticks));
+        if let Some(floor) = state.floor {
             if time > floor {
-                lane.floor = None;
+                state.floor = None;
             } else {
                 time = floor + CREEP;
-                lane.floor = Some(time);
+                state.floor = Some(time);
             }
         }
-        lane.out = time;
+        state.out = time;
         time
     }
 
     /// Notes that the sender sampled the extended timestamp `ticks` of `track` at the NTP time
     /// `ntp`.
     pub(super) fn sender_report(&mut self, track: usize, ntp: u64, ticks: i64) {
-        if let Some(lane) = self.lanes.get_mut(track) {
-            lane.report = Some((ntp_nanos(ntp), ticks));
-            for lane in 0..self.lanes.len() {
-                self.align(lane);
+        if let Some(state) = self.states.get_mut(track) {
+            state.report = Some((ntp_nanos(ntp), ticks));
+            for track in 0..self.states.len() {
+                self.align(track);
             }
         }
     }
 
     /// Moves `track` to the place that the reports give it against the fixed track.
     fn align(&mut self, track: usize) {
-        let Some(fixed) = self.lanes.get(self.fixed).copied() else {
+        let Some(fixed) = self.states.get(self.fixed).copied() else {
             return;
         };
-        let Some(lane) = self.lanes.get_mut(track).filter(|_| track != self.fixed) else {
+        let Some(state) = self.states.get_mut(track).filter(|_| track != self.fixed) else {
             return;
         };
         let (Some(fixed_anchor), Some((fixed_wall, fixed_ticks))) = (fixed.anchor, fixed.report)
         else {
             return;
         };
-        let (Some(anchor), Some((wall, ticks))) = (lane.anchor, lane.report) else {
+        let (Some(anchor), Some((wall, ticks))) = (state.anchor, state.report) else {
             return;
         };
-        let fixed_ns = fixed.place(fixed_anchor, fixed_ticks);
+        let fixed_ns = fixed.nanos_at(fixed_anchor, fixed_ticks);
         let wanted = i128::from(fixed_ns) + (wall - fixed_wall);
-        let shift = wanted - i128::from(lane.place(anchor, ticks));
+        let shift = wanted - i128::from(state.nanos_at(anchor, ticks));
         let Ok(shift) = i64::try_from(shift) else {
             return;
         };
@@ -131,13 +131,13 @@ impl SourceClock {
             shift_ms = shift / 1_000_000,
             "aligned by sender reports"
         );
-        lane.anchor = Some((anchor.0, anchor.1 + shift));
-        lane.floor = Some(lane.out);
+        state.anchor = Some((anchor.0, anchor.1 + shift));
+        state.floor = Some(state.out);
     }
 }
 
-impl Lane {
-    fn place(&self, (ticks_0, nanos_0): (i64, i64), ticks: i64) -> i64 {
+impl TrackState {
+    fn nanos_at(&self, (ticks_0, nanos_0): (i64, i64), ticks: i64) -> i64 {
         let since = MediaTime::from_ticks(ticks.saturating_sub(ticks_0), self.rate);
         nanos_0.saturating_add(since.nanos())
     }

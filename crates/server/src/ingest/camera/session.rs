@@ -176,7 +176,7 @@ async fn receive(
     let began = Instant::now();
     let mut receiver = Receiver::new(chosen, stream, began)?;
     loop {
-        let deadline = tokio::time::Instant::from_std(receiver.heard + timeout);
+        let deadline = tokio::time::Instant::from_std(receiver.last_received + timeout);
         match tokio::time::timeout_at(deadline, session.next()).await {
             Ok(Some(item)) => receiver.take(&item.map_err(|error| Failure::rtsp(&error))?),
             Ok(None) => return Err(Failure::HungUp),
@@ -202,7 +202,7 @@ struct Receiver<'a> {
     publisher: Option<Publisher>,
     /// Arrival of the first track's latest packet. The first track decides: a microphone may be
     /// switched off, but a camera whose video stands still is down even if its audio continues.
-    heard: Instant,
+    last_received: Instant,
 }
 
 impl<'a> Receiver<'a> {
@@ -219,7 +219,7 @@ impl<'a> Receiver<'a> {
             assembler: Assembler::new(tracks)?,
             media_units: Vec::new(),
             publisher: None,
-            heard: now,
+            last_received: now,
         })
     }
 
@@ -237,7 +237,7 @@ impl<'a> Receiver<'a> {
         };
         let received = packet.ctx().received();
         if track == 0 {
-            self.heard = received;
+            self.last_received = received;
         }
         let packet = Packet {
             track,

@@ -14,7 +14,7 @@ use super::play::Play;
 use super::playback::Playback;
 use super::playback_cursor::Effective;
 use super::timeline::ReadingTimeline;
-use crate::ingest::{Place, UnitPacketizer};
+use crate::ingest::{UnitPacketizer, UnitTiming};
 
 /// Frames that are read ahead before another reading has its turn.
 const TURN: usize = 8;
@@ -215,13 +215,18 @@ impl Reading {
             tracing::warn!(file, "disk or machine stood still; going on from here");
         }
         let (frame, pace, timeline) = (&scheduled.frame, playback.pace, &mut self.timeline);
-        let place = Place {
+        let timing = UnitTiming {
             track: frame.track,
             time: pace.media_time(scheduled.shown),
             origin: timeline.instant(pace.media_time(scheduled.due), now),
         };
         let mut media_units = Vec::new();
-        self.packetizers[frame.track].cut(&frame.data, frame.keyframe, place, &mut media_units);
+        self.packetizers[frame.track].packetize(
+            &frame.data,
+            frame.keyframe,
+            timing,
+            &mut media_units,
+        );
         let published = self.control.publish(self.generation, |status| {
             let first_packets = timeline.next_packets.clone();
             for media_unit in media_units {

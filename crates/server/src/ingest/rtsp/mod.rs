@@ -59,7 +59,7 @@ pub(crate) struct Recording {
     name: StreamName,
     /// For each announced track its index among the tracks that are used; `None` for one that is
     /// not.
-    places: Vec<Option<usize>>,
+    used_indices: Vec<Option<usize>>,
     /// The receiving state of each used track.
     pipelines: Vec<TrackPipeline>,
     feedback: Feedback,
@@ -67,7 +67,7 @@ pub(crate) struct Recording {
     media_units: Vec<MediaUnit>,
     publisher: Option<Publisher>,
     began: Instant,
-    heard: Instant,
+    last_received: Instant,
     /// Whether RECORD was requested.
     pub(crate) is_on: bool,
     pub(crate) bytes: u64,
@@ -120,9 +120,9 @@ impl Recording {
         if taken.is_empty() {
             return Err(Refusal::UnsupportedMedia);
         }
-        let mut places = vec![None; description.tracks.len()];
+        let mut used_indices = vec![None; description.tracks.len()];
         for (place, (index, _)) in taken.iter().enumerate() {
-            places[*index] = Some(place);
+            used_indices[*index] = Some(place);
         }
         let pipelines = taken
             .iter()
@@ -142,14 +142,14 @@ impl Recording {
         Ok(Self {
             hub: Arc::clone(hub),
             name,
-            places,
+            used_indices,
             pipelines,
             feedback,
             assembler,
             media_units: Vec::new(),
             publisher: None,
             began: now,
-            heard: now,
+            last_received: now,
             is_on: false,
             bytes: 0,
         })
@@ -162,7 +162,7 @@ impl Recording {
 
     /// Returns the number of announced tracks.
     pub(crate) fn tracks(&self) -> usize {
-        self.places.len()
+        self.used_indices.len()
     }
 
     /// Begins to publish, because the client sent RECORD.
@@ -170,18 +170,18 @@ impl Recording {
         self.is_on = true;
         self.feedback.start(now);
         self.began = now;
-        self.heard = now;
+        self.last_received = now;
     }
 
     /// Takes an RTP packet of announced track `track`, or an RTCP packet if `control` is set.
     pub(crate) fn take(&mut self, track: usize, control: bool, bytes: &[u8], now: Instant) {
-        let Some(place) = self.places.get(track).copied().flatten() else {
+        let Some(place) = self.used_indices.get(track).copied().flatten() else {
             return;
         };
         if !self.is_on {
             return;
         }
-        self.heard = now;
+        self.last_received = now;
         self.bytes += bytes.len() as u64;
         if control {
             self.take_reports(place, bytes, now);
@@ -213,7 +213,7 @@ impl Recording {
 
     /// Notes that packets of announced track `track` come by UDP.
     pub(crate) fn comes_by_datagrams(&mut self, track: usize) {
-        if let Some(place) = self.places.get(track).copied().flatten() {
+        if let Some(place) = self.used_indices.get(track).copied().flatten() {
             self.pipelines[place].come_by_datagrams();
         }
     }
@@ -242,9 +242,9 @@ impl Recording {
         spread: f64,
         counters: &RecordCounters,
     ) -> Vec<(usize, Vec<u8>)> {
-        let mut told = Vec::new();
+        let mut packets = Vec::new();
         if !self.is_on {
-            return told;
+            return packets;
         }
         let reports = self.feedback.poll_report(now, spread);
         self.note_keyframe_wishes();
@@ -252,7 +252,7 @@ impl Recording {
         let has_frame = self.assembler.tracks()[0].kind() == Kind::Video;
         let asks =
             has_frame && self.pipelines[0].source().is_some() && self.feedback.poll_keyframe(now);
-        for (track, place) in self.places.iter().enumerate() {
+        for (track, place) in self.used_indices.iter().enumerate() {
             let Some(pipeline) = place.and_then(|place| self.pipelines.get_mut(place)) else {
                 continue;
             };
@@ -272,10 +272,10 @@ impl Recording {
                     counters.keyframe_requests.add(1);
                     self.feedback.ask_for_keyframe(source, &mut packet);
                 }
-                told.push((track, packet));
+                packets.push((track, packet));
             }
         }
-        told
+        packets
     }
 
     /// Notes whether a keyframe is wanted: a viewer waits for one, frames were lost, or no keyframe
@@ -336,7 +336,7 @@ impl Recording {
         if !self.is_on {
             return Ok(());
         }
-        if now.saturating_duration_since(self.heard) > SILENCE {
+        if now.saturating_duration_since(self.last_received) > SILENCE {
             return Err(Ended::Silent);
         }
         if self.publisher.is_none() && now.saturating_duration_since(self.began) > KEYFRAME {
