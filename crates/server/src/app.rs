@@ -10,7 +10,7 @@ use crate::auth::Users;
 use crate::config::Config;
 use crate::ingest::FrameCodes;
 use crate::ingest::library::Library;
-use crate::latency::Board;
+use crate::latency::LatencyRegistry;
 use crate::rooms::Rooms;
 use crate::runtime::Clock;
 use crate::sessions::Negotiator;
@@ -31,7 +31,7 @@ pub(crate) struct App {
     pub(crate) rtsp: Option<Arc<rtsp::Shared>>,
     /// State of the QUIC listener; `None` if QUIC is turned off.
     pub(crate) quic: Option<Arc<quic::Shared>>,
-    pub(crate) board: Arc<Board>,
+    pub(crate) latencies: Arc<LatencyRegistry>,
     pub(crate) codes: FrameCodes,
     pub(crate) clock: Clock,
 }

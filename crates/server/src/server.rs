@@ -17,7 +17,7 @@ use crate::config::{Config, DataAccess};
 use crate::http;
 use crate::ingest::library::{self, Library};
 use crate::ingest::{self, FrameCodes, SourceSpec};
-use crate::latency::Board;
+use crate::latency::LatencyRegistry;
 use crate::quic::{self, Quic};
 use crate::reload::Reload;
 use crate::rooms::{self, Rooms};
@@ -54,7 +54,7 @@ impl Server {
         let clock = Clock::start();
         let http = listen("http", "http.address or --http", config.http.address).await?;
         let admin = listen("admin", "admin.address or --admin", config.admin.address).await?;
-        let board = Arc::new(Board::default());
+        let latencies = Arc::new(LatencyRegistry::default());
         let registry = Arc::new(Registry::new(Bounds {
             viewers: config.limits.viewers,
             half_open: config.limits.half_open,
@@ -63,7 +63,7 @@ impl Server {
         }));
         let shared = Arc::new(Shared::new(
             registry,
-            Arc::clone(&board),
+            Arc::clone(&latencies),
             config.media.advertise.clone(),
         ));
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -90,7 +90,7 @@ impl Server {
             &config,
             listeners,
             &hub,
-            &board,
+            &latencies,
             &users,
             library.as_ref(),
             clock,
@@ -120,7 +120,7 @@ impl Server {
             sessions: Arc::new(sessions),
             rtsp: rtsp.as_ref().map(|rtsp| Arc::clone(rtsp.shared())),
             quic: quic.as_ref().map(|quic| Arc::clone(quic.shared())),
-            board: Arc::clone(&board),
+            latencies: Arc::clone(&latencies),
             codes,
             clock,
         };
@@ -128,7 +128,12 @@ impl Server {
             tokio::spawn(serve(http, http::public(app.clone()), stopped.clone())),
             tokio::spawn(serve(admin, http::admin(app), stopped.clone())),
             tokio::spawn(reload.run(Arc::clone(&asked), stopped.clone())),
-            tokio::spawn(sweep(Arc::clone(&shared), Arc::clone(&hub), board, stopped)),
+            tokio::spawn(sweep(
+                Arc::clone(&shared),
+                Arc::clone(&hub),
+                latencies,
+                stopped,
+            )),
         ];
         Ok(Self {
             listeners,
@@ -261,7 +266,7 @@ fn start_rtsp(
     config: &Config,
     listeners: Vec<Listener>,
     hub: &Arc<Hub>,
-    board: &Arc<Board>,
+    latencies: &Arc<LatencyRegistry>,
     users: &Arc<Users>,
     library: Option<&Arc<Library>>,
     clock: Clock,
@@ -274,7 +279,7 @@ fn start_rtsp(
         connections_max: config.rtsp.clients,
         udp: config.rtsp.udp,
         udp_port: config.rtsp.udp_port,
-        multicast: config.rtsp.multicast.as_ref().map(|it| rtsp::Plan {
+        multicast: config.rtsp.multicast.as_ref().map(|it| rtsp::GroupRange {
             first: it.group.first,
             count: it.group.count,
             port: it.port,
@@ -289,7 +294,7 @@ fn start_rtsp(
     };
     let sources = rtsp::Sources {
         hub: Arc::clone(hub),
-        board: Arc::clone(board),
+        latencies: Arc::clone(latencies),
         users: Arc::clone(users),
         library: library.cloned(),
         wall: clock.wall(),
@@ -329,7 +334,7 @@ async fn serve(listener: TcpListener, router: axum::Router, mut stopped: watch::
 async fn sweep(
     shared: Arc<Shared>,
     hub: Arc<Hub>,
-    board: Arc<Board>,
+    latencies: Arc<LatencyRegistry>,
     mut stopped: watch::Receiver<bool>,
 ) {
     let mut ticks = tokio::time::interval(SWEEP);
@@ -340,7 +345,7 @@ async fn sweep(
         }
         let now = Instant::now();
         for stream in hub.sweep(now) {
-            board.forget_stream(&stream);
+            latencies.forget_stream(&stream);
             tracing::info!(%stream, "forgotten: its publisher left, and nobody watches");
         }
         let swept = shared.registry.sweep(now);

@@ -41,9 +41,9 @@ fn one_second() -> &'static [u8] {
     &DEMO_VIDEO[..second]
 }
 
-struct Silent;
+struct NoWake;
 
-impl Wake for Silent {
+impl Wake for NoWake {
     fn wake(&self) {}
 }
 
@@ -102,7 +102,7 @@ async fn files_are_published_in_real_time_and_loop_without_a_jump() {
         .await
         .expect("starts");
     let stream = running.stream("hall");
-    let mut subscription = stream.subscribe(Arc::new(Silent));
+    let mut subscription = stream.subscribe(Arc::new(NoWake));
     let mut media_units: Vec<Arc<MediaUnit>> = Vec::new();
     until("one and a half rounds", || {
         subscription.poll(&mut media_units);

@@ -8,7 +8,7 @@ use glassline_media::{Forwarded, MediaTime, PAYLOAD_BYTES_MAX, Ssrc, Stamps, Uni
 use glassline_rtp::{Packet, TimestampExtender, red};
 use glassline_webrtc::SKIP_MAX;
 
-use crate::rooms::Seat;
+use crate::rooms::RoomMembership;
 use crate::runtime::{Counter, TokenBucket};
 
 /// RTP clock rate of Opus, in Hz (RFC 7587).
@@ -37,7 +37,7 @@ const RECOVERED_MAX: usize = 64;
 pub struct Voice {
     publisher: Publisher,
     /// The participant's right to be in the room, given back when this is dropped.
-    _seat: Seat,
+    _membership: RoomMembership,
     source: Option<SsrcState>,
     allowance: TokenBucket,
 }
@@ -91,11 +91,11 @@ impl<'a> VoicePayload<'a> {
 }
 
 impl Voice {
-    /// Creates the voice of the participant that holds `seat`. `publisher` has one Opus track.
-    pub fn new(publisher: Publisher, seat: Seat) -> Self {
+    /// Creates the voice of the participant that holds `membership`. `publisher` has one Opus track.
+    pub fn new(publisher: Publisher, membership: RoomMembership) -> Self {
         Self {
             publisher,
-            _seat: seat,
+            _membership: membership,
             source: None,
             allowance: TokenBucket::new(PACKETS_PER_S, PACKETS_AT_ONCE),
         }
@@ -221,9 +221,9 @@ mod tests {
     use crate::rooms::{Bounds, ParticipantId, RoomName, Rooms};
     use crate::runtime::SessionId;
 
-    struct Deaf;
+    struct NoWake;
 
-    impl Wake for Deaf {
+    impl Wake for NoWake {
         fn wake(&self) {}
     }
 
@@ -244,14 +244,14 @@ mod tests {
         let name = RoomName::parse("room").expect("good");
         let id = ParticipantId::new([1; 6]);
         let stream = Hub::default().admit(name.stream(&id)).expect("room");
-        let seat = rooms.enter(&name, id, "", SessionId::new("s"));
+        let membership = rooms.enter(&name, id, "", SessionId::new("s"));
         let publisher = stream.publish(vec![Track::audio(Codec::Opus, 1)], start);
-        let seat = seat.expect("a place");
+        let membership = membership.expect("a place");
         Room {
             rooms,
-            listener: stream.subscribe(Arc::new(Deaf)),
+            listener: stream.subscribe(Arc::new(NoWake)),
             stream,
-            voice: Voice::new(publisher.expect("free"), seat),
+            voice: Voice::new(publisher.expect("free"), membership),
             start,
         }
     }

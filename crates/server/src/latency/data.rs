@@ -28,16 +28,16 @@ pub struct DataView {
 
 impl DataView {
     /// Converts the statistics to the form of the API.
-    pub(crate) fn of(side: Side, standing: &DataStats) -> Self {
-        let tally = standing.tally;
+    pub(crate) fn of(side: Side, stats: &DataStats) -> Self {
+        let tally = stats.tally;
         Self {
-            channels: standing.channels,
+            channels: stats.channels,
             messages_sent: tally.messages_sent,
             bytes_sent: tally.bytes_sent,
             messages_received: tally.messages_received,
             bytes_received: tally.bytes_received,
             messages_dropped: tally.dropped,
-            queued_bytes: standing.queued_bytes,
+            queued_bytes: stats.queued_bytes,
             is_publishers: side == Side::Publisher,
         }
     }

@@ -14,7 +14,7 @@ pub struct FrameStamps {
     /// Time at which the hub published the frame.
     pub published: Instant,
     /// Time at which the shard read the frame from the hub.
-    pub picked: Instant,
+    pub read_at: Instant,
     /// Time at which the pacer released the frame's last packets.
     pub paced: Instant,
     /// Time at which the kernel had the frame's last packet.
@@ -31,11 +31,11 @@ impl FrameStamps {
             ),
             (
                 Stage::Hub,
-                self.picked.saturating_duration_since(self.published),
+                self.read_at.saturating_duration_since(self.published),
             ),
             (
                 Stage::Pace,
-                self.paced.saturating_duration_since(self.picked),
+                self.paced.saturating_duration_since(self.read_at),
             ),
             (Stage::Send, self.sent.saturating_duration_since(self.paced)),
         ]

@@ -3,7 +3,7 @@
 //! ```text
 //!  hub: ingest      shards: hub, pace, send      viewers: network … render
 //!        └─────────────┬─────────────┴──────────────────┘
-//!                    Board ──► GET /api/v1/streams/{name}/latency, metrics
+//!                    LatencyRegistry ──► GET /api/v1/streams/{name}/latency, metrics
 //! ```
 //!
 //! Shards write their own tables, which they share with this module. A page reports its frames once
@@ -38,7 +38,7 @@ use crate::runtime::SessionId;
 
 /// The registry of delays, paths and data channel statistics of every stream.
 #[derive(Debug, Default)]
-pub struct Board {
+pub struct LatencyRegistry {
     streams: Mutex<HashMap<StreamName, Accounts>>,
 }
 
@@ -51,7 +51,7 @@ struct Accounts {
     data: HashMap<SessionId, DataView>,
 }
 
-impl Board {
+impl LatencyRegistry {
     /// Returns the table of stage delays of `stream` that shard `shard` writes.
     pub fn stages(&self, stream: &StreamName, shard: usize) -> Arc<Mutex<StageTable>> {
         let mut streams = self.lock();

@@ -223,7 +223,7 @@ mod tests {
             timestamp: 9000,
             origin: ms(0),
             published: ms(1),
-            picked: ms(2),
+            read_at: ms(2),
             paced: ms(4),
             sent: ms(5),
         };

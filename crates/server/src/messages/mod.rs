@@ -101,14 +101,14 @@ pub(crate) struct Posted {
     /// Consecutive number of everything posted to this side: a gap means that something was missed.
     pub(crate) number: u64,
     /// The message or event.
-    pub(crate) what: What,
+    pub(crate) content: PostedContent,
     /// Time at which it was posted.
     pub(crate) at: Instant,
 }
 
 /// The content of a [`Posted`].
 #[derive(Debug)]
-pub(crate) enum What {
+pub(crate) enum PostedContent {
     /// A message.
     Message {
         /// The parameters of the channel that the message came on.
@@ -122,7 +122,7 @@ pub(crate) enum What {
     TakenOver,
 }
 
-impl What {
+impl PostedContent {
     /// Returns the bytes that are counted for this content.
     pub(crate) fn bytes(&self) -> usize {
         MESSAGE_OVERHEAD_BYTES
@@ -157,14 +157,14 @@ impl MessageBrokers {
 /// participants.
 #[derive(Debug, Default)]
 pub(crate) struct MessageBroker {
-    to_publisher: Mutex<Lane>,
-    to_viewers: Mutex<Lane>,
+    to_publisher: Mutex<SideInboxes>,
+    to_viewers: Mutex<SideInboxes>,
     publisher: Mutex<Option<SessionId>>,
 }
 
 /// The inboxes of one side.
 #[derive(Debug, Default)]
-struct Lane {
+struct SideInboxes {
     posted: u64,
     inboxes: Vec<Weak<Inbox>>,
 }
@@ -177,32 +177,38 @@ impl MessageBroker {
             queue: Mutex::default(),
             wake,
         });
-        let mut lane = lock(self.lane(to));
-        lane.inboxes.retain(|inbox| inbox.strong_count() > 0);
-        lane.inboxes.push(Arc::downgrade(&inbox));
+        let mut side_inboxes = lock(self.side_inboxes(to));
+        side_inboxes
+            .inboxes
+            .retain(|inbox| inbox.strong_count() > 0);
+        side_inboxes.inboxes.push(Arc::downgrade(&inbox));
         inbox
     }
 
-    /// Posts `what` to all inboxes of one side. Returns false if there is none.
-    pub(crate) fn post(&self, to: Side, what: What, at: Instant) -> bool {
+    /// Posts `content` to all inboxes of one side. Returns false if there is none.
+    pub(crate) fn post(&self, to: Side, content: PostedContent, at: Instant) -> bool {
         // The lock is held until the end, so that the order in the inboxes is that of the numbers.
-        let mut lane = lock(self.lane(to));
-        let number = lane.posted;
-        lane.posted += 1;
-        let posted = Arc::new(Posted { number, what, at });
-        let mut is_heard = false;
-        for inbox in lane.inboxes.iter().filter_map(Weak::upgrade) {
+        let mut side_inboxes = lock(self.side_inboxes(to));
+        let number = side_inboxes.posted;
+        side_inboxes.posted += 1;
+        let posted = Arc::new(Posted {
+            number,
+            content,
+            at,
+        });
+        let mut has_receiver = false;
+        for inbox in side_inboxes.inboxes.iter().filter_map(Weak::upgrade) {
             inbox.push(&posted);
-            is_heard = true;
+            has_receiver = true;
         }
-        is_heard
+        has_receiver
     }
 
     /// Makes `session` the publisher in place of any other.
     pub(crate) fn take_over(&self, session: &SessionId, now: Instant) {
         let former = lock(&self.publisher).replace(session.clone());
         if former.is_some_and(|former| former != *session) {
-            self.post(Side::Publisher, What::TakenOver, now);
+            self.post(Side::Publisher, PostedContent::TakenOver, now);
         }
     }
 
@@ -219,7 +225,7 @@ impl MessageBroker {
         }
     }
 
-    fn lane(&self, to: Side) -> &Mutex<Lane> {
+    fn side_inboxes(&self, to: Side) -> &Mutex<SideInboxes> {
         match to {
             Side::Publisher | Side::First => &self.to_publisher,
             Side::Viewers | Side::Second => &self.to_viewers,
@@ -259,7 +265,7 @@ impl Inbox {
 
     fn push(&self, posted: &Arc<Posted>) {
         let mut queue = lock(&self.queue);
-        queue.bytes += posted.what.bytes();
+        queue.bytes += posted.content.bytes();
         queue.posted.push_back(Arc::clone(posted));
         while queue.posted.len() > INBOX_MESSAGES_MAX
             || queue.bytes > INBOX_BYTES_MAX && queue.posted.len() > 1
@@ -267,7 +273,7 @@ impl Inbox {
             let Some(oldest) = queue.posted.pop_front() else {
                 break;
             };
-            queue.bytes -= oldest.what.bytes();
+            queue.bytes -= oldest.content.bytes();
         }
         drop(queue);
         self.wake.wake();
@@ -286,16 +292,16 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Rung(AtomicUsize);
+    struct WakeCounter(AtomicUsize);
 
-    impl Wake for Rung {
+    impl Wake for WakeCounter {
         fn wake(&self) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    fn message(bytes: usize) -> What {
-        What::Message {
+    fn message(bytes: usize) -> PostedContent {
+        PostedContent::Message {
             channel: Arc::default(),
             message: Message::binary(vec![0; bytes]),
         }
@@ -304,8 +310,8 @@ mod tests {
     #[test]
     fn everybody_on_a_side_gets_the_same_bytes_and_is_woken() {
         let broker = MessageBroker::default();
-        let rung = Arc::new(Rung::default());
-        let wake = || Arc::clone(&rung) as Arc<dyn Wake>;
+        let wakes = Arc::new(WakeCounter::default());
+        let wake = || Arc::clone(&wakes) as Arc<dyn Wake>;
         let [first, second] = [(); 2].map(|()| broker.subscribe(Side::Viewers, wake()));
         let publisher = broker.subscribe(Side::Publisher, wake());
         broker.post(Side::Viewers, message(10), Instant::now());
@@ -316,13 +322,13 @@ mod tests {
         });
         assert_eq!(taken.each_ref().map(Vec::len), [1, 1, 0]);
         assert!(Arc::ptr_eq(&taken[0][0], &taken[1][0]));
-        assert_eq!(rung.0.load(Ordering::Relaxed), 2);
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 2);
         drop(publisher);
         assert!(!broker.post(Side::Publisher, message(10), Instant::now()));
         drop(second);
         broker.post(Side::Viewers, message(10), Instant::now());
         assert_eq!(
-            rung.0.load(Ordering::Relaxed),
+            wakes.0.load(Ordering::Relaxed),
             3,
             "one has unsubscribed by letting go"
         );
@@ -331,7 +337,7 @@ mod tests {
     #[test]
     fn of_two_participants_each_gets_what_the_other_says() {
         let broker = MessageBroker::default();
-        let wake = || Arc::new(Rung::default()) as Arc<dyn Wake>;
+        let wake = || Arc::new(WakeCounter::default()) as Arc<dyn Wake>;
         let [first, second] = [Side::First, Side::Second].map(|it| broker.subscribe(it, wake()));
         let taken = |inbox: &Inbox| {
             let mut out = Vec::new();
@@ -347,7 +353,7 @@ mod tests {
     #[test]
     fn a_shard_that_stands_still_costs_bounded_memory_and_can_tell() {
         let broker = MessageBroker::default();
-        let inbox = broker.subscribe(Side::Viewers, Arc::new(Rung::default()));
+        let inbox = broker.subscribe(Side::Viewers, Arc::new(WakeCounter::default()));
         for bytes in [1 << 20, 0] {
             for _ in 0..2 * INBOX_MESSAGES_MAX {
                 broker.post(Side::Viewers, message(bytes), Instant::now());
@@ -365,7 +371,7 @@ mod tests {
     #[test]
     fn the_latest_publisher_is_the_one_and_the_former_is_told() {
         let broker = MessageBroker::default();
-        let inbox = broker.subscribe(Side::Publisher, Arc::new(Rung::default()));
+        let inbox = broker.subscribe(Side::Publisher, Arc::new(WakeCounter::default()));
         let [first, second] = ["a", "b"].map(SessionId::new);
         let now = Instant::now();
         broker.take_over(&first, now);
@@ -376,7 +382,7 @@ mod tests {
         broker.take_over(&second, now);
         assert!(!broker.is_publisher(&first) && broker.is_publisher(&second));
         inbox.take(&mut out);
-        assert!(matches!(out[0].what, What::TakenOver));
+        assert!(matches!(out[0].content, PostedContent::TakenOver));
         broker.leave(&first);
         assert!(broker.is_publisher(&second), "not the former's to end");
         broker.leave(&second);

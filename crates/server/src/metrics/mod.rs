@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use glassline_hub::{State, Stream};
 
 use crate::ingest::library;
-use crate::latency::{Board, ViewerPath};
+use crate::latency::{LatencyRegistry, ViewerPath};
 pub(crate) use family::Family;
 
 /// Upper bounds of the stage histograms' buckets, in microseconds: stages of a healthy server take
@@ -37,7 +37,12 @@ pub(crate) fn head(text: &mut String, name: &str, kind: &str, help: &str) {
 }
 
 /// Appends state, bytes and stages of every stream.
-pub(crate) fn streams(streams: &[Arc<Stream>], board: &Board, now: Instant, text: &mut String) {
+pub(crate) fn streams(
+    streams: &[Arc<Stream>],
+    latencies: &LatencyRegistry,
+    now: Instant,
+    text: &mut String,
+) {
     head(
         text,
         "stream_live",
@@ -87,7 +92,7 @@ pub(crate) fn streams(streams: &[Arc<Stream>], board: &Board, now: Instant, text
         "Delay of each of the server's stages.",
     );
     for stream in streams {
-        for (stage, delays) in board.server_stages(stream, now).totals() {
+        for (stage, delays) in latencies.server_stages(stream, now).totals() {
             let labels = format!("stage=\"{stage}\",stream=\"{}\"", stream.name());
             for bound in BUCKETS_US {
                 let count = delays.count_at_most(Duration::from_micros(bound));

@@ -193,21 +193,21 @@ struct Open {
 
 /// The right to one session, given back when dropped.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct SessionPermit {
     accounts: Arc<Accounts>,
     id: u64,
 }
 
 impl Accounts {
     /// Admits one more session if there are fewer than `max`.
-    pub(super) fn seat(self: &Arc<Self>, max: usize) -> Option<Seat> {
+    pub(super) fn admit(self: &Arc<Self>, max: usize) -> Option<SessionPermit> {
         let mut open = self.lock();
         if open.taken >= max {
             return None;
         }
         open.taken += 1;
         open.next += 1;
-        Some(Seat {
+        Some(SessionPermit {
             accounts: Arc::clone(self),
             id: open.next,
         })
@@ -244,7 +244,7 @@ impl Accounts {
     }
 }
 
-impl Seat {
+impl SessionPermit {
     /// Creates the statistics of the session that was admitted.
     pub(super) fn open(&self, session: &Arc<Session>, reads: bool, now: Instant) -> Arc<Account> {
         let account = Arc::new(Account {
@@ -263,7 +263,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for SessionPermit {
     fn drop(&mut self) {
         let mut open = self.accounts.lock();
         open.taken -= 1;

@@ -32,7 +32,7 @@ use crate::egress::moq;
 use crate::ingest::moq::{BroadcastError, BroadcastIngest};
 use crate::runtime::Clock;
 use access::{Rights, Scope, rights};
-use account::{Accounts, Seat};
+use account::{Accounts, SessionPermit};
 use counters::Counters;
 
 pub(crate) use account::{Sender, SessionView};
@@ -183,12 +183,12 @@ async fn accept(
             _ = stopped.wait_for(|stop| *stop) => break,
         };
         let Some(knock) = knock else { break };
-        let Some(seat) = site.accounts.seat(limits.clients) else {
+        let Some(permit) = site.accounts.admit(limits.clients) else {
             site.counters.refuse(Reason::Full);
             // A connection that is dropped here is refused by QUIC.
             continue;
         };
-        sessions.spawn(serve(knock, seat, site.clone(), stopped.clone()));
+        sessions.spawn(serve(knock, permit, site.clone(), stopped.clone()));
     }
     // Each session closes by itself; those that do not are closed with the socket.
     let leaving = async { while sessions.join_next().await.is_some() {} };
@@ -198,7 +198,12 @@ async fn accept(
 }
 
 /// Serves one session from its first request to its end.
-async fn serve(knock: Knock, seat: Seat, site: Site, mut stopped: watch::Receiver<bool>) {
+async fn serve(
+    knock: Knock,
+    permit: SessionPermit,
+    site: Site,
+    mut stopped: watch::Receiver<bool>,
+) {
     let peer = knock.peer();
     let asked = match knock.ask().await {
         Ok(asked) => asked,
@@ -232,7 +237,7 @@ async fn serve(knock: Knock, seat: Seat, site: Site, mut stopped: watch::Receive
         }
     };
     site.counters.accept();
-    let account = seat.open(&session, reads, Instant::now());
+    let account = permit.open(&session, reads, Instant::now());
     let taking = take(&session, &account, &rights, &folder, &site);
     tokio::select! {
         ended = session.ended() => tracing::debug!(%peer, %ended, "a session over QUIC ended"),

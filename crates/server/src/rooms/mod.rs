@@ -1,7 +1,7 @@
 //! Rooms of voice calls, and the participants of each.
 //!
 //! ```text
-//! POST /call/ROOM ─► Rooms::enter ─► Seat ─ kept by the session that speaks, gone with it
+//! POST /call/ROOM ─► Rooms::enter ─► RoomMembership ─ kept by the session that speaks, gone with it
 //!                         │ Stream "call~ROOM~ID", published by that session
 //!                         ▼
 //!                      Listing ── watch ──► GET /call/ROOM/SESSION: who else is here
@@ -81,13 +81,13 @@ impl Listing {
 
 /// A participant's membership in its room, which ends when this is dropped.
 #[derive(Debug)]
-pub struct Seat {
+pub struct RoomMembership {
     rooms: Arc<Rooms>,
     room: RoomName,
     id: ParticipantId,
 }
 
-impl Drop for Seat {
+impl Drop for RoomMembership {
     fn drop(&mut self) {
         self.rooms.leave(&self.room, &self.id);
     }
@@ -112,7 +112,7 @@ impl Rooms {
         id: ParticipantId,
         name: &str,
         session: SessionId,
-    ) -> Result<Seat, Full> {
+    ) -> Result<RoomMembership, Full> {
         let mut inner = self.lock();
         let here = inner
             .rooms
@@ -139,7 +139,7 @@ impl Rooms {
                 waits: Arc::new(Semaphore::new(WAITS_MAX)),
             });
         });
-        Ok(Seat {
+        Ok(RoomMembership {
             rooms: Arc::clone(self),
             room: room.clone(),
             id,
@@ -316,7 +316,7 @@ mod tests {
         RoomName::parse(text).expect("a good name")
     }
 
-    fn enter(rooms: &Arc<Rooms>, name: &str, byte: u8) -> Result<Seat, Full> {
+    fn enter(rooms: &Arc<Rooms>, name: &str, byte: u8) -> Result<RoomMembership, Full> {
         let session = SessionId::new(&format!("session {byte}"));
         rooms.enter(&room(name), ParticipantId::new([byte; 6]), "", session)
     }

@@ -14,7 +14,8 @@ use super::publish_session::PublishSession;
 use super::view::ClientView;
 use super::wire::Wire;
 use crate::egress::rtsp::{
-    Budget, ConnectionWriter, Keyring, Pumped, Sent, StreamReader, TrackTransports, TransportKind,
+    Budget, ConnectionWriter, Keyring, Sent, StreamReader, TrackTransports, TransportKind,
+    WriteOutcome,
 };
 use crate::runtime::Key;
 
@@ -233,23 +234,23 @@ impl Client {
     }
 
     /// Updates the client's state by the result of a write.
-    fn settle(&mut self, pumped: Pumped, now: Instant, counters: &Counters) -> Served {
+    fn settle(&mut self, pumped: WriteOutcome, now: Instant, counters: &Counters) -> Served {
         match pumped {
-            Pumped::Empty if self.wire.holds_back() => self.is_full = true,
-            Pumped::Empty => {
+            WriteOutcome::Empty if self.wire.holds_back() => self.is_full = true,
+            WriteOutcome::Empty => {
                 self.progressed = now;
                 if self.closing.is_some() && self.connection.transmit().is_empty() {
                     self.wire.finish();
                     return Served::Ends;
                 }
             }
-            Pumped::Full => self.is_full = true,
-            Pumped::Hopeless => {
-                counters.closed_hopeless.add(1);
+            WriteOutcome::Full => self.is_full = true,
+            WriteOutcome::TooSlow => {
+                counters.closed_too_slow.add(1);
                 tracing::warn!(client = %self.name(), "closed: it skipped time and again and never caught up");
                 return Served::Ends;
             }
-            Pumped::Broken(error) => {
+            WriteOutcome::Broken(error) => {
                 tracing::debug!(client = %self.name(), %error, "connection lost");
                 return Served::Ends;
             }

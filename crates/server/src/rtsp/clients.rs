@@ -330,8 +330,8 @@ impl Clients {
     }
 
     /// Writes the new entries of a stream, from entry `before` on, to its clients in turn.
-    pub(super) fn offer(&mut self, reader: Key, before: u64, picked: Instant) {
-        self.delivery.offer(reader, before, picked);
+    pub(super) fn offer(&mut self, reader: Key, before: u64, read_at: Instant) {
+        self.delivery.offer(reader, before, read_at);
         self.release_gone();
     }
 

@@ -27,7 +27,7 @@ pub struct Counters {
     /// Clients closed because they took no bytes for too long.
     pub closed_stalled: Counter,
     /// Clients closed because they skipped too often in a row.
-    pub closed_hopeless: Counter,
+    pub closed_too_slow: Counter,
     /// Clients closed because they did not speak TLS on a TLS port, violated it, or did not finish
     /// the handshake in time.
     pub closed_tls: Counter,

@@ -182,31 +182,31 @@ impl Delivery {
     }
 
     /// Writes the new entries of a stream, from entry `before` on, to its clients in turn.
-    pub(super) fn offer(&mut self, reader_key: Key, before: u64, picked: Instant) {
+    pub(super) fn offer(&mut self, reader_key: Key, before: u64, read_at: Instant) {
         let Some(reader) = self.streams.get_mut(reader_key) else {
             return;
         };
         let budget = &self.budget;
-        let receivers = std::mem::take(&mut reader.feed.viewers);
+        let receivers = std::mem::take(&mut reader.subscription.viewers);
         for key in &receivers {
             let Some(client) = self.clients.get_mut(*key) else {
                 continue;
             };
             if client.is_playing()
-                && client.pump(Some(reader), budget, picked, &self.counters) == Served::Ends
+                && client.pump(Some(reader), budget, read_at, &self.counters) == Served::Ends
             {
                 self.gone.push(*key);
             }
         }
         // No client joined in the meantime: only this thread adds clients.
-        reader.feed.viewers = receivers;
-        self.offer_datagrams(reader_key, picked);
-        self.account(reader_key, before, picked);
+        reader.subscription.viewers = receivers;
+        self.offer_datagrams(reader_key, read_at);
+        self.account(reader_key, before, read_at);
     }
 
     /// Records the delay of a whole round, which the last client waited, if the new entries have
     /// frames whose delays are accounted.
-    fn account(&self, reader: Key, before: u64, picked: Instant) {
+    fn account(&self, reader: Key, before: u64, read_at: Instant) {
         let Some(reader) = self.streams.get(reader) else {
             return;
         };
@@ -218,7 +218,7 @@ impl Delivery {
         });
         if is_accounted {
             let sent = Instant::now();
-            reader.account(Stage::Send, sent.saturating_duration_since(picked), sent);
+            reader.account(Stage::Send, sent.saturating_duration_since(read_at), sent);
         }
     }
 
@@ -236,7 +236,7 @@ impl Delivery {
         let counters = &self.counters.sent;
         let mut sent = Sent::default();
         let mut left = Vec::new();
-        for key in &reader.feed.viewers {
+        for key in &reader.subscription.viewers {
             let Some(client) = self.clients.get_mut(*key) else {
                 continue;
             };
@@ -250,7 +250,7 @@ impl Delivery {
                 now,
                 &mut sent,
             ) {
-                self.counters.closed_hopeless.add(1);
+                self.counters.closed_too_slow.add(1);
                 self.gone.push(*key);
             }
             if sent.skips > before {
@@ -321,7 +321,7 @@ impl Delivery {
                 continue;
             };
             let has_ended = reader.has_ended();
-            for key in reader.feed.viewers.clone() {
+            for key in reader.subscription.viewers.clone() {
                 let session = self.clients.get_mut(key).and_then(Client::player_mut);
                 let Some(session) = session else {
                     continue;

@@ -54,7 +54,7 @@ use glassline_media::WallClock;
 use glassline_rtsp::server::SrtpPolicy;
 use mio::Poll;
 
-pub use crate::egress::rtsp::{Plan, SendCounters};
+pub use crate::egress::rtsp::{GroupRange, SendCounters};
 pub use crate::ingest::rtsp::RecordCounters;
 pub use counters::{Counters, Gauge};
 pub use listener::Listener;
@@ -66,7 +66,7 @@ use crate::egress::rtsp::{
     Bounds, Budget, MulticastSender, NumberKeys, StreamContext, UdpPair, open_multicast,
 };
 use crate::ingest::library::Library;
-use crate::latency::Board;
+use crate::latency::LatencyRegistry;
 use crate::runtime::{CommandSender, Waker};
 use command::Command;
 use connection_limit::ConnectionLimit;
@@ -87,7 +87,7 @@ pub struct Options {
     /// Whether media within TLS is also sealed packet by packet (SRTP).
     pub srtp: SrtpPolicy,
     /// Multicast groups that media may go to; `None` turns multicast off.
-    pub multicast: Option<Plan>,
+    pub multicast: Option<GroupRange>,
     /// Delay behind the stream after which a client skips to the newest keyframe.
     pub lag: Duration,
     /// Time without taking any byte after which a client is closed.
@@ -164,7 +164,7 @@ pub struct Sources {
     /// All streams.
     pub hub: Arc<Hub>,
     /// Registry of stage delays.
-    pub board: Arc<Board>,
+    pub latencies: Arc<LatencyRegistry>,
     /// Users and their rights.
     pub users: Arc<Users>,
     /// The media folder, if there is one.
@@ -187,15 +187,15 @@ impl Rtsp {
     ) -> io::Result<Self> {
         let (addresses, listeners) = ThreadListeners::split(listeners);
         let context = StreamContext {
-            board: Arc::clone(&sources.board),
+            latencies: Arc::clone(&sources.latencies),
             wall: sources.wall,
             keys: NumberKeys::default(),
             bounds: options.bounds(),
         };
         // The number follows those of the threads, which are counted down from the maximum.
         let table = usize::MAX - listeners.len();
-        let sender = options.multicast.map(|plan| {
-            let (groups, poll, waker) = open_multicast(plan)?;
+        let sender = options.multicast.map(|range| {
+            let (groups, poll, waker) = open_multicast(range)?;
             let (context, budget) = (context.clone(), options.budget());
             MulticastSender::new(Arc::new(groups), poll, waker, context, budget, table)
         });

@@ -45,7 +45,10 @@ impl Streams {
 
     /// Returns when the first reader has to release the audio that it holds.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        let deadlines = self.readers.iter().map(|reader| reader.feed.deadline());
+        let deadlines = self
+            .readers
+            .iter()
+            .map(|reader| reader.subscription.deadline());
         deadlines.flatten().min()
     }
 
@@ -64,7 +67,7 @@ impl Streams {
     /// Adds a client to the receivers of a stream.
     pub(super) fn join(&mut self, reader: Key, client: Key) {
         if let Some(reader) = self.readers.get_mut(reader) {
-            reader.feed.viewers.push(client);
+            reader.subscription.viewers.push(client);
         }
     }
 
@@ -73,7 +76,7 @@ impl Streams {
         let Some(it) = self.readers.get_mut(reader) else {
             return;
         };
-        let clients = &mut it.feed.viewers;
+        let clients = &mut it.subscription.viewers;
         clients.retain(|other| *other != client);
         if clients.is_empty() {
             self.readers.remove(reader);

@@ -161,10 +161,10 @@ impl Worker {
     /// Reads every stream that has something new, once for all of its clients here.
     fn forward_streams(&mut self) {
         for reader in self.clients.delivery.streams.keys() {
-            let picked = Instant::now();
-            if let Some(before) = self.clients.delivery.streams.read(reader, picked) {
-                self.answer_starts(reader, picked);
-                self.clients.offer(reader, before, picked);
+            let read_at = Instant::now();
+            if let Some(before) = self.clients.delivery.streams.read(reader, read_at) {
+                self.answer_starts(reader, read_at);
+                self.clients.offer(reader, before, read_at);
             }
         }
         self.clients.offer_due_datagrams(Instant::now());
@@ -379,7 +379,7 @@ impl Worker {
         let reader = self.clients.delivery.streams.get(reader);
         // A private stream has only this client.
         if let Some(reader) = reader
-            && let [key] = reader.feed.viewers[..]
+            && let [key] = reader.subscription.viewers[..]
         {
             self.answer_start(key, now);
         }

@@ -176,9 +176,9 @@ mod tests {
     use glassline_media::{Codec, Stamps, UnitBuilder, VideoParameters};
 
     #[derive(Default)]
-    struct Bell(AtomicUsize);
+    struct WakeCounter(AtomicUsize);
 
-    impl Wake for Bell {
+    impl Wake for WakeCounter {
         fn wake(&self) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
@@ -196,7 +196,8 @@ mod tests {
         ];
         let mut publisher = stream.publish(tracks, start).expect("free");
         let stages = Arc::new(Mutex::new(StageTable::new(Duration::from_secs(10))));
-        let mut feed = StreamSubscription::new(&stream, Arc::new(Bell::default()), stages);
+        let mut subscription =
+            StreamSubscription::new(&stream, Arc::new(WakeCounter::default()), stages);
         let mut publish = |track: usize, at: u64| {
             let mut builder = UnitBuilder::default();
             builder.push(b"media");
@@ -206,60 +207,68 @@ mod tests {
                 .push(unit.expect("a packet"), ms(at))
                 .expect("a track");
         };
-        let read = |feed: &mut StreamSubscription, at: u64| {
+        let read = |subscription: &mut StreamSubscription, at: u64| {
             let mut out = Vec::new();
-            feed.read(&mut out, ms(at));
+            subscription.read(&mut out, ms(at));
             out.iter().map(|unit| unit.track).collect::<Vec<_>>()
         };
         for frame in 0..3 {
             publish(0, frame * 40);
-            assert_eq!(read(&mut feed, frame * 40), [0]);
+            assert_eq!(read(&mut subscription, frame * 40), [0]);
         }
         // The next frame is due at 120.
         publish(1, 100);
-        assert_eq!(read(&mut feed, 100), [1], "too early to wait");
+        assert_eq!(read(&mut subscription, 100), [1], "too early to wait");
         publish(1, 117);
-        assert_eq!(read(&mut feed, 117), [0; 0]);
-        assert_eq!(feed.deadline(), Some(ms(121)));
+        assert_eq!(read(&mut subscription, 117), [0; 0]);
+        assert_eq!(subscription.deadline(), Some(ms(121)));
         publish(0, 120);
-        assert_eq!(read(&mut feed, 120), [0, 1], "it rides behind the frame");
-        assert_eq!(feed.deadline(), None);
+        assert_eq!(
+            read(&mut subscription, 120),
+            [0, 1],
+            "it rides behind the frame"
+        );
+        assert_eq!(subscription.deadline(), None);
         // If the expected frame does not come, audio waits 4 ms at most, and the order is kept.
         publish(1, 157);
-        assert_eq!(read(&mut feed, 157), [0; 0]);
+        assert_eq!(read(&mut subscription, 157), [0; 0]);
         publish(1, 158);
-        assert_eq!(read(&mut feed, 158), [0; 0]);
-        assert_eq!(read(&mut feed, 160), [0; 0]);
-        assert_eq!(read(&mut feed, 161), [1, 1]);
+        assert_eq!(read(&mut subscription, 158), [0; 0]);
+        assert_eq!(read(&mut subscription, 160), [0; 0]);
+        assert_eq!(read(&mut subscription, 161), [1, 1]);
         publish(1, 170);
         assert_eq!(
-            read(&mut feed, 170),
+            read(&mut subscription, 170),
             [1],
             "the frame is overdue: no use to wait"
         );
     }
 
     #[test]
-    fn feeds_that_came_and_went_leave_nothing_with_the_stream() {
+    fn subscriptions_that_came_and_went_leave_nothing_with_the_stream() {
         let name = StreamName::parse("cam").expect("a good name");
         let stream = Hub::default().create(name).expect("room");
         let now = Instant::now();
         let tracks = vec![Track::audio(Codec::Opus, 2)];
         let mut publisher = stream.publish(tracks, now).expect("free");
-        let bell = Arc::new(Bell::default());
-        let feed = || {
+        let wakes = Arc::new(WakeCounter::default());
+        let subscription = || {
             let stages = Arc::new(Mutex::new(StageTable::new(Duration::from_secs(10))));
-            StreamSubscription::new(&stream, Arc::clone(&bell) as _, stages)
+            StreamSubscription::new(&stream, Arc::clone(&wakes) as _, stages)
         };
         for _ in 0..1000 {
-            drop(feed());
+            drop(subscription());
         }
-        let _feed = feed();
+        let _kept = subscription();
         let mut builder = UnitBuilder::default();
         builder.push(b"sound");
         let unit = builder.build(0, MediaTime::ZERO, true, Stamps::arrived(now));
         let unit = unit.expect("has a packet");
         publisher.push(unit, now).expect("track 0");
-        assert_eq!(bell.0.load(Ordering::Relaxed), 1, "one feed, one ring");
+        assert_eq!(
+            wakes.0.load(Ordering::Relaxed),
+            1,
+            "one subscription, one wake-up"
+        );
     }
 }

@@ -23,7 +23,7 @@ pub(crate) struct DataChannelSetup {
     /// The side of the broker that the session is on.
     pub(super) side: Side,
     /// Whether messages from the session are passed on.
-    pub(super) speaks: bool,
+    pub(super) may_send: bool,
     /// Limits of the session's channels.
     pub(super) bounds: Bounds,
 }
@@ -34,7 +34,7 @@ impl DataChannelSetup {
         Self {
             name: stream.name().clone(),
             side,
-            speaks: side == Side::Publisher || policy.viewers_send,
+            may_send: side == Side::Publisher || policy.viewers_send,
             bounds: policy.bounds,
         }
     }
@@ -51,7 +51,7 @@ impl DataChannelSetup {
         Self {
             name: room.pair(listener, speaker),
             side: if is_first { Side::First } else { Side::Second },
-            speaks: true,
+            may_send: true,
             bounds: Bounds::PAIR,
         }
     }

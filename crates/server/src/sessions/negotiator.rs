@@ -218,14 +218,14 @@ impl Negotiator {
         }
         let session = draw_session_id();
         let stream = room.stream(&id);
-        let seat = rooms.enter(room, id, name, session.clone())?;
+        let membership = rooms.enter(room, id, name, session.clone())?;
         let stream = self.hub.admit(stream);
         let stream = stream.map_err(|error| JoinError::NoStream(error.to_string()))?;
         // A participant that joins again gets another id, even if it is the same person.
         stream.set_lifetime(StreamLifetime::Transient);
         let publisher = stream.publish(vec![Track::audio(Codec::Opus, 1)], Instant::now());
         let publisher = publisher.map_err(|error| JoinError::NoStream(error.to_string()))?;
-        let voice = Voice::new(publisher, seat);
+        let voice = Voice::new(publisher, membership);
         let role = |_: &Session, _: &Stream| Role::Participant(Participant::new(voice));
         Ok(self.keep(accepted, session, stream, role, None))
     }
@@ -246,7 +246,7 @@ impl Negotiator {
         data: Option<DataChannelSetup>,
     ) -> Result<Answered, OfferError> {
         let config = data.as_ref();
-        let config = config.map(|it| Messages::config(it.speaks, &it.bounds));
+        let config = config.map(|it| Messages::config(it.may_send, &it.bounds));
         let accepted = self.accept(offer, tracks, Kinds::NONE, config)?;
         let data = data.filter(|_| accepted.session.channels().is_some());
         let id = draw_session_id();
@@ -258,7 +258,14 @@ impl Negotiator {
             .zip(broker.as_ref())
             .map(|(_, broker)| Publication::new(Arc::clone(broker), id.clone()));
         let messages = data.zip(broker).map(|(data, broker)| {
-            Messages::new(id.clone(), data.side, data.speaks, broker, data.bounds, now)
+            Messages::new(
+                id.clone(),
+                data.side,
+                data.may_send,
+                broker,
+                data.bounds,
+                now,
+            )
         });
         let role = |session: &Session, stream: &Stream| match publication {
             Some(publication) => Role::DataPublisher(DataPublisher::new(publication)),

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::counters::Sent;
-use super::cursor::{Budget, Cursor, Verdict};
+use super::cursor::{Budget, Cursor, LagOutcome};
 use super::ring::Ring;
 use super::transport::{TrackTransport, TrackTransports};
 
@@ -40,13 +40,13 @@ pub(crate) struct ConnectionWriter {
 
 /// The result of [`ConnectionWriter::pump`].
 #[derive(Debug)]
-pub(crate) enum Pumped {
+pub(crate) enum WriteOutcome {
     /// Everything is written.
     Empty,
     /// The kernel takes no more bytes for now.
     Full,
     /// The client has skipped too often in a row and will not catch up.
-    Hopeless,
+    TooSlow,
     /// The connection failed with this error.
     Broken(io::Error),
 }
@@ -60,7 +60,7 @@ pub(crate) struct Playing<'a> {
 }
 
 /// The next frames for a client, each as the number of its ring entry and the channel.
-type Plan = SmallVec<[(u64, u8); FRAMES_PER_WRITE]>;
+type WritePlan = SmallVec<[(u64, u8); FRAMES_PER_WRITE]>;
 
 impl ConnectionWriter {
     /// Queues `bytes` to follow the frame that is being written.
@@ -80,19 +80,19 @@ impl ConnectionWriter {
         mut playing: Option<Playing<'_>>,
         now: Instant,
         sent: &mut Sent,
-    ) -> Pumped {
+    ) -> WriteOutcome {
         let is_sealed = playing.as_ref().is_some_and(Playing::is_sealed);
         loop {
-            let mut plan = Plan::new();
+            let mut plan = WritePlan::new();
             let mut end = 0;
             if let Some(playing) = &mut playing {
-                match playing.cursor.judge(playing.ring, playing.budget, now) {
-                    Verdict::Steady => {}
-                    Verdict::Skipped(entries) => {
+                match playing.cursor.check_lag(playing.ring, playing.budget, now) {
+                    LagOutcome::Steady => {}
+                    LagOutcome::Skipped(entries) => {
                         sent.skipped += entries;
                         sent.skips += 1;
                     }
-                    Verdict::Hopeless => return Pumped::Hopeless,
+                    LagOutcome::TooSlow => return WriteOutcome::TooSlow,
                 }
                 if is_sealed {
                     // Sealed frames go behind the responses, one piece at a time.
@@ -116,9 +116,9 @@ impl ConnectionWriter {
                         playing.cursor.advance(next, playing.ring);
                     }
                     if error.kind() == io::ErrorKind::WouldBlock {
-                        return Pumped::Full;
+                        return WriteOutcome::Full;
                     }
-                    return Pumped::Broken(error);
+                    return WriteOutcome::Broken(error);
                 }
             };
             let left = self.settle(written);
@@ -129,13 +129,13 @@ impl ConnectionWriter {
                 playing.cursor.advance(next.unwrap_or(end), playing.ring);
             }
             if written < offered {
-                return Pumped::Full;
+                return WriteOutcome::Full;
             }
             let more = playing
                 .as_ref()
                 .is_some_and(|playing| playing.cursor.position() < playing.ring.end());
             if !more {
-                return Pumped::Empty;
+                return WriteOutcome::Empty;
             }
         }
     }
@@ -146,7 +146,7 @@ impl ConnectionWriter {
         &self,
         wire: &mut impl Write,
         ring: Option<&Ring>,
-        plan: &Plan,
+        plan: &WritePlan,
         sent: &mut Sent,
     ) -> io::Result<(usize, usize)> {
         let mut slices = SmallVec::<[IoSlice<'_>; FRAMES_PER_WRITE + 2]>::new();
@@ -206,7 +206,7 @@ impl ConnectionWriter {
     fn settle_frames(
         &mut self,
         ring: &Ring,
-        plan: &Plan,
+        plan: &WritePlan,
         mut written: usize,
         sent: &mut Sent,
     ) -> Option<u64> {
@@ -270,8 +270,8 @@ impl Playing<'_> {
 
     /// Chooses the client's next frames and makes their bytes. Returns them, with the number of the
     /// entry behind the last.
-    fn plan(&mut self) -> (Plan, u64) {
-        let mut plan = Plan::new();
+    fn plan(&mut self) -> (WritePlan, u64) {
+        let mut plan = WritePlan::new();
         let mut bytes = 0;
         let mut number = self.cursor.position().max(self.ring.first());
         while plan.len() < FRAMES_PER_WRITE && bytes < BYTES_PER_WRITE {

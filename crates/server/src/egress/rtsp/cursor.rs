@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::ring::{Entry, Ring};
+use super::ring::{Ring, RingEntry};
 
 /// Limits on the delay that a client may build up.
 #[derive(Clone, Copy, Debug)]
@@ -76,13 +76,13 @@ pub(crate) struct Cursor {
 
 /// The result of [`Cursor::judge`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum LagOutcome {
     /// The client continues from its position.
     Steady,
     /// The client skipped this many entries of its tracks.
     Skipped(u64),
     /// The client has skipped too often in a row and will not catch up.
-    Hopeless,
+    TooSlow,
 }
 
 impl Cursor {
@@ -147,7 +147,7 @@ impl Cursor {
     }
 
     /// Returns whether the client gets `entry`, and notes the tracks that begin with it.
-    pub(crate) fn takes(&mut self, entry: &Entry) -> bool {
+    pub(crate) fn takes(&mut self, entry: &RingEntry) -> bool {
         let track = entry.track();
         if !self.tracks.contains(track) {
             return false;
@@ -162,7 +162,7 @@ impl Cursor {
     }
 
     /// Returns the first entry of `track` that the client will get, if it is in the ring already.
-    pub(crate) fn first_of<'a>(&self, ring: &'a Ring, track: usize) -> Option<&'a Entry> {
+    pub(crate) fn first_of<'a>(&self, ring: &'a Ring, track: usize) -> Option<&'a RingEntry> {
         let mut entries = ring.since(self.position).map(|(_, entry)| entry);
         entries.find(|entry| entry.track() == track && entry.is_start())
     }
@@ -178,14 +178,14 @@ impl Cursor {
     /// Skips if the client lags more than the budget allows: to the newest keyframe if that is
     /// ahead, or to the oldest entry if the ring has dropped the client's entry. If neither
     /// applies, the client continues late and without a loss.
-    pub(crate) fn judge(&mut self, ring: &Ring, budget: &Budget, now: Instant) -> Verdict {
+    pub(crate) fn check_lag(&mut self, ring: &Ring, budget: &Budget, now: Instant) -> LagOutcome {
         let lost = self.position < ring.first();
         if !lost && self.lag(ring, now) <= budget.lag {
-            return Verdict::Steady;
+            return LagOutcome::Steady;
         }
         let ahead = ring.keyframe().filter(|number| *number > self.position);
         let Some(to) = ahead.or(lost.then(|| ring.end())) else {
-            return Verdict::Steady;
+            return LagOutcome::Steady;
         };
         let gone = ring.first().saturating_sub(self.position);
         let passed = ring
@@ -198,9 +198,9 @@ impl Cursor {
         self.skipped += skipped;
         self.skips_in_a_row += 1;
         if self.skips_in_a_row > budget.skips_in_a_row {
-            return Verdict::Hopeless;
+            return LagOutcome::TooSlow;
         }
-        Verdict::Skipped(skipped)
+        LagOutcome::Skipped(skipped)
     }
 
     /// Returns whether some track waits for a keyframe.

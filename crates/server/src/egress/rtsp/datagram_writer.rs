@@ -16,7 +16,7 @@ use glassline_net::{SendError, Transmit};
 
 use super::counters::SendCounters;
 use super::counters::Sent;
-use super::cursor::{Budget, Cursor, Verdict};
+use super::cursor::{Budget, Cursor, LagOutcome};
 use super::framing::Datagrams;
 use super::ring::Ring;
 use super::transport::{TrackTransport, TrackTransports};
@@ -107,13 +107,13 @@ impl DatagramWriter {
             paced_until,
             bytes: total,
         } = recipient;
-        match cursor.judge(ring, budget, now) {
-            Verdict::Steady => {}
-            Verdict::Skipped(entries) => {
+        match cursor.check_lag(ring, budget, now) {
+            LagOutcome::Steady => {}
+            LagOutcome::Skipped(entries) => {
                 sent.skipped += entries;
                 sent.skips += 1;
             }
-            Verdict::Hopeless => return false,
+            LagOutcome::TooSlow => return false,
         }
         let mut bytes = 0;
         let mut number = cursor.position().max(ring.first());

@@ -17,7 +17,7 @@ use super::numbers::Numbers;
 
 /// The fields of RTP headers that all packets of a track have in common.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Label {
+pub(crate) struct HeaderTemplate {
     pub(crate) numbers: Numbers,
     pub(crate) payload_type: u8,
     pub(crate) clock_rate: u32,
@@ -25,7 +25,7 @@ pub(crate) struct Label {
     pub(crate) marks_frames: bool,
 }
 
-impl Label {
+impl HeaderTemplate {
     pub(crate) fn new(track: &Track, index: usize, numbers: Numbers) -> Self {
         Self {
             numbers,
@@ -210,15 +210,15 @@ mod tests {
         unit
     }
 
-    fn label(track: &Track) -> Label {
-        Label::new(track, 0, NumberKeys::default().track("cam", 0))
+    fn template(track: &Track) -> HeaderTemplate {
+        HeaderTemplate::new(track, 0, NumberKeys::default().track("cam", 0))
     }
 
     #[test]
     fn frames_follow_each_other_on_their_channel() {
-        let label = label(&Track::h264(VideoParameters::default()));
+        let template = template(&Track::h264(VideoParameters::default()));
         let unit = unit(&[1000, 1000, 300]);
-        let bytes = label.interleave(&unit, 4);
+        let bytes = template.interleave(&unit, 4);
         let mut rest = &bytes[..];
         for place in 0..3 {
             let (head, behind) = rest.split_at(4);
@@ -227,7 +227,7 @@ mod tests {
             let packet = Packet::parse(&behind[..length]).expect("RTP");
             assert_eq!(
                 packet.header,
-                label.header(&unit, place, packet.header.timestamp)
+                template.header(&unit, place, packet.header.timestamp)
             );
             assert_eq!(packet.header.marker, place == 2);
             assert_eq!(Some(packet.payload), unit.payload(place));
@@ -238,17 +238,17 @@ mod tests {
 
     #[test]
     fn audio_without_frames_has_no_marker() {
-        let label = label(&Track::audio(Codec::Opus, 2));
-        let datagrams = label.datagrams(&unit(&[80]));
+        let template = template(&Track::audio(Codec::Opus, 2));
+        let datagrams = template.datagrams(&unit(&[80]));
         let (bytes, _) = datagrams.runs().next().expect("one");
         assert!(!Packet::parse(bytes).expect("RTP").header.marker);
     }
 
     #[test]
     fn the_kernel_can_cut_every_run() {
-        let label = label(&Track::h264(VideoParameters::default()));
+        let template = template(&Track::h264(VideoParameters::default()));
         let runs = |sizes: &[usize]| {
-            let datagrams = label.datagrams(&unit(sizes));
+            let datagrams = template.datagrams(&unit(sizes));
             let runs = datagrams.runs();
             runs.map(|(bytes, size)| (bytes.len(), size))
                 .collect::<Vec<_>>()

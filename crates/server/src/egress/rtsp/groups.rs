@@ -22,7 +22,7 @@ use crate::runtime::Waker;
 
 /// The groups and ports that the server may use.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub struct GroupRange {
     /// The first multicast group.
     pub first: Ipv4Addr,
     /// Number of consecutive groups from the first on, at least one.
@@ -35,7 +35,7 @@ pub struct Plan {
     pub interface: Option<Ipv4Addr>,
 }
 
-impl Plan {
+impl GroupRange {
     /// Returns the group of this index; `None` behind the last.
     fn group(&self, index: u32) -> Option<Group> {
         if index >= self.count {
@@ -55,11 +55,11 @@ impl Plan {
 /// The table of groups that tracks have, shared by all RTSP threads and the sending thread.
 #[derive(Debug)]
 pub(crate) struct Groups {
-    pub(crate) plan: Plan,
+    pub(crate) range: GroupRange,
     pub(crate) counters: Arc<SendCounters>,
     /// Wakes the thread that sends.
     waker: Arc<Waker>,
-    held: Mutex<BTreeMap<u32, Held>>,
+    held: Mutex<BTreeMap<u32, AssignedGroup>>,
     /// Number of changes of the set of played tracks.
     changes: AtomicU64,
     is_stopping: AtomicBool,
@@ -67,7 +67,7 @@ pub(crate) struct Groups {
 
 /// A track that has a group.
 #[derive(Debug)]
-struct Held {
+struct AssignedGroup {
     stream: Arc<Stream>,
     track: usize,
     group: Group,
@@ -85,9 +85,9 @@ pub(crate) struct Played {
 }
 
 impl Groups {
-    pub(crate) fn new(plan: Plan, waker: Arc<Waker>) -> Self {
+    pub(crate) fn new(range: GroupRange, waker: Arc<Waker>) -> Self {
         Self {
-            plan,
+            range,
             counters: Arc::default(),
             waker,
             held: Mutex::default(),
@@ -114,8 +114,8 @@ impl Groups {
             let taken = held.keys().copied();
             let index = (0..).zip(taken).take_while(|(free, it)| free == it).count();
             let index = u32::try_from(index).ok()?;
-            let group = self.plan.group(index)?;
-            let new = Held {
+            let group = self.range.group(index)?;
+            let new = AssignedGroup {
                 stream: Arc::clone(stream),
                 track,
                 group,
@@ -184,7 +184,7 @@ impl Groups {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Held>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, AssignedGroup>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -224,8 +224,8 @@ mod tests {
     use super::*;
     use glassline_hub::{Hub, StreamName};
 
-    fn plan(count: u32, port: u16) -> Plan {
-        Plan {
+    fn range(count: u32, port: u16) -> GroupRange {
+        GroupRange {
             first: Ipv4Addr::new(239, 255, 42, 0),
             count,
             port,
@@ -234,10 +234,10 @@ mod tests {
         }
     }
 
-    fn groups(plan: Plan) -> Arc<Groups> {
+    fn groups(range: GroupRange) -> Arc<Groups> {
         let poll = mio::Poll::new().expect("a poll");
         let waker = Waker::new(&poll, mio::Token(0)).expect("a waker");
-        Arc::new(Groups::new(plan, Arc::new(waker)))
+        Arc::new(Groups::new(range, Arc::new(waker)))
     }
 
     fn stream(hub: &Hub, name: &str) -> Arc<Stream> {
@@ -249,7 +249,7 @@ mod tests {
     fn each_track_has_a_group_and_ports_of_its_own_while_someone_has_it() {
         let hub = Hub::default();
         let (cam, door) = (stream(&hub, "cam"), stream(&hub, "door"));
-        let groups = groups(plan(3, 5000));
+        let groups = groups(range(3, 5000));
         let frame = groups.join(&cam, 0).expect("free");
         let audio = groups.join(&cam, 1).expect("free");
         let other = groups.join(&door, 0).expect("free");
@@ -273,7 +273,7 @@ mod tests {
     fn a_track_is_played_while_any_client_plays_it() {
         let hub = Hub::default();
         let cam = stream(&hub, "cam");
-        let groups = groups(plan(3, 5000));
+        let groups = groups(range(3, 5000));
         let mut one = groups.join(&cam, 0).expect("free");
         let mut two = groups.join(&cam, 0).expect("shared");
         assert!(groups.played().is_empty());
@@ -292,8 +292,8 @@ mod tests {
 
     #[test]
     fn ports_end_where_they_end() {
-        let plan = plan(256, 65_532);
-        let ports = |index| plan.group(index).map(|group| group.ports);
+        let range = range(256, 65_532);
+        let ports = |index| range.group(index).map(|group| group.ports);
         assert_eq!(ports(0), Some((65_532, 65_533)));
         assert_eq!(ports(1), Some((65_534, 65_535)));
         assert_eq!(ports(2), None);

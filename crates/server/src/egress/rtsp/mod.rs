@@ -25,12 +25,12 @@ mod stream_reader;
 mod transport;
 mod udp;
 
-pub(crate) use connection_writer::{ConnectionWriter, Playing, Pumped};
+pub(crate) use connection_writer::{ConnectionWriter, Playing, WriteOutcome};
 pub use counters::SendCounters;
 pub(crate) use counters::Sent;
 pub(crate) use cursor::{Budget, Cursor, TRACKS_MAX};
 pub(crate) use datagram_writer::{DatagramWriter, Recipient};
-pub use groups::Plan;
+pub use groups::GroupRange;
 pub(crate) use groups::{Groups, MulticastMembership};
 pub(crate) use multicast::{MulticastSender, open as open_multicast};
 pub(crate) use numbers::NumberKeys;

@@ -20,7 +20,7 @@ use mio::{Events, Poll, Token};
 use super::counters::Sent;
 use super::cursor::{Budget, Cursor, TrackSet};
 use super::datagram_writer::{DatagramWriter, Recipient};
-use super::groups::{Groups, Plan, Played};
+use super::groups::{GroupRange, Groups, Played};
 use super::stream_reader::{StreamContext, StreamReader};
 use super::transport::{TrackTransport, TrackTransports, UdpAddresses};
 use super::udp::UdpPair;
@@ -67,10 +67,10 @@ struct Sending {
 
 /// Creates the group table, the poll and the waker. They are made before the thread, so that other
 /// threads can wake it.
-pub(crate) fn open(plan: Plan) -> io::Result<(Groups, Poll, Arc<Waker>)> {
+pub(crate) fn open(range: GroupRange) -> io::Result<(Groups, Poll, Arc<Waker>)> {
     let poll = Poll::new()?;
     let waker = Arc::new(Waker::new(&poll, WAKE)?);
-    Ok((Groups::new(plan, Arc::clone(&waker)), poll, waker))
+    Ok((Groups::new(range, Arc::clone(&waker)), poll, waker))
 }
 
 impl MulticastSender {
@@ -84,9 +84,9 @@ impl MulticastSender {
         budget: Budget,
         index: usize,
     ) -> io::Result<Self> {
-        let interface = groups.plan.interface;
+        let interface = groups.range.interface;
         let multicast = Multicast {
-            ttl: groups.plan.ttl,
+            ttl: groups.range.ttl,
             interface,
             is_looped: true,
         };
@@ -153,7 +153,7 @@ impl MulticastSender {
     fn longest_wait(&self, now: Instant) -> Duration {
         let deadlines = self.sendings.iter().flat_map(|it| {
             let paced = it.paced_until.filter(|_| !self.writer.is_full());
-            [it.reader.feed.deadline(), paced]
+            [it.reader.subscription.deadline(), paced]
         });
         let until = deadlines.flatten().fold(self.swept + SWEEP, Instant::min);
         until.saturating_duration_since(now)

@@ -8,19 +8,19 @@ use bytes::Bytes;
 use glassline_media::MediaUnit;
 use smallvec::SmallVec;
 
-use super::framing::{Datagrams, Label};
+use super::framing::{Datagrams, HeaderTemplate};
 use super::srtp::TrackSrtp;
 
 /// A unit of media, or an RTCP report, for every client that has set up the track.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct RingEntry {
     content: Content,
     /// Time from which the entry could be sent.
     pub(crate) at: Instant,
     /// The entry's bytes for each channel that some client has for this track; nearly always one.
     interleaved: SmallVec<[(u8, Bytes); 1]>,
     datagrams: Option<Datagrams>,
-    label: Label,
+    template: HeaderTemplate,
 }
 
 #[derive(Debug)]
@@ -29,7 +29,7 @@ enum Content {
     Report { track: usize, packet: Bytes },
 }
 
-impl Entry {
+impl RingEntry {
     pub(crate) fn track(&self) -> usize {
         match &self.content {
             Content::Media(unit) => unit.track,
@@ -60,7 +60,7 @@ impl Entry {
             return;
         }
         let bytes = match &self.content {
-            Content::Media(unit) => self.label.interleave(unit, channel),
+            Content::Media(unit) => self.template.interleave(unit, channel),
             Content::Report { packet, .. } => {
                 let mut out = Vec::with_capacity(packet.len() + 4);
                 glassline_rtsp::interleaved::write_frame(&mut out, channel, packet);
@@ -74,7 +74,7 @@ impl Entry {
     /// `out`.
     pub(crate) fn seal_interleaved(&self, srtp: &mut TrackSrtp, channel: u8, out: &mut Vec<u8>) {
         match &self.content {
-            Content::Media(unit) => srtp.interleave(&self.label, unit, channel, out),
+            Content::Media(unit) => srtp.interleave(&self.template, unit, channel, out),
             Content::Report { packet, .. } => {
                 if let Some(packet) = srtp.control(packet) {
                     glassline_rtsp::interleaved::write_frame(out, channel, &packet);
@@ -86,7 +86,7 @@ impl Entry {
     /// Seals the entry for one client as datagrams.
     pub(crate) fn seal_datagrams(&self, srtp: &mut TrackSrtp) -> Datagrams {
         match &self.content {
-            Content::Media(unit) => srtp.datagrams(&self.label, unit),
+            Content::Media(unit) => srtp.datagrams(&self.template, unit),
             Content::Report { packet, .. } => {
                 let packet = srtp.control(packet).unwrap_or_default();
                 Datagrams::single(packet.into())
@@ -130,7 +130,7 @@ pub(crate) struct Bounds {
 /// The recent entries of a stream, numbered without gaps. A client's cursor is a number.
 #[derive(Debug)]
 pub(crate) struct Ring {
-    entries: VecDeque<Entry>,
+    entries: VecDeque<RingEntry>,
     /// Number of the oldest entry.
     first: u64,
     bytes: usize,
@@ -180,37 +180,43 @@ impl Ring {
         self.keyframe.filter(|number| *number >= self.first)
     }
 
-    pub(crate) fn get(&self, number: u64) -> Option<&Entry> {
-        let place = usize::try_from(number.checked_sub(self.first)?).ok()?;
-        self.entries.get(place)
+    pub(crate) fn get(&self, number: u64) -> Option<&RingEntry> {
+        let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
+        self.entries.get(index)
     }
 
     /// Iterates over the entries from `number` on, with their numbers.
-    pub(crate) fn since(&self, number: u64) -> impl Iterator<Item = (u64, &Entry)> {
+    pub(crate) fn since(&self, number: u64) -> impl Iterator<Item = (u64, &RingEntry)> {
         let from = number.max(self.first);
         let skip = usize::try_from(from - self.first).unwrap_or(usize::MAX);
         (from..).zip(self.entries.iter().skip(skip))
     }
 
-    pub(crate) fn push_media(&mut self, unit: Arc<MediaUnit>, label: Label) {
+    pub(crate) fn push_media(&mut self, unit: Arc<MediaUnit>, template: HeaderTemplate) {
         let at = unit.stamps.published;
         if unit.track == self.anchor && unit.keyframe && unit.first {
             self.keyframe = Some(self.end());
         }
-        self.push(Content::Media(unit), label, at);
+        self.push(Content::Media(unit), template, at);
     }
 
-    pub(crate) fn push_report(&mut self, track: usize, packet: Bytes, label: Label, now: Instant) {
-        self.push(Content::Report { track, packet }, label, now);
+    pub(crate) fn push_report(
+        &mut self,
+        track: usize,
+        packet: Bytes,
+        template: HeaderTemplate,
+        now: Instant,
+    ) {
+        self.push(Content::Report { track, packet }, template, now);
     }
 
-    fn push(&mut self, content: Content, label: Label, at: Instant) {
-        let entry = Entry {
+    fn push(&mut self, content: Content, template: HeaderTemplate, at: Instant) {
+        let entry = RingEntry {
             content,
             at,
             interleaved: SmallVec::new(),
             datagrams: None,
-            label,
+            template,
         };
         self.bytes += entry.memory_bytes();
         self.entries.push_back(entry);
@@ -245,14 +251,14 @@ impl Ring {
             && entry.datagrams.is_none()
         {
             entry.datagrams = Some(match &entry.content {
-                Content::Media(unit) => entry.label.datagrams(unit),
+                Content::Media(unit) => entry.template.datagrams(unit),
                 Content::Report { packet, .. } => Datagrams::single(packet.clone()),
             });
         }
     }
 
-    fn get_mut(&mut self, number: u64) -> Option<&mut Entry> {
-        let place = usize::try_from(number.checked_sub(self.first)?).ok()?;
-        self.entries.get_mut(place)
+    fn get_mut(&mut self, number: u64) -> Option<&mut RingEntry> {
+        let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
+        self.entries.get_mut(index)
     }
 }

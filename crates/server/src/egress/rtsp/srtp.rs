@@ -20,7 +20,7 @@ use glassline_rtsp::mikey::{Cipher, Keys};
 use glassline_rtsp::server::Refusal;
 use glassline_webrtc::srtp::{self, Inbound, Outbound, Profile, StreamIndex};
 
-use super::framing::{Datagrams, Label};
+use super::framing::{Datagrams, HeaderTemplate};
 
 /// Keys that a description announced, for the tracks that are set up next.
 #[derive(Debug)]
@@ -192,7 +192,7 @@ impl TrackSrtp {
     /// Seals a unit as interleaved frames on `channel`, and appends them to `out`.
     pub(crate) fn interleave(
         &mut self,
-        label: &Label,
+        template: &HeaderTemplate,
         unit: &MediaUnit,
         channel: u8,
         out: &mut Vec<u8>,
@@ -201,7 +201,7 @@ impl TrackSrtp {
         let whole =
             unit.payload_bytes() + unit.packet_count() * (overhead + interleaved::HEADER_BYTES);
         out.reserve(whole);
-        for (header, payload) in label.packets(unit) {
+        for (header, payload) in template.packets(unit) {
             let length = u16::try_from(overhead + payload.len())
                 .expect("ingest cuts payloads far below 64 KiB");
             out.extend_from_slice(&interleaved::header(channel, length));
@@ -210,11 +210,11 @@ impl TrackSrtp {
     }
 
     /// Seals a unit as datagrams.
-    pub(crate) fn datagrams(&mut self, label: &Label, unit: &MediaUnit) -> Datagrams {
+    pub(crate) fn datagrams(&mut self, template: &HeaderTemplate, unit: &MediaUnit) -> Datagrams {
         let overhead = HEADER_BYTES + self.outbound.overhead();
         let whole = unit.payload_bytes() + unit.packet_count() * overhead;
         let mut datagrams = Datagrams::builder(whole);
-        for (header, payload) in label.packets(unit) {
+        for (header, payload) in template.packets(unit) {
             datagrams.add(|out| self.append(&header, payload, out));
         }
         datagrams.build()

@@ -9,12 +9,12 @@ use glassline_rtp::rtcp::{Bye, SenderReport, SourceDescription};
 use glassline_rtsp::server::Start;
 
 use super::cursor::Cursor;
-use super::framing::Label;
+use super::framing::HeaderTemplate;
 use super::numbers::{NumberKeys, Numbers};
 use super::ring::{Bounds, Ring};
 use super::srtp::TrackSrtp;
 use super::transport::TrackTransports;
-use crate::latency::Board;
+use crate::latency::LatencyRegistry;
 use crate::runtime::{StreamSubscription, StreamWaker, Waker};
 
 /// Interval between sender reports of a stream. RFC 3550 §6.2 has 5 s for large groups, but players
@@ -24,7 +24,7 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 /// The settings and clocks that every sending thread reads and frames streams with.
 #[derive(Clone, Debug)]
 pub(crate) struct StreamContext {
-    pub(crate) board: Arc<Board>,
+    pub(crate) latencies: Arc<LatencyRegistry>,
     pub(crate) wall: WallClock,
     pub(crate) keys: NumberKeys,
     pub(crate) bounds: Bounds,
@@ -33,13 +33,13 @@ pub(crate) struct StreamContext {
 /// A stream's subscription on one thread, its recent packets, and its clients there.
 #[derive(Debug)]
 pub(crate) struct StreamReader {
-    pub(crate) feed: StreamSubscription,
+    pub(crate) subscription: StreamSubscription,
     /// The hub wakes the thread through this when the stream has something new.
     waker: Arc<StreamWaker>,
     pub(crate) ring: Ring,
     pub(crate) tracks: Arc<[Track]>,
-    labels: Vec<Label>,
-    sums: Vec<Sums>,
+    templates: Vec<HeaderTemplate>,
+    counts: Vec<SenderCounts>,
     keys: NumberKeys,
     /// Numbers of the first tracks that replace those derived from the keys; empty for most
     /// streams.
@@ -52,7 +52,7 @@ pub(crate) struct StreamReader {
 
 /// Counts of a track's sent packets and bytes, for its sender reports.
 #[derive(Clone, Debug, Default)]
-struct Sums {
+struct SenderCounts {
     latest: Option<Arc<MediaUnit>>,
     octets: u64,
     /// Number of the next unit; earlier ones were loaded with the stream's past.
@@ -73,15 +73,15 @@ impl StreamReader {
     ) -> Self {
         let anchor = stream.latency_track();
         let waker = Arc::new(StreamWaker::new(Arc::clone(waker)));
-        let stages = context.board.stages(stream.name(), table);
+        let stages = context.latencies.stages(stream.name(), table);
         let wake = Arc::clone(&waker) as Arc<dyn Wake>;
         let mut reader = Self {
-            feed: StreamSubscription::new(stream, wake, stages),
+            subscription: StreamSubscription::new(stream, wake, stages),
             waker,
             ring: Ring::new(anchor, context.bounds),
             tracks: Arc::new([]),
-            labels: Vec::new(),
-            sums: Vec::new(),
+            templates: Vec::new(),
+            counts: Vec::new(),
             keys: context.keys.clone(),
             inherited: Vec::new(),
             cname: context.keys.cname(stream.name()),
@@ -94,7 +94,7 @@ impl StreamReader {
     }
 
     pub(crate) fn stream(&self) -> &Arc<Stream> {
-        self.feed.stream()
+        self.subscription.stream()
     }
 
     /// Returns whether the stream came to its end.
@@ -106,7 +106,7 @@ impl StreamReader {
     /// is due.
     pub(crate) fn take_due(&self, now: Instant) -> bool {
         let is_woken = self.waker.take();
-        is_woken || self.feed.deadline().is_some_and(|at| at <= now)
+        is_woken || self.subscription.deadline().is_some_and(|at| at <= now)
     }
 
     /// Loads the entries that clients begin with: video from its newest keyframe on, and the other
@@ -131,7 +131,7 @@ impl StreamReader {
     /// Reads the units that were published since the last call. Returns whether there were any.
     pub(crate) fn read(&mut self, wall: &WallClock, now: Instant) -> bool {
         let mut arrived = std::mem::take(&mut self.arrived);
-        self.feed.read(&mut arrived, now);
+        self.subscription.read(&mut arrived, now);
         if !arrived.is_empty() {
             self.refresh();
         }
@@ -143,10 +143,10 @@ impl StreamReader {
         let any = self.ring.end() > end;
         if any && self.report_at <= now {
             self.report_at = now + REPORT_INTERVAL;
-            for track in 0..self.sums.len() {
+            for track in 0..self.counts.len() {
                 if let Some(packet) = self.report(track, wall, now) {
-                    let label = self.labels[track];
-                    self.ring.push_report(track, packet.into(), label, now);
+                    let template = self.templates[track];
+                    self.ring.push_report(track, packet.into(), template, now);
                 }
             }
         }
@@ -154,23 +154,24 @@ impl StreamReader {
     }
 
     fn push(&mut self, unit: Arc<MediaUnit>) {
-        let (Some(label), Some(sums)) =
-            (self.labels.get(unit.track), self.sums.get_mut(unit.track))
-        else {
+        let (Some(template), Some(counts)) = (
+            self.templates.get(unit.track),
+            self.counts.get_mut(unit.track),
+        ) else {
             return;
         };
-        if unit.index < sums.next {
+        if unit.index < counts.next {
             return;
         }
-        sums.next = unit.index + 1;
-        sums.octets += unit.payload_bytes() as u64;
-        sums.latest = Some(Arc::clone(&unit));
-        self.ring.push_media(unit, *label);
+        counts.next = unit.index + 1;
+        counts.octets += unit.payload_bytes() as u64;
+        counts.latest = Some(Arc::clone(&unit));
+        self.ring.push_media(unit, *template);
     }
 
     /// Records the delay of one of the server's stages.
     pub(crate) fn account(&self, stage: Stage, delay: Duration, now: Instant) {
-        let stages = &self.feed.stages;
+        let stages = &self.subscription.stages;
         let mut stages = stages.lock().unwrap_or_else(PoisonError::into_inner);
         stages.record(stage, delay, now);
     }
@@ -182,16 +183,16 @@ impl StreamReader {
             return;
         }
         let name = self.stream().name().clone();
-        self.labels = tracks
+        self.templates = tracks
             .iter()
             .enumerate()
             .map(|(index, track)| {
                 let inherited = self.inherited.get(index).copied();
                 let numbers = inherited.unwrap_or_else(|| self.keys.track(name.as_str(), index));
-                Label::new(track, index, numbers)
+                HeaderTemplate::new(track, index, numbers)
             })
             .collect();
-        self.sums.resize_with(tracks.len(), Sums::default);
+        self.counts.resize_with(tracks.len(), SenderCounts::default);
         self.ring.set_anchor(self.stream().latency_track());
         self.tracks = tracks;
     }
@@ -199,10 +200,10 @@ impl StreamReader {
     /// Returns numbers for a stream that follows this one for one client. Players drop a packet
     /// that is out of sequence as a stray (RFC 3550 §A.1).
     pub(crate) fn going_on(&self) -> Vec<Numbers> {
-        let labels = self.labels.iter().enumerate();
+        let templates = self.templates.iter().enumerate();
         let next = |track| self.next_packet(track).unwrap_or(0);
-        labels
-            .map(|(track, label)| label.numbers.going_on(next(track)))
+        templates
+            .map(|(track, template)| template.numbers.going_on(next(track)))
             .collect()
     }
 
@@ -213,13 +214,13 @@ impl StreamReader {
         self.refresh();
     }
 
-    pub(crate) fn label(&self, track: usize) -> Option<&Label> {
-        self.labels.get(track)
+    pub(crate) fn template(&self, track: usize) -> Option<&HeaderTemplate> {
+        self.templates.get(track)
     }
 
     /// Returns the number of the next packet of `track`, if it is known here.
     fn next_packet(&self, track: usize) -> Option<u64> {
-        let latest = self.sums.get(track)?.latest.as_ref()?;
+        let latest = self.counts.get(track)?.latest.as_ref()?;
         Some(latest.first_packet + latest.packet_count() as u64)
     }
 
@@ -249,16 +250,16 @@ impl StreamReader {
         number: Option<u64>,
         time: Option<MediaTime>,
     ) -> Start {
-        let label = self.labels.get(track);
-        let shared = label
+        let template = self.templates.get(track);
+        let shared = template
             .zip(number)
-            .map(|(label, number)| label.numbers.sequence(number));
+            .map(|(template, number)| template.numbers.sequence(number));
         Start {
             track,
             sequence: srtp.map(TrackSrtp::next_sequence).or(shared),
-            timestamp: label
+            timestamp: template
                 .zip(time)
-                .map(|(label, time)| label.numbers.timestamp(time, label.clock_rate)),
+                .map(|(template, time)| template.numbers.timestamp(time, template.clock_rate)),
         }
     }
 
@@ -266,19 +267,19 @@ impl StreamReader {
     /// before the first packet. The RTP time of `now` is extrapolated with the stream's filtered
     /// clock, so that the reports of all tracks agree.
     pub(crate) fn report(&self, track: usize, wall: &WallClock, now: Instant) -> Option<Vec<u8>> {
-        let (label, sums) = (self.labels.get(track)?, self.sums.get(track)?);
-        let latest = sums.latest.as_ref()?;
+        let (template, counts) = (self.templates.get(track)?, self.counts.get(track)?);
+        let latest = counts.latest.as_ref()?;
         let since = now.saturating_duration_since(latest.stamps.reference);
-        let ssrc = label.numbers.ssrc;
+        let ssrc = template.numbers.ssrc;
         let mut out = Vec::with_capacity(64);
         SenderReport {
             ssrc,
             ntp: wall.ntp(latest.stamps.reference + since),
-            rtp_timestamp: label
+            rtp_timestamp: template
                 .numbers
-                .timestamp(latest.time + since, label.clock_rate),
+                .timestamp(latest.time + since, template.clock_rate),
             packet_count: low_word(latest.first_packet + latest.packet_count() as u64),
-            octet_count: low_word(sums.octets),
+            octet_count: low_word(counts.octets),
             reports: Vec::new(),
         }
         .write(&mut out);
@@ -290,7 +291,7 @@ impl StreamReader {
     pub(crate) fn farewell(&self, track: usize, wall: &WallClock, now: Instant) -> Option<Vec<u8>> {
         let mut out = self.report(track, wall, now)?;
         let bye = Bye {
-            sources: vec![self.labels.get(track)?.numbers.ssrc],
+            sources: vec![self.templates.get(track)?.numbers.ssrc],
             reason: b"",
         };
         bye.write(&mut out);

@@ -18,14 +18,14 @@ const FRAMES_UNREPORTED: usize = 64;
 #[derive(Debug)]
 pub(crate) struct FrameLog {
     epoch: Instant,
-    frames: VecDeque<Entry>,
+    frames: VecDeque<FrameRecord>,
     capacity: usize,
 }
 
 /// The stamps of a frame: its origin in nanoseconds since the epoch, and the microseconds from each
 /// stamp to the next.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct FrameRecord {
     origin_ns: i64,
     timestamp: u32,
     stages_us: [u32; 4],
@@ -51,7 +51,7 @@ impl FrameLog {
             Some(after) => nanos(after),
             None => -nanos(self.epoch - frame.origin),
         };
-        self.frames.push_back(Entry {
+        self.frames.push_back(FrameRecord {
             origin_ns,
             timestamp: frame.timestamp,
             stages_us: frame
@@ -75,13 +75,13 @@ impl FrameLog {
         let after = |from: Instant, micros: u32| from + Duration::from_micros(micros.into());
         let [ingest, hub, pace, send] = entry.stages_us;
         let published = after(origin, ingest);
-        let picked = after(published, hub);
-        let paced = after(picked, pace);
+        let read_at = after(published, hub);
+        let paced = after(read_at, pace);
         Some(FrameStamps {
             timestamp,
             origin,
             published,
-            picked,
+            read_at,
             paced,
             sent: after(paced, send),
         })
@@ -107,7 +107,7 @@ mod tests {
                 timestamp: frame * 3000,
                 origin,
                 published: at(1),
-                picked: at(3),
+                read_at: at(3),
                 paced: at(6),
                 sent: at(10),
             });

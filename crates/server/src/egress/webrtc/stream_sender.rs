@@ -22,7 +22,7 @@ use super::frame_log::FrameLog;
 use super::outbox::Batch;
 use super::pacer::Pacer;
 use super::redundancy::Redundancy;
-use super::track_sender::{Patience, Queued, Taken, TrackSender};
+use super::track_sender::{OfferOutcome, Queued, SendLimits, TrackSender};
 use crate::latency::FrameStamps;
 
 /// Most bytes that header, extensions and authentication tag add to a payload.
@@ -72,13 +72,13 @@ impl StreamSender {
                 )
             })
             .collect();
-        let patience = if session.has_congestion_control() {
-            Patience::PACED
+        let limits = if session.has_congestion_control() {
+            SendLimits::PACED
         } else {
-            Patience::UNPACED
+            SendLimits::UNPACED
         };
         for track in &mut tracks {
-            track.set_patience(patience.waiting(lag));
+            track.set_limits(limits.waiting(lag));
         }
         Self {
             accounted: stream.latency_track(),
@@ -122,10 +122,10 @@ impl StreamSender {
     /// Returns whether the viewer gets video with B-frames, which a browser shows in the wrong
     /// order.
     pub(crate) fn is_reordered(&self, tracks: &[Track]) -> bool {
-        let mut outlets = self.tracks.iter();
-        outlets.any(|outlet| {
+        let mut track_senders = self.tracks.iter();
+        track_senders.any(|track_sender| {
             tracks
-                .get(outlet.track)
+                .get(track_sender.track)
                 .is_some_and(|it| it.video.reordered)
         })
     }
@@ -138,26 +138,26 @@ impl StreamSender {
     }
 
     /// Offers a unit of `stream` that was just published and that the shard has held since
-    /// `picked`. Returns how many units were dropped because the viewer is too slow.
+    /// `read_at`. Returns how many units were dropped because the viewer is too slow.
     #[inline]
     pub(crate) fn offer(
         &mut self,
         unit: &Arc<MediaUnit>,
-        picked: Instant,
+        read_at: Instant,
         stream: &Stream,
     ) -> usize {
-        let Some(outlet) = self
+        let Some(track_sender) = self
             .tracks
             .iter_mut()
-            .find(|outlet| outlet.track == unit.track)
+            .find(|track_sender| track_sender.track == unit.track)
         else {
             return 0;
         };
-        let dropped = match outlet.offer(unit, picked) {
-            Taken::Skipped { frames } => frames,
-            Taken::Queued | Taken::Passed => 0,
+        let dropped = match track_sender.offer(unit, read_at) {
+            OfferOutcome::Skipped { frames } => frames,
+            OfferOutcome::Queued | OfferOutcome::Passed => 0,
         };
-        if outlet.wants_keyframe() {
+        if track_sender.wants_keyframe() {
             stream.request_keyframe();
         }
         dropped
@@ -169,7 +169,7 @@ impl StreamSender {
         let places = self
             .tracks
             .iter()
-            .filter_map(|outlet| Some((outlet.track, outlet.next()?)));
+            .filter_map(|track_sender| Some((track_sender.track, track_sender.next()?)));
         places
             .flat_map(|(track, next)| stream.since(track, next))
             .collect()
@@ -217,9 +217,9 @@ impl StreamSender {
 
     /// Returns whether all waiting packets of a frame may leave at `now`.
     fn ends_a_frame(&self, budget: Option<u64>, now: Instant) -> bool {
-        self.tracks.iter().any(|outlet| {
-            outlet.kind() == Kind::Video
-                && outlet.front().is_some_and(|queued| {
+        self.tracks.iter().any(|track_sender| {
+            track_sender.kind() == Kind::Video
+                && track_sender.front().is_some_and(|queued| {
                     let left = queued.unit.packet_count() - queued.sent;
                     self.allowance(queued, budget, now) >= left
                 })
@@ -246,9 +246,9 @@ impl StreamSender {
         now: Instant,
     ) -> Option<Option<FrameStamps>> {
         let budget = session.budget(now);
-        let outlet = &self.tracks[place];
-        let queued = outlet.front()?;
-        let is_video = outlet.kind() == Kind::Video;
+        let track_sender = &self.tracks[place];
+        let queued = track_sender.front()?;
+        let is_video = track_sender.kind() == Kind::Video;
         let (packets, from) = (queued.unit.packet_count(), queued.sent);
         let allowance = if is_video {
             self.allowance(queued, budget, now)
@@ -259,22 +259,22 @@ impl StreamSender {
         if count == 0 {
             return None;
         }
-        let outlet = &mut self.tracks[place];
-        let mut redundancy = outlet.redundancy.take();
-        let queued = outlet.front()?;
+        let track_sender = &mut self.tracks[place];
+        let mut redundancy = track_sender.redundancy.take();
+        let queued = track_sender.front()?;
         let unit = &queued.unit;
-        let timestamp = outlet.timestamp(unit);
-        let live = !outlet.is_past(unit.time);
+        let timestamp = track_sender.timestamp(unit);
+        let live = !track_sender.is_past(unit.time);
         if let Some(forwarded) = unit.forwarded().filter(|it| it.gap > 0 && from == 0) {
             // This fails only before the session has keys, when nothing is sealed either.
-            session.skip(outlet.sender, forwarded.gap);
+            session.skip(track_sender.sender, forwarded.gap);
         }
         if live && from == 0 {
-            session.anchor(outlet.sender, timestamp, unit.stamps.reference);
+            session.anchor(track_sender.sender, timestamp, unit.stamps.reference);
         }
         // Audio may follow in the same message if the frame's last packet is as long as the others.
-        let pads = is_video && self.rides && session.senders()[outlet.sender.0].may_pad();
-        let sender = outlet.sender;
+        let pads = is_video && self.rides && session.senders()[track_sender.sender.0].may_pad();
+        let sender = track_sender.sender;
         let mut sealed = 0;
         let mut first_sequence = 0;
         for index in from..from + count {
@@ -300,23 +300,23 @@ impl StreamSender {
             });
         }
         let first_packet = unit.first_packet + from as u64;
-        let ends = live && outlet.track == self.accounted && unit.last;
+        let ends = live && track_sender.track == self.accounted && unit.last;
         let frame = (ends && from + count == packets).then_some(FrameStamps {
             timestamp,
             origin: unit.stamps.origin,
             published: unit.stamps.published,
-            picked: queued.picked,
+            read_at: queued.read_at,
             paced: now,
             sent: now,
         });
         if sealed > 0 {
-            outlet.note_sent(first_sequence, first_packet, sealed);
+            track_sender.note_sent(first_sequence, first_packet, sealed);
         }
         if is_video {
             self.pacer.sent(count, packets, now);
         }
-        outlet.advance(count);
-        outlet.redundancy = redundancy;
+        track_sender.advance(count);
+        track_sender.redundancy = redundancy;
         Some(frame)
     }
 
@@ -350,12 +350,16 @@ impl StreamSender {
         mut batch: Batch<'_>,
         counters: &SendCounters,
     ) {
-        let Some(outlet) = self.tracks.iter().find(|outlet| outlet.sender == sender) else {
+        let Some(track_sender) = self
+            .tracks
+            .iter()
+            .find(|track_sender| track_sender.sender == sender)
+        else {
             return;
         };
         for sequence in lost {
-            let packet = outlet.packet_of(*sequence);
-            let found = packet.and_then(|packet| stream.find(outlet.track, packet));
+            let packet = track_sender.packet_of(*sequence);
+            let found = packet.and_then(|packet| stream.find(track_sender.track, packet));
             let Some((unit, index)) = found else {
                 counters.unrepairable.add(1);
                 continue;
@@ -363,8 +367,8 @@ impl StreamSender {
             let Some(payload) = unit.payload(index) else {
                 continue;
             };
-            let timestamp = outlet.timestamp(&unit);
-            let marker = unit.marker(index) && outlet.kind() == Kind::Video;
+            let timestamp = track_sender.timestamp(&unit);
+            let marker = unit.marker(index) && track_sender.kind() == Kind::Video;
             batch.push(|out| {
                 let sealed = session
                     .seal_retransmission(sender, *sequence, timestamp, marker, payload, now, out);
@@ -381,7 +385,7 @@ impl StreamSender {
         let mut video_frames = self
             .tracks
             .iter()
-            .filter(|outlet| outlet.kind() == Kind::Video)
+            .filter(|track_sender| track_sender.kind() == Kind::Video)
             .filter_map(TrackSender::front);
         let queued = video_frames.next()?;
         if session.has_congestion_control() {

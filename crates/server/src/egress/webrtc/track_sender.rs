@@ -12,14 +12,14 @@ use super::redundancy::Redundancy;
 
 /// Limits on how far a viewer may be behind.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
+pub(crate) struct SendLimits {
     /// Time that a unit may wait before the viewer skips to the next keyframe.
     wait: Duration,
     /// Most bytes since the last keyframe that a new viewer is sent.
     catch_up_bytes: usize,
 }
 
-impl Patience {
+impl SendLimits {
     /// Limits for a session without congestion control, where only the socket and the spreading of
     /// keyframes hold packets back.
     pub(crate) const UNPACED: Self = Self {
@@ -70,7 +70,7 @@ pub(crate) struct TrackSender {
     wants_keyframe: bool,
     /// Media time of the viewer's live point: timestamps of frames up to here are compressed.
     live_from: MediaTime,
-    patience: Patience,
+    limits: SendLimits,
     queue: VecDeque<Queued>,
     /// The run that the next packet may extend.
     run: Run,
@@ -85,7 +85,7 @@ pub(crate) struct TrackSender {
 pub(crate) struct Queued {
     pub(crate) unit: Arc<MediaUnit>,
     /// Time since which the shard has held the unit.
-    pub(crate) picked: Instant,
+    pub(crate) read_at: Instant,
     /// Number of packets that left already.
     pub(crate) sent: usize,
 }
@@ -100,7 +100,7 @@ struct Run {
 
 /// The result of [`TrackSender::offer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum OfferOutcome {
     /// The unit waits to be sent.
     Queued,
     /// The unit is not sent: it came before the viewer's start, or cannot be decoded yet.
@@ -129,7 +129,7 @@ impl TrackSender {
             next: None,
             wants_keyframe: kind == Kind::Video,
             live_from: MediaTime::from_nanos(i64::MIN),
-            patience: Patience::UNPACED,
+            limits: SendLimits::UNPACED,
             queue: VecDeque::new(),
             run: Run::default(),
             runs: VecDeque::new(),
@@ -141,18 +141,15 @@ impl TrackSender {
         self.kind
     }
 
-    pub(crate) const fn set_patience(&mut self, patience: Patience) {
-        self.patience = patience;
+    pub(crate) const fn set_limits(&mut self, limits: SendLimits) {
+        self.limits = limits;
     }
 
     /// Starts at the keyframe that begins `past`, if the past is not too long. Returns whether the
     /// viewer has a frame to decode now.
     pub(crate) fn catch_up(&mut self, past: Vec<Arc<MediaUnit>>, now: Instant) -> bool {
         let bytes: usize = past.iter().map(|unit| unit.payload_bytes()).sum();
-        let Some(newest) = past
-            .last()
-            .filter(|_| bytes <= self.patience.catch_up_bytes)
-        else {
+        let Some(newest) = past.last().filter(|_| bytes <= self.limits.catch_up_bytes) else {
             return false;
         };
         self.live_from = newest.time;
@@ -160,16 +157,16 @@ impl TrackSender {
         self.wants_keyframe = false;
         self.queue.extend(past.into_iter().map(|unit| Queued {
             unit,
-            picked: now,
+            read_at: now,
             sent: 0,
         }));
         true
     }
 
     /// Offers a unit that was just published.
-    pub(crate) fn offer(&mut self, unit: &Arc<MediaUnit>, now: Instant) -> Taken {
+    pub(crate) fn offer(&mut self, unit: &Arc<MediaUnit>, now: Instant) -> OfferOutcome {
         if self.next.is_some_and(|next| unit.index < next) {
-            return Taken::Passed;
+            return OfferOutcome::Passed;
         }
         let gap = self.next.is_some_and(|next| unit.index > next);
         self.next = Some(unit.index + 1);
@@ -178,25 +175,25 @@ impl TrackSender {
             self.wants_keyframe = true;
         }
         if self.wants_keyframe && !starts {
-            return Taken::Passed;
+            return OfferOutcome::Passed;
         }
         self.wants_keyframe = false;
         let skipped = self.skip_overdue(now);
         if skipped > 0 && !starts && self.kind == Kind::Video {
             self.wants_keyframe = true;
-            return Taken::Skipped {
+            return OfferOutcome::Skipped {
                 frames: skipped + 1,
             };
         }
         self.queue.push_back(Queued {
             unit: Arc::clone(unit),
-            picked: now,
+            read_at: now,
             sent: 0,
         });
         if skipped > 0 {
-            Taken::Skipped { frames: skipped }
+            OfferOutcome::Skipped { frames: skipped }
         } else {
-            Taken::Queued
+            OfferOutcome::Queued
         }
     }
 
@@ -205,7 +202,7 @@ impl TrackSender {
     fn skip_overdue(&mut self, now: Instant) -> usize {
         let overdue = |queued: &Queued| {
             self.live_from < queued.unit.time
-                && now.saturating_duration_since(queued.picked) > self.patience.wait
+                && now.saturating_duration_since(queued.read_at) > self.limits.wait
         };
         if !self.queue.front().is_some_and(overdue) {
             return 0;
@@ -335,17 +332,20 @@ mod tests {
 
     #[test]
     fn a_new_viewer_starts_at_the_keyframe_and_time_is_squeezed_to_now() {
-        let (mut outlet, now) = (video(), Instant::now());
+        let (mut track_sender, now) = (video(), Instant::now());
         let past: Vec<_> = (60..90).map(|index| unit(index, index == 60)).collect();
-        assert!(outlet.catch_up(past.clone(), now));
+        assert!(track_sender.catch_up(past.clone(), now));
         assert_eq!(
-            outlet.offer(&past[29], now),
-            Taken::Passed,
+            track_sender.offer(&past[29], now),
+            OfferOutcome::Passed,
             "already in the past"
         );
-        assert_eq!(outlet.offer(&unit(90, false), now), Taken::Queued);
+        assert_eq!(
+            track_sender.offer(&unit(90, false), now),
+            OfferOutcome::Queued
+        );
         let ticks = |index| {
-            outlet
+            track_sender
                 .timestamp(&unit(index, false))
                 .wrapping_sub(1_000_000)
         };
@@ -358,63 +358,84 @@ mod tests {
         );
         let span = squeezed[29] - squeezed[0];
         assert!(span.abs_diff(29 * 3000 / 32) <= 1, "{span} ticks");
-        assert!(outlet.is_past(past[0].time) && !outlet.is_past(past[29].time));
+        assert!(track_sender.is_past(past[0].time) && !track_sender.is_past(past[29].time));
     }
 
     #[test]
     fn without_a_keyframe_the_viewer_waits_for_one() {
-        let (mut outlet, now) = (video(), Instant::now());
-        assert!(!outlet.catch_up(Vec::new(), now));
-        assert_eq!(outlet.offer(&unit(7, false), now), Taken::Passed);
-        assert_eq!(outlet.offer(&unit(8, true), now), Taken::Queued);
-        assert_eq!(outlet.offer(&unit(9, false), now), Taken::Queued);
+        let (mut track_sender, now) = (video(), Instant::now());
+        assert!(!track_sender.catch_up(Vec::new(), now));
+        assert_eq!(
+            track_sender.offer(&unit(7, false), now),
+            OfferOutcome::Passed
+        );
+        assert_eq!(
+            track_sender.offer(&unit(8, true), now),
+            OfferOutcome::Queued
+        );
+        assert_eq!(
+            track_sender.offer(&unit(9, false), now),
+            OfferOutcome::Queued
+        );
         // The shard missed a unit: frames after the gap cannot be decoded.
-        assert_eq!(outlet.offer(&unit(12, false), now), Taken::Passed);
-        assert!(outlet.wants_keyframe());
+        assert_eq!(
+            track_sender.offer(&unit(12, false), now),
+            OfferOutcome::Passed
+        );
+        assert!(track_sender.wants_keyframe());
     }
 
     #[test]
     fn a_slow_viewer_skips_to_the_next_keyframe_and_is_counted() {
-        let (mut outlet, start) = (video(), Instant::now());
-        assert_eq!(outlet.offer(&unit(0, true), start), Taken::Queued);
-        outlet.advance(1);
+        let (mut track_sender, start) = (video(), Instant::now());
+        assert_eq!(
+            track_sender.offer(&unit(0, true), start),
+            OfferOutcome::Queued
+        );
+        track_sender.advance(1);
         for index in 1..6 {
             assert_eq!(
-                outlet.offer(&unit(index, false), start + FRAME),
-                Taken::Queued
+                track_sender.offer(&unit(index, false), start + FRAME),
+                OfferOutcome::Queued
             );
         }
-        let late = start + FRAME + Patience::UNPACED.wait + FRAME;
+        let late = start + FRAME + SendLimits::UNPACED.wait + FRAME;
         assert_eq!(
-            outlet.offer(&unit(6, false), late),
-            Taken::Skipped { frames: 6 }
+            track_sender.offer(&unit(6, false), late),
+            OfferOutcome::Skipped { frames: 6 }
         );
         assert_eq!(
-            outlet.front().map(|queued| queued.unit.index),
+            track_sender.front().map(|queued| queued.unit.index),
             Some(0),
             "half a frame is finished"
         );
-        assert!(outlet.advance(1));
-        assert_eq!(outlet.offer(&unit(7, false), late), Taken::Passed);
-        assert_eq!(outlet.offer(&unit(8, true), late), Taken::Queued);
+        assert!(track_sender.advance(1));
+        assert_eq!(
+            track_sender.offer(&unit(7, false), late),
+            OfferOutcome::Passed
+        );
+        assert_eq!(
+            track_sender.offer(&unit(8, true), late),
+            OfferOutcome::Queued
+        );
     }
 
     #[test]
     fn sequence_numbers_lead_back_to_packets_across_skips() {
-        let mut outlet = video();
-        assert_eq!(outlet.packet_of(0), None);
+        let mut track_sender = video();
+        assert_eq!(track_sender.packet_of(0), None);
         for offset in 0..100u64 {
-            outlet.note_sent(65_500 + offset, 1000 + offset, 1);
+            track_sender.note_sent(65_500 + offset, 1000 + offset, 1);
         }
-        outlet.note_sent(65_600, 5000, 10);
-        assert_eq!(outlet.packet_of(65_500), Some(1000));
-        assert_eq!(outlet.packet_of(65_599), Some(1099));
-        assert_eq!(outlet.packet_of(65_605), Some(5005));
-        assert_eq!(outlet.packet_of(65_499), None, "before the first");
-        assert_eq!(outlet.packet_of(65_610), None, "not sent yet");
+        track_sender.note_sent(65_600, 5000, 10);
+        assert_eq!(track_sender.packet_of(65_500), Some(1000));
+        assert_eq!(track_sender.packet_of(65_599), Some(1099));
+        assert_eq!(track_sender.packet_of(65_605), Some(5005));
+        assert_eq!(track_sender.packet_of(65_499), None, "before the first");
+        assert_eq!(track_sender.packet_of(65_610), None, "not sent yet");
         for skip in 1..=RUNS_MAX as u64 {
-            outlet.note_sent(65_609 + skip, 10_000 * skip, 1);
+            track_sender.note_sent(65_609 + skip, 10_000 * skip, 1);
         }
-        assert_eq!(outlet.packet_of(65_500), None, "too many skips ago");
+        assert_eq!(track_sender.packet_of(65_500), None, "too many skips ago");
     }
 }

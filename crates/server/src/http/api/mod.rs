@@ -156,7 +156,7 @@ async fn stream_latency(
         sender: session.sender,
     });
     Ok(Json(Latency {
-        stages: app.board.latency(&stream, now),
+        stages: app.latencies.latency(&stream, now),
         publisher,
     }))
 }
@@ -263,12 +263,12 @@ pub(super) async fn report(
     let stamps = stamps.await.map_err(|_| Problem::no_session())?;
     let joined = latency::join(&report, &stamps, app.codes.get(&name).as_ref(), &app.clock);
     let figures = app
-        .board
+        .latencies
         .report(&record.stream, &record.id, joined, Instant::now());
     // The session may have ended while its shard was asked; then nobody else removes what was
     // written here.
     if app.sessions.by_id(&record.id).is_none() {
-        app.board.forget(&record.stream, &record.id);
+        app.latencies.forget(&record.stream, &record.id);
     }
     Ok(Json(figures))
 }

@@ -17,7 +17,7 @@ pub(crate) struct Viewers {
 /// `GET /api/v1/webrtc/viewers`
 pub(crate) async fn viewers(State(app): State<App>) -> Json<Viewers> {
     Json(Viewers {
-        viewers: app.board.selected(),
+        viewers: app.latencies.selected(),
     })
 }
 
@@ -30,6 +30,6 @@ pub(crate) struct Publishers {
 /// `GET /api/v1/webrtc/data-publishers`
 pub(crate) async fn publishers(State(app): State<App>) -> Json<Publishers> {
     Json(Publishers {
-        publishers: app.board.data_publishers(),
+        publishers: app.latencies.data_publishers(),
     })
 }

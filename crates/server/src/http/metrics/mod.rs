@@ -21,13 +21,13 @@ pub(super) async fn prometheus(State(app): State<App>) -> Response {
     let mut text = String::with_capacity(8 << 10);
     let rtsp_viewers = rtsp::viewers(&app).await;
     let streams = app.hub.streams();
-    metrics::streams(&streams, &app.board, Instant::now(), &mut text);
+    metrics::streams(&streams, &app.latencies, Instant::now(), &mut text);
     viewers(&app, rtsp_viewers, &mut text);
     metrics::rooms(app.rooms.counts(), &mut text);
     shards::metrics(&app, &mut text);
     rtsp::metrics(&app, &mut text);
     quic::metrics(&app, &mut text);
-    metrics::paths(&app.board.selected(), &mut text);
+    metrics::paths(&app.latencies.selected(), &mut text);
     if let Some(library) = &app.library {
         metrics::files(library.counts(), &mut text);
     }

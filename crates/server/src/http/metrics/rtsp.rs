@@ -86,7 +86,7 @@ const FAMILIES: &[Family<Counters>] = &[
         "RTSP clients closed because they took too little, or broke TLS.",
         &[
             ("stalled", |c| &c.closed_stalled),
-            ("hopeless", |c| &c.closed_hopeless),
+            ("hopeless", |c| &c.closed_too_slow),
             ("tls", |c| &c.closed_tls),
         ],
     ),

@@ -44,9 +44,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..25)
 }
 
-struct Silent;
+struct NoWake;
 
-impl Wake for Silent {
+impl Wake for NoWake {
     fn wake(&self) {}
 }
 
@@ -113,7 +113,7 @@ proptest! {
     #[test]
     fn whatever_is_asked_for_the_stream_stays_one(steps in steps()) {
         let mut scene = Scene::new();
-        let mut subscription = scene.stream.subscribe(Arc::new(Silent));
+        let mut subscription = scene.stream.subscribe(Arc::new(NoWake));
         let mut media_units = Vec::new();
         for step in steps {
             let before = media_units.len();
@@ -160,7 +160,7 @@ proptest! {
 fn a_looped_walk_over_keyframes_goes_around_both_ends() {
     for scale in [16.0, -16.0] {
         let mut scene = Scene::new();
-        let mut subscription = scene.stream.subscribe(Arc::new(Silent));
+        let mut subscription = scene.stream.subscribe(Arc::new(NoWake));
         scene.control.command(PlayCommand::Play(Play {
             from: Some(Duration::from_secs(5)),
             scale,
@@ -192,7 +192,7 @@ fn a_looped_walk_over_keyframes_goes_around_both_ends() {
 #[test]
 fn an_end_that_was_asked_for_is_kept() {
     let mut scene = Scene::new();
-    let mut subscription = scene.stream.subscribe(Arc::new(Silent));
+    let mut subscription = scene.stream.subscribe(Arc::new(NoWake));
     scene.control.command(PlayCommand::Play(Play {
         from: Some(Duration::ZERO),
         until: Some(Duration::from_secs(1)),

@@ -56,9 +56,9 @@ impl Drop for Folder {
 }
 
 #[derive(Default)]
-struct Bell(AtomicUsize);
+struct WakeCounter(AtomicUsize);
 
-impl Wake for Bell {
+impl Wake for WakeCounter {
     fn wake(&self) {
         self.0.fetch_add(1, Relaxed);
     }
@@ -73,7 +73,7 @@ struct Client {
 impl Client {
     fn of(stream: &Arc<Stream>) -> Self {
         Self {
-            subscription: stream.subscribe(Arc::new(Bell::default())),
+            subscription: stream.subscribe(Arc::new(WakeCounter::default())),
             media_units: Vec::new(),
         }
     }

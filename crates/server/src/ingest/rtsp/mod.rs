@@ -121,8 +121,8 @@ impl Recording {
             return Err(Refusal::UnsupportedMedia);
         }
         let mut used_indices = vec![None; description.tracks.len()];
-        for (place, (index, _)) in taken.iter().enumerate() {
-            used_indices[*index] = Some(place);
+        for (used, (index, _)) in taken.iter().enumerate() {
+            used_indices[*index] = Some(used);
         }
         let pipelines = taken
             .iter()
@@ -175,7 +175,7 @@ impl Recording {
 
     /// Takes an RTP packet of announced track `track`, or an RTCP packet if `control` is set.
     pub(crate) fn take(&mut self, track: usize, control: bool, bytes: &[u8], now: Instant) {
-        let Some(place) = self.used_indices.get(track).copied().flatten() else {
+        let Some(used) = self.used_indices.get(track).copied().flatten() else {
             return;
         };
         if !self.is_on {
@@ -184,9 +184,9 @@ impl Recording {
         self.last_received = now;
         self.bytes += bytes.len() as u64;
         if control {
-            self.take_reports(place, bytes, now);
+            self.take_reports(used, bytes, now);
         } else {
-            self.take_media(place, bytes, now);
+            self.take_media(used, bytes, now);
         }
     }
 
@@ -213,8 +213,8 @@ impl Recording {
 
     /// Notes that packets of announced track `track` come by UDP.
     pub(crate) fn comes_by_datagrams(&mut self, track: usize) {
-        if let Some(place) = self.used_indices.get(track).copied().flatten() {
-            self.pipelines[place].come_by_datagrams();
+        if let Some(used) = self.used_indices.get(track).copied().flatten() {
+            self.pipelines[used].come_by_datagrams();
         }
     }
 
@@ -249,17 +249,17 @@ impl Recording {
         let reports = self.feedback.poll_report(now, spread);
         self.note_keyframe_wishes();
         // The video track, if there is one, is the first of the used tracks.
-        let has_frame = self.assembler.tracks()[0].kind() == Kind::Video;
+        let has_video = self.assembler.tracks()[0].kind() == Kind::Video;
         let asks =
-            has_frame && self.pipelines[0].source().is_some() && self.feedback.poll_keyframe(now);
-        for (track, place) in self.used_indices.iter().enumerate() {
-            let Some(pipeline) = place.and_then(|place| self.pipelines.get_mut(place)) else {
+            has_video && self.pipelines[0].source().is_some() && self.feedback.poll_keyframe(now);
+        for (track, used) in self.used_indices.iter().enumerate() {
+            let Some(pipeline) = used.and_then(|used| self.pipelines.get_mut(used)) else {
                 continue;
             };
             let Some(source) = pipeline.source() else {
                 continue;
             };
-            let asks = asks && *place == Some(0);
+            let asks = asks && *used == Some(0);
             if reports || asks {
                 counters.late.add(pipeline.take_late());
                 let block = if reports {

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use glassline_sctp as sctp;
 use sctp::channel::{ChannelId, Channels, ClosedBy, Event, Limits, Message};
 
-use super::{Bounds, DataCounters, DataStats, MessageBroker, Posted, Side, What};
+use super::{Bounds, DataCounters, DataStats, MessageBroker, Posted, PostedContent, Side};
 use crate::runtime::{SessionId, TokenBucket};
 use queues::{ChannelQueues, Unsendable};
 
@@ -44,7 +44,7 @@ const READER_MESSAGE_BYTES: usize = 16 << 10;
 pub(crate) struct Messages {
     side: Side,
     /// Whether messages from the peer are passed on.
-    speaks: bool,
+    may_send: bool,
     broker: Arc<MessageBroker>,
     /// Whether the SCTP association is established.
     is_up: bool,
@@ -59,18 +59,18 @@ pub(crate) struct Messages {
 
 impl Messages {
     /// Creates the channels of a session on `side`. Messages from the peer are passed on if it
-    /// `speaks`.
+    /// `may_send`.
     pub(crate) fn new(
         session: SessionId,
         side: Side,
-        speaks: bool,
+        may_send: bool,
         broker: Arc<MessageBroker>,
         bounds: Bounds,
         now: Instant,
     ) -> Self {
         Self {
             side,
-            speaks,
+            may_send,
             broker,
             is_up: false,
             expected: None,
@@ -86,8 +86,8 @@ impl Messages {
     }
 
     /// Returns the configuration of the session's SCTP association.
-    pub(crate) fn config(speaks: bool, bounds: &Bounds) -> glassline_webrtc::DataConfig {
-        let heard = if speaks {
+    pub(crate) fn config(may_send: bool, bounds: &Bounds) -> glassline_webrtc::DataConfig {
+        let heard = if may_send {
             bounds.message_bytes
         } else {
             bounds.message_bytes.min(READER_MESSAGE_BYTES)
@@ -126,15 +126,15 @@ impl Messages {
 
     /// Returns the statistics, to be published now.
     pub(crate) fn show(&mut self, now: Instant) -> DataStats {
-        let standing = self.queues.standing();
-        self.shown = Some((now, standing));
-        standing
+        let stats = self.queues.stats();
+        self.shown = Some((now, stats));
+        stats
     }
 
     /// Returns when the statistics may be published again; `None` if they have not changed.
     pub(crate) fn shown_again_at(&self) -> Option<Instant> {
         match self.shown {
-            Some((_, shown)) if shown == self.queues.standing() => None,
+            Some((_, shown)) if shown == self.queues.stats() => None,
             Some((at, _)) => Some(at + SHOWN),
             None => Some(self.created),
         }
@@ -193,7 +193,7 @@ impl Messages {
         };
         let may = match self.side {
             Side::Publisher => self.is_publishing(),
-            Side::Viewers => self.speaks,
+            Side::Viewers => self.may_send,
             Side::First | Side::Second => true,
         };
         if !may {
@@ -203,7 +203,7 @@ impl Messages {
             return self.queues.drop_one(&counters.messages_dropped_too_fast);
         }
         let channel = Arc::clone(&queue.init);
-        let what = What::Message { channel, message };
+        let what = PostedContent::Message { channel, message };
         let is_heard = self.broker.post(self.side.other(), what, now);
         if self.side != Side::Publisher && !is_heard {
             self.queues.drop_one(&counters.messages_dropped_no_channel);
@@ -220,7 +220,7 @@ impl Messages {
         match self.side {
             Side::Publisher => {
                 self.broker
-                    .post(Side::Viewers, What::Closed(queue.init), now);
+                    .post(Side::Viewers, PostedContent::Closed(queue.init), now);
             }
             Side::Viewers => self.queues.decline(&queue.init.label),
             Side::First | Side::Second => {}
@@ -247,15 +247,15 @@ impl Messages {
         if expected.is_some_and(|expected| posted.number > expected) {
             self.queues.break_promises(channels, now, counters);
         }
-        match &posted.what {
-            What::Message { channel, message } => {
+        match &posted.content {
+            PostedContent::Message { channel, message } => {
                 let limit = channels.peer_max_message_size();
                 if limit.is_some_and(|limit| message.data.len() as u64 > limit) {
                     return self.queues.drop_one(&counters.messages_dropped_too_large);
                 }
                 let may_open = self.side == Side::Viewers;
-                match self.queues.place_for(channel, channels, now, may_open) {
-                    Ok(place) => self.queues.push(place, posted, channels, now, counters),
+                match self.queues.channel_for(channel, channels, now, may_open) {
+                    Ok(index) => self.queues.push(index, posted, channels, now, counters),
                     Err(Unsendable::Closing) => {
                         self.queues.drop_one(&counters.messages_dropped_slow);
                     }
@@ -264,10 +264,10 @@ impl Messages {
                     }
                 }
             }
-            What::Closed(init) => {
+            PostedContent::Closed(init) => {
                 self.queues.close_like(init, channels, now, counters);
             }
-            What::TakenOver => {}
+            PostedContent::TakenOver => {}
         }
     }
 

@@ -8,7 +8,7 @@ use glassline_sctp as sctp;
 use sctp::channel::{ChannelId, Channels, Init, SendError};
 use sctp::{Reliability, SendError as AssociationError};
 
-use super::super::{Bounds, DataCounters, DataStats, Posted, Tally, What};
+use super::super::{Bounds, DataCounters, DataStats, Posted, PostedContent, Tally};
 use crate::runtime::{Counter, SessionId};
 
 /// Most unsent bytes of a channel in the association: enough for some batches of datagrams. Other
@@ -53,7 +53,7 @@ impl ChannelQueues {
     }
 
     /// Returns the channels' statistics.
-    pub(super) fn standing(&self) -> DataStats {
+    pub(super) fn stats(&self) -> DataStats {
         DataStats {
             channels: self.all.len(),
             queued_bytes: self.queued_bytes,
@@ -68,8 +68,8 @@ impl ChannelQueues {
 
     /// Removes `channel`, which is closed, with its queue.
     pub(super) fn remove(&mut self, channel: ChannelId) -> Option<ChannelQueue> {
-        let place = self.all.iter().position(|it| it.channel == channel)?;
-        let queue = self.all.remove(place);
+        let index = self.all.iter().position(|it| it.channel == channel)?;
+        let queue = self.all.remove(index);
         self.queued_bytes -= queue.queued_bytes();
         Some(queue)
     }
@@ -134,7 +134,7 @@ impl ChannelQueues {
             let queue = std::mem::take(&mut closing.queue);
             let channel = closing.channel;
             for posted in &queue {
-                self.queued_bytes -= posted.what.bytes();
+                self.queued_bytes -= posted.content.bytes();
                 if self.send(channel, posted, channels, now, counters).is_err() {
                     self.drop_one(&counters.messages_dropped_slow);
                 }
@@ -144,7 +144,7 @@ impl ChannelQueues {
     }
 
     /// Returns the index of the channel for messages from a channel with the parameters `init`.
-    pub(super) fn place_for(
+    pub(super) fn channel_for(
         &mut self,
         init: &Arc<Init>,
         channels: &mut Channels,
@@ -155,12 +155,12 @@ impl ChannelQueues {
             true => *it.init == **init,
             false => it.init.label == init.label,
         };
-        let places = self.all.iter().enumerate().filter(|(_, it)| fits(it));
+        let candidates = self.all.iter().enumerate().filter(|(_, it)| fits(it));
         // An open channel is preferred to a closing one, and the peer's channel to the server's.
-        let best = places.min_by_key(|(_, it)| (it.is_closing, it.is_ours));
+        let best = candidates.min_by_key(|(_, it)| (it.is_closing, it.is_ours));
         match best {
             Some((_, queue)) if queue.is_closing => return Err(Unsendable::Closing),
-            Some((place, _)) => return Ok(place),
+            Some((index, _)) => return Ok(index),
             None => {}
         }
         let ours = self.all.iter().filter(|it| it.is_ours).count();
@@ -186,29 +186,29 @@ impl ChannelQueues {
     /// Appends a message to a channel's queue, and keeps the limit on all queues.
     pub(super) fn push(
         &mut self,
-        place: usize,
+        index: usize,
         posted: &Arc<Posted>,
         channels: &mut Channels,
         now: Instant,
         counters: &DataCounters,
     ) {
-        let bytes = posted.what.bytes();
+        let bytes = posted.content.bytes();
         let bound = self.bounds.queue_bytes;
-        while self.queued_bytes + bytes > bound && !self.all[place].queue.is_empty() {
-            if self.all[place].is_reliable() {
-                return self.give_up(place, channels, now, counters);
+        while self.queued_bytes + bytes > bound && !self.all[index].queue.is_empty() {
+            if self.all[index].is_reliable() {
+                return self.give_up(index, channels, now, counters);
             }
-            self.drop_oldest(place, &counters.messages_dropped_slow);
+            self.drop_oldest(index, &counters.messages_dropped_slow);
         }
         if self.queued_bytes + bytes > bound && self.queued_bytes > 0 {
             // Other channels have used up the limit.
-            if self.all[place].is_reliable() {
-                return self.give_up(place, channels, now, counters);
+            if self.all[index].is_reliable() {
+                return self.give_up(index, channels, now, counters);
             }
             return self.drop_one(&counters.messages_dropped_slow);
         }
         self.queued_bytes += bytes;
-        self.all[place].queue.push_back(Arc::clone(posted));
+        self.all[index].queue.push_back(Arc::clone(posted));
     }
 
     /// Hands the association the messages that it has room for, the channels in turn. Returns
@@ -220,11 +220,11 @@ impl ChannelQueues {
         counters: &DataCounters,
     ) -> bool {
         let mut moved = false;
-        for place in 0..self.all.len() {
-            self.expire(place, channels, now, counters);
-            let channel = self.all[place].channel;
+        for index in 0..self.all.len() {
+            self.expire(index, channels, now, counters);
+            let channel = self.all[index].channel;
             while channels.buffered_amount(channel) < HANDED_OVER_BYTES
-                && let Some(posted) = self.all[place].queue.front().cloned()
+                && let Some(posted) = self.all[index].queue.front().cloned()
             {
                 match self.send(channel, &posted, channels, now, counters) {
                     Ok(()) => moved = true,
@@ -234,8 +234,8 @@ impl ChannelQueues {
                     // There will be room later, or the channel's end is about to be reported.
                     Err(_) => break,
                 }
-                self.all[place].queue.pop_front();
-                self.queued_bytes -= posted.what.bytes();
+                self.all[index].queue.pop_front();
+                self.queued_bytes -= posted.content.bytes();
             }
         }
         moved
@@ -244,18 +244,18 @@ impl ChannelQueues {
     /// Drops messages that waited too long. Closes the channel if it is reliable.
     fn expire(
         &mut self,
-        place: usize,
+        index: usize,
         channels: &mut Channels,
         now: Instant,
         counters: &DataCounters,
     ) {
-        let age = self.all[place].age_max(&self.bounds);
+        let age = self.all[index].age_max(&self.bounds);
         let late = |posted: &Arc<Posted>| now.saturating_duration_since(posted.at) > age;
-        while self.all[place].queue.front().is_some_and(late) {
-            if self.all[place].is_reliable() {
-                return self.give_up(place, channels, now, counters);
+        while self.all[index].queue.front().is_some_and(late) {
+            if self.all[index].is_reliable() {
+                return self.give_up(index, channels, now, counters);
             }
-            self.drop_oldest(place, &counters.messages_dropped_expired);
+            self.drop_oldest(index, &counters.messages_dropped_expired);
         }
     }
 
@@ -277,10 +277,10 @@ impl ChannelQueues {
         now: Instant,
         counters: &DataCounters,
     ) {
-        for place in 0..self.all.len() {
-            let queue = &self.all[place];
+        for index in 0..self.all.len() {
+            let queue = &self.all[index];
             if queue.is_reliable() && !queue.is_closing {
-                self.give_up(place, channels, now, counters);
+                self.give_up(index, channels, now, counters);
             }
         }
     }
@@ -288,12 +288,12 @@ impl ChannelQueues {
     /// Closes a reliable channel whose peer receives too slowly.
     fn give_up(
         &mut self,
-        place: usize,
+        index: usize,
         channels: &mut Channels,
         now: Instant,
         counters: &DataCounters,
     ) {
-        let queue = &mut self.all[place];
+        let queue = &mut self.all[index];
         let bytes = queue.queued_bytes();
         let dropped = std::mem::take(&mut queue.queue).len() as u64;
         queue.is_closing = true;
@@ -318,7 +318,7 @@ impl ChannelQueues {
         now: Instant,
         counters: &DataCounters,
     ) -> Result<(), SendError> {
-        let What::Message { message, .. } = &posted.what else {
+        let PostedContent::Message { message, .. } = &posted.content else {
             return Ok(());
         };
         let sent = channels.send(channel, message.clone(), now);
@@ -334,9 +334,9 @@ impl ChannelQueues {
         sent
     }
 
-    fn drop_oldest(&mut self, place: usize, counter: &Counter) {
-        if let Some(oldest) = self.all[place].queue.pop_front() {
-            self.queued_bytes -= oldest.what.bytes();
+    fn drop_oldest(&mut self, index: usize, counter: &Counter) {
+        if let Some(oldest) = self.all[index].queue.pop_front() {
+            self.queued_bytes -= oldest.content.bytes();
             self.drop_one(counter);
         }
     }
@@ -362,7 +362,7 @@ impl ChannelQueue {
     }
 
     fn queued_bytes(&self) -> usize {
-        self.queue.iter().map(|posted| posted.what.bytes()).sum()
+        self.queue.iter().map(|posted| posted.content.bytes()).sum()
     }
 
     /// Returns how long a message may wait on this channel.

@@ -18,9 +18,9 @@ const BOUNDS: Bounds = Bounds {
     messages_per_s: 10,
 };
 
-struct Silent;
+struct NoWake;
 
-impl glassline_hub::Wake for Silent {
+impl glassline_hub::Wake for NoWake {
     fn wake(&self) {}
 }
 
@@ -58,7 +58,7 @@ impl End {
     fn new(
         name: &str,
         side: Side,
-        speaks: bool,
+        may_send: bool,
         broker: &Arc<MessageBroker>,
         now: Instant,
     ) -> Self {
@@ -71,19 +71,19 @@ impl End {
             now,
         );
         peer.connect(now);
-        let config = Messages::config(speaks, &BOUNDS);
+        let config = Messages::config(may_send, &BOUNDS);
         let publication = (side == Side::Publisher).then(|| {
             let publication = Publication::new(Arc::clone(broker), id.clone());
             publication.begin(now);
             publication
         });
-        let messages = Messages::new(id, side, speaks, Arc::clone(broker), BOUNDS, now);
+        let messages = Messages::new(id, side, may_send, Arc::clone(broker), BOUNDS, now);
         Self {
             messages,
             _publication: publication,
             channels: channels(config, Role::DtlsServer, seed + 100, now),
             peer,
-            inbox: broker.subscribe(side, Arc::new(Silent)),
+            inbox: broker.subscribe(side, Arc::new(NoWake)),
             heard: Vec::new(),
             labels: HashMap::new(),
             is_deaf: false,
@@ -170,7 +170,7 @@ impl Scene {
             now,
             publisher: End::new("publisher", Side::Publisher, true, &broker, now),
             viewers: viewers
-                .map(|(name, speaks)| End::new(name, Side::Viewers, *speaks, &broker, now))
+                .map(|(name, may_send)| End::new(name, Side::Viewers, *may_send, &broker, now))
                 .collect(),
             broker,
             counters: DataCounters::default(),
@@ -248,7 +248,7 @@ fn messages_are_shared_and_not_copied_for_each_viewer() {
     let scene = Scene::new(&[("ann", false), ("bob", false)]);
     let inboxes = scene.viewers.iter().map(|viewer| &viewer.inbox);
     let data = Bytes::from(vec![1; 1000]);
-    let what = What::Message {
+    let what = PostedContent::Message {
         channel: Arc::default(),
         message: Message::binary(data.clone()),
     };
@@ -256,7 +256,7 @@ fn messages_are_shared_and_not_copied_for_each_viewer() {
     let mut posted = Vec::new();
     inboxes.for_each(|inbox| inbox.take(&mut posted));
     for posted in &posted {
-        let What::Message { message, .. } = &posted.what else {
+        let PostedContent::Message { message, .. } = &posted.content else {
             panic!("a message");
         };
         assert_eq!(message.data.as_ptr(), data.as_ptr());
@@ -374,7 +374,7 @@ fn a_slow_viewer_loses_its_reliable_channel_and_nobody_else_notices() {
         sent.push(("log".to_owned(), message.clone()));
         scene.publish(log, message);
         scene.run(Duration::from_millis(10));
-        let waiting = scene.viewers[0].messages.queues.standing().queued_bytes;
+        let waiting = scene.viewers[0].messages.queues.stats().queued_bytes;
         assert!(waiting <= BOUNDS.queue_bytes, "{waiting} bytes wait");
     }
     assert!(scene.viewers[1].got() == sent, "all of it");
@@ -411,7 +411,7 @@ fn a_slow_viewers_unreliable_channel_skips_what_is_old() {
     for _ in 0..300 {
         scene.publish(telemetry, Message::binary(vec![0; 10_000]));
         scene.run(Duration::from_millis(10));
-        let waiting = scene.viewers[0].messages.queues.standing().queued_bytes;
+        let waiting = scene.viewers[0].messages.queues.stats().queued_bytes;
         assert!(waiting <= BOUNDS.queue_bytes, "{waiting} bytes wait");
     }
     let dropped =
@@ -482,7 +482,7 @@ fn channels_are_bounded_on_both_sides() {
     }
     scene.run(MOMENT);
     assert_eq!(
-        scene.viewers[0].messages.queues.standing().channels,
+        scene.viewers[0].messages.queues.stats().channels,
         BOUNDS.channels
     );
     // The publisher uses more labels than a viewer is given channels for: messages of two labels
@@ -497,9 +497,9 @@ fn channels_are_bounded_on_both_sides() {
         }
         scene.run(MOMENT);
     }
-    assert_eq!(scene.publisher.messages.queues.standing().channels, 4);
+    assert_eq!(scene.publisher.messages.queues.stats().channels, 4);
     assert_eq!(scene.viewers[0].got().len(), 4);
-    assert_eq!(scene.viewers[0].messages.queues.standing().channels, 8);
+    assert_eq!(scene.viewers[0].messages.queues.stats().channels, 8);
 }
 
 #[test]
@@ -511,7 +511,7 @@ fn a_session_that_missed_something_on_its_way_closes_what_promised_to_miss_nothi
     scene.publish(log, Message::text("one"));
     scene.run(MOMENT);
     // While it moved between two shards, the session was on neither.
-    let elsewhere = scene.broker.subscribe(Side::Viewers, Arc::new(Silent));
+    let elsewhere = scene.broker.subscribe(Side::Viewers, Arc::new(NoWake));
     let inbox = std::mem::replace(&mut scene.viewers[0].inbox, elsewhere);
     scene.publish(log, Message::text("two"));
     scene.publisher.turn(scene.now, &scene.counters);

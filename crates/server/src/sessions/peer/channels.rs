@@ -107,7 +107,9 @@ impl Peer {
         };
         if messages.shown_again_at().is_some_and(|at| at <= now) {
             let view = DataView::of(messages.side(), &messages.show(now));
-            shard.board.show_data(self.stream.name(), &self.id, view);
+            shard
+                .latencies
+                .show_data(self.stream.name(), &self.id, view);
         }
     }
 }

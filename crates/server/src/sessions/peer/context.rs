@@ -1,7 +1,7 @@
 //! What a shard gives to its peers while it serves them, and the results of serving.
 
 use crate::egress::webrtc::Outbox;
-use crate::latency::{Board, FrameStamps};
+use crate::latency::{FrameStamps, LatencyRegistry};
 use crate::runtime::Key;
 use crate::sessions::counters::Counters;
 
@@ -16,7 +16,7 @@ pub(in crate::sessions) struct ShardContext<'a> {
     /// Buffer for control datagrams, kept for its capacity.
     pub(in crate::sessions) control: &'a mut Vec<u8>,
     /// Registry that shows what viewers report.
-    pub(in crate::sessions) board: &'a Board,
+    pub(in crate::sessions) latencies: &'a LatencyRegistry,
 }
 
 /// A frame that is sealed but not handed to the kernel yet; `frame.sent` is still to be set.

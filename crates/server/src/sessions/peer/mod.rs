@@ -29,7 +29,7 @@ use glassline_webrtc::{Event, ReceiverIndex, Session};
 use super::admission::Permit;
 use super::counters::Counters;
 use crate::egress::webrtc::{Nack, Route};
-use crate::latency::{Board, FrameStamps, PathView, SelectedPath};
+use crate::latency::{FrameStamps, LatencyRegistry, PathView, SelectedPath};
 use crate::messages::Messages;
 use crate::runtime::SessionId;
 
@@ -218,21 +218,21 @@ impl Peer {
         match event {
             Event::Connected { .. } => {
                 self.start(now, shard.counters);
-                self.show_selected(now, shard.board);
+                self.show_selected(now, shard.latencies);
             }
-            Event::AddressChanged { .. } => self.show_selected(now, shard.board),
+            Event::AddressChanged { .. } => self.show_selected(now, shard.latencies),
             Event::ReceiverReport { rtt, .. } => {
                 self.rtt = rtt.or(self.rtt);
                 let soon = |at: Instant| now.saturating_duration_since(at) < PATH_SHOWN;
                 if !self.selected_shown.is_some_and(soon) {
-                    self.show_selected(now, shard.board);
+                    self.show_selected(now, shard.latencies);
                 }
             }
             Event::KeyframeRequest { .. } => {
                 shard.counters.keyframe_requests.add(1);
                 self.stream.request_keyframe();
             }
-            Event::TransportFeedback { .. } => self.show_path(now, shard.board),
+            Event::TransportFeedback { .. } => self.show_path(now, shard.latencies),
             Event::Nack { sender, lost, .. } => {
                 let lost = &lost;
                 self.repair(Nack { sender, lost }, now, shard);
@@ -253,19 +253,19 @@ impl Peer {
     }
 
     /// Publishes the ICE candidate pair that carries the peer's datagrams.
-    fn show_selected(&mut self, now: Instant, board: &Board) {
+    fn show_selected(&mut self, now: Instant, latencies: &LatencyRegistry) {
         if matches!(self.role, Role::DataPublisher(_)) {
             return;
         }
         if let Some(path) = self.session.path() {
             self.selected_shown = Some(now);
             let path = SelectedPath::of(&path, self.rtt);
-            board.show_selected(self.stream.name(), &self.id, path);
+            latencies.show_selected(self.stream.name(), &self.id, path);
         }
     }
 
     /// Publishes the state of the path to this viewer, once a second, as far as it is known.
-    fn show_path(&mut self, now: Instant, board: &Board) {
+    fn show_path(&mut self, now: Instant, latencies: &LatencyRegistry) {
         let Role::Viewer(viewer) = &mut self.role else {
             return;
         };
@@ -276,7 +276,7 @@ impl Peer {
         if let Some(report) = self.session.path_report() {
             viewer.path_shown = Some(now);
             let view = PathView::of(&report);
-            board.show_path(self.stream.name(), &self.id, view, now);
+            latencies.show_path(self.stream.name(), &self.id, view, now);
         }
     }
 
@@ -317,8 +317,8 @@ impl Peer {
         sender ^ self.session.prefetch() ^ u64::from(self.armed.is_some())
     }
 
-    /// Offers a unit that was just published. The shard has held it since `picked`.
-    pub(super) fn offer(&mut self, unit: &Arc<MediaUnit>, picked: Instant, counters: &Counters) {
+    /// Offers a unit that was just published. The shard has held it since `read_at`.
+    pub(super) fn offer(&mut self, unit: &Arc<MediaUnit>, read_at: Instant, counters: &Counters) {
         let Role::Viewer(viewer) = &mut self.role else {
             return;
         };
@@ -326,12 +326,12 @@ impl Peer {
             // Nothing is sent before the handshake is done.
             return;
         }
-        let frames = viewer.sender.offer(unit, picked, &self.stream);
+        let frames = viewer.sender.offer(unit, read_at, &self.stream);
         if frames == 0 {
             return;
         }
         counters.send.dropped_slow.add(frames as u64);
-        if viewer.log_skip(picked) {
+        if viewer.log_skip(read_at) {
             tracing::warn!(session = %self.id, stream = %self.stream.name(), frames, "viewer too slow, skipped to the next keyframe");
         }
     }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
 use super::command::Command;
-use crate::latency::Board;
+use crate::latency::LatencyRegistry;
 use crate::messages::MessageBrokers;
 use crate::runtime::CommandSender;
 use crate::sessions::counters::Counters;
@@ -16,7 +16,7 @@ pub struct Shared {
     /// The registry of all sessions, including peers that wait to be adopted.
     pub registry: Arc<Registry>,
     /// Registry in which the shards publish their stage delays.
-    pub board: Arc<Board>,
+    pub latencies: Arc<LatencyRegistry>,
     /// Addresses that viewers are told instead of the socket's own, for a server behind a NAT.
     pub advertise: Vec<IpAddr>,
     /// Brokers of messages on data channels.
@@ -26,10 +26,14 @@ pub struct Shared {
 
 impl Shared {
     /// Creates the shared state, before the shards exist.
-    pub fn new(registry: Arc<Registry>, board: Arc<Board>, advertise: Vec<IpAddr>) -> Self {
+    pub fn new(
+        registry: Arc<Registry>,
+        latencies: Arc<LatencyRegistry>,
+        advertise: Vec<IpAddr>,
+    ) -> Self {
         Self {
             registry,
-            board,
+            latencies,
             advertise,
             brokers: MessageBrokers::default(),
             handles: OnceLock::new(),

@@ -125,8 +125,8 @@ impl Worker {
                 {
                     peer.on_packet((receiver, sequence), &packet, now, &self.counters);
                 }
-                if peer.broker().is_some() && self.talking.last() != Some(&key) {
-                    self.talking.push(key);
+                if peer.broker().is_some() && self.with_new_data.last() != Some(&key) {
+                    self.with_new_data.push(key);
                 }
                 peer.unmute(path.source);
                 if let Some(forgotten) = peer.note_address(path.source, path.local) {
@@ -141,15 +141,15 @@ impl Worker {
 
     /// Lets each session with data channels acknowledge the records of this read together.
     fn end_batch(&mut self, now: Instant) {
-        let mut talking = std::mem::take(&mut self.talking);
-        talking.sort_unstable();
-        talking.dedup();
-        for key in talking.drain(..) {
+        let mut with_new_data = std::mem::take(&mut self.with_new_data);
+        with_new_data.sort_unstable();
+        with_new_data.dedup();
+        for key in with_new_data.drain(..) {
             if let Some(peer) = self.peers.get_mut(key) {
                 peer.end_batch(now);
                 self.serve(key, now);
             }
         }
-        self.talking = talking;
+        self.with_new_data = with_new_data;
     }
 }

@@ -4,7 +4,7 @@ mod commands;
 mod datagrams;
 mod ownership;
 mod peers;
-mod relay;
+mod messages;
 
 use std::io;
 use std::net::SocketAddr;
@@ -54,7 +54,7 @@ pub(super) struct Worker {
     /// Subscriptions to the message brokers of streams whose sessions here have data channels.
     subscriptions: Vec<BrokerSubscription>,
     /// Sessions with data channels that datagrams of this read came from.
-    talking: Vec<Key>,
+    with_new_data: Vec<Key>,
     timers: Timers,
     scratch: Scratch,
     stopping: bool,
@@ -100,7 +100,7 @@ impl Worker {
             peers: PeerTable::default(),
             streams: Vec::new(),
             subscriptions: Vec::new(),
-            talking: Vec::new(),
+            with_new_data: Vec::new(),
             timers: Timers::default(),
             scratch: Scratch::default(),
             stopping: false,
@@ -138,7 +138,7 @@ impl Worker {
                 self.take_path_errors();
             }
             self.publish();
-            self.relay();
+            self.deliver_messages();
             self.process_commands();
             self.receive(&mut batch);
             self.expire();
@@ -150,22 +150,22 @@ impl Worker {
     fn publish(&mut self) {
         let mut units = std::mem::take(&mut self.scratch.units);
         let mut offered = std::mem::take(&mut self.scratch.offered);
-        let mut place = 0;
-        while place < self.streams.len() {
-            let picked = Instant::now();
-            let feed = &mut self.streams[place];
-            feed.read(&mut units, picked);
-            let changed = feed.take_changed();
-            place += 1;
+        let mut index = 0;
+        while index < self.streams.len() {
+            let read_at = Instant::now();
+            let subscription = &mut self.streams[index];
+            subscription.read(&mut units, read_at);
+            let changed = subscription.take_changed();
+            index += 1;
             if units.is_empty() && changed.is_none() {
                 continue;
             }
             // A copy, because a viewer that is served in between may leave.
-            offered.clone_from(&feed.viewers);
+            offered.clone_from(&subscription.viewers);
             if let Some(tracks) = changed {
-                self.let_go_of_reordered(&offered, &tracks, picked);
+                self.let_go_of_reordered(&offered, &tracks, read_at);
             }
-            self.offer(&units, &offered, picked);
+            self.offer(&units, &offered, read_at);
             units.clear();
         }
         self.scratch.units = units;
@@ -193,8 +193,8 @@ impl Worker {
     /// A keyframe leaves in chunks. A viewer that has begun with the keyframe goes first when its
     /// next chunk is due. With many viewers, one after the other then has the whole keyframe,
     /// instead of all of them at the very end.
-    fn offer(&mut self, units: &[Arc<MediaUnit>], keys: &[Key], picked: Instant) {
-        let mut now = picked;
+    fn offer(&mut self, units: &[Arc<MediaUnit>], keys: &[Key], read_at: Instant) {
+        let mut now = read_at;
         for (index, key) in keys.iter().enumerate() {
             if let Some(next) = keys.get(index + 1)
                 && let Some(next) = self.peers.get_mut(*next)
@@ -205,7 +205,7 @@ impl Worker {
                 continue;
             };
             for unit in units {
-                peer.offer(unit, picked, &self.counters);
+                peer.offer(unit, read_at, &self.counters);
             }
             let mut context = ShardContext {
                 key: *key,
@@ -213,7 +213,7 @@ impl Worker {
                 counters: &self.counters,
                 leaving: &mut self.scratch.leaving,
                 control: &mut self.scratch.control,
-                board: &self.shared.board,
+                latencies: &self.shared.latencies,
             };
             peer.flush(now, &mut context);
             arm(peer, *key, now, &mut self.timers, &self.outbox);
@@ -251,7 +251,7 @@ impl Worker {
             counters: &self.counters,
             leaving: &mut self.scratch.leaving,
             control: &mut self.scratch.control,
-            board: &self.shared.board,
+            latencies: &self.shared.latencies,
         };
         let served = peer.serve(now, &mut context);
         arm(peer, key, now, &mut self.timers, &self.outbox);
@@ -267,7 +267,7 @@ impl Worker {
             }
             // A latency report that arrives in between does not find the session and drops what it
             // wrote.
-            self.shared.board.forget(stream.name(), &session);
+            self.shared.latencies.forget(stream.name(), &session);
         }
         served
     }

@@ -161,17 +161,17 @@ impl Worker {
     pub(super) fn adopt(&mut self, peer: Box<Peer>) -> Key {
         let stream = Arc::clone(peer.stream());
         let key = self.peers.insert(peer);
-        self.join_relay(key);
+        self.subscribe_to_broker(key);
         if self.peers.get_mut(key).is_some_and(|it| !it.is_sent_to()) {
             // A participant or publisher of messages gets no stream.
             return key;
         }
-        let place = self
+        let index = self
             .streams
             .iter()
-            .position(|feed| Arc::ptr_eq(feed.stream(), &stream));
-        let place = place.unwrap_or_else(|| {
-            let stages = self.shared.board.stages(stream.name(), self.index);
+            .position(|subscription| Arc::ptr_eq(subscription.stream(), &stream));
+        let index = index.unwrap_or_else(|| {
+            let stages = self.shared.latencies.stages(stream.name(), self.index);
             self.streams.push(StreamSubscription::new(
                 &stream,
                 Arc::clone(&self.waker) as _,
@@ -179,9 +179,9 @@ impl Worker {
             ));
             self.streams.len() - 1
         });
-        self.streams[place].viewers.push(key);
+        self.streams[index].viewers.push(key);
         if let Some(peer) = self.peers.get_mut(key) {
-            peer.set_stages(Arc::clone(&self.streams[place].stages));
+            peer.set_stages(Arc::clone(&self.streams[index].stages));
         }
         key
     }
@@ -189,15 +189,15 @@ impl Worker {
     /// Removes a peer from all tables of this shard.
     pub(super) fn release(&mut self, key: Key) -> Option<Box<Peer>> {
         let peer = self.peers.remove(key)?;
-        self.leave_relay(key, &peer);
-        if let Some(place) = self
+        self.unsubscribe_from_broker(key, &peer);
+        if let Some(index) = self
             .streams
             .iter()
-            .position(|feed| Arc::ptr_eq(feed.stream(), peer.stream()))
+            .position(|subscription| Arc::ptr_eq(subscription.stream(), peer.stream()))
         {
-            self.streams[place].viewers.retain(|other| *other != key);
-            if self.streams[place].viewers.is_empty() {
-                self.streams.swap_remove(place);
+            self.streams[index].viewers.retain(|other| *other != key);
+            if self.streams[index].viewers.is_empty() {
+                self.streams.swap_remove(index);
                 // Another viewer took the freed position in the list and may be passed over in this
                 // turn.
                 self.waker.wake();

@@ -20,14 +20,14 @@ pub(super) struct BrokerSubscription {
 impl Worker {
     /// Takes the messages that were posted since the last turn, and delivers them to the sessions
     /// here.
-    pub(super) fn relay(&mut self) {
+    pub(super) fn deliver_messages(&mut self) {
         if self.subscriptions.is_empty() {
             return;
         }
         let mut posted: Vec<Arc<Posted>> = Vec::new();
-        let mut place = 0;
-        while let Some(subscription) = self.subscriptions.get(place) {
-            place += 1;
+        let mut index = 0;
+        while let Some(subscription) = self.subscriptions.get(index) {
+            index += 1;
             subscription.inbox.take(&mut posted);
             if posted.is_empty() {
                 continue;
@@ -54,7 +54,7 @@ impl Worker {
     }
 
     /// Subscribes a session of this shard to its broker, if it has data channels.
-    pub(super) fn join_relay(&mut self, key: Key) {
+    pub(super) fn subscribe_to_broker(&mut self, key: Key) {
         let peer = self.peers.get_mut(key);
         let Some((broker, side)) = peer.and_then(|peer| peer.broker()) else {
             return;
@@ -75,7 +75,7 @@ impl Worker {
     }
 
     /// Removes a session from its broker's subscription on this shard.
-    pub(super) fn leave_relay(&mut self, key: Key, peer: &Peer) {
+    pub(super) fn unsubscribe_from_broker(&mut self, key: Key, peer: &Peer) {
         if peer.broker().is_none() {
             return;
         }
