@@ -292,7 +292,7 @@ fn start_rtsp(
         ring_bytes: limits.ring_bytes,
         ring_span: limits.ring_span,
     };
-    let sources = rtsp::Sources {
+    let sources = rtsp::Services {
         hub: Arc::clone(hub),
         latencies: Arc::clone(latencies),
         users: Arc::clone(users),

@@ -52,7 +52,7 @@ const HASHING_MAX: usize = 2;
 /// Users, tokens and their rights.
 #[derive(Debug)]
 pub struct Users {
-    known: RwLock<Arc<Known>>,
+    table: RwLock<Arc<UserTable>>,
     read_token: Option<Secret>,
     publish_token: Option<Secret>,
     hashing: Semaphore,
@@ -64,13 +64,13 @@ pub struct Users {
 
 /// The users until they are replaced.
 #[derive(Debug)]
-struct Known {
+struct UserTable {
     accounts: BTreeMap<Name, Account>,
     /// Verified passwords of these accounts; they are dropped together with the accounts.
     verified: Verified,
 }
 
-impl Known {
+impl UserTable {
     fn new(accounts: &[Account]) -> Self {
         let accounts = accounts.iter();
         let accounts = accounts.map(|account| (account.name.clone(), account.clone()));
@@ -89,7 +89,7 @@ impl Users {
         let mut nobody = [0u8; 32];
         rand::rng().fill_bytes(&mut nobody);
         Self {
-            known: RwLock::new(Arc::new(Known::new(&auth.users))),
+            table: RwLock::new(Arc::new(UserTable::new(&auth.users))),
             read_token: auth.read_token.clone(),
             publish_token: auth.publish_token.clone(),
             hashing: Semaphore::new(HASHING_MAX),
@@ -101,22 +101,22 @@ impl Users {
     /// Replaces all users. Returns false if they are the same. A client that is connected stays
     /// connected.
     pub fn replace(&self, accounts: &[Account]) -> bool {
-        let known = Known::new(accounts);
-        let is_new = known.accounts != self.known().accounts;
+        let table = UserTable::new(accounts);
+        let is_new = table.accounts != self.table().accounts;
         if is_new {
-            let mut current = self.known.write().unwrap_or_else(PoisonError::into_inner);
-            *current = Arc::new(known);
+            let mut current = self.table.write().unwrap_or_else(PoisonError::into_inner);
+            *current = Arc::new(table);
         }
         is_new
     }
 
-    fn known(&self) -> Arc<Known> {
-        Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
+    fn table(&self) -> Arc<UserTable> {
+        Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Returns whether there are users, so that clients should be asked for name and password.
     pub fn any(&self) -> bool {
-        !self.known().accounts.is_empty()
+        !self.table().accounts.is_empty()
     }
 
     /// Returns whether there is a token that gives `access`.
@@ -140,8 +140,8 @@ impl Users {
     /// Returns whether `user`, whose password was verified, has `access` to `stream`, which is a
     /// stream's name or a file's path in the media folder.
     pub fn may(&self, user: &str, access: Access, stream: &str) -> bool {
-        let known = self.known();
-        let Some(account) = known.accounts.get(user) else {
+        let table = self.table();
+        let Some(account) = table.accounts.get(user) else {
             return false;
         };
         let patterns = match access {
@@ -153,8 +153,8 @@ impl Users {
 
     /// Returns the patterns of the streams that `user` may read.
     pub fn readable(&self, user: &str) -> Vec<String> {
-        let known = self.known();
-        let account = known.accounts.get(user);
+        let table = self.table();
+        let account = table.accounts.get(user);
         let patterns = account.into_iter().flat_map(|account| &account.read);
         patterns.map(ToString::to_string).collect()
     }
@@ -163,8 +163,8 @@ impl Users {
     /// hexadecimal. For a name that is unknown or has no such hash, a random value is returned: a
     /// response is checked in the same time and fails.
     pub fn digest_secret(&self, user: &str, algorithm: digest::Algorithm) -> String {
-        let known = self.known();
-        let account = known.accounts.get(user);
+        let table = self.table();
+        let account = table.accounts.get(user);
         let secret = account.and_then(|account| account.digest_secret(algorithm));
         secret.unwrap_or(&self.nobody_secret).to_owned()
     }
@@ -174,24 +174,24 @@ impl Users {
     /// The password is hashed on a blocking thread, and only a few at once. A right pair of name
     /// and password is remembered for some minutes and then costs nothing. Needs a tokio runtime.
     pub async fn verify(&self, user: &str, password: &str) -> bool {
-        let known = self.known();
-        let pair = known.verified.key(user, password);
-        if known.verified.has(&pair, Instant::now()) {
+        let table = self.table();
+        let pair = table.verified.key(user, password);
+        if table.verified.has(&pair, Instant::now()) {
             return true;
         }
         let permit = self.hashing.acquire().await;
         let _permit = permit.expect("nobody closes the semaphore");
         // A player's requests arrive together: the first one that was verified counts for all.
-        if known.verified.has(&pair, Instant::now()) {
+        if table.verified.has(&pair, Instant::now()) {
             return true;
         }
-        let account = known.accounts.get(user);
+        let account = table.accounts.get(user);
         let hash = account.map_or(&self.nobody, |account| &account.password);
         let (hash, given) = (hash.clone(), password.to_owned());
         let checked = tokio::task::spawn_blocking(move || hash.is_of(&given)).await;
         let right = account.is_some() && checked.unwrap_or(false);
         if right {
-            known.verified.remember(pair, Instant::now());
+            table.verified.remember(pair, Instant::now());
         }
         right
     }

@@ -66,7 +66,7 @@ async fn no_room() -> Problem {
 }
 
 #[derive(Debug, Deserialize)]
-struct Joining {
+struct JoinQuery {
     #[serde(default)]
     name: String,
 }
@@ -76,7 +76,7 @@ async fn join(
     State(app): State<App>,
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
     Path(room): Path<String>,
-    Query(joining): Query<Joining>,
+    Query(query): Query<JoinQuery>,
     uri: Uri,
     headers: HeaderMap,
     body: Bytes,
@@ -84,7 +84,7 @@ async fn join(
     let room = room_name(&room)?;
     resource::expect_type(&headers, resource::SDP)?;
     let sdp = resource::text(&body)?;
-    let name = called(&joining.name)?;
+    let name = called(&query.name)?;
     let mut drawn = [0; 6];
     rand::rng().fill_bytes(&mut drawn);
     let id = ParticipantId::new(drawn);
@@ -100,7 +100,7 @@ async fn join(
 }
 
 #[derive(Debug, Deserialize)]
-struct Asking {
+struct WatchQuery {
     since: Option<u64>,
 }
 
@@ -126,7 +126,7 @@ struct Other {
 async fn others(
     State(app): State<App>,
     Path((room, session)): Path<(String, String)>,
-    Query(asking): Query<Asking>,
+    Query(query): Query<WatchQuery>,
 ) -> Result<Response, Problem> {
     let session = SessionId::new(&session);
     let (mut listing, participant) = find(&app, &room_name(&room)?, &session)?;
@@ -136,8 +136,8 @@ async fn others(
         return Err(problem.header(header::RETRY_AFTER, "1"));
     };
     // Whichever of these ends first, the present list is the answer.
-    let is_news = |it: &Arc<Listing>| asking.since != Some(it.version);
-    let _ = tokio::time::timeout(WAIT, listing.wait_for(is_news)).await;
+    let is_newer = |it: &Arc<Listing>| query.since != Some(it.version);
+    let _ = tokio::time::timeout(WAIT, listing.wait_for(is_newer)).await;
     let listing = Arc::clone(&listing.borrow());
     let you = listing.of_session(&session);
     let you = you.ok_or_else(Problem::no_session)?.id.clone();
@@ -156,7 +156,7 @@ async fn others(
 }
 
 /// `POST /call/{room}/{session}/hear/{id}`
-async fn hear(
+async fn add_leg(
     State(app): State<App>,
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
     Path((room, session, id)): Path<(String, String, String)>,

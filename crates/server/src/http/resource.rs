@@ -12,7 +12,7 @@ use glassline_webrtc::sdp::{Fragment, IceCredentials, NegotiationError};
 
 use super::problem::Problem;
 use crate::sessions::{
-    Answered, ChangeError, ConnectionAddresses, Expected, Full, Negotiator, OfferError,
+    AnsweredOffer, ChangeError, ConnectionAddresses, Expected, Full, Negotiator, OfferError,
     SessionRecord,
 };
 
@@ -35,7 +35,7 @@ pub(super) fn find(
 }
 
 /// Returns status 201 with the SDP answer and the URL of the session.
-pub(super) fn created(answered: Answered, location: String) -> Response {
+pub(super) fn created(answered: AnsweredOffer, location: String) -> Response {
     let headers = [
         (header::CONTENT_TYPE, SDP.to_owned()),
         (header::LOCATION, location),

@@ -26,7 +26,7 @@ struct Description {
 
 /// The name of the wanted stream; it may be missing if there is only one stream.
 #[derive(Debug, Deserialize)]
-pub(super) struct Wanted {
+pub(super) struct StreamQuery {
     stream: Option<String>,
 }
 
@@ -34,7 +34,7 @@ pub(super) async fn exchange(
     State(app): State<App>,
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
     reader: Option<Extension<Reader>>,
-    Query(wanted): Query<Wanted>,
+    Query(query): Query<StreamQuery>,
     body: Bytes,
 ) -> Result<Response, Problem> {
     let offer: Description = serde_json::from_slice(&body).map_err(|error| {
@@ -50,7 +50,7 @@ pub(super) async fn exchange(
             offer.kind
         )));
     }
-    let name = match wanted.stream {
+    let name = match query.stream {
         Some(name) => name,
         None => only_stream(&api::visible(&app, reader.as_deref()))?,
     };

@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_has_one_exchange_while_somebody_holds_it() {
+    fn a_stream_has_one_broker_while_somebody_holds_it() {
         let brokers = MessageBrokers::default();
         let name = |text: &str| StreamName::parse(text).expect("a good name");
         let first = brokers.of(&name("cam"));

@@ -62,7 +62,7 @@ pub(crate) struct Shared {
 
 /// The parts of the server that sessions use.
 #[derive(Clone, Debug)]
-struct Site {
+struct SessionContext {
     hub: Arc<Hub>,
     users: Arc<Users>,
     offer: Offer,
@@ -88,7 +88,7 @@ impl Quic {
         let local = server.local_addr().map_err(ListenError::from);
         let local = local.map_err(|source| StartError::Listen { address, source })?;
         let server = Arc::new(server);
-        let site = Site {
+        let context = SessionContext {
             hub: Arc::clone(hub),
             users: Arc::clone(users),
             offer: Offer::new(),
@@ -96,14 +96,14 @@ impl Quic {
             counters: Arc::default(),
         };
         let shared = Arc::new(Shared {
-            accounts: Arc::clone(&site.accounts),
-            counters: Arc::clone(&site.counters),
+            accounts: Arc::clone(&context.accounts),
+            counters: Arc::clone(&context.counters),
             fingerprint: watch::Sender::new(identity.fingerprint()),
         });
         let offering = moq::run(
             Arc::clone(hub),
-            site.offer.clone(),
-            Arc::clone(site.counters.left_out()),
+            context.offer.clone(),
+            Arc::clone(context.counters.left_out()),
             clock,
             stopped.clone(),
         );
@@ -113,7 +113,12 @@ impl Quic {
         };
         let tasks = vec![
             tokio::spawn(offering),
-            tokio::spawn(accept(Arc::clone(&server), site, limits, stopped.clone())),
+            tokio::spawn(accept(
+                Arc::clone(&server),
+                context,
+                limits,
+                stopped.clone(),
+            )),
             tokio::spawn(look_after(
                 server,
                 config.clone(),
@@ -171,24 +176,24 @@ struct Limits {
 
 async fn accept(
     server: Arc<Server>,
-    site: Site,
+    context: SessionContext,
     limits: Limits,
     mut stopped: watch::Receiver<bool>,
 ) {
     let mut sessions = JoinSet::new();
     loop {
-        let knock = tokio::select! {
-            knock = server.accept(|| Steering::new(limits.congestion)) => knock,
+        let connection = tokio::select! {
+            connection = server.accept(|| Steering::new(limits.congestion)) => connection,
             Some(_) = sessions.join_next() => continue,
             _ = stopped.wait_for(|stop| *stop) => break,
         };
-        let Some(knock) = knock else { break };
-        let Some(permit) = site.accounts.admit(limits.clients) else {
-            site.counters.refuse(Reason::Full);
+        let Some(connection) = connection else { break };
+        let Some(permit) = context.accounts.admit(limits.clients) else {
+            context.counters.refuse(Reason::Full);
             // A connection that is dropped here is refused by QUIC.
             continue;
         };
-        sessions.spawn(serve(knock, permit, site.clone(), stopped.clone()));
+        sessions.spawn(serve(connection, permit, context.clone(), stopped.clone()));
     }
     // Each session closes by itself; those that do not are closed with the socket.
     let leaving = async { while sessions.join_next().await.is_some() {} };
@@ -199,46 +204,46 @@ async fn accept(
 
 /// Serves one session from its first request to its end.
 async fn serve(
-    knock: Knock,
+    connection: Knock,
     permit: SessionPermit,
-    site: Site,
+    context: SessionContext,
     mut stopped: watch::Receiver<bool>,
 ) {
-    let peer = knock.peer();
-    let asked = match knock.ask().await {
-        Ok(asked) => asked,
+    let peer = connection.peer();
+    let request = match connection.ask().await {
+        Ok(request) => request,
         Err(error) => {
-            site.counters.refuse(Reason::Handshake);
+            context.counters.refuse(Reason::Handshake);
             tracing::debug!(%peer, %error, "no session over QUIC");
             return;
         }
     };
-    let (query, aim) = (asked.query().to_owned(), asked.aim());
-    let Some(rights) = rights(&site.users, peer.ip(), &query, aim).await else {
-        site.counters.refuse(Reason::Unauthorised);
+    let (query, aim) = (request.query().to_owned(), request.aim());
+    let Some(rights) = rights(&context.users, peer.ip(), &query, aim).await else {
+        context.counters.refuse(Reason::Unauthorised);
         tracing::info!(%peer, ?aim, "refused over QUIC: not authorised");
-        return asked.refuse(Refusal::Unauthorised);
+        return request.refuse(Refusal::Unauthorised);
     };
-    let folder = asked.path().to_owned();
+    let folder = request.path().to_owned();
     let grant = Grant {
         publish: rights.publish != Scope::None,
-        read: (rights.read != Scope::None).then(|| site.offer.clone()),
+        read: (rights.read != Scope::None).then(|| context.offer.clone()),
         only: match &rights.read {
-            Scope::User(name) => Some(site.users.readable(name)),
+            Scope::User(name) => Some(context.users.readable(name)),
             _ => None,
         },
     };
     let reads = grant.read.is_some();
-    let session = match asked.grant(grant).await {
+    let session = match request.grant(grant).await {
         Ok(session) => Arc::new(session),
         Err(error) => {
             tracing::debug!(%peer, %error, "a session over QUIC ended as it began");
             return;
         }
     };
-    site.counters.accept();
+    context.counters.accept();
     let account = permit.open(&session, reads, Instant::now());
-    let taking = take(&session, &account, &rights, &folder, &site);
+    let taking = take(&session, &account, &rights, &folder, &context);
     tokio::select! {
         ended = session.ended() => tracing::debug!(%peer, %ended, "a session over QUIC ended"),
         () = taking => {}
@@ -252,7 +257,7 @@ async fn take(
     account: &Arc<account::Account>,
     rights: &Rights,
     folder: &str,
-    site: &Site,
+    context: &SessionContext,
 ) {
     let mut announced = session.announced();
     let mut broadcasts = JoinSet::new();
@@ -271,7 +276,7 @@ async fn take(
                 _ => continue,
             }
         };
-        let name = match named(folder, &path, rights, site) {
+        let name = match named(folder, &path, rights, context) {
             Ok(name) => name,
             Err(fault) => break fault,
         };
@@ -279,16 +284,16 @@ async fn take(
             break (Refusal::Full, Reason::Full);
         }
         let ingest = BroadcastIngest {
-            hub: Arc::clone(&site.hub),
+            hub: Arc::clone(&context.hub),
             session: Arc::clone(session),
             received_bytes: Arc::clone(account.received_bytes()),
-            late_groups: Arc::clone(site.counters.late_groups()),
+            late_groups: Arc::clone(context.counters.late_groups()),
             name,
         };
         broadcasts.spawn(publish(ingest, Arc::clone(account), path));
     };
     let (refusal, reason) = fault;
-    site.counters.refuse(reason);
+    context.counters.refuse(reason);
     tracing::info!(peer = %session.peer(), reason = reason.as_str(), "session over QUIC closed: {refusal}");
     session.abort(refusal);
     session.ended().await;
@@ -297,7 +302,12 @@ async fn take(
 type Fatal = (Refusal, Reason);
 
 /// Returns the name of the stream that a broadcast becomes.
-fn named(folder: &str, path: &str, rights: &Rights, site: &Site) -> Result<StreamName, Fatal> {
+fn named(
+    folder: &str,
+    path: &str,
+    rights: &Rights,
+    context: &SessionContext,
+) -> Result<StreamName, Fatal> {
     let whole = if folder.is_empty() || path.is_empty() {
         format!("{folder}{path}")
     } else {
@@ -308,11 +318,14 @@ fn named(folder: &str, path: &str, rights: &Rights, site: &Site) -> Result<Strea
         tracing::info!(path = shown, %error, "announced under a name that no stream can have");
         (Refusal::Name, Reason::Name)
     })?;
-    if !rights.publish.covers(&site.users, Access::Publish, &whole) {
+    if !rights
+        .publish
+        .covers(&context.users, Access::Publish, &whole)
+    {
         tracing::info!(stream = %name, "announced without the right to publish it");
         return Err((Refusal::Unauthorised, Reason::Unauthorised));
     }
-    let present = site.hub.look_ahead(&name).map_err(|error| {
+    let present = context.hub.look_ahead(&name).map_err(|error| {
         tracing::warn!(stream = %name, %error, "cannot be published");
         (Refusal::Full, Reason::Full)
     })?;

@@ -12,7 +12,7 @@ use glassline_rtsp::server::{Answer, Refusal, RequestId};
 use super::client_scope::ClientScope;
 use super::command::LookupResult;
 use super::file_playback::{FilePlayback, FileStart, PlayRequest};
-use super::pending_request::{PendingRequest, Wanted};
+use super::pending_request::{PendingRequest, TrackRequest};
 use super::setup::{self, Described};
 use super::shared::Shared;
 use crate::egress::rtsp::{StreamReader, TransportKind};
@@ -27,7 +27,7 @@ pub(super) fn answer_found(
     let Some(media_file) = found.media_file else {
         return Answer::Refused(Refusal::NotFound);
     };
-    let wanted = match found.request {
+    let track_request = match found.request {
         PendingRequest::Describe { cipher } => {
             let described = Described {
                 name: media_file.name(),
@@ -38,16 +38,16 @@ pub(super) fn answer_found(
             };
             return setup::describe(scope, &described);
         }
-        PendingRequest::SetUp(wanted) => wanted,
+        PendingRequest::SetUp(track_request) => track_request,
     };
     let Some(session) = scope.client.player() else {
-        return set_up_file(shared, scope, media_file, &wanted);
+        return set_up_file(shared, scope, media_file, &track_request);
     };
     match &session.file {
         // This is a further track of the file that the session has already.
         Some(file) if Arc::ptr_eq(&file.media_file, &media_file) => {
             let stream = Arc::clone(&session.stream);
-            setup::set_up_stream(shared, scope, &stream, &wanted)
+            setup::set_up_stream(shared, scope, &stream, &track_request)
         }
         _ => Answer::Refused(Refusal::AggregateNotAllowed),
     }
@@ -57,11 +57,11 @@ fn set_up_file(
     shared: &Shared,
     scope: &mut ClientScope<'_>,
     media_file: Arc<MediaFile>,
-    wanted: &Wanted,
+    track_request: &TrackRequest,
 ) -> Answer {
     let live = media_file.live();
     let stream = Arc::clone(live.stream());
-    let answer = setup::set_up_stream(shared, scope, &stream, wanted);
+    let answer = setup::set_up_stream(shared, scope, &stream, track_request);
     if let Some(session) = scope.client.player_mut() {
         session.file = Some(FilePlayback::new(media_file, live));
     }
@@ -73,17 +73,17 @@ fn set_up_file(
 pub(super) fn play(
     scope: &mut ClientScope<'_>,
     id: RequestId,
-    asked: &PlayRequest,
+    request: &PlayRequest,
 ) -> Option<Answer> {
     let session = scope.client.player_mut()?;
     let is_multicast = session.is(TransportKind::Multicast);
     let file = session.file.as_mut()?;
     // A multicast group cannot have a private reading.
-    if !file.is_private() && (asked.is_plain() || is_multicast) {
+    if !file.is_private() && (request.is_plain() || is_multicast) {
         file.play_live();
         return Some(scope.play());
     }
-    let play = match asked.play(file.media_file.duration()) {
+    let play = match request.play(file.media_file.duration()) {
         Ok(play) => play,
         Err(refusal) => return Some(Answer::Refused(refusal)),
     };

@@ -123,7 +123,7 @@ impl Options {
     /// Creates the state that all threads share.
     fn shared(
         &self,
-        sources: Sources,
+        services: Services,
         context: StreamContext,
         multicast: Option<Multicast>,
     ) -> Shared {
@@ -136,9 +136,9 @@ impl Options {
             ..Default::default()
         };
         Shared {
-            hub: sources.hub,
-            users: sources.users,
-            library: sources.library,
+            hub: services.hub,
+            users: services.users,
+            library: services.library,
             runtime: tokio::runtime::Handle::current(),
             context,
             budget: self.budget(),
@@ -160,7 +160,7 @@ pub struct Rtsp {
 
 /// The streams and files of the server, and the users with rights to them.
 #[derive(Clone, Debug)]
-pub struct Sources {
+pub struct Services {
     /// All streams.
     pub hub: Arc<Hub>,
     /// Registry of stage delays.
@@ -183,12 +183,12 @@ impl Rtsp {
     pub fn start(
         options: &Options,
         listeners: Vec<Listener>,
-        sources: Sources,
+        services: Services,
     ) -> io::Result<Self> {
         let (addresses, listeners) = ThreadListeners::split(listeners);
         let context = StreamContext {
-            latencies: Arc::clone(&sources.latencies),
-            wall: sources.wall,
+            latencies: Arc::clone(&services.latencies),
+            wall: services.wall,
             keys: NumberKeys::default(),
             bounds: options.bounds(),
         };
@@ -201,7 +201,7 @@ impl Rtsp {
         });
         let sender = sender.transpose()?;
         let multicast = sender.as_ref().map(Multicast::of);
-        let shared = Arc::new(options.shared(sources, context, multicast));
+        let shared = Arc::new(options.shared(services, context, multicast));
         let local = addresses.first().filter(|_| options.udp);
         let mut workers = Vec::with_capacity(listeners.len());
         let mut handles = Vec::with_capacity(listeners.len());

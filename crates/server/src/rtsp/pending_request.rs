@@ -10,12 +10,12 @@ pub(super) enum PendingRequest {
     /// DESCRIBE; with a cipher, the tracks are sent as SRTP.
     Describe { cipher: Option<Cipher> },
     /// SETUP of a track.
-    SetUp(Wanted),
+    SetUp(TrackRequest),
 }
 
 /// The track of a SETUP request.
 #[derive(Clone, Debug)]
-pub(super) struct Wanted {
+pub(super) struct TrackRequest {
     /// The index of the track; `None` where the stream as a whole is named.
     pub(super) track: Option<usize>,
     pub(super) way: Way,
@@ -23,7 +23,7 @@ pub(super) struct Wanted {
     pub(super) srtp: Option<Box<Srtp>>,
 }
 
-impl Wanted {
+impl TrackRequest {
     /// Returns the index of the track in a stream of `tracks` tracks.
     ///
     /// # Errors

@@ -33,12 +33,12 @@ pub(super) struct PlaySession {
     viewer: Option<ViewerToken>,
     /// Bytes sent to the player, media and responses.
     pub(super) bytes: u64,
-    skipped_before: Skipped,
+    skipped_before: SkipCounts,
 }
 
 /// How often a player skipped to a keyframe, and how much it missed.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Skipped {
+pub(super) struct SkipCounts {
     pub(super) skips: u32,
     /// Number of frames and packets of audio that the player missed.
     pub(super) entries: u64,
@@ -56,7 +56,7 @@ impl PlaySession {
             has_logged_skip: false,
             viewer: None,
             bytes: 0,
-            skipped_before: Skipped::default(),
+            skipped_before: SkipCounts::default(),
         }
     }
 
@@ -70,12 +70,12 @@ impl PlaySession {
 
     /// Returns whether a track may be set up with this transport: all tracks have the same kind.
     pub(super) fn accepts(&self, way: Way) -> bool {
-        let asked = match way {
+        let requested = match way {
             Way::Interleaved { .. } => TransportKind::Interleaved,
             Way::Udp { .. } => TransportKind::Udp,
             Way::Multicast => TransportKind::Multicast,
         };
-        self.transports.kind().is_none_or(|kind| kind == asked)
+        self.transports.kind().is_none_or(|kind| kind == requested)
     }
 
     /// Drops a track and returns its transport.
@@ -188,10 +188,10 @@ impl PlaySession {
     }
 
     /// Returns all skips of the session.
-    pub(super) fn skipped(&self) -> Skipped {
+    pub(super) fn skipped(&self) -> SkipCounts {
         let before = self.skipped_before;
         let cursor = self.cursor.as_ref();
-        Skipped {
+        SkipCounts {
             skips: before.skips + cursor.map_or(0, Cursor::skips),
             entries: before.entries + cursor.map_or(0, Cursor::skipped),
         }

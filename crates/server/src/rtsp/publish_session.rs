@@ -66,11 +66,11 @@ impl PublishSession {
         &self,
         track: usize,
         before: Option<Box<TrackSrtp>>,
-        asked: &Srtp,
+        offered: &Srtp,
     ) -> Result<Box<TrackSrtp>, Refusal> {
         let announced = self.announced_keys.get(track).and_then(Option::as_deref);
         let announced = announced.and_then(|text| mikey::Keys::from_base64(text).ok());
-        let keys = asked.keys.as_ref().or(announced.as_ref());
+        let keys = offered.keys.as_ref().or(announced.as_ref());
         let srtp = TrackSrtp::renew(before, None, track, self.ssrc, keys)?;
         if !srtp.knows_client() {
             return Err(Refusal::NoKeys);

@@ -17,7 +17,7 @@ use super::client::Role;
 use super::client_scope::ClientScope;
 use super::file_playback::{FilePlayback, PlayRequest};
 use super::media_folder;
-use super::pending_request::{Credentials, PendingRequest, Wanted};
+use super::pending_request::{Credentials, PendingRequest, TrackRequest};
 use super::publish_session::PublishSession;
 use super::setup::{self, Described};
 use super::shared::Shared;
@@ -86,10 +86,10 @@ impl Requests {
                 srtp,
                 ..
             } => {
-                let wanted = Wanted { track, way, srtp };
+                let request = TrackRequest { track, way, srtp };
                 Some(match access {
-                    Access::Read => self.set_up(scope, id, path, wanted),
-                    Access::Publish => Effect::Answer(id, setup::set_up_recording(scope, &wanted)),
+                    Access::Read => self.set_up(scope, id, path, request),
+                    Access::Publish => Effect::Answer(id, setup::set_up_recording(scope, &request)),
                 })
             }
             Event::Play {
@@ -98,12 +98,12 @@ impl Requests {
                 scale,
                 speed,
             } => {
-                let asked = PlayRequest {
+                let request = PlayRequest {
                     range,
                     scale,
                     speed,
                 };
-                play(scope, id, &asked)
+                play(scope, id, &request)
             }
             Event::Pause { id } => Some(Effect::Answer(id, pause(scope))),
             Event::Announce {
@@ -169,15 +169,15 @@ impl Requests {
         }
         let query = query.unwrap_or_default().as_bytes();
         let mut pairs = url::form_urlencoded::parse(query);
-        let asked = pairs.find_map(|(name, value)| (name == "srtp").then_some(value));
-        let asked = asked.map(|value| match value.as_ref() {
+        let requested = pairs.find_map(|(name, value)| (name == "srtp").then_some(value));
+        let requested = requested.map(|value| match value.as_ref() {
             "gcm" => Cipher::AesGcm128,
             _ => Cipher::AesCm128,
         });
         match self.shared.connection.srtp {
             SrtpPolicy::Off => None,
-            SrtpPolicy::Optional => asked,
-            SrtpPolicy::Required => asked.or(Some(Cipher::AesCm128)),
+            SrtpPolicy::Optional => requested,
+            SrtpPolicy::Required => requested.or(Some(Cipher::AesCm128)),
         }
     }
 
@@ -210,7 +210,7 @@ impl Requests {
         scope: &mut ClientScope<'_>,
         id: RequestId,
         path: String,
-        wanted: Wanted,
+        request: TrackRequest,
     ) -> Effect {
         // A file that is being played is listed under its name, too; a session that began with the
         // file continues with it.
@@ -220,10 +220,10 @@ impl Requests {
             self.stream(&path)
         };
         let answer = match stream {
-            Ok(stream) => setup::set_up_stream(&self.shared, scope, &stream, &wanted),
+            Ok(stream) => setup::set_up_stream(&self.shared, scope, &stream, &request),
             Err(refusal) => Answer::Refused(refusal),
         };
-        self.unless_looked_up(id, path, answer, PendingRequest::SetUp(wanted))
+        self.unless_looked_up(id, path, answer, PendingRequest::SetUp(request))
     }
 
     /// Returns the answer, unless a file may have the name that no stream has: then the file is
@@ -279,9 +279,9 @@ fn plays_file(scope: &ClientScope<'_>) -> bool {
     session.is_some_and(|session| session.file.is_some())
 }
 
-fn play(scope: &mut ClientScope<'_>, id: RequestId, asked: &PlayRequest) -> Option<Effect> {
+fn play(scope: &mut ClientScope<'_>, id: RequestId, request: &PlayRequest) -> Option<Effect> {
     let answer = if plays_file(scope) {
-        media_folder::play(scope, id, asked)?
+        media_folder::play(scope, id, request)?
     } else {
         scope.play()
     };

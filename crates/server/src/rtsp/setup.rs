@@ -12,7 +12,7 @@ use glassline_rtsp::server::{Answer, Refusal, Way};
 
 use super::client::Role;
 use super::client_scope::ClientScope;
-use super::pending_request::Wanted;
+use super::pending_request::TrackRequest;
 use super::play_session::PlaySession;
 use super::shared::Shared;
 use crate::egress::rtsp::{
@@ -61,9 +61,9 @@ pub(super) fn set_up_stream(
     shared: &Shared,
     scope: &mut ClientScope<'_>,
     stream: &Arc<Stream>,
-    wanted: &Wanted,
+    request: &TrackRequest,
 ) -> Answer {
-    let answer = try_set_up(shared, scope, stream, wanted);
+    let answer = try_set_up(shared, scope, stream, request);
     answer.unwrap_or_else(Answer::Refused)
 }
 
@@ -71,18 +71,18 @@ fn try_set_up(
     shared: &Shared,
     scope: &mut ClientScope<'_>,
     stream: &Arc<Stream>,
-    wanted: &Wanted,
+    request: &TrackRequest,
 ) -> Result<Answer, Refusal> {
-    let track = wanted.index(stream.tracks().len().min(TRACKS_MAX))?;
+    let track = request.index(stream.tracks().len().min(TRACKS_MAX))?;
     if let Some(session) = scope.client.player() {
         if !Arc::ptr_eq(&session.stream, stream) {
             return Err(Refusal::AggregateNotAllowed);
         }
-        if !session.accepts(wanted.way) {
+        if !session.accepts(request.way) {
             return Err(Refusal::UnsupportedTransport);
         }
     }
-    let membership = match (wanted.way, &shared.multicast) {
+    let membership = match (request.way, &shared.multicast) {
         (Way::Multicast, Some(multicast)) => {
             let membership = multicast.groups.join(stream, track);
             Some(membership.ok_or(Refusal::NotEnoughBandwidth)?)
@@ -90,7 +90,7 @@ fn try_set_up(
         _ => None,
     };
     let reader = scope.streams.subscribe(stream, scope.now);
-    let set_up = set_up_track(scope, reader, track, membership, wanted);
+    let set_up = set_up_track(scope, reader, track, membership, request);
     if set_up.is_err() && scope.client.reader() != Some(reader) {
         // No client on this thread may have the stream now.
         scope.streams.leave(reader, scope.key);
@@ -113,18 +113,18 @@ fn set_up_track(
     reader: Key,
     track: usize,
     membership: Option<MulticastMembership>,
-    wanted: &Wanted,
+    request: &TrackRequest,
 ) -> Result<(TrackTransport, Answer), Refusal> {
     let reader = scope.streams.get(reader).ok_or(Refusal::Internal)?;
     let ssrc = reader.label(track).ok_or(Refusal::NotFound)?.numbers.ssrc;
     let client = &mut *scope.client;
-    let srtp = match wanted.srtp.as_deref() {
-        Some(asked) => {
+    let srtp = match request.srtp.as_deref() {
+        Some(offered) => {
             let before = match &mut client.role {
                 Role::Player(session) => session.transports.take_srtp(track),
                 Role::Idle | Role::Publisher(_) => None,
             };
-            let (keyring, keys) = (client.keyring.as_deref_mut(), asked.keys.as_ref());
+            let (keyring, keys) = (client.keyring.as_deref_mut(), offered.keys.as_ref());
             Some(TrackSrtp::renew(before, keyring, track, ssrc, keys)?)
         }
         None => None,
@@ -136,7 +136,7 @@ fn set_up_track(
     let multicast = membership.as_ref().map(MulticastMembership::group);
     let (transport, server_ports) = match membership {
         Some(membership) => (TrackTransport::Multicast(membership), None),
-        None => transport(scope, track, wanted.way, srtp)?,
+        None => transport(scope, track, request.way, srtp)?,
     };
     let answer = Answer::SetUp {
         ssrc: Some(ssrc),
@@ -148,23 +148,26 @@ fn set_up_track(
 }
 
 /// Sets up a track that a publisher has announced.
-pub(super) fn set_up_recording(scope: &mut ClientScope<'_>, wanted: &Wanted) -> Answer {
-    let answer = try_set_up_recording(scope, wanted);
+pub(super) fn set_up_recording(scope: &mut ClientScope<'_>, request: &TrackRequest) -> Answer {
+    let answer = try_set_up_recording(scope, request);
     answer.unwrap_or_else(Answer::Refused)
 }
 
-fn try_set_up_recording(scope: &mut ClientScope<'_>, wanted: &Wanted) -> Result<Answer, Refusal> {
+fn try_set_up_recording(
+    scope: &mut ClientScope<'_>,
+    request: &TrackRequest,
+) -> Result<Answer, Refusal> {
     let session = scope.client.publisher_mut();
     let session = session.ok_or(Refusal::NotInThisState)?;
-    let track = wanted.index(session.recording.tracks())?;
-    let srtp = match wanted.srtp.as_deref() {
-        Some(asked) => {
+    let track = request.index(session.recording.tracks())?;
+    let srtp = match request.srtp.as_deref() {
+        Some(offered) => {
             let before = session.transports.take_srtp(track);
-            Some(session.srtp(track, before, asked)?)
+            Some(session.srtp(track, before, offered)?)
         }
         None => None,
     };
-    let (transport, server_ports) = transport(scope, track, wanted.way, srtp)?;
+    let (transport, server_ports) = transport(scope, track, request.way, srtp)?;
     let time = scope.streams.context.wall.ntp(scope.now);
     let session = scope.client.publisher_mut();
     let session = session.ok_or(Refusal::NotInThisState)?;

@@ -54,7 +54,7 @@ pub(crate) enum ChangeError {
 }
 
 /// The place where a session can be changed.
-enum Reached<'a> {
+enum Owner<'a> {
     Waiting(&'a mut Peer),
     Shard,
 }
@@ -82,15 +82,15 @@ impl Negotiator {
         candidates: Vec<Candidate>,
     ) -> Result<(), ChangeError> {
         let mut state = record.state();
-        self.change(&mut state.location, |reached| match reached {
-            Reached::Waiting(peer) => {
+        self.change(&mut state.location, |owner| match owner {
+            Owner::Waiting(peer) => {
                 let session = peer.session_mut();
                 for candidate in &candidates {
                     session.add_remote_candidate(candidate, Instant::now());
                 }
                 None
             }
-            Reached::Shard => Some(Command::Trickle(record.id.clone(), candidates)),
+            Owner::Shard => Some(Command::Trickle(record.id.clone(), candidates)),
         })
     }
 
@@ -129,13 +129,13 @@ impl Negotiator {
             theirs: theirs.ufrag.clone(),
         };
         let answer = restart_fragment(fragment, &ours, &self.candidates(reached));
-        self.change(&mut state.location, |reached| match reached {
-            Reached::Waiting(peer) => {
+        self.change(&mut state.location, |owner| match owner {
+            Owner::Waiting(peer) => {
                 let session = peer.session_mut();
                 session.restart_ice(ours, theirs, Instant::now());
                 None
             }
-            Reached::Shard => Some(Command::Restart {
+            Owner::Shard => Some(Command::Restart {
                 session: record.id.clone(),
                 ours,
                 theirs,
@@ -214,15 +214,15 @@ impl Negotiator {
     fn change(
         &self,
         location: &mut SessionLocation,
-        change: impl FnOnce(Reached<'_>) -> Option<Command>,
+        change: impl FnOnce(Owner<'_>) -> Option<Command>,
     ) -> Result<(), ChangeError> {
         match location {
             SessionLocation::Waiting(peer) => {
-                change(Reached::Waiting(peer));
+                change(Owner::Waiting(peer));
                 Ok(())
             }
             SessionLocation::Shard(index) => {
-                match (self.shared.shard(*index), change(Reached::Shard)) {
+                match (self.shared.shard(*index), change(Owner::Shard)) {
                     (Some(shard), Some(command)) => {
                         shard.send(command).map_err(|_| ChangeError::Busy)
                     }

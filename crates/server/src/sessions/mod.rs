@@ -20,7 +20,7 @@ pub use admission::{Bounds, Full, Permit};
 pub(crate) use change::{ChangeError, Expected};
 pub use counters::Counters;
 pub(crate) use data_channels::{DataChannelSetup, DataPolicy};
-pub(crate) use negotiator::{Answered, JoinError, Negotiator, Settings};
+pub(crate) use negotiator::{AnsweredOffer, JoinError, Negotiator, Settings};
 pub(crate) use offer::{ConnectionAddresses, Offer, OfferError};
 pub use peer::Peer;
 pub use record::{IceGeneration, SessionLocation, SessionRecord, SessionState};

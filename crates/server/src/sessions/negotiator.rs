@@ -62,7 +62,7 @@ pub(crate) struct Negotiator {
 
 /// The answer to an offer, and the session that it made.
 #[derive(Debug)]
-pub(crate) struct Answered {
+pub(crate) struct AnsweredOffer {
     pub(crate) record: Arc<SessionRecord>,
     pub(crate) answer: String,
     /// The server's ICE user name fragment in the first ICE generation.
@@ -90,7 +90,7 @@ pub(crate) enum JoinError {
 }
 
 /// A session that is negotiated and has no peer yet, with its answer.
-struct Accepted {
+struct Negotiated {
     session: Session,
     answer: String,
     ufrag: String,
@@ -125,7 +125,11 @@ impl Negotiator {
     ///
     /// # Errors
     /// Returns the [`OfferError`] to answer with.
-    pub(crate) async fn watch(&self, name: &str, offer: Offer<'_>) -> Result<Answered, OfferError> {
+    pub(crate) async fn watch(
+        &self,
+        name: &str,
+        offer: Offer<'_>,
+    ) -> Result<AnsweredOffer, OfferError> {
         if let Some(stream) = self.hub.stream(name) {
             return self.watch_stream(stream, offer);
         }
@@ -157,7 +161,11 @@ impl Negotiator {
     }
 
     /// Makes a viewer of `stream`.
-    fn watch_stream(&self, stream: Arc<Stream>, offer: Offer<'_>) -> Result<Answered, OfferError> {
+    fn watch_stream(
+        &self,
+        stream: Arc<Stream>,
+        offer: Offer<'_>,
+    ) -> Result<AnsweredOffer, OfferError> {
         let data = self.data_beside(&stream, Side::Viewers);
         let tracks = stream.tracks();
         // A session that asks for messages only needs no media.
@@ -177,7 +185,7 @@ impl Negotiator {
         stream: Arc<Stream>,
         offer: Offer<'_>,
         data: DataChannelSetup,
-    ) -> Result<Answered, OfferError> {
+    ) -> Result<AnsweredOffer, OfferError> {
         let tracks = stream.tracks();
         if tracks.is_empty() {
             return Err(not_live(&stream));
@@ -193,7 +201,7 @@ impl Negotiator {
         &self,
         stream: Arc<Stream>,
         offer: Offer<'_>,
-    ) -> Result<Answered, OfferError> {
+    ) -> Result<AnsweredOffer, OfferError> {
         let data = self.data_beside(&stream, Side::Publisher);
         self.answer(stream, &[], offer, data)
     }
@@ -209,7 +217,7 @@ impl Negotiator {
         room: &RoomName,
         (id, name): (ParticipantId, &str),
         offer: Offer<'_>,
-    ) -> Result<Answered, JoinError> {
+    ) -> Result<AnsweredOffer, JoinError> {
         let accepted = self.accept(offer, &[], Kinds::AUDIO, None)?;
         let codec = accepted.session.receivers().first().map(Receiver::codec);
         if codec != Some(Codec::Opus) {
@@ -244,7 +252,7 @@ impl Negotiator {
         tracks: &[Track],
         offer: Offer<'_>,
         data: Option<DataChannelSetup>,
-    ) -> Result<Answered, OfferError> {
+    ) -> Result<AnsweredOffer, OfferError> {
         let config = data.as_ref();
         let config = config.map(|it| Messages::config(it.may_send, &it.bounds));
         let accepted = self.accept(offer, tracks, Kinds::NONE, config)?;
@@ -282,7 +290,7 @@ impl Negotiator {
         tracks: &[Track],
         receive: Kinds,
         data: Option<DataConfig>,
-    ) -> Result<Accepted, OfferError> {
+    ) -> Result<Negotiated, OfferError> {
         let ConnectionAddresses { peer, local } = offer.connection;
         let permit = self.shared.registry.admit(peer.ip())?;
         let secrets = draw_secrets();
@@ -313,7 +321,7 @@ impl Negotiator {
             // A peer that sends no feedback is not paced: its frames are sent as they come.
             session.enable_congestion_control(algorithm, now);
         }
-        Ok(Accepted {
+        Ok(Negotiated {
             session,
             answer,
             ufrag,
@@ -326,13 +334,13 @@ impl Negotiator {
     /// datagram.
     fn keep(
         &self,
-        accepted: Accepted,
+        accepted: Negotiated,
         id: SessionId,
         stream: Arc<Stream>,
         role: impl FnOnce(&Session, &Stream) -> Role,
         messages: Option<Messages>,
-    ) -> Answered {
-        let Accepted {
+    ) -> AnsweredOffer {
+        let Negotiated {
             session,
             answer,
             ufrag,
@@ -352,7 +360,7 @@ impl Negotiator {
             peer = peer.with_messages(messages);
         }
         let record = self.shared.registry.insert(Box::new(peer), ice, now);
-        Answered {
+        AnsweredOffer {
             record,
             answer,
             ufrag,

@@ -117,9 +117,9 @@ impl PlaybackCursor {
         effective: Effective,
     ) -> Result<(Self, Duration), Error> {
         let length_ns = nanos(source.duration());
-        let asked = MediaTime::from_nanos(nanos(from).min(length_ns));
-        let key = source.keyframe_at_or_before(asked);
-        let begin = key.map_or(asked, |key| key.max(MediaTime::ZERO));
+        let requested = MediaTime::from_nanos(nanos(from).min(length_ns));
+        let key = source.keyframe_at_or_before(requested);
+        let begin = key.map_or(requested, |key| key.max(MediaTime::ZERO));
         let selection = if effective.keys_only() {
             FrameSelection::Keyframes(KeyframeWalk {
                 next_ns: key.map(MediaTime::nanos),

@@ -33,7 +33,7 @@ pub(super) struct Feedback {
     report_at: Option<Instant>,
     by_full_intra_request: bool,
     keyframe_wanted: bool,
-    keyframe_asked: Option<Instant>,
+    keyframe_requested_at: Option<Instant>,
     full_intra_number: u8,
 }
 
@@ -46,14 +46,14 @@ impl Feedback {
             report_at: None,
             by_full_intra_request: announced.fir && !announced.pli,
             keyframe_wanted: false,
-            keyframe_asked: None,
+            keyframe_requested_at: None,
             full_intra_number: 0,
         }
     }
 
     /// Begins to report. Most publishers begin with a keyframe; one that does not is asked for it.
     pub(super) fn start(&mut self, now: Instant) {
-        self.keyframe_asked = Some(now);
+        self.keyframe_requested_at = Some(now);
     }
 
     /// Sets whether a keyframe is wanted.
@@ -73,13 +73,14 @@ impl Feedback {
 
     /// Returns whether a keyframe is to be requested now.
     pub(super) fn poll_keyframe(&mut self, now: Instant) -> bool {
-        let asked = self.keyframe_asked;
-        let recent = asked.is_some_and(|at| now.saturating_duration_since(at) < KEYFRAME_INTERVAL);
+        let requested = self.keyframe_requested_at;
+        let recent =
+            requested.is_some_and(|at| now.saturating_duration_since(at) < KEYFRAME_INTERVAL);
         if !self.keyframe_wanted || recent {
             return false;
         }
         self.keyframe_wanted = false;
-        self.keyframe_asked = Some(now);
+        self.keyframe_requested_at = Some(now);
         true
     }
 

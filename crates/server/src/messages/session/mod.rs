@@ -203,9 +203,9 @@ impl Messages {
             return self.queues.drop_one(&counters.messages_dropped_too_fast);
         }
         let channel = Arc::clone(&queue.init);
-        let what = PostedContent::Message { channel, message };
-        let is_heard = self.broker.post(self.side.other(), what, now);
-        if self.side != Side::Publisher && !is_heard {
+        let content = PostedContent::Message { channel, message };
+        let has_receiver = self.broker.post(self.side.other(), content, now);
+        if self.side != Side::Publisher && !has_receiver {
             self.queues.drop_one(&counters.messages_dropped_no_channel);
         }
     }

@@ -248,11 +248,11 @@ fn messages_are_shared_and_not_copied_for_each_viewer() {
     let scene = Scene::new(&[("ann", false), ("bob", false)]);
     let inboxes = scene.viewers.iter().map(|viewer| &viewer.inbox);
     let data = Bytes::from(vec![1; 1000]);
-    let what = PostedContent::Message {
+    let content = PostedContent::Message {
         channel: Arc::default(),
         message: Message::binary(data.clone()),
     };
-    scene.broker.post(Side::Viewers, what, scene.now);
+    scene.broker.post(Side::Viewers, content, scene.now);
     let mut posted = Vec::new();
     inboxes.for_each(|inbox| inbox.take(&mut posted));
     for posted in &posted {
