@@ -55,7 +55,7 @@ pub(super) fn router() -> Router<App> {
         .route("/call/{room}/{session}", session)
         .route(
             "/call/{room}/{session}/hear/{id}",
-            post(hear).options(resource::options),
+            post(add_leg).options(resource::options),
         )
         .route("/call/{room}/{session}/hear/{id}/{leg}", leg)
 }

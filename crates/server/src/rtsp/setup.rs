@@ -116,7 +116,11 @@ fn set_up_track(
     request: &TrackRequest,
 ) -> Result<(TrackTransport, Answer), Refusal> {
     let reader = scope.streams.get(reader).ok_or(Refusal::Internal)?;
-    let ssrc = reader.label(track).ok_or(Refusal::NotFound)?.numbers.ssrc;
+    let ssrc = reader
+        .template(track)
+        .ok_or(Refusal::NotFound)?
+        .numbers
+        .ssrc;
     let client = &mut *scope.client;
     let srtp = match request.srtp.as_deref() {
         Some(offered) => {

@@ -2,9 +2,9 @@
 
 mod commands;
 mod datagrams;
+mod messages;
 mod ownership;
 mod peers;
-mod messages;
 
 use std::io;
 use std::net::SocketAddr;
@@ -26,8 +26,8 @@ use crate::runtime::{Key, StreamSubscription, Timers, Waker};
 use crate::sessions::counters::Counters;
 use crate::sessions::peer::{Leaving, Peer, Served, ShardContext};
 use crate::sessions::record::SessionLocation;
+use messages::BrokerSubscription;
 use peers::PeerTable;
-use relay::BrokerSubscription;
 
 pub(super) const WAKE: Token = Token(0);
 const SOCKET: Token = Token(1);
