@@ -12,7 +12,7 @@ fuzz_target!(|bytes: &[u8]| {
         Ok(population) => population,
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
-    // Long sessions at high rates have long traces, which is not what is looked for.
+    // Long sessions at high rates have long traces, which would slow the search down.
     let population = population.lasting(std::time::Duration::from_secs(2));
     for index in 0..8 {
         let session = population.session(Sample::Tuning(1), index);

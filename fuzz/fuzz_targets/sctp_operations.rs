@@ -1,11 +1,12 @@
-//! Two ends with data channels and a hostile network: the input says which packets
-//! pass, are lost, held back, doubled or damaged, what is made up, and what the ends do.
+//! Two ends with data channels and a hostile network: the input decides which packets pass,
+//! are lost, held back, duplicated or damaged, which are forged, and what the ends do.
 //!
-//! Nothing panics; what an end holds stays within its limits; as long as nobody lied,
-//! what arrives is what was sent, once; and ends that are cut off come to rest.
+//! Nothing panics; what an end holds stays within its limits; as long as nothing was
+//! forged, what arrives is what was sent, once; and ends that are disconnected come to
+//! rest.
 //!
-//! The network is the target's own, not `glassline_sim::Network`, whose luck follows from a
-//! seed: here the input must reach each packet.
+//! The network is the target's own, not `glassline_sim::Network`, whose random decisions
+//! follow from a seed: here the input must decide about each packet.
 
 #![no_main]
 
@@ -58,16 +59,16 @@ const CHANNELS_MAX: usize = 16;
 struct Network {
     now: Instant,
     ends: [Channels; 2],
-    /// Towards each end.
+    /// Packets in flight towards each end.
     queues: [VecDeque<Vec<u8>>; 2],
-    /// An end that does not take what has arrived.
+    /// Whether an end does not read what has arrived.
     deaf: [bool; 2],
     open: [Vec<ChannelId>; 2],
     heard: HashSet<u32>,
     sent: u32,
-    /// Nobody lied, and no end began anew.
+    /// Whether nothing was forged and no end was restarted.
     honest: bool,
-    /// No channel was negotiated, of which the other end need not know.
+    /// Whether no channel was negotiated, which the other end need not know.
     in_band: bool,
     config: Config,
 }
@@ -106,7 +107,7 @@ impl Network {
             network.ends[1].connect(now);
         }
         if options & 32 == 0 {
-            // Most inputs are about what comes after the handshake.
+            // Most inputs concern what comes after the handshake.
             network.pass_for(Duration::from_millis(100));
             network.open(0, options);
             network.pass_for(Duration::from_millis(100));
@@ -149,7 +150,8 @@ impl Network {
         }
     }
 
-    /// Without a checksum the damage is believed: a peer that lies with a right tag.
+    /// Damages a packet. Without a checksum the damage is accepted: it looks like a
+    /// malicious peer with the right tag.
     fn damage(&mut self, end: usize, input: &mut Input<'_>) {
         let (at, with) = (input.byte(), input.byte());
         if let Some(mut packet) = self.queues[end].pop_front() {
@@ -160,7 +162,7 @@ impl Network {
         }
     }
 
-    /// Chunks of the input's, in a packet that is believed.
+    /// Forges a packet with the right tag, whose chunks are the input's.
     fn make_up(&mut self, end: usize, input: &mut Input<'_>) {
         let (len, kind) = (usize::from(input.byte()), input.byte());
         let header = Header {
@@ -175,7 +177,7 @@ impl Network {
         out.truncate(12);
         out.extend_from_slice(chunks);
         if !self.config.zero_checksum {
-            // The checksum of what is there now.
+            // Sets the checksum of the packet as it is now.
             let checksum = crc32c(&out);
             out[8..12].copy_from_slice(&checksum.to_le_bytes());
         }
@@ -213,7 +215,7 @@ impl Network {
             }
             self.wait(Duration::from_millis(5));
             turns += 1;
-            // A deadline that is not in the future and changes nothing would not end.
+            // A deadline that is not in the future and changes nothing would loop for ever.
             assert!(turns < 100_000, "an end turns on the spot");
             if turns % 16 == 0 {
                 self.now += Duration::from_millis(1);
@@ -226,7 +228,7 @@ impl Network {
         let Some(&channel) = open.get(usize::from(argument >> 1) % open.len().max(1)) else {
             return;
         };
-        // Up to 64 KiB, which is more than is taken.
+        // Up to 64 KiB, which is more than is accepted.
         let size = 4 + usize::from(size) * usize::from(size);
         let mut data = vec![argument; size];
         data[..4].copy_from_slice(&self.sent.to_be_bytes());
@@ -272,7 +274,8 @@ impl Network {
             0 => self.ends[end].shutdown(self.now),
             1 => self.ends[end].abort(self.now),
             _ => {
-                // It forgets all, and begins anew with the same tag: the hardest case.
+                // The end forgets everything and restarts with the same tag: the hardest
+                // case.
                 self.ends[end] = make(&self.config, end, self.now);
                 self.ends[end].connect(self.now);
                 self.open[end].clear();
@@ -318,7 +321,7 @@ impl Network {
         for end in &self.ends {
             let report = end.report();
             let held = report.unread + report.unassembled;
-            // A window, and what was under way when it closed.
+            // A window, and what was in flight when it closed.
             assert!(held <= u64::from(WINDOW) * 2 + 4096, "{held} bytes held");
             let waiting = report.buffered + report.unacknowledged;
             assert!(waiting <= (SEND_BUFFER + 4096) as u64, "{waiting} waiting");
@@ -326,7 +329,8 @@ impl Network {
         }
     }
 
-    /// Cut off from each other, both ends give up, and then nothing is left to do.
+    /// Disconnects both ends, and checks that they give up and then have nothing left to
+    /// do.
     fn come_to_rest(&mut self) {
         self.deaf = [false; 2];
         for _ in 0..20_000 {
@@ -343,7 +347,7 @@ impl Network {
 fn make(config: &Config, end: usize, now: Instant) -> Channels {
     let secrets = Secrets {
         tag: TAGS[end],
-        // Wraps soon, as TSNs do.
+        // The TSN wraps soon.
         initial_tsn: u32::MAX - 20,
         cookie_key: [end as u8; 32],
     };
@@ -359,7 +363,7 @@ fn make(config: &Config, end: usize, now: Instant) -> Channels {
     channels
 }
 
-/// Bit by bit: few packets need it here.
+/// Computes the CRC32c bit by bit: few packets need it here.
 fn crc32c(packet: &[u8]) -> u32 {
     let mut crc = u32::MAX;
     for (at, &byte) in packet.iter().enumerate() {

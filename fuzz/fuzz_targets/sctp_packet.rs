@@ -1,4 +1,4 @@
-//! SCTP packets: what parses is written and parsed again to the same, through every
+//! SCTP packets: whatever parses is written and parsed again to the same, through every
 //! list, parameter and error cause; and DCEP messages.
 
 #![no_main]
@@ -14,7 +14,7 @@ fuzz_target!(|bytes: &[u8]| {
         let again = Dcep::Open(open).to_bytes();
         assert_eq!(Dcep::parse(&again).map(|dcep| dcep.to_bytes()), Ok(again));
     }
-    // Few inputs would have a right checksum; zero stands for one.
+    // Few inputs would have a right checksum; zero replaces it.
     let mut bytes = bytes.to_vec();
     bytes.get_mut(8..12).unwrap_or_default().fill(0);
     let Ok(packet) = Packet::parse(&bytes, true) else {
@@ -43,7 +43,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// Everything in a chunk, read; how many entries that were.
+/// Reads everything in a chunk; returns the number of entries.
 fn entries(chunk: &Chunk<'_>) -> usize {
     match *chunk {
         Chunk::Init(init) | Chunk::InitAck(InitAck(init)) => {

@@ -1,12 +1,12 @@
-//! Mahimahi's traces: any text either fails with its line or is a schedule that a link
-//! can be driven by, and whose written form says the same.
+//! Mahimahi's traces: any text either fails with the line at fault or is a schedule that
+//! can drive a link, and whose written form means the same.
 
 #![no_main]
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use glassline_sim::{Capacity, Clock, Conditions, Fate, Link, Schedule};
+use glassline_sim::{Capacity, Clock, Conditions, Link, Schedule, SendOutcome};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -22,7 +22,7 @@ fuzz_target!(|bytes: &[u8]| {
     drive(schedule, bytes);
 });
 
-/// Sends datagrams of whatever sizes and pauses the text's bytes are.
+/// Sends datagrams whose sizes and pauses are the text's bytes.
 fn drive(schedule: Schedule, bytes: &[u8]) {
     let period = schedule.period();
     let offset = period.mul_f64(f64::from(bytes[0]) / 256.0);
@@ -37,7 +37,7 @@ fn drive(schedule: Schedule, bytes: &[u8]) {
     let mut last = now;
     for &byte in bytes.iter().take(200) {
         now += Duration::from_micros(100) * u32::from(byte);
-        let Fate::Arrives(at) = link.send(now, usize::from(byte) * 12, byte) else {
+        let SendOutcome::Arrives(at) = link.send(now, usize::from(byte) * 12, byte) else {
             panic!("nothing here drops");
         };
         assert!(at >= now && at >= last);

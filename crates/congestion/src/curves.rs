@@ -1,9 +1,9 @@
-//! The curve of each controller on one path, kept as text beside the code: a change
-//! of an algorithm shows as a difference that can be read. Columns: milliseconds,
-//! window and bytes in flight, pacing rate in kbit/s, the longest wait in the queue of
-//! the last tenth of a second in milliseconds, packets lost so far.
+//! The curve of each controller on one path, kept as text beside the code: a change of an
+//! algorithm shows as a readable difference. Columns: milliseconds, window and bytes in
+//! flight, pacing rate in kbit/s, the longest queueing delay of the last tenth of a second
+//! in ms, and packets lost so far.
 //!
-//! After a change that is meant: `UPDATE_CURVES=1 cargo test -p glassline-congestion`.
+//! After an intended change: `UPDATE_CURVES=1 cargo test -p glassline-congestion`.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -22,8 +22,8 @@ const PATH: Bottleneck = Bottleneck {
     ..PLAIN
 };
 
-/// Bulk for ten seconds; 2 Mbit/s for five from second four on; a bit of loss in the
-/// last two.
+/// Draws bulk for ten seconds: 2 Mbit/s for five seconds from second four on, and some loss
+/// in the last two.
 fn draw(algorithm: Algorithm) -> String {
     let mut path = Path::new(PATH, 7);
     let mut senders = [Sender::bulk(algorithm)];

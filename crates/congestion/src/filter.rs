@@ -113,7 +113,7 @@ mod tests {
                 };
                 let found = filter.get();
                 prop_assert!(found <= within(window), "nothing old");
-                // What was thinned out had a better sample at most a 64th before it.
+                // A sample that was thinned out had a better one at most a 64th before it.
                 prop_assert!(found >= within(window - window / SAMPLES));
                 prop_assert!(filter.samples.len() <= SAMPLES as usize + 2);
             }

@@ -102,8 +102,8 @@ impl HyStart {
 mod tests {
     use super::*;
 
-    /// Runs rounds of ten acknowledgements, each with the round trip given in
-    /// milliseconds; what the last one advised.
+    /// Runs rounds of ten acknowledgements, each with the round trip given in ms; returns
+    /// the last advice.
     fn rounds(rtts: &[u64]) -> Advice {
         let mut hystart = HyStart::default();
         let mut sent = Instant::now();

@@ -1,4 +1,4 @@
-//! Live sources over a bottleneck: an encoder that follows what the flow says.
+//! Tests of live sources over a bottleneck: an encoder that follows the flow's estimate.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -16,6 +16,7 @@ use crate::adaptation::{Adaptation, Config, Rule, Signals};
 use crate::bottleneck::{Bottleneck, PLAIN, Path, Policer, Sender};
 use crate::{Algorithm, Flow};
 
+/// Time from one frame to the next.
 const FRAME: Duration = Duration::from_micros(33_250);
 const PATH: Bottleneck = Bottleneck {
     mbps: 10.0,
@@ -33,7 +34,7 @@ struct Stream {
     adaptation: Adaptation,
     frame: u64,
     made: f64,
-    /// Largest backlog since it was last asked, in seconds.
+    /// Largest backlog since `film` was last called, in seconds.
     worst: f64,
 }
 
@@ -59,7 +60,7 @@ impl Stream {
         &self.senders[0].flow
     }
 
-    /// The target in Mbit/s after `seconds` more.
+    /// Runs for `seconds`; returns the target in Mbit/s.
     fn film(&mut self, seconds: f64) -> f64 {
         self.worst = 0.0;
         let end = self.path.now() + Duration::from_secs_f64(seconds);
@@ -169,7 +170,8 @@ fn a_competitor_s_queue_is_no_reason_to_send_less_and_less() {
                 "{algorithm} beside CUBIC {case}: {share:.2} of {} Mbit/s",
                 case.path.mbps
             );
-            // Reno grows by a packet a round trip, CUBIC by more once these get long.
+            // Reno grows by a packet per round trip, CUBIC by more once round trips get
+            // long.
             let by_reno = algorithm == Algorithm::Rfc9260Reno;
             let floor = if by_reno {
                 0.9 * case.expected
@@ -205,7 +207,7 @@ fn random_loss_does_not_talk_an_encoder_down() {
         ..PATH
     };
     for algorithm in Algorithm::ALL {
-        // Every loss halves Reno's window and takes 30 % of CUBIC's: that is their law.
+        // Every loss halves Reno's window and takes 30 % of CUBIC's, by their definition.
         if matches!(algorithm, Algorithm::Cubic | Algorithm::Rfc9260Reno) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! What marks of congestion (ECN-CE) do to each controller.
+//! Tests of what congestion marks (ECN-CE) do to each controller.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use crate::{Algorithm, Flow};
 
 const ROUND_TRIP: Duration = Duration::from_millis(50);
 
-/// A flow in the middle of a transfer, its window used up.
+/// Returns a flow in the middle of a transfer, with its window used up.
 fn running(algorithm: Algorithm) -> (Flow, Instant) {
     let mut flow = Flow::new(algorithm.start(PACKET));
     let (mut now, mut next) = (Instant::now(), 0);

@@ -1,4 +1,4 @@
-//! Whatever a transport tells, in whatever order, no flow loses count.
+//! Property test: whatever a transport reports, in whatever order, no flow loses count.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use crate::bottleneck::PACKET;
 use crate::{Algorithm, Flow};
 
-/// What a transport may tell.
+/// What a transport may report.
 #[derive(Clone, Debug)]
 enum Operation {
     Wait(u64),
@@ -37,7 +37,7 @@ enum Operation {
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
-    // Places count back from the newest packet, some of them before the first.
+    // Positions count back from the newest packet; some are before the first.
     let place = || (0u64..80, 0u64..40);
     prop_oneof![
         4 => (0u64..400).prop_map(Operation::Wait),

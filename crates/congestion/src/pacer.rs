@@ -108,7 +108,8 @@ mod tests {
         Some(Bitrate::from_bps(mbps * 1_000_000))
     }
 
-    /// Packets that leave in `time` when as many as may do so every millisecond.
+    /// Returns the packets that leave in `time` when as many as may leave do so every
+    /// millisecond.
     fn leave(rate: Option<Bitrate>, time: Duration) -> Vec<u64> {
         let (start, mut pacer) = (Instant::now(), Pacer::new(PACKET));
         let mut left = Vec::new();

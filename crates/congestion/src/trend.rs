@@ -115,8 +115,8 @@ fn lossy(first: &Slot, totals: &Totals) -> bool {
 mod tests {
     use super::*;
 
-    /// Acknowledgements every 10 ms for two seconds: what was said last, in bytes a
-    /// second.
+    /// Runs acknowledgements every 10 ms for two seconds; returns the last result, in
+    /// bytes/s.
     fn run(rtt_ms: impl Fn(u64) -> u64, lost: impl Fn(u64) -> u64) -> Option<f64> {
         let start = Instant::now();
         let mut trend = Trend::default();

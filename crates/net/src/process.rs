@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn descriptors_and_memory_are_counted() {
-        // Other tests open sockets at the same time; many of ours stand out.
+        // Other tests open sockets at the same time; 200 of our own stand out.
         let before = open_fds().expect("Linux has /proc");
         let sockets: Vec<_> = (0..200)
             .map(|_| UdpSocket::bind("127.0.0.1:0").expect("loopback has a free port"))

@@ -41,7 +41,7 @@ const MESSAGE: usize = 64 * 1024;
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    // Cargo adds a word of its own.
+    // Cargo adds an argument of its own.
     let wanted = |names: &[&str], name: &str| {
         let named = |word: &&String| names.contains(&word.as_str());
         let mut words = words.iter().filter(named).peekable();
@@ -86,12 +86,12 @@ impl Make {
     }
 }
 
-/// What keeps a sender busy, and what has come out at the other end.
+/// A bulk transfer: keeps the sender busy, and counts what arrives.
 struct Transfer {
     message: Bytes,
     connected: [bool; 2],
     delivered: u64,
-    /// When something was last delivered, and the longest wait since `reset`.
+    /// When something was last delivered, and the longest gap since `reset`.
     last: Instant,
     gap: Duration,
 }
@@ -107,7 +107,7 @@ impl Transfer {
         }
     }
 
-    /// Takes what happened at an end.
+    /// Handles an event of an end.
     fn take(&mut self, end: usize, happened: Happened, now: Instant) {
         match happened {
             Happened::Connected => self.connected[end] = true,
@@ -120,10 +120,10 @@ impl Transfer {
         }
     }
 
-    /// Keeps the sender busy.
+    /// Queues messages so that the sender stays busy.
     fn fill(&self, sender: &mut dyn Peer, now: Instant) {
         if self.connected == [true; 2] {
-            // Two windows' worth in the send buffer is for it to refuse.
+            // More than the send buffer holds is refused.
             while sender.buffered(0) < 4 * MESSAGE
                 && sender.send(0, &self.message, SendOptions::default(), now)
             {}
@@ -160,8 +160,8 @@ fn cost(makes: &[Make]) {
     }
 }
 
-/// Packets that are handed over before the other end has its turn: what one read of
-/// coalesced datagrams brings.
+/// Packets that are handed over before the other end runs: what one read of coalesced
+/// datagrams returns.
 const BATCH: usize = 44;
 
 /// Moves packets by itself rather than with a `Simulation`: what a network does to each of
@@ -211,7 +211,7 @@ fn spend(make: Make, setup: Setup, rtt: Duration) -> (f64, f64, f64) {
                 idle = false;
             }
         }
-        // Asking costs as much as a few packets do.
+        // Reading the time costs as much as a few packets.
         let spent = turn.is_multiple_of(64).then(|| processor_time() - began);
         match (counted, spent) {
             // Long enough for a window to open to its full size.
@@ -243,7 +243,7 @@ fn spend(make: Make, setup: Setup, rtt: Duration) -> (f64, f64, f64) {
     unreachable!("turns do not run out")
 }
 
-/// What is on its way in one direction, in order, and buffers that were.
+/// Packets in flight in one direction, in order, and buffers to be used again.
 #[derive(Default)]
 struct Wire {
     flight: VecDeque<(Instant, Vec<u8>)>,
@@ -251,8 +251,8 @@ struct Wire {
     sent: u64,
 }
 
-/// What this thread has had of the processor; of the clock on the wall where the
-/// system does not tell.
+/// Returns the processor time of this thread, or wall-clock time where the system does not
+/// provide it.
 fn processor_time() -> Duration {
     let told = std::fs::read_to_string("/proc/thread-self/schedstat");
     let first = |text: String| text.split(' ').next()?.parse().ok();

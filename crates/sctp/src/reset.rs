@@ -287,7 +287,7 @@ mod tests {
         answers.map(|it| (it.number, it.result)).collect()
     }
 
-    /// Three channels of Pion's close at once, and their data is late.
+    /// Three channels of Pion close at once, and their data is late.
     #[test]
     fn requests_on_their_way_together_are_all_performed() {
         const PERFORMED: ReConfigResult = ReConfigResult::PERFORMED;

@@ -7,14 +7,14 @@ use glassline_sim::{Rng, Simulation};
 use crate::network::{A, B, Pair};
 use crate::peers::Happened;
 
-/// Messages to be sent one way, and what has come of them.
+/// Messages to be sent one way, and which of them have arrived.
 #[derive(Debug)]
 pub(crate) struct Flow {
     options: SendOptions,
     streams: u16,
     sizes: Vec<usize>,
     sent: usize,
-    /// The next to be sent, once it found no room.
+    /// The next message, if it was refused for lack of room.
     waiting: Option<Bytes>,
     seen: Vec<bool>,
     /// Number of the last message of each stream.
@@ -62,7 +62,8 @@ impl Flow {
         }
     }
 
-    /// A message came: once, whole, on its stream, in order where promised.
+    /// Checks a message that arrived: once, whole, on its stream, and in order where
+    /// promised.
     fn take(&mut self, stream: u16, data: &Bytes) {
         let number = u32::from_be_bytes(data[..4].try_into().expect("four bytes")) as usize;
         assert!(number < self.sent, "message {number} was never sent");
@@ -92,10 +93,11 @@ impl Flow {
     }
 }
 
-/// Bytes before the pattern: the number. Smaller messages would not say which they are.
+/// Bytes of the message's number before the pattern. Smaller messages could not be
+/// identified.
 const HEADER: usize = 4;
 
-/// The number of a message and then bytes of which no two fragments have the same.
+/// Returns the number of a message, followed by bytes that differ in any two fragments.
 fn content(number: usize, len: usize) -> Bytes {
     let mut bytes = vec![0; len];
     bytes[..HEADER].copy_from_slice(&(number as u32).to_be_bytes());
@@ -119,11 +121,11 @@ pub(crate) fn exchange(pair: &mut Pair, flows: &mut [Flow; 2], limit: Duration) 
         "sent, received, of: {figures:?} after {:?}",
         pair.network.elapsed()
     );
-    // Nothing comes after all has come.
+    // Nothing more arrives after everything has.
     pump(pair, flows, Duration::from_secs(5), |_| false);
 }
 
-/// Sends and takes until `done` or the time is up.
+/// Sends and receives until `done` returns true or the time is up.
 pub(crate) fn pump(
     pair: &mut Pair,
     flows: &mut [Flow; 2],

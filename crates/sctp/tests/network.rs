@@ -7,7 +7,7 @@ use glassline_sim::{Conditions, Datagram, End, Network, Node, Simulation};
 
 use crate::peers::{Happened, Peer};
 
-/// An association of any make, and what has happened to it that the test has not taken.
+/// An association of any implementation, with events that the test has not taken.
 pub(crate) struct Side {
     end: End,
     pub(crate) peer: Box<dyn Peer>,
@@ -97,7 +97,8 @@ impl Pair {
         &mut *self.ends[end].peer
     }
 
-    /// Both ends say that they are connected, and nothing else happens until then.
+    /// Waits until both ends report that they are connected, and nothing else happens until
+    /// then.
     #[track_caller]
     pub(crate) fn establish(&mut self) {
         let mut connected = [false; 2];

@@ -1,5 +1,5 @@
-//! Ours against the SCTP of Chromium, of str0m and of Firefox (usrsctp), and each of those against itself,
-//! so that a failure tells whose it is.
+//! Tests of our SCTP against that of Chromium, of str0m and of Firefox (usrsctp), and of
+//! each of those against itself, so that a failure shows whose fault it is.
 
 use std::time::{Duration, Instant};
 
@@ -37,8 +37,9 @@ const MIXED: [[Make; 2]; 5] = [
     [Make::SctpProto, Make::Ours],
 ];
 
-/// Those, and with usrsctp, which a C compiler and Debian's libusrsctp-dev bring: named
-/// and left out where they are missing, a failure on a build server.
+/// Returns those pairs, and those with usrsctp, which needs a C compiler and Debian's
+/// libusrsctp-dev. Where they are missing, the pairs are reported and left out; on a build
+/// server that is a failure.
 fn mixed() -> Vec<[Make; 2]> {
     let mut all = MIXED.to_vec();
     let Some(reason) = Usrsctp::absence() else {
@@ -62,7 +63,7 @@ fn rough() -> Conditions {
     }
 }
 
-/// The first of the two connects.
+/// Connects the first of the two to the second.
 fn connect(makes: [Make; 2], setup: Setup, conditions: Conditions, seed: u64) -> Pair {
     println!("{makes:?} seed {seed}");
     let mut pair = Pair::new(conditions, seed, |now| {
@@ -80,20 +81,22 @@ fn flows(count: usize, largest: usize, options: SendOptions, seed: u64) -> [Flow
     [0, 1].map(|end| Flow::new(count, largest, 5, options, &mut rng.fork(end)))
 }
 
-/// How long `count` messages may take: usrsctp, which waits for time-outs of a second,
-/// needs 0.4 s for each of its own where 5 % are lost.
+/// Returns how long `count` messages may take: usrsctp, which waits for time-outs of a
+/// second, needs 0.4 s for each of its own where 5 % are lost.
 fn patience(count: usize) -> Duration {
     Duration::from_secs(60) + Duration::from_secs(1) * count as u32
 }
 
-/// `SCTP_WITH` picks one pair of a long run, by its names: `ours,dcsctp`.
+/// Whether a pair is wanted: `SCTP_WITH` selects one pair of a long run by its names:
+/// `ours,dcsctp`.
 fn is_wanted(makes: [Make; 2]) -> bool {
     let wanted = std::env::var("SCTP_WITH").ok();
     let name = format!("{:?},{:?}", makes[A], makes[B]).to_lowercase();
     wanted.is_none_or(|wanted| wanted == name)
 }
 
-/// `SCTP_MESSAGES` for a long run: 10⁶ in a release build.
+/// Returns the number of messages; `SCTP_MESSAGES` sets it for a long run: 10⁶ in a release
+/// build.
 fn messages() -> usize {
     let wanted = std::env::var("SCTP_MESSAGES").ok();
     wanted.and_then(|it| it.parse().ok()).unwrap_or(600)
@@ -108,8 +111,8 @@ fn reliable(unordered: bool) -> SendOptions {
 
 #[test]
 fn every_message_arrives_once_whole_and_in_order() {
-    // More than can be in flight: dcsctp 0.1.16 throws away all that comes, what fills a
-    // hole too, and says nothing, once nine tenths of its window wait for the hole.
+    // More than can be in flight: dcsctp 0.1.16 silently discards everything that comes,
+    // even what fills a gap, once nine tenths of its window wait for the gap.
     let setup = Setup {
         window: 128 << 20,
         ..Setup::default()
@@ -140,10 +143,10 @@ fn unordered_messages_all_arrive() {
     }
 }
 
-/// A failure that a seed does not bring back cannot be looked into.
+/// A failure that a seed does not reproduce cannot be examined.
 #[test]
 fn a_seed_repeats_a_run_whoever_the_other_is() {
-    // sctp-proto draws its numbers where nobody else can.
+    // sctp-proto draws its random numbers itself.
     let repeatable = |makes: &[Make; 2]| !makes.contains(&Make::SctpProto);
     for makes in mixed().into_iter().filter(repeatable) {
         let run = || {
@@ -206,8 +209,8 @@ fn interleaving_and_zero_checksum_are_agreed_on_and_used() {
     }
 }
 
-/// What partial reliability gives up is gone; what comes is whole, once and in order;
-/// and the association goes on.
+/// Checks that abandoned messages are gone, that what arrives is whole, once and in order,
+/// and that the association goes on.
 fn gives_up(reliability: Reliability, makes: [Make; 2], unordered: bool, seed: u64) {
     let setup = Setup {
         interleaving: seed.is_multiple_of(2),
@@ -244,7 +247,7 @@ fn messages_are_given_up_after_their_retransmissions_or_time() {
         let seed = 61 + index as u64;
         gives_up(limited, makes, false, seed);
         gives_up(limited, makes, true, seed + 10);
-        // str0m's counts a lifetime from its next poll, which is as good.
+        // str0m's implementation counts a lifetime from its next poll, which is as good.
         gives_up(timed, makes, false, seed + 20);
     }
 }
@@ -266,7 +269,7 @@ fn a_reset_stream_begins_anew() {
     }
 }
 
-/// Each end hears of its own five streams and of the other's.
+/// Checks that each end reports the reset of its own five streams and of the other's.
 #[track_caller]
 fn assert_both_reset(pair: &mut Pair) {
     let mut heard = [[[false; 2]; 5]; 2];
@@ -290,8 +293,8 @@ fn assert_both_reset(pair: &mut Pair) {
 
 #[test]
 fn an_orderly_end_comes_after_everything_sent() {
-    // dcsctp itself forgets what waits as soon as nothing is in flight, which one SACK
-    // for a whole batch brings about; so ours is the one to end it.
+    // dcsctp forgets what waits as soon as nothing is in flight, which one SACK for a whole
+    // batch causes; so ours ends the association.
     for (seed, makes) in (101..).zip(&MIXED[..2]) {
         let mut pair = connect(*makes, Setup::default(), rough(), seed);
         let mut flows = [

@@ -1,5 +1,5 @@
-//! Associations against each other and against other makes, in virtual time over
-//! seeded networks that lose, reorder and repeat.
+//! Tests of associations against each other and against other implementations, in virtual
+//! time over seeded networks that lose, reorder and duplicate packets.
 
 mod exchange;
 mod network;

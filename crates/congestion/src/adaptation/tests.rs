@@ -12,8 +12,8 @@ fn config() -> Config {
     }
 }
 
-/// An encoder of 30 frames a second before a path that takes `capacity` bits a
-/// second after `delay`; a transport that measures it when it is used up.
+/// An encoder of 30 frames per second before a path that takes `capacity` bit/s after
+/// `delay`, and a transport that measures the path when it is used up.
 struct Camera {
     adaptation: Adaptation,
     now: Instant,
@@ -37,7 +37,7 @@ impl Camera {
         }
     }
 
-    /// The target after `seconds` more.
+    /// Returns the target after `seconds` more.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

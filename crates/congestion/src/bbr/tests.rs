@@ -1,4 +1,4 @@
-//! BBR over a bottleneck in virtual time.
+//! Tests of BBR over a bottleneck in virtual time.
 
 use glassline_sim::Case;
 
@@ -8,7 +8,7 @@ use crate::bottleneck::{
     Bottleneck, PACKET, PLAIN, Path, Policer, Sender, TrafficSource, goodput, queue_ms,
 };
 
-/// 5 Mbit/s, 40 ms: 25 kB are on their way when it is full.
+/// A path of 5 Mbit/s and 40 ms: 25 kB are in flight when it is full.
 const PATH: Bottleneck = Bottleneck {
     mbps: 5.0,
     round_trip: Duration::from_millis(40),
@@ -19,7 +19,7 @@ const PATH: Bottleneck = Bottleneck {
 };
 const MS: Duration = Duration::from_millis(1);
 
-/// One sender, whose BBR can be looked at through the copy that it gives.
+/// One sender, whose BBR can be inspected through the copy that it returns.
 struct Run {
     path: Path,
     senders: [Sender; 1],
@@ -58,7 +58,7 @@ impl Run {
         self.senders[0].flow.controller().is_starting()
     }
 
-    /// Megabits a second delivered in the next `ms`.
+    /// Returns the rate delivered in the next `ms`, in Mbit/s.
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
     fn delivers(&mut self, ms: u32) -> f64 {
         let before = self.senders[0].flow.totals().delivered;
@@ -132,8 +132,8 @@ fn flows_with_other_seeds_begin_their_cycles_elsewhere_and_never_draining() {
 
 #[test]
 fn a_round_trip_that_is_not_seen_for_ten_seconds_is_looked_for_with_four_packets() {
-    // With itself alone the queue is empty once in a cycle: the round trip is seen
-    // again and again. A longer path is not.
+    // Alone on the path, a flow empties the queue once per cycle and sees the round trip
+    // again and again. A longer path does not.
     let mut run = Run::bulk(Config::default(), PATH);
     run.go(5000);
     run.path.bottleneck.round_trip = MS * 60;
@@ -160,7 +160,8 @@ fn what_an_application_leaves_unused_does_not_lower_the_bandwidth() {
     run.senders[0].source = TrafficSource::Even(0.5);
     run.senders[0].make(5e6);
     run.go(60_000);
-    // The rest of the bulk is long gone: half a megabit for most of a minute.
+    // The rest of the bulk was sent long ago: half a megabit per second for most of a
+    // minute.
     let rate = run.pacing_mbps();
     assert!(rate > 3.5, "{rate}");
     assert!(run.window() < 100_000, "{}", run.window());
@@ -237,7 +238,7 @@ fn marks_are_not_answered() {
     assert_eq!((bbr.window(), bbr.pacing_rate()), before);
 }
 
-/// Loses a third above 1.5 Mbit/s, with 200 ms of bucket.
+/// A path that loses a third above 1.5 Mbit/s, with a bucket of 200 ms.
 const POLICED: Bottleneck = Bottleneck {
     policer: Some(Policer {
         mbps: 1.5,
@@ -309,7 +310,7 @@ fn a_path_without_a_policer_is_never_taken_for_one() {
 fn clumps_of_acknowledgements_get_room_in_the_window() {
     let start = Instant::now();
     let mut aggregation = Aggregation::default();
-    // 100 kB a second, acknowledged in clumps of 5 kB every 50 ms.
+    // 100 kB/s, acknowledged in clumps of 5 kB every 50 ms.
     for clump in 0..40 {
         let now = start + MS * 50 * clump;
         aggregation.observe(now, 5000.0, 100_000.0, 60_000.0, u64::from(clump));

@@ -1,12 +1,11 @@
 //! Flows over one bottleneck in virtual time, for tests: a rate, a drop-tail queue, a
-//! token-bucket policer behind it, a delay with jitter, random and bursty loss,
-//! acknowledgements in lumps. Losses are found by three later acknowledgements (RFC
-//! 9002 §6.1.1), the rest after two round trips of silence.
+//! token-bucket policer behind it, a delay with jitter, random and bursty loss, aggregated
+//! acknowledgements. Losses are detected by three later acknowledgements (RFC 9002 §6.1.1),
+//! the rest after two round trips of silence.
 //!
-//! A simulation of its own, not `glassline_sim::Simulation`: there are no datagrams to
-//! carry and no cores with timers, only counts of packets, of which a run makes millions.
-//! Time moves in steps of 250 µs, which the curves that are kept as text depend on to the
-//! last digit.
+//! It does not use `glassline_sim::Simulation`: there are no datagrams to carry and no
+//! cores with timers, only counts of packets, of which a run makes millions. Time advances
+//! in steps of 250 µs; the curves that are kept as text depend on it to the last digit.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -17,26 +16,31 @@ use crate::{Algorithm, Controller, Flow, PathModel};
 
 mod tests;
 
+/// Size of a packet, in bytes.
 pub(crate) const PACKET: u64 = 1200;
+/// Step of virtual time.
 const STEP: Duration = Duration::from_micros(250);
 /// Steps between two points of a curve: 100 ms.
 const POINT_STEPS: usize = 400;
 
-/// What the flows share.
+/// The path that the flows share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bottleneck {
+    /// Rate, in Mbit/s.
     pub(crate) mbps: f64,
+    /// Round trip without a queue.
     pub(crate) round_trip: Duration,
-    /// Bytes that wait at most.
+    /// Most bytes that wait.
     pub(crate) queue_bytes: u64,
+    /// Share of packets that random loss takes, 0 to 1.
     pub(crate) loss: f64,
     /// Packets that random loss takes at a time, on average.
     pub(crate) loss_burst: f64,
-    /// Behind the queue.
+    /// Policer behind the queue.
     pub(crate) policer: Option<Policer>,
-    /// Added to the round trip, evenly up to this; order is kept.
+    /// Largest addition to the round trip, evenly distributed; the order is kept.
     pub(crate) jitter: Duration,
-    /// Acknowledgements come together so often.
+    /// Period with which acknowledgements come together; zero for each at once.
     pub(crate) lumps: Duration,
 }
 
@@ -55,11 +59,13 @@ pub(crate) const PLAIN: Bottleneck = Bottleneck {
 /// A token bucket that drops what exceeds it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Policer {
+    /// Rate at which tokens come, in Mbit/s.
     pub(crate) mbps: f64,
+    /// Capacity of the bucket.
     pub(crate) bucket_bytes: f64,
 }
 
-/// A bottleneck at work; its conditions may change between runs.
+/// A bottleneck in use; its conditions may change between runs.
 pub(crate) struct Path {
     pub(crate) bottleneck: Bottleneck,
     now: Instant,
@@ -72,15 +78,16 @@ pub(crate) struct Path {
     losing: bool,
 }
 
-/// What a sender has to send.
+/// What an application gives its sender to send.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum TrafficSource {
     Bulk,
-    /// Evenly, megabits a second.
+    /// An even rate, in Mbit/s.
     Even(f64),
-    /// The same, and the controller is not told when there is nothing to send.
+    /// An even rate in Mbit/s, without telling the controller when there is nothing to
+    /// send.
     Unmarked(f64),
-    /// 30 frames a second, every 60th five times as large, megabits a second.
+    /// 30 frames per second, every 60th five times as large, in Mbit/s.
     Camera(f64),
 }
 
@@ -88,27 +95,27 @@ pub(crate) enum TrafficSource {
 pub(crate) struct Sender {
     pub(crate) flow: Flow,
     pub(crate) source: TrafficSource,
-    /// Sends from and until so many seconds.
+    /// When the sender begins and ends, in seconds.
     active: (f64, f64),
     frames: u64,
     made: f64,
     next: u64,
-    /// Bytes that pacing allows.
+    /// Bytes that pacing allows to be sent.
     credit: f64,
     unacked: BTreeSet<u64>,
     last_ack: Option<Instant>,
-    /// Of the packets that came through: time in the queue.
+    /// Time in the queue of each packet that came through.
     pub(crate) queued: Vec<Duration>,
     pub(crate) curve: Vec<Point>,
 }
 
-/// How a sender stood at some moment.
+/// State of a sender at a point in time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Point {
     pub(crate) seconds: f64,
     pub(crate) window: u64,
     pub(crate) delivered: u64,
-    /// Megabits a second.
+    /// Rate for an encoder, in Mbit/s.
     pub(crate) deliverable: Option<f64>,
     pub(crate) path_model: PathModel,
 }
@@ -131,12 +138,12 @@ impl Sender {
         Self { active, ..self }
     }
 
-    /// A frame of `bytes` more is there to send.
+    /// Adds a frame of `bytes` to what is to be sent.
     pub(crate) const fn make(&mut self, bytes: f64) {
         self.made += bytes;
     }
 
-    /// Bulk, steered by `controller`.
+    /// Returns a bulk sender with this controller.
     pub(crate) fn with(controller: Box<dyn Controller>) -> Self {
         Self {
             flow: Flow::new(controller),
@@ -153,7 +160,7 @@ impl Sender {
         }
     }
 
-    /// The source goes on to `seconds`.
+    /// Adds what the application makes until `seconds`.
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
     fn film(&mut self, seconds: f64) {
         match self.source {
@@ -175,7 +182,7 @@ impl Sender {
         }
     }
 
-    /// How many packets leave in this step.
+    /// Sends packets; returns how many leave in this step.
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
     fn due(&mut self, now: Instant, passed: f64) -> u64 {
         if !(self.active.0..=self.active.1).contains(&passed) {
@@ -251,7 +258,7 @@ impl Sender {
         });
     }
 
-    /// Lost packets are to be sent again.
+    /// Handles lost packets, which are to be sent again.
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
     fn lose(&mut self, lost: Vec<u64>, persistent: bool, now: Instant) {
         if !lost.is_empty() {
@@ -262,7 +269,7 @@ impl Sender {
 }
 
 impl Bottleneck {
-    /// Runs the senders for `seconds`; sets the queue's delays aside after a third.
+    /// Runs the senders for `seconds`; drops the queueing delays of the first third.
     pub(crate) fn run(&self, senders: &mut [Sender], seconds: u64, seed: u64) {
         let mut path = Path::new(*self, seed);
         let time = Duration::from_secs(seconds);
@@ -291,12 +298,12 @@ impl Path {
         }
     }
 
-    /// Virtual time.
+    /// Returns the virtual time.
     pub(crate) const fn now(&self) -> Instant {
         self.now
     }
 
-    /// Goes on for `time`.
+    /// Runs for `time`.
     pub(crate) fn run(&mut self, senders: &mut [Sender], time: Duration) {
         let end = self.now + time;
         while self.now < end {
@@ -366,7 +373,8 @@ impl Path {
         }
     }
 
-    /// Random loss takes this packet: Gilbert's model, whose bursts end by chance.
+    /// Decides whether random loss takes this packet, by Gilbert's model, whose bursts end
+    /// at random.
     fn loses(&mut self) -> bool {
         let (loss, burst) = (self.bottleneck.loss, self.bottleneck.loss_burst);
         self.losing = if burst <= 1.0 {
@@ -397,13 +405,13 @@ impl Path {
     }
 }
 
-/// Megabits a second that arrived.
+/// Returns the goodput, in Mbit/s.
 #[expect(clippy::cast_precision_loss, reason = "small numbers")]
 pub(crate) fn goodput(sender: &Sender, seconds: u64) -> f64 {
     sender.flow.totals().delivered as f64 / 125_000.0 / seconds as f64
 }
 
-/// Megabits a second that arrived between two moments.
+/// Returns the goodput between two times, in Mbit/s.
 #[expect(clippy::cast_precision_loss, reason = "small numbers")]
 pub(crate) fn goodput_between(sender: &Sender, from: f64, until: f64) -> f64 {
     let at = |seconds: f64| {
@@ -413,14 +421,14 @@ pub(crate) fn goodput_between(sender: &Sender, from: f64, until: f64) -> f64 {
     (at(until) - at(from)) as f64 / 125_000.0 / (until - from)
 }
 
-/// Lost of delivered, 0 to 1.
+/// Returns the ratio of lost to delivered bytes, 0 to 1.
 #[expect(clippy::cast_precision_loss, reason = "small numbers")]
 pub(crate) fn loss_ratio(sender: &Sender) -> f64 {
     let totals = sender.flow.totals();
     totals.lost as f64 / totals.delivered.max(1) as f64
 }
 
-/// The share of `queued` times, in milliseconds, below which `quantile` lie.
+/// Returns a quantile of the queueing delays, in ms.
 pub(crate) fn queue_ms(sender: &mut Sender, quantile: f64) -> u128 {
     sender.queued.sort_unstable();
     #[expect(

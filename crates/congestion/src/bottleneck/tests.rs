@@ -1,7 +1,7 @@
 use super::*;
 use crate::copa::{self, Copa};
 
-/// 400 ms of buffer, a bloated one.
+/// A path with 400 ms of buffer, which is too much.
 const HOME: Bottleneck = PLAIN;
 
 fn alone(bottleneck: Bottleneck, algorithm: Algorithm) -> Sender {

@@ -21,7 +21,8 @@ fn alone(path: Bottleneck, sender: Sender, seconds: u64) -> Sender {
     sender
 }
 
-/// Mbit/s and buffer (seconds) behind a queue of 250 ms.
+/// Returns a policer with a rate in Mbit/s and a buffer in seconds, behind a queue of 250
+/// ms.
 fn policed(mbps: f64, seconds: f64, access: f64) -> Bottleneck {
     Bottleneck {
         mbps: access,
@@ -44,7 +45,7 @@ fn bytes(mbps: f64, seconds: f64) -> u64 {
     (mbps * 125_000.0 * seconds) as u64
 }
 
-/// When a verdict was first seen, in seconds.
+/// Returns when a conclusion was first drawn, in seconds.
 fn first(sender: &Sender, is_it: impl Fn(&PathModel) -> bool) -> Option<f64> {
     let mut points = sender.curve.iter();
     let point = points.find(|point| is_it(&point.path_model));
@@ -242,8 +243,9 @@ fn a_camera_below_the_path_keeps_its_window_and_still_learns_what_there_is() {
 
 #[test]
 fn an_encoder_that_follows_is_not_led_down_by_our_own_pacing() {
-    // A live source keeps the pacer busy nearly always, and a transport then says that
-    // it was the limit: what comes through is what was let out, and no word of the path.
+    // A live source keeps the pacer busy nearly always, and the transport then says that it
+    // was the limit: what comes through is what the pacer let out, and says nothing about
+    // the path.
     let mut path = Path::new(Bottleneck { mbps: 6.0, ..PLAIN }, 7);
     let mut senders = [start(Config::default())];
     path.run(&mut senders, Duration::from_secs(5));

@@ -8,7 +8,7 @@ fn open(ip: impl Into<IpAddr>) -> Option<UdpSocket> {
     open_with(ip, &Options::default())
 }
 
-/// `None`, said by name, only for IPv6 on a machine without it.
+/// Opens a socket; `None`, with a printed reason, only for IPv6 on a machine without it.
 fn open_with(ip: impl Into<IpAddr>, options: &Options) -> Option<UdpSocket> {
     let ip = ip.into();
     let options = Options {
@@ -100,7 +100,7 @@ fn offload_is_known_by_doing() {
         eprintln!("skipped: this kernel has no UDP segmentation offload");
         return;
     }
-    // Loopback takes 64 segments at once and more in several messages.
+    // Loopback accepts 64 segments at once, and more in several messages.
     let receiver = open(Ipv4Addr::LOCALHOST).expect("IPv4");
     let bytes = pattern(150 * 100);
     let sent = socket.send_segmented(&bytes, 100, receiver.local_addr());
@@ -118,7 +118,7 @@ fn a_datagram_that_no_path_takes_stops_the_batch_and_is_named() {
     else {
         return;
     };
-    // Longer than a UDP datagram can be: no way of sending it, said as such.
+    // Longer than a UDP datagram can be: the error must say so.
     let bytes = pattern(70_000);
     let to = receiver.local_addr();
     let sent = sender.send_batch(&[Transmit::new(b"ok", to), Transmit::new(&bytes, to)]);
@@ -168,7 +168,7 @@ fn an_empty_batch_sends_nothing() {
     assert_eq!(collect_now(&socket), 0);
 }
 
-/// What one receive finds.
+/// Returns the number of datagrams that one receive finds.
 fn collect_now(socket: &UdpSocket) -> usize {
     let mut batch = ReceiveBatch::new(64);
     socket
@@ -176,8 +176,8 @@ fn collect_now(socket: &UdpSocket) -> usize {
         .expect("nothing is no error")
 }
 
-/// All of 127/8 is ours, so a peer can write to 127.0.0.2 and must get its
-/// answer from there although the route's own choice would be 127.0.0.1.
+/// All of 127/8 belongs to this machine, so a peer can write to 127.0.0.2 and must get its
+/// answer from there although the routes would choose 127.0.0.1.
 #[test]
 fn a_wildcard_socket_answers_from_the_address_the_peer_used() {
     let wildcards: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
@@ -283,7 +283,7 @@ fn shared_sockets_split_the_peers() {
             .send(b"?", first.local_addr())
             .expect("loopback takes it");
     }
-    // Loopback delivers within the send call: whatever comes is there.
+    // Loopback delivers within the send call: all that comes is there.
     let counts = (collect_now(&first), collect_now(&second));
     assert_eq!(counts.0 + counts.1, 64);
     assert!(counts.0 > 0 && counts.1 > 0, "{counts:?}");
@@ -303,8 +303,8 @@ fn the_kernel_notes_when_a_datagram_came() {
             .duration_since(std::time::UNIX_EPOCH)
             .expect("after 1970")
     };
-    // The kernel begins to note times a moment after it was asked to, and until
-    // then tells when the datagram was read.
+    // The kernel begins to record times a moment after the option is set; until then it
+    // returns when the datagram was read.
     let exact = (0..50).any(|_| {
         let before = unix();
         sender.send(b"now", receiver.local_addr()).expect("sent");

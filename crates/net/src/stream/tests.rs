@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 
-/// Both ends of a connection; the sending one does not wait.
+/// Returns both ends of a connection; the sending one does not wait.
 fn pair() -> (TcpStream, TcpStream) {
     pair_by(TcpStream::connect::<SocketAddr>)
 }
@@ -79,7 +79,7 @@ fn a_small_receive_buffer_bounds_what_the_peer_takes() {
         taken
     };
     assert!(taken(4096) < taken(1 << 20));
-    // Nobody listens there any more.
+    // No socket listens there any more.
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback has a free port");
     let address = listener.local_addr().expect("it is bound");
     drop(listener);
@@ -102,7 +102,7 @@ fn zero_copy_holds_its_memory_until_the_kernel_is_done() {
         }
         assert!(Instant::now() < deadline, "the kernel never said so");
     };
-    // Loopback copies for the receiver's sake.
+    // Loopback copies, because the receiver is on the same machine.
     assert_eq!((reaped.completed, reaped.copied), (1, 1));
     assert_eq!((zero_copy.under_way(), Arc::strong_count(&bytes)), (0, 1));
     assert_eq!(zero_copy.reap(&near).expect("a queue"), None);
@@ -114,7 +114,7 @@ fn a_ring_sends_to_all_with_one_call_or_says_why_not() {
         let (near, mut far): (Vec<_>, Vec<_>) = (0..3).map(|_| pair()).unzip();
         let mut ring = match Ring::new(&near, zero_copy) {
             Ok(ring) => ring,
-            // Containers forbid it; then it has to be told in words.
+            // Containers forbid it; then the error must say so.
             Err(error) => {
                 assert!(error.to_string().contains("io_uring"), "{error}");
                 continue;
@@ -134,7 +134,7 @@ fn a_ring_sends_to_all_with_one_call_or_says_why_not() {
             "{}",
             ring.system_calls
         );
-        // Memory comes back with later calls, at the latest.
+        // Memory is released by later calls, at the latest.
         let deadline = Instant::now() + Duration::from_secs(20);
         while Arc::strong_count(&bytes) > 1 {
             assert!(Instant::now() < deadline, "never given back");

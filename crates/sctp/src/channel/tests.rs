@@ -1,5 +1,5 @@
-//! Channels of two ends over a seeded path, and of one end against what a peer should
-//! not do.
+//! Tests of channels of two ends over a seeded path, and of one end against a peer that
+//! breaks the rules.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,15 +12,16 @@ use crate::{CloseReason, Config, Reliability, Secrets};
 const A: usize = 0;
 const B: usize = 1;
 
-/// One end, and what it was told.
+/// One end, with the events that it reported.
 struct Side {
     channels: Channels,
     end: End,
     events: VecDeque<Event>,
-    /// Takes events as they come.
+    /// Whether the end polls events as they come.
     reads: bool,
-    /// Each message that has left brings one; most tests are about other things.
-    hears_low: bool,
+    /// Whether `BufferedLow` events are kept: each message that has left causes one, and
+    /// most tests are about other events.
+    keeps_buffered_low: bool,
 }
 
 impl Side {
@@ -29,7 +30,7 @@ impl Side {
             && let Some(event) = self.channels.poll_event(now)
         {
             let low = matches!(event, Event::BufferedLow { .. });
-            if !low || self.hears_low {
+            if !low || self.keeps_buffered_low {
                 self.events.push_back(event);
             }
         }
@@ -42,7 +43,7 @@ impl Node for Side {
     }
 
     fn handle(&mut self, now: Instant, datagram: Datagram) {
-        // Of the handshake some come late, when they have no use.
+        // Some packets of the handshake come late, when they have no use.
         let _ = self.channels.handle_packet(&datagram.bytes, now);
     }
 
@@ -51,7 +52,7 @@ impl Node for Side {
     }
 
     fn poll_transmit(&mut self, now: Instant) -> Option<Datagram> {
-        // What is read makes packets.
+        // Reading events causes packets.
         self.read(now);
         let mut out = [0; 2000];
         let len = self.channels.poll_transmit(now, &mut out)?;
@@ -108,7 +109,7 @@ impl World {
                 end,
                 events: VecDeque::new(),
                 reads: true,
-                hears_low: false,
+                keeps_buffered_low: false,
             }
         };
         Self {
@@ -163,7 +164,7 @@ impl World {
         self.run_for(Duration::from_millis(milliseconds));
     }
 
-    /// Something that `Channels` would not send.
+    /// Sends a message that `Channels` would not send.
     fn forge(&mut self, end: usize, stream: u16, ppid: u32, data: &'static [u8]) {
         let now = self.now();
         let data = Bytes::from_static(data);
@@ -175,7 +176,7 @@ impl World {
             .expect("taken");
     }
 
-    /// The channel of the next event, which is that one was opened.
+    /// Returns the channel of the next event, which must be `Opened`.
     #[track_caller]
     fn opened(&mut self, end: usize, expected_by_peer: bool) -> ChannelId {
         match self.next(end) {
@@ -242,7 +243,8 @@ fn messages_follow_the_open_without_waiting_for_its_answer() {
     }
     assert_eq!(world.opened(A, false), channel);
     world.send(A, channel, Message::text("one"));
-    // A little over one way: the OPEN and the message have arrived, no answer has.
+    // A little more than the one-way delay: the OPEN and the message have arrived, no
+    // answer has.
     world.pass(11);
     assert_eq!(world.next(B), Some(Event::Connected));
     let channel = world.opened(B, true);
@@ -252,7 +254,7 @@ fn messages_follow_the_open_without_waiting_for_its_answer() {
 
 #[test]
 fn unordered_messages_stay_behind_the_open_until_it_is_answered() {
-    // Half of the packets are late by much: what may overtake does.
+    // Half of the packets are very late: messages that may be overtaken are.
     for seed in 1..=8 {
         let conditions = Conditions {
             reorder: 0.5,
@@ -432,7 +434,8 @@ fn many_channels_open_and_close_on_a_lossy_path() {
             let closed = of(|event| matches!(event, Event::Closed { .. }));
             let opened = of(|event| matches!(event, Event::Opened { .. }));
             assert_eq!(refused, 0, "seed {seed}");
-            // One that is closed before the association stands was never open.
+            // A channel that is closed before the association is established was never
+            // open.
             assert!(closed >= opened && opened > 20, "seed {seed}");
         }
     }
@@ -536,7 +539,7 @@ fn buffered_bytes_are_told_and_their_low_mark_is_an_event() {
     let channel = world.open(A, Init::default());
     world.ends[A].channels.set_buffered_low(channel, 100_000);
     world.ends[A].channels.set_peer_max_message_size(Some(0));
-    world.ends[A].hears_low = true;
+    world.ends[A].keeps_buffered_low = true;
     world.pass(100);
     world.ends[A].events.clear();
     for _ in 0..20 {
@@ -574,7 +577,7 @@ fn a_full_send_buffer_is_an_error_that_passes() {
         SendError::Association(crate::SendError::BufferFull { .. })
     ));
     assert!((2..=3).contains(&taken));
-    // A channel that finds no room for its OPEN says it later.
+    // A channel without room for its OPEN sends it later.
     let second = world.open(A, labelled("second"));
     assert_eq!(
         world.ends[A]

@@ -1,4 +1,5 @@
-//! Layouts by hand from the RFCs, one packet as Chromium sends it, and what lies.
+//! Tests of layouts written by hand from the RFCs, of one packet as Chromium sends it, and
+//! of malformed chunks.
 
 use super::parameter::{
     ERROR_DETECTION_DTLS, Extensions, OutgoingReset, Parameter, Parameters, ReConfigResult,
@@ -14,7 +15,7 @@ const HEADER: Header = Header {
     verification_tag: 0x0102_0304,
 };
 
-/// What `write` makes of one chunk, without the packet's header.
+/// Returns the bytes that `write` writes for one chunk, without the packet's header.
 fn written(write: impl FnOnce(&mut PacketBuilder<'_>) -> Result<(), NoRoom>) -> Vec<u8> {
     let mut out = [0xaa; 2000];
     let mut builder = PacketBuilder::new(&mut out, HEADER).expect("room for a header");
@@ -23,7 +24,7 @@ fn written(write: impl FnOnce(&mut PacketBuilder<'_>) -> Result<(), NoRoom>) -> 
     out[HEADER_BYTES..len].to_vec()
 }
 
-/// The chunk in `bytes` comes out as `expected`, and is written as the same bytes.
+/// Checks that the chunk in `bytes` is parsed as `expected`, and written as the same bytes.
 #[track_caller]
 fn assert_both_ways(bytes: &[u8], expected: Chunk<'_>) {
     let mut chunks = Chunks::new(bytes, 0);
@@ -379,7 +380,7 @@ mod properties {
     use super::*;
     use proptest::prelude::*;
 
-    /// One chunk's bytes, made by the writers that an association uses.
+    /// Generates the bytes of one chunk with the writers that an association uses.
     fn any_chunk() -> impl Strategy<Value = Vec<u8>> {
         let bytes = || proptest::collection::vec(any::<u8>(), 0..60);
         let words = || proptest::collection::vec(any::<(u16, u16)>(), 0..20);
@@ -480,7 +481,7 @@ mod properties {
                 written(|packet| abort.write_with(&causes, packet))
             }),
             (any::<u8>(), any::<u8>(), bytes()).prop_map(|(kind, flags, body)| {
-                // Most of these types are known, and the body is not theirs.
+                // Most of these types are known, and the body does not match them.
                 written(|packet| packet.chunk(kind, flags, |out| out.put(&body)))
             }),
         ]
@@ -516,7 +517,8 @@ mod properties {
         }
     }
 
-    /// The chunk without where it lay, which errors inside it would tell.
+    /// Returns the chunk without its position in the packet, which errors inside it would
+    /// contain.
     fn same<'a>(chunk: &Chunk<'a>) -> Chunk<'a> {
         match *chunk {
             Chunk::Unknown(unknown) => Chunk::Unknown(Unknown {
@@ -527,7 +529,7 @@ mod properties {
         }
     }
 
-    /// Everything in it, read; how many entries that were.
+    /// Reads everything in the chunk; returns the number of entries.
     fn walk(chunk: &Chunk<'_>) -> usize {
         match *chunk {
             Chunk::Init(init) | Chunk::InitAck(InitAck(init)) => {

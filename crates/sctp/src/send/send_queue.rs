@@ -394,7 +394,7 @@ mod tests {
         peer: 1 << 20,
     };
 
-    /// Streams of the next pieces of up to 100 bytes.
+    /// Returns the streams of the next fragments of up to 100 bytes.
     fn order(streams: &mut SendQueue, count: usize) -> Vec<u16> {
         order_within(ROOM, streams, count)
     }
@@ -449,7 +449,7 @@ mod tests {
         for stream in [1, 2, 3] {
             streams.push(stream, message(300));
         }
-        // A message of one packet hinders nobody.
+        // A message of one packet delays no other.
         streams.push(4, message(100));
         let room = FragmentRoom { peer: 700, ..ROOM };
         assert_eq!(

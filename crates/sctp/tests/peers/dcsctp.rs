@@ -9,7 +9,7 @@ use glassline_sctp::{Reliability, SendOptions};
 
 use super::{Figures, Happened, PPID, Peer, Setup};
 
-/// The SCTP of Chromium, in Rust.
+/// Chromium's SCTP, ported to Rust.
 pub(crate) struct Dcsctp {
     socket: Box<dyn DcSctpSocket>,
     start: Instant,
@@ -23,7 +23,7 @@ impl Dcsctp {
         let mut options = Options {
             mtu: setup.mtu,
             max_receiver_window_buffer_size: setup.window,
-            // It refuses what would pass the limit only after it has passed it.
+            // dcsctp refuses what would exceed the limit only after it was exceeded.
             max_send_buffer_size: setup.send_buffer,
             per_stream_send_queue_limit: setup.send_buffer,
             enable_message_interleaving: setup.interleaving,
@@ -105,7 +105,7 @@ impl Peer for Dcsctp {
 
     fn poll(&mut self, _now: Instant) -> Option<Happened> {
         self.drain();
-        // What was said of streams comes after the messages that came before it.
+        // Events of streams come after the messages that came before them.
         if let Some(message) = self.socket.get_next_message() {
             return Some(Happened::Message {
                 stream: message.stream_id.0,

@@ -1,5 +1,5 @@
-//! Four makes of association behind one trait, so that each test, and the benchmark,
-//! can set any against any.
+//! Four SCTP implementations behind one trait, so that each test and the benchmark can run
+//! any against any.
 
 mod dcsctp;
 mod ours;
@@ -18,55 +18,55 @@ pub(crate) use usrsctp::Usrsctp;
 
 /// One end of an association.
 pub(crate) trait Peer {
-    /// Begins the handshake.
+    /// Starts the handshake.
     fn connect(&mut self, now: Instant);
 
-    /// A packet arrived.
+    /// Handles a packet that arrived.
     fn handle(&mut self, packet: &[u8], now: Instant);
 
-    /// The last of those that arrived together has been handed in.
+    /// Ends a batch of packets that arrived together.
     fn end_batch(&mut self, now: Instant);
 
-    /// The next packet to be sent at `now`, if there is one, in `out`.
+    /// Writes the next packet to be sent at `now` into `out`; false if there is none.
     fn transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> bool;
 
-    /// When [`Self::on_deadline`] is due.
+    /// Returns when [`Self::on_deadline`] is due.
     fn deadline(&self) -> Option<Instant>;
 
-    /// It is.
+    /// Handles the deadline that [`Self::deadline`] announced.
     fn on_deadline(&mut self, now: Instant);
 
-    /// What happened next.
+    /// Returns the next event.
     fn poll(&mut self, now: Instant) -> Option<Happened>;
 
-    /// Takes a message, or has no room for it now.
+    /// Queues a message; false if there is no room for it now.
     fn send(&mut self, stream: u16, data: &Bytes, options: SendOptions, now: Instant) -> bool;
 
-    /// Bytes of a stream that were taken and not yet sent.
+    /// Returns the bytes queued on a stream that were not yet sent.
     fn buffered(&mut self, stream: u16) -> usize;
 
-    /// Ends the outgoing side of a stream.
+    /// Resets the outgoing side of a stream.
     fn reset(&mut self, stream: u16, now: Instant);
 
-    /// Ends the association in order.
+    /// Shuts the association down.
     fn shutdown(&mut self, now: Instant);
 
-    /// How it did, for a person.
+    /// Returns statistics for the benchmark.
     fn figures(&self) -> Figures;
 }
 
-/// What the benchmark tells of an end.
+/// Statistics of an end for the benchmark.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Figures {
-    /// Packets or bytes sent again, in the unit of `sent`.
+    /// Retransmitted packets or bytes, in the unit of `sent`.
     pub(crate) resent: u64,
-    /// Messages are interleaved.
+    /// Whether messages are interleaved.
     pub(crate) interleaving: bool,
-    /// Packets leave without a checksum.
+    /// Whether packets leave without a checksum.
     pub(crate) zero_checksum: bool,
 }
 
-/// What happened at an end.
+/// An event of an end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Happened {
     Connected,
@@ -74,21 +74,21 @@ pub(crate) enum Happened {
         stream: u16,
         data: Bytes,
     },
-    /// The peer ended its outgoing side of streams.
+    /// The peer reset its outgoing side of streams.
     PeerReset(Vec<u16>),
-    /// Our outgoing side of streams has ended.
+    /// Our outgoing side of streams was reset.
     Reset(Vec<u16>),
     Closed(String),
 }
 
-/// What both ends of a pair are told.
+/// Configuration of both ends of a pair.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setup {
-    /// Bytes of an SCTP packet.
+    /// Size of an SCTP packet, in bytes.
     pub(crate) mtu: usize,
-    /// Receive window; for ours the ceiling.
+    /// Receive window in bytes; for ours the largest.
     pub(crate) window: usize,
-    /// Bytes that may wait or be in flight.
+    /// Most bytes that may wait or be in flight.
     pub(crate) send_buffer: usize,
     pub(crate) zero_checksum: bool,
     pub(crate) interleaving: bool,
@@ -106,5 +106,5 @@ impl Default for Setup {
     }
 }
 
-/// Binary data, to all of them.
+/// Payload protocol identifier of binary data.
 const PPID: u32 = 53;

@@ -5,7 +5,7 @@ use glassline_sctp::{Association, Config, Direction, Event, Secrets, SendError, 
 
 use super::{Figures, Happened, PPID, Peer, Setup};
 
-/// `glassline_sctp`.
+/// Our implementation, `glassline_sctp`.
 pub(crate) struct Ours {
     association: Association,
     mtu_max: usize,
@@ -42,7 +42,7 @@ impl Peer for Ours {
     }
 
     fn handle(&mut self, packet: &[u8], now: Instant) {
-        // What it drops it counts; the tests look at what arrives.
+        // Dropped packets are counted; the tests check what arrives.
         let _ = self.association.handle_packet(packet, now);
     }
 

@@ -13,7 +13,7 @@ use glassline_sctp::{Reliability, SendOptions};
 
 use super::{Figures, Happened, Peer, Setup};
 
-/// The SCTP of str0m.
+/// The SCTP that str0m uses.
 pub(crate) struct SctpProto {
     endpoint: Endpoint,
     association: Option<(AssociationHandle, Association)>,
@@ -54,8 +54,8 @@ impl SctpProto {
                 Event::Connected => Happened::Connected,
                 Event::AssociationLost { reason } => Happened::Closed(reason.to_string()),
                 Event::HandshakeFailed { reason } => Happened::Closed(reason.to_string()),
-                // Torn down by a reset of either end: what was unread is lost to the
-                // application unless it reads before; so it is read here.
+                // A reset of either end removes the stream: what was unread would be lost
+                // to the application, so it is read here.
                 Event::Stream(StreamEvent::Finished { id }) => {
                     self.streams.remove(&id);
                     Happened::PeerReset(vec![id])
@@ -167,7 +167,7 @@ impl Peer for SctpProto {
     fn poll(&mut self, _now: Instant) -> Option<Happened> {
         self.drain();
         if let Some((_, association)) = &mut self.association {
-            // A message that became whole by another's arrival is not announced again.
+            // A message that another's arrival completed is not announced.
             for &stream in &self.streams {
                 let happened = &mut self.happened;
                 read(association, stream, |message| happened.push_back(message));
@@ -180,7 +180,7 @@ impl Peer for SctpProto {
         let ppid = PayloadProtocolIdentifier::Binary;
         let (_, association) = self.association.as_mut().expect("connected");
         if self.streams.insert(stream) {
-            // Fails where the peer has opened it already, which is as good.
+            // This fails if the peer has opened the stream already, which is as good.
             let _ = association.open_stream(stream, ppid);
         }
         let (kind, value) = match options.reliability {
@@ -191,7 +191,7 @@ impl Peer for SctpProto {
             _ => (ReliabilityType::Reliable, 0),
         };
         let mut stream = association.stream(stream).expect("it is open");
-        // It has no limit of its own to what waits.
+        // sctp-proto does not limit what waits.
         if stream
             .buffered_amount()
             .is_ok_and(|bytes| bytes > SEND_BUFFER)

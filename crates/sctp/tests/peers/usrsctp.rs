@@ -1,6 +1,6 @@
-//! usrsctp, by a small program in C that is compiled when it is first needed: its
-//! packets and its time go over pipes, so that it lives in virtual time like the others,
-//! and its chance comes from a seed.
+//! usrsctp, run by a small program in C that is compiled when it is first needed. Packets
+//! and time are passed over pipes, so that it runs in virtual time like the others, and its
+//! random numbers come from a seed.
 
 use std::collections::VecDeque;
 use std::io::{BufReader, BufWriter, Read, Write};
@@ -14,10 +14,10 @@ use glassline_sctp::{Reliability, SendOptions};
 
 use super::{Figures, Happened, Peer, Setup};
 
-/// How finely its time passes.
+/// Resolution of its timers.
 const TICK: Duration = Duration::from_millis(10);
 
-/// The SCTP that Firefox has, and Chromium had, in C.
+/// The SCTP that Firefox uses, and Chromium used, in C.
 pub(crate) struct Usrsctp {
     child: Child,
     input: BufWriter<ChildStdin>,
@@ -30,7 +30,7 @@ pub(crate) struct Usrsctp {
 }
 
 impl Usrsctp {
-    /// Why it cannot be had, if it cannot.
+    /// Returns why usrsctp is not available; `None` if it is.
     pub(crate) fn absence() -> Option<String> {
         program().as_ref().err().cloned()
     }
@@ -61,7 +61,7 @@ impl Usrsctp {
         }
     }
 
-    /// Gives it a frame and takes what comes of it.
+    /// Sends a frame to the program and reads the answers.
     fn call(&mut self, kind: u8, parts: &[&[u8]]) {
         let len: usize = parts.iter().map(|part| part.len()).sum();
         self.write(&[kind]);
@@ -121,7 +121,7 @@ fn u16_of(bytes: &[u8]) -> u16 {
     u16::from_le_bytes([bytes[0], bytes[1]])
 }
 
-/// Compiled once a run.
+/// Compiles the program once per run.
 fn program() -> &'static Result<PathBuf, String> {
     static PROGRAM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -133,7 +133,7 @@ fn program() -> &'static Result<PathBuf, String> {
         );
         let part = folder.join(part);
         let compiled = Command::new("cc")
-            // Its cookies hold an address, which is to be the same each time.
+            // State cookies contain an address, which must be the same each time.
             .args(["-O2", "-fno-pie", "-no-pie", "-o"])
             .arg(&part)
             .arg(&source)
@@ -141,7 +141,7 @@ fn program() -> &'static Result<PathBuf, String> {
             .output()
             .map_err(|error| format!("cc: {error}"))?;
         if compiled.status.success() {
-            // Whole or not at all, for runs that happen at once.
+            // The file appears whole or not at all, for runs at the same time.
             std::fs::rename(&part, &program).map_err(|error| format!("usrsctp: {error}"))?;
             return Ok(program);
         }
@@ -154,7 +154,7 @@ fn program() -> &'static Result<PathBuf, String> {
 
 impl Drop for Usrsctp {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The program may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -213,7 +213,7 @@ impl Peer for Usrsctp {
     }
 
     fn buffered(&mut self, _stream: u16) -> usize {
-        // It does not tell.
+        // usrsctp does not provide it.
         0
     }
 

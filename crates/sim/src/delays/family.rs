@@ -284,7 +284,7 @@ mod tests {
             let power = z.iter().map(|z| z * z).sum::<f64>() / z.len() as f64;
             assert!((power - 1.0).abs() < 0.15, "{family}: {power}");
         }
-        // The same path, asked twice as often.
+        // The same path, sampled twice as often.
         let half = copula(Family::Ar90, &Rng::new(9), 100_000, INTERVAL / 2);
         let half: Vec<f64> = half.collect();
         assert!((correlation(&half, 2) - 0.90).abs() < 0.02);

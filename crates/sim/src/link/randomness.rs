@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn states_last_as_long_as_a_coin_keeps_falling() {
-        // Heads ends it: half of the states last one slot, a quarter two.
+        // Half of the states last one slot, a quarter two.
         let lengths = [0.0, 0.49, 0.51, 0.74, 0.76].map(|drawn| sojourn(0.5, drawn));
         assert_eq!(lengths, [1, 1, 2, 2, 3]);
         assert_eq!(sojourn(1.0, 0.9), 1);

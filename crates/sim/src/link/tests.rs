@@ -15,7 +15,7 @@ fn numbered(number: u32) -> Vec<u8> {
     number.to_be_bytes().to_vec()
 }
 
-/// Everything that arrives until the link is empty: when, and which.
+/// Returns what arrives until the link is empty, with its time.
 fn drain(link: &mut Link<Vec<u8>>, clock: &mut Clock) -> Vec<(Duration, u32)> {
     let mut arrived = Vec::new();
     while clock.advance_to_earliest([link.next_arrival()]) {
@@ -196,7 +196,7 @@ fn traced(text: &str, offset: Duration) -> Conditions {
     }
 }
 
-/// When a datagram sent at `at` arrives.
+/// Returns when a datagram sent at `at` arrives.
 fn arrival<T>(
     link: &mut Link<T>,
     start: Instant,
@@ -223,7 +223,7 @@ fn a_trace_carries_1500_bytes_at_each_opportunity() {
     // What an opportunity has over is wasted once nothing waits.
     assert_eq!(send(11, 100), 12 * MS);
     assert_eq!(send(13, 1500), 14 * MS);
-    // Those up to 20 ms passed unused. Who comes in the same moment shares the rest.
+    // Those up to 20 ms passed unused. A datagram in the same millisecond uses the rest.
     assert_eq!(send(21, 2900), 24 * MS);
     assert_eq!([send(24, 100), send(24, 1500)], [24 * MS; 2]);
 }
@@ -458,8 +458,8 @@ fn a_long_queue_marks_and_tells_how_long_it_was() {
     assert_eq!(link.counts().marked, 2);
 }
 
-/// What senders who send a datagram every `pace` see for two seconds: by the
-/// millisecond, the fate and delay of the first that was sent in it.
+/// Returns what senders of one datagram every `pace` see for two seconds: per millisecond,
+/// the outcome and delay of the first datagram that was sent in it.
 fn luck_of(
     pace: Duration,
     loss: Loss,
@@ -468,7 +468,7 @@ fn luck_of(
     let start = Clock::new().now();
     let conditions = Conditions {
         jitter: 20 * MS,
-        // All held back alike, so that a delay depends on no earlier one.
+        // All are held back alike, so that a delay depends on no earlier one.
         reorder: 1.0,
         ..Conditions::delayed(5 * MS).with_loss(loss)
     };
@@ -608,8 +608,8 @@ proptest! {
         prop_assert_eq!(counts.sent, counts.delivered + counts.dropped + counts.lost + counts.policed);
     }
 
-    /// Over any stretch of time a policer passes at most what its rate brings in that
-    /// time and its bucket.
+    /// In any period a policer passes at most what its rate brings in that period and its
+    /// bucket holds.
     #[test]
     fn a_policer_holds_over_every_stretch(
         bps in 100_000u64..5_000_000,

@@ -6,8 +6,8 @@ use crate::Loss;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Sends a byte at each of its times, answers what it hears if it is told to, and writes
-/// down what happens to it.
+/// A node that sends a byte at each of its times, optionally answers each byte, and records
+/// what happens to it.
 struct Peer {
     address: SocketAddr,
     far: SocketAddr,
@@ -15,7 +15,7 @@ struct Peer {
     queue: VecDeque<u8>,
     answers: bool,
     said: u8,
-    heard: Vec<(Instant, u8)>,
+    received: Vec<(Instant, u8)>,
     batches: usize,
 }
 
@@ -28,7 +28,7 @@ impl Peer {
             queue: VecDeque::new(),
             answers: false,
             said: 0,
-            heard: Vec::new(),
+            received: Vec::new(),
             batches: 0,
         }
     }
@@ -40,7 +40,7 @@ impl Node for Peer {
     }
 
     fn handle(&mut self, now: Instant, datagram: Datagram) {
-        self.heard.push((now, datagram.bytes[0]));
+        self.received.push((now, datagram.bytes[0]));
         if self.answers {
             self.queue.push_back(datagram.bytes[0]);
         }
@@ -87,10 +87,10 @@ impl World {
         }
     }
 
-    /// What a peer heard, and when in milliseconds.
-    fn heard(&self, peer: usize) -> Vec<(u128, u8)> {
-        let heard = self.peers[peer].heard.iter();
-        heard
+    /// Returns what a peer received, and when in ms.
+    fn received(&self, peer: usize) -> Vec<(u128, u8)> {
+        let received = self.peers[peer].received.iter();
+        received
             .map(|&(at, byte)| ((at - self.start).as_millis(), byte))
             .collect()
     }
@@ -115,27 +115,27 @@ fn time_jumps_from_event_to_event_and_ends_where_it_was_told_to() {
     world.peers[1].answers = true;
     world.run_for(MS * 900);
     assert_eq!(world.network.elapsed(), MS * 900);
-    assert_eq!(world.heard(1), [(10, 0), (15, 1)]);
-    assert_eq!(world.heard(0), [(20, 0), (25, 1)]);
+    assert_eq!(world.received(1), [(10, 0), (15, 1)]);
+    assert_eq!(world.received(0), [(20, 0), (25, 1)]);
     world.run_for(MS * 200);
-    assert_eq!(world.heard(1).last(), Some(&(1010, 2)));
+    assert_eq!(world.received(1).last(), Some(&(1010, 2)));
     assert!(!world.step(world.network.now()));
 }
 
 #[test]
 fn a_run_ends_at_the_moment_that_was_waited_for() {
     let mut world = World::new(Network::pair(delayed(10), 1), [&[3, 40], &[]]);
-    assert!(world.run_until(MS * 100, |world| !world.peers[1].heard.is_empty()));
+    assert!(world.run_until(MS * 100, |world| !world.peers[1].received.is_empty()));
     assert_eq!(world.network.elapsed(), MS * 13);
-    // What is given to a node while it is asked leaves at that moment.
+    // What a node gets to send while `done` runs leaves at that instant.
     let mut given = false;
     assert!(world.run_until(MS * 100, |world| {
         if !std::mem::replace(&mut given, true) {
             world.peers[0].queue.push_back(77);
         }
-        world.peers[1].heard.len() == 2
+        world.peers[1].received.len() == 2
     }));
-    assert_eq!(world.heard(1)[1], (23, 77));
+    assert_eq!(world.received(1)[1], (23, 77));
     assert!(!world.run_until(MS * 5, |_| false));
 }
 
@@ -143,7 +143,10 @@ fn a_run_ends_at_the_moment_that_was_waited_for() {
 fn datagrams_that_arrive_together_are_one_batch() {
     let mut world = World::new(Network::pair(delayed(10), 1), [&[0, 0, 0, 7], &[]]);
     world.run_for(MS * 100);
-    assert_eq!((world.peers[1].heard.len(), world.peers[1].batches), (4, 2));
+    assert_eq!(
+        (world.peers[1].received.len(), world.peers[1].batches),
+        (4, 2)
+    );
 }
 
 #[test]
@@ -157,7 +160,7 @@ fn two_runs_with_one_seed_leave_the_same_trace_and_another_seed_another() {
         let mut world = World::new(network, [&times, &times]);
         world.peers[1].answers = true;
         world.run_for(MS * 1000);
-        (*world.network.trace(), world.heard(0), world.heard(1))
+        (*world.network.trace(), world.received(0), world.received(1))
     };
     assert_eq!(run(5), run(5));
     assert_ne!(run(5).0, run(6).0);
@@ -180,8 +183,8 @@ fn pairs_that_share_a_path_share_its_queue() {
     world.peers[2].queue.push_back(9);
     world.run_for(MS * 100);
     // A byte takes a millisecond.
-    assert_eq!(world.heard(1), [(11, 0)]);
-    assert_eq!(world.heard(3), [(12, 9)]);
+    assert_eq!(world.received(1), [(11, 0)]);
+    assert_eq!(world.received(3), [(12, 9)]);
 }
 
 #[test]
@@ -201,7 +204,7 @@ fn datagrams_without_a_way_are_counted() {
     world.network.set_datagram_bytes_max(0);
     world.run_for(MS * 100);
     assert_eq!(world.network.misrouted().too_large, 1);
-    assert_eq!(world.heard(1), []);
+    assert_eq!(world.received(1), []);
 }
 
 #[test]
@@ -214,7 +217,7 @@ fn a_datagram_that_was_intercepted_does_not_arrive() {
     assert_eq!((taken.from, taken.to), (End::A.address(), End::B.address()));
     assert_eq!(world.network.intercept(now), None);
     world.run_for(MS);
-    assert_eq!(world.heard(1), []);
+    assert_eq!(world.received(1), []);
 }
 
 #[test]
@@ -246,6 +249,6 @@ fn what_does_not_happen_in_time_is_told_with_the_state_of_each_node() {
     let dead = Conditions::default().with_loss(Loss::Random(1.0));
     let mut world = World::new(Network::pair(dead, 1), [&[0], &[]]);
     world.expect_within(MS * 100, "B hears A", |world| {
-        !world.peers[1].heard.is_empty()
+        !world.peers[1].received.is_empty()
     });
 }

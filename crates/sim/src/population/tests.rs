@@ -6,7 +6,7 @@ const ANCHORS: &str = include_str!("../../populations/anchors.toml");
 const PAGE: &str = include_str!("../../../../docs/benchmarks/populations.md");
 const SAMPLE: Sample = Sample::Tuning(1);
 
-/// With short sessions: most of what drawing one costs is its trace.
+/// Returns the study with short sessions: most of the cost of drawing one is its trace.
 fn study() -> Population {
     let population = Population::parse(STUDY).expect("study2019.toml");
     population.lasting(Duration::from_secs(2))
@@ -17,7 +17,7 @@ fn index_of(population: &Population, name: &str) -> usize {
     strata.position(|stratum| stratum.name == name).expect(name)
 }
 
-/// A digest of everything about a session that is a plain number.
+/// Returns a digest of all plain numbers of a session.
 fn digest(scenario: &Scenario) -> String {
     format!("{scenario:?}")
 }
@@ -230,7 +230,7 @@ fn what_is_no_population_is_refused_by_name() {
     }
 }
 
-/// `home` as it was recorded in two places.
+/// Returns a population whose stratum `home` has traces recorded in two places.
 fn recorded() -> String {
     let rate = "rate_mbps = { log_normal = { median = 9, sigma = 0.8, min = 0.8, max = 80 } }";
     let traces = STUDY.replace(rate, "traces = [\"slow\", \"fast\"]");

@@ -35,11 +35,11 @@ fn opportunities_come_again_after_the_last() {
         cursor.use_up(&trace);
     }
     assert_eq!(times, [0, 4, 10, 10, 14, 20, 20]);
-    // Unused ones are gone, however long that was.
+    // Unused opportunities are gone, however many.
     let much_later = 1_000_003 * MILLISECOND;
     let next = cursor.next(&trace, Duration::ZERO, much_later);
     assert_eq!(next, 1_000_004 * MILLISECOND);
-    // Both ends of a pass are in the same moment, and the earlier one is not passed over.
+    // Both ends of a repetition are at the same time, and the earlier one is not skipped.
     let mut cursor = Cursor::default();
     let next: Vec<_> = (0..3)
         .map(|_| {

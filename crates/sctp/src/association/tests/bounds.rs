@@ -1,4 +1,4 @@
-//! Windows, memory, and peers that do not keep to the rules.
+//! Tests of windows, memory, and peers that violate the protocol.
 
 use glassline_sim::{Case, Loss};
 
@@ -92,8 +92,8 @@ fn the_window_grows_with_what_the_path_carries() {
 
 #[test]
 fn a_window_that_may_not_grow_is_used_up_to_its_bound() {
-    // A message of which half has come takes room from what is on its way, and is only
-    // given back as a whole.
+    // A message of which half has arrived takes room from what is in flight, and is only
+    // delivered as a whole.
     for (window, share) in [(128 << 10, 0.45), (256 << 10, 0.7), (400_000, 0.80)] {
         let config = Config {
             receive_window_min: window,
@@ -171,7 +171,7 @@ fn when_larger_packets_cease_to_pass_smaller_ones_take_over() {
     world.b.measure();
     world.run_for(Duration::from_secs(1));
     assert!(world.b.received > 1 << 20, "{}", world.b.received);
-    // The path widens again, which shows after a while.
+    // The path widens again, which is discovered after a while.
     world.a.bulk = None;
     world.network.set_datagram_bytes_max(usize::MAX);
     world.run_for(Duration::from_secs(650));
@@ -196,7 +196,7 @@ fn an_end_that_only_receives_knows_the_round_trip() {
     assert!(rtt < there.rtt.expect("known") * 2, "{rtt:?}");
 }
 
-/// A packet with one DATA chunk for `b`, as from `a`.
+/// Returns a packet with one DATA chunk for `b`, as if from `a`.
 fn forge(world: &World, tsn: u32, flags: DataFlags, ssn: u16, payload: &[u8]) -> Vec<u8> {
     let mut out = vec![0; 1500];
     let header = Header {

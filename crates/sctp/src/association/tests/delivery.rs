@@ -64,7 +64,8 @@ fn exchange(case: &Case<Conditions, u32>, interleaving: bool) {
     }
 }
 
-/// `SCTP_MESSAGES` for a long run: 10⁶ in a release build.
+/// Returns the number of messages; `SCTP_MESSAGES` sets it for a long run: 10⁶ in a release
+/// build.
 fn messages() -> u32 {
     let wanted = std::env::var("SCTP_MESSAGES").ok();
     wanted.and_then(|it| it.parse().ok()).unwrap_or(5_000)

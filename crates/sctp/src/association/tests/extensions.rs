@@ -1,4 +1,4 @@
-//! Partial reliability, resets, interleaving.
+//! Tests of partial reliability, stream resets and interleaving.
 
 use glassline_sim::Loss;
 
@@ -124,7 +124,7 @@ fn streams_end_and_begin_again() {
                 "round {round}: {:?} {:?}",
                 world.a.events, world.b.events
             );
-            // Stream 9 had nothing to wait for and may be a request of its own.
+            // Stream 9 had no data to wait for, and may be in a request of its own.
             world.run_for(Duration::from_secs(10));
             for (side, expected) in [
                 (&world.a, Direction::Outgoing),

@@ -123,7 +123,7 @@ fn a_peer_that_vanishes_is_given_up() {
         world.a.events.last(),
         Some(&Event::Closed(CloseReason::PeerUnreachable))
     );
-    // The other end, with nothing to send, finds out by its heartbeats.
+    // The other end, with nothing to send, notices by its heartbeats.
     world.run_for(Duration::from_secs(600));
     assert_eq!(
         world.b.events.last(),
@@ -219,7 +219,7 @@ fn a_cookie_that_is_too_old_is_refused_and_asked_for_again() {
     let error = b.poll_transmit(late, &mut out).expect("ERROR");
     a.handle_packet(&out[..error], late).expect("taken");
     assert_eq!(a.report().state, State::CookieWait);
-    // From the beginning, and now in time.
+    // The handshake starts again, and this time the cookie is in time.
     for _ in 0..2 {
         let len = a.poll_transmit(late, &mut out).expect("INIT, COOKIE ECHO");
         b.handle_packet(&out[..len], late).expect("taken");

@@ -1,4 +1,4 @@
-//! Two associations over a seeded path, in virtual time.
+//! Tests of two associations over a seeded path, in virtual time.
 
 mod bounds;
 mod delivery;
@@ -18,31 +18,31 @@ use crate::{CloseReason, Config, Event, Secrets, SendOptions, State};
 
 pub(crate) const MS: Duration = Duration::from_millis(1);
 
-/// Secrets that follow from a seed.
+/// Returns secrets that follow from a seed.
 pub(crate) fn secrets(seed: u64) -> Secrets {
     let mut random = [0; 40];
     Rng::new(seed).fill(&mut random);
     Secrets::from_random(random)
 }
 
-/// One end, and what it was told.
+/// One end, with the events that it reported.
 pub(crate) struct Side {
     pub(crate) association: Association,
     address: SocketAddr,
     peer: SocketAddr,
     dropped: Vec<crate::Dropped>,
     pub(crate) events: Vec<Event>,
-    /// Messages read: when, stream, bytes.
+    /// Messages that were read: time, stream, content.
     pub(crate) messages: VecDeque<(Instant, u16, Bytes)>,
     pub(crate) received: u64,
-    /// Takes messages as they come.
+    /// Whether the end reads messages as they come.
     pub(crate) reads: bool,
-    /// Keeps what it takes.
+    /// Whether the end keeps what it reads.
     pub(crate) keeps: bool,
-    /// The longest time between two messages after `steady`.
+    /// Longest time between two messages after `steady`.
     pub(crate) gap: Duration,
     latest: Option<Instant>,
-    /// Sends messages of this size without end, so that so much is buffered.
+    /// Size of messages that are sent without end, and how many bytes are kept buffered.
     pub(crate) bulk: Option<(usize, usize)>,
     payload: Bytes,
 }
@@ -105,7 +105,7 @@ impl Side {
         {}
     }
 
-    /// Restarts the measure of gaps.
+    /// Restarts the measurement of gaps.
     pub(crate) fn measure(&mut self) {
         self.gap = Duration::ZERO;
         self.received = 0;
@@ -158,7 +158,7 @@ pub(crate) struct World {
     pub(crate) network: Network,
     pub(crate) a: Side,
     pub(crate) b: Side,
-    /// Two more on the same path.
+    /// Another pair of associations on the same path.
     pub(crate) rivals: Option<Box<[Side; 2]>>,
 }
 
@@ -189,7 +189,7 @@ impl World {
         }
     }
 
-    /// Another pair shares the path, and connects.
+    /// Adds another pair to the path, which connects.
     pub(crate) fn add_rivals(&mut self, config: &Config) {
         let now = self.now();
         let side = |seed, end: End| {
@@ -204,7 +204,7 @@ impl World {
         self.network.join(0, 2, 3);
     }
 
-    /// Both connect, and are.
+    /// Connects both ends, and waits until they are connected.
     pub(crate) fn connected(mut self) -> Self {
         let now = self.now();
         self.a.association.connect(now);
@@ -221,10 +221,10 @@ impl World {
     }
 }
 
-/// Where the rivals are, on the hosts of the other pair.
+/// Port of the other pair, on the same hosts.
 const RIVALS_PORT: u16 = 5001;
 
-/// Bytes that tell which message they are.
+/// Returns content from which the message's number can be read.
 pub(crate) fn numbered(number: u32, len: usize) -> Bytes {
     let mut bytes = vec![(number % 251) as u8; len.max(4)];
     bytes[..4].copy_from_slice(&number.to_be_bytes());

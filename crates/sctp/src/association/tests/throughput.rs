@@ -1,4 +1,4 @@
-//! How much a path carries, by loss and round trip, and beside others.
+//! Tests of throughput, by loss and round trip, and beside other flows.
 
 use glassline_congestion::Algorithm;
 use glassline_media::Bitrate;
@@ -7,14 +7,14 @@ use glassline_sim::{Case, Loss};
 use super::*;
 use crate::Report;
 
-/// A bulk transfer's figures.
+/// Results of a bulk transfer.
 #[derive(Debug)]
 struct Figures {
-    /// Of user data, once `after` had passed.
+    /// Rate of user data after the warm-up, in Mbit/s.
     mbps: f64,
-    /// The longest silence then.
+    /// Longest time without a message after the warm-up.
     gap: Duration,
-    /// Sent again for one that was lost.
+    /// Retransmitted packets per lost packet.
     again: f64,
     report: Report,
 }
@@ -68,7 +68,7 @@ fn bulk(
     }
 }
 
-/// A line of the course that a transfer takes.
+/// Prints one line of the progress of a transfer.
 fn trace(world: &World, step: u32) {
     let (a, b) = (world.a.association.report(), world.b.association.report());
     println!(
@@ -86,7 +86,8 @@ fn trace(world: &World, step: u32) {
     );
 }
 
-/// Our share of what both carry, 1 being half, beside a bulk transfer under CUBIC.
+/// Returns our share of what both flows carry, 1 being half, beside a bulk transfer under
+/// CUBIC.
 fn share(config: &Config, mbps: u64, round_trip: Duration, queue: Duration, time: Duration) -> f64 {
     let cubic = Config {
         congestion: Algorithm::Cubic,
@@ -174,8 +175,8 @@ fn matrix_of_controllers() {
 
 #[test]
 fn a_path_that_loses_packets_is_filled_all_the_same() {
-    /// Round trip and queue of a path of 50 Mbit/s that loses 1 %, and the least of it
-    /// that is to be used, in Mbit/s.
+    /// Round trip and queue of a path of 50 Mbit/s that loses 1 %, and the least rate to be
+    /// used, in Mbit/s.
     type Row = Case<Duration, f64>;
     let cases: [Row; 2] = [
         Case {
