@@ -39,7 +39,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// All controllers.
+    /// All controllers, as error texts list them.
     pub const ALL: [Self; 9] = [
         Self::Cubic,
         Self::Bbr,

@@ -441,7 +441,7 @@ impl Flow {
         self.totals
     }
 
-    /// Returns the controller.
+    /// Returns the controller that decides for this flow.
     pub fn controller(&self) -> &dyn Controller {
         &*self.controller
     }

@@ -45,7 +45,7 @@ struct Conservative {
 pub(crate) enum Advice {
     /// Grow by the acknowledged bytes, divided by `divisor`.
     Grow { divisor: u64 },
-    /// Leave slow start.
+    /// Leave slow start for congestion avoidance.
     Leave,
 }
 

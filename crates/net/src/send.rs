@@ -91,7 +91,7 @@ pub enum PathErrorKind {
     Unreachable,
     /// The datagram was larger than the path allows.
     TooLarge,
-    /// Any other error.
+    /// Any other error that ICMP reported.
     Other,
 }
 

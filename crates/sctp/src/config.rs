@@ -37,9 +37,9 @@ pub struct Config {
     pub congestion: Algorithm,
     /// Retransmission time-out before the first round trip is known.
     pub rto_initial: Duration,
-    /// Smallest retransmission time-out.
+    /// Lower bound of the retransmission time-out.
     pub rto_min: Duration,
-    /// Largest retransmission time-out.
+    /// Upper bound of the retransmission time-out.
     pub rto_max: Duration,
     /// Time that a single packet may wait for its acknowledgement; at most 500 ms (RFC 9260
     /// §6.2).

@@ -17,7 +17,7 @@ pub enum SendError {
     /// payload protocol identifier of its own instead (RFC 8831 §6.6).
     #[error("an empty message cannot be sent on stream {stream}")]
     Empty {
-        /// The stream.
+        /// Stream of the message.
         stream: u16,
     },
     /// The stream does not exist: the peer accepts fewer.
@@ -32,7 +32,7 @@ pub enum SendError {
     /// [`Event::StreamsReset`](crate::Event::StreamsReset).
     #[error("stream {stream} is being reset")]
     Resetting {
-        /// The stream.
+        /// Stream that is being reset.
         stream: u16,
     },
     /// The send buffer is full: wait for [`Event::BufferedLow`](crate::Event::BufferedLow).
@@ -42,7 +42,7 @@ pub enum SendError {
     BufferFull {
         /// Bytes in the send buffer.
         buffered: usize,
-        /// The limit, `Config::send_buffer_max`.
+        /// The limit that is reached, `Config::send_buffer_max`.
         limit: usize,
         /// Size of the message, in bytes.
         size: usize,
@@ -109,7 +109,7 @@ pub enum Dropped {
     /// Data came on a stream that does not exist (RFC 9260 §6.5).
     #[error("data came on stream {stream}, which does not exist")]
     NoSuchStream {
-        /// The stream.
+        /// Stream that does not exist.
         stream: u16,
     },
     /// The association is closed.

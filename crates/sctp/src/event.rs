@@ -20,7 +20,7 @@ pub enum Event {
     Message {
         /// Stream on which the message came.
         stream: u16,
-        /// Payload protocol identifier.
+        /// Payload protocol identifier of the message.
         ppid: u32,
         /// Whether the message may have overtaken others.
         unordered: bool,
@@ -38,12 +38,12 @@ pub enum Event {
     /// The peer refused to reset these outgoing streams. They can be used again as they
     /// were.
     ResetRefused {
-        /// The streams.
+        /// Streams that were not reset.
         streams: Vec<u16>,
     },
     /// The bytes queued on a stream fell to its low threshold.
     BufferedLow {
-        /// The stream.
+        /// Stream whose queue fell to its threshold.
         stream: u16,
     },
     /// The size of packets changed.
@@ -70,7 +70,7 @@ pub enum Direction {
 pub enum CloseReason {
     /// The association was shut down, and everything sent has arrived.
     Shutdown,
-    /// We called [`Association::abort`](crate::Association::abort).
+    /// This end called [`Association::abort`](crate::Association::abort).
     Aborted,
     /// The peer sent an ABORT.
     AbortedByPeer {

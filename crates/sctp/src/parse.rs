@@ -33,7 +33,7 @@ pub enum ParseError {
     /// A field has a value that its RFC forbids.
     #[error("{what} at byte {offset} is {value}, which is not allowed")]
     Value {
-        /// The field.
+        /// Name of the field.
         what: &'static str,
         /// Offset of the field.
         offset: usize,

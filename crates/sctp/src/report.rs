@@ -17,11 +17,11 @@ pub struct Report {
     pub rtt_latest: Option<Duration>,
     /// Present retransmission time-out.
     pub rto: Duration,
-    /// Congestion window.
+    /// Congestion window, in bytes.
     pub cwnd: u64,
     /// Bytes in flight, as the congestion controller counts them.
     pub in_flight: u64,
-    /// Pacing rate.
+    /// Rate at which packets leave at most; `None` before the first round trip.
     pub pacing_rate: Option<Bitrate>,
     /// Bytes that the peer's receive window still has room for: a_rwnd less outstanding
     /// data.
@@ -40,9 +40,9 @@ pub struct Report {
     pub unassembled: u64,
     /// Present size of a full SCTP packet.
     pub mtu: usize,
-    /// Packets sent.
+    /// SCTP packets that were sent.
     pub packets_sent: u64,
-    /// Packets received.
+    /// SCTP packets that were received.
     pub packets_received: u64,
     /// Bytes of user data sent for the first time.
     pub data_sent: u64,
@@ -56,15 +56,15 @@ pub struct Report {
     pub spurious: u64,
     /// Chunks that arrived twice.
     pub duplicates: u64,
-    /// Retransmission time-outs.
+    /// Retransmission time-outs since the beginning.
     pub timeouts: u64,
-    /// Tail-loss probes.
+    /// Tail-loss probes since the beginning.
     pub probes: u64,
     /// Messages of ours that were abandoned by their own limits.
     pub abandoned: u64,
-    /// SACKs sent.
+    /// SACK chunks that were sent.
     pub sacks_sent: u64,
-    /// SACKs received.
+    /// SACK chunks that were received.
     pub sacks_received: u64,
     /// Packets that were dropped, wholly or partly.
     pub dropped: u64,

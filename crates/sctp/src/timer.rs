@@ -12,7 +12,7 @@ pub(crate) struct Timer {
 /// How long a [`Timer`] waits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Backoff {
-    /// The first time.
+    /// Wait of the first start.
     pub(crate) first: Duration,
     /// At most, however often it was started.
     pub(crate) longest: Duration,

@@ -5,9 +5,9 @@ use crate::{Conditions, Link, Rng};
 /// One of the two ends of a [`Path`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum End {
-    /// The first end.
+    /// End A, the first.
     A,
-    /// The second end.
+    /// End B, the second.
     B,
 }
 

@@ -38,7 +38,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// All rules.
+    /// All rules, as error texts list them.
     pub const ALL: [Self; 2] = [Self::Study, Self::Coupled];
 
     /// Returns the rule's name on the command line.
@@ -232,7 +232,7 @@ impl Adaptation {
         Bitrate::from_bps(self.target as u64)
     }
 
-    /// Returns the rule.
+    /// Returns the rule that decides.
     pub const fn rule(&self) -> Rule {
         self.rule
     }

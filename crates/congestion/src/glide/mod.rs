@@ -18,8 +18,8 @@
 //!   that the queue is a time.
 //! - **bounded in flight**: never more than the measured rate times the round trip, the queue
 //!   and the aggregation of acknowledgements.
-//! - **loss is tested** before a conclusion is drawn: see [`policer`].
-//! - **so are other flows' queues**: see [`competition`].
+//! - **loss is tested** before a conclusion is drawn: see `policer`.
+//! - **so are other flows' queues**: see `competition`.
 
 mod bucket;
 mod competition;
@@ -92,9 +92,9 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Smallest `target_queue`.
+    /// Smallest `target_queue` that is accepted.
     pub const TARGET_QUEUE_MIN: Duration = Duration::from_millis(10);
-    /// Largest `target_queue`.
+    /// Largest `target_queue` that is accepted.
     pub const TARGET_QUEUE_MAX: Duration = Duration::from_millis(400);
 
     /// Returns a configuration for remote control and calls: the shortest queue, at some

@@ -121,7 +121,7 @@ impl UdpSocket {
         }
     }
 
-    /// Sends one datagram.
+    /// Sends one datagram to one peer.
     pub fn send(&self, contents: &[u8], to: SocketAddr) -> Result<(), SendError> {
         let sent = self.send_batch(&[Transmit::new(contents, to)]);
         sent.stopped.map_or(Ok(()), Err)

@@ -124,7 +124,7 @@ impl Channels {
         }
     }
 
-    /// Removes all channels.
+    /// Removes all channels and reports that they are closed.
     pub(super) fn remove_all(&mut self) {
         for id in self.registry.ids() {
             self.remove(id);

@@ -9,7 +9,7 @@ pub enum OpenError {
         "there are {limit} data channels already, as many as `channels_max` allows: close others first"
     )]
     TooMany {
-        /// The limit, `Limits::channels_max`.
+        /// The limit that is reached, `Limits::channels_max`.
         limit: usize,
     },
     /// The label or protocol exceeds what its 16-bit length field can express.

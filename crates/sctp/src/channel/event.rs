@@ -7,28 +7,29 @@ use crate::CloseReason;
 pub enum Event {
     /// The association is established.
     Connected,
-    /// A channel is open and messages may be sent on it; [`Channels::info`] describes it.
+    /// A channel is open and messages may be sent on it;
+    /// [`Channels::info`](super::Channels::info) describes it.
     Opened {
-        /// The channel.
+        /// Channel that was opened.
         channel: ChannelId,
         /// Whether the peer opened the channel.
         by_peer: bool,
     },
     /// A message arrived on a channel.
     Message {
-        /// The channel.
+        /// Channel on which the message came.
         channel: ChannelId,
-        /// The message.
+        /// Message that arrived.
         message: Message,
     },
     /// The bytes queued on a channel fell to its low threshold.
     BufferedLow {
-        /// The channel.
+        /// Channel whose queue fell to its threshold.
         channel: ChannelId,
     },
     /// A channel is closed; its identifier is not used again.
     Closed {
-        /// The channel.
+        /// Channel that closed.
         channel: ChannelId,
         /// Why the channel closed.
         by: ClosedBy,

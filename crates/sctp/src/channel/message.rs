@@ -2,7 +2,7 @@ use bytes::Bytes;
 
 /// Payload protocol identifiers of data channels (RFC 8831 §8).
 pub mod ppid {
-    /// A DCEP message.
+    /// Payload protocol identifier of a DCEP message.
     pub const CONTROL: u32 = 50;
     /// A text message, or the last part of one.
     pub const STRING: u32 = 51;
@@ -30,9 +30,9 @@ pub struct Message {
 /// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// UTF-8 text.
+    /// The message is UTF-8 text.
     Text,
-    /// Arbitrary bytes.
+    /// The message is arbitrary bytes.
     Binary,
 }
 

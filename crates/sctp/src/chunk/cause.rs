@@ -38,7 +38,7 @@ pub enum Cause<'a> {
     ProtocolViolation(&'a [u8]),
     /// A cause with a code that is not known here.
     Unknown {
-        /// Cause code.
+        /// Cause code as on the wire.
         code: u16,
         /// Value of the cause, without code and length.
         value: &'a [u8],

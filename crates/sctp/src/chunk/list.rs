@@ -15,7 +15,7 @@ pub struct List<'a, T> {
 }
 
 impl<'a, T: ListItem> List<'a, T> {
-    /// An empty list.
+    /// A list without items.
     pub const EMPTY: Self = Self {
         bytes: &[],
         entries: PhantomData,

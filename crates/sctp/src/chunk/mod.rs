@@ -1,10 +1,10 @@
 //! The chunks of an SCTP packet: one file per type, named as in its RFC.
 //!
 //! Each chunk is a view into the packet's bytes with `parse` (through [`Chunks`]) and
-//! `write` (into a [`PacketBuilder`](crate::packet::PacketBuilder)). Lengths are checked
-//! before a field is read: a view never extends beyond its chunk, and lists are read in
-//! place, so that a packet cannot make its receiver allocate memory. The meaning of the
-//! chunks is the association's business.
+//! `write` (into a [`PacketBuilder`]). Lengths are checked before a field is read: a view
+//! never extends beyond its chunk, and lists are read in place, so that a packet cannot
+//! make its receiver allocate memory. The meaning of the chunks is the association's
+//! business.
 //!
 //! Sources: RFC 9260 §3.3 (base), RFC 3758 (FORWARD TSN), RFC 4820 (PAD), RFC 6525
 //! (RE-CONFIG), RFC 8260 (I-DATA, I-FORWARD-TSN), RFC 9653 (zero checksum).

@@ -164,7 +164,7 @@ pub struct AddStreams {
 /// A parameter of a type that is not known here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownParameter<'a> {
-    /// Parameter type.
+    /// Parameter type as on the wire.
     pub kind: u16,
     /// Value of the parameter, without type and length.
     pub value: &'a [u8],

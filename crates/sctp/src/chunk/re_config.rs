@@ -7,7 +7,7 @@ use crate::packet::builder::{NoRoom, PacketBuilder};
 /// two of the parameters of RFC 6525 §4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReConfig<'a> {
-    /// Requests and responses.
+    /// Requests and responses of the chunk.
     pub parameters: Parameters<'a>,
 }
 

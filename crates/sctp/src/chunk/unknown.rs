@@ -3,9 +3,9 @@ use crate::packet::builder::{NoRoom, PacketBuilder};
 /// A chunk of a type that is not known here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unknown<'a> {
-    /// Chunk type.
+    /// Chunk type as on the wire.
     pub kind: u8,
-    /// Chunk flags.
+    /// Chunk flags as on the wire.
     pub flags: u8,
     /// The bytes after the four bytes of the header, without padding.
     pub body: &'a [u8],

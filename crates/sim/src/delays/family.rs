@@ -32,7 +32,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// All families.
+    /// All families, as error texts list them.
     pub const ALL: [Self; 6] = [
         Self::Ar98,
         Self::Ar90,

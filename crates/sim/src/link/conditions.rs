@@ -95,7 +95,7 @@ pub enum Capacity {
     /// Unlimited: nothing ever waits, except during an outage.
     #[default]
     Unlimited,
-    /// A constant rate.
+    /// By a constant rate.
     Rate(Bitrate),
     /// By a trace of delivery opportunities, starting `offset` into it and repeating it. As
     /// in Mahimahi (Netravali et al., USENIX ATC 2015, §4), an opportunity carries 1500

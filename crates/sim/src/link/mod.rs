@@ -96,7 +96,7 @@ pub enum SendOutcome {
 /// A datagram at the far end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival<T> {
-    /// What was sent.
+    /// The datagram that was sent.
     pub datagram: T,
     /// When it arrived; [`Link::poll`] may have been called later.
     pub at: Instant,

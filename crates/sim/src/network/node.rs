@@ -10,7 +10,7 @@ pub struct Datagram {
     pub from: SocketAddr,
     /// Address that the datagram is for.
     pub to: SocketAddr,
-    /// Payload of UDP.
+    /// Payload of the UDP datagram.
     pub bytes: Vec<u8>,
 }
 

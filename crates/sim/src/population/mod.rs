@@ -89,7 +89,7 @@ pub struct Knobs {
 /// One session: its network both ways and its application.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// Index into [`Population::strata`].
+    /// Index of the session's stratum in [`Population::strata`].
     pub stratum: usize,
     /// Rank of the session within its stratum, from 0.
     pub rank: u64,
@@ -136,7 +136,7 @@ pub struct Application {
     pub abr_knee: Duration,
     /// Time that every application round trip takes beyond the network.
     pub processing: Duration,
-    /// Frames per second.
+    /// Frame rate, in frames per second.
     pub frames_per_second: f64,
     /// Time from one keyframe to the next.
     pub keyframe_interval: Duration,
