@@ -2,7 +2,9 @@
 
 use std::time::Instant;
 
-use glassline_media::{MediaTime, MediaUnit, Stamps, Track, UnitBuilder, VideoParameters};
+use glassline_media::{
+    MediaTime, MediaUnit, Stamps, Track, TrackIndex, UnitBuilder, VideoParameters,
+};
 use glassline_rtp::h264;
 use glassline_rtp::payload::Depacketizer;
 
@@ -58,6 +60,11 @@ pub(crate) fn frame(bytes: usize) -> MediaUnit {
         PAYLOAD_BYTES,
         &mut builder,
     );
-    let unit = builder.build(0, MediaTime::ZERO, true, Stamps::arrived(Instant::now()));
+    let unit = builder.build(
+        TrackIndex(0),
+        MediaTime::ZERO,
+        true,
+        Stamps::arrived(Instant::now()),
+    );
     unit.expect("a slice has packets")
 }

@@ -4,7 +4,7 @@ use std::io::{self, IoSlice, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use glassline_media::{MediaUnit, Track, VideoParameters};
+use glassline_media::{MediaUnit, Track, TrackIndex, VideoParameters};
 
 use connection_writer::{ConnectionWriter, Playing, Pumped};
 use counters::Sent;
@@ -102,9 +102,9 @@ pub(crate) struct Players {
 impl Players {
     /// `count` clients of a stream whose frames have about `frame_bytes` bytes.
     pub(crate) fn new(count: usize, frame_bytes: usize, now: Instant) -> Self {
-        let ring = Ring::new(0, BOUNDS);
+        let ring = Ring::new(TrackIndex(0), BOUNDS);
         let track = Track::h264(VideoParameters::default());
-        let numbers = NumberKeys::default().track("stream", 0);
+        let numbers = NumberKeys::default().track("stream", TrackIndex(0));
         let player = || {
             let mut transports = TrackTransports::default();
             let channels = Channels {
@@ -115,7 +115,7 @@ impl Players {
                 channels,
                 srtp: None,
             };
-            transports.set(0, transport);
+            transports.set(TrackIndex(0), transport);
             Player {
                 writer: ConnectionWriter::default(),
                 cursor: Cursor::begin(&ring, transports.set_up(), true, now),
@@ -126,7 +126,7 @@ impl Players {
             players: (0..count).map(|_| player()).collect(),
             ring,
             frame: crate::rtp::frame(frame_bytes),
-            label: Label::new(&track, 0, numbers),
+            label: Label::new(&track, TrackIndex(0), numbers),
             now,
         }
     }

@@ -3,7 +3,7 @@
 
 #![no_main]
 
-use glassline_media::{MediaTime, Stamps, UnitBuilder};
+use glassline_media::{MediaTime, Stamps, TrackIndex, UnitBuilder};
 use glassline_rtp::h264::{Depacketizer, packetize, payload_begins_keyframe};
 use libfuzzer_sys::fuzz_target;
 
@@ -50,7 +50,7 @@ fn there_and_back(bytes: &[u8]) {
     packetize(units.iter().map(Vec::as_slice), payload_max, &mut builder);
     let stamps = Stamps::arrived(std::time::Instant::now());
     let unit = builder
-        .build(0, MediaTime::ZERO, false, stamps)
+        .build(TrackIndex(0), MediaTime::ZERO, false, stamps)
         .expect("at least the parameter set");
     let mut depacketizer = Depacketizer::default();
     for (index, payload) in unit.payloads().enumerate() {

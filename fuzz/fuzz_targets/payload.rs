@@ -6,7 +6,9 @@
 
 use std::time::Instant;
 
-use glassline_media::{Codec, MediaTime, PAYLOAD_BYTES_MAX, Stamps, Track, UnitBuilder};
+use glassline_media::{
+    Codec, MediaTime, PAYLOAD_BYTES_MAX, Stamps, Track, TrackIndex, UnitBuilder,
+};
 use glassline_rtp::payload::{Depacketizer, Packetizer};
 use libfuzzer_sys::fuzz_target;
 
@@ -75,7 +77,7 @@ fn packets(track: &Track, unit: &[u8]) -> Option<(Vec<Vec<u8>>, Vec<u8>)> {
     let mut builder = UnitBuilder::default();
     Packetizer::new(track).packetize(unit, &mut builder).ok()?;
     let stamps = Stamps::arrived(Instant::now());
-    let unit = builder.build(0, MediaTime::ZERO, false, stamps)?;
+    let unit = builder.build(TrackIndex(0), MediaTime::ZERO, false, stamps)?;
     let payloads = unit.payloads().map(<[u8]>::to_vec).collect();
     Some((payloads, unit.coded_frame()?.to_vec()))
 }

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use glassline_media::NtpTime;
+use glassline_media::{NtpTime, TrackIndex};
 use glassline_rtsp::auth::{Authorization, Challenge};
 use glassline_rtsp::client::{Client, Config, Event, Way};
 use glassline_rtsp::interleaved::{Demultiplexer, Item, Reader};
@@ -144,7 +144,8 @@ fn listen(bytes: &[u8], cut: usize) {
                 Event::Described(description) => {
                     let udp = Way::Udp { ports: (2, 3) };
                     let ways = [Way::Interleaved, udp].into_iter().cycle();
-                    let tracks: Vec<_> = (0..description.tracks.len()).zip(ways).collect();
+                    let tracks = TrackIndex::first(description.tracks.len());
+                    let tracks: Vec<_> = tracks.zip(ways).collect();
                     client.set_up(now, &tracks);
                 }
                 Event::Closed(_) => ends += 1,

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use glassline_media::{Codec, Ssrc, Track};
+use glassline_media::{Codec, Ssrc, Track, TrackIndex};
 use glassline_rtsp::range::Range;
 use glassline_rtsp::sdp::{Presentation, Section};
 use glassline_rtsp::server::{
@@ -120,7 +120,7 @@ fn answer(event: Event, kind: u8) -> Option<(RequestId, Answer)> {
             };
             (id, Answer::Described(Box::new(presentation)))
         }
-        Event::SetUp { id, track, .. } if track.is_none_or(|track| track < 8) => {
+        Event::SetUp { id, track, .. } if track.is_none_or(|track| track.get() < 8) => {
             let ssrc = Some(Ssrc(1));
             let set_up = Answer::SetUp {
                 ssrc,
@@ -138,7 +138,7 @@ fn answer(event: Event, kind: u8) -> Option<(RequestId, Answer)> {
             speed,
         } => {
             let start = Start {
-                track: 0,
+                track: TrackIndex(0),
                 sequence: Some(1),
                 timestamp: Some(2),
             };

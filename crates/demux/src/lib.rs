@@ -55,7 +55,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
-use glassline_media::MediaTime;
+use glassline_media::{MediaTime, TrackIndex};
 
 pub use data::Data;
 pub use elementary::annexb;
@@ -71,7 +71,7 @@ use data::SharedFile;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// Index of the track in [`Source::tracks`].
-    pub track: usize,
+    pub track: TrackIndex,
     /// Presentation time. It is zero at the start of the source, and never negative.
     pub time: MediaTime,
     /// Decoding time, at which the frame is sent. Within a track it never falls, also from one

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use glassline_media::Track;
+use glassline_media::{Track, TrackIndex};
 
 use crate::FrameRate;
 use crate::error::Fault;
@@ -57,7 +57,7 @@ pub(crate) trait Reader: Send {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unit {
     /// Index of the track in [`Reader::tracks`].
-    pub(crate) track: usize,
+    pub(crate) track: TrackIndex,
     /// Presentation time in ns. It is below zero for audio of which a part is skipped.
     pub(crate) start_ns: i64,
     /// End of the presentation in ns.
@@ -78,7 +78,7 @@ impl Unit {
     /// trimmed.
     pub(crate) fn in_turn(span_ns: Range<i64>, keyframe: bool, data: Vec<u8>) -> Self {
         Self {
-            track: 0,
+            track: TrackIndex(0),
             start_ns: span_ns.start,
             end_ns: span_ns.end,
             busy_ns: span_ns.end,

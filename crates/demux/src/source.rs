@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use glassline_media::{Kind, MediaTime, Track};
+use glassline_media::{Kind, MediaTime, Track, TrackIndex};
 
 use crate::error::{Fault, Reason, Warnings};
 use crate::length::Length;
@@ -281,7 +281,7 @@ impl Lane {
         way.decode_ns = decode_ns;
         self.fresh = false;
         self.next = Some(Frame {
-            track: self.first_track + unit.track,
+            track: TrackIndex(self.first_track + unit.track.get()),
             // Rounding may have made the time slightly negative.
             time: MediaTime::from_nanos(start.max(0)),
             decode_time: MediaTime::from_nanos(decode_ns.unwrap_or(start)),

@@ -1,4 +1,4 @@
-use glassline_media::Codec;
+use glassline_media::{Codec, TrackIndex};
 
 use crate::StreamName;
 
@@ -33,7 +33,7 @@ pub enum PublishError {
     #[error("unit for track {track}, but the source announced {tracks} tracks")]
     NoSuchTrack {
         /// Index of the track that was named.
-        track: usize,
+        track: TrackIndex,
         /// Number of tracks that the source announced.
         tracks: usize,
     },
@@ -41,7 +41,7 @@ pub enum PublishError {
     #[error("unit for layer {layer} of track {track}, but the source announced {layers} layers")]
     NoSuchLayer {
         /// Index of the track.
-        track: usize,
+        track: TrackIndex,
         /// Index of the layer that the unit names.
         layer: u8,
         /// Number of layers of the track that the source announced.

@@ -100,7 +100,7 @@ impl Ring {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use glassline_media::{MediaTime, Stamps, UnitBuilder};
+    use glassline_media::{MediaTime, Stamps, TrackIndex, UnitBuilder};
     use proptest::prelude::*;
     use std::time::Duration;
 
@@ -110,7 +110,12 @@ mod tests {
             builder.push(&[u8::try_from(packet).unwrap_or(255); 100]);
         }
         builder
-            .build(0, MediaTime::ZERO, keyframe, Stamps::arrived(at))
+            .build(
+                TrackIndex(0),
+                MediaTime::ZERO,
+                keyframe,
+                Stamps::arrived(at),
+            )
             .expect("has packets")
     }
 

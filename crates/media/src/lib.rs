@@ -74,7 +74,7 @@ pub use histogram::{Histogram, Summary, WindowedHistogram};
 pub use stage::{Stage, StageTable, Stamps};
 pub use time::{MediaTime, NtpTime, WallClock};
 pub use unit::{
-    CodedFrame, Forwarded, LayerIndex, MediaUnit, PAYLOAD_BYTES_MAX, Payloads, TrackLayer,
-    UnitBuilder,
+    CodedFrame, Forwarded, LayerIndex, MediaUnit, PAYLOAD_BYTES_MAX, Payloads, TrackIndex,
+    TrackLayer, UnitBuilder,
 };
 pub use units::{Bitrate, Ssrc};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use glassline_congestion::Algorithm;
-use glassline_media::{Codec, Kind, MediaTime, Track, annexb};
+use glassline_media::{Codec, Kind, MediaTime, Track, TrackIndex, annexb};
 use glassline_quic::moq::{
     Address, Aim, Announcement, ConnectError, Ended, Frame, Lane, Options, Session, connect,
 };
@@ -112,7 +112,7 @@ async fn film(session: Session, name: String, lanes: Vec<Lane>) -> Ended {
             _ = ticks.tick() => {}
             ended = session.ended() => return ended,
         }
-        if let Err(error) = broadcast.write(0, &frame(number)) {
+        if let Err(error) = broadcast.write(TrackIndex(0), &frame(number)) {
             println!("{error}");
             return session.ended().await;
         }

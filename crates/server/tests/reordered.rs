@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Instant;
 
 use glassline_demux::live::Splitter;
-use glassline_media::{MediaTime, Stamps, UnitBuilder, annexb};
+use glassline_media::{MediaTime, Stamps, TrackIndex, UnitBuilder, annexb};
 use glassline_rtp::h264;
 use glassline_webrtc::Event;
 
@@ -35,7 +35,7 @@ fn publish(running: &Running, name: &str, file: &[u8]) -> Hand {
         let mut builder = UnitBuilder::default();
         h264::packetize(annexb::nals(&unit.data), 1200, &mut builder);
         let stamps = Stamps::arrived(Instant::now());
-        let media_unit = builder.build(0, MediaTime::ZERO, unit.keyframe, stamps);
+        let media_unit = builder.build(TrackIndex(0), MediaTime::ZERO, unit.keyframe, stamps);
         let media_unit = media_unit.expect("a frame has packets");
         for (place, payload) in media_unit.payloads().enumerate() {
             let marker = u8::from(media_unit.marker(place)) << 7;

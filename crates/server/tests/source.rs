@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 
 use glassline_hub::{Publisher, Stream};
 use glassline_media::{
-    Codec, MediaTime, MediaUnit, PAYLOAD_BYTES_MAX, Stamps, Track, UnitBuilder, VideoParameters,
+    Codec, MediaTime, MediaUnit, PAYLOAD_BYTES_MAX, Stamps, Track, TrackIndex, UnitBuilder,
+    VideoParameters,
 };
 use glassline_rtp::h264;
 use glassline_sim::Rng;
 
-pub(crate) const VIDEO: usize = 0;
-pub(crate) const AUDIO: usize = 1;
+pub(crate) const VIDEO: TrackIndex = TrackIndex(0);
+pub(crate) const AUDIO: TrackIndex = TrackIndex(1);
 
 const FRAME: Duration = Duration::from_nanos(33_333_333);
 const SPS: &[u8] = &[0x67, 0x42, 0xc0, 0x1f, 0xda];
@@ -80,7 +81,7 @@ impl Source {
     }
 
     /// All payloads of a track so far, in order.
-    pub(crate) fn payloads(&self, track: usize) -> Vec<Vec<u8>> {
+    pub(crate) fn payloads(&self, track: TrackIndex) -> Vec<Vec<u8>> {
         let published = self.published();
         let units = published.iter().filter(|unit| unit.track == track);
         units

@@ -1,13 +1,13 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use glassline_media::MediaTime;
+use glassline_media::{MediaTime, TrackIndex};
 
 /// An access unit to be sent: a frame of video, or a packet of audio.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unit {
     /// Index of its track.
-    pub track: usize,
+    pub track: TrackIndex,
     /// Presentation time, on a clock that all tracks share.
     pub time: MediaTime,
     /// Whether a decoder can start here; always true for audio.

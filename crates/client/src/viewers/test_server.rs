@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-use glassline_media::{Codec, Kind, Track, UnitBuilder, VideoParameters, WallClock};
+use glassline_media::{Codec, Kind, Track, TrackIndex, UnitBuilder, VideoParameters, WallClock};
 use glassline_net::{Options, ReceiveBatch, UdpSocket};
 use glassline_rtp::h264;
 use glassline_webrtc::{
@@ -284,7 +284,7 @@ impl Run {
         audio.push(&[0xfc; 100]);
         let now = Instant::now();
         let lose_every = self.shared.lose_every.load(Ordering::Relaxed);
-        for (track, mut builder) in [video_frame, audio].into_iter().enumerate() {
+        for (track, mut builder) in TrackIndex::enumerate([video_frame, audio]) {
             let stamps = glassline_media::Stamps::arrived(now);
             let burst = builder
                 .build(track, glassline_media::MediaTime::ZERO, false, stamps)
@@ -308,7 +308,7 @@ impl Viewer {
     fn send(
         &mut self,
         udp: &UdpSocket,
-        track: usize,
+        track: TrackIndex,
         timestamp: u32,
         marker: bool,
         payload: &[u8],

@@ -21,7 +21,7 @@ pub(crate) mod wav;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use glassline_media::{Kind, Track};
+use glassline_media::{Kind, Track, TrackIndex};
 
 use crate::error::{Fault, Reason};
 use crate::reader::{Reader, Unit};
@@ -151,7 +151,7 @@ impl Reader for Container {
     }
 
     fn next_unit(&mut self) -> Result<Option<Unit>, Fault> {
-        let waiting = self.index.lanes.iter().zip(&self.next).enumerate();
+        let waiting = TrackIndex::enumerate(self.index.lanes.iter().zip(&self.next));
         let waiting = waiting.filter_map(|(track, (lane, &place))| {
             let entry = lane.entries.get(place)?;
             Some((lane.decode_ns(entry), track, place, *entry))

@@ -103,7 +103,7 @@ fn packets_are_those_that_ffprobe_lists() {
         let track = tracks.iter().position(|track| track.codec == *codec);
         let track = track.expect("the coding is played");
         let mut frames = all(source);
-        frames.retain(|frame| frame.track == track);
+        frames.retain(|frame| frame.track == TrackIndex(track));
         let ms = |frame: &Frame| frame.time.nanos() as f64 / 1e6;
         let first = frames.iter().map(ms).fold(f64::MAX, f64::min);
         let last = frames.iter().map(ms).fold(f64::MIN, f64::max);
@@ -168,7 +168,11 @@ fn video_and_audio_have_exact_times() {
         let source = good(name, &ONCE);
         assert_eq!(source.duration(), Duration::from_secs(2), "{name}");
         let frames = all(source);
-        let of = |track| frames.iter().filter(move |frame| frame.track == track);
+        let of = |track| {
+            frames
+                .iter()
+                .filter(move |frame| frame.track == TrackIndex(track))
+        };
         let mut shown: Vec<_> = of(0).map(|frame| frame.time.ticks(90_000)).collect();
         // I P B B: the second to be decoded is the fourth to be shown.
         assert_eq!(shown[..4], [0, 10_800, 3600, 7200], "{name}");
@@ -243,7 +247,10 @@ fn tracks_say_what_sdp_needs() {
 #[test]
 fn text_comes_when_it_is_shown() {
     let frames = all(good("h264-aac-text.mkv", &ONCE));
-    let lines: Vec<_> = frames.iter().filter(|frame| frame.track == 2).collect();
+    let lines: Vec<_> = frames
+        .iter()
+        .filter(|frame| frame.track == TrackIndex(2))
+        .collect();
     let ms = |frame: &&Frame| (frame.time.nanos() / 1_000_000, frame.duration.as_millis());
     assert_eq!(
         lines.iter().map(ms).collect::<Vec<_>>(),
@@ -260,7 +267,10 @@ fn loops_go_on_without_a_jump_or_a_fall() {
         let tracks = source.tracks().to_vec();
         let frames = take(&mut source, 700);
         for (place, track) in tracks.iter().enumerate() {
-            let of: Vec<_> = frames.iter().filter(|frame| frame.track == place).collect();
+            let of: Vec<_> = frames
+                .iter()
+                .filter(|frame| frame.track == TrackIndex(place))
+                .collect();
             let falls = of
                 .windows(2)
                 .any(|pair| pair[1].decode_time < pair[0].decode_time);
@@ -316,10 +326,13 @@ fn a_seek_goes_on_at_the_keyframe_before() {
         let frames = take(&mut source, 6);
         let first = frames
             .iter()
-            .find(|frame| frame.track == 0)
+            .find(|frame| frame.track == TrackIndex(0))
             .expect("a frame");
         assert!(first.keyframe && first.time == ms(at), "{name}");
-        let audio = frames.iter().find(|frame| frame.track == 1).expect("audio");
+        let audio = frames
+            .iter()
+            .find(|frame| frame.track == TrackIndex(1))
+            .expect("audio");
         let heard = audio.time.nanos()..(audio.time + audio.duration).nanos();
         assert!(heard.contains(&ms(at).nanos()), "{name}: {heard:?}");
         source.seek(MediaTime::ZERO).expect("memory");
@@ -335,7 +348,11 @@ fn links_of_a_chain_follow_each_other_with_all_their_tracks() {
     let source = container("a.ogv", &chain, &ONCE).expect("a good chain");
     assert_eq!(source.warnings(), []);
     let frames = all(source);
-    let of = |track| frames.iter().filter(move |frame| frame.track == track);
+    let of = |track| {
+        frames
+            .iter()
+            .filter(move |frame| frame.track == TrackIndex(track))
+    };
     let video_frames: Vec<_> = of(0).map(|frame| frame.time.ticks(25)).collect();
     assert_eq!(video_frames, (0..100).collect::<Vec<_>>());
     // A decoder makes 16 ms more of the first link's last packet than are to be

@@ -1,7 +1,7 @@
 use super::*;
 
 fn frame_times(frames: &[Frame]) -> Vec<i64> {
-    let of_video = frames.iter().filter(|frame| frame.track == 0);
+    let of_video = frames.iter().filter(|frame| frame.track == TrackIndex(0));
     of_video.map(|frame| frame.time.ticks(90_000)).collect()
 }
 
@@ -19,7 +19,11 @@ fn longer_audio_is_cut_and_begins_again_with_the_video() {
             .enumerate()
             .all(|(index, &time)| time == index as i64 * 3000)
     );
-    let numbers: Vec<_> = frames.iter().filter(|f| f.track == 1).map(number).collect();
+    let numbers: Vec<_> = frames
+        .iter()
+        .filter(|f| f.track == TrackIndex(1))
+        .map(number)
+        .collect();
     let expected: Vec<_> = (1..50)
         .chain((0..50).cycle().take(numbers.len() - 49))
         .collect();
@@ -32,7 +36,7 @@ fn shorter_audio_is_followed_by_silence() {
     let audio = ogg_opus(1, &packets(10), 10, 0, 9600);
     let mut source = both(&video, &audio, &Options::default());
     let frames = take(&mut source, 120);
-    let audio: Vec<_> = frames.iter().filter(|f| f.track == 1).collect();
+    let audio: Vec<_> = frames.iter().filter(|f| f.track == TrackIndex(1)).collect();
     for (index, frame) in audio.iter().enumerate() {
         let (turn, place) = (index as i64 / 10, index as i64 % 10);
         assert_eq!(frame.time.ticks(48_000), turn * 48_000 + place * 960);
@@ -73,5 +77,9 @@ fn audio_that_never_fits_the_loop_is_silent() {
     long[0] = 3 << 3;
     let audio = ogg_opus(1, &[long], 1, 0, 2880);
     let mut source = both(&video, &audio, &Options::default());
-    assert!(take(&mut source, 50).iter().all(|frame| frame.track == 0));
+    assert!(
+        take(&mut source, 50)
+            .iter()
+            .all(|frame| frame.track == TrackIndex(0))
+    );
 }

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
-use glassline_media::{Codec, Kind, MediaTime};
+use glassline_media::{Codec, Kind, MediaTime, TrackIndex};
 use proptest::prelude::*;
 
 use crate::elementary::annexb::{nal_type, nals};

@@ -17,7 +17,11 @@ fn has_its_frames_keyframes_and_packets_in_every_loop() {
     // The first loop lacks the packet whose audio begins before the frame.
     for (turn, audio) in [(0, 499), (1, 500), (2, 500)] {
         let frames = take(&mut source, 300 + audio);
-        let of = |track| frames.iter().filter(move |frame| frame.track == track);
+        let of = |track| {
+            frames
+                .iter()
+                .filter(move |frame| frame.track == TrackIndex(track))
+        };
         assert_eq!((of(0).count(), of(1).count()), (300, audio), "loop {turn}");
         for (index, frame) in of(0).enumerate() {
             let place = turn * 300 + index as i64;
@@ -35,7 +39,7 @@ fn its_audio_goes_on_over_loops_without_a_gap() {
     let frames = take(&mut source, 2400);
     let ticks: Vec<i64> = frames
         .iter()
-        .filter(|frame| frame.track == 1)
+        .filter(|frame| frame.track == TrackIndex(1))
         .map(|frame| frame.time.ticks(48_000))
         .collect();
     assert_eq!(ticks[0], 960 - 312);

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use glassline_media::{Bitrate, Kind, MediaUnit, Stage, StageTable, Track, TrackLayer};
+use glassline_media::{Bitrate, Kind, MediaUnit, Stage, StageTable, Track, TrackIndex, TrackLayer};
 
 use crate::error::PublishError;
 use crate::ring::Ring;
@@ -83,7 +83,7 @@ impl Inner {
     }
 
     fn ring(&self, TrackLayer { track, layer }: TrackLayer) -> Option<&Ring> {
-        self.rings.get(track)?.get(usize::from(layer.0))
+        self.rings.get(track.get())?.get(usize::from(layer.0))
     }
 
     /// Wakes all subscribers and removes those that were dropped.
@@ -178,7 +178,7 @@ impl Stream {
 
     /// Returns the index of the track whose frames the latency tables count: the first video
     /// track, or track 0 if there is no video.
-    pub fn latency_track(&self) -> usize {
+    pub fn latency_track(&self) -> TrackIndex {
         latency_track(&self.lock().tracks)
     }
 
@@ -232,7 +232,7 @@ impl Stream {
         same_codecs(&inner.tracks, tracks)?;
         if inner.tracks.len() != tracks.len() {
             return Err(PublishError::NoSuchTrack {
-                track: tracks.len(),
+                track: TrackIndex(tracks.len()),
                 tracks: inner.tracks.len(),
             });
         }
@@ -381,7 +381,7 @@ fn same_codecs(old: &[Track], new: &[Track]) -> Result<(), PublishError> {
 
 /// Checks that a unit names a track and a layer that the source announced.
 fn check_layer(unit: &MediaUnit, tracks: &[Track]) -> Result<(), PublishError> {
-    let Some(track) = tracks.get(unit.track) else {
+    let Some(track) = tracks.get(unit.track.get()) else {
         return Err(PublishError::NoSuchTrack {
             track: unit.track,
             tracks: tracks.len(),
@@ -398,9 +398,10 @@ fn check_layer(unit: &MediaUnit, tracks: &[Track]) -> Result<(), PublishError> {
 }
 
 /// Returns the index of the track that latency tables count.
-fn latency_track(tracks: &[Track]) -> usize {
+fn latency_track(tracks: &[Track]) -> TrackIndex {
     let mut kinds = tracks.iter().map(Track::kind);
-    kinds.position(|kind| kind == Kind::Video).unwrap_or(0)
+    let video = kinds.position(|kind| kind == Kind::Video);
+    TrackIndex(video.unwrap_or(0))
 }
 
 /// Counts one viewer of a stream until it is dropped.

@@ -88,7 +88,8 @@ impl Subscription {
     /// the stream has no such layer; the subscription then stays on the layer that it reads.
     pub fn select(&mut self, layer: TrackLayer) -> bool {
         let inner = self.stream.lock();
-        let Some((ring, cursor)) = inner.ring(layer).zip(self.cursors.get_mut(layer.track)) else {
+        let cursor = self.cursors.get_mut(layer.track.get());
+        let Some((ring, cursor)) = inner.ring(layer).zip(cursor) else {
             return false;
         };
         if cursor.layer != layer.layer {

@@ -29,7 +29,7 @@ fn unit(track: usize, ms: i64, keyframe: bool, at: Instant) -> MediaUnit {
     builder.push(b"payload");
     builder
         .build(
-            track,
+            TrackIndex(track),
             MediaTime::from_nanos(ms * 1_000_000),
             keyframe,
             Stamps::arrived(at),
@@ -59,20 +59,22 @@ fn a_subscriber_gets_every_unit_once_and_one_wake_each() {
         .expect("track 1");
     subscription.poll(&mut out);
     assert_eq!(
-        out.iter().map(|b| (b.track, b.index)).collect::<Vec<_>>(),
+        out.iter()
+            .map(|b| (b.track.get(), b.index))
+            .collect::<Vec<_>>(),
         [(0, 1), (0, 2), (0, 3), (1, 0)]
     );
     assert_eq!(wakes.0.load(Ordering::Relaxed), 4);
-    assert_eq!(stream.since_keyframe(0).len(), 4);
+    assert_eq!(stream.since_keyframe(TrackIndex(0)).len(), 4);
     let since = |index| {
         stream
-            .since(0, index)
+            .since(TrackIndex(0), index)
             .iter()
             .map(|b| b.index)
             .collect::<Vec<_>>()
     };
     assert_eq!((since(2), since(4)), (vec![2, 3], vec![]));
-    assert!(stream.since(7, 0).is_empty(), "no such track");
+    assert!(stream.since(TrackIndex(7), 0).is_empty(), "no such track");
     drop(subscription);
     drop(wakes);
     publisher
@@ -207,7 +209,7 @@ fn layers_of_a_track_stand_side_by_side_and_a_reader_takes_one() {
     assert_eq!(
         refused.err(),
         Some(PublishError::NoSuchLayer {
-            track: 0,
+            track: TrackIndex(0),
             layer: 2,
             layers: 2
         })
@@ -215,7 +217,7 @@ fn layers_of_a_track_stand_side_by_side_and_a_reader_takes_one() {
     let wake = || Arc::new(WakeCount::default()) as Arc<dyn Wake>;
     let (mut low, mut high) = (stream.subscribe(wake()), stream.subscribe(wake()));
     let high_layer = TrackLayer {
-        track: 0,
+        track: TrackIndex(0),
         layer: LayerIndex(1),
     };
     assert!(high.select(high_layer));
@@ -244,7 +246,7 @@ fn layers_of_a_track_stand_side_by_side_and_a_reader_takes_one() {
     let (found, index) = stream.find(high_layer, 1).expect("kept");
     assert_eq!((found.layer, found.index, index), (LayerIndex(1), 1, 0));
     assert_eq!(
-        stream.since(0, 2).len(),
+        stream.since(TrackIndex(0), 2).len(),
         1,
         "a track alone is its base layer"
     );

@@ -1,6 +1,6 @@
 use bytes::Bytes;
 
-use super::{Content, Forwarded, LayerIndex, MediaUnit, Span};
+use super::{Content, Forwarded, LayerIndex, MediaUnit, Span, TrackIndex};
 use crate::{MediaTime, Stamps};
 
 /// Payload memory that a builder keeps from one unit to the next, in bytes.
@@ -103,7 +103,7 @@ impl UnitBuilder {
     /// `index` and `first_packet` of the unit are zero until the hub numbers it.
     pub fn build(
         &mut self,
-        track: usize,
+        track: TrackIndex,
         time: MediaTime,
         keyframe: bool,
         stamps: Stamps,
@@ -155,7 +155,7 @@ impl UnitBuilder {
     pub fn forward(
         payload: &[u8],
         forwarded: Forwarded,
-        track: usize,
+        track: TrackIndex,
         time: MediaTime,
         stamps: Stamps,
     ) -> Option<MediaUnit> {

@@ -13,6 +13,7 @@
 
 mod builder;
 mod coded_frame;
+mod track_index;
 
 use std::ops::Range;
 
@@ -22,6 +23,7 @@ use crate::{MediaTime, Stamps};
 
 pub use builder::UnitBuilder;
 pub use coded_frame::CodedFrame;
+pub use track_index::TrackIndex;
 
 /// Largest RTP payload that ingest makes, in bytes.
 ///
@@ -47,13 +49,13 @@ impl LayerIndex {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TrackLayer {
     /// Index of the track within the stream's tracks.
-    pub track: usize,
+    pub track: TrackIndex,
     /// Layer of the track.
     pub layer: LayerIndex,
 }
 
-impl From<usize> for TrackLayer {
-    fn from(track: usize) -> Self {
+impl From<TrackIndex> for TrackLayer {
+    fn from(track: TrackIndex) -> Self {
         Self {
             track,
             layer: LayerIndex::BASE,
@@ -69,7 +71,7 @@ impl From<usize> for TrackLayer {
 #[derive(Clone, Debug)]
 pub struct MediaUnit {
     /// Index of the track within the stream's tracks.
-    pub track: usize,
+    pub track: TrackIndex,
     /// Layer of the track.
     pub layer: LayerIndex,
     /// Number of this unit on its layer; consecutive units have consecutive numbers.

@@ -6,7 +6,7 @@ fn stamps() -> Stamps {
 }
 
 fn build(mut builder: UnitBuilder) -> Option<MediaUnit> {
-    builder.build(0, MediaTime::ZERO, true, stamps())
+    builder.build(TrackIndex(0), MediaTime::ZERO, true, stamps())
 }
 
 #[test]
@@ -97,27 +97,39 @@ fn a_forwarded_packet_keeps_its_numbers_and_shows_no_frame() {
         gap: 2,
         timestamp: 4711,
     };
-    let unit = UnitBuilder::forward(b"voice", forwarded, 0, MediaTime::ZERO, stamps());
+    let unit = UnitBuilder::forward(
+        b"voice",
+        forwarded,
+        TrackIndex(0),
+        MediaTime::ZERO,
+        stamps(),
+    );
     let unit = unit.expect("one packet");
     assert_eq!(unit.forwarded(), Some(forwarded));
     assert_eq!(unit.payload(0), Some(&b"voice"[..]));
     assert!(unit.coded_frame().is_none());
-    assert!(UnitBuilder::forward(b"", forwarded, 0, MediaTime::ZERO, stamps()).is_none());
+    assert!(
+        UnitBuilder::forward(b"", forwarded, TrackIndex(0), MediaTime::ZERO, stamps()).is_none()
+    );
 }
 
 #[test]
 fn a_builder_is_empty_after_each_unit() {
     let mut builder = UnitBuilder::default();
     builder.frame_only(b"[");
-    assert!(builder.build(0, MediaTime::ZERO, true, stamps()).is_none());
+    assert!(
+        builder
+            .build(TrackIndex(0), MediaTime::ZERO, true, stamps())
+            .is_none()
+    );
     builder.push(b"one");
-    let first = builder.build(0, MediaTime::ZERO, true, stamps());
+    let first = builder.build(TrackIndex(0), MediaTime::ZERO, true, stamps());
     let first = first.expect("a packet");
     assert_eq!(first.coded_frame().expect("a frame").to_vec(), b"one");
     builder.wire_only(b"half a unit that cannot be sent");
     builder.clear();
     builder.push(b"two");
-    let second = builder.build(0, MediaTime::ZERO, true, stamps());
+    let second = builder.build(TrackIndex(0), MediaTime::ZERO, true, stamps());
     let second = second.expect("a packet");
     assert_eq!(second.payloads().collect::<Vec<_>>(), [b"two"]);
     assert_eq!(second.coded_frame().expect("a frame").to_vec(), b"two");

@@ -6,7 +6,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use glassline_media::{Bitrate, Kind, MediaTime, Track};
+use glassline_media::{Bitrate, Kind, MediaTime, Track, TrackIndex};
 use moq_net::{Timescale, Timestamp, broadcast, frame as wire, group, kio, origin, track};
 
 use super::catalog::{self, Offered};
@@ -193,7 +193,7 @@ impl Broadcast {
     ///
     /// # Errors
     /// [`WriteError`] says whether later frames can still be written.
-    pub fn write(&mut self, track: usize, frame: &Frame) -> Result<(), WriteError> {
+    pub fn write(&mut self, track: TrackIndex, frame: &Frame) -> Result<(), WriteError> {
         let pieces = std::slice::from_ref(&frame.data);
         self.write_pieces(track, frame.time, frame.keyframe, pieces)
     }
@@ -205,7 +205,7 @@ impl Broadcast {
     /// The errors of [`write`](Self::write).
     pub fn write_pieces(
         &mut self,
-        track: usize,
+        track: TrackIndex,
         time: MediaTime,
         keyframe: bool,
         pieces: &[Bytes],
@@ -222,7 +222,7 @@ impl Broadcast {
         let tracks = self.tracks.len();
         let published = self
             .tracks
-            .get_mut(track)
+            .get_mut(track.get())
             .ok_or(WriteError::NoSuchTrack { track, tracks })?;
         if published.codec.is_none() && frame.keyframe {
             // This copy happens once per track.
@@ -252,8 +252,8 @@ impl Broadcast {
     ///
     /// Bytes of other tracks in the send queue count as dropped, too; abort the track that has
     /// nearly all of them.
-    pub fn give_up(&mut self, track: usize) {
-        if let Some(published) = self.tracks.get_mut(track)
+    pub fn give_up(&mut self, track: TrackIndex) {
+        if let Some(published) = self.tracks.get_mut(track.get())
             && let Some(group) = published.group.take()
         {
             published.given_up += 1;
@@ -269,22 +269,22 @@ impl Broadcast {
     ///
     /// # Errors
     /// [`WriteError::Ended`] if the broadcast has ended.
-    pub fn set_bitrate(&mut self, track: usize, bitrate: Bitrate) -> Result<(), WriteError> {
-        if let Some(published) = self.tracks.get_mut(track) {
+    pub fn set_bitrate(&mut self, track: TrackIndex, bitrate: Bitrate) -> Result<(), WriteError> {
+        if let Some(published) = self.tracks.get_mut(track.get()) {
             published.lane.bitrate = Some(bitrate);
         }
         if self.is_told { self.tell() } else { Ok(()) }
     }
 
     /// Returns the bytes of frames that entered the send queue of `track`.
-    pub fn written(&self, track: usize) -> u64 {
-        self.tracks.get(track).map_or(0, |it| it.written)
+    pub fn written(&self, track: TrackIndex) -> u64 {
+        self.tracks.get(track.get()).map_or(0, |it| it.written)
     }
 
     /// Returns the number of frames of `track` that were skipped because no keyframe came
     /// before them.
-    pub fn skipped(&self, track: usize) -> u64 {
-        self.tracks.get(track).map_or(0, |it| it.skipped)
+    pub fn skipped(&self, track: TrackIndex) -> u64 {
+        self.tracks.get(track.get()).map_or(0, |it| it.skipped)
     }
 
     /// Announces the broadcast before its first frame, if the parameter sets are known already.
@@ -313,9 +313,9 @@ impl Broadcast {
     }
 
     /// Returns whether `track` has a reader.
-    pub fn is_read(&self, track: usize) -> bool {
+    pub fn is_read(&self, track: TrackIndex) -> bool {
         self.tracks
-            .get(track)
+            .get(track.get())
             .is_some_and(|it| it.producer.is_used())
     }
 
@@ -455,7 +455,7 @@ pub enum WriteError {
     #[error("track {track} of {tracks}")]
     NoSuchTrack {
         /// Index of the track.
-        track: usize,
+        track: TrackIndex,
         /// Number of tracks.
         tracks: usize,
     },

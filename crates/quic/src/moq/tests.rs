@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use glassline_congestion::Algorithm;
-use glassline_media::{Codec, MediaTime, Track};
+use glassline_media::{Codec, MediaTime, Track, TrackIndex};
 
 use super::*;
 use crate::{Dialler, Identity, Steering, Trust};
@@ -112,8 +112,8 @@ async fn carried(scheme: &str) {
     let server = soon(site.sessions.recv()).await.expect("granted");
     let mut broadcast = client.publish("cam", lanes()).expect("a good name");
     broadcast.set_clock(MediaTime::ZERO, SystemTime::now());
-    broadcast.write(0, &frame(0)).expect("open");
-    broadcast.write(1, &audio(0)).expect("open");
+    broadcast.write(TrackIndex(0), &frame(0)).expect("open");
+    broadcast.write(TrackIndex(1), &audio(0)).expect("open");
 
     let mut announced = server.announced();
     let began = soon(announced.next()).await.expect("it is announced");
@@ -126,8 +126,12 @@ async fn carried(scheme: &str) {
     let mut frames = soon(watch.read(&chosen[0], PATIENCE)).await.expect("there");
     let mut audio_reader = soon(watch.read(&chosen[1], PATIENCE)).await.expect("there");
     for number in 1..25 {
-        broadcast.write(0, &frame(number)).expect("open");
-        broadcast.write(1, &audio(number)).expect("open");
+        broadcast
+            .write(TrackIndex(0), &frame(number))
+            .expect("open");
+        broadcast
+            .write(TrackIndex(1), &audio(number))
+            .expect("open");
     }
     for number in 0..25 {
         let got = soon(frames.next()).await.expect("good").expect("more");
@@ -185,8 +189,12 @@ async fn readers_get_what_is_offered_from_its_newest_keyframe_on() {
     let mut broadcast = offer.publish("cam", lanes()).expect("a good name");
     for number in 0..15 {
         for broadcast in [&mut broadcast, &mut hidden] {
-            broadcast.write(0, &frame(number)).expect("open");
-            broadcast.write(1, &audio(number)).expect("open");
+            broadcast
+                .write(TrackIndex(0), &frame(number))
+                .expect("open");
+            broadcast
+                .write(TrackIndex(1), &audio(number))
+                .expect("open");
         }
     }
     let client = soon(open(&site.address, Aim::Read)).await.expect("open");

@@ -1,6 +1,6 @@
 use std::time::Instant;
 
-use glassline_media::{MediaTime, MediaUnit, PAYLOAD_BYTES_MAX, Stamps, UnitBuilder};
+use glassline_media::{MediaTime, MediaUnit, PAYLOAD_BYTES_MAX, Stamps, TrackIndex, UnitBuilder};
 use proptest::prelude::*;
 
 use super::*;
@@ -31,7 +31,7 @@ fn media_unit(units: &[&[u8]], payload_max: usize) -> Option<MediaUnit> {
     let mut builder = UnitBuilder::default();
     packetize(units.iter().copied(), payload_max, &mut builder);
     let stamps = Stamps::arrived(Instant::now());
-    builder.build(0, MediaTime::ZERO, false, stamps)
+    builder.build(TrackIndex(0), MediaTime::ZERO, false, stamps)
 }
 
 /// Feeds access units of packets with consecutive numbers from 100, but for

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use glassline_media::TrackIndex;
 use thiserror::Error;
 
 use crate::message::{Method, Status};
@@ -45,7 +46,7 @@ pub enum Closed {
     )]
     TransportRefused {
         /// Index of the track in the description.
-        track: usize,
+        track: TrackIndex,
     },
     /// The server set up another transport than the requested one.
     #[error("asked for `{asked}`, the server set up `{answered}`")]

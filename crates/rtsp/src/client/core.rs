@@ -1,6 +1,8 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use glassline_media::TrackIndex;
+
 use super::exchange::Exchange;
 use super::{Closed, Config, Event, Way};
 use crate::auth::{Authorizer, Challenge, User};
@@ -43,7 +45,7 @@ pub(super) struct Core {
 /// A track that the owner wants to play.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
-    pub(super) track: usize,
+    pub(super) track: TrackIndex,
     pub(super) way: Way,
     pub(super) channels: (u8, u8),
 }
@@ -155,7 +157,7 @@ impl Core {
     }
 
     /// Returns the track that `channel` belongs to, and whether the channel carries its RTCP.
-    pub(super) fn owner_of(&self, channel: u8) -> Option<(usize, bool)> {
+    pub(super) fn owner_of(&self, channel: u8) -> Option<(TrackIndex, bool)> {
         let interleaved = |wanted: &&Wanted| wanted.way == Way::Interleaved;
         let mut wanted = self.wanted.iter().filter(interleaved);
         wanted.find_map(|wanted| {

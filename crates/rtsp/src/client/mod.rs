@@ -19,6 +19,7 @@
 
 use std::time::{Duration, Instant};
 
+use glassline_media::TrackIndex;
 use url::Url;
 
 use crate::auth::User;
@@ -95,7 +96,7 @@ pub enum Event {
     /// The server set up a track, and says which transport it uses.
     SetUp {
         /// Index of the track in the description.
-        track: usize,
+        track: TrackIndex,
         /// The transport of the server's response, with the server's ports and SSRC as far as
         /// the server names them.
         transport: Box<Transport>,
@@ -115,7 +116,7 @@ pub enum Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
     /// Index of the track in the description.
-    pub track: usize,
+    pub track: TrackIndex,
     /// Whether the packet is RTCP.
     pub control: bool,
     /// The RTP or RTCP packet.
@@ -219,14 +220,14 @@ impl Client {
     ///
     /// Each track is named by its index in the description. Unknown indices are left out;
     /// without any track the session ends.
-    pub fn set_up(&mut self, now: Instant, tracks: &[(usize, Way)]) {
+    pub fn set_up(&mut self, now: Instant, tracks: &[(TrackIndex, Way)]) {
         let core = &mut self.core;
         if core.state != State::Described {
             return;
         }
         let known = tracks
             .iter()
-            .filter(|(track, _)| *track < core.controls.len());
+            .filter(|(track, _)| track.get() < core.controls.len());
         let numbered = known.zip((0..=u8::MAX).step_by(2)).take(TRACKS_MAX);
         core.wanted = numbered
             .map(|(&(track, way), channel)| Wanted {
@@ -319,7 +320,7 @@ impl Client {
     ///
     /// Returns false if the track has no channel, or if too many bytes wait already. Reports
     /// may be lost.
-    pub fn send_control(&mut self, track: usize, packet: &[u8]) -> bool {
+    pub fn send_control(&mut self, track: TrackIndex, packet: &[u8]) -> bool {
         let core = &mut self.core;
         let mut wanted = core.wanted.iter();
         let found = wanted.find(|wanted| wanted.track == track && wanted.way == Way::Interleaved);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use glassline_media::{Bitrate, Codec, Kind, Track};
+use glassline_media::{Bitrate, Codec, Kind, Track, TrackIndex};
 
 use super::TRACKS_MAX;
 use crate::transport::{Group, Profile};
@@ -63,13 +63,13 @@ impl Section {
 
 /// Returns the payload type of the track at `index`: its static one (RFC 3551 §6), else 96 +
 /// `index`.
-pub fn payload_type(track: &Track, index: usize) -> u8 {
-    let own = 96 + u8::try_from(index.min(TRACKS_MAX - 1)).unwrap_or(0);
+pub fn payload_type(track: &Track, index: TrackIndex) -> u8 {
+    let own = 96 + u8::try_from(index.get().min(TRACKS_MAX - 1)).unwrap_or(0);
     track.static_payload_type().unwrap_or(own)
 }
 
 /// Returns the last part of the control URL of the track at `index`.
-pub fn control(index: usize) -> String {
+pub fn control(index: TrackIndex) -> String {
     format!("trackID={index}")
 }
 
@@ -106,7 +106,7 @@ impl Presentation {
             Some(duration) => write!(f, "a=range:npt=0-{:.3}\r\n", duration.as_secs_f64())?,
             None => f.write_str("a=range:npt=now-\r\n")?,
         }
-        let tracks = self.tracks.iter().take(TRACKS_MAX).enumerate();
+        let tracks = TrackIndex::enumerate(self.tracks.iter().take(TRACKS_MAX));
         for (index, section) in tracks {
             section.write(f, index)?;
             f.write_str("a=control:")?;
@@ -138,7 +138,7 @@ impl fmt::Display for Presentation {
 }
 
 impl Section {
-    fn write(&self, f: &mut fmt::Formatter<'_>, index: usize) -> fmt::Result {
+    fn write(&self, f: &mut fmt::Formatter<'_>, index: TrackIndex) -> fmt::Result {
         let track = &self.track;
         let number = payload_type(track, index);
         let port = self.multicast.map_or(0, |group| group.ports.0);
@@ -387,7 +387,7 @@ mod tests {
         assert_eq!(description.range.as_deref(), Some("npt=now-"));
         assert_eq!(description.tracks.len(), presentation.tracks.len());
         let both = description.tracks.iter().zip(&presentation.tracks);
-        for (index, (media, section)) in both.enumerate() {
+        for (index, (media, section)) in TrackIndex::enumerate(both) {
             let format = media.format().expect("a format");
             let codec = Codec::from_encoding_name(&format.encoding_name);
             assert_eq!(codec, Some(section.track.codec));

@@ -93,6 +93,7 @@ impl Circumstances<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use glassline_media::TrackIndex;
 
     #[test]
     fn what_is_sealed_may_go_beside_tls() {
@@ -133,7 +134,10 @@ mod tests {
         let others: Vec<_> = others
             .iter()
             .enumerate()
-            .map(|(track, &way)| SetUp { track, way })
+            .map(|(track, &way)| SetUp {
+                track: TrackIndex(track),
+                way,
+            })
             .collect();
         let circumstances = Circumstances {
             config,

@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
+use glassline_media::TrackIndex;
+
 use super::gate::Gate;
 use super::pending::Pending;
 use super::session::{Announced, Session};
@@ -309,7 +311,7 @@ impl Core {
 
     /// Returns the track that `channel` belongs to, and whether the channel carries its RTCP.
     /// Such a frame shows that the client is alive.
-    pub(super) fn handle_frame(&mut self, now: Instant, channel: u8) -> Option<(usize, bool)> {
+    pub(super) fn handle_frame(&mut self, now: Instant, channel: u8) -> Option<(TrackIndex, bool)> {
         let owner = self.tracks().iter().find_map(|track| match track.way {
             Way::Interleaved { channels } if channels.0 == channel => Some((track.track, false)),
             Way::Interleaved { channels } if channels.1 == channel => Some((track.track, true)),

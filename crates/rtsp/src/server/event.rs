@@ -1,7 +1,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use glassline_media::Ssrc;
+use glassline_media::{Ssrc, TrackIndex};
 
 use super::{Closed, Presented};
 use crate::message::Status;
@@ -88,7 +88,7 @@ pub enum Event {
         query: Option<String>,
         /// Index of the track; `None` where the URL names the whole stream. This is valid for a
         /// stream of one track; for others answer [`Refusal::AggregateNotAllowed`].
-        track: Option<usize>,
+        track: Option<TrackIndex>,
         /// The transport, chosen among those that the client offers.
         way: Way,
         /// Whether the client plays or publishes.
@@ -140,7 +140,7 @@ pub enum Event {
     /// [`Connection::transmit`]: super::Connection::transmit
     TearDown {
         /// The track to end; `None` ends all tracks and the session.
-        track: Option<usize>,
+        track: Option<TrackIndex>,
     },
     /// The connection is the direction from server to client of a tunnel.
     ///
@@ -230,7 +230,7 @@ pub enum Answer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Start {
     /// Index of the track.
-    pub track: usize,
+    pub track: TrackIndex,
     /// RTP sequence number of the first packet; `None` if not known yet.
     pub sequence: Option<u16>,
     /// RTP timestamp that corresponds to the start of the range.

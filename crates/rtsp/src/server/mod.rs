@@ -26,6 +26,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
+use glassline_media::TrackIndex;
+
 pub use crate::client::Frame;
 use crate::interleaved::{Demultiplexer, Item, Reader};
 use crate::message::{self, Headers, Message, Method, Parsed, Request, Status, Version};
@@ -55,7 +57,7 @@ use self::core::Core;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetUp {
     /// Index of the track in the description.
-    pub track: usize,
+    pub track: TrackIndex,
     /// Transport of the track.
     pub way: Way,
 }

@@ -1,3 +1,5 @@
+use glassline_media::TrackIndex;
+
 use super::gate::Shown;
 use super::target::Target;
 use super::{Access, RequestId, Way};
@@ -28,7 +30,7 @@ pub(super) enum Stage {
     },
     Describe,
     SetUp {
-        track: usize,
+        track: TrackIndex,
         way: Way,
         profile: Profile,
         access: Access,

@@ -240,9 +240,9 @@ impl Core {
             Some(_) => Access::Publish,
             None => Access::Read,
         };
-        let number = target.track.unwrap_or(0);
+        let number = target.track.unwrap_or_default();
         let known = announced.is_none_or(|announced| announced.has(number));
-        if !known || number >= TRACKS_MAX {
+        if !known || number.get() >= TRACKS_MAX {
             return Err(Status::NOT_FOUND);
         }
         let transports: Vec<_> = request.headers.get_all("Transport").collect();

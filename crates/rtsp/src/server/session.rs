@@ -1,6 +1,8 @@
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
+use glassline_media::TrackIndex;
+
 use super::{Access, SetUp, State};
 use crate::range::{Npt, Range};
 use crate::sdp::Description;
@@ -105,22 +107,22 @@ impl Announced {
 
     /// Returns the track whose control URL is `uri`. Of several tracks with one URL, the first
     /// that is not set up.
-    pub(super) fn track(&self, uri: &str, set_up: &[SetUp]) -> Option<usize> {
+    pub(super) fn track(&self, uri: &str, set_up: &[SetUp]) -> Option<TrackIndex> {
         let uri = without_user(uri);
         let mut same = Vec::new();
-        for (track, control) in self.controls.iter().enumerate() {
+        for (track, control) in TrackIndex::enumerate(&self.controls) {
             if control == uri {
                 same.push(track);
             }
         }
-        let is_set_up = |track: usize| set_up.iter().any(|other| other.track == track);
+        let is_set_up = |track: TrackIndex| set_up.iter().any(|other| other.track == track);
         let fresh = same.iter().copied().find(|&track| !is_set_up(track));
         fresh.or(same.first().copied())
     }
 
     /// Returns whether the announcement has a track of this index.
-    pub(super) fn has(&self, track: usize) -> bool {
-        track < self.controls.len()
+    pub(super) fn has(&self, track: TrackIndex) -> bool {
+        track.get() < self.controls.len()
     }
 }
 

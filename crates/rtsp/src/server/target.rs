@@ -1,5 +1,7 @@
 use std::net::SocketAddr;
 
+use glassline_media::TrackIndex;
+
 /// The stream or track that a request URI names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
@@ -8,7 +10,7 @@ pub(super) struct Target {
     /// Query of the URI behind `?`, as received.
     pub(super) query: Option<String>,
     /// Index of the track, from `trackID=N` at the end.
-    pub(super) track: Option<usize>,
+    pub(super) track: Option<TrackIndex>,
     /// The stream's URL as the client writes it, without user, track and trailing slash.
     /// Control URLs are relative to it.
     pub(super) base: String,
@@ -66,7 +68,7 @@ fn trim_slashes(text: &str) -> &str {
 }
 
 /// Splits `/trackID=N` off the end.
-fn strip_track(text: &str) -> (&str, Option<usize>) {
+fn strip_track(text: &str) -> (&str, Option<TrackIndex>) {
     const KEY: &str = "trackID=";
     let track = text.rsplit_once('/').and_then(|(before, last)| {
         let key = last.get(..KEY.len())?;
@@ -76,7 +78,7 @@ fn strip_track(text: &str) -> (&str, Option<usize>) {
         key.eq_ignore_ascii_case(KEY).then_some((before, number))
     });
     match track {
-        Some((before, number)) => (trim_slashes(before), Some(number)),
+        Some((before, number)) => (trim_slashes(before), Some(TrackIndex(number))),
         None => (text, None),
     }
 }
@@ -196,7 +198,7 @@ mod tests {
             let expected = Target {
                 path: path.to_owned(),
                 query: query.map(str::to_owned),
-                track,
+                track: track.map(TrackIndex),
                 base: base.to_owned(),
             };
             assert_eq!(target(uri), expected, "{uri}");
@@ -246,7 +248,7 @@ mod tests {
                 if target.track.is_none() {
                     let again = again.expect("a target");
                     prop_assert_eq!((&again.path, &again.query), (&target.path, &target.query));
-                    prop_assert_eq!(again.track, Some(7));
+                    prop_assert_eq!(again.track, Some(TrackIndex(7)));
                 }
             }
         }

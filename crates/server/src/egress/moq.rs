@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use bytes::Bytes;
 use glassline_hub::{Hub, State, Stream, StreamName, Subscription, Wake};
-use glassline_media::{Bitrate, Kind, MediaTime, MediaUnit, Track};
+use glassline_media::{Bitrate, Kind, MediaTime, MediaUnit, Track, TrackIndex};
 use glassline_quic::moq::{self, Broadcast, Lane, Offer};
 use tokio::sync::{Notify, watch};
 use tokio::task::{AbortHandle, JoinSet};
@@ -147,8 +147,8 @@ fn publish(
     offer: &Offer,
     clock: Clock,
 ) -> Option<(Broadcast, Vec<TrackRemuxer>)> {
-    let carried = |it: &(usize, &Track)| moq::is_carried(it.1.codec);
-    let carried: Vec<_> = tracks.iter().enumerate().filter(carried).collect();
+    let carried = |it: &(TrackIndex, &Track)| moq::is_carried(it.1.codec);
+    let carried: Vec<_> = TrackIndex::enumerate(tracks).filter(carried).collect();
     if carried.is_empty() {
         return None;
     }
@@ -161,7 +161,7 @@ fn publish(
     if let Some(zero) = clock_of(stream) {
         broadcast.set_clock(zero.0, UNIX_EPOCH + clock.wall().unix(zero.1));
     }
-    let remuxers = carried.iter().enumerate();
+    let remuxers = TrackIndex::enumerate(&carried);
     let remuxers = remuxers.map(|(place, (track, described))| TrackRemuxer {
         place,
         track: *track,
@@ -193,9 +193,9 @@ fn clock_of(stream: &Stream) -> Option<(MediaTime, Instant)> {
 /// Copies one track of the stream to a track of the broadcast: its coded frames, by reference.
 struct TrackRemuxer {
     /// Index of the track in the broadcast.
-    place: usize,
+    place: TrackIndex,
     /// Index of the track in the stream.
-    track: usize,
+    track: TrackIndex,
     is_audio: bool,
     /// Number of the next unit to copy.
     next: u64,

@@ -205,7 +205,7 @@ impl fmt::Display for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use glassline_media::Codec;
+    use glassline_media::{Codec, TrackIndex};
 
     #[test]
     fn the_built_in_clip_is_ten_seconds_of_video_and_audio() {
@@ -221,7 +221,7 @@ mod tests {
             if frame.time.nanos() >= 20_000_000_000 {
                 break;
             }
-            if frame.track == 0 {
+            if frame.track == TrackIndex(0) {
                 video_frames.push(frame);
             } else {
                 packets += 1;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use glassline_hub::{CreateError, Hub, PublishError, Publisher, State, StreamName};
-use glassline_media::{Kind, MediaTime, MediaUnit, Stage};
+use glassline_media::{Kind, MediaTime, MediaUnit, Stage, TrackIndex};
 use glassline_quic::moq::{CatalogError, Reader, Received, Rendition, Session, Watch, WatchError};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -50,7 +50,7 @@ pub(crate) struct BroadcastIngest {
 
 /// An event from a task that reads a track or the catalog.
 enum ReaderEvent {
-    Frame(usize, Received),
+    Frame(TrackIndex, Received),
     /// The track ended.
     TrackOver,
     /// The catalog has other tracks now, or the broadcast ended.
@@ -73,7 +73,7 @@ impl BroadcastIngest {
         let (out, events) = mpsc::channel(WAITING);
         // Dropping the set ends all tasks.
         let mut tasks = JoinSet::new();
-        for (track, rendition) in chosen.iter().enumerate() {
+        for (track, rendition) in TrackIndex::enumerate(&chosen) {
             let reader = watch.read(rendition, DEADLINE).await?;
             let late_groups = Arc::clone(&self.late_groups);
             tasks.spawn(forward(reader, track, late_groups, out.clone()));
@@ -99,7 +99,7 @@ impl BroadcastIngest {
 /// Reads a track and sends its frames to the publishing task.
 async fn forward(
     mut reader: Reader,
-    track: usize,
+    track: TrackIndex,
     late_groups: Arc<Counter>,
     out: mpsc::Sender<ReaderEvent>,
 ) {
@@ -207,7 +207,7 @@ impl BroadcastReceiver<'_> {
         Ok(())
     }
 
-    fn publish(&mut self, track: usize, frame: Received) -> Result<(), BroadcastError> {
+    fn publish(&mut self, track: TrackIndex, frame: Received) -> Result<(), BroadcastError> {
         self.last_received = frame.arrived;
         self.ingest.received_bytes.add(frame.data.len() as u64);
         let unit = Unit {
@@ -238,13 +238,13 @@ impl BroadcastReceiver<'_> {
                 }
                 None => continue,
             };
-            if track == 0 && media_unit.keyframe {
+            if track == TrackIndex(0) && media_unit.keyframe {
                 // The keyframe answers a pending request.
                 let _ = publisher.keyframe_wanted();
             }
             publisher.push(media_unit, now)?;
         }
-        if track == 0
+        if track == TrackIndex(0)
             && let Some(publisher) = &self.publisher
             && let Some(uplink) = self.uplink(frame.time, frame.arrived.elapsed())
         {

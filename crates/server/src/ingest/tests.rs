@@ -2,7 +2,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use glassline_hub::{Limits, State, Wake};
-use glassline_media::{MediaTime, MediaUnit};
+use glassline_media::{MediaTime, MediaUnit, TrackIndex};
 
 use super::*;
 
@@ -108,7 +108,7 @@ async fn files_are_published_in_real_time_and_loop_without_a_jump() {
         subscription.poll(&mut media_units);
         media_units
             .iter()
-            .filter(|media_unit| media_unit.track == 0)
+            .filter(|media_unit| media_unit.track == TrackIndex(0))
             .count()
             >= 45
     })
@@ -121,7 +121,7 @@ async fn files_are_published_in_real_time_and_loop_without_a_jump() {
     for (track, per_second) in [(0, 30), (1, 50)] {
         let of_track: Vec<_> = media_units
             .iter()
-            .filter(|media_unit| media_unit.track == track)
+            .filter(|media_unit| media_unit.track == TrackIndex(track))
             .collect();
         let first = of_track[0];
         for (number, media_unit) in (0i64..).zip(&of_track) {
@@ -143,7 +143,7 @@ async fn files_are_published_in_real_time_and_loop_without_a_jump() {
     }
     let keyframes: Vec<_> = media_units
         .iter()
-        .filter(|media_unit| media_unit.track == 0 && media_unit.keyframe)
+        .filter(|media_unit| media_unit.track == TrackIndex(0) && media_unit.keyframe)
         .map(|media_unit| media_unit.time)
         .collect();
     assert!(keyframes.len() >= 2, "the loop begins with a keyframe");
@@ -186,7 +186,7 @@ async fn the_demo_says_when_its_frames_were_captured() {
     assert!(running.codes.get("lobby").is_some());
     assert!(running.codes.get("hall").is_none());
     let first = stream
-        .since_keyframe(0)
+        .since_keyframe(TrackIndex(0))
         .first()
         .cloned()
         .expect("a keyframe");

@@ -2,14 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use glassline_media::{Codec, MediaTime, MediaUnit, PAYLOAD_BYTES_MAX, Stamps, Track, UnitBuilder};
+use glassline_media::{
+    Codec, MediaTime, MediaUnit, PAYLOAD_BYTES_MAX, Stamps, Track, TrackIndex, UnitBuilder,
+};
 use glassline_rtp::payload::{PacketizeError, Packetizer};
 
 /// The track and the times of an access unit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnitTiming {
     /// Index of the track in the source.
-    pub(crate) track: usize,
+    pub(crate) track: TrackIndex,
     /// Time on the source's own clock.
     pub(crate) time: MediaTime,
     /// Time at which the unit's accounted delay begins.
@@ -118,7 +120,7 @@ mod tests {
 
     fn timing() -> UnitTiming {
         UnitTiming {
-            track: 1,
+            track: TrackIndex(1),
             time: MediaTime::ZERO,
             origin: Instant::now(),
         }

@@ -8,7 +8,7 @@
 use std::time::Instant;
 
 use glassline_demux::reordering::Reordering;
-use glassline_media::{Kind, MediaTime, MediaUnit, Track};
+use glassline_media::{Kind, MediaTime, MediaUnit, Track, TrackIndex};
 
 use super::assembler::{ParameterSets, reordering};
 use super::tracks;
@@ -18,7 +18,7 @@ use super::unit_packetizer::{UnitPacketizer, UnitTiming};
 #[derive(Debug)]
 pub(crate) struct Unit {
     /// Index into the tracks given to [`Units::new`].
-    pub(crate) track: usize,
+    pub(crate) track: TrackIndex,
     /// Time on the source's timeline, which all tracks share.
     pub(crate) time: MediaTime,
     /// Whether a decoder can start here, if its parameter sets are known.
@@ -72,12 +72,12 @@ impl Units {
     /// unit if there is only audio.
     pub(crate) fn starts(&self, media_unit: &MediaUnit) -> bool {
         let video = self.states.iter().position(|state| state.video);
-        video.is_none_or(|video| media_unit.track == video && media_unit.keyframe)
+        video.is_none_or(|video| media_unit.track == TrackIndex(video) && media_unit.keyframe)
     }
 
     /// Appends the media units of an access unit to `out`. Ignores a unit of an unknown track.
     pub(crate) fn push(&mut self, unit: Unit, out: &mut Vec<MediaUnit>) {
-        let Some(state) = self.states.get_mut(unit.track) else {
+        let Some(state) = self.states.get_mut(unit.track.get()) else {
             return;
         };
         let track = &mut self.tracks[unit.track];

@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use glassline_hub::Publisher;
-use glassline_media::{Forwarded, MediaTime, PAYLOAD_BYTES_MAX, Ssrc, Stamps, UnitBuilder};
+use glassline_media::{
+    Forwarded, MediaTime, PAYLOAD_BYTES_MAX, Ssrc, Stamps, TrackIndex, UnitBuilder,
+};
 use glassline_rtp::{Packet, TimestampExtender, red};
 use glassline_webrtc::SKIP_MAX;
 
@@ -148,7 +150,8 @@ impl Voice {
         let timestamp = ticks as u32;
         let forwarded = Forwarded { gap, timestamp };
         let stamps = Stamps::arrived(now);
-        let Some(unit) = UnitBuilder::forward(payload, forwarded, 0, time, stamps) else {
+        let Some(unit) = UnitBuilder::forward(payload, forwarded, TrackIndex(0), time, stamps)
+        else {
             // The packet is empty, as bandwidth probes are.
             return Some(());
         };

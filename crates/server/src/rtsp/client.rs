@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::Instant;
 
+use glassline_media::TrackIndex;
 use glassline_rtsp::server::{Connection, Ends};
 
 use super::connection_limit::ConnectionPermit;
@@ -80,7 +81,7 @@ impl Role {
     /// the client's keys do not open.
     pub(super) fn take(
         &mut self,
-        track: usize,
+        track: TrackIndex,
         control: bool,
         bytes: &[u8],
         now: Instant,

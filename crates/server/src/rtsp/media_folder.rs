@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use glassline_media::TrackIndex;
 use glassline_rtsp::range::{Npt, Range};
 use glassline_rtsp::server::{Answer, Refusal, RequestId};
 
@@ -142,8 +143,8 @@ fn begin(scope: &mut ClientScope<'_>, started: &Started) -> Answer {
     let Some((session, reader)) = scope.player_and_reader() else {
         return Answer::Refused(Refusal::Internal);
     };
-    let is_new = |track: usize, number: u64| {
-        let first = started.first_packets.get(track);
+    let is_new = |track: TrackIndex, number: u64| {
+        let first = started.first_packets.get(track.get());
         first.is_none_or(|first| number >= *first)
     };
     let mut entries = reader.ring.since(reader.ring.first());
@@ -153,7 +154,7 @@ fn begin(scope: &mut ClientScope<'_>, started: &Started) -> Answer {
     });
     session.play_from(begin.unwrap_or(reader.ring.end()), now);
     let starts = session.transports.iter().map(|(track, transport)| {
-        let first = started.first_packets.get(track).copied();
+        let first = started.first_packets.get(track.get()).copied();
         reader.start(track, transport.srtp(), first, Some(started.time))
     });
     Answer::Playing {

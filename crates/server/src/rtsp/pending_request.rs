@@ -1,5 +1,6 @@
 //! Requests that wait for an answer of another thread.
 
+use glassline_media::TrackIndex;
 use glassline_rtsp::mikey::Cipher;
 use glassline_rtsp::server::Refusal;
 use glassline_rtsp::server::{Access, Srtp, Way};
@@ -17,7 +18,7 @@ pub(super) enum PendingRequest {
 #[derive(Clone, Debug)]
 pub(super) struct TrackRequest {
     /// The index of the track; `None` where the stream as a whole is named.
-    pub(super) track: Option<usize>,
+    pub(super) track: Option<TrackIndex>,
     pub(super) way: Way,
     /// Parameters of SRTP if the track is sent as SRTP.
     pub(super) srtp: Option<Box<Srtp>>,
@@ -29,11 +30,11 @@ impl TrackRequest {
     /// # Errors
     /// Returns the refusal if there is no such track, or more than one where the URL names the
     /// whole stream.
-    pub(super) fn index(&self, tracks: usize) -> Result<usize, Refusal> {
+    pub(super) fn index(&self, tracks: usize) -> Result<TrackIndex, Refusal> {
         match self.track {
-            Some(track) if track < tracks => Ok(track),
+            Some(track) if track.get() < tracks => Ok(track),
             Some(_) => Err(Refusal::NotFound),
-            None if tracks == 1 => Ok(0),
+            None if tracks == 1 => Ok(TrackIndex(0)),
             None => Err(Refusal::AggregateNotAllowed),
         }
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::{Stream, ViewerToken};
+use glassline_media::TrackIndex;
 use glassline_rtsp::range::Range;
 use glassline_rtsp::server::{Answer, Way};
 
@@ -79,7 +80,7 @@ impl PlaySession {
     }
 
     /// Drops a track and returns its transport.
-    pub(super) fn forget(&mut self, track: usize) -> Option<TrackTransport> {
+    pub(super) fn forget(&mut self, track: TrackIndex) -> Option<TrackTransport> {
         let transport = self.transports.remove(track);
         if let Some(cursor) = &mut self.cursor {
             cursor.keep(self.transports.set_up());
@@ -91,7 +92,7 @@ impl PlaySession {
     /// the client's keys do not open.
     pub(super) fn take(
         &mut self,
-        track: usize,
+        track: TrackIndex,
         control: bool,
         bytes: &[u8],
         counters: &Counters,

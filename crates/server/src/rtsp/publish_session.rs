@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use glassline_hub::{Hub, State, StreamName};
-use glassline_media::{NtpTime, Ssrc};
+use glassline_media::{NtpTime, Ssrc, TrackIndex};
 use glassline_rtsp::mikey;
 use glassline_rtsp::sdp::Description;
 use glassline_rtsp::server::{Refusal, Srtp};
@@ -64,11 +64,14 @@ impl PublishSession {
     /// Returns the refusal if the publisher gave no keys, neither in its announcement nor now.
     pub(super) fn srtp(
         &self,
-        track: usize,
+        track: TrackIndex,
         before: Option<Box<TrackSrtp>>,
         offered: &Srtp,
     ) -> Result<Box<TrackSrtp>, Refusal> {
-        let announced = self.announced_keys.get(track).and_then(Option::as_deref);
+        let announced = self
+            .announced_keys
+            .get(track.get())
+            .and_then(Option::as_deref);
         let announced = announced.and_then(|text| mikey::Keys::from_base64(text).ok());
         let keys = offered.keys.as_ref().or(announced.as_ref());
         let srtp = TrackSrtp::renew(before, None, track, self.ssrc, keys)?;
@@ -82,7 +85,7 @@ impl PublishSession {
     /// publisher, with the keys of the server's reports.
     pub(super) fn set_up(
         &mut self,
-        track: usize,
+        track: TrackIndex,
         transport: TrackTransport,
         time: NtpTime,
     ) -> Option<String> {
@@ -96,7 +99,13 @@ impl PublishSession {
 
     /// Takes a packet of announced track `track`; false if the packet is SRTP that the
     /// publisher's keys do not open.
-    pub(super) fn take(&mut self, track: usize, control: bool, bytes: &[u8], now: Instant) -> bool {
+    pub(super) fn take(
+        &mut self,
+        track: TrackIndex,
+        control: bool,
+        bytes: &[u8],
+        now: Instant,
+    ) -> bool {
         let transport = self.transports.get_mut(track);
         let Some(srtp) = transport.and_then(TrackTransport::srtp_mut) else {
             self.recording.take(track, control, bytes, now);

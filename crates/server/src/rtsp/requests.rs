@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use glassline_hub::Stream;
+use glassline_media::TrackIndex;
 use glassline_rtsp::mikey::Cipher;
 use glassline_rtsp::sdp::Description;
 use glassline_rtsp::server::{
@@ -311,7 +312,7 @@ fn record(scope: &mut ClientScope<'_>) -> Answer {
 }
 
 /// Drops one track of a player, or everything that the client has set up.
-fn tear_down(scope: &mut ClientScope<'_>, track: Option<usize>) -> Option<Effect> {
+fn tear_down(scope: &mut ClientScope<'_>, track: Option<TrackIndex>) -> Option<Effect> {
     let Some(track) = track else {
         return Some(Effect::Leave);
     };

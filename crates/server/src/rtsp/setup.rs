@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use glassline_hub::Stream;
-use glassline_media::Track;
+use glassline_media::{Track, TrackIndex};
 use glassline_rtsp::mikey::Cipher;
 use glassline_rtsp::sdp::{Presentation, Section};
 use glassline_rtsp::server::{Answer, Refusal, Way};
@@ -39,9 +39,9 @@ pub(super) fn describe(scope: &mut ClientScope<'_>, of: &Described<'_>) -> Answe
     let mut sections: Vec<_> = tracks.iter().cloned().map(Section::new).collect();
     scope.client.keyring = of.cipher.map(|cipher| {
         let numbers = |track| context.keys.track(of.name, track);
-        let sources = (0..tracks.len()).map(|track| numbers(track).ssrc);
+        let sources = TrackIndex::first(tracks.len()).map(|track| numbers(track).ssrc);
         let keyring = Keyring::draw(cipher, sources);
-        for (track, section) in sections.iter_mut().enumerate() {
+        for (track, section) in TrackIndex::enumerate(&mut sections) {
             section.key_management = keyring.message(track, context.wall.ntp(scope.now));
         }
         Box::new(keyring)
@@ -111,7 +111,7 @@ fn try_set_up(
 fn set_up_track(
     scope: &mut ClientScope<'_>,
     reader: Key,
-    track: usize,
+    track: TrackIndex,
     membership: Option<MulticastMembership>,
     request: &TrackRequest,
 ) -> Result<(TrackTransport, Answer), Refusal> {
@@ -188,7 +188,7 @@ fn try_set_up_recording(
 /// by UDP.
 fn transport(
     scope: &mut ClientScope<'_>,
-    track: usize,
+    track: TrackIndex,
     way: Way,
     srtp: Option<Box<TrackSrtp>>,
 ) -> Result<(TrackTransport, Option<(u16, u16)>), Refusal> {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::time::Instant;
 
+use glassline_media::TrackIndex;
 use glassline_net::ReceiveBatch;
 
 use crate::egress::rtsp::{Arrived, DatagramWriter, UdpAddresses, UdpPair};
@@ -14,7 +15,7 @@ use crate::runtime::Key;
 pub(super) struct UdpClients {
     pub(super) writer: DatagramWriter,
     /// The client and track that each address belongs to.
-    by_address: HashMap<SocketAddr, (Key, usize)>,
+    by_address: HashMap<SocketAddr, (Key, TrackIndex)>,
     /// The earliest time at which a client gets its next chunk.
     pub(super) paced_until: Option<Instant>,
 }
@@ -23,7 +24,7 @@ pub(super) struct UdpClients {
 #[derive(Debug)]
 pub(super) struct ClientDatagram<'a> {
     pub(super) client: Key,
-    pub(super) track: usize,
+    pub(super) track: TrackIndex,
     /// Whether the datagram arrived at the port for RTCP.
     pub(super) is_control: bool,
     pub(super) bytes: &'a [u8],
@@ -39,7 +40,7 @@ impl UdpClients {
     }
 
     /// Assigns datagrams from these addresses to this client's track from now on.
-    pub(super) fn learn(&mut self, addresses: UdpAddresses, client: Key, track: usize) {
+    pub(super) fn learn(&mut self, addresses: UdpAddresses, client: Key, track: TrackIndex) {
         for address in [addresses.media, addresses.control] {
             self.by_address.insert(address, (client, track));
         }

@@ -134,7 +134,7 @@ impl StreamSubscription {
         let tracks = Arc::clone(&self.tracks);
         let is_audio = |unit: &MediaUnit| {
             tracks
-                .get(unit.track)
+                .get(unit.track.get())
                 .is_some_and(|track| track.kind() == Kind::Audio)
         };
         let mut arrived = std::mem::take(&mut self.arrived);
@@ -173,7 +173,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use glassline_hub::{Hub, StreamName};
-    use glassline_media::{Codec, Stamps, UnitBuilder, VideoParameters};
+    use glassline_media::{Codec, Stamps, TrackIndex, UnitBuilder, VideoParameters};
 
     #[derive(Default)]
     struct WakeCounter(AtomicUsize);
@@ -202,7 +202,7 @@ mod tests {
             let mut builder = UnitBuilder::default();
             builder.push(b"media");
             let time = MediaTime::from_nanos(i64::try_from(at).expect("small") * 1_000_000);
-            let unit = builder.build(track, time, true, Stamps::arrived(ms(at)));
+            let unit = builder.build(TrackIndex(track), time, true, Stamps::arrived(ms(at)));
             publisher
                 .push(unit.expect("a packet"), ms(at))
                 .expect("a track");
@@ -210,7 +210,7 @@ mod tests {
         let read = |subscription: &mut StreamSubscription, at: u64| {
             let mut out = Vec::new();
             subscription.read(&mut out, ms(at));
-            out.iter().map(|unit| unit.track).collect::<Vec<_>>()
+            out.iter().map(|unit| unit.track.get()).collect::<Vec<_>>()
         };
         for frame in 0..3 {
             publish(0, frame * 40);
@@ -262,7 +262,7 @@ mod tests {
         let _kept = subscription();
         let mut builder = UnitBuilder::default();
         builder.push(b"sound");
-        let unit = builder.build(0, MediaTime::ZERO, true, Stamps::arrived(now));
+        let unit = builder.build(TrackIndex(0), MediaTime::ZERO, true, Stamps::arrived(now));
         let unit = unit.expect("has a packet");
         publisher.push(unit, now).expect("track 0");
         assert_eq!(

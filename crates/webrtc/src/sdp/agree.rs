@@ -1,3 +1,5 @@
+use glassline_media::TrackIndex;
+
 use super::agreed::{AgreedCodec, AgreedMedia, Feedback, NegotiatedTrack};
 use super::attribute::{Attribute, Setup};
 use super::attributes::Attributes;
@@ -125,7 +127,7 @@ pub fn apply_answer(offer: &SessionDescription, answer: &str) -> Result<Agreed, 
             let track = agreed_track(line, &answer, offered, answered);
             is_taken = track.is_some();
             tracks.extend(track.map(|track| NegotiatedTrack {
-                track: sending,
+                track: TrackIndex(sending),
                 ..track
             }));
             sending += 1;
@@ -261,7 +263,7 @@ fn agreed_track(
     }
     feedback.transport_cc &= extensions.transport_cc.is_some();
     Some(NegotiatedTrack {
-        track: 0,
+        track: TrackIndex(0),
         line,
         mid: mid.unwrap_or_default().to_owned(),
         codec,

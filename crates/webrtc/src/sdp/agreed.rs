@@ -1,6 +1,6 @@
 //! What two ends agree on for one track or one `m=` line.
 
-use glassline_media::{Codec, Kind, Ssrc};
+use glassline_media::{Codec, Kind, Ssrc, TrackIndex};
 
 use super::attribute::Msid;
 use super::extensions::ExtensionIds;
@@ -10,7 +10,7 @@ use super::extensions::ExtensionIds;
 pub struct NegotiatedTrack {
     /// Index into the tracks that were passed to [`negotiate`](super::negotiate); for an
     /// answer, index among the `m=` lines on which our offer sends.
-    pub track: usize,
+    pub track: TrackIndex,
     /// Index of the `m=` line.
     pub line: usize,
     /// Identification tag of the line; empty if the offer has none, which is allowed for a

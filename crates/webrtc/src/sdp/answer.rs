@@ -128,7 +128,7 @@ fn accepted(
     if let Some(index) = media.track {
         let sent = SentTrack {
             kind: media.codec.kind(),
-            track: negotiated.tracks[index].track,
+            track: negotiated.tracks[index].track.get(),
             sender: local.senders.get(index).map(|it| SenderSsrc {
                 rtx: it.rtx.filter(|_| media.rtx_payload_type.is_some()),
                 ..*it

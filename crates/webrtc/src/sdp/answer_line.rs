@@ -1,6 +1,6 @@
 //! What an answer states on each `m=` line of the offer.
 
-use glassline_media::Codec;
+use glassline_media::{Codec, TrackIndex};
 
 use super::agreed::{AgreedCodec, AgreedMedia, Feedback, NegotiatedTrack};
 use super::attribute::{Direction, ExtensionMap};
@@ -61,7 +61,7 @@ impl MediaLine {
         &self,
         offer: &SessionDescription,
         line: usize,
-        track: usize,
+        track: TrackIndex,
         extensions: ExtensionIds,
     ) -> NegotiatedTrack {
         let attributes = &offer.media[line].attributes;

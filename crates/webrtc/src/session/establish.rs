@@ -1,6 +1,6 @@
 use std::time::Instant;
 
-use glassline_media::{Kind, Ssrc, WallClock};
+use glassline_media::{Kind, Ssrc, TrackIndex, WallClock};
 use glassline_rtp::twcc::{Recorder, SendHistory};
 use smallvec::SmallVec;
 
@@ -237,11 +237,11 @@ fn credentials(secrets: &Secrets) -> IceCredentials {
 
 /// Returns the `m=` lines of our offer and, for those that send, in the same order, the index
 /// of the track and its random values.
-fn offered(config: &DialConfig) -> (Vec<OfferedMedia>, Vec<(usize, TrackSecrets)>) {
+fn offered(config: &DialConfig) -> (Vec<OfferedMedia>, Vec<(TrackIndex, TrackSecrets)>) {
     let (mut media, mut sent) = (Vec::new(), Vec::new());
     for kind in [Kind::Video, Kind::Audio] {
         let mut receive = config.receive.iter().any(|it| it == kind);
-        let tracks = config.send.iter().zip(&config.secrets.tracks).enumerate();
+        let tracks = TrackIndex::enumerate(config.send.iter().zip(&config.secrets.tracks));
         for (index, (track, secrets)) in tracks.filter(|(_, (it, _))| it.kind() == kind) {
             sent.push((index, *secrets));
             media.push(OfferedMedia::Send {

@@ -2,6 +2,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use glassline_media::TrackIndex;
 use glassline_rtp as rtp;
 
 use super::index::{ReceiverIndex, SenderIndex};
@@ -21,7 +22,7 @@ pub enum Event {
     /// The peer's decoder needs a keyframe (PLI, RFC 4585 §6.3.1, or FIR, RFC 5104 §4.3.1).
     KeyframeRequest {
         /// Index of the track in the stream.
-        track: usize,
+        track: TrackIndex,
         /// Sender from which the keyframe is requested.
         sender: SenderIndex,
     },
@@ -29,7 +30,7 @@ pub enum Event {
     /// [`Session::seal_retransmission`](super::Session::seal_retransmission).
     Nack {
         /// Index of the track in the stream.
-        track: usize,
+        track: TrackIndex,
         /// Sender of the lost packets.
         sender: SenderIndex,
         /// Extended sequence numbers as in [`Sealed::sequence`], at most [`NACK_LOST_MAX`].
@@ -38,7 +39,7 @@ pub enum Event {
     /// The peer reports how one of our senders is received (RFC 3550 §6.4.1).
     ReceiverReport {
         /// Index of the track in the stream.
-        track: usize,
+        track: TrackIndex,
         /// Sender that the report describes.
         sender: SenderIndex,
         /// Fraction of packets lost since the last report, in 256ths.

@@ -49,7 +49,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use glassline_media::Ssrc;
+use glassline_media::{Ssrc, TrackIndex};
 use glassline_rtp::twcc::{Recorder, SendHistory};
 use smallvec::SmallVec;
 
@@ -115,7 +115,7 @@ struct Dialing {
     certificate: Arc<Certificate>,
     offer: sdp::SessionDescription,
     /// Tracks that the offer sends, in the order of its `m=` lines.
-    sent: Vec<(usize, TrackSecrets)>,
+    sent: Vec<(TrackIndex, TrackSecrets)>,
     /// Configured choice of ciphers for data.
     cipher: Option<CipherChoice>,
 }

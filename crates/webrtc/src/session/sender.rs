@@ -15,7 +15,7 @@
 
 use std::time::{Duration, Instant};
 
-use glassline_media::{Codec, Ssrc, WallClock};
+use glassline_media::{Codec, Ssrc, TrackIndex, WallClock};
 use glassline_rtp as rtp;
 use glassline_rtp::rtcp;
 
@@ -33,7 +33,7 @@ use crate::srtp::{DuplicateSsrc, Outbound, SealedRtp, StreamIndex};
 pub struct Sender {
     /// Index into the tracks that were passed to [`Session::accept`](super::Session::accept) or
     /// [`Session::dial`](super::Session::dial).
-    pub track: usize,
+    pub track: TrackIndex,
     /// Identification tag of the `m=` line.
     pub mid: String,
     /// Codec of the track.

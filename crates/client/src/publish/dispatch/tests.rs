@@ -7,7 +7,7 @@
 use super::*;
 use bytes::Bytes;
 use glassline_congestion::{Algorithm, Flow, Pacer};
-use glassline_media::MediaTime;
+use glassline_media::{MediaTime, TrackIndex};
 use glassline_sim::{Conditions, Link};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -183,7 +183,7 @@ impl Upload {
         let bytes = if keyframe { mean * 4 } else { mean * 19 / 20 };
         for (track, bytes) in [(0, bytes), (1, 200)] {
             let unit = Unit {
-                track,
+                track: TrackIndex(track),
                 time: MediaTime::ZERO + (self.now - self.start),
                 keyframe: keyframe || track == 1,
                 data: Bytes::from(vec![0; usize::try_from(bytes).expect("small")]),

@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use glassline_congestion::adaptation::Rule;
-use glassline_media::Kind;
+use glassline_media::{Kind, TrackIndex};
 
 use crate::publish::unit::Unit;
 
@@ -65,7 +65,7 @@ pub enum Order {
     /// Give up a group of which units were sent: the rest of it need not be delivered.
     Reset {
         /// Track of the group.
-        track: usize,
+        track: TrackIndex,
         /// Number of the group.
         group: u64,
     },
@@ -155,7 +155,7 @@ impl SendQueue {
 
     /// Queues a unit; a unit of an unknown track is dropped.
     pub fn push(&mut self, now: Instant, unit: Unit) {
-        let Some(lane) = self.lanes.get_mut(unit.track) else {
+        let Some(lane) = self.lanes.get_mut(unit.track.get()) else {
             return count(&mut self.dropped, Why::Broken, &unit);
         };
         let begins = unit.keyframe || lane.kind != Kind::Video;
@@ -185,7 +185,7 @@ impl SendQueue {
     /// Drops units that are late or too many; call it at [`SendQueue::poll_timeout`].
     pub fn enforce(&mut self, now: Instant) {
         let limit = self.config.delay_max;
-        for track in 0..self.lanes.len() {
+        for track in TrackIndex::first(self.lanes.len()) {
             while self.lanes[track]
                 .oldest()
                 .is_some_and(|unit| now.saturating_duration_since(unit.made) > limit)
@@ -195,7 +195,8 @@ impl SendQueue {
         }
         while self.bytes > self.config.bytes_max {
             // Frames first: they are most of it, and audio is missed more.
-            let fullest = (0..self.lanes.len()).max_by_key(|&track| self.lanes[track].bytes());
+            let tracks = TrackIndex::first(self.lanes.len());
+            let fullest = tracks.max_by_key(|&track| self.lanes[track].bytes());
             let Some(track) = fullest else { break };
             self.drop_oldest(track, Why::Full);
         }
@@ -278,7 +279,7 @@ impl SendQueue {
     }
 
     /// Drops the oldest group of a track, or its oldest unit of audio.
-    fn drop_oldest(&mut self, track: usize, why: Why) {
+    fn drop_oldest(&mut self, track: TrackIndex, why: Why) {
         let lane = &mut self.lanes[track];
         // Empty groups before it were sent completely, but may not have arrived.
         while let Some(group) = lane.groups.pop_front() {

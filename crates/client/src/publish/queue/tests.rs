@@ -36,7 +36,7 @@ impl Bench {
         self.queue.push(
             self.now,
             Unit {
-                track,
+                track: TrackIndex(track),
                 time: MediaTime::ZERO + since,
                 keyframe,
                 data: Bytes::from(vec![0; bytes]),
@@ -48,11 +48,14 @@ impl Bench {
     /// The next order as (track, group, first, milliseconds), or a reset's group.
     fn next(&mut self) -> Option<Result<(usize, u64, bool, i64), u64>> {
         Some(match self.queue.next(self.now)? {
-            Order::Send { group, first, unit } => {
-                Ok((unit.track, group, first, unit.time.nanos() / 1_000_000))
-            }
+            Order::Send { group, first, unit } => Ok((
+                unit.track.get(),
+                group,
+                first,
+                unit.time.nanos() / 1_000_000,
+            )),
             Order::Reset { track, group } => {
-                assert_eq!(track, VIDEO);
+                assert_eq!(track, TrackIndex(VIDEO));
                 Err(group)
             }
         })

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use glassline_media::{Codec, Kind, MediaTime, Track, VideoParameters};
+use glassline_media::{Codec, Kind, MediaTime, Track, TrackIndex, VideoParameters};
 use retina::client::{
     Credentials, Demuxed, Described, InitialSequenceNumberPolicy, InitialTimestampPolicy,
     PlayOptions, Session, SessionOptions, SetupOptions, TcpTransportOptions,
@@ -265,7 +265,7 @@ async fn receive(
         };
         let made = Instant::now();
         let unit = Unit {
-            track: number,
+            track: TrackIndex(number),
             time: chosen[number]
                 .clock
                 .place(context.timeline.place(made), elapsed),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use glassline_demux::{self as demux, Source};
-use glassline_media::{Codec, Kind, Track};
+use glassline_media::{Codec, Kind, Track, TrackIndex};
 
 use super::{Error, Part, SourceContext};
 use crate::publish::input::Spec;
@@ -75,13 +75,13 @@ pub(super) fn choose(
     tracks: &[Track],
     first: usize,
     carries: fn(Codec) -> bool,
-) -> Result<(Vec<Track>, Vec<Option<usize>>), Error> {
+) -> Result<(Vec<Track>, Vec<Option<TrackIndex>>), Error> {
     let mut chosen = Vec::new();
     let mut numbers = Vec::new();
     let mut refused = None;
     for track in tracks {
         if carries(track.codec) {
-            numbers.push(Some(first + chosen.len()));
+            numbers.push(Some(TrackIndex(first + chosen.len())));
             chosen.push(track.clone());
         } else {
             numbers.push(None);

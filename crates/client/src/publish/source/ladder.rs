@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use glassline_demux::{self as demux, Frame, Source};
-use glassline_media::{Bitrate, Kind, MediaTime, Track};
+use glassline_media::{Bitrate, Kind, MediaTime, Track, TrackIndex};
 
 use super::{Error, Part, SourceContext, Tally, files};
 use crate::publish::input::{Rung, Spec};
@@ -142,7 +142,7 @@ struct Ladder {
     steps: Vec<Step>,
     current: usize,
     /// Source of the audio, with its track's number.
-    audio: Option<(Source, usize)>,
+    audio: Option<(Source, TrackIndex)>,
     next_audio: Option<Frame>,
     /// Next frame, for which the rendition is already chosen.
     next_frame: Option<Frame>,
@@ -161,7 +161,7 @@ impl Ladder {
     }
 
     /// The next frame of video or audio, with its track's number.
-    fn next(&mut self, context: &SourceContext) -> Result<Option<(usize, Frame)>, Error> {
+    fn next(&mut self, context: &SourceContext) -> Result<Option<(TrackIndex, Frame)>, Error> {
         if self.next_frame.is_none() {
             let next = self.steps[self.current].next_frame()?;
             let Some(video_frame) = next else {
@@ -185,7 +185,10 @@ impl Ladder {
                 return Ok(Some((*number, audio)));
             }
         }
-        Ok(self.next_frame.take().map(|video_frame| (0, video_frame)))
+        Ok(self
+            .next_frame
+            .take()
+            .map(|video_frame| (TrackIndex(0), video_frame)))
     }
 
     /// The keyframe of the rendition that the target asks for, or `video_frame` if that is

@@ -15,7 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use glassline_demux::Frame;
-use glassline_media::{Bitrate, Kind, Track};
+use glassline_media::{Bitrate, Kind, Track, TrackIndex};
 use tokio::sync::mpsc;
 
 use crate::publish::clock::{Pace, Timeline};
@@ -160,7 +160,7 @@ impl SourceContext {
     /// or until the source is to stop.
     fn play(
         &self,
-        mut next: impl FnMut() -> Result<Option<(usize, Frame)>, Error>,
+        mut next: impl FnMut() -> Result<Option<(TrackIndex, Frame)>, Error>,
     ) -> Result<(), Error> {
         let mut pace = Pace::new(self.timeline, Instant::now());
         while let Some((track, frame)) = next()? {

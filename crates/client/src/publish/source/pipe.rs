@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use glassline_demux::FrameRate;
 use glassline_demux::live::{Notes, Splitter};
 use glassline_demux::y4m::Parser;
-use glassline_media::Track;
+use glassline_media::{Track, TrackIndex};
 
 use super::raw::{self, Shutter};
 use super::{Error, Part, SourceContext};
@@ -209,7 +209,7 @@ fn play_units(mut input: Input, spec: &Spec, context: &SourceContext) -> Result<
             while let Some(unit) = splitter.next_unit() {
                 let due = clock.place(if unit.field { 0.5 } else { 1.0 });
                 let unit = Unit {
-                    track: 0,
+                    track: TrackIndex(0),
                     time: context.timeline.place(due),
                     keyframe: unit.keyframe,
                     data: unit.data,

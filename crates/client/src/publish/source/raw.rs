@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_demux::y4m::{Frame, Header};
-use glassline_media::{Codec, Track, VideoParameters};
+use glassline_media::{Codec, Track, TrackIndex, VideoParameters};
 
 use super::{Error, NAP, Part, SourceContext, Steer, Tally};
 use crate::publish::encoder::{Config, Encoder, OpenH264};
@@ -192,7 +192,7 @@ fn encode(
             continue;
         };
         let unit = Unit {
-            track: 0,
+            track: TrackIndex(0),
             time: context.timeline.place(at),
             keyframe: encoded.keyframe,
             data: encoded.data,

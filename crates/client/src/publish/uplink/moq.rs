@@ -105,7 +105,7 @@ impl Uplink for Moq {
         match order {
             Order::Send { group, unit, .. } => {
                 self.handed += unit.data.len() as u64;
-                if let Some(open) = self.open.get_mut(unit.track) {
+                if let Some(open) = self.open.get_mut(unit.track.get()) {
                     *open = Some(group);
                 }
                 let frame = Frame {
@@ -122,7 +122,7 @@ impl Uplink for Moq {
             }
             Order::Reset { track, group } => {
                 // Older groups are complete on our side; MoQ's own deadline ends them.
-                let open = self.open.get_mut(track);
+                let open = self.open.get_mut(track.get());
                 if let Some(open) = open.filter(|open| **open == Some(group)) {
                     *open = None;
                     self.broadcast.give_up(track);

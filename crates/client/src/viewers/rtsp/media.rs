@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use glassline_media::{Codec, WallClock};
+use glassline_media::{Codec, TrackIndex, WallClock};
 use glassline_rtp::{Header, Packet, rtcp};
 use glassline_rtsp::client::Frame;
 use glassline_rtsp::sdp::Description;
@@ -16,7 +16,7 @@ pub(super) struct Media {
     mode: Mode,
     wall: WallClock,
     /// Chosen tracks, each with its index in the description.
-    tracks: Vec<(usize, Track)>,
+    tracks: Vec<(TrackIndex, Track)>,
     begun: bool,
 }
 
@@ -36,8 +36,8 @@ impl Media {
         description: &Description,
         kinds: Kinds,
         counts: &mut Counts,
-    ) -> Vec<usize> {
-        for (index, media) in description.tracks.iter().enumerate() {
+    ) -> Vec<TrackIndex> {
+        for (index, media) in TrackIndex::enumerate(&description.tracks) {
             let Some((kind, format)) = media.kind().zip(media.format()) else {
                 continue;
             };
@@ -57,12 +57,12 @@ impl Media {
     }
 
     /// Position of a track of the description among the chosen ones.
-    pub(super) fn position(&self, track: usize) -> Option<usize> {
+    pub(super) fn position(&self, track: TrackIndex) -> Option<usize> {
         self.tracks.iter().position(|(index, _)| *index == track)
     }
 
     /// The chosen tracks with their indices in the description.
-    pub(super) fn tracks(&mut self) -> impl Iterator<Item = (usize, &mut Track)> {
+    pub(super) fn tracks(&mut self) -> impl Iterator<Item = (TrackIndex, &mut Track)> {
         self.tracks.iter_mut().map(|(index, track)| (*index, track))
     }
 

@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::{Duration, Instant};
 
-use glassline_media::{Ssrc, WallClock};
+use glassline_media::{Ssrc, TrackIndex, WallClock};
 use glassline_net::ReceiveBatch;
 use glassline_rtsp::client::{Client, Config, Event, Way};
 use glassline_rtsp::sdp::Description;
@@ -325,7 +325,7 @@ impl MediaTransport {
         Ok(())
     }
 
-    fn was_set_up(&mut self, track: usize, transport: &Transport) {
+    fn was_set_up(&mut self, track: TrackIndex, transport: &Transport) {
         let Some(index) = self.media.position(track) else {
             return;
         };

@@ -10,7 +10,7 @@ use std::io::{self, SeekFrom};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use glassline_media::Track;
+use glassline_media::{Track, TrackIndex};
 
 use crate::elementary::annexb;
 use crate::elementary::grammar::Grammar;
@@ -135,7 +135,7 @@ impl Reader for Video {
         let shown = before.saturating_add_signed(entry.later.into());
         let end_ns = self.index.nanos(shown + entry.halves());
         Ok(Some(Unit {
-            track: 0,
+            track: TrackIndex(0),
             start_ns: self.index.nanos(shown),
             end_ns,
             busy_ns: end_ns,

@@ -8,7 +8,7 @@ mod timeline;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use glassline_media::Track;
+use glassline_media::{Track, TrackIndex};
 
 use crate::error::{Fault, Warnings};
 use crate::length::Length;
@@ -91,7 +91,7 @@ impl Reader for Mpeg4Visual {
         let decode = index.decode_time(place, self.anchor);
         let end_ns = index.nanos(end);
         let unit = Unit {
-            track: 0,
+            track: TrackIndex(0),
             start_ns: index.nanos(entry.time),
             end_ns,
             busy_ns: end_ns,

@@ -21,7 +21,7 @@ mod timing;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use glassline_media::{Codec, Track};
+use glassline_media::{Codec, Track, TrackIndex};
 
 use crate::error::{Fault, Reason, Warnings};
 use crate::reader::{Reader, Unit};
@@ -246,7 +246,7 @@ impl Reader for Program {
             let start_ns = self.index.ns(unit.start);
             let end_ns = self.index.ns(end).max(start_ns + 1);
             return Ok(Some(Unit {
-                track: usize::from(!unit.video && self.index.has_video),
+                track: TrackIndex(usize::from(!unit.video && self.index.has_video)),
                 start_ns,
                 end_ns,
                 busy_ns: end_ns,

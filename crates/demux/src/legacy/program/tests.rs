@@ -1,6 +1,6 @@
 use std::io::Cursor;
 
-use glassline_media::MediaTime;
+use glassline_media::{MediaTime, TrackIndex};
 use proptest::prelude::*;
 
 use super::*;
@@ -37,7 +37,7 @@ fn units(reader: &mut dyn Reader) -> Vec<Unit> {
 }
 
 fn of_track(units: &[Unit], track: usize) -> Vec<Unit> {
-    let of = units.iter().filter(|unit| unit.track == track);
+    let of = units.iter().filter(|unit| unit.track == TrackIndex(track));
     of.cloned().collect()
 }
 
@@ -217,7 +217,7 @@ fn loops_and_forks_do_not_fall_back() {
             let frame = source.next_frame().expect("readable").expect("it loops");
             assert!(frame.decode_time >= last[frame.track]);
             last[frame.track] = frame.decode_time;
-            pictures += usize::from(frame.track == 0);
+            pictures += usize::from(frame.track == TrackIndex(0));
             assert_eq!(fork.next_frame().expect("readable"), Some(frame));
         }
     }

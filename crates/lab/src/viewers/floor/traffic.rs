@@ -2,7 +2,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use glassline_demux as demux;
-use glassline_media::{MediaTime, PAYLOAD_BYTES_MAX, Stamps, UnitBuilder};
+use glassline_media::{MediaTime, PAYLOAD_BYTES_MAX, Stamps, TrackIndex, UnitBuilder};
 use glassline_rtp::payload::Packetizer;
 
 use super::{Error, HEADER_BYTES, TAG_BYTES};
@@ -78,13 +78,13 @@ impl Traffic {
             end = end.max(at + frame.duration);
             let mut builder = UnitBuilder::default();
             // What has no room in packets is left out, as the server does.
-            if let Some(packetizer) = packetizers.get_mut(frame.track)
+            if let Some(packetizer) = packetizers.get_mut(frame.track.get())
                 && packetizer.packetize(&frame.data, &mut builder).is_err()
             {
                 continue;
             }
             let stamps = Stamps::arrived(Instant::now());
-            if let Some(burst) = builder.build(0, frame.time, frame.keyframe, stamps) {
+            if let Some(burst) = builder.build(TrackIndex(0), frame.time, frame.keyframe, stamps) {
                 let payloads = burst.payloads().map(<[u8]>::to_vec).collect();
                 units.push(Unit { at, payloads });
             }

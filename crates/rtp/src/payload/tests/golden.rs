@@ -90,7 +90,9 @@ fn h265_payloads_of_ours_have_the_headers_of_rfc_7798() {
     let mut out = UnitBuilder::default();
     h265::packetize(annexb::nals(&units[0].data), 400, &mut out);
     let stamps = Stamps::arrived(Instant::now());
-    let unit = out.build(0, MediaTime::ZERO, true, stamps).expect("some");
+    let unit = out
+        .build(TrackIndex(0), MediaTime::ZERO, true, stamps)
+        .expect("some");
     let heads = unit.payloads().map(|payload| payload[..3].to_vec());
     // An aggregate of type 48, then fragments of type 49 of an IDR_N_LP.
     let expected = [[0x60, 1, 0], [0x62, 1, 0x80 | 20], [0x62, 1, 0x40 | 20]];

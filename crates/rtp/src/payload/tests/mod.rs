@@ -1,6 +1,8 @@
 use std::time::Instant;
 
-use glassline_media::{Codec, MediaTime, MediaUnit, PAYLOAD_BYTES_MAX, Stamps, Track, UnitBuilder};
+use glassline_media::{
+    Codec, MediaTime, MediaUnit, PAYLOAD_BYTES_MAX, Stamps, Track, TrackIndex, UnitBuilder,
+};
 use proptest::prelude::*;
 
 use super::*;
@@ -140,7 +142,7 @@ fn packetized(packetizer: &mut Packetizer, unit: &[u8]) -> Option<MediaUnit> {
         .packetize(unit, &mut builder)
         .expect("a valid unit");
     let stamps = Stamps::arrived(Instant::now());
-    builder.build(0, MediaTime::ZERO, false, stamps)
+    builder.build(TrackIndex(0), MediaTime::ZERO, false, stamps)
 }
 
 fn payloads(packetizer: &mut Packetizer, unit: &[u8]) -> Vec<Vec<u8>> {
@@ -455,7 +457,7 @@ proptest! {
         let packets = |unit: &[u8]| {
             let mut builder = UnitBuilder::default();
             Packetizer::new(&track(codec)).packetize(unit, &mut builder).ok()?;
-            let unit = builder.build(0, MediaTime::ZERO, false, Stamps::arrived(Instant::now()))?;
+            let unit = builder.build(TrackIndex(0), MediaTime::ZERO, false, Stamps::arrived(Instant::now()))?;
             let payloads = unit.payloads().map(<[u8]>::to_vec).collect::<Vec<_>>();
             Some((payloads, unit.coded_frame()?.to_vec()))
         };

@@ -58,7 +58,7 @@ impl Line {
     fn feed(&mut self, bytes: &[u8]) {
         let frames = &mut self.frames;
         self.client.handle_data(self.now, bytes, |frame| {
-            frames.push((frame.track, frame.control, frame.payload.to_vec()));
+            frames.push((frame.track.get(), frame.control, frame.payload.to_vec()));
         });
         self.events
             .extend(std::iter::from_fn(|| self.client.poll_event()));
@@ -99,7 +99,7 @@ impl Line {
     fn play(url: &str) -> Self {
         let mut line = Self::open(url);
         line.describe();
-        let tracks = [(0, Way::Interleaved), (1, Way::Interleaved)];
+        let tracks = [0, 1].map(|track| (TrackIndex(track), Way::Interleaved));
         line.client.set_up(line.now, &tracks);
         for (index, channels) in ["0-1", "2-3"].iter().enumerate() {
             let control = format!("{url}/stream={index}");
@@ -175,17 +175,22 @@ fn plays_keeps_alive_and_leaves() {
 fn reports_go_to_the_channel_that_the_server_chose() {
     let mut line = Line::open(URL);
     line.describe();
-    line.client
-        .set_up(line.now, &[(1, Way::Interleaved), (9, Way::Interleaved)]);
+    line.client.set_up(
+        line.now,
+        &[1, 9].map(|track| (TrackIndex(track), Way::Interleaved)),
+    );
     let head = "200 OK\r\nTransport: RTP/AVP/TCP;interleaved=6-7\r\nSession: s";
     line.exchange(&Method::Setup, &format!("{URL}/stream=1"), head, "");
     // Frames may come before the response to PLAY.
     line.feed(&[b'$', 6, 0, 1, 5]);
     line.exchange(&Method::Play, &format!("{URL}/"), "200 OK", "");
     assert_eq!(line.frames, [(1, false, vec![5])]);
-    assert!(line.client.send_control(1, &[1, 2]));
+    assert!(line.client.send_control(TrackIndex(1), &[1, 2]));
     assert_eq!(line.client.output(), [b'$', 7, 0, 2, 1, 2]);
-    assert!(!line.client.send_control(0, &[1, 2]), "not set up");
+    assert!(
+        !line.client.send_control(TrackIndex(0), &[1, 2]),
+        "not set up"
+    );
 }
 
 #[test]
@@ -195,7 +200,7 @@ fn udp_ports_are_agreed_upon() {
     let way = Way::Udp {
         ports: (5000, 5001),
     };
-    line.client.set_up(line.now, &[(0, way)]);
+    line.client.set_up(line.now, &[(TrackIndex(0), way)]);
     let head = "200 OK\r\nTransport: RTP/AVP;unicast;source=10.0.0.7;client_port=5000-5001;\
         server_port=6970-6971;ssrc=1234ABCD\r\nSession: 1";
     let request = line.exchange(&Method::Setup, &format!("{URL}/stream=0"), head, "");
@@ -204,7 +209,7 @@ fn udp_ports_are_agreed_upon() {
         Some("RTP/AVP;unicast;client_port=5000-5001")
     );
     let Some(Event::SetUp {
-        track: 0,
+        track: TrackIndex(0),
         transport,
     }) = line.events.last()
     else {
@@ -213,7 +218,7 @@ fn udp_ports_are_agreed_upon() {
     assert_eq!(transport.server_port, Some((6970, 6971)));
     assert_eq!(transport.source.as_deref(), Some("10.0.0.7"));
     assert!(
-        !line.client.send_control(0, &[1]),
+        !line.client.send_control(TrackIndex(0), &[1]),
         "that goes to the UDP port"
     );
 }
@@ -237,7 +242,8 @@ fn a_transport_that_was_not_asked_for_is_refused() {
     for (head, expected) in cases {
         let mut line = Line::open(URL);
         line.describe();
-        line.client.set_up(line.now, &[(0, Way::Interleaved)]);
+        line.client
+            .set_up(line.now, &[(TrackIndex(0), Way::Interleaved)]);
         line.exchange(&Method::Setup, &format!("{URL}/stream=0"), head, "");
         let text = line.closed().to_string();
         assert!(text.contains(expected), "{head}: {text}");
@@ -248,7 +254,8 @@ fn a_transport_that_was_not_asked_for_is_refused() {
 fn without_transport_and_session_headers_it_plays_too() {
     let mut line = Line::open(URL);
     line.describe();
-    line.client.set_up(line.now, &[(0, Way::Interleaved)]);
+    line.client
+        .set_up(line.now, &[(TrackIndex(0), Way::Interleaved)]);
     line.exchange(&Method::Setup, &format!("{URL}/stream=0"), "200 OK", "");
     let play = line.exchange(&Method::Play, &format!("{URL}/"), "200 OK", "");
     assert_eq!(play.headers.get("Session"), None);
@@ -264,7 +271,8 @@ fn what_is_live_is_not_rewound() {
         line.exchange(&Method::Options, URL, PUBLIC, "");
         let sdp = SDP.replace("t=0 0", &format!("a=range:npt={described}"));
         line.exchange(&Method::Describe, URL, "200 OK", &sdp);
-        line.client.set_up(line.now, &[(0, Way::Interleaved)]);
+        line.client
+            .set_up(line.now, &[(TrackIndex(0), Way::Interleaved)]);
         let control = format!("{URL}/stream=0");
         line.exchange(&Method::Setup, &control, "200 OK", "");
         assert_eq!(line.request().headers.get("Range"), Some(asked));
@@ -409,7 +417,8 @@ fn the_end_of_the_connection_says_what_was_awaited() {
 #[test]
 fn commands_out_of_turn_do_nothing() {
     let mut line = Line::open(URL);
-    line.client.set_up(line.now, &[(0, Way::Interleaved)]);
+    line.client
+        .set_up(line.now, &[(TrackIndex(0), Way::Interleaved)]);
     line.client.start(line.now);
     assert_eq!(line.request().method, Method::Options);
     assert!(line.try_request().is_none());
@@ -463,12 +472,12 @@ proptest! {
         for (saying, command) in sayings {
             let over = line.client.is_closed();
             match command {
-                0 => line.client.set_up(line.now, &[(0, Way::Interleaved), (1, Way::Udp { ports: (2, 3) })]),
+                0 => line.client.set_up(line.now, &[(TrackIndex(0), Way::Interleaved), (TrackIndex(1), Way::Udp { ports: (2, 3) })]),
                 1 => if let Some(at) = line.client.poll_timeout() {
                     line.now = at;
                     line.client.handle_timeout(at);
                 },
-                2 => { line.client.send_control(0, &saying); }
+                2 => { line.client.send_control(TrackIndex(0), &saying); }
                 3 => line.client.leave(line.now),
                 4 => line.client.advance(saying.len()),
                 _ => {}

@@ -59,7 +59,7 @@ impl Loop {
         } = self;
         for piece in bytes.chunks(*cut) {
             client.handle_data(line.now, piece, |frame| {
-                frames.push((frame.track, frame.control, frame.payload.to_vec()));
+                frames.push((frame.track.get(), frame.control, frame.payload.to_vec()));
             });
             told.extend(std::iter::from_fn(|| client.poll_event()));
         }
@@ -72,7 +72,7 @@ impl Loop {
         };
         let count = u16::try_from(description.tracks.len()).expect("few tracks");
         let tracks: Vec<_> = (0..count)
-            .map(|track| (usize::from(track), way(track)))
+            .map(|track| (TrackIndex(track.into()), way(track)))
             .collect();
         self.client.set_up(self.line.now, &tracks);
         self.run();
@@ -111,7 +111,7 @@ fn our_client_plays_within_the_connection() {
             (1, false, vec![]),
         ];
         assert_eq!(both.frames, expected);
-        assert!(both.client.send_control(1, &[5, 6]));
+        assert!(both.client.send_control(TrackIndex(1), &[5, 6]));
         both.run();
         assert_eq!(both.line.frames, [(1, true, vec![5, 6])]);
 

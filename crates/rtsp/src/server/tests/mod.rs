@@ -132,7 +132,7 @@ impl Owner {
                 };
                 let answer = match (count, track) {
                     (None, _) => not_found,
-                    (Some(count), Some(track)) if *track >= count => not_found,
+                    (Some(count), Some(track)) if track.get() >= count => not_found,
                     (Some(2..), None) => Answer::Refused(Refusal::AggregateNotAllowed),
                     _ => set_up,
                 };
@@ -146,7 +146,7 @@ impl Owner {
             } => {
                 let starts = [(0, 10, 100), (1, 20, 200)];
                 let starts = starts.map(|(track, sequence, timestamp)| Start {
-                    track,
+                    track: TrackIndex(track),
                     sequence: Some(sequence),
                     timestamp: Some(timestamp),
                 });
@@ -219,7 +219,7 @@ impl Line {
     fn feed_unanswered(&mut self, bytes: &[u8]) {
         let frames = &mut self.frames;
         self.connection.handle_data(self.now, bytes, |frame| {
-            frames.push((frame.track, frame.control, frame.payload.to_vec()));
+            frames.push((frame.track.get(), frame.control, frame.payload.to_vec()));
         });
     }
 

@@ -81,7 +81,7 @@ fn gstreamer_publishes_two_tracks_by_udp() {
         .connection
         .tracks()
         .iter()
-        .map(|set_up| set_up.track)
+        .map(|set_up| set_up.track.get())
         .collect();
     assert_eq!(tracks, [0, 1]);
     let response = line.ask_session(&format!("PLAY {NEW}"), "");
@@ -102,7 +102,7 @@ fn tracks_without_controls_are_set_up_in_order() {
     for track in 0..2 {
         let response = line.set_up(NEW, "RTP/AVP/TCP;mode=record");
         assert_eq!(response.status.0, 200);
-        assert_eq!(line.connection.tracks()[track].track, track);
+        assert_eq!(line.connection.tracks()[track].track, TrackIndex(track));
     }
 }
 

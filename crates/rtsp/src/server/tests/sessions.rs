@@ -168,7 +168,9 @@ fn one_track_of_two_cannot_be_played_alone_but_ended() {
     assert_eq!(line.ask_session(&first, "").status.0, 200);
     assert!(matches!(
         line.events.last(),
-        Some(Event::TearDown { track: Some(0) })
+        Some(Event::TearDown {
+            track: Some(TrackIndex(0))
+        })
     ));
     assert_eq!(line.ask_session(&first, "").status.0, 404, "once");
     assert_eq!(line.connection.state(), State::Playing, "the other goes on");

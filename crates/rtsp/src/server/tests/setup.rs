@@ -23,7 +23,13 @@ fn a_track_goes_by_udp_to_the_peer_alone() {
         client_ports: (29572, 29573),
         destination: [192, 0, 2, 7].into(),
     };
-    assert_eq!(line.connection.tracks(), [SetUp { track: 0, way }]);
+    assert_eq!(
+        line.connection.tracks(),
+        [SetUp {
+            track: TrackIndex(0),
+            way
+        }]
+    );
 }
 
 #[test]
@@ -93,7 +99,7 @@ fn the_stream_names_its_only_track() {
     let one = "rtsp://192.0.2.1:8554/one";
     let mut line = Line::open();
     assert_eq!(line.set_up(one, TCP).status.0, 200);
-    assert_eq!(line.connection.tracks()[0].track, 0);
+    assert_eq!(line.connection.tracks()[0].track, TrackIndex(0));
     // What live555 does with one track: PLAY of the track's own URL.
     let response = line.ask_session(&format!("PLAY {one}/trackID=0"), "");
     assert_eq!(response.status.0, 200);

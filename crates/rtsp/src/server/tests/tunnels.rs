@@ -35,7 +35,7 @@ fn post(line: &mut Line, base64: &[u8]) {
         ..
     } = line;
     connection.handle_tunnel_data(*now, base64, |frame| {
-        frames.push((frame.track, frame.control, frame.payload.to_vec()));
+        frames.push((frame.track.get(), frame.control, frame.payload.to_vec()));
     });
     line.settle();
 }

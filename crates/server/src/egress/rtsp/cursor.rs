@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use glassline_media::TrackIndex;
+
 use super::ring::{Ring, RingEntry};
 
 /// Limits on the delay that a client may build up.
@@ -27,29 +29,29 @@ impl TrackSet {
         self.0 == 0
     }
 
-    pub(crate) fn contains(self, track: usize) -> bool {
+    pub(crate) fn contains(self, track: TrackIndex) -> bool {
         self.0 & Self::of(track).0 != 0
     }
 
-    fn insert(&mut self, track: usize) {
+    fn insert(&mut self, track: TrackIndex) {
         self.0 |= Self::of(track).0;
     }
 
-    fn remove(&mut self, track: usize) {
+    fn remove(&mut self, track: TrackIndex) {
         self.0 &= !Self::of(track).0;
     }
 
     /// Returns the set of one track; it is empty if the index is too high.
-    fn of(track: usize) -> Self {
-        let bit = u32::try_from(track)
+    fn of(track: TrackIndex) -> Self {
+        let bit = u32::try_from(track.get())
             .ok()
             .and_then(|track| 1u32.checked_shl(track));
         Self(bit.unwrap_or(0))
     }
 }
 
-impl FromIterator<usize> for TrackSet {
-    fn from_iter<I: IntoIterator<Item = usize>>(tracks: I) -> Self {
+impl FromIterator<TrackIndex> for TrackSet {
+    fn from_iter<I: IntoIterator<Item = TrackIndex>>(tracks: I) -> Self {
         let mut set = Self::default();
         for track in tracks {
             set.insert(track);
@@ -162,7 +164,7 @@ impl Cursor {
     }
 
     /// Returns the first entry of `track` that the client will get, if it is in the ring already.
-    pub(crate) fn first_of<'a>(&self, ring: &'a Ring, track: usize) -> Option<&'a RingEntry> {
+    pub(crate) fn first_of<'a>(&self, ring: &'a Ring, track: TrackIndex) -> Option<&'a RingEntry> {
         let mut entries = ring.since(self.position).map(|(_, entry)| entry);
         entries.find(|entry| entry.track() == track && entry.is_start())
     }

@@ -8,7 +8,7 @@
 //! No packet is padded: a client that records the stream stores what the source sent.
 
 use bytes::Bytes;
-use glassline_media::{MediaUnit, Track};
+use glassline_media::{MediaUnit, Track, TrackIndex};
 use glassline_rtp::{HEADER_BYTES, Header, write_header};
 use glassline_rtsp::{interleaved, sdp};
 use smallvec::SmallVec;
@@ -26,7 +26,7 @@ pub(crate) struct HeaderTemplate {
 }
 
 impl HeaderTemplate {
-    pub(crate) fn new(track: &Track, index: usize, numbers: Numbers) -> Self {
+    pub(crate) fn new(track: &Track, index: TrackIndex, numbers: Numbers) -> Self {
         Self {
             numbers,
             payload_type: sdp::payload_type(track, index),
@@ -204,14 +204,15 @@ mod tests {
             builder.push(&vec![u8::try_from(place).expect("few"); *size]);
         }
         let time = MediaTime::from_nanos(2_000_000_000);
-        let unit = builder.build(0, time, true, Stamps::arrived(Instant::now()));
+        let unit = builder.build(TrackIndex(0), time, true, Stamps::arrived(Instant::now()));
         let mut unit = unit.expect("packets");
         unit.first_packet = 65_530;
         unit
     }
 
     fn template(track: &Track) -> HeaderTemplate {
-        HeaderTemplate::new(track, 0, NumberKeys::default().track("cam", 0))
+        let index = TrackIndex(0);
+        HeaderTemplate::new(track, index, NumberKeys::default().track("cam", index))
     }
 
     #[test]

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use glassline_hub::Stream;
+use glassline_media::TrackIndex;
 use glassline_rtsp::transport::Group;
 
 use super::counters::SendCounters;
@@ -69,7 +70,7 @@ pub(crate) struct Groups {
 #[derive(Debug)]
 struct AssignedGroup {
     stream: Arc<Stream>,
-    track: usize,
+    track: TrackIndex,
     group: Group,
     members: usize,
     /// Number of members that play.
@@ -80,7 +81,7 @@ struct AssignedGroup {
 #[derive(Debug)]
 pub(crate) struct Played {
     pub(crate) stream: Arc<Stream>,
-    pub(crate) track: usize,
+    pub(crate) track: TrackIndex,
     pub(crate) group: Group,
 }
 
@@ -100,7 +101,7 @@ impl Groups {
     pub(crate) fn join(
         self: &Arc<Self>,
         stream: &Arc<Stream>,
-        track: usize,
+        track: TrackIndex,
     ) -> Option<MulticastMembership> {
         let mut held = self.lock();
         let known = held
@@ -250,10 +251,10 @@ mod tests {
         let hub = Hub::default();
         let (cam, door) = (stream(&hub, "cam"), stream(&hub, "door"));
         let groups = groups(range(3, 5000));
-        let frame = groups.join(&cam, 0).expect("free");
-        let audio = groups.join(&cam, 1).expect("free");
-        let other = groups.join(&door, 0).expect("free");
-        let again = groups.join(&cam, 0).expect("shared");
+        let frame = groups.join(&cam, TrackIndex(0)).expect("free");
+        let audio = groups.join(&cam, TrackIndex(1)).expect("free");
+        let other = groups.join(&door, TrackIndex(0)).expect("free");
+        let again = groups.join(&cam, TrackIndex(0)).expect("shared");
         let of = |member: &MulticastMembership| {
             (member.group().address.to_string(), member.group().ports)
         };
@@ -261,11 +262,14 @@ mod tests {
         assert_eq!(of(&audio), ("239.255.42.1".to_owned(), (5002, 5003)));
         assert_eq!(of(&other), ("239.255.42.2".to_owned(), (5004, 5005)));
         assert_eq!(again.group(), frame.group());
-        assert!(groups.join(&door, 1).is_none(), "no fourth");
+        assert!(groups.join(&door, TrackIndex(1)).is_none(), "no fourth");
         drop(frame);
-        assert!(groups.join(&door, 1).is_none(), "one client still has it");
+        assert!(
+            groups.join(&door, TrackIndex(1)).is_none(),
+            "one client still has it"
+        );
         drop(again);
-        let next = groups.join(&door, 1).expect("freed");
+        let next = groups.join(&door, TrackIndex(1)).expect("freed");
         assert_eq!(of(&next), ("239.255.42.0".to_owned(), (5000, 5001)));
     }
 
@@ -274,8 +278,8 @@ mod tests {
         let hub = Hub::default();
         let cam = stream(&hub, "cam");
         let groups = groups(range(3, 5000));
-        let mut one = groups.join(&cam, 0).expect("free");
-        let mut two = groups.join(&cam, 0).expect("shared");
+        let mut one = groups.join(&cam, TrackIndex(0)).expect("free");
+        let mut two = groups.join(&cam, TrackIndex(0)).expect("shared");
         assert!(groups.played().is_empty());
         one.set_playing(true);
         let changes = groups.changes();

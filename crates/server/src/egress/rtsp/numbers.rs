@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 
 use glassline_hub::StreamName;
-use glassline_media::{MediaTime, Ssrc};
+use glassline_media::{MediaTime, Ssrc, TrackIndex};
 
 /// Random keys of one run of the server. SSRCs and offsets of streams are derived from them: the
 /// same on every thread without a question to another thread, and not predictable from outside (RFC
@@ -14,7 +14,7 @@ pub(crate) struct NumberKeys(RandomState);
 impl NumberKeys {
     /// Returns the numbers of a track. Two streams of one name have equal numbers, which is
     /// harmless: no client has both in one session.
-    pub(crate) fn track(&self, stream: &str, track: usize) -> Numbers {
+    pub(crate) fn track(&self, stream: &str, track: TrackIndex) -> Numbers {
         let hash = |what: &str| self.0.hash_one((stream, track, what));
         Numbers {
             ssrc: Ssrc(low_word(hash("ssrc"))),
@@ -96,10 +96,19 @@ mod tests {
     #[test]
     fn numbers_are_the_same_on_every_thread_and_differ_by_track_and_run() {
         let keys = NumberKeys::default();
-        assert_eq!(keys.track("cam", 0), keys.clone().track("cam", 0));
-        assert_ne!(keys.track("cam", 0), keys.track("cam", 1));
-        assert_ne!(keys.track("cam", 0), NumberKeys::default().track("cam", 0));
-        let numbers = keys.track("cam", 0);
+        assert_eq!(
+            keys.track("cam", TrackIndex(0)),
+            keys.clone().track("cam", TrackIndex(0))
+        );
+        assert_ne!(
+            keys.track("cam", TrackIndex(0)),
+            keys.track("cam", TrackIndex(1))
+        );
+        assert_ne!(
+            keys.track("cam", TrackIndex(0)),
+            NumberKeys::default().track("cam", TrackIndex(0))
+        );
+        let numbers = keys.track("cam", TrackIndex(0));
         let start = numbers.sequence(0);
         assert_eq!(numbers.sequence(65_537), start.wrapping_add(1));
         let other = numbers.going_on(70_000);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use glassline_media::MediaUnit;
+use glassline_media::{MediaUnit, TrackIndex};
 use smallvec::SmallVec;
 
 use super::framing::{Datagrams, HeaderTemplate};
@@ -26,11 +26,11 @@ pub(crate) struct RingEntry {
 #[derive(Debug)]
 enum Content {
     Media(Arc<MediaUnit>),
-    Report { track: usize, packet: Bytes },
+    Report { track: TrackIndex, packet: Bytes },
 }
 
 impl RingEntry {
-    pub(crate) fn track(&self) -> usize {
+    pub(crate) fn track(&self) -> TrackIndex {
         match &self.content {
             Content::Media(unit) => unit.track,
             Content::Report { track, .. } => *track,
@@ -136,12 +136,12 @@ pub(crate) struct Ring {
     bytes: usize,
     bounds: Bounds,
     /// Index of the track whose keyframes clients begin with.
-    anchor: usize,
+    anchor: TrackIndex,
     keyframe: Option<u64>,
 }
 
 impl Ring {
-    pub(crate) fn new(anchor: usize, bounds: Bounds) -> Self {
+    pub(crate) fn new(anchor: TrackIndex, bounds: Bounds) -> Self {
         Self {
             entries: VecDeque::new(),
             first: 0,
@@ -153,7 +153,7 @@ impl Ring {
     }
 
     /// Makes clients begin with keyframes of this track from now on.
-    pub(crate) fn set_anchor(&mut self, track: usize) {
+    pub(crate) fn set_anchor(&mut self, track: TrackIndex) {
         if self.anchor != track {
             self.anchor = track;
             self.keyframe = None;
@@ -161,7 +161,7 @@ impl Ring {
     }
 
     /// Returns the index of the track whose keyframes clients begin with.
-    pub(crate) fn anchor(&self) -> usize {
+    pub(crate) fn anchor(&self) -> TrackIndex {
         self.anchor
     }
 
@@ -202,7 +202,7 @@ impl Ring {
 
     pub(crate) fn push_report(
         &mut self,
-        track: usize,
+        track: TrackIndex,
         packet: Bytes,
         template: HeaderTemplate,
         now: Instant,

@@ -13,7 +13,7 @@
 //! 3711 §3.3.1) and have no gaps, however long the client pauses or lags, so that it never loses
 //! count of their wraps.
 
-use glassline_media::{MediaUnit, NtpTime, Ssrc};
+use glassline_media::{MediaUnit, NtpTime, Ssrc, TrackIndex};
 use glassline_rtp::{HEADER_BYTES, Header, Packet, write_header};
 use glassline_rtsp::interleaved;
 use glassline_rtsp::mikey::{Cipher, Keys};
@@ -63,14 +63,14 @@ impl Keyring {
     }
 
     /// Returns the key management message (RFC 4567) for a track in the description.
-    pub(crate) fn message(&self, track: usize, time: NtpTime) -> Option<String> {
-        let keys = self.tracks.get(track)?.as_ref()?;
+    pub(crate) fn message(&self, track: TrackIndex, time: NtpTime) -> Option<String> {
+        let keys = self.tracks.get(track.get())?.as_ref()?;
         Some(keys.to_base64(time, &rand::random()))
     }
 
     /// Returns a track's key, once; `None` if it was never announced, or is in use.
-    fn take(&mut self, track: usize) -> Option<Keys> {
-        self.tracks.get_mut(track)?.take()
+    fn take(&mut self, track: TrackIndex) -> Option<Keys> {
+        self.tracks.get_mut(track.get())?.take()
     }
 }
 
@@ -100,7 +100,7 @@ impl TrackSrtp {
     pub(crate) fn renew(
         before: Option<Box<Self>>,
         keyring: Option<&mut Keyring>,
-        track: usize,
+        track: TrackIndex,
         ssrc: Ssrc,
         client_keys: Option<&Keys>,
     ) -> Result<Box<Self>, Refusal> {
@@ -124,7 +124,7 @@ impl TrackSrtp {
     /// Returns [`srtp::KeyError`] in theory only, since the keys are the server's own.
     pub(crate) fn new(
         keyring: Option<&mut Keyring>,
-        track: usize,
+        track: TrackIndex,
         ssrc: Ssrc,
     ) -> Result<Self, srtp::KeyError> {
         let cipher = keyring

@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_hub::{State, Stream, Wake};
-use glassline_media::{MediaTime, MediaUnit, Stage, Track, WallClock};
+use glassline_media::{MediaTime, MediaUnit, Stage, Track, TrackIndex, WallClock};
 use glassline_rtp::rtcp::{Bye, SenderReport, SourceDescription};
 use glassline_rtsp::server::Start;
 
@@ -111,13 +111,13 @@ impl StreamReader {
 
     /// Loads the entries that clients begin with: video from its newest keyframe on, and the other
     /// tracks since then.
-    fn load_past(&mut self, anchor: usize) {
+    fn load_past(&mut self, anchor: TrackIndex) {
         let stream = Arc::clone(self.stream());
         let mut past = stream.since_keyframe(anchor);
         let Some(start) = past.first().map(|unit| unit.time) else {
             return;
         };
-        for track in (0..self.tracks.len()).filter(|track| *track != anchor) {
+        for track in TrackIndex::first(self.tracks.len()).filter(|track| *track != anchor) {
             let others = stream.since(track, 0).into_iter();
             past.extend(others.filter(|unit| unit.time >= start));
         }
@@ -143,7 +143,7 @@ impl StreamReader {
         let any = self.ring.end() > end;
         if any && self.report_at <= now {
             self.report_at = now + REPORT_INTERVAL;
-            for track in 0..self.counts.len() {
+            for track in TrackIndex::first(self.counts.len()) {
                 if let Some(packet) = self.report(track, wall, now) {
                     let template = self.templates[track];
                     self.ring.push_report(track, packet.into(), template, now);
@@ -155,8 +155,8 @@ impl StreamReader {
 
     fn push(&mut self, unit: Arc<MediaUnit>) {
         let (Some(template), Some(counts)) = (
-            self.templates.get(unit.track),
-            self.counts.get_mut(unit.track),
+            self.templates.get(unit.track.get()),
+            self.counts.get_mut(unit.track.get()),
         ) else {
             return;
         };
@@ -183,11 +183,9 @@ impl StreamReader {
             return;
         }
         let name = self.stream().name().clone();
-        self.templates = tracks
-            .iter()
-            .enumerate()
+        self.templates = TrackIndex::enumerate(tracks.iter())
             .map(|(index, track)| {
-                let inherited = self.inherited.get(index).copied();
+                let inherited = self.inherited.get(index.get()).copied();
                 let numbers = inherited.unwrap_or_else(|| self.keys.track(name.as_str(), index));
                 HeaderTemplate::new(track, index, numbers)
             })
@@ -200,7 +198,7 @@ impl StreamReader {
     /// Returns numbers for a stream that follows this one for one client. Players drop a packet
     /// that is out of sequence as a stray (RFC 3550 §A.1).
     pub(crate) fn going_on(&self) -> Vec<Numbers> {
-        let templates = self.templates.iter().enumerate();
+        let templates = TrackIndex::enumerate(&self.templates);
         let next = |track| self.next_packet(track).unwrap_or(0);
         templates
             .map(|(track, template)| template.numbers.going_on(next(track)))
@@ -214,13 +212,13 @@ impl StreamReader {
         self.refresh();
     }
 
-    pub(crate) fn template(&self, track: usize) -> Option<&HeaderTemplate> {
-        self.templates.get(track)
+    pub(crate) fn template(&self, track: TrackIndex) -> Option<&HeaderTemplate> {
+        self.templates.get(track.get())
     }
 
     /// Returns the number of the next packet of `track`, if it is known here.
-    fn next_packet(&self, track: usize) -> Option<u64> {
-        let latest = self.counts.get(track)?.latest.as_ref()?;
+    fn next_packet(&self, track: TrackIndex) -> Option<u64> {
+        let latest = self.counts.get(track.get())?.latest.as_ref()?;
         Some(latest.first_packet + latest.packet_count() as u64)
     }
 
@@ -245,12 +243,12 @@ impl StreamReader {
     /// unless the client's own SRTP counts packets, and at `time`; each as far as it is known.
     pub(crate) fn start(
         &self,
-        track: usize,
+        track: TrackIndex,
         srtp: Option<&TrackSrtp>,
         number: Option<u64>,
         time: Option<MediaTime>,
     ) -> Start {
-        let template = self.templates.get(track);
+        let template = self.templates.get(track.get());
         let shared = template
             .zip(number)
             .map(|(template, number)| template.numbers.sequence(number));
@@ -266,8 +264,16 @@ impl StreamReader {
     /// Returns a sender report, with the track's canonical name behind it (RFC 3550 §6.1); `None`
     /// before the first packet. The RTP time of `now` is extrapolated with the stream's filtered
     /// clock, so that the reports of all tracks agree.
-    pub(crate) fn report(&self, track: usize, wall: &WallClock, now: Instant) -> Option<Vec<u8>> {
-        let (template, counts) = (self.templates.get(track)?, self.counts.get(track)?);
+    pub(crate) fn report(
+        &self,
+        track: TrackIndex,
+        wall: &WallClock,
+        now: Instant,
+    ) -> Option<Vec<u8>> {
+        let (template, counts) = (
+            self.templates.get(track.get())?,
+            self.counts.get(track.get())?,
+        );
         let latest = counts.latest.as_ref()?;
         let since = now.saturating_duration_since(latest.stamps.reference);
         let ssrc = template.numbers.ssrc;
@@ -288,10 +294,15 @@ impl StreamReader {
     }
 
     /// Returns a sender report with BYE behind it (RFC 3550 §6.6); `None` before the first packet.
-    pub(crate) fn farewell(&self, track: usize, wall: &WallClock, now: Instant) -> Option<Vec<u8>> {
+    pub(crate) fn farewell(
+        &self,
+        track: TrackIndex,
+        wall: &WallClock,
+        now: Instant,
+    ) -> Option<Vec<u8>> {
         let mut out = self.report(track, wall, now)?;
         let bye = Bye {
-            sources: vec![self.templates.get(track)?.numbers.ssrc],
+            sources: vec![self.templates.get(track.get())?.numbers.ssrc],
             reason: b"",
         };
         bye.write(&mut out);

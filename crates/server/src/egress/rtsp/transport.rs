@@ -6,6 +6,7 @@
 
 use std::net::SocketAddr;
 
+use glassline_media::TrackIndex;
 use smallvec::SmallVec;
 
 use super::cursor::TrackSet;
@@ -105,16 +106,17 @@ impl TrackTransport {
 pub(crate) struct TrackTransports(SmallVec<[Option<TrackTransport>; 2]>);
 
 impl TrackTransports {
-    pub(crate) fn get(&self, track: usize) -> Option<&TrackTransport> {
-        self.0.get(track)?.as_ref()
+    pub(crate) fn get(&self, track: TrackIndex) -> Option<&TrackTransport> {
+        self.0.get(track.get())?.as_ref()
     }
 
-    pub(crate) fn get_mut(&mut self, track: usize) -> Option<&mut TrackTransport> {
-        self.0.get_mut(track)?.as_mut()
+    pub(crate) fn get_mut(&mut self, track: TrackIndex) -> Option<&mut TrackTransport> {
+        self.0.get_mut(track.get())?.as_mut()
     }
 
     /// Sets up a track, or sets it up anew.
-    pub(crate) fn set(&mut self, track: usize, transport: TrackTransport) {
+    pub(crate) fn set(&mut self, track: TrackIndex, transport: TrackTransport) {
+        let track = track.get();
         if self.0.len() <= track {
             self.0.resize_with(track + 1, || None);
         }
@@ -122,12 +124,12 @@ impl TrackTransports {
     }
 
     /// Drops a track.
-    pub(crate) fn remove(&mut self, track: usize) -> Option<TrackTransport> {
-        self.0.get_mut(track)?.take()
+    pub(crate) fn remove(&mut self, track: TrackIndex) -> Option<TrackTransport> {
+        self.0.get_mut(track.get())?.take()
     }
 
     /// Removes and returns the SRTP of a track that is set up again.
-    pub(crate) fn take_srtp(&mut self, track: usize) -> Option<Box<TrackSrtp>> {
+    pub(crate) fn take_srtp(&mut self, track: TrackIndex) -> Option<Box<TrackSrtp>> {
         match self.get_mut(track)? {
             TrackTransport::Interleaved { srtp, .. } | TrackTransport::Udp { srtp, .. } => {
                 srtp.take()
@@ -137,14 +139,14 @@ impl TrackTransports {
     }
 
     /// Iterates over the tracks that are set up, with their indices.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &TrackTransport)> {
-        let tracks = self.0.iter().enumerate();
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (TrackIndex, &TrackTransport)> {
+        let tracks = TrackIndex::enumerate(&self.0);
         tracks.filter_map(|(track, transport)| Some((track, transport.as_ref()?)))
     }
 
     /// Iterates over the tracks that are set up, with their indices, for sending.
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut TrackTransport)> {
-        let tracks = self.0.iter_mut().enumerate();
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (TrackIndex, &mut TrackTransport)> {
+        let tracks = TrackIndex::enumerate(&mut self.0);
         tracks.filter_map(|(track, transport)| Some((track, transport.as_mut()?)))
     }
 

@@ -87,7 +87,7 @@ const HEADERS_BYTES: usize = 5;
 mod tests {
     use std::time::Instant;
 
-    use glassline_media::{MediaTime, Stamps, UnitBuilder};
+    use glassline_media::{MediaTime, Stamps, TrackIndex, UnitBuilder};
 
     use super::*;
 
@@ -97,7 +97,7 @@ mod tests {
         let stamps = Stamps::arrived(Instant::now());
         Arc::new(
             builder
-                .build(0, MediaTime::ZERO, true, stamps)
+                .build(TrackIndex(0), MediaTime::ZERO, true, stamps)
                 .expect("a packet"),
         )
     }

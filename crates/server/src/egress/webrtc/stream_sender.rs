@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_hub::Stream;
-use glassline_media::{Kind, MediaUnit, Stage, StageTable, Track};
+use glassline_media::{Kind, MediaUnit, Stage, StageTable, Track, TrackIndex};
 use glassline_webrtc::{SenderIndex, Session};
 use smallvec::SmallVec;
 
@@ -44,7 +44,7 @@ pub(crate) struct StreamSender {
     /// Whether the viewer gets video and audio, which may share a message.
     rides: bool,
     /// Index of the track whose frames are followed through the stages.
-    accounted: usize,
+    accounted: TrackIndex,
     pacer: Pacer,
     log: FrameLog,
     /// Histograms of the stream's stage delays on the shard that owns the viewer.
@@ -125,7 +125,7 @@ impl StreamSender {
         let mut track_senders = self.tracks.iter();
         track_senders.any(|track_sender| {
             tracks
-                .get(track_sender.track)
+                .get(track_sender.track.get())
                 .is_some_and(|it| it.video.reordered)
         })
     }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use glassline_media::{Kind, MediaTime, MediaUnit};
+use glassline_media::{Kind, MediaTime, MediaUnit, TrackIndex};
 use glassline_webrtc::SenderIndex;
 
 use super::redundancy::Redundancy;
@@ -57,7 +57,7 @@ const RUNS_MAX: usize = 16;
 #[derive(Debug)]
 pub(crate) struct TrackSender {
     /// Index of the track in the stream.
-    pub(crate) track: usize,
+    pub(crate) track: TrackIndex,
     /// Index of the sender in the session.
     pub(crate) sender: SenderIndex,
     kind: Kind,
@@ -114,7 +114,7 @@ pub(crate) enum OfferOutcome {
 
 impl TrackSender {
     pub(crate) fn new(
-        track: usize,
+        track: TrackIndex,
         sender: SenderIndex,
         kind: Kind,
         clock_rate: u32,
@@ -319,7 +319,12 @@ mod tests {
         builder.push(b"two");
         let time = MediaTime::from_ticks(i64::try_from(index).expect("small") * 3000, 90_000);
         let mut unit = builder
-            .build(0, time, keyframe, Stamps::arrived(Instant::now()))
+            .build(
+                TrackIndex(0),
+                time,
+                keyframe,
+                Stamps::arrived(Instant::now()),
+            )
             .expect("packets");
         unit.index = index;
         unit.first_packet = index * 2;
@@ -327,7 +332,13 @@ mod tests {
     }
 
     fn video() -> TrackSender {
-        TrackSender::new(0, SenderIndex(0), Kind::Video, 90_000, 1_000_000)
+        TrackSender::new(
+            TrackIndex(0),
+            SenderIndex(0),
+            Kind::Video,
+            90_000,
+            1_000_000,
+        )
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use glassline_demux::reordering::Reordering;
-use glassline_media::{Codec, Kind, MediaUnit, Track, annexb};
+use glassline_media::{Codec, Kind, MediaUnit, Track, TrackIndex, annexb};
 use glassline_rtp::TimestampExtender;
 use glassline_rtp::payload::{Depacketizer, Unit, UnsupportedFormat};
 
@@ -29,7 +29,7 @@ const ARRIVALS_MAX: usize = 16;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet<'a> {
     /// Index into the tracks given to [`Assembler::new`].
-    pub(crate) track: usize,
+    pub(crate) track: TrackIndex,
     /// Extended sequence number. When a source begins anew, its numbers continue above all earlier
     /// ones.
     pub(crate) sequence: u64,
@@ -86,7 +86,7 @@ impl Assembler {
             .collect::<Result<_, _>>()?;
         Ok(Self {
             states,
-            clock: SourceClock::new(&rates, audio.unwrap_or(0)),
+            clock: SourceClock::new(&rates, TrackIndex(audio.unwrap_or(0))),
             tracks: tracks.into_iter().map(tracks::as_sent).collect(),
             damaged: false,
             redescribed: false,
@@ -104,7 +104,7 @@ impl Assembler {
     pub(crate) fn starts(&self, media_unit: &MediaUnit) -> bool {
         let mut tracks = self.tracks.iter();
         match tracks.position(|track| track.kind() == Kind::Video) {
-            Some(video) => media_unit.track == video && media_unit.keyframe,
+            Some(video) => media_unit.track == TrackIndex(video) && media_unit.keyframe,
             None => true,
         }
     }
@@ -112,7 +112,7 @@ impl Assembler {
     /// Takes a packet and appends the media units that are complete with it to `out`. Ignores a
     /// packet of an unknown track.
     pub(crate) fn push(&mut self, packet: &Packet<'_>, out: &mut Vec<MediaUnit>) {
-        let Some(state) = self.states.get_mut(packet.track) else {
+        let Some(state) = self.states.get_mut(packet.track.get()) else {
             return;
         };
         let ticks = state.push(packet);
@@ -152,8 +152,8 @@ impl Assembler {
 
     /// Notes that the source sampled `timestamp` of `track`, as on the wire, at the NTP time `ntp`
     /// (RFC 3550 §6.4.1). Does nothing before the track's first packet.
-    pub(crate) fn sender_report(&mut self, track: usize, ntp: u64, timestamp: u32) {
-        let state = self.states.get(track);
+    pub(crate) fn sender_report(&mut self, track: TrackIndex, ntp: u64, timestamp: u32) {
+        let state = self.states.get(track.get());
         if let Some(latest) = state.and_then(|state| state.timestamps.highest()) {
             let ticks = TimestampExtender::near(latest, timestamp);
             self.clock.sender_report(track, ntp, ticks);

@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use glassline_media::MediaTime;
+use glassline_media::{MediaTime, TrackIndex};
 
 /// Jump of a track's timestamps from which on the source counts as started anew.
 const LEAP: Duration = Duration::from_secs(2);
@@ -27,7 +27,7 @@ pub(super) struct SourceClock {
     zero: Option<Instant>,
     states: Vec<TrackState>,
     /// Index of the track that is never moved.
-    fixed: usize,
+    fixed: TrackIndex,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +46,7 @@ struct TrackState {
 
 impl SourceClock {
     /// Creates a clock for tracks with these clock rates in Hz. The track `fixed` is never moved.
-    pub(super) fn new(rates: &[u32], fixed: usize) -> Self {
+    pub(super) fn new(rates: &[u32], fixed: TrackIndex) -> Self {
         let state = |rate: &u32| TrackState {
             rate: *rate,
             anchor: None,
@@ -64,9 +64,9 @@ impl SourceClock {
 
     /// Returns the time of an access unit of `track` with the extended timestamp `ticks`, whose
     /// first packet arrived at `received`.
-    pub(super) fn time(&mut self, track: usize, ticks: i64, received: Instant) -> MediaTime {
+    pub(super) fn time(&mut self, track: TrackIndex, ticks: i64, received: Instant) -> MediaTime {
         let zero = *self.zero.get_or_insert(received);
-        let Some(state) = self.states.get_mut(track) else {
+        let Some(state) = self.states.get_mut(track.get()) else {
             return MediaTime::ZERO;
         };
         if state.leaps(ticks, received) {
@@ -92,21 +92,25 @@ impl SourceClock {
 
     /// Notes that the sender sampled the extended timestamp `ticks` of `track` at the NTP time
     /// `ntp`.
-    pub(super) fn sender_report(&mut self, track: usize, ntp: u64, ticks: i64) {
-        if let Some(state) = self.states.get_mut(track) {
+    pub(super) fn sender_report(&mut self, track: TrackIndex, ntp: u64, ticks: i64) {
+        if let Some(state) = self.states.get_mut(track.get()) {
             state.report = Some((ntp_nanos(ntp), ticks));
-            for track in 0..self.states.len() {
+            for track in TrackIndex::first(self.states.len()) {
                 self.align(track);
             }
         }
     }
 
     /// Moves `track` to the place that the reports give it against the fixed track.
-    fn align(&mut self, track: usize) {
-        let Some(fixed) = self.states.get(self.fixed).copied() else {
+    fn align(&mut self, track: TrackIndex) {
+        let Some(fixed) = self.states.get(self.fixed.get()).copied() else {
             return;
         };
-        let Some(state) = self.states.get_mut(track).filter(|_| track != self.fixed) else {
+        let Some(state) = self
+            .states
+            .get_mut(track.get())
+            .filter(|_| track != self.fixed)
+        else {
             return;
         };
         let (Some(fixed_anchor), Some((fixed_wall, fixed_ticks))) = (fixed.anchor, fixed.report)
@@ -127,7 +131,7 @@ impl SourceClock {
             return;
         }
         tracing::debug!(
-            track,
+            track = track.get(),
             shift_ms = shift / 1_000_000,
             "aligned by sender reports"
         );
@@ -167,8 +171,8 @@ fn nanos(duration: Duration) -> i64 {
 mod tests {
     use super::*;
 
-    const VIDEO: usize = 0;
-    const AUDIO: usize = 1;
+    const VIDEO: TrackIndex = TrackIndex(0);
+    const AUDIO: TrackIndex = TrackIndex(1);
 
     fn clock() -> SourceClock {
         SourceClock::new(&[90_000, 48_000], AUDIO)

@@ -1,5 +1,5 @@
 use super::*;
-use glassline_media::{Codec, UnitBuilder, VideoParameters};
+use glassline_media::{Codec, TrackIndex, UnitBuilder, VideoParameters};
 use glassline_rtp::h264;
 use std::time::Duration;
 
@@ -33,7 +33,12 @@ impl Camera {
         h264::packetize(nals.iter().copied(), 1400, &mut builder);
         let stamps = glassline_media::Stamps::arrived(self.start);
         let media_unit = builder
-            .build(0, glassline_media::MediaTime::ZERO, false, stamps)
+            .build(
+                TrackIndex(0),
+                glassline_media::MediaTime::ZERO,
+                false,
+                stamps,
+            )
             .expect("packets");
         for (place, payload) in media_unit.payloads().enumerate() {
             self.sequence += 1;
@@ -41,7 +46,7 @@ impl Camera {
                 continue;
             }
             let packet = Packet {
-                track: 0,
+                track: TrackIndex(0),
                 sequence: self.sequence,
                 timestamp: ms * 90,
                 marker: marker && media_unit.marker(place),
@@ -168,7 +173,7 @@ fn audio_goes_through_at_once() {
     let mut camera = Camera::new(VideoParameters::default());
     for number in 0..3u16 {
         let packet = Packet {
-            track: 1,
+            track: TrackIndex(1),
             sequence: u64::from(number),
             timestamp: 160 * u32::from(number),
             marker: number == 0,
@@ -192,7 +197,7 @@ fn garbage_never_panics() {
         let noise = number.wrapping_mul(0x9e37_79b9);
         let payload = noise.to_be_bytes();
         let packet = Packet {
-            track: (number % 3) as usize,
+            track: TrackIndex((number % 3) as usize),
             sequence: u64::from(noise >> 7),
             timestamp: noise,
             marker: noise & 1 == 0,
@@ -200,9 +205,11 @@ fn garbage_never_panics() {
             received: camera.at(number),
         };
         camera.assembler.push(&packet, &mut camera.out);
-        camera
-            .assembler
-            .sender_report((number % 3) as usize, u64::from(noise) << 20, noise);
+        camera.assembler.sender_report(
+            TrackIndex((number % 3) as usize),
+            u64::from(noise) << 20,
+            noise,
+        );
     }
 }
 
@@ -216,7 +223,7 @@ fn push(
     let (sequence, ms) = numbers;
     let mut out = Vec::new();
     let packet = Packet {
-        track: 0,
+        track: TrackIndex(0),
         sequence,
         timestamp: ms * 90,
         marker: true,
@@ -262,7 +269,9 @@ fn audio_alone_is_live_at_once_and_a_stream_of_frames_is_not() {
         builder.push(&[1]);
         let stamps = glassline_media::Stamps::arrived(Instant::now());
         let time = glassline_media::MediaTime::ZERO;
-        builder.build(track, time, true, stamps).expect("a packet")
+        builder
+            .build(TrackIndex(track), time, true, stamps)
+            .expect("a packet")
     };
     let audio = vec![Track::audio(Codec::Opus, 2)];
     assert!(Assembler::new(audio).expect("known").starts(&media_unit(0)));
@@ -282,7 +291,7 @@ fn fragments_of_other_codecs_come_out_whole_and_cut_to_our_size() {
         .zip(1..)
     {
         let packet = Packet {
-            track: 0,
+            track: TrackIndex(0),
             sequence,
             timestamp: 0,
             marker: sequence == 2,

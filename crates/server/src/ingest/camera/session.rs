@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
 use glassline_hub::{PublishError, Publisher, Stream};
-use glassline_media::{Kind, MediaUnit, Track, VideoParameters};
+use glassline_media::{Kind, MediaUnit, Track, TrackIndex, VideoParameters};
 use glassline_rtp::SequenceExtender;
 use glassline_rtp::payload::UnsupportedFormat;
 use glassline_rtsp::sdp::{Description, Format, Media};
@@ -236,7 +236,7 @@ impl<'a> Receiver<'a> {
             return;
         };
         let received = packet.ctx().received();
-        if track == 0 {
+        if track == TrackIndex(0) {
             self.last_received = received;
         }
         let packet = Packet {
@@ -286,8 +286,9 @@ impl<'a> Receiver<'a> {
         Ok(())
     }
 
-    fn track(&self, stream_id: usize) -> Option<usize> {
-        self.stream_ids.iter().position(|id| *id == stream_id)
+    fn track(&self, stream_id: usize) -> Option<TrackIndex> {
+        let mut ids = self.stream_ids.iter();
+        ids.position(|id| *id == stream_id).map(TrackIndex)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::{Stream, StreamName, Wake};
-use glassline_media::{Kind, MediaTime, MediaUnit};
+use glassline_media::{Kind, MediaTime, MediaUnit, TrackIndex};
 use proptest::prelude::*;
 
 use super::control::{Control, PlayCommand};
@@ -91,7 +91,7 @@ impl Scene {
 /// Checks each track: numbers rise by one, packets have no gaps, times of audio never go back, and
 /// nothing is sent before it is due unless that was asked for.
 fn is_one_stream(media_units: &[Arc<MediaUnit>], stream: &Stream) -> Result<(), TestCaseError> {
-    for (track, of_track) in stream.tracks().iter().enumerate() {
+    for (track, of_track) in TrackIndex::enumerate(stream.tracks().iter()) {
         let of = media_units
             .iter()
             .filter(|media_unit| media_unit.track == track);
@@ -133,7 +133,7 @@ proptest! {
                     prop_assert_eq!(media_units.len(), before, "it holds");
                 }
                 Step::Play(play) => {
-                    let numbers: Vec<u64> = scene.stream.tracks().iter().enumerate().map(|(track, _)| {
+                    let numbers: Vec<u64> = TrackIndex::first(scene.stream.tracks().len()).map(|track| {
                         let of = media_units.iter().rfind(|media_unit: &&Arc<MediaUnit>| media_unit.track == track);
                         of.map_or(0, |media_unit| media_unit.first_packet + media_unit.packet_count() as u64)
                     }).collect();
@@ -206,7 +206,7 @@ fn an_end_that_was_asked_for_is_kept() {
     assert_eq!(
         media_units
             .iter()
-            .filter(|media_unit| media_unit.track == 0)
+            .filter(|media_unit| media_unit.track == TrackIndex(0))
             .count(),
         30
     );

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::{CreateError, Hub, PublishError, Publisher, State, StreamName};
-use glassline_media::{Kind, MediaUnit, Ssrc};
+use glassline_media::{Kind, MediaUnit, Ssrc, TrackIndex};
 use glassline_rtp::Packet as Rtp;
 use glassline_rtp::reorder::ReceivedPacket;
 use glassline_rtp::rtcp;
@@ -59,7 +59,7 @@ pub(crate) struct Recording {
     name: StreamName,
     /// For each announced track its index among the tracks that are used; `None` for one that is
     /// not.
-    used_indices: Vec<Option<usize>>,
+    used_indices: Vec<Option<TrackIndex>>,
     /// The receiving state of each used track.
     pipelines: Vec<TrackPipeline>,
     feedback: Feedback,
@@ -105,7 +105,7 @@ impl Recording {
         now: Instant,
     ) -> Result<Self, Refusal> {
         let mut taken: Vec<_> = Vec::new();
-        for (index, media) in description.tracks.iter().enumerate() {
+        for (index, media) in TrackIndex::enumerate(&description.tracks) {
             let usable = media.format().map(track_of);
             match usable {
                 Some(Ok(track)) if track.kind() != Kind::Text => taken.push((index, track)),
@@ -121,7 +121,7 @@ impl Recording {
             return Err(Refusal::UnsupportedMedia);
         }
         let mut used_indices = vec![None; description.tracks.len()];
-        for (used, (index, _)) in taken.iter().enumerate() {
+        for (used, (index, _)) in TrackIndex::enumerate(&taken) {
             used_indices[*index] = Some(used);
         }
         let pipelines = taken
@@ -174,8 +174,8 @@ impl Recording {
     }
 
     /// Takes an RTP packet of announced track `track`, or an RTCP packet if `control` is set.
-    pub(crate) fn take(&mut self, track: usize, control: bool, bytes: &[u8], now: Instant) {
-        let Some(used) = self.used_indices.get(track).copied().flatten() else {
+    pub(crate) fn take(&mut self, track: TrackIndex, control: bool, bytes: &[u8], now: Instant) {
+        let Some(used) = self.used_indices.get(track.get()).copied().flatten() else {
             return;
         };
         if !self.is_on {
@@ -190,7 +190,7 @@ impl Recording {
         }
     }
 
-    fn take_media(&mut self, track: usize, bytes: &[u8], received: Instant) {
+    fn take_media(&mut self, track: TrackIndex, bytes: &[u8], received: Instant) {
         // Data that is not RTP is dropped, as on any port.
         let Ok(packet) = Rtp::parse(bytes) else {
             return;
@@ -201,7 +201,7 @@ impl Recording {
         });
     }
 
-    fn take_reports(&mut self, track: usize, bytes: &[u8], received: Instant) {
+    fn take_reports(&mut self, track: TrackIndex, bytes: &[u8], received: Instant) {
         for packet in rtcp::parse(bytes).flatten() {
             if let rtcp::Packet::SenderReport(report) = packet {
                 let (ntp, timestamp) = (report.ntp.0, report.rtp_timestamp);
@@ -212,8 +212,8 @@ impl Recording {
     }
 
     /// Notes that packets of announced track `track` come by UDP.
-    pub(crate) fn comes_by_datagrams(&mut self, track: usize) {
-        if let Some(used) = self.used_indices.get(track).copied().flatten() {
+    pub(crate) fn comes_by_datagrams(&mut self, track: TrackIndex) {
+        if let Some(used) = self.used_indices.get(track.get()).copied().flatten() {
             self.pipelines[used].come_by_datagrams();
         }
     }
@@ -221,7 +221,7 @@ impl Recording {
     /// Gives up missing packets that are overdue.
     pub(crate) fn expire(&mut self, now: Instant) {
         let (assembler, out) = (&mut self.assembler, &mut self.media_units);
-        for (track, pipeline) in self.pipelines.iter_mut().enumerate() {
+        for (track, pipeline) in TrackIndex::enumerate(&mut self.pipelines) {
             pipeline.expire(now, |packet| push(assembler, track, packet, out));
         }
     }
@@ -241,7 +241,7 @@ impl Recording {
         now: Instant,
         spread: f64,
         counters: &RecordCounters,
-    ) -> Vec<(usize, Vec<u8>)> {
+    ) -> Vec<(TrackIndex, Vec<u8>)> {
         let mut packets = Vec::new();
         if !self.is_on {
             return packets;
@@ -252,14 +252,14 @@ impl Recording {
         let has_video = self.assembler.tracks()[0].kind() == Kind::Video;
         let asks =
             has_video && self.pipelines[0].source().is_some() && self.feedback.poll_keyframe(now);
-        for (track, used) in self.used_indices.iter().enumerate() {
-            let Some(pipeline) = used.and_then(|used| self.pipelines.get_mut(used)) else {
+        for (track, used) in TrackIndex::enumerate(&self.used_indices) {
+            let Some(pipeline) = used.and_then(|used| self.pipelines.get_mut(used.get())) else {
                 continue;
             };
             let Some(source) = pipeline.source() else {
                 continue;
             };
-            let asks = asks && *used == Some(0);
+            let asks = asks && *used == Some(TrackIndex(0));
             if reports || asks {
                 counters.late.add(pipeline.take_late());
                 let block = if reports {
@@ -310,7 +310,7 @@ impl Recording {
                 }
                 None => continue,
             };
-            let is_frame = media_unit.track == 0;
+            let is_frame = media_unit.track == TrackIndex(0);
             if is_frame && media_unit.keyframe {
                 // The keyframe answers a pending request.
                 self.feedback.set_keyframe_wanted(false);
@@ -348,7 +348,7 @@ impl Recording {
 
 fn push(
     assembler: &mut Assembler,
-    track: usize,
+    track: TrackIndex,
     packet: ReceivedPacket<'_>,
     out: &mut Vec<MediaUnit>,
 ) {

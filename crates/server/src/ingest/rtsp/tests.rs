@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use glassline_hub::Stream;
-use glassline_media::{MediaTime, NtpTime, Ssrc, Stamps, UnitBuilder};
+use glassline_media::{MediaTime, NtpTime, Ssrc, Stamps, TrackIndex, UnitBuilder};
 use glassline_rtp::{HEADER_BYTES, Header, h264};
 use glassline_sim::Rng;
 
@@ -63,7 +63,7 @@ impl Encoder {
             h264::packetize([&slice(0x41)[..]].into_iter(), 1200, &mut builder);
         }
         let stamps = Stamps::arrived(self.start);
-        let media_unit = builder.build(0, MediaTime::ZERO, number == 0, stamps);
+        let media_unit = builder.build(TrackIndex(0), MediaTime::ZERO, number == 0, stamps);
         let media_unit = media_unit.expect("packets");
         let mut packets = Vec::new();
         for (place, payload) in media_unit.payloads().enumerate() {
@@ -94,7 +94,7 @@ impl Encoder {
 
     fn arrives(&mut self, at: Duration, packet: &[u8]) {
         let now = self.start + at;
-        self.recording.take(0, false, packet, now);
+        self.recording.take(TrackIndex(0), false, packet, now);
         self.recording.publish(now).expect("nobody else publishes");
     }
 
@@ -109,7 +109,7 @@ impl Encoder {
             .poll_feedback(self.start + at, 1.0, &self.counters);
         let mut told = Vec::new();
         for (track, compound) in feedback {
-            assert_eq!(track, 0);
+            assert_eq!(track, TrackIndex(0));
             let packets: Vec<_> = rtcp::parse(&compound).collect();
             let [Ok(rtcp::Packet::ReceiverReport(_)), ..] = &packets[..] else {
                 panic!("a report comes first (RFC 3550 §6.1): {packets:?}");
@@ -132,7 +132,7 @@ fn packets_that_overtook_each_other_by_udp_are_published_whole() {
     for seed in 0..20 {
         let mut rng = Rng::new(seed);
         let mut encoder = Encoder::new("");
-        encoder.recording.comes_by_datagrams(0);
+        encoder.recording.comes_by_datagrams(TrackIndex(0));
         let mut arrivals = Vec::new();
         for number in 0..50 {
             for (place, (sent, packet)) in encoder.frame(number).into_iter().enumerate() {
@@ -160,7 +160,7 @@ fn packets_that_overtook_each_other_by_udp_are_published_whole() {
 #[test]
 fn a_packet_that_never_comes_costs_its_frame_and_50_ms() {
     let mut encoder = Encoder::new("");
-    encoder.recording.comes_by_datagrams(0);
+    encoder.recording.comes_by_datagrams(TrackIndex(0));
     encoder.send(0..3);
     let mut packets = encoder.frame(3);
     packets.remove(1);
@@ -196,7 +196,7 @@ fn reports_say_what_arrived_and_when_the_sender_report_came() {
     }
     .write(&mut report);
     let now = encoder.start + 10 * MS;
-    encoder.recording.take(0, true, &report, now);
+    encoder.recording.take(TrackIndex(0), true, &report, now);
     // Two of seven are lost.
     for (place, (at, packet)) in encoder.frame(1).into_iter().enumerate() {
         if !matches!(place, 1 | 2) {
@@ -291,7 +291,7 @@ fn a_source_that_begins_anew_goes_on() {
         (Ssrc(8), 60_000),
     ] {
         let mut encoder = Encoder::new("");
-        encoder.recording.comes_by_datagrams(0);
+        encoder.recording.comes_by_datagrams(TrackIndex(0));
         encoder.send(0..5);
         encoder.ssrc = ssrc;
         encoder.sequence = encoder.sequence.wrapping_sub(back);

@@ -1,6 +1,6 @@
 //! Selection of the `m=` lines of an offer that are accepted, and their use.
 
-use glassline_media::{Kind, Track};
+use glassline_media::{Kind, Track, TrackIndex};
 
 use super::error::{NegotiationError, list};
 use super::options::AnswerOptions;
@@ -79,7 +79,7 @@ fn check_playable(offer: &SessionDescription, tracks: &[Track]) -> Result<(), Ne
 pub(super) struct AcceptedLine {
     pub(super) line: usize,
     /// Index of our track that is sent on the line.
-    pub(super) track: Option<usize>,
+    pub(super) track: Option<TrackIndex>,
     /// Whether media of the peer is received on the line.
     pub(super) receives: bool,
     pub(super) format: Format,
@@ -87,7 +87,7 @@ pub(super) struct AcceptedLine {
 
 fn choose(offer: &SessionDescription, tracks: &[Track]) -> Vec<AcceptedLine> {
     let mut accepted: Vec<AcceptedLine> = Vec::new();
-    let playable = tracks.iter().enumerate().filter(|(_, it)| is_playable(it));
+    let playable = TrackIndex::enumerate(tracks).filter(|(_, it)| is_playable(it));
     for (index, track) in playable {
         let found = offer.media.iter().enumerate().find_map(|(line, media)| {
             let free = accepted.iter().all(|it| it.line != line);
@@ -161,7 +161,7 @@ fn check_accepted(
     accepted: &[AcceptedLine],
 ) -> Result<(), NegotiationError> {
     let sent = |kind| {
-        let mut chosen = accepted.iter().filter_map(|it| tracks.get(it.track?));
+        let mut chosen = accepted.iter().filter_map(|it| tracks.get(it.track?.get()));
         chosen.any(|track| track.kind() == kind)
     };
     for kind in [Kind::Video, Kind::Audio] {

@@ -286,7 +286,7 @@ fn each_track_takes_a_line_of_its_own() {
     let lines: Vec<_> = negotiated
         .tracks
         .iter()
-        .map(|it| (it.track, it.line))
+        .map(|it| (it.track.get(), it.line))
         .collect();
     assert_eq!(lines, [(0, 0), (1, 2)]);
     assert_eq!(negotiated.bundle, ["2", "0"], "the offer's order");

@@ -199,7 +199,10 @@ fn our_own_call_is_agreed_both_ways() {
     let ([track], [media]) = (&agreed.tracks[..], &agreed.media[..]) else {
         panic!("{agreed:?}");
     };
-    assert_eq!((track.track, track.line, track.payload_type), (0, 0, 111));
+    assert_eq!(
+        (track.track.get(), track.line, track.payload_type),
+        (0, 0, 111)
+    );
     assert_eq!(track.extensions, negotiated.tracks[0].extensions);
     assert_eq!(media.ssrc, Some(Ssrc(100)));
     let stated = OpusParameters::parse(&track.parameters);

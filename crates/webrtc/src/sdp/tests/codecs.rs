@@ -129,7 +129,7 @@ fn tracks_that_no_browser_plays_are_left_out() {
         with(Codec::T140, ""),
     ];
     let negotiated = negotiate(&parse(CHROMIUM), &tracks, false).expect("two of them");
-    let chosen: Vec<usize> = negotiated.tracks.iter().map(|it| it.track).collect();
+    let chosen: Vec<usize> = negotiated.tracks.iter().map(|it| it.track.get()).collect();
     assert_eq!(chosen, [1, 3]);
     // A frame that no browser shows leaves the audio.
     let negotiated = negotiate(&parse(CHROMIUM), &[with(Codec::Jpeg, ""), opus()], false);

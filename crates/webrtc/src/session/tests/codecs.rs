@@ -1,6 +1,6 @@
 //! Each codec of browsers, from a unit to a unit, over a lossy path.
 
-use glassline_media::{MediaTime, Stamps, UnitBuilder};
+use glassline_media::{MediaTime, Stamps, TrackIndex, UnitBuilder};
 use glassline_rtp::payload::{Depacketizer, Packetizer};
 use glassline_sim::Loss;
 
@@ -49,7 +49,7 @@ fn every_codec_of_browsers_arrives_whole_over_a_lossy_path() {
                 .expect("a valid unit");
             let stamps = Stamps::arrived(pair.now());
             let unit = builder
-                .build(0, MediaTime::ZERO, true, stamps)
+                .build(TrackIndex(0), MediaTime::ZERO, true, stamps)
                 .expect("packets");
             for (index, payload) in unit.payloads().enumerate() {
                 let marker = codec.marks_frames() && unit.marker(index);

@@ -37,7 +37,12 @@ fn connects_in_a_few_round_trips() {
         assert!(at < ms(250), "took {at:?}");
     }
     assert_eq!([&pair.server.dropped, &pair.client.dropped], [&[]; 2]);
-    let tracks: Vec<_> = pair.server.senders().iter().map(|it| it.track).collect();
+    let tracks: Vec<_> = pair
+        .server
+        .senders()
+        .iter()
+        .map(|it| it.track.get())
+        .collect();
     assert_eq!(tracks, [0, 1]);
     assert!(pair.server.senders()[0].rtx.is_some());
     let kinds: Vec<_> = pair

@@ -1,3 +1,4 @@
+use glassline_media::TrackIndex;
 use glassline_sim::Loss;
 use proptest::prelude::*;
 
@@ -302,7 +303,7 @@ fn keyframes_are_asked_for_and_not_too_often() {
         .filter(|(_, event)| {
             *event
                 == Event::KeyframeRequest {
-                    track: 0,
+                    track: TrackIndex(0),
                     sender: SenderIndex(0),
                 }
         })
