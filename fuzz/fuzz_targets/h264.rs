@@ -1,5 +1,5 @@
-//! H.264 payloads: any sequence of packets into the depacketizer, whose units
-//! stay whole and bounded; then the input as NAL units through packets and back.
+//! H.264 payloads: any sequence of packets goes into the depacketizer, whose units stay
+//! complete and bounded; then the input goes as NAL units through packets and back.
 
 #![no_main]
 
@@ -14,8 +14,8 @@ fuzz_target!(|bytes: &[u8]| {
     there_and_back(bytes);
 });
 
-/// Each packet: a byte of control (marker, new timestamp, numbers skipped), a
-/// byte of length, the payload.
+/// Each packet in the input has a byte of control (marker, new timestamp, skipped numbers), a
+/// byte of length, and the payload.
 fn any_packets(mut bytes: &[u8]) {
     let mut depacketizer = Depacketizer::new(UNIT_BYTES_MAX);
     let (mut sequence, mut timestamp) = (0, 0u32);
@@ -35,7 +35,7 @@ fn any_packets(mut bytes: &[u8]) {
     }
 }
 
-/// NAL units of types that are carried, cut at each zero byte.
+/// Splits the input at zero bytes into NAL units of types that are carried.
 fn there_and_back(bytes: &[u8]) {
     let Some((&size, bytes)) = bytes.split_first() else {
         return;

@@ -1,6 +1,6 @@
-//! Payload formats of every codec: any sequence of packets into the depacketizer,
-//! whose units stay bounded; then the input as a unit through packets and back, which
-//! makes the same packets again.
+//! Payload formats of every codec: any sequence of packets goes into the depacketizer, whose
+//! units stay bounded; then the input goes as a unit through packets and back, and packetizing
+//! it again gives the same packets.
 
 #![no_main]
 
@@ -26,14 +26,14 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let track = Track::new(codec).with_format_parameters(parameters);
     any_packets(&track, bytes);
-    // H.264 has a target of its own.
+    // H.264 has its own target.
     if codec != Codec::H264 {
         there_and_back(&track, bytes);
     }
 });
 
-/// Each packet: a byte of control (marker, new timestamp, numbers skipped), a
-/// byte of length, the payload.
+/// Each packet in the input has a byte of control (marker, new timestamp, skipped numbers), a
+/// byte of length, and the payload.
 fn any_packets(track: &Track, mut bytes: &[u8]) {
     let Ok(mut depacketizer) = Depacketizer::bounded(track, UNIT_BYTES_MAX) else {
         return;
@@ -65,14 +65,14 @@ fn there_and_back(track: &Track, unit: &[u8]) {
     }
     let units = std::iter::from_fn(|| depacketizer.poll());
     let back: Vec<u8> = units.flat_map(|unit| unit.data).collect();
-    // A unit that does not begin as its codec has it cannot be told from a part.
+    // A unit that does not begin as its codec specifies looks like a part of another.
     if !back.is_empty() {
         assert_eq!(frame, back, "the frame by reference");
         assert_eq!(self::packets(track, &back), Some((packets, frame)));
     }
 }
 
-/// Payloads, and the coded frame that is read by reference.
+/// Returns the payloads, and the coded frame as it is read by reference.
 fn packets(track: &Track, unit: &[u8]) -> Option<(Vec<Vec<u8>>, Vec<u8>)> {
     let mut builder = UnitBuilder::default();
     Packetizer::new(track).packetize(unit, &mut builder).ok()?;

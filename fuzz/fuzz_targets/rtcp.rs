@@ -1,5 +1,5 @@
-//! Compound RTCP packets: what parses is written and parsed again to the same;
-//! transport feedback is joined with a history of what was sent.
+//! Compound RTCP packets: a packet that parses is written and parsed again to the same value;
+//! transport feedback is joined with a history of sent packets.
 
 #![no_main]
 
@@ -35,6 +35,6 @@ fuzz_target!(|bytes: &[u8]| {
             assert_eq!(first, packet);
         }
     }
-    // Each of 64 packets is news twice at most: missing, then late.
+    // Each of 64 packets is reported at most twice: as missing, then as late.
     assert!(acknowledged.len() <= 128);
 });

@@ -1,5 +1,5 @@
-//! RTP packets: what parses is written, extensions included, and parsed again to
-//! the same; a payload is tried as a retransmission and as Opus.
+//! RTP packets: a packet that parses is written, extensions included, and parsed again to the
+//! same value; its payload is parsed as a retransmission and as Opus.
 
 #![no_main]
 

@@ -1,6 +1,6 @@
-//! Session descriptions: what parses is written and parsed again to the same;
-//! what is answered gives an answer that our own client agrees to; any text may
-//! come as the answer to our offer or as a fragment.
+//! Session descriptions: a description that parses is written and parsed again to the same
+//! value; an offer that can be answered gives an answer to which our own client agrees; any
+//! text may come as the answer to our offer, or as a fragment.
 
 #![no_main]
 

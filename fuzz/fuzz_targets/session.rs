@@ -1,12 +1,11 @@
-//! Two sessions and a hostile network: the input says which datagrams pass, are
-//! lost, held back, doubled or damaged, what is injected, and what the ends do.
+//! Two sessions and a hostile network: the input decides which datagrams pass, are lost,
+//! delayed, duplicated or damaged, what is injected, and what the ends do.
 //!
-//! Nothing panics; what arrives is what was sent, once, and messages of a channel in
-//! their order; and an end that is left
-//! alone long enough comes to rest.
+//! Nothing panics. What arrives is what was sent, once, and messages of a channel arrive in order.
+//! An end that is left alone long enough becomes idle.
 //!
-//! The network is the target's own, not `glassline_sim::Network`, whose luck follows from a
-//! seed: here the input must reach each datagram.
+//! The network is the target's own and not `glassline_sim::Network`, whose losses follow from a
+//! seed: here the input must affect each datagram.
 
 #![no_main]
 
@@ -68,7 +67,7 @@ struct Network {
     now: Instant,
     /// The server and the client.
     ends: [Session; 2],
-    /// Towards each end.
+    /// Datagrams on the way to each end.
     queues: [VecDeque<Vec<u8>>; 2],
     heard: HashSet<(usize, u64)>,
     sent: u32,
@@ -136,7 +135,7 @@ impl Network {
             messages: [0; 2],
         };
         if options & 4 != 0 {
-            // Most inputs are about what comes after the handshake.
+            // Most inputs are about what happens after the handshake.
             network.pass_for(Duration::from_millis(300));
         }
         network
@@ -256,7 +255,8 @@ impl Network {
         };
         let mut payload = self.messages[0].to_be_bytes().to_vec();
         payload.resize(4 + 97 * usize::from(argument), argument);
-        // Refused before it is open, after it is closed, and where there is no room.
+        // Sending is refused before the channel is open, after it is closed, and when its
+        // buffer is full.
         if channels
             .send(channel, Message::binary(payload), self.now)
             .is_ok()
@@ -311,7 +311,7 @@ impl Network {
         }
     }
 
-    /// Cut off from each other, both ends give up, and then nothing is left to do.
+    /// Separates the ends: both give up, and then nothing is left to do.
     fn come_to_rest(&mut self) {
         for _ in 0..20_000 {
             if self.ends.iter().all(Session::is_closed) {

@@ -1,5 +1,5 @@
-//! What a shard reads before any session is touched, and what an ICE-lite
-//! session makes of STUN: any bytes, and requests that are right but for damage.
+//! The inspection of datagrams before any session is involved, and an ICE-lite session's
+//! handling of STUN: any bytes, and valid requests that were damaged.
 
 #![no_main]
 
@@ -32,7 +32,7 @@ thread_local! {
     static SERVER: RefCell<Server> = RefCell::new(Server::new());
 }
 
-/// A session that awaits its peer, and a request that the peer sent it.
+/// A session that waits for its peer, and a request of that peer.
 struct Server {
     session: Session,
     now: Instant,
@@ -87,19 +87,19 @@ impl Server {
     fn feed(&mut self, bytes: &[u8]) {
         let mut noise = bytes.to_vec();
         let _ = self.take(&mut noise);
-        // The input as damage to a real request: what changes anything is refused.
+        // The input damages a real request: any effective change must be refused.
         let mut damaged = self.request.clone();
         for (byte, damage) in damaged.iter_mut().zip(bytes) {
             *byte ^= damage;
         }
         let is_stun = classify(damaged[0]) == DatagramKind::Stun;
         if self.take(&mut damaged).is_ok() && is_stun {
-            // Only what stands behind the message integrity may differ.
+            // Only the bytes behind the message integrity may differ.
             let tail = self.request.len() - 8;
             assert_eq!(damaged[20..tail], self.request[20..tail]);
         }
         if self.session.is_closed() {
-            // Enough DTLS that leads nowhere ends a handshake; STUN never does.
+            // Enough invalid DTLS ends a handshake; STUN never does.
             let is_dtls = |byte: &u8| classify(*byte) == DatagramKind::Dtls;
             assert!(bytes.first().is_some_and(is_dtls) || is_dtls(&damaged[0]));
             *self = Self::new();

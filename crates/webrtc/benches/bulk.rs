@@ -1,8 +1,8 @@
-//! What a gigabit over a data channel costs both ends together, without sockets.
+//! Processor time of both ends together for bulk data over a data channel, without sockets.
 //!
-//! `cargo bench -p glassline-webrtc --bench bulk [MEGABYTES]`. Two sessions in memory
-//! on one core, a round trip of 400 virtual microseconds, messages of 64 KiB; the
-//! processor time is the wall's, so the machine should have nothing else to do.
+//! `cargo bench -p glassline-webrtc --bench bulk [MEGABYTES]`. Two sessions in memory on one
+//! core exchange messages of 64 KiB with a virtual round trip of 400 µs. Processor time is
+//! measured as wall time, so the machine should be idle otherwise.
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 mod pair;
@@ -16,7 +16,7 @@ use glassline_webrtc::{Certificate, Cipher, CipherChoice, DataConfig};
 use pair::Pair;
 
 const MESSAGE_BYTES: usize = 64 << 10;
-/// Handed over and not sent, at most: the sender always has something.
+/// Most bytes that wait in the sender, which therefore always has something to send.
 const HIGH_WATER: usize = 4 << 20;
 const STEP: Duration = Duration::from_micros(200);
 

@@ -1,9 +1,9 @@
-//! What an idle peer with one data channel keeps in memory.
+//! Memory of an idle peer with one data channel.
 //!
-//! `cargo bench -p glassline-webrtc --bench idle`. Pairs of sessions connect in
-//! memory, open a channel, say a word and fall silent; the process's resident memory
-//! is then divided by the ends there are. Pages, not objects: what the allocator
-//! holds back counts, too.
+//! `cargo bench -p glassline-webrtc --bench idle`. Pairs of sessions connect in memory, open a
+//! channel, exchange a message and become idle; the resident memory of the process is then
+//! divided by the number of ends. Pages are counted, so memory that the allocator keeps is
+//! included.
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 mod pair;
@@ -20,7 +20,7 @@ const PAIRS: usize = 500;
 fn main() {
     let certificate = Arc::new(Certificate::generate().expect("a certificate"));
     let config = DataConfig::default();
-    // What the first pair needs of tables and pools is not every peer's.
+    // Tables and pools that the first pair allocates are shared by all.
     let mut pairs = vec![Pair::connect(&certificate, &config, 0, Instant::now())];
     let before = resident_bytes();
     for number in 1..=PAIRS {

@@ -1,7 +1,7 @@
-//! Two sessions in memory with nothing but data channels, and a clock that is told.
+//! Two sessions in memory that have only data channels, with a virtual clock.
 //!
-//! Not a `glassline_sim::Simulation`: what is measured is what sessions cost, so datagrams
-//! pass from one buffer into the other end without a network that would own them.
+//! This is not a `glassline_sim::Simulation`: the benches measure the cost of sessions, so
+//! datagrams pass from one buffer into the other end without a network that would own them.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use glassline_webrtc::{
     Session,
 };
 
-/// A server, then a client, and the channel that the client opened.
+/// A server, a client, and the channel that the client opened.
 pub(crate) struct Pair {
     pub(crate) ends: [Session; 2],
     pub(crate) channel: ChannelId,
@@ -27,7 +27,7 @@ fn addresses() -> [SocketAddr; 2] {
 }
 
 impl Pair {
-    /// Connects them and lets one word cross.
+    /// Connects two sessions and sends one message.
     pub(crate) fn connect(
         certificate: &Arc<Certificate>,
         config: &DataConfig,
@@ -97,7 +97,7 @@ impl Pair {
         pair
     }
 
-    /// What either end has to send arrives at once.
+    /// Passes everything that each end has to send to the other end at once.
     pub(crate) fn exchange(&mut self) {
         let (addresses, now) = (addresses(), self.now);
         for from in 0..2 {
@@ -106,7 +106,7 @@ impl Pair {
             while let Some((_, segment)) = self.ends[from].poll_transmit_batch(now, &mut self.out) {
                 for datagram in self.out.chunks_mut(segment) {
                     let (source, destination) = (addresses[from], addresses[to]);
-                    // What is refused is counted in the session.
+                    // The session counts refused datagrams.
                     let _ = self.ends[to].handle_datagram(now, source, destination, datagram);
                 }
             }

@@ -1,9 +1,8 @@
-//! What protecting one data-channel record costs: ours beside `dimpl`'s own path
-//! and the cipher alone, in one run.
+//! Cost of protecting one data channel record: our record layer, `dimpl`'s own path, and the
+//! cipher alone, in one run.
 //!
-//! `cargo bench -p glassline-webrtc --bench records`. Nanoseconds per record of
-//! 1150 bytes, the best of many rounds taken in turn; the ratios are what carries
-//! over to another machine.
+//! `cargo bench -p glassline-webrtc --bench records`. The result is in ns per record of 1150
+//! bytes, the best of many alternating rounds. Ratios carry over to other machines.
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 use std::hint::black_box;
@@ -17,11 +16,12 @@ use glassline_webrtc::dtls::Cipher;
 use glassline_webrtc::dtls::record::{ContentType, Opener, Sealer};
 
 const PAYLOAD_BYTES: usize = 1150;
-/// Records sealed, then opened, in one measurement: as many as one segmented send has.
+/// Number of records that are sealed and then opened in one measurement: as many as one
+/// segmented send has.
 const BATCH: usize = 50;
 const ROUNDS: usize = 400;
 
-/// Nanoseconds per record.
+/// Result in ns per record.
 #[derive(Clone, Copy)]
 struct Cost {
     seal: f64,
@@ -128,7 +128,7 @@ impl Ours {
     }
 }
 
-/// The cipher, with a counted nonce and as much additional data.
+/// The cipher alone, with a counted nonce and as much additional data.
 struct Raw {
     key: LessSafeKey,
     batch: Vec<u8>,
@@ -178,7 +178,7 @@ impl Raw {
     }
 }
 
-/// `dimpl` at both ends, one record a datagram.
+/// `dimpl` at both ends, one record per datagram.
 struct Dimpl {
     client: Dtls,
     server: Dtls,
@@ -219,7 +219,7 @@ impl Dimpl {
     fn measure(&mut self) -> Cost {
         let mut buffer = vec![0; 2048];
         let payload = [0x5a; PAYLOAD_BYTES];
-        // The queue's buffers are ours: made before, so that they do not count.
+        // The queue's buffers are ours: they are allocated before, so that they do not count.
         let mut spare: Vec<Vec<u8>> = (0..BATCH).map(|_| vec![0; 2048]).collect();
         let start = Instant::now();
         for datagram in &mut spare {
@@ -243,7 +243,7 @@ impl Dimpl {
     }
 }
 
-/// Carries what `from` has to say; true once it is connected.
+/// Passes on what `from` sends. Returns true once it is connected.
 fn pass(from: &mut Dtls, to: &mut Dtls) -> bool {
     let mut connected = false;
     let mut buffer = vec![0; 4096];

@@ -10,7 +10,7 @@ const PPS_UNIT: &[u8] = &[0x68, 0xce, 0x3c, 0x80];
 const SEI_UNIT: &[u8] = &[0x06, 0x05, 0x01, 0x80];
 const AUD_UNIT: &[u8] = &[0x09, 0x10];
 
-/// A slice with `first_mb_in_slice` zero.
+/// Builds a slice whose `first_mb_in_slice` is zero.
 fn slice(header: u8, len: usize) -> Vec<u8> {
     let mut unit = vec![header, 0x88];
     unit.extend((2..len).map(|i| i as u8));
@@ -34,8 +34,9 @@ fn media_unit(units: &[&[u8]], payload_max: usize) -> Option<MediaUnit> {
     builder.build(TrackIndex(0), MediaTime::ZERO, false, stamps)
 }
 
-/// Feeds access units of packets with consecutive numbers from 100, but for
-/// those in `lost`; timestamps rise by 3000 a unit, the last packet is marked.
+/// Pushes access units into a depacketizer, except for the packets in `lost`. Sequence numbers
+/// are consecutive from 100, timestamps rise by 3000 per unit, and the last packet of a unit
+/// has the marker.
 fn receive(units: &[Vec<Vec<u8>>], lost: &[u64]) -> (Vec<AccessUnit>, Counters) {
     let mut depacketizer = Depacketizer::default();
     let mut out = Vec::new();
@@ -185,7 +186,7 @@ fn a_keyframe_that_lost_its_parameter_sets_is_damaged() {
     let (units, counters) = receive(&[keyframe(), keyframe()], &[104]);
     assert_eq!(units.len(), 1);
     assert_eq!(counters.damaged, 1);
-    // A source that never sent any in band has told them in its SDP.
+    // A source that never sent parameter sets in band has sent them in its SDP.
     let bare = || packets(&[&idr(3000)], 1150);
     let (units, counters) = receive(&[bare(), bare(), bare()], &[103, 104, 105]);
     assert_eq!(units.len(), 2);
@@ -227,7 +228,7 @@ fn a_loss_seen_by_padding_still_damages_the_unit_behind_it() {
     let mut depacketizer = Depacketizer::default();
     let fragments = packets(&[&idr(3000)], 1150);
     depacketizer.push(1, 0, true, &idr(20));
-    // 2, the first fragment, is lost; 3 is padding.
+    // Packet 2, the first fragment, is lost; packet 3 is padding.
     depacketizer.push(3, 0, false, &[]);
     depacketizer.push(4, 3000, false, &fragments[1]);
     depacketizer.push(5, 3000, true, &fragments[2]);
@@ -344,7 +345,7 @@ proptest! {
         let mut depacketizer = Depacketizer::default();
         for (packet, sequence) in packets.iter().zip(0u64..) {
             let marker = sequence + 1 == packets.len() as u64;
-            // The first packet may begin with a PPS, which after nothing at all is no beginning.
+            // The first packet may begin with a PPS, which does not certainly begin a unit.
             if sequence == 0 {
                 depacketizer.push(0, u32::MAX, true, &idr(10));
                 depacketizer.poll();
@@ -373,7 +374,7 @@ proptest! {
             .iter()
             .map(|units| packets(&units.iter().map(Vec::as_slice).collect::<Vec<_>>(), 1150))
             .collect();
-        // What is lost ahead of the first packet received cannot be known.
+        // Losses before the first packet received cannot be detected.
         let lost: Vec<u64> = lost.into_iter().map(|number| number + 101).collect();
         let (units, counters) = receive(&packets, &lost);
         for unit in &units {

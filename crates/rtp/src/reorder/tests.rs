@@ -9,7 +9,7 @@ const CONFIG: Config = Config {
     bytes_max: 64 << 10,
 };
 
-/// Arrivals (milliseconds, sequence number) and what comes out of them.
+/// Pushes arrivals (ms, sequence number), and returns the numbers that the buffer passes on.
 fn run(config: Config, arrivals: &[(u64, u64)]) -> (ReorderBuffer, Vec<u64>) {
     let start = Instant::now();
     let mut order = ReorderBuffer::new(config);
@@ -155,7 +155,7 @@ proptest! {
         prop_assert_eq!(out, expected);
     }
 
-    /// Whatever comes: rising numbers, nothing beyond the bounds, no gap left open.
+    /// Whatever arrives, numbers rise, the limits hold, and no gap stays open.
     #[test]
     fn numbers_rise_and_bounds_hold(
         steps in prop::collection::vec((-40i64..60, 0u64..30), 1..300),

@@ -249,7 +249,7 @@ fn the_extension_holds_sixteen_bits() {
 }
 
 proptest! {
-    /// Every packet sent is in the end reported once as arrived or as lost.
+    /// Every packet is eventually reported once, as arrived or as lost.
     #[test]
     fn every_packet_is_accounted_for(
         fates in prop::collection::vec((prop::bool::weighted(0.9), 0u32..40), 1..600),
@@ -281,7 +281,7 @@ proptest! {
                 history.on_feedback(&parsed(&bytes), now, &mut out);
             }
         }
-        // The first to arrive is where reports begin.
+        // Reports begin at the first packet that arrives.
         let reported = out.iter().map(|ack| ack.sequence).min().unwrap_or(first);
         let arrived = out.iter().filter(|ack| ack.arrival.is_some()).count();
         let unreported = (first..reported)

@@ -1,4 +1,4 @@
-//! Our records against `dimpl`'s own: it is the other end here.
+//! Our records against those of `dimpl`, which is the other end here.
 
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
@@ -17,20 +17,20 @@ static THEIRS: LazyLock<(dimpl::DtlsCertificate, Fingerprint)> = LazyLock::new(|
 
 const ROLES: [Role; 2] = [Role::Client, Role::Server];
 
-/// An association of ours (A) and one of `dimpl` alone (B), a wire between them.
+/// An association of ours (A) and one of `dimpl` alone (B), connected by a wire.
 ///
-/// Not a `glassline_sim::Simulation`: no time passes unless a test lets it, and records are
-/// handed in one by one, so that they can be lost, doubled and forged.
+/// This is not a `glassline_sim::Simulation`: time passes only when a test lets it, and records
+/// are passed one by one, so that tests can lose, duplicate and forge them.
 struct Pair {
     now: Instant,
     ours: Association,
     theirs: Dtls,
-    /// Datagrams on their way to us.
+    /// Datagrams on their way to A.
     to_us: VecDeque<Vec<u8>>,
     to_them: VecDeque<Vec<u8>>,
-    /// Packets that we opened.
+    /// Packets that A has opened.
     packets: Vec<Vec<u8>>,
-    /// Payloads that they opened.
+    /// Payloads that B has opened.
     payloads: Vec<Vec<u8>>,
     refused: Vec<OpenError>,
     connected: [bool; 2],
@@ -116,7 +116,7 @@ impl Pair {
             }
             Ok(Some(Progress::CloseNotify)) => self.closed[0] = true,
             Ok(None) => {}
-            // The handshake's own end changes nothing once there are keys.
+            // Further output of the handshake changes nothing once there are keys.
             Ok(Some(Progress::Failed(_))) if self.connected[0] => {}
             Ok(Some(other)) => panic!("{other:?}"),
             Err(error) => self.refused.push(error),
@@ -129,7 +129,7 @@ impl Pair {
         self.collect();
     }
 
-    /// Everything on the wire arrives.
+    /// Delivers everything on the wire.
     fn run(&mut self) {
         while let Some(datagram) = self.to_us.pop_front() {
             self.deliver_to_us(datagram);
@@ -191,7 +191,7 @@ fn records_cross_in_both_directions_with_every_cipher_in_both_roles() {
     }
 }
 
-/// What `dimpl` sends in one go it packs into one datagram.
+/// `dimpl` packs what it sends at once into one datagram.
 #[test]
 fn several_records_in_a_datagram_are_opened_one_by_one() {
     let mut pair = Pair::connected(Role::Server, Cipher::Aes128Gcm);
@@ -207,7 +207,7 @@ fn several_records_in_a_datagram_are_opened_one_by_one() {
     assert_eq!(pair.payloads, [&b"four"[..], b"five"]);
 }
 
-/// The order is the client's, among what the server accepts.
+/// The client's order decides, among the ciphers that the server accepts.
 #[test]
 fn the_preferred_cipher_comes_first_and_the_forced_one_alone() {
     for cipher in Cipher::ALL {
@@ -226,8 +226,8 @@ fn the_preferred_cipher_comes_first_and_the_forced_one_alone() {
     }
 }
 
-/// Our Finished is lost and data of ours arrives before its repetition; then the
-/// repetition, whose number is below the data's, is still taken.
+/// Our Finished is lost, and data arrives before its repetition. The repetition, whose number
+/// is below that of the data, is still accepted.
 #[test]
 fn a_lost_last_flight_is_repeated_beside_data() {
     for cipher in Cipher::ALL {
@@ -262,7 +262,7 @@ fn a_lost_last_flight_is_repeated_beside_data() {
     }
 }
 
-/// Their Finished is late and what they sent after it comes first.
+/// The peer's Finished is late, and the data behind it arrives first.
 #[test]
 fn data_that_overtakes_the_last_flight_is_kept() {
     for cipher in Cipher::ALL {
@@ -317,7 +317,7 @@ fn repeated_and_foreign_records_are_counted_and_dropped() {
     assert_eq!((counts.forged, counts.malformed), (1, 1));
 }
 
-/// Both ends send close_notify, whoever begins (RFC 5246 §7.2.1).
+/// Both ends send close_notify, whoever closes first (RFC 5246 §7.2.1).
 #[test]
 fn goodbyes_are_said_and_answered() {
     for (role, cipher) in every_case() {
@@ -342,8 +342,8 @@ fn goodbyes_are_said_and_answered() {
     }
 }
 
-/// A plaintext hello after data is nobody's: it must neither make us repeat
-/// Finished nor end anything.
+/// A plaintext hello after data is from a stranger: it must neither make us repeat Finished nor
+/// end the association.
 #[test]
 fn handshake_records_after_data_are_left_alone() {
     let mut pair = Pair::new(
@@ -366,7 +366,8 @@ fn handshake_records_after_data_are_left_alone() {
     assert_eq!(pair.payloads, [b"still here"]);
 }
 
-/// The handshake's own records stay below our numbers, however often it repeats.
+/// Records of the handshake stay below our sequence numbers, however often the handshake
+/// repeats.
 #[test]
 fn finished_is_not_repeated_into_our_numbers() {
     let mut pair = Pair::new(

@@ -21,8 +21,7 @@ fn hex(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// The two ends of an association with made-up keys: what the first seals, the
-/// second opens.
+/// The two ends of an association with invented keys: the second opens what the first seals.
 fn ends(profile: Profile) -> (Outbound, Inbound) {
     let material: Vec<u8> = (0..profile.material_bytes())
         .map(|byte| byte as u8)
@@ -70,7 +69,7 @@ fn the_key_stream_is_that_of_rfc_3711_b_2() {
         .try_into()
         .expect("14 bytes");
     let transform = Transform::cm_sha1(&hex("2B7E151628AED2A6ABF7158809CF4F3C"), &[0; 20], salt);
-    // SSRC and index are zero there, so the stream itself shows in zeros.
+    // SSRC and index are zero there, so encrypting zeros shows the key stream itself.
     let mut out = vec![0; 48 + 10];
     transform
         .seal_rtp([0; 4], 0, 0, &[0; 48], 0, &mut out)
@@ -83,7 +82,7 @@ fn the_key_stream_is_that_of_rfc_3711_b_2() {
     );
 }
 
-/// Packets that libsrtp's test driver seals with the keys of RFC 3711 B.3.
+/// Packets that libsrtp's test driver sealed with the keys of RFC 3711 B.3.
 #[test]
 fn counter_mode_packets_agree_with_libsrtp() {
     let key = hex("E1F97A0D3E018BE0D64FA32C06DE4139");
@@ -238,7 +237,7 @@ fn replays_and_forgeries_are_told_apart() {
             Err(OpenError::Replayed)
         );
         assert_eq!(inbound.open(12, &mut damaged), Err(OpenError::Forged));
-        // A forgery does not use up the number.
+        // A forgery does not use up the sequence number.
         assert!(inbound.open(12, &mut second.clone()).is_ok());
         for _ in 0..200 {
             let (mut packet, _) = seal(&mut outbound, stream, b"more");
@@ -288,7 +287,7 @@ fn short_material_is_refused() {
     );
 }
 
-/// What a caller may do with the outbound half.
+/// Operations on an outbound context.
 #[derive(Clone, Debug)]
 enum Operation {
     Seal { stream: usize, payload: u8 },
@@ -308,8 +307,8 @@ fn operation() -> impl Strategy<Value = Operation> {
 }
 
 proptest! {
-    /// Whatever is called in whatever order: one SSRC and index never seals two
-    /// different packets that leave this type.
+    /// Whatever is called in whatever order, no two different packets are sealed with the same
+    /// SSRC and index.
     #[test]
     fn no_nonce_seals_two_packets(
         operations in prop::collection::vec(operation(), 1..120),

@@ -1,4 +1,4 @@
-//! A TURN server in memory: enough of RFC 8656 to hold a client to it.
+//! A TURN server in memory that implements enough of RFC 8656 to test a client.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -25,18 +25,18 @@ pub(crate) const REALM: &str = "test.example";
 pub(crate) struct TestServer {
     pub(crate) address: SocketAddr,
     credentials: MessageIntegrityCredentials,
-    /// Offer SHA-256 (RFC 8489 §9.2.4).
+    /// Whether SHA-256 is offered (RFC 8489 §9.2.4).
     pub(crate) offers_sha256: bool,
-    /// Counts how often the nonce changed; its text is made from it.
+    /// Number of times that the nonce has changed; its text contains this number.
     pub(crate) nonce: u32,
     pub(crate) allocations: BTreeMap<SocketAddr, Allocation>,
-    /// What requests were made with, in order.
+    /// Integrity algorithms of the requests, in order.
     pub(crate) integrity: Vec<IntegrityAlgorithm>,
-    /// Requests that carried a nonce that is no longer valid.
+    /// Number of requests with a nonce that was no longer valid.
     pub(crate) stale: u32,
-    /// Allocations that were given back.
+    /// Number of allocations that were released.
     pub(crate) deleted: u32,
-    /// Requests to refresh one.
+    /// Number of requests to refresh an allocation.
     pub(crate) refreshed: u32,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Allocation {
     pub(crate) channels: BTreeMap<u16, SocketAddr>,
 }
 
-/// From where to where, and what.
+/// Source, destination and bytes of a datagram.
 pub(crate) type Datagram = (SocketAddr, SocketAddr, Vec<u8>);
 
 impl TestServer {
@@ -69,7 +69,7 @@ impl TestServer {
         }
     }
 
-    /// What leaves because a datagram came.
+    /// Handles a datagram, and returns the datagrams that are sent in return.
     pub(crate) fn handle(
         &mut self,
         from: SocketAddr,
@@ -95,7 +95,7 @@ impl TestServer {
         let mut allocations = self.allocations.iter();
         let (client, allocation) = allocations.find(|(_, it)| it.relayed == to)?;
         let mut channels = allocation.channels.iter();
-        // No channel: no permission either.
+        // Without a channel there is no permission either.
         let (channel, _) = channels.find(|(_, peer)| **peer == from)?;
         let length = u16::try_from(bytes.len()).expect("a datagram");
         let mut frame = channel.to_be_bytes().to_vec();
@@ -104,7 +104,7 @@ impl TestServer {
         Some((self.address, *client, frame))
     }
 
-    /// With what prefix a nonce tells that algorithms are offered: RFC 8489 §9.2.
+    /// Prefix by which a nonce indicates that algorithms are offered (RFC 8489 §9.2).
     fn nonce_text(&self) -> String {
         match self.offers_sha256 {
             true => format!("obMatJos2gAAA{}", self.nonce),

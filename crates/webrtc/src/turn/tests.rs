@@ -1,4 +1,4 @@
-//! Relays and sessions over them, in virtual time.
+//! Allocations, and sessions that use them, in virtual time.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -28,11 +28,11 @@ fn credentials(password: &str) -> Credentials {
 
 const DELAY: Duration = Duration::from_millis(10);
 
-/// A client that has a relay, and then dials with it.
+/// A client that obtains an allocation and then dials with it.
 struct Client {
     address: SocketAddr,
     relay: Option<Allocation>,
-    dialled: Option<Session>,
+    dialed: Option<Session>,
 }
 
 impl Node for Client {
@@ -50,7 +50,7 @@ impl Node for Client {
             let frame = frame(&bytes).expect("a whole frame");
             assert!(frame.content <= bytes.len());
             relay.handle(now, &bytes);
-        } else if let Some(session) = &mut self.dialled {
+        } else if let Some(session) = &mut self.dialed {
             let _ = session.handle_datagram(now, from, to, &mut bytes);
         }
     }
@@ -63,14 +63,14 @@ impl Node for Client {
             let to = relay.address();
             return Some(Datagram { from, to, bytes });
         }
-        let to = self.dialled.as_mut()?.poll_transmit(&mut bytes)?;
+        let to = self.dialed.as_mut()?.poll_transmit(&mut bytes)?;
         Some(Datagram { from, to, bytes })
     }
 
     fn poll_timeout(&mut self) -> Option<Instant> {
         let relay = self.relay.as_ref().and_then(Allocation::poll_timeout);
-        let dialled = self.dialled.as_mut().and_then(Session::poll_timeout);
-        relay.into_iter().chain(dialled).min()
+        let dialed = self.dialed.as_mut().and_then(Session::poll_timeout);
+        relay.into_iter().chain(dialed).min()
     }
 
     fn handle_timeout(&mut self, now: Instant) {
@@ -79,7 +79,7 @@ impl Node for Client {
         {
             relay.handle_timeout(now);
         }
-        if let Some(session) = &mut self.dialled
+        if let Some(session) = &mut self.dialed
             && session.poll_timeout().is_some_and(|at| at <= now)
         {
             session.handle_timeout(now);
@@ -88,7 +88,7 @@ impl Node for Client {
 
     fn state(&self) -> String {
         let relay = self.relay.as_ref().map(Allocation::state);
-        let connected = self.dialled.as_ref().map(Session::is_connected);
+        let connected = self.dialed.as_ref().map(Session::is_connected);
         format!("relay {relay:?}, session connected {connected:?}")
     }
 }
@@ -138,7 +138,7 @@ impl Node for Media {
     }
 }
 
-/// The TURN server, which is at the addresses that it relays, too, and answers at once.
+/// The TURN server, which is also at the addresses that it relays, and answers at once.
 struct Turn {
     server: TestServer,
     answers: VecDeque<Datagram>,
@@ -179,7 +179,7 @@ struct World {
     media: Media,
 }
 
-/// Places of the nodes of a [`World`] in its network.
+/// Indices of the nodes of a [`World`] in its network.
 const CLIENT_NODE: usize = 0;
 const TURN_NODE: usize = 1;
 const MEDIA_NODE: usize = 2;
@@ -215,7 +215,7 @@ impl World {
             client: Client {
                 address: client,
                 relay: Some(relay),
-                dialled: None,
+                dialed: None,
             },
             turn: Turn {
                 server: TestServer::new(turn, &credentials("secret")),
@@ -229,10 +229,10 @@ impl World {
     }
 
     fn relay(&self) -> &Allocation {
-        self.client.relay.as_ref().expect("not yet dialled")
+        self.client.relay.as_ref().expect("not yet dialed")
     }
 
-    /// Dials the media server with the relay, and with a host candidate if `host`.
+    /// Dials the media server with the allocation, and with a host candidate if `host`.
     fn dial(&mut self, host: bool) {
         let now = self.network.now();
         let mut rng = Rng::new(3);
@@ -242,7 +242,7 @@ impl World {
             Secrets::expand(&seed)
         };
         let wall = WallClock::new(now, Duration::from_secs(1_700_000_000));
-        let (mut dialled, offer) = Session::dial(
+        let (mut dialed, offer) = Session::dial(
             DialConfig {
                 certificate: CLIENT.clone(),
                 local: Vec::from_iter(host.then_some(self.client.address)),
@@ -272,13 +272,13 @@ impl World {
             now,
         )
         .expect("our own offer");
-        dialled.set_answer(&answer, now).expect("our own answer");
-        self.client.dialled = Some(dialled);
+        dialed.set_answer(&answer, now).expect("our own answer");
+        self.client.dialed = Some(dialed);
         self.media.accepted = Some(accepted);
     }
 
     fn path(&self) -> crate::session::Path {
-        let session = self.client.dialled.as_ref().expect("dialled");
+        let session = self.client.dialed.as_ref().expect("dialed");
         assert!(session.is_connected());
         session.path().expect("connected")
     }
@@ -302,7 +302,7 @@ fn a_session_without_a_host_candidate_goes_through_the_relay() {
     assert_eq!(relay.to_string(), "turn:turn.example:3478?transport=udp");
     // Four times 10 ms: to the TURN server, on to the media server, and back.
     assert_eq!(path.round_trip, Some(DELAY * 4));
-    // The other end knows what the offer said.
+    // The other end knows the type from the offer.
     let accepted = world.media.accepted.as_ref().and_then(Session::path);
     let accepted = accepted.expect("connected");
     assert!(accepted.is_relayed() && accepted.relay.is_none());
@@ -361,7 +361,7 @@ fn an_allocation_outlives_its_lifetime_and_is_given_back() {
     let mut world = World::new(Transport::Udp);
     world.run_for(Duration::from_millis(300));
     world.dial(false);
-    // Three lifetimes, each nonce valid for part of one.
+    // Three lifetimes, each with nonces that are valid for a part of it.
     for _ in 0..6 {
         world.turn.server.nonce += 1;
         world.run_for(Duration::from_secs(300));
@@ -374,7 +374,7 @@ fn an_allocation_outlives_its_lifetime_and_is_given_back() {
     );
     world.run_for(Duration::from_secs(1));
     let now = world.network.now();
-    world.client.dialled.as_mut().expect("dialled").close(now);
+    world.client.dialed.as_mut().expect("dialed").close(now);
     world.run_for(Duration::from_millis(500));
     assert!(
         world

@@ -1,15 +1,15 @@
-//! Packets of FFmpeg, and the units that it made them of: `testdata/README.md` says
-//! how. Bytes of standards.
+//! Packets of FFmpeg and the units from which it made them (`testdata/README.md` describes
+//! how), and byte sequences from the standards.
 
 use super::*;
 use crate::Packet;
 
-/// A JPEG frame of 64 x 48 pixels with this for its coded data.
+/// Builds a JPEG frame of 64 x 48 pixels with these entropy-coded data.
 pub(super) fn jpeg(scan: &[u8]) -> Vec<u8> {
     jpeg::tests::frame(scan)
 }
 
-/// Records behind their lengths.
+/// Reads records that stand behind their lengths.
 fn records(mut bytes: &[u8]) -> Vec<&[u8]> {
     let mut records = Vec::new();
     while let Some((length, rest)) = bytes.split_first_chunk() {
@@ -117,7 +117,7 @@ fn jpeg_of_ffmpeg() {
     assert_eq!(units.len(), sent.len());
     let mut packetizer = Packetizer::new(&Track::new(Codec::Jpeg));
     for (unit, sent) in units.iter().zip(sent) {
-        // Headers are written anew; what they mean is the same.
+        // Headers are written again with the same meaning.
         let (ours, theirs) = (
             payloads(&mut packetizer, &unit.data),
             payloads(&mut packetizer, sent),
@@ -129,7 +129,7 @@ fn jpeg_of_ffmpeg() {
 
 #[test]
 fn ac3_fragments_are_told_apart_by_their_share() {
-    // RFC 4184 §4.1.1: 5/8 of the frame or more in the first, or less.
+    // The first fragment has 5/8 of the frame or more, or less (RFC 4184 §4.1.1).
     let mut packetizer = Packetizer::new(&Track::new(Codec::Ac3));
     let heads = |packets: Vec<Vec<u8>>| -> Vec<[u8; 2]> {
         packets.iter().map(|it| [it[0], it[1]]).collect()

@@ -9,7 +9,7 @@ use super::*;
 
 mod golden;
 
-/// The codecs that go both ways.
+/// Codecs that are both packetized and depacketized.
 fn both_ways() -> impl Iterator<Item = Codec> {
     Codec::all().filter(|codec| *codec != Codec::Vorbis)
 }
@@ -24,14 +24,14 @@ fn track(codec: Codec) -> Track {
     Track::new(codec).with_format_parameters(parameters)
 }
 
-/// Bytes that hold no start code and no marker, the same for the same arguments.
+/// Returns bytes without start codes and markers, the same for the same arguments.
 fn noise(seed: usize, len: usize) -> Vec<u8> {
     (0..len)
         .map(|at| 1 + ((seed * 31 + at * 7) % 250) as u8)
         .collect()
 }
 
-/// A unit of about `len` bytes as the codec has them; a keyframe if it can be one.
+/// Builds a unit of about `len` bytes in the codec's format, and a keyframe if it can be one.
 fn unit(codec: Codec, seed: usize, len: usize, keyframe: bool) -> Vec<u8> {
     let body = noise(seed, len.max(16));
     let annexb = |nals: &[&[u8]]| {
@@ -151,10 +151,10 @@ fn payloads(packetizer: &mut Packetizer, unit: &[u8]) -> Vec<Vec<u8>> {
     })
 }
 
-/// Timestamps rise by this from unit to unit.
+/// Distance of the timestamps of two units.
 const STEP: u32 = 3000;
 
-/// Sends units, numbered from 100, but for the packets `lost`; what arrives.
+/// Sends units, numbered from 100, without the packets `lost`; returns what arrives.
 fn receive(codec: Codec, units: &[Vec<u8>], lost: &[u64]) -> (Vec<Unit>, Counters) {
     let track = track(codec);
     let mut packetizer = Packetizer::new(&track);
@@ -269,7 +269,7 @@ fn payloads_fit_and_are_equal_but_for_the_last() {
         let Some((last, others)) = packets.split_last().filter(|(_, it)| !it.is_empty()) else {
             continue;
         };
-        // Parameter sets go ahead in a packet of their own; slices are as they are.
+        // Parameter sets precede in a packet of their own; slices are single packets.
         let others = match codec {
             Codec::H264 | Codec::H265 => &others[1..],
             Codec::MpegVideo => continue,
@@ -418,7 +418,7 @@ proptest! {
         sizes in prop::collection::vec(16usize..4000, 20),
     ) {
         let sent = group(codec, &sizes);
-        // What is lost ahead of the first packet received cannot be known.
+        // Losses before the first packet received cannot be detected.
         let lost: Vec<u64> = lost.into_iter().map(|number| number + 100).collect();
         let (units, counters) = receive(codec, &sent, &lost);
         let mut next = 0;
@@ -433,7 +433,7 @@ proptest! {
             next = index + 1;
         }
         prop_assert_eq!(counters.delivered, units.len() as u64);
-        // Behind a loss AV1 waits for a keyframe.
+        // After a loss, AV1 waits for a keyframe.
         if codec != Codec::Av1 {
             let whole = units.len() + 2 * lost.len();
             prop_assert!(whole >= sent.len(), "{}: a loss costs two units at most", codec);
@@ -447,7 +447,7 @@ proptest! {
         keyframe in any::<bool>(),
         damage in prop::collection::vec((0usize..4000, any::<u8>()), 0..8),
     ) {
-        // H.264 sends whatever NAL units it is given, aggregates among them.
+        // H.264 sends all NAL units that it is given, including aggregates.
         prop_assume!(codec != Codec::H264);
         let mut unit = unit(codec, 1, size, keyframe);
         let len = unit.len();
@@ -471,7 +471,7 @@ proptest! {
         }
         let units = std::iter::from_fn(|| depacketizer.poll());
         let back: Vec<u8> = units.flat_map(|unit| unit.data).collect();
-        // What does not begin as its codec has it cannot be told from a part.
+        // A unit that does not begin as its codec specifies looks like a part of another.
         if !back.is_empty() {
             prop_assert!(sent.as_ref().is_some_and(|(_, frame)| *frame == back), "{codec}: by reference");
             prop_assert_eq!(packets(&back), sent);
@@ -494,7 +494,7 @@ proptest! {
             while let Some(unit) = depacketizer.poll() {
                 prop_assert!(unit.data.len() <= 1000 && !unit.data.is_empty());
             }
-            // Files hold anything, too.
+            // Files may contain anything as well.
             let _ = packetizer.packetize(&payload, &mut UnitBuilder::default());
         }
     }

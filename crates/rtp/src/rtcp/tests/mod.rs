@@ -47,7 +47,7 @@ fn a_receiver_report_has_the_layout_of_rfc_3550_6_4_2() {
 
 #[test]
 fn the_round_trip_is_that_of_figure_2_of_rfc_3550() {
-    // 10 Nov 1995 11:33:36.5 UTC minus 11:33:25.125 minus 5.25 s held back.
+    // 10 Nov 1995 11:33:36.5 UTC minus 11:33:25.125 minus a delay of 5.25 s.
     let now = NtpTime(0xb44d_b705_2000_0000 + ((0xb710_8000 - 0xb705_2000) << 16));
     assert_eq!(now.compact(), 0xb710_8000);
     let block = ReportBlock {
@@ -94,7 +94,7 @@ fn a_sender_report_has_the_layout_of_rfc_3550_6_4_1() {
 
 #[test]
 fn a_description_ends_its_items_with_at_least_one_null() {
-    // SSRC and items of 4·n bytes: the null needs a word of its own.
+    // SSRC and items of 4·n bytes: the null byte needs another word.
     let two = SourceDescription::cname(Ssrc(9), b"ab");
     let bytes = bytes_of(&Packet::SourceDescription(two.clone()));
     let expected = [0x81, 202, 0, 3, 0, 0, 0, 9, 1, 2, b'a', b'b', 0, 0, 0, 0];
@@ -215,7 +215,7 @@ fn a_compound_walks_over_unknown_and_malformed_packets() {
     bytes.extend([
         0x80, 207, 0, 4, 0, 0, 0, 1, 4, 0, 0, 2, 1, 2, 3, 4, 5, 6, 7, 8,
     ]);
-    // A receiver report that promises a block it does not have.
+    // A receiver report whose count exceeds its blocks.
     bytes.extend([0x81, 201, 0, 1, 0, 0, 0, 1]);
     PictureLossIndication {
         sender: Ssrc(1),
@@ -283,7 +283,7 @@ fn block() -> impl Strategy<Value = ReportBlock> {
     )
 }
 
-/// Runs and singles of every symbol, so that each chunk form is chosen.
+/// Runs and single values of every symbol, so that each chunk format is chosen.
 fn arrival_pattern() -> impl Strategy<Value = Vec<Option<i64>>> {
     let stretch = prop_oneof![
         (1usize..40).prop_map(|len| vec![None; len]),
@@ -294,7 +294,7 @@ fn arrival_pattern() -> impl Strategy<Value = Vec<Option<i64>>> {
         let mut at = 1 << 20;
         let mut first = true;
         let mut place = |step: i64| {
-            // The first decides the reference time, so it has no step.
+            // The first arrival decides the reference time, so it has no step.
             at += if std::mem::take(&mut first) { 0 } else { step };
             at
         };

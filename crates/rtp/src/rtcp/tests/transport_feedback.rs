@@ -96,7 +96,7 @@ fn a_run_without_length_describes_no_packet() {
 
 #[test]
 fn bytes_beyond_the_last_delta_belong_to_nothing() {
-    // libwebrtc pads to whole words, and counts the padding.
+    // libwebrtc pads to whole words and includes the padding in the length.
     let mut padded = vec![0xaf, 205, 0, 6, 0, 0, 0, 1, 0, 0, 0, 2];
     padded.extend([0, 9, 0, 1, 0, 0, 0, 0]);
     padded.extend([0x20, 1, 5, 77, 77, 77, 77, 1]);

@@ -114,7 +114,7 @@ fn the_tracks_profile_is_preferred() {
     };
     assert_eq!(chosen([0x42, 0x00, 31], CHROMIUM), 102, "baseline");
     assert_eq!(chosen([0x4d, 0x40, 31], CHROMIUM), 116, "main");
-    // High is not offered: what decodes it in practice.
+    // High is not offered; a profile that decodes it in practice is chosen.
     assert_eq!(
         chosen([0x64, 0x00, 40], CHROMIUM),
         108,
@@ -175,7 +175,7 @@ fn an_offer_without_usable_h264_says_what_is_offered() {
         text.contains("packetization-mode=0, profile-level-id=absent"),
         "{text}"
     );
-    // Audio alone is no reason to refuse a frame.
+    // An offer of audio alone is no reason to refuse video with B-frames.
     let no_opus = CHROMIUM.replace("opus/48000/2", "speex/16000");
     assert_eq!(negotiated(&no_opus).tracks.len(), 1);
 }
@@ -203,7 +203,7 @@ fn either_kind_may_be_left_out() {
         assert_eq!(negotiated.tracks[0].codec, codec);
         assert_eq!(negotiated.tracks[0].line, 0);
         assert_eq!(negotiated.bundle, [line.to_string()]);
-        // Its section carries the transport, whichever the offer's tag was.
+        // Its section carries the transport, whatever the offer's tag was.
         assert!(answer(&negotiated, &local(1)).contains("a=candidate:"));
     }
     let audio_only =
@@ -296,8 +296,8 @@ fn each_track_takes_a_line_of_its_own() {
     assert!(answer.media[0].attributes.candidates().next().is_none());
 }
 
-/// GStreamer's second line has port 0 and `bundle-only`; max-bundle browsers also
-/// leave the transport to the tag's section.
+/// GStreamer's second line has port 0 and `bundle-only`; max-bundle browsers also state the
+/// transport only in the section of the bundle's tag.
 #[test]
 fn bundle_only_lines_are_not_rejected_ones() {
     let mut offer = parse(GSTREAMER);
@@ -346,7 +346,7 @@ fn header_extensions_follow_what_may_change_with_each_sending() {
         (aiortc[0].transport_cc, aiortc[0].abs_send_time),
         (None, Some(3))
     );
-    // NACK without RTX: retransmissions repeat the packet, so nothing may change in it.
+    // NACK without RTX: retransmissions repeat the packet, so nothing in it may change.
     let gstreamer: Vec<ExtensionIds> = ids(GSTREAMER);
     assert_eq!(gstreamer[0], ExtensionIds::default());
     assert!(!negotiated(GSTREAMER).tracks[0].feedback.transport_cc);
@@ -376,7 +376,7 @@ fn header_extensions_that_do_not_fit_are_left_out() {
     );
 }
 
-/// RFC 9143 §7.1: in a bundle, one number has one meaning.
+/// Within a bundle, an id has one meaning (RFC 9143 §7.1).
 #[test]
 fn a_number_with_two_meanings_counts_once() {
     let (video, audio) = CHROMIUM.split_at(CHROMIUM.find("m=audio").expect("a line"));

@@ -1,4 +1,4 @@
-//! Both directions on one `m=` line.
+//! Media in both directions on one `m=` line.
 
 use glassline_media::{Codec, Kind, Ssrc, Track};
 
@@ -29,7 +29,7 @@ fn parse(text: &str) -> SessionDescription {
     SessionDescription::parse(text).expect("a valid description")
 }
 
-/// A browser's offer with a microphone, and the audio alone.
+/// A browser's offer with a microphone, and the same offer with audio only.
 fn calling(offer: &str) -> SessionDescription {
     let mut offer = parse(offer);
     let audio = offer.media.iter().position(|it| it.kind == "audio");
@@ -93,7 +93,7 @@ fn a_browser_that_calls_is_heard_and_answered_on_its_line() {
     assert!(OpusParameters::parse(&track.parameters).fec);
     let answer = parse(&answer(&negotiated, &local(1)));
     assert_eq!(answer.direction(0), Direction::SendRecv);
-    // What stands first is what the browser sends.
+    // The browser sends the first format.
     assert_eq!(answer.media[0].formats, ["63", "111"]);
     let attributes = &answer.media[0].attributes;
     let fmtp = |it| attributes.fmtp(it).map(|it| it.parameters.as_str());
@@ -112,10 +112,10 @@ fn redundancy_is_agreed_only_where_both_want_it() {
     };
     let negotiated = negotiate(&calling(CHROMIUM), &without).expect("acceptable");
     assert_eq!(negotiated.tracks[0].red_payload_type, None);
-    // Firefox has none.
+    // Firefox offers none.
     let negotiated = negotiate(&calling(FIREFOX), &wanted(&tracks)).expect("acceptable");
     assert_eq!(negotiated.tracks[0].red_payload_type, None);
-    // Nor what would hold another coding.
+    // A block of another codec is not accepted either.
     let mut foreign = calling(CHROMIUM);
     for attribute in &mut foreign.media[0].attributes.0 {
         if let Attribute::FormatParameters(fmtp) = attribute
@@ -177,7 +177,7 @@ fn who_prefers_redundancy_says_so_by_its_place() {
         assert_eq!(red(our_call(VOICE), listens, None), Some(63));
         let plain = our_call(OpusOptions::default());
         assert_eq!(red(plain, listens, None), None);
-        // Chromium has it behind Opus, unless a page wants it otherwise.
+        // Chromium lists it behind Opus, unless a page asks for another order.
         assert_eq!(red(calling(CHROMIUM), listens, None), None);
         let first = red(calling(CHROMIUM), listens, Some(["63", "111"]));
         assert_eq!(first, Some(63));
@@ -243,7 +243,7 @@ fn who_only_sends_is_heard_and_who_only_listens_is_sent_to() {
     );
 }
 
-/// A server of streams takes no audio, and says so; the call then goes one way.
+/// A server of streams accepts no audio and says so; the call then has one direction.
 #[test]
 fn a_server_that_only_sends_answers_a_call() {
     let offer = our_call(VOICE);

@@ -1,11 +1,11 @@
-//! What browsers are offered, codec by codec.
+//! What browsers are answered, codec by codec.
 
 use glassline_media::{Codec, Track};
 
 use super::super::*;
 use super::{CHROMIUM, FIREFOX, SAFARI, local, negotiate};
 
-/// Chromium as it offers H.265 where the machine decodes it.
+/// Chromium's offer on a machine that decodes H.265.
 fn chromium_with_h265() -> String {
     CHROMIUM
         .replace("a=rtpmap:47 AV1/90000", "a=rtpmap:47 H265/90000")
@@ -131,7 +131,7 @@ fn tracks_that_no_browser_plays_are_left_out() {
     let negotiated = negotiate(&parse(CHROMIUM), &tracks, false).expect("two of them");
     let chosen: Vec<usize> = negotiated.tracks.iter().map(|it| it.track.get()).collect();
     assert_eq!(chosen, [1, 3]);
-    // A frame that no browser shows leaves the audio.
+    // Video that no browser plays is omitted, and audio stays.
     let negotiated = negotiate(&parse(CHROMIUM), &[with(Codec::Jpeg, ""), opus()], false);
     assert_eq!(negotiated.expect("valid").tracks.len(), 1);
 }
@@ -154,7 +154,7 @@ fn frames_out_of_order_are_refused_where_they_are_wanted() {
     let refused = negotiate(&parse(CHROMIUM), &[video.clone(), opus()], false);
     let text = refused.expect_err("B-frames").to_string();
     assert!(text.contains("H.264 has B-frames"), "{text}");
-    // Who wants only the audio gets it.
+    // An offer of audio only gets audio.
     let audio = CHROMIUM.replacen("m=video 9", "m=video 0", 1);
     let negotiated = negotiate(&parse(&audio), &[video, opus()], false).expect("valid");
     assert_eq!(negotiated.tracks.len(), 1);

@@ -29,7 +29,7 @@ fn our_offer(kinds: &[Kind]) -> SessionDescription {
     })
 }
 
-/// The offer's session section and its `m=application` section alone.
+/// The offer's session section and only its `m=application` section.
 fn data_alone(offer: &str) -> String {
     let start = offer.find("m=").expect("an m= line");
     let data = offer.find("m=application").expect("an m= line for data");
@@ -80,7 +80,8 @@ fn data_nobody_wants_is_turned_down() {
     assert!(negotiate(&parse(&data_alone(CHROMIUM_DATA)), &tracks(), false).is_err());
 }
 
-/// Chromium before 2019 and appliances (draft-ietf-mmusic-sctp-sdp-14 and before).
+/// The syntax of Chromium before 2019 and of appliances (draft-ietf-mmusic-sctp-sdp-14 and
+/// before).
 #[test]
 fn the_old_form_is_read_and_answered_in_kind() {
     let old = data_alone(CHROMIUM_DATA)

@@ -14,8 +14,8 @@ use super::{
     NegotiationError, SenderSsrc, SessionDescription,
 };
 
-/// Taken from the peers themselves: Chromium 156, aiortc 1.16, Pion 4.2.18,
-/// GStreamer 1.22's webrtcbin. Firefox and Safari are written after their form.
+/// Offers recorded from the peers themselves: Chromium 156, aiortc 1.16, Pion 4.2.18, GStreamer
+/// 1.22's webrtcbin. Those of Firefox and Safari are written in their form.
 const CHROMIUM: &str = include_str!("../testdata/offer-chromium.sdp");
 const CHROMIUM_DATA: &str = include_str!("../testdata/offer-chromium-max-bundle.sdp");
 const FIREFOX: &str = include_str!("../testdata/offer-firefox.sdp");
@@ -34,7 +34,7 @@ const OFFERS: [(&str, &str); 7] = [
     ("GStreamer", GSTREAMER),
 ];
 
-/// Answers to our own offer; the last three are written after the servers' form.
+/// Answers to our own offer; the last three are written in the servers' form.
 const ANSWERS: [(&str, &str); 7] = [
     ("Chromium", include_str!("../testdata/answer-chromium.sdp")),
     ("Pion", include_str!("../testdata/answer-pion.sdp")),
@@ -59,12 +59,12 @@ fn video(profile_level_id: [u8; 3]) -> Track {
     })
 }
 
-/// Constrained Baseline at level 4.0 and stereo Opus.
+/// Tracks of Constrained Baseline at level 4.0 and stereo Opus.
 fn tracks() -> [Track; 2] {
     [video([0x42, 0xc0, 40]), Track::audio(Codec::Opus, 2)]
 }
 
-/// Matches what a server sends to an offer.
+/// Negotiates what a server sends for an offer.
 fn negotiate(
     offer: &SessionDescription,
     tracks: &[Track],
@@ -122,7 +122,7 @@ fn refused(offer: &str) -> NegotiationError {
     negotiate(&parse(offer), &tracks(), false).expect_err("must be refused")
 }
 
-/// The offer less the lines that begin with `prefix`.
+/// Returns the offer without the lines that begin with `prefix`.
 fn without(offer: &str, prefix: &str) -> String {
     let kept = offer.lines().filter(|line| !line.starts_with(prefix));
     kept.map(|line| format!("{line}\n")).collect()

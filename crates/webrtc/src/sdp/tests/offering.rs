@@ -97,7 +97,7 @@ fn offer_and_answer_of_our_own_agree() {
 
 #[test]
 fn answers_of_other_servers_are_understood() {
-    // Lines agreed, video RTX, whether we open DTLS, candidates of component 1.
+    // Agreed lines, RTX of video, whether we are the DTLS client, candidates of component 1.
     let expected = [
         ("Chromium", 2, Some(103), false, 0),
         ("Pion", 2, Some(103), false, 2),

@@ -23,7 +23,7 @@ fn real_descriptions_come_back_as_written() {
     }
 }
 
-/// Nothing is lost or reordered where the peer already writes the usual form.
+/// Nothing is lost or reordered if the peer already writes the usual form.
 #[test]
 fn chromium_is_rewritten_byte_for_byte() {
     let parsed = SessionDescription::parse(CHROMIUM).expect("a real offer");
@@ -205,7 +205,7 @@ fn size_lines_sections_and_attributes_are_bounded() {
         error(&with(media, MEDIA_MAX + 1)),
         (4 + MEDIA_MAX + 1, Reason::TooManyMedia)
     );
-    // `t=` is one of the section's lines.
+    // `t=` counts as a line of the section.
     assert!(SessionDescription::parse(&with("a=x\n", ATTRIBUTES_MAX - 1)).is_ok());
     assert_eq!(
         error(&with("a=x\n", ATTRIBUTES_MAX)),
@@ -229,7 +229,7 @@ fn passwords_are_not_printed() {
     );
 }
 
-/// RFC 8840 §9 and RFC 9725 §4.3 have these forms.
+/// RFC 8840 §9 and RFC 9725 §4.3 contain these forms.
 #[test]
 fn fragments_are_read_and_written() {
     let text = "a=ice-ufrag:EsAw\na=ice-pwd:P2uYro0UCOQ4zxjKXaWCBui1\n\

@@ -184,7 +184,7 @@ fn description() -> impl Strategy<Value = SessionDescription> {
         })
 }
 
-/// A real description with some bytes or lines of it changed, so that much parses.
+/// A real description with some bytes or lines changed, so that many of them parse.
 fn mangled() -> impl Strategy<Value = String> {
     let texts = OFFERS.into_iter().chain(ANSWERS).map(|(_, text)| text);
     let edit = (any::<prop::sample::Index>(), "[ -~\n]{0,6}", 0usize..40);
@@ -226,7 +226,8 @@ proptest! {
         let _ = Fragment::parse(&text);
     }
 
-    /// Also: a line that is named exists, and reading is settled by one writing.
+    /// In addition, a line that an error names exists, and writing once normalizes a
+    /// description.
     #[test]
     fn mangled_descriptions_are_read_or_refused(text in mangled()) {
         let offer = match SessionDescription::parse(&text) {

@@ -1,4 +1,4 @@
-//! Audio both ways in one session.
+//! Audio in both directions in one session.
 
 use glassline_sim::Loss;
 
@@ -49,7 +49,7 @@ fn both_ends_hear_each_other_and_learn_how_they_are_heard() {
     }
     assert_eq!([&pair.server.dropped, &pair.client.dropped], [&[]; 2]);
     for session in [&pair.server, &pair.client] {
-        // One name for what is sent and for what is reported of what comes.
+        // The SSRC of the media is also that of the reports.
         assert_eq!(session.rtcp_ssrc, session.senders()[0].ssrc);
         let stated = sdp::OpusParameters::parse(&session.senders()[0].parameters);
         assert!(stated.fec && stated.dtx);

@@ -1,4 +1,4 @@
-//! Each codec of browsers, from a unit to a unit, over a lossy path.
+//! Each codec of browsers, from unit to unit, over a lossy path.
 
 use glassline_media::{MediaTime, Stamps, TrackIndex, UnitBuilder};
 use glassline_rtp::payload::{Depacketizer, Packetizer};
@@ -6,7 +6,7 @@ use glassline_sim::Loss;
 
 use super::*;
 
-/// A keyframe as its codec has them, of some thousand bytes.
+/// Builds a keyframe of the codec, of some thousand bytes.
 fn keyframe(codec: Codec) -> Vec<u8> {
     let body: Vec<u8> = (0..5000u32).map(|at| 1 + (at % 250) as u8).collect();
     let head: &[u8] = match codec {
@@ -69,7 +69,7 @@ fn every_codec_of_browsers_arrives_whole_over_a_lossy_path() {
                 whole += 1;
             }
         }
-        // Frames are repaired, audio is not.
+        // Video is repaired, audio is not.
         let least = if codec.marks_frames() { 29 } else { 24 };
         assert!((least..=30).contains(&whole), "{codec}: {whole} of 30");
     }

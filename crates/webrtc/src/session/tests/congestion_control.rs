@@ -9,16 +9,17 @@ use glassline_sim::Loss;
 use super::*;
 
 const PACKET: usize = 1100;
-/// As the server has it for paced viewers: what waited longer makes a viewer skip.
+/// Longest time that a frame waits, as in the server for paced viewers: beyond it a viewer
+/// skips.
 const WAIT_MAX: Duration = Duration::from_millis(500);
 
-/// 2 Mbit/s, 25 ms each way, and a second of queue.
+/// Path of 2 Mbit/s, 25 ms each way, with a queue of one second.
 fn narrow() -> Conditions {
     Conditions::limited(Bitrate::from_bps(2_000_000), ms(25), ms(1000))
 }
 
-/// 30 frames a second, a keyframe of five every two seconds; frames that waited
-/// too long are dropped until the next keyframe.
+/// A source of 30 frames a second with a keyframe of fivefold size every two seconds. Frames
+/// that waited too long are dropped until the next keyframe.
 struct Camera {
     mbps: f64,
     frames: u32,
@@ -77,7 +78,7 @@ impl Camera {
         });
     }
 
-    /// Sends what may leave.
+    /// Sends as much as the budget allows.
     fn send(&mut self, pair: &mut Pair) {
         while let Some(frame) = self.waiting.front_mut() {
             let now = pair.now();
@@ -97,13 +98,13 @@ impl Camera {
     }
 }
 
-/// What a run showed.
+/// Results of a run.
 #[derive(Debug)]
 struct Seen {
-    /// Milliseconds of queue in the bottleneck: mean and 95th percentile.
+    /// Queue in the bottleneck in ms: mean and 95th percentile.
     mean: u128,
     p95: u128,
-    /// Megabits a second that arrived.
+    /// Received rate in Mbit/s.
     mbps: f64,
     skipped: u32,
     report: Option<PathReport>,
@@ -187,7 +188,7 @@ fn a_stream_that_fits_arrives_whole_under_every_congestion_control() {
 fn round_trips_are_the_path_s_though_feedback_comes_in_bunches() {
     let report = run(Some(Algorithm::Copa), narrow(), 1.0, 5).report;
     let least = report.and_then(|report| report.least_round_trip);
-    // 50 ms, and 5 ms to serialise a packet.
+    // 50 ms of path, and 5 ms to serialize a packet.
     assert!(
         least.is_some_and(|least| (ms(50)..ms(60)).contains(&least)),
         "{least:?}"

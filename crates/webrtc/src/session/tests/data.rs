@@ -1,4 +1,4 @@
-//! Data channels over a session: with media, without, and where one end has none.
+//! Data channels of a session: with media, without media, and with a peer that has none.
 
 use glassline_sctp as sctp;
 use glassline_sim::{Case, Loss};
@@ -35,7 +35,7 @@ fn connected_with(events: &[(Duration, Event)]) -> Option<Option<srtp::Profile>>
     })
 }
 
-/// The client opens a channel and both ends know it.
+/// Opens a channel at the client; both ends then have it.
 fn open(pair: &mut Pair, init: Init) -> (ChannelId, ChannelId) {
     let now = pair.now();
     let ours = pair.client.channels_mut().expect("data").open(init, now);
@@ -125,7 +125,7 @@ fn messages_cross_beside_media() {
     assert_eq!((counts.records.forged, counts.refused), (0, 0));
 }
 
-/// A megabyte each way: batches of equal size, all of it once and in order.
+/// Sends a megabyte each way: batches of equal size, everything once and in order.
 #[test]
 fn bulk_crosses_in_batches_whatever_is_lost() {
     let lossy = |share| Conditions::delayed(ms(10)).with_loss(Loss::Random(share));
@@ -213,7 +213,7 @@ fn an_idle_peer_stays_connected() {
     );
 }
 
-/// What one segmented send wants: equal datagrams, the last one at most as long.
+/// What a segmented send requires: equal datagrams, of which the last may be shorter.
 #[test]
 fn bulk_leaves_in_batches_of_equal_datagrams() {
     let mut pair = Pair::connected(data_alone());
@@ -230,7 +230,7 @@ fn bulk_leaves_in_batches_of_equal_datagrams() {
     for &(segment, bytes) in &pair.client.batches {
         assert!((1..=65_000).contains(&bytes) && bytes.div_ceil(segment) <= 64);
     }
-    // Paced as it is, most of what waits leaves in company.
+    // Although sending is paced, most datagrams are sent in batches.
     let datagrams = pair.client.batches.iter();
     let datagrams: usize = datagrams
         .map(|(segment, bytes)| bytes.div_ceil(*segment))

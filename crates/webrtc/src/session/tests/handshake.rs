@@ -33,7 +33,7 @@ fn connects_in_a_few_round_trips() {
     for events in [&pair.server.events, &pair.client.events] {
         let (at, profile) = connected(events).expect("connected");
         assert_eq!(profile, Profile::AeadAes256Gcm);
-        // One round trip for ICE, two for DTLS, and the checks' spacing.
+        // One round trip for ICE, two for DTLS, and the interval of the checks.
         assert!(at < ms(250), "took {at:?}");
     }
     assert_eq!([&pair.server.dropped, &pair.client.dropped], [&[]; 2]);
@@ -126,7 +126,7 @@ fn a_client_with_another_certificate_is_refused() {
     );
 }
 
-/// Servers on other stacks like to open the DTLS connection themselves.
+/// Servers on other stacks often are the DTLS client.
 #[test]
 fn a_client_lets_an_active_server_begin() {
     let mut pair = Pair::new(Setup {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 
 thread_local! {
-    /// One connected pair for all cases: nothing they do may end it.
+    /// One connected pair for all cases: none of them may end it.
     static PAIR: RefCell<Pair> = RefCell::new(Pair::connected(Setup::default()));
 }
 
@@ -43,14 +43,14 @@ fn a_closed_session_takes_nothing() {
     assert_eq!(pair.server.dropped, [Dropped::Closed]);
 }
 
-/// Authentic checks from ever new ports must not grow the session, nor stop a
-/// viewer whose NAT gives it a new port now and then.
+/// Authentic checks from ever new ports must not make the session grow, nor stop a viewer whose
+/// NAT assigns a new port now and then.
 #[test]
 fn addresses_of_one_peer_are_bounded_and_the_latest_counts() {
     let mut pair = Pair::connected(Setup::default());
     for port in 1..60 {
         pair.client.address.set_port(port);
-        // A check every 3 s; the pair's path follows the last port.
+        // A check every 3 s; the path of the pair follows the last port.
         pair.run_for(ms(3_100));
         assert_eq!(pair.server.peer(), Some(pair.client.address));
     }
@@ -66,8 +66,8 @@ fn addresses_of_one_peer_are_bounded_and_the_latest_counts() {
     assert_eq!(pair.client.received.len(), 1);
 }
 
-/// Feedback of 1,400 bytes can name 5,000 packets; asked again and again it must
-/// not make the server send more than about what the stream is anyway.
+/// Feedback of 1,400 bytes can name 5,000 packets. Repeated requests must not make the server
+/// send much more than the stream itself.
 #[test]
 fn a_peer_that_asks_for_everything_again_and_again_is_held_to_an_allowance() {
     let mut pair = Pair::connected(Setup::default());

@@ -46,7 +46,7 @@ fn everything_arrives_as_sent() {
     assert_eq!([&pair.server.dropped, &pair.client.dropped], [&[]; 2]);
 }
 
-/// The acceptance criterion: 5 % random loss both ways, 50 ms round trip.
+/// The acceptance criterion: 5 % random loss in both directions, round trip of 50 ms.
 #[test]
 fn lost_packets_are_repaired_by_rtx() {
     for seed in 1..=5 {
@@ -57,7 +57,7 @@ fn lost_packets_are_repaired_by_rtx() {
         });
         pair.stream(20, 10);
         pair.run_for(ms(2_000));
-        // A loss at the very end shows only by what follows it.
+        // A loss at the very end is only noticed by a packet that follows.
         pair.network.set_conditions(&lossy(0.0));
         pair.send(0, 2_000_000, true, b"last");
         pair.run_for(ms(500));
@@ -200,13 +200,13 @@ fn sender_reports_join_both_tracks_to_one_clock() {
         .iter()
         .map(|it| it.sender_time().expect("right after the first packet"))
         .collect();
-    // Ticks since the anchor, in seconds, are the same on both.
+    // Both clocks count the same number of seconds since the anchor.
     let video = f64::from(times[0].rtp_timestamp.wrapping_sub(90_000)) / 90e3;
     let audio = f64::from(times[1].rtp_timestamp.wrapping_sub(4_000_000_000)) / 48e3;
     assert!((video - 0.040).abs() < 1e-4, "{video}");
     assert!((audio - 0.040).abs() < 1e-4, "{audio}");
     assert_eq!(times[0].ntp, times[1].ntp);
-    // And once a second from then on.
+    // Reports follow once a second.
     let first = times[0];
     pair.run_for(ms(3_000));
     let last = pair.client.receivers()[0].sender_time().expect("more");

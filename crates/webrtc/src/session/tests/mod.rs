@@ -21,8 +21,8 @@ use glassline_sim::{Conditions, Datagram, End, Network, Node, Rng, Simulation};
 
 use super::*;
 
-/// Three certificates for all tests; a handshake's retransmission timers draw
-/// their jitter from the seed, so that virtual time repeats.
+/// Certificates of all tests. The retransmission timers of a handshake draw their jitter from
+/// the seed, so that runs in virtual time are repeatable.
 pub(crate) static SERVER: LazyLock<Arc<Certificate>> = LazyLock::new(|| certificate(1));
 pub(crate) static CLIENT: LazyLock<Arc<Certificate>> = LazyLock::new(|| certificate(2));
 pub(super) static STRANGER: LazyLock<Arc<Certificate>> = LazyLock::new(|| certificate(3));
@@ -43,7 +43,7 @@ pub(crate) fn tracks() -> Vec<Track> {
     vec![Track::h264(video), Track::audio(Codec::Opus, 2)]
 }
 
-/// A packet that a session handed out.
+/// A packet of media that a session returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MediaPacket {
     pub(super) receiver: usize,
@@ -55,25 +55,25 @@ pub(super) struct MediaPacket {
     pub(super) at: Duration,
 }
 
-/// A session, where it is, and what came out of it. Times count from the start.
+/// A session, its address, and its output. Times count from the start.
 pub(super) struct Peer {
     session: Session,
     pub(super) address: SocketAddr,
-    /// The one address that it may send to, where that is known.
+    /// The only address to which it may send, if it is known.
     sends_to: Option<SocketAddr>,
     start: Instant,
     pub(super) events: Vec<(Duration, Event)>,
     pub(super) received: Vec<MediaPacket>,
     /// Events of the data channels that the test has not taken yet.
     pub(super) channel_events: Vec<channel::Event>,
-    /// Segment and bytes of what was sent at once.
+    /// Segment size and number of bytes of each segmented send.
     pub(super) batches: Vec<(usize, usize)>,
     pub(super) counted: u64,
     pub(super) counted_repaired: u64,
     pub(super) dropped: Vec<Dropped>,
-    /// Payloads by (sender, sequence), to answer NACKs from.
+    /// Payloads by (sender, sequence number), to answer NACKs.
     sent: HashMap<(usize, u64), (u32, bool, Vec<u8>)>,
-    /// Datagrams that leave next.
+    /// Datagrams that are sent next.
     queue: VecDeque<Datagram>,
 }
 
@@ -115,7 +115,7 @@ impl Peer {
         }
     }
 
-    /// Puts a datagram for the peer's present address behind those that wait.
+    /// Queues a datagram for the peer's current address.
     fn enqueue(&mut self, bytes: Vec<u8>) {
         if let Some(to) = self.session.peer() {
             let from = self.address;
@@ -123,9 +123,9 @@ impl Peer {
         }
     }
 
-    /// Takes what the session tells, and answers NACKs.
+    /// Takes the session's events and answers NACKs.
     fn attend(&mut self, now: Instant) {
-        // Polled before their packets, which it makes.
+        // Channels are polled before their packets, since polling creates some.
         if let Some(channels) = self.session.channels_mut() {
             let events = std::iter::from_fn(|| channels.poll_event(now));
             self.channel_events.extend(events);
@@ -230,7 +230,7 @@ impl Node for Peer {
     }
 }
 
-/// A server (A) and a client (B) and what is between them.
+/// A server (A) and a client (B) with a network between them.
 pub(super) struct Pair {
     pub(super) network: Network,
     pub(super) server: Peer,
@@ -243,26 +243,27 @@ impl Simulation for Pair {
     }
 }
 
-/// How a pair is made.
+/// Configuration of a pair.
 pub(super) struct Setup {
     pub(super) conditions: Conditions,
     pub(super) seed: u64,
     pub(super) mode: ReceiveMode,
-    /// What the server sends.
+    /// Tracks of the server.
     pub(super) tracks: Vec<Track>,
-    /// Data channels of each end, and what the client asks for beside them.
+    /// Data channels of each end, and the media that the client requests in addition.
     pub(super) server_data: Option<DataConfig>,
     pub(super) client_data: Option<DataConfig>,
     pub(super) receive: Kinds,
-    /// What the client sends, what the server receives of it, and how either wants Opus.
+    /// Tracks of the client, what the server receives of them, and the Opus options of both
+    /// ends.
     pub(super) client_tracks: Vec<Track>,
     pub(super) server_receive: Kinds,
     pub(super) opus: [sdp::OpusOptions; 2],
     pub(super) server: Arc<Certificate>,
-    /// Edits the offer and the answer on their way.
+    /// Edits the offer and the answer in transit.
     pub(super) edit_offer: fn(&str) -> String,
     pub(super) edit_answer: fn(&str) -> String,
-    /// Edits what the server draws.
+    /// Edits the random values of the server.
     pub(super) edit_secrets: fn(&mut Secrets),
 }
 
@@ -345,7 +346,8 @@ impl Pair {
         }
     }
 
-    /// A pair that has connected over a perfect path, which then turns as `setup` says.
+    /// Creates a pair that has connected over a perfect path, which then changes as `setup`
+    /// states.
     pub(super) fn connected(setup: Setup) -> Self {
         let conditions = setup.conditions.clone();
         let perfect = Setup {
@@ -363,7 +365,7 @@ impl Pair {
         self.network.now()
     }
 
-    /// Hands a datagram to an end as if it came from the other.
+    /// Passes a datagram to an end as if it came from the other one.
     pub(super) fn deliver(&mut self, end: End, bytes: Vec<u8>) {
         let now = self.now();
         let (peer, other) = match end {
@@ -374,7 +376,7 @@ impl Pair {
         peer.handle(now, Datagram { from, to, bytes });
     }
 
-    /// The client sends one packet.
+    /// Sends one packet from the client.
     pub(super) fn answer_back(&mut self, timestamp: u32, payload: &[u8]) -> Sealed {
         let (now, mut out) = (self.now(), vec![0; 1500]);
         let sealed = self
@@ -386,7 +388,7 @@ impl Pair {
         sealed
     }
 
-    /// The server sends one packet.
+    /// Sends one packet from the server.
     pub(super) fn send(&mut self, sender: usize, timestamp: u32, marker: bool, payload: &[u8]) {
         let (now, mut out) = (self.now(), vec![0; 1500]);
         let sealed = self
@@ -408,8 +410,8 @@ impl Pair {
         );
     }
 
-    /// Sends 30 frames a second of `packets` packets each, and 50 packets of
-    /// audio, for `seconds`.
+    /// Sends 30 frames a second of `packets` packets each, and 50 packets of audio a second,
+    /// for `seconds`.
     pub(super) fn stream(&mut self, seconds: u32, packets: u8) {
         for tick in 0..seconds * 150 {
             if tick % 5 == 0 {
@@ -438,7 +440,7 @@ fn kind(datagram: &[u8]) -> &'static str {
     }
 }
 
-/// DTLS flights differ by a few bytes from run to run: signatures are random
+/// The lengths of DTLS flights differ by a few bytes from run to run: signatures are random
 /// numbers in DER.
 fn traced_size(datagram: &[u8]) -> u64 {
     if kind(datagram) == "dtls" {

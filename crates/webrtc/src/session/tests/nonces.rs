@@ -1,14 +1,14 @@
-//! One nonce, one packet: whatever is sealed, in whatever order.
+//! One nonce seals one packet, whatever is sealed in whatever order.
 //!
-//! The tests do not look at how indices are counted. What a stream cipher adds
-//! to known plaintext tells the nonce: the first block of AES-GCM's key stream is
-//! the cipher of nonce and block number, a permutation, so that two packets under
-//! one key have the same first block exactly if they have the same nonce.
+//! The tests do not inspect how indices are counted. The key stream that a cipher adds to known
+//! plaintext identifies the nonce: the first block of AES-GCM's key stream is the encryption of
+//! nonce and block number, a permutation, so two packets under one key have the same first
+//! block exactly if they have the same nonce.
 
 use std::collections::HashMap;
 
 use glassline_rtp as rtp;
-// Named, because both globs below bring one.
+// Named explicitly, because both globs below import one.
 use glassline_sim::Rng;
 use proptest::prelude::*;
 
@@ -16,22 +16,22 @@ use super::*;
 use crate::srtp::Profile;
 use crate::srtp::{self, Role};
 
-/// Bytes of one cipher block; payloads are no shorter here.
+/// Length of a cipher block in bytes; payloads here are at least as long.
 const BLOCK: usize = 16;
 
-/// Every nonce seen under one key, and the datagram that it made.
+/// Every nonce seen under one key, and the datagram for which it was used.
 #[derive(Default)]
 struct Ledger {
     rtp: HashMap<[u8; BLOCK], Vec<u8>>,
-    /// SRTCP has a key of its own and shows SSRC and index in clear.
+    /// SRTCP has its own key, and shows SSRC and index unencrypted.
     rtcp: HashMap<([u8; 4], u32), Vec<u8>>,
-    /// Datagrams that came a second time, byte for byte.
+    /// Number of datagrams that were sent a second time, byte for byte.
     repeats: usize,
 }
 
 impl Ledger {
-    /// Notes an RTP datagram made from `plaintext`; false if its nonce was used
-    /// for another datagram.
+    /// Records an RTP datagram made from `plaintext`. Returns false if its nonce was used for
+    /// another datagram.
     fn note(&mut self, datagram: &[u8], plaintext: &[u8]) -> bool {
         let header = rtp::Packet::header_len(datagram).expect("an RTP packet");
         let mut block = [0; BLOCK];
@@ -49,7 +49,7 @@ impl Ledger {
         true
     }
 
-    /// The same for SRTCP.
+    /// Records an SRTCP datagram. Returns false if its nonce was used for another datagram.
     fn note_rtcp(&mut self, datagram: &[u8]) -> bool {
         let ssrc = datagram[4..8].try_into().expect("4 bytes");
         let word = datagram[datagram.len() - 4..].try_into().expect("4 bytes");
@@ -59,7 +59,7 @@ impl Ledger {
     }
 }
 
-/// What was sealed once and may be asked for again.
+/// A packet that was sealed and may be requested again.
 struct Sent {
     sender: usize,
     sequence: u64,
@@ -68,7 +68,7 @@ struct Sent {
     payload: Vec<u8>,
 }
 
-/// How a second sealing differs from the first.
+/// How the second sealing of a packet differs from the first.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Nothing,
@@ -85,25 +85,25 @@ enum Op {
         bytes: usize,
         marker: bool,
     },
-    /// Seals into a buffer that is too small by so many bytes.
+    /// Seals into a buffer that is too small by this many bytes.
     Cramped {
         sender: usize,
         lacking: usize,
     },
-    /// Seals again what was sealed so many packets ago.
+    /// Seals again the packet that was sealed `back` packets ago.
     Again {
         back: usize,
         change: Change,
     },
-    /// The same into a buffer that is too small.
+    /// Seals again into a buffer that is too small.
     AgainCramped {
         back: usize,
     },
-    /// Lets time pass: reports go out.
+    /// Advances the time, so that reports are sent.
     Wait {
         ms: u64,
     },
-    /// Leaves numbers out.
+    /// Skips sequence numbers.
     Skip {
         sender: usize,
         count: u16,
@@ -131,7 +131,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// A connected server whose sealing is watched.
+/// A connected server whose sealed packets are checked.
 struct Watched {
     server: Session,
     now: Instant,
@@ -147,7 +147,7 @@ impl Watched {
             seed,
             edit_offer,
             edit_secrets: |secrets| {
-                // Numbers roll over after some packets.
+                // Sequence numbers roll over after some packets.
                 for track in &mut secrets.tracks {
                     track.sequence = u16::MAX - 40;
                     track.rtx_sequence = u16::MAX - 20;
@@ -183,7 +183,7 @@ impl Watched {
             Op::Again { back, change } => self.again(back, change, 1500),
             Op::AgainCramped { back } => self.again(back, Change::Payload, 30),
             Op::Wait { ms } => {
-                // Nobody answers the server, which gives up after 20 s.
+                // The server gets no answer, and gives up after 20 s.
                 self.now = (self.now + Duration::from_millis(ms)).min(self.end);
                 self.server.handle_timeout(self.now);
                 self.drain()
@@ -308,8 +308,7 @@ proptest! {
     }
 }
 
-/// The 16 bits on the wire come round twice for video, audio and the
-/// retransmissions of both.
+/// The 16 bits on the wire wrap twice for video, audio and the retransmissions of both.
 #[test]
 fn numbers_that_roll_over_bring_no_nonce_back() {
     for edit_offer in [with_rtx, without_rtx] {
@@ -329,7 +328,7 @@ fn numbers_that_roll_over_bring_no_nonce_back() {
     }
 }
 
-/// The failing twin: an end that counts anew under the same keys is found out.
+/// The failing twin: an end that counts again from the start under the same keys is detected.
 #[test]
 fn the_ledger_knows_a_nonce_that_comes_back() {
     let profile = Profile::AeadAes256Gcm;
