@@ -8,6 +8,15 @@ const NANOS: i128 = 1_000_000_000;
 /// All tracks of a stream share one origin, so units with equal media times are presented
 /// together. A nanosecond is shorter than half a tick of every RTP clock below 500 MHz, so a
 /// number of ticks survives the conversion to `MediaTime` and back exactly.
+///
+/// ```
+/// use glassline_media::MediaTime;
+/// use std::time::Duration;
+///
+/// let frame = MediaTime::from_ticks(3000, 90_000);
+/// assert_eq!(frame.saturating_since(MediaTime::ZERO), Duration::from_nanos(33_333_333));
+/// assert_eq!(frame.ticks(90_000), 3000);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MediaTime(i64);
 

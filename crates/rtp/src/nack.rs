@@ -58,6 +58,23 @@ pub enum Arrival {
 }
 
 /// Tracks the sequence numbers of one stream and decides which packets to request.
+///
+/// ```
+/// use glassline_rtp::nack::{Arrival, Config, NackGenerator};
+/// use std::time::{Duration, Instant};
+///
+/// let mut nack = NackGenerator::new(Config::default());
+/// let now = Instant::now();
+/// assert_eq!(nack.on_packet(100, now), Arrival::Next);
+/// assert_eq!(nack.on_packet(102, now), Arrival::Gap { missing: 1 });
+/// // Reordering may still close the gap; the request is due after `Config::reorder_wait`.
+/// assert!(nack.poll(now).is_empty());
+/// let due = nack.poll_timeout().expect("a packet is missing");
+/// assert_eq!(nack.poll(due), [101]);
+/// // The retransmission arrives.
+/// let later = due + Duration::from_millis(30);
+/// assert!(matches!(nack.on_packet(101, later), Arrival::Recovered { requests: 1, .. }));
+/// ```
 #[derive(Clone, Debug)]
 pub struct NackGenerator {
     config: Config,

@@ -5,6 +5,24 @@
 //! feedback) become [`Unknown`] and do not affect the other packets. Each type has a `write`
 //! method, which appends whole 32-bit words, so writing packets one after another makes a
 //! compound packet.
+//!
+//! ```
+//! use glassline_media::Ssrc;
+//! use glassline_rtp::rtcp::{Nack, Packet, ReceiverReport, parse};
+//!
+//! let (ours, theirs) = (Ssrc(1), Ssrc(2));
+//! let mut compound = Vec::new();
+//! ReceiverReport { ssrc: ours, reports: Vec::new() }.write(&mut compound);
+//! Nack::new(ours, theirs, [7, 9]).write(&mut compound);
+//!
+//! let packets: Vec<_> = parse(&compound).flatten().collect();
+//! match &packets[..] {
+//!     [Packet::ReceiverReport(_), Packet::Nack(nack)] => {
+//!         assert_eq!(nack.lost().collect::<Vec<_>>(), [7, 9]);
+//!     }
+//!     other => panic!("not what was written: {other:?}"),
+//! }
+//! ```
 
 mod bye;
 mod full_intra_request;

@@ -14,6 +14,24 @@
 //! `m=` line, and may have data channels, with media or alone. Simulcast and RID are not
 //! negotiated here. An answer rejects `m=` lines that are not wanted, and accepts the others.
 //!
+//! ```
+//! use glassline_webrtc::sdp::SessionDescription;
+//!
+//! let text = "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\n\
+//!             m=audio 9 UDP/TLS/RTP/SAVPF 111\r\na=mid:0\r\na=recvonly\r\n\
+//!             a=rtpmap:111 opus/48000/2\r\n";
+//! let description = SessionDescription::parse(text)?;
+//! let audio = &description.media[0];
+//! assert_eq!(audio.attributes.mid(), Some("0"));
+//! assert!(description.direction(0).receives());
+//! assert_eq!(audio.attributes.rtpmap(111).map(|map| map.clock_rate), Some(48_000));
+//! assert_eq!(description.to_string(), text);
+//!
+//! let error = SessionDescription::parse("v=0\r\nnot SDP").unwrap_err();
+//! assert_eq!(error.line, 2);
+//! # Ok::<(), glassline_webrtc::sdp::Error>(())
+//! ```
+//!
 //! Sources: RFC 8866 (SDP), RFC 3264 and 8829 (offer/answer), RFC 9143 (BUNDLE), RFC 8839 and 8840
 //! (ICE), RFC 8842 (DTLS), RFC 6184 §8 (H.264), RFC 7587 (Opus), RFC 4585 and 5104 (feedback),
 //! RFC 4588 (RTX), RFC 8285 (header extensions), RFC 8841 (data channels).

@@ -13,7 +13,7 @@ impl Session {
     /// Seals one payload as a datagram for [`peer`](Self::peer) into `out`.
     ///
     /// `timestamp` is the RTP timestamp on the wire. Returns `None` before
-    /// [`Event::Connected`], after the end, for an unknown sender, or if `out` has no room for
+    /// [`Event::Connected`](super::Event::Connected), after the end, for an unknown sender, or if `out` has no room for
     /// 20 bytes of header, the payload and 16 bytes of tag. All datagrams of a sender have the
     /// same overhead.
     #[inline]
@@ -92,7 +92,7 @@ impl Session {
     ///
     /// With RTX (RFC 4588) the retransmission has its own SSRC and sequence number. Without
     /// RTX, the first datagram is produced again byte by byte. Its nonce is then safe to use
-    /// again because it seals the same bytes, which is checked (see [`Outbound::reseal`]);
+    /// again because it seals the same bytes, which is checked (see [`Outbound::reseal`](crate::srtp::Outbound::reseal));
     /// senders without RTX carry nothing that changes between sendings. Returns `None` if the
     /// packet was never sent, was sent too long ago (without RTX: 512 packets), NACK is not
     /// negotiated, or the bytes differ.

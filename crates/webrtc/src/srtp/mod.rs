@@ -6,6 +6,38 @@
 //! [`Outbound`] owns every counter that is part of a nonce, so that a nonce cannot repeat;
 //! [`Inbound`] estimates the rollover counter and rejects replays. Keys are expanded once per
 //! session: sealing a packet takes one pass of the cipher and no allocation.
+//!
+//! ```
+//! use glassline_media::Ssrc;
+//! use glassline_rtp::{HEADER_BYTES, Header, write_header};
+//! use glassline_webrtc::srtp::{Inbound, Outbound, Profile};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // DTLS or a key exchange agrees on these; they are never used twice.
+//! let (key, salt) = ([1; 16], [2; 12]);
+//! let mut outbound = Outbound::with_master(Profile::AeadAes128Gcm, &key, &salt)?;
+//! let mut inbound = Inbound::with_master(Profile::AeadAes128Gcm, &key, &salt)?;
+//! let stream = outbound.add_stream(Ssrc(7), 1000)?;
+//!
+//! let header = Header {
+//!     marker: false,
+//!     payload_type: 111,
+//!     sequence: 0, // filled in when sealing
+//!     timestamp: 960,
+//!     ssrc: Ssrc(0), // filled in when sealing
+//! };
+//! let mut datagram = [0; 1200];
+//! write_header(&mut datagram, &header, &[]);
+//! let sealed = outbound
+//!     .seal(stream, HEADER_BYTES, b"an Opus packet", 0, &mut datagram)
+//!     .ok_or("the packet fits the buffer")?;
+//!
+//! let opened = inbound.open(HEADER_BYTES, &mut datagram[..sealed.bytes])?;
+//! assert_eq!(opened.index, 1000);
+//! assert_eq!(&datagram[opened.payload], b"an Opus packet");
+//! # Ok(())
+//! # }
+//! ```
 
 mod inbound;
 mod keys;
