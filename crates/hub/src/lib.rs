@@ -229,7 +229,7 @@ impl Hub {
     ///
     /// # Errors
     /// The error that [`create`](Self::create) would return now.
-    pub fn look_ahead(&self, name: &StreamName) -> Result<Option<Arc<Stream>>, CreateError> {
+    pub fn lookup(&self, name: &StreamName) -> Result<Option<Arc<Stream>>, CreateError> {
         let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
         match streams.get(name) {
             Some(stream) => Ok(Some(Arc::clone(stream))),
@@ -324,7 +324,7 @@ mod tests {
             ..Limits::default()
         });
         let name = |text: &str| StreamName::parse(text).expect("a good name");
-        assert!(hub.look_ahead(&name("cam")).expect("room").is_none());
+        assert!(hub.lookup(&name("cam")).expect("room").is_none());
         assert!(hub.stream("cam").is_none(), "looking makes nothing");
         let first = hub.create(name("cam")).expect("room for one");
         assert!(Arc::ptr_eq(
@@ -335,8 +335,8 @@ mod tests {
             hub.create(name("other")),
             Err(CreateError::TooMany { limit: 1 })
         ));
-        assert!(hub.look_ahead(&name("cam")).expect("there").is_some());
-        assert!(hub.look_ahead(&name("other")).is_err());
+        assert!(hub.lookup(&name("cam")).expect("there").is_some());
+        assert!(hub.lookup(&name("other")).is_err());
         assert!(hub.stream("cam").is_some());
         assert!(hub.remove("cam").is_some());
         assert!(hub.stream("cam").is_none());

@@ -325,7 +325,7 @@ fn named(
         tracing::info!(stream = %name, "announced without the right to publish it");
         return Err((Refusal::Unauthorised, Reason::Unauthorised));
     }
-    let present = context.hub.look_ahead(&name).map_err(|error| {
+    let present = context.hub.lookup(&name).map_err(|error| {
         tracing::warn!(stream = %name, %error, "cannot be published");
         (Refusal::Full, Reason::Full)
     })?;

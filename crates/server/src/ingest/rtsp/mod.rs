@@ -132,7 +132,7 @@ impl Recording {
         let feedback = Feedback::new(reporter, announced);
         let tracks = taken.into_iter().map(|(_, track)| track).collect();
         let assembler = Assembler::new(tracks).map_err(|_| Refusal::UnsupportedMedia)?;
-        let present = hub.look_ahead(&name).map_err(|error| {
+        let present = hub.lookup(&name).map_err(|error| {
             tracing::warn!(path = %name, %error, "cannot be published");
             Refusal::NotEnoughBandwidth
         })?;
