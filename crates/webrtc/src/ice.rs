@@ -58,7 +58,7 @@ const NOMINATION_HELD: Duration = Duration::from_millis(900);
 /// Time without authentic STUN after which the peer is gone. Browsers send checks every 2.5 to
 /// 5 s, and consent ends after 30 s (RFC 7675 §5.1). The `is` agent gives a pair up after 15 s;
 /// this limit catches what it does not detect: a restart that the peer never followed.
-const SILENCE_MAX: Duration = Duration::from_secs(20);
+const STUN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Why a STUN message had no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,8 +230,8 @@ impl Agent {
 
     /// Returns the instant at which the peer counts as gone unless authentic STUN arrives
     /// before.
-    pub(crate) fn silent_at(&self) -> Instant {
-        self.last_received + SILENCE_MAX
+    pub(crate) fn stun_deadline(&self) -> Instant {
+        self.last_received + STUN_TIMEOUT
     }
 
     /// Returns the round-trip time of the last connectivity check; `None` for a lite agent,

@@ -213,7 +213,7 @@ impl Session {
             State::Connecting { deadline } if now >= deadline => {
                 return self.finish(CloseReason::HandshakeTimeout);
             }
-            State::Connected if now >= self.ice.silent_at() => {
+            State::Connected if now >= self.ice.stun_deadline() => {
                 return self.finish(CloseReason::Vanished);
             }
             _ => {}
@@ -255,7 +255,7 @@ impl Session {
         let limit = match self.state {
             State::Closed => return None,
             State::Connecting { deadline } => deadline,
-            State::Connected => self.ice.silent_at(),
+            State::Connected => self.ice.stun_deadline(),
         };
         let (reports, data) = match self.state {
             State::Connected => (
