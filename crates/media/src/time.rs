@@ -6,8 +6,8 @@ const NANOS: i128 = 1_000_000_000;
 /// Time on a stream's timeline, in nanoseconds since the stream's origin; it may be negative.
 ///
 /// All tracks of a stream share one origin, so units with equal media times are presented
-/// together. A nanosecond is shorter than half a tick of every RTP clock below 500 MHz, so a
-/// number of ticks survives the conversion to `MediaTime` and back exactly.
+/// together. Rounding to a nanosecond changes a time by less than half a tick of every RTP clock
+/// below 1 GHz, so a number of ticks survives the conversion to `MediaTime` and back exactly.
 ///
 /// ```
 /// use glassline_media::MediaTime;
