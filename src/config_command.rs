@@ -1,4 +1,4 @@
-//! `glassline config`: what the server would be told.
+//! `glassline config`: checks, prints and describes the configuration.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -13,20 +13,20 @@ use crate::output;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
-    /// Say whether a file is right, and what it comes to.
+    /// Check a configuration file, and summarize what it configures.
     Check {
-        /// The file (YAML).
+        /// Configuration file (YAML).
         file: PathBuf,
     },
-    /// Print every setting in effect, secrets hidden.
+    /// Print every setting in effect, with secrets hidden.
     Print {
-        /// The file (YAML); without one, the defaults.
+        /// Configuration file (YAML); without one, the defaults are printed.
         file: Option<PathBuf>,
-        /// As JSON instead of YAML.
+        /// Print JSON instead of YAML.
         #[arg(long)]
         json: bool,
     },
-    /// Print a JSON Schema of the file, for editors.
+    /// Print a JSON Schema of the configuration file, for editors.
     Schema,
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn run(action: &Action, quiet: bool) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a configuration comes to, in a few lines.
+/// Summary of a configuration, one line for each setting that matters.
 fn summary(config: &Config) -> String {
     let mut out = String::new();
     let mut line = |name: &str, text: &dyn std::fmt::Display| {
@@ -115,7 +115,7 @@ fn summary(config: &Config) -> String {
     out
 }
 
-/// A note on files that are not there: yet, or on this machine.
+/// A note on each file that does not exist on this machine.
 fn missing(input: &Input) -> String {
     let Input::Files(files) = input else {
         return String::new();

@@ -1,18 +1,18 @@
-//! How the program ends.
+//! Exit codes and the error that ends the program.
 
 use std::fmt;
 use std::process::ExitCode;
 
-/// Ended by Ctrl-C: 128 + SIGINT, as shells count.
+/// Exit code after Ctrl-C: 128 + SIGINT, as shells count.
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// Measured, and a condition of `--fail-if` was met.
+/// Exit code of a measurement for which a `--fail-if` condition was met.
 pub(crate) const THRESHOLD_MISSED: u8 = 3;
 
-/// Why the program ends early.
+/// Error that ends the program, with its text for the user.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Something went wrong while running: exit code 1.
+    /// Something failed while running: exit code 1.
     Runtime(String),
     /// Flags or configuration are wrong: exit code 2.
     Usage(String),

@@ -1,7 +1,7 @@
-//! Flags of the serving commands, laid over the configuration file.
+//! Flags of `demo` and `serve`, which override the configuration file.
 //!
-//! Every flag is optional and says nothing when absent, so that it never
-//! clobbers what the file says.
+//! Every flag is optional. An absent flag changes nothing, so that a default never overrides the
+//! file.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -13,68 +13,69 @@ use glassline_server::ingest::SourceSpec;
 
 use crate::exit::Failure;
 
-/// `glassline demo`
+/// Flags of `glassline demo`.
 #[derive(Debug, Args)]
 pub(crate) struct Demo {
     #[command(flatten)]
     listen: Listen,
 }
 
-/// `glassline serve`
+/// Flags of `glassline serve`.
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// Configuration file (YAML); flags override it.
+    /// Configuration file (YAML). Flags override it.
     #[arg(value_name = "CONFIG.yml")]
     config: Option<PathBuf>,
-    /// A stream and where it comes from: NAME=rtsp://…, NAME=demo or NAME=FILE,FILE…,
-    /// with ?fps=30&once behind it. Repeatable; replaces the file's source of that name.
+    /// A stream and its source: NAME=rtsp://…, NAME=demo or NAME=FILE,FILE…; ?fps=30&once may
+    /// follow. Replaces the configuration file's source of the same name. Repeatable.
     #[arg(long = "source", value_name = "NAME=SOURCE")]
     sources: Vec<String>,
     #[command(flatten)]
     listen: Listen,
-    /// Streams over RTSP inside TLS: PORT, IP:PORT, or off. The file names certificate
-    /// and key.
+    /// Address for RTSP inside TLS: PORT, IP:PORT, or off. The configuration file names
+    /// certificate and key.
     #[arg(long, value_name = "PORT|IP:PORT|off")]
     rtsps: Option<Switch>,
-    /// Data channels beside the streams: off, read (viewers get what is published), or
-    /// write (they may send, too).
+    /// Data channels of viewers: off, read (viewers receive published messages), or write
+    /// (viewers may send messages, too).
     #[arg(long, value_name = "off|read|write")]
     data_channels: Option<DataAccess>,
     #[command(flatten)]
     tokens: Tokens,
 }
 
-/// Where to listen.
+/// Addresses to listen on.
 #[derive(Debug, Args)]
 struct Listen {
-    /// Address for HTTP, media, RTSP and QUIC, like 0.0.0.0 for all interfaces (admin stays).
+    /// IP address for HTTP, media, RTSP and QUIC, like 0.0.0.0 for all interfaces. The admin
+    /// listener keeps its own.
     #[arg(long, value_name = "IP")]
     listen: Option<IpAddr>,
-    /// Player pages, WHEP and API: PORT or IP:PORT.
+    /// Address for player pages, WHEP and API: PORT or IP:PORT.
     #[arg(long, value_name = "PORT|IP:PORT")]
     http: Option<Place>,
-    /// WebRTC media over UDP: PORT or IP:PORT.
+    /// UDP address for WebRTC media: PORT or IP:PORT.
     #[arg(long, value_name = "PORT|IP:PORT")]
     media: Option<Place>,
-    /// Streams over RTSP: PORT, IP:PORT, or off.
+    /// Address for RTSP: PORT, IP:PORT, or off.
     #[arg(long, value_name = "PORT|IP:PORT|off")]
     rtsp: Option<Switch>,
-    /// Streams over QUIC (MoQ): PORT, IP:PORT, or off.
+    /// Address for MoQ over QUIC: PORT, IP:PORT, or off.
     #[arg(long, value_name = "PORT|IP:PORT|off")]
     quic: Option<Switch>,
-    /// Metrics and health: PORT or IP:PORT.
+    /// Address for metrics and health checks: PORT or IP:PORT.
     #[arg(long, value_name = "PORT|IP:PORT")]
     admin: Option<Place>,
-    /// Threads that serve viewers [default: one per core].
+    /// Number of threads that serve viewers [default: one per core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     shards: Option<u16>,
 }
 
-/// Kept as text: an error must not repeat a secret, as clap's own would.
+/// Tokens are kept as text and checked later: clap's own error would repeat the secret.
 #[derive(Debug, Args)]
 struct Tokens {
-    /// What viewers must present. Better given by the environment, since other
-    /// users see command lines.
+    /// Token that viewers must present. Better set in the environment, since other users of this
+    /// machine can read command lines.
     #[arg(
         long,
         value_name = "TOKEN",
@@ -82,7 +83,8 @@ struct Tokens {
         hide_env_values = true
     )]
     read_token: Option<String>,
-    /// What publishers must present.
+    /// Token that publishers must present. Better set in the environment, since other users of
+    /// this machine can read command lines.
     #[arg(
         long,
         value_name = "TOKEN",
@@ -93,7 +95,7 @@ struct Tokens {
 }
 
 impl Demo {
-    /// The configuration of the demo.
+    /// The configuration of the demo: defaults, the built-in stream, and the flags.
     pub(crate) fn config(&self) -> Result<Config, Failure> {
         let mut config = Config::default();
         let demo = SourceSpec::demo();
@@ -104,7 +106,7 @@ impl Demo {
 }
 
 impl Serve {
-    /// The file, if there is one, with the flags over it.
+    /// The configuration file, if there is one, overridden by the flags.
     pub(crate) fn config(&self) -> Result<Config, Failure> {
         let mut config = match &self.config {
             Some(path) => Config::load(path).map_err(Failure::usage)?,
@@ -141,7 +143,7 @@ impl Serve {
         match self.rtsps {
             Some(Switch::Off) => rtsp.tls.address = None,
             Some(Switch::On(place)) => {
-                // Where the file has none, beside the plain one.
+                // Without an address in the file, the address of plain RTSP is the base.
                 let default = glassline_server::config::Rtsp::default().address;
                 let beside = rtsp.tls.address.or(rtsp.address).or(default);
                 rtsp.tls.address = beside.map(|mut address| {
@@ -176,7 +178,7 @@ impl Listen {
                 place.apply(address);
             }
         }
-        // Where the file switches one off, the default's address.
+        // A listener that the file switches off starts from the default address.
         let default = Config::default();
         let switches = [
             (self.rtsp, &mut config.rtsp.address, default.rtsp.address),
@@ -218,12 +220,12 @@ impl Tokens {
     }
 }
 
-/// Where one listener listens.
+/// Address of one listener, as a flag gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// At this port of the address it has.
+    /// This port, at the IP address that is configured.
     Port(u16),
-    /// There.
+    /// This IP address and port.
     Address(SocketAddr),
 }
 
@@ -236,7 +238,7 @@ impl Place {
     }
 }
 
-/// The same for a listener that need not be.
+/// Address of a listener that can be switched off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Switch {
     Off,
@@ -290,7 +292,7 @@ mod tests {
         serve: Serve,
     }
 
-    /// Every value differs from its default.
+    /// A file in which every value differs from its default.
     const FILE: &str = "\
 http: {address: '10.0.0.1:1001'}
 media: {address: '10.0.0.2:1002'}
@@ -352,7 +354,7 @@ sources: {cam: file.h264, other: other.h264}
                 c.rtsp.tls.address = "0.0.0.0:1005".parse().ok();
                 c.quic.address = "0.0.0.0:1006".parse().ok();
             }),
-            // The more exact flag wins, whatever the order.
+            // The more exact flag wins, in whatever order the flags come.
             (&["--http", "1.2.3.4:80", "--listen", "9.9.9.9"], |c| {
                 c.http.address = SocketAddr::from(([1, 2, 3, 4], 80));
                 c.media.address.set_ip([9, 9, 9, 9].into());

@@ -1,4 +1,4 @@
-//! The log, on stderr.
+//! The log, which is written to stderr.
 
 use std::io::IsTerminal as _;
 
@@ -7,8 +7,8 @@ use tracing_subscriber::EnvFilter;
 
 use crate::exit::Failure;
 
-/// What a user sees unless asked otherwise: our notes, others' warnings. Those of
-/// moq-net are mostly of sessions that ended as they should.
+/// Log filter without `--log`: our notes, warnings of dependencies, and errors only of moq-net,
+/// whose warnings are mostly about sessions that ended normally.
 const DEFAULT: &str =
     "warn,moq_net=error,glassline=info,glassline_server=info,glassline_client::publish=info";
 
@@ -17,12 +17,12 @@ pub(crate) struct Options {
     /// Print errors only.
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
-    /// What to log, like `debug` or `warn,glassline_server=trace`.
+    /// Log filter, like `debug` or `warn,glassline_server=trace`.
     #[arg(long, global = true, value_name = "FILTER", env = "RUST_LOG")]
     log: Option<String>,
 }
 
-/// Starts logging.
+/// Starts logging to stderr.
 pub(crate) fn start(options: &Options) -> Result<(), Failure> {
     let default = if options.quiet { "error" } else { DEFAULT };
     let filter = options.log.as_deref().unwrap_or(default);
@@ -37,7 +37,7 @@ pub(crate) fn start(options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether `stream` shows colours: a terminal, and nobody said NO_COLOR (no-color.org).
+/// Whether to use colors on `stream`: it is a terminal, and NO_COLOR is not set (no-color.org).
 pub(crate) fn colour(stream: &impl std::io::IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

@@ -1,16 +1,16 @@
-//! The command line.
+//! The command line: parses flags, runs a crate's entry point, prints its results.
 //!
 //! ```text
-//! flags ─► config (file, then flags) ─► glassline_server::Server ─► signals ─► shutdown
-//! publish ─► glassline_client::publish: source, queue, connection
-//! trace ─► HTTP API, or files ─► glassline_lab::call ─► table, JSON, CSV
-//! bench ─► glassline_lab ─► table, JSON, CSV, SVG
-//! call ─► glassline_client::call ─► glassline_lab::call (where the milliseconds went)
+//! serve, demo ─► config (file, then flags) ─► glassline_server::Server ─► signals ─► shutdown
+//! publish     ─► glassline_client::publish: source, queue, connection
+//! call        ─► glassline_client::call ─► glassline_lab::call (delay of each stage)
+//! trace       ─► HTTP API, or log files ─► glassline_lab::call ─► table, JSON, CSV
+//! bench       ─► glassline_lab ─► table, JSON, CSV, SVG
 //! ```
 //!
-//! What is asked for goes to stdout, everything else to stderr. Exit codes: 0
-//! done, 1 failed while running, 2 wrong usage or configuration, 3 measured but a
-//! threshold was missed, 130 interrupted.
+//! Results go to stdout, everything else to stderr. Exit codes: 0 success, 1 failure while
+//! running, 2 wrong usage or configuration, 3 a `--fail-if` condition was met, 130 interrupted
+//! by Ctrl-C.
 
 mod bench;
 mod call;
@@ -30,7 +30,7 @@ use clap::{Parser, Subcommand};
 
 use exit::Failure;
 
-/// A real-time media server that knows where every millisecond goes.
+/// A real-time media server that shows where every millisecond goes.
 #[derive(Debug, Parser)]
 #[command(name = "glassline", version, propagate_version = true)]
 struct CommandLine {
@@ -42,27 +42,27 @@ struct CommandLine {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Play the built-in stream: one URL, nothing to set up.
+    /// Serve the built-in test stream; needs no configuration.
     Demo(flags::Demo),
-    /// Serve cameras and files to browsers.
+    /// Serve cameras, files and published streams to viewers.
     Serve(flags::Serve),
-    /// Send a live stream to a server, at the bitrate that the path takes.
+    /// Publish a live stream to a server, at a bitrate that the path can carry.
     Publish(Box<publish::Options>),
-    /// Speak with another glassline, or with a browser.
+    /// Make a voice call to another glassline, a browser, or a room of a server.
     ///
-    /// `glassline call listen` prints the URL that the other end takes: another glassline,
-    /// or a browser, which finds a page there. WAV files can stand for microphone and
-    /// loudspeaker, clocked by their samples.
+    /// `glassline call listen` prints the URL for the other end: another glassline, or a browser,
+    /// which finds a page there. WAV files can replace microphone and loudspeaker; their samples
+    /// then are the clock.
     Call(Box<call::Options>),
-    /// Show where the milliseconds went, of a stream or of a call in logs.
+    /// Show the delay of each stage, for a stream of a server or for a call from log files.
     Trace(trace::Options),
-    /// Measure a server, ours or another.
+    /// Measure a server, this one or another, or compare algorithms.
     #[command(subcommand)]
     Bench(bench::Benchmark),
     /// Check, print or describe the configuration.
     #[command(subcommand)]
     Config(config_command::Action),
-    /// Make users, for `auth.users` or the file that it names.
+    /// Create users, for `auth.users` or the file that `auth.users_file` names.
     #[command(subcommand)]
     User(user_command::Action),
 }
@@ -103,7 +103,7 @@ mod tests {
         CommandLine::command().debug_assert();
     }
 
-    /// The parser takes the one for the other, and says so only when it is used.
+    /// clap would take one flag for the other, and reports that only when the flag is used.
     #[test]
     fn no_flag_has_the_name_of_one_for_all_commands() {
         fn look(command: &clap::Command, global: &[clap::Id]) {

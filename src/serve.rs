@@ -1,4 +1,4 @@
-//! Serving until a signal comes.
+//! `glassline serve` and `glassline demo`: run a server until a signal ends it.
 
 use std::fmt::Write as _;
 #[cfg(unix)]
@@ -13,24 +13,24 @@ use glassline_server::config::Config;
 use crate::exit::{Failure, INTERRUPTED};
 use crate::output;
 
-/// For goodbyes to viewers and for requests under way.
+/// Time for viewers to be told of the end, and for open requests to finish.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Serves as `config` says; ends by SIGTERM or Ctrl-C, and reads users and certificates
-/// again by SIGHUP.
+/// Runs a server with `config`. SIGTERM or Ctrl-C ends it, SIGHUP reads users and certificates
+/// again.
 pub(crate) fn run(config: Config, quiet: bool) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::runtime(format_args!("cannot start threads: {error}")))?;
     let code = runtime.block_on(serve(config, quiet));
-    // Whatever still hangs after the grace does not hold up the end.
+    // Tasks that are still running after the grace period must not delay the exit.
     runtime.shutdown_background();
     code
 }
 
 async fn serve(config: Config, quiet: bool) -> Result<ExitCode, Failure> {
-    // Ahead of all else: one that comes while the server starts does not end it.
+    // First of all, so that a signal during the start is handled, too.
     let (mut signals, mut hangup) = (Signals::new()?, Hangup::new()?);
     let specs = config.specs();
     if specs.is_empty() {
@@ -64,7 +64,7 @@ async fn serve(config: Config, quiet: bool) -> Result<ExitCode, Failure> {
     }
 }
 
-/// One line for each listener and one URL to click.
+/// Text on stdout after the start: a line for each listener, and a URL to open.
 fn announcement(listeners: &[(&'static str, SocketAddr)], pin: Option<&str>, page: &str) -> String {
     let mut out = String::new();
     let mut line = |name: &str, place: &str, what: &str| {
@@ -84,7 +84,7 @@ fn announcement(listeners: &[(&'static str, SocketAddr)], pin: Option<&str>, pag
         line(name, &format!("{scheme}{address}"), what);
     }
     if let Some(pin) = pin {
-        // What follows a moq:// URL where no authority vouches for the certificate.
+        // The fragment of a moq:// URL for a certificate that no authority signed.
         line("pin", &format!("#sha256={pin}"), "");
     }
     if let Some((_, address)) = listeners.iter().find(|(name, _)| *name == "http") {
@@ -103,8 +103,8 @@ fn url(address: SocketAddr, page: &str) -> String {
     format!("http://{}/{page}", SocketAddr::new(ip, address.port()))
 }
 
-/// What the user or the service manager says. Each signal yields the exit code
-/// of a program that it stops at once.
+/// Signals that end the program: SIGINT and SIGTERM. Each one yields the exit code for the case
+/// that the program stops at once.
 #[cfg(unix)]
 pub(crate) struct Signals {
     interrupt: tokio::signal::unix::Signal,
@@ -128,14 +128,14 @@ impl Signals {
     pub(crate) async fn next(&mut self) -> u8 {
         tokio::select! {
             _ = self.interrupt.recv() => INTERRUPTED,
-            // Stopped before the viewers were told: a failure, if a wanted one.
+            // The viewers were not told of the end, so this counts as a failure.
             _ = self.terminate.recv() => 1,
         }
     }
 }
 
-/// The signal that asks a service to read its files again, or tells a program that its
-/// terminal was closed.
+/// SIGHUP: asks a service to read its files again, or says that the program's terminal was
+/// closed.
 #[cfg(unix)]
 struct Hangup {
     signal: tokio::signal::unix::Signal,
@@ -154,7 +154,7 @@ impl Hangup {
         })
     }
 
-    /// The next one; whether it says that the terminal is gone.
+    /// Waits for the next SIGHUP; returns whether the terminal is gone.
     async fn next(&mut self) -> bool {
         if self.signal.recv().await.is_none() {
             std::future::pending::<()>().await;

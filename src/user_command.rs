@@ -1,4 +1,4 @@
-//! `glassline user`: names, passwords, rights.
+//! `glassline user`: makes users with passwords and rights.
 
 use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -11,27 +11,29 @@ use glassline_server::config::users_in;
 use crate::exit::Failure;
 use crate::output;
 
-/// Longer than any password, shorter than what somebody pipes in by mistake.
+/// Longest password, in bytes. Longer input was probably piped in by mistake.
 const PASSWORD_BYTES_MAX: usize = 1024;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
-    /// Make a user: asks for the password, prints what belongs under `auth.users`.
+    /// Create a user: asks for the password, and prints an entry for `auth.users`.
     ///
-    /// The password is read from the terminal without showing it, or from stdin if
-    /// that is none. What is printed lets its reader in over RTSP: keep it like a key.
+    /// The password is read from the terminal without showing it, or from stdin if that is no
+    /// terminal. The printed entry is as secret as the password: with it, a client can log in
+    /// over RTSP.
     Add {
-        /// What the user is called.
+        /// Name of the user.
         name: Name,
-        /// A stream that the user may read: a name, a beginning like 'cam/*', or '*'
-        /// for all. Can be repeated.
+        /// Streams that the user may read: a name, a prefix like 'cam/*', or '*' for all.
+        /// Repeatable.
         #[arg(long, value_name = "PATTERN")]
         read: Vec<Pattern>,
-        /// A stream that the user may publish, likewise.
+        /// Streams that the user may publish: a name, a prefix like 'cam/*', or '*' for all.
+        /// Repeatable.
         #[arg(long, value_name = "PATTERN")]
         publish: Vec<Pattern>,
-        /// Write the user into this file (`auth.users_file`) instead of printing it;
-        /// it is made, readable by its owner only, if it is not there.
+        /// Add the user to this file (`auth.users_file`) instead of printing the entry. The file
+        /// is made if it does not exist, readable by its owner only.
         #[arg(long, value_name = "PATH")]
         file: Option<PathBuf>,
     },
@@ -76,7 +78,7 @@ pub(crate) fn run(action: Action, quiet: bool) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A file of users, as it was read.
+/// A file of users, and its text when it was read.
 struct UserList<'a> {
     path: &'a Path,
     text: String,
@@ -97,7 +99,7 @@ impl<'a> UserList<'a> {
         }
     }
 
-    /// Before anybody types a password in vain.
+    /// Fails if the user exists already, before anybody types a password.
     fn has_room_for(&self, name: &Name) -> Result<(), Failure> {
         let shown = self.path.display();
         let users = users_in(&self.text, &shown.to_string()).map_err(Failure::usage)?;
@@ -109,7 +111,7 @@ impl<'a> UserList<'a> {
         Ok(())
     }
 
-    /// Writes the file anew, whole or not at all.
+    /// Writes the file with the new user: all of it, or nothing if that fails.
     fn add(&self, account: &Account) -> Result<(), Failure> {
         let shown = self.path.display();
         let mut text = self.text.clone();
@@ -117,7 +119,7 @@ impl<'a> UserList<'a> {
             text.push('\n');
         }
         text += &account.to_yaml();
-        // A list in brackets, say, takes no entry below it.
+        // A list in brackets, for example, takes no entry below it.
         if let Err(error) = users_in(&text, &shown.to_string()) {
             return Err(Failure::usage(format_args!(
                 "the user does not fit below what the file has: {error}; write it as a list of '- name: …'"
@@ -133,7 +135,7 @@ impl<'a> UserList<'a> {
     }
 }
 
-/// A new file that nobody else may read, on disk when this returns.
+/// Writes a new file that only its owner may read; returns when it is on disk.
 fn write_for_owner(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
@@ -144,7 +146,7 @@ fn write_for_owner(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     file.sync_all()
 }
 
-/// Asks for the password: twice where nobody sees what is typed.
+/// Asks for the password: twice on a terminal, since it is not shown there.
 fn password(name: &Name) -> Result<String, Failure> {
     let stdin = std::io::stdin();
     let password = if stdin.is_terminal() {

@@ -1,4 +1,4 @@
-//! Flags of `bench congestion`, and what becomes of its report.
+//! Flags of `bench congestion`, and the writing of its report.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,71 +24,72 @@ use super::{interrupt, quantity, terminal};
 use crate::exit::{Failure, INTERRUPTED, THRESHOLD_MISSED};
 use crate::output;
 
-/// Between two samples of a session over time.
+/// Time between two samples of a session in `--session`.
 const SAMPLES: Duration = Duration::from_millis(100);
 
-/// The study's arms, and ours.
+/// Default arms: those of the study, and Glide with either rule of adaptation.
 const ARMS: &str = "cubic,bbr,copa,copa-competitive,glide,glide-coupled";
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Whose networks: a population that is built in (study2019, anchors), or a TOML
-    /// file of one.
+    /// Population of networks to draw sessions from: the name of a built-in one (study2019,
+    /// anchors), or a TOML file that describes one.
     #[arg(long, default_value = "study2019", value_name = "NAME|FILE")]
     population: String,
-    /// What is compared: cubic, bbr, bbr-lt, bbr-loss-tolerant, copa, copa-competitive,
-    /// glide, rfc9260-reno; -coupled behind any lets the encoder follow the controller
-    /// instead of the study's rule, :DELTA behind Copa's sets its delta, :20ms behind
-    /// glide's the queue it aims at.
+    /// Arms to compare, separated by commas: cubic, bbr, bbr-lt, bbr-loss-tolerant, copa,
+    /// copa-competitive, glide, rfc9260-reno. The suffix -coupled lets the encoder follow the
+    /// controller instead of the study's rule; :DELTA behind a Copa arm sets its delta; :20ms
+    /// behind a glide arm sets the queueing delay that it aims at.
     #[arg(long, default_value = ARMS, value_name = "A,B,…", value_delimiter = ',')]
     arms: Vec<String>,
-    /// Copa's delta where an arm tells none [default: 0.04, in competitive mode 0.5].
+    /// Delta of Copa arms that name none of their own [default: 0.04, in competitive mode 0.5].
     #[arg(long, value_name = "0.02..2")]
     delta: Option<String>,
-    /// Also Copa at every delta from 0.02 to 2.
+    /// Add Copa arms for a range of deltas from 0.02 to 2.
     #[arg(long)]
     dial: bool,
-    /// How many sessions, each under every arm.
+    /// Number of sessions to draw. Each of them runs under every arm.
     #[arg(long, default_value_t = 60, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     sessions: u64,
-    /// At least so many of a kind of network, as policed=1000; they count by their
-    /// share all the same. Repeatable.
+    /// Draw at least N sessions of one kind of network, as policed=1000. Results still weigh that
+    /// kind by its share of the population. Repeatable.
     #[arg(long, value_name = "KIND=N")]
     at_least: Vec<String>,
-    /// Virtual time of each session [default: the population's].
+    /// Virtual time that each session lasts [default: as the population says].
     #[arg(long, value_name = "TIME", value_parser = quantity::time)]
     time: Option<Duration>,
-    /// Instead: the anchor links in virtual time and, in real time, over sockets and a
-    /// relay of this machine, for each arm; how far the two agree. Exits with 3 where
-    /// they do not. Wants an idle machine.
+    /// Run the anchor links instead of a study: for each arm once in virtual time and once in
+    /// real time, over sockets and a relay on this machine. Prints how far the two agree, and
+    /// exits with 3 where they do not. Needs an otherwise idle machine.
     #[arg(long)]
     relay: bool,
-    /// Instead: one session of a kind of network under each arm, over time, as
-    /// policed or policed:3. With --json its samples, with --svg a chart.
+    /// Run one session of a kind of network under each arm instead of a study, and show it over
+    /// time, as policed or policed:3. --json writes its samples, --svg draws them.
     #[arg(long, value_name = "KIND[:N]", conflicts_with = "relay")]
     session: Option<String>,
-    /// Decides which sessions are drawn.
+    /// Seed that decides which sessions are drawn. The same seed gives the same sessions.
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
-    /// Draw sessions that nothing was tuned on.
+    /// Draw from the sessions that are set apart for judging: nothing was tuned on them.
     #[arg(long)]
     hold_out: bool,
-    /// Threads [default: one per core].
+    /// Number of threads [default: one per core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
-    /// Keep outcomes in FILE as they come, and go on from what is in it.
+    /// Store each outcome in FILE as soon as it is known, and skip the sessions whose outcome
+    /// FILE holds already.
     #[arg(long, value_name = "FILE")]
     resume: Option<PathBuf>,
-    /// Write the report as JSON; `-` for stdout.
+    /// Write the report as JSON to this file; `-` for stdout.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write a row for each session and arm; `-` for stdout.
+    /// Write a CSV row for each session and arm to this file; `-` for stdout.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Draw every figure; `-` for stdout.
+    /// Draw the charts of the report as SVG to this file; `-` for stdout.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Exit with 3 if a figure of the JSON is so, as
+    /// Exit with 3 if a figure of the JSON report meets this condition, as
     /// versus_cubic.glide.transport_rtt_ms.P75.ratio>0.6. Repeatable.
     #[arg(long, value_name = "PATH>VALUE")]
     fail_if: Vec<Condition>,
@@ -152,7 +153,8 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// A log may hold more arms than are asked for now; in order, whoever came first.
+/// Keeps the outcomes of the plan's arms, ordered by session and arm. A log may hold more arms
+/// than this run compares, in the order in which they finished.
 fn of_arms(outcomes: Vec<Outcome>, plan: &Plan) -> Vec<Outcome> {
     let is_asked = |it: &Outcome| plan.arms.iter().any(|arm| arm.name == it.arm);
     let mut kept: Vec<Outcome> = outcomes.into_iter().filter(is_asked).collect();
@@ -355,7 +357,7 @@ fn at_least_of(text: &str, population: &Population) -> Result<(usize, u64), Fail
     stratum.zip(least).ok_or_else(wrong)
 }
 
-/// What is drawn again and again, on stderr where that is a terminal.
+/// Progress bar on stderr; `None` where stderr is no terminal.
 struct Bar(Option<ProgressBar>);
 
 impl Bar {
@@ -368,7 +370,7 @@ impl Bar {
         bar.set_length(progress.of as u64);
         bar.set_position(progress.done as u64);
         let elapsed = progress.elapsed.as_secs_f64();
-        // What was known before took no time.
+        // Outcomes from the log took no time in this run.
         let ran = progress.ran.max(1) as f64;
         let left = elapsed / ran * (progress.of - progress.done) as f64;
         let left = left as u64;

@@ -1,4 +1,4 @@
-//! Flags of `bench data`, and what becomes of its report.
+//! Flags of `bench data`, and the writing of its report.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -25,77 +25,79 @@ use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// The URL that `glassline bench data serve` printed, or `serve` to be that server.
+    /// URL that `glassline bench data serve` printed, or the word `serve` to be that server.
     /// Without either, both ends run in this process, on loopback.
     #[arg(value_name = "URL|serve")]
     target: Option<String>,
-    /// Where `serve` listens.
+    /// Address that `serve` listens on.
     #[arg(long, default_value = "127.0.0.1:8890", value_name = "IP:PORT")]
     listen: SocketAddr,
-    /// Which way messages go, as the client sees it.
+    /// Direction of the messages, as the client sees it.
     #[arg(long, default_value_t = Direction::Up, value_name = "up|down|both")]
     direction: Direction,
-    /// How long they go.
+    /// Duration of the transfer.
     #[arg(long, default_value = "10s", value_name = "TIME", value_parser = quantity::time)]
     time: Duration,
-    /// How often figures are taken.
+    /// Time between two samples of the figures.
     #[arg(long, default_value = "1s", value_name = "TIME", value_parser = quantity::time)]
     interval: Duration,
-    /// Bytes of a message: 16K, 64K, 256K.
+    /// Bytes of each message, like 16K, 64K or 256K.
     #[arg(long, default_value = "64K", value_name = "SIZE", value_parser = bytes)]
     message_size: usize,
-    /// A sender stops when its channel has so much waiting.
+    /// A sender pauses when this many bytes wait in its channel.
     #[arg(long, default_value = "1M", value_name = "SIZE", value_parser = bytes)]
     high_water: usize,
-    /// And goes on when it fell to this.
+    /// A paused sender resumes when the bytes that wait in its channel have fallen to this.
     #[arg(long, default_value = "256K", value_name = "SIZE", value_parser = bytes)]
     low_water: usize,
-    /// Fix SCTP's receive window [default: it grows with the path].
+    /// Fix SCTP's receive window at this size [default: it grows with the path].
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     window: Option<usize>,
-    /// Channels in parallel.
+    /// Number of data channels that send in parallel.
     #[arg(long, default_value_t = 1, value_name = "N")]
     channels: u16,
-    /// Messages may overtake each other.
+    /// Deliver messages as they arrive, without waiting for earlier ones (unordered channels).
     #[arg(long)]
     unordered: bool,
-    /// Send what was lost again so often at the most.
+    /// Give a message up after N retransmissions; without it, channels are reliable.
     #[arg(long, value_name = "N", conflicts_with = "max_lifetime")]
     max_retransmits: Option<u32>,
-    /// Try to bring a message over for so long at the most.
+    /// Give a message up when it could not be delivered for this time.
     #[arg(long, value_name = "TIME", value_parser = quantity::time)]
     max_lifetime: Option<Duration>,
-    /// aes-128-gcm, aes-256-gcm or chacha20-poly1305 [default: the faster one here].
+    /// Cipher of the DTLS connection: aes-128-gcm, aes-256-gcm or chacha20-poly1305 [default: the
+    /// fastest on this machine].
     #[arg(long, value_name = "NAME")]
     cipher: Option<String>,
-    /// Who decides how much is sent: standard (RFC 9260), cubic, bbr, copa, glide and
-    /// others [default: that of data channels, bbr-loss-tolerant].
+    /// Congestion control of SCTP: standard (RFC 9260), cubic, bbr, copa, glide and others
+    /// [default: bbr-loss-tolerant, as for all data channels].
     #[arg(long, value_name = "NAME")]
     congestion: Option<String>,
-    /// Buffers of the UDP sockets to ask for; 0 leaves the system's.
+    /// Buffer size to ask the system for, for each UDP socket; 0 leaves the system's default.
     #[arg(long, default_value = "4M", value_name = "SIZE", value_parser = bytes)]
     udp_buffer: usize,
-    /// Hand datagrams to the kernel one by one: no GSO, no GRO.
+    /// Hand datagrams to the kernel one by one, without GSO and GRO.
     #[arg(long)]
     no_offload: bool,
-    /// Put a network between the ends, the same each way, as 'rtt=20ms loss=1%
-    /// rate=1gbit'; also delay, jitter, queue, reorder, seed.
+    /// Put an impaired network between the ends, the same in both directions, as 'rtt=20ms
+    /// loss=1% rate=1gbit'. Also delay, jitter, queue, reorder, seed.
     #[arg(long, value_name = "NAME=VALUE…")]
     impair: Option<Impairment>,
-    /// Run each combination, as message-size=16K,64K,window=256K,4M,rtt=0,20ms; also
-    /// high-water, low-water, udp-buffer, channels, loss, rate. The first is the
-    /// chart's axis.
+    /// Run every combination of these values, as message-size=16K,64K,window=256K,4M,rtt=0,20ms.
+    /// Also high-water, low-water, udp-buffer, channels, loss, rate. The first name is the
+    /// chart's horizontal axis.
     #[arg(long, value_name = "NAME=A,B,…", conflicts_with = "staircase")]
     sweep: Option<Sweep>,
-    /// From the defaults of usual stacks to everything, one step at a time: windows,
-    /// UDP buffers, ciphers, message sizes, water marks, and what each gained.
+    /// Start with the defaults of common stacks, improve one setting at a time (windows, UDP
+    /// buffers, ciphers, message sizes, water marks), and show what each step gains.
     #[arg(long)]
     staircase: bool,
-    /// A TURN server to reach the other end by where no direct path is: turn:HOST,
-    /// turn:HOST?transport=tcp or turns:HOST. Repeatable; asked in turn.
+    /// TURN server to reach the other end through where there is no direct path: turn:HOST,
+    /// turn:HOST?transport=tcp or turns:HOST. Repeatable; servers are tried in the order given.
     #[arg(long, value_name = "URI")]
     turn: Vec<turn::Server>,
-    /// What TURN servers ask for; better given by the environment.
+    /// User name and password for the TURN servers. Better set in the environment, since other
+    /// users of this machine can read command lines.
     #[arg(
         long,
         value_name = "USER:PASSWORD",
@@ -105,23 +107,25 @@ pub(crate) struct Options {
         hide_default_value = true
     )]
     turn_user: String,
-    /// Go through the TURN server even if a direct path is there.
+    /// Go through the TURN server even if there is a direct path.
     #[arg(long, requires = "turn")]
     relayed: bool,
-    /// Take any certificate of an https:// server, or of a turns: one.
+    /// Accept any certificate of an https:// or turns: server. Whoever is on the path can then
+    /// read and change the traffic.
     #[arg(long)]
     insecure: bool,
-    /// What charts call this run [default: the URL].
+    /// Name of this run in charts [default: the URL].
     #[arg(long, value_name = "NAME")]
     label: Option<String>,
-    /// Write the report as JSON; `-` for stdout. With `serve`, a line for each test.
+    /// Write the report as JSON to this file; `-` for stdout. With `serve`, one line for each
+    /// test.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write a row for each interval, or for each run of a sweep or staircase; `-` for
-    /// stdout.
+    /// Write a CSV row for each interval, or for each run of a sweep or a staircase, to this
+    /// file; `-` for stdout.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Draw it; `-` for stdout.
+    /// Draw a chart of the run as SVG to this file; `-` for stdout.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }
@@ -138,7 +142,7 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     plan.check().map_err(Failure::usage)?;
     let mut outputs = Outputs::open(&options.json, &options.csv, &options.svg)?;
     let stop = interrupt::listen()?;
-    // Lives as long as the tests.
+    // The server must live until the last test has ended.
     let mut here = None;
     let url = match &options.target {
         Some(text) => text.parse::<Url>().map_err(|error| {
@@ -235,7 +239,7 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Whose fault: what was asked for, or what was found.
+/// Exit code by fault: a plan that cannot work is the user's, everything else is the run's.
 fn failure(error: DialError) -> Failure {
     match error {
         DialError::Plan(_) => Failure::usage(error),
@@ -243,7 +247,7 @@ fn failure(error: DialError) -> Failure {
     }
 }
 
-/// Answers tests until Ctrl-C.
+/// Answers the tests of other ends until Ctrl-C.
 #[expect(clippy::disallowed_methods, reason = "a command may wait")]
 fn serve(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     let stop = interrupt::listen()?;
@@ -264,7 +268,7 @@ fn serve(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(INTERRUPTED))
 }
 
-/// Where lines for people go.
+/// Destination of the lines for people: stdout, stderr where stdout carries a file, or nowhere.
 #[derive(Clone, Copy, Debug)]
 struct Lines {
     quiet: bool,
@@ -288,10 +292,10 @@ impl Lines {
     }
 }
 
-/// Who tells of tests that others ask for.
+/// Reports tests that other ends started, on stderr and in the JSON file.
 struct Attending {
     quiet: bool,
-    /// Gets a line for each test.
+    /// File that gets one line of JSON for each test.
     json: Mutex<Option<Output>>,
 }
 

@@ -1,4 +1,4 @@
-//! Where figures are written.
+//! Files that reports and figures are written to.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -9,20 +9,20 @@ use crate::{logging, output};
 
 /// A file that can be written, or stdout.
 ///
-/// Opened early, so that a run's figures are not lost for want of a folder;
-/// emptied only when there is something to write, so that a run that fails leaves
-/// the last one's figures.
+/// The file is opened before the run, so that no figures are lost because a folder is missing. It
+/// is emptied only when there is something to write, so that a run that fails leaves the figures
+/// of the run before.
 #[derive(Debug)]
 pub(crate) struct Output {
     path: PathBuf,
-    /// `None` is stdout.
+    /// The open file; `None` for stdout.
     file: Option<File>,
     is_new: bool,
     is_written: bool,
 }
 
 impl Output {
-    /// `-` is stdout.
+    /// Opens `path` for writing; `-` is stdout. A file that does not exist is made.
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         let mut output = Self {
             path: path.to_owned(),
@@ -44,14 +44,15 @@ impl Output {
         self.file.is_none()
     }
 
-    /// Appends `text` to what was written before in this run.
+    /// Appends `text` to what this run has written before; the first call replaces the file's old
+    /// content.
     pub(crate) fn write(&mut self, text: &str) -> Result<(), Failure> {
         let is_first = !std::mem::replace(&mut self.is_written, true);
         let Some(file) = &mut self.file else {
             return output::print(text);
         };
         let written = match is_first {
-            // Pipes and devices cannot be emptied, and need not be.
+            // Pipes and devices cannot be emptied, and do not need it.
             true if file.metadata().is_ok_and(|data| data.is_file()) => file.set_len(0),
             _ => Ok(()),
         };
@@ -66,16 +67,16 @@ impl Output {
 }
 
 impl Drop for Output {
-    /// Leaves no empty file where there was none.
+    /// Removes the file if this run made it and wrote nothing.
     fn drop(&mut self) {
         if self.is_new && !self.is_written {
-            // It is empty; should it be gone already, that is as well.
+            // The file is empty. If somebody has removed it already, nothing is lost.
             let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
-/// What a command writes, each form where it was asked for.
+/// The files that a command writes: one for each form that was asked for.
 #[derive(Debug)]
 pub(crate) struct Outputs {
     pub(crate) json: Option<Output>,
@@ -84,7 +85,8 @@ pub(crate) struct Outputs {
 }
 
 impl Outputs {
-    /// Opens what is named; two of them on stdout would be neither.
+    /// Opens the files that are named. At most one of them may be stdout, since two forms mixed
+    /// on it could not be read.
     pub(crate) fn open(
         json: &Option<PathBuf>,
         csv: &Option<PathBuf>,
@@ -104,14 +106,14 @@ impl Outputs {
         })
     }
 
-    /// Whether stdout belongs to one of them.
+    /// Whether one of the files is stdout.
     pub(crate) fn takes_stdout(&self) -> bool {
         let all = [&self.json, &self.csv, &self.svg];
         all.into_iter().flatten().any(Output::is_stdout)
     }
 
-    /// Prints a table for people: to stderr where stdout belongs to one of the files.
-    /// `table` is asked whether to use colours.
+    /// Prints a table for people: to stderr where one of the files is stdout, else to stdout. The
+    /// argument of `table` says whether to use colors.
     pub(crate) fn print(&self, table: impl FnOnce(bool) -> String) -> Result<(), Failure> {
         if self.takes_stdout() {
             eprint!("{}", table(logging::colour(&std::io::stderr())));
@@ -120,7 +122,7 @@ impl Outputs {
         output::print(&table(logging::colour(&std::io::stdout())))
     }
 
-    /// Writes the figures, as far as they were asked for.
+    /// Writes each form that was asked for.
     pub(crate) fn write(
         &mut self,
         json: impl FnOnce() -> String,

@@ -1,5 +1,5 @@
-//! Ctrl-C during a run: the first ends it, and its figures are written; the
-//! second stops at once.
+//! Ctrl-C during a run: the first one ends the run, and its figures are written; the second one
+//! stops the program at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::exit::Failure;
 use crate::serve::Signals;
 
-/// Becomes true when the user, or a service manager, wants an end.
+/// A flag that becomes true on the first SIGINT or SIGTERM.
 pub(crate) fn listen() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -32,7 +32,7 @@ pub(crate) fn listen() -> Result<Arc<AtomicBool>, Failure> {
     Ok(stop)
 }
 
-/// Whether it was.
+/// Whether the user or a service manager asked for the end of the run.
 pub(crate) fn is_stopped(stop: &AtomicBool) -> bool {
     stop.load(Ordering::Relaxed)
 }

@@ -1,4 +1,4 @@
-//! Flags of `bench jitter`, and what becomes of its report.
+//! Flags of `bench jitter`, and the writing of its report.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,50 +15,53 @@ use super::files::Outputs;
 use super::{interrupt, quantity, terminal};
 use crate::exit::{Failure, INTERRUPTED, THRESHOLD_MISSED};
 
-/// A trace's file may be so large.
+/// Largest trace file that is read, in bytes.
 const TRACE_BYTES_MAX: u64 = 100 << 20;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// A file of delays, or a family: ar98, ar90, mixed, iid, clean, spikes; a seed
-    /// behind it, as ar98:7.
+    /// File of delays, or the name of a family of delays: ar98, ar90, mixed, iid, clean, spikes.
+    /// A seed may follow the name, as ar98:7.
     #[arg(value_name = "FILE|FAMILY[:SEED]")]
     trace: String,
-    /// How many packets are drawn from a family.
+    /// Number of packets to draw from a family.
     #[arg(long, default_value_t = 30_000, value_name = "N", value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
     packets: u32,
-    /// Between two packets, and how long each lasts.
+    /// Time from one packet to the next, and duration of the audio in each.
     #[arg(long, default_value = "20ms", value_name = "TIME", value_parser = packet_time)]
     interval: Duration,
-    /// Between two pulls of our buffer.
+    /// Time from one call of the sound device for audio to the next; for our buffer only.
     #[arg(long, default_value = "2.5ms", value_name = "TIME", value_parser = pull_time)]
     pull: Duration,
-    /// Lose so many packets besides.
+    /// Lose this share of the packets, in addition to those that the trace has lost.
     #[arg(long, default_value = "0%", value_name = "PERCENT", value_parser = quantity::percentage)]
     loss: f64,
-    /// How willingly our buffer moves its delay while somebody speaks.
+    /// How far our buffer changes its delay while somebody speaks: swift waits least, steady
+    /// changes the audio least, even is between them.
     #[arg(long, default_value = "even", value_name = "swift|even|steady", value_parser = Pace::from_str)]
     pace: Pace,
-    /// Of the time, what our buffer may conceal for late packets; less costs waiting.
+    /// Largest share of the time that our buffer may conceal because packets were late. A smaller
+    /// share means a longer wait.
     #[arg(long, default_value = "0.055%", value_name = "PERCENT", value_parser = late_share)]
     late_share: f64,
-    /// The speaker never pauses: nothing is gained for free.
+    /// Let the speaker never pause, so that no buffer can change its delay unnoticed.
     #[arg(long)]
     no_pauses: bool,
-    /// Threads [default: one per core].
+    /// Number of threads [default: one per core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
-    /// Write the report as JSON; `-` for stdout.
+    /// Write the report as JSON to this file; `-` for stdout.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write a row for each contender; `-` for stdout.
+    /// Write a CSV row for each jitter buffer to this file; `-` for stdout.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Draw how waiting and concealing trade, and waits over time; `-` for stdout.
-    /// Takes longer: everybody's knob is turned.
+    /// Draw charts as SVG to this file; `-` for stdout. They show concealment against waiting
+    /// time, and waiting over time. Takes longer, since each buffer runs at several settings.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Exit with 3 if a figure of the JSON is so, as wait_ms.mean>30. Repeatable.
+    /// Exit with 3 if a figure of the JSON report meets this condition, as wait_ms.mean>30.
+    /// Repeatable.
     #[arg(long, value_name = "PATH>VALUE")]
     fail_if: Vec<Condition>,
 }
@@ -104,7 +107,8 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
 }
 
 impl Options {
-    /// A family's name comes before a file's; `./ar98` is the file.
+    /// Delays of the trace that was asked for. The name of a family comes before a file of the
+    /// same name; `./ar98` is the file.
     fn delays(&self) -> Result<Delays, Failure> {
         let (name, seed) = match self.trace.split_once(':') {
             Some((name, seed)) => (name, seed.parse::<u64>().ok()),
@@ -186,7 +190,7 @@ fn within(
     }
 }
 
-/// As a ratio.
+/// Parses a percentage of at most 10 % into a ratio.
 fn late_share(text: &str) -> Result<f64, String> {
     match quantity::percentage(text)? / 100.0 {
         share if share <= 0.1 => Ok(share),

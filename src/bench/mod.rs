@@ -1,4 +1,4 @@
-//! `glassline bench`: the measuring laboratory.
+//! `glassline bench`: measurements of servers, connections and algorithms.
 
 mod congestion;
 mod data;
@@ -18,45 +18,44 @@ use crate::exit::Failure;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Benchmark {
-    /// Load any server with viewers and say what they cost, what they got and which
-    /// side was the bottleneck.
+    /// Load a server with viewers: what do they cost, what do they receive, and which side was
+    /// the bottleneck?
     ///
-    /// The URL is a WHEP endpoint (http://HOST:8889/STREAM/whep), one that takes
-    /// POST /doSignaling, or rtsp://HOST:8554/STREAM. Viewers join in steps; each
-    /// step becomes a line of figures. Nothing needs to be installed on the server;
-    /// with --server-pid its processor time and memory are measured too.
+    /// The URL is a WHEP endpoint (http://HOST:8889/STREAM/whep), an endpoint that takes POST
+    /// /doSignaling, or rtsp://HOST:8554/STREAM. Viewers join in steps; each step becomes a line
+    /// of figures. Nothing needs to be installed on the server. With --server-pid, the server's
+    /// processor time and memory are measured, too.
     #[command(after_help = EXAMPLES)]
     Viewers(Box<viewers::Options>),
     /// Compare ways to send the same frames to many TCP connections.
     ///
-    /// Both ends are in this process, on loopback: one thread sends paced frames,
-    /// another reads them and notes when each was whole. Every method has its turn in
-    /// each round. Figures are processor time and system calls per packet, bytes
-    /// copied, and by how much frames are late.
+    /// Both ends are in this process, on loopback: one thread sends paced frames, another reads
+    /// them and notes when each was complete. In each round, every method is measured once.
+    /// Figures are processor time and system calls per packet, bytes copied, and how late frames
+    /// are.
     Send(send::Options),
     /// Measure data channels between two ends, as iperf measures TCP.
     ///
-    /// `glassline bench data serve` prints the URL that the other end takes, another
-    /// glassline or a browser. Without a URL both ends are here. Figures are goodput,
-    /// round trip, windows, what was sent again, and processor seconds per gigabit at
-    /// each end; the last line names what bounded the run.
+    /// `glassline bench data serve` prints the URL for the other end, which is another glassline
+    /// or a browser. Without a URL, both ends run in this process. Figures are goodput,
+    /// round-trip time, windows, retransmitted bytes, and processor seconds per gigabit at each
+    /// end; the last line names what limited the run.
     #[command(after_help = DATA)]
     Data(Box<data::Options>),
     /// Compare congestion controls on the networks of a whole population.
     ///
-    /// Live uploads over QUIC in virtual time: each session of the population is run
-    /// under every arm, with the same luck. Figures are percentiles over sessions, and
-    /// their change against CUBIC with 95 % intervals. The same seed gives the same
-    /// figures.
+    /// Simulates live uploads over QUIC in virtual time: each session of the population runs
+    /// under every arm, with the same random events. Figures are percentiles over sessions, and
+    /// their change against CUBIC with 95 % intervals. The same seed gives the same figures.
     #[command(after_help = CONGESTION)]
     Congestion(Box<congestion::Options>),
     /// Compare jitter buffers on the delays of a voice call's packets.
     ///
-    /// TRACE is a file of one-way delays in ms, a line a packet, `lost` for a lost one;
-    /// or a family of delays and a seed, as ar98:7 (ar98, ar90, mixed, iid, clean,
-    /// spikes). In virtual time: our buffer with real audio, a model of NetEq's control
-    /// logic, one fixed delay, and an oracle that knows what will come. The same trace
-    /// gives the same figures.
+    /// The trace is a file of one-way delays in ms, one line for each packet and `lost` for a
+    /// lost one; or a family of delays and a seed, as ar98:7 (ar98, ar90, mixed, iid, clean,
+    /// spikes). Runs in virtual time: our buffer with real audio, a model of NetEq's control
+    /// logic, one fixed delay, and an oracle that knows all future delays. The same trace gives
+    /// the same figures.
     #[command(after_help = JITTER)]
     Jitter(Box<jitter::Options>),
 }

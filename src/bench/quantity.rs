@@ -1,8 +1,8 @@
-//! Quantities as people type them.
+//! Parsers for quantities as people type them: times, bitrates, byte rates, percentages.
 
 use std::time::Duration;
 
-/// `5s`, `500ms`, `2m`, `1h`, or seconds.
+/// Parses a time like `5s`, `500ms`, `2m` or `1h`; a bare number is in seconds.
 pub(crate) fn time(text: &str) -> Result<Duration, String> {
     let endings = [
         ("ms", 1e-3),
@@ -16,7 +16,8 @@ pub(crate) fn time(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "give a time like 5s, 500ms or 2m".to_owned())
 }
 
-/// Bits a second: `3M`, `3Mbit/s`, `500k`, or a number.
+/// Parses a bitrate like `3M`, `3Mbit/s` or `500k`; a bare number is in bits per second. The
+/// result is from 1 to 10^12.
 pub(crate) fn bitrate(text: &str) -> Result<u64, String> {
     let text = text.strip_suffix("bit/s").unwrap_or(text);
     let endings = [("k", 1e3), ("M", 1e6), ("G", 1e9), ("", 1.0)];
@@ -26,7 +27,7 @@ pub(crate) fn bitrate(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "give a bitrate like 3M or 500k".to_owned())
 }
 
-/// Bytes a second: `100kB/s`, `2MB/s`, `4096B/s`.
+/// Parses a rate like `100kB/s`, `2MB/s` or `4096B/s` into bytes per second, from 1 to 10^9.
 pub(super) fn byte_rate(text: &str) -> Result<u64, String> {
     let endings = [("kB/s", 1e3), ("MB/s", 1e6), ("B/s", 1.0)];
     scaled(text, &endings)
@@ -35,7 +36,7 @@ pub(super) fn byte_rate(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "give a rate of reading like 100kB/s".to_owned())
 }
 
-/// `5%` or `5`.
+/// Parses `5%` or `5`, from 0 to 100.
 pub(super) fn percentage(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').unwrap_or(text);
     number
@@ -46,7 +47,7 @@ pub(super) fn percentage(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "give a percentage like 5%, 0 to 100".to_owned())
 }
 
-/// By the first ending that fits.
+/// The number of `text` times the factor of the first ending that `text` has.
 fn scaled(text: &str, endings: &[(&str, f64)]) -> Option<f64> {
     let (number, worth) = endings
         .iter()

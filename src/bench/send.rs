@@ -1,4 +1,4 @@
-//! Flags of `bench send`, and what becomes of its report.
+//! Flags of `bench send`, and the writing of its report.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,34 +14,34 @@ use crate::exit::{Failure, INTERRUPTED};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// How many connections, all on loopback.
+    /// Number of connections, all on loopback.
     #[arg(long, default_value_t = 100, value_name = "N")]
     clients: usize,
-    /// What each client is sent in a second.
+    /// Bitrate that each client is sent.
     #[arg(long, default_value = "3M", value_name = "BITS", value_parser = quantity::bitrate)]
     bitrate: u64,
-    /// Frames a second.
+    /// Frames per second.
     #[arg(long, default_value_t = 30, value_name = "N")]
     fps: u32,
-    /// Bytes of a packet, the four of its framing included.
+    /// Bytes of a packet, including the four bytes of its interleaving header.
     #[arg(long, default_value_t = 1140, value_name = "BYTES")]
     packet: usize,
-    /// How long each method is measured in each round.
+    /// Time that each method is measured for in each round.
     #[arg(long, default_value = "2s", value_name = "TIME", value_parser = turn_time)]
     duration: Duration,
-    /// How often each method has its turn; medians are shown.
+    /// Number of rounds. Every method is measured once in each round, and medians are shown.
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     rounds: u16,
-    /// Which ways to send, in this order [default: all].
+    /// Methods to measure, in this order [default: all].
     #[arg(long, value_name = "A,B,…", value_delimiter = ',')]
     methods: Vec<Method>,
-    /// Write the report as JSON; `-` for stdout.
+    /// Write the report as JSON to this file; `-` for stdout.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write a row for each method; `-` for stdout.
+    /// Write a CSV row for each method to this file; `-` for stdout.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Draw costs and gaps; `-` for stdout.
+    /// Draw costs and gaps as an SVG chart to this file; `-` for stdout.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }
@@ -70,7 +70,7 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     })
 }
 
-/// The table, and a sentence for each method.
+/// The table, then one sentence for each method.
 fn text(report: &Report) -> String {
     let lines = report.methods.iter().map(send::line);
     let verdicts = report.methods.iter().map(|figures| {
@@ -84,7 +84,7 @@ fn text(report: &Report) -> String {
     format!("{}\n\n{}\n", lines.join("\n"), verdicts.join("\n"))
 }
 
-/// The shortest counts a few frames only, the longest is no benchmark.
+/// Parses the time that a method is measured for, from 100 ms (a few frames) to 1 h.
 fn turn_time(text: &str) -> Result<Duration, String> {
     let range = Duration::from_millis(100)..=Duration::from_secs(3600);
     let time = quantity::time(text)?;
@@ -113,7 +113,7 @@ impl Options {
     }
 }
 
-/// What is drawn again and again, on stderr where that is a terminal.
+/// Progress bar on stderr; `None` where stderr is no terminal.
 struct Progress(Option<ProgressBar>);
 
 impl Progress {

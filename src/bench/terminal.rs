@@ -1,5 +1,5 @@
-//! A run as it is seen: finished steps are lines of a table; below them, on a
-//! terminal, the step that runs and how long everything will take.
+//! Display of a run of `bench viewers`: finished steps are lines of a table. On a terminal, the
+//! running step and the time left are shown below them.
 
 use std::io::IsTerminal as _;
 use std::time::Duration;
@@ -15,26 +15,26 @@ use super::files::Output;
 use crate::exit::Failure;
 use crate::{logging, output};
 
-/// Who watches a run for the user.
+/// Watches a run for the user: prints the table, writes the CSV file, shows the progress.
 pub(super) struct Terminal {
     lines: Lines,
     style: Style,
     live: Option<Live>,
     csv: Option<Output>,
-    /// What went wrong while writing; the run goes on.
+    /// First failure of a write. The run goes on; the failure is reported at its end.
     failure: Option<Failure>,
 }
 
-/// Where the table's lines go.
+/// Destination of the table's lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lines {
     Stdout,
-    /// Stdout has something else.
+    /// Stderr, because stdout carries a file.
     Stderr,
     Nowhere,
 }
 
-/// What is drawn again and again, on stderr.
+/// The part of the display that is redrawn, on stderr.
 struct Live {
     all: MultiProgress,
     step: ProgressBar,
@@ -42,7 +42,7 @@ struct Live {
 }
 
 impl Terminal {
-    /// `stdout_is_taken`: a file is written there.
+    /// `stdout_is_taken`: one of the run's files is written to stdout.
     pub(super) fn new(quiet: bool, stdout_is_taken: bool, csv: Option<Output>) -> Self {
         let stderr_is_terminal = std::io::stderr().is_terminal();
         let lines = match (quiet, stdout_is_taken) {
@@ -64,7 +64,7 @@ impl Terminal {
         }
     }
 
-    /// What is going to be measured, and the table's head.
+    /// Prints what will be measured, and the table's head.
     pub(super) fn begin(&mut self, plan: &Plan) {
         let steps = plan.ramp.steps().len();
         self.line(&format!(
@@ -78,7 +78,7 @@ impl Terminal {
         self.write_csv(csv::HEADER);
     }
 
-    /// Takes away what is drawn again and again.
+    /// Clears the part of the display that is redrawn.
     pub(super) fn end(&mut self) {
         if let Some(live) = self.live.take() {
             live.step.finish_and_clear();
@@ -86,7 +86,7 @@ impl Terminal {
         }
     }
 
-    /// Floor and verdict.
+    /// Prints the floor, if it was measured, and the verdict.
     pub(super) fn conclude(&mut self, report: &Report) {
         if let Some(floor) = &report.floor {
             self.line("");
@@ -96,7 +96,7 @@ impl Terminal {
         self.line(&self.style.verdict(&report.verdict));
     }
 
-    /// What went wrong while writing.
+    /// Returns the first failure of a write, if there was one.
     pub(super) fn into_result(self) -> Result<(), Failure> {
         self.failure.map_or(Ok(()), Err)
     }
@@ -126,7 +126,7 @@ impl Terminal {
         }
     }
 
-    /// The first failure is told at the end.
+    /// Keeps the first failure, to report it at the end.
     fn note(&mut self, result: Result<(), Failure>) {
         if let Err(failure) = result {
             self.failure.get_or_insert(failure);
@@ -164,7 +164,7 @@ impl Watcher for Terminal {
     }
 }
 
-/// A bar on stderr for what has one; `None` where nobody looks.
+/// A progress bar on stderr; `None` when `quiet`, or where stderr is no terminal.
 pub(super) fn bar(quiet: bool) -> Option<ProgressBar> {
     let stderr = std::io::stderr();
     (!quiet && stderr.is_terminal())
@@ -185,7 +185,7 @@ fn drawn(template: &str) -> ProgressStyle {
         .progress_chars("━╸─")
 }
 
-/// Whole tenths of a second, so that the bar moves with time and not by steps.
+/// Resolution of the bar: tenths of a second, so that it moves with time and not by steps.
 const TICKS_PER_SECOND: u128 = 10;
 
 impl Live {

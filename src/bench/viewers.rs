@@ -1,4 +1,4 @@
-//! Flags of `bench viewers`, and what becomes of its report.
+//! Flags of `bench viewers`, and the writing of its report.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -21,49 +21,50 @@ use crate::exit::{Failure, INTERRUPTED, THRESHOLD_MISSED};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// What viewers join: a WHEP or /doSignaling URL, rtsp://… or rtsps://…
+    /// URL of the stream: a WHEP or /doSignaling endpoint, rtsp://… or rtsps://…
     #[arg(value_name = "URL")]
     url: String,
-    /// How many viewers: START:END:STEP, or one number.
+    /// Number of viewers: START:END:STEP, or one number.
     #[arg(long, default_value = "0:100:25", value_name = "START:END:STEP")]
     ramp: Ramp,
-    /// How long each step is watched once its viewers have joined.
+    /// Time that each step is measured for, once its viewers have joined.
     #[arg(long, default_value = "5s", value_name = "TIME", value_parser = watching_time)]
     every: Duration,
-    /// How long the last step is watched.
+    /// Time that the last step is measured for.
     #[arg(long, default_value = "10s", value_name = "TIME", value_parser = watching_time)]
     hold: Duration,
-    /// End the ramp after a step in which the whole machine was busier; 100 never
-    /// ends it.
+    /// End the ramp after a step in which the whole machine was busier than this; 100 never ends
+    /// it.
     #[arg(long, default_value = "90", value_name = "PERCENT", value_parser = quantity::percentage)]
     max_cpu: f64,
-    /// The server's process, if it runs here: its processor time and memory are
-    /// measured, with all its children.
+    /// Process id of the server, if it runs on this machine. Its processor time and memory are
+    /// measured, including all its children.
     #[arg(long, value_name = "PID")]
     server_pid: Option<u32>,
-    /// So many viewers decrypt and check whole frames; the others count packets by
-    /// their clear headers.
+    /// Number of viewers that decrypt and check whole frames. The others count packets by their
+    /// unencrypted headers.
     #[arg(long, default_value_t = 5, value_name = "N")]
     verify: usize,
-    /// So many clients in addition, in percent of the viewers, stall, vanish or send
-    /// garbage.
+    /// Add misbehaving clients, in percent of the viewers. They stall, vanish or send garbage.
     #[arg(long, default_value = "0%", value_name = "PERCENT", value_parser = quantity::percentage)]
     bad_clients: f64,
-    /// Watch each step again with so many clients beside it that stop reading after
-    /// 2 s, and tell how much later the others' frames come.
+    /// Measure each step a second time with N more clients that stop reading after 2 s, and
+    /// report how much later the frames of the other viewers arrive.
     #[arg(long, default_value_t = 0, value_name = "N")]
     stall: usize,
-    /// The same with clients that read at a rate, like 1:100kB/s (RTSP over TCP).
+    /// Measure each step a second time with N more clients that read only at RATE, like 1:100kB/s
+    /// (RTSP over TCP).
     #[arg(long, value_name = "N:RATE", value_parser = slow_clients)]
     slow: Option<(usize, u64)>,
-    /// The same with clients whose receive buffer is 4096 bytes (RTSP over TCP).
+    /// Measure each step a second time with N more clients whose receive buffer has 4096 bytes
+    /// (RTSP over TCP).
     #[arg(long, default_value_t = 0, value_name = "N")]
     tiny_window: usize,
-    /// While viewers are watched, ask the RTSP server to describe the stream ten times
-    /// a second, and tell how long it takes.
+    /// During each measurement, send the RTSP server ten DESCRIBE requests a second and report
+    /// how long the answers take.
     #[arg(long)]
     describe_probe: bool,
-    /// How RTSP media travels [default: tcp].
+    /// Transport of RTSP media [default: tcp].
     #[arg(
         long,
         value_enum,
@@ -71,7 +72,8 @@ pub(crate) struct Options {
         hide_possible_values = true
     )]
     transport: Option<Transport>,
-    /// The read token; better given by the environment.
+    /// Read token of the server. Better set in the environment, since other users of this machine
+    /// can read command lines.
     #[arg(
         long,
         value_name = "TOKEN",
@@ -79,19 +81,19 @@ pub(crate) struct Options {
         hide_env_values = true
     )]
     token: Option<String>,
-    /// Take any certificate of an https:// or rtsps:// server, such as one of its own
-    /// making.
+    /// Accept any certificate of an https:// or rtsps:// server, such as a self-signed one.
     #[arg(long)]
     insecure: bool,
-    /// Let the kernel join packets on arrival: cheaper, and it flatters the server.
+    /// Let the kernel merge packets on arrival (UDP GRO). Receiving costs less then, which makes
+    /// the server look better than it is to real clients.
     #[arg(long)]
     gro: bool,
-    /// Exit with 3 if a step meets this, like 'loss>0.1%' or 'delivered<0.999'.
-    /// Names are those of the JSON report. Repeatable.
+    /// Exit with 3 if a step meets this condition, like 'loss>0.1%' or 'delivered<0.999'. Names
+    /// are those of the JSON report. Repeatable.
     #[arg(long, value_name = "CONDITION")]
     fail_if: Vec<Threshold>,
-    /// Afterwards measure the least that the same packets cost on this machine; with
-    /// files, the packets of these.
+    /// After the ramp, measure the least that sending the same packets costs on this machine.
+    /// With files, the packets of those files are sent.
     #[arg(
         long,
         value_name = "FILE,FILE",
@@ -101,19 +103,20 @@ pub(crate) struct Options {
         hide_default_value = true
     )]
     floor: Option<String>,
-    /// What charts call this run [default: host and path].
+    /// Name of this run in charts [default: host and path].
     #[arg(long, value_name = "NAME")]
     label: Option<String>,
-    /// Draw another run's JSON report into the chart. Repeatable.
+    /// Draw another run's JSON report into the chart as well. Repeatable.
     #[arg(long, value_name = "OTHER.json", requires = "svg")]
     overlay: Vec<PathBuf>,
-    /// Write the report as JSON; `-` for stdout.
+    /// Write the report as JSON to this file; `-` for stdout.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write a row every 3 s; `-` for stdout.
+    /// Write a CSV row every 3 s to this file; `-` for stdout.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Draw viewers against processor time, delivery and gaps; `-` for stdout.
+    /// Draw processor time, delivery and gaps against the number of viewers, as SVG to this file;
+    /// `-` for stdout.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }
@@ -125,10 +128,10 @@ enum Transport {
     Http,
 }
 
-/// Shorter ones count single packets.
+/// Shortest time of a step. In a shorter one, single packets would decide the figures.
 const WATCHING_MIN: Duration = Duration::from_secs(1);
 
-/// A day: longer is no benchmark.
+/// Longest time of a step: a day.
 const WATCHING_MAX: Duration = Duration::from_secs(86_400);
 
 pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
@@ -147,7 +150,7 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     let report = outcome.map_err(failure)?;
     terminal.conclude(&report);
     let runs: Vec<&Report> = std::iter::once(&report).chain(&overlays).collect();
-    // The CSV was written as the steps ended.
+    // The CSV rows were written as the steps ended.
     outputs.write(|| report.to_json(), String::new, || svg::draw(&runs))?;
     terminal.into_result()?;
     if interrupt::is_stopped(&stop) {
@@ -168,7 +171,7 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Whose fault: what was asked for, or what was found.
+/// Exit code by fault: settings that cannot work are the user's, everything else is the run's.
 fn failure(error: Error) -> Failure {
     match error {
         Error::Descriptors { .. } | Error::Server(_) | Error::Trouble(_) => Failure::usage(error),
@@ -237,7 +240,8 @@ impl Options {
         }
     }
 
-    /// The other runs, read before the load: what is no report is found early.
+    /// Reads the reports of other runs before the load starts, so that a wrong file is found
+    /// early.
     fn overlays(&self) -> Result<Vec<Report>, Failure> {
         if self.overlay.len() >= svg::RUNS_MAX {
             let text = format!("a chart has room for {} runs", svg::RUNS_MAX);
@@ -262,7 +266,7 @@ fn floor_source(files: &str) -> FloorSource {
     }
 }
 
-/// `1:100kB/s`.
+/// Parses `N:RATE`, like `1:100kB/s`, into a number of clients and bytes per second.
 fn slow_clients(text: &str) -> Result<(usize, u64), String> {
     let shape = "give how many clients read how fast, like 1:100kB/s";
     let (count, rate) = text.split_once(':').ok_or(shape)?;
@@ -270,7 +274,7 @@ fn slow_clients(text: &str) -> Result<(usize, u64), String> {
     Ok((count, quantity::byte_rate(rate)?))
 }
 
-/// How long a step is watched.
+/// Parses the time that a step is measured for, from 1 s to 24 h.
 fn watching_time(text: &str) -> Result<Duration, String> {
     let time = quantity::time(text)?;
     if (WATCHING_MIN..=WATCHING_MAX).contains(&time) {

@@ -1,4 +1,4 @@
-//! Which devices a call speaks into and plays on.
+//! Microphone and loudspeaker of a call: sound devices, or WAV files.
 
 use std::process::ExitCode;
 
@@ -10,12 +10,12 @@ use super::options::Options;
 use crate::exit::Failure;
 use crate::output;
 
-/// Devices, not yet started.
+/// Devices that are open and not yet started.
 pub(super) struct Open {
     pub(super) devices: Devices,
 }
 
-/// Those that the flags name.
+/// Opens the devices that the flags name.
 pub(super) fn open(options: &Options) -> Result<Open, Failure> {
     let microphone: Box<dyn Microphone> = match &options.audio.wav_in {
         Some(wav) => Box::new(usage(VirtualMicrophone::wav(wav, options.timing()))?),
@@ -54,7 +54,7 @@ fn loudspeaker(options: &Options) -> Result<Box<dyn Loudspeaker>, Failure> {
     Ok(Box::new(loudspeaker.map_err(Failure::runtime)?))
 }
 
-/// Why there are no real ones.
+/// Error text of a program without support for sound devices.
 #[cfg(not(feature = "devices"))]
 const WITHOUT: &str = "this program was built without sound devices: use --wav-in and \
      --wav-out, or build it with --features devices";
@@ -77,7 +77,7 @@ fn loudspeaker(options: &Options) -> Result<Box<dyn Loudspeaker>, Failure> {
     Ok(Box::new(usage(silent)?))
 }
 
-/// `--devices`
+/// `--devices`: prints the names of microphones and loudspeakers.
 pub(super) fn list() -> Result<ExitCode, Failure> {
     let Some(found) = devices() else {
         let text = "this program was built without sound devices: build it with --features devices";

@@ -1,4 +1,4 @@
-//! Both ends of a call in this process: where every millisecond goes.
+//! Both ends of a call in this process, to measure every stage from mouth to ear.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -18,13 +18,13 @@ use crate::bench::files::Outputs;
 use crate::bench::interrupt;
 use crate::exit::{Failure, INTERRUPTED, THRESHOLD_MISSED};
 
-/// How long, if nobody says.
+/// Duration of the call without `--time`.
 const TIME: Duration = Duration::from_secs(20);
-/// Between two looks.
+/// Time between two polls of the call.
 const POLL: Duration = Duration::from_millis(100);
-/// What is kept to look for chirps in: ten minutes.
+/// Played audio that is kept to search for chirps, in seconds: ten minutes.
 const KEPT_S: usize = 600;
-/// The longest delay that a chirp is looked for at.
+/// Longest delay at which a chirp is searched for.
 const LONGEST: Duration = Duration::from_millis(900);
 
 pub(super) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
@@ -89,7 +89,7 @@ pub(super) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Until its time is over, somebody wants an end, or the call has one of its own.
+/// Runs the call until `time` is over, the user stops it, or one end has ended it.
 #[expect(clippy::disallowed_methods, reason = "a command may wait")]
 fn follow(pair: &mut Pair, time: Duration, stop: &AtomicBool, terminal: &Terminal) {
     let mut connected = None;
@@ -113,10 +113,10 @@ fn follow(pair: &mut Pair, time: Duration, stop: &AtomicBool, terminal: &Termina
     }
 }
 
-/// What the first end says, and the second one plays.
+/// Devices of both ends: the first end speaks, the second one plays.
 struct Audio {
     devices: [Devices; 2],
-    /// What is in it, if it is ours.
+    /// Chirps in the spoken signal; `None` where the signal comes from a WAV file.
     marks: Option<Marks>,
     began: [Began; 2],
     heard: Arc<Mutex<Vec<f32>>>,
@@ -170,7 +170,7 @@ impl Audio {
     }
 }
 
-/// What chirps say of the whole way, and how far the stamps are from it.
+/// Mouth-to-ear delay that the chirps show, beside the one that the stamps show.
 fn by_signal(
     report: &Report,
     marks: Marks,
@@ -196,7 +196,7 @@ fn by_signal(
     ))
 }
 
-/// What this machine took from the call by letting its devices' threads stand still.
+/// Note on the audio that was lost because this machine did not run the devices' threads in time.
 fn lost(began: &[Began; 2]) -> Option<String> {
     let [microphone, loudspeaker] = [began[0].lost(), began[1].lost()];
     (microphone + loudspeaker > 0).then(|| {
@@ -207,7 +207,7 @@ fn lost(began: &[Began; 2]) -> Option<String> {
     })
 }
 
-/// The whole, and what most is made of.
+/// A short report: mouth-to-ear delay, and the stages that most of it consists of.
 fn brief(report: &Report) -> String {
     let mut out = String::new();
     for stage in [

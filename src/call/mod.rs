@@ -1,4 +1,4 @@
-//! `glassline call`: a voice call, from a terminal.
+//! `glassline call`: a voice call from a terminal.
 
 mod devices;
 mod here;
@@ -46,7 +46,7 @@ fn to_dial(options: &Options, url: url::Url) -> Dial {
     }
 }
 
-/// The command while it runs.
+/// State of the command while it runs.
 struct Session<'a> {
     options: &'a Options,
     config: Config,
@@ -55,15 +55,16 @@ struct Session<'a> {
     tables: Tables<'a>,
 }
 
-/// How a call was left.
+/// How a call ended.
 enum Left {
-    /// By us, or its time was over.
+    /// We hung up, or the time was over.
     Ended,
-    /// The same, and its tables do not hold what was promised.
+    /// We hung up or the time was over, and a `--fail-if` condition was met.
     Missed,
-    /// Ctrl-C.
+    /// The user pressed Ctrl-C.
     Interrupted,
-    /// By the other end, or by what is in between: why, if that was no farewell.
+    /// The other end hung up (`why` is `None`), or the call failed. `muted` is what the user had
+    /// chosen.
     Lost { why: Option<CallError>, muted: bool },
 }
 
@@ -80,7 +81,7 @@ impl Left {
 
 impl<'a> Session<'a> {
     fn new(options: &'a Options, quiet: bool) -> Result<Self, Failure> {
-        // What is wrong with files and flags is said before anybody is called.
+        // Opened once before anybody is called, so that wrong files and flags are reported first.
         devices::open(options)?;
         Ok(Self {
             options,
@@ -104,9 +105,10 @@ impl<'a> Session<'a> {
         self.call(dialled.transport, ask.url.as_str())?.code()
     }
 
-    /// A room of a server. Who speaks and listens in person joins again where the server
-    /// ends the call, or is not heard of any more; what is said from a file is not said
-    /// twice.
+    /// Joins a room of a server.
+    ///
+    /// With real devices, the call joins again when the server ends it or is silent for too long.
+    /// With WAV files it does not, since the audio of a file must not be sent twice.
     fn join(&mut self, ask: &Dial) -> Result<ExitCode, Failure> {
         self.terminal.say(&format!("joining {}", ask.url));
         let mut talk = self.enter(ask).map_err(not_entered)?;
@@ -134,7 +136,7 @@ impl<'a> Session<'a> {
         talk.map_err(Enter::Join)
     }
 
-    /// As soon as the server takes us, unless somebody wants an end.
+    /// Joins the room again as soon as the server accepts, unless the user stops the command.
     #[expect(clippy::disallowed_methods, reason = "a command may wait")]
     fn enter_again(&self, ask: &Dial) -> Result<Result<Talk, Left>, Failure> {
         loop {
@@ -187,14 +189,14 @@ impl<'a> Session<'a> {
         Ok(ExitCode::from(INTERRUPTED))
     }
 
-    /// One call, from its first datagram to its last.
+    /// Runs one call with one other end.
     fn call(&mut self, transport: MediaTransport, peer: &str) -> Result<Left, Failure> {
         let devices = devices::open(self.options)?;
         let talk = Talk::direct(transport, self.config.clone(), devices.devices);
         self.follow(talk.map_err(Failure::runtime)?, peer)
     }
 
-    /// Until it ends, its time is over, or somebody wants an end.
+    /// Runs the call until it ends, its time is over, or the user stops it.
     #[expect(clippy::disallowed_methods, reason = "a command may wait")]
     fn follow(&mut self, mut talk: Talk, peer: &str) -> Result<Left, Failure> {
         let mut notes = self.tables.begin(&talk);
@@ -233,7 +235,7 @@ impl<'a> Session<'a> {
                 .show(&figures, since, muted, talk.others(), whole);
             std::thread::sleep(POLL);
         }
-        // A leg that is left takes its voice out of the figures.
+        // Read first: hanging up removes a leg's voice from the figures.
         let listening = talk.call().figures().listening;
         let ended = talk.end();
         let mut figures = talk.call().figures();
@@ -263,7 +265,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Why a room was not entered.
+/// Why joining a room failed.
 enum Enter {
     Devices(Failure),
     Join(JoinError),
@@ -277,7 +279,8 @@ fn not_entered(why: Enter) -> Failure {
     }
 }
 
-/// Another try may do better; a farewell is no reason.
+/// Whether the network may be the reason, so that another try may succeed; a hang-up is no
+/// reason.
 const fn is_of_network(why: Option<&CallError>) -> bool {
     matches!(
         why,
@@ -287,7 +290,7 @@ const fn is_of_network(why: Option<&CallError>) -> bool {
     )
 }
 
-/// Between two looks at a call.
+/// Time between two polls of a call.
 const POLL: Duration = Duration::from_millis(50);
-/// Before a room is tried again.
+/// Time between two tries to join a room.
 const RETRY: Duration = Duration::from_millis(1_500);

@@ -20,16 +20,16 @@ use crate::exit::Failure;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// The URL that `glassline call listen` printed; that of a room of a server,
-    /// `http://HOST:8889/call/ROOM`, or of a stream by WHEP, which is then heard; or
-    /// `listen` to be called. Without either, both ends run in this
-    /// process, on loopback, and every millisecond is accounted for.
+    /// Whom to call: the URL that `glassline call listen` printed, a room of a server as
+    /// http://HOST:8889/call/ROOM, or a stream by WHEP, to listen to it. `listen` waits for
+    /// calls. Without either, both ends run in this process, on loopback, and the delay of every
+    /// stage is measured.
     #[arg(value_name = "URL|listen")]
     target: Option<String>,
-    /// Where `listen` takes calls; a browser finds a page there.
+    /// Address that `listen` takes calls on; a browser finds a page there.
     #[arg(long, default_value = "127.0.0.1:8891", value_name = "IP:PORT")]
     listen: SocketAddr,
-    /// What to be called by others in a room.
+    /// Name that the others in a room see.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// End `listen` after one call.
@@ -39,19 +39,20 @@ pub(crate) struct Options {
     pub(super) audio: AudioOptions,
     #[command(flatten)]
     voice: VoiceOptions,
-    /// Hang up after so long.
+    /// Hang up after this time.
     #[arg(long, value_name = "TIME", value_parser = quantity::time)]
     pub(super) time: Option<Duration>,
-    /// Put a network between the ends, the same each way, as 'delay=40ms jitter=ar98
-    /// loss=1%'; jitter is a time, or a family of delays: ar98, ar90, mixed, iid, clean,
-    /// spikes. Also rate, queue, reorder, seed.
+    /// Put an impaired network between the ends, the same in both directions, as 'delay=40ms
+    /// jitter=ar98 loss=1%'. Jitter is a time, or a family of delays: ar98, ar90, mixed, iid,
+    /// clean, spikes. Also rate, queue, reorder, seed.
     #[arg(long, value_name = "NAME=VALUE…")]
     pub(super) impair: Option<Impairment>,
-    /// Take any certificate of an https:// server.
+    /// Accept any certificate of an https:// server. Whoever is on the path can then listen and
+    /// speak in your place.
     #[arg(long)]
     insecure: bool,
-    /// What a server wants of those who listen, or its publish token for a room. Better given by the environment, since
-    /// other users see command lines.
+    /// Token of the server: for a stream its read token, for a room its publish token. Better set
+    /// in the environment, since other users of this machine can read command lines.
     #[arg(
         long,
         value_name = "TOKEN",
@@ -63,32 +64,33 @@ pub(crate) struct Options {
     pub(super) tables: TableOptions,
 }
 
-// What is spoken into and played on. (A doc comment here would replace the command's.)
+// Microphone and loudspeaker. (A doc comment here would replace the command's help.)
 #[derive(Debug, Args)]
 pub(super) struct AudioOptions {
     /// List microphones and loudspeakers, and do nothing else.
     #[arg(long)]
     devices: bool,
-    /// Speak with a microphone of this name [default: the system's].
+    /// Name of the microphone to speak into [default: the system's].
     #[arg(long, value_name = "NAME", conflicts_with = "wav_in")]
     pub(super) microphone: Option<String>,
-    /// Listen with a loudspeaker of this name [default: the system's].
+    /// Name of the loudspeaker to play on [default: the system's].
     #[arg(long, value_name = "NAME", conflicts_with = "wav_out")]
     pub(super) loudspeaker: Option<String>,
-    /// Say what is in a WAV file (8 to 48 kHz, mono or stereo), then nothing.
+    /// Send the audio of a WAV file (8 to 48 kHz, mono or stereo) instead of a microphone's, then
+    /// silence.
     #[arg(long, value_name = "FILE")]
     pub(super) wav_in: Option<PathBuf>,
-    /// Write what is heard to a WAV file.
+    /// Write what would be played to a WAV file.
     #[arg(long, value_name = "FILE")]
     pub(super) wav_out: Option<PathBuf>,
-    /// Samples a second of --wav-out.
+    /// Samples per second of --wav-out.
     #[arg(long, default_value_t = 48_000, value_name = "HZ", value_parser = rate)]
     rate: u32,
-    /// Samples in each call of a device that is a file: 120 to 1,024 as sound cards have,
-    /// or the 200 ms of some telephones.
+    /// Samples that a WAV file delivers or takes at once: 120 to 1,024 as sound cards do, or as
+    /// many as the 200 ms of some telephones.
     #[arg(long, default_value_t = 120, value_name = "SAMPLES")]
     period: usize,
-    /// By how much the clock of a device that is a file runs fast, in parts per million.
+    /// How much faster than real time the clock of a WAV file runs, in parts per million.
     #[arg(
         long,
         default_value_t = 0.0,
@@ -96,71 +98,73 @@ pub(super) struct AudioOptions {
         allow_negative_numbers = true
     )]
     drift: f64,
-    /// By how much calls of a device that is a file come late at the most.
+    /// Longest delay by which a WAV file delivers or takes its samples late, as sound cards do.
     #[arg(long, default_value = "0ms", value_name = "TIME", value_parser = quantity::time)]
     device_jitter: Duration,
 }
 
-// What is done to the voice, and how it is sent.
+// Processing, encoding and sending of the voice.
 #[derive(Debug, Args)]
 struct VoiceOptions {
-    /// Begin muted; on a terminal, m mutes and unmutes, q hangs up.
+    /// Start muted. On a terminal, m mutes and unmutes, q hangs up.
     #[arg(long)]
     mute: bool,
-    /// How much audio a packet holds.
+    /// Duration of the audio in each packet.
     #[arg(long, default_value = "10ms", value_name = "10ms|20ms", value_parser = packet)]
     packet: opus::Frame,
-    /// Encode for few bits and many losses instead of for the least delay: 4 ms more.
-    /// --fec and --dtx need it, and bring it along.
+    /// Encode for few bits and many losses instead of for the least delay; adds 4 ms. --fec and
+    /// --dtx need this and switch it on.
     #[arg(long)]
     voip: bool,
-    /// What is the default.
+    /// Encode for the least delay, which is the default.
     #[arg(long, hide = true, conflicts_with_all = ["voip", "fec", "dtx"])]
     low_delay: bool,
-    /// Leave the echo in.
+    /// Do not remove the echo.
     #[arg(long)]
     no_aec: bool,
-    /// Leave the noise in.
+    /// Do not remove the noise.
     #[arg(long)]
     no_ns: bool,
-    /// Leave the level as it is.
+    /// Do not adjust the level.
     #[arg(long)]
     no_agc: bool,
-    /// Of the voice, without headers [default: 48k, with --voip 32k].
+    /// Bitrate of the voice, without headers [default: 48k, with --voip 32k].
     #[arg(long, value_name = "RATE", value_parser = quantity::bitrate)]
     bitrate: Option<u64>,
-    /// Put a coarse copy of each packet into the next, where the other end reports losses.
+    /// Add a coarse copy of each packet to the next one (Opus in-band FEC) while the other end
+    /// reports losses.
     #[arg(long)]
     fec: bool,
-    /// Put a whole copy of each packet into the next (RFC 2198).
+    /// Add a whole copy of each packet to the next one (RFC 2198).
     #[arg(long)]
     red: bool,
-    /// Send next to nothing while nobody speaks.
+    /// Send almost nothing while nobody speaks (discontinuous transmission).
     #[arg(long)]
     dtx: bool,
-    /// How voices wait on a path that swings: swift waits least, steady sounds best.
+    /// How the jitter buffer trades delay for quality when delays vary: swift waits least, steady
+    /// sounds best, even is between them.
     #[arg(long, default_value = "even", value_name = "swift|even|steady", value_parser = Pace::from_str)]
     pace: Pace,
 }
 
-// What becomes of the stages' tables.
+// Output of the delay tables.
 #[derive(Debug, Args)]
 pub(super) struct TableOptions {
-    /// Print the table of every stage, of both directions; in a room, with each of the
-    /// others. The other end's stages and the network are in it if that end is glassline,
-    /// too; without a URL both are here.
+    /// Print a delay table of every stage, in both directions; in a room, for each of the others.
+    /// Stages of the other end and of the network are known only if that end is glassline, too.
+    /// Without a URL, both ends are in this process.
     #[arg(long)]
     pub(super) report: bool,
-    /// Write the tables as JSON; `-` for stdout.
+    /// Write the tables as JSON to this file; `-` for stdout.
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,
-    /// Write the tables as CSV; `-` for stdout.
+    /// Write the tables as CSV to this file; `-` for stdout.
     #[arg(long, value_name = "FILE")]
     pub(super) csv: Option<PathBuf>,
-    /// Draw waterfall and histograms; `-` for stdout.
+    /// Draw a waterfall of the stages and their histograms, as SVG to this file; `-` for stdout.
     #[arg(long, value_name = "FILE")]
     pub(super) svg: Option<PathBuf>,
-    /// Exit with 3 if a stage's figure is beyond this, as 'mouth_to_ear.p50_ms>35'.
+    /// Exit with 3 if a stage's figure meets this condition, as 'mouth_to_ear.p50_ms>35'.
     /// Repeatable.
     #[arg(long, value_name = "STAGE.FIGURE>LIMIT")]
     pub(super) fail_if: Vec<Condition>,
@@ -180,18 +184,18 @@ Examples:
 Exit codes: 0 the call is over, 1 failed, 2 wrong usage, 3 a --fail-if condition was met,
 130 interrupted.";
 
-/// What is to be done.
+/// What the first argument asks for.
 pub(super) enum Target {
-    /// Both ends.
+    /// Both ends run in this process.
     Here,
     Listen(SocketAddr),
-    /// Another end, or a stream.
+    /// Call another end, or listen to a stream.
     Url(Url),
-    /// A room of a server.
+    /// Join a room of a server.
     Room(Url),
 }
 
-/// `…/call/ROOM`
+/// Whether the URL is that of a room: `…/call/ROOM`.
 fn is_room(url: &Url) -> bool {
     let path = url.path_segments().map(Iterator::collect::<Vec<_>>);
     matches!(path.as_deref(), Some(["call", room]) if !room.is_empty())
@@ -232,7 +236,7 @@ impl Options {
         }
     }
 
-    /// A room's URL with what we want to be called.
+    /// The room's URL with our name in its query.
     fn named(&self, mut url: Url) -> Url {
         if let Some(name) = &self.name {
             url.query_pairs_mut().append_pair("name", name);
@@ -261,13 +265,13 @@ impl Options {
         }
     }
 
-    /// Of a loudspeaker that is a file.
+    /// Format of a loudspeaker that is a WAV file.
     pub(super) fn format(&self) -> Format {
         Format::new(self.audio.rate, 1).expect("the flag was checked")
     }
 
     pub(super) fn config(&self) -> Config {
-        // The transform alone knows neither redundancy nor silence.
+        // The low-delay mode of Opus (CELT alone) supports neither FEC nor DTX.
         let (purpose, bitrate) = match self.voice.voip || self.voice.fec || self.voice.dtx {
             true => (opus::Purpose::Voip, 32_000),
             false => (opus::Purpose::LowDelay, 48_000),

@@ -1,5 +1,5 @@
-//! The tables of a call with somebody elsewhere: printed, written, and held against
-//! what was promised.
+//! The delay tables of a call with another end: printed, written, and compared with the
+//! `--fail-if` conditions.
 
 use std::collections::BTreeMap;
 
@@ -11,24 +11,24 @@ use super::talk::Talk;
 use crate::bench::files::Outputs;
 use crate::exit::Failure;
 
-/// Where the tables of a command's calls go.
+/// Writes the tables of a command's calls.
 pub(super) struct Tables<'a> {
     options: &'a Options,
     outputs: Outputs,
 }
 
-/// What is noted of one call.
+/// Records that are collected of one call.
 pub(super) enum Notes {
-    /// All of it.
+    /// Records of a call with one other end.
     Accounts(Box<Accounts>),
-    /// The same, with each of the others in a room.
+    /// Records of a call in a room, for each of the others.
     Room(Box<RoomAccounts>),
-    /// Nothing: nobody wants tables.
+    /// No records, because no table is wanted.
     Nothing(Records),
 }
 
 impl Notes {
-    /// Empties the call's queues.
+    /// Moves the call's records here. Must be called often, since the call's queues are bounded.
     pub(super) fn poll(&mut self, talk: &Talk) {
         match (self, talk) {
             (Self::Accounts(accounts), _) => accounts.poll(talk.call()),
@@ -41,7 +41,7 @@ impl Notes {
         }
     }
 
-    /// How long the whole way to here takes, p50 and p99, as far as is known.
+    /// Mouth-to-ear delay at this end, p50 and p99 in ms; `None` while unknown.
     pub(super) fn mouth_to_ear_ms(&self) -> [Option<f64>; 2] {
         match self {
             Self::Accounts(accounts) => [0.5, 0.99].map(|share| accounts.mouth_to_ear_ms(share)),
@@ -69,7 +69,7 @@ impl<'a> Tables<'a> {
         }
     }
 
-    /// Gives them out; returns what was promised and is not held.
+    /// Prints and writes the tables; returns a text for each `--fail-if` condition that was met.
     pub(super) fn finish(
         &mut self,
         notes: Notes,
@@ -97,7 +97,8 @@ impl<'a> Tables<'a> {
         Ok(self.misses(&reports))
     }
 
-    /// Both directions must hold what they have a table of.
+    /// Texts of the conditions that were met. A condition applies to each direction that has its
+    /// stage; one that applies to none counts as met.
     fn misses(&self, reports: &TwoWay) -> Vec<String> {
         let by_stage = reports.directions.iter().map(|report| {
             let tables = report.stages.iter();

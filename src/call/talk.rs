@@ -1,4 +1,4 @@
-//! What goes on: a call with one other end, or one in a room.
+//! A call with one other end, or a call in a room, behind one interface.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ pub(super) enum Talk {
     Room {
         room: Box<Room>,
         others: usize,
-        /// What was said already.
+        /// Troubles that were shown already; each is shown once.
         troubles: BTreeSet<String>,
     },
 }
@@ -43,7 +43,7 @@ impl Talk {
         }
     }
 
-    /// How many others there are; `None` where there is no other way.
+    /// Number of other participants in the room; `None` for a call with one other end.
     pub(super) const fn others(&self) -> Option<usize> {
         match self {
             Self::Direct(_) => None,
@@ -51,7 +51,7 @@ impl Talk {
         }
     }
 
-    /// Says what happened.
+    /// Prints who came, who left, and what went wrong since the last call.
     pub(super) fn tell(&mut self, terminal: &Terminal) {
         let Self::Room {
             room,

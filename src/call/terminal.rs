@@ -1,5 +1,5 @@
-//! A call as it is seen: on a terminal one line that is drawn again and again, with
-//! levels and delays, and two keys.
+//! Display of a call: one line with levels and delays, which is redrawn on a terminal, and two
+//! keys.
 
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
@@ -10,12 +10,12 @@ use console::{Key as Pressed, Term};
 use glassline_client::call::Figures;
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// What a user may want during a call.
+/// A key that the user may press during a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
-    /// `m`
+    /// `m`: mute or unmute.
     Mute,
-    /// `q`
+    /// `q`: hang up.
     HangUp,
 }
 
@@ -39,7 +39,7 @@ impl Terminal {
         }
     }
 
-    /// A line that stays.
+    /// Prints a line that stays.
     pub(super) fn say(&self, text: &str) {
         if self.quiet {
             return;
@@ -60,13 +60,13 @@ impl Terminal {
         self.say(&format!("connected to {peer}, {protection}{keys}"));
     }
 
-    /// What was pressed since the last time.
+    /// The next key that was pressed and not yet returned.
     pub(super) fn key(&self) -> Option<Key> {
         self.keys.as_ref()?.try_recv().ok()
     }
 
-    /// `others`: how many there are in a room. `whole_ms`: how long the whole way takes,
-    /// p50 and p99, where that is known.
+    /// Redraws the line. `others`: number of other participants in a room. `whole_ms`:
+    /// mouth-to-ear delay, p50 and p99, where it is known.
     pub(super) fn show(
         &self,
         figures: &Figures,
@@ -95,7 +95,7 @@ impl Terminal {
         line.set_message(text);
     }
 
-    /// Takes away what is drawn again and again, and says how it was.
+    /// Clears the redrawn line, and prints a summary of the call.
     pub(super) fn end(&self, figures: &Figures, since: Option<Duration>) {
         if let Some(line) = &self.line {
             line.set_message("");
@@ -114,7 +114,7 @@ impl Drop for Terminal {
     }
 }
 
-/// A thread that reads keys for as long as the program runs.
+/// Starts a thread that reads keys as long as the program runs.
 fn listen() -> Option<Receiver<Key>> {
     let (sender, receiver) = channel();
     let thread = std::thread::Builder::new().name("keys".to_owned());
@@ -134,7 +134,8 @@ fn listen() -> Option<Receiver<Key>> {
     thread.ok().map(|_| receiver)
 }
 
-/// `0:42  you ▆ -23 dB  they ▃ -41 dB  round trip 23.4 ms  buffer 18 of 22 ms  lost 0.4 %`
+/// The line, as `0:42  you ▆ -23 dB  they ▃ -41 dB  round trip 23.4 ms  buffer 18 of 22 ms  they
+/// miss 0.4 %`.
 fn describe(figures: &Figures, since: Option<Duration>, muted: bool) -> String {
     let Some(since) = since else {
         return "connecting".to_owned();
@@ -155,7 +156,7 @@ fn describe(figures: &Figures, since: Option<Duration>, muted: bool) -> String {
     if let Some(rtt) = figures.rtt {
         add(format_args!("  round trip {:.1} ms", ms(rtt)));
     }
-    // Of several the loudest.
+    // Of several streams, the loudest.
     let streams = figures.listening.iter().flat_map(|it| &it.streams);
     let stream = streams.min_by_key(|it| it.level_dbov);
     if let Some(stream) = stream {
@@ -172,7 +173,7 @@ fn describe(figures: &Figures, since: Option<Duration>, muted: bool) -> String {
     out
 }
 
-/// What stays of a call.
+/// Summary of a call that is over: duration, packets sent and received, losses, concealment.
 fn summary(figures: &Figures, since: Duration) -> String {
     let mut out = format!("{:.1} s", since.as_secs_f64());
     let mut add = |text: std::fmt::Arguments<'_>| {
@@ -217,7 +218,7 @@ fn summary(figures: &Figures, since: Duration) -> String {
     out
 }
 
-/// A bar and the figure, of a level in −dBov.
+/// A level in −dBov as a bar and a number.
 fn level(dbov: u8) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let step = usize::from(63u8.saturating_sub(dbov)) / 8;

@@ -1,4 +1,4 @@
-//! `glassline publish`: one live stream to a server.
+//! `glassline publish`: sends one live stream to a server.
 
 mod report;
 mod terminal;
@@ -21,55 +21,56 @@ use crate::serve::Signals;
 use report::Report;
 use terminal::Terminal;
 
-/// `glassline publish INPUT URL`
+/// Flags of `glassline publish INPUT URL`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// FILE[,FILE…], rtsp://…, `-` for standard input (y4m, or H.264 or H.265 in Annex-B
-    /// form), test[?size=1280x720&fps=30] for the test pattern, demo for the built-in clip.
+    /// Source of the stream: FILE[,FILE…], rtsp://…, `-` for standard input (y4m, or H.264 or
+    /// H.265 in Annex B form), test[?size=1280x720&fps=30] for a test pattern, or demo for the
+    /// built-in clip.
     #[arg(value_name = "INPUT")]
     input: Input,
-    /// moq://HOST[:4443]/NAME, or https:// for the same through WebTransport. With
-    /// ?token=… where the server wants one, #sha256=… to pin its certificate.
+    /// Where to publish: moq://HOST[:4443]/NAME, or https://HOST… for MoQ through WebTransport.
+    /// Add ?token=… if the server wants a token, and #sha256=… to pin its certificate.
     #[arg(value_name = "URL")]
     url: String,
-    /// Frames per second, where the input does not say; of standard input instead of
-    /// what it says.
+    /// Frames per second of an input that does not say; for standard input, overrides what it
+    /// says.
     #[arg(long, value_name = "N", value_parser = frame_rate)]
     fps: Option<f64>,
-    /// Play a file over and over; the default.
+    /// Repeat a file without end, which is the default.
     #[arg(long = "loop", conflicts_with = "once")]
     looped: bool,
-    /// Play a file once, then end.
+    /// Play a file once, then exit.
     #[arg(long)]
     once: bool,
-    /// Standard input is a camera: show frames when they come, whatever their rate.
+    /// Treat standard input as a live camera: send frames as they arrive, at whatever rate.
     #[arg(long)]
     live: bool,
-    /// Audio for video that have none.
+    /// Audio file for a video input that has no audio.
     #[arg(long, value_name = "FILE")]
     audio: Option<PathBuf>,
-    /// Another rendition of the input, FILE or FILE@RATE, with keyframes at the same
-    /// times; the bitrate chooses among them. Repeatable.
+    /// Another rendition of the input, FILE or FILE@RATE, with keyframes at the same times. The
+    /// bitrate decides which rendition is sent. Repeatable.
     #[arg(long = "rendition", value_name = "FILE[@RATE]")]
     renditions: Vec<Rung>,
-    /// What decides how fast packets leave: cubic, bbr, bbr-lt, bbr-loss-tolerant, copa,
-    /// copa-competitive, glide, rfc9260-reno.
+    /// Congestion control: cubic, bbr, bbr-lt, bbr-loss-tolerant, copa, copa-competitive, glide,
+    /// rfc9260-reno.
     #[arg(long, value_name = "NAME", default_value = "glide")]
     congestion: Algorithm,
-    /// The least and the most that the frames may take.
+    /// Lowest and highest bitrate of the video.
     #[arg(long, value_name = "MIN..MAX", default_value = "500k..3M")]
     bitrate: BitrateRange,
-    /// What decides the bitrate: what the path delivers (coupled), or only what waits
-    /// (study).
+    /// Rule for the bitrate: coupled follows the bitrate that the path delivers, study looks only
+    /// at the data that wait to be sent.
     #[arg(long, value_name = "RULE", default_value = "coupled")]
     adaptation: Rule,
-    /// Drop what has waited longer, by the group of pictures [default: 1.5s; 8s with
-    /// study].
+    /// Drop frames that have waited longer than this, whole groups of pictures at a time
+    /// [default: 1.5s; 8s with study].
     #[arg(long, value_name = "TIME", value_parser = quantity::time)]
     max_delay: Option<Duration>,
-    /// What the server wants of publishers. Better given by the environment, since
-    /// other users see command lines.
+    /// Publish token of the server. Better set in the environment, since other users of this
+    /// machine can read command lines.
     #[arg(
         long,
         value_name = "TOKEN",
@@ -77,16 +78,16 @@ pub(crate) struct Options {
         hide_env_values = true
     )]
     token: Option<String>,
-    /// Trust the servers of these authorities (PEM).
+    /// Trust servers whose certificate one of these authorities signed (PEM file).
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     ca: Option<PathBuf>,
-    /// Trust whoever answers. Anybody between can then read and change everything.
+    /// Accept any certificate. Whoever is on the path can then read and change the stream.
     #[arg(long)]
     insecure: bool,
-    /// Write figures as JSON at the end; `-` for stdout.
+    /// Write the figures of the whole stream as JSON to this file at the end; `-` for stdout.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write a row every second; `-` for stdout.
+    /// Write a CSV row of figures every second to this file; `-` for stdout.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
 }
@@ -117,7 +118,7 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
         .map_err(|error| Failure::runtime(format_args!("cannot start threads: {error}")))?;
     let report = Report::new(options.congestion, options.adaptation, csv);
     let code = runtime.block_on(publish(&spec, &session, report, json, quiet));
-    // A thread that waits for standard input does not hold up the end.
+    // A thread that is blocked on standard input must not delay the exit.
     runtime.shutdown_background();
     code
 }
@@ -150,7 +151,7 @@ async fn publish(
     })
 }
 
-/// Wrong files and formats are the user's to mend; the rest happens.
+/// Exit code by fault: wrong files and formats are the user's, everything else is the run's.
 fn failure(error: source::Error) -> Failure {
     match error {
         source::Error::RungsWithoutFile
@@ -162,7 +163,7 @@ fn failure(error: source::Error) -> Failure {
     }
 }
 
-/// What to do about the two ways in which most first connections fail.
+/// Adds advice to the two errors with which most first connections fail.
 fn advise(error: &str) -> Failure {
     let advice = if error.contains("certificate") {
         "; pin the server's certificate (#sha256=… behind the URL), name its authority (--ca \
@@ -175,7 +176,8 @@ fn advise(error: &str) -> Failure {
     Failure::runtime(format_args!("{error}{advice}"))
 }
 
-/// Ctrl-C is an interruption; SIGTERM, from a service manager, is an end like others.
+/// Exit code for a signal: Ctrl-C is an interruption; SIGTERM, which service managers send, is a
+/// normal end.
 fn code_of(signal: u8) -> ExitCode {
     match signal {
         INTERRUPTED => ExitCode::from(INTERRUPTED),
@@ -214,7 +216,7 @@ impl Options {
     }
 }
 
-/// The token as the URL's query has it, unless that has one.
+/// The URL with the token in its query, unless the query has a token already.
 fn with_token(url: &str, token: Option<&str>) -> String {
     let Some(token) = token else {
         return url.to_owned();

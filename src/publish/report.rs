@@ -1,4 +1,4 @@
-//! A stream's figures: a row a second, and all of it at the end.
+//! Figures of a published stream: a CSV row every second, and a JSON document at the end.
 
 use std::time::Duration;
 
@@ -10,25 +10,26 @@ use serde_json::{Value, json};
 use crate::bench::files::Output;
 use crate::exit::Failure;
 
-/// Between two rows.
+/// Time between two rows.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Rows that are kept for the end: a day. Later ones are in the CSV alone.
+/// Number of rows that are kept for the JSON document: a day. Later rows are in the CSV file
+/// only.
 const ROWS_MAX: usize = 86_400;
 
-/// What is written of a stream.
+/// Collects and writes the figures of one stream.
 pub(super) struct Report {
     algorithm: Algorithm,
     rule: Rule,
     csv: Option<Output>,
     rows: Vec<Row>,
-    /// The figures at the last row.
+    /// Figures at the time of the last row.
     last: Figures,
-    /// What went wrong while writing; the stream goes on.
+    /// First failure of a write. The stream goes on; the failure is reported at its end.
     failure: Option<Failure>,
 }
 
-/// One second of it.
+/// Figures of one second.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
     time_s: f64,
@@ -63,12 +64,12 @@ impl Report {
         report
     }
 
-    /// Whether a row goes to stdout.
+    /// Whether the rows go to stdout.
     pub(super) fn is_on_stdout(&self) -> bool {
         self.csv.as_ref().is_some_and(Output::is_stdout)
     }
 
-    /// Takes note; writes a row if one is due.
+    /// Takes the latest figures; writes a row when a second has passed since the last one.
     pub(super) fn take(&mut self, figures: &Figures) {
         if figures.elapsed < self.last.elapsed + PERIOD {
             return;
@@ -81,7 +82,7 @@ impl Report {
         self.last = figures.clone();
     }
 
-    /// Writes what is asked for at the end.
+    /// Writes the JSON document, and returns the first failure of a write.
     pub(super) fn finish(
         self,
         destination: &Destination,
@@ -130,7 +131,7 @@ impl Report {
         if let Some(csv) = &mut self.csv
             && let Err(failure) = csv.write(text)
         {
-            // The first is told at the end.
+            // Later failures mostly have the same cause.
             self.failure.get_or_insert(failure);
         }
     }
@@ -175,7 +176,7 @@ impl Row {
         }
     }
 
-    /// What is not known is empty, not zero.
+    /// The row as a CSV line. Unknown values are empty, not zero.
     fn line(&self) -> String {
         let known = |value: Option<f64>| value.map_or_else(String::new, |it| format!("{it:.3}"));
         format!(

@@ -1,5 +1,4 @@
-//! A stream as its publisher sees it: notes in the log, and on a terminal one line
-//! that is drawn again and again.
+//! Display of a published stream: notes in the log, and on a terminal one line that is redrawn.
 
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
@@ -10,19 +9,19 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::report::Report;
 
-/// Who watches a stream for the user.
+/// Watches a stream for the user: writes the report, redraws the line.
 pub(super) struct Terminal {
     line: Option<ProgressBar>,
     report: Report,
     last: Figures,
-    /// Smoothed over a second or so.
+    /// Goodput, smoothed over about a second.
     rate_mbps: f64,
 }
 
 impl Terminal {
     pub(super) fn new(quiet: bool, report: Report) -> Self {
         let wanted = std::io::stderr().is_terminal() && !quiet;
-        // Rows on the same terminal would be drawn over.
+        // CSV rows on the same terminal would be overwritten by the line.
         let taken = report.is_on_stdout() && std::io::stdout().is_terminal();
         let line = (wanted && !taken).then(|| {
             let style = ProgressStyle::with_template("{wide_msg}").expect("a template of ours");
@@ -36,7 +35,7 @@ impl Terminal {
         }
     }
 
-    /// Takes away what is drawn again and again.
+    /// Clears the redrawn line, and returns the report.
     pub(super) fn end(self) -> Report {
         if let Some(line) = self.line {
             line.finish_and_clear();
@@ -70,7 +69,8 @@ impl Watcher for Terminal {
     }
 }
 
-/// `0:42  1.92 Mbit/s of 2.10, path 2.44  rtt 23 ms, app 61 ms  waiting 3 kB, 12 ms`
+/// The line, as `0:42  1.92 Mbit/s of 2.10, path 2.44  rtt 23 ms, app 61 ms  waiting 3 kB, 12
+/// ms`.
 fn describe(figures: &Figures, rate_mbps: f64) -> String {
     let seconds = figures.elapsed.as_secs();
     let mut out = format!("{}:{:02}  ", seconds / 60, seconds % 60);

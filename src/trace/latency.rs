@@ -1,8 +1,9 @@
-//! The part of the server's answer that is shown; a newer server may say more.
+//! The fields of the server's latency answer that are shown. Unknown fields of a newer server are
+//! ignored.
 
 use serde::Deserialize;
 
-/// `GET /api/v1/streams/{name}/latency`
+/// Answer of `GET /api/v1/streams/{name}/latency`.
 #[derive(Debug, Deserialize)]
 pub(super) struct Latency {
     pub(super) stream: String,
@@ -15,7 +16,7 @@ pub(super) struct Latency {
     pub(super) publisher: Option<Publisher>,
 }
 
-/// How a publisher over QUIC sees its sending.
+/// What a publisher over QUIC reports about its sending.
 #[derive(Debug, Deserialize)]
 pub(super) struct Publisher {
     pub(super) app_rtt_ms: Option<f64>,
@@ -27,7 +28,7 @@ pub(super) struct Publisher {
     pub(super) backlog_bytes: Option<u64>,
 }
 
-/// One stage's delays.
+/// Delays of one stage.
 #[derive(Debug, Deserialize)]
 pub(super) struct Stage {
     pub(super) stage: String,
@@ -40,7 +41,7 @@ pub(super) struct Stage {
     pub(super) max_ms: f64,
 }
 
-/// The whole way's delay.
+/// Delay of the whole path.
 #[derive(Debug, Deserialize)]
 pub(super) struct Whole {
     pub(super) count: u64,
@@ -49,7 +50,7 @@ pub(super) struct Whole {
     pub(super) error_ms: f64,
 }
 
-/// A viewer that reports.
+/// A viewer that reports its delays.
 #[derive(Debug, Deserialize)]
 pub(super) struct Viewer {
     pub(super) viewer: String,
@@ -58,7 +59,7 @@ pub(super) struct Viewer {
     pub(super) accounted: Option<Accounted>,
 }
 
-/// Frames whose stages explain their whole delay.
+/// Number of frames whose stages add up to their whole delay.
 #[derive(Debug, Deserialize)]
 pub(super) struct Accounted {
     pub(super) within: u64,

@@ -1,4 +1,5 @@
-//! `glassline trace LOG…`: logs and traces of other engines, as tables of stages.
+//! `glassline trace LOG…`: reads logs and traces of WebRTC engines, and shows a table of their
+//! stages.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -11,7 +12,7 @@ use super::Options;
 use crate::bench::files::Outputs;
 use crate::exit::Failure;
 
-/// Read at once.
+/// Bytes that are read from a file at once.
 const BUFFER_BYTES: usize = 64 << 10;
 
 pub(super) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {

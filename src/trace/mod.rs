@@ -1,5 +1,5 @@
-//! `glassline trace`: where the milliseconds went, of a stream on a running server, or
-//! of a call that another engine has logged.
+//! `glassline trace`: delays of each stage, for a stream of a running server or for a call from
+//! log files.
 
 mod latency;
 mod logs;
@@ -18,25 +18,27 @@ use crate::logging;
 use crate::output;
 use latency::Latency;
 
-/// For the answer of a server that is there.
+/// Longest time to wait for the server's answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A stream with some thousand reporting viewers stays below.
+/// Largest answer that is read, in bytes. A stream with some thousand reporting viewers stays
+/// below.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 
-/// Between two looks with `--watch`; the figures cover ten seconds.
+/// Time between two requests with `--watch`; the figures cover ten seconds.
 const REFRESH: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// A stream; or files: logs of an instrumented WebRTC, of one end of a call or of
-    /// both, or Chromium's trace events of the category webrtc as JSON.
+    /// Name of a stream; or log files of an instrumented WebRTC, from one end of a call or from
+    /// both; or trace events of Chromium's category webrtc, as JSON.
     #[arg(value_name = "NAME|LOG", required = true)]
     names: Vec<String>,
-    /// The server.
+    /// URL of the server.
     #[arg(long, default_value = "http://127.0.0.1:8889", value_name = "URL")]
     url: Url,
-    /// Its read token.
+    /// Read token of the server. Better set in the environment, since other users of this machine
+    /// can read command lines.
     #[arg(
         long,
         value_name = "TOKEN",
@@ -44,16 +46,17 @@ pub(crate) struct Options {
         hide_env_values = true
     )]
     token: Option<String>,
-    /// Write the answer as JSON; `-` for stdout instead of the table.
+    /// Write the latency figures as JSON to this file; `-` for stdout instead of the table.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write the stages as CSV; `-` for stdout instead of the table.
+    /// Write the stages as CSV to this file; `-` for stdout instead of the table.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Draw a histogram of each stage, of logs; `-` for stdout instead of the table.
+    /// Draw a histogram of each stage as SVG to this file, for log files only; `-` for stdout
+    /// instead of the table.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Look again every second until Ctrl-C.
+    /// Show the table again every second until Ctrl-C.
     #[arg(long, conflicts_with_all = ["json", "csv", "svg"])]
     watch: bool,
 }
@@ -130,7 +133,7 @@ fn pause() {
     std::thread::sleep(REFRESH);
 }
 
-/// Writes `text` to the file at `path`; true if that means stdout.
+/// Writes `text` to the file at `path`; returns true if that is stdout.
 fn write(path: &Path, text: &str) -> Result<bool, Failure> {
     if path == Path::new("-") {
         return output::print(text).map(|()| true);
@@ -146,14 +149,14 @@ fn pretty(json: &str) -> String {
         .map_or_else(|_| json.to_owned(), |text| text + "\n")
 }
 
-/// The server that is asked.
+/// Client of the server's HTTP API.
 struct Server {
     agent: ureq::Agent,
     url: Url,
     token: Option<String>,
 }
 
-/// What the server says when it will not (RFC 9457).
+/// Problem details of a refused request (RFC 9457).
 #[derive(Debug, Deserialize)]
 struct Problem {
     detail: Option<String>,
@@ -173,7 +176,7 @@ impl Server {
         }
     }
 
-    /// The body at `path` below the server's URL.
+    /// Body of the answer at `path` below the server's URL.
     fn get(&self, path: &[&str]) -> Result<String, Failure> {
         let mut url = self.url.clone();
         url.path_segments_mut()
@@ -208,7 +211,7 @@ impl Server {
     }
 }
 
-/// What a refusal says, for people.
+/// The reason for a refusal: the problem's detail or title, else the HTTP status.
 fn problem(body: &str, status: u16) -> String {
     serde_json::from_str::<Problem>(body)
         .ok()

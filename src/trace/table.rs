@@ -4,18 +4,18 @@ use std::fmt::Write as _;
 
 use super::latency::{Latency, Publisher, Whole};
 
-/// Characters of the widest bar.
+/// Width of the longest bar, in characters.
 const BAR_CHARS: f64 = 24.0;
 
-/// Viewers that get a line of their own.
+/// Most viewers that get a line of their own.
 const VIEWERS_MAX: usize = 20;
 
 const BOLD: &str = "\x1b[1m";
 const BLUE: &str = "\x1b[34m";
 const PLAIN: &str = "\x1b[0m";
 
-/// An aligned table: stages on the way, each bar beginning where the one before
-/// ends, then the whole way and the viewers that report.
+/// An aligned table of the stages in order, then the whole path and the viewers that report. Each
+/// bar begins where the bar before ends.
 pub(super) fn text(latency: &Latency, colour: bool) -> String {
     let style = |code: &'static str| if colour { code } else { "" };
     let (bold, blue, plain) = (style(BOLD), style(BLUE), style(PLAIN));
@@ -90,7 +90,7 @@ pub(super) fn text(latency: &Latency, colour: bool) -> String {
     out
 }
 
-/// What is known of a publisher's sending, in words.
+/// A publisher's figures in words; unknown ones are left out.
 #[expect(clippy::cast_precision_loss, reason = "rounded for people")]
 fn sending(publisher: &Publisher) -> String {
     let mbit = |bps: u64| format!("{:.2} Mbit/s", bps as f64 / 1e6);
@@ -112,7 +112,7 @@ fn sending(publisher: &Publisher) -> String {
     known.collect::<Vec<_>>().join(", ")
 }
 
-/// A line for each stage, then the whole way where it is known.
+/// A CSV row for each stage, then for the whole path where it is known.
 pub(super) fn csv(latency: &Latency) -> String {
     let mut out = String::from("stage,count,unmatched,lost,p50_ms,p95_ms,p99_ms,max_ms\n");
     for stage in &latency.stages {
