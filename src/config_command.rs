@@ -99,8 +99,10 @@ fn summary(config: &Config) -> String {
     let reading = match (config.auth.users.len(), &config.auth.read_token) {
         (0, Some(_)) => "viewers need the read token".to_owned(),
         (0, None) => "everybody who reaches the port may watch".to_owned(),
-        (users, Some(_)) => format!("{users} users; viewers need to be one, or the read token"),
-        (users, None) => format!("{users} users; viewers need to be one"),
+        (users, Some(_)) => {
+            format!("{users} users; viewers must log in as one of them, or have the read token")
+        }
+        (users, None) => format!("{users} users; viewers must log in as one of them"),
     };
     line("auth", &reading);
     for (name, input) in &config.sources {

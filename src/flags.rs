@@ -35,7 +35,7 @@ pub(crate) struct Serve {
     /// Address for RTSP inside TLS: PORT, IP:PORT, or off. The configuration file names
     /// certificate and key.
     #[arg(long, value_name = "PORT|IP:PORT|off")]
-    rtsps: Option<Switch>,
+    rtsps: Option<OptionalAddress>,
     /// Data channels of viewers: off, read (viewers receive published messages), or write
     /// (viewers may send messages, too).
     #[arg(long, value_name = "off|read|write")]
@@ -53,19 +53,19 @@ struct Listen {
     listen: Option<IpAddr>,
     /// Address for player pages, WHEP and API: PORT or IP:PORT.
     #[arg(long, value_name = "PORT|IP:PORT")]
-    http: Option<Place>,
+    http: Option<ListenAddress>,
     /// UDP address for WebRTC media: PORT or IP:PORT.
     #[arg(long, value_name = "PORT|IP:PORT")]
-    media: Option<Place>,
+    media: Option<ListenAddress>,
     /// Address for RTSP: PORT, IP:PORT, or off.
     #[arg(long, value_name = "PORT|IP:PORT|off")]
-    rtsp: Option<Switch>,
+    rtsp: Option<OptionalAddress>,
     /// Address for MoQ over QUIC: PORT, IP:PORT, or off.
     #[arg(long, value_name = "PORT|IP:PORT|off")]
-    quic: Option<Switch>,
+    quic: Option<OptionalAddress>,
     /// Address for metrics and health checks: PORT or IP:PORT.
     #[arg(long, value_name = "PORT|IP:PORT")]
-    admin: Option<Place>,
+    admin: Option<ListenAddress>,
     /// Number of threads that serve viewers [default: one per core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     shards: Option<u16>,
@@ -123,12 +123,15 @@ impl Serve {
             config.webrtc.data.viewers = access;
         }
         self.tokens.apply(config)?;
-        let mut given = std::collections::BTreeSet::new();
+        let mut names = std::collections::BTreeSet::new();
         for text in &self.sources {
             let spec = SourceSpec::parse(text)
                 .map_err(|error| Failure::usage(format_args!("--source: {error}")))?;
-            if !given.insert(spec.name.clone()) {
-                let twice = format_args!("--source: '{}' is there twice", spec.name);
+            if !names.insert(spec.name.clone()) {
+                let twice = format_args!(
+                    "--source: two sources have the name '{}'; give each stream one",
+                    spec.name
+                );
                 return Err(Failure::usage(twice));
             }
             config.sources.insert(spec.name, spec.input);
@@ -141,13 +144,13 @@ impl Serve {
     fn apply_rtsps(&self, config: &mut Config) {
         let rtsp = &mut config.rtsp;
         match self.rtsps {
-            Some(Switch::Off) => rtsp.tls.address = None,
-            Some(Switch::On(place)) => {
+            Some(OptionalAddress::Off) => rtsp.tls.address = None,
+            Some(OptionalAddress::On(wanted)) => {
                 // Without an address in the file, the address of plain RTSP is the base.
                 let default = glassline_server::config::Rtsp::default().address;
-                let beside = rtsp.tls.address.or(rtsp.address).or(default);
-                rtsp.tls.address = beside.map(|mut address| {
-                    place.apply(&mut address);
+                let base = rtsp.tls.address.or(rtsp.address).or(default);
+                rtsp.tls.address = base.map(|mut address| {
+                    wanted.apply(&mut address);
                     address
                 });
             }
@@ -168,25 +171,25 @@ impl Listen {
                 address.set_ip(ip);
             }
         }
-        let places = [
+        let addresses = [
             (self.http, &mut config.http.address),
             (self.media, &mut config.media.address),
             (self.admin, &mut config.admin.address),
         ];
-        for (place, address) in places {
-            if let Some(place) = place {
-                place.apply(address);
+        for (wanted, address) in addresses {
+            if let Some(wanted) = wanted {
+                wanted.apply(address);
             }
         }
         // A listener that the file switches off starts from the default address.
         let default = Config::default();
-        let switches = [
+        let optional = [
             (self.rtsp, &mut config.rtsp.address, default.rtsp.address),
             (self.quic, &mut config.quic.address, default.quic.address),
         ];
-        for (switch, address, default) in switches {
-            if let Some(switch) = switch {
-                switch.apply(address, default);
+        for (wanted, address, default) in optional {
+            if let Some(wanted) = wanted {
+                wanted.apply(address, default);
             }
         }
         if let Some(shards) = self.shards {
@@ -222,14 +225,14 @@ impl Tokens {
 
 /// Address of one listener, as a flag gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum ListenAddress {
     /// This port, at the IP address that is configured.
     Port(u16),
     /// This IP address and port.
     Address(SocketAddr),
 }
 
-impl Place {
+impl ListenAddress {
     fn apply(self, address: &mut SocketAddr) {
         match self {
             Self::Port(port) => address.set_port(port),
@@ -240,24 +243,24 @@ impl Place {
 
 /// Address of a listener that can be switched off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Switch {
+enum OptionalAddress {
     Off,
-    On(Place),
+    On(ListenAddress),
 }
 
-impl Switch {
+impl OptionalAddress {
     fn apply(self, address: &mut Option<SocketAddr>, default: Option<SocketAddr>) {
         *address = match self {
             Self::Off => None,
-            Self::On(place) => address.or(default).map(|mut address| {
-                place.apply(&mut address);
+            Self::On(wanted) => address.or(default).map(|mut address| {
+                wanted.apply(&mut address);
                 address
             }),
         };
     }
 }
 
-impl FromStr for Switch {
+impl FromStr for OptionalAddress {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -268,7 +271,7 @@ impl FromStr for Switch {
     }
 }
 
-impl FromStr for Place {
+impl FromStr for ListenAddress {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -406,7 +409,7 @@ sources: {cam: file.h264, other: other.h264}
             }
         }
         let twice = over_file(&["--source", "a=x.h264", "--source", "a=y.h264"]);
-        assert!(matches!(twice, Err(Failure::Usage(text)) if text.contains("twice")));
+        assert!(matches!(twice, Err(Failure::Usage(text)) if text.contains("two sources")));
         assert!(Line::try_parse_from(["serve", "--shards", "0"]).is_err());
         assert!(Line::try_parse_from(["serve", "--http", "localhost"]).is_err());
     }
@@ -416,7 +419,7 @@ sources: {cam: file.h264, other: other.h264}
         let demo = Demo {
             listen: Listen {
                 listen: None,
-                http: Some(Place::Port(0)),
+                http: Some(ListenAddress::Port(0)),
                 media: None,
                 admin: None,
                 rtsp: None,

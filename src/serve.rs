@@ -57,7 +57,7 @@ async fn serve(config: Config, quiet: bool) -> Result<ExitCode, Failure> {
             },
         }
     }
-    tracing::info!("ending; once more to stop at once");
+    tracing::info!("shutting down: viewers are told; a second signal stops at once");
     tokio::select! {
         () = server.shutdown(GRACE) => Ok(ExitCode::SUCCESS),
         code = signals.next() => Ok(ExitCode::from(code)),
@@ -76,8 +76,8 @@ fn announcement(listeners: &[(&'static str, SocketAddr)], pin: Option<&str>, pag
             "http" => ("http://", "player pages, WHEP, API"),
             "media" => ("udp ", "WebRTC media"),
             "rtsp" => ("rtsp://", "streams for players and recorders"),
-            "rtsps" => ("rtsps://", "the same inside TLS"),
-            "quic" => ("moq://", "streams over QUIC, published and read"),
+            "rtsps" => ("rtsps://", "the same streams inside TLS"),
+            "quic" => ("moq://", "streams over QUIC (MoQ), to publish and to read"),
             "admin" => ("http://", "metrics, health"),
             _ => ("", ""),
         };

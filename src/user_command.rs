@@ -48,7 +48,7 @@ pub(crate) fn run(action: Action, quiet: bool) -> Result<ExitCode, Failure> {
     } = action;
     if read.is_empty() && publish.is_empty() {
         return Err(Failure::usage(
-            "this user could do nothing: add --read PATTERN or --publish PATTERN, '*' for all streams",
+            "this user would have no rights: add --read PATTERN or --publish PATTERN, '*' for all streams",
         ));
     }
     let list = file.as_deref().map(UserList::open).transpose()?;
@@ -122,7 +122,7 @@ impl<'a> UserList<'a> {
         // A list in brackets, for example, takes no entry below it.
         if let Err(error) = users_in(&text, &shown.to_string()) {
             return Err(Failure::usage(format_args!(
-                "the user does not fit below what the file has: {error}; write it as a list of '- name: …'"
+                "a user cannot be added below what the file has: {error}; write the file as a list of '- name: …'"
             )));
         }
         let failed = |error| Failure::runtime(format_args!("{shown}: {error}"));
@@ -154,12 +154,16 @@ fn password(name: &Name) -> Result<String, Failure> {
             let terminal = console::Term::stderr();
             let asked = terminal.write_str(prompt);
             let answer = asked.and_then(|()| terminal.read_secure_line());
-            answer.map_err(|error| Failure::runtime(format_args!("the terminal: {error}")))
+            answer.map_err(|error| {
+                Failure::runtime(format_args!(
+                    "cannot read the password from the terminal: {error}"
+                ))
+            })
         };
         let password = ask(&format!("Password for {name}: "))?;
         if ask("Once more: ")? != password {
             return Err(Failure::usage(
-                "the two are not the same; nothing was changed",
+                "the two passwords differ; nothing was changed",
             ));
         }
         password
@@ -167,7 +171,9 @@ fn password(name: &Name) -> Result<String, Failure> {
         let mut text = String::new();
         let mut bounded = stdin.lock().take(PASSWORD_BYTES_MAX as u64 + 2);
         let read = bounded.read_to_string(&mut text);
-        read.map_err(|error| Failure::runtime(format_args!("stdin: {error}")))?;
+        read.map_err(|error| {
+            Failure::runtime(format_args!("cannot read the password from stdin: {error}"))
+        })?;
         let line = text.lines().next().unwrap_or_default();
         line.to_owned()
     };
@@ -210,6 +216,6 @@ mod tests {
         );
         assert_eq!(users_in(&text, "t").expect("a list").len(), 2);
         assert!(matches!(twice, Err(Failure::Usage(text)) if text.contains("'ann' already")));
-        assert!(matches!(brackets, Err(Failure::Usage(text)) if text.contains("does not fit")));
+        assert!(matches!(brackets, Err(Failure::Usage(text)) if text.contains("cannot be added")));
     }
 }

@@ -173,7 +173,7 @@ fn two_processes_hear_each_other() -> Result<(), Failed> {
     }
     let status = listening.running.wait(PATIENCE)?;
     let printed = listening.running.printed();
-    if !status.success() || !printed.contains("they hung up") {
+    if !status.success() || !printed.contains("the other end hung up") {
         return Err(printed.into());
     }
     ensure_found("the called end", OURS, &heard(&far_path)?, RATE)?;
@@ -403,7 +403,7 @@ fn chromium_and_the_command_line_hear_each_other() -> Result<(), Failed> {
     browser.run("document.getElementById('dial').click()")?;
     let status = listening.running.wait(PATIENCE)?;
     let printed = listening.running.printed();
-    if !status.success() || !printed.contains("they hung up") {
+    if !status.success() || !printed.contains("the other end hung up") {
         return Err(printed.into());
     }
     println!("{printed}");

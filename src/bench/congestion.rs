@@ -209,7 +209,7 @@ impl Options {
         let path = Path::new(&self.population);
         let text = std::fs::read_to_string(path).map_err(|error| {
             Failure::usage(format_args!(
-                "--population {}: {error}; give a TOML file, or one that is built in: {}",
+                "--population {}: {error}; give a TOML file, or the name of a built-in population: {}",
                 self.population,
                 populations::NAMES.join(", ")
             ))
@@ -269,7 +269,7 @@ impl Options {
         let (stratum, rank) = session.ok_or_else(|| {
             let names: Vec<&str> = plan.population.strata().map(|it| it.name).collect();
             Failure::usage(format_args!(
-                "--session '{which}': give KIND or KIND:N, KIND one of {}",
+                "--session '{which}': give KIND or KIND:N, where KIND is one of {}",
                 names.join(", ")
             ))
         })?;
@@ -347,7 +347,7 @@ fn at_least_of(text: &str, population: &Population) -> Result<(usize, u64), Fail
     let wrong = || {
         let names: Vec<&str> = population.strata().map(|it| it.name).collect();
         Failure::usage(format_args!(
-            "--at-least '{text}': give KIND=N, KIND one of {}",
+            "--at-least '{text}': give KIND=N, where KIND is one of {}",
             names.join(", ")
         ))
     };

@@ -251,7 +251,7 @@ fn failure(error: DialError) -> Failure {
 #[expect(clippy::disallowed_methods, reason = "a command may wait")]
 fn serve(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     let stop = interrupt::listen()?;
-    let host = Arc::new(Attending {
+    let host = Arc::new(TestReporter {
         quiet,
         json: Mutex::new(options.json.as_deref().map(Output::open).transpose()?),
     });
@@ -259,7 +259,9 @@ fn serve(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     output::print(&format!("{}\n", server.url()))?;
     if !quiet {
         let url = server.url();
-        eprintln!("glassline bench data {url}, or open it in a browser; Ctrl-C ends it");
+        eprintln!(
+            "start a test with `glassline bench data {url}`, or open the URL in a browser; Ctrl-C ends this command"
+        );
     }
     while !interrupt::is_stopped(&stop) {
         std::thread::sleep(Duration::from_millis(100));
@@ -293,13 +295,13 @@ impl Lines {
 }
 
 /// Reports tests that other ends started, on stderr and in the JSON file.
-struct Attending {
+struct TestReporter {
     quiet: bool,
     /// File that gets one line of JSON for each test.
     json: Mutex<Option<Output>>,
 }
 
-impl Host for Attending {
+impl Host for TestReporter {
     fn begun(&self, peer: SocketAddr, plan: &Plan) {
         if !self.quiet {
             eprintln!("{peer}: {} for {:?}", plan.direction, plan.time());
@@ -324,7 +326,7 @@ impl Host for Attending {
         if let Some(json) = json.as_mut()
             && let Err(failure) = json.write(&line)
         {
-            tracing::warn!(%peer, %failure, "a report was not written");
+            tracing::warn!(%peer, %failure, "cannot write the report of a test to the --json file");
         }
     }
 }

@@ -33,7 +33,7 @@ pub(super) fn byte_rate(text: &str) -> Result<u64, String> {
     scaled(text, &endings)
         .filter(|bytes| (1.0..=1e9).contains(bytes))
         .map(|bytes| bytes as u64)
-        .ok_or_else(|| "give a rate of reading like 100kB/s".to_owned())
+        .ok_or_else(|| "give a byte rate like 100kB/s".to_owned())
 }
 
 /// Parses `5%` or `5`, from 0 to 100.

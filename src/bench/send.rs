@@ -91,7 +91,7 @@ fn turn_time(text: &str) -> Result<Duration, String> {
     if range.contains(&time) {
         Ok(time)
     } else {
-        Err("a method is measured between 100ms and 1h".to_owned())
+        Err("a method is measured for a time between 100ms and 1h".to_owned())
     }
 }
 

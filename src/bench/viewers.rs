@@ -28,10 +28,10 @@ pub(crate) struct Options {
     #[arg(long, default_value = "0:100:25", value_name = "START:END:STEP")]
     ramp: Ramp,
     /// Time that each step is measured for, once its viewers have joined.
-    #[arg(long, default_value = "5s", value_name = "TIME", value_parser = watching_time)]
+    #[arg(long, default_value = "5s", value_name = "TIME", value_parser = measuring_time)]
     every: Duration,
     /// Time that the last step is measured for.
-    #[arg(long, default_value = "10s", value_name = "TIME", value_parser = watching_time)]
+    #[arg(long, default_value = "10s", value_name = "TIME", value_parser = measuring_time)]
     hold: Duration,
     /// End the ramp after a step in which the whole machine was busier than this; 100 never ends
     /// it.
@@ -129,10 +129,10 @@ enum Transport {
 }
 
 /// Shortest time of a step. In a shorter one, single packets would decide the figures.
-const WATCHING_MIN: Duration = Duration::from_secs(1);
+const MEASURING_MIN: Duration = Duration::from_secs(1);
 
 /// Longest time of a step: a day.
-const WATCHING_MAX: Duration = Duration::from_secs(86_400);
+const MEASURING_MAX: Duration = Duration::from_secs(86_400);
 
 pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     let plan = options.plan()?;
@@ -189,8 +189,7 @@ impl Options {
                 return Err(Failure::usage(text));
             };
             if secure && !matches!(wanted, Transport::Tcp) {
-                let text =
-                    "--transport udp and http are for rtsp:// only; rtsps:// is all inside TLS";
+                let text = "--transport udp and http are for rtsp:// only; rtsps:// sends everything inside TLS";
                 return Err(Failure::usage(text));
             }
             *transport = match wanted {
@@ -204,7 +203,8 @@ impl Options {
             .iter()
             .find(|threshold| threshold.needs_server());
         if let (Some(threshold), None) = (needs_server, self.server_pid) {
-            let text = format!("--fail-if {threshold} needs --server-pid, to measure it");
+            let text =
+                format!("--fail-if {threshold} is a figure of the server: give its --server-pid");
             return Err(Failure::Usage(text));
         }
         Ok(Plan {
@@ -275,12 +275,12 @@ fn slow_clients(text: &str) -> Result<(usize, u64), String> {
 }
 
 /// Parses the time that a step is measured for, from 1 s to 24 h.
-fn watching_time(text: &str) -> Result<Duration, String> {
+fn measuring_time(text: &str) -> Result<Duration, String> {
     let time = quantity::time(text)?;
-    if (WATCHING_MIN..=WATCHING_MAX).contains(&time) {
+    if (MEASURING_MIN..=MEASURING_MAX).contains(&time) {
         Ok(time)
     } else {
-        Err("a step is watched between 1s and 24h".to_owned())
+        Err("a step is measured for a time between 1s and 24h".to_owned())
     }
 }
 
@@ -421,9 +421,9 @@ mod tests {
 
     #[test]
     fn a_step_is_watched_for_a_second_at_least() {
-        assert_eq!(watching_time("0.5m"), Ok(Duration::from_secs(30)));
+        assert_eq!(measuring_time("0.5m"), Ok(Duration::from_secs(30)));
         for text in ["999ms", "25h", "x"] {
-            assert!(watching_time(text).is_err(), "{text}");
+            assert!(measuring_time(text).is_err(), "{text}");
         }
     }
 }

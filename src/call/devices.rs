@@ -10,13 +10,8 @@ use super::options::Options;
 use crate::exit::Failure;
 use crate::output;
 
-/// Devices that are open and not yet started.
-pub(super) struct Open {
-    pub(super) devices: Devices,
-}
-
-/// Opens the devices that the flags name.
-pub(super) fn open(options: &Options) -> Result<Open, Failure> {
+/// Opens the devices that the flags name, without starting them.
+pub(super) fn open(options: &Options) -> Result<Devices, Failure> {
     let microphone: Box<dyn Microphone> = match &options.audio.wav_in {
         Some(wav) => Box::new(usage(VirtualMicrophone::wav(wav, options.timing()))?),
         None => microphone(options)?,
@@ -28,11 +23,9 @@ pub(super) fn open(options: &Options) -> Result<Open, Failure> {
         }
         None => loudspeaker(options)?,
     };
-    Ok(Open {
-        devices: Devices {
-            microphone,
-            loudspeaker,
-        },
+    Ok(Devices {
+        microphone,
+        loudspeaker,
     })
 }
 

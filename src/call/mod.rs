@@ -1,7 +1,7 @@
 //! `glassline call`: a voice call from a terminal.
 
 mod devices;
-mod here;
+mod loopback;
 mod options;
 mod tables;
 mod talk;
@@ -30,7 +30,7 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
         return devices::list();
     }
     match options.target()? {
-        Target::Here => here::run(options, quiet),
+        Target::Loopback => loopback::run(options, quiet),
         Target::Listen(address) => Session::new(options, quiet)?.listen(address),
         Target::Url(url) => Session::new(options, quiet)?.dial(&to_dial(options, url)),
         Target::Room(url) => Session::new(options, quiet)?.join(&to_dial(options, url)),
@@ -56,11 +56,11 @@ struct Session<'a> {
 }
 
 /// How a call ended.
-enum Left {
+enum CallEnd {
     /// We hung up, or the time was over.
     Ended,
     /// We hung up or the time was over, and a `--fail-if` condition was met.
-    Missed,
+    ConditionMet,
     /// The user pressed Ctrl-C.
     Interrupted,
     /// The other end hung up (`why` is `None`), or the call failed. `muted` is what the user had
@@ -68,11 +68,11 @@ enum Left {
     Lost { why: Option<CallError>, muted: bool },
 }
 
-impl Left {
+impl CallEnd {
     fn code(self) -> Result<ExitCode, Failure> {
         match self {
             Self::Ended | Self::Lost { why: None, .. } => Ok(ExitCode::SUCCESS),
-            Self::Missed => Ok(ExitCode::from(THRESHOLD_MISSED)),
+            Self::ConditionMet => Ok(ExitCode::from(THRESHOLD_MISSED)),
             Self::Interrupted => Ok(ExitCode::from(INTERRUPTED)),
             Self::Lost { why: Some(why), .. } => Err(Failure::runtime(why)),
         }
@@ -100,7 +100,7 @@ impl<'a> Session<'a> {
         })?;
         if !dialled.transport.speaks() {
             self.terminal
-                .say("the other end takes no audio: you hear it, it does not hear you");
+                .say("the other end accepts no audio: you hear it, but it does not hear you");
         }
         self.call(dialled.transport, ask.url.as_str())?.code()
     }
@@ -111,53 +111,56 @@ impl<'a> Session<'a> {
     /// With WAV files it does not, since the audio of a file must not be sent twice.
     fn join(&mut self, ask: &Dial) -> Result<ExitCode, Failure> {
         self.terminal.say(&format!("joining {}", ask.url));
-        let mut talk = self.enter(ask).map_err(not_entered)?;
+        let mut talk = self.enter(ask).map_err(join_failure)?;
         let options = self.options;
         let in_person = options.audio.wav_in.is_none() && options.audio.wav_out.is_none();
         loop {
             match self.follow(talk, ask.url.as_str())? {
-                Left::Lost { why, muted } if in_person && is_of_network(why.as_ref()) => {
-                    let why = why.map_or_else(|| "the call ended".to_owned(), |it| it.to_string());
+                CallEnd::Lost { why, muted } if in_person && may_be_the_network(why.as_ref()) => {
+                    let why = why.map_or_else(
+                        || "the server ended the call".to_owned(),
+                        |it| it.to_string(),
+                    );
                     self.terminal.say(&format!("{why}; joining again"));
                     self.config.muted = muted;
                 }
-                left => return left.code(),
+                end => return end.code(),
             }
             talk = match self.enter_again(ask)? {
                 Ok(talk) => talk,
-                Err(left) => return left.code(),
+                Err(end) => return end.code(),
             };
         }
     }
 
-    fn enter(&self, ask: &Dial) -> Result<Talk, Enter> {
-        let devices = devices::open(self.options).map_err(Enter::Devices)?;
-        let talk = Talk::room(ask.clone(), &self.config, devices.devices);
-        talk.map_err(Enter::Join)
+    fn enter(&self, ask: &Dial) -> Result<Talk, JoinFailure> {
+        let devices = devices::open(self.options).map_err(JoinFailure::Devices)?;
+        let talk = Talk::room(ask.clone(), &self.config, devices);
+        talk.map_err(JoinFailure::Join)
     }
 
     /// Joins the room again as soon as the server accepts, unless the user stops the command.
     #[expect(clippy::disallowed_methods, reason = "a command may wait")]
-    fn enter_again(&self, ask: &Dial) -> Result<Result<Talk, Left>, Failure> {
+    fn enter_again(&self, ask: &Dial) -> Result<Result<Talk, CallEnd>, Failure> {
         loop {
             let next = Instant::now() + RETRY;
             while Instant::now() < next {
                 if interrupt::is_stopped(&self.stop) {
-                    return Ok(Err(Left::Interrupted));
+                    return Ok(Err(CallEnd::Interrupted));
                 }
                 if self.terminal.key() == Some(Key::HangUp) {
-                    return Ok(Err(Left::Ended));
+                    return Ok(Err(CallEnd::Ended));
                 }
                 std::thread::sleep(POLL);
             }
             match self.enter(ask) {
                 Ok(talk) => return Ok(Ok(talk)),
-                Err(Enter::Join(JoinError::Dial(DialError::Refused(why))))
+                Err(JoinFailure::Join(JoinError::Dial(DialError::Refused(why))))
                     if why.is_transient() =>
                 {
                     tracing::debug!(%why, "not joined yet");
                 }
-                Err(why) => return Err(not_entered(why)),
+                Err(why) => return Err(join_failure(why)),
             }
         }
     }
@@ -169,16 +172,16 @@ impl<'a> Session<'a> {
         output::print(&format!("{}\n", server.url()))?;
         let url = server.url();
         self.terminal.say(&format!(
-            "glassline call {url}, or open it in a browser; Ctrl-C ends it"
+            "call it with `glassline call {url}`, or open the URL in a browser; Ctrl-C ends this command"
         ));
         while !interrupt::is_stopped(&self.stop) {
             let Some(incoming) = server.poll() else {
                 std::thread::sleep(POLL);
                 continue;
             };
-            self.terminal.say(&format!("{} calls", incoming.peer));
+            self.terminal.say(&format!("{} is calling", incoming.peer));
             let peer = incoming.peer.to_string();
-            match self.call(incoming.transport, &peer).and_then(Left::code) {
+            match self.call(incoming.transport, &peer).and_then(CallEnd::code) {
                 _ if interrupt::is_stopped(&self.stop) => break,
                 ended if self.options.once => return ended,
                 Ok(_) => {}
@@ -190,26 +193,26 @@ impl<'a> Session<'a> {
     }
 
     /// Runs one call with one other end.
-    fn call(&mut self, transport: MediaTransport, peer: &str) -> Result<Left, Failure> {
+    fn call(&mut self, transport: MediaTransport, peer: &str) -> Result<CallEnd, Failure> {
         let devices = devices::open(self.options)?;
-        let talk = Talk::direct(transport, self.config.clone(), devices.devices);
+        let talk = Talk::direct(transport, self.config.clone(), devices);
         self.follow(talk.map_err(Failure::runtime)?, peer)
     }
 
     /// Runs the call until it ends, its time is over, or the user stops it.
     #[expect(clippy::disallowed_methods, reason = "a command may wait")]
-    fn follow(&mut self, mut talk: Talk, peer: &str) -> Result<Left, Failure> {
+    fn follow(&mut self, mut talk: Talk, peer: &str) -> Result<CallEnd, Failure> {
         let mut notes = self.tables.begin(&talk);
         let mut connected = None;
         let mut muted = self.config.muted;
-        let mut left = Left::Ended;
+        let mut end = CallEnd::Ended;
         while talk.call().ended().is_none() {
             if interrupt::is_stopped(&self.stop) {
-                left = Left::Interrupted;
+                end = CallEnd::Interrupted;
                 break;
             }
             let figures = talk.call().figures();
-            talk.tell(&self.terminal);
+            talk.print_changes(&self.terminal);
             if figures.is_connected && connected.is_none() {
                 connected = Some(Instant::now());
                 self.terminal.connected(&figures);
@@ -247,41 +250,45 @@ impl<'a> Session<'a> {
         for miss in &misses {
             eprintln!("{miss}");
         }
-        let left = match ended {
-            Ok(Ended::ByUs) => left,
+        let end = match ended {
+            Ok(Ended::ByUs) => end,
             Ok(Ended::ByPeer) => {
-                self.terminal.say("they hung up");
-                Left::Lost { why: None, muted }
+                self.terminal.say("the other end hung up");
+                CallEnd::Lost { why: None, muted }
             }
-            Err(why) => Left::Lost {
+            Err(why) => CallEnd::Lost {
                 why: Some(why),
                 muted,
             },
         };
-        Ok(match left {
-            Left::Ended | Left::Lost { why: None, .. } if !misses.is_empty() => Left::Missed,
-            left => left,
+        Ok(match end {
+            CallEnd::Ended | CallEnd::Lost { why: None, .. } if !misses.is_empty() => {
+                CallEnd::ConditionMet
+            }
+            end => end,
         })
     }
 }
 
 /// Why joining a room failed.
-enum Enter {
+enum JoinFailure {
     Devices(Failure),
     Join(JoinError),
 }
 
-fn not_entered(why: Enter) -> Failure {
+fn join_failure(why: JoinFailure) -> Failure {
     match why {
-        Enter::Devices(failure) => failure,
-        Enter::Join(error @ JoinError::Dial(DialError::Unresolved(_))) => Failure::usage(error),
-        Enter::Join(error) => Failure::runtime(error),
+        JoinFailure::Devices(failure) => failure,
+        JoinFailure::Join(error @ JoinError::Dial(DialError::Unresolved(_))) => {
+            Failure::usage(error)
+        }
+        JoinFailure::Join(error) => Failure::runtime(error),
     }
 }
 
 /// Whether the network may be the reason, so that another try may succeed; a hang-up is no
 /// reason.
-const fn is_of_network(why: Option<&CallError>) -> bool {
+const fn may_be_the_network(why: Option<&CallError>) -> bool {
     matches!(
         why,
         None | Some(

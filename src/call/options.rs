@@ -187,7 +187,7 @@ Exit codes: 0 the call is over, 1 failed, 2 wrong usage, 3 a --fail-if condition
 /// What the first argument asks for.
 pub(super) enum Target {
     /// Both ends run in this process.
-    Here,
+    Loopback,
     Listen(SocketAddr),
     /// Call another end, or listen to a stream.
     Url(Url),
@@ -222,7 +222,7 @@ impl Options {
 
     pub(super) fn target(&self) -> Result<Target, Failure> {
         match self.target.as_deref() {
-            None => Ok(Target::Here),
+            None => Ok(Target::Loopback),
             Some("listen") => Ok(Target::Listen(self.listen)),
             Some(text) => {
                 let url = text.parse::<Url>().map_err(|error| {
@@ -358,7 +358,7 @@ mod tests {
         assert!(matches!(listening.target(), Ok(Target::Listen(_))));
         assert!(parse(&["--devices"]).is_ok_and(|it| it.lists_devices()));
         let here = parse(&["--report", "--fail-if", "send.p99_ms>0.5"]).expect("no target");
-        assert!(matches!(here.target(), Ok(Target::Here)));
+        assert!(matches!(here.target(), Ok(Target::Loopback)));
         let one = parse(&["listen", "--report"]).expect("flags that clap takes");
         assert!(matches!(one.target(), Ok(Target::Listen(_))));
         assert_eq!(one.config().stamps, Stamps::Exchange);

@@ -123,7 +123,7 @@ impl<'a> Tables<'a> {
                 misses.extend(miss.map(|miss| format!("{direction}{with}: {miss}")));
             }
             if !is_known {
-                misses.push(format!("{name}: the report has no such figure"));
+                misses.push(format!("{name}: no table has such a figure"));
             }
         }
         misses

@@ -52,7 +52,7 @@ impl Talk {
     }
 
     /// Prints who came, who left, and what went wrong since the last call.
-    pub(super) fn tell(&mut self, terminal: &Terminal) {
+    pub(super) fn print_changes(&mut self, terminal: &Terminal) {
         let Self::Room {
             room,
             others,

@@ -86,7 +86,7 @@ impl Terminal {
         let kept = figures.listening.as_ref().filter(|it| it.refused > 0);
         let kept = kept.map(|it| it.streams.len());
         if let Some(kept) = kept.filter(|kept| others.is_some_and(|it| it > *kept)) {
-            write!(text, ", {kept} of them are heard").expect("a string takes everything");
+            write!(text, ", {kept} of them audible").expect("a string takes everything");
         }
         if let [Some(p50), Some(p99)] = whole_ms {
             write!(text, "  mouth to ear {p50:.1} ms, p99 {p99:.1}")
@@ -205,7 +205,7 @@ fn summary(figures: &Figures, since: Duration) -> String {
     let unheard = figures.listening.as_ref().map_or(0, |it| it.refused);
     if unheard > 0 {
         add(format_args!(
-            "; {unheard} packets of more voices than are kept, which were not heard"
+            "; {unheard} packets were not played, since more people spoke than are mixed at once"
         ));
     }
     if figures.overflowed > 0 {

@@ -80,7 +80,7 @@ fn describe(figures: &Figures, rate_mbps: f64) -> String {
     if !figures.connected {
         add(format_args!("not connected"));
     } else if !figures.path.is_wanted {
-        add(format_args!("connected, not yet taken"));
+        add(format_args!("connected, the server has not subscribed yet"));
     } else {
         add(format_args!(
             "{rate_mbps:.2} Mbit/s of {:.2}",

@@ -18,7 +18,7 @@ const BUFFER_BYTES: usize = 64 << 10;
 pub(super) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     if options.watch {
         return Err(Failure::usage(
-            "--watch looks at a stream; a log is read once",
+            "--watch shows a stream again and again; a log file is read once",
         ));
     }
     let mut importer = Importer::new();

@@ -71,7 +71,7 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
             let missing = all.iter().find(|name| !is_file(name));
             let missing = missing.map_or("", String::as_str);
             Err(Failure::usage(format_args!(
-                "{missing}: no such file; give one stream, or files only"
+                "{missing}: no such file; give the name of one stream, or log files only"
             )))
         }
     }
@@ -79,12 +79,11 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
 
 fn stream(options: &Options, name: &str, quiet: bool) -> Result<ExitCode, Failure> {
     if options.svg.is_some() {
-        let why =
-            "--svg draws files, and there is none of this name; a stream has --json and --csv";
+        let why = "--svg draws log files, and there is no file of this name; for a stream use --json or --csv";
         return Err(Failure::usage(format_args!("{name}: {why}")));
     }
     if options.url.scheme() != "http" {
-        let hint = "trace speaks plain HTTP: ask on the server's machine, or through `ssh -L 8889:127.0.0.1:8889`";
+        let hint = "trace supports plain HTTP only: run it on the server's machine, or through `ssh -L 8889:127.0.0.1:8889 HOST`";
         return Err(Failure::usage(format_args!(
             "--url {}: {hint}",
             options.url
@@ -245,7 +244,7 @@ mod tests {
         let mixed = refused(&[here, "demo"]);
         assert!(mixed.starts_with("demo: no such file"), "{mixed}");
         let drawn = refused(&["demo", "--svg", "x.svg"]);
-        assert!(drawn.contains("--svg draws files"), "{drawn}");
+        assert!(drawn.contains("--svg draws log files"), "{drawn}");
         let neither = refused(&[here]);
         assert!(neither.contains("neither a marker"), "{neither}");
         assert!(refused(&[here, "--watch"]).contains("--watch"));

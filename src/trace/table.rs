@@ -24,7 +24,7 @@ pub(super) fn text(latency: &Latency, colour: bool) -> String {
         writeln!(out, "{}", text.to_string().trim_end()).expect("a string takes everything");
     };
     let reporting = match latency.viewers.len() {
-        0 => "no viewer reports, so the way ends at the server's socket".to_owned(),
+        0 => "no viewer reports, so delays end at the server's socket".to_owned(),
         1 => "1 viewer reports".to_owned(),
         n => format!("{n} viewers report"),
     };
@@ -33,7 +33,7 @@ pub(super) fn text(latency: &Latency, colour: bool) -> String {
         latency.stream, latency.window_s
     ));
     if latency.stages.is_empty() {
-        line(format_args!("nothing was delivered yet"));
+        line(format_args!("no frame was delivered yet"));
         return out;
     }
     line(format_args!(
@@ -83,7 +83,7 @@ pub(super) fn text(latency: &Latency, colour: bool) -> String {
     }
     if let Some(more) = latency.viewers.len().checked_sub(VIEWERS_MAX + 1) {
         line(format_args!(
-            "and {} viewers more (--json has all)",
+            "and {} more viewers (--json has all)",
             more + 1
         ));
     }
@@ -237,7 +237,7 @@ end_to_end,298,,,30.100,42.500,,
         latency.viewers.clear();
         let shown = text(&latency, false);
         assert!(shown.contains("no viewer reports"), "{shown}");
-        assert!(shown.contains("nothing was delivered yet"), "{shown}");
+        assert!(shown.contains("no frame was delivered yet"), "{shown}");
     }
 
     #[test]

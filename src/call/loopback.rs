@@ -23,9 +23,9 @@ const TIME: Duration = Duration::from_secs(20);
 /// Time between two polls of the call.
 const POLL: Duration = Duration::from_millis(100);
 /// Played audio that is kept to search for chirps, in seconds: ten minutes.
-const KEPT_S: usize = 600;
+const PLAYED_MAX_S: usize = 600;
 /// Longest delay at which a chirp is searched for.
-const LONGEST: Duration = Duration::from_millis(900);
+const DELAY_MAX: Duration = Duration::from_millis(900);
 
 pub(super) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     let mut outputs = Outputs::open(
@@ -40,7 +40,7 @@ pub(super) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
         devices,
         marks,
         began,
-        heard,
+        played_audio,
     } = audio;
     let config = options.config();
     let pair = Pair::start(&config, options.impair.as_ref(), devices);
@@ -53,11 +53,11 @@ pub(super) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     let reports = pair.finish(&source);
     let [mut report, _] = reports.map_err(Failure::runtime)?;
     if let Some(marks) = marks {
-        let heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
-        let note = by_signal(&report, marks, &began, &heard, options.format());
+        let played_audio = played_audio.lock().unwrap_or_else(PoisonError::into_inner);
+        let note = chirp_note(&report, marks, &began, &played_audio, options.format());
         report.notes.extend(note);
     }
-    report.notes.extend(lost(&began));
+    report.notes.extend(lost_note(&began));
     if options.tables.report {
         outputs.print(|colour| report.to_text(colour))?;
     } else if !quiet {
@@ -119,7 +119,7 @@ struct Audio {
     /// Chirps in the spoken signal; `None` where the signal comes from a WAV file.
     marks: Option<Marks>,
     began: [Began; 2],
-    heard: Arc<Mutex<Vec<f32>>>,
+    played_audio: Arc<Mutex<Vec<f32>>>,
 }
 
 impl Audio {
@@ -139,9 +139,9 @@ impl Audio {
             Some(wav) => VirtualLoudspeaker::wav(wav, format, timing),
             None => VirtualLoudspeaker::silent(format, timing),
         };
-        let heard: Arc<Mutex<Vec<f32>>> = Arc::default();
-        let kept = Arc::clone(&heard);
-        let most = KEPT_S * format.rate() as usize;
+        let played_audio: Arc<Mutex<Vec<f32>>> = Arc::default();
+        let kept = Arc::clone(&played_audio);
+        let most = PLAYED_MAX_S * format.rate() as usize;
         let loudspeaker = loudspeaker.map_err(Failure::usage)?;
         let loudspeaker = loudspeaker.tapped(Box::new(move |samples| {
             let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -165,17 +165,17 @@ impl Audio {
             devices: [first, second],
             marks,
             began,
-            heard,
+            played_audio,
         })
     }
 }
 
 /// Mouth-to-ear delay that the chirps show, beside the one that the stamps show.
-fn by_signal(
+fn chirp_note(
     report: &Report,
     marks: Marks,
     began: &[Began; 2],
-    heard: &[f32],
+    played_audio: &[f32],
     format: Format,
 ) -> Option<String> {
     let [spoke, played] = [began[0].at()?, began[1].at()?];
@@ -183,26 +183,26 @@ fn by_signal(
         Some(later) => later.as_secs_f64(),
         None => -(spoke - played).as_secs_f64(),
     };
-    let found = marks.find(heard, format.rate(), begun_s, LONGEST);
+    let found = marks.find(played_audio, format.rate(), begun_s, DELAY_MAX);
     let all = found.len();
     let mut delays: Vec<f64> = found.iter().filter_map(|(_, delay)| *delay).collect();
     delays.sort_by(f64::total_cmp);
     let middle = *delays.get(delays.len() / 2)?;
     let stamped = report.table(Stage::MouthToEar)?.p50_ms?;
     Some(format!(
-        "{} of {all} chirps were heard, p50 {middle:.2} ms after they were spoken; \
-         the stages of frames add up to p50 {stamped:.2} ms",
+        "{} of {all} chirps were found in the played audio, p50 {middle:.2} ms after they were \
+         spoken; the stages of frames add up to p50 {stamped:.2} ms",
         delays.len()
     ))
 }
 
 /// Note on the audio that was lost because this machine did not run the devices' threads in time.
-fn lost(began: &[Began; 2]) -> Option<String> {
+fn lost_note(began: &[Began; 2]) -> Option<String> {
     let [microphone, loudspeaker] = [began[0].lost(), began[1].lost()];
     (microphone + loudspeaker > 0).then(|| {
         format!(
-            "threads of devices stood still: {microphone} periods of the microphone and \
-             {loudspeaker} of the loudspeaker were lost, as by a sound card"
+            "this machine was too busy to run the devices in time: {microphone} periods of the \
+             microphone and {loudspeaker} of the loudspeaker were lost"
         )
     })
 }
