@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use glassline_media::{MediaUnit, Track, TrackIndex, VideoParameters};
 
-use connection_writer::{ConnectionWriter, Playing, Pumped};
+use connection_writer::{ConnectionWriter, Playing, WriteOutcome};
 use counters::Sent;
 use cursor::{Budget, Cursor};
-use framing::Label;
+use framing::HeaderTemplate;
 use numbers::NumberKeys;
 use ring::{Bounds, Ring};
 use transport::{Channels, TrackTransport, TrackTransports};
@@ -95,7 +95,7 @@ pub(crate) struct Players {
     ring: Ring,
     players: Vec<Player>,
     frame: MediaUnit,
-    label: Label,
+    header: HeaderTemplate,
     now: Instant,
 }
 
@@ -126,7 +126,7 @@ impl Players {
             players: (0..count).map(|_| player()).collect(),
             ring,
             frame: crate::rtp::frame(frame_bytes),
-            label: Label::new(&track, TrackIndex(0), numbers),
+            header: HeaderTemplate::new(&track, TrackIndex(0), numbers),
             now,
         }
     }
@@ -135,7 +135,7 @@ impl Players {
     pub(crate) fn publish(&mut self) {
         self.frame.first_packet += self.frame.packet_count() as u64;
         self.ring
-            .push_media(Arc::new(self.frame.clone()), self.label);
+            .push_media(Arc::new(self.frame.clone()), self.header);
     }
 
     /// Writes what is in the ring to every client; returns the packets written.
@@ -148,10 +148,10 @@ impl Players {
                 transports: &mut player.transports,
                 budget: &BUDGET,
             };
-            let pumped = player
+            let outcome = player
                 .writer
                 .pump(&mut Wire, Some(playing), self.now, &mut sent);
-            assert!(matches!(pumped, Pumped::Empty), "{pumped:?}");
+            assert!(matches!(outcome, WriteOutcome::Empty), "{outcome:?}");
         }
         sent.packets
     }
