@@ -331,11 +331,11 @@ impl Session {
         if let Some(why) = uplink.ended() {
             return Err(why);
         }
-        while let Some(order) = self.dispatch.next(now, uplink.room() > 0) {
-            if let queue::Order::Send { unit, .. } = &order {
+        while let Some(action) = self.dispatch.next(now, uplink.room() > 0) {
+            if let queue::SendAction::Send { unit, .. } = &action {
                 self.figures.handed_bytes += unit.data.len() as u64;
             }
-            uplink.execute(order)?;
+            uplink.execute(action)?;
         }
         Ok(self.dispatch.queue().bytes() > 0)
     }

@@ -7,7 +7,7 @@ use glassline_congestion::adaptation::{self, Adaptation, Rule, Signals};
 use glassline_media::{Bitrate, Kind};
 
 use crate::publish::input::BitrateRange;
-use crate::publish::queue::{self, Order, SendQueue};
+use crate::publish::queue::{self, SendAction, SendQueue};
 use crate::publish::unit::Unit;
 
 /// How a stream adapts to its path.
@@ -91,8 +91,8 @@ impl Dispatch {
         self.adaptation.target()
     }
 
-    /// Returns the next order; `room` says whether the transport takes media.
-    pub fn next(&mut self, now: Instant, room: bool) -> Option<Order> {
+    /// Returns the next action; `room` says whether the transport takes media.
+    pub fn next(&mut self, now: Instant, room: bool) -> Option<SendAction> {
         if room {
             self.queue.next(now)
         } else {

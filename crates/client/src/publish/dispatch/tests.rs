@@ -162,8 +162,8 @@ impl Upload {
             }
             self.transport.advance(self.now);
             self.dispatch.observe(self.now, &self.transport.path());
-            while let Some(order) = self.dispatch.next(self.now, self.transport.has_room()) {
-                if let Order::Send { unit, .. } = order {
+            while let Some(action) = self.dispatch.next(self.now, self.transport.has_room()) {
+                if let SendAction::Send { unit, .. } = action {
                     let bytes = unit.data.len() as u64;
                     self.transport.waiting += bytes;
                     self.transport.written += bytes;

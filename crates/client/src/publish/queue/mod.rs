@@ -14,7 +14,7 @@
 //! counted by reason.
 //!
 //! The queue is sans-IO: the owner of a transport calls [`SendQueue::next`] whenever the
-//! transport takes more, and carries out the orders.
+//! transport takes more, and carries out the actions.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -52,7 +52,7 @@ impl Config {
 
 /// What the transport is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum SendAction {
     /// Send a unit. A group begins with its first unit and ends with the next group's first.
     Send {
         /// Number of the unit's group in its track, rising; each unit of audio is a group.
@@ -105,16 +105,16 @@ enum Why {
 #[derive(Debug)]
 pub struct SendQueue {
     config: Config,
-    lanes: Vec<Lane>,
+    tracks: Vec<TrackQueue>,
     bytes: u64,
-    resets: VecDeque<Order>,
+    resets: VecDeque<SendAction>,
     dropped: Dropped,
     wants_keyframe: bool,
 }
 
 /// Waiting units of one track.
 #[derive(Debug)]
-struct Lane {
+struct TrackQueue {
     kind: Kind,
     /// Groups, oldest first. The last one may still grow; it may be empty if its units were
     /// sent.
@@ -136,7 +136,7 @@ struct Group {
 impl SendQueue {
     /// Makes an empty queue for tracks of these kinds.
     pub fn new(config: Config, kinds: &[Kind]) -> Self {
-        let lane = |kind: &Kind| Lane {
+        let track_queue = |kind: &Kind| TrackQueue {
             kind: *kind,
             groups: VecDeque::new(),
             next: 0,
@@ -145,7 +145,7 @@ impl SendQueue {
         };
         Self {
             config,
-            lanes: kinds.iter().map(lane).collect(),
+            tracks: kinds.iter().map(track_queue).collect(),
             bytes: 0,
             resets: VecDeque::new(),
             dropped: Dropped::default(),
@@ -155,28 +155,28 @@ impl SendQueue {
 
     /// Queues a unit; a unit of an unknown track is dropped.
     pub fn push(&mut self, now: Instant, unit: Unit) {
-        let Some(lane) = self.lanes.get_mut(unit.track.get()) else {
+        let Some(track_queue) = self.tracks.get_mut(unit.track.get()) else {
             return count(&mut self.dropped, Why::Broken, &unit);
         };
-        let begins = unit.keyframe || lane.kind != Kind::Video;
-        if lane.broken && !begins {
+        let begins = unit.keyframe || track_queue.kind != Kind::Video;
+        if track_queue.broken && !begins {
             // The request is repeated, because the encoder may have missed the first one.
             self.wants_keyframe = true;
             return count(&mut self.dropped, Why::Broken, &unit);
         }
-        lane.broken = false;
+        track_queue.broken = false;
         self.bytes += unit.data.len() as u64;
         if begins {
             // Groups whose units were all sent are forgotten.
-            lane.groups.retain(|group| !group.units.is_empty());
-            lane.groups.push_back(Group {
-                number: lane.next,
+            track_queue.groups.retain(|group| !group.units.is_empty());
+            track_queue.groups.push_back(Group {
+                number: track_queue.next,
                 units: VecDeque::new(),
                 begun: false,
             });
-            lane.next += 1;
+            track_queue.next += 1;
         }
-        if let Some(group) = lane.groups.back_mut() {
+        if let Some(group) = track_queue.groups.back_mut() {
             group.units.push_back(unit);
         }
         self.enforce(now);
@@ -185,8 +185,8 @@ impl SendQueue {
     /// Drops units that are late or too many; call it at [`SendQueue::poll_timeout`].
     pub fn enforce(&mut self, now: Instant) {
         let limit = self.config.delay_max;
-        for track in TrackIndex::first(self.lanes.len()) {
-            while self.lanes[track]
+        for track in TrackIndex::first(self.tracks.len()) {
+            while self.tracks[track]
                 .oldest()
                 .is_some_and(|unit| now.saturating_duration_since(unit.made) > limit)
             {
@@ -195,8 +195,8 @@ impl SendQueue {
         }
         while self.bytes > self.config.bytes_max {
             // Frames first: they are most of it, and audio is missed more.
-            let tracks = TrackIndex::first(self.lanes.len());
-            let fullest = tracks.max_by_key(|&track| self.lanes[track].bytes());
+            let tracks = TrackIndex::first(self.tracks.len());
+            let fullest = tracks.max_by_key(|&track| self.tracks[track].bytes());
             let Some(track) = fullest else { break };
             self.drop_oldest(track, Why::Full);
         }
@@ -207,16 +207,21 @@ impl SendQueue {
     /// requested.
     pub fn restart(&mut self) {
         self.resets.clear();
-        for lane in &mut self.lanes {
+        for track_queue in &mut self.tracks {
             let begun = |group: &Group| group.begun;
-            while lane.kind == Kind::Video && lane.groups.front().is_some_and(begun) {
-                for unit in lane.groups.pop_front().into_iter().flat_map(|it| it.units) {
+            while track_queue.kind == Kind::Video && track_queue.groups.front().is_some_and(begun) {
+                for unit in track_queue
+                    .groups
+                    .pop_front()
+                    .into_iter()
+                    .flat_map(|it| it.units)
+                {
                     self.bytes -= unit.data.len() as u64;
                     count(&mut self.dropped, Why::Broken, &unit);
                 }
             }
-            if lane.kind == Kind::Video && lane.groups.is_empty() {
-                lane.broken = true;
+            if track_queue.kind == Kind::Video && track_queue.groups.is_empty() {
+                track_queue.broken = true;
                 self.wants_keyframe = true;
             }
         }
@@ -224,34 +229,34 @@ impl SendQueue {
 
     /// When the next unit becomes late.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let oldest = self.lanes.iter().filter_map(Lane::oldest);
+        let oldest = self.tracks.iter().filter_map(TrackQueue::oldest);
         let made = oldest.map(|unit| unit.made).min()?;
         // A unit is late when it is older than the bound.
         Some(made + self.config.delay_max + Duration::from_millis(1))
     }
 
-    /// Returns the next order: resets, then audio, then the oldest frame. `None` if nothing
+    /// Returns the next action: resets, then audio, then the oldest frame. `None` if nothing
     /// waits.
-    pub fn next(&mut self, now: Instant) -> Option<Order> {
+    pub fn next(&mut self, now: Instant) -> Option<SendAction> {
         self.enforce(now);
         if let Some(reset) = self.resets.pop_front() {
             return Some(reset);
         }
-        let waiting = |lane: &&mut Lane| lane.oldest().is_some();
-        let rank = |lane: &&mut Lane| {
-            let made = lane.oldest().map(|unit| unit.made);
-            (lane.kind == Kind::Video, made)
+        let waiting = |track_queue: &&mut TrackQueue| track_queue.oldest().is_some();
+        let rank = |track_queue: &&mut TrackQueue| {
+            let made = track_queue.oldest().map(|unit| unit.made);
+            (track_queue.kind == Kind::Video, made)
         };
-        let lane = self.lanes.iter_mut().filter(waiting).min_by_key(rank)?;
-        let order = lane.take()?;
-        if let Order::Send { unit, .. } = &order {
+        let track_queue = self.tracks.iter_mut().filter(waiting).min_by_key(rank)?;
+        let action = track_queue.take()?;
+        if let SendAction::Send { unit, .. } = &action {
             self.bytes -= unit.data.len() as u64;
         }
-        Some(order)
+        Some(action)
     }
 
     /// Returns the next reset, which needs no room in the transport.
-    pub fn next_reset(&mut self, now: Instant) -> Option<Order> {
+    pub fn next_reset(&mut self, now: Instant) -> Option<SendAction> {
         self.enforce(now);
         self.resets.pop_front()
     }
@@ -263,7 +268,7 @@ impl SendQueue {
 
     /// Time that the oldest unit has waited.
     pub fn delay(&self, now: Instant) -> Duration {
-        let oldest = self.lanes.iter().filter_map(Lane::oldest);
+        let oldest = self.tracks.iter().filter_map(TrackQueue::oldest);
         let made = oldest.map(|unit| unit.made).min();
         made.map_or(Duration::ZERO, |made| now.saturating_duration_since(made))
     }
@@ -280,12 +285,12 @@ impl SendQueue {
 
     /// Drops the oldest group of a track, or its oldest unit of audio.
     fn drop_oldest(&mut self, track: TrackIndex, why: Why) {
-        let lane = &mut self.lanes[track];
+        let track_queue = &mut self.tracks[track];
         // Empty groups before it were sent completely, but may not have arrived.
-        while let Some(group) = lane.groups.pop_front() {
-            if group.begun && lane.kind == Kind::Video {
+        while let Some(group) = track_queue.groups.pop_front() {
+            if group.begun && track_queue.kind == Kind::Video {
                 self.dropped.resets += 1;
-                self.resets.push_back(Order::Reset {
+                self.resets.push_back(SendAction::Reset {
                     track,
                     group: group.number,
                 });
@@ -299,8 +304,8 @@ impl SendQueue {
             }
             break;
         }
-        if lane.kind == Kind::Video && lane.groups.is_empty() {
-            lane.broken = true;
+        if track_queue.kind == Kind::Video && track_queue.groups.is_empty() {
+            track_queue.broken = true;
             self.wants_keyframe = true;
         }
     }
@@ -315,7 +320,7 @@ const fn count(dropped: &mut Dropped, why: Why, unit: &Unit) {
     dropped.bytes += unit.data.len() as u64;
 }
 
-impl Lane {
+impl TrackQueue {
     fn oldest(&self) -> Option<&Unit> {
         self.groups.iter().find_map(|group| group.units.front())
     }
@@ -325,7 +330,7 @@ impl Lane {
         units.map(|unit| unit.data.len() as u64).sum()
     }
 
-    fn take(&mut self) -> Option<Order> {
+    fn take(&mut self) -> Option<SendAction> {
         let place = self.groups.iter().position(|it| !it.units.is_empty())?;
         let group = &mut self.groups[place];
         let unit = group.units.pop_front()?;
@@ -333,7 +338,7 @@ impl Lane {
         let number = group.number;
         // Groups before it are complete. The last one stays, because it may grow.
         self.groups.drain(..place);
-        Some(Order::Send {
+        Some(SendAction::Send {
             group: number,
             first,
             unit,

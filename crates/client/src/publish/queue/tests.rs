@@ -48,13 +48,13 @@ impl Bench {
     /// The next order as (track, group, first, milliseconds), or a reset's group.
     fn next(&mut self) -> Option<Result<(usize, u64, bool, i64), u64>> {
         Some(match self.queue.next(self.now)? {
-            Order::Send { group, first, unit } => Ok((
+            SendAction::Send { group, first, unit } => Ok((
                 unit.track.get(),
                 group,
                 first,
                 unit.time.nanos() / 1_000_000,
             )),
-            Order::Reset { track, group } => {
+            SendAction::Reset { track, group } => {
                 assert_eq!(track, TrackIndex(VIDEO));
                 Err(group)
             }
@@ -156,7 +156,7 @@ fn a_stopped_network_keeps_the_newest_and_a_bound() {
         assert!(it.queue.bytes() < 35 * 1100);
     }
     // The network is back: what comes is of the last second, from a keyframe on.
-    let first = std::iter::from_fn(|| it.next()).find_map(|order| match order {
+    let first = std::iter::from_fn(|| it.next()).find_map(|action| match action {
         Ok((VIDEO, _, first, ms)) => Some((first, ms)),
         _ => None,
     });
@@ -234,7 +234,7 @@ proptest! {
                 0 => it.push(AUDIO, true, bytes),
                 1 | 2 => it.push(VIDEO, keyframe, bytes),
                 _ => match it.queue.next(it.now) {
-                    Some(Order::Send { group, first, unit }) => {
+                    Some(SendAction::Send { group, first, unit }) => {
                         sent += unit.data.len() as u64;
                         let last = &mut last[unit.track];
                         prop_assert_eq!(first, Some(group) != *last);
@@ -242,7 +242,7 @@ proptest! {
                         prop_assert!(!first || unit.keyframe);
                         *last = Some(group);
                     }
-                    Some(Order::Reset { group, .. }) => {
+                    Some(SendAction::Reset { group, .. }) => {
                         prop_assert!(last[VIDEO].is_some_and(|last| group <= last));
                         last[VIDEO] = Some(group.max(last[VIDEO].unwrap_or(0)));
                     }

@@ -10,7 +10,7 @@ use glassline_quic::Trust;
 use glassline_quic::moq::Address;
 
 use crate::publish::dispatch::Path;
-use crate::publish::queue::Order;
+use crate::publish::queue::SendAction;
 
 /// A publisher's connection to a server, by any protocol.
 pub(crate) trait Uplink: Send {
@@ -23,11 +23,11 @@ pub(crate) trait Uplink: Send {
     /// Bytes of media that the connection takes now; 0 if none. A unit may be larger.
     fn room(&mut self) -> u64;
 
-    /// Carries out an order of the send queue.
+    /// Carries out an action of the send queue.
     ///
     /// # Errors
     /// If the connection has ended.
-    fn execute(&mut self, order: Order) -> Result<(), Error>;
+    fn execute(&mut self, action: SendAction) -> Result<(), Error>;
 
     /// Tells the server the encoder's bitrate.
     fn tell_bitrate(&mut self, rate: Bitrate);

@@ -14,7 +14,7 @@ use glassline_quic::{Dialler, Steering, Trust};
 use super::futures::BoxFuture;
 use super::{Error, Settings, Uplink, UplinkFigures};
 use crate::publish::dispatch::Path;
-use crate::publish::queue::Order;
+use crate::publish::queue::SendAction;
 
 /// Bytes that may wait in the session before QUIC takes them. The rest waits in the send
 /// queue, where it can be dropped by the group.
@@ -48,14 +48,14 @@ pub(super) async fn connect(
     };
     let session = moq::connect(&dialler, address, options).await;
     let session = session.map_err(Box::new)?;
-    let lanes = tracks.iter().map(|track| {
+    let track_configs = tracks.iter().map(|track| {
         let lane = Lane::new(track.clone()).with_deadline(settings.deadline);
         match track.kind() {
             Kind::Video => lane.with_bitrate(settings.bitrate_max),
             _ => lane,
         }
     });
-    let mut broadcast = session.publish(address.name(), lanes.collect())?;
+    let mut broadcast = session.publish(address.name(), track_configs.collect())?;
     let now = MediaTime::ZERO + settings.zero.elapsed();
     broadcast.set_clock(now, SystemTime::now());
     Ok(Moq {
@@ -101,9 +101,9 @@ impl Uplink for Moq {
         ROOM_BYTES.saturating_sub(waiting)
     }
 
-    fn execute(&mut self, order: Order) -> Result<(), Error> {
-        match order {
-            Order::Send { group, unit, .. } => {
+    fn execute(&mut self, action: SendAction) -> Result<(), Error> {
+        match action {
+            SendAction::Send { group, unit, .. } => {
                 self.handed += unit.data.len() as u64;
                 if let Some(open) = self.open.get_mut(unit.track.get()) {
                     *open = Some(group);
@@ -120,7 +120,7 @@ impl Uplink for Moq {
                         other => Error::Unit(other.to_string()),
                     })
             }
-            Order::Reset { track, group } => {
+            SendAction::Reset { track, group } => {
                 // Older groups are complete on our side; MoQ's own deadline ends them.
                 let open = self.open.get_mut(track.get());
                 if let Some(open) = open.filter(|open| **open == Some(group)) {
