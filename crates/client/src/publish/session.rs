@@ -197,7 +197,7 @@ pub async fn run(
         backoff = (backoff * 2).min(BACKOFF_MAX);
         session.figures.reconnects += 1;
     };
-    session.source.steer.stop();
+    session.source.control.stop();
     let end = result?;
     Ok((end, session.figures(Instant::now())))
 }
@@ -269,7 +269,7 @@ impl Session {
     ) -> Result<Result<End, Error>, uplink::Error> {
         loop {
             let now = Instant::now();
-            self.steer(now);
+            self.set_source_bitrate(now);
             let is_busy = self.hand_over(now)?;
             self.show(now, watcher);
             if self.source_ended && !is_busy {
@@ -304,7 +304,7 @@ impl Session {
     }
 
     /// Tells the source which bitrate to make.
-    fn steer(&mut self, now: Instant) {
+    fn set_source_bitrate(&mut self, now: Instant) {
         let Some(uplink) = &mut self.uplink else {
             return;
         };
@@ -317,9 +317,9 @@ impl Session {
         }
         let target = self.dispatch.target();
         uplink.tell_bitrate(target);
-        self.source.steer.set_target(target);
+        self.source.control.set_target(target);
         if uplink.take_keyframe_request() | self.dispatch.take_keyframe_request() {
-            self.source.steer.want_keyframe();
+            self.source.control.want_keyframe();
         }
     }
 
@@ -349,7 +349,7 @@ impl Session {
 
     fn figures(&self, now: Instant) -> Figures {
         let queue = self.dispatch.queue();
-        let tally = &self.source.tally;
+        let counters = &self.source.counters;
         let path = match &self.uplink {
             Some(uplink) => self.before.then(uplink.figures()),
             None => self.before,
@@ -361,9 +361,9 @@ impl Session {
             backlog_bytes: self.figures.backlog_bytes + queue.bytes(),
             queue_delay: queue.delay(now),
             dropped: queue.dropped(),
-            raw_dropped: tally.raw_dropped.load(Ordering::Relaxed),
-            skipped: tally.skipped.load(Ordering::Relaxed),
-            switches: tally.switches.load(Ordering::Relaxed),
+            raw_dropped: counters.raw_dropped.load(Ordering::Relaxed),
+            skipped: counters.skipped.load(Ordering::Relaxed),
+            switches: counters.switches.load(Ordering::Relaxed),
             path,
             ..self.figures.clone()
         }

@@ -60,7 +60,7 @@ pub(super) async fn play(
     tokio::spawn(async move {
         let mut connected = Some((session, chosen));
         let mut backoff = BACKOFF_MIN;
-        while !context.steer.is_stopped() {
+        while !context.control.is_stopped() {
             let why = match connected.take() {
                 Some((session, chosen)) => {
                     backoff = BACKOFF_MIN;
@@ -273,7 +273,7 @@ async fn receive(
             data,
             made,
         };
-        if context.steer.is_stopped() || context.events.send(Event::Unit(unit)).await.is_err() {
+        if context.control.is_stopped() || context.events.send(Event::Unit(unit)).await.is_err() {
             return Ok(());
         }
     }

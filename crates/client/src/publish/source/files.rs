@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use glassline_demux::{self as demux, Source};
 use glassline_media::{Codec, Kind, Track, TrackIndex};
 
-use super::{Error, Part, SourceContext};
+use super::{Error, SourceContext, ThreadRole};
 use crate::publish::input::Spec;
 
 static CLIP_VIDEO: &[u8] = include_bytes!("../../../../../assets/demo.h264");
@@ -56,8 +56,12 @@ pub(super) fn play(
     carries: fn(Codec) -> bool,
 ) -> Result<Vec<Track>, Error> {
     let (tracks, numbers) = choose(source.tracks(), first, carries)?;
-    let part = if first == 0 { Part::Lead } else { Part::Beside };
-    context.spawn("files", part, move |context| {
+    let role = if first == 0 {
+        ThreadRole::Primary
+    } else {
+        ThreadRole::Auxiliary
+    };
+    context.spawn("files", role, move |context| {
         context.play(|| {
             while let Some(frame) = source.next_frame()? {
                 if let Some(track) = numbers[frame.track] {

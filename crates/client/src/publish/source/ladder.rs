@@ -11,7 +11,7 @@ use std::time::Duration;
 use glassline_demux::{self as demux, Frame, Source};
 use glassline_media::{Bitrate, Kind, MediaTime, Track, TrackIndex};
 
-use super::{Error, Part, SourceContext, Tally, files};
+use super::{Error, SourceContext, SourceCounters, ThreadRole, files};
 use crate::publish::input::{Rung, Spec};
 
 /// Largest difference of keyframes that count as simultaneous; rounding and containers'
@@ -49,7 +49,9 @@ pub(super) fn play(
         next_audio: None,
         next_frame: None,
     };
-    context.spawn("ladder", Part::Lead, move |context| ladder.run(context))?;
+    context.spawn("ladder", ThreadRole::Primary, move |context| {
+        ladder.run(context)
+    })?;
     Ok(tracks)
 }
 
@@ -150,7 +152,7 @@ struct Ladder {
 
 impl Ladder {
     fn run(mut self, context: &SourceContext) -> Result<(), Error> {
-        self.current = self.wanted(context.steer.target());
+        self.current = self.wanted(context.control.target());
         context.play(|| self.next(context))
     }
 
@@ -194,7 +196,7 @@ impl Ladder {
     /// The keyframe of the rendition that the target asks for, or `video_frame` if that is
     /// the current one.
     fn choose(&mut self, video_frame: Frame, context: &SourceContext) -> Result<Frame, Error> {
-        let wanted = self.wanted(context.steer.target());
+        let wanted = self.wanted(context.control.target());
         if wanted == self.current {
             return Ok(video_frame);
         }
@@ -207,7 +209,7 @@ impl Ladder {
             return Ok(video_frame);
         };
         self.current = wanted;
-        Tally::add(&context.tally.switches);
+        SourceCounters::add(&context.counters.switches);
         Ok(entered)
     }
 }
@@ -219,7 +221,7 @@ mod tests {
     use super::*;
     use crate::publish::clock::Timeline;
     use crate::publish::input::Input;
-    use crate::publish::source::{Event, Steer};
+    use crate::publish::source::{Event, SourceControl};
     use crate::publish::unit::Unit;
     use glassline_media::Codec;
     use std::path::Path;
@@ -274,8 +276,8 @@ mod tests {
         let context = SourceContext {
             timeline: Timeline::new(Instant::now()),
             events,
-            steer: Arc::new(Steer::new(Bitrate::from_bps(300_000))),
-            tally: Arc::default(),
+            control: Arc::new(SourceControl::new(Bitrate::from_bps(300_000))),
+            counters: Arc::default(),
         };
         let tracks = play(std::slice::from_ref(&high), &spec(&low), None, &context);
         assert_eq!(tracks.expect("both fit").len(), 1);
@@ -292,7 +294,7 @@ mod tests {
             } else {
                 300_000
             };
-            context.steer.set_target(Bitrate::from_bps(rate));
+            context.control.set_target(Bitrate::from_bps(rate));
             let is = is_padded(&unit);
             assert!(
                 is == was || unit.keyframe,
@@ -301,12 +303,12 @@ mod tests {
             );
             was = is;
             units.push(unit);
-            if units.len() > 100 && context.tally.switches.load(Ordering::Relaxed) == 2 {
+            if units.len() > 100 && context.counters.switches.load(Ordering::Relaxed) == 2 {
                 break;
             }
         }
-        context.steer.stop();
-        assert_eq!(context.tally.switches.load(Ordering::Relaxed), 2);
+        context.control.stop();
+        assert_eq!(context.counters.switches.load(Ordering::Relaxed), 2);
         for pair in units.windows(2) {
             let step = pair[1].time.saturating_since(pair[0].time).as_micros();
             // More only where the machine stood still.

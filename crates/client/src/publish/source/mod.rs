@@ -1,6 +1,6 @@
 //! Sources of units: threads that read, wait until units are due, and deliver them.
 //!
-//! Through [`Steer`] a session tells its source the bitrate to make and when a keyframe is
+//! Through [`SourceControl`] a session tells its source the bitrate to make and when a keyframe is
 //! wanted. Sources that can do neither ignore it.
 
 mod camera;
@@ -31,13 +31,13 @@ const NAP: Duration = Duration::from_millis(100);
 
 /// Requests of a session to its source.
 #[derive(Debug)]
-pub struct Steer {
+pub struct SourceControl {
     target_bps: AtomicU64,
     keyframe: AtomicBool,
     stop: AtomicBool,
 }
 
-impl Steer {
+impl SourceControl {
     /// Makes requests that begin with the bitrate `target`.
     pub(crate) const fn new(target: Bitrate) -> Self {
         Self {
@@ -91,7 +91,7 @@ impl Steer {
 
 /// Counts of a source.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct SourceCounters {
     /// Raw frames that were replaced while the encoder was busy with an older one.
     pub raw_dropped: AtomicU64,
     /// Frames that the encoder left out to keep its bitrate.
@@ -100,7 +100,7 @@ pub struct Tally {
     pub switches: AtomicU64,
 }
 
-impl Tally {
+impl SourceCounters {
     fn add(counter: &AtomicU64) {
         counter.fetch_add(1, Ordering::Relaxed);
     }
@@ -123,9 +123,9 @@ pub struct Source {
     /// Units and the end.
     pub events: mpsc::Receiver<Event>,
     /// Requests to the source.
-    pub steer: Arc<Steer>,
+    pub control: Arc<SourceControl>,
     /// Counts of the source.
-    pub tally: Arc<Tally>,
+    pub counters: Arc<SourceCounters>,
     /// Whether the source follows the requested bitrate: it has an encoder, or renditions.
     pub adapts: bool,
     /// When media time zero was.
@@ -134,11 +134,11 @@ pub struct Source {
 
 /// What the end of a thread means for its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum ThreadRole {
     /// The source ends with this thread.
-    Lead,
+    Primary,
     /// The source continues; the thread adds audio to another thread's video.
-    Beside,
+    Auxiliary,
 }
 
 /// Data that the threads of a source share.
@@ -146,8 +146,8 @@ enum Part {
 struct SourceContext {
     timeline: Timeline,
     events: mpsc::Sender<Event>,
-    steer: Arc<Steer>,
-    tally: Arc<Tally>,
+    control: Arc<SourceControl>,
+    counters: Arc<SourceCounters>,
 }
 
 impl SourceContext {
@@ -164,7 +164,7 @@ impl SourceContext {
     ) -> Result<(), Error> {
         let mut pace = Pace::new(self.timeline, Instant::now());
         while let Some((track, frame)) = next()? {
-            if !self.steer.sleep_until(pace.due(frame.decode_time)) {
+            if !self.control.sleep_until(pace.due(frame.decode_time)) {
                 return Ok(());
             }
             if pace.catch_up(frame.decode_time, Instant::now()) {
@@ -194,18 +194,18 @@ impl SourceContext {
     fn spawn(
         &self,
         name: &str,
-        part: Part,
+        role: ThreadRole,
         run: impl FnOnce(&Self) -> Result<(), Error> + Send + 'static,
     ) -> Result<(), Error> {
         let context = self.clone();
         let thread = thread::Builder::new().name(name.to_owned());
         let started = thread.spawn(move || {
             let how = run(&context);
-            match (part, how) {
-                _ if context.steer.is_stopped() => {}
-                (Part::Lead, how) => context.end(how),
-                (Part::Beside, Ok(())) => {}
-                (Part::Beside, Err(error)) => {
+            match (role, how) {
+                _ if context.control.is_stopped() => {}
+                (ThreadRole::Primary, how) => context.end(how),
+                (ThreadRole::Auxiliary, Ok(())) => {}
+                (ThreadRole::Auxiliary, Err(error)) => {
                     tracing::warn!(
                         "the audio input ended, the stream continues without it: {error}"
                     );
@@ -227,10 +227,10 @@ pub async fn open(spec: &Spec) -> Result<Source, Error> {
     let context = SourceContext {
         timeline: Timeline::new(zero),
         events,
-        steer: Arc::new(Steer::new(spec.start)),
-        tally: Arc::new(Tally::default()),
+        control: Arc::new(SourceControl::new(spec.start)),
+        counters: Arc::new(SourceCounters::default()),
     };
-    let (steer, tally) = (Arc::clone(&context.steer), Arc::clone(&context.tally));
+    let (control, counters) = (Arc::clone(&context.control), Arc::clone(&context.counters));
     let camera = match &spec.input {
         Input::Camera(camera) => Some(camera::play(camera, &context, spec.carries).await?),
         _ => None,
@@ -242,8 +242,8 @@ pub async fn open(spec: &Spec) -> Result<Source, Error> {
     Ok(Source {
         tracks,
         events: receiver,
-        steer,
-        tally,
+        control,
+        counters,
         adapts,
         zero,
     })

@@ -11,7 +11,7 @@ use glassline_demux::y4m::Parser;
 use glassline_media::{Track, TrackIndex};
 
 use super::raw::{self, Shutter};
-use super::{Error, Part, SourceContext};
+use super::{Error, SourceContext, ThreadRole};
 use crate::publish::clock::Grid;
 use crate::publish::input::Spec;
 use crate::publish::unit::Unit;
@@ -149,7 +149,7 @@ fn play_raw(mut input: Input, spec: &Spec, context: &SourceContext) -> Result<Tr
     let rate = rate(spec, header.rate);
     let (track, shutter) = raw::start(header, rate.fps(), spec, context)?;
     let mut clock = Clock::new(rate, spec);
-    context.spawn("capture", Part::Beside, move |context| {
+    context.spawn("capture", ThreadRole::Auxiliary, move |context| {
         let how = capture(&mut input, &mut parser, &mut clock, &shutter, context);
         shutter.end(how);
         Ok(())
@@ -172,7 +172,7 @@ fn capture(
                 continue;
             };
             let due = clock.place(1.0);
-            if !context.steer.sleep_until(due) || !shutter.show(frame, due) {
+            if !context.control.sleep_until(due) || !shutter.show(frame, due) {
                 return Ok(());
             }
         }
@@ -203,7 +203,7 @@ fn play_units(mut input: Input, spec: &Spec, context: &SourceContext) -> Result<
         return Err(Error::Codec { codec: track.codec });
     }
     let mut clock = Clock::new(rate(spec, splitter.frame_rate()), spec);
-    context.spawn("pipe", Part::Lead, move |context| {
+    context.spawn("pipe", ThreadRole::Primary, move |context| {
         let mut noted = Notes::default();
         loop {
             while let Some(unit) = splitter.next_unit() {
@@ -215,7 +215,7 @@ fn play_units(mut input: Input, spec: &Spec, context: &SourceContext) -> Result<
                     data: unit.data,
                     made: due,
                 };
-                if !context.steer.sleep_until(due) || !context.deliver(unit) {
+                if !context.control.sleep_until(due) || !context.deliver(unit) {
                     return Ok(());
                 }
             }
@@ -257,7 +257,7 @@ fn warn_once(warned: &mut Notes, notes: Notes) {
 mod tests {
     use super::*;
     use crate::publish::clock::Timeline;
-    use crate::publish::source::{Event, Steer, Tally};
+    use crate::publish::source::{Event, SourceControl, SourceCounters};
     use glassline_media::{Bitrate, Codec};
     use std::io::Cursor;
     use std::sync::Arc;
@@ -283,8 +283,8 @@ mod tests {
         let context = SourceContext {
             timeline: Timeline::new(Instant::now()),
             events,
-            steer: Arc::new(Steer::new(Bitrate::from_bps(500_000))),
-            tally: Arc::new(Tally::default()),
+            control: Arc::new(SourceControl::new(Bitrate::from_bps(500_000))),
+            counters: Arc::new(SourceCounters::default()),
         };
         (context, receiver)
     }
@@ -349,7 +349,7 @@ mod tests {
     #[test]
     fn raw_frames_are_encoded_and_none_is_lost_unseen() {
         let (context, events) = context();
-        let tally = Arc::clone(&context.tally);
+        let counters = Arc::clone(&context.counters);
         let (track, adapts) =
             play(Box::new(Cursor::new(y4m(50))), &spec(false), &context).expect("y4m");
         assert_eq!(
@@ -361,7 +361,7 @@ mod tests {
         let count = |counter: &std::sync::atomic::AtomicU64| {
             counter.load(std::sync::atomic::Ordering::Relaxed)
         };
-        let left_out = count(&tally.raw_dropped) + count(&tally.skipped);
+        let left_out = count(&counters.raw_dropped) + count(&counters.skipped);
         assert_eq!(units.len() as u64 + left_out, 50);
     }
 

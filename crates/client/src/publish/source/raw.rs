@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use glassline_demux::y4m::{Frame, Header};
 use glassline_media::{Codec, Track, TrackIndex, VideoParameters};
 
-use super::{Error, NAP, Part, SourceContext, Steer, Tally};
+use super::{Error, NAP, SourceContext, SourceControl, SourceCounters, ThreadRole};
 use crate::publish::encoder::{Config, Encoder, OpenH264};
 use crate::publish::input::Spec;
 use crate::publish::pattern::Pattern;
@@ -80,7 +80,7 @@ impl Slot {
 
     /// Waits for the next frame and swaps it with `used`; returns the end once there are no
     /// more frames.
-    fn take(&self, used: &mut Raw, steer: &Steer) -> Option<Result<(), Error>> {
+    fn take(&self, used: &mut Raw, control: &SourceControl) -> Option<Result<(), Error>> {
         let mut state = self.lock();
         loop {
             if state.waiting.at.is_some() {
@@ -91,7 +91,7 @@ impl Slot {
             if let Some(how) = state.ended.take() {
                 return Some(how);
             }
-            if steer.is_stopped() {
+            if control.is_stopped() {
                 return Some(Ok(()));
             }
             let waited = self.changed.wait_timeout(state, NAP);
@@ -103,7 +103,7 @@ impl Slot {
 /// Sending end for captured frames. Dropping it ends the stream.
 pub(super) struct Shutter {
     slot: Arc<Slot>,
-    tally: Arc<Tally>,
+    counters: Arc<SourceCounters>,
 }
 
 impl Shutter {
@@ -111,7 +111,7 @@ impl Shutter {
     pub(super) fn show(&self, frame: Frame<'_>, at: Instant) -> bool {
         let mut state = self.slot.lock();
         if state.waiting.at.is_some() {
-            Tally::add(&self.tally.raw_dropped);
+            SourceCounters::add(&self.counters.raw_dropped);
         }
         state.waiting.set(frame, at);
         self.slot.changed.notify_one();
@@ -146,16 +146,16 @@ pub(super) fn start(
         height: header.height,
         fps,
         full_range: header.full_range,
-        bitrate: context.steer.target(),
+        bitrate: context.control.target(),
         keyframe_interval: KEYFRAME_INTERVAL,
     };
     let encoder = OpenH264::new(config)?;
     let slot = Arc::new(Slot::default());
     let shutter = Shutter {
         slot: Arc::clone(&slot),
-        tally: Arc::clone(&context.tally),
+        counters: Arc::clone(&context.counters),
     };
-    context.spawn("encoder", Part::Lead, move |context| {
+    context.spawn("encoder", ThreadRole::Primary, move |context| {
         let how = encode(Box::new(encoder), &slot, context);
         slot.lock().abandoned = true;
         how
@@ -177,18 +177,18 @@ fn encode(
     let mut raw = Raw::default();
     let mut first = None;
     loop {
-        if let Some(how) = slot.take(&mut raw, &context.steer) {
+        if let Some(how) = slot.take(&mut raw, &context.control) {
             return how;
         }
         let Some(at) = raw.at else { continue };
         let first = *first.get_or_insert(at);
-        encoder.set_bitrate(context.steer.target());
-        if context.steer.take_keyframe() {
+        encoder.set_bitrate(context.control.target());
+        if context.control.take_keyframe() {
             encoder.request_keyframe();
         }
         let shown = at.saturating_duration_since(first);
         let Some(encoded) = encoder.encode(raw.frame(), shown)? else {
-            context.tally.skipped.fetch_add(1, Ordering::Relaxed);
+            context.counters.skipped.fetch_add(1, Ordering::Relaxed);
             continue;
         };
         let unit = Unit {
@@ -221,12 +221,12 @@ pub(super) fn play_pattern(
     let (track, shutter) = start(header, f64::from(fps), spec, context)?;
     // One pass is ten seconds, like the built-in clip.
     let once = spec.once.then_some(fps.saturating_mul(10));
-    context.spawn("pattern", Part::Beside, move |context| {
+    context.spawn("pattern", ThreadRole::Auxiliary, move |context| {
         let mut pattern = Pattern::new(header.width, header.height, fps);
         let begun = Instant::now();
         for number in 0..once.unwrap_or(u32::MAX) {
             let due = begun + Duration::from_secs(1) * number / fps;
-            if !context.steer.sleep_until(due) || !shutter.show(pattern.draw(number), due) {
+            if !context.control.sleep_until(due) || !shutter.show(pattern.draw(number), due) {
                 break;
             }
         }
