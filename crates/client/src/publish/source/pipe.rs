@@ -10,7 +10,7 @@ use glassline_demux::live::{Notes, Splitter};
 use glassline_demux::y4m::Parser;
 use glassline_media::{Track, TrackIndex};
 
-use super::raw::{self, Shutter};
+use super::raw::{self, RawFrameSender};
 use super::{Error, SourceContext, ThreadRole};
 use crate::publish::clock::Grid;
 use crate::publish::input::Spec;
@@ -147,11 +147,11 @@ fn play_raw(mut input: Input, spec: &Spec, context: &SourceContext) -> Result<Tr
     }
     let header = parser.header().ok_or(Error::NothingPiped)?;
     let rate = rate(spec, header.rate);
-    let (track, shutter) = raw::start(header, rate.fps(), spec, context)?;
+    let (track, raw_frames) = raw::start(header, rate.fps(), spec, context)?;
     let mut clock = Clock::new(rate, spec);
     context.spawn("capture", ThreadRole::Auxiliary, move |context| {
-        let how = capture(&mut input, &mut parser, &mut clock, &shutter, context);
-        shutter.end(how);
+        let how = capture(&mut input, &mut parser, &mut clock, &raw_frames, context);
+        raw_frames.end(how);
         Ok(())
     })?;
     Ok(track)
@@ -161,7 +161,7 @@ fn capture(
     input: &mut Input,
     parser: &mut Parser,
     clock: &mut Clock,
-    shutter: &Shutter,
+    raw_frames: &RawFrameSender,
     context: &SourceContext,
 ) -> Result<(), Error> {
     loop {
@@ -172,7 +172,7 @@ fn capture(
                 continue;
             };
             let due = clock.place(1.0);
-            if !context.control.sleep_until(due) || !shutter.show(frame, due) {
+            if !context.control.sleep_until(due) || !raw_frames.send(frame, due) {
                 return Ok(());
             }
         }

@@ -56,15 +56,15 @@ impl Raw {
     }
 }
 
-/// Slot for the newest frame, and for the end.
+/// FrameSlot for the newest frame, and for the end.
 #[derive(Debug, Default)]
-struct Slot {
-    state: Mutex<State>,
+struct FrameSlot {
+    state: Mutex<SlotState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SlotState {
     /// The frame that waits, if its `at` is set.
     waiting: Raw,
     /// How the frames ended, once they have.
@@ -73,8 +73,8 @@ struct State {
     abandoned: bool,
 }
 
-impl Slot {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl FrameSlot {
+    fn lock(&self) -> MutexGuard<'_, SlotState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -101,14 +101,14 @@ impl Slot {
 }
 
 /// Sending end for captured frames. Dropping it ends the stream.
-pub(super) struct Shutter {
-    slot: Arc<Slot>,
+pub(super) struct RawFrameSender {
+    slot: Arc<FrameSlot>,
     counters: Arc<SourceCounters>,
 }
 
-impl Shutter {
+impl RawFrameSender {
     /// Hands a frame, captured `at`, to the encoder; returns false if the encoder has ended.
-    pub(super) fn show(&self, frame: Frame<'_>, at: Instant) -> bool {
+    pub(super) fn send(&self, frame: Frame<'_>, at: Instant) -> bool {
         let mut state = self.slot.lock();
         if state.waiting.at.is_some() {
             SourceCounters::add(&self.counters.raw_dropped);
@@ -124,7 +124,7 @@ impl Shutter {
     }
 }
 
-impl Drop for Shutter {
+impl Drop for RawFrameSender {
     fn drop(&mut self) {
         self.slot.lock().ended.get_or_insert(Ok(()));
         self.slot.changed.notify_one();
@@ -137,7 +137,7 @@ pub(super) fn start(
     fps: f64,
     spec: &Spec,
     context: &SourceContext,
-) -> Result<(Track, Shutter), Error> {
+) -> Result<(Track, RawFrameSender), Error> {
     if !(spec.carries)(Codec::H264) {
         return Err(Error::Codec { codec: Codec::H264 });
     }
@@ -150,8 +150,8 @@ pub(super) fn start(
         keyframe_interval: KEYFRAME_INTERVAL,
     };
     let encoder = OpenH264::new(config)?;
-    let slot = Arc::new(Slot::default());
-    let shutter = Shutter {
+    let slot = Arc::new(FrameSlot::default());
+    let raw_frames = RawFrameSender {
         slot: Arc::clone(&slot),
         counters: Arc::clone(&context.counters),
     };
@@ -165,13 +165,13 @@ pub(super) fn start(
         height: header.height,
         ..VideoParameters::default()
     });
-    Ok((track, shutter))
+    Ok((track, raw_frames))
 }
 
 /// Encodes frames until the end.
 fn encode(
     mut encoder: Box<dyn Encoder>,
-    slot: &Slot,
+    slot: &FrameSlot,
     context: &SourceContext,
 ) -> Result<(), Error> {
     let mut raw = Raw::default();
@@ -218,7 +218,7 @@ pub(super) fn play_pattern(
         full_range: false,
     };
     let fps = fps.max(1);
-    let (track, shutter) = start(header, f64::from(fps), spec, context)?;
+    let (track, raw_frames) = start(header, f64::from(fps), spec, context)?;
     // One pass is ten seconds, like the built-in clip.
     let once = spec.once.then_some(fps.saturating_mul(10));
     context.spawn("pattern", ThreadRole::Auxiliary, move |context| {
@@ -226,7 +226,7 @@ pub(super) fn play_pattern(
         let begun = Instant::now();
         for number in 0..once.unwrap_or(u32::MAX) {
             let due = begun + Duration::from_secs(1) * number / fps;
-            if !context.control.sleep_until(due) || !shutter.show(pattern.draw(number), due) {
+            if !context.control.sleep_until(due) || !raw_frames.send(pattern.draw(number), due) {
                 break;
             }
         }
