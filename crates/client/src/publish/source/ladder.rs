@@ -36,15 +36,15 @@ pub(super) fn play(
         path: paths[0].clone(),
         rate: None,
     };
-    let mut steps = vec![Step::new(&top, first.fork(spec.once), &first)?];
+    let mut renditions = vec![Rendition::new(&top, first.fork(spec.once), &first)?];
     for rung in &spec.rungs {
         let source = files::open(std::slice::from_ref(&rung.path), spec, fps)?;
-        steps.push(Step::new(rung, source, &first)?);
+        renditions.push(Rendition::new(rung, source, &first)?);
     }
-    steps.sort_by_key(|step| step.rate);
+    renditions.sort_by_key(|rendition| rendition.rate);
     let ladder = Ladder {
         current: 0,
-        steps,
+        renditions,
         audio: audio_number.map(|number| (first, number)),
         next_audio: None,
         next_frame: None,
@@ -56,7 +56,7 @@ pub(super) fn play(
 }
 
 /// One rendition.
-struct Step {
+struct Rendition {
     name: String,
     source: Source,
     rate: Bitrate,
@@ -64,7 +64,7 @@ struct Step {
     shift: Duration,
 }
 
-impl Step {
+impl Rendition {
     fn new(rung: &Rung, source: Source, first: &Source) -> Result<Self, Error> {
         let name = rung.path.display().to_string();
         let refused = |why: String| Error::Rung {
@@ -141,7 +141,7 @@ fn measured(path: &std::path::Path, source: &Source) -> Option<Bitrate> {
 
 struct Ladder {
     /// Renditions, lowest bitrate first.
-    steps: Vec<Step>,
+    renditions: Vec<Rendition>,
     current: usize,
     /// Source of the audio, with its track's number.
     audio: Option<(Source, TrackIndex)>,
@@ -158,14 +158,17 @@ impl Ladder {
 
     /// Index of the best rendition within `target`, else of the lowest.
     fn wanted(&self, target: Bitrate) -> usize {
-        let fits = self.steps.iter().rposition(|step| step.rate <= target);
+        let fits = self
+            .renditions
+            .iter()
+            .rposition(|rendition| rendition.rate <= target);
         fits.unwrap_or(0)
     }
 
     /// The next frame of video or audio, with its track's number.
     fn next(&mut self, context: &SourceContext) -> Result<Option<(TrackIndex, Frame)>, Error> {
         if self.next_frame.is_none() {
-            let next = self.steps[self.current].next_frame()?;
+            let next = self.renditions[self.current].next_frame()?;
             let Some(video_frame) = next else {
                 return Ok(None);
             };
@@ -200,12 +203,12 @@ impl Ladder {
         if wanted == self.current {
             return Ok(video_frame);
         }
-        let step = &mut self.steps[wanted];
-        if !step.enter(video_frame.time)? {
-            tracing::debug!(rendition = step.name, "no keyframe at the same time");
+        let rendition = &mut self.renditions[wanted];
+        if !rendition.enter(video_frame.time)? {
+            tracing::debug!(rendition = rendition.name, "no keyframe at the same time");
             return Ok(video_frame);
         }
-        let Some(entered) = step.next_frame()? else {
+        let Some(entered) = rendition.next_frame()? else {
             return Ok(video_frame);
         };
         self.current = wanted;
