@@ -23,19 +23,19 @@ mod command;
 mod counts;
 mod endpoint;
 mod engine;
+mod flow;
 mod job;
 mod misconduct;
 mod peer;
 mod route;
 mod rtsp;
 mod signalling;
-mod tally;
 mod webrtc;
 
 pub use endpoint::{Endpoint, RtspTransport};
+pub use flow::Flow;
 pub use glassline_webrtc::Kinds;
 pub use route::{local_addresses, wildcard};
-pub use tally::Flow;
 
 use crate::trust::Trust;
 use command::{Command, Mailbox};

@@ -56,7 +56,7 @@ impl Raw {
     }
 }
 
-/// FrameSlot for the newest frame, and for the end.
+/// Slot for the newest frame, and for the end.
 #[derive(Debug, Default)]
 struct FrameSlot {
     state: Mutex<SlotState>,

@@ -7,7 +7,7 @@ use glassline_rtp::Header;
 use glassline_rtp::reorder::ReceivedPacket;
 use glassline_webrtc::Received;
 
-use super::tally::{Recent, Rhythm};
+use super::flow::{FrameGaps, Recent};
 use super::{Conduct, Endpoint, Flow, Id, Mode, Progress, State, Viewer};
 use receiver::Receiver;
 
@@ -34,7 +34,7 @@ pub(super) struct Counts {
     protection: Option<&'static str>,
     /// Receivers in the order in which the session numbers them.
     receivers: Vec<Receiver>,
-    rhythm: Rhythm,
+    gaps: FrameGaps,
     frames: Frames,
     /// Whether a decoder would need a keyframe now.
     keyframe_wanted: bool,
@@ -77,7 +77,7 @@ impl Counts {
 
     /// Moves the gaps since the last query into a histogram.
     pub(super) fn take_gaps(&mut self, into: &mut Histogram) {
-        self.rhythm.take_recent(into);
+        self.gaps.take_recent(into);
     }
 
     /// Adds the next receiver, in the session's order. `codec` is `None` for one whose
@@ -158,9 +158,9 @@ impl Counts {
         match self.receivers[index].kind() {
             Kind::Video if header.marker => {
                 self.frames.whole += 1;
-                self.rhythm.beat(now);
+                self.gaps.on_frame(now);
             }
-            Kind::Audio if !video_frames => self.rhythm.beat(now),
+            Kind::Audio if !video_frames => self.gaps.on_frame(now),
             _ => {}
         }
     }
@@ -169,7 +169,7 @@ impl Counts {
     fn collect(&mut self, index: usize, now: Instant) {
         while let Some(unit) = self.receivers[index].poll() {
             self.frames.whole += 1;
-            self.rhythm.beat(now);
+            self.gaps.on_frame(now);
             if unit.keyframe {
                 self.frames.keyframes += 1;
                 self.first_keyframe.get_or_insert(now);
@@ -231,7 +231,7 @@ impl Counts {
             frames: self.frames.whole,
             keyframes: self.frames.keyframes,
             damaged: self.frames.damaged,
-            gaps: self.rhythm.gaps().clone(),
+            gaps: self.gaps.gaps().clone(),
             dropped: self
                 .dropped
                 .iter()

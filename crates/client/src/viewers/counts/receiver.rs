@@ -8,7 +8,7 @@ use glassline_rtp::payload::{Depacketizer, Unit};
 use glassline_rtp::reorder::{self, ReceivedPacket, ReorderBuffer};
 
 use crate::viewers::Flow;
-use crate::viewers::tally::Tally;
+use crate::viewers::flow::PacketCounter;
 
 /// Limits of reordering. Gaps stay open as long as retransmissions are requested
 /// (`rtp::nack::Config::budget`); at most half a second of a 32 Mbit/s stream is held.
@@ -26,7 +26,7 @@ pub(super) struct Receiver {
     /// Counts of the RTP sources before the current one.
     before: Flow,
     damaged_before: u64,
-    tally: Tally,
+    counter: PacketCounter,
     reorder: ReorderBuffer,
     /// Depacketizer of video whose frames can be assembled; other frames are counted by
     /// marker bits.
@@ -44,7 +44,7 @@ impl Receiver {
             source: None,
             before: Flow::default(),
             damaged_before: 0,
-            tally: Tally::new(clock_rate),
+            counter: PacketCounter::new(clock_rate),
             reorder: ReorderBuffer::new(REORDER),
             depacketizer: depacketizer(codec),
         }
@@ -58,7 +58,7 @@ impl Receiver {
     /// numbers.
     pub(super) fn count(&mut self, sequence: u64, repaired: bool, header: &Header, bytes: usize) {
         self.follow(header.ssrc);
-        self.tally.count(sequence, repaired, header, bytes);
+        self.counter.count(sequence, repaired, header, bytes);
     }
 
     /// Depacketizes a packet in its order; returns `false` where packets are only counted.
@@ -92,7 +92,7 @@ impl Receiver {
     }
 
     pub(super) fn flow(&self) -> Flow {
-        self.before.then(self.tally.flow())
+        self.before.then(self.counter.flow())
     }
 
     /// Number of frames that arrived incomplete or unreadable.
@@ -106,7 +106,7 @@ impl Receiver {
         if self.source.replace(source).is_some_and(|old| old != source) {
             self.before = self.flow();
             self.damaged_before = self.damaged();
-            self.tally = Tally::new(self.clock_rate);
+            self.counter = PacketCounter::new(self.clock_rate);
             self.reorder = ReorderBuffer::new(REORDER);
             self.depacketizer = depacketizer(self.codec);
         }

@@ -120,7 +120,10 @@ fn frames_keyframes_and_the_way_to_them_are_counted() {
     assert_eq!((viewer.frames, viewer.keyframes, viewer.damaged), (2, 1, 0));
     assert_eq!((viewer.video.received, viewer.audio.received), (2, 2));
     let gaps = viewer.gaps.summary();
-    assert_eq!(gaps.count, 1, "audio is no beat beside video");
+    assert_eq!(
+        gaps.count, 1,
+        "audio packets make no gaps where there is video"
+    );
     assert!(gaps.max >= MS * 33 && gaps.max < MS * 34);
 }
 

@@ -48,7 +48,7 @@ impl Flow {
 
 /// Counts the packets of one RTP source.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct PacketCounter {
     clock_rate: u32,
     span: Option<(u64, u64)>,
     timestamps: TimestampExtender,
@@ -56,7 +56,7 @@ pub(super) struct Tally {
     flow: Flow,
 }
 
-impl Tally {
+impl PacketCounter {
     pub(super) fn new(clock_rate: u32) -> Self {
         Self {
             clock_rate,
@@ -121,14 +121,14 @@ impl Recent {
 
 /// Times between the frames (for audio: packets) that a viewer received whole.
 #[derive(Debug, Default)]
-pub(super) struct Rhythm {
+pub(super) struct FrameGaps {
     last: Option<Instant>,
     gaps: Histogram,
     recent: Recent,
 }
 
-impl Rhythm {
-    pub(super) fn beat(&mut self, now: Instant) {
+impl FrameGaps {
+    pub(super) fn on_frame(&mut self, now: Instant) {
         if let Some(last) = self.last.replace(now) {
             let gap = now.saturating_duration_since(last);
             self.gaps.record(gap);
@@ -163,27 +163,27 @@ mod tests {
 
     #[test]
     fn losses_and_repairs_are_told_apart() {
-        let mut tally = Tally::new(90_000);
+        let mut counter = PacketCounter::new(90_000);
         for (sequence, repaired) in [(10, false), (11, false), (14, false), (12, true)] {
-            tally.count(sequence, repaired, &header(0), 100);
+            counter.count(sequence, repaired, &header(0), 100);
         }
-        let flow = tally.flow();
+        let flow = counter.flow();
         assert_eq!((flow.expected, flow.received), (5, 3));
         assert_eq!((flow.recovered, flow.lost(), flow.bytes), (1, 1, 400));
         // One that came before the first is one more, not a wrap.
-        tally.count(9, false, &header(0), 100);
-        assert_eq!((tally.flow().expected, tally.flow().lost()), (6, 1));
+        counter.count(9, false, &header(0), 100);
+        assert_eq!((counter.flow().expected, counter.flow().lost()), (6, 1));
     }
 
     #[test]
     fn media_time_goes_on_across_a_wrap_and_not_back() {
-        let mut tally = Tally::new(90_000);
+        let mut counter = PacketCounter::new(90_000);
         let start = u32::MAX - 44_999;
-        tally.count(1, false, &header(start), 1);
-        tally.count(2, false, &header(start.wrapping_add(135_000)), 1);
-        assert_eq!(tally.flow().media_time, Duration::from_millis(1500));
-        tally.count(3, false, &header(start.wrapping_add(90_000)), 1);
-        assert_eq!(tally.flow().media_time, Duration::from_millis(1500));
+        counter.count(1, false, &header(start), 1);
+        counter.count(2, false, &header(start.wrapping_add(135_000)), 1);
+        assert_eq!(counter.flow().media_time, Duration::from_millis(1500));
+        counter.count(3, false, &header(start.wrapping_add(90_000)), 1);
+        assert_eq!(counter.flow().media_time, Duration::from_millis(1500));
     }
 
     #[test]
@@ -205,19 +205,19 @@ mod tests {
     }
 
     #[test]
-    fn gaps_are_between_beats() {
+    fn gaps_are_between_frames() {
         let start = Instant::now();
-        let mut rhythm = Rhythm::default();
+        let mut gaps = FrameGaps::default();
         for millis in [0, 33, 66, 200] {
-            rhythm.beat(start + Duration::from_millis(millis));
+            gaps.on_frame(start + Duration::from_millis(millis));
         }
-        let summary = rhythm.gaps().summary();
+        let summary = gaps.gaps().summary();
         assert_eq!(summary.count, 3);
         assert!(summary.max >= Duration::from_millis(134));
         let mut taken = Histogram::new();
-        rhythm.take_recent(&mut taken);
+        gaps.take_recent(&mut taken);
         assert_eq!(taken.summary().max, summary.max);
-        rhythm.take_recent(&mut taken);
+        gaps.take_recent(&mut taken);
         assert_eq!(taken.count(), 3, "each is taken once");
     }
 }
