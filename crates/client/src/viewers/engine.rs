@@ -96,7 +96,7 @@ impl Engine {
                 }
             }
             while let Ok(command) = self.commands.try_recv() {
-                self.obey(command);
+                self.process_command(command);
             }
             for event in events.iter().filter(|event| event.token() != WAKE) {
                 self.receive(Id(event.token().0));
@@ -132,7 +132,7 @@ impl Engine {
         }
     }
 
-    fn obey(&mut self, command: Command) {
+    fn process_command(&mut self, command: Command) {
         match command {
             Command::Join { id, join } if self.stop_by.is_none() => self.join(id, join),
             Command::Join { .. } => {}
