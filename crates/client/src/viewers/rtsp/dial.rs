@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use glassline_rtsp::Client;
 use url::Url;
 
-use super::wire::Wire;
+use super::control_connection::ControlConnection;
 use crate::trust::Trust;
 use crate::viewers::RtspTransport;
 
 /// A fresh, nonblocking connection on which nothing was sent yet.
 #[derive(Debug)]
 pub(in crate::viewers) struct Connection {
-    pub(super) stream: Wire,
+    pub(super) stream: ControlConnection,
     pub(super) server: SocketAddr,
     /// Our address on the connection, where the server can send datagrams.
     pub(super) local: SocketAddr,
@@ -61,9 +61,11 @@ pub(in crate::viewers) fn connect(
                     let text = "RTSP over HTTP is not supported inside TLS: use an rtsp:// URL";
                     return Err(std::io::Error::other(text));
                 }
-                (true, false) => Wire::secure(stream, host, trust, CONNECT_TIMEOUT)?,
-                (false, true) => Wire::tunnel(stream, open(server, None)?, url, CONNECT_TIMEOUT)?,
-                (false, false) => Wire::Plain(stream),
+                (true, false) => ControlConnection::secure(stream, host, trust, CONNECT_TIMEOUT)?,
+                (false, true) => {
+                    ControlConnection::tunnel(stream, open(server, None)?, url, CONNECT_TIMEOUT)?
+                }
+                (false, false) => ControlConnection::Plain(stream),
             };
             stream.set_nonblocking(true)?;
             Ok((stream, local))
@@ -97,7 +99,7 @@ fn open(server: SocketAddr, receive_buffer: Option<usize>) -> std::io::Result<Tc
 /// Closing at once would reset the connection, because media is still in flight, and a server
 /// might then never read the TEARDOWN.
 pub(in crate::viewers) struct Farewell {
-    pub(super) stream: Wire,
+    pub(super) stream: ControlConnection,
     pub(super) client: Client,
 }
 

@@ -27,18 +27,18 @@ use super::counts::Counts;
 use super::misconduct::{self, Act, Misconduct};
 use super::{Conduct, Kinds, Mode, RtspTransport};
 
+mod control_connection;
 mod dial;
 mod media;
 mod ports;
 mod track;
-mod wire;
 
 pub(super) use dial::{Connection, Farewell, connect};
 
+use control_connection::ControlConnection;
 use media::Media;
 use ports::Ports;
 use track::Track;
-use wire::Wire;
 
 /// Settings of one viewer.
 #[derive(Clone, Debug)]
@@ -66,7 +66,7 @@ pub(super) const STREAM_BUFFER_BYTES: usize = 256 << 10;
 /// Connections of a viewer.
 pub(super) struct MediaTransport {
     client: Client,
-    stream: Wire,
+    stream: ControlConnection,
     server: SocketAddr,
     local: SocketAddr,
     profile: Profile,

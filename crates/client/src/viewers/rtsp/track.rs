@@ -9,14 +9,14 @@ use glassline_rtp::{Header, SequenceExtender};
 #[derive(Debug)]
 pub(super) struct Track {
     clock_rate: u32,
-    source: Option<Source>,
+    source: Option<RtpSource>,
     /// Whether the source has sent RTCP BYE.
     pub(super) ended: bool,
 }
 
 /// One RTP source (SSRC); a server that restarts comes back with another.
 #[derive(Debug)]
-struct Source {
+struct RtpSource {
     ssrc: Ssrc,
     sequences: SequenceExtender,
     statistics: ReceiveStatistics,
@@ -41,7 +41,7 @@ impl Track {
             .as_ref()
             .is_none_or(|old| old.ssrc != header.ssrc)
         {
-            self.source = Some(Source {
+            self.source = Some(RtpSource {
                 ssrc: header.ssrc,
                 sequences: SequenceExtender::new(),
                 statistics: ReceiveStatistics::new(header.ssrc, clock_rate),
@@ -87,7 +87,7 @@ impl Track {
         self.source.as_mut()?.statistics.report_block(now)
     }
 
-    fn source_of(&mut self, ssrc: Ssrc) -> Option<&mut Source> {
+    fn source_of(&mut self, ssrc: Ssrc) -> Option<&mut RtpSource> {
         self.source.as_mut().filter(|source| source.ssrc == ssrc)
     }
 

@@ -14,7 +14,7 @@ use crate::trust::Trust;
 
 /// Connection to an RTSP server: plain TCP, TLS, or a pair of HTTP connections.
 #[derive(Debug)]
-pub(super) enum Wire {
+pub(super) enum ControlConnection {
     /// TCP.
     Plain(TcpStream),
     /// TLS over TCP.
@@ -43,7 +43,7 @@ pub(super) struct Tls {
     socket: TcpStream,
 }
 
-impl Wire {
+impl ControlConnection {
     /// Performs a TLS handshake with `host` on a fresh blocking connection; no read or write
     /// takes longer than `patience`.
     ///
@@ -165,13 +165,13 @@ fn read_head(socket: &mut TcpStream) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&head).into_owned())
 }
 
-impl AsRawFd for Wire {
+impl AsRawFd for ControlConnection {
     fn as_raw_fd(&self) -> RawFd {
         self.socket().as_raw_fd()
     }
 }
 
-impl Read for Wire {
+impl Read for ControlConnection {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.read(buffer),
@@ -181,7 +181,7 @@ impl Read for Wire {
     }
 }
 
-impl Write for Wire {
+impl Write for ControlConnection {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.write(bytes),
