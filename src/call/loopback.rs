@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_client::call::{
-    Began, Devices, Format, Microphone, VirtualLoudspeaker, VirtualMicrophone,
+    Devices, Format, Microphone, VirtualDeviceState, VirtualLoudspeaker, VirtualMicrophone,
 };
 use glassline_lab::call::report::svg;
 use glassline_lab::call::{Marks, Pair, Report, Stage, Table};
@@ -118,7 +118,7 @@ struct Audio {
     devices: [Devices; 2],
     /// Chirps in the spoken signal; `None` where the signal comes from a WAV file.
     marks: Option<Marks>,
-    began: [Began; 2],
+    began: [VirtualDeviceState; 2],
     played_audio: Arc<Mutex<Vec<f32>>>,
 }
 
@@ -149,7 +149,7 @@ impl Audio {
                 kept.extend_from_slice(samples);
             }
         }));
-        let began = [microphone.began(), loudspeaker.began()];
+        let began = [microphone.state(), loudspeaker.state()];
         let silent: Box<dyn Microphone> =
             Box::new(VirtualMicrophone::silent(format, timing).map_err(Failure::usage)?);
         let quiet = VirtualLoudspeaker::silent(format, timing).map_err(Failure::usage)?;
@@ -174,7 +174,7 @@ impl Audio {
 fn chirp_note(
     report: &Report,
     marks: Marks,
-    began: &[Began; 2],
+    began: &[VirtualDeviceState; 2],
     played_audio: &[f32],
     format: Format,
 ) -> Option<String> {
@@ -197,7 +197,7 @@ fn chirp_note(
 }
 
 /// Note on the audio that was lost because this machine did not run the devices' threads in time.
-fn lost_note(began: &[Began; 2]) -> Option<String> {
+fn lost_note(began: &[VirtualDeviceState; 2]) -> Option<String> {
     let [microphone, loudspeaker] = [began[0].lost(), began[1].lost()];
     (microphone + loudspeaker > 0).then(|| {
         format!(

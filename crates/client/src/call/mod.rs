@@ -45,8 +45,8 @@ use glassline_webrtc::{CloseReason, DataConfig, OpusOptions, Redundancy};
 use thiserror::Error;
 
 pub use device::{
-    Began, CaptureTime, Deliver, DeviceError, Fill, Loudspeaker, Microphone, PlayoutTime, Running,
-    Signal, Tap, Timing, VirtualLoudspeaker, VirtualMicrophone, devices,
+    CaptureTime, Deliver, DeviceError, Fill, Loudspeaker, Microphone, PlayoutTime, Running, Signal,
+    Tap, Timing, VirtualDeviceState, VirtualLoudspeaker, VirtualMicrophone, devices,
 };
 #[cfg(feature = "devices")]
 pub use device::{SystemLoudspeaker, SystemMicrophone};

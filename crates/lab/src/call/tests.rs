@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use glassline_client::call::{
-    Began, Config, Devices, Format, Timing, VirtualLoudspeaker, VirtualMicrophone, opus, preprocess,
+    Config, Devices, Format, Timing, VirtualDeviceState, VirtualLoudspeaker, VirtualMicrophone,
+    opus, preprocess,
 };
 use glassline_client::impairment::Impairment;
 
@@ -32,8 +33,8 @@ fn light() -> Config {
 
 /// Devices of which the microphone hears marks, and what the loudspeaker plays is kept.
 struct Ears {
-    microphone: Began,
-    loudspeaker: Began,
+    microphone: VirtualDeviceState,
+    loudspeaker: VirtualDeviceState,
     heard: Arc<Mutex<Vec<f32>>>,
 }
 
@@ -52,8 +53,8 @@ fn devices() -> (Devices, Ears) {
         kept.lock().expect("no panic").extend_from_slice(samples);
     }));
     let ears = Ears {
-        microphone: microphone.began(),
-        loudspeaker: loudspeaker.began(),
+        microphone: microphone.state(),
+        loudspeaker: loudspeaker.state(),
         heard,
     };
     let devices = Devices {

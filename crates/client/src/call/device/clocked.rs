@@ -81,13 +81,13 @@ impl Timing {
 
 /// State of a virtual device, for comparing files.
 #[derive(Clone, Debug, Default)]
-pub struct Began {
+pub struct VirtualDeviceState {
     at: Arc<OnceLock<Instant>>,
     underruns: Arc<AtomicU64>,
     lost: Arc<AtomicU64>,
 }
 
-impl Began {
+impl VirtualDeviceState {
     /// When the first sample of its file was, or will be, captured or played; `None` before
     /// the start.
     pub fn at(&self) -> Option<Instant> {
@@ -111,7 +111,7 @@ pub struct VirtualMicrophone {
     audio: Audio,
     format: Format,
     timing: Timing,
-    began: Began,
+    state: VirtualDeviceState,
 }
 
 /// Audio at a virtual microphone.
@@ -152,7 +152,7 @@ impl VirtualMicrophone {
             format: source.format(),
             audio: Audio::Wav(source),
             timing: timing.check()?,
-            began: Began::default(),
+            state: VirtualDeviceState::default(),
         })
     }
 
@@ -165,7 +165,7 @@ impl VirtualMicrophone {
             audio: Audio::Silence,
             format,
             timing: timing.check()?,
-            began: Began::default(),
+            state: VirtualDeviceState::default(),
         })
     }
 
@@ -181,8 +181,8 @@ impl VirtualMicrophone {
     }
 
     /// Returns a handle to the device's state.
-    pub fn began(&self) -> Began {
-        self.began.clone()
+    pub fn state(&self) -> VirtualDeviceState {
+        self.state.clone()
     }
 }
 
@@ -196,7 +196,7 @@ impl Microphone for VirtualMicrophone {
             let mut clock = Clock::start(self.format, self.timing);
             let mut samples = vec![0.0; self.timing.period * self.format.channels()];
             // Only this thread sets it, once.
-            let _ = self.began.at.set(clock.start);
+            let _ = self.state.at.set(clock.start);
             loop {
                 let first = clock.calls * self.timing.period as u64;
                 self.audio.read(&mut samples, first, self.format)?;
@@ -207,7 +207,7 @@ impl Microphone for VirtualMicrophone {
                 }
                 let called = Instant::now();
                 if clock.is_over(last, called) {
-                    self.began.lost.fetch_add(1, Ordering::Relaxed);
+                    self.state.lost.fetch_add(1, Ordering::Relaxed);
                     continue;
                 }
                 deliver(&samples, CaptureTime { called, last });
@@ -223,7 +223,7 @@ pub struct VirtualLoudspeaker {
     tap: Option<Tap>,
     format: Format,
     timing: Timing,
-    began: Began,
+    state: VirtualDeviceState,
 }
 
 /// Callback that takes what a loudspeaker plays, period by period.
@@ -241,7 +241,7 @@ impl VirtualLoudspeaker {
             tap: None,
             format,
             timing,
-            began: Began::default(),
+            state: VirtualDeviceState::default(),
         })
     }
 
@@ -255,7 +255,7 @@ impl VirtualLoudspeaker {
             tap: None,
             format,
             timing: timing.check()?,
-            began: Began::default(),
+            state: VirtualDeviceState::default(),
         })
     }
 
@@ -267,8 +267,8 @@ impl VirtualLoudspeaker {
     }
 
     /// Returns a handle to the device's state.
-    pub fn began(&self) -> Began {
-        self.began.clone()
+    pub fn state(&self) -> VirtualDeviceState {
+        self.state.clone()
     }
 }
 
@@ -282,18 +282,18 @@ impl Loudspeaker for VirtualLoudspeaker {
             let mut clock = Clock::start(self.format, self.timing);
             let mut samples = vec![0.0; self.timing.period * self.format.channels()];
             // Only this thread sets it, once.
-            let _ = self.began.at.set(clock.period(1));
+            let _ = self.state.at.set(clock.period(1));
             while clock.wait(clock.period(clock.calls), stop) {
                 let plays = clock.period(clock.calls + 1);
                 let called = Instant::now();
                 if clock.is_over(plays, called) {
                     samples.fill(0.0);
-                    self.began.lost.fetch_add(1, Ordering::Relaxed);
-                    self.began.underruns.fetch_add(1, Ordering::Relaxed);
+                    self.state.lost.fetch_add(1, Ordering::Relaxed);
+                    self.state.underruns.fetch_add(1, Ordering::Relaxed);
                 } else {
                     fill(&mut samples, PlayoutTime { called, plays });
                     let late = Instant::now() > plays;
-                    self.began
+                    self.state
                         .underruns
                         .fetch_add(u64::from(late), Ordering::Relaxed);
                 }
@@ -383,7 +383,7 @@ mod tests {
             ..Timing::default()
         };
         let microphone = VirtualMicrophone::silent(format, timing).expect("in range");
-        let began = microphone.began();
+        let began = microphone.state();
         let times = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&times);
         let running = Box::new(microphone).start(Box::new(move |samples, time| {
@@ -415,7 +415,7 @@ mod tests {
         // Its clock has run for a second before anybody takes a period.
         let stands = |calls: u32| if calls == 3 { 1_000 } else { 0 };
         let microphone = VirtualMicrophone::silent(format, timing).expect("in range");
-        let began = microphone.began();
+        let began = microphone.state();
         let taken = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&taken);
         let running = Box::new(microphone).start(Box::new(move |_, time| {

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use glassline_voice::Format;
 use thiserror::Error;
 
-pub use clocked::{Began, Signal, Tap, Timing, VirtualLoudspeaker, VirtualMicrophone};
+pub use clocked::{Signal, Tap, Timing, VirtualDeviceState, VirtualLoudspeaker, VirtualMicrophone};
 #[cfg(feature = "devices")]
 pub use system::{SystemLoudspeaker, SystemMicrophone};
 

@@ -32,8 +32,8 @@ fn light() -> Config {
 /// One end, and what it hears.
 struct End {
     call: Call,
-    microphone: Began,
-    loudspeaker: Began,
+    microphone: VirtualDeviceState,
+    loudspeaker: VirtualDeviceState,
     heard_file: PathBuf,
     files: Vec<PathBuf>,
     records: Records,
@@ -87,7 +87,7 @@ impl End {
         let microphone = microphone.expect("a microphone");
         let loudspeaker = VirtualLoudspeaker::wav(&heard_file, format, audio.loudspeaker);
         let loudspeaker = loudspeaker.expect("a loudspeaker");
-        let began = (microphone.began(), loudspeaker.began());
+        let began = (microphone.state(), loudspeaker.state());
         let devices = Devices {
             microphone: Box::new(microphone),
             loudspeaker: Box::new(loudspeaker),
