@@ -98,8 +98,8 @@ impl Shared {
 }
 
 impl Call {
-    /// Returns a [`LegConnector`], which adds legs to the call. The call must have been started with
-    /// [`start_among`](Self::start_among).
+    /// Returns a [`LegConnector`], which adds legs to the call. The call must have been
+    /// started with [`start_among`](Self::start_among).
     pub fn leg_connector(&self) -> LegConnector {
         self.connector.clone()
     }

@@ -367,8 +367,8 @@ impl Call {
         Self::begin(transport, config, devices, false)
     }
 
-    /// Starts a call in which others are heard by legs of their own ([`leg_connector`](Self::leg_connector)),
-    /// even if no media comes over `transport`.
+    /// Starts a call in which others are heard by legs of their own
+    /// ([`leg_connector`](Self::leg_connector)), even if no media comes over `transport`.
     ///
     /// # Errors
     /// As [`start`](Self::start).

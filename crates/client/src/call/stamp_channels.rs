@@ -80,7 +80,7 @@ impl StampChannels {
         }
     }
 
-    /// Opens both channels. A failure is logged; without channels nothing is exchanged.
+    /// Notes an open channel. The first of each kind counts, whichever end opened it.
     fn opened(&mut self, channels: &Channels, channel: ChannelId) {
         let Some(init) = channels.info(channel).map(|it| &it.init) else {
             return;
@@ -144,7 +144,7 @@ impl StampChannels {
     }
 }
 
-/// Opens both channels; why one cannot be is told where nothing comes over it.
+/// Opens both channels. A failure is logged; without channels nothing is exchanged.
 fn open(channels: &mut Channels, now: Instant) {
     let init = |label: &str| Init {
         label: label.to_owned(),

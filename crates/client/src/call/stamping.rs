@@ -134,8 +134,8 @@ pub(super) fn leg_queues(
 }
 
 /// Queues of all records: for the devices' threads, for the network thread, and for the
-/// caller. `ssrc` is that of our voice; `wants_records` says whether the far end's records are wanted;
-/// `epoch` is the origin of our stamps.
+/// caller. `ssrc` is that of our voice; `wants_records` says whether the far end's records are
+/// wanted; `epoch` is the origin of our stamps.
 pub(super) fn queues(
     shared: &Arc<Shared>,
     ssrc: Option<Ssrc>,

@@ -79,7 +79,7 @@ impl Device {
         until
     }
 
-    /// Replaces both devices by others.
+    /// The device after a change of format and period at `now`.
     fn changed(&self, format: Format, period: usize, now: Instant) -> Self {
         Self::new(format, period, self.ppm, now)
     }
@@ -358,7 +358,7 @@ impl<E: Encoder, D: Decoder> Call<E, D> {
             .at(self.loudspeaker.frames - taken + self.loudspeaker.period as u64)
     }
 
-    /// Both devices are others from now on.
+    /// Replaces both devices by others.
     pub(crate) fn change(&mut self, format: Format, period: usize) {
         let now = self.clock.now();
         let delay = Duration::from_secs_f64(period as f64 / f64::from(format.rate()));

@@ -150,8 +150,8 @@ pub struct FarEnd {
 }
 
 impl FarEnd {
-    /// Makes the exchange. `epoch` lies some seconds before all records; `wants_records` says whether
-    /// the far end's records are wanted.
+    /// Makes the exchange. `epoch` lies some seconds before all records; `wants_records` says
+    /// whether the far end's records are wanted.
     pub fn new(epoch: Instant, wants_records: bool) -> Self {
         Self {
             exchange: Exchange::new(epoch),

@@ -11,7 +11,7 @@ use std::f64::consts::PI;
 
 use super::FRAME;
 
-/// Samples of a band in 10 ms.
+/// Number of bands, of 8 kHz each.
 pub(super) const BANDS: usize = 3;
 /// Samples of a band in 10 ms.
 pub(super) const BAND: usize = FRAME / BANDS;

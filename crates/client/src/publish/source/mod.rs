@@ -330,10 +330,10 @@ pub enum Error {
         /// Codec of the first track.
         codec: glassline_media::Codec,
     },
-    /// A rendition does not fit the input.
+    /// Renditions were given for an input that is not a file.
     #[error("--rendition needs a file as input; a pattern, pipe or camera has no renditions")]
     RungsWithoutFile,
-    /// A rendition that does not fit the others.
+    /// A rendition does not fit the input.
     #[error("rendition {name}: {why}")]
     Rung {
         /// File of the rendition.

@@ -9,8 +9,8 @@ use super::form::{
 };
 use crate::stamps::{DuplicateReason, Operation, PlayoutStamps, Record, SendStamps, SignalDelay};
 
-/// Writes the first message of an end. `wants_records`: the end wants records. `wants_hello`: the end has
-/// received no hello yet, and wants one.
+/// Writes the first message of an end. `wants_records`: the end wants records. `wants_hello`:
+/// the end has received no hello yet, and wants one.
 pub fn hello(wants_records: bool, wants_hello: bool) -> Vec<u8> {
     let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
     let flags = flag(wants_records, WANTS_RECORDS) | flag(wants_hello, WANTS_HELLO);
