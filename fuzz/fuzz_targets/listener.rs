@@ -79,10 +79,10 @@ fuzz_target!(|bytes: &[u8]| {
             4 | 5 => {
                 let frames = 1 + size * if kind == 4 { 16 } else { 300 };
                 let mut out = vec![f32::NAN; frames * format.channels()];
-                let mut asked = now;
+                let mut time = now;
                 listener.play(&mut out, now, &mut || {
-                    asked += Duration::from_micros(3);
-                    asked
+                    time += Duration::from_micros(3);
+                    time
                 });
                 assert!(out.iter().all(|sample| sample.abs() <= 1.0));
                 now += Duration::from_secs_f64(frames as f64 / f64::from(format.rate()));

@@ -32,8 +32,8 @@ fuzz_target!(|bytes: &[u8]| {
         }
         while far.poll_clock(now).is_some() {}
         now += Duration::from_millis(u64::from(first));
-        while let Some(told) = far.poll_remote(now) {
-            far.push(&told.record, now);
+        while let Some(remote) = far.poll_remote(now) {
+            far.push(&remote.record, now);
         }
     }
     far.flush();

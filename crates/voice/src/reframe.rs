@@ -420,11 +420,11 @@ mod tests {
             }
             // Six frames may be in doubt.
             let settled = |at: &Duration| *at < TEN * 100 || *at > TEN * 137;
-            for (heard, at) in frames.iter().filter(|it| is_reported || settled(&it.0)) {
-                let error_ms = (*at - start).as_secs_f64() * 1e3 - heard.as_secs_f64() * 1e3;
+            for (captured_at, at) in frames.iter().filter(|it| is_reported || settled(&it.0)) {
+                let error_ms = (*at - start).as_secs_f64() * 1e3 - captured_at.as_secs_f64() * 1e3;
                 assert!(
                     error_ms.abs() < 1.0,
-                    "reported {is_reported}, lost {is_lost}: at {heard:?} {error_ms}"
+                    "reported {is_reported}, lost {is_lost}: at {captured_at:?} {error_ms}"
                 );
             }
             assert!(

@@ -58,35 +58,35 @@ impl Marks {
         (0..samples).map(sample).collect()
     }
 
-    /// Searches each chirp in `heard`, one channel at `rate`, whose first sample was played
+    /// Searches each chirp in `recorded`, one channel at `rate`, whose first sample was played
     /// `begun_s` seconds after the signal's beginning (negative: before it). Returns each
     /// chirp's time in the signal and its delay in ms; `None` if it is not found within
-    /// `longest`. Chirps whose range is not completely in `heard` are left out.
+    /// `longest`. Chirps whose range is not completely in `recorded` are left out.
     pub fn find(
         self,
-        heard: &[f32],
+        recorded: &[f32],
         rate: u32,
         begun_s: f64,
         longest: Duration,
     ) -> Vec<(Duration, Option<f64>)> {
-        let heard = resampled(heard, rate);
+        let recorded = resampled(recorded, rate);
         let chirp: Vec<f64> = (0..(LENGTH_S * f64::from(RATE)) as usize)
             .map(|index| chirp(index as f64 / f64::from(RATE)))
             .collect();
-        let end_s = begun_s + heard.len() as f64 / f64::from(RATE);
+        let end_s = begun_s + recorded.len() as f64 / f64::from(RATE);
         let mut found = Vec::new();
-        let mut spoken = self.first;
-        while spoken.as_secs_f64() + LENGTH_S + longest.as_secs_f64() < end_s {
-            let from = ((spoken.as_secs_f64() - begun_s) * f64::from(RATE)).floor();
+        let mut inserted = self.first;
+        while inserted.as_secs_f64() + LENGTH_S + longest.as_secs_f64() < end_s {
+            let from = ((inserted.as_secs_f64() - begun_s) * f64::from(RATE)).floor();
             let lags = (longest.as_secs_f64() * f64::from(RATE)) as usize;
             if from >= 0.0 {
-                let window = &heard[from as usize..];
+                let window = &recorded[from as usize..];
                 let peak = peak(&chirp, window, lags);
-                let exact =
-                    peak.map(|lag| (from + lag) / f64::from(RATE) + begun_s - spoken.as_secs_f64());
-                found.push((spoken, exact.map(|delay_s| delay_s * 1e3)));
+                let exact = peak
+                    .map(|lag| (from + lag) / f64::from(RATE) + begun_s - inserted.as_secs_f64());
+                found.push((inserted, exact.map(|delay_s| delay_s * 1e3)));
             }
-            spoken += self.every;
+            inserted += self.every;
         }
         found
     }
@@ -104,17 +104,17 @@ fn chirp(at_s: f64) -> f64 {
 }
 
 /// Lag of the best correlation within `lags`; `None` if it is below [`FOUND`].
-fn peak(chirp: &[f64], heard: &[f64], lags: usize) -> Option<f64> {
-    let lags = lags.min(heard.len().checked_sub(chirp.len())?);
+fn peak(chirp: &[f64], recorded: &[f64], lags: usize) -> Option<f64> {
+    let lags = lags.min(recorded.len().checked_sub(chirp.len())?);
     let energy: f64 = chirp.iter().map(|it| it * it).sum();
-    let mut own: f64 = heard[..chirp.len()].iter().map(|it| it * it).sum();
+    let mut own: f64 = recorded[..chirp.len()].iter().map(|it| it * it).sum();
     let mut values = Vec::with_capacity(lags + 1);
     for lag in 0..=lags {
-        let part = &heard[lag..lag + chirp.len()];
+        let part = &recorded[lag..lag + chirp.len()];
         let product: f64 = chirp.iter().zip(part).map(|(a, b)| a * b).sum();
         values.push(product / (energy * own.max(0.0)).sqrt().max(1e-9));
         // The next part has one sample more and one less.
-        if let Some(next) = heard.get(lag + chirp.len()) {
+        if let Some(next) = recorded.get(lag + chirp.len()) {
             own += next * next - part[0] * part[0];
         }
     }
@@ -125,7 +125,7 @@ fn peak(chirp: &[f64], heard: &[f64], lags: usize) -> Option<f64> {
     if *value < FOUND {
         return None;
     }
-    // A parabola through the peak and its neighbours.
+    // A parabola through the peak and its neighbors.
     let side = |index: usize| values.get(index).copied();
     let exact = match (best.checked_sub(1).and_then(side), side(best + 1)) {
         (Some(before), Some(after)) => {
@@ -142,15 +142,15 @@ fn peak(chirp: &[f64], heard: &[f64], lags: usize) -> Option<f64> {
 }
 
 /// Resamples to [`RATE`] by averaging, since the chirp is well below half of that rate.
-fn resampled(heard: &[f32], rate: u32) -> Vec<f64> {
+fn resampled(recorded: &[f32], rate: u32) -> Vec<f64> {
     let step = f64::from(rate) / f64::from(RATE);
-    let count = (heard.len() as f64 / step) as usize;
+    let count = (recorded.len() as f64 / step) as usize;
     let average = |index: usize| {
-        // Centred on the sample, so that nothing moves.
+        // Centered on the sample, so that nothing moves.
         let middle = index as f64 * step;
         let from = (middle - (step - 1.0) / 2.0).round().max(0.0) as usize;
-        let to = (from + step.round().max(1.0) as usize).min(heard.len());
-        let part = &heard[from.min(to)..to];
+        let to = (from + step.round().max(1.0) as usize).min(recorded.len());
+        let part = &recorded[from.min(to)..to];
         let shift = (from as f64 + (part.len().max(1) - 1) as f64 / 2.0) - middle;
         debug_assert!(shift.abs() <= step, "{shift}");
         part.iter().map(|it| f64::from(*it)).sum::<f64>() / part.len().max(1) as f64
@@ -167,19 +167,19 @@ mod tests {
         let marks = Marks::default();
         for (rate, delay_ms) in [(48_000, 31.27), (44_100, 62.5), (16_000, 5.0), (8_000, 0.0)] {
             let samples = 6 * rate as usize;
-            let heard: Vec<f32> = (0..samples)
+            let recorded: Vec<f32> = (0..samples)
                 .map(|index| {
                     let at = index as f64 / f64::from(rate) - delay_ms / 1e3 + 0.1;
                     let noise = ((index * 7_919) % 1_000) as f64 / 1e3 - 0.5;
                     (0.6 * marks.sample(at) + 0.01 * noise) as f32
                 })
                 .collect();
-            let found = marks.find(&heard, rate, 0.1, Duration::from_millis(300));
+            let found = marks.find(&recorded, rate, 0.1, Duration::from_millis(300));
             assert_eq!(found.len(), 5, "{rate}");
-            for (spoken, delay) in found {
+            for (inserted, delay) in found {
                 let delay = delay.expect("found");
                 let off = delay - delay_ms;
-                assert!(off.abs() < 0.1, "{rate} Hz, {spoken:?}: {delay}");
+                assert!(off.abs() < 0.1, "{rate} Hz, {inserted:?}: {delay}");
             }
         }
     }
@@ -191,8 +191,8 @@ mod tests {
         let noise: Vec<f32> = (0..48_000 * 4u32)
             .map(|index| (index.wrapping_mul(2_654_435_761) >> 16) as f32 / 65_536.0 - 0.5)
             .collect();
-        for heard in [silence, noise] {
-            let found = marks.find(&heard, 48_000, 0.0, Duration::from_millis(300));
+        for recorded in [silence, noise] {
+            let found = marks.find(&recorded, 48_000, 0.0, Duration::from_millis(300));
             assert_eq!(found.len(), 2);
             assert!(found.iter().all(|(_, delay)| delay.is_none()));
         }

@@ -87,7 +87,7 @@ fn best_around(around: (usize, f32), by: usize, fit: impl Fn(usize) -> f32) -> (
 }
 
 /// Finds the chirps in the recording of `call` whose correlation is at least `fit_min`.
-pub(super) fn heard(call: &Call, within_s: f64, fit_min: f32) -> Vec<DetectedChirp> {
+pub(super) fn recognized(call: &Call, within_s: f64, fit_min: f32) -> Vec<DetectedChirp> {
     let device = &call.loudspeaker;
     let rate = f64::from(device.format.rate()) * (1.0 + device.ppm / 1e6);
     let from_s = (call.played_from() - call.start).as_secs_f64();

@@ -162,8 +162,8 @@ fn recover<E: Encoder, D: Decoder>(
 
 /// Length in minutes: `usual`, unless `VOICE_MINUTES` sets another.
 fn minutes(usual: u64) -> u64 {
-    let asked = std::env::var("VOICE_MINUTES").ok();
-    asked.and_then(|it| it.parse().ok()).unwrap_or(usual)
+    let configured = std::env::var("VOICE_MINUTES").ok();
+    configured.and_then(|it| it.parse().ok()).unwrap_or(usual)
 }
 
 #[test]

@@ -110,7 +110,7 @@ pub(crate) struct Call<E = opus::Encoder, D = opus::Decoder> {
     sent: u64,
     flying: BinaryHeap<Reverse<(Instant, u64, Flying)>>,
     pub(crate) send_stamps: Vec<SendStamps>,
-    pub(crate) heard: Vec<PlayoutStamps>,
+    pub(crate) playout_stamps: Vec<PlayoutStamps>,
     /// All audio that was played, from [`Self::played_from`] on.
     pub(crate) played: Vec<f32>,
     pub(crate) is_recording: bool,
@@ -128,7 +128,7 @@ pub(crate) struct Call<E = opus::Encoder, D = opus::Decoder> {
     /// The path holds all packets back until then.
     pub(crate) held_until: Option<Instant>,
     /// Whether the microphone reports the capture time of its samples.
-    pub(crate) tells: bool,
+    pub(crate) reports_times: bool,
     is_red: bool,
 }
 
@@ -196,7 +196,7 @@ impl<E: Encoder, D: Decoder> Call<E, D> {
             sent: 0,
             flying: BinaryHeap::new(),
             send_stamps: Vec::new(),
-            heard: Vec::new(),
+            playout_stamps: Vec::new(),
             played: Vec::new(),
             is_recording: true,
             encoded_peak,
@@ -206,7 +206,7 @@ impl<E: Encoder, D: Decoder> Call<E, D> {
             unplugged_until: None,
             stopped_until: [None; 2],
             held_until: None,
-            tells: false,
+            reports_times: false,
         }
     }
 
@@ -260,7 +260,7 @@ impl<E: Encoder, D: Decoder> Call<E, D> {
         if self.is_unplugged(now) {
             return;
         }
-        match self.tells {
+        match self.reports_times {
             true => {
                 let last = self.microphone.at(self.microphone.frames);
                 self.speaker.capture_at(&samples, last, now);
@@ -270,10 +270,10 @@ impl<E: Encoder, D: Decoder> Call<E, D> {
     }
 
     fn send(&mut self, now: Instant) {
-        let (mut asked, tick) = (now, self.tick);
+        let (mut time, tick) = (now, self.tick);
         let mut clock = || {
-            asked += tick;
-            asked
+            time += tick;
+            time
         };
         while let Some(outgoing) = self.speaker.poll(&mut clock) {
             let sent = outgoing.stamps.encoded;
@@ -323,10 +323,10 @@ impl<E: Encoder, D: Decoder> Call<E, D> {
         if self.is_unplugged(now) {
             out.fill(0.0);
         } else {
-            let (mut asked, tick) = (now, self.tick);
+            let (mut time, tick) = (now, self.tick);
             self.listener.play(&mut out, now, &mut || {
-                asked += tick;
-                asked
+                time += tick;
+                time
             });
         }
         for sample in out.iter().step_by(channels) {
@@ -338,9 +338,9 @@ impl<E: Encoder, D: Decoder> Call<E, D> {
         if self.is_recording {
             self.played.extend(out.iter().step_by(channels));
         }
-        while let Some(heard) = self.listener.poll_playout_stamps() {
+        while let Some(stamps) = self.listener.poll_playout_stamps() {
             if self.is_recording {
-                self.heard.push(heard);
+                self.playout_stamps.push(stamps);
             }
         }
         let mut rendered = Vec::new();

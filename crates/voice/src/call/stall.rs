@@ -33,25 +33,25 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Mean delay of the audio played since `from`, in ms.
 fn delay_ms(call: &Call, from: Instant) -> f64 {
     let mut delays = Vec::new();
-    for heard in call.heard.iter().filter(|it| it.played >= from) {
-        let spoken = call
+    for played in call.playout_stamps.iter().filter(|it| it.played >= from) {
+        let sent = call
             .send_stamps
-            .binary_search_by_key(&heard.timestamp, |it| it.timestamp);
-        let spoken = call.send_stamps[spoken.expect("it was spoken")];
-        delays.push((heard.played - spoken.captured).as_secs_f64() * 1e3);
+            .binary_search_by_key(&played.timestamp, |it| it.timestamp);
+        let sent = call.send_stamps[sent.expect("it was sent")];
+        delays.push((played.played - sent.captured).as_secs_f64() * 1e3);
     }
     assert!(delays.len() > 50, "{} packets in a second", delays.len());
     delays.iter().sum::<f64>() / delays.len() as f64
 }
 
-fn a_second_later(stalled: Stalled, ms: u64, tells: bool) {
+fn a_second_later(stalled: Stalled, ms: u64, reports_times: bool) {
     let mut speaker = speaker::Config::new(mono(48_000));
     speaker.preprocess = preprocess::Config::OFF;
     let listener = listener::Config::new(mono(48_000));
     let mut call = Call::new(speaker, listener, (120, 120), (50.0, -50.0));
     call.source = Box::new(voice);
     call.path = Box::new(|_| vec![Duration::from_millis(20)]);
-    call.tells = tells;
+    call.reports_times = reports_times;
     call.run(8 * SECOND);
     let from = call.clock.now();
     call.run(SECOND);
@@ -68,7 +68,8 @@ fn a_second_later(stalled: Stalled, ms: u64, tells: bool) {
     let from = call.clock.now();
     call.run(SECOND);
     let after = delay_ms(&call, from);
-    let name = format!("{stalled:?} stood still for {ms} ms, reports capture times {tells}");
+    let name =
+        format!("{stalled:?} stood still for {ms} ms, reports capture times {reports_times}");
     let change = after - before;
     assert!(change.abs() < 10.0, "{name}: {before} then {after}");
     assert!(call.peak < 1.2 * LOUDEST, "{name}: {}", call.peak);

@@ -20,33 +20,36 @@ struct Stages {
 }
 
 impl Stages {
-    fn of(spoken: &SendStamps, heard: &PlayoutStamps) -> Self {
+    fn of(sent: &SendStamps, played: &PlayoutStamps) -> Self {
         let ms = |from: Instant, to: Instant| match to.checked_duration_since(from) {
             Some(later) => later.as_secs_f64() * 1e3,
             None => -from.duration_since(to).as_secs_f64() * 1e3,
         };
         let took = |it: Duration| it.as_secs_f64() * 1e3;
-        let operations = heard.decode + heard.mix + heard.resample;
-        let signal = |of: fn(SignalDelay) -> Duration| took(of(spoken.signal) + of(heard.signal));
+        let operations = played.decode + played.mix + played.resample;
+        let signal = |of: fn(SignalDelay) -> Duration| took(of(sent.signal) + of(played.signal));
         let stages = [
-            ("capture", ms(spoken.captured, spoken.delivered)),
-            ("reframe", ms(spoken.delivered, spoken.framed)),
+            ("capture", ms(sent.captured, sent.delivered)),
+            ("reframe", ms(sent.delivered, sent.framed)),
             (
                 "preprocess",
-                ms(spoken.framed, spoken.preprocessed) + signal(|it| it.preprocess),
+                ms(sent.framed, sent.preprocessed) + signal(|it| it.preprocess),
             ),
             (
                 "encode",
-                ms(spoken.preprocessed, spoken.encoded) + signal(|it| it.encode),
+                ms(sent.preprocessed, sent.encoded) + signal(|it| it.encode),
             ),
             // The simulated path has no pacer and no socket.
-            ("network", ms(spoken.encoded, heard.arrived)),
-            ("open", ms(heard.arrived, heard.inserted)),
-            ("jitter buffer", ms(heard.inserted, heard.pulled)),
-            ("decode", took(heard.decode)),
-            ("mix", took(heard.mix)),
-            ("resample", took(heard.resample) + signal(|it| it.resample)),
-            ("playout", ms(heard.pulled, heard.played) - took(operations)),
+            ("network", ms(sent.encoded, played.arrived)),
+            ("open", ms(played.arrived, played.inserted)),
+            ("jitter buffer", ms(played.inserted, played.pulled)),
+            ("decode", took(played.decode)),
+            ("mix", took(played.mix)),
+            ("resample", took(played.resample) + signal(|it| it.resample)),
+            (
+                "playout",
+                ms(played.pulled, played.played) - took(operations),
+            ),
         ];
         Self { stages }
     }
@@ -58,25 +61,24 @@ impl Stages {
 
 /// Packets that were played, each with the stamps of its sending.
 fn join(call: &Call) -> Vec<(SendStamps, PlayoutStamps)> {
-    let mut heard = call.heard.clone();
-    heard.sort_by_key(|it| it.timestamp);
-    let spoken = |it: &PlayoutStamps| {
+    let mut played = call.playout_stamps.clone();
+    played.sort_by_key(|it| it.timestamp);
+    let sent = |it: &PlayoutStamps| {
         let place = call
             .send_stamps
             .binary_search_by_key(&it.timestamp, |it| it.timestamp);
         place.ok().map(|place| (call.send_stamps[place], *it))
     };
-    heard.iter().filter_map(spoken).collect()
+    played.iter().filter_map(sent).collect()
 }
 
 /// Sum of the stages of the packet that holds the audio of `captured_s`, in ms.
 fn stamped_ms(call: &Call, joined: &[(SendStamps, PlayoutStamps)], captured_s: f64) -> Option<f64> {
     let said = call.start + Duration::from_secs_f64(captured_s);
-    let after =
-        joined.partition_point(|(spoken, _)| spoken.captured <= said + spoken.signal.total());
-    let (spoken, heard) = joined.get(after.checked_sub(1)?)?;
-    let end = spoken.captured + spoken.duration;
-    (said + spoken.signal.total() < end).then(|| Stages::of(spoken, heard).sum_ms())
+    let after = joined.partition_point(|(sent, _)| sent.captured <= said + sent.signal.total());
+    let (sent, played) = joined.get(after.checked_sub(1)?)?;
+    let end = sent.captured + sent.duration;
+    (said + sent.signal.total() < end).then(|| Stages::of(sent, played).sum_ms())
 }
 
 /// Median and 99th percentile.
@@ -98,7 +100,7 @@ fn compare(call: &mut Call, name: &str, fit_min: f32) {
     call.source = Box::new(chirps::chirps);
     call.run(LONG);
     let joined = join(call);
-    let found = chirps::heard(call, 0.5, fit_min);
+    let found = chirps::recognized(call, 0.5, fit_min);
     let mut errors = Vec::new();
     // The microphone's clock and the echo canceller settle first.
     for chirp in found.iter().filter(|it| it.captured_s > SETTLED_S) {
@@ -190,7 +192,7 @@ fn a_clean_path_is_heard_in_35_ms() {
     let mut call = Call::new(speaker, listener, (120, 120), (0.0, 0.0));
     call.source = Box::new(chirps::chirps);
     call.run(LONG);
-    let measured = chirps::heard(&call, 0.2, 0.7);
+    let measured = chirps::recognized(&call, 0.2, 0.7);
     let measured: Vec<f64> = measured
         .iter()
         .skip(20)

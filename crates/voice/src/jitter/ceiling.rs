@@ -152,7 +152,7 @@ mod tests {
     }
 
     /// After half a second of a peak of .3, in packets.
-    fn heard() -> Ceiling {
+    fn settled() -> Ceiling {
         let mut ceiling = Ceiling::new(FORMAT);
         for packet in 0..50 {
             ceiling.bound_decoded(&mut tone(0.3, packet..packet + 1));
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn what_is_concealed_is_no_louder_than_what_it_continues() {
-        let mut ceiling = heard();
+        let mut ceiling = settled();
         let mut played = tone(0.3, 49..50);
         for packet in 50..54 {
             // 2.5 ms at a time, as the buffer asks.
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_packet_after_a_loss_is_no_louder_than_speech_was() {
-        let mut ceiling = heard();
+        let mut ceiling = settled();
         // A softer syllable: what is heard next may be as loud as the ones before it.
         ceiling.bound_decoded(&mut tone(0.05, 50..60));
         ceiling.bound_concealed(&mut tone(0.05, 60..62));
@@ -205,7 +205,7 @@ mod tests {
         ceiling.bound_decoded(&mut first);
         assert!((0.28..0.3).contains(&peak(&first)), "{}", peak(&first));
         // Also where nothing was concealed meanwhile.
-        let mut ceiling = heard();
+        let mut ceiling = settled();
         ceiling.on_loss();
         let mut first = tone(0.6, 50..51);
         ceiling.bound_decoded(&mut first);
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn somebody_who_speaks_up_during_a_loss_is_heard_50_ms_later() {
-        let mut ceiling = heard();
+        let mut ceiling = settled();
         ceiling.bound_concealed(&mut tone(0.3, 50..51));
         let mut louder = tone(0.95, 51..61);
         ceiling.bound_decoded(&mut louder);

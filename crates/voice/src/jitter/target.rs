@@ -210,10 +210,10 @@ impl Target {
     /// Part of the assumed spread that remains while few packets have arrived, in ms.
     fn spread_first(&self) -> f64 {
         let last = self.recent.back().map_or(0.0, |it| it.at);
-        let heard = last - self.begun.unwrap_or(last);
+        let elapsed = last - self.begun.unwrap_or(last);
         let (soon, late) = (SPREAD_FIRST_FADES_EVEN_MS, SPREAD_FIRST_FADES_UNEVEN_MS);
         let unrest = (self.most - self.floor - EVEN_MS) / (UNEVEN_MS - EVEN_MS);
-        SPREAD_FIRST_MS * (-heard / (soon + unrest.clamp(0.0, 1.0) * (late - soon))).exp()
+        SPREAD_FIRST_MS * (-elapsed / (soon + unrest.clamp(0.0, 1.0) * (late - soon))).exp()
     }
 
     /// Delay of a packet that met no queue, in ms.

@@ -190,26 +190,26 @@ mod tests {
         samples.iter().map(|it| f64::from(it * it)).sum::<f64>() / samples.len() as f64
     }
 
-    fn split_and_joined(said: &[f32]) -> Vec<f32> {
+    fn split_and_joined(input: &[f32]) -> Vec<f32> {
         let (mut split, mut join) = (Split::new(), Join::new());
-        let mut heard = vec![0.0; said.len()];
+        let mut output = vec![0.0; input.len()];
         let mut bands = [[0.0; BAND]; BANDS];
-        for (frame, out) in said.chunks(FRAME).zip(heard.chunks_mut(FRAME)) {
+        for (frame, out) in input.chunks(FRAME).zip(output.chunks_mut(FRAME)) {
             split.split(frame, &mut bands);
             join.join(&bands, out);
         }
-        heard
+        output
     }
 
     #[test]
     fn what_is_split_and_joined_is_what_it_was_46_samples_later() {
-        // In the middle of a band, where no neighbour has any of it.
+        // In the middle of a band, where no neighbor has any of it.
         for hz in [4_000.0, 12_000.0] {
-            let said = tone(hz, 20);
-            let heard = split_and_joined(&said);
-            let pairs = heard[FRAME..].iter().zip(&said[FRAME - 46..]);
-            let errors: Vec<f32> = pairs.map(|(heard, said)| heard - said).collect();
-            let error_db = 10.0 * (power(&errors) / power(&said)).log10();
+            let input = tone(hz, 20);
+            let output = split_and_joined(&input);
+            let pairs = output[FRAME..].iter().zip(&input[FRAME - 46..]);
+            let errors: Vec<f32> = pairs.map(|(output, input)| output - input).collect();
+            let error_db = 10.0 * (power(&errors) / power(&input)).log10();
             assert!(error_db < -40.0, "{hz} Hz: {error_db} dB");
         }
     }
@@ -218,9 +218,9 @@ mod tests {
     fn no_frequency_is_lost_between_the_bands() {
         for step in 1..240 {
             let hz = 100.0 * f64::from(step);
-            let said = tone(hz, 20);
-            let heard = split_and_joined(&said);
-            let gain_db = 10.0 * (power(&heard[FRAME..]) / power(&said)).log10();
+            let input = tone(hz, 20);
+            let output = split_and_joined(&input);
+            let gain_db = 10.0 * (power(&output[FRAME..]) / power(&input)).log10();
             // The bank is not a perfect one: least at 7.9 and 16.1 kHz.
             assert!((-4.0..1.0).contains(&gain_db), "{hz} Hz: {gain_db} dB");
         }

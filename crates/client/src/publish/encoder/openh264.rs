@@ -169,7 +169,7 @@ fn set_bitrate(cisco: &mut Cisco, bps: i32) -> bool {
     let mut target = info(SPATIAL_LAYER_ALL, bps);
     // SAFETY: both options read one `SBitrateInfo` during the call and keep no pointer
     // (`CWelsH264SVCEncoder::SetOption`); the encoder is borrowed mutably, so no other
-    // call runs, and it has been initialised, as a frame was encoded before.
+    // call runs, and it has been initialized, as a frame was encoded before.
     unsafe {
         let api = cisco.raw_api();
         api.set_option(ENCODER_OPTION_MAX_BITRATE, (&raw mut bound).cast()) == 0

@@ -31,7 +31,7 @@ impl Ports {
         for _ in 0..ATTEMPTS {
             let first = bind(0).map_err(io::Error::other)?;
             let port = first.local_addr().port();
-            // The neighbour below an odd port makes a pair as well.
+            // The neighbor below an odd port makes a pair as well.
             match bind(port ^ 1) {
                 Ok(second) => {
                     let (rtp, rtcp) = if port % 2 == 0 {
@@ -132,7 +132,7 @@ mod tests {
     use std::net::Ipv4Addr;
 
     #[test]
-    fn pairs_are_even_and_odd_neighbours() {
+    fn pairs_are_even_and_odd_neighbors() {
         let local = IpAddr::from(Ipv4Addr::LOCALHOST);
         let pairs: Vec<_> = (0..100)
             .map(|_| Ports::bind(local, local, &Options::default()).expect("ports"))
