@@ -156,7 +156,7 @@ impl Peer {
         let counts = &mut self.counts;
         match &mut self.transport {
             Some(MediaTransport::WebRtc(transport)) => {
-                transport.receive(&mut buffers.for_webrtc(), counts)
+                transport.receive(&mut buffers.for_webrtc(), counts);
             }
             Some(MediaTransport::Rtsp(transport)) => {
                 transport.receive(Instant::now(), &mut buffers.for_rtsp(), counts);
