@@ -22,7 +22,7 @@
 //!
 //! ```
 //! use glassline_hub::{Hub, StreamName, Wake};
-//! use glassline_media::{Codec, MediaTime, Stamps, Track, UnitBuilder};
+//! use glassline_media::{Codec, MediaTime, Stamps, Track, TrackIndex, UnitBuilder};
 //! use std::sync::Arc;
 //! use std::sync::atomic::{AtomicUsize, Ordering};
 //! use std::time::Instant;
@@ -50,7 +50,7 @@
 //! let mut builder = UnitBuilder::default();
 //! builder.push(b"an Opus packet");
 //! let unit = builder
-//!     .build(0, MediaTime::ZERO, true, Stamps::arrived(now))
+//!     .build(TrackIndex(0), MediaTime::ZERO, true, Stamps::arrived(now))
 //!     .ok_or("a unit has at least one packet")?;
 //! publisher.push(unit, now)?;
 //!

@@ -24,7 +24,7 @@
 //! prefix that a payload format adds, such as the FU header of H.264:
 //!
 //! ```
-//! use glassline_media::{MediaTime, Stamps, UnitBuilder};
+//! use glassline_media::{MediaTime, Stamps, TrackIndex, UnitBuilder};
 //! use std::time::Instant;
 //!
 //! let mut builder = UnitBuilder::with_capacity(15);
@@ -36,7 +36,7 @@
 //! let keyframe = true;
 //! let stamps = Stamps::arrived(Instant::now());
 //! let unit = builder
-//!     .build(0, MediaTime::ZERO, keyframe, stamps)
+//!     .build(TrackIndex(0), MediaTime::ZERO, keyframe, stamps)
 //!     .expect("two packets");
 //!
 //! // An RTP sender reads packets; the last packet of a video frame carries the marker.

@@ -19,7 +19,7 @@
 //! Packetizes one access unit, writes and parses the RTP packets, and depacketizes them:
 //!
 //! ```
-//! use glassline_media::{Codec, MediaTime, Ssrc, Stamps, Track, UnitBuilder};
+//! use glassline_media::{Codec, MediaTime, Ssrc, Stamps, Track, TrackIndex, UnitBuilder};
 //! use glassline_rtp::payload::{Depacketizer, Packetizer};
 //! use glassline_rtp::{HEADER_BYTES, Header, Packet, SequenceExtender, write_header};
 //! use std::time::Instant;
@@ -31,7 +31,7 @@
 //! Packetizer::new(&track).packetize(&frame, &mut builder)?;
 //! let stamps = Stamps::arrived(Instant::now());
 //! let unit = builder
-//!     .build(0, MediaTime::ZERO, true, stamps)
+//!     .build(TrackIndex(0), MediaTime::ZERO, true, stamps)
 //!     .ok_or("a frame has at least one packet")?;
 //! assert_eq!(unit.packet_count(), 3);
 //!
