@@ -197,7 +197,7 @@ impl Recording {
         };
         let (assembler, out) = (&mut self.assembler, &mut self.media_units);
         self.pipelines[track].take(&packet, received, |packet| {
-            push(assembler, track, packet, out)
+            push(assembler, track, packet, out);
         });
     }
 
