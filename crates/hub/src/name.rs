@@ -83,7 +83,7 @@ pub enum NameError {
     /// The name contains a character that is not allowed.
     #[error("'{found}' in stream name '{name}': use letters, digits, '.', '_', '~' and '-'")]
     Character {
-        /// The whole name.
+        /// The whole name that was checked.
         name: String,
         /// First character that is not allowed.
         found: char,
@@ -91,13 +91,13 @@ pub enum NameError {
     /// The name begins with a dot or a dash.
     #[error("stream name '{name}' begins with '.' or '-': begin with a letter, digit, '_' or '~'")]
     Start {
-        /// The whole name.
+        /// The whole name that was checked.
         name: String,
     },
     /// The name is a path of the HTTP server.
     #[error("'{name}' is a path of the HTTP server: choose another stream name")]
     Reserved {
-        /// The whole name.
+        /// The whole name that was checked.
         name: String,
     },
 }

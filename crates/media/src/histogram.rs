@@ -105,13 +105,13 @@ impl Histogram {
 pub struct Summary {
     /// Number of samples. If it is zero, all other fields are zero as well.
     pub count: u64,
-    /// Median delay.
+    /// Median of the delays.
     pub p50: Duration,
     /// 95th percentile of the delays.
     pub p95: Duration,
     /// 99th percentile of the delays.
     pub p99: Duration,
-    /// Longest delay.
+    /// Longest of the delays.
     pub max: Duration,
     /// Sum of all delays, from which a mean is computed.
     pub sum: Duration,

@@ -1,6 +1,7 @@
 use std::ops::{Add, Sub};
 use std::time::{Duration, Instant};
 
+/// Number of nanoseconds in a second.
 const NANOS: i128 = 1_000_000_000;
 
 /// Time on a stream's timeline, in nanoseconds since the stream's origin; it may be negative.

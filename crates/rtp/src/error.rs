@@ -16,7 +16,7 @@ pub enum ParseError {
     Version {
         /// Offset of the packet.
         offset: usize,
-        /// Version found.
+        /// Version that was found.
         version: u8,
     },
     /// A field has a value that its RFC does not allow.
@@ -26,7 +26,7 @@ pub enum ParseError {
         what: &'static str,
         /// Offset of the field.
         offset: usize,
-        /// Value found.
+        /// Value that was found.
         value: u32,
     },
 }

@@ -13,7 +13,7 @@ pub const HEADER_BYTES: usize = 12;
 pub struct Header {
     /// Marker bit. Video: the last packet of an access unit. Audio: the first of a talk spurt.
     pub marker: bool,
-    /// Payload type, 0–127.
+    /// Payload type in 0–127.
     pub payload_type: u8,
     /// Sequence number as on the wire; extend it with
     /// [`SequenceExtender`](crate::SequenceExtender) before comparing it.
@@ -125,9 +125,13 @@ pub fn write_header(out: &mut [u8], header: &Header, elements: &[(u8, &[u8])]) -
     HEADER_BYTES + extensions::write(rest, elements)
 }
 
+/// RTP version 2, in the upper two bits of the first byte.
 const VERSION_BITS: u8 = 2 << 6;
+/// Bit of the first byte: padding follows the payload.
 const PADDING_BIT: u8 = 0x20;
+/// Bit of the first byte: a header extension follows the CSRC list.
 const EXTENSION_BIT: u8 = 0x10;
+/// Bits of the first byte: number of CSRCs.
 const CSRC_COUNT_BITS: u8 = 0x0f;
 
 /// Returns the offset behind the CSRC list. The fixed header was checked before.

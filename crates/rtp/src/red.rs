@@ -80,7 +80,7 @@ const LENGTH_MAX: usize = (1 << 10) - 1;
 pub struct Repeat<'a> {
     /// Time from this payload to the later packet, in ticks.
     pub offset: u32,
-    /// The repeated payload.
+    /// Payload that is repeated.
     pub payload: &'a [u8],
 }
 

@@ -31,8 +31,11 @@ pub const fn classify(first: u8) -> DatagramKind {
 
 /// Length of STUN's fixed header in bytes (RFC 8489 §5).
 const HEADER_BYTES: usize = 20;
+/// Message type of a STUN binding request.
 const BINDING_REQUEST: u16 = 0x0001;
+/// Magic cookie in the header of every STUN message.
 const MAGIC_COOKIE: u32 = 0x2112_a442;
+/// Type of the USERNAME attribute.
 const USERNAME: u16 = 0x0006;
 /// Maximum length of a user name in bytes: it has fewer than 509 (RFC 8489 §14.3).
 const USERNAME_BYTES_MAX: usize = 508;

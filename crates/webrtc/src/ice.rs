@@ -38,6 +38,7 @@ impl is::Sha1HmacProvider for HmacSha1 {
     }
 }
 
+/// The provider of message integrity for every agent.
 static HMAC_SHA1: HmacSha1 = HmacSha1;
 
 /// Most addresses that are remembered per peer. A phone that moves between networks needs a few

@@ -53,6 +53,7 @@ pub struct Stream {
     keyframe_wanted: AtomicBool,
 }
 
+/// The state of a stream, behind its lock.
 struct Inner {
     state: State,
     tracks: Arc<[Track]>,

@@ -209,6 +209,7 @@ impl Depacketizer {
 /// Default size limit of a unit, in bytes. Frames of 8 MiB at 30 frames/s are 2 Gbit/s, which
 /// no camera sends, but an attacker may.
 const UNIT_BYTES_MAX: usize = 8 << 20;
+/// Most complete units that are kept until they are polled.
 const READY_MAX: usize = 8;
 
 /// State of the access unit that is being received.
@@ -243,6 +244,7 @@ enum DropReason {
 }
 
 #[derive(Clone, Debug)]
+/// The access unit that is being received.
 struct Building {
     unit: AccessUnit,
     /// Whether a fragmented NAL unit has begun and not ended.

@@ -19,23 +19,23 @@ pub mod nal {
     pub const SLICE: u8 = 1;
     /// Coded slice of an IDR picture.
     pub const IDR: u8 = 5;
-    /// Supplemental enhancement information.
+    /// Supplemental enhancement information (SEI).
     pub const SEI: u8 = 6;
-    /// Sequence parameter set.
+    /// Sequence parameter set (SPS).
     pub const SPS: u8 = 7;
-    /// Picture parameter set.
+    /// Picture parameter set (PPS).
     pub const PPS: u8 = 8;
-    /// Access unit delimiter.
+    /// Access unit delimiter (AUD).
     pub const AUD: u8 = 9;
-    /// End of sequence.
+    /// End of a coded video sequence.
     pub const END_OF_SEQUENCE: u8 = 10;
-    /// End of stream.
+    /// End of the NAL unit stream.
     pub const END_OF_STREAM: u8 = 11;
-    /// Filler data.
+    /// Filler data, which is not sent.
     pub const FILLER: u8 = 12;
-    /// Single-time aggregation packet.
+    /// Single-time aggregation packet (STAP-A).
     pub const STAP_A: u8 = 24;
-    /// Fragmentation unit.
+    /// Fragmentation unit without decoding order number (FU-A).
     pub const FU_A: u8 = 28;
 }
 

@@ -41,7 +41,9 @@ fn is_carried(unit: &[u8]) -> bool {
 
 /// Largest STAP-A, in bytes: its size fields have 16 bits.
 const AGGREGATE_MAX: usize = u16::MAX as usize;
+/// Length of a STAP-A's own header in bytes.
 const STAP_HEADER_BYTES: usize = 1;
+/// Length of the size field of each NAL unit in a STAP-A, in bytes.
 const STAP_SIZE_BYTES: usize = 2;
 
 /// Consecutive units that fit one payload together.

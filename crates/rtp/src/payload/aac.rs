@@ -10,6 +10,7 @@ use super::{PacketizeError, UnsupportedFormat, equal_pieces, parameter};
 /// Length of the AU headers section: the number of bits of all headers, then one header of 13
 /// bits of size and 3 bits of index.
 const HEADERS_BYTES: usize = 4;
+/// Longest access unit in bytes: its size has 13 bits.
 const UNIT_BYTES_MAX: usize = (1 << 13) - 1;
 
 /// Number of samples of an access unit, unless the session description has another number.

@@ -13,8 +13,9 @@ const WHOLE: u8 = 0;
 const FIRST_LONG: u8 = 1;
 /// The first fragment, with less of the frame.
 const FIRST_SHORT: u8 = 2;
-/// Any other fragment.
+/// Any other fragment of a frame.
 const OTHER: u8 = 3;
+/// Length of the payload header in bytes.
 const HEADER_BYTES: usize = 2;
 
 /// Number of samples per channel in a frame (ATSC A/52 §4.1).
@@ -51,6 +52,7 @@ pub(super) fn packetize(
     Ok(())
 }
 
+/// Sync word with which a frame begins.
 const SYNC: [u8; 2] = [0x0b, 0x77];
 
 /// Bitrates in kbit/s by half of `frmsizecod` (ATSC A/52 table 5.18).

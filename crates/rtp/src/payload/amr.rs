@@ -16,6 +16,7 @@ const ENTRY: u8 = 0x7c;
 /// Frame lengths in bytes by frame type (RFC 4867 §3.6: speech and comfort noise). Type 14 is
 /// lost speech (AMR-WB), 15 is no data.
 const NARROW: [Option<u8>; 16] = sizes([12, 13, 15, 17, 19, 20, 26, 31, 5], [None, None]);
+/// Frame lengths of AMR-WB in bytes by frame type, as for [`NARROW`].
 const WIDE: [Option<u8>; 16] = sizes([17, 23, 32, 36, 40, 46, 50, 58, 60], [Some(5), Some(0)]);
 
 /// Builds a table of frame lengths. `first`: types 0 to 8; `further`: types 9, which is comfort

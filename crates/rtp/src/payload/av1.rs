@@ -16,6 +16,7 @@ const Z: u8 = 0x80;
 const Y: u8 = 0x40;
 /// Number of elements. If it is 0 each element has a length; otherwise the last one has none.
 const W_SHIFT: u32 = 4;
+/// Bits of the number of elements in the aggregation header.
 const W: u8 = 0x30;
 /// A new coded video sequence begins.
 const N: u8 = 0x08;
@@ -205,6 +206,7 @@ const fn is_left_out(header: u8) -> bool {
     matches!(obu_type(header), TEMPORAL_DELIMITER | TILE_LIST | PADDING)
 }
 
+/// One OBU: its header, its extension byte if it has one, and its body.
 struct Obu<'a> {
     header: u8,
     extension: Option<u8>,

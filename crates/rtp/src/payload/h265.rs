@@ -17,22 +17,22 @@ pub mod nal {
     pub const IRAP_LAST: u8 = 23;
     /// Last type of coded slice segments.
     pub const SLICE_LAST: u8 = 31;
-    /// Video parameter set.
+    /// Video parameter set (VPS).
     pub const VPS: u8 = 32;
-    /// Sequence parameter set.
+    /// Sequence parameter set (SPS).
     pub const SPS: u8 = 33;
-    /// Picture parameter set.
+    /// Picture parameter set (PPS).
     pub const PPS: u8 = 34;
-    /// Access unit delimiter.
+    /// Access unit delimiter (AUD).
     pub const AUD: u8 = 35;
     /// Filler data. Types 36 and 37, between this and the delimiter, end sequence and
     /// bitstream.
     pub const FILLER: u8 = 38;
     /// Supplemental enhancement information in front of the coded picture.
     pub const PREFIX_SEI: u8 = 39;
-    /// Aggregation packet.
+    /// Aggregation packet (AP) of several NAL units.
     pub const AP: u8 = 48;
-    /// Fragmentation unit.
+    /// Fragmentation unit (FU) of one NAL unit.
     pub const FU: u8 = 49;
     /// PACI packet, whose header extension is not used in practice.
     pub const PACI: u8 = 50;
@@ -59,8 +59,11 @@ pub fn profile(track: &Track) -> Option<u8> {
 const HEADER_BYTES: usize = 2;
 /// Length of payload header and FU header in bytes (RFC 7798 §4.4.3).
 const FU_BYTES: usize = 3;
+/// Start bit of an FU header.
 const FU_START: u8 = 0x80;
+/// End bit of an FU header.
 const FU_END: u8 = 0x40;
+/// Bits of the NAL unit type in an FU header.
 const FU_TYPE: u8 = 0x3f;
 /// Length of the size field of each NAL unit in an aggregation packet (RFC 7798 §4.4.2).
 const SIZE_BYTES: usize = 2;

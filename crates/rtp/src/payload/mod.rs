@@ -76,7 +76,7 @@ pub enum PacketizeError {
     UnsupportedFeature {
         /// Codec of the track.
         codec: Codec,
-        /// The feature.
+        /// Feature that the payload format cannot represent.
         what: &'static str,
     },
 }

@@ -8,6 +8,7 @@ use super::assembly::{AudioFormat, DropReason};
 
 /// Length of a transport stream packet in bytes (ISO/IEC 13818-1 §2.4.3).
 const PACKET_BYTES: usize = 188;
+/// First byte of every transport stream packet.
 const SYNC: u8 = 0x47;
 
 /// Puts as many whole transport packets into a payload as `payload_max` bytes can hold.

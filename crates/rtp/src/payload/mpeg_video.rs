@@ -8,8 +8,11 @@ use super::{PacketizeError, equal_pieces};
 
 /// Start codes (ISO/IEC 13818-2 table 6-1).
 const PICTURE: u8 = 0x00;
+/// Start codes of slices.
 const SLICES: std::ops::RangeInclusive<u8> = 0x01..=0xaf;
+/// Start code of a sequence header.
 const SEQUENCE: u8 = 0xb3;
+/// Start code of a group of pictures header.
 const GROUP: u8 = 0xb8;
 
 /// Bit of the video-specific header (RFC 2250 §3.4): an extension header follows.
@@ -20,6 +23,7 @@ const S: u8 = 0x20;
 const B: u8 = 0x10;
 /// The payload ends with the end of a slice.
 const E: u8 = 0x08;
+/// Length of the video-specific header in bytes.
 const HEADER_BYTES: usize = 4;
 
 /// Picture type of intra-coded pictures.
@@ -97,7 +101,7 @@ fn first_part(bytes: &[u8]) -> &[u8] {
 #[derive(Clone, Copy, Debug, Default)]
 struct Header {
     temporal_reference: u16,
-    /// Picture type.
+    /// Picture type: intra, predictive or bidirectional.
     picture_type: u8,
     vectors: u8,
 }

@@ -20,6 +20,7 @@ const L: u8 = 0x40;
 /// A byte with temporal layer, key index or both follows.
 const T_OR_K: u8 = 0x30;
 
+/// Length of the descriptor that we write, in bytes.
 const DESCRIPTOR_BYTES: usize = 4;
 
 /// Splits a frame into payloads of at most `payload_max` bytes, of equal size except for a

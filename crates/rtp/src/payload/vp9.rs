@@ -10,7 +10,7 @@ use super::picture_id::{self, PictureId};
 const I: u8 = 0x80;
 /// The frame is predicted from other frames (inter-picture predicted).
 const P: u8 = 0x40;
-/// Layer indices follow.
+/// Layer indices follow the picture ID.
 const L: u8 = 0x20;
 /// Flexible mode: reference indices follow.
 const F: u8 = 0x10;
@@ -21,10 +21,12 @@ const E: u8 = 0x04;
 /// A scalability structure follows.
 const V: u8 = 0x02;
 
+/// Length of the descriptor that we write, in bytes.
 const DESCRIPTOR_BYTES: usize = 3;
 /// First byte of a scalability structure of one spatial layer with its size, without a group of
 /// pictures (§4.2.1).
 const STRUCTURE: u8 = 0x10;
+/// Length of that scalability structure in bytes.
 const STRUCTURE_BYTES: usize = 5;
 
 /// Splits a frame or superframe into payloads of at most `payload_max` bytes, of equal size

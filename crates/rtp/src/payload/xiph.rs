@@ -14,8 +14,11 @@ const HEADER_BYTES: usize = 6;
 
 /// Fragment type (RFC 5215 §2.2) of a payload with whole packets.
 const UNCUT: u8 = 0;
+/// Fragment type of the first fragment of a packet.
 const FIRST: u8 = 1;
+/// Fragment type of the last fragment of a packet.
 const LAST: u8 = 3;
+/// Position of the fragment type in the fourth byte of a payload.
 const FRAGMENT_SHIFT: u32 = 6;
 /// Bits of the data type; not zero for headers and comments.
 const DATA_TYPE: u8 = 0x30;

@@ -38,9 +38,9 @@ pub struct ReceivedPacket<'a> {
     pub sequence: u64,
     /// RTP timestamp as on the wire.
     pub timestamp: u32,
-    /// Marker bit.
+    /// Marker bit of the packet.
     pub marker: bool,
-    /// Payload without padding.
+    /// Payload of the packet, without padding.
     pub payload: &'a [u8],
     /// Instant at which the packet arrived.
     pub received: Instant,

@@ -78,7 +78,7 @@ pub enum Packet<'a> {
 /// A packet of a type that is not implemented, such as XR (RFC 3611) or APP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unknown<'a> {
-    /// RTCP packet type.
+    /// RTCP packet type, as on the wire.
     pub packet_type: u8,
     /// The five bits behind the padding bit: a count, subtype or format.
     pub format: u8,

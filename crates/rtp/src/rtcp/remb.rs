@@ -61,9 +61,11 @@ impl Remb {
     }
 }
 
+/// Unique identifier of the message (draft-alvestrand-rmcat-remb-03 §2.2).
 const NAME: &[u8] = b"REMB";
 /// Length of two SSRCs, the name, count and estimate, in bytes.
 const FIXED_BYTES: usize = 16;
+/// Largest mantissa of the estimate, a field of 18 bits.
 const MANTISSA_MAX: u64 = 0x3_ffff;
 /// Largest estimate of 64 bits that can be written; larger ones are read as this value.
 const BITRATE_MAX: u64 = MANTISSA_MAX << 46;

@@ -161,8 +161,12 @@ impl ReportBlock {
 
 /// An hour in 1/65,536 s.
 const HOUR: i32 = 3600 << 16;
+/// Length of a sender report in front of its report blocks, without the RTCP header, in bytes.
 const SENDER_BYTES: usize = 24;
+/// Length of a receiver report in front of its report blocks, without the RTCP header, in
+/// bytes.
 const RECEIVER_BYTES: usize = 4;
+/// Length of a report block in bytes.
 const BLOCK_BYTES: usize = 24;
 
 /// Returns the blocks that fit one packet, and their number.

@@ -89,5 +89,7 @@ impl<'a> Chunk<'a> {
     }
 }
 
+/// Type of the null item, which ends the items of a chunk.
 const END: u8 = 0;
+/// Type of the CNAME item.
 const CNAME: u8 = 1;

@@ -239,12 +239,16 @@ impl TransportFeedbackBuilder {
 /// Status symbols (draft §3.1.1). Except for the reserved one, a symbol is also the number of
 /// bytes of the packet's delta.
 const NOT_RECEIVED: u8 = 0;
+/// Symbol of a packet received with a small delta, of one byte.
 const SMALL: u8 = 1;
+/// Symbol of a packet received with a large or negative delta, of two bytes.
 const LARGE: u8 = 2;
+/// Symbol that the draft reserves.
 const RESERVED: u8 = 3;
 
 /// Length from the sender's SSRC to the feedback count, in bytes.
 const FIXED_BYTES: usize = 16;
+/// Longest run of a run length chunk, a field of 13 bits.
 const RUN_LEN_MAX: usize = 0x1fff;
 
 /// Fields in front of the status chunks.

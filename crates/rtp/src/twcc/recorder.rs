@@ -153,7 +153,9 @@ impl Recorder {
 /// Interval between feedback packets. libwebrtc's receivers send them every 50 to 250 ms, and
 /// its senders are tuned for about this value.
 const INTERVAL: Duration = Duration::from_millis(100);
+/// Length of a tick of arrival times in ns.
 const TICK_NANOS: u128 = 1_000_000_000 / TICKS_PER_SECOND as u128;
+/// Marks a packet that has not arrived.
 const MISSING: i64 = i64::MIN;
 /// Most packets that are kept: a second of 40 Mbit/s.
 const PACKETS_MAX: usize = 4096;

@@ -195,6 +195,7 @@ enum State {
 }
 
 impl Sent {
+    /// A packet that feedback need not describe: it was acknowledged, or never sent.
     const DONE: Self = Self {
         at_us: 0,
         bytes: 0,

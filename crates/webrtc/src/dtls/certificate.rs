@@ -149,6 +149,7 @@ const RETRANSMIT_AFTER: Duration = Duration::from_millis(100);
 /// Number of retransmissions: six doublings of 100 ms exceed the handshake deadline of the
 /// session.
 const RETRIES_MAX: usize = 7;
+/// Time after which `dimpl` gives up a handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub enum Cipher {
 }
 
 impl Cipher {
-    /// All ciphers.
+    /// Every cipher, in the order of the enum.
     pub const ALL: [Self; 3] = [Self::Aes128Gcm, Self::Aes256Gcm, Self::ChaCha20Poly1305];
 
     /// Returns the name in configuration and logs: `aes-128-gcm`, `aes-256-gcm` or

@@ -45,6 +45,7 @@ const DATAGRAMS_QUEUED_MAX: usize = 16;
 /// Most records of data that are kept if they arrive before the handshake's last flight: the
 /// peer's first packets, which it would otherwise repeat only after a second.
 const EARLY_RECORDS_MAX: usize = 8;
+/// Most bytes of such records that are kept.
 const EARLY_BYTES_MAX: usize = 8 * 1500;
 
 /// Result of the handshake, or how the association ended.

@@ -52,6 +52,7 @@ pub(super) struct Tap {
     live: AtomicBool,
 }
 
+/// What a tap has recorded of its key.
 struct State {
     /// The key, until the record layer takes it.
     key: Option<LessSafeKey>,
@@ -223,14 +224,21 @@ impl SupportedDtls12CipherSuite for TappedSuite {
     }
 }
 
+/// A cipher suite as `dimpl` takes it.
 type Suite = &'static dyn SupportedDtls12CipherSuite;
 
+/// AES-128-GCM with taps.
 static AES_128: TappedSuite = TappedSuite(Cipher::Aes128Gcm);
+/// AES-256-GCM with taps.
 static AES_256: TappedSuite = TappedSuite(Cipher::Aes256Gcm);
+/// ChaCha20-Poly1305 with taps.
 static CHACHA20: TappedSuite = TappedSuite(Cipher::ChaCha20Poly1305);
 
+/// The suites with AES-128-GCM preferred.
 static AES_128_FIRST: [Suite; 3] = [&AES_128, &AES_256, &CHACHA20];
+/// The suites with AES-256-GCM preferred.
 static AES_256_FIRST: [Suite; 3] = [&AES_256, &AES_128, &CHACHA20];
+/// The suites with ChaCha20-Poly1305 preferred.
 static CHACHA20_FIRST: [Suite; 3] = [&CHACHA20, &AES_128, &AES_256];
 
 /// Returns the usual provider with tapped suites, of which `first` is preferred.

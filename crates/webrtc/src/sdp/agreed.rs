@@ -61,7 +61,7 @@ pub struct AgreedMedia {
 /// A payload type in which the peer may send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgreedCodec {
-    /// Payload type, 0..=127.
+    /// Payload type in 0..=127.
     pub payload_type: u8,
     /// Codec of the payload type.
     pub codec: Codec,

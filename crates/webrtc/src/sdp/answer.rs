@@ -20,7 +20,7 @@ use super::transport::{default_destination, push_candidates, push_transport};
 /// What this end states in an answer.
 #[derive(Clone, Debug)]
 pub struct LocalDescription {
-    /// Our ICE credentials.
+    /// ICE credentials of this end.
     pub credentials: IceCredentials,
     /// Fingerprint of our certificate.
     pub fingerprint: Fingerprint,

@@ -34,7 +34,7 @@ macro_rules! all {
 }
 
 impl Attributes {
-    /// Appends an attribute.
+    /// Appends an attribute to the section.
     pub fn push(&mut self, attribute: Attribute) {
         self.0.push(attribute);
     }

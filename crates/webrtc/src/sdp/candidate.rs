@@ -10,7 +10,7 @@ pub struct Candidate {
     pub foundation: String,
     /// Component, 1..=256: 1 for RTP, and for everything if RTCP is multiplexed.
     pub component: u16,
-    /// Transport protocol.
+    /// Transport protocol of the candidate.
     pub protocol: Protocol,
     /// Priority; larger values are preferred.
     pub priority: u32,
@@ -31,9 +31,9 @@ pub struct Candidate {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Protocol {
-    /// UDP.
+    /// UDP, the only protocol that is used.
     Udp,
-    /// TCP (RFC 6544).
+    /// TCP (RFC 6544), which is not used.
     Tcp,
     /// Any other, in lower case; such candidates are ignored (RFC 8839 §5.1).
     Other(String),

@@ -32,7 +32,9 @@ pub struct AgreedData {
     pub(super) legacy: bool,
 }
 
+/// Protocol of the `m=` line (RFC 8841 §4).
 const PROTOCOL: &str = "UDP/DTLS/SCTP";
+/// Format of the `m=` line: the application protocol over SCTP.
 const FORMAT: &str = "webrtc-datachannel";
 /// Protocol in draft-ietf-mmusic-sctp-sdp up to version 14, in which the port is the format and
 /// `a=sctpmap` states the application protocol. Chromium before 2019 and appliances write it.

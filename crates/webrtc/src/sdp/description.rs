@@ -22,7 +22,7 @@ pub struct SessionDescription {
     pub lines: Vec<(char, String)>,
     /// Attributes of the session.
     pub attributes: Attributes,
-    /// The `m=` sections.
+    /// The `m=` sections, in their order.
     pub media: Vec<MediaDescription>,
 }
 
@@ -43,7 +43,7 @@ pub struct Origin {
     pub address: String,
 }
 
-/// One `m=` section.
+/// One `m=` section of a description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MediaDescription {
     /// Media type: `audio`, `video`, `application`, …
@@ -64,6 +64,7 @@ pub struct MediaDescription {
 
 /// Types of the session's lines that are kept unparsed, in the order of RFC 8866.
 const SESSION_LINES: &str = "iuepcbtrzk";
+/// Types of the lines of an `m=` section that are kept unparsed, in the order of RFC 8866.
 const MEDIA_LINES: &str = "icbk";
 
 impl SessionDescription {

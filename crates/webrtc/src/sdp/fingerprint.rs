@@ -5,7 +5,7 @@ use super::error::Reason;
 /// The hash of a certificate, as SDP announces it (RFC 8122 §5).
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Fingerprint {
-    /// Hash function.
+    /// Hash function of the digest.
     pub algorithm: HashAlgorithm,
     /// Digest, with the length of the hash function's output.
     pub digest: Vec<u8>,

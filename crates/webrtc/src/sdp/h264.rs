@@ -14,17 +14,17 @@ pub enum H264Profile {
     /// Constrained Baseline: Baseline without the error resilience tools, which no decoder
     /// implements.
     ConstrainedBaseline,
-    /// Baseline.
+    /// The Baseline profile.
     Baseline,
-    /// Main.
+    /// The Main profile.
     Main,
-    /// Extended.
+    /// The Extended profile.
     Extended,
     /// High without interlacing and B pictures.
     ConstrainedHigh,
-    /// High without interlacing.
+    /// Progressive High: High without interlacing.
     ProgressiveHigh,
-    /// High.
+    /// The High profile.
     High,
     /// Any other, by `profile_idc` and flags: high bit depths, 4:2:2, 4:4:4, intra-only.
     Other(u8, u8),

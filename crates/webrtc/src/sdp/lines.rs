@@ -1,7 +1,7 @@
 use super::error::{Error, Reason};
 use super::limits::{BYTES_MAX, LINES_MAX};
 
-/// One `x=value` line.
+/// One `x=value` line of a description.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line<'a> {
     /// Number of the line, from 1.

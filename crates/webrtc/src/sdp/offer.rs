@@ -25,7 +25,7 @@ pub struct OfferParameters {
     pub cname: String,
     /// Another `m=` line, the last, for data channels; it may be the only one.
     pub data: Option<DataParameters>,
-    /// Our ICE credentials.
+    /// ICE credentials of this end.
     pub credentials: IceCredentials,
     /// Fingerprint of our certificate.
     pub fingerprint: Fingerprint,
@@ -182,6 +182,7 @@ const AUDIO: [Offered; 3] = [
 /// Payload type of redundancy, as Chromium numbers it.
 const RED: u8 = 63;
 
+/// Ids and URIs of the header extensions in our offers.
 const EXTENSIONS: [(u16, &str); 2] = [(1, MID_URI), (2, TRANSPORT_CC_URI)];
 
 const fn h264(payload_type: u8, rtx: u8, parameters: &'static str) -> Offered {

@@ -81,24 +81,24 @@ pub struct DataConfig {
 /// Kinds of media to receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kinds {
-    /// Video.
+    /// Whether video is received.
     pub video: bool,
-    /// Audio.
+    /// Whether audio is received.
     pub audio: bool,
 }
 
 impl Kinds {
-    /// No media.
+    /// Neither video nor audio.
     pub const NONE: Self = Self {
         video: false,
         audio: false,
     };
-    /// Video and audio.
+    /// Both video and audio.
     pub const ALL: Self = Self {
         video: true,
         audio: true,
     };
-    /// Audio only.
+    /// Audio, but no video.
     pub const AUDIO: Self = Self {
         video: false,
         audio: true,
@@ -217,8 +217,10 @@ struct Expanded {
     next: usize,
 }
 
+/// Number of bytes that a seed is expanded to.
 const EXPANDED_BYTES: usize = 512;
 
+/// Output length of the key derivation.
 struct Length;
 
 impl hkdf::KeyType for Length {

@@ -33,6 +33,7 @@ const INTERVAL_MAX: Duration = Duration::from_millis(250);
 /// Resolution of arrival times in µs (draft-holmer-rmcat-transport-wide-cc §3.1).
 const TICK_US: i64 = 250;
 
+/// Resolution of arrival times.
 const TICK: Duration = Duration::from_micros(TICK_US.unsigned_abs());
 
 /// Window over which the least delay of feedback is taken: it counts for one to two windows,
@@ -43,7 +44,7 @@ const LEAST_WINDOW: Duration = Duration::from_secs(5);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PathReport {
-    /// Congestion control algorithm.
+    /// Algorithm of the congestion control.
     pub algorithm: Algorithm,
     /// Smoothed round-trip time; `None` before the first feedback.
     pub round_trip: Option<Duration>,

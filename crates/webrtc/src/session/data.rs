@@ -12,6 +12,7 @@ use crate::srtp::Role;
 
 /// Most segments of one segmented send, a limit of the kernel.
 pub(super) const SEGMENTS_MAX: usize = 64;
+/// Most bytes of one segmented send, a limit of UDP.
 const BATCH_BYTES_MAX: usize = 65_000;
 /// Data channels of a session.
 #[derive(Debug)]
@@ -30,7 +31,7 @@ pub(super) struct Data {
 /// themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DataCounts {
-    /// Records that arrived.
+    /// Counts of the records that arrived.
     pub records: RecordCounts,
     /// Number of records that were sealed.
     pub sealed: u64,

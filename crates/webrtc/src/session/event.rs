@@ -46,7 +46,7 @@ pub enum Event {
         fraction_lost: u8,
         /// Number of packets lost since the start; duplicates can make it negative.
         cumulative_lost: i32,
-        /// Interarrival jitter.
+        /// Interarrival jitter of the stream.
         jitter: Duration,
         /// Round-trip time by the last sender report, if the peer has received one.
         rtt: Option<Duration>,
@@ -120,7 +120,7 @@ pub const NACK_LOST_MAX: usize = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum CloseReason {
-    /// [`Session::close`](super::Session::close) was called.
+    /// This end called [`Session::close`](super::Session::close).
     #[error("closed by this end")]
     Local,
     /// The peer closed the session with a DTLS close_notify or fatal alert.

@@ -138,6 +138,7 @@ impl Session {
     }
 }
 
+/// Bit of the first byte of an RTP packet: padding follows the payload.
 const PADDING_BIT: u8 = 0x20;
 
 /// Returns whether a packet was retransmitted. Without RTX a retransmission looks like the

@@ -91,7 +91,7 @@ pub struct Session {
     events: EventQueue,
     /// SSRC of the RTCP packets that are sent; it does not change.
     rtcp_ssrc: Ssrc,
-    /// Local ICE credentials.
+    /// ICE credentials of this end.
     local: IceCredentials,
     remote: Option<IceCredentials>,
     /// What a dialed session needs until the answer arrives.

@@ -10,9 +10,9 @@ use crate::turn;
 /// The selected pair of candidates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
-    /// Local candidate.
+    /// Local candidate of the pair.
     pub local: PathEnd,
-    /// Remote candidate.
+    /// Remote candidate of the pair.
     pub remote: PathEnd,
     /// Round-trip time of the last connectivity check; `None` for an ICE-lite end, which sends
     /// none.

@@ -10,6 +10,7 @@ use super::Profile;
 
 /// Labels of the key derivation (RFC 3711 §4.3.1–4.3.2).
 const RTP_KEYS: u8 = 0;
+/// First label of the SRTCP keys.
 const RTCP_KEYS: u8 = 3;
 
 /// Session keys of one direction.
@@ -33,6 +34,7 @@ impl SessionKeys {
 const SHA1_80_TAG: usize = 10;
 /// Most bytes of padding of a packet.
 const PADDING_MAX: usize = 16;
+/// Length of the tag of AES-GCM in bytes.
 const GCM_TAG: usize = 16;
 /// The E flag of SRTCP's index word: the packet is encrypted (RFC 3711 §3.4).
 pub(super) const ENCRYPTED: u32 = 0x8000_0000;

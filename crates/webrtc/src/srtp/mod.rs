@@ -126,7 +126,7 @@ pub enum Role {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{profile} needs {needed} bytes of keying material, got {got}")]
 pub struct KeyError {
-    /// The negotiated profile.
+    /// Profile that was negotiated.
     pub profile: Profile,
     /// Number of bytes that the profile needs.
     pub needed: usize,

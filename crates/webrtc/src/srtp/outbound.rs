@@ -54,9 +54,11 @@ pub struct DuplicateSsrc(pub Ssrc);
 
 /// Range of the sequence number within the fixed header (RFC 3550 §5.1).
 const SEQUENCE: std::ops::Range<usize> = 2..4;
+/// Range of the SSRC within the fixed header.
 const SSRC: std::ops::Range<usize> = 8..12;
 /// End of packet indices, which have 48 bits (RFC 3711 §3.3.1).
 const INDEX_END: u64 = 1 << 48;
+/// Largest SRTCP index, a field of 31 bits (RFC 3711 §3.4).
 const RTCP_INDEX_MAX: u32 = 0x7fff_ffff;
 
 impl Outbound {

@@ -18,6 +18,7 @@ pub(super) enum ReplayCheck {
 }
 
 impl ReplayWindow {
+    /// Width of the window in packets.
     pub(super) const BITS: u64 = 128;
 
     pub(super) fn highest(&self) -> Option<u64> {

@@ -55,7 +55,9 @@ const REFUSED_FOR: Duration = Duration::from_secs(5);
 /// First retransmission of a request (RFC 8489 §6.2.1 has 500 ms for paths of unknown length).
 /// The interval doubles each time, and the request fails after the last one.
 const RETRY_FIRST: Duration = Duration::from_millis(250);
+/// Longest interval between two transmissions of a request, and the wait after the last one.
 const RETRY_MAX: Duration = Duration::from_secs(2);
+/// Number of times that a request is transmitted.
 const RETRIES: u32 = 6;
 
 /// State of an allocation.

@@ -4,7 +4,7 @@ use std::str::FromStr;
 /// Transport to a TURN server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transport {
-    /// UDP.
+    /// UDP, one datagram per message.
     Udp,
     /// TCP, for networks that block UDP.
     Tcp,
@@ -37,7 +37,7 @@ pub struct Server {
 /// Long-term credentials for a TURN server (RFC 8489 §9.2).
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
-    /// User name.
+    /// User name at the server.
     pub username: String,
     /// Password, which `Debug` does not print.
     pub password: String,

@@ -26,12 +26,14 @@ enum State {
 }
 
 #[derive(Debug)]
+/// The frame that is being received.
 struct Building {
     timestamp: u32,
     after_gap: bool,
     data: Vec<u8>,
 }
 
+/// Most complete frames that are kept until they are polled.
 const READY_MAX: usize = 8;
 
 impl Frames {

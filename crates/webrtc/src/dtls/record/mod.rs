@@ -29,6 +29,7 @@ pub const PAYLOAD_MAX: usize = 1 << 14;
 const VERSION: [u8; 2] = [0xfe, 0xfd];
 /// Epoch of all records with keys: there is only one handshake.
 const EPOCH: u64 = 1;
+/// Largest sequence number of a record, a field of 48 bits.
 const SEQUENCE_MAX: u64 = (1 << 48) - 1;
 
 /// First sequence number of our records under the keys of the handshake. Lower numbers belong
@@ -183,7 +184,7 @@ impl Sealer {
         }
     }
 
-    /// Returns the cipher.
+    /// Returns the cipher of the records.
     pub const fn cipher(&self) -> Cipher {
         self.cipher
     }

@@ -25,7 +25,7 @@ pub enum Direction {
     SendOnly,
     /// The author only receives.
     RecvOnly,
-    /// Neither end sends.
+    /// Neither end sends media.
     Inactive,
 }
 
@@ -45,7 +45,7 @@ pub enum Setup {
 /// Codec of a payload type (`rtpmap`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RtpMap {
-    /// Payload type, 0..=127.
+    /// Payload type in 0..=127.
     pub payload_type: u8,
     /// Encoding name as written; compared ignoring case.
     pub encoding: String,
@@ -58,7 +58,7 @@ pub struct RtpMap {
 /// Format parameters of a payload type (`fmtp`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormatParameters {
-    /// Payload type, 0..=127.
+    /// Payload type in 0..=127.
     pub payload_type: u8,
     /// All parameters as written: `name=value` with semicolons for most formats.
     pub parameters: String,
@@ -112,7 +112,7 @@ pub struct SsrcGroup {
 pub struct Msid {
     /// MediaStream identifier, `-` for none.
     pub stream: String,
-    /// Track identifier.
+    /// Identifier of the track.
     pub track: Option<String>,
 }
 
