@@ -2,7 +2,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram as Hdr;
 
-/// Largest delay that is told apart, in µs. Longer delays are counted as this one: a stream
+/// Largest delay that is distinguished, in µs. Longer delays are counted as this one: a stream
 /// that is a minute late is no longer live.
 const MAX_US: u64 = 60_000_000;
 

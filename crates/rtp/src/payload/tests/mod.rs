@@ -451,8 +451,8 @@ proptest! {
         prop_assume!(codec != Codec::H264);
         let mut unit = unit(codec, 1, size, keyframe);
         let len = unit.len();
-        for (place, byte) in damage {
-            unit[place % len] = byte;
+        for (index, byte) in damage {
+            unit[index % len] = byte;
         }
         let packets = |unit: &[u8]| {
             let mut builder = UnitBuilder::default();
@@ -464,9 +464,8 @@ proptest! {
         let sent = packets(&unit);
         let mut depacketizer = Depacketizer::new(&track(codec)).expect("known");
         let payloads = sent.as_ref().map_or(&[][..], |(payloads, _)| payloads);
-        let count = payloads.len();
         for (payload, number) in payloads.iter().zip(0..) {
-            let marker = codec.marks_frames() && number as usize + 1 == count;
+            let marker = codec.marks_frames() && number as usize + 1 == payloads.len();
             depacketizer.push(number, 0, marker, payload);
         }
         let units = std::iter::from_fn(|| depacketizer.poll());
