@@ -45,7 +45,7 @@ use crate::{Error, Frame, FrameRate, Input, Options, Warning};
 /// ```
 pub struct Source {
     tracks: Vec<Track>,
-    lanes: Vec<Lane>,
+    files: Vec<FileState>,
     warnings: Vec<Warning>,
     once: bool,
     /// Length of one loop.
@@ -60,7 +60,7 @@ impl Source {
         }
         let mut source = Self {
             tracks: Vec::new(),
-            lanes: Vec::new(),
+            files: Vec::new(),
             warnings: Vec::new(),
             once: options.once,
             length: Length::from_nanos(0),
@@ -78,7 +78,7 @@ impl Source {
             let first = source.tracks.len();
             source.tracks.extend_from_slice(reader.tracks());
             source.warnings.extend(warnings.of(&name));
-            source.lanes.push(Lane::new(name, reader, first));
+            source.files.push(FileState::new(name, reader, first));
         }
         source.length = source.ruling_length();
         Ok(source)
@@ -89,7 +89,7 @@ impl Source {
     pub fn fork(&self, once: bool) -> Self {
         let mut fork = Self {
             tracks: self.tracks.clone(),
-            lanes: self.lanes.iter().map(Lane::fork).collect(),
+            files: self.files.iter().map(FileState::fork).collect(),
             warnings: Vec::new(),
             once,
             length: Length::from_nanos(0),
@@ -110,7 +110,7 @@ impl Source {
 
     /// Returns the frames per second; `None` without video, or if the rate is not constant.
     pub fn frame_rate(&self) -> Option<FrameRate> {
-        self.lanes.iter().find_map(|lane| lane.reader.frame_rate())
+        self.files.iter().find_map(|file| file.reader.frame_rate())
     }
 
     /// Returns the warnings of opening the files, which are meant for the user.
@@ -128,20 +128,20 @@ impl Source {
         let wanted = time.nanos().clamp(0, self.length.nanos_of(1).max(0));
         let start = self.keyframe_at_or_before(MediaTime::from_nanos(wanted));
         let start = start.map_or(wanted, MediaTime::nanos);
-        self.lanes.iter_mut().try_for_each(|lane| lane.seek(start))
+        self.files.iter_mut().try_for_each(|file| file.seek(start))
     }
 
     /// Returns when the last keyframe at or before `time` is presented; `None` without video,
     /// or if there is none.
     pub fn keyframe_at_or_before(&self, time: MediaTime) -> Option<MediaTime> {
-        let found = |lane: &Lane| lane.reader.keyframe_at_or_before(time.nanos());
-        self.lanes.iter().find_map(found).map(MediaTime::from_nanos)
+        let found = |file: &FileState| file.reader.keyframe_at_or_before(time.nanos());
+        self.files.iter().find_map(found).map(MediaTime::from_nanos)
     }
 
     /// Returns when the first keyframe after `time` is presented.
     pub fn keyframe_after(&self, time: MediaTime) -> Option<MediaTime> {
-        let found = |lane: &Lane| lane.reader.keyframe_after(time.nanos());
-        self.lanes.iter().find_map(found).map(MediaTime::from_nanos)
+        let found = |file: &FileState| file.reader.keyframe_after(time.nanos());
+        self.files.iter().find_map(found).map(MediaTime::from_nanos)
     }
 
     /// Returns the next frame of any track in decoding order; of two frames with the same time,
@@ -150,17 +150,17 @@ impl Source {
     /// This reads from the file, so it may block. After an error the source has ended.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, Error> {
         let limit = (!self.once).then_some(self.length);
-        for lane in &mut self.lanes {
-            lane.fill(limit)?;
+        for file in &mut self.files {
+            file.fill(limit)?;
         }
-        let waiting = self.lanes.iter_mut().filter(|lane| lane.next.is_some());
-        let earliest = waiting.min_by_key(|lane| lane.next.as_ref().map(|it| it.decode_time));
-        Ok(earliest.and_then(|lane| lane.next.take()))
+        let waiting = self.files.iter_mut().filter(|file| file.next.is_some());
+        let earliest = waiting.min_by_key(|file| file.next.as_ref().map(|it| it.decode_time));
+        Ok(earliest.and_then(|file| file.next.take()))
     }
 
     fn ruling_length(&self) -> Length {
         let longest = |video: bool| {
-            let readers = self.lanes.iter().map(|lane| &lane.reader);
+            let readers = self.files.iter().map(|file| &file.reader);
             readers
                 .filter(|reader| has_video(reader.as_ref()) == video)
                 .map(|reader| reader.length())
@@ -183,7 +183,7 @@ fn has_video(reader: &dyn Reader) -> bool {
 }
 
 /// The state of reading one file in a loop.
-struct Lane {
+struct FileState {
     name: PathBuf,
     reader: Box<dyn Reader>,
     /// Index of the file's first track in the source.
@@ -192,7 +192,7 @@ struct Lane {
     /// Number of passes before the current one, and its start time in ns.
     passes: i64,
     base_ns: i64,
-    ways: Vec<Way>,
+    states: Vec<TrackState>,
     /// Whether the current pass has handed out no frame yet.
     fresh: bool,
     ended: bool,
@@ -200,7 +200,7 @@ struct Lane {
 
 /// The state of one track of a file.
 #[derive(Clone, Copy, Debug, Default)]
-struct Way {
+struct TrackState {
     /// End of the decoded units so far, in ns.
     busy_ns: i64,
     /// End of the decoded units of the passes before the current one, in ns.
@@ -211,9 +211,9 @@ struct Way {
     over: bool,
 }
 
-impl Lane {
+impl FileState {
     fn new(name: PathBuf, reader: Box<dyn Reader>, first_track: usize) -> Self {
-        let ways = vec![Way::default(); reader.tracks().len()];
+        let states = vec![TrackState::default(); reader.tracks().len()];
         Self {
             name,
             reader,
@@ -221,7 +221,7 @@ impl Lane {
             next: None,
             passes: 0,
             base_ns: 0,
-            ways,
+            states,
             fresh: true,
             ended: false,
         }
@@ -234,7 +234,7 @@ impl Lane {
     fn seek(&mut self, to_ns: i64) -> Result<(), Error> {
         self.next = None;
         (self.passes, self.base_ns) = (0, 0);
-        self.ways.fill(Way::default());
+        self.states.fill(TrackState::default());
         self.fresh = true;
         let sought = self.reader.seek(to_ns);
         self.ended = sought.is_err();
@@ -248,8 +248,8 @@ impl Lane {
             let read = read.inspect_err(|_| self.ended = true);
             match (read.map_err(|fault: Fault| fault.of(&self.name))?, limit) {
                 (Some(unit), Some(limit)) if unit.busy_ns > limit.nanos_of(1) + ROUNDING_NS => {
-                    self.ways[unit.track].over = true;
-                    if self.ways.iter().all(|way| way.over) {
+                    self.states[unit.track].over = true;
+                    if self.states.iter().all(|state| state.over) {
                         self.restart(limit)?;
                     }
                 }
@@ -267,18 +267,22 @@ impl Lane {
     /// ahead of them, but not in the pass before.
     fn accept(&mut self, unit: Unit) {
         let is_audio = self.reader.tracks()[unit.track].kind() == Kind::Audio;
-        let way = &mut self.ways[unit.track];
+        let state = &mut self.states[unit.track];
         let shifted = |ns: i64| self.base_ns.saturating_add(ns);
         let start = shifted(unit.start_ns);
-        let floor = if is_audio { way.busy_ns } else { way.floor_ns };
+        let floor = if is_audio {
+            state.busy_ns
+        } else {
+            state.floor_ns
+        };
         if start.saturating_add(ROUNDING_NS) < floor {
             return;
         }
-        way.busy_ns = way.busy_ns.max(shifted(unit.busy_ns));
+        state.busy_ns = state.busy_ns.max(shifted(unit.busy_ns));
         // Reordered frames are decoded early: at the start of a pass before its time zero.
         // Where passes join, the decoding time must not fall.
-        let decode_ns = way.decode_ns.max(Some(shifted(unit.decode_ns)));
-        way.decode_ns = decode_ns;
+        let decode_ns = state.decode_ns.max(Some(shifted(unit.decode_ns)));
+        state.decode_ns = decode_ns;
         self.fresh = false;
         self.next = Some(Frame {
             track: TrackIndex(self.first_track + unit.track.get()),
@@ -297,9 +301,9 @@ impl Lane {
         self.fresh = true;
         self.passes += 1;
         self.base_ns = limit.nanos_of(self.passes);
-        for way in &mut self.ways {
-            way.floor_ns = way.busy_ns;
-            way.over = false;
+        for state in &mut self.states {
+            state.floor_ns = state.busy_ns;
+            state.over = false;
         }
         let rewound = self.reader.seek(0);
         let rewound = rewound.inspect_err(|_| self.ended = true);

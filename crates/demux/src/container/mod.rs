@@ -2,14 +2,14 @@
 //! the file, and the reader that fetches units by it.
 //!
 //! ```text
-//! matroska ─┐                     ┌─ Lane: Track, Coding, [Entry] ─┐
-//! mp4      ─┼─ Sample ─► LaneBuilder                               ├─ Container (Reader)
-//! ogg      ─┘                     └─ Lane …                        ┘
+//! matroska ─┐                             ┌─ IndexedTrack: Track, Coding, [Entry] ─┐
+//! mp4      ─┼─ Sample ─► IndexedTrackBuilder                                       ├─ Container (Reader)
+//! ogg      ─┘                             └─ IndexedTrack …                        ┘
 //! ```
 
 pub(crate) mod coding;
 pub(crate) mod describe;
-pub(crate) mod lane;
+pub(crate) mod indexed_track;
 pub(crate) mod matroska;
 pub(crate) mod mp4;
 pub(crate) mod nals;
@@ -27,7 +27,7 @@ use crate::error::{Fault, Reason};
 use crate::reader::{Reader, Unit};
 use crate::window::read_unit;
 use crate::{Data, FrameRate};
-use lane::{Entry, Lane};
+use indexed_track::{Entry, IndexedTrack};
 
 /// Reads the bytes of an indexed unit.
 pub(crate) trait Fetch: Send {
@@ -61,7 +61,7 @@ pub(crate) struct Container {
 }
 
 struct Index {
-    lanes: Vec<Lane>,
+    indexed_tracks: Vec<IndexedTrack>,
     tracks: Vec<Track>,
     length_ns: i64,
     rate: Option<FrameRate>,
@@ -69,30 +69,33 @@ struct Index {
 
 /// A track, and how much of its start only primes a decoder, in ns.
 pub(crate) struct Primed {
-    pub(crate) lane: Lane,
+    pub(crate) indexed: IndexedTrack,
     pub(crate) priming_ns: i64,
 }
 
 impl Container {
     /// Combines tracks to a file, video first.
-    pub(crate) fn new(fetch: Box<dyn Fetch>, lanes: Vec<Primed>) -> Result<Self, Fault> {
-        let zero = time_zero(&lanes);
+    pub(crate) fn new(fetch: Box<dyn Fetch>, indexed_tracks: Vec<Primed>) -> Result<Self, Fault> {
+        let zero = time_zero(&indexed_tracks);
         let Some(zero) = zero else {
             let reason = Reason::NothingToPlay("it has no video and no audio".to_owned());
             return Err(Fault::whole(reason));
         };
-        let mut lanes: Vec<Lane> = lanes.into_iter().map(|primed| primed.lane).collect();
-        lanes.sort_by_key(|lane| match lane.track.kind() {
+        let mut indexed_tracks: Vec<IndexedTrack> = indexed_tracks
+            .into_iter()
+            .map(|primed| primed.indexed)
+            .collect();
+        indexed_tracks.sort_by_key(|indexed| match indexed.track.kind() {
             Kind::Video => 0,
             Kind::Audio => 1,
             Kind::Text => 2,
         });
-        for lane in &mut lanes {
-            lane.shift(zero);
-            lane.drop_unheard();
+        for indexed in &mut indexed_tracks {
+            indexed.shift(zero);
+            indexed.drop_unheard();
         }
-        lanes.retain(|lane| !lane.entries.is_empty());
-        let Some(first) = lanes.first() else {
+        indexed_tracks.retain(|indexed| !indexed.entries.is_empty());
+        let Some(first) = indexed_tracks.first() else {
             let reason = Reason::NothingToPlay("all of it lies before its start".to_owned());
             return Err(Fault::whole(reason));
         };
@@ -101,19 +104,22 @@ impl Container {
             rate: first
                 .frame_rate
                 .filter(|_| first.track.kind() == Kind::Video),
-            tracks: lanes.iter().map(|lane| lane.track.clone()).collect(),
-            lanes,
+            tracks: indexed_tracks
+                .iter()
+                .map(|indexed| indexed.track.clone())
+                .collect(),
+            indexed_tracks,
         };
         Ok(Self {
             fetch,
-            next: vec![0; index.lanes.len()],
+            next: vec![0; index.indexed_tracks.len()],
             index: Arc::new(index),
         })
     }
 
     /// Returns the video track, if there is one.
-    fn video(&self) -> Option<&Lane> {
-        let first = self.index.lanes.first()?;
+    fn video(&self) -> Option<&IndexedTrack> {
+        let first = self.index.indexed_tracks.first()?;
         (first.track.kind() == Kind::Video).then_some(first)
     }
 }
@@ -124,10 +130,12 @@ const AHEAD_NS_MAX: i64 = 100_000_000;
 
 /// Returns the presentation time at which the first of video and audio begins; `None` without
 /// any track.
-fn time_zero(lanes: &[Primed]) -> Option<i64> {
+fn time_zero(indexed_tracks: &[Primed]) -> Option<i64> {
     let begins = |kind| {
-        let lanes = lanes.iter().filter(move |it| it.lane.track.kind() == kind);
-        let starts = lanes.map(|it| it.lane.first_ns().saturating_add(it.priming_ns));
+        let indexed_tracks = indexed_tracks
+            .iter()
+            .filter(move |it| it.indexed.track.kind() == kind);
+        let starts = indexed_tracks.map(|it| it.indexed.first_ns().saturating_add(it.priming_ns));
         starts.min()
     };
     match (begins(Kind::Video), begins(Kind::Audio)) {
@@ -151,19 +159,19 @@ impl Reader for Container {
     }
 
     fn next_unit(&mut self) -> Result<Option<Unit>, Fault> {
-        let waiting = TrackIndex::enumerate(self.index.lanes.iter().zip(&self.next));
-        let waiting = waiting.filter_map(|(track, (lane, &place))| {
-            let entry = lane.entries.get(place)?;
-            Some((lane.decode_ns(entry), track, place, *entry))
+        let waiting = TrackIndex::enumerate(self.index.indexed_tracks.iter().zip(&self.next));
+        let waiting = waiting.filter_map(|(track, (indexed, &place))| {
+            let entry = indexed.entries.get(place)?;
+            Some((indexed.decode_ns(entry), track, place, *entry))
         });
         let first = waiting.min_by_key(|(decode_ns, track, ..)| (*decode_ns, *track));
         let Some((decode_ns, track, place, entry)) = first else {
             return Ok(None);
         };
-        let lane = &self.index.lanes[track];
+        let indexed = &self.index.indexed_tracks[track];
         let bytes = self.fetch.fetch(&entry)?;
-        let data: Bytes = lane.coding.unit(bytes, entry.bare());
-        let (end_ns, busy_ns) = lane.ends_ns(place);
+        let data: Bytes = indexed.coding.unit(bytes, entry.bare());
+        let (end_ns, busy_ns) = indexed.ends_ns(place);
         self.next[track] += 1;
         Ok(Some(Unit {
             track,
@@ -171,7 +179,7 @@ impl Reader for Container {
             end_ns,
             busy_ns,
             decode_ns,
-            keyframe: entry.keyframe() || lane.track.kind() != Kind::Video,
+            keyframe: entry.keyframe() || indexed.track.kind() != Kind::Video,
             data,
         }))
     }
@@ -183,26 +191,26 @@ impl Reader for Container {
         }
         let keyframe = self
             .video()
-            .map(|lane| lane.keyframe_at_or_before(to_ns).unwrap_or(0));
-        for (lane, next) in self.index.lanes.iter().zip(&mut self.next) {
-            *next = match (lane.track.kind(), keyframe) {
+            .map(|indexed| indexed.keyframe_at_or_before(to_ns).unwrap_or(0));
+        for (indexed, next) in self.index.indexed_tracks.iter().zip(&mut self.next) {
+            *next = match (indexed.track.kind(), keyframe) {
                 (Kind::Video, Some(place)) => place,
-                _ => lane.presented_at(to_ns),
+                _ => indexed.presented_at(to_ns),
             };
         }
         Ok(())
     }
 
     fn keyframe_at_or_before(&self, at_ns: i64) -> Option<i64> {
-        let lane = self.video()?;
-        let place = lane.keyframe_at_or_before(at_ns)?;
-        Some(lane.entries[place].start_ns)
+        let indexed = self.video()?;
+        let place = indexed.keyframe_at_or_before(at_ns)?;
+        Some(indexed.entries[place].start_ns)
     }
 
     fn keyframe_after(&self, at_ns: i64) -> Option<i64> {
-        let lane = self.video()?;
-        let place = lane.keyframe_after(at_ns)?;
-        Some(lane.entries[place].start_ns)
+        let indexed = self.video()?;
+        let place = indexed.keyframe_after(at_ns)?;
+        Some(indexed.entries[place].start_ns)
     }
 
     fn fork(&self) -> Box<dyn Reader> {

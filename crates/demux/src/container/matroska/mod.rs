@@ -11,13 +11,13 @@ mod ebml;
 mod tracks;
 
 use crate::Data;
-use crate::container::lane::{LaneBuilder, Sample};
+use crate::container::indexed_track::{IndexedTrackBuilder, Sample};
 use crate::container::{Container, InOnePiece, Primed};
 use crate::error::{Fault, Reason, WarningReason, Warnings};
 use crate::window::Window;
 use block::Block;
 use ebml::{Element, id};
-use tracks::Lanes;
+use tracks::PlayedTracks;
 
 /// Most bytes of the description of all tracks; real ones have a few thousand.
 const DESCRIPTION_BYTES_MAX: u64 = 16 << 20;
@@ -31,7 +31,7 @@ pub(crate) fn open(data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Conta
         window: Window::new(data)?,
         warnings,
         scale_ns: SCALE_NS,
-        lanes: None,
+        tracks: None,
         cluster: 0,
         segment_end: None,
         end: 0,
@@ -45,7 +45,7 @@ struct Reading<'w> {
     warnings: &'w mut Warnings,
     /// Nanoseconds per tick.
     scale_ns: u64,
-    lanes: Option<Lanes>,
+    tracks: Option<PlayedTracks>,
     /// Time of the current cluster, in ticks.
     cluster: u64,
     /// Offset at which the segment ends according to its size.
@@ -126,10 +126,10 @@ impl Reading<'_> {
                     }
                 }
             }
-            id::TRACKS if self.lanes.is_none() => {
+            id::TRACKS if self.tracks.is_none() => {
                 let body = self.description(element)?;
-                let lanes = Lanes::read(&body, element.body, self.scale_ns, self.warnings)?;
-                self.lanes = Some(lanes);
+                let tracks = PlayedTracks::read(&body, element.body, self.scale_ns, self.warnings)?;
+                self.tracks = Some(tracks);
             }
             id::TIMESTAMP => {
                 self.cluster = ebml::unsigned(self.window.peek(element.body, 8)?);
@@ -165,11 +165,11 @@ impl Reading<'_> {
     }
 
     fn take_block(&mut self, block: &Block) -> Result<(), Fault> {
-        let Some(lanes) = &mut self.lanes else {
+        let Some(tracks) = &mut self.tracks else {
             let reason = "a block comes before the description of the tracks";
             return Err(Fault::at(block.offset, Reason::Damaged(reason)));
         };
-        let Some(lane) = lanes.by_number(block.track) else {
+        let Some(track) = tracks.by_number(block.track) else {
             return Ok(());
         };
         let ns = |ticks: i128| {
@@ -179,8 +179,8 @@ impl Reading<'_> {
         let ticks = i128::from(self.cluster) + i128::from(block.relative);
         let count = i128::try_from(block.frames.len()).unwrap_or(1).max(1);
         let lasts = block.duration.map(|ticks| ns(i128::from(ticks) / count));
-        let duration_ns = lasts.or(lane.default_duration_ns);
-        let mut start_ns = ns(ticks).saturating_sub(lane.delay_ns);
+        let duration_ns = lasts.or(track.default_duration_ns);
+        let mut start_ns = ns(ticks).saturating_sub(track.delay_ns);
         for &(offset, length) in &block.frames {
             let sample = Sample {
                 offset,
@@ -190,22 +190,26 @@ impl Reading<'_> {
                 duration_ns,
                 keyframe: block.keyframe,
             };
-            start_ns = lane.builder.push(sample, &mut self.window)?;
+            start_ns = track.builder.push(sample, &mut self.window)?;
         }
-        lane.builder.trimmed_ns = block.discarded_ns;
+        track.builder.trimmed_ns = block.discarded_ns;
         Ok(())
     }
 
     fn finish(self) -> Result<Container, Fault> {
-        let Some(lanes) = self.lanes else {
+        let Some(tracks) = self.tracks else {
             let reason = "the file ends before the description of its tracks";
             return Err(Fault::at(self.end, Reason::Damaged(reason)));
         };
         let mut primed = Vec::new();
-        for lane in lanes.into_iter() {
-            let priming_ns = lane.delay_ns;
-            if let Some(lane) = LaneBuilder::finish(lane.builder, false, self.warnings) {
-                primed.push(Primed { lane, priming_ns });
+        for track in tracks.into_iter() {
+            let priming_ns = track.delay_ns;
+            if let Some(indexed) = IndexedTrackBuilder::finish(track.builder, false, self.warnings)
+            {
+                primed.push(Primed {
+                    indexed,
+                    priming_ns,
+                });
             }
         }
         Container::new(Box::new(InOnePiece(self.window.into_data())), primed)

@@ -8,22 +8,22 @@ use crate::audio::opus;
 use crate::audio::pcm::Sample;
 use crate::container::coding::{Coding, Described};
 use crate::container::describe::{self, SAMPLE_RATE_MAX};
-use crate::container::lane::LaneBuilder;
+use crate::container::indexed_track::IndexedTrackBuilder;
 use crate::container::pcm::Form;
 use crate::error::{Fault, Reason, WarningReason, Warnings};
 
 /// The tracks that are played: the first one of video, of audio and of text.
-pub(super) struct Lanes(Vec<Lane>);
+pub(super) struct PlayedTracks(Vec<PlayedTrack>);
 
-pub(super) struct Lane {
+pub(super) struct PlayedTrack {
     number: u64,
-    pub(super) builder: LaneBuilder,
+    pub(super) builder: IndexedTrackBuilder,
     /// Codec delay in ns: times are earlier than blocks state by this much.
     pub(super) delay_ns: i64,
     pub(super) default_duration_ns: Option<i64>,
 }
 
-impl Lanes {
+impl PlayedTracks {
     /// Reads the `body` of the Tracks element, which lies at `offset` in the file.
     pub(super) fn read(
         body: &[u8],
@@ -31,7 +31,7 @@ impl Lanes {
         scale_ns: u64,
         warnings: &mut Warnings,
     ) -> Result<Self, Fault> {
-        let mut lanes: Vec<Lane> = Vec::new();
+        let mut tracks: Vec<PlayedTrack> = Vec::new();
         let mut others = Vec::new();
         for (child, body) in ebml::children(body) {
             if child != id::TRACK_ENTRY {
@@ -40,16 +40,20 @@ impl Lanes {
             let entry = Entry::read(body);
             let described = entry.describe(offset, warnings);
             let described = described.map_err(|reason| Fault::at(offset, reason))?;
-            let same = |kind| lanes.iter().any(|lane| lane.builder.track.kind() == kind);
+            let same = |kind| {
+                tracks
+                    .iter()
+                    .any(|track| track.builder.track.kind() == kind)
+            };
             match described {
                 Some(described) if !same(described.track.kind()) => {
-                    lanes.push(entry.lane(described, scale_ns));
+                    tracks.push(entry.track(described, scale_ns));
                 }
                 Some(_) => others.push(format!("{} is the second of its kind", entry.name())),
                 None => others.push(format!("the coding of {} is unknown", entry.name())),
             }
         }
-        if lanes.is_empty() {
+        if tracks.is_empty() {
             let what = match others.is_empty() {
                 true => "it describes no track".to_owned(),
                 false => others.join("; "),
@@ -60,14 +64,14 @@ impl Lanes {
             let reason = WarningReason::OtherTrack(others.join("; "));
             warnings.add(Some(offset), reason);
         }
-        Ok(Self(lanes))
+        Ok(Self(tracks))
     }
 
-    pub(super) fn by_number(&mut self, number: u64) -> Option<&mut Lane> {
-        self.0.iter_mut().find(|lane| lane.number == number)
+    pub(super) fn by_number(&mut self, number: u64) -> Option<&mut PlayedTrack> {
+        self.0.iter_mut().find(|track| track.number == number)
     }
 
-    pub(super) fn into_iter(self) -> impl Iterator<Item = Lane> {
+    pub(super) fn into_iter(self) -> impl Iterator<Item = PlayedTrack> {
         self.0.into_iter()
     }
 }
@@ -188,7 +192,7 @@ impl<'a> Entry<'a> {
         format!("track {} ({codec})", self.number)
     }
 
-    fn lane(&self, described: Described, scale_ns: u64) -> Lane {
+    fn track(&self, described: Described, scale_ns: u64) -> PlayedTrack {
         let ns = |ns: u64| i64::try_from(ns).unwrap_or(0);
         let duration = Some(ns(self.default_duration_ns)).filter(|&duration| duration > 0);
         let video = described.track.kind() == Kind::Video;
@@ -200,9 +204,9 @@ impl<'a> Entry<'a> {
         let rate = rate.and_then(|ns| FrameRate::from_decimal(1e9 / ns as f64));
         // No coding has a delay of more than one second; a longer one is damage.
         let delay_ns = ns(self.delay_ns);
-        Lane {
+        PlayedTrack {
             number: self.number,
-            builder: LaneBuilder::new(described, ns(scale_ns), rate),
+            builder: IndexedTrackBuilder::new(described, ns(scale_ns), rate),
             delay_ns: if delay_ns <= 1_000_000_000 {
                 delay_ns
             } else {

@@ -4,7 +4,7 @@
 use super::boxes::{Fields, Head, InMemory, find};
 use super::movie::Movie;
 use super::track::{Defaults, TrackState};
-use crate::container::lane::Sample;
+use crate::container::indexed_track::Sample;
 use crate::error::{Fault, WarningReason, Warnings};
 use crate::window::Window;
 
@@ -28,19 +28,19 @@ impl Movie {
             let missing = || track.damaged("a track of a fragment has no header");
             let header = find(&parts, b"tfhd").ok_or_else(missing)?;
             let (id, base) = Header::track_and_base(&header, head.start, data_end)?;
-            let Some(lane) = self.lanes.iter_mut().find(|lane| lane.id == id) else {
+            let Some(state) = self.tracks.iter_mut().find(|state| state.id == id) else {
                 continue;
             };
-            let header = Header::read(&header, base, lane.defaults)?;
+            let header = Header::read(&header, base, state.defaults)?;
             if let Some(time) = find(&parts, b"tfdt") {
                 let mut fields = time.fields();
                 let (version, _) = fields.version()?;
                 let time = fields.wide(version)?;
-                lane.next_decode = i64::try_from(time).unwrap_or(i64::MAX);
+                state.next_decode = i64::try_from(time).unwrap_or(i64::MAX);
             }
             data_end = header.base;
             for run in parts.iter().filter(|found| found.kind == *b"trun") {
-                data_end = add_run(lane, run, &header, data_end, window, warnings)?;
+                data_end = add_run(state, run, &header, data_end, window, warnings)?;
             }
         }
         Ok(())
@@ -95,7 +95,7 @@ impl Header {
 
 /// Reads a trun box. Returns the offset at which its data end.
 fn add_run(
-    lane: &mut TrackState,
+    state: &mut TrackState,
     run: &InMemory<'_>,
     header: &Header,
     data_end: u64,
@@ -123,18 +123,18 @@ fn add_run(
             warnings.add(Some(window.file_bytes()), WarningReason::Truncated);
             break;
         }
-        lane.budget.take(unit.size.into(), offset)?;
-        let start = lane.next_decode.saturating_add(unit.composition.into());
+        state.budget.take(unit.size.into(), offset)?;
+        let start = state.next_decode.saturating_add(unit.composition.into());
         let sample = Sample {
             offset,
             length: unit.size.into(),
-            start_ns: lane.scale.ns(start),
-            decode_ns: Some(lane.scale.ns(lane.next_decode)),
-            duration_ns: Some(lane.scale.span_ns(unit.duration.into())).filter(|&ns| ns > 0),
+            start_ns: state.scale.ns(start),
+            decode_ns: Some(state.scale.ns(state.next_decode)),
+            duration_ns: Some(state.scale.span_ns(unit.duration.into())).filter(|&ns| ns > 0),
             keyframe: unit_flags & NON_SYNC == 0,
         };
-        lane.next_decode = lane.next_decode.saturating_add(unit.duration.into());
-        lane.builder.push(sample, window)?;
+        state.next_decode = state.next_decode.saturating_add(unit.duration.into());
+        state.builder.push(sample, window)?;
         offset = end;
     }
     Ok(offset)

@@ -13,7 +13,7 @@ mod samples;
 mod track;
 
 use crate::Data;
-use crate::container::lane::LaneBuilder;
+use crate::container::indexed_track::IndexedTrackBuilder;
 use crate::container::{Container, InOnePiece, Primed};
 use crate::error::{Fault, Reason, WarningReason, Warnings};
 use crate::window::Window;
@@ -33,11 +33,14 @@ pub(crate) fn open(data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Conta
         return Err(Fault::at(end, Reason::NothingToPlay(reason.to_owned())));
     };
     let mut primed = Vec::new();
-    for lane in movie.lanes {
-        if let Some(lane) = LaneBuilder::finish(lane.builder, true, warnings) {
+    for state in movie.tracks {
+        if let Some(indexed) = IndexedTrackBuilder::finish(state.builder, true, warnings) {
             // Audio before time zero of the edit list must not be played.
-            let priming_ns = lane.first_ns().min(0).saturating_neg();
-            primed.push(Primed { lane, priming_ns });
+            let priming_ns = indexed.first_ns().min(0).saturating_neg();
+            primed.push(Primed {
+                indexed,
+                priming_ns,
+            });
         }
     }
     Container::new(Box::new(InOnePiece(window.into_data())), primed)

@@ -5,12 +5,12 @@ use super::boxes::{InMemory, find};
 use super::description;
 use super::samples;
 use super::track::{Budget, Defaults, Scale, TrackState};
-use crate::container::lane::LaneBuilder;
+use crate::container::indexed_track::IndexedTrackBuilder;
 use crate::error::{Fault, Reason, WarningReason, Warnings};
 use crate::window::Window;
 
 pub(super) struct Movie {
-    pub(super) lanes: Vec<TrackState>,
+    pub(super) tracks: Vec<TrackState>,
 }
 
 impl Movie {
@@ -34,7 +34,7 @@ impl Movie {
                 }
             }
         }
-        let mut lanes: Vec<TrackState> = Vec::new();
+        let mut tracks: Vec<TrackState> = Vec::new();
         let mut others = Vec::new();
         for track in boxes.iter().filter(|found| found.kind == *b"trak") {
             let parts = Parts::read(track, movie_scale, warnings)?;
@@ -50,14 +50,17 @@ impl Movie {
                 }
             };
             let kind = described.track.kind();
-            if lanes.iter().any(|lane| lane.builder.track.kind() == kind) {
+            if tracks
+                .iter()
+                .any(|state| state.builder.track.kind() == kind)
+            {
                 others.push(format!("track {} is the second of its kind", parts.id));
                 continue;
             }
             let rate = samples::steady_rate(&parts.table, parts.scale.ticks_a_second)?;
-            let builder = LaneBuilder::new(described, parts.scale.span_ns(1) + 1, rate);
+            let builder = IndexedTrackBuilder::new(described, parts.scale.span_ns(1) + 1, rate);
             let of_track = |defaults: &&Defaults| defaults.track == parts.id;
-            let mut lane = TrackState {
+            let mut state = TrackState {
                 id: parts.id,
                 builder,
                 scale: parts.scale,
@@ -65,10 +68,10 @@ impl Movie {
                 next_decode: 0,
                 budget: Budget::of(window.file_bytes()),
             };
-            samples::read(&mut lane, &parts.table, window, warnings)?;
-            lanes.push(lane);
+            samples::read(&mut state, &parts.table, window, warnings)?;
+            tracks.push(state);
         }
-        if lanes.is_empty() {
+        if tracks.is_empty() {
             let what = match others.is_empty() {
                 true => "it describes no track".to_owned(),
                 false => format!("codings that are unknown: {}", others.join("; ")),
@@ -79,7 +82,7 @@ impl Movie {
             let reason = WarningReason::OtherTrack(others.join("; "));
             warnings.add(Some(offset), reason);
         }
-        Ok(Self { lanes })
+        Ok(Self { tracks })
     }
 }
 

@@ -8,7 +8,7 @@ use super::boxes::{Fields, InMemory, find};
 use super::track::TrackState;
 use crate::FrameRate;
 use crate::container::coding::Coding;
-use crate::container::lane::Sample;
+use crate::container::indexed_track::Sample;
 use crate::error::{Fault, WarningReason, Warnings};
 use crate::window::Window;
 
@@ -35,7 +35,7 @@ pub(super) fn steady_rate(
 
 /// Adds the units of the sample table to the track's index.
 pub(super) fn read(
-    lane: &mut TrackState,
+    state: &mut TrackState,
     table: &[InMemory<'_>],
     window: &mut Window,
     warnings: &mut Warnings,
@@ -66,18 +66,18 @@ pub(super) fn read(
     let wide = wide.iter().map(|&entry| u64::from_be_bytes(entry));
     for (number, offset) in (1..).zip(narrow.chain(wide)) {
         let count = tables.per_chunk.of(number);
-        let goes_on = match lane.builder.coding {
+        let goes_on = match state.builder.coding {
             Coding::Pcm(pcm) => {
                 let frame_bytes = pcm.frame_bytes();
-                tables.take_samples(lane, offset, count, frame_bytes, window, warnings)?
+                tables.take_samples(state, offset, count, frame_bytes, window, warnings)?
             }
-            _ => tables.take_chunk(lane, offset, count, window, warnings)?,
+            _ => tables.take_chunk(state, offset, count, window, warnings)?,
         };
         if !goes_on {
             break;
         }
     }
-    tables.trim(lane);
+    tables.trim(state);
     Ok(())
 }
 
@@ -98,7 +98,7 @@ impl Tables<'_> {
     /// file.
     fn take_chunk(
         &mut self,
-        lane: &mut TrackState,
+        state: &mut TrackState,
         mut offset: u64,
         count: u32,
         window: &mut Window,
@@ -113,7 +113,7 @@ impl Tables<'_> {
                 warnings.add(Some(window.file_bytes()), WarningReason::Truncated);
                 return Ok(false);
             }
-            lane.budget.take(length.into(), offset)?;
+            state.budget.take(length.into(), offset)?;
             let keyframe = self.keyframes.has(self.taken + 1);
             self.taken += 1;
             let duration = i64::from(self.durations.next().unwrap_or(0));
@@ -122,13 +122,13 @@ impl Tables<'_> {
             let sample = Sample {
                 offset,
                 length: length.into(),
-                start_ns: lane.scale.ns(start),
-                decode_ns: Some(lane.scale.ns(self.decode)),
-                duration_ns: Some(lane.scale.span_ns(duration)).filter(|&ns| ns > 0),
+                start_ns: state.scale.ns(start),
+                decode_ns: Some(state.scale.ns(self.decode)),
+                duration_ns: Some(state.scale.span_ns(duration)).filter(|&ns| ns > 0),
                 keyframe,
             };
             self.decode = self.decode.saturating_add(duration);
-            lane.builder.push(sample, window)?;
+            state.builder.push(sample, window)?;
             offset = end;
         }
         Ok(true)
@@ -138,7 +138,7 @@ impl Tables<'_> {
     /// ignored, because QuickTime writes 1 for each.
     fn take_samples(
         &mut self,
-        lane: &mut TrackState,
+        state: &mut TrackState,
         offset: u64,
         count: u32,
         frame_bytes: u32,
@@ -147,8 +147,8 @@ impl Tables<'_> {
     ) -> Result<bool, Fault> {
         let wanted = u64::from(count) * u64::from(frame_bytes);
         let length = wanted.min(window.file_bytes().saturating_sub(offset));
-        lane.budget.take(length, offset)?;
-        let start_ns = lane.scale.ns(self.decode);
+        state.budget.take(length, offset)?;
+        let start_ns = state.scale.ns(self.decode);
         let sample = Sample {
             offset,
             length,
@@ -158,7 +158,7 @@ impl Tables<'_> {
             keyframe: true,
         };
         self.decode = self.decode.saturating_add(count.into());
-        lane.builder.push(sample, window)?;
+        state.builder.push(sample, window)?;
         if length < wanted {
             warnings.add(Some(window.file_bytes()), WarningReason::Truncated);
         }
@@ -166,10 +166,10 @@ impl Tables<'_> {
     }
 
     /// Drops audio behind the end of the edit list.
-    fn trim(&self, lane: &mut TrackState) {
-        let is_audio = lane.builder.track.kind() == Kind::Audio;
-        if let Some(end_ns) = lane.scale.end_ns().filter(|_| is_audio) {
-            lane.builder.end_at(end_ns);
+    fn trim(&self, state: &mut TrackState) {
+        let is_audio = state.builder.track.kind() == Kind::Audio;
+        if let Some(end_ns) = state.scale.end_ns().filter(|_| is_audio) {
+            state.builder.end_at(end_ns);
         }
     }
 }

@@ -2,13 +2,13 @@
 //! (ISO/IEC 14496-12 §8.6.6 edit lists, §8.8.3 defaults of fragments).
 
 use super::boxes::InMemory;
-use crate::container::lane::LaneBuilder;
+use crate::container::indexed_track::IndexedTrackBuilder;
 use crate::error::{Fault, Reason, WarningReason, Warnings};
 
 /// A track that is played, while its units are collected.
 pub(super) struct TrackState {
     pub(super) id: u32,
-    pub(super) builder: LaneBuilder,
+    pub(super) builder: IndexedTrackBuilder,
     pub(super) scale: Scale,
     pub(super) defaults: Defaults,
     /// Decoding time of the next fragment that states none, in ticks.

@@ -12,7 +12,7 @@ mod stream;
 use std::io::BufReader;
 
 use crate::Data;
-use crate::container::lane::LaneBuilder;
+use crate::container::indexed_track::IndexedTrackBuilder;
 use crate::container::ogg::page::{Page, Pages};
 use crate::container::{Container, Primed};
 use crate::error::{Fault, Reason, WarningReason, Warnings};
@@ -28,12 +28,15 @@ pub(crate) fn open(data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Conta
     }
     reading.end_link();
     let end = pages.offset();
-    let lanes = [reading.frames, reading.audio].into_iter().flatten();
+    let states = [reading.video, reading.audio].into_iter().flatten();
     let mut primed = Vec::new();
-    for lane in lanes {
-        if let Some(lane) = lane.builder.finish(false, warnings) {
-            let priming_ns = lane.first_ns().min(0).saturating_neg();
-            primed.push(Primed { lane, priming_ns });
+    for state in states {
+        if let Some(indexed) = state.builder.finish(false, warnings) {
+            let priming_ns = indexed.first_ns().min(0).saturating_neg();
+            primed.push(Primed {
+                indexed,
+                priming_ns,
+            });
         }
     }
     if primed.is_empty() {
@@ -48,8 +51,8 @@ pub(crate) fn open(data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Conta
 /// State of the pass through the file.
 #[derive(Default)]
 struct Reading {
-    frames: Option<Lane>,
-    audio: Option<Lane>,
+    video: Option<TrackState>,
+    audio: Option<TrackState>,
     /// The streams of the current link that are played.
     streams: Vec<Stream>,
     /// Whether pages with data came since the last group of first pages.
@@ -61,8 +64,8 @@ struct Reading {
 }
 
 /// A track over all links.
-struct Lane {
-    builder: LaneBuilder,
+struct TrackState {
+    builder: IndexedTrackBuilder,
     /// Headers of the first link, which those of later links must equal.
     headers: Vec<Vec<u8>>,
     /// Number of units before this link.
@@ -83,16 +86,16 @@ impl Reading {
         let Some(stream) = streams.find(|stream| stream.serial == page.serial) else {
             return Ok(());
         };
-        let lane = match stream.has_video() {
-            true => &mut self.frames,
+        let state = match stream.has_video() {
+            true => &mut self.video,
             false => &mut self.audio,
         };
         for packet in stream.take(page, warnings)? {
-            let lane = match lane {
-                Some(lane) => lane,
-                None => lane.insert(Lane::of(stream, page)?),
+            let state = match state {
+                Some(state) => state,
+                None => state.insert(TrackState::of(stream, page)?),
             };
-            lane.add(stream, &packet, self.base_ns, page)?;
+            state.add(stream, &packet, self.base_ns, page)?;
         }
         Ok(())
     }
@@ -140,17 +143,17 @@ impl Reading {
         let begins = self.streams.iter().filter_map(Stream::begins_ns).min();
         let mut end_ns = self.base_ns;
         for stream in self.streams.drain(..) {
-            let lane = match stream.has_video() {
-                true => &mut self.frames,
+            let state = match stream.has_video() {
+                true => &mut self.video,
                 false => &mut self.audio,
             };
-            let Some(lane) = lane else {
+            let Some(state) = state else {
                 continue;
             };
             let late = stream.begins_ns().zip(begins).map(|(own, all)| own - all);
             let late_ns = late.unwrap_or(0);
-            lane.builder.delay_from(lane.before_link, late_ns);
-            lane.before_link = lane.builder.len();
+            state.builder.delay_from(state.before_link, late_ns);
+            state.before_link = state.builder.len();
             let end = self.base_ns.saturating_add(stream.length_ns());
             end_ns = end_ns.max(end.saturating_add(late_ns));
         }
@@ -160,12 +163,12 @@ impl Reading {
     }
 }
 
-impl Lane {
+impl TrackState {
     fn of(stream: &Stream, page: &Page) -> Result<Self, Fault> {
         let described = stream.describe();
         let described = described.map_err(|reason| Fault::at(page.offset, reason))?;
         Ok(Self {
-            builder: LaneBuilder::new(described, 0, stream.frame_rate()),
+            builder: IndexedTrackBuilder::new(described, 0, stream.frame_rate()),
             headers: stream.lasting_headers(),
             before_link: 0,
         })

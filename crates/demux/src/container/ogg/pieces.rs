@@ -2,7 +2,7 @@ use std::io::BufReader;
 
 use crate::Data;
 use crate::container::Fetch;
-use crate::container::lane::{Entry, UNIT_BYTES_MAX};
+use crate::container::indexed_track::{Entry, UNIT_BYTES_MAX};
 use crate::container::ogg::page::Pages;
 use crate::error::{Fault, Reason, Warnings};
 

@@ -7,7 +7,7 @@ use crate::audio::opus::{self, Head};
 use crate::audio::vorbis;
 use crate::container::coding::Described;
 use crate::container::describe;
-use crate::container::lane::UNIT_BYTES_MAX;
+use crate::container::indexed_track::UNIT_BYTES_MAX;
 use crate::container::ogg::page::Page;
 use crate::error::{Fault, Reason, WarningReason, Warnings};
 use crate::legacy::theora;

@@ -96,7 +96,7 @@ impl Program {
         let sequence = demux.sequence().cloned();
         let (feed, reference) = demux.into_parts();
         let Reference::Learning(clock) = reference else {
-            unreachable!("the first way learns the clock");
+            unreachable!("the first pass learns the clock");
         };
         let mut tracks = Vec::new();
         if let (Some(sequence), true) = (&sequence, found.video.is_some()) {

@@ -43,7 +43,7 @@ impl Entry {
 }
 
 /// A track and the index of its units, in decoding order.
-pub(crate) struct Lane {
+pub(crate) struct IndexedTrack {
     pub(crate) track: Track,
     pub(crate) coding: Coding,
     pub(crate) entries: Vec<Entry>,
@@ -54,7 +54,7 @@ pub(crate) struct Lane {
     pub(crate) frame_rate: Option<FrameRate>,
 }
 
-impl Lane {
+impl IndexedTrack {
     fn is_video(&self) -> bool {
         self.track.kind() == Kind::Video
     }

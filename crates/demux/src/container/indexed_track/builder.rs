@@ -3,7 +3,7 @@
 use glassline_media::{Kind, MediaTime, Track};
 
 use super::clock::Clock;
-use super::units::{BARE, Entry, KEYFRAME, LENGTH, Lane, UNIT_BYTES_MAX};
+use super::units::{BARE, Entry, IndexedTrack, KEYFRAME, LENGTH, UNIT_BYTES_MAX};
 use crate::FrameRate;
 use crate::container::coding::{Coding, Described, Timing};
 use crate::container::pcm::Pcm;
@@ -44,7 +44,7 @@ pub(crate) struct Sample {
 }
 
 /// Builds the index of a track.
-pub(crate) struct LaneBuilder {
+pub(crate) struct IndexedTrackBuilder {
     pub(crate) track: Track,
     pub(crate) coding: Coding,
     /// Sampling rate in Hz that times of audio are counted in.
@@ -63,7 +63,7 @@ pub(crate) struct LaneBuilder {
     first_skipped: u64,
 }
 
-impl LaneBuilder {
+impl IndexedTrackBuilder {
     /// Starts an empty index. `tick_ns`: largest rounding error of the container's times.
     /// `rate`: frame rate, if the container states one.
     pub(crate) fn new(described: Described, tick_ns: i64, rate: Option<FrameRate>) -> Self {
@@ -244,7 +244,7 @@ impl LaneBuilder {
 
     /// Finishes the index; `None` if it has no unit. `decodes`: whether the container states
     /// decoding times.
-    pub(crate) fn finish(mut self, decodes: bool, warnings: &mut Warnings) -> Option<Lane> {
+    pub(crate) fn finish(mut self, decodes: bool, warnings: &mut Warnings) -> Option<IndexedTrack> {
         if self.before_keyframe > 0 {
             let reason = WarningReason::BeforeKeyframe(self.before_keyframe);
             warnings.add(Some(self.first_skipped), reason);
@@ -278,7 +278,7 @@ impl LaneBuilder {
         if let Some(last) = self.entries.last_mut().filter(|_| keyframes.is_empty()) {
             last.span_ns = u32::try_from(length_ns.clamp(1, UNIT_NS_MAX)).unwrap_or(u32::MAX);
         }
-        Some(Lane {
+        Some(IndexedTrack {
             track: self.track,
             coding: self.coding,
             entries: self.entries,

@@ -1,8 +1,0 @@
-//! One track of a container: the locations and times of its units.
-
-mod builder;
-mod clock;
-mod units;
-
-pub(crate) use builder::{LaneBuilder, Sample};
-pub(crate) use units::{Entry, Lane, UNIT_BYTES_MAX};
