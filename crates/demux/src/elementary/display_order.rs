@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::elementary::grammar::Place;
+use crate::elementary::grammar::OutputOrder;
 
 /// Most pictures that may be decoded before one that is output ahead of them: a decoder stores
 /// 16 frames (H.264 A.3.1, H.265 A.4.2), and each may be two fields.
@@ -20,11 +20,16 @@ pub(crate) struct DisplayOrder {
 impl DisplayOrder {
     /// Adds the next picture, by its number in decoding order. Calls `shown` with each picture
     /// that is output now, in output order.
-    pub(crate) fn push(&mut self, number: usize, place: Place, mut shown: impl FnMut(usize)) {
-        if place.begins_sequence {
+    pub(crate) fn push(
+        &mut self,
+        number: usize,
+        output_order: OutputOrder,
+        mut shown: impl FnMut(usize),
+    ) {
+        if output_order.begins_sequence {
             self.finish(&mut shown);
         }
-        self.waiting.push(Reverse((place.order, number)));
+        self.waiting.push(Reverse((output_order.order, number)));
         if self.waiting.len() > AHEAD_MAX {
             self.show_next(&mut shown);
         }
@@ -58,11 +63,11 @@ mod tests {
                 .into_iter()
                 .enumerate()
         {
-            let place = Place {
+            let output_order = OutputOrder {
                 begins_sequence,
                 order: order_count,
             };
-            order.push(number, place, |number| shown.push(number));
+            order.push(number, output_order, |number| shown.push(number));
         }
         order.finish(|number| shown.push(number));
         assert_eq!(shown, [0, 2, 1, 3, 4]);
@@ -74,8 +79,8 @@ mod tests {
             let mut order = DisplayOrder::default();
             let mut shown = Vec::new();
             for (number, &count) in counts.iter().enumerate() {
-                let place = Place { begins_sequence: false, order: count };
-                order.push(number, place, |number| shown.push(number));
+                let output_order = OutputOrder { begins_sequence: false, order: count };
+                order.push(number, output_order, |number| shown.push(number));
             }
             order.finish(|number| shown.push(number));
             if counts.len() <= AHEAD_MAX {

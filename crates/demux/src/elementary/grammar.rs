@@ -97,7 +97,7 @@ pub(crate) struct VideoFacts {
     pub(crate) pps: u32,
     /// Whether the picture is one field of an interlaced frame, which lasts half as long.
     pub(crate) field: bool,
-    pub(crate) place: Place,
+    pub(crate) output_order: OutputOrder,
     /// Whether the picture is output before one that is decoded earlier.
     pub(crate) reordered: bool,
     pub(crate) leading: Leading,
@@ -105,7 +105,7 @@ pub(crate) struct VideoFacts {
 
 /// Position of a picture in output order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct OutputOrder {
     /// Whether all pictures that are decoded before this one are output before it. Orders
     /// before and from here on are not comparable.
     pub(crate) begins_sequence: bool,

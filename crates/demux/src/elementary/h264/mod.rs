@@ -13,7 +13,7 @@ use h264_reader::rbsp::{BitRead, BitReader, BitReaderError, ByteReader};
 
 use crate::elementary::annexb::{self, nal_type};
 use crate::elementary::grammar::{
-    Content, Grammar, Leading, Opening, Place, Role, Set, VideoFacts,
+    Content, Grammar, Leading, Opening, OutputOrder, Role, Set, VideoFacts,
 };
 use crate::elementary::h264::parameter_sets::{
     ParameterSets, is_common_format, reorder_max, timing,
@@ -30,7 +30,7 @@ const BASELINE: u8 = 66;
 pub(crate) struct H264 {
     sets: ParameterSets,
     /// First slice of the current primary picture, and the picture's output order.
-    picture: Option<(Slice, Place)>,
+    picture: Option<(Slice, OutputOrder)>,
     /// Whether the current access unit has a slice.
     has_slice: bool,
     order: Order,
@@ -147,11 +147,11 @@ impl H264 {
         }
         let current = self.picture.filter(|(first, _)| first.continues_in(&slice));
         let begins_unit = self.has_slice && current.is_none();
-        let place = match current {
-            Some((_, place)) => place,
-            None => self.place(&slice, nal),
+        let output_order = match current {
+            Some((_, output_order)) => output_order,
+            None => self.output_order(&slice, nal),
         };
-        self.picture = current.or(Some((slice, place)));
+        self.picture = current.or(Some((slice, output_order)));
         self.has_slice = true;
         Role {
             begins_unit,
@@ -159,7 +159,7 @@ impl H264 {
                 keyframe: slice.idr,
                 pps: slice.pps,
                 field: slice.bottom_field.is_some(),
-                place,
+                output_order,
                 reordered: slice.bidirectional && self.order.is_late,
                 leading: Leading::No,
             }),
@@ -167,12 +167,12 @@ impl H264 {
     }
 
     /// Returns the output order of the picture that begins with this slice.
-    fn place(&mut self, slice: &Slice, nal: &[u8]) -> Place {
+    fn output_order(&mut self, slice: &Slice, nal: &[u8]) -> OutputOrder {
         let Some((sequence, _)) = self.sets.of_picture(slice.pps) else {
-            return self.order.next_in_turn(slice.idr);
+            return self.order.next_without_reordering(slice.idr);
         };
         if reorder_max(sequence) == Some(0) {
-            return self.order.next_in_turn(slice.idr);
+            return self.order.next_without_reordering(slice.idr);
         }
         let resets = slice.reference && !slice.idr && forgets_all(nal, &self.sets);
         self.order.push(slice, sequence, resets)
@@ -347,7 +347,7 @@ struct Order {
 }
 
 impl Order {
-    fn push(&mut self, slice: &Slice, sequence: &SeqParameterSet, resets: bool) -> Place {
+    fn push(&mut self, slice: &Slice, sequence: &SeqParameterSet, resets: bool) -> OutputOrder {
         let order = self.counts.push(slice, sequence, resets);
         let begins_sequence = slice.idr || resets;
         self.highest = self.highest.max(Some(self.current));
@@ -356,18 +356,18 @@ impl Order {
         }
         self.current = order;
         self.is_late = self.highest.is_some_and(|highest| order < highest);
-        Place {
+        OutputOrder {
             begins_sequence,
             order,
         }
     }
 
     /// Returns the order of a picture in a stream whose parameter sets exclude reordering.
-    fn next_in_turn(&mut self, begins_sequence: bool) -> Place {
+    fn next_without_reordering(&mut self, begins_sequence: bool) -> OutputOrder {
         self.is_late = false;
         self.current += 1;
         self.highest = None;
-        Place {
+        OutputOrder {
             begins_sequence,
             order: self.current,
         }

@@ -10,7 +10,7 @@ use h264_reader::rbsp::{BitRead, BitReader, BitReaderError, ByteReader};
 
 use crate::elementary::annexb;
 use crate::elementary::grammar::{
-    Content, Grammar, Leading, Opening, Place, Role, Set, VideoFacts,
+    Content, Grammar, Leading, Opening, OutputOrder, Role, Set, VideoFacts,
 };
 use crate::error::Reason;
 use crate::parameters;
@@ -213,7 +213,7 @@ impl H265 {
             keyframe,
             pps: slice.pps,
             field: false,
-            place: Place {
+            output_order: OutputOrder {
                 begins_sequence,
                 order,
             },

@@ -5,7 +5,7 @@ use glassline_media::Track;
 
 use crate::elementary::annexb::{Scanner, Span};
 use crate::elementary::display_order::DisplayOrder;
-use crate::elementary::grammar::{Content, Grammar, Leading, Place, Role, Set, VideoFacts};
+use crate::elementary::grammar::{Content, Grammar, Leading, OutputOrder, Role, Set, VideoFacts};
 use crate::error::{Fault, Reason, WarningReason, Warnings};
 use crate::{Data, FrameRate};
 
@@ -57,7 +57,7 @@ impl Entry {
 
 /// An entry's index, and the field periods before it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Placed {
+pub(super) struct EntryPosition {
     pub(super) number: usize,
     pub(super) halves: u64,
     /// Field periods before the entry in output order.
@@ -78,26 +78,26 @@ impl Index {
         }
     }
 
-    pub(super) fn keyframes(&self) -> impl Iterator<Item = Placed> + '_ {
+    pub(super) fn keyframes(&self) -> impl Iterator<Item = EntryPosition> + '_ {
         let mut halves = 0;
-        let placed = self.entries.iter().enumerate().map(move |(number, entry)| {
+        let positions = self.entries.iter().enumerate().map(move |(number, entry)| {
             let before = halves;
             halves += entry.halves();
             let shown = before.saturating_add_signed(entry.later.into());
-            let placed = Placed {
+            let position = EntryPosition {
                 number,
                 halves: before,
                 shown,
             };
-            (placed, entry.keyframe)
+            (position, entry.keyframe)
         });
-        placed.filter_map(|(placed, keyframe)| keyframe.then_some(placed))
+        positions.filter_map(|(position, keyframe)| keyframe.then_some(position))
     }
 
     /// Returns the last keyframe whose output time in ns satisfies `early`.
-    pub(super) fn last_keyframe(&self, early: impl Fn(i64) -> bool) -> Option<Placed> {
+    pub(super) fn last_keyframe(&self, early: impl Fn(i64) -> bool) -> Option<EntryPosition> {
         self.keyframes()
-            .take_while(|placed| early(self.nanos(placed.shown)))
+            .take_while(|position| early(self.nanos(position.shown)))
             .last()
     }
 }
@@ -114,7 +114,7 @@ pub(super) struct Indexer<'w, G> {
     entries: Vec<Entry>,
     prefixes: Vec<Vec<u8>>,
     halves: u64,
-    last_place: Place,
+    last_order: OutputOrder,
     /// Track and frame rate of the first keyframe.
     start: Option<(Track, FrameRate)>,
     skipped: u64,
@@ -151,7 +151,7 @@ impl<'w, G: Grammar> Indexer<'w, G> {
             entries: Vec::new(),
             prefixes: Vec::new(),
             halves: 0,
-            last_place: Place {
+            last_order: OutputOrder {
                 begins_sequence: true,
                 order: 0,
             },
@@ -333,18 +333,18 @@ impl<'w, G: Grammar> Indexer<'w, G> {
             needs_earlier: leading == Leading::NeedsEarlier,
         };
         self.halves += entry.halves();
-        self.last_place = match unit.picture {
-            Some(picture) => picture.place,
+        self.last_order = match unit.picture {
+            Some(picture) => picture.output_order,
             // An undecodable picture stays with the one before it.
-            None => Place {
+            None => OutputOrder {
                 begins_sequence: false,
-                ..self.last_place
+                ..self.last_order
             },
         };
         let number = self.entries.len();
         self.entries.push(entry);
         let (entries, shown) = (&mut self.entries, &mut self.shown);
-        self.order.push(number, self.last_place, |number| {
+        self.order.push(number, self.last_order, |number| {
             give_turn(&mut entries[number], shown);
         });
         Ok(())

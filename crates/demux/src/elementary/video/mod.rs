@@ -19,7 +19,7 @@ use crate::length::Length;
 use crate::reader::{Reader, Unit};
 use crate::{Data, FrameRate};
 
-use index::{Entry, Index, Indexer, Placed};
+use index::{Entry, EntryPosition, Index, Indexer};
 
 /// A reader of the access units of a file.
 pub(crate) struct Video {
@@ -147,7 +147,7 @@ impl Reader for Video {
 
     fn seek(&mut self, to_ns: i64) -> Result<(), Fault> {
         let found = self.index.last_keyframe(|start_ns| start_ns <= to_ns);
-        let start = Placed {
+        let start = EntryPosition {
             number: 0,
             halves: 0,
             shown: 0,
@@ -166,8 +166,8 @@ impl Reader for Video {
 
     fn keyframe_after(&self, at_ns: i64) -> Option<i64> {
         let mut starts = self.index.keyframes();
-        starts.find_map(|placed| {
-            let start_ns = self.index.nanos(placed.shown);
+        starts.find_map(|position| {
+            let start_ns = self.index.nanos(position.shown);
             (start_ns > at_ns).then_some(start_ns)
         })
     }

@@ -6,7 +6,7 @@ use glassline_media::annexb::START_CODE;
 use glassline_media::{Codec, MediaTime, Track, VideoParameters};
 
 use super::headers::{self, Kind, Layer, Picture, code};
-use super::timeline::{Place, Timeline};
+use super::timeline::{PictureTime, Timeline};
 use crate::elementary::annexb::{Scanner, Span};
 use crate::error::{Fault, Reason, WarningReason, Warnings};
 use crate::{Data, parameters};
@@ -212,10 +212,10 @@ impl<'w> Indexer<'w> {
                 self.begin_layer(span, fields)?;
             }
             code::GROUP => {
-                if let (Some(line), Some(at)) =
+                if let (Some(timeline), Some(at)) =
                     (self.timeline.as_mut(), headers::group_seconds(fields))
                 {
-                    line.group(at);
+                    timeline.group(at);
                 }
             }
             code::PICTURE => self.take_picture(span, fields)?,
@@ -248,7 +248,7 @@ impl<'w> Indexer<'w> {
         let unit = std::mem::take(&mut self.unit);
         let offset = unit.offset.unwrap_or(span.code);
         let config = self.config_of(&unit)?;
-        let (Some(layer), Some(line)) = (&self.layer, self.timeline.as_mut()) else {
+        let (Some(layer), Some(timeline)) = (&self.layer, self.timeline.as_mut()) else {
             self.skip(offset);
             return Ok(());
         };
@@ -260,13 +260,13 @@ impl<'w> Indexer<'w> {
             self.skip(offset);
             return Ok(());
         }
-        let time = match line.place(&picture) {
-            Place::At(time) => time,
-            Place::Mended(time) => {
+        let time = match timeline.time_of(&picture) {
+            PictureTime::Stated(time) => time,
+            PictureTime::Corrected(time) => {
                 self.warnings.add(Some(offset), WarningReason::TimeJump);
                 time
             }
-            Place::Nowhere => {
+            PictureTime::Missing => {
                 if picture.coded {
                     self.warnings
                         .add(Some(offset), WarningReason::FrameOutOfTime);
@@ -339,7 +339,7 @@ impl<'w> Indexer<'w> {
             let reason = WarningReason::BeforeKeyframe(self.skipped);
             self.warnings.add(Some(self.skipped_at), reason);
         }
-        let (Some(layer), Some(line)) = (self.layer, self.timeline) else {
+        let (Some(layer), Some(timeline)) = (self.layer, self.timeline) else {
             return Err(match self.skipped + u64::from(self.unit.offset.is_some()) {
                 0 => no_start_code(searched),
                 _ => Fault::whole(Reason::NoKeyframe(
@@ -354,7 +354,7 @@ impl<'w> Indexer<'w> {
             };
             return Err(Fault::whole(Reason::NoKeyframe(reason)));
         }
-        let (length, steady) = line.end();
+        let (length, steady) = timeline.end();
         Ok(Indexed {
             found: Index {
                 entries: self.entries,

@@ -41,13 +41,13 @@ enum Gap {
 
 /// Time of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum PictureTime {
     /// The picture's time in ticks, which no other picture has.
-    At(i64),
+    Stated(i64),
     /// A time that replaces the stated one, in ticks.
-    Mended(i64),
+    Corrected(i64),
     /// The picture has no time, and no other picture refers to it.
-    Nowhere,
+    Missing,
 }
 
 impl Timeline {
@@ -71,29 +71,29 @@ impl Timeline {
     }
 
     /// Returns the time of the next picture in decoding order.
-    pub(super) fn place(&mut self, picture: &Picture) -> Place {
+    pub(super) fn time_of(&mut self, picture: &Picture) -> PictureTime {
         let ticks = |seconds: i64| {
             (seconds + i64::from(picture.seconds)) * self.resolution + i64::from(picture.ticks)
         };
         if picture.kind == Kind::Bidirectional {
-            return self.place_between(ticks(self.seconds.1) + self.shift);
+            return self.time_between(ticks(self.seconds.1) + self.shift);
         }
         let said = ticks(self.seconds.0);
         self.seconds = (self.seconds.0 + i64::from(picture.seconds), self.seconds.0);
         let Some(before) = self.anchor else {
             self.shift = -said;
             self.anchor = Some(0);
-            return Place::At(0);
+            return PictureTime::Stated(0);
         };
         let time = said + self.shift;
         let place = if time > before && time - before <= GAP_SECONDS_MAX * self.resolution {
             self.anchor_gap = time - before;
-            Place::At(time)
+            PictureTime::Stated(time)
         } else if !picture.coded {
-            return Place::Nowhere;
+            return PictureTime::Missing;
         } else {
             self.shift += before + self.anchor_gap - time;
-            Place::Mended(before + self.anchor_gap)
+            PictureTime::Corrected(before + self.anchor_gap)
         };
         // The reference picture before can now be presented.
         self.show(before);
@@ -101,13 +101,13 @@ impl Timeline {
         place
     }
 
-    fn place_between(&mut self, time: i64) -> Place {
+    fn time_between(&mut self, time: i64) -> PictureTime {
         match (self.shown, self.anchor) {
             (Some(shown), Some(anchor)) if shown < time && time < anchor => {
                 self.show(time);
-                Place::At(time)
+                PictureTime::Stated(time)
             }
-            _ => Place::Nowhere,
+            _ => PictureTime::Missing,
         }
     }
 
@@ -163,16 +163,16 @@ mod tests {
         use Kind::{Bidirectional as B, Intra as I, Predicted as P};
         let mut line = Timeline::new(&LAYER);
         line.group(7);
-        let mut place = |kind, seconds, ticks| line.place(&picture(kind, seconds, ticks));
-        assert_eq!(place(I, 0, 22), Place::At(0));
-        assert_eq!(place(P, 1, 0), Place::At(3), "the next second");
-        assert_eq!(place(B, 0, 23), Place::At(1));
-        assert_eq!(place(B, 0, 24), Place::At(2));
-        assert_eq!(place(P, 0, 3), Place::At(6));
-        assert_eq!(place(B, 0, 1), Place::At(4));
-        assert_eq!(place(B, 0, 1), Place::Nowhere, "the time of another");
-        assert_eq!(place(B, 0, 3), Place::Nowhere, "not between them");
-        assert_eq!(place(B, 0, 2), Place::At(5));
+        let mut place = |kind, seconds, ticks| line.time_of(&picture(kind, seconds, ticks));
+        assert_eq!(place(I, 0, 22), PictureTime::Stated(0));
+        assert_eq!(place(P, 1, 0), PictureTime::Stated(3), "the next second");
+        assert_eq!(place(B, 0, 23), PictureTime::Stated(1));
+        assert_eq!(place(B, 0, 24), PictureTime::Stated(2));
+        assert_eq!(place(P, 0, 3), PictureTime::Stated(6));
+        assert_eq!(place(B, 0, 1), PictureTime::Stated(4));
+        assert_eq!(place(B, 0, 1), PictureTime::Missing, "the time of another");
+        assert_eq!(place(B, 0, 3), PictureTime::Missing, "not between them");
+        assert_eq!(place(B, 0, 2), PictureTime::Stated(5));
         assert_eq!(line.end(), (7, Some(1)));
     }
 
@@ -200,7 +200,7 @@ mod tests {
             let mut line = Timeline::new(&Layer { resolution, ..LAYER });
             let (mut seconds, mut shown) = (code(0), 0);
             line.group(seconds);
-            prop_assert_eq!(line.place(&written(Kind::Intra, seconds, 0)), Place::At(0));
+            prop_assert_eq!(line.time_of(&written(Kind::Intra, seconds, 0)), PictureTime::Stated(0));
             for count in between {
                 if grouped {
                     seconds = code(shown + 1);
@@ -211,7 +211,7 @@ mod tests {
                 let order = order.chain((shown + 1..next).map(|it| (Kind::Bidirectional, it)));
                 for (kind, place) in order {
                     let picture = written(kind, seconds, place);
-                    prop_assert_eq!(line.place(&picture), Place::At(place * step));
+                    prop_assert_eq!(line.time_of(&picture), PictureTime::Stated(place * step));
                 }
                 (seconds, shown) = (code(next), next);
             }
@@ -220,20 +220,20 @@ mod tests {
     }
 
     #[test]
-    fn jumps_are_mended() {
+    fn jumps_are_corrected() {
         let mut line = Timeline::new(&LAYER);
-        let mut place = |seconds, ticks| line.place(&picture(Kind::Predicted, seconds, ticks));
-        assert_eq!(place(0, 0), Place::At(0));
-        assert_eq!(place(0, 2), Place::At(2));
-        assert_eq!(place(0, 1), Place::Mended(4), "back");
-        assert_eq!(place(0, 3), Place::At(6));
-        assert_eq!(place(60, 3), Place::Mended(8), "far ahead");
-        assert_eq!(place(0, 5), Place::At(10));
+        let mut place = |seconds, ticks| line.time_of(&picture(Kind::Predicted, seconds, ticks));
+        assert_eq!(place(0, 0), PictureTime::Stated(0));
+        assert_eq!(place(0, 2), PictureTime::Stated(2));
+        assert_eq!(place(0, 1), PictureTime::Corrected(4), "back");
+        assert_eq!(place(0, 3), PictureTime::Stated(6));
+        assert_eq!(place(60, 3), PictureTime::Corrected(8), "far ahead");
+        assert_eq!(place(0, 5), PictureTime::Stated(10));
         let empty = Picture {
             coded: false,
             ..picture(Kind::Predicted, 0, 5)
         };
-        assert_eq!(line.place(&empty), Place::Nowhere);
+        assert_eq!(line.time_of(&empty), PictureTime::Missing);
         assert_eq!(line.end(), (12, Some(2)));
     }
 }
