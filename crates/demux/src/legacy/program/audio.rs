@@ -24,31 +24,33 @@ pub(super) enum Coding {
 
 /// Identifies the packets of an audio stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Source {
+pub(super) struct AudioStream {
     stream: u8,
     /// Number of the stream on DVDs, in the first byte of each packet.
-    part: Option<u8>,
+    substream: Option<u8>,
     pub(super) coding: Coding,
 }
 
 /// Bytes before the audio in packets of DVDs: number, frame count, offset of the first frame.
-const PART_HEADER_BYTES: usize = 4;
+const SUBSTREAM_HEADER_BYTES: usize = 4;
 
-impl Source {
+impl AudioStream {
     /// Identifies the stream of a packet that begins with `start`. The error names other
     /// content that is known, or is `None` if the packet is not audio.
     pub(super) fn of(stream: u8, start: &[u8]) -> Result<Self, Option<&'static str>> {
-        let source = |part, coding| Self {
+        let identified = |substream, coding| Self {
             stream,
-            part,
+            substream,
             coding,
         };
         match (stream, start.first()) {
-            (0xc0..=0xdf, _) => Ok(source(None, Coding::MpegAudio)),
+            (0xc0..=0xdf, _) => Ok(identified(None, Coding::MpegAudio)),
             (PRIVATE_1, Some(0x0b)) if start.starts_with(&[0x0b, 0x77]) => {
-                Ok(source(None, Coding::Ac3))
+                Ok(identified(None, Coding::Ac3))
             }
-            (PRIVATE_1, Some(&part @ 0x80..=0x87)) => Ok(source(Some(part), Coding::Ac3)),
+            (PRIVATE_1, Some(&substream @ 0x80..=0x87)) => {
+                Ok(identified(Some(substream), Coding::Ac3))
+            }
             (PRIVATE_1, Some(0x88..=0x8f)) => Err(Some("DTS audio")),
             (PRIVATE_1, Some(0xa0..=0xaf)) => Err(Some("uncompressed audio (LPCM)")),
             (PRIVATE_1, Some(0x20..=0x3f)) => Err(Some("subtitles in pictures")),
@@ -60,9 +62,11 @@ impl Source {
     /// packets of other streams. `start`: the packet's first bytes.
     pub(super) fn header_of(self, stream: u8, start: &[u8]) -> Option<usize> {
         let same = self.stream == stream;
-        match self.part {
+        match self.substream {
             None => same.then_some(0),
-            Some(part) => (same && start.first() == Some(&part)).then_some(PART_HEADER_BYTES),
+            Some(substream) => {
+                (same && start.first() == Some(&substream)).then_some(SUBSTREAM_HEADER_BYTES)
+            }
         }
     }
 }

@@ -4,10 +4,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::audio::{Form, Frames, Source};
+use super::audio::{AudioStream, Form, Frames};
 use super::packets::{Chunk, Packets, Piece};
 use super::pictures::{Kind, Origin, Picture, Pictures, Sequence, Stamps};
-use super::timing::{Due, Timing};
+use super::timing::{PictureTimes, Timing};
 use crate::error::{Fault, WarningReason, Warnings};
 use crate::system_clock::stamp::{CLOCK_PER_STAMP, CLOCK_RATE, STAMP_MODULUS, ahead};
 use crate::system_clock::{self, Clock, Segment};
@@ -24,18 +24,18 @@ const HELD_BYTES_MAX: usize = 8 << 20;
 const BARE_BYTES: usize = 32 * 1024;
 
 /// Where the bytes of the file come from.
-pub(super) enum Feed {
+pub(super) enum DemuxInput {
     Program(Packets),
     /// Video without packets: the window, and the offset of the next byte.
-    Bare(crate::window::Window, u64),
+    Video(crate::window::Window, u64),
 }
 
-impl Feed {
+impl DemuxInput {
     /// Returns another reader of the same file.
     pub(super) fn fork(&self) -> Self {
         match self {
             Self::Program(packets) => Self::Program(packets.fork()),
-            Self::Bare(window, _) => Self::Bare(window.fork(), 0),
+            Self::Video(window, _) => Self::Video(window.fork(), 0),
         }
     }
 }
@@ -50,7 +50,7 @@ pub(super) enum Reference {
 
 /// A unit with its times, in ticks of 27 MHz.
 #[derive(Debug)]
-pub(super) struct Timed {
+pub(super) struct TimedUnit {
     pub(super) video: bool,
     pub(super) start: i64,
     pub(super) duration: i64,
@@ -68,11 +68,11 @@ pub(super) struct Start {
     pub(super) presented: Option<i64>,
     pub(super) sequence: Option<Sequence>,
     /// The audio stream, once known.
-    pub(super) audio: Option<Source>,
+    pub(super) audio: Option<AudioStream>,
 }
 
-pub(super) struct Demux {
-    feed: Feed,
+pub(super) struct ProgramDemuxer {
+    input: DemuxInput,
     reference: Reference,
     video: Option<u8>,
     pictures: Pictures,
@@ -85,23 +85,23 @@ pub(super) struct Demux {
     skipped: Option<(u64, u64)>,
     /// Whether the clock jumped since the last stamps of pictures.
     joins: bool,
-    source: Option<Source>,
+    audio_stream: Option<AudioStream>,
     /// Whether the current packet belongs to the audio stream.
-    sounding: bool,
+    is_audio_packet: bool,
     frames: Option<Frames>,
-    held: [VecDeque<Timed>; 2],
+    held: [VecDeque<TimedUnit>; 2],
     ended: bool,
     pub(super) warnings: Warnings,
 }
 
-impl Demux {
-    pub(super) fn new(mut feed: Feed, reference: Reference, start: Start) -> Self {
-        match &mut feed {
-            Feed::Program(packets) => packets.go_to(start.origin.offset),
-            Feed::Bare(_, next) => *next = start.origin.offset,
+impl ProgramDemuxer {
+    pub(super) fn new(mut input: DemuxInput, reference: Reference, start: Start) -> Self {
+        match &mut input {
+            DemuxInput::Program(packets) => packets.go_to(start.origin.offset),
+            DemuxInput::Video(_, next) => *next = start.origin.offset,
         }
         Self {
-            feed,
+            input,
             reference,
             video: None,
             pictures: Pictures::begin(start.origin, start.sequence),
@@ -110,53 +110,55 @@ impl Demux {
             anchors: 0,
             skipped: None,
             joins: false,
-            source: start.audio,
-            sounding: false,
-            frames: start.audio.map(|source| Frames::new(source.coding)),
+            audio_stream: start.audio,
+            is_audio_packet: false,
+            frames: start
+                .audio
+                .map(|audio_stream| Frames::new(audio_stream.coding)),
             held: [VecDeque::new(), VecDeque::new()],
             ended: false,
             warnings: Warnings::default(),
         }
     }
 
-    pub(super) fn into_parts(self) -> (Feed, Reference) {
-        (self.feed, self.reference)
+    pub(super) fn into_parts(self) -> (DemuxInput, Reference) {
+        (self.input, self.reference)
     }
 
-    pub(super) fn feed(&self) -> &Feed {
-        &self.feed
+    pub(super) fn input(&self) -> &DemuxInput {
+        &self.input
     }
 
     pub(super) fn sequence(&self) -> Option<&Sequence> {
         self.pictures.sequence()
     }
 
-    pub(super) fn audio(&self) -> Option<(Source, Form)> {
-        self.source.zip(self.frames.as_ref()?.form())
+    pub(super) fn audio(&self) -> Option<(AudioStream, Form)> {
+        self.audio_stream.zip(self.frames.as_ref()?.form())
     }
 
     /// Returns the next unit, in decoding order as far as the file interleaves audio and
     /// pictures.
-    pub(super) fn next(&mut self) -> Result<Option<Timed>, Fault> {
+    pub(super) fn next(&mut self) -> Result<Option<TimedUnit>, Fault> {
         loop {
             let [video, audio] = &self.held;
-            let turn = match (video.front(), audio.front()) {
+            let next_track = match (video.front(), audio.front()) {
                 (Some(video), Some(audio)) => Some(usize::from(audio.decoded < video.decoded)),
                 (Some(_), None) if self.ended || is_full(video) => Some(0),
                 (None, Some(_)) if self.ended || is_full(audio) => Some(1),
                 (None, None) if self.ended => return Ok(None),
                 _ => None,
             };
-            match turn {
-                Some(turn) => return Ok(self.held[turn].pop_front()),
+            match next_track {
+                Some(next_track) => return Ok(self.held[next_track].pop_front()),
                 None => self.read_on()?,
             }
         }
     }
 
     fn read_on(&mut self) -> Result<(), Fault> {
-        let piece = match &mut self.feed {
-            Feed::Program(packets) => {
+        let piece = match &mut self.input {
+            DemuxInput::Program(packets) => {
                 let piece = packets.next()?;
                 if let Some((offset, bytes)) = packets.skipped() {
                     let reason = WarningReason::Skipped(bytes);
@@ -164,7 +166,7 @@ impl Demux {
                 }
                 piece
             }
-            Feed::Bare(window, next) => {
+            DemuxInput::Video(window, next) => {
                 let (offset, bytes) = (*next, window.peek(*next, BARE_BYTES)?.to_vec());
                 *next += bytes.len() as u64;
                 (!bytes.is_empty()).then(|| {
@@ -227,7 +229,7 @@ impl Demux {
                 self.warnings.add(Some(chunk.packet), reason);
                 return Ok(());
             }
-            if matches!(self.feed, Feed::Bare(..)) {
+            if matches!(self.input, DemuxInput::Video(..)) {
                 self.pictures.enter_pack(chunk.packet);
             }
             let stamps = presented.map(|presented| Stamps {
@@ -251,10 +253,13 @@ impl Demux {
 
     fn take_audio(&mut self, chunk: &Chunk, presented: Option<i64>) {
         if chunk.first {
-            match (self.source, Source::of(chunk.stream, &chunk.bytes)) {
-                (None, Ok(source)) => {
-                    self.frames = Some(Frames::new(source.coding));
-                    self.source = Some(source);
+            match (
+                self.audio_stream,
+                AudioStream::of(chunk.stream, &chunk.bytes),
+            ) {
+                (None, Ok(audio_stream)) => {
+                    self.frames = Some(Frames::new(audio_stream.coding));
+                    self.audio_stream = Some(audio_stream);
                 }
                 (Some(known), Ok(other)) if known != other => {
                     let reason = WarningReason::OtherStream("more audio");
@@ -266,21 +271,24 @@ impl Demux {
                 }
                 _ => {}
             }
-            self.sounding = self
-                .source
-                .is_some_and(|source| source.header_of(chunk.stream, &chunk.bytes).is_some());
+            self.is_audio_packet = self.audio_stream.is_some_and(|audio_stream| {
+                audio_stream.header_of(chunk.stream, &chunk.bytes).is_some()
+            });
         }
-        let (Some(source), Some(frames), true) = (self.source, &mut self.frames, self.sounding)
+        let (Some(audio_stream), Some(frames), true) =
+            (self.audio_stream, &mut self.frames, self.is_audio_packet)
         else {
             return;
         };
         let header = match chunk.first {
-            true => source.header_of(chunk.stream, &chunk.bytes).unwrap_or(0),
+            true => audio_stream
+                .header_of(chunk.stream, &chunk.bytes)
+                .unwrap_or(0),
             false => 0,
         };
         frames.push(chunk.bytes.get(header..).unwrap_or_default(), presented);
         while let Some(frame) = frames.next() {
-            self.held[1].push_back(Timed {
+            self.held[1].push_back(TimedUnit {
                 video: false,
                 start: frame.start,
                 duration: frame.duration,
@@ -306,13 +314,13 @@ impl Demux {
         if let Some(presented) = self.presented.take() {
             self.timing = Timing::begin(&picture, presented, frame);
         }
-        let (due, adrift) = self.timing.place(&picture, frame);
-        if let (Some(by), Reference::Learning(clock)) = (adrift, &mut self.reference) {
+        let (times, drift) = self.timing.times_of(&picture, frame);
+        if let (Some(by), Reference::Learning(clock)) = (drift, &mut self.reference) {
             clock.shift_last_segment(by);
             self.pictures.shift_stamps(by);
         }
         if self.can_decode(&picture) {
-            self.hold(picture, due);
+            self.hold(picture, times);
         }
     }
 
@@ -341,7 +349,7 @@ impl Demux {
         }
     }
 
-    fn hold(&mut self, picture: Picture, due: Due) {
+    fn hold(&mut self, picture: Picture, times: PictureTimes) {
         let keyframe = picture.kind == Kind::Intra;
         let mut bytes = picture.bytes;
         if let Some(sequence) = self.pictures.sequence()
@@ -350,11 +358,11 @@ impl Demux {
         {
             bytes.splice(0..0, sequence.bytes.iter().copied());
         }
-        self.held[0].push_back(Timed {
+        self.held[0].push_back(TimedUnit {
             video: true,
-            start: due.presented,
-            duration: due.duration,
-            decoded: due.decoded,
+            start: times.presented,
+            duration: times.duration,
+            decoded: times.decoded,
             keyframe,
             origin: picture.origin,
             bytes,
@@ -362,7 +370,7 @@ impl Demux {
     }
 }
 
-fn is_full(held: &VecDeque<Timed>) -> bool {
+fn is_full(held: &VecDeque<TimedUnit>) -> bool {
     held.len() >= HELD_UNITS_MAX
         || held.iter().map(|unit| unit.bytes.len()).sum::<usize>() > HELD_BYTES_MAX
 }

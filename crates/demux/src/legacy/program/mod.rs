@@ -30,8 +30,8 @@ use crate::system_clock::{Clock, Segment};
 use crate::window::Window;
 use crate::{Data, FrameRate};
 
-use audio::Source;
-use demux::{Demux, Feed, Reference, Start, Timed};
+use audio::AudioStream;
+use demux::{DemuxInput, ProgramDemuxer, Reference, Start, TimedUnit};
 use packets::Packets;
 use pictures::{Origin, Sequence};
 
@@ -43,7 +43,7 @@ const CHANGES_MAX: usize = 1 << 12;
 
 /// A reader of the video and audio of a program stream.
 pub(crate) struct Program {
-    demux: Demux,
+    demux: ProgramDemuxer,
     index: Arc<Index>,
     /// Audio that ends before this time (27 MHz) is dropped after a seek to a keyframe.
     audio_from: i64,
@@ -55,7 +55,7 @@ struct Index {
     entries: Vec<Entry>,
     sequences: Vec<Sequence>,
     segments: Arc<[Segment]>,
-    audio: Option<Source>,
+    audio: Option<AudioStream>,
     /// Time at which the first picture or audio is presented.
     zero: i64,
     /// Time at which the last presentation ends.
@@ -76,48 +76,51 @@ struct Entry {
 impl Program {
     /// Reads and indexes a program stream.
     pub(crate) fn open(data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Self, Fault> {
-        Self::read_through(Feed::Program(Packets::new(Window::new(data)?)), warnings)
+        Self::read_through(
+            DemuxInput::Program(Packets::new(Window::new(data)?)),
+            warnings,
+        )
     }
 
     /// Reads and indexes MPEG-1 or MPEG-2 video without a container.
     pub(crate) fn open_bare(data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Self, Fault> {
-        Self::read_through(Feed::Bare(Window::new(data)?, 0), warnings)
+        Self::read_through(DemuxInput::Video(Window::new(data)?, 0), warnings)
     }
 
-    fn read_through(feed: Feed, warnings: &mut Warnings) -> Result<Self, Fault> {
+    fn read_through(input: DemuxInput, warnings: &mut Warnings) -> Result<Self, Fault> {
         let reference = Reference::Learning(Clock::default());
-        let mut demux = Demux::new(feed, reference, Start::default());
-        let mut found = Found::default();
+        let mut demux = ProgramDemuxer::new(input, reference, Start::default());
+        let mut pass = FirstPass::default();
         while let Some(unit) = demux.next()? {
-            found.take(&unit, &demux)?;
+            pass.take(&unit, &demux)?;
         }
         warnings.append(&mut demux.warnings);
         let audio = demux.audio();
         let sequence = demux.sequence().cloned();
-        let (feed, reference) = demux.into_parts();
+        let (input, reference) = demux.into_parts();
         let Reference::Learning(clock) = reference else {
             unreachable!("the first pass learns the clock");
         };
         let mut tracks = Vec::new();
-        if let (Some(sequence), true) = (&sequence, found.video.is_some()) {
+        if let (Some(sequence), true) = (&sequence, pass.video.is_some()) {
             tracks.push(video_track(sequence));
         }
         tracks.extend(audio.map(|(_, form)| form.track()));
-        let Some((zero, end)) = found.video.or(found.audio) else {
+        let Some((zero, end)) = pass.video.or(pass.audio) else {
             let what = "neither MPEG-1 or MPEG-2 video nor MPEG audio or AC-3".to_owned();
             return Err(Fault::whole(Reason::NothingToPlay(what)));
         };
         let index = Arc::new(Index {
             tracks,
-            entries: found.entries,
-            sequences: found.sequences,
+            entries: pass.entries,
+            sequences: pass.sequences,
             segments: clock.segments().into(),
-            audio: audio.map(|(source, _)| source),
+            audio: audio.map(|(stream, _)| stream),
             zero,
             end,
-            has_video: found.video.is_some(),
+            has_video: pass.video.is_some(),
         });
-        let demux = index.demux(feed, None);
+        let demux = index.demux(input, None);
         Ok(Self {
             demux,
             index,
@@ -135,7 +138,7 @@ fn video_track(sequence: &Sequence) -> Track {
 
 /// What the first pass collects.
 #[derive(Default)]
-struct Found {
+struct FirstPass {
     entries: Vec<Entry>,
     sequences: Vec<Sequence>,
     /// First and last presentation time of pictures, and of audio.
@@ -143,8 +146,8 @@ struct Found {
     audio: Option<(i64, i64)>,
 }
 
-impl Found {
-    fn take(&mut self, unit: &Timed, demux: &Demux) -> Result<(), Fault> {
+impl FirstPass {
+    fn take(&mut self, unit: &TimedUnit, demux: &ProgramDemuxer) -> Result<(), Fault> {
         let span = if unit.video {
             &mut self.video
         } else {
@@ -191,7 +194,7 @@ impl Found {
 
 impl Index {
     /// Starts a pass through the file at an entry, or at the start.
-    fn demux(&self, feed: Feed, entry: Option<&Entry>) -> Demux {
+    fn demux(&self, input: DemuxInput, entry: Option<&Entry>) -> ProgramDemuxer {
         let origin = entry.map_or(Origin::default(), |entry| Origin {
             offset: entry.offset,
             skip: entry.skip,
@@ -204,7 +207,7 @@ impl Index {
             audio: self.audio,
         };
         let reference = Reference::Known(Arc::clone(&self.segments), None);
-        Demux::new(feed, reference, start)
+        ProgramDemuxer::new(input, reference, start)
     }
 
     /// Converts ticks of 27 MHz to the track's time in ns.
@@ -270,8 +273,8 @@ impl Reader for Program {
             (None, 1..) if !self.index.has_video => self.index.zero + to_ns / 1000 * 27,
             _ => i64::MIN,
         };
-        let feed = self.demux.feed().fork();
-        self.demux = self.index.demux(feed, entry.as_ref());
+        let input = self.demux.input().fork();
+        self.demux = self.index.demux(input, entry.as_ref());
         Ok(())
     }
 
@@ -285,9 +288,9 @@ impl Reader for Program {
     }
 
     fn fork(&self) -> Box<dyn Reader> {
-        let feed = self.demux.feed().fork();
+        let input = self.demux.input().fork();
         Box::new(Self {
-            demux: self.index.demux(feed, None),
+            demux: self.index.demux(input, None),
             index: Arc::clone(&self.index),
             audio_from: i64::MIN,
         })

@@ -26,7 +26,7 @@ pub(super) struct Timing {
 
 /// Times of a picture, in ticks of 27 MHz.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Due {
+pub(super) struct PictureTimes {
     pub(super) presented: i64,
     pub(super) decoded: i64,
     pub(super) duration: i64,
@@ -44,7 +44,11 @@ impl Timing {
 
     /// Returns the times of the next picture; `frame` is the duration of a frame. If the stamps
     /// begin a new recording, also returns their distance from the counted time.
-    pub(super) fn place(&mut self, picture: &Picture, frame: i64) -> (Due, Option<i64>) {
+    pub(super) fn times_of(
+        &mut self,
+        picture: &Picture,
+        frame: i64,
+    ) -> (PictureTimes, Option<i64>) {
         let second = self.first_field == Some(picture.temporal) && picture.field;
         self.first_field = (picture.field && !second).then_some(picture.temporal);
         if picture.group.is_some() {
@@ -65,11 +69,11 @@ impl Timing {
         };
         self.group += duration;
         let counted = self.base.map(|base| base + lag);
-        let (mut stamps, mut adrift) = (picture.stamps, None);
+        let (mut stamps, mut drift) = (picture.stamps, None);
         if let (Some(given), Some(counted)) = (stamps.filter(|given| given.joins), counted) {
             let by = counted - given.presented;
             if by.abs() < SPLICE_MAX {
-                adrift = Some(by);
+                drift = Some(by);
                 stamps = Some(Stamps {
                     presented: counted,
                     decoded: given.decoded.map(|decoded| decoded + by),
@@ -81,12 +85,12 @@ impl Timing {
         self.base = Some(presented - lag);
         let decoded = self.decode_time(picture.kind, stamps, presented, frame);
         self.decoded = Some((decoded, duration));
-        let due = Due {
+        let times = PictureTimes {
             presented,
             decoded,
             duration,
         };
-        (due, adrift)
+        (times, drift)
     }
 
     /// Returns the decoding time, which never falls. A reference picture is decoded right after
