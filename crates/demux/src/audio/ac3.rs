@@ -2,7 +2,7 @@
 
 use glassline_media::{Codec, Track};
 
-use crate::audio::frames::{Form, FrameHeader, Syntax};
+use crate::audio::frames::{FrameHeader, StreamFormat, Syntax};
 
 /// Samples of each channel in a frame.
 pub(crate) const SAMPLES: u32 = 1536;
@@ -99,12 +99,12 @@ impl Syntax for Ac3 {
 
     fn frame(&self, head: &[u8]) -> Option<FrameHeader> {
         let header = Header::parse(head)?;
-        let form = Form::new(header.rate, SAMPLES, header.channels);
-        Some(FrameHeader::whole(header.frame_bytes, form))
+        let format = StreamFormat::new(header.rate, SAMPLES, header.channels);
+        Some(FrameHeader::whole(header.frame_bytes, format))
     }
 
-    fn track(&self, form: &Form) -> Track {
-        Track::audio(Codec::Ac3, form.channels).with_clock_rate(form.rate)
+    fn track(&self, format: &StreamFormat) -> Track {
+        Track::audio(Codec::Ac3, format.channels).with_clock_rate(format.rate)
     }
 }
 

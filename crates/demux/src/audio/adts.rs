@@ -4,7 +4,7 @@
 use glassline_media::{Codec, Track};
 
 use crate::audio::aac;
-use crate::audio::frames::{Form, FrameHeader, Syntax};
+use crate::audio::frames::{FrameHeader, StreamFormat, Syntax};
 use crate::error::Reason;
 use crate::parameters;
 
@@ -94,7 +94,7 @@ impl Syntax for Adts {
         Some(FrameHeader {
             header_bytes: header.header_bytes,
             bytes: header.frame_bytes,
-            form: Form {
+            format: StreamFormat {
                 rate: header.rate,
                 samples: SAMPLES,
                 channels: header.channels()?,
@@ -119,10 +119,10 @@ impl Syntax for Adts {
         }
     }
 
-    fn track(&self, form: &Form) -> Track {
-        Track::audio(Codec::Aac, form.channels)
-            .with_clock_rate(form.rate)
-            .with_format_parameters(parameters::aac(&form.setup))
+    fn track(&self, format: &StreamFormat) -> Track {
+        Track::audio(Codec::Aac, format.channels)
+            .with_clock_rate(format.rate)
+            .with_format_parameters(parameters::aac(&format.setup))
     }
 }
 

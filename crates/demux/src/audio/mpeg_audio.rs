@@ -3,7 +3,7 @@
 
 use glassline_media::{Codec, Track};
 
-use crate::audio::frames::{Form, FrameHeader, Syntax};
+use crate::audio::frames::{FrameHeader, StreamFormat, Syntax};
 use crate::error::Reason;
 
 /// Length of a header in bytes.
@@ -182,11 +182,11 @@ impl Syntax for MpegAudio {
 
     fn frame(&self, head: &[u8]) -> Option<FrameHeader> {
         let header = Header::parse(head)?;
-        let form = Form {
+        let format = StreamFormat {
             setup: [header.version as u8, header.layer],
-            ..Form::new(header.rate, header.samples.into(), header.channels)
+            ..StreamFormat::new(header.rate, header.samples.into(), header.channels)
         };
-        Some(FrameHeader::whole(header.frame_bytes, form))
+        Some(FrameHeader::whole(header.frame_bytes, format))
     }
 
     fn refusal(&self, head: &[u8]) -> Option<Reason> {
@@ -205,8 +205,8 @@ impl Syntax for MpegAudio {
     }
 
     /// Returns the track. Its RTP clock is 90 kHz, whatever the sampling rate (RFC 2250 §3.5).
-    fn track(&self, form: &Form) -> Track {
-        Track::audio(Codec::MpegAudio, form.channels)
+    fn track(&self, format: &StreamFormat) -> Track {
+        Track::audio(Codec::MpegAudio, format.channels)
     }
 }
 

@@ -5,7 +5,7 @@ use glassline_media::{Codec, Track};
 
 use super::coding::{Coding, Described, Timing};
 use super::nals::{Nals, ParameterLists};
-use super::pcm::{Form, Pcm};
+use super::pcm::{Pcm, SampleFormat};
 use crate::audio::aac;
 use crate::audio::opus;
 use crate::audio::vorbis;
@@ -229,9 +229,9 @@ pub(crate) fn amr(wideband: bool) -> Described {
 }
 
 /// Describes PCM samples. `codec` is L16 or one of G.711's laws.
-pub(crate) fn pcm(codec: Codec, form: Form, rate: u32, channels: u8) -> Described {
+pub(crate) fn pcm(codec: Codec, format: SampleFormat, rate: u32, channels: u8) -> Described {
     let mut described = audio(codec, channels, rate, Timing::Container);
-    described.coding = Coding::Pcm(Pcm { form, channels });
+    described.coding = Coding::Pcm(Pcm { format, channels });
     described
 }
 

@@ -6,7 +6,7 @@ use crate::audio::pcm::Sample;
 
 /// Format of a sample in a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum SampleFormat {
     /// 8 bits, signed.
     Signed8,
     /// Little-endian.
@@ -20,11 +20,11 @@ pub(crate) enum Form {
 /// PCM samples of one track.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pcm {
-    pub(crate) form: Form,
+    pub(crate) format: SampleFormat,
     pub(crate) channels: u8,
 }
 
-impl Form {
+impl SampleFormat {
     /// Returns the length of a sample in bytes.
     const fn bytes(self) -> usize {
         match self {
@@ -37,24 +37,28 @@ impl Form {
 impl Pcm {
     /// Returns the length in bytes of one sample of each channel in the file, above zero.
     pub(crate) fn frame_bytes(self) -> u32 {
-        self.form.bytes() as u32 * u32::from(self.channels.max(1))
+        self.format.bytes() as u32 * u32::from(self.channels.max(1))
     }
 
     /// Returns the number of sample frames that fit an RTP packet, at least one.
     pub(crate) fn frames_max(self) -> u32 {
-        let sent = if self.form == Form::Companded { 1 } else { 2 };
+        let sent = if self.format == SampleFormat::Companded {
+            1
+        } else {
+            2
+        };
         let frame = sent * u32::from(self.channels.max(1));
         (PAYLOAD_BYTES_MAX as u32 / frame).max(1)
     }
 
     /// Converts samples to what RTP sends: 16 bits big-endian, or G.711.
     pub(crate) fn unit(self, mut bytes: Vec<u8>) -> Vec<u8> {
-        match self.form {
-            Form::Companded => bytes,
-            Form::Signed8 => bytes.iter().flat_map(|&byte| [byte, 0]).collect(),
-            Form::Little(sample) => sample.to_l16(&bytes),
-            Form::Big(Sample::Signed16) => bytes,
-            Form::Big(sample) => {
+        match self.format {
+            SampleFormat::Companded => bytes,
+            SampleFormat::Signed8 => bytes.iter().flat_map(|&byte| [byte, 0]).collect(),
+            SampleFormat::Little(sample) => sample.to_l16(&bytes),
+            SampleFormat::Big(Sample::Signed16) => bytes,
+            SampleFormat::Big(sample) => {
                 for sample in bytes.chunks_exact_mut(sample.bytes()) {
                     sample.reverse();
                 }
@@ -70,27 +74,36 @@ mod tests {
 
     #[test]
     fn all_forms_become_16_bits_big_endian() {
-        let made = |form, bytes: &[u8]| Pcm { form, channels: 1 }.unit(bytes.to_vec());
+        let made = |format, bytes: &[u8]| {
+            Pcm {
+                format,
+                channels: 1,
+            }
+            .unit(bytes.to_vec())
+        };
         assert_eq!(
-            made(Form::Little(Sample::Signed16), &[1, 2, 3, 4]),
+            made(SampleFormat::Little(Sample::Signed16), &[1, 2, 3, 4]),
             [2, 1, 4, 3]
         );
-        assert_eq!(made(Form::Big(Sample::Signed16), &[1, 2]), [1, 2]);
-        assert_eq!(made(Form::Big(Sample::Signed24), &[1, 2, 3]), [1, 2]);
-        assert_eq!(made(Form::Signed8, &[0x7f]), [0x7f, 0]);
+        assert_eq!(made(SampleFormat::Big(Sample::Signed16), &[1, 2]), [1, 2]);
+        assert_eq!(
+            made(SampleFormat::Big(Sample::Signed24), &[1, 2, 3]),
+            [1, 2]
+        );
+        assert_eq!(made(SampleFormat::Signed8, &[0x7f]), [0x7f, 0]);
         let half = 0.5f32.to_be_bytes();
-        assert_eq!(made(Form::Big(Sample::Float32), &half), [0x40, 0]);
-        assert_eq!(made(Form::Companded, &[5]), [5]);
+        assert_eq!(made(SampleFormat::Big(Sample::Float32), &half), [0x40, 0]);
+        assert_eq!(made(SampleFormat::Companded, &[5]), [5]);
     }
 
     #[test]
     fn units_fit_a_packet() {
-        for (form, channels, frames) in [
-            (Form::Little(Sample::Signed24), 2, 287),
-            (Form::Companded, 1, 1150),
-            (Form::Signed8, 255, 2),
+        for (format, channels, frames) in [
+            (SampleFormat::Little(Sample::Signed24), 2, 287),
+            (SampleFormat::Companded, 1, 1150),
+            (SampleFormat::Signed8, 255, 2),
         ] {
-            assert_eq!(Pcm { form, channels }.frames_max(), frames);
+            assert_eq!(Pcm { format, channels }.frames_max(), frames);
         }
     }
 }

@@ -37,7 +37,7 @@ pub(crate) struct Wav {
 /// Format and location of the samples.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
-    form: Form,
+    format: WavFormat,
     offset: u64,
     /// Number of samples of each channel.
     samples: u64,
@@ -45,7 +45,7 @@ struct Layout {
 
 /// Fields of the `fmt ` chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Form {
+struct WavFormat {
     sample: Sample,
     rate: u32,
     channels: u8,
@@ -59,14 +59,14 @@ impl Wav {
         Ok(Self {
             data: window.into_data(),
             layout,
-            tracks: [layout.form.track()],
+            tracks: [layout.format.track()],
             next: 0,
         })
     }
 
     fn start_ns(&self, sample: u64) -> i64 {
         let sample = i64::try_from(sample).unwrap_or(i64::MAX);
-        MediaTime::from_ticks(sample, self.layout.form.rate).nanos()
+        MediaTime::from_ticks(sample, self.layout.format.rate).nanos()
     }
 }
 
@@ -81,26 +81,26 @@ impl Reader for Wav {
 
     fn length(&self) -> Length {
         let samples = i64::try_from(self.layout.samples).unwrap_or(i64::MAX);
-        Length::from_ticks(samples, self.layout.form.rate)
+        Length::from_ticks(samples, self.layout.format.rate)
     }
 
     fn next_unit(&mut self) -> Result<Option<Unit>, Fault> {
         let Layout {
-            form,
+            format,
             offset,
             samples,
         } = self.layout;
-        let count = form.unit_samples().min(samples - self.next);
+        let count = format.unit_samples().min(samples - self.next);
         if count == 0 {
             return Ok(None);
         }
-        let block = form.block_bytes();
+        let block = format.block_bytes();
         let length = usize::try_from(count * block).unwrap_or(usize::MAX);
         let bytes = read_unit(&mut self.data, offset + self.next * block, length)?;
-        let data = if form.stays() {
+        let data = if format.stays() {
             bytes
         } else {
-            form.sample.to_l16(&bytes)
+            format.sample.to_l16(&bytes)
         };
         let start_ns = self.start_ns(self.next);
         self.next += count;
@@ -109,10 +109,12 @@ impl Reader for Wav {
     }
 
     fn seek(&mut self, to_ns: i64) -> Result<(), Fault> {
-        let Layout { form, samples, .. } = self.layout;
-        let sample = MediaTime::from_nanos(to_ns.max(0)).ticks(form.rate);
+        let Layout {
+            format, samples, ..
+        } = self.layout;
+        let sample = MediaTime::from_nanos(to_ns.max(0)).ticks(format.rate);
         let sample = u64::try_from(sample).unwrap_or(0);
-        self.next = (sample - sample % form.unit_samples()).min(samples);
+        self.next = (sample - sample % format.unit_samples()).min(samples);
         Ok(())
     }
 
@@ -126,7 +128,7 @@ impl Reader for Wav {
     }
 }
 
-impl Form {
+impl WavFormat {
     /// Returns the length in bytes of one sample of every channel in the file.
     fn block_bytes(self) -> u64 {
         self.sample.bytes() as u64 * u64::from(self.channels)
@@ -260,7 +262,7 @@ fn other_coding(tag: u16) -> Reason {
 
 /// Contents of the chunks of a file.
 struct Chunks {
-    form: Form,
+    format: WavFormat,
     /// Offset of the samples, and the length of their chunk in bytes; 0 and [`SIZE_UNKNOWN`]
     /// are not interpreted.
     data: (u64, u64),
@@ -281,7 +283,7 @@ impl Chunks {
         let riff_bytes = size
             .first_chunk()
             .map_or(0, |size| u32::from_le_bytes(*size));
-        let (mut form, mut data, mut long) = (None, None, None);
+        let (mut format, mut data, mut long) = (None, None, None);
         let mut at = 12u64;
         for _ in 0..CHUNKS_MAX {
             let &[n0, n1, n2, n3, s0, s1, s2, s3] = window.peek(at, 8)? else {
@@ -291,9 +293,10 @@ impl Chunks {
             let body = at + 8;
             let mut bytes = u64::from(size);
             match &name {
-                b"fmt " if form.is_none() => {
+                b"fmt " if format.is_none() => {
                     let chunk = window.peek(body, bytes.min(40) as usize)?;
-                    form = Some(Form::parse(chunk).map_err(|reason| Fault::at(body, reason))?);
+                    format =
+                        Some(WavFormat::parse(chunk).map_err(|reason| Fault::at(body, reason))?);
                 }
                 b"ds64" if big => long = Some(LongSizes::parse(window.peek(body, 16)?, body)?),
                 b"data" if data.is_none() => {
@@ -304,11 +307,11 @@ impl Chunks {
                 }
                 _ => {}
             }
-            if let (Some(form), Some(data)) = (form, data) {
+            if let (Some(format), Some(data)) = (format, data) {
                 let riff = long.map_or(u64::from(riff_bytes), |long| long.riff);
                 let riff_end = riff.saturating_add(8);
                 return Ok(Self {
-                    form,
+                    format,
                     data,
                     riff_end,
                 });
@@ -318,7 +321,7 @@ impl Chunks {
         }
         Err(Fault::at(
             at,
-            Reason::Damaged(match (form, data) {
+            Reason::Damaged(match (format, data) {
                 (None, _) => "there is no fmt chunk",
                 _ => "there is no data chunk",
             }),
@@ -337,7 +340,7 @@ impl Chunks {
             let reason = WarningReason::TruncatedSamples(said - there);
             warnings.add(Some(offset), reason);
         }
-        let block = self.form.block_bytes();
+        let block = self.format.block_bytes();
         if bytes % block > 0 {
             let reason = WarningReason::TruncatedFrame;
             warnings.add(Some(offset + bytes - bytes % block), reason);
@@ -348,7 +351,7 @@ impl Chunks {
             return Err(Fault::at(offset, Reason::NothingToPlay(what)));
         }
         Ok(Layout {
-            form: self.form,
+            format: self.format,
             offset,
             samples,
         })

@@ -3,7 +3,7 @@
 
 use glassline_media::{Codec, Track};
 
-use crate::audio::frames::{Form, FrameHeader, Syntax};
+use crate::audio::frames::{FrameHeader, StreamFormat, Syntax};
 use crate::error::Reason;
 use crate::parameters;
 
@@ -88,20 +88,20 @@ impl Syntax for Amr {
 
     fn frame(&self, head: &[u8]) -> Option<FrameHeader> {
         let bytes = frame_bytes(*head.first()?, self.wideband)?;
-        let form = match self.wideband {
-            true => Form::new(16_000, SAMPLES_WB, 1),
-            false => Form::new(8_000, SAMPLES, 1),
+        let format = match self.wideband {
+            true => StreamFormat::new(16_000, SAMPLES_WB, 1),
+            false => StreamFormat::new(8_000, SAMPLES, 1),
         };
-        Some(FrameHeader::whole(bytes, form))
+        Some(FrameHeader::whole(bytes, format))
     }
 
-    fn track(&self, form: &Form) -> Track {
+    fn track(&self, format: &StreamFormat) -> Track {
         let codec = match self.wideband {
             true => Codec::AmrWb,
             false => Codec::Amr,
         };
-        Track::audio(codec, form.channels)
-            .with_clock_rate(form.rate)
+        Track::audio(codec, format.channels)
+            .with_clock_rate(format.rate)
             .with_format_parameters(parameters::AMR)
     }
 }

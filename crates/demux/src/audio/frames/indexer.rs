@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::syntax::{Form, FrameHeader, Syntax};
+use super::syntax::{FrameHeader, StreamFormat, Syntax};
 use crate::audio::tags;
 use crate::error::{Fault, Reason, WarningReason, Warnings};
 use crate::window::Window;
@@ -38,7 +38,7 @@ pub(super) struct Indexer<'w> {
     window: Window,
     range: Range<u64>,
     warnings: &'w mut Warnings,
-    form: Option<Form>,
+    format: Option<StreamFormat>,
     index: Vec<Entry>,
 }
 
@@ -54,12 +54,12 @@ impl<'w> Indexer<'w> {
             window,
             range,
             warnings,
-            form: None,
+            format: None,
             index: Vec::new(),
         }
     }
 
-    pub(super) fn run(mut self) -> Result<(Form, Vec<Entry>, Window), Fault> {
+    pub(super) fn run(mut self) -> Result<(StreamFormat, Vec<Entry>, Window), Fault> {
         let start = self.range.start;
         // A magic number replaces the check of the first frame by the frames behind it.
         let mut in_step = self.syntax.magic_bytes() > 0;
@@ -77,8 +77,8 @@ impl<'w> Indexer<'w> {
                 }
             }
         }
-        match self.form {
-            Some(form) if !self.index.is_empty() => Ok((form, self.index, self.window)),
+        match self.format {
+            Some(format) if !self.index.is_empty() => Ok((format, self.index, self.window)),
             _ => {
                 let what = format!("it has no frame of {}", self.syntax.expected());
                 Err(Fault::at(start, Reason::NothingToPlay(what)))
@@ -100,16 +100,16 @@ impl<'w> Indexer<'w> {
         let Some(frame) = self.frame_at(at)? else {
             return Ok(None);
         };
-        let Some(form) = self.form else {
+        let Some(format) = self.format else {
             let taken = in_step || self.is_followed(at, frame)?;
             return Ok(taken.then_some(frame));
         };
-        if form.fits(&frame.form) {
+        if format.fits(&frame.format) {
             let taken = in_step || self.is_followed(at, frame)?;
             return Ok(taken.then_some(frame));
         }
         if in_step && self.frames_behind(at, frame)? >= self.syntax.witnesses() {
-            let (from, to) = (form.to_string(), frame.form.to_string());
+            let (from, to) = (format.to_string(), frame.format.to_string());
             return Err(Fault::at(at, Reason::Changes { from, to }));
         }
         Ok(None)
@@ -140,7 +140,7 @@ impl<'w> Indexer<'w> {
         let mut at = at + u64::from(frame.bytes);
         for count in 0..self.syntax.witnesses() {
             match self.frame_at(at)? {
-                Some(next) if next.form.fits(&frame.form) => at += u64::from(next.bytes),
+                Some(next) if next.format.fits(&frame.format) => at += u64::from(next.bytes),
                 _ => return Ok(count),
             }
         }
@@ -148,7 +148,7 @@ impl<'w> Indexer<'w> {
     }
 
     fn take(&mut self, at: u64, frame: FrameHeader) -> Result<(), Fault> {
-        self.form.get_or_insert(frame.form);
+        self.format.get_or_insert(frame.format);
         let end = at + u64::from(frame.bytes);
         if end > self.range.end {
             self.warnings.add(Some(at), WarningReason::TruncatedFrame);

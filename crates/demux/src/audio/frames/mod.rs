@@ -20,13 +20,13 @@ use crate::reader::{Reader, Unit};
 use crate::window::{Window, read_unit};
 
 use indexer::{Entry, Indexer};
-pub(crate) use syntax::{Form, FrameHeader, Syntax};
+pub(crate) use syntax::{FrameHeader, StreamFormat, Syntax};
 
 /// A reader of the frames of an audio file.
 pub(crate) struct Frames {
     data: Box<dyn Data>,
     index: Arc<[Entry]>,
-    form: Form,
+    format: StreamFormat,
     tracks: [Track; 1],
     next: usize,
 }
@@ -47,24 +47,24 @@ impl Frames {
         }
         range.start += syntax.magic_bytes();
         let indexer = Indexer::new(syntax, window, range, warnings);
-        let (form, index, window) = indexer.run()?;
+        let (format, index, window) = indexer.run()?;
         Ok(Self {
             data: window.into_data(),
             index: index.into(),
-            tracks: [syntax.track(&form)],
-            form,
+            tracks: [syntax.track(&format)],
+            format,
             next: 0,
         })
     }
 
     /// Returns the number of samples before a frame.
     fn samples(&self, frame: usize) -> i64 {
-        let samples = frame as u64 * u64::from(self.form.samples);
+        let samples = frame as u64 * u64::from(self.format.samples);
         i64::try_from(samples).unwrap_or(i64::MAX)
     }
 
     fn start_ns(&self, frame: usize) -> i64 {
-        MediaTime::from_ticks(self.samples(frame), self.form.rate).nanos()
+        MediaTime::from_ticks(self.samples(frame), self.format.rate).nanos()
     }
 }
 
@@ -78,7 +78,7 @@ impl Reader for Frames {
     }
 
     fn length(&self) -> Length {
-        Length::from_ticks(self.samples(self.index.len()), self.form.rate)
+        Length::from_ticks(self.samples(self.index.len()), self.format.rate)
     }
 
     fn next_unit(&mut self) -> Result<Option<Unit>, Fault> {
@@ -93,8 +93,8 @@ impl Reader for Frames {
     }
 
     fn seek(&mut self, to_ns: i64) -> Result<(), Fault> {
-        let samples = MediaTime::from_nanos(to_ns.max(0)).ticks(self.form.rate);
-        let frame = samples / i64::from(self.form.samples);
+        let samples = MediaTime::from_nanos(to_ns.max(0)).ticks(self.format.rate);
+        let frame = samples / i64::from(self.format.samples);
         self.next = usize::try_from(frame).map_or(0, |frame| frame.min(self.index.len()));
         Ok(())
     }
@@ -103,7 +103,7 @@ impl Reader for Frames {
         Box::new(Self {
             data: self.data.fork(),
             index: Arc::clone(&self.index),
-            form: self.form,
+            format: self.format,
             tracks: self.tracks.clone(),
             next: 0,
         })

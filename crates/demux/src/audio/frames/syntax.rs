@@ -51,7 +51,7 @@ pub(crate) trait Syntax {
     }
 
     /// Returns the track of frames with this form.
-    fn track(&self, form: &Form) -> Track;
+    fn track(&self, format: &StreamFormat) -> Track;
 }
 
 /// Fields of an audio frame's header.
@@ -61,12 +61,12 @@ pub(crate) struct FrameHeader {
     pub(crate) header_bytes: u16,
     /// Length of the frame in bytes with its header, above zero.
     pub(crate) bytes: u16,
-    pub(crate) form: Form,
+    pub(crate) format: StreamFormat,
 }
 
 /// Properties that all frames of a track share.
 #[derive(Clone, Copy)]
-pub(crate) struct Form {
+pub(crate) struct StreamFormat {
     /// Sampling rate in Hz.
     pub(crate) rate: u32,
     /// Samples of each channel in a frame.
@@ -78,16 +78,16 @@ pub(crate) struct Form {
 
 impl FrameHeader {
     /// Describes a frame whose header belongs to the unit.
-    pub(crate) fn whole(bytes: u16, form: Form) -> Self {
+    pub(crate) fn whole(bytes: u16, format: StreamFormat) -> Self {
         Self {
             header_bytes: 0,
             bytes,
-            form,
+            format,
         }
     }
 }
 
-impl Form {
+impl StreamFormat {
     /// Describes a form without further configuration.
     pub(crate) fn new(rate: u32, samples: u32, channels: u8) -> Self {
         Self {
@@ -105,7 +105,7 @@ impl Form {
     }
 }
 
-impl fmt::Display for Form {
+impl fmt::Display for StreamFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             rate,

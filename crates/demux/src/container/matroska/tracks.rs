@@ -9,7 +9,7 @@ use crate::audio::pcm::Sample;
 use crate::container::coding::{Coding, Described};
 use crate::container::describe::{self, SAMPLE_RATE_MAX};
 use crate::container::indexed_track::IndexedTrackBuilder;
-use crate::container::pcm::Form;
+use crate::container::pcm::SampleFormat;
 use crate::error::{Fault, Reason, WarningReason, Warnings};
 
 /// The tracks that are played: the first one of video, of audio and of text.
@@ -295,20 +295,22 @@ impl<'a> Entry<'a> {
     fn describe_samples(&self, codec: &str, rate: u32, channels: u8) -> Option<Described> {
         // A WAVEFORMATEX begins with its format tag.
         let tag = self.private.first_chunk().copied().map(u16::from_le_bytes);
-        let (codec, form) = match (codec, self.bits) {
-            ("A_MS/ACM", _) if tag == Some(6) => (Codec::Pcma, Form::Companded),
-            ("A_MS/ACM", _) if tag == Some(7) => (Codec::Pcmu, Form::Companded),
-            ("A_PCM/INT/LIT" | "A_PCM/INT/BIG", 8) => (Codec::L16, Form::Little(Sample::Unsigned8)),
-            ("A_PCM/INT/LIT", 16) => (Codec::L16, Form::Little(Sample::Signed16)),
-            ("A_PCM/INT/LIT", 24) => (Codec::L16, Form::Little(Sample::Signed24)),
-            ("A_PCM/INT/LIT", 32) => (Codec::L16, Form::Little(Sample::Signed32)),
-            ("A_PCM/INT/BIG", 16) => (Codec::L16, Form::Big(Sample::Signed16)),
-            ("A_PCM/INT/BIG", 24) => (Codec::L16, Form::Big(Sample::Signed24)),
-            ("A_PCM/INT/BIG", 32) => (Codec::L16, Form::Big(Sample::Signed32)),
-            ("A_PCM/FLOAT/IEEE", 32) => (Codec::L16, Form::Little(Sample::Float32)),
-            ("A_PCM/FLOAT/IEEE", 64) => (Codec::L16, Form::Little(Sample::Float64)),
+        let (codec, format) = match (codec, self.bits) {
+            ("A_MS/ACM", _) if tag == Some(6) => (Codec::Pcma, SampleFormat::Companded),
+            ("A_MS/ACM", _) if tag == Some(7) => (Codec::Pcmu, SampleFormat::Companded),
+            ("A_PCM/INT/LIT" | "A_PCM/INT/BIG", 8) => {
+                (Codec::L16, SampleFormat::Little(Sample::Unsigned8))
+            }
+            ("A_PCM/INT/LIT", 16) => (Codec::L16, SampleFormat::Little(Sample::Signed16)),
+            ("A_PCM/INT/LIT", 24) => (Codec::L16, SampleFormat::Little(Sample::Signed24)),
+            ("A_PCM/INT/LIT", 32) => (Codec::L16, SampleFormat::Little(Sample::Signed32)),
+            ("A_PCM/INT/BIG", 16) => (Codec::L16, SampleFormat::Big(Sample::Signed16)),
+            ("A_PCM/INT/BIG", 24) => (Codec::L16, SampleFormat::Big(Sample::Signed24)),
+            ("A_PCM/INT/BIG", 32) => (Codec::L16, SampleFormat::Big(Sample::Signed32)),
+            ("A_PCM/FLOAT/IEEE", 32) => (Codec::L16, SampleFormat::Little(Sample::Float32)),
+            ("A_PCM/FLOAT/IEEE", 64) => (Codec::L16, SampleFormat::Little(Sample::Float64)),
             _ => return None,
         };
-        Some(describe::pcm(codec, form, rate, channels))
+        Some(describe::pcm(codec, format, rate, channels))
     }
 }

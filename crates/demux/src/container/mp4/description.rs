@@ -7,7 +7,7 @@ use super::boxes::{InMemory, find};
 use crate::audio::pcm::Sample;
 use crate::container::coding::Described;
 use crate::container::describe::{self, SAMPLE_RATE_MAX};
-use crate::container::pcm::Form;
+use crate::container::pcm::SampleFormat;
 use crate::error::{Fault, Reason, Warnings};
 
 /// Bytes of a visual sample entry before the boxes in it.
@@ -122,8 +122,8 @@ fn read_audio(entry: &InMemory<'_>) -> Result<Option<Described>, Fault> {
                 _ => return Ok(None),
             }
         }
-        _ => match audio.form(entry.kind)? {
-            Some((codec, form)) => describe::pcm(codec, form, rate, channels),
+        _ => match audio.format(entry.kind)? {
+            Some((codec, format)) => describe::pcm(codec, format, rate, channels),
             None => return Ok(None),
         },
     }))
@@ -182,7 +182,7 @@ impl<'a> Audio<'a> {
         }
     }
 
-    fn form(&self, kind: [u8; 4]) -> Result<Option<(Codec, Form)>, Fault> {
+    fn format(&self, kind: [u8; 4]) -> Result<Option<(Codec, SampleFormat)>, Fault> {
         let mut little = false;
         if let Some(wave) = find(&self.boxes, b"wave") {
             let order = find(&wave.inside(0)?, b"enda");
@@ -201,11 +201,11 @@ impl<'a> Audio<'a> {
             _ => (false, !little),
         };
         let sample = match (&kind, bits) {
-            (b"ulaw", _) => return Ok(Some((Codec::Pcmu, Form::Companded))),
-            (b"alaw", _) => return Ok(Some((Codec::Pcma, Form::Companded))),
+            (b"ulaw", _) => return Ok(Some((Codec::Pcmu, SampleFormat::Companded))),
+            (b"alaw", _) => return Ok(Some((Codec::Pcma, SampleFormat::Companded))),
             (b"raw " | b"NONE", 8) => Sample::Unsigned8,
             (b"sowt" | b"twos" | b"lpcm" | b"ipcm", 8) => {
-                return Ok(Some((Codec::L16, Form::Signed8)));
+                return Ok(Some((Codec::L16, SampleFormat::Signed8)));
             }
             (b"in24", _) => Sample::Signed24,
             (b"in32", _) => Sample::Signed32,
@@ -219,8 +219,8 @@ impl<'a> Audio<'a> {
             _ => return Ok(None),
         };
         let linear = match big {
-            true => Form::Big(sample),
-            false => Form::Little(sample),
+            true => SampleFormat::Big(sample),
+            false => SampleFormat::Little(sample),
         };
         Ok(Some((Codec::L16, linear)))
     }

@@ -82,13 +82,13 @@ pub(super) struct Frame {
 
 /// Properties that all frames of a track share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Form {
+pub(super) struct AudioFormat {
     coding: Coding,
     rate: u32,
     channels: u8,
 }
 
-impl Form {
+impl AudioFormat {
     pub(super) fn track(self) -> Track {
         match self.coding {
             // The RTP clock is 90 kHz, whatever the sampling rate (RFC 2250 §3.5).
@@ -106,7 +106,7 @@ pub(super) struct Frames {
     /// Positions in the stream, and the stamps that hold from there on.
     marks: VecDeque<(u64, Option<i64>)>,
     next: Option<i64>,
-    form: Option<Form>,
+    format: Option<AudioFormat>,
     /// Whether the last frame was at its expected place.
     in_step: bool,
 }
@@ -119,13 +119,13 @@ impl Frames {
             base: 0,
             marks: VecDeque::new(),
             next: None,
-            form: None,
+            format: None,
             in_step: false,
         }
     }
 
-    pub(super) fn form(&self) -> Option<Form> {
-        self.form
+    pub(super) fn format(&self) -> Option<AudioFormat> {
+        self.format
     }
 
     /// Adds the next bytes. `stamp`: time of the first frame that begins in them, on the
@@ -159,21 +159,21 @@ impl Frames {
     /// form are skipped, since they would need another track.
     pub(super) fn next(&mut self) -> Option<Frame> {
         loop {
-            let (frame, form) = self.next_of_any_form()?;
-            if *self.form.get_or_insert(form) == form {
+            let (frame, format) = self.next_of_any_form()?;
+            if *self.format.get_or_insert(format) == format {
                 return Some(frame);
             }
         }
     }
 
-    fn next_of_any_form(&mut self) -> Option<(Frame, Form)> {
+    fn next_of_any_form(&mut self) -> Option<(Frame, AudioFormat)> {
         let mut at = 0;
         let found = loop {
             let rest = &self.bytes[at..];
             if rest.len() < ac3::HEADER_BYTES {
                 break None;
             }
-            let Some((form, samples, length)) = header(self.coding, rest) else {
+            let Some((format, samples, length)) = header(self.coding, rest) else {
                 self.in_step = false;
                 at += 1;
                 continue;
@@ -187,20 +187,20 @@ impl Frames {
                 if behind.len() < ac3::HEADER_BYTES {
                     break None;
                 }
-                if header(self.coding, behind).is_none_or(|(next, ..)| next != form) {
+                if header(self.coding, behind).is_none_or(|(next, ..)| next != format) {
                     at += 1;
                     continue;
                 }
             }
-            break Some((form, samples, length));
+            break Some((format, samples, length));
         };
         self.drop_bytes(at);
-        let (form, samples, length) = found?;
+        let (format, samples, length) = found?;
         let stamp = self.stamp();
         let bytes = self.bytes[..length].to_vec();
         self.drop_bytes(length);
         self.in_step = true;
-        let duration = i64::from(samples) * CLOCK_RATE / i64::from(form.rate);
+        let duration = i64::from(samples) * CLOCK_RATE / i64::from(format.rate);
         let start = match (stamp, self.next) {
             (Some(stamp), Some(next)) if (stamp - next).abs() <= ROUNDING => next,
             (Some(stamp), _) => stamp,
@@ -212,7 +212,7 @@ impl Frames {
             start,
             duration,
         };
-        Some((frame, form))
+        Some((frame, format))
     }
 
     /// Returns the stamp of the frame at the front, if that frame is the first to begin in its
@@ -225,20 +225,20 @@ impl Frames {
 }
 
 /// Returns form, samples and length in bytes of the frame that begins here.
-fn header(coding: Coding, bytes: &[u8]) -> Option<(Form, u32, usize)> {
-    let form = |rate, channels| Form {
+fn header(coding: Coding, bytes: &[u8]) -> Option<(AudioFormat, u32, usize)> {
+    let format = |rate, channels| AudioFormat {
         coding,
         rate,
         channels,
     };
     match coding {
         Coding::MpegAudio => mpeg_audio::Header::parse(bytes).map(|header| {
-            let form = form(header.rate, header.channels);
-            (form, header.samples.into(), header.frame_bytes.into())
+            let format = format(header.rate, header.channels);
+            (format, header.samples.into(), header.frame_bytes.into())
         }),
         Coding::Ac3 => ac3::Header::parse(bytes).map(|header| {
-            let form = form(header.rate, header.channels);
-            (form, ac3::SAMPLES, header.frame_bytes.into())
+            let format = format(header.rate, header.channels);
+            (format, ac3::SAMPLES, header.frame_bytes.into())
         }),
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::audio::{AudioStream, Form, Frames};
+use super::audio::{AudioFormat, AudioStream, Frames};
 use super::packets::{Chunk, Packets, Piece};
 use super::pictures::{Kind, Origin, Picture, Pictures, Sequence, Stamps};
 use super::timing::{PictureTimes, Timing};
@@ -133,8 +133,8 @@ impl ProgramDemuxer {
         self.pictures.sequence()
     }
 
-    pub(super) fn audio(&self) -> Option<(AudioStream, Form)> {
-        self.audio_stream.zip(self.frames.as_ref()?.form())
+    pub(super) fn audio(&self) -> Option<(AudioStream, AudioFormat)> {
+        self.audio_stream.zip(self.frames.as_ref()?.format())
     }
 
     /// Returns the next unit, in decoding order as far as the file interleaves audio and

@@ -105,7 +105,7 @@ impl Program {
         if let (Some(sequence), true) = (&sequence, pass.video.is_some()) {
             tracks.push(video_track(sequence));
         }
-        tracks.extend(audio.map(|(_, form)| form.track()));
+        tracks.extend(audio.map(|(_, format)| format.track()));
         let Some((zero, end)) = pass.video.or(pass.audio) else {
             let what = "neither MPEG-1 or MPEG-2 video nor MPEG audio or AC-3".to_owned();
             return Err(Fault::whole(Reason::NothingToPlay(what)));
