@@ -55,7 +55,7 @@ pub(crate) enum Timing {
 
 /// Result of examining a unit.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct UnitFacts {
     /// Whether a decoder can start here, if the container says so, too.
     pub(crate) keyframe: bool,
     /// Whether the unit needs headers before it to start.
@@ -66,15 +66,15 @@ pub(crate) struct Seen {
 
 impl Described {
     /// Examines a unit while the file is indexed.
-    pub(crate) fn look(
+    pub(crate) fn examine(
         coding: &mut Coding,
         timing: &mut Timing,
         track: &mut Track,
         window: &mut Window,
         offset: u64,
         length: u32,
-    ) -> Result<Seen, Fault> {
-        let mut seen = Seen {
+    ) -> Result<UnitFacts, Fault> {
+        let mut facts = UnitFacts {
             keyframe: true,
             bare: false,
             samples: None,
@@ -85,20 +85,20 @@ impl Described {
                 if found.keyframe && found.has_sets && nals.sets.is_empty() {
                     nals.learn_sets(track, window, offset, length)?;
                 }
-                seen.bare = !found.has_sets;
-                seen.keyframe = found.keyframe && (found.has_sets || !nals.sets.is_empty());
+                facts.bare = !found.has_sets;
+                facts.keyframe = found.keyframe && (found.has_sets || !nals.sets.is_empty());
             }
             Coding::Av1(_) => {
                 let start = window.peek(offset, 64.min(length as usize))?;
-                seen.bare = !begins_with_sequence(start);
+                facts.bare = !begins_with_sequence(start);
             }
             Coding::Visual(_) => {
                 // Headers of the visual object and its layer have codes below that of a group.
                 let start = window.peek(offset, 4.min(length as usize))?;
-                seen.bare = !matches!(start, [0, 0, 1, 0..=0x2f | 0xb0 | 0xb5]);
+                facts.bare = !matches!(start, [0, 0, 1, 0..=0x2f | 0xb0 | 0xb5]);
             }
             Coding::Plain(_) if track.codec == Codec::Theora => {
-                seen.keyframe = theora::is_keyframe(window.peek(offset, 1)?);
+                facts.keyframe = theora::is_keyframe(window.peek(offset, 1)?);
             }
             Coding::Plain(_) if track.codec == Codec::Vp9 => {
                 if track.format_parameters.is_empty() {
@@ -118,11 +118,11 @@ impl Described {
                     joined = [left_out.as_slice(), start].concat();
                     &joined
                 };
-                seen.samples = timing.samples(start);
+                facts.samples = timing.samples(start);
             }
             Coding::Pcm(_) | Coding::Text => {}
         }
-        Ok(seen)
+        Ok(facts)
     }
 }
 

@@ -92,7 +92,7 @@ impl Container {
         });
         for indexed in &mut indexed_tracks {
             indexed.shift(zero);
-            indexed.drop_unheard();
+            indexed.drop_priming();
         }
         indexed_tracks.retain(|indexed| !indexed.entries.is_empty());
         let Some(first) = indexed_tracks.first() else {

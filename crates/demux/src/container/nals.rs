@@ -25,7 +25,7 @@ pub(crate) struct Nals {
 
 /// Types of NAL units in a frame.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct NalTypes {
     pub(crate) keyframe: bool,
     pub(crate) has_sets: bool,
 }
@@ -37,7 +37,7 @@ impl Nals {
         window: &mut Window,
         offset: u64,
         length: u32,
-    ) -> Result<Found, Fault> {
+    ) -> Result<NalTypes, Fault> {
         let end = offset + u64::from(length);
         let (mut at, mut kinds) = (offset, 0u64);
         for _ in 0..NALS_MAX {
@@ -61,11 +61,11 @@ impl Nals {
         Ok(match self.h265 {
             // Types of intra random access point pictures, and of the three parameter sets
             // (H.265 table 7-1).
-            true => Found {
+            true => NalTypes {
                 keyframe: (16..=21).any(has),
                 has_sets: (32..=34).all(has),
             },
-            false => Found {
+            false => NalTypes {
                 keyframe: has(5),
                 has_sets: has(7) && has(8),
             },

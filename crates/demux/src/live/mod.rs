@@ -274,16 +274,16 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_late_starts_at_a_keyframe() {
+    fn a_late_reader_starts_at_a_keyframe() {
         let (_, units) = split(CLIP, CLIP.len()).expect("frames");
         let mut late = Vec::new();
         for unit in &units[3..] {
             late.extend_from_slice(&unit.data);
         }
-        let (splitter, heard) = split(&late, 999).expect("frames");
-        assert!(heard[0].keyframe);
+        let (splitter, read) = split(&late, 999).expect("frames");
+        assert!(read[0].keyframe);
         let skipped = splitter.notes().before_keyframe as usize;
-        assert_eq!(skipped + heard.len(), units.len() - 3);
+        assert_eq!(skipped + read.len(), units.len() - 3);
     }
 
     #[test]
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_has_an_end() {
+    fn noise_ends_in_an_error() {
         let noise = vec![0x55; 2 << 20];
         assert_eq!(split(&noise, 4096).map(drop), Err(Error::NoStartCode));
         assert_eq!(split(b"", 1).map(drop), Err(Error::NoStartCode));

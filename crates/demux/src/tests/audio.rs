@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn packets_lie_where_they_are_heard() {
+fn packets_lie_where_they_are_played() {
     let file = ogg_opus(1, &packets(120), 50, 312, 120 * 960);
     let source = audio(&file, &ONCE).expect("good audio");
     assert_eq!(source.warnings(), []);

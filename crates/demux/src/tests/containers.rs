@@ -190,9 +190,9 @@ fn video_and_audio_have_exact_times() {
         );
         assert!(of(0).all(|frame| frame.decode_time <= frame.time));
         assert!(of(0).all(|frame| frame.duration == Duration::from_millis(40)));
-        let heard: Vec<_> = of(1).map(|frame| frame.time.ticks(48_000)).collect();
+        let played: Vec<_> = of(1).map(|frame| frame.time.ticks(48_000)).collect();
         assert!(
-            heard.windows(2).all(|pair| pair[1] - pair[0] == 1024),
+            played.windows(2).all(|pair| pair[1] - pair[0] == 1024),
             "{name}"
         );
     }
@@ -333,8 +333,8 @@ fn a_seek_goes_on_at_the_keyframe_before() {
             .iter()
             .find(|frame| frame.track == TrackIndex(1))
             .expect("audio");
-        let heard = audio.time.nanos()..(audio.time + audio.duration).nanos();
-        assert!(heard.contains(&ms(at).nanos()), "{name}: {heard:?}");
+        let played = audio.time.nanos()..(audio.time + audio.duration).nanos();
+        assert!(played.contains(&ms(at).nanos()), "{name}: {played:?}");
         source.seek(MediaTime::ZERO).expect("memory");
         let again = all(source);
         assert_eq!(again, all(good(name, &ONCE)), "{name}");

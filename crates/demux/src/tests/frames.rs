@@ -127,7 +127,7 @@ fn loops_that_end_between_two_nanoseconds_do_not_add_up_what_is_rounded() {
 }
 
 #[test]
-fn a_seek_finds_the_frame_that_is_heard_then() {
+fn a_seek_finds_the_frame_that_is_played_then() {
     let mut source = opened(Format::Ac3, AC3, &ONCE).expect("a good file");
     let every = all(source.fork(true));
     for (place, frame) in every.iter().enumerate() {

@@ -273,7 +273,7 @@ fn what_is_no_audio_is_refused_by_name_and_place() {
 }
 
 #[test]
-fn a_seek_finds_the_packet_that_is_heard_then() {
+fn a_seek_finds_the_packet_that_is_played_then() {
     let file = wav(STEREO, &counting(4410));
     let mut source = opened(Format::Wav, &file, &ONCE).expect("a good file");
     let every = all(source.fork(true));

@@ -100,7 +100,7 @@ impl IndexedTrackBuilder {
         let length = u32::try_from(sample.length).ok();
         let length = length.filter(|&length| length <= UNIT_BYTES_MAX);
         let length = length.ok_or_else(too_large)?;
-        let seen = Described::look(
+        let facts = Described::examine(
             &mut self.coding,
             &mut self.timing,
             &mut self.track,
@@ -108,9 +108,9 @@ impl IndexedTrackBuilder {
             sample.offset,
             length,
         )?;
-        let counted = seen.samples.map(|samples| self.samples_ns(samples.into()));
+        let counted = facts.samples.map(|samples| self.samples_ns(samples.into()));
         let duration_ns = counted.or(sample.duration_ns);
-        let keyframe = sample.keyframe && seen.keyframe;
+        let keyframe = sample.keyframe && facts.keyframe;
         let start_ns = match self.track.kind() {
             Kind::Video if self.entries.is_empty() && !keyframe => {
                 self.skip_before_keyframe(sample.offset);
@@ -128,7 +128,7 @@ impl IndexedTrackBuilder {
             Kind::Text => sample.start_ns,
         };
         let flags = if keyframe { KEYFRAME } else { 0 };
-        let bare = if keyframe && seen.bare { BARE } else { 0 };
+        let bare = if keyframe && facts.bare { BARE } else { 0 };
         self.add(sample.offset, length | flags | bare, start_ns, duration_ns)?;
         Ok(start_ns + duration_ns.unwrap_or(0).clamp(0, TIME_NS_MAX))
     }
@@ -253,7 +253,7 @@ impl IndexedTrackBuilder {
         let mut keyframes = Vec::new();
         let length_ns;
         if self.track.kind() == Kind::Video {
-            self.order_pictures(decodes);
+            self.set_decode_times(decodes);
             let keys = self.entries.iter().enumerate();
             let keys = keys.filter(|(_, entry)| entry.keyframe());
             keyframes.extend(keys.map(|(place, _)| u32::try_from(place).unwrap_or(u32::MAX)));
@@ -272,7 +272,7 @@ impl IndexedTrackBuilder {
             self.close_spans();
         }
         let end = last_start + length_ns.clamp(1, TIME_NS_MAX);
-        let heard = end
+        let played_end = end
             .saturating_sub(self.trimmed_ns.max(0))
             .max(last_start + 1);
         if let Some(last) = self.entries.last_mut().filter(|_| keyframes.is_empty()) {
@@ -283,7 +283,7 @@ impl IndexedTrackBuilder {
             coding: self.coding,
             entries: self.entries,
             keyframes,
-            last_ns: (heard, end),
+            last_ns: (played_end, end),
             frame_rate: self.clock.rate,
         })
     }
@@ -292,7 +292,7 @@ impl IndexedTrackBuilder {
     ///
     /// A container's own decoding times are shifted as late as this allows. Without them, the
     /// decoding times are the presentation times in ascending order.
-    fn order_pictures(&mut self, decodes: bool) {
+    fn set_decode_times(&mut self, decodes: bool) {
         let mut decodes_ns = std::mem::take(&mut self.decodes);
         if !decodes {
             decodes_ns.sort_unstable();

@@ -138,11 +138,11 @@ impl IndexedTrack {
     }
 
     /// Drops the audio units that only prime a decoder.
-    pub(crate) fn drop_unheard(&mut self) {
+    pub(crate) fn drop_priming(&mut self) {
         if self.track.kind() == Kind::Audio {
             let busy = |entry: &Entry| entry.start_ns + i64::from(entry.span_ns);
-            let unheard = self.entries.partition_point(|entry| busy(entry) <= 0);
-            self.entries.drain(..unheard);
+            let priming = self.entries.partition_point(|entry| busy(entry) <= 0);
+            self.entries.drain(..priming);
         }
     }
 

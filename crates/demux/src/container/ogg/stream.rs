@@ -190,26 +190,26 @@ impl Stream {
         let end = self.end_of(page, total, missing);
         let mut taken = Vec::new();
         for (packet, decoded) in packets.into_iter().zip(counts) {
-            let heard = decoded.min(end.saturating_sub(self.position));
+            let played = decoded.min(end.saturating_sub(self.position));
             let start = self.position - self.pre_skip();
             self.position = self.position.saturating_add(decoded);
-            let heard_until = start.saturating_add(heard);
+            let played_until = start.saturating_add(played);
             // The first packet of Vorbis outputs no audio, but the second one needs it.
             let needed = decoded == 0 && start == 0;
             let empty = packet.bytes == 0;
-            if !empty && ((heard > 0 && heard_until > 0) || needed) {
-                self.length = heard_until;
+            if !empty && ((played > 0 && played_until > 0) || needed) {
+                self.length = played_until;
                 let start_ns = self.ns(start);
                 taken.push(Packet {
                     offset: packet.offset,
                     ordinal: packet.ordinal,
                     start_ns,
                     duration_ns: self.ns(start.saturating_add(decoded)) - start_ns,
-                    trimmed_ns: self.ns(decoded) - self.ns(heard),
+                    trimmed_ns: self.ns(decoded) - self.ns(played),
                     keyframe: !self.has_video() || theora::is_keyframe(&packet.start),
                 });
-            } else if heard > 0 {
-                self.length = self.length.max(heard_until);
+            } else if played > 0 {
+                self.length = self.length.max(played_until);
             }
         }
         Ok(taken)

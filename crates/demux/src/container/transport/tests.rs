@@ -223,9 +223,9 @@ fn two_recordings_in_one_file_run_on() {
     let mut warnings = Warnings::default();
     let data = Box::new(Cursor::new(joined));
     let mut transport = Transport::open(data, &mut warnings).expect("a good file");
-    let told: Vec<_> = warnings.of("joined.ts".as_ref()).collect();
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert_eq!(told[0].reason, crate::WarningReason::ClockJump);
+    let given: Vec<_> = warnings.of("joined.ts".as_ref()).collect();
+    assert_eq!(given.len(), 1, "{given:?}");
+    assert_eq!(given[0].reason, crate::WarningReason::ClockJump);
     assert!((4_700..4_900).contains(&(transport.length_ns() / 1_000_000)));
     assert_eq!(transport.index.entries().len(), 6);
     let clocks: Vec<i64> = packets_of(&units(&mut transport))

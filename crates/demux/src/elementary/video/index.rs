@@ -345,7 +345,7 @@ impl<'w, G: Grammar> Indexer<'w, G> {
         self.entries.push(entry);
         let (entries, shown) = (&mut self.entries, &mut self.shown);
         self.order.push(number, self.last_order, |number| {
-            give_turn(&mut entries[number], shown);
+            set_output_order(&mut entries[number], shown);
         });
         Ok(())
     }
@@ -366,7 +366,7 @@ impl<'w, G: Grammar> Indexer<'w, G> {
             self.warnings.add(self.skipped_at, reason);
         }
         let (entries, shown) = (&mut self.entries, &mut self.shown);
-        let finish = |number: usize| give_turn(&mut entries[number], shown);
+        let finish = |number: usize| set_output_order(&mut entries[number], shown);
         std::mem::take(&mut self.order).finish(finish);
         match self.start.take() {
             Some((track, rate)) if !self.entries.is_empty() => Ok(self.index(track, rate)),
@@ -411,7 +411,7 @@ impl<'w, G: Grammar> Indexer<'w, G> {
     }
 }
 
-fn give_turn(entry: &mut Entry, shown: &mut u64) {
+fn set_output_order(entry: &mut Entry, shown: &mut u64) {
     entry.later += i32::try_from(*shown).expect("twice UNITS_MAX fits");
     *shown += entry.halves();
 }

@@ -229,9 +229,9 @@ fn two_recordings_in_one_file_run_on() {
     let mut warnings = Warnings::default();
     let data = Box::new(Cursor::new(joined));
     let mut program = Program::open(data, &mut warnings).expect("a good file");
-    let told: Vec<_> = warnings.of("joined.vob".as_ref()).collect();
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert_eq!(told[0].reason, WarningReason::ClockJump);
+    let given: Vec<_> = warnings.of("joined.vob".as_ref()).collect();
+    assert_eq!(given.len(), 1, "{given:?}");
+    assert_eq!(given[0].reason, WarningReason::ClockJump);
     let all = units(&mut program);
     let pictures = of_track(&all, 0);
     assert_eq!(pictures.len(), 96);

@@ -35,8 +35,8 @@ pub struct Reordering {
 }
 
 enum Coding {
-    H264(Watch<H264>),
-    H265(Watch<H265>),
+    H264(Detector<H264>),
+    H265(Detector<H265>),
 }
 
 impl Reordering {
@@ -44,8 +44,8 @@ impl Reordering {
     /// that no browser plays.
     pub fn of(codec: Codec) -> Option<Self> {
         let coding = match codec {
-            Codec::H264 => Coding::H264(Watch::default()),
-            Codec::H265 => Coding::H265(Watch::default()),
+            Codec::H264 => Coding::H264(Detector::default()),
+            Codec::H265 => Coding::H265(Detector::default()),
             _ => return None,
         };
         Some(Self { coding })
@@ -57,8 +57,8 @@ impl Reordering {
     /// `after_loss`: whether units before this one are missing.
     pub fn push(&mut self, unit: &[u8], after_loss: bool) {
         match &mut self.coding {
-            Coding::H264(watch) => watch.push(unit, after_loss),
-            Coding::H265(watch) => watch.push(unit, after_loss),
+            Coding::H264(detector) => detector.push(unit, after_loss),
+            Coding::H265(detector) => detector.push(unit, after_loss),
         }
     }
 
@@ -66,8 +66,8 @@ impl Reordering {
     /// known.
     pub fn is_reordered(&self) -> bool {
         match &self.coding {
-            Coding::H264(watch) => watch.is_reordered(),
-            Coding::H265(watch) => watch.is_reordered(),
+            Coding::H264(detector) => detector.is_reordered(),
+            Coding::H265(detector) => detector.is_reordered(),
         }
     }
 }
@@ -81,7 +81,7 @@ impl fmt::Debug for Reordering {
 }
 
 #[derive(Default)]
-struct Watch<G> {
+struct Detector<G> {
     grammar: G,
     /// Number of reordered frames that the sequence parameter set of the last frame allows.
     reorder_max: Option<u32>,
@@ -91,7 +91,7 @@ struct Watch<G> {
     seen: bool,
 }
 
-impl<G: Grammar> Watch<G> {
+impl<G: Grammar> Detector<G> {
     fn push(&mut self, unit: &[u8], after_loss: bool) {
         if after_loss {
             self.grammar.forget_order();
