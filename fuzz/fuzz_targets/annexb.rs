@@ -7,7 +7,7 @@
 use std::io::Cursor;
 
 use glassline_demux::annexb::{nal_type, nals};
-use glassline_demux::{Format, Input, Options, Source};
+use glassline_demux::{Demuxer, Format, Input, Options};
 use glassline_media::MediaTime;
 use libfuzzer_sys::fuzz_target;
 
@@ -21,19 +21,19 @@ fuzz_target!(|bytes: &[u8]| {
             data: Box::new(Cursor::new(bytes.to_vec())),
         };
         let options = Options { fps: None, once };
-        match Source::new(vec![input], &options) {
-            Ok(source) => play(source, once),
+        match Demuxer::new(vec![input], &options) {
+            Ok(demuxer) => play(demuxer, once),
             Err(error) => assert!(!error.to_string().is_empty()),
         }
     }
 });
 
-fn play(mut source: Source, once: bool) {
-    let video = &source.tracks()[0].video;
+fn play(mut demuxer: Demuxer, once: bool) {
+    let video = &demuxer.tracks()[0].video;
     assert!(!video.sps.is_empty() && video.width > 0 && video.height > 0);
     let mut last = None::<MediaTime>;
     for index in 0..400 {
-        let Some(frame) = source.next_frame().expect("memory can be read") else {
+        let Some(frame) = demuxer.next_frame().expect("memory can be read") else {
             assert!(once && index > 0);
             return;
         };

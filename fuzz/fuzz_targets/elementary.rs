@@ -6,7 +6,7 @@
 
 use std::io::Cursor;
 
-use glassline_demux::{Format, Frame, Input, Options, Source};
+use glassline_demux::{Demuxer, Format, Frame, Input, Options};
 use glassline_media::{Kind, MediaTime};
 use libfuzzer_sys::fuzz_target;
 
@@ -41,24 +41,24 @@ fuzz_target!(|bytes: &[u8]| {
             data: Box::new(Cursor::new(file.clone())),
         };
         let options = Options { fps: None, once };
-        match Source::new(vec![input], &options) {
-            Ok(mut source) => {
-                assert!(play(&mut source) > 0);
-                let middle = MediaTime::ZERO + source.duration() / 2;
-                source.seek(middle).expect("memory can be read");
-                assert!(play(&mut source) > 0);
-                assert!(play(&mut source.fork(true)) > 0);
+        match Demuxer::new(vec![input], &options) {
+            Ok(mut demuxer) => {
+                assert!(play(&mut demuxer) > 0);
+                let middle = MediaTime::ZERO + demuxer.duration() / 2;
+                demuxer.seek(middle).expect("memory can be read");
+                assert!(play(&mut demuxer) > 0);
+                assert!(play(&mut demuxer.fork(true)) > 0);
             }
             Err(error) => assert!(!error.to_string().is_empty()),
         }
     }
 });
 
-fn play(source: &mut Source) -> usize {
-    let is_audio = source.tracks()[0].kind() == Kind::Audio;
+fn play(demuxer: &mut Demuxer) -> usize {
+    let is_audio = demuxer.tracks()[0].kind() == Kind::Audio;
     let mut last = None::<Frame>;
     for count in 0..300 {
-        let Some(frame) = source.next_frame().expect("memory can be read") else {
+        let Some(frame) = demuxer.next_frame().expect("memory can be read") else {
             return count;
         };
         assert!(!frame.data.is_empty() && !frame.duration.is_zero());

@@ -5,7 +5,7 @@
 
 use std::io::Cursor;
 
-use glassline_demux::{Format, Input, Options, Source};
+use glassline_demux::{Demuxer, Format, Input, Options};
 use glassline_media::MediaTime;
 use libfuzzer_sys::fuzz_target;
 
@@ -16,25 +16,25 @@ fuzz_target!(|bytes: &[u8]| {
             format: Format::H265,
             data: Box::new(Cursor::new(bytes.to_vec())),
         };
-        match Source::new(vec![input], &Options { fps: None, once }) {
-            Ok(source) => play(source),
+        match Demuxer::new(vec![input], &Options { fps: None, once }) {
+            Ok(demuxer) => play(demuxer),
             Err(error) => assert!(!error.to_string().is_empty()),
         }
     }
 });
 
-fn play(mut source: Source) {
-    let track = &source.tracks()[0];
+fn play(mut demuxer: Demuxer) {
+    let track = &demuxer.tracks()[0];
     assert!(track.video.width > 0 && track.video.height > 0);
     assert!(track.format_parameters.contains("sprop-vps="));
     for seek_ms in [None, Some(100), Some(0)] {
         if let Some(ms) = seek_ms {
             let to = MediaTime::from_nanos(ms * 1_000_000);
-            source.seek(to).expect("memory can be read");
+            demuxer.seek(to).expect("memory can be read");
         }
         let mut last = None::<MediaTime>;
         for index in 0..200 {
-            let Some(frame) = source.next_frame().expect("memory can be read") else {
+            let Some(frame) = demuxer.next_frame().expect("memory can be read") else {
                 break;
             };
             assert!(frame.keyframe || index > 0);

@@ -3,7 +3,7 @@
 
 use std::io::Cursor;
 
-use glassline_demux::{Format, Input, Options, Source};
+use glassline_demux::{Demuxer, Format, Input, Options};
 use glassline_media::MediaTime;
 
 /// More units than any input that fits has where it is played once.
@@ -17,27 +17,27 @@ pub(crate) fn open(format: Format, bytes: &[u8]) {
             data: Box::new(Cursor::new(bytes.to_vec())),
         };
         let options = Options { fps: None, once };
-        match Source::new(vec![input], &options) {
-            Ok(mut source) => {
-                play(&mut source);
-                let middle = MediaTime::ZERO + source.duration() / 2;
-                let keyframe = source.keyframe_at_or_before(middle);
+        match Demuxer::new(vec![input], &options) {
+            Ok(mut demuxer) => {
+                play(&mut demuxer);
+                let middle = MediaTime::ZERO + demuxer.duration() / 2;
+                let keyframe = demuxer.keyframe_at_or_before(middle);
                 assert!(keyframe.is_none_or(|keyframe| keyframe <= middle));
-                source.seek(middle).expect("memory can be read");
-                play(&mut source);
-                play(&mut source.fork(true));
+                demuxer.seek(middle).expect("memory can be read");
+                play(&mut demuxer);
+                play(&mut demuxer.fork(true));
             }
             Err(error) => assert!(!error.to_string().is_empty()),
         }
     }
 }
 
-fn play(source: &mut Source) {
-    assert!(source.tracks().iter().all(|track| track.channels > 0));
-    assert!(source.tracks().iter().all(|track| track.clock_rate > 0));
-    let mut decoded = vec![None::<MediaTime>; source.tracks().len()];
+fn play(demuxer: &mut Demuxer) {
+    assert!(demuxer.tracks().iter().all(|track| track.channels > 0));
+    assert!(demuxer.tracks().iter().all(|track| track.clock_rate > 0));
+    let mut decoded = vec![None::<MediaTime>; demuxer.tracks().len()];
     for _ in 0..UNITS_MAX {
-        let Some(frame) = source.next_frame().expect("memory can be read") else {
+        let Some(frame) = demuxer.next_frame().expect("memory can be read") else {
             return;
         };
         assert!(!frame.data.is_empty() && !frame.duration.is_zero());

@@ -5,7 +5,7 @@
 
 use std::io::Cursor;
 
-use glassline_demux::{Format, Input, Options, Source};
+use glassline_demux::{Demuxer, Format, Input, Options};
 use glassline_media::{Codec, MediaTime};
 use libfuzzer_sys::fuzz_target;
 
@@ -16,26 +16,26 @@ fuzz_target!(|bytes: &[u8]| {
             format,
             data: Box::new(Cursor::new(bytes.to_vec())),
         };
-        match Source::new(vec![input], &Options::default()) {
-            Ok(source) => play(source),
+        match Demuxer::new(vec![input], &Options::default()) {
+            Ok(demuxer) => play(demuxer),
             Err(error) => assert!(!error.to_string().is_empty()),
         }
     }
 });
 
-fn play(mut source: Source) {
+fn play(mut demuxer: Demuxer) {
     for seek_ms in [None, Some(100), Some(0)] {
         if let Some(ms) = seek_ms {
             let to = MediaTime::from_nanos(ms * 1_000_000);
-            source.seek(to).expect("memory can be read");
+            demuxer.seek(to).expect("memory can be read");
         }
         let mut last = None::<MediaTime>;
         for _ in 0..200 {
-            let Some(frame) = source.next_frame().expect("memory can be read") else {
+            let Some(frame) = demuxer.next_frame().expect("memory can be read") else {
                 break;
             };
             assert!(!frame.data.is_empty());
-            if source.tracks()[frame.track].codec == Codec::MpegVideo {
+            if demuxer.tracks()[frame.track].codec == Codec::MpegVideo {
                 assert!(last.is_none_or(|last| last <= frame.decode_time));
                 last = Some(frame.decode_time);
             }

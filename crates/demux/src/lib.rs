@@ -6,12 +6,12 @@
 //! .ts                        packets, as they are ───────────────┼─► Reader
 //! .aac .ac3 .amr .mp3 .wav   headers ► frames, samples ──────────┘     │
 //!                                                                      ▼
-//! Frame, in decoding order, in a loop ◄──────────────────────────── Source
+//! Frame, in decoding order, in a loop ◄─────────────────────────── Demuxer
 //! ```
 //!
 //! [`open`] reads each file once: it checks every page, header or start code, and stores an
 //! index of the units: 8 bytes for a frame of audio, 16 to 24 for a video frame, nothing where
-//! all units have one size (WAV, DV). [`Source::next_frame`] then reads one unit at a time, so
+//! all units have one size (WAV, DV). [`Demuxer::next_frame`] then reads one unit at a time, so
 //! that a file of any size needs little memory. This crate has no clock: frames carry
 //! [`MediaTime`]s, and the caller sends them when they are due.
 //!
@@ -29,6 +29,7 @@
 mod audio;
 mod container;
 mod data;
+mod demuxer;
 mod elementary;
 mod error;
 mod format;
@@ -40,7 +41,6 @@ mod open;
 mod parameters;
 mod reader;
 mod sniff;
-mod source;
 mod system_clock;
 mod window;
 
@@ -58,21 +58,21 @@ use bytes::Bytes;
 use glassline_media::{MediaTime, TrackIndex};
 
 pub use data::Data;
+pub use demuxer::Demuxer;
 pub use elementary::annexb;
 pub use error::{Error, Reason, Warning, WarningReason};
 pub use format::Format;
 pub use frame_rate::FrameRate;
 pub use live::{reordering, y4m};
-pub use source::Source;
 
 use data::SharedFile;
 
 /// One access unit: a video frame, or a packet of audio.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// Index of the track in [`Source::tracks`].
+    /// Index of the track in [`Demuxer::tracks`].
     pub track: TrackIndex,
-    /// Presentation time. It is zero at the start of the source, and never negative.
+    /// Presentation time. It is zero at the start of the file, and never negative.
     pub time: MediaTime,
     /// Decoding time, at which the frame is sent. Within a track it never falls, also from one
     /// loop to the next. It differs from `time` where frames are reordered, and is then
@@ -99,7 +99,7 @@ pub struct Options {
     /// Frames per second of video whose bitstream states no rate, above 0 and up to 1000. The
     /// default is 30.
     pub fps: Option<f64>,
-    /// Whether the source ends after one pass instead of looping.
+    /// Whether the demuxer ends after one pass instead of looping.
     pub once: bool,
 }
 
@@ -139,14 +139,14 @@ impl Input {
 /// and one of audio.
 ///
 /// Every file is read once. Errors name the file, the byte and the reason.
-pub fn open(paths: &[PathBuf], options: &Options) -> Result<Source, Error> {
+pub fn open(paths: &[PathBuf], options: &Options) -> Result<Demuxer, Error> {
     let inputs = paths.iter().map(|path| Input::file(path));
-    Source::new(inputs.collect::<Result<_, _>>()?, options)
+    Demuxer::new(inputs.collect::<Result<_, _>>()?, options)
 }
 
 /// Opens H.264 video and Ogg audio in memory, such as the clip built into the binary, as a
-/// looped source.
-pub fn from_bytes(video: &'static [u8], audio: &'static [u8]) -> Result<Source, Error> {
+/// looped demuxer.
+pub fn from_bytes(video: &'static [u8], audio: &'static [u8]) -> Result<Demuxer, Error> {
     let input = |name: &str, format, bytes: &'static [u8]| Input {
         name: name.into(),
         format,
@@ -156,5 +156,5 @@ pub fn from_bytes(video: &'static [u8], audio: &'static [u8]) -> Result<Source, 
         input("built-in video", Format::H264, video),
         input("built-in audio", Format::Ogg, audio),
     ];
-    Source::new(inputs, &Options::default())
+    Demuxer::new(inputs, &Options::default())
 }

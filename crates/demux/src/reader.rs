@@ -1,4 +1,4 @@
-//! The interface of file formats to a [`Source`](crate::Source).
+//! The interface of file formats to a [`Demuxer`](crate::Demuxer).
 
 use std::ops::Range;
 

@@ -198,7 +198,7 @@ fn is_h265(nal: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Format, Input, Options, Source};
+    use crate::{Demuxer, Format, Input, Options};
     use glassline_media::Codec;
     use proptest::prelude::*;
     use std::io::Cursor;
@@ -228,13 +228,13 @@ mod tests {
             once: true,
             ..Options::default()
         };
-        let mut source = Source::new(vec![input], &options).expect("the clip is whole");
+        let mut demuxer = Demuxer::new(vec![input], &options).expect("the clip is whole");
         let (splitter, units) = split(CLIP, 4093).expect("the clip is whole");
-        assert_eq!(splitter.track(), Some(&source.tracks()[0]));
-        assert_eq!(splitter.frame_rate(), source.frame_rate());
+        assert_eq!(splitter.track(), Some(&demuxer.tracks()[0]));
+        assert_eq!(splitter.frame_rate(), demuxer.frame_rate());
         assert_eq!(splitter.notes(), Notes::default());
         for unit in &units {
-            let frame = source.next_frame().expect("readable").expect("as many");
+            let frame = demuxer.next_frame().expect("readable").expect("as many");
             assert_eq!(unit.keyframe, frame.keyframe);
             let nals = |bytes: &[u8]| -> Vec<Vec<u8>> {
                 crate::elementary::annexb::nals(bytes)
@@ -243,7 +243,7 @@ mod tests {
             };
             assert_eq!(nals(&unit.data), nals(&frame.data));
         }
-        assert_eq!(source.next_frame().expect("readable"), None, "as many");
+        assert_eq!(demuxer.next_frame().expect("readable"), None, "as many");
     }
 
     #[test]

@@ -3,11 +3,11 @@ use super::*;
 #[test]
 fn packets_lie_where_they_are_played() {
     let file = ogg_opus(1, &packets(120), 50, 312, 120 * 960);
-    let source = audio(&file, &ONCE).expect("good audio");
-    assert_eq!(source.warnings(), []);
-    assert_eq!(source.tracks()[0].channels, 2);
-    assert_eq!(source.duration(), Duration::from_nanos(2_393_500_000));
-    let frames = all(source);
+    let demuxer = audio(&file, &ONCE).expect("good audio");
+    assert_eq!(demuxer.warnings(), []);
+    assert_eq!(demuxer.tracks()[0].channels, 2);
+    assert_eq!(demuxer.duration(), Duration::from_nanos(2_393_500_000));
+    let frames = all(demuxer);
     // Packet 0 begins 6.5 ms before the track does.
     assert_eq!(
         frames.iter().map(number).collect::<Vec<_>>(),
@@ -54,9 +54,9 @@ fn a_stream_that_begins_late_begins_at_zero() {
         file[at].copy_from_slice(&granule.to_le_bytes());
     }
     fix_checksums(&mut file);
-    let source = audio(&file, &ONCE).expect("good audio");
-    assert_eq!(source.duration(), Duration::from_millis(400));
-    assert_eq!(all(source)[0].time, MediaTime::ZERO);
+    let demuxer = audio(&file, &ONCE).expect("good audio");
+    assert_eq!(demuxer.duration(), Duration::from_millis(400));
+    assert_eq!(all(demuxer)[0].time, MediaTime::ZERO);
 }
 
 #[test]
@@ -65,9 +65,9 @@ fn chained_streams_follow_each_other() {
     for serial in [1, 2] {
         let second = ogg_opus(serial, &packets(10), 4, 312, 9600);
         let file = [first.clone(), second].concat();
-        let source = audio(&file, &ONCE).expect("good audio");
-        assert_eq!(source.warnings(), []);
-        let frames = all(source);
+        let demuxer = audio(&file, &ONCE).expect("good audio");
+        assert_eq!(demuxer.warnings(), []);
+        let frames = all(demuxer);
         let numbers: Vec<_> = frames.iter().map(number).collect();
         assert_eq!(numbers, (1..10).chain(1..10).collect::<Vec<_>>());
         let ticks = |index: usize| frames[index].time.ticks(48_000);
@@ -129,9 +129,9 @@ fn damage_is_named_with_its_place() {
     );
     assert_eq!(error.offset, Some(page as u64));
     let appended = [&file[..], b"TAG of another program that is long enough"].concat();
-    let source = audio(&appended, &ONCE).expect("good audio before the tag");
-    assert_eq!(reasons(&source), [WarningReason::Skipped(42)]);
-    assert_eq!(all(source).len(), 99);
+    let demuxer = audio(&appended, &ONCE).expect("good audio before the tag");
+    assert_eq!(reasons(&demuxer), [WarningReason::Skipped(42)]);
+    assert_eq!(all(demuxer).len(), 99);
     let head = file
         .windows(4)
         .position(|at| at == b"Opus")
@@ -150,9 +150,9 @@ fn a_lost_page_leaves_silence() {
         .filter(|&at| &file[at..at + 4] == b"OggS")
         .collect();
     let holed = [&file[..pages[5]], &file[pages[6]..]].concat();
-    let source = audio(&holed, &ONCE).expect("good audio around the hole");
-    assert_eq!(reasons(&source), [WarningReason::MissingPages]);
-    let frames = all(source);
+    let demuxer = audio(&holed, &ONCE).expect("good audio around the hole");
+    assert_eq!(reasons(&demuxer), [WarningReason::MissingPages]);
+    let frames = all(demuxer);
     assert_eq!(frames.len(), 90);
     for frame in frames {
         assert_eq!(frame.time.ticks(48_000), number(&frame) as i64 * 960);
@@ -168,8 +168,8 @@ fn a_senseless_position_after_a_lost_page_is_not_believed() {
     let mut holed = [&file[..pages[3]], &file[pages[4]..]].concat();
     holed[pages[3] + 6..pages[3] + 14].copy_from_slice(&(i64::MAX - 5).to_le_bytes());
     fix_checksums(&mut holed);
-    let source = audio(&holed, &ONCE).expect("good audio around the hole");
-    assert_eq!(source.duration(), Duration::from_millis(400));
+    let demuxer = audio(&holed, &ONCE).expect("good audio around the hole");
+    assert_eq!(demuxer.duration(), Duration::from_millis(400));
 }
 
 #[test]
@@ -197,9 +197,9 @@ fn other_codecs_are_refused_by_name() {
         .rposition(|at| at == b"OggS")
         .expect("two pages");
     let mixed = [&speex[..second], &file[..], &speex[second..]].concat();
-    let source = audio(&mixed, &ONCE).expect("the Opus stream");
-    assert_eq!(reasons(&source), [WarningReason::OtherStream("Speex")]);
-    assert_eq!(all(source).len(), 4);
+    let demuxer = audio(&mixed, &ONCE).expect("the Opus stream");
+    assert_eq!(reasons(&demuxer), [WarningReason::OtherStream("Speex")]);
+    assert_eq!(all(demuxer).len(), 4);
 }
 
 #[test]
@@ -220,9 +220,9 @@ fn surround_is_refused() {
 fn audio_alone_loops_on_its_own_length() {
     // As encoders write a second: one packet more, trimmed to the length.
     let file = ogg_opus(1, &packets(51), 10, 312, 48_312);
-    let mut source = audio(&file, &Options::default()).expect("good audio");
-    assert_eq!(source.duration(), Duration::from_secs(1));
-    let frames = take(&mut source, 149);
+    let mut demuxer = audio(&file, &Options::default()).expect("good audio");
+    assert_eq!(demuxer.duration(), Duration::from_secs(1));
+    let frames = take(&mut demuxer, 149);
     let numbers: Vec<_> = frames.iter().map(number).collect();
     let expected: Vec<_> = (1..50).chain(0..50).chain(0..50).collect();
     assert_eq!(numbers, expected);
@@ -246,12 +246,12 @@ proptest! {
             bytes[at] = value;
         }
         fix_checksums(&mut bytes);
-        if let Ok(source) = audio(&bytes, &ONCE) {
-            let frames = all(source);
+        if let Ok(demuxer) = audio(&bytes, &ONCE) {
+            let frames = all(demuxer);
             prop_assert!(frames.windows(2).all(|pair| pair[0].time < pair[1].time));
         }
-        if let Ok(mut source) = audio(&bytes, &Options::default()) {
-            prop_assert!(take(&mut source, 100).len() <= 100);
+        if let Ok(mut demuxer) = audio(&bytes, &Options::default()) {
+            prop_assert!(take(&mut demuxer, 100).len() <= 100);
         }
     }
 }

@@ -9,16 +9,16 @@ fn sample(name: &str) -> Vec<u8> {
     std::fs::read(format!("{folder}{name}")).expect("a committed sample")
 }
 
-fn container(name: &str, bytes: &[u8], options: &Options) -> Result<Source, Error> {
+fn container(name: &str, bytes: &[u8], options: &Options) -> Result<Demuxer, Error> {
     let input = Input {
         name: PathBuf::from(name),
         format: Format::of(name.as_ref()).expect("a known extension"),
         data: Box::new(Cursor::new(Bytes::copy_from_slice(bytes))),
     };
-    Source::new(vec![input], options)
+    Demuxer::new(vec![input], options)
 }
 
-fn good(name: &str, options: &Options) -> Source {
+fn good(name: &str, options: &Options) -> Demuxer {
     container(name, &sample(name), options).expect("a good sample")
 }
 
@@ -97,12 +97,12 @@ const SAMPLES: &[&str] = &[
 #[test]
 fn packets_are_those_that_ffprobe_lists() {
     for (name, codec, packets, before, bytes, times, keyframes) in FIGURES {
-        let source = good(name, &ONCE);
-        assert_eq!(source.warnings(), [], "{name}");
-        let tracks = source.tracks().to_vec();
+        let demuxer = good(name, &ONCE);
+        assert_eq!(demuxer.warnings(), [], "{name}");
+        let tracks = demuxer.tracks().to_vec();
         let track = tracks.iter().position(|track| track.codec == *codec);
         let track = track.expect("the coding is played");
-        let mut frames = all(source);
+        let mut frames = all(demuxer);
         frames.retain(|frame| frame.track == TrackIndex(track));
         let ms = |frame: &Frame| frame.time.nanos() as f64 / 1e6;
         let first = frames.iter().map(ms).fold(f64::MAX, f64::min);
@@ -165,9 +165,9 @@ fn video_and_audio_have_exact_times() {
         "fragments.mp4",
         "negative-ctts.mp4",
     ] {
-        let source = good(name, &ONCE);
-        assert_eq!(source.duration(), Duration::from_secs(2), "{name}");
-        let frames = all(source);
+        let demuxer = good(name, &ONCE);
+        assert_eq!(demuxer.duration(), Duration::from_secs(2), "{name}");
+        let frames = all(demuxer);
         let of = |track| {
             frames
                 .iter()
@@ -263,9 +263,9 @@ fn text_comes_when_it_is_shown() {
 #[test]
 fn loops_go_on_without_a_jump_or_a_fall() {
     for name in SAMPLES {
-        let mut source = good(name, &Options::default());
-        let tracks = source.tracks().to_vec();
-        let frames = take(&mut source, 700);
+        let mut demuxer = good(name, &Options::default());
+        let tracks = demuxer.tracks().to_vec();
+        let frames = take(&mut demuxer, 700);
         for (place, track) in tracks.iter().enumerate() {
             let of: Vec<_> = frames
                 .iter()
@@ -312,18 +312,18 @@ fn a_seek_goes_on_at_the_keyframe_before() {
         ("theora-vorbis.ogv", 0, 800, 1600),
         ("vp8-vorbis.webm", 0, 800, 1600),
     ] {
-        let mut source = good(name, &ONCE);
+        let mut demuxer = good(name, &ONCE);
         let ms = |ms: i64| MediaTime::from_nanos(ms * 1_000_000);
         assert_eq!(
-            source.keyframe_at_or_before(ms(at - 1)),
+            demuxer.keyframe_at_or_before(ms(at - 1)),
             Some(ms(before)),
             "{name}"
         );
-        assert_eq!(source.keyframe_at_or_before(ms(at)), Some(ms(at)));
-        assert_eq!(source.keyframe_after(ms(at)), Some(ms(after)));
-        assert_eq!(source.keyframe_after(ms(after)), None);
-        source.seek(ms(at + 234)).expect("memory");
-        let frames = take(&mut source, 6);
+        assert_eq!(demuxer.keyframe_at_or_before(ms(at)), Some(ms(at)));
+        assert_eq!(demuxer.keyframe_after(ms(at)), Some(ms(after)));
+        assert_eq!(demuxer.keyframe_after(ms(after)), None);
+        demuxer.seek(ms(at + 234)).expect("memory");
+        let frames = take(&mut demuxer, 6);
         let first = frames
             .iter()
             .find(|frame| frame.track == TrackIndex(0))
@@ -335,8 +335,8 @@ fn a_seek_goes_on_at_the_keyframe_before() {
             .expect("audio");
         let played = audio.time.nanos()..(audio.time + audio.duration).nanos();
         assert!(played.contains(&ms(at).nanos()), "{name}: {played:?}");
-        source.seek(MediaTime::ZERO).expect("memory");
-        let again = all(source);
+        demuxer.seek(MediaTime::ZERO).expect("memory");
+        let again = all(demuxer);
         assert_eq!(again, all(good(name, &ONCE)), "{name}");
     }
 }
@@ -345,9 +345,9 @@ fn a_seek_goes_on_at_the_keyframe_before() {
 fn links_of_a_chain_follow_each_other_with_all_their_tracks() {
     let one = sample("theora-vorbis.ogv");
     let chain = [one.clone(), one].concat();
-    let source = container("a.ogv", &chain, &ONCE).expect("a good chain");
-    assert_eq!(source.warnings(), []);
-    let frames = all(source);
+    let demuxer = container("a.ogv", &chain, &ONCE).expect("a good chain");
+    assert_eq!(demuxer.warnings(), []);
+    let frames = all(demuxer);
     let of = |track| {
         frames
             .iter()
@@ -372,13 +372,13 @@ fn links_of_a_chain_follow_each_other_with_all_their_tracks() {
 #[test]
 fn forks_read_each_for_itself() {
     for name in SAMPLES {
-        let mut source = good(name, &ONCE);
+        let mut demuxer = good(name, &ONCE);
         let whole = all(good(name, &ONCE));
-        take(&mut source, 7);
-        let mut fork = source.fork(true);
-        assert_eq!(fork.tracks(), source.tracks());
+        take(&mut demuxer, 7);
+        let mut fork = demuxer.fork(true);
+        assert_eq!(fork.tracks(), demuxer.tracks());
         take(&mut fork, 3);
-        assert_eq!(all(source), whole[7..], "{name}");
+        assert_eq!(all(demuxer), whole[7..], "{name}");
         assert_eq!(all(fork), whole[3..], "{name}");
     }
 }
@@ -386,9 +386,9 @@ fn forks_read_each_for_itself() {
 /// Opens, and plays what opens; errors have a place and a reason.
 fn play_damaged(name: &str, bytes: &[u8]) {
     match container(name, bytes, &ONCE) {
-        Ok(source) => {
-            let mut last = vec![i64::MIN; source.tracks().len()];
-            for frame in all(source) {
+        Ok(demuxer) => {
+            let mut last = vec![i64::MIN; demuxer.tracks().len()];
+            for frame in all(demuxer) {
                 assert!(
                     !frame.data.is_empty() && frame.duration > Duration::ZERO,
                     "{name}"
@@ -402,8 +402,8 @@ fn play_damaged(name: &str, bytes: &[u8]) {
         Err(error) => assert!(error.to_string().starts_with(name), "{error}"),
     }
     // Endless playing ends, too, or goes on.
-    if let Ok(mut source) = container(name, bytes, &Options::default()) {
-        take(&mut source, 100);
+    if let Ok(mut demuxer) = container(name, bytes, &Options::default()) {
+        take(&mut demuxer, 100);
     }
 }
 
@@ -428,12 +428,12 @@ fn a_recording_that_was_cut_off_plays_what_is_there() {
         "negative-ctts.mp4",
     ] {
         let bytes = sample(name);
-        let source = container(name, &bytes[..bytes.len() * 3 / 4], &ONCE).expect("the start");
+        let demuxer = container(name, &bytes[..bytes.len() * 3 / 4], &ONCE).expect("the start");
         assert!(
-            reasons(&source).contains(&WarningReason::Truncated),
+            reasons(&demuxer).contains(&WarningReason::Truncated),
             "{name}"
         );
-        let seconds = source.duration().as_secs_f64();
+        let seconds = demuxer.duration().as_secs_f64();
         assert!((1.0..2.0).contains(&seconds), "{name}: {seconds}");
     }
     let bytes = sample("h264-aac.mp4");

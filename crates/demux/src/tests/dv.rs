@@ -23,15 +23,15 @@ fn frames_are_whole_and_on_time() {
         (NTSC, 120_000, "314M-25/525-60", 480, 3003),
         (&consumer, 120_000, "SD-VCR/525-60", 480, 3003),
     ] {
-        let source = opened(Format::Dv, &file(head, bytes, 3), &ONCE).expect("a good file");
-        let track = &source.tracks()[0];
+        let demuxer = opened(Format::Dv, &file(head, bytes, 3), &ONCE).expect("a good file");
+        let track = &demuxer.tracks()[0];
         assert_eq!((track.codec, track.clock_rate), (Codec::Dv, 90_000));
         assert_eq!(
             track.format_parameters,
             format!("encode={name};audio=bundled")
         );
         assert_eq!((track.video.width, track.video.height), (720, height));
-        for (place, frame) in all(source).iter().enumerate() {
+        for (place, frame) in all(demuxer).iter().enumerate() {
             assert_eq!(frame.data.len(), bytes);
             assert_eq!(frame.data[bytes - 1], place as u8);
             assert_eq!(frame.time.ticks(90_000), place as i64 * ticks);
@@ -43,14 +43,14 @@ fn frames_are_whole_and_on_time() {
 #[test]
 fn loops_seeks_and_forks_keep_to_the_frames() {
     let bytes = file(NTSC, 120_000, 3);
-    let mut source = opened(Format::Dv, &bytes, &Options::default()).expect("a good file");
-    for (place, frame) in take(&mut source, 10).iter().enumerate() {
+    let mut demuxer = opened(Format::Dv, &bytes, &Options::default()).expect("a good file");
+    for (place, frame) in take(&mut demuxer, 10).iter().enumerate() {
         assert_eq!(frame.time.ticks(90_000), place as i64 * 3003);
         assert_eq!(frame.data[119_999], place as u8 % 3);
     }
-    let mut fork = source.fork(true);
+    let mut fork = demuxer.fork(true);
     let start = |place: i64| MediaTime::from_ticks(place * 3003, 90_000);
-    for (place, frame) in all(source.fork(true)).iter().enumerate() {
+    for (place, frame) in all(demuxer.fork(true)).iter().enumerate() {
         let place = place as i64;
         for inside in [0, 33_000_000] {
             let time = start(place) + Duration::from_nanos(inside);
@@ -66,10 +66,10 @@ fn loops_seeks_and_forks_keep_to_the_frames() {
 #[test]
 fn a_cut_last_frame_is_left_out_with_a_warning() {
     let bytes = file(PAL, 144_000, 3);
-    let source = opened(Format::Dv, &bytes[..431_999], &ONCE).expect("a good start");
-    assert_eq!(reasons(&source), [WarningReason::TruncatedFrame]);
-    assert_eq!(source.warnings()[0].offset, Some(288_000));
-    assert_eq!(all(source).len(), 2);
+    let demuxer = opened(Format::Dv, &bytes[..431_999], &ONCE).expect("a good start");
+    assert_eq!(reasons(&demuxer), [WarningReason::TruncatedFrame]);
+    assert_eq!(demuxer.warnings()[0].offset, Some(288_000));
+    assert_eq!(all(demuxer).len(), 2);
 }
 
 #[test]

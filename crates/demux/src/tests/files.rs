@@ -43,12 +43,12 @@ fn a_file_plays_like_memory() {
 fn a_file_that_shrinks_is_an_error_with_its_place() {
     let scratch = Scratch::new("shrinks");
     let path = scratch.write("v.264", DEMO_VIDEO);
-    let mut source = open(std::slice::from_ref(&path), &ONCE).expect("a good file");
+    let mut demuxer = open(std::slice::from_ref(&path), &ONCE).expect("a good file");
     scratch.write("v.264", &DEMO_VIDEO[..100]);
-    let error = source.next_frame().expect_err("the file is shorter now");
+    let error = demuxer.next_frame().expect_err("the file is shorter now");
     assert!(matches!(error.reason, Reason::Shrunk), "{error}");
     assert_eq!((error.path, error.offset), (path, Some(0)));
-    assert!(source.next_frame().expect("it has ended").is_none());
+    assert!(demuxer.next_frame().expect("it has ended").is_none());
 }
 
 #[test]

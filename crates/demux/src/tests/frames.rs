@@ -42,13 +42,13 @@ fn amr(frames: usize) -> Vec<u8> {
 
 #[test]
 fn aac_is_cut_into_access_units() {
-    let source = opened(Format::Aac, AAC, &ONCE).expect("a good file");
-    let track = &source.tracks()[0];
+    let demuxer = opened(Format::Aac, AAC, &ONCE).expect("a good file");
+    let track = &demuxer.tracks()[0];
     assert_eq!((track.codec, track.clock_rate), (Codec::Aac, 44_100));
     assert_eq!(track.channels, 2);
     assert!(track.format_parameters.ends_with(";config=1210"));
-    assert_eq!(reasons(&source), []);
-    let frames = all(source);
+    assert_eq!(reasons(&demuxer), []);
+    let frames = all(demuxer);
     assert_eq!(sizes(&frames), AAC_SIZES.map(|bytes| bytes - 7));
     assert_eq!(frames[1].data[..], AAC[97 + 7..97 + 133]);
     assert_gapless(&frames, 1024, 44_100);
@@ -56,11 +56,11 @@ fn aac_is_cut_into_access_units() {
 
 #[test]
 fn ac3_at_44100_hz_has_frames_of_two_lengths() {
-    let source = opened(Format::Ac3, AC3, &ONCE).expect("a good file");
-    let track = &source.tracks()[0];
+    let demuxer = opened(Format::Ac3, AC3, &ONCE).expect("a good file");
+    let track = &demuxer.tracks()[0];
     assert_eq!((track.codec, track.clock_rate), (Codec::Ac3, 44_100));
     assert_eq!((track.channels, track.format_parameters.as_str()), (2, ""));
-    let frames = all(source);
+    let frames = all(demuxer);
     let expected = [278, 280, 278, 278, 280, 278, 278, 280, 278];
     assert_eq!(sizes(&frames), expected);
     assert_gapless(&frames, 1536, 44_100);
@@ -68,12 +68,12 @@ fn ac3_at_44100_hz_has_frames_of_two_lengths() {
 
 #[test]
 fn mp3_is_served_without_tags_and_directory() {
-    let source = opened(Format::MpegAudio, MP3, &ONCE).expect("a good file");
-    let track = &source.tracks()[0];
+    let demuxer = opened(Format::MpegAudio, MP3, &ONCE).expect("a good file");
+    let track = &demuxer.tracks()[0];
     assert_eq!((track.codec, track.clock_rate), (Codec::MpegAudio, 90_000));
     assert_eq!((track.channels, track.static_payload_type()), (1, Some(14)));
-    assert_eq!(reasons(&source), []);
-    let frames = all(source);
+    assert_eq!(reasons(&demuxer), []);
+    let frames = all(demuxer);
     let expected = [
         156, 157, 157, 157, 156, 157, 157, 157, 156, 157, 157, 157, 156,
     ];
@@ -84,8 +84,8 @@ fn mp3_is_served_without_tags_and_directory() {
 
 #[test]
 fn mpeg2_layer_iii_and_layer_ii_have_their_own_lengths() {
-    let source = opened(Format::MpegAudio, VBR, &ONCE).expect("a good file");
-    let frames = all(source);
+    let demuxer = opened(Format::MpegAudio, VBR, &ONCE).expect("a good file");
+    let frames = all(demuxer);
     let expected = [261, 104, 26, 26, 26, 26, 26, 26, 26, 26, 26, 26, 78, 26];
     assert_eq!(sizes(&frames), expected);
     assert_gapless(&frames, 576, 22_050);
@@ -96,25 +96,25 @@ fn mpeg2_layer_iii_and_layer_ii_have_their_own_lengths() {
 
 #[test]
 fn amr_frames_keep_their_first_byte() {
-    let source = opened(Format::Amr, &amr(7), &ONCE).expect("a good file");
-    let track = &source.tracks()[0];
+    let demuxer = opened(Format::Amr, &amr(7), &ONCE).expect("a good file");
+    let track = &demuxer.tracks()[0];
     assert_eq!((track.codec, track.clock_rate), (Codec::Amr, 8_000));
     assert_eq!(track.format_parameters, "octet-align=1");
-    let frames = all(source);
+    let frames = all(demuxer);
     assert_eq!(sizes(&frames), [32, 6, 1, 32, 6, 1, 32]);
     assert_eq!(frames[1].data[0], 0x44);
     assert_gapless(&frames, 160, 8_000);
 
     let wideband = [b"#!AMR-WB\n".as_slice(), &[0x44; 61], &[0x4c; 6]].concat();
-    let source = opened(Format::Amr, &wideband, &ONCE).expect("a good file");
-    assert_eq!(source.tracks()[0].codec, Codec::AmrWb);
-    assert_gapless(&all(source), 320, 16_000);
+    let demuxer = opened(Format::Amr, &wideband, &ONCE).expect("a good file");
+    assert_eq!(demuxer.tracks()[0].codec, Codec::AmrWb);
+    assert_gapless(&all(demuxer), 320, 16_000);
 }
 
 #[test]
 fn a_thousand_loops_at_44100_hz_neither_jump_nor_drift() {
-    let mut source = opened(Format::Aac, AAC, &Options::default()).expect("a good file");
-    let frames = take(&mut source, 21 * 1000);
+    let mut demuxer = opened(Format::Aac, AAC, &Options::default()).expect("a good file");
+    let frames = take(&mut demuxer, 21 * 1000);
     assert_gapless(&frames, 1024, 44_100);
     assert_eq!(frames[0].data, frames[21 * 999].data);
 }
@@ -122,30 +122,30 @@ fn a_thousand_loops_at_44100_hz_neither_jump_nor_drift() {
 #[test]
 fn loops_that_end_between_two_nanoseconds_do_not_add_up_what_is_rounded() {
     let one = &AAC[..97];
-    let mut source = opened(Format::Aac, one, &Options::default()).expect("a good file");
-    assert_gapless(&take(&mut source, 40_000), 1024, 44_100);
+    let mut demuxer = opened(Format::Aac, one, &Options::default()).expect("a good file");
+    assert_gapless(&take(&mut demuxer, 40_000), 1024, 44_100);
 }
 
 #[test]
 fn a_seek_finds_the_frame_that_is_played_then() {
-    let mut source = opened(Format::Ac3, AC3, &ONCE).expect("a good file");
-    let every = all(source.fork(true));
+    let mut demuxer = opened(Format::Ac3, AC3, &ONCE).expect("a good file");
+    let every = all(demuxer.fork(true));
     for (place, frame) in every.iter().enumerate() {
         for inside in [0, 1_000_000, 34_000_000] {
             let time = frame.time + Duration::from_nanos(inside);
-            source.seek(time).expect("memory can be read");
-            let found = take(&mut source, 2);
+            demuxer.seek(time).expect("memory can be read");
+            let found = take(&mut demuxer, 2);
             assert_eq!(found[..], every[place..every.len().min(place + 2)]);
         }
     }
-    source
+    demuxer
         .seek(MediaTime::from_nanos(-5))
         .expect("memory can be read");
-    assert_eq!(take(&mut source, 1)[0], every[0]);
-    source
+    assert_eq!(take(&mut demuxer, 1)[0], every[0]);
+    demuxer
         .seek(MediaTime::from_nanos(i64::MAX))
         .expect("memory can be read");
-    assert_eq!(take(&mut source, 1), []);
+    assert_eq!(take(&mut demuxer, 1), []);
 }
 
 #[test]
@@ -165,19 +165,19 @@ fn a_cut_last_frame_is_left_out_with_a_warning() {
         (Format::Ac3, AC3, 8),
         (Format::MpegAudio, MP2, 8),
     ] {
-        let source = opened(format, &file[..file.len() - 3], &ONCE).expect("a good start");
+        let demuxer = opened(format, &file[..file.len() - 3], &ONCE).expect("a good start");
         assert_eq!(
-            reasons(&source),
+            reasons(&demuxer),
             [WarningReason::TruncatedFrame],
             "{format:?}"
         );
-        assert_eq!(all(source).len(), frames);
+        assert_eq!(all(demuxer).len(), frames);
     }
-    let source = opened(Format::Amr, &amr(4)[..45], &ONCE).expect("a good start");
-    assert_eq!(reasons(&source), [], "cut between two frames");
-    let source = opened(Format::Amr, &amr(4)[..60], &ONCE).expect("a good start");
-    assert_eq!(reasons(&source), [WarningReason::TruncatedFrame]);
-    assert_eq!(source.warnings()[0].offset, Some(45));
+    let demuxer = opened(Format::Amr, &amr(4)[..45], &ONCE).expect("a good start");
+    assert_eq!(reasons(&demuxer), [], "cut between two frames");
+    let demuxer = opened(Format::Amr, &amr(4)[..60], &ONCE).expect("a good start");
+    assert_eq!(reasons(&demuxer), [WarningReason::TruncatedFrame]);
+    assert_eq!(demuxer.warnings()[0].offset, Some(45));
 }
 
 #[test]
@@ -190,18 +190,22 @@ fn junk_between_frames_is_skipped_with_a_warning() {
     ] {
         let frames = all(opened(format, file, &ONCE).expect("a good file"));
         let with_junk = [&file[..at], &junk, &file[at..], &junk].concat();
-        let source = opened(format, &with_junk, &ONCE).expect("it goes on");
-        assert_eq!(reasons(&source), [WarningReason::Skipped(10)], "{format:?}");
-        assert_eq!(source.warnings()[0].offset, Some(at as u64));
-        assert_eq!(all(source), frames);
-        let source = opened(format, &[&junk, file].concat(), &ONCE).expect("it begins later");
-        assert_eq!(all(source), frames);
+        let demuxer = opened(format, &with_junk, &ONCE).expect("it goes on");
+        assert_eq!(
+            reasons(&demuxer),
+            [WarningReason::Skipped(10)],
+            "{format:?}"
+        );
+        assert_eq!(demuxer.warnings()[0].offset, Some(at as u64));
+        assert_eq!(all(demuxer), frames);
+        let demuxer = opened(format, &[&junk, file].concat(), &ONCE).expect("it begins later");
+        assert_eq!(all(demuxer), frames);
     }
     let speech = amr(90);
     let with_junk = [&speech[..45], &[0xff; 10], &speech[45..], &[0xff; 10]].concat();
-    let source = opened(Format::Amr, &with_junk, &ONCE).expect("it goes on");
-    assert_eq!(reasons(&source), [WarningReason::Skipped(10)]);
-    assert_eq!(all(source).len(), 90);
+    let demuxer = opened(Format::Amr, &with_junk, &ONCE).expect("it goes on");
+    assert_eq!(reasons(&demuxer), [WarningReason::Skipped(10)]);
+    assert_eq!(all(demuxer).len(), 90);
 }
 
 #[test]
@@ -209,9 +213,9 @@ fn tags_are_skipped_in_silence() {
     let id3v2 = [b"ID3\x03\0\0\0\0\x01\0".as_slice(), &[0xff; 128]].concat();
     let id3v1 = [b"TAG".as_slice(), &[b' '; 125]].concat();
     let parts = [&id3v2, AAC, &id3v2, AAC, &id3v1];
-    let source = opened(Format::Aac, &parts.concat(), &ONCE).expect("a good file");
-    assert_eq!(reasons(&source), []);
-    assert_eq!(all(source).len(), 42);
+    let demuxer = opened(Format::Aac, &parts.concat(), &ONCE).expect("a good file");
+    assert_eq!(reasons(&demuxer), []);
+    assert_eq!(all(demuxer).len(), 42);
 }
 
 #[test]
@@ -277,8 +281,8 @@ fn audio_in_which_three_bytes_look_like_packets_is_audio() {
         frame
     };
     let file = [frame(0x47), frame(0x55), frame(0x11)].concat();
-    let source = opened(Format::MpegAudio, &file, &ONCE).expect("a good file");
-    assert_eq!(all(source).len(), 3);
+    let demuxer = opened(Format::MpegAudio, &file, &ONCE).expect("a good file");
+    assert_eq!(all(demuxer).len(), 3);
 }
 
 #[test]
@@ -327,9 +331,9 @@ proptest! {
         rate_index in 0u8..13,
     ) {
         let file: Vec<u8> = units.iter().flat_map(|unit| adts(rate_index, unit)).collect();
-        let source = opened(Format::Aac, &file, &ONCE).expect("a good file");
-        prop_assert_eq!(reasons(&source), []);
-        let read: Vec<_> = all(source).iter().map(|frame| frame.data.to_vec()).collect();
+        let demuxer = opened(Format::Aac, &file, &ONCE).expect("a good file");
+        prop_assert_eq!(reasons(&demuxer), []);
+        let read: Vec<_> = all(demuxer).iter().map(|frame| frame.data.to_vec()).collect();
         prop_assert_eq!(read, units);
     }
 
@@ -349,9 +353,9 @@ proptest! {
             frame
         };
         let frames: Vec<_> = frames.iter().map(frame).collect();
-        let source = opened(Format::MpegAudio, &frames.concat(), &ONCE).expect("a good file");
-        prop_assert_eq!(reasons(&source), []);
-        let read: Vec<_> = all(source).iter().map(|frame| frame.data.to_vec()).collect();
+        let demuxer = opened(Format::MpegAudio, &frames.concat(), &ONCE).expect("a good file");
+        prop_assert_eq!(reasons(&demuxer), []);
+        let read: Vec<_> = all(demuxer).iter().map(|frame| frame.data.to_vec()).collect();
         prop_assert_eq!(read, frames);
     }
 
@@ -368,9 +372,9 @@ proptest! {
         };
         let frames: Vec<_> = kinds.iter().map(frame).collect();
         let file = [b"#!AMR\n".to_vec(), frames.concat()].concat();
-        let source = opened(Format::Amr, &file, &ONCE).expect("a good file");
-        prop_assert_eq!(reasons(&source), []);
-        let read: Vec<_> = all(source).iter().map(|frame| frame.data.to_vec()).collect();
+        let demuxer = opened(Format::Amr, &file, &ONCE).expect("a good file");
+        prop_assert_eq!(reasons(&demuxer), []);
+        let read: Vec<_> = all(demuxer).iter().map(|frame| frame.data.to_vec()).collect();
         prop_assert_eq!(read, frames);
     }
 

@@ -9,9 +9,9 @@ fn frame_times(frames: &[Frame]) -> Vec<i64> {
 fn longer_audio_is_cut_and_begins_again_with_the_video() {
     let video = progressive(30, 10, Sequence::default());
     let audio = ogg_opus(1, &packets(90), 10, 312, 90 * 960);
-    let mut source = both(&video, &audio, &Options::default());
-    assert_eq!(source.duration(), Duration::from_secs(1));
-    let frames = take(&mut source, 400);
+    let mut demuxer = both(&video, &audio, &Options::default());
+    assert_eq!(demuxer.duration(), Duration::from_secs(1));
+    let frames = take(&mut demuxer, 400);
     let times = frame_times(&frames);
     assert!(
         times
@@ -34,8 +34,8 @@ fn longer_audio_is_cut_and_begins_again_with_the_video() {
 fn shorter_audio_is_followed_by_silence() {
     let video = progressive(30, 10, Sequence::default());
     let audio = ogg_opus(1, &packets(10), 10, 0, 9600);
-    let mut source = both(&video, &audio, &Options::default());
-    let frames = take(&mut source, 120);
+    let mut demuxer = both(&video, &audio, &Options::default());
+    let frames = take(&mut demuxer, 120);
     let audio: Vec<_> = frames.iter().filter(|f| f.track == TrackIndex(1)).collect();
     for (index, frame) in audio.iter().enumerate() {
         let (turn, place) = (index as i64 / 10, index as i64 % 10);
@@ -50,8 +50,8 @@ fn television_rates_do_not_drift() {
         timing: Some((1001, 60_000)),
         ..Sequence::default()
     };
-    let mut source = video(&progressive(7, 7, sequence), &Options::default()).expect("good");
-    let times = frame_times(&take(&mut source, 2000));
+    let mut demuxer = video(&progressive(7, 7, sequence), &Options::default()).expect("good");
+    let times = frame_times(&take(&mut demuxer, 2000));
     assert!(
         times
             .iter()
@@ -64,10 +64,10 @@ fn television_rates_do_not_drift() {
 fn once_plays_each_track_to_its_end() {
     let video = progressive(30, 10, Sequence::default());
     let audio = ogg_opus(1, &packets(90), 10, 0, 90 * 960);
-    let mut source = both(&video, &audio, &ONCE);
-    assert_eq!(source.duration(), Duration::from_millis(1800));
-    assert_eq!(take(&mut source, 1000).len(), 120);
-    assert_eq!(source.next_frame().expect("still memory"), None);
+    let mut demuxer = both(&video, &audio, &ONCE);
+    assert_eq!(demuxer.duration(), Duration::from_millis(1800));
+    assert_eq!(take(&mut demuxer, 1000).len(), 120);
+    assert_eq!(demuxer.next_frame().expect("still memory"), None);
 }
 
 #[test]
@@ -76,9 +76,9 @@ fn audio_that_never_fits_the_loop_is_silent() {
     let mut long = opus_packet(0);
     long[0] = 3 << 3;
     let audio = ogg_opus(1, &[long], 1, 0, 2880);
-    let mut source = both(&video, &audio, &Options::default());
+    let mut demuxer = both(&video, &audio, &Options::default());
     assert!(
-        take(&mut source, 50)
+        take(&mut demuxer, 50)
             .iter()
             .all(|frame| frame.track == TrackIndex(0))
     );

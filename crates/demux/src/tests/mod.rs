@@ -24,7 +24,7 @@ use crate::synthetic::{
     stream,
 };
 use crate::{
-    Error, Format, Frame, FrameRate, Input, Options, Reason, Source, Warning, WarningReason,
+    Demuxer, Error, Format, Frame, FrameRate, Input, Options, Reason, Warning, WarningReason,
     from_bytes, open,
 };
 
@@ -52,22 +52,22 @@ fn input(kind: Kind, bytes: &[u8]) -> Input {
     }
 }
 
-fn video(bytes: &[u8], options: &Options) -> Result<Source, Error> {
-    Source::new(vec![input(Kind::Video, bytes)], options)
+fn video(bytes: &[u8], options: &Options) -> Result<Demuxer, Error> {
+    Demuxer::new(vec![input(Kind::Video, bytes)], options)
 }
 
-fn audio(bytes: &[u8], options: &Options) -> Result<Source, Error> {
-    Source::new(vec![input(Kind::Audio, bytes)], options)
+fn audio(bytes: &[u8], options: &Options) -> Result<Demuxer, Error> {
+    Demuxer::new(vec![input(Kind::Audio, bytes)], options)
 }
 
-/// A source of one file in memory.
-fn opened(format: Format, bytes: &[u8], options: &Options) -> Result<Source, Error> {
+/// A demuxer of one file in memory.
+fn opened(format: Format, bytes: &[u8], options: &Options) -> Result<Demuxer, Error> {
     let input = Input {
         name: PathBuf::from("file"),
         format,
         data: Box::new(Cursor::new(Bytes::copy_from_slice(bytes))),
     };
-    Source::new(vec![input], options)
+    Demuxer::new(vec![input], options)
 }
 
 /// Cuts and damages a file, and sees that it fails with a reason, or plays with
@@ -87,26 +87,26 @@ fn play_damaged(
     bytes.truncate(cut);
     for once in [true, false] {
         let options = Options { fps: None, once };
-        let mut source = match opened(format, &bytes, &options) {
-            Ok(source) => source,
+        let mut demuxer = match opened(format, &bytes, &options) {
+            Ok(demuxer) => demuxer,
             Err(error) => {
                 prop_assert!(!error.to_string().is_empty());
                 return Ok(());
             }
         };
-        let middle = source.duration() / 2;
+        let middle = demuxer.duration() / 2;
         for seek in [None, Some(MediaTime::ZERO + middle)] {
             if let Some(time) = seek {
-                source.seek(time).expect("memory can be read");
+                demuxer.seek(time).expect("memory can be read");
             }
             let mut last = None::<Frame>;
-            for frame in take(&mut source, 200) {
+            for frame in take(&mut demuxer, 200) {
                 prop_assert!(!frame.data.is_empty() && !frame.duration.is_zero());
                 prop_assert!(frame.time >= MediaTime::ZERO);
                 prop_assert!(frame.decode_time <= frame.time);
                 if let Some(last) = last {
                     prop_assert!(last.decode_time <= frame.decode_time);
-                    let audio = source.tracks()[0].kind() == Kind::Audio;
+                    let audio = demuxer.tracks()[0].kind() == Kind::Audio;
                     prop_assert!(!audio || last.time < frame.time);
                 }
                 last = Some(frame);
@@ -117,30 +117,30 @@ fn play_damaged(
     Ok(())
 }
 
-fn both(video: &[u8], audio: &[u8], options: &Options) -> Source {
+fn both(video: &[u8], audio: &[u8], options: &Options) -> Demuxer {
     let inputs = vec![input(Kind::Video, video), input(Kind::Audio, audio)];
-    Source::new(inputs, options).expect("a good source")
+    Demuxer::new(inputs, options).expect("a good demuxer")
 }
 
-fn take(source: &mut Source, count: usize) -> Vec<Frame> {
-    let next = || source.next_frame().expect("memory can be read");
+fn take(demuxer: &mut Demuxer, count: usize) -> Vec<Frame> {
+    let next = || demuxer.next_frame().expect("memory can be read");
     std::iter::from_fn(next).take(count).collect()
 }
 
-fn all(mut source: Source) -> Vec<Frame> {
-    take(&mut source, usize::MAX)
+fn all(mut demuxer: Demuxer) -> Vec<Frame> {
+    take(&mut demuxer, usize::MAX)
 }
 
-fn failure(result: Result<Source, Error>) -> Error {
+fn failure(result: Result<Demuxer, Error>) -> Error {
     match result {
-        Ok(_) => panic!("the source should not open"),
+        Ok(_) => panic!("the demuxer should not open"),
         Err(error) => error,
     }
 }
 
-fn reasons(source: &Source) -> Vec<WarningReason> {
+fn reasons(demuxer: &Demuxer) -> Vec<WarningReason> {
     let reason = |warning: &Warning| warning.reason.clone();
-    source.warnings().iter().map(reason).collect()
+    demuxer.warnings().iter().map(reason).collect()
 }
 
 fn types(frame: &Frame) -> Vec<u8> {

@@ -40,11 +40,11 @@ const ORDER: [(i64, i64); 26] = [
     (27, 24),
 ];
 
-fn simple(options: &Options) -> Source {
+fn simple(options: &Options) -> Demuxer {
     opened(Format::Mpeg4Visual, SIMPLE, options).expect("a good file")
 }
 
-fn between(options: &Options) -> Source {
+fn between(options: &Options) -> Demuxer {
     opened(Format::Mpeg4Visual, BETWEEN, options).expect("a good file")
 }
 
@@ -54,8 +54,8 @@ fn ticks(time: MediaTime) -> i64 {
 
 #[test]
 fn pictures_come_with_the_headers_before_them() {
-    let source = simple(&ONCE);
-    let track = &source.tracks()[0];
+    let demuxer = simple(&ONCE);
+    let track = &demuxer.tracks()[0];
     assert_eq!(
         (track.codec, track.clock_rate),
         (Codec::Mpeg4Visual, 90_000)
@@ -68,10 +68,10 @@ fn pictures_come_with_the_headers_before_them() {
         parameters.ends_with("000001B24C61766335392E33372E313030"),
         "{parameters}"
     );
-    assert_eq!(source.frame_rate(), FrameRate::new(25, 1));
-    assert_eq!(source.duration(), Duration::from_millis(1200));
-    assert_eq!(reasons(&source), []);
-    let frames = all(source);
+    assert_eq!(demuxer.frame_rate(), FrameRate::new(25, 1));
+    assert_eq!(demuxer.duration(), Duration::from_millis(1200));
+    assert_eq!(reasons(&demuxer), []);
+    let frames = all(demuxer);
     let sizes: Vec<_> = frames.iter().map(|frame| frame.data.len()).collect();
     let first = [456 + SIMPLE_CONFIG, 24, 23, 20, 27, 23, 31, 30, 25, 28];
     assert_eq!(sizes[..10], first);
@@ -91,10 +91,10 @@ fn pictures_come_with_the_headers_before_them() {
 
 #[test]
 fn pictures_between_two_are_decoded_after_both() {
-    let source = between(&ONCE);
-    assert!(source.tracks()[0].video.reordered);
-    assert_eq!(source.frame_rate(), FrameRate::new(30_000, 1001));
-    let frames = all(source);
+    let demuxer = between(&ONCE);
+    assert!(demuxer.tracks()[0].video.reordered);
+    assert_eq!(demuxer.frame_rate(), FrameRate::new(30_000, 1001));
+    let frames = all(demuxer);
     assert_eq!(frames.len(), 45);
     for (frame, (time, decode)) in frames.iter().zip(ORDER) {
         assert_eq!(
@@ -123,8 +123,8 @@ fn keyframes_without_headers_get_those_of_the_file() {
 
 #[test]
 fn loops_neither_jump_nor_go_back() {
-    let mut source = between(&Options::default());
-    let frames = take(&mut source, 45 * 40);
+    let mut demuxer = between(&Options::default());
+    let frames = take(&mut demuxer, 45 * 40);
     let mut decoded = MediaTime::from_nanos(i64::MIN);
     let mut shown = Vec::new();
     for frame in &frames {
@@ -138,8 +138,8 @@ fn loops_neither_jump_nor_go_back() {
 
 #[test]
 fn a_seek_goes_to_the_keyframe_and_leaves_out_what_lies_before() {
-    let mut source = between(&ONCE);
-    let every = all(source.fork(true));
+    let mut demuxer = between(&ONCE);
+    let every = all(demuxer.fork(true));
     let at = |picture: i64| MediaTime::from_ticks(picture * 1001, 30_000);
     for (wanted, keyframe, after) in [
         (0, 0, Some(12)),
@@ -149,12 +149,15 @@ fn a_seek_goes_to_the_keyframe_and_leaves_out_what_lies_before() {
         (30, 24, Some(36)),
         (44, 36, None),
     ] {
-        source.seek(at(wanted)).expect("memory can be read");
-        let found = all(source.fork(true)).len();
+        demuxer.seek(at(wanted)).expect("memory can be read");
+        let found = all(demuxer.fork(true)).len();
         assert_eq!(found, 45, "a fork begins at the start");
-        assert_eq!(source.keyframe_at_or_before(at(wanted)), Some(at(keyframe)));
-        assert_eq!(source.keyframe_after(at(wanted)), after.map(at));
-        let frames = take(&mut source, usize::MAX);
+        assert_eq!(
+            demuxer.keyframe_at_or_before(at(wanted)),
+            Some(at(keyframe))
+        );
+        assert_eq!(demuxer.keyframe_after(at(wanted)), after.map(at));
+        let frames = take(&mut demuxer, usize::MAX);
         assert!(frames[0].keyframe);
         assert_eq!(frames[0].time, at(keyframe));
         assert!(frames.iter().all(|frame| frame.time >= at(keyframe)));
@@ -165,18 +168,18 @@ fn a_seek_goes_to_the_keyframe_and_leaves_out_what_lies_before() {
 
 #[test]
 fn headers_may_begin_with_the_video_object() {
-    let source = opened(Format::Mpeg4Visual, &SIMPLE[11..], &ONCE).expect("a good file");
-    let parameters = &source.tracks()[0].format_parameters;
+    let demuxer = opened(Format::Mpeg4Visual, &SIMPLE[11..], &ONCE).expect("a good file");
+    let parameters = &demuxer.tracks()[0].format_parameters;
     assert!(parameters.starts_with("profile-level-id=1;config=0000010000000120"));
-    assert_eq!(all(source)[0].data[..], SIMPLE[11..503]);
+    assert_eq!(all(demuxer)[0].data[..], SIMPLE[11..503]);
 }
 
 #[test]
 fn pictures_before_the_first_keyframe_are_skipped() {
     let second = all(simple(&ONCE))[0].data.len();
-    let source = opened(Format::Mpeg4Visual, &SIMPLE[second..], &ONCE).expect("it begins later");
-    assert_eq!(reasons(&source), [WarningReason::BeforeKeyframe(9)]);
-    let frames = all(source);
+    let demuxer = opened(Format::Mpeg4Visual, &SIMPLE[second..], &ONCE).expect("it begins later");
+    assert_eq!(reasons(&demuxer), [WarningReason::BeforeKeyframe(9)]);
+    let frames = all(demuxer);
     assert_eq!((frames.len(), frames[0].time), (20, MediaTime::ZERO));
 }
 
@@ -208,9 +211,9 @@ fn what_cannot_be_decoded_is_said() {
 fn a_file_cut_inside_a_pictures_header_ends_with_the_one_before() {
     let frames = all(simple(&ONCE));
     let at: usize = frames[..5].iter().map(|frame| frame.data.len()).sum();
-    let source = opened(Format::Mpeg4Visual, &SIMPLE[..at + 5], &ONCE).expect("a good start");
-    assert_eq!(reasons(&source), [WarningReason::TruncatedUnit]);
-    assert_eq!(all(source).len(), 5);
+    let demuxer = opened(Format::Mpeg4Visual, &SIMPLE[..at + 5], &ONCE).expect("a good start");
+    assert_eq!(reasons(&demuxer), [WarningReason::TruncatedUnit]);
+    assert_eq!(all(demuxer).len(), 5);
 }
 
 proptest! {

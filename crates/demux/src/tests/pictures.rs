@@ -159,7 +159,7 @@ fn fields_last_half_a_picture() {
             ..Slice::default()
         })
     };
-    let source = video(
+    let demuxer = video(
         &stream(&[
             sps(sequence),
             pps(0),
@@ -171,8 +171,8 @@ fn fields_last_half_a_picture() {
         &ONCE,
     )
     .expect("a good stream");
-    assert_eq!(source.tracks()[0].video.height, 96);
-    assert_eq!(times_ms(&all(source)), [0.0, 20.0, 40.0, 60.0]);
+    assert_eq!(demuxer.tracks()[0].video.height, 96);
+    assert_eq!(times_ms(&all(demuxer)), [0.0, 20.0, 40.0, 60.0]);
 }
 
 #[test]
@@ -187,10 +187,10 @@ fn the_rate_comes_from_the_bitstream_then_the_user_then_is_30() {
     };
     let rate = |sequence, fps| {
         let options = Options { fps, once: true };
-        let source = video(&progressive(4, 2, sequence), &options).expect("a good stream");
+        let demuxer = video(&progressive(4, 2, sequence), &options).expect("a good stream");
         (
-            source.frame_rate().expect("video").to_string(),
-            source.warnings().len(),
+            demuxer.frame_rate().expect("video").to_string(),
+            demuxer.warnings().len(),
         )
     };
     assert_eq!(rate(timed, None), ("29.97".into(), 0));
@@ -229,10 +229,10 @@ fn b_frames_are_shown_in_their_turn_and_sent_before() {
     ];
     let next = slice(idr(1));
     let bytes = stream(&[&[s, p], &gop[..], &[next]].concat());
-    let source = video(&bytes, &ONCE).expect("a good stream");
-    assert_eq!(reasons(&source), [WarningReason::Reordered]);
-    assert!(source.tracks()[0].video.reordered);
-    let frames = all(source);
+    let demuxer = video(&bytes, &ONCE).expect("a good stream");
+    assert_eq!(reasons(&demuxer), [WarningReason::Reordered]);
+    assert!(demuxer.tracks()[0].video.reordered);
+    let frames = all(demuxer);
     let thirtieths = |ms: Vec<f64>| -> Vec<i64> {
         let number = |ms: f64| (ms * 0.03).round() as i64;
         ms.into_iter().map(number).collect()
@@ -275,18 +275,18 @@ fn b_slices_that_keep_the_order_change_nothing() {
     let [s, p] = sets();
     let start = [s, p, slice(idr(0)), slice(shown((0, 1, 4, false)))];
     let in_order = slice(shown((1, 2, 6, true)));
-    let source = video(&stream(&[&start[..], &[in_order]].concat()), &ONCE);
-    let source = source.expect("a good stream");
-    assert!(!source.tracks()[0].video.reordered);
+    let demuxer = video(&stream(&[&start[..], &[in_order]].concat()), &ONCE);
+    let demuxer = demuxer.expect("a good stream");
+    assert!(!demuxer.tracks()[0].video.reordered);
     assert!(
-        all(source)
+        all(demuxer)
             .iter()
             .all(|frame| frame.time == frame.decode_time)
     );
     // Counts that make no sense are passed over where no picture is a B-frame.
     let odd = slice(shown((0, 2, 2, false)));
-    let source = video(&stream(&[&start[..], &[odd]].concat()), &ONCE);
-    let frames = all(source.expect("a good stream"));
+    let demuxer = video(&stream(&[&start[..], &[odd]].concat()), &ONCE);
+    let frames = all(demuxer.expect("a good stream"));
     assert!(frames.iter().all(|frame| frame.time == frame.decode_time));
 }
 
@@ -302,9 +302,9 @@ fn pictures_before_the_first_keyframe_are_skipped() {
         p,
         slice(idr(0)),
     ];
-    let source = video(&stream(&nals), &ONCE).expect("a keyframe at last");
-    assert_eq!(reasons(&source), [WarningReason::BeforeKeyframe(2)]);
-    assert_eq!(all(source).len(), 1);
+    let demuxer = video(&stream(&nals), &ONCE).expect("a keyframe at last");
+    assert_eq!(reasons(&demuxer), [WarningReason::BeforeKeyframe(2)]);
+    assert_eq!(all(demuxer).len(), 1);
 }
 
 #[test]
@@ -313,31 +313,31 @@ fn a_cut_last_unit_is_left_out_with_a_warning() {
     let next = progressive(1, 1, Sequence::default());
     for cut in [3, 4, 5, 6, 8] {
         let bytes = [&whole, &next[..cut]].concat();
-        let source = video(&bytes, &ONCE).expect("what is whole plays");
+        let demuxer = video(&bytes, &ONCE).expect("what is whole plays");
         let expected: &[_] = if cut > 3 {
             &[WarningReason::TruncatedUnit]
         } else {
             &[]
         };
-        assert_eq!(reasons(&source), expected, "cut at {cut}");
-        assert_eq!(all(source).len(), 3);
+        assert_eq!(reasons(&demuxer), expected, "cut at {cut}");
+        assert_eq!(all(demuxer).len(), 3);
     }
     // A slice cut in its header: only the start code, or the header byte is left.
     let last = whole
         .windows(4)
         .rposition(|code| code == [0, 0, 0, 1] || code[..3] == [0, 0, 1]);
     let last = last.expect("a start code");
-    let source = video(&whole[..last + 5], &ONCE).expect("what is whole plays");
-    assert_eq!(reasons(&source), [WarningReason::TruncatedUnit]);
-    assert_eq!(all(source).len(), 2);
+    let demuxer = video(&whole[..last + 5], &ONCE).expect("what is whole plays");
+    assert_eq!(reasons(&demuxer), [WarningReason::TruncatedUnit]);
+    assert_eq!(all(demuxer).len(), 2);
 }
 
 #[test]
 fn bytes_before_the_first_start_code_are_skipped() {
     let bytes = [b"junk".as_slice(), &progressive(2, 2, Sequence::default())].concat();
-    let source = video(&bytes, &ONCE).expect("a good stream after the junk");
-    assert_eq!(reasons(&source), [WarningReason::Skipped(4)]);
-    assert_eq!(all(source).len(), 2);
+    let demuxer = video(&bytes, &ONCE).expect("a good stream after the junk");
+    assert_eq!(reasons(&demuxer), [WarningReason::Skipped(4)]);
+    assert_eq!(all(demuxer).len(), 2);
 }
 
 #[test]
@@ -408,8 +408,8 @@ proptest! {
             bytes[at] = value;
         }
         bytes.truncate(cut.index(bytes.len()) + 1);
-        if let Ok(source) = video(&bytes, &ONCE) {
-            for frame in all(source) {
+        if let Ok(demuxer) = video(&bytes, &ONCE) {
+            for frame in all(demuxer) {
                 prop_assert!(frame.duration > Duration::ZERO && !frame.data.is_empty());
             }
         }

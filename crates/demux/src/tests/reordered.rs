@@ -20,7 +20,7 @@ const H265_SHOWN: [usize; 48] = [
     26, 28, 25, 31, 30, 32, 29, 35, 34, 36, 33, 39, 38, 40, 37, 43, 42, 44, 41, 47, 46, 45,
 ];
 
-fn source(bytes: &[u8], format: Format, once: bool) -> Source {
+fn demuxer(bytes: &[u8], format: Format, once: bool) -> Demuxer {
     let name = match format {
         Format::H265 => "v.h265",
         _ => "v.h264",
@@ -30,7 +30,7 @@ fn source(bytes: &[u8], format: Format, once: bool) -> Source {
         format,
         data: Box::new(Cursor::new(Bytes::copy_from_slice(bytes))),
     };
-    Source::new(vec![input], &Options { fps: None, once }).expect("a good stream")
+    Demuxer::new(vec![input], &Options { fps: None, once }).expect("a good stream")
 }
 
 /// Numbers of the frames, in the order of sending, one shown after the other; they
@@ -55,7 +55,7 @@ fn keyframes(frames: &[Frame]) -> Vec<usize> {
 
 #[test]
 fn h264_is_shown_as_ffprobe_shows_it() {
-    let frames = all(source(H264, Format::H264, true));
+    let frames = all(demuxer(H264, Format::H264, true));
     let rate = FrameRate::new(25, 1).expect("a rate");
     assert_eq!(shown(&frames, rate), H264_SHOWN);
     assert_eq!(keyframes(&frames), [0, 20, 40]);
@@ -63,10 +63,10 @@ fn h264_is_shown_as_ffprobe_shows_it() {
 
 #[test]
 fn h265_is_shown_as_ffprobe_shows_it() {
-    let source = source(H265, Format::H265, true);
+    let demuxer = demuxer(H265, Format::H265, true);
     let rate = FrameRate::new(30_000, 1001).expect("a rate");
-    assert_eq!(source.frame_rate(), Some(rate));
-    let track = &source.tracks()[0];
+    assert_eq!(demuxer.frame_rate(), Some(rate));
+    let track = &demuxer.tracks()[0];
     assert_eq!(track.codec, Codec::H265);
     assert_eq!((track.video.width, track.video.height), (128, 96));
     assert!(track.video.reordered);
@@ -81,7 +81,7 @@ fn h265_is_shown_as_ffprobe_shows_it() {
         let found = found.filter(|found| found.starts_with(part)).count();
         assert_eq!(found, 1, "{part} in {}", track.format_parameters);
     }
-    let frames = all(source);
+    let frames = all(demuxer);
     assert_eq!(shown(&frames, rate), H265_SHOWN);
     assert_eq!(keyframes(&frames), [0, 13, 29]);
     // Its parameter sets are repeated, as they are not in the file.
@@ -97,12 +97,12 @@ fn h265_is_shown_as_ffprobe_shows_it() {
 
 #[test]
 fn frames_that_lead_a_keyframe_are_left_out_after_a_seek() {
-    let mut source = source(H265, Format::H265, false);
+    let mut demuxer = demuxer(H265, Format::H265, false);
     let keyframe = MediaTime::from_nanos(600_000_000);
-    let start = source.keyframe_at_or_before(keyframe).expect("frames");
+    let start = demuxer.keyframe_at_or_before(keyframe).expect("frames");
     assert_eq!(start.ticks(30_000), 16 * 1001);
-    source.seek(keyframe).expect("within the file");
-    let frames = take(&mut source, 40);
+    demuxer.seek(keyframe).expect("within the file");
+    let frames = take(&mut demuxer, 40);
     assert_eq!(frames[0].time, start);
     assert!(frames[0].keyframe);
     let times: Vec<i64> = frames
@@ -115,15 +115,15 @@ fn frames_that_lead_a_keyframe_are_left_out_after_a_seek() {
         times.contains(&31),
         "those that lead the next keyframe are there"
     );
-    let last = source.keyframe_after(start).expect("a third keyframe");
+    let last = demuxer.keyframe_after(start).expect("a third keyframe");
     assert_eq!(last.ticks(30_000), 32 * 1001);
-    assert_eq!(source.keyframe_after(last), None);
+    assert_eq!(demuxer.keyframe_after(last), None);
 }
 
 #[test]
 fn loops_and_forks_of_reordered_frames_do_not_overlap() {
     for (bytes, format, count) in [(H264, Format::H264, 50), (H265, Format::H265, 48)] {
-        let mut looped = source(bytes, format, false);
+        let mut looped = demuxer(bytes, format, false);
         let frames = take(&mut looped, 3 * count);
         let rate = looped.frame_rate().expect("frames");
         let times: std::collections::BTreeSet<i64> = frames
@@ -148,7 +148,7 @@ fn each_coding_is_named_for_what_it_is() {
             format,
             data: Box::new(Cursor::new(Bytes::from_static(bytes))),
         };
-        let error = failure(Source::new(vec![input], &ONCE)).to_string();
+        let error = failure(Demuxer::new(vec![input], &ONCE)).to_string();
         assert!(error.contains(&format!("looks like {found}")), "{error}");
     }
 }
@@ -170,8 +170,8 @@ proptest! {
             }
         }
         let input = Input { name: "v".into(), format, data: Box::new(Cursor::new(bytes)) };
-        if let Ok(mut source) = Source::new(vec![input], &Options::default()) {
-            let frames = take(&mut source, 150);
+        if let Ok(mut demuxer) = Demuxer::new(vec![input], &Options::default()) {
+            let frames = take(&mut demuxer, 150);
             prop_assert!(frames[0].keyframe);
             let mut pairs = frames.windows(2);
             prop_assert!(pairs.all(|pair| pair[0].decode_time < pair[1].decode_time));

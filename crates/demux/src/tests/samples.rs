@@ -74,8 +74,8 @@ fn wav(form: Form, samples: &[u8]) -> Vec<u8> {
 }
 
 fn played(file: &[u8]) -> Vec<u8> {
-    let source = opened(Format::Wav, file, &ONCE).expect("a good file");
-    let frames = all(source);
+    let demuxer = opened(Format::Wav, file, &ONCE).expect("a good file");
+    let frames = all(demuxer);
     frames
         .iter()
         .flat_map(|frame| frame.data.to_vec())
@@ -97,12 +97,12 @@ fn big_endian(bytes: &[u8]) -> Vec<u8> {
 #[test]
 fn samples_become_l16_in_packets_of_at_most_20_ms() {
     let samples = counting(4410);
-    let source = opened(Format::Wav, &wav(STEREO, &samples), &ONCE).expect("a good file");
-    let track = &source.tracks()[0];
+    let demuxer = opened(Format::Wav, &wav(STEREO, &samples), &ONCE).expect("a good file");
+    let track = &demuxer.tracks()[0];
     assert_eq!((track.codec, track.clock_rate), (Codec::L16, 44_100));
     assert_eq!((track.channels, track.static_payload_type()), (2, Some(10)));
-    assert_eq!(source.duration(), Duration::from_millis(50));
-    let frames = all(source);
+    assert_eq!(demuxer.duration(), Duration::from_millis(50));
+    let frames = all(demuxer);
     let sizes: Vec<_> = frames.iter().map(|frame| frame.data.len()).collect();
     assert_eq!(sizes, [1148, 1148, 1148, 1148, 1148, 1148, 1148, 784]);
     let bytes: Vec<u8> = frames
@@ -127,9 +127,9 @@ fn samples_become_l16_in_packets_of_at_most_20_ms() {
 #[test]
 fn loops_of_samples_neither_jump_nor_drift() {
     let file = wav(STEREO, &counting(2001 * 2));
-    let mut source = opened(Format::Wav, &file, &Options::default()).expect("a good file");
+    let mut demuxer = opened(Format::Wav, &file, &Options::default()).expect("a good file");
     let mut next = 0;
-    for frame in take(&mut source, 7000) {
+    for frame in take(&mut demuxer, 7000) {
         assert_eq!(frame.time.ticks(44_100), next);
         next += frame.data.len() as i64 / 4;
     }
@@ -141,9 +141,9 @@ fn g711_of_8_khz_stays_as_it_is_and_other_g711_is_expanded() {
     let bytes: Vec<u8> = (0..=255).collect();
     for (tag, codec) in [(MU_LAW, Codec::Pcmu), (A_LAW, Codec::Pcma)] {
         let file = wav(Form { tag, ..PHONE }, &bytes);
-        let source = opened(Format::Wav, &file, &ONCE).expect("a good file");
-        assert_eq!(source.tracks()[0].codec, codec);
-        let frames = all(source);
+        let demuxer = opened(Format::Wav, &file, &ONCE).expect("a good file");
+        assert_eq!(demuxer.tracks()[0].codec, codec);
+        let frames = all(demuxer);
         assert_eq!(frames[0].data[..], bytes[..160]);
         assert_eq!(frames[1].data[..], bytes[160..]);
     }
@@ -151,10 +151,10 @@ fn g711_of_8_khz_stays_as_it_is_and_other_g711_is_expanded() {
         rate: 11_025,
         ..PHONE
     };
-    let source = opened(Format::Wav, &wav(fast, &bytes), &ONCE).expect("a good file");
-    let track = &source.tracks()[0];
+    let demuxer = opened(Format::Wav, &wav(fast, &bytes), &ONCE).expect("a good file");
+    let track = &demuxer.tracks()[0];
     assert_eq!((track.codec, track.clock_rate), (Codec::L16, 11_025));
-    assert_eq!(all(source)[0].data[..2], (-32_124i16).to_be_bytes());
+    assert_eq!(all(demuxer)[0].data[..2], (-32_124i16).to_be_bytes());
 }
 
 #[test]
@@ -204,9 +204,9 @@ fn sizes_that_nobody_could_write_mean_the_rest_of_the_file() {
         let chunks = [fmt(STEREO), chunk(b"data", size, &samples)].concat();
         for riff_size in [0, u32::MAX, 36] {
             let file = chunk(b"RIFF", riff_size, &[b"WAVE".as_slice(), &chunks].concat());
-            let source = opened(Format::Wav, &file, &ONCE).expect("a good file");
-            assert_eq!(reasons(&source), []);
-            assert_eq!(all(source)[0].data, big_endian(&samples));
+            let demuxer = opened(Format::Wav, &file, &ONCE).expect("a good file");
+            assert_eq!(reasons(&demuxer), []);
+            assert_eq!(all(demuxer)[0].data, big_endian(&samples));
         }
     }
     let long = [60u64.to_le_bytes(), 40u64.to_le_bytes(), [0; 8]].concat();
@@ -224,13 +224,13 @@ fn sizes_that_nobody_could_write_mean_the_rest_of_the_file() {
 #[test]
 fn a_file_that_ends_too_early_is_played_to_there_with_a_warning() {
     let file = wav(STEREO, &counting(100));
-    let source = opened(Format::Wav, &file[..file.len() - 6], &ONCE).expect("a good start");
+    let demuxer = opened(Format::Wav, &file[..file.len() - 6], &ONCE).expect("a good start");
     let expected = [
         WarningReason::TruncatedSamples(6),
         WarningReason::TruncatedFrame,
     ];
-    assert_eq!(reasons(&source), expected);
-    assert_eq!(all(source)[0].data.len(), 192);
+    assert_eq!(reasons(&demuxer), expected);
+    assert_eq!(all(demuxer)[0].data.len(), 192);
 }
 
 #[test]
@@ -275,12 +275,12 @@ fn what_is_no_audio_is_refused_by_name_and_place() {
 #[test]
 fn a_seek_finds_the_packet_that_is_played_then() {
     let file = wav(STEREO, &counting(4410));
-    let mut source = opened(Format::Wav, &file, &ONCE).expect("a good file");
-    let every = all(source.fork(true));
+    let mut demuxer = opened(Format::Wav, &file, &ONCE).expect("a good file");
+    let every = all(demuxer.fork(true));
     for (place, frame) in every.iter().enumerate() {
         let inside = frame.time + Duration::from_millis(3);
-        source.seek(inside).expect("memory can be read");
-        assert_eq!(take(&mut source, 99), every[place..]);
+        demuxer.seek(inside).expect("memory can be read");
+        assert_eq!(take(&mut demuxer, 99), every[place..]);
     }
 }
 

@@ -2,11 +2,11 @@ use super::*;
 
 #[test]
 fn has_its_frames_keyframes_and_packets_in_every_loop() {
-    let mut source = from_bytes(DEMO_VIDEO, DEMO_AUDIO).expect("the shipped clip");
-    assert_eq!(source.warnings(), []);
-    assert_eq!(source.duration(), Duration::from_secs(10));
-    assert_eq!(source.frame_rate(), FrameRate::new(30, 1));
-    let [video, audio] = source.tracks() else {
+    let mut demuxer = from_bytes(DEMO_VIDEO, DEMO_AUDIO).expect("the shipped clip");
+    assert_eq!(demuxer.warnings(), []);
+    assert_eq!(demuxer.duration(), Duration::from_secs(10));
+    assert_eq!(demuxer.frame_rate(), FrameRate::new(30, 1));
+    let [video, audio] = demuxer.tracks() else {
         panic!("two tracks");
     };
     assert_eq!((video.codec, audio.codec), (Codec::H264, Codec::Opus));
@@ -16,7 +16,7 @@ fn has_its_frames_keyframes_and_packets_in_every_loop() {
 
     // The first loop lacks the packet whose audio begins before the frame.
     for (turn, audio) in [(0, 499), (1, 500), (2, 500)] {
-        let frames = take(&mut source, 300 + audio);
+        let frames = take(&mut demuxer, 300 + audio);
         let of = |track| {
             frames
                 .iter()
@@ -35,8 +35,8 @@ fn has_its_frames_keyframes_and_packets_in_every_loop() {
 
 #[test]
 fn its_audio_goes_on_over_loops_without_a_gap() {
-    let mut source = from_bytes(DEMO_VIDEO, DEMO_AUDIO).expect("the shipped clip");
-    let frames = take(&mut source, 2400);
+    let mut demuxer = from_bytes(DEMO_VIDEO, DEMO_AUDIO).expect("the shipped clip");
+    let frames = take(&mut demuxer, 2400);
     let ticks: Vec<i64> = frames
         .iter()
         .filter(|frame| frame.track == TrackIndex(1))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use glassline_demux::{self as demux, Frame, Source};
+use glassline_demux::{self as demux, Demuxer, Frame};
 use glassline_hub::{PublishError, Publisher, State, Stream};
 use tokio::sync::watch;
 
@@ -33,7 +33,7 @@ pub(super) enum Clip {
 }
 
 impl Clip {
-    pub(super) fn open(&self) -> Result<Source, demux::Error> {
+    pub(super) fn open(&self) -> Result<Demuxer, demux::Error> {
         match self {
             Self::Demo => demux::from_bytes(DEMO_VIDEO, DEMO_AUDIO),
             Self::Files(files) => {
@@ -45,7 +45,7 @@ impl Clip {
                     fps: files.fps,
                     once: files.once,
                 };
-                Source::new(inputs, &options)
+                Demuxer::new(inputs, &options)
             }
         }
     }
@@ -66,7 +66,7 @@ impl Clip {
 /// keeps and a timer wheel does not.
 pub(super) fn run(
     clip: &Clip,
-    opened: Source,
+    opened: Demuxer,
     stream: &Arc<Stream>,
     codes: &FrameCodes,
     stopped: &watch::Receiver<bool>,
@@ -95,7 +95,7 @@ pub(super) fn run(
 
 fn play(
     clip: &Clip,
-    mut source: Source,
+    mut source: Demuxer,
     stream: &Arc<Stream>,
     codes: &FrameCodes,
     stopped: &watch::Receiver<bool>,

@@ -136,7 +136,7 @@ pub async fn spawn(
 }
 
 enum Ready {
-    File(Clip, glassline_demux::Source),
+    File(Clip, glassline_demux::Demuxer),
     Rtsp(RtspSource),
 }
 

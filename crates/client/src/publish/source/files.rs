@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use glassline_demux::{self as demux, Source};
+use glassline_demux::{self as demux, Demuxer};
 use glassline_media::{Codec, Kind, Track, TrackIndex};
 
 use super::{Error, SourceContext, ThreadRole};
@@ -11,7 +11,7 @@ use crate::publish::input::Spec;
 static CLIP_VIDEO: &[u8] = include_bytes!("../../../../../assets/demo.h264");
 static CLIP_AUDIO: &[u8] = include_bytes!("../../../../../assets/demo.ogg");
 
-pub(super) fn open(paths: &[PathBuf], spec: &Spec, fps: Option<f64>) -> Result<Source, Error> {
+pub(super) fn open(paths: &[PathBuf], spec: &Spec, fps: Option<f64>) -> Result<Demuxer, Error> {
     let inputs = paths.iter().map(|path| demux::Input::file(path));
     let mut inputs = inputs.collect::<Result<Vec<_>, _>>()?;
     // Tracks are announced video first.
@@ -20,12 +20,12 @@ pub(super) fn open(paths: &[PathBuf], spec: &Spec, fps: Option<f64>) -> Result<S
         fps: spec.fps.or(fps),
         once: spec.once,
     };
-    let source = Source::new(inputs, &options)?;
+    let source = Demuxer::new(inputs, &options)?;
     warn(&source);
     Ok(source)
 }
 
-pub(super) fn open_audio(path: &Path, once: bool) -> Result<Source, Error> {
+pub(super) fn open_audio(path: &Path, once: bool) -> Result<Demuxer, Error> {
     let options = demux::Options { fps: None, once };
     let source = demux::open(&[path.to_owned()], &options)?;
     let has_audio = source.tracks().iter().any(|it| it.kind() == Kind::Audio);
@@ -36,12 +36,12 @@ pub(super) fn open_audio(path: &Path, once: bool) -> Result<Source, Error> {
     Ok(source)
 }
 
-pub(super) fn clip(spec: &Spec) -> Result<Source, Error> {
+pub(super) fn clip(spec: &Spec) -> Result<Demuxer, Error> {
     let source = demux::from_bytes(CLIP_VIDEO, CLIP_AUDIO)?;
     Ok(if spec.once { source.fork(true) } else { source })
 }
 
-pub(super) fn warn(source: &Source) {
+pub(super) fn warn(source: &Demuxer) {
     for warning in source.warnings() {
         tracing::warn!("{warning}");
     }
@@ -50,7 +50,7 @@ pub(super) fn warn(source: &Source) {
 /// Plays `source` on a thread of its own, its tracks numbered from `first` on; returns the
 /// tracks that are sent.
 pub(super) fn play(
-    mut source: Source,
+    mut source: Demuxer,
     context: &SourceContext,
     first: usize,
     carries: fn(Codec) -> bool,

@@ -8,7 +8,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use glassline_demux::{self as demux, Frame, Source};
+use glassline_demux::{self as demux, Demuxer, Frame};
 use glassline_media::{Bitrate, Kind, MediaTime, Track, TrackIndex};
 
 use super::{Error, SourceContext, SourceCounters, ThreadRole, files};
@@ -58,20 +58,20 @@ pub(super) fn play(
 /// One rendition.
 struct Rendition {
     name: String,
-    source: Source,
+    source: Demuxer,
     rate: Bitrate,
     /// Time added to its timestamps: what was played before.
     shift: Duration,
 }
 
 impl Rendition {
-    fn new(rung: &Rung, source: Source, first: &Source) -> Result<Self, Error> {
+    fn new(rung: &Rung, source: Demuxer, first: &Demuxer) -> Result<Self, Error> {
         let name = rung.path.display().to_string();
         let refused = |why: String| Error::Rung {
             name: name.clone(),
             why,
         };
-        let codec = |source: &Source| {
+        let codec = |source: &Demuxer| {
             let mut tracks = source.tracks().iter();
             tracks
                 .find(|it| it.kind() == Kind::Video)
@@ -133,7 +133,7 @@ impl Rendition {
 }
 
 /// Average bitrate: bytes of the file over its length.
-fn measured(path: &std::path::Path, source: &Source) -> Option<Bitrate> {
+fn measured(path: &std::path::Path, source: &Demuxer) -> Option<Bitrate> {
     let bytes = std::fs::metadata(path).ok()?.len();
     let length = source.duration();
     (!length.is_zero()).then(|| Bitrate::over(bytes, length))
@@ -144,7 +144,7 @@ struct Ladder {
     renditions: Vec<Rendition>,
     current: usize,
     /// Source of the audio, with its track's number.
-    audio: Option<(Source, TrackIndex)>,
+    audio: Option<(Demuxer, TrackIndex)>,
     next_audio: Option<Frame>,
     /// Next frame, for which the rendition is already chosen.
     next_frame: Option<Frame>,

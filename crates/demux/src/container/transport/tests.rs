@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::system_clock::stamp::{CLOCK_RATE, STAMP_MODULUS};
-use crate::{Format, Frame, Input, MediaTime, Options, Source};
+use crate::{Demuxer, Format, Frame, Input, MediaTime, Options};
 
 /// `ffmpeg -f lavfi -i testsrc2=s=128x96:r=25:d=2.4 -f lavfi -i sine=440:r=48000:d=2.4
 /// -c:v libx264 -g 20 -bf 2 -qp 34 -c:a mp2 -b:a 32k -ac 1 -f mpegts`, FFmpeg 5.1.
@@ -246,17 +246,17 @@ fn sources_loop_and_seek_transport_streams() {
         format: Format::MpegTs,
         data: Box::new(Cursor::new(CLIP)),
     };
-    let mut source = Source::new(vec![input], &Options::default()).expect("a good file");
-    assert_eq!(source.tracks()[0].codec, Codec::MpegTs);
-    let mut next = || -> Frame { source.next_frame().expect("readable").expect("it loops") };
+    let mut demuxer = Demuxer::new(vec![input], &Options::default()).expect("a good file");
+    assert_eq!(demuxer.tracks()[0].codec, Codec::MpegTs);
+    let mut next = || -> Frame { demuxer.next_frame().expect("readable").expect("it loops") };
     let frames: Vec<Frame> = (0..300).map(|_| next()).collect();
     let mut times = frames.windows(2).map(|pair| pair[1].time >= pair[0].time);
     assert!(times.all(|rising| rising));
     assert!(frames.last().expect("many").time > MediaTime::from_nanos(4_000_000_000));
-    source
+    demuxer
         .seek(MediaTime::from_nanos(1_000_000_000))
         .expect("within");
-    let frame = source.next_frame().expect("readable").expect("it loops");
+    let frame = demuxer.next_frame().expect("readable").expect("it loops");
     assert_eq!(frame.time.nanos() / 1_000_000, 800);
     assert!(frame.keyframe);
 }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::error::WarningReason;
-use crate::{Format, Input, Options, Source};
+use crate::{Demuxer, Format, Input, Options};
 
 /// `ffmpeg -f lavfi -i testsrc2=s=128x96:r=25:d=2.4 -f lavfi -i sine=440:r=44100:d=2.4
 /// -c:v mpeg1video -q:v 20 -g 12 -bf 2 -c:a mp2 -b:a 32k -ac 1 -f mpeg`, FFmpeg 5.1.
@@ -209,12 +209,12 @@ fn loops_and_forks_do_not_fall_back() {
             format,
             data: Box::new(Cursor::new(bytes)),
         };
-        let mut source = Source::new(vec![input], &Options::default()).expect("a good file");
-        let mut fork = source.fork(false);
+        let mut demuxer = Demuxer::new(vec![input], &Options::default()).expect("a good file");
+        let mut fork = demuxer.fork(false);
         let mut last = [MediaTime::from_nanos(i64::MIN); 2];
         let mut pictures = 0;
         while pictures < 150 {
-            let frame = source.next_frame().expect("readable").expect("it loops");
+            let frame = demuxer.next_frame().expect("readable").expect("it loops");
             assert!(frame.decode_time >= last[frame.track]);
             last[frame.track] = frame.decode_time;
             pictures += usize::from(frame.track == TrackIndex(0));

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use glassline_demux::Source;
+use glassline_demux::Demuxer;
 use glassline_hub::StreamName;
 use glassline_media::{Kind, Track};
 
@@ -18,11 +18,11 @@ pub struct IndexedFile {
     tracks: Arc<[Track]>,
     duration: Duration,
     /// The open file. It is forked for each reading and never read itself.
-    source: Mutex<Source>,
+    source: Mutex<Demuxer>,
 }
 
 impl IndexedFile {
-    pub(super) fn new(name: String, source: Source) -> Self {
+    pub(super) fn new(name: String, source: Demuxer) -> Self {
         Self {
             name,
             tracks: source.tracks().into(),
@@ -53,7 +53,7 @@ impl IndexedFile {
     }
 
     /// Returns another reader of the file, at its start.
-    pub(super) fn source(&self, once: bool) -> Source {
+    pub(super) fn source(&self, once: bool) -> Demuxer {
         let source = self.source.lock();
         source.unwrap_or_else(PoisonError::into_inner).fork(once)
     }

@@ -1,7 +1,7 @@
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use glassline_demux::Source;
+use glassline_demux::Demuxer;
 
 use super::context::LibraryContext;
 use super::indexed_file::IndexedFile;
@@ -19,7 +19,7 @@ pub struct MediaFile {
 }
 
 impl MediaFile {
-    pub(super) fn new(name: String, source: Source, context: Arc<LibraryContext>) -> Self {
+    pub(super) fn new(name: String, source: Demuxer, context: Arc<LibraryContext>) -> Self {
         Self {
             file: Arc::new(IndexedFile::new(name, source)),
             context,

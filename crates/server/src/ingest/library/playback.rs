@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use glassline_demux::Source;
+use glassline_demux::Demuxer;
 use glassline_media::MediaTime;
 
 use super::control::{Failure, Started};
@@ -44,7 +44,7 @@ pub(super) struct Playback {
 impl Playback {
     /// Prepares a playback of `source` from the position `from`. Reads the file.
     pub(super) fn begin(
-        source: Source,
+        source: Demuxer,
         from: Duration,
         play: Play,
         effective: Effective,

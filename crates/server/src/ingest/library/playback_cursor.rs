@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use glassline_demux::{Error, Frame, Source};
+use glassline_demux::{Demuxer, Error, Frame};
 use glassline_media::{Codec, Kind, MediaTime};
 
 use super::play::Play;
@@ -52,7 +52,7 @@ impl ScheduledFrame {
 
 /// Reads the frames of one playback in the order of playing.
 pub(super) struct PlaybackCursor {
-    source: Source,
+    source: Demuxer,
     selection: FrameSelection,
     length_ns: i64,
     until_ns: Option<i64>,
@@ -111,7 +111,7 @@ impl PlaybackCursor {
     /// Plays `source`, which was just forked, from the position `from` with the settings `play`.
     /// Returns the position in the file where it begins, too. Reads the file.
     pub(super) fn new(
-        mut source: Source,
+        mut source: Demuxer,
         from: Duration,
         play: &Play,
         effective: Effective,

@@ -20,7 +20,7 @@ use crate::{Error, Frame, FrameRate, Input, Options, Warning};
 /// ```
 /// use std::io::Cursor;
 ///
-/// use glassline_demux::{Format, Input, Options, Source};
+/// use glassline_demux::{Format, Input, Options, Demuxer};
 /// use glassline_media::Codec;
 ///
 /// // A WAV file of 20 ms: 8 kHz, one channel, 16 bits.
@@ -35,15 +35,15 @@ use crate::{Error, Frame, FrameRate, Input, Options, Warning};
 ///     data: Box::new(Cursor::new(wav)),
 /// };
 /// let options = Options { once: true, ..Options::default() };
-/// let mut source = Source::new(vec![input], &options)?;
-/// assert_eq!(source.tracks()[0].codec, Codec::L16);
-/// while let Some(frame) = source.next_frame()? {
+/// let mut demuxer = Demuxer::new(vec![input], &options)?;
+/// assert_eq!(demuxer.tracks()[0].codec, Codec::L16);
+/// while let Some(frame) = demuxer.next_frame()? {
 ///     assert_eq!(frame.data.len(), 320);
 ///     assert_eq!(frame.duration.as_millis(), 20);
 /// }
 /// # Ok::<(), glassline_demux::Error>(())
 /// ```
-pub struct Source {
+pub struct Demuxer {
     tracks: Vec<Track>,
     files: Vec<FileState>,
     warnings: Vec<Warning>,
@@ -52,13 +52,13 @@ pub struct Source {
     length: Length,
 }
 
-impl Source {
+impl Demuxer {
     /// Reads and indexes each input, and begins at the start.
     pub fn new(inputs: Vec<Input>, options: &Options) -> Result<Self, Error> {
         if inputs.is_empty() {
             return Err(Error::new(&PathBuf::new(), None, Reason::NoInput));
         }
-        let mut source = Self {
+        let mut demuxer = Self {
             tracks: Vec::new(),
             files: Vec::new(),
             warnings: Vec::new(),
@@ -71,20 +71,20 @@ impl Source {
             let reader = opened.map_err(|fault| fault.of(&name))?;
             for track in reader.tracks() {
                 let kind = track.kind();
-                if source.tracks.iter().any(|track| track.kind() == kind) {
+                if demuxer.tracks.iter().any(|track| track.kind() == kind) {
                     return Err(Error::new(&name, None, Reason::SecondOfKind(kind)));
                 }
             }
-            let first = source.tracks.len();
-            source.tracks.extend_from_slice(reader.tracks());
-            source.warnings.extend(warnings.of(&name));
-            source.files.push(FileState::new(name, reader, first));
+            let first = demuxer.tracks.len();
+            demuxer.tracks.extend_from_slice(reader.tracks());
+            demuxer.warnings.extend(warnings.of(&name));
+            demuxer.files.push(FileState::new(name, reader, first));
         }
-        source.length = source.ruling_length();
-        Ok(source)
+        demuxer.length = demuxer.ruling_length();
+        Ok(demuxer)
     }
 
-    /// Returns another source of the same files, at their start, which ends after one pass if
+    /// Returns another demuxer of the same files, at their start, which ends after one pass if
     /// `once`. Both share the index of the files.
     pub fn fork(&self, once: bool) -> Self {
         let mut fork = Self {
@@ -103,7 +103,7 @@ impl Source {
         &self.tracks
     }
 
-    /// Returns the length of one loop; with [`Options::once`], of the whole source.
+    /// Returns the length of one loop; with [`Options::once`], of the whole demuxer.
     pub fn duration(&self) -> Duration {
         duration(self.length.nanos_of(1))
     }
@@ -123,7 +123,7 @@ impl Source {
     /// start means the start.
     ///
     /// # Errors
-    /// A file cannot be read; the source has then ended.
+    /// A file cannot be read; the demuxer has then ended.
     pub fn seek(&mut self, time: MediaTime) -> Result<(), Error> {
         let wanted = time.nanos().clamp(0, self.length.nanos_of(1).max(0));
         let start = self.keyframe_at_or_before(MediaTime::from_nanos(wanted));
@@ -147,7 +147,7 @@ impl Source {
     /// Returns the next frame of any track in decoding order; of two frames with the same time,
     /// that of the earlier input. `None` only after the end with [`Options::once`].
     ///
-    /// This reads from the file, so it may block. After an error the source has ended.
+    /// This reads from the file, so it may block. After an error the demuxer has ended.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, Error> {
         let limit = (!self.once).then_some(self.length);
         for file in &mut self.files {
@@ -186,7 +186,7 @@ fn has_video(reader: &dyn Reader) -> bool {
 struct FileState {
     name: PathBuf,
     reader: Box<dyn Reader>,
-    /// Index of the file's first track in the source.
+    /// Index of the file's first track in the demuxer.
     first_track: usize,
     next: Option<Frame>,
     /// Number of passes before the current one, and its start time in ns.
