@@ -73,7 +73,7 @@ pub enum Reason {
     UnknownExtension,
     /// The bytes are of another format than the extension.
     #[error("this should be {expected}, but it looks like {found}")]
-    Mislabelled {
+    Mislabeled {
         /// Format of the extension.
         expected: &'static str,
         /// Format of the first bytes.
@@ -229,7 +229,7 @@ pub enum WarningReason {
     #[error("the times of the frames jump here; they are played on without a gap")]
     TimeJump,
     /// A frame would have to be presented before one that was presented already.
-    #[error("a frame has no time of its own between its neighbours, and is left out")]
+    #[error("a frame has no time of its own between its neighbors, and is left out")]
     FrameOutOfTime,
     /// A slice refers to a parameter set that is not in the file.
     #[error("a frame needs a parameter set that the file has not given; it will not decode")]

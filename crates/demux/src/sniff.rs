@@ -77,7 +77,7 @@ pub(crate) fn check_bytes(
 ) -> Result<(), Fault> {
     match looks_like(start) {
         Some(found) if found != is => {
-            Err(Fault::at(offset, Reason::Mislabelled { expected, found }))
+            Err(Fault::at(offset, Reason::Mislabeled { expected, found }))
         }
         _ => Ok(()),
     }

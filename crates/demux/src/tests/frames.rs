@@ -300,10 +300,7 @@ fn mislabelled_audio_is_named_for_what_it_is() {
         (Format::H264, MP3, "MPEG audio"),
     ] {
         let error = failure(opened(format, bytes, &ONCE));
-        assert!(
-            matches!(error.reason, Reason::Mislabelled { .. }),
-            "{error}"
-        );
+        assert!(matches!(error.reason, Reason::Mislabeled { .. }), "{error}");
         let text = error.to_string();
         assert!(text.contains(&format!("looks like {found}")), "{text}");
     }

@@ -282,7 +282,7 @@ fn what_is_no_transport_stream_is_refused_with_a_reason() {
     assert!(matches!(reason(&hole), Reason::NoFrame { .. }));
     assert!(matches!(
         reason(b"OggS\0\x02 and so on"),
-        Reason::Mislabelled { .. }
+        Reason::Mislabeled { .. }
     ));
 }
 

@@ -255,7 +255,7 @@ fn what_is_no_program_stream_is_refused_with_a_reason() {
     assert!(matches!(reason(&[7; 3 << 20]), Reason::NoFrame { .. }));
     assert!(matches!(
         reason(b"OggS\0\x02 and so on"),
-        Reason::Mislabelled { .. }
+        Reason::Mislabeled { .. }
     ));
 }
 
