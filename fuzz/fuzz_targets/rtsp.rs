@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use glassline_media::{NtpTime, TrackIndex};
 use glassline_rtsp::auth::{Authorization, Challenge};
-use glassline_rtsp::client::{Client, Config, Event, Way};
+use glassline_rtsp::client::{Client, Config, Event, RequestedTransport};
 use glassline_rtsp::interleaved::{Demultiplexer, Item, Reader};
 use glassline_rtsp::message::{Limits, Message, Parsed, parse};
 use glassline_rtsp::mikey::Keys;
@@ -142,10 +142,10 @@ fn listen(bytes: &[u8], cut: usize) {
         while let Some(event) = client.poll_event() {
             match event {
                 Event::Described(description) => {
-                    let udp = Way::Udp { ports: (2, 3) };
-                    let ways = [Way::Interleaved, udp].into_iter().cycle();
+                    let udp = RequestedTransport::Udp { ports: (2, 3) };
+                    let transports = [RequestedTransport::Interleaved, udp].into_iter().cycle();
                     let tracks = TrackIndex::first(description.tracks.len());
-                    let tracks: Vec<_> = tracks.zip(ways).collect();
+                    let tracks: Vec<_> = tracks.zip(transports).collect();
                     client.set_up(now, &tracks);
                 }
                 Event::Closed(_) => ends += 1,

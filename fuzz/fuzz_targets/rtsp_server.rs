@@ -10,8 +10,8 @@ use glassline_media::{Codec, Ssrc, Track, TrackIndex};
 use glassline_rtsp::range::Range;
 use glassline_rtsp::sdp::{Presentation, Section};
 use glassline_rtsp::server::{
-    Answer, Config, Connection, Ends, Event, Presented, Refusal, RequestId, SrtpPolicy, Start,
-    State, Way,
+    Answer, Config, Connection, Ends, Event, Presented, Refusal, RequestId, SelectedTransport,
+    SrtpPolicy, Start, State,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -79,8 +79,10 @@ fn check(connection: &Connection) {
     for (index, set_up) in tracks.iter().enumerate() {
         for other in &tracks[..index] {
             assert_ne!(other.track, set_up.track);
-            if let (Way::Interleaved { channels: one }, Way::Interleaved { channels: two }) =
-                (other.way, set_up.way)
+            if let (
+                SelectedTransport::Interleaved { channels: one },
+                SelectedTransport::Interleaved { channels: two },
+            ) = (other.transport, set_up.transport)
             {
                 let apart = |channel| channel != two.0 && channel != two.1;
                 assert!(apart(one.0) && apart(one.1), "{tracks:?}");

@@ -86,7 +86,7 @@ pub struct Group {
 }
 
 /// Most transports of a list that are read; further ones are ignored.
-const WAYS_MAX: usize = 16;
+const TRANSPORTS_MAX: usize = 16;
 
 impl Transport {
     /// Returns the transport that a client asks for to get an interleaved track.
@@ -128,8 +128,8 @@ impl Transport {
     /// Parses a header's value: the readable transports in it, in order. Others, such as
     /// `RAW/RAW/UDP`, are left out.
     pub fn parse_list(text: &str) -> Vec<Self> {
-        let ways = text.split(',').filter_map(Self::parse);
-        ways.take(WAYS_MAX).collect()
+        let transports = text.split(',').filter_map(Self::parse);
+        transports.take(TRANSPORTS_MAX).collect()
     }
 
     fn parse(text: &str) -> Option<Self> {

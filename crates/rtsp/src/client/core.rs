@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 use glassline_media::TrackIndex;
 
 use super::exchange::Exchange;
-use super::{Closed, Config, Event, Way};
+use super::{Closed, Config, Event, RequestedTransport};
 use crate::auth::{Authorizer, Challenge, User};
 use crate::message::{Message, Method, Request, Response, Status};
 use crate::output::Output;
@@ -46,7 +46,7 @@ pub(super) struct Core {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     pub(super) track: TrackIndex,
-    pub(super) way: Way,
+    pub(super) transport: RequestedTransport,
     pub(super) channels: (u8, u8),
 }
 
@@ -104,9 +104,9 @@ impl Core {
             return self.play(now);
         };
         self.state = State::SettingUp(index);
-        let transport = match wanted.way {
-            Way::Interleaved => Transport::tcp(wanted.channels),
-            Way::Udp { ports } => Transport::udp(ports),
+        let transport = match wanted.transport {
+            RequestedTransport::Interleaved => Transport::tcp(wanted.channels),
+            RequestedTransport::Udp { ports } => Transport::udp(ports),
         };
         let url = self.controls[wanted.track].clone();
         self.send(now, Method::Setup, &url, |request| {
@@ -158,7 +158,7 @@ impl Core {
 
     /// Returns the track that `channel` belongs to, and whether the channel carries its RTCP.
     pub(super) fn owner_of(&self, channel: u8) -> Option<(TrackIndex, bool)> {
-        let interleaved = |wanted: &&Wanted| wanted.way == Way::Interleaved;
+        let interleaved = |wanted: &&Wanted| wanted.transport == RequestedTransport::Interleaved;
         let mut wanted = self.wanted.iter().filter(interleaved);
         wanted.find_map(|wanted| {
             let (rtp, rtcp) = wanted.channels;
@@ -326,7 +326,9 @@ impl Core {
             self.session = Some(session);
         }
         let transport = agree(&wanted, response)?;
-        if let (Way::Interleaved, Some(channels)) = (wanted.way, transport.interleaved) {
+        if let (RequestedTransport::Interleaved, Some(channels)) =
+            (wanted.transport, transport.interleaved)
+        {
             self.wanted[index].channels = channels;
         }
         self.events.push_back(Event::SetUp {
@@ -386,9 +388,9 @@ fn granted(method: &Method, response: &Response) -> Result<(), Closed> {
 /// Returns the transport that the server answered, or the requested one if the response has no
 /// `Transport` header. A different kind of transport is an error.
 fn agree(wanted: &Wanted, response: &Response) -> Result<Transport, Closed> {
-    let asked = match wanted.way {
-        Way::Interleaved => Transport::tcp(wanted.channels),
-        Way::Udp { ports } => Transport::udp(ports),
+    let asked = match wanted.transport {
+        RequestedTransport::Interleaved => Transport::tcp(wanted.channels),
+        RequestedTransport::Udp { ports } => Transport::udp(ports),
     };
     let Some(text) = response.headers.get("Transport") else {
         return Ok(asked);

@@ -78,7 +78,7 @@ impl Config {
 
 /// Transport that a client asks for, for one track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum RequestedTransport {
     /// Interleaved in the RTSP connection, on channels that the client numbers.
     Interleaved,
     /// By UDP, to these ports for RTP and RTCP.
@@ -220,7 +220,7 @@ impl Client {
     ///
     /// Each track is named by its index in the description. Unknown indices are left out;
     /// without any track the session ends.
-    pub fn set_up(&mut self, now: Instant, tracks: &[(TrackIndex, Way)]) {
+    pub fn set_up(&mut self, now: Instant, tracks: &[(TrackIndex, RequestedTransport)]) {
         let core = &mut self.core;
         if core.state != State::Described {
             return;
@@ -230,9 +230,9 @@ impl Client {
             .filter(|(track, _)| track.get() < core.controls.len());
         let numbered = known.zip((0..=u8::MAX).step_by(2)).take(TRACKS_MAX);
         core.wanted = numbered
-            .map(|(&(track, way), channel)| Wanted {
+            .map(|(&(track, transport), channel)| Wanted {
                 track,
-                way,
+                transport,
                 channels: (channel, channel + 1),
             })
             .collect();
@@ -323,7 +323,9 @@ impl Client {
     pub fn send_control(&mut self, track: TrackIndex, packet: &[u8]) -> bool {
         let core = &mut self.core;
         let mut wanted = core.wanted.iter();
-        let found = wanted.find(|wanted| wanted.track == track && wanted.way == Way::Interleaved);
+        let found = wanted.find(|wanted| {
+            wanted.track == track && wanted.transport == RequestedTransport::Interleaved
+        });
         found.is_some_and(|wanted| core.output.push_frame(wanted.channels.1, packet))
     }
 

@@ -7,7 +7,7 @@ use super::gate;
 use super::pending::{Pending, Stage};
 use super::session::{Announced, Position, Session};
 use super::target::Target;
-use super::{Access, Answer, Closed, Refusal, RequestId, SetUp, Start, State, Way};
+use super::{Access, Answer, Closed, Refusal, RequestId, SelectedTransport, SetUp, Start, State};
 use crate::auth::digest;
 use crate::message::{Request, Response, Status};
 use crate::mikey::Keys;
@@ -79,7 +79,7 @@ impl Core {
             (
                 Stage::SetUp {
                     track,
-                    way,
+                    transport,
                     profile,
                     access,
                 },
@@ -96,7 +96,7 @@ impl Core {
                     multicast,
                     keys,
                 };
-                let set_up = SetUp { track, way };
+                let set_up = SetUp { track, transport };
                 self.was_set_up(&request, target, set_up, profile, access, &given);
             }
             (
@@ -192,7 +192,7 @@ impl Core {
         session.tracks.push(set_up);
         let session = self.session.as_deref();
         let name = session.map(|session| self.session_header(session));
-        let transport = self.transport(set_up.way, profile, access, given);
+        let transport = self.transport(set_up.transport, profile, access, given);
         self.respond(request, Status::OK, |response| {
             if let Some(name) = name {
                 response.headers.set("Session", &name);
@@ -221,7 +221,13 @@ impl Core {
     }
 
     /// Returns the `Transport` header of the response.
-    fn transport(&self, way: Way, profile: Profile, access: Access, given: &Given) -> Transport {
+    fn transport(
+        &self,
+        selected: SelectedTransport,
+        profile: Profile,
+        access: Access,
+        given: &Given,
+    ) -> Transport {
         let mut transport = Transport {
             profile,
             ssrc: given.ssrc,
@@ -232,12 +238,12 @@ impl Core {
             }),
             ..Transport::new(Lower::Udp)
         };
-        match way {
-            Way::Interleaved { channels } => {
+        match selected {
+            SelectedTransport::Interleaved { channels } => {
                 transport.lower = Lower::Tcp;
                 transport.interleaved = Some(channels);
             }
-            Way::Udp {
+            SelectedTransport::Udp {
                 client_ports,
                 destination,
             } => {
@@ -248,7 +254,7 @@ impl Core {
                 transport.destination = Some(destination.to_canonical().to_string());
                 transport.source = Some(source.to_string());
             }
-            Way::Multicast => {
+            SelectedTransport::Multicast => {
                 transport.delivery = Some(Delivery::Multicast);
                 if let Some(group) = given.multicast {
                     transport.destination = Some(group.address.to_string());

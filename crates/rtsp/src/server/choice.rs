@@ -1,6 +1,6 @@
 //! Choice of one transport among those that a client offers for a track (RFC 2326 §12.39).
 
-use super::{Access, Config, Ends, SetUp, SrtpPolicy, Way};
+use super::{Access, Config, Ends, SelectedTransport, SetUp, SrtpPolicy};
 use crate::transport::{Delivery, Lower, Profile, Transport};
 
 /// Number of interleaved channels: one byte names them.
@@ -19,15 +19,15 @@ pub(super) struct Circumstances<'a> {
 impl Circumstances<'_> {
     /// Returns the first acceptable transport of a `Transport` header, and the profile to
     /// answer with; `None` if none is acceptable.
-    pub(super) fn choose(&self, offered: &str) -> Option<(Way, Profile)> {
+    pub(super) fn choose(&self, offered: &str) -> Option<(SelectedTransport, Profile)> {
         let offered = Transport::parse_list(offered);
         offered.iter().find_map(|transport| {
-            let way = self.accept(transport)?;
-            Some((way, transport.profile))
+            let selected = self.accept(transport)?;
+            Some((selected, transport.profile))
         })
     }
 
-    fn accept(&self, transport: &Transport) -> Option<Way> {
+    fn accept(&self, transport: &Transport) -> Option<SelectedTransport> {
         let is_sealed = matches!(transport.profile, Profile::Savp | Profile::Savpf);
         let policy = match self.ends.secure {
             true => self.config.srtp,
@@ -56,14 +56,14 @@ impl Circumstances<'_> {
             Lower::Udp if multicast => {
                 // A key for one client would be useless to the others of a group.
                 let may = self.config.multicast && self.access == Access::Read && !is_sealed;
-                may.then_some(Way::Multicast)
+                may.then_some(SelectedTransport::Multicast)
             }
             Lower::Udp if !self.config.udp => None,
             Lower::Udp => {
                 let client_ports = transport.client_port?;
                 let are_ports = client_ports.0 != 0 && client_ports.1 != 0;
                 // A destination that the client names could be a third party's address.
-                are_ports.then_some(Way::Udp {
+                are_ports.then_some(SelectedTransport::Udp {
                     client_ports,
                     destination: self.ends.peer.ip(),
                 })
@@ -73,10 +73,12 @@ impl Circumstances<'_> {
 
     /// Returns the channels that the client asks for. If it asks for none, or for channels of
     /// another track, returns the first free pair.
-    fn channels(&self, asked: Option<(u8, u8)>) -> Option<Way> {
+    fn channels(&self, asked: Option<(u8, u8)>) -> Option<SelectedTransport> {
         let free = |channel: u8| {
-            !self.others.iter().any(|other| match other.way {
-                Way::Interleaved { channels } => channels.0 == channel || channels.1 == channel,
+            !self.others.iter().any(|other| match other.transport {
+                SelectedTransport::Interleaved { channels } => {
+                    channels.0 == channel || channels.1 == channel
+                }
                 _ => false,
             })
         };
@@ -86,7 +88,7 @@ impl Circumstances<'_> {
             Some((rtp, rtp + 1))
         });
         let channels = asked.into_iter().chain(pairs).find(usable)?;
-        Some(Way::Interleaved { channels })
+        Some(SelectedTransport::Interleaved { channels })
     }
 }
 
@@ -125,7 +127,12 @@ mod tests {
         assert_eq!(choose(&required, false, &[], within), Some(self::tcp(0, 1)));
     }
 
-    fn choose(config: &Config, secure: bool, others: &[Way], offered: &str) -> Option<Way> {
+    fn choose(
+        config: &Config,
+        secure: bool,
+        others: &[SelectedTransport],
+        offered: &str,
+    ) -> Option<SelectedTransport> {
         let ends = Ends {
             peer: "192.0.2.7:4000".parse().expect("an address"),
             local: "192.0.2.1:8554".parse().expect("an address"),
@@ -134,9 +141,9 @@ mod tests {
         let others: Vec<_> = others
             .iter()
             .enumerate()
-            .map(|(track, &way)| SetUp {
+            .map(|(track, &transport)| SetUp {
                 track: TrackIndex(track),
-                way,
+                transport,
             })
             .collect();
         let circumstances = Circumstances {
@@ -145,17 +152,19 @@ mod tests {
             others: &others,
             access: Access::Read,
         };
-        circumstances.choose(offered).map(|(way, _)| way)
+        circumstances
+            .choose(offered)
+            .map(|(transport, _)| transport)
     }
 
-    const fn tcp(rtp: u8, rtcp: u8) -> Way {
-        Way::Interleaved {
+    const fn tcp(rtp: u8, rtcp: u8) -> SelectedTransport {
+        SelectedTransport::Interleaved {
             channels: (rtp, rtcp),
         }
     }
 
-    fn udp(first: u16, second: u16) -> Way {
-        Way::Udp {
+    fn udp(first: u16, second: u16) -> SelectedTransport {
+        SelectedTransport::Udp {
             client_ports: (first, second),
             destination: "192.0.2.7".parse().expect("an address"),
         }
@@ -202,16 +211,16 @@ mod tests {
     #[test]
     fn nothing_leaves_tls_and_switches_are_heeded() {
         let udp_or_tcp = "RTP/AVP;unicast;client_port=5000-5001,RTP/AVP/TCP";
-        let way = choose(&Config::default(), true, &[], udp_or_tcp);
-        assert_eq!(way, Some(tcp(0, 1)));
+        let transport = choose(&Config::default(), true, &[], udp_or_tcp);
+        assert_eq!(transport, Some(tcp(0, 1)));
         let config = Config {
             udp: false,
             multicast: true,
             ..Config::default()
         };
         assert_eq!(choose(&config, false, &[], udp_or_tcp), Some(tcp(0, 1)));
-        let way = choose(&config, false, &[], "RTP/AVP;multicast;ttl=9");
-        assert_eq!(way, Some(Way::Multicast));
+        let transport = choose(&config, false, &[], "RTP/AVP;multicast;ttl=9");
+        assert_eq!(transport, Some(SelectedTransport::Multicast));
         assert_eq!(choose(&config, true, &[], "RTP/AVP;multicast"), None);
     }
 
@@ -219,7 +228,8 @@ mod tests {
     fn channels_are_of_one_track() {
         let config = Config::default();
         let others = [tcp(0, 1), tcp(3, 4)];
-        let choose_among = |others: &[Way], offered| choose(&config, false, others, offered);
+        let choose_among =
+            |others: &[SelectedTransport], offered| choose(&config, false, others, offered);
         for offered in [
             "RTP/AVP/TCP",
             "RTP/AVP/TCP;interleaved=0-1",

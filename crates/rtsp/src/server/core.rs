@@ -9,7 +9,7 @@ use glassline_media::TrackIndex;
 use super::gate::Gate;
 use super::pending::Pending;
 use super::session::{Announced, Session};
-use super::{Answered, Closed, Config, Ends, Event, RequestId, SetUp, State, Way};
+use super::{Answered, Closed, Config, Ends, Event, RequestId, SelectedTransport, SetUp, State};
 use crate::interleaved;
 use crate::message::{Message, Request, Response, Status, Version};
 use crate::output::Output;
@@ -312,11 +312,18 @@ impl Core {
     /// Returns the track that `channel` belongs to, and whether the channel carries its RTCP.
     /// Such a frame shows that the client is alive.
     pub(super) fn handle_frame(&mut self, now: Instant, channel: u8) -> Option<(TrackIndex, bool)> {
-        let owner = self.tracks().iter().find_map(|track| match track.way {
-            Way::Interleaved { channels } if channels.0 == channel => Some((track.track, false)),
-            Way::Interleaved { channels } if channels.1 == channel => Some((track.track, true)),
-            _ => None,
-        });
+        let owner = self
+            .tracks()
+            .iter()
+            .find_map(|track| match track.transport {
+                SelectedTransport::Interleaved { channels } if channels.0 == channel => {
+                    Some((track.track, false))
+                }
+                SelectedTransport::Interleaved { channels } if channels.1 == channel => {
+                    Some((track.track, true))
+                }
+                _ => None,
+            });
         if owner.is_some() {
             self.alive_at = now;
         } else {

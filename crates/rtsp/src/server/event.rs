@@ -25,7 +25,7 @@ pub enum Access {
 
 /// Transport of a track, as the server chose it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum SelectedTransport {
     /// Interleaved in the connection, on these channels for RTP and RTCP.
     Interleaved {
         /// Channels of RTP and RTCP; no other track of the connection uses them.
@@ -90,7 +90,7 @@ pub enum Event {
         /// stream of one track; for others answer [`Refusal::AggregateNotAllowed`].
         track: Option<TrackIndex>,
         /// The transport, chosen among those that the client offers.
-        way: Way,
+        transport: SelectedTransport,
         /// Whether the client plays or publishes.
         access: Access,
         /// The client's keys if the track uses SRTP: they protect its RTCP, or what it

@@ -48,7 +48,7 @@ mod target;
 
 pub use closed::Closed;
 pub use config::{Config, Ends, SrtpPolicy};
-pub use event::{Access, Answer, Event, Refusal, RequestId, Srtp, Start, Way};
+pub use event::{Access, Answer, Event, Refusal, RequestId, SelectedTransport, Srtp, Start};
 pub use presented::{Digest, Presented};
 
 use self::core::Core;
@@ -59,7 +59,7 @@ pub struct SetUp {
     /// Index of the track in the description.
     pub track: TrackIndex,
     /// Transport of the track.
-    pub way: Way,
+    pub transport: SelectedTransport,
 }
 
 /// A request that was answered, and the status of the response.

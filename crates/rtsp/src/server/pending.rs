@@ -2,7 +2,7 @@ use glassline_media::TrackIndex;
 
 use super::gate::Shown;
 use super::target::Target;
-use super::{Access, RequestId, Way};
+use super::{Access, RequestId, SelectedTransport};
 use crate::message::Request;
 use crate::sdp::Description;
 use crate::transport::Profile;
@@ -31,7 +31,7 @@ pub(super) enum Stage {
     Describe,
     SetUp {
         track: TrackIndex,
-        way: Way,
+        transport: SelectedTransport,
         profile: Profile,
         access: Access,
     },

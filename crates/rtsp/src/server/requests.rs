@@ -246,8 +246,8 @@ impl Core {
             return Err(Status::NOT_FOUND);
         }
         let transports: Vec<_> = request.headers.get_all("Transport").collect();
-        let transport = transports.join(",");
-        let wants_record = Transport::parse_list(&transport)
+        let offered = transports.join(",");
+        let wants_record = Transport::parse_list(&offered)
             .iter()
             .any(|transport| transport.mode == Some(Mode::Record));
         if wants_record && access == Access::Read {
@@ -261,14 +261,14 @@ impl Core {
             others: &others,
             access,
         };
-        let (way, profile) = circumstances
-            .choose(&transport)
+        let (transport, profile) = circumstances
+            .choose(&offered)
             .ok_or(Status::UNSUPPORTED_TRANSPORT)?;
         let is_sealed = matches!(profile, Profile::Savp | Profile::Savpf);
         let srtp = is_sealed.then(|| keys(request)).transpose()?;
         let stage = Stage::SetUp {
             track: number,
-            way,
+            transport,
             profile,
             access,
         };
@@ -280,7 +280,7 @@ impl Core {
                 path,
                 query,
                 track,
-                way,
+                transport,
                 access,
                 srtp: srtp.map(Box::new),
             },

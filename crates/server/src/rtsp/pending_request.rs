@@ -3,7 +3,7 @@
 use glassline_media::TrackIndex;
 use glassline_rtsp::mikey::Cipher;
 use glassline_rtsp::server::Refusal;
-use glassline_rtsp::server::{Access, Srtp, Way};
+use glassline_rtsp::server::{Access, SelectedTransport, Srtp};
 
 /// A request that waits until a path was looked up in the media folder.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(super) enum PendingRequest {
 pub(super) struct TrackRequest {
     /// The index of the track; `None` where the stream as a whole is named.
     pub(super) track: Option<TrackIndex>,
-    pub(super) way: Way,
+    pub(super) transport: SelectedTransport,
     /// Parameters of SRTP if the track is sent as SRTP.
     pub(super) srtp: Option<Box<Srtp>>,
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use glassline_hub::{Stream, ViewerToken};
 use glassline_media::TrackIndex;
 use glassline_rtsp::range::Range;
-use glassline_rtsp::server::{Answer, Way};
+use glassline_rtsp::server::{Answer, SelectedTransport};
 
 use super::counters::Counters;
 use super::file_playback::FilePlayback;
@@ -70,11 +70,11 @@ impl PlaySession {
     }
 
     /// Returns whether a track may be set up with this transport: all tracks have the same kind.
-    pub(super) fn accepts(&self, way: Way) -> bool {
-        let requested = match way {
-            Way::Interleaved { .. } => TransportKind::Interleaved,
-            Way::Udp { .. } => TransportKind::Udp,
-            Way::Multicast => TransportKind::Multicast,
+    pub(super) fn accepts(&self, transport: SelectedTransport) -> bool {
+        let requested = match transport {
+            SelectedTransport::Interleaved { .. } => TransportKind::Interleaved,
+            SelectedTransport::Udp { .. } => TransportKind::Udp,
+            SelectedTransport::Multicast => TransportKind::Multicast,
         };
         self.transports.kind().is_none_or(|kind| kind == requested)
     }

@@ -82,12 +82,16 @@ impl Requests {
                 id,
                 path,
                 track,
-                way,
+                transport,
                 access,
                 srtp,
                 ..
             } => {
-                let request = TrackRequest { track, way, srtp };
+                let request = TrackRequest {
+                    track,
+                    transport,
+                    srtp,
+                };
                 Some(match access {
                     Access::Read => self.set_up(scope, id, path, request),
                     Access::Publish => Effect::Answer(id, setup::set_up_recording(scope, &request)),

@@ -8,7 +8,7 @@ use glassline_hub::Stream;
 use glassline_media::{Track, TrackIndex};
 use glassline_rtsp::mikey::Cipher;
 use glassline_rtsp::sdp::{Presentation, Section};
-use glassline_rtsp::server::{Answer, Refusal, Way};
+use glassline_rtsp::server::{Answer, Refusal, SelectedTransport};
 
 use super::client::Role;
 use super::client_scope::ClientScope;
@@ -78,12 +78,12 @@ fn try_set_up(
         if !Arc::ptr_eq(&session.stream, stream) {
             return Err(Refusal::AggregateNotAllowed);
         }
-        if !session.accepts(request.way) {
+        if !session.accepts(request.transport) {
             return Err(Refusal::UnsupportedTransport);
         }
     }
-    let membership = match (request.way, &shared.multicast) {
-        (Way::Multicast, Some(multicast)) => {
+    let membership = match (request.transport, &shared.multicast) {
+        (SelectedTransport::Multicast, Some(multicast)) => {
             let membership = multicast.groups.join(stream, track);
             Some(membership.ok_or(Refusal::NotEnoughBandwidth)?)
         }
@@ -140,7 +140,7 @@ fn set_up_track(
     let multicast = membership.as_ref().map(MulticastMembership::group);
     let (transport, server_ports) = match membership {
         Some(membership) => (TrackTransport::Multicast(membership), None),
-        None => transport(scope, track, request.way, srtp)?,
+        None => transport(scope, track, request.transport, srtp)?,
     };
     let answer = Answer::SetUp {
         ssrc: Some(ssrc),
@@ -171,7 +171,7 @@ fn try_set_up_recording(
         }
         None => None,
     };
-    let (transport, server_ports) = transport(scope, track, request.way, srtp)?;
+    let (transport, server_ports) = transport(scope, track, request.transport, srtp)?;
     let time = scope.streams.context.wall.ntp(scope.now);
     let session = scope.client.publisher_mut();
     let session = session.ok_or(Refusal::NotInThisState)?;
@@ -189,17 +189,17 @@ fn try_set_up_recording(
 fn transport(
     scope: &mut ClientScope<'_>,
     track: TrackIndex,
-    way: Way,
+    selected: SelectedTransport,
     srtp: Option<Box<TrackSrtp>>,
 ) -> Result<(TrackTransport, Option<(u16, u16)>), Refusal> {
-    match way {
-        Way::Interleaved {
+    match selected {
+        SelectedTransport::Interleaved {
             channels: (media, control),
         } => {
             let channels = Channels { media, control };
             Ok((TrackTransport::Interleaved { channels, srtp }, None))
         }
-        Way::Udp {
+        SelectedTransport::Udp {
             client_ports: (media, control),
             destination,
         } => {
@@ -218,6 +218,6 @@ fn transport(
             let ports = udp.writer.sockets.ports();
             Ok((TrackTransport::Udp { addresses, srtp }, Some(ports)))
         }
-        Way::Multicast => Err(Refusal::UnsupportedTransport),
+        SelectedTransport::Multicast => Err(Refusal::UnsupportedTransport),
     }
 }

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use glassline_media::{Ssrc, TrackIndex, WallClock};
 use glassline_net::ReceiveBatch;
-use glassline_rtsp::client::{Client, Config, Event, Way};
+use glassline_rtsp::client::{Client, Config, Event, RequestedTransport};
 use glassline_rtsp::sdp::Description;
 use glassline_rtsp::transport::Transport;
 use url::Url;
@@ -305,10 +305,10 @@ impl MediaTransport {
         counts: &mut Counts,
     ) -> Result<(), String> {
         let wanted = self.media.choose(description, self.profile.kinds, counts);
-        let mut ways = Vec::with_capacity(wanted.len());
+        let mut transports = Vec::with_capacity(wanted.len());
         for track in wanted {
-            let way = match self.profile.transport {
-                RtspTransport::Tcp | RtspTransport::Http => Way::Interleaved,
+            let transport = match self.profile.transport {
+                RtspTransport::Tcp | RtspTransport::Http => RequestedTransport::Interleaved,
                 RtspTransport::Udp => {
                     let (local, server) = (self.local.ip(), self.server.ip());
                     let ports = Ports::bind(local, server, &self.profile.sockets)
@@ -316,12 +316,12 @@ impl MediaTransport {
                     let numbers = ports.numbers();
                     self.opened.extend(ports.descriptors());
                     self.ports.push(ports);
-                    Way::Udp { ports: numbers }
+                    RequestedTransport::Udp { ports: numbers }
                 }
             };
-            ways.push((track, way));
+            transports.push((track, transport));
         }
-        self.client.set_up(now, &ways);
+        self.client.set_up(now, &transports);
         Ok(())
     }
 

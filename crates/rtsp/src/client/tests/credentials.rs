@@ -26,7 +26,7 @@ fn a_challenge_is_answered_once_and_then_beforehand() {
     assert!(again.headers.cseq() > plain.headers.cseq());
 
     line.client
-        .set_up(line.now, &[(TrackIndex(0), Way::Interleaved)]);
+        .set_up(line.now, &[(TrackIndex(0), RequestedTransport::Interleaved)]);
     let stale = "401 Unauthorized\r\nWWW-Authenticate: Digest realm=\"r\", nonce=\"m\", stale=true";
     let setup = format!("{URL}/stream=0");
     let beforehand = line.exchange(&Method::Setup, &setup, stale, "");

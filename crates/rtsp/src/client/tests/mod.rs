@@ -99,7 +99,7 @@ impl Line {
     fn play(url: &str) -> Self {
         let mut line = Self::open(url);
         line.describe();
-        let tracks = [0, 1].map(|track| (TrackIndex(track), Way::Interleaved));
+        let tracks = [0, 1].map(|track| (TrackIndex(track), RequestedTransport::Interleaved));
         line.client.set_up(line.now, &tracks);
         for (index, channels) in ["0-1", "2-3"].iter().enumerate() {
             let control = format!("{url}/stream={index}");
@@ -177,7 +177,7 @@ fn reports_go_to_the_channel_that_the_server_chose() {
     line.describe();
     line.client.set_up(
         line.now,
-        &[1, 9].map(|track| (TrackIndex(track), Way::Interleaved)),
+        &[1, 9].map(|track| (TrackIndex(track), RequestedTransport::Interleaved)),
     );
     let head = "200 OK\r\nTransport: RTP/AVP/TCP;interleaved=6-7\r\nSession: s";
     line.exchange(&Method::Setup, &format!("{URL}/stream=1"), head, "");
@@ -197,10 +197,10 @@ fn reports_go_to_the_channel_that_the_server_chose() {
 fn udp_ports_are_agreed_upon() {
     let mut line = Line::open(URL);
     line.describe();
-    let way = Way::Udp {
+    let udp = RequestedTransport::Udp {
         ports: (5000, 5001),
     };
-    line.client.set_up(line.now, &[(TrackIndex(0), way)]);
+    line.client.set_up(line.now, &[(TrackIndex(0), udp)]);
     let head = "200 OK\r\nTransport: RTP/AVP;unicast;source=10.0.0.7;client_port=5000-5001;\
         server_port=6970-6971;ssrc=1234ABCD\r\nSession: 1";
     let request = line.exchange(&Method::Setup, &format!("{URL}/stream=0"), head, "");
@@ -243,7 +243,7 @@ fn a_transport_that_was_not_asked_for_is_refused() {
         let mut line = Line::open(URL);
         line.describe();
         line.client
-            .set_up(line.now, &[(TrackIndex(0), Way::Interleaved)]);
+            .set_up(line.now, &[(TrackIndex(0), RequestedTransport::Interleaved)]);
         line.exchange(&Method::Setup, &format!("{URL}/stream=0"), head, "");
         let text = line.closed().to_string();
         assert!(text.contains(expected), "{head}: {text}");
@@ -255,7 +255,7 @@ fn without_transport_and_session_headers_it_plays_too() {
     let mut line = Line::open(URL);
     line.describe();
     line.client
-        .set_up(line.now, &[(TrackIndex(0), Way::Interleaved)]);
+        .set_up(line.now, &[(TrackIndex(0), RequestedTransport::Interleaved)]);
     line.exchange(&Method::Setup, &format!("{URL}/stream=0"), "200 OK", "");
     let play = line.exchange(&Method::Play, &format!("{URL}/"), "200 OK", "");
     assert_eq!(play.headers.get("Session"), None);
@@ -272,7 +272,7 @@ fn what_is_live_is_not_rewound() {
         let sdp = SDP.replace("t=0 0", &format!("a=range:npt={described}"));
         line.exchange(&Method::Describe, URL, "200 OK", &sdp);
         line.client
-            .set_up(line.now, &[(TrackIndex(0), Way::Interleaved)]);
+            .set_up(line.now, &[(TrackIndex(0), RequestedTransport::Interleaved)]);
         let control = format!("{URL}/stream=0");
         line.exchange(&Method::Setup, &control, "200 OK", "");
         assert_eq!(line.request().headers.get("Range"), Some(asked));
@@ -418,7 +418,7 @@ fn the_end_of_the_connection_says_what_was_awaited() {
 fn commands_out_of_turn_do_nothing() {
     let mut line = Line::open(URL);
     line.client
-        .set_up(line.now, &[(TrackIndex(0), Way::Interleaved)]);
+        .set_up(line.now, &[(TrackIndex(0), RequestedTransport::Interleaved)]);
     line.client.start(line.now);
     assert_eq!(line.request().method, Method::Options);
     assert!(line.try_request().is_none());
@@ -472,7 +472,7 @@ proptest! {
         for (saying, command) in sayings {
             let over = line.client.is_closed();
             match command {
-                0 => line.client.set_up(line.now, &[(TrackIndex(0), Way::Interleaved), (TrackIndex(1), Way::Udp { ports: (2, 3) })]),
+                0 => line.client.set_up(line.now, &[(TrackIndex(0), RequestedTransport::Interleaved), (TrackIndex(1), RequestedTransport::Udp { ports: (2, 3) })]),
                 1 => if let Some(at) = line.client.poll_timeout() {
                     line.now = at;
                     line.client.handle_timeout(at);

@@ -65,14 +65,14 @@ impl Loop {
         }
     }
 
-    fn play(&mut self, way: impl Fn(u16) -> client::Way) {
+    fn play(&mut self, transport: impl Fn(u16) -> client::RequestedTransport) {
         self.run();
         let Some(client::Event::Described(description)) = self.told.last() else {
             panic!("{:?}", self.told);
         };
         let count = u16::try_from(description.tracks.len()).expect("few tracks");
         let tracks: Vec<_> = (0..count)
-            .map(|track| (TrackIndex(track.into()), way(track)))
+            .map(|track| (TrackIndex(track.into()), transport(track)))
             .collect();
         self.client.set_up(self.line.now, &tracks);
         self.run();
@@ -89,7 +89,7 @@ impl Loop {
 fn our_client_plays_within_the_connection() {
     for cut in [1, 7, 100_000] {
         let mut both = Loop::open(Owner::default(), CAM, cut);
-        both.play(|_| client::Way::Interleaved);
+        both.play(|_| client::RequestedTransport::Interleaved);
         let Some(client::Event::Playing { rtp_info, range }) = both.told.last() else {
             panic!("{:?}", both.told);
         };
@@ -140,7 +140,7 @@ fn our_client_plays_by_udp() {
         "rtsp://192.0.2.1:8554/dir/a%20file.mkv",
         64,
     );
-    both.play(|track| client::Way::Udp {
+    both.play(|track| client::RequestedTransport::Udp {
         ports: (5000 + track * 2, 5001 + track * 2),
     });
     assert_eq!(both.line.connection.path(), Some("dir/a file.mkv"));
@@ -149,17 +149,17 @@ fn our_client_plays_by_udp() {
         _ => None,
     });
     assert_eq!(ports.collect::<Vec<_>>(), [(6000, 6001), (6000, 6001)]);
-    let ways: Vec<_> = both
+    let transports: Vec<_> = both
         .line
         .connection
         .tracks()
         .iter()
-        .map(|set_up| set_up.way)
+        .map(|set_up| set_up.transport)
         .collect();
     let destination = [192, 0, 2, 7].into();
     assert_eq!(
-        ways[1],
-        Way::Udp {
+        transports[1],
+        SelectedTransport::Udp {
             client_ports: (5002, 5003),
             destination
         }
@@ -177,7 +177,7 @@ fn our_client_shows_who_it_is() {
         owner.config.basic_over_plain = basic_over_plain;
         let url = "rtsp://ann:p%3A%40w@192.0.2.1:8554/cam";
         let mut both = Loop::open(owner, url, 1000);
-        both.play(|_| client::Way::Interleaved);
+        both.play(|_| client::RequestedTransport::Interleaved);
         assert_eq!(both.line.connection.user(), Some("ann"));
     }
     let owner = Owner {

@@ -110,7 +110,7 @@ impl Owner {
                 id,
                 path,
                 track,
-                way,
+                transport,
                 access,
                 srtp,
                 ..
@@ -119,14 +119,16 @@ impl Owner {
                     Access::Read => self.tracks_of(path),
                     Access::Publish => Some(2),
                 };
-                let udp = matches!(way, Way::Udp { .. });
+                let udp = matches!(transport, SelectedTransport::Udp { .. });
                 let set_up = Answer::SetUp {
                     ssrc: Some(Ssrc(0x1234)),
                     server_ports: udp.then_some((6000, 6001)),
-                    multicast: (*way == Way::Multicast).then(|| crate::transport::Group {
-                        address: [239, 1, 1, 1].into(),
-                        ports: (7000, 7001),
-                        ttl: 4,
+                    multicast: (*transport == SelectedTransport::Multicast).then(|| {
+                        crate::transport::Group {
+                            address: [239, 1, 1, 1].into(),
+                            ports: (7000, 7001),
+                            ttl: 4,
+                        }
                     }),
                     keys: srtp.as_ref().map(|_| "AQAF".to_owned()),
                 };

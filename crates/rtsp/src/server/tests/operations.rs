@@ -107,9 +107,9 @@ fn check(line: &Line, waiting: usize) {
                 .all(|other| other.track != set_up.track),
             "{tracks:?}"
         );
-        if let Way::Interleaved {
+        if let SelectedTransport::Interleaved {
             channels: (rtp, rtcp),
-        } = set_up.way
+        } = set_up.transport
         {
             channels.extend([rtp, rtcp]);
         }

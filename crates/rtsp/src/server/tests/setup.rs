@@ -19,7 +19,7 @@ fn a_track_goes_by_udp_to_the_peer_alone() {
             )
         );
     }
-    let way = Way::Udp {
+    let transport = SelectedTransport::Udp {
         client_ports: (29572, 29573),
         destination: [192, 0, 2, 7].into(),
     };
@@ -27,7 +27,7 @@ fn a_track_goes_by_udp_to_the_peer_alone() {
         line.connection.tracks(),
         [SetUp {
             track: TrackIndex(0),
-            way
+            transport
         }]
     );
 }
@@ -79,18 +79,21 @@ fn tracks_of_one_session_may_go_different_ways() {
         &format!("{CAM}/trackID=1"),
         "RTP/AVP;unicast;client_port=6-7",
     );
-    let ways: Vec<_> = line
+    let transports: Vec<_> = line
         .connection
         .tracks()
         .iter()
-        .map(|set_up| set_up.way)
+        .map(|set_up| set_up.transport)
         .collect();
     assert!(
         matches!(
-            ways[..],
-            [Way::Interleaved { channels: (0, 1) }, Way::Udp { .. }]
+            transports[..],
+            [
+                SelectedTransport::Interleaved { channels: (0, 1) },
+                SelectedTransport::Udp { .. }
+            ]
         ),
-        "{ways:?}"
+        "{transports:?}"
     );
 }
 
@@ -136,18 +139,24 @@ fn a_second_setup_of_a_track_replaces_the_first_unless_it_plays() {
     let [only] = line.connection.tracks() else {
         panic!("{:?}", line.connection.tracks());
     };
-    assert!(matches!(only.way, Way::Udp { .. }), "{only:?}");
+    assert!(
+        matches!(only.transport, SelectedTransport::Udp { .. }),
+        "{only:?}"
+    );
     // A refused one changes nothing.
     line.owner.next = Some(Answer::Refused(Refusal::NotEnoughBandwidth));
     assert_eq!(line.set_up(&uri, TCP).status.0, 453);
-    assert!(matches!(line.connection.tracks()[0].way, Way::Udp { .. }));
+    assert!(matches!(
+        line.connection.tracks()[0].transport,
+        SelectedTransport::Udp { .. }
+    ));
     // On its own old channels it is no stranger.
     line.set_up(&uri, TCP);
     line.set_up(&uri, TCP);
     let channels = (0, 1);
     assert_eq!(
-        line.connection.tracks()[0].way,
-        Way::Interleaved { channels }
+        line.connection.tracks()[0].transport,
+        SelectedTransport::Interleaved { channels }
     );
 
     line.ask_session(&format!("PLAY {CAM}"), "");
@@ -236,6 +245,9 @@ fn a_track_is_sealed_where_the_client_asks_for_it_within_tls() {
         &format!("{CAM}/trackID=1"),
         "RTP/AVP;unicast;client_port=6-7,RTP/AVP/TCP",
     );
-    let plain = line.connection.tracks()[1].way;
-    assert!(matches!(plain, Way::Interleaved { .. }), "{plain:?}");
+    let plain = line.connection.tracks()[1].transport;
+    assert!(
+        matches!(plain, SelectedTransport::Interleaved { .. }),
+        "{plain:?}"
+    );
 }
