@@ -10,8 +10,8 @@ use glassline_media::{Codec, Ssrc, Track, TrackIndex};
 use glassline_rtsp::range::Range;
 use glassline_rtsp::sdp::{Presentation, Section};
 use glassline_rtsp::server::{
-    Answer, Config, Connection, Ends, Event, Presented, Refusal, RequestId, SelectedTransport,
-    SrtpPolicy, Start, State,
+    Answer, ClientCredentials, Config, Connection, Ends, Event, Refusal, RequestId,
+    SelectedTransport, SrtpPolicy, Start, State,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -100,7 +100,7 @@ fn answer(event: Event, kind: u8) -> Option<(RequestId, Answer)> {
         } => {
             let user = credentials.as_ref().map(|shown| shown.user().to_owned());
             let right = match &credentials {
-                Some(Presented::Digest(digest)) => digest.verify("secret"),
+                Some(ClientCredentials::Digest(digest)) => digest.verify("secret"),
                 _ => kind & 32 == 0,
             };
             if right {

@@ -124,7 +124,7 @@ pub struct Challenge {
 
 /// The parts of a request that the hash of digest authentication covers.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct HashedRequest<'a> {
     /// The request's method.
     pub method: &'a str,
     /// The request's URI, as on its start line.
@@ -167,7 +167,7 @@ impl Challenge {
     pub fn answer(
         &self,
         user: &User,
-        asked: &Asked<'_>,
+        request: &HashedRequest<'_>,
         client_nonce: &str,
         count: u32,
     ) -> Credentials {
@@ -176,7 +176,7 @@ impl Challenge {
             user: user.name.clone(),
             realm: self.realm.clone(),
             nonce: self.nonce.clone(),
-            uri: asked.uri.to_owned(),
+            uri: request.uri.to_owned(),
             algorithm: self.algorithm,
             opaque: self.opaque.clone(),
             qop: self.qop,
@@ -185,7 +185,7 @@ impl Challenge {
             response: String::new(),
         };
         let secret = secret(self.algorithm, user, &self.realm);
-        credentials.response = credentials.expected(&secret, asked);
+        credentials.response = credentials.expected(&secret, request);
         credentials
     }
 }
@@ -267,17 +267,17 @@ impl Credentials {
     ///
     /// The caller checks nonce, realm, count and URI.
     pub fn verify(&self, secret: &str, method: &str, body: &[u8]) -> bool {
-        let asked = Asked {
+        let request = HashedRequest {
             method,
             uri: &self.uri,
             body,
         };
-        same_secret(&self.expected(secret, &asked), &self.response)
+        same_secret(&self.expected(secret, &request), &self.response)
     }
 
     /// Returns the response that these credentials must have (RFC 7616 §3.4.1; without a
     /// quality of protection RFC 2069 §2.1.2).
-    fn expected(&self, secret: &str, asked: &Asked<'_>) -> String {
+    fn expected(&self, secret: &str, request: &HashedRequest<'_>) -> String {
         let algorithm = self.algorithm;
         let client_nonce = self.client_nonce.as_deref().unwrap_or_default();
         let nonce = self.nonce.as_bytes();
@@ -286,9 +286,9 @@ impl Credentials {
         } else {
             secret.to_owned()
         };
-        let (method, uri) = (asked.method.as_bytes(), asked.uri.as_bytes());
+        let (method, uri) = (request.method.as_bytes(), request.uri.as_bytes());
         let a2 = if self.qop == Some(Qop::AuthInt) {
-            let body = algorithm.hash(&[asked.body]);
+            let body = algorithm.hash(&[request.body]);
             algorithm.hash(&[method, uri, body.as_bytes()])
         } else {
             algorithm.hash(&[method, uri])

@@ -169,13 +169,13 @@ impl Authorizer {
             Challenge::Basic { .. } => return Authorization::Basic(self.user.clone()),
             Challenge::Digest(challenge) => challenge,
         };
-        let asked = digest::Asked {
+        let request = digest::HashedRequest {
             method: method.as_str(),
             uri,
             body,
         };
         let nonce = digest::client_nonce(&self.client_secret, &challenge.nonce, self.count);
-        let credentials = challenge.answer(&self.user, &asked, &nonce, self.count);
+        let credentials = challenge.answer(&self.user, &request, &nonce, self.count);
         self.count = self.count.wrapping_add(1);
         Authorization::Digest(credentials)
     }

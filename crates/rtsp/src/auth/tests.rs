@@ -1,4 +1,4 @@
-use super::digest::{Algorithm, Asked, Qop};
+use super::digest::{Algorithm, HashedRequest, Qop};
 use super::*;
 use proptest::prelude::*;
 
@@ -43,7 +43,7 @@ fn vectors_of_rfc_7616() {
         "8ca523f5e9506fed4657c9700eebdbec",
     ];
     let mufasa = user("Mufasa", "Circle of Life");
-    let asked = Asked {
+    let asked = HashedRequest {
         method: "GET",
         uri: "/dir/index.html",
         body: b"",
@@ -67,7 +67,7 @@ fn vector_of_rfc_2617() {
         "Digest realm=\"testrealm@host.com\", qop=\"auth,auth-int\", \
          nonce=\"dcd98b7102dd2f0e8b11d0f600bfb0c093\", opaque=\"5ccc069c403ebaf9f0171e9517f40e41\"",
     ]);
-    let asked = Asked {
+    let asked = HashedRequest {
         method: "GET",
         uri: "/dir/index.html",
         body: b"",
@@ -83,7 +83,7 @@ fn vector_of_rfc_2617() {
 #[test]
 fn a_challenge_without_protection_is_answered_without() {
     let challenges = digests(&["Digest realm=\"LIVE555\", nonce=\"abc\""]);
-    let asked = Asked {
+    let asked = HashedRequest {
         method: "DESCRIBE",
         uri: "rtsp://h/a.264",
         body: b"",
@@ -172,7 +172,7 @@ proptest! {
         let read = Challenge::parse_all(&headers(&[&challenge.to_string()]));
         // A header's value has no spaces around it, quotes keep those within.
         prop_assert_eq!(read, [Challenge::Digest(challenge.clone())]);
-        let asked = Asked { method: "SETUP", uri: "rtsp://h/a,b\"c", body: &body };
+        let asked = HashedRequest { method: "SETUP", uri: "rtsp://h/a,b\"c", body: &body };
         let user = user(&name, &password);
         let credentials = challenge.answer(&user, &asked, "cn", count);
         let text = Authorization::Digest(credentials.clone()).to_string();

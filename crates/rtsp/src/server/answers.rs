@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
+use super::authenticator;
 use super::core::Core;
-use super::gate;
 use super::pending::{Pending, Stage};
 use super::session::{Announced, Position, Session};
 use super::target::Target;
@@ -17,7 +17,7 @@ use crate::sdp::{self, Presentation};
 use crate::transport::{Delivery, Group, Lower, Mode, Profile, Transport};
 
 /// What the owner provides for a track that is set up.
-struct Given {
+struct TrackGrant {
     ssrc: Option<glassline_media::Ssrc>,
     server_ports: Option<(u16, u16)>,
     multicast: Option<Group>,
@@ -25,7 +25,7 @@ struct Given {
 }
 
 /// The terms on which the owner granted PLAY.
-struct Played {
+struct PlayGrant {
     range: Option<Range>,
     scale: Option<f64>,
     speed: Option<f64>,
@@ -69,7 +69,7 @@ impl Core {
                 },
                 Answer::Authorised { user },
             ) => {
-                self.gate.grant(access, &target.path, presented);
+                self.authenticator.grant(access, &target.path, presented);
                 self.user = user;
                 self.dispatch(now, request, target.clone());
             }
@@ -90,7 +90,7 @@ impl Core {
                     keys,
                 },
             ) => {
-                let given = Given {
+                let given = TrackGrant {
                     ssrc,
                     server_ports,
                     multicast,
@@ -108,7 +108,7 @@ impl Core {
                     starts,
                 },
             ) => {
-                let played = Played {
+                let played = PlayGrant {
                     range,
                     scale,
                     speed,
@@ -138,7 +138,9 @@ impl Core {
             Stage::Authorise { stale, shown, .. } => (*stale, *shown),
             _ => (false, false),
         };
-        let challenge = self.gate.challenge(now, stale, &self.config, &self.ends);
+        let challenge = self
+            .authenticator
+            .challenge(now, stale, &self.config, &self.ends);
         self.respond(request, refusal.status(), |response| match refusal {
             Refusal::Unauthorised => {
                 for text in challenge {
@@ -154,8 +156,8 @@ impl Core {
             _ => {}
         });
         if refusal == Refusal::Unauthorised && shown {
-            let failures = self.gate.note_failure();
-            if failures >= gate::FAILURES_MAX {
+            let failures = self.authenticator.note_failure();
+            if failures >= authenticator::FAILURES_MAX {
                 self.close(Closed::WrongCredentials { failures });
             }
         }
@@ -181,7 +183,7 @@ impl Core {
         set_up: SetUp,
         profile: Profile,
         access: Access,
-        given: &Given,
+        given: &TrackGrant,
     ) {
         let session = match self.session.take() {
             Some(session) => session,
@@ -226,7 +228,7 @@ impl Core {
         selected: SelectedTransport,
         profile: Profile,
         access: Access,
-        given: &Given,
+        given: &TrackGrant,
     ) -> Transport {
         let mut transport = Transport {
             profile,
@@ -266,7 +268,7 @@ impl Core {
         transport
     }
 
-    fn playing(&mut self, now: Instant, request: &Request, played: &Played) {
+    fn playing(&mut self, now: Instant, request: &Request, played: &PlayGrant) {
         let Some(session) = self.session.as_deref_mut() else {
             return self.respond(request, Status::SESSION_NOT_FOUND, |_| {});
         };

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use glassline_media::TrackIndex;
 
-use super::gate::Gate;
+use super::authenticator::Authenticator;
 use super::pending::Pending;
 use super::session::{Announced, Session};
 use super::{Answered, Closed, Config, Ends, Event, RequestId, SelectedTransport, SetUp, State};
@@ -22,7 +22,7 @@ pub(super) struct Core {
     pub(super) config: Arc<Config>,
     pub(super) ends: Ends,
     pub(super) secret: [u8; 32],
-    pub(super) gate: Gate,
+    pub(super) authenticator: Authenticator,
     pub(super) session: Option<Box<Session>>,
     /// Number of sessions so far, so that each gets an identifier of its own.
     pub(super) sessions: u32,
@@ -68,7 +68,7 @@ impl Core {
             config,
             ends,
             secret,
-            gate: Gate::new(secret, now),
+            authenticator: Authenticator::new(secret, now),
             session: None,
             sessions: 0,
             announced: None,

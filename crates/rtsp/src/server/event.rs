@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use glassline_media::{Ssrc, TrackIndex};
 
-use super::{Closed, Presented};
+use super::{ClientCredentials, Closed};
 use crate::message::Status;
 use crate::mikey::Keys;
 use crate::range::Range;
@@ -63,7 +63,7 @@ pub enum Event {
         query: Option<String>,
         /// The client's credentials; `None` if it sent none yet. Nonce, nonce count and URI of
         /// digest credentials are checked already.
-        credentials: Option<Presented>,
+        credentials: Option<ClientCredentials>,
     },
     /// Asks for the description of a stream: [`Answer::Described`].
     Describe {

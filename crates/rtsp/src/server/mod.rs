@@ -34,22 +34,22 @@ use crate::message::{self, Headers, Message, Method, Parsed, Request, Status, Ve
 use crate::tunnel::Decoder;
 
 mod answers;
-mod choice;
+mod authenticator;
+mod client_credentials;
 mod closed;
 mod config;
 mod core;
 mod event;
-mod gate;
 mod pending;
-mod presented;
 mod requests;
 mod session;
 mod target;
+mod transport_selector;
 
+pub use client_credentials::{ClientCredentials, Digest};
 pub use closed::Closed;
 pub use config::{Config, Ends, SrtpPolicy};
 pub use event::{Access, Answer, Event, Refusal, RequestId, SelectedTransport, Srtp, Start};
-pub use presented::{Digest, Presented};
 
 use self::core::Core;
 

@@ -1,6 +1,6 @@
 use glassline_media::TrackIndex;
 
-use super::gate::Shown;
+use super::authenticator::CredentialCheck;
 use super::target::Target;
 use super::{Access, RequestId, SelectedTransport};
 use crate::message::Request;
@@ -45,15 +45,18 @@ pub(super) enum Stage {
 
 impl Stage {
     /// Returns the stage of a request that needs authorization with these credentials.
-    pub(super) fn authorise(access: Access, shown: &Shown) -> Self {
+    pub(super) fn authorise(access: Access, shown: &CredentialCheck) -> Self {
         Self::Authorise {
             access,
             presented: match shown {
-                Shown::Usable(presented) => Some(presented.user().to_owned()),
+                CredentialCheck::Usable(presented) => Some(presented.user().to_owned()),
                 _ => None,
             },
-            stale: matches!(shown, Shown::Stale),
-            shown: matches!(shown, Shown::Usable(_) | Shown::Unusable),
+            stale: matches!(shown, CredentialCheck::Stale),
+            shown: matches!(
+                shown,
+                CredentialCheck::Usable(_) | CredentialCheck::Unusable
+            ),
         }
     }
 }

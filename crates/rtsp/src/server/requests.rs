@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
-use super::choice::Circumstances;
+use super::authenticator::CredentialCheck;
 use super::core::Core;
-use super::gate::Shown;
 use super::pending::{Pending, Stage};
 use super::target::Target;
+use super::transport_selector::TransportSelector;
 use super::{Access, Event, RequestId, SetUp, Srtp, State};
 use crate::message::{Method, Request, Status};
 use crate::mikey::Keys;
@@ -140,11 +140,15 @@ impl Core {
         };
         // A client that could set up the session may end it.
         let is_farewell = request.method == Method::Teardown;
-        if is_farewell || self.gate.is_open(access, &target.path, &request) {
+        if is_farewell
+            || self
+                .authenticator
+                .is_granted(access, &target.path, &request)
+        {
             return self.dispatch(now, request, target);
         }
         let shown = self
-            .gate
+            .authenticator
             .read(now, &request, &target, &self.config, &self.ends);
         let stage = Stage::authorise(access, &shown);
         let id = self.new_id();
@@ -154,7 +158,7 @@ impl Core {
             path: target.path.clone(),
             query: target.query.clone(),
             credentials: match shown {
-                Shown::Usable(presented) => Some(*presented),
+                CredentialCheck::Usable(presented) => Some(*presented),
                 _ => None,
             },
         });
@@ -193,7 +197,7 @@ impl Core {
         }
     }
 
-    fn announce(&self, id: RequestId, request: &Request, target: &Target) -> Asked {
+    fn announce(&self, id: RequestId, request: &Request, target: &Target) -> DispatchResult {
         if self.session.is_some() {
             return Err(Status::METHOD_NOT_VALID_IN_THIS_STATE);
         }
@@ -225,7 +229,7 @@ impl Core {
         ))
     }
 
-    fn set_up(&self, id: RequestId, request: &Request, target: &Target) -> Asked {
+    fn set_up(&self, id: RequestId, request: &Request, target: &Target) -> DispatchResult {
         if let Some(session) = &self.session {
             if !matches!(session.state, State::Init | State::Ready) {
                 return Err(Status::METHOD_NOT_VALID_IN_THIS_STATE);
@@ -255,17 +259,17 @@ impl Core {
         }
         let others = self.tracks().iter().copied();
         let others: Vec<SetUp> = others.filter(|other| other.track != number).collect();
-        let circumstances = Circumstances {
+        let selector = TransportSelector {
             config: &self.config,
             ends: &self.ends,
             others: &others,
             access,
         };
-        let (transport, profile) = circumstances
+        let (transport, profile) = selector
             .choose(&offered)
             .ok_or(Status::UNSUPPORTED_TRANSPORT)?;
-        let is_sealed = matches!(profile, Profile::Savp | Profile::Savpf);
-        let srtp = is_sealed.then(|| keys(request)).transpose()?;
+        let is_srtp = matches!(profile, Profile::Savp | Profile::Savpf);
+        let srtp = is_srtp.then(|| keys(request)).transpose()?;
         let stage = Stage::SetUp {
             track: number,
             transport,
@@ -306,7 +310,7 @@ impl Core {
         }
     }
 
-    fn play(&self, id: RequestId, request: &Request, target: &Target) -> Asked {
+    fn play(&self, id: RequestId, request: &Request, target: &Target) -> DispatchResult {
         self.aggregate(target, Access::Read)?;
         let headers = &request.headers;
         let range = match headers.get("Range") {
@@ -336,7 +340,7 @@ impl Core {
         ))
     }
 
-    fn pause(&self, id: RequestId, target: &Target) -> Asked {
+    fn pause(&self, id: RequestId, target: &Target) -> DispatchResult {
         let access = self
             .session
             .as_deref()
@@ -345,7 +349,7 @@ impl Core {
         Ok((Stage::Pause, Event::Pause { id }))
     }
 
-    fn record(&self, id: RequestId, target: &Target) -> Asked {
+    fn record(&self, id: RequestId, target: &Target) -> DispatchResult {
         self.aggregate(target, Access::Publish)?;
         Ok((Stage::Record, Event::Record { id }))
     }
@@ -368,7 +372,7 @@ impl Core {
         if track.is_none() {
             self.session = None;
             self.announced = None;
-            self.gate.forget();
+            self.authenticator.forget();
         }
         self.events.push_back(Event::TearDown { track });
         self.respond(request, Status::OK, |_| {});
@@ -410,7 +414,7 @@ impl Core {
     }
 }
 
-fn describe(id: RequestId, request: &Request, target: &Target) -> Asked {
+fn describe(id: RequestId, request: &Request, target: &Target) -> DispatchResult {
     let mut accepted = request.headers.get_all("Accept").peekable();
     let is_sdp = |range: &str| {
         let kind = range.split(';').next().unwrap_or_default().trim();
@@ -435,4 +439,4 @@ fn keys(request: &Request) -> Result<Srtp, Status> {
 
 /// Next stage of a request with the event for the owner, or the status that refuses the
 /// request.
-type Asked = Result<(Stage, Event), Status>;
+type DispatchResult = Result<(Stage, Event), Status>;

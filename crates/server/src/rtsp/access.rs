@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use glassline_rtsp::server::{Access, Answer, Presented, Refusal};
+use glassline_rtsp::server::{Access, Answer, ClientCredentials, Refusal};
 
 use crate::auth::Users;
 
@@ -29,7 +29,7 @@ pub(super) fn authorise(
     access: Access,
     path: &str,
     query: Option<&str>,
-    shown: Option<Presented>,
+    shown: Option<ClientCredentials>,
 ) -> Decision {
     let granted = |user: Option<&str>| {
         Decision::Now(Answer::Authorised {
@@ -49,14 +49,14 @@ pub(super) fn authorise(
             Decision::Now(Answer::Refused(Refusal::Forbidden))
         }
         None => Decision::Now(Answer::Refused(Refusal::Unauthorised)),
-        Some(Presented::Basic(user)) if users.token_opens(access, &user.password) => {
+        Some(ClientCredentials::Basic(user)) if users.token_opens(access, &user.password) => {
             granted(Some(&user.name))
         }
-        Some(Presented::Basic(user)) => Decision::Hash {
+        Some(ClientCredentials::Basic(user)) => Decision::Hash {
             user: user.name,
             password: user.password,
         },
-        Some(Presented::Digest(response)) => {
+        Some(ClientCredentials::Digest(response)) => {
             let user = response.user();
             let is_right = response.verify(&users.digest_secret(user, response.algorithm()));
             Decision::Now(by_name(users, is_right, user, access, path))
@@ -137,7 +137,7 @@ mod tests {
             refused(Refusal::Unauthorised)
         );
         assert_eq!(read(Some("a=b&token=look-1234567")), open());
-        let basic = Presented::Basic(User {
+        let basic = ClientCredentials::Basic(User {
             name: "ann".to_owned(),
             password: "show-1234567".to_owned(),
         });

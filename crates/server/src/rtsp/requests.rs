@@ -10,7 +10,7 @@ use glassline_media::TrackIndex;
 use glassline_rtsp::mikey::Cipher;
 use glassline_rtsp::sdp::Description;
 use glassline_rtsp::server::{
-    Access, Answer, Closed, Event, Presented, Refusal, RequestId, SrtpPolicy,
+    Access, Answer, ClientCredentials, Closed, Event, Refusal, RequestId, SrtpPolicy,
 };
 
 use super::access::{self, Decision};
@@ -145,7 +145,7 @@ impl Requests {
         access: Access,
         path: String,
         query: Option<&str>,
-        credentials: Option<Presented>,
+        credentials: Option<ClientCredentials>,
     ) -> Effect {
         let (users, peer) = (&self.shared.users, scope.client.peer.ip());
         match access::authorise(users, peer, access, &path, query, credentials) {

@@ -38,7 +38,7 @@ fn digest_challenge(line: &mut Line, wanted: Algorithm) -> digest::Challenge {
 
 /// The header that answers `challenge`, for the `count`th request.
 fn credentials(challenge: &digest::Challenge, uri: &str, user: &User, count: u32) -> String {
-    let asked = digest::Asked {
+    let asked = digest::HashedRequest {
         method: "DESCRIBE",
         uri,
         body: b"",

@@ -62,14 +62,14 @@ impl Owner {
             .map(|(_, tracks)| *tracks)
     }
 
-    fn knows(&self, credentials: &Presented) -> bool {
+    fn knows(&self, credentials: &ClientCredentials) -> bool {
         let mut users = self.users.iter().map(|(name, password)| User {
             name: (*name).to_owned(),
             password: (*password).to_owned(),
         });
         users.any(|user| match credentials {
-            Presented::Basic(shown) => *shown == user,
-            Presented::Digest(shown) => {
+            ClientCredentials::Basic(shown) => *shown == user,
+            ClientCredentials::Digest(shown) => {
                 let secret = digest::secret(shown.algorithm(), &user, &self.config.realm);
                 shown.user() == user.name && shown.verify(&secret)
             }

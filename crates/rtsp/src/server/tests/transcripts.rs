@@ -118,7 +118,7 @@ fn gstreamer_plays_with_a_password() {
         password: "secret".to_owned(),
     };
     let authorised = |method: &str, uri: &str| {
-        let asked = digest::Asked {
+        let asked = digest::HashedRequest {
             method,
             uri,
             body: b"",

@@ -3,14 +3,14 @@
 use std::time::{Duration, Instant};
 
 use super::target::Target;
-use super::{Access, Config, Digest, Ends, Presented};
+use super::{Access, ClientCredentials, Config, Digest, Ends};
 use crate::auth::digest::{self, Algorithm, Qop};
 use crate::auth::{Authorization, Challenge, same_secret};
 use crate::message::{Method, Request};
 
 /// Authentication state of one connection.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(super) struct Authenticator {
     secret: [u8; 32],
     started: Instant,
     granted: Option<Box<Granted>>,
@@ -38,18 +38,18 @@ pub(super) const FAILURES_MAX: u32 = 8;
 
 /// Result of reading a request's credentials.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Shown {
+pub(super) enum CredentialCheck {
     /// The request has no credentials.
     Nothing,
     /// Credentials that the owner must verify.
-    Usable(Box<Presented>),
+    Usable(Box<ClientCredentials>),
     /// Credentials with an old nonce, which may be right: the client gets a fresh one.
     Stale,
     /// Credentials that this server does not accept.
     Unusable,
 }
 
-impl Gate {
+impl Authenticator {
     pub(super) const fn new(secret: [u8; 32], now: Instant) -> Self {
         Self {
             secret,
@@ -62,7 +62,7 @@ impl Gate {
 
     /// Returns whether the owner has granted this access before, and the request names no other
     /// user.
-    pub(super) fn is_open(&self, access: Access, path: &str, shown: &Request) -> bool {
+    pub(super) fn is_granted(&self, access: Access, path: &str, shown: &Request) -> bool {
         let Some(granted) = &self.granted else {
             return false;
         };
@@ -102,18 +102,18 @@ impl Gate {
         target: &Target,
         config: &Config,
         ends: &Ends,
-    ) -> Shown {
+    ) -> CredentialCheck {
         let Some(text) = request.headers.get("Authorization") else {
-            return Shown::Nothing;
+            return CredentialCheck::Nothing;
         };
         match Authorization::parse(text) {
             Some(Authorization::Basic(user)) if allows_basic(config, ends) => {
-                Shown::Usable(Box::new(Presented::Basic(user)))
+                CredentialCheck::Usable(Box::new(ClientCredentials::Basic(user)))
             }
             Some(Authorization::Digest(credentials)) => {
                 self.read_digest(now, credentials, &request.method, target, config, ends)
             }
-            _ => Shown::Unusable,
+            _ => CredentialCheck::Unusable,
         }
     }
 
@@ -131,28 +131,28 @@ impl Gate {
         target: &Target,
         config: &Config,
         ends: &Ends,
-    ) -> Shown {
+    ) -> CredentialCheck {
         let hashed = Target::parse(&credentials.uri, ends.local);
         let of_stream = hashed.is_some_and(|hashed| hashed.path == target.path);
         let known = matches!(credentials.algorithm, Algorithm::Md5 | Algorithm::Sha256)
             && matches!(credentials.qop, None | Some(Qop::Auth))
             && credentials.qop.is_some() == credentials.count.is_some();
         if !of_stream || !known || credentials.realm != config.realm {
-            return Shown::Unusable;
+            return CredentialCheck::Unusable;
         }
         let Some(window) = self.window_of(now, &credentials.nonce, ends) else {
-            return Shown::Stale;
+            return CredentialCheck::Stale;
         };
         if let Some(count) = credentials.count {
             // A nonce older than the last one, or a count that is not above the last one, was
             // used before.
             if (window, count) <= self.last_nonce {
-                return Shown::Stale;
+                return CredentialCheck::Stale;
             }
             self.last_nonce = (window, count);
         }
         let method = method.clone();
-        Shown::Usable(Box::new(Presented::Digest(Digest {
+        CredentialCheck::Usable(Box::new(ClientCredentials::Digest(Digest {
             credentials,
             method,
         })))

@@ -7,7 +7,7 @@ use crate::transport::{Delivery, Lower, Profile, Transport};
 const CHANNELS: u16 = 256;
 
 /// What the choice of a transport depends on.
-pub(super) struct Circumstances<'a> {
+pub(super) struct TransportSelector<'a> {
     pub(super) config: &'a Config,
     pub(super) ends: &'a Ends,
     /// The tracks that are set up, without the track in question.
@@ -16,7 +16,7 @@ pub(super) struct Circumstances<'a> {
     pub(super) access: Access,
 }
 
-impl Circumstances<'_> {
+impl TransportSelector<'_> {
     /// Returns the first acceptable transport of a `Transport` header, and the profile to
     /// answer with; `None` if none is acceptable.
     pub(super) fn choose(&self, offered: &str) -> Option<(SelectedTransport, Profile)> {
@@ -28,16 +28,16 @@ impl Circumstances<'_> {
     }
 
     fn accept(&self, transport: &Transport) -> Option<SelectedTransport> {
-        let is_sealed = matches!(transport.profile, Profile::Savp | Profile::Savpf);
+        let is_srtp = matches!(transport.profile, Profile::Savp | Profile::Savpf);
         let policy = match self.ends.secure {
             true => self.config.srtp,
             // Without TLS anybody could read the keys.
             false => SrtpPolicy::Off,
         };
         let is_wrong = match policy {
-            SrtpPolicy::Off => is_sealed,
+            SrtpPolicy::Off => is_srtp,
             SrtpPolicy::Optional => false,
-            SrtpPolicy::Required => !is_sealed && self.access == Access::Read,
+            SrtpPolicy::Required => !is_srtp && self.access == Access::Read,
         };
         if is_wrong {
             return None;
@@ -52,10 +52,10 @@ impl Circumstances<'_> {
             Lower::Tcp if multicast => None,
             Lower::Tcp => self.channels(transport.interleaved),
             // Packets of a connection within TLS do not leave it unencrypted.
-            Lower::Udp if self.ends.secure && !is_sealed => None,
+            Lower::Udp if self.ends.secure && !is_srtp => None,
             Lower::Udp if multicast => {
                 // A key for one client would be useless to the others of a group.
-                let may = self.config.multicast && self.access == Access::Read && !is_sealed;
+                let may = self.config.multicast && self.access == Access::Read && !is_srtp;
                 may.then_some(SelectedTransport::Multicast)
             }
             Lower::Udp if !self.config.udp => None,
@@ -146,15 +146,13 @@ mod tests {
                 transport,
             })
             .collect();
-        let circumstances = Circumstances {
+        let selector = TransportSelector {
             config,
             ends: &ends,
             others: &others,
             access: Access::Read,
         };
-        circumstances
-            .choose(offered)
-            .map(|(transport, _)| transport)
+        selector.choose(offered).map(|(transport, _)| transport)
     }
 
     const fn tcp(rtp: u8, rtcp: u8) -> SelectedTransport {

@@ -4,7 +4,7 @@ use crate::message::Method;
 
 /// Credentials that a client presents.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Presented {
+pub enum ClientCredentials {
     /// Name and password, to be compared with the user store.
     Basic(User),
     /// A digest hash, to be verified with the result of [`digest::secret`].
@@ -13,7 +13,7 @@ pub enum Presented {
     Digest(Digest),
 }
 
-impl Presented {
+impl ClientCredentials {
     /// Returns the user's name.
     pub fn user(&self) -> &str {
         match self {
