@@ -111,7 +111,7 @@ const HMAC_SHA1: u8 = 1;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Keys {
     /// Identifier of the crypto session bundle (RFC 3830 §6.1), which names the exchange.
-    pub bundle: u32,
+    pub csb_id: u32,
     /// SSRC and rollover counter of each stream.
     pub streams: Vec<(Ssrc, u32)>,
     /// The cipher that the keys are for.
@@ -123,8 +123,8 @@ pub struct Keys {
 impl fmt::Debug for Keys {
     /// Leaves the key out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (bundle, cipher, streams) = (self.bundle, self.cipher, &self.streams);
-        write!(f, "Keys({bundle:08x}, {cipher:?}, {streams:?})")
+        let (csb_id, cipher, streams) = (self.csb_id, self.cipher, &self.streams);
+        write!(f, "Keys({csb_id:08x}, {cipher:?}, {streams:?})")
     }
 }
 
@@ -157,12 +157,12 @@ impl Keys {
     pub fn to_base64(&self, time: NtpTime, random: &[u8; 16]) -> String {
         let count = self.streams.len().min(STREAMS_MAX);
         let mut out = vec![1, 0, TIME, 0];
-        out.extend_from_slice(&self.bundle.to_be_bytes());
+        out.extend_from_slice(&self.csb_id.to_be_bytes());
         out.extend_from_slice(&[u8::try_from(count).unwrap_or(u8::MAX), 0]);
-        for (ssrc, turns) in self.streams.iter().take(count) {
+        for (ssrc, rollover_counter) in self.streams.iter().take(count) {
             out.push(0);
             out.extend_from_slice(&ssrc.0.to_be_bytes());
-            out.extend_from_slice(&turns.to_be_bytes());
+            out.extend_from_slice(&rollover_counter.to_be_bytes());
         }
         out.extend_from_slice(&[RANDOM, 0]);
         out.extend_from_slice(&time.0.to_be_bytes());
@@ -222,11 +222,11 @@ impl Keys {
     }
 
     fn read(bytes: &[u8]) -> Result<Self, Error> {
-        let mut rest = Rest { bytes };
+        let mut rest = Reader { bytes };
         let [version, kind, mut next, _] = rest.array("head")?;
         expect("version", version, 1)?;
         expect("data type", kind, 0)?;
-        let bundle = u32::from_be_bytes(rest.array("head")?);
+        let csb_id = u32::from_be_bytes(rest.array("head")?);
         let [count, map] = rest.array("head")?;
         expect("CS ID map type", map, 0)?;
         if usize::from(count) > STREAMS_MAX {
@@ -262,7 +262,7 @@ impl Keys {
             return Err(Error::NoKey);
         }
         Ok(Self {
-            bundle,
+            csb_id,
             streams,
             cipher,
             master: master.to_vec(),
@@ -278,11 +278,11 @@ const fn expect(what: &'static str, value: u8, wanted: u8) -> Result<(), Error> 
 }
 
 /// The unread bytes of a message.
-struct Rest<'a> {
+struct Reader<'a> {
     bytes: &'a [u8],
 }
 
-impl<'a> Rest<'a> {
+impl<'a> Reader<'a> {
     fn take(&mut self, count: usize, what: &'static str) -> Result<&'a [u8], Error> {
         let (taken, rest) = self
             .bytes
@@ -322,7 +322,7 @@ impl<'a> Rest<'a> {
         expect("security protocol", protocol, 0)?;
         let length = usize::from(u16::from_be_bytes([high, low]));
         let bytes = self.take(length, "SP")?;
-        let mut parameters = Rest { bytes };
+        let mut parameters = Reader { bytes };
         let (mut encryption, mut key_bytes) = (AES_CM, 16);
         let (mut authentication, mut tag_bytes, mut aead_tag_bytes) = (HMAC_SHA1, 10, 16);
         while !parameters.bytes.is_empty() {
@@ -366,7 +366,7 @@ impl<'a> Rest<'a> {
         let bytes = self.take(length, "KEMAC")?;
         let [mac] = self.array("KEMAC")?;
         expect("MAC algorithm", mac, 0)?;
-        let mut data = Rest { bytes };
+        let mut data = Reader { bytes };
         let [_next, kind, high, low] = data.array("key data")?;
         let length = usize::from(u16::from_be_bytes([high, low]));
         let mut key = data.take(length, "key data")?.to_vec();
@@ -397,12 +397,12 @@ mod tests {
     const GST: &str = "prot=mikey;uri=\"rtsp://127.0.0.1:28557/gst/stream=0\";data=\"AQAFAKcQgNMCAABFLolAAAAAAADnqew3AAAAAAsA7qvF+g0iY9gKEAYrJiRzY5K/5YdhrZA9ljMBAAAAFQABAQEBEAIBAQMBCgcBAQgBAQoBAQAAACIAIAAeZbn9JIXzz4Dymzu+83XpiYZN7mfdvo1ypJT5T4qRAA==\"";
 
     fn keys(streams: Vec<(Ssrc, u32)>) -> Keys {
-        sealing(Cipher::AesCm128, streams)
+        keys_with(Cipher::AesCm128, streams)
     }
 
-    fn sealing(cipher: Cipher, streams: Vec<(Ssrc, u32)>) -> Keys {
+    fn keys_with(cipher: Cipher, streams: Vec<(Ssrc, u32)>) -> Keys {
         Keys {
-            bundle: 7,
+            csb_id: 7,
             streams,
             cipher,
             master: (0..=u8::MAX).take(cipher.master_bytes()).collect(),
@@ -412,7 +412,7 @@ mod tests {
     #[test]
     fn keys_of_gstreamer_are_read() {
         let keys = Keys::from_header(GST).expect("MIKEY").expect("keys");
-        assert_eq!(keys.bundle, 0xa710_80d3);
+        assert_eq!(keys.csb_id, 0xa710_80d3);
         let streams = [(Ssrc(0x452e_8940), 0), (Ssrc(0xe7a9_ec37), 0)];
         assert_eq!(keys.streams, streams);
         assert_eq!(keys.master[..4], [0x65, 0xb9, 0xfd, 0x24]);
@@ -455,8 +455,8 @@ mod tests {
             cipher in prop::sample::select(&[Cipher::AesCm128, Cipher::AesGcm128, Cipher::AesGcm256][..]),
             time: u64,
         ) {
-            let streams = streams.into_iter().map(|(ssrc, turns)| (Ssrc(ssrc), turns));
-            let keys = sealing(cipher, streams.collect());
+            let streams = streams.into_iter().map(|(ssrc, rollover_counter)| (Ssrc(ssrc), rollover_counter));
+            let keys = keys_with(cipher, streams.collect());
             let text = keys.to_base64(NtpTime(time), &[9; 16]);
             let header = Keys::header(&text, "rtsps://h/cam?x=1/trackID=0");
             prop_assert_eq!(Keys::from_header(&header), Some(Ok(keys.clone())));

@@ -69,7 +69,7 @@ impl Decoder {
 
 /// The direction of a tunnel that an HTTP request opens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Half {
+pub enum TunnelRequest {
     /// The direction from server to client.
     Get {
         /// Cookie that joins both directions.
@@ -82,7 +82,7 @@ pub enum Half {
     },
 }
 
-impl Half {
+impl TunnelRequest {
     /// Reads an HTTP request. The error says why the request opens no tunnel.
     pub fn read(request: &Request) -> Result<Self, &'static str> {
         let cookie = request.headers.get("x-sessioncookie").unwrap_or_default();

@@ -35,7 +35,7 @@ fn inbound(keys: &Keys) -> Inbound {
 /// What a client seals its reports with.
 fn own_keys() -> Keys {
     Keys {
-        bundle: 1,
+        csb_id: 1,
         streams: vec![(Ssrc(99), 0)],
         cipher: Cipher::AesCm128,
         master: (1..=30).collect(),

@@ -91,7 +91,7 @@ pub enum Closed {
     Stream(interleaved::Error),
     /// The server sends requests but does not read the responses, so that too many bytes wait.
     #[error("the server does not read what it asked for")]
-    NotTaken,
+    ResponsesNotRead,
 }
 
 fn waiting(method: Option<&Method>) -> String {

@@ -34,7 +34,7 @@ pub(super) struct Core {
     pub(super) controls: Vec<String>,
     /// Whether the description says that the presentation is live (`a=range:npt=now-`).
     pub(super) is_live: bool,
-    pub(super) wanted: Vec<Wanted>,
+    pub(super) wanted: Vec<RequestedTrack>,
     /// Whether keep-alives are GET_PARAMETER requests: true until the server shows that it does
     /// not support them.
     pub(super) keeps_alive_by_parameter: bool,
@@ -44,7 +44,7 @@ pub(super) struct Core {
 
 /// A track that the owner wants to play.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted {
+pub(super) struct RequestedTrack {
     pub(super) track: TrackIndex,
     pub(super) transport: RequestedTransport,
     pub(super) channels: (u8, u8),
@@ -95,7 +95,7 @@ impl Core {
         }
         let request = self.exchange.begin(now, request);
         if !self.output.push(|out| request.write(out)) {
-            self.close(Closed::NotTaken);
+            self.close(Closed::ResponsesNotRead);
         }
     }
 
@@ -158,7 +158,8 @@ impl Core {
 
     /// Returns the track that `channel` belongs to, and whether the channel carries its RTCP.
     pub(super) fn owner_of(&self, channel: u8) -> Option<(TrackIndex, bool)> {
-        let interleaved = |wanted: &&Wanted| wanted.transport == RequestedTransport::Interleaved;
+        let interleaved =
+            |wanted: &&RequestedTrack| wanted.transport == RequestedTransport::Interleaved;
         let mut wanted = self.wanted.iter().filter(interleaved);
         wanted.find_map(|wanted| {
             let (rtp, rtcp) = wanted.channels;
@@ -190,7 +191,7 @@ impl Core {
             response.headers.push("Public", known);
         }
         if !self.output.push(|out| response.write(out)) {
-            return self.close(Closed::NotTaken);
+            return self.close(Closed::ResponsesNotRead);
         }
         match request.method {
             Method::Teardown => self.close(Closed::ByServer),
@@ -281,7 +282,7 @@ impl Core {
     }
 
     fn described(&mut self, response: &Response) -> Result<(), Closed> {
-        granted(&Method::Describe, response)?;
+        check_status(&Method::Describe, response)?;
         let mut description = Description::parse(&response.body)?;
         let headers = &response.headers;
         let base = headers
@@ -321,11 +322,11 @@ impl Core {
                 track: wanted.track,
             });
         }
-        granted(&Method::Setup, response)?;
+        check_status(&Method::Setup, response)?;
         if let Some(session) = response.headers.get("Session").and_then(Session::parse) {
             self.session = Some(session);
         }
-        let transport = agree(&wanted, response)?;
+        let transport = answered_transport(&wanted, response)?;
         if let (RequestedTransport::Interleaved, Some(channels)) =
             (wanted.transport, transport.interleaved)
         {
@@ -340,7 +341,7 @@ impl Core {
     }
 
     fn playing(&mut self, now: Instant, response: &Response) -> Result<(), Closed> {
-        granted(&Method::Play, response)?;
+        check_status(&Method::Play, response)?;
         self.state = State::Playing;
         self.arm_keep_alive(now);
         let headers = &response.headers;
@@ -374,7 +375,7 @@ impl Core {
     }
 }
 
-fn granted(method: &Method, response: &Response) -> Result<(), Closed> {
+fn check_status(method: &Method, response: &Response) -> Result<(), Closed> {
     if response.status.is_success() {
         return Ok(());
     }
@@ -387,7 +388,7 @@ fn granted(method: &Method, response: &Response) -> Result<(), Closed> {
 
 /// Returns the transport that the server answered, or the requested one if the response has no
 /// `Transport` header. A different kind of transport is an error.
-fn agree(wanted: &Wanted, response: &Response) -> Result<Transport, Closed> {
+fn answered_transport(wanted: &RequestedTrack, response: &Response) -> Result<Transport, Closed> {
     let asked = match wanted.transport {
         RequestedTransport::Interleaved => Transport::tcp(wanted.channels),
         RequestedTransport::Udp { ports } => Transport::udp(ports),

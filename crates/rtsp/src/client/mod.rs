@@ -37,7 +37,7 @@ mod exchange;
 
 pub use closed::Closed;
 
-use self::core::{Core, State, Wanted};
+use self::core::{Core, RequestedTrack, State};
 use exchange::Exchange;
 
 /// Configuration of an RTSP client.
@@ -166,7 +166,7 @@ pub struct Client {
 }
 
 /// How long the response to TEARDOWN may take.
-const FAREWELL_TIMEOUT: Duration = Duration::from_secs(1);
+const TEARDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Most tracks of a session: each takes two of the 256 interleaved channels.
 const TRACKS_MAX: usize = 128;
@@ -230,7 +230,7 @@ impl Client {
             .filter(|(track, _)| track.get() < core.controls.len());
         let numbered = known.zip((0..=u8::MAX).step_by(2)).take(TRACKS_MAX);
         core.wanted = numbered
-            .map(|(&(track, transport), channel)| Wanted {
+            .map(|(&(track, transport), channel)| RequestedTrack {
                 track,
                 transport,
                 channels: (channel, channel + 1),
@@ -338,7 +338,7 @@ impl Client {
             State::SettingUp(_) | State::Starting | State::Playing => {
                 core.state = State::Leaving;
                 core.keep_alive_at = None;
-                core.exchange.abandon(FAREWELL_TIMEOUT);
+                core.exchange.abandon(TEARDOWN_TIMEOUT);
                 let url = core.control.clone();
                 core.send(now, Method::Teardown, &url, |_| {});
             }

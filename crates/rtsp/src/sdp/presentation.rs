@@ -79,7 +79,7 @@ impl Presentation {
     /// Players agree about relative controls only where the URL has no query: some append a
     /// control to the query, others replace the last part of the path (RFC 3986 §5.3).
     pub fn at<'a>(&'a self, base: &'a str) -> impl fmt::Display + 'a {
-        Placed {
+        WithBaseUrl {
             presentation: self,
             base,
         }
@@ -120,12 +120,12 @@ impl Presentation {
 }
 
 /// Writes a presentation with absolute control URLs; see [`Presentation::at`].
-struct Placed<'a> {
+struct WithBaseUrl<'a> {
     presentation: &'a Presentation,
     base: &'a str,
 }
 
-impl fmt::Display for Placed<'_> {
+impl fmt::Display for WithBaseUrl<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.presentation.write(f, Some(self.base))
     }
@@ -362,15 +362,15 @@ mod tests {
     }
 
     #[test]
-    fn a_sealed_track_tells_its_keys() {
-        let sealed = presentation(vec![Section {
+    fn a_track_with_srtp_states_its_keys() {
+        let encrypted = presentation(vec![Section {
             key_management: Some("AQAF".to_owned()),
             ..Section::new(Track::new(Codec::Pcmu))
         }]);
-        let lines = lines(&sealed, 0);
+        let lines = lines(&encrypted, 0);
         assert_eq!(lines[0], "audio 0 RTP/SAVP 0");
         assert_eq!(lines[2], "a=key-mgmt:mikey AQAF");
-        let text = sealed.to_string();
+        let text = encrypted.to_string();
         let description = Description::parse(text.as_bytes()).expect("a description");
         let keys = description.tracks[0].key_management.as_deref();
         assert_eq!(keys, Some("AQAF"));

@@ -40,7 +40,7 @@ impl Core {
         let Some(asked) = asked else {
             return;
         };
-        self.alive_at = now;
+        self.last_activity_at = now;
         let Pending {
             request,
             target,
@@ -51,7 +51,7 @@ impl Core {
             Answer::Refused(refusal) => self.refuse(now, &request, &stage, refusal),
             answer => self.grant(now, request, &target, stage, answer),
         }
-        self.go_on(now);
+        self.process_waiting(now);
     }
 
     fn grant(
@@ -303,7 +303,7 @@ impl Core {
             session.state = State::Ready;
             session.position = match Position::of(range, None, 1.0) {
                 Some(position) => Some(position),
-                None => session.position.map(|position| position.rest(now)),
+                None => session.position.map(|position| position.paused(now)),
             };
         }
         self.respond(request, Status::OK, |response| push_range(response, range));

@@ -199,8 +199,8 @@ impl Authenticator {
     fn nonce(&self, window: u32, ends: &Ends) -> String {
         let peer = ends.peer.to_string();
         let made = window.to_be_bytes();
-        let seal = digest::keyed(&self.secret, &[b"nonce", &made, peer.as_bytes()]);
-        format!("{window:08x}{seal}")
+        let hash = digest::keyed(&self.secret, &[b"nonce", &made, peer.as_bytes()]);
+        format!("{window:08x}{hash}")
     }
 
     /// Returns the window of a nonce; `None` if this connection did not make it, or if it is

@@ -11,7 +11,7 @@ use crate::tunnel::NotBase64;
 pub enum Closed {
     /// The client asked for it (`Connection: close`).
     #[error("closed as the client asked")]
-    Asked,
+    ByClient,
     /// The connection had no session, and no request came for too long.
     #[error("no request for {after:?}, and nothing set up")]
     Idle {
@@ -41,7 +41,7 @@ pub enum Closed {
     },
     /// The client does not read its responses.
     #[error("the client does not read what it asked for")]
-    NotTaken,
+    ResponsesNotRead,
     /// The client sent wrong credentials too often: it may be guessing passwords.
     #[error("{failures} wrong credentials on one connection")]
     WrongCredentials {

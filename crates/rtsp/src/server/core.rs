@@ -13,7 +13,7 @@ use super::{Answered, Closed, Config, Ends, Event, RequestId, SelectedTransport,
 use crate::interleaved;
 use crate::message::{Message, Request, Response, Status, Version};
 use crate::output::Output;
-use crate::tunnel::Half;
+use crate::tunnel::TunnelRequest;
 
 /// State of a connection: all of [`Connection`](super::Connection) but the byte reader, which
 /// hands messages and frames to it.
@@ -39,11 +39,11 @@ pub(super) struct Core {
     pub(super) answered: VecDeque<Answered>,
     pub(super) output: Output,
     /// When the client last showed that it is alive.
-    pub(super) alive_at: Instant,
+    pub(super) last_activity_at: Instant,
     /// When a request began that has not ended.
-    half_since: Option<Instant>,
+    incomplete_since: Option<Instant>,
     /// Whether further input is ignored.
-    pub(super) is_deaf: bool,
+    pub(super) ignores_input: bool,
     pub(super) is_closed: bool,
     pub(super) stray_frames: u64,
 }
@@ -80,26 +80,26 @@ impl Core {
             events: VecDeque::new(),
             answered: VecDeque::new(),
             output: Output::default(),
-            alive_at: now,
-            half_since: None,
-            is_deaf: false,
+            last_activity_at: now,
+            incomplete_since: None,
+            ignores_input: false,
             is_closed: false,
             stray_frames: 0,
         }
     }
 
     pub(super) fn handle_message(&mut self, now: Instant, message: Message) {
-        if self.is_deaf {
+        if self.ignores_input {
             return;
         }
-        self.alive_at = now;
-        self.half_since = None;
+        self.last_activity_at = now;
+        self.incomplete_since = None;
         match message {
             Message::Request(request) if request.version.http => {
                 self.refuse_http(&request, "RTSP is spoken already");
             }
             Message::Request(request) if self.pending.is_none() => self.begin(now, request),
-            Message::Request(request) => self.put_off(Waiting::Request(request)),
+            Message::Request(request) => self.enqueue(Waiting::Request(request)),
             // This server sends no requests.
             Message::Response(_) => {}
         }
@@ -107,7 +107,7 @@ impl Core {
 
     /// Handles a stream that is unreadable behind the messages so far.
     pub(super) fn handle_broken(&mut self, error: interleaved::Error) {
-        self.is_deaf = true;
+        self.ignores_input = true;
         if self.pending.is_none() {
             self.end_broken(error);
         } else {
@@ -115,7 +115,7 @@ impl Core {
         }
     }
 
-    fn put_off(&mut self, waiting: Waiting) {
+    fn enqueue(&mut self, waiting: Waiting) {
         self.waiting_bytes += waiting.bytes();
         self.waiting.push_back(waiting);
         if self.waiting.len() > WAITING_MAX || self.waiting_bytes > WAITING_BYTES_MAX {
@@ -126,7 +126,7 @@ impl Core {
     }
 
     /// Handles queued requests, up to the next one that needs the owner's answer.
-    pub(super) fn go_on(&mut self, now: Instant) {
+    pub(super) fn process_waiting(&mut self, now: Instant) {
         while self.pending.is_none() {
             let Some(waiting) = self.waiting.pop_front() else {
                 self.waiting = VecDeque::new();
@@ -145,14 +145,14 @@ impl Core {
             interleaved::Error::Message(error) => error.status(),
             interleaved::Error::Garbage { .. } => Status::BAD_REQUEST,
         };
-        self.farewell(status);
+        self.respond_without_request(status);
         self.close(Closed::Stream(error));
     }
 
     /// Sends a response to input that was not a whole request.
-    fn farewell(&mut self, status: Status) {
+    fn respond_without_request(&mut self, status: Status) {
         let mut response = Response::new(status);
-        self.sign(&mut response);
+        self.add_server_header(&mut response);
         response.headers.push("Connection", "close");
         self.output.push(|out| response.write(out));
         self.answered.push_back(Answered {
@@ -161,7 +161,7 @@ impl Core {
         });
     }
 
-    fn sign(&self, response: &mut Response) {
+    fn add_server_header(&self, response: &mut Response) {
         if !self.config.server_name.is_empty() {
             response.headers.push("Server", &self.config.server_name);
         }
@@ -175,7 +175,7 @@ impl Core {
         add: impl FnOnce(&mut Response),
     ) {
         let mut response = Response::to(request, status);
-        self.sign(&mut response);
+        self.add_server_header(&mut response);
         let is_of_session = request.headers.get("Session").is_some() && status.is_success();
         if let Some(session) = self.session.as_deref().filter(|_| is_of_session) {
             let text = self.session_header(session);
@@ -183,7 +183,7 @@ impl Core {
         }
         add(&mut response);
         if !self.output.push(|out| response.write(out)) {
-            return self.close(Closed::NotTaken);
+            return self.close(Closed::ResponsesNotRead);
         }
         self.answered.push_back(Answered {
             method: Some(request.method.clone()),
@@ -191,7 +191,7 @@ impl Core {
         });
         let connection = request.headers.get("Connection").unwrap_or_default();
         if connection.eq_ignore_ascii_case("close") {
-            self.close(Closed::Asked);
+            self.close(Closed::ByClient);
         }
     }
 
@@ -209,7 +209,7 @@ impl Core {
             ..Version::RTSP_1_0
         };
         response.body = format!("This is an RTSP server: {why}.\n").into_bytes();
-        self.sign(&mut response);
+        self.add_server_header(&mut response);
         let length = response.body.len().to_string();
         for (name, value) in [
             ("Connection", "close"),
@@ -225,17 +225,17 @@ impl Core {
     /// Opens one direction of a tunnel, which begins with an HTTP request. Returns false if
     /// this request opens none.
     pub(super) fn open_tunnel(&mut self, now: Instant, request: &Request, rest: &[u8]) -> bool {
-        self.alive_at = now;
-        self.half_since = None;
-        match Half::read(request) {
-            Ok(Half::Get { cookie }) => {
+        self.last_activity_at = now;
+        self.incomplete_since = None;
+        match TunnelRequest::read(request) {
+            Ok(TunnelRequest::Get { cookie }) => {
                 let mut response = Response::new(Status::OK);
                 response.version = Version {
                     http: true,
                     major: 1,
                     minor: 0,
                 };
-                self.sign(&mut response);
+                self.add_server_header(&mut response);
                 for (name, value) in [
                     ("Connection", "close"),
                     ("Cache-Control", "no-store"),
@@ -248,7 +248,7 @@ impl Core {
                 self.events.push_back(Event::TunnelGet { cookie });
                 true
             }
-            Ok(Half::Post { cookie }) => {
+            Ok(TunnelRequest::Post { cookie }) => {
                 let rest = rest.to_vec();
                 self.events.push_back(Event::TunnelPost { cookie, rest });
                 true
@@ -261,11 +261,11 @@ impl Core {
     }
 
     /// Notes whether an incomplete request waits for more bytes.
-    pub(super) fn note_half(&mut self, now: Instant, waits: bool) {
-        if waits && !self.is_deaf {
-            self.half_since.get_or_insert(now);
+    pub(super) fn note_incomplete(&mut self, now: Instant, waits: bool) {
+        if waits && !self.ignores_input {
+            self.incomplete_since.get_or_insert(now);
         } else {
-            self.half_since = None;
+            self.incomplete_since = None;
         }
     }
 
@@ -274,17 +274,17 @@ impl Core {
             return None;
         }
         let half = self
-            .half_since
+            .incomplete_since
             .map(|since| since + self.config.request_timeout);
         // While the owner prepares an answer, the client's silence does not count.
         let silent = self
             .pending
             .is_none()
-            .then(|| self.alive_at + self.patience());
+            .then(|| self.last_activity_at + self.silence_timeout());
         half.into_iter().chain(silent).min()
     }
 
-    fn patience(&self) -> std::time::Duration {
+    fn silence_timeout(&self) -> std::time::Duration {
         match self.session {
             Some(_) => self.config.session_timeout,
             None => self.config.idle_timeout,
@@ -296,13 +296,16 @@ impl Core {
             return;
         }
         let after = self.config.request_timeout;
-        if self.half_since.is_some_and(|since| since + after <= now) {
+        if self
+            .incomplete_since
+            .is_some_and(|since| since + after <= now)
+        {
             if self.pending.is_none() {
-                self.farewell(Status::REQUEST_TIME_OUT);
+                self.respond_without_request(Status::REQUEST_TIME_OUT);
             }
             return self.close(Closed::RequestTimeout { after });
         }
-        let after = self.patience();
+        let after = self.silence_timeout();
         self.close(match self.session {
             Some(_) => Closed::SessionTimeout { after },
             None => Closed::Idle { after },
@@ -325,7 +328,7 @@ impl Core {
                 _ => None,
             });
         if owner.is_some() {
-            self.alive_at = now;
+            self.last_activity_at = now;
         } else {
             self.stray_frames += 1;
         }
@@ -355,8 +358,8 @@ impl Core {
             return;
         }
         self.is_closed = true;
-        self.is_deaf = true;
-        self.half_since = None;
+        self.ignores_input = true;
+        self.incomplete_since = None;
         self.session = None;
         self.announced = None;
         self.pending = None;

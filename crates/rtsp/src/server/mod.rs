@@ -151,7 +151,7 @@ impl Connection {
     /// Reads bytes that the client sent. `sink` gets each frame of a track that is set up,
     /// without a copy, whether the session plays, records or pauses.
     pub fn handle_data(&mut self, now: Instant, bytes: &[u8], sink: impl FnMut(Frame<'_>)) {
-        if self.core.is_deaf {
+        if self.core.ignores_input {
             return;
         }
         match &mut self.opening {
@@ -180,7 +180,7 @@ impl Connection {
         let Opening::Get(decoder) = &mut self.opening else {
             return;
         };
-        if self.core.is_deaf {
+        if self.core.ignores_input {
             return;
         }
         let mut bytes = Vec::new();
@@ -216,7 +216,7 @@ impl Connection {
     /// Notes that the client is alive: RTCP came by UDP, or the client has read interleaved
     /// data.
     pub fn note_alive(&mut self, now: Instant) {
-        self.core.alive_at = self.core.alive_at.max(now);
+        self.core.last_activity_at = self.core.last_activity_at.max(now);
     }
 
     /// Handles the deadline. Call this at [`Connection::poll_timeout`] or later.
@@ -301,10 +301,10 @@ impl Connection {
 
     fn read(&mut self, now: Instant, bytes: &[u8], mut sink: impl FnMut(Frame<'_>)) {
         let Self { reader, core, .. } = self;
-        let mut was_spoken = false;
+        let mut had_message = false;
         let read = reader.push(bytes, |item| match item {
             Item::Message(message) => {
-                was_spoken = true;
+                had_message = true;
                 core.handle_message(now, message);
             }
             Item::Frame { channel, payload } => {
@@ -317,13 +317,13 @@ impl Connection {
                 }
             }
         });
-        if was_spoken {
+        if had_message {
             // A request is longer than most frames of a client, and rare.
             reader.release();
         }
         match read {
-            Err(error) if !core.is_deaf => core.handle_broken(error),
-            _ => core.note_half(now, reader.is_within_message()),
+            Err(error) if !core.ignores_input => core.handle_broken(error),
+            _ => core.note_incomplete(now, reader.is_within_message()),
         }
     }
 
@@ -336,7 +336,7 @@ impl Connection {
         let core = &mut self.core;
         match message::parse(&begun, &core.config.limits) {
             Ok(Parsed::Incomplete { .. }) => {
-                core.note_half(now, true);
+                core.note_incomplete(now, true);
                 self.opening = Opening::Open(begun);
             }
             Ok(Parsed::Message(Message::Request(request), consumed)) if request.version.http => {

@@ -139,8 +139,8 @@ impl Core {
             _ => Access::Read,
         };
         // A client that could set up the session may end it.
-        let is_farewell = request.method == Method::Teardown;
-        if is_farewell
+        let is_teardown = request.method == Method::Teardown;
+        if is_teardown
             || self
                 .authenticator
                 .is_granted(access, &target.path, &request)

@@ -46,7 +46,7 @@ impl Position {
     }
 
     /// Returns the position at `now`, paused.
-    pub(super) fn rest(self, now: Instant) -> Self {
+    pub(super) fn paused(self, now: Instant) -> Self {
         Self {
             at: self.at(now),
             since: None,

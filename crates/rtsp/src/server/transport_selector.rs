@@ -98,7 +98,7 @@ mod tests {
     use glassline_media::TrackIndex;
 
     #[test]
-    fn what_is_sealed_may_go_beside_tls() {
+    fn srtp_may_leave_the_tls_connection() {
         let udp = "RTP/SAVP;unicast;client_port=6-7";
         let tcp = "RTP/SAVP/TCP;unicast;interleaved=0-1";
         let config = Config {

@@ -234,14 +234,14 @@ fn who_does_not_read_is_closed() {
         assert!(line.connection.transmit().len() < 80_000, "{asked}");
         assert!(asked < 10_000);
     }
-    assert_eq!(line.closed(), &Closed::NotTaken);
+    assert_eq!(line.closed(), &Closed::ResponsesNotRead);
 }
 
 #[test]
 fn a_client_may_ask_to_be_closed() {
     let mut line = Line::open();
     assert_eq!(line.status("OPTIONS *", "Connection: close"), 200);
-    assert_eq!(line.closed(), &Closed::Asked);
+    assert_eq!(line.closed(), &Closed::ByClient);
 }
 
 #[test]

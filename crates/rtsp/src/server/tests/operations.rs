@@ -194,7 +194,7 @@ proptest! {
         let whole: Vec<u32> = numbers.iter().copied().flatten().collect();
         let in_order = whole.is_sorted_by(|one, next| one < next);
         prop_assert!(in_order, "once and in order: {:?}", whole);
-        prop_assert!(numbers.len() - whole.len() <= 1, "one farewell: {:?}", numbers);
+        prop_assert!(numbers.len() - whole.len() <= 1, "one response without a request: {:?}", numbers);
         prop_assert!(whole.last().is_none_or(|&last| last <= cseq));
     }
 }

@@ -234,7 +234,7 @@ fn a_track_is_sealed_where_the_client_asks_for_it_within_tls() {
         panic!("{:?}", line.events.last());
     };
     assert_eq!(srtp.keys, Some(keys));
-    // Without keys it seals nothing itself; with others than we know it is refused.
+    // A client without keys sends no SRTP itself; one with unknown keys is refused.
     let uri = format!("SETUP {CAM}/trackID=1");
     let session = format!("Session: {}\r\n{transport}", line.session());
     assert_eq!(line.status(&uri, &session), 200);

@@ -76,7 +76,7 @@ impl Keyring {
 
 fn draw(cipher: Cipher, ssrc: Ssrc) -> Keys {
     Keys {
-        bundle: rand::random(),
+        csb_id: rand::random(),
         streams: vec![(ssrc, 0)],
         cipher,
         master: (0..cipher.master_bytes()).map(|_| rand::random()).collect(),
