@@ -95,7 +95,7 @@ fn check(connection: &Connection) {
 fn answer(event: Event, kind: u8) -> Option<(RequestId, Answer)> {
     let refused = |refusal| Answer::Refused(refusal);
     Some(match event {
-        Event::Authorise {
+        Event::Authorize {
             id, credentials, ..
         } => {
             let user = credentials.as_ref().map(|shown| shown.user().to_owned());
@@ -104,9 +104,9 @@ fn answer(event: Event, kind: u8) -> Option<(RequestId, Answer)> {
                 _ => kind & 32 == 0,
             };
             if right {
-                (id, Answer::Authorised { user })
+                (id, Answer::Authorized { user })
             } else {
-                (id, refused(Refusal::Unauthorised))
+                (id, refused(Refusal::Unauthorized))
             }
         }
         Event::Describe { id, path, .. } => {

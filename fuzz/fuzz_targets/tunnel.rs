@@ -58,8 +58,8 @@ fn open(first: &[u8], bytes: &[u8], cut: usize, tunnelled: bool) {
             assert_eq!(ends, 0, "{event:?} after the end");
             match event {
                 Event::Closed(_) => ends += 1,
-                Event::Authorise { id, .. } => {
-                    let refused = Answer::Refused(Refusal::Unauthorised);
+                Event::Authorize { id, .. } => {
+                    let refused = Answer::Refused(Refusal::Unauthorized);
                     connection.answer(now, id, refused);
                 }
                 Event::TunnelPost { cookie, rest } => {

@@ -277,7 +277,7 @@ mod tests {
         let text = |error| advise(error).to_string();
         assert!(text("invalid peer certificate: UnknownIssuer").contains("--insecure"));
         assert!(text("no session within 10 s").contains("UDP"));
-        assert_eq!(text("not authorised"), "not authorised");
+        assert_eq!(text("not authorized"), "not authorized");
     }
 
     #[test]

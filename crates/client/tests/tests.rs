@@ -258,11 +258,11 @@ async fn the_built_in_clip_has_audio() {
 
 #[tokio::test]
 async fn who_is_refused_hears_it_once() {
-    let site = site(anywhere(), &identity(), Some(Refusal::Unauthorised)).await;
+    let site = site(anywhere(), &identity(), Some(Refusal::Unauthorized)).await;
     let publishing = publish(Input::Clip, false, &site.url);
     let (outcome, _) = soon(publishing.task).await.expect("no panic");
     let error = outcome.expect_err("refused").to_string();
-    assert!(error.contains("not authorised"), "{error}");
+    assert!(error.contains("not authorized"), "{error}");
     assert!(!error.contains("token"), "{error}");
 }
 

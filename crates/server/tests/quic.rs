@@ -246,14 +246,14 @@ fn without_the_token_nothing_of_media_is_read() {
     for query in ["", "?token=wrong"] {
         let camera = Camera::start(&running, STREAM, query, lanes());
         let ended = camera.ended();
-        assert!(matches!(ended, Ended::Unauthorised), "{query}: {ended}");
+        assert!(matches!(ended, Ended::Unauthorized), "{query}: {ended}");
     }
     assert!(running.hub().stream(STREAM).is_none());
     let refused = running.metric("quic_refused_total");
-    let unauthorised = refused
+    let unauthorized = refused
         .iter()
         .find(|(labels, _)| labels.contains("unauthorised"));
-    assert_eq!(unauthorised.map(|(_, count)| *count), Some(2));
+    assert_eq!(unauthorized.map(|(_, count)| *count), Some(2));
     assert_eq!(running.total("quic_accepted_total"), 0);
     let _camera = Camera::start(&running, STREAM, "?token=show-1234567", lanes());
     eventually("it is live", || running.hub().stream(STREAM).is_some());

@@ -5,8 +5,8 @@ use super::refusal::Refusal;
 #[non_exhaustive]
 pub enum Ended {
     /// The peer refuses the token, the user or the access.
-    #[error("the other end refuses: not authorised")]
-    Unauthorised,
+    #[error("the other end refuses: not authorized")]
+    Unauthorized,
     /// The peer closed the session with this reason.
     #[error("the other end closed the session: {0}")]
     Closed(String),
@@ -25,7 +25,7 @@ impl Ended {
     pub(super) fn of(error: moq_net::Error) -> Self {
         use moq_net::{Error, SessionError};
         match error {
-            Error::Unauthorized | Error::Session(SessionError::Unauthorized) => Self::Unauthorised,
+            Error::Unauthorized | Error::Session(SessionError::Unauthorized) => Self::Unauthorized,
             Error::Session(SessionError::App(code)) => Self::Closed(Refusal::named(code)),
             Error::Session(error) => Self::Closed(error.to_string()),
             Error::Transport(text) => Self::Network(text),

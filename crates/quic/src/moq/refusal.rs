@@ -3,8 +3,8 @@
 #[non_exhaustive]
 pub enum Refusal {
     /// Token, user or access is not accepted.
-    #[error("not authorised")]
-    Unauthorised,
+    #[error("not authorized")]
+    Unauthorized,
     /// The catalog or the frames contradict themselves, or cannot be carried.
     #[error("what was published is not what its catalog says, or cannot be carried")]
     Malformed,
@@ -24,7 +24,7 @@ pub enum Refusal {
 
 impl Refusal {
     const ALL: [Self; 6] = [
-        Self::Unauthorised,
+        Self::Unauthorized,
         Self::Malformed,
         Self::Name,
         Self::Busy,
@@ -39,7 +39,7 @@ impl Refusal {
 
     pub(super) fn error(self) -> moq_net::Error {
         match self {
-            Self::Unauthorised => moq_net::Error::Unauthorized,
+            Self::Unauthorized => moq_net::Error::Unauthorized,
             other => moq_net::Error::App(other.app()),
         }
     }

@@ -214,14 +214,14 @@ async fn readers_get_what_is_offered_from_its_newest_keyframe_on() {
 
 #[tokio::test]
 async fn who_is_sent_away_hears_why() {
-    let site = site(Err(Refusal::Unauthorised), "moq");
+    let site = site(Err(Refusal::Unauthorized), "moq");
     // Whether the refusal comes before or after the session is open to us is a race.
     let ended = match soon(open(&site.address, Aim::Publish)).await {
         Ok(session) => soon(session.ended()).await,
         Err(ConnectError::Ended(ended)) => ended,
         Err(other) => panic!("{other}"),
     };
-    assert!(matches!(ended, Ended::Unauthorised), "{ended}");
+    assert!(matches!(ended, Ended::Unauthorized), "{ended}");
 }
 
 #[tokio::test]

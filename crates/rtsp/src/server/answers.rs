@@ -64,10 +64,10 @@ impl Core {
     ) {
         match (stage, answer) {
             (
-                Stage::Authorise {
+                Stage::Authorize {
                     access, presented, ..
                 },
-                Answer::Authorised { user },
+                Answer::Authorized { user },
             ) => {
                 self.authenticator.grant(access, &target.path, presented);
                 self.user = user;
@@ -135,14 +135,14 @@ impl Core {
 
     fn refuse(&mut self, now: Instant, request: &Request, stage: &Stage, refusal: Refusal) {
         let (stale, shown) = match stage {
-            Stage::Authorise { stale, shown, .. } => (*stale, *shown),
+            Stage::Authorize { stale, shown, .. } => (*stale, *shown),
             _ => (false, false),
         };
         let challenge = self
             .authenticator
             .challenge(now, stale, &self.config, &self.ends);
         self.respond(request, refusal.status(), |response| match refusal {
-            Refusal::Unauthorised => {
+            Refusal::Unauthorized => {
                 for text in challenge {
                     response.headers.push("WWW-Authenticate", &text);
                 }
@@ -155,7 +155,7 @@ impl Core {
             }
             _ => {}
         });
-        if refusal == Refusal::Unauthorised && shown {
+        if refusal == Refusal::Unauthorized && shown {
             let failures = self.authenticator.note_failure();
             if failures >= authenticator::FAILURES_MAX {
                 self.close(Closed::WrongCredentials { failures });

@@ -50,9 +50,9 @@ pub enum SelectedTransport {
 pub enum Event {
     /// Asks whether the client may access a stream.
     ///
-    /// The answer is [`Answer::Authorised`], or a refusal: [`Refusal::Unauthorised`] asks for
+    /// The answer is [`Answer::Authorized`], or a refusal: [`Refusal::Unauthorized`] asks for
     /// credentials, [`Refusal::Forbidden`] does not.
-    Authorise {
+    Authorize {
         /// Identifies the request.
         id: RequestId,
         /// Whether the client wants to play or to publish.
@@ -183,8 +183,8 @@ pub struct Srtp {
 /// The owner's answer to an event with an `id`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// Answers [`Event::Authorise`]: the client may.
-    Authorised {
+    /// Answers [`Event::Authorize`]: the client may.
+    Authorized {
         /// Name of the user, if one was required.
         user: Option<String>,
     },
@@ -241,7 +241,7 @@ pub struct Start {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// 401: credentials are missing or wrong; the response carries fresh challenges.
-    Unauthorised,
+    Unauthorized,
     /// 403: this user may not access the stream.
     Forbidden,
     /// 404: the stream or track does not exist.
@@ -275,7 +275,7 @@ impl Refusal {
     /// Returns the status of the response.
     pub const fn status(self) -> Status {
         match self {
-            Self::Unauthorised => Status::UNAUTHORIZED,
+            Self::Unauthorized => Status::UNAUTHORIZED,
             Self::Forbidden => Status::FORBIDDEN,
             Self::NotFound => Status::NOT_FOUND,
             Self::Busy => Status::CONFLICT,

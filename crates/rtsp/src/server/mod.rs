@@ -107,7 +107,7 @@ pub enum State {
 /// // The bytes that the owner read from the socket.
 /// let request = b"DESCRIBE rtsp://192.0.2.1/cam RTSP/1.0\r\nCSeq: 1\r\n\r\n";
 /// connection.handle_data(now, request, |_frame| {});
-/// let Some(Event::Authorise { id, path, .. }) = connection.poll_event() else {
+/// let Some(Event::Authorize { id, path, .. }) = connection.poll_event() else {
 ///     panic!("a new client needs authorization");
 /// };
 /// assert_eq!(path, "cam");
@@ -277,7 +277,7 @@ impl Connection {
         session.map(|session| session.path.as_str())
     }
 
-    /// Returns the user's name from [`Answer::Authorised`].
+    /// Returns the user's name from [`Answer::Authorized`].
     pub fn user(&self) -> Option<&str> {
         self.core.user.as_deref()
     }

@@ -19,7 +19,7 @@ pub(super) struct Pending {
 /// What the owner was asked, and what the answer to it needs.
 #[derive(Debug)]
 pub(super) enum Stage {
-    Authorise {
+    Authorize {
         access: Access,
         /// Name of the user that the client presents.
         presented: Option<String>,
@@ -45,8 +45,8 @@ pub(super) enum Stage {
 
 impl Stage {
     /// Returns the stage of a request that needs authorization with these credentials.
-    pub(super) fn authorise(access: Access, shown: &CredentialCheck) -> Self {
-        Self::Authorise {
+    pub(super) fn authorize(access: Access, shown: &CredentialCheck) -> Self {
+        Self::Authorize {
             access,
             presented: match shown {
                 CredentialCheck::Usable(presented) => Some(presented.user().to_owned()),

@@ -104,7 +104,7 @@ impl Core {
             _ => {}
         }
         match self.locate(&request) {
-            Ok(target) => self.authorise(now, request, target),
+            Ok(target) => self.authorize(now, request, target),
             Err(status) => self.respond(&request, status, |_| {}),
         }
     }
@@ -128,7 +128,7 @@ impl Core {
     }
 
     /// Asks the owner whether this client may, unless the owner has granted it before.
-    fn authorise(&mut self, now: Instant, request: Request, target: Target) {
+    fn authorize(&mut self, now: Instant, request: Request, target: Target) {
         let is_announced = |path: &str| {
             let announced = self.announced.as_deref();
             announced.is_some_and(|announced| announced.path == path)
@@ -150,9 +150,9 @@ impl Core {
         let shown = self
             .authenticator
             .read(now, &request, &target, &self.config, &self.ends);
-        let stage = Stage::authorise(access, &shown);
+        let stage = Stage::authorize(access, &shown);
         let id = self.new_id();
-        self.events.push_back(Event::Authorise {
+        self.events.push_back(Event::Authorize {
             id,
             access,
             path: target.path.clone(),

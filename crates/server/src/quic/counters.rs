@@ -22,7 +22,7 @@ pub(crate) enum Reason {
     /// The handshake failed.
     Handshake,
     /// Token, user or right were missing or wrong.
-    Unauthorised,
+    Unauthorized,
     /// The server had as many sessions as configured.
     Full,
     /// The name of a broadcast is not a valid stream name.
@@ -40,7 +40,7 @@ pub(crate) enum Reason {
 impl Reason {
     pub(crate) const ALL: [Self; 8] = [
         Self::Handshake,
-        Self::Unauthorised,
+        Self::Unauthorized,
         Self::Full,
         Self::Name,
         Self::Busy,
@@ -53,7 +53,7 @@ impl Reason {
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Handshake => "handshake",
-            Self::Unauthorised => "unauthorised",
+            Self::Unauthorized => "unauthorised",
             Self::Full => "full",
             Self::Name => "name",
             Self::Busy => "busy",

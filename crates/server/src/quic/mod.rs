@@ -220,9 +220,9 @@ async fn serve(
     };
     let (query, aim) = (request.query().to_owned(), request.aim());
     let Some(rights) = rights(&context.users, peer.ip(), &query, aim).await else {
-        context.counters.refuse(Reason::Unauthorised);
-        tracing::info!(%peer, ?aim, "refused over QUIC: not authorised");
-        return request.refuse(Refusal::Unauthorised);
+        context.counters.refuse(Reason::Unauthorized);
+        tracing::info!(%peer, ?aim, "refused over QUIC: not authorized");
+        return request.refuse(Refusal::Unauthorized);
     };
     let folder = request.path().to_owned();
     let grant = Grant {
@@ -323,7 +323,7 @@ fn named(
         .covers(&context.users, Access::Publish, &whole)
     {
         tracing::info!(stream = %name, "announced without the right to publish it");
-        return Err((Refusal::Unauthorised, Reason::Unauthorised));
+        return Err((Refusal::Unauthorized, Reason::Unauthorized));
     }
     let present = context.hub.lookup(&name).map_err(|error| {
         tracing::warn!(stream = %name, %error, "cannot be published");

@@ -23,7 +23,7 @@ pub(super) enum Decision {
 
 /// Checks the credentials of a client at `peer` against users and tokens. A token is taken from the
 /// URL's `?token=`, or as the password of any user of Basic.
-pub(super) fn authorise(
+pub(super) fn authorize(
     users: &Users,
     peer: IpAddr,
     access: Access,
@@ -32,7 +32,7 @@ pub(super) fn authorise(
     shown: Option<ClientCredentials>,
 ) -> Decision {
     let granted = |user: Option<&str>| {
-        Decision::Now(Answer::Authorised {
+        Decision::Now(Answer::Authorized {
             user: user.map(str::to_owned),
         })
     };
@@ -48,7 +48,7 @@ pub(super) fn authorise(
         None if !users.any() && !users.has_token(access) => {
             Decision::Now(Answer::Refused(Refusal::Forbidden))
         }
-        None => Decision::Now(Answer::Refused(Refusal::Unauthorised)),
+        None => Decision::Now(Answer::Refused(Refusal::Unauthorized)),
         Some(ClientCredentials::Basic(user)) if users.token_opens(access, &user.password) => {
             granted(Some(&user.name))
         }
@@ -73,9 +73,9 @@ pub(super) fn by_name(
     path: &str,
 ) -> Answer {
     if !is_right {
-        Answer::Refused(Refusal::Unauthorised)
+        Answer::Refused(Refusal::Unauthorized)
     } else if users.may(user, access, path) {
-        Answer::Authorised {
+        Answer::Authorized {
             user: Some(user.to_owned()),
         }
     } else {
@@ -100,11 +100,11 @@ mod tests {
     const AWAY: [u8; 4] = [192, 0, 2, 1];
 
     fn ask(auth: &Auth, peer: [u8; 4], access: Access, query: Option<&str>) -> Decision {
-        authorise(&Users::new(auth), peer.into(), access, "cam", query, None)
+        authorize(&Users::new(auth), peer.into(), access, "cam", query, None)
     }
 
     fn open() -> Decision {
-        Decision::Now(Answer::Authorised { user: None })
+        Decision::Now(Answer::Authorized { user: None })
     }
 
     fn refused(refusal: Refusal) -> Decision {
@@ -131,10 +131,10 @@ mod tests {
             ..Auth::default()
         };
         let read = |query| ask(&auth, HERE, Access::Read, query);
-        assert_eq!(read(None), refused(Refusal::Unauthorised));
+        assert_eq!(read(None), refused(Refusal::Unauthorized));
         assert_eq!(
             read(Some("token=show-1234567")),
-            refused(Refusal::Unauthorised)
+            refused(Refusal::Unauthorized)
         );
         assert_eq!(read(Some("a=b&token=look-1234567")), open());
         let basic = ClientCredentials::Basic(User {
@@ -144,9 +144,9 @@ mod tests {
         let users = Users::new(&auth);
         let answer = |access| {
             let basic = Some(basic.clone());
-            authorise(&users, AWAY.into(), access, "cam", None, basic)
+            authorize(&users, AWAY.into(), access, "cam", None, basic)
         };
-        let ann = Answer::Authorised {
+        let ann = Answer::Authorized {
             user: Some("ann".to_owned()),
         };
         assert_eq!(answer(Access::Publish), Decision::Now(ann));

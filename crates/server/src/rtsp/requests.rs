@@ -67,13 +67,13 @@ impl Requests {
     /// there is none.
     pub(super) fn handle(&self, event: Event, scope: &mut ClientScope<'_>) -> Option<Effect> {
         match event {
-            Event::Authorise {
+            Event::Authorize {
                 id,
                 access,
                 path,
                 query,
                 credentials,
-            } => Some(self.authorise(scope, id, access, path, query.as_deref(), credentials)),
+            } => Some(self.authorize(scope, id, access, path, query.as_deref(), credentials)),
             Event::Describe { id, path, query } => {
                 let cipher = self.cipher_for(scope, query.as_deref());
                 Some(self.describe(scope, id, path, cipher))
@@ -138,7 +138,7 @@ impl Requests {
     }
 
     /// Checks the client's right to a stream.
-    fn authorise(
+    fn authorize(
         &self,
         scope: &ClientScope<'_>,
         id: RequestId,
@@ -148,7 +148,7 @@ impl Requests {
         credentials: Option<ClientCredentials>,
     ) -> Effect {
         let (users, peer) = (&self.shared.users, scope.client.peer.ip());
-        match access::authorise(users, peer, access, &path, query, credentials) {
+        match access::authorize(users, peer, access, &path, query, credentials) {
             Decision::Now(answer) => Effect::Answer(id, answer),
             Decision::Hash { user, password } => {
                 let credentials = Credentials {

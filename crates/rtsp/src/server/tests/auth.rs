@@ -228,7 +228,7 @@ fn the_owner_is_asked_once_for_each_stream_and_access() {
     let asked = |line: &Line| {
         let events = line.events.iter();
         events
-            .filter(|event| matches!(event, Event::Authorise { .. }))
+            .filter(|event| matches!(event, Event::Authorize { .. }))
             .count()
     };
     let before = asked(&line);

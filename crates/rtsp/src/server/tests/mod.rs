@@ -80,16 +80,16 @@ impl Owner {
     fn answer(&mut self, event: &Event) -> Option<(RequestId, Answer)> {
         let not_found = Answer::Refused(Refusal::NotFound);
         let (id, answer) = match event {
-            Event::Authorise {
+            Event::Authorize {
                 id, credentials, ..
             } => {
                 let may = self.users.is_empty()
                     || credentials.as_ref().is_some_and(|shown| self.knows(shown));
                 let user = credentials.as_ref().map(|shown| shown.user().to_owned());
                 let answer = if may {
-                    Answer::Authorised { user }
+                    Answer::Authorized { user }
                 } else {
-                    Answer::Refused(Refusal::Unauthorised)
+                    Answer::Refused(Refusal::Unauthorized)
                 };
                 return Some((*id, answer));
             }

@@ -82,7 +82,7 @@ fn answer(owner: &mut Owner, event: &Event, choice: usize) -> Option<(RequestId,
     Some((
         id,
         match choice {
-            6 => Answer::Refused(Refusal::Unauthorised),
+            6 => Answer::Refused(Refusal::Unauthorized),
             7 => Answer::Refused(Refusal::NotFound),
             8 => Answer::Recording,
             _ => right,

@@ -25,7 +25,7 @@ fn ffmpeg_publishes_within_the_connection() {
     let mut line = Line::open();
     assert_eq!(announce(&mut line, FFMPEG), 200);
     let [
-        Event::Authorise {
+        Event::Authorize {
             access: Access::Publish,
             ..
         },

@@ -265,7 +265,7 @@ fn what_the_owner_refuses_is_said_and_the_connection_kept() {
 fn a_late_answer_is_nothing() {
     let mut line = Line::open();
     line.feed_unanswered(written(1, &format!("DESCRIBE {CAM}"), "", "").as_bytes());
-    let Some(event @ Event::Authorise { id, .. }) = line.connection.poll_event() else {
+    let Some(event @ Event::Authorize { id, .. }) = line.connection.poll_event() else {
         panic!("a question");
     };
     let (id, answer) = line

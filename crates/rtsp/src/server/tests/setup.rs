@@ -205,9 +205,9 @@ fn setups_that_come_ahead_of_the_session_join_it() {
 }
 
 #[test]
-fn a_track_is_sealed_where_the_client_asks_for_it_within_tls() {
+fn a_track_is_srtp_where_the_client_asks_for_it_within_tls() {
     let keys = crate::mikey::Keys {
-        bundle: 1,
+        csb_id: 1,
         streams: vec![(Ssrc(5), 0)],
         cipher: crate::mikey::Cipher::AesCm128,
         master: vec![6; 30],

@@ -117,7 +117,7 @@ fn gstreamer_plays_with_a_password() {
         name: "ann".to_owned(),
         password: "secret".to_owned(),
     };
-    let authorised = |method: &str, uri: &str| {
+    let authorized = |method: &str, uri: &str| {
         let asked = digest::HashedRequest {
             method,
             uri,
@@ -126,7 +126,7 @@ fn gstreamer_plays_with_a_password() {
         let credentials = challenge.answer(&user, &asked, "", 0);
         format!("Authorization: {credentials}")
     };
-    let shown = authorised("DESCRIBE", CAM);
+    let shown = authorized("DESCRIBE", CAM);
     let headers = format!("Accept: application/sdp\r\n{shown}");
     assert_eq!(line.status(&format!("DESCRIBE {CAM}"), &headers), 200);
     for track in 0..2 {
@@ -137,11 +137,11 @@ fn gstreamer_plays_with_a_password() {
             "Transport: RTP/AVP/TCP;unicast;interleaved={}-{}{session}\r\n{}",
             track * 2,
             track * 2 + 1,
-            authorised("SETUP", &uri)
+            authorized("SETUP", &uri)
         );
         assert_eq!(line.status(&format!("SETUP {uri}"), &headers), 200);
     }
-    let headers = format!("Range: npt=now-\r\n{}", authorised("PLAY", CAM));
+    let headers = format!("Range: npt=now-\r\n{}", authorized("PLAY", CAM));
     let response = line.ask_session(&format!("PLAY {CAM}/"), &headers);
     assert_eq!(response.headers.get("Range"), Some("npt=now-"));
     assert_eq!(line.connection.user(), Some("ann"));
