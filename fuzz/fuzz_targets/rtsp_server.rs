@@ -10,7 +10,7 @@ use glassline_media::{Codec, Ssrc, Track, TrackIndex};
 use glassline_rtsp::range::Range;
 use glassline_rtsp::sdp::{Presentation, Section};
 use glassline_rtsp::server::{
-    Answer, ClientCredentials, Config, Connection, Ends, Event, Refusal, RequestId,
+    Answer, ClientCredentials, Config, Connection, Endpoints, Event, Refusal, RequestId,
     SelectedTransport, SrtpPolicy, Start, State,
 };
 use libfuzzer_sys::fuzz_target;
@@ -31,13 +31,13 @@ fuzz_target!(|bytes: &[u8]| {
         },
         ..Config::default()
     };
-    let ends = Ends {
+    let endpoints = Endpoints {
         peer: ([192, 0, 2, 7], 4000).into(),
         local: ([192, 0, 2, 1], 8554).into(),
         secure: kind & 8 != 0,
     };
     let mut now = Instant::now();
-    let mut connection = Connection::new(Arc::new(config), ends, [7; 32], now);
+    let mut connection = Connection::new(Arc::new(config), endpoints, [7; 32], now);
     let mut waiting: Option<(RequestId, Answer)> = None;
     let mut ends = 0;
     for (turn, piece) in bytes.chunks(usize::from(cut).max(1)).enumerate() {

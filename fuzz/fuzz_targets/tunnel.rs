@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use glassline_rtsp::server::{Answer, Config, Connection, Ends, Event, Refusal};
+use glassline_rtsp::server::{Answer, Config, Connection, Endpoints, Event, Refusal};
 use glassline_rtsp::tunnel::Decoder;
 use libfuzzer_sys::fuzz_target;
 
@@ -40,12 +40,12 @@ fn decoded(bytes: &[u8], cut: usize) -> (Vec<u8>, bool) {
 
 fn open(first: &[u8], bytes: &[u8], cut: usize, tunnelled: bool) {
     let now = Instant::now();
-    let ends = Ends {
+    let endpoints = Endpoints {
         peer: ([192, 0, 2, 7], 4000).into(),
         local: ([192, 0, 2, 1], 8554).into(),
         secure: false,
     };
-    let mut connection = Connection::new(Arc::new(Config::default()), ends, [7; 32], now);
+    let mut connection = Connection::new(Arc::new(Config::default()), endpoints, [7; 32], now);
     connection.handle_data(now, first, |_| {});
     let mut ends = 0;
     for piece in bytes.chunks(cut) {

@@ -140,7 +140,7 @@ impl Core {
         };
         let challenge = self
             .authenticator
-            .challenge(now, stale, &self.config, &self.ends);
+            .challenge(now, stale, &self.config, &self.endpoints);
         self.respond(request, refusal.status(), |response| match refusal {
             Refusal::Unauthorized => {
                 for text in challenge {
@@ -209,7 +209,7 @@ impl Core {
 
     fn new_session(&mut self, target: &Target, access: Access) -> Session {
         self.sessions += 1;
-        let peer = self.ends.peer.to_string();
+        let peer = self.endpoints.peer.to_string();
         let count = self.sessions.to_be_bytes();
         Session {
             id: digest::keyed(&self.secret, &[b"session", &count, peer.as_bytes()]),
@@ -252,7 +252,7 @@ impl Core {
                 transport.client_port = Some(client_ports);
                 transport.server_port = given.server_ports;
                 // A socket for both families shows IPv4 addresses in IPv6 form.
-                let source = self.ends.local.ip().to_canonical();
+                let source = self.endpoints.local.ip().to_canonical();
                 transport.destination = Some(destination.to_canonical().to_string());
                 transport.source = Some(source.to_string());
             }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::target::Target;
-use super::{Access, ClientCredentials, Config, Digest, Ends};
+use super::{Access, ClientCredentials, Config, Digest, Endpoints};
 use crate::auth::digest::{self, Algorithm, Qop};
 use crate::auth::{Authorization, Challenge, same_secret};
 use crate::message::{Method, Request};
@@ -101,17 +101,17 @@ impl Authenticator {
         request: &Request,
         target: &Target,
         config: &Config,
-        ends: &Ends,
+        endpoints: &Endpoints,
     ) -> CredentialCheck {
         let Some(text) = request.headers.get("Authorization") else {
             return CredentialCheck::Nothing;
         };
         match Authorization::parse(text) {
-            Some(Authorization::Basic(user)) if allows_basic(config, ends) => {
+            Some(Authorization::Basic(user)) if allows_basic(config, endpoints) => {
                 CredentialCheck::Usable(Box::new(ClientCredentials::Basic(user)))
             }
             Some(Authorization::Digest(credentials)) => {
-                self.read_digest(now, credentials, &request.method, target, config, ends)
+                self.read_digest(now, credentials, &request.method, target, config, endpoints)
             }
             _ => CredentialCheck::Unusable,
         }
@@ -130,9 +130,9 @@ impl Authenticator {
         method: &Method,
         target: &Target,
         config: &Config,
-        ends: &Ends,
+        endpoints: &Endpoints,
     ) -> CredentialCheck {
-        let hashed = Target::parse(&credentials.uri, ends.local);
+        let hashed = Target::parse(&credentials.uri, endpoints.local);
         let of_stream = hashed.is_some_and(|hashed| hashed.path == target.path);
         let known = matches!(credentials.algorithm, Algorithm::Md5 | Algorithm::Sha256)
             && matches!(credentials.qop, None | Some(Qop::Auth))
@@ -140,7 +140,7 @@ impl Authenticator {
         if !of_stream || !known || credentials.realm != config.realm {
             return CredentialCheck::Unusable;
         }
-        let Some(window) = self.window_of(now, &credentials.nonce, ends) else {
+        let Some(window) = self.window_of(now, &credentials.nonce, endpoints) else {
             return CredentialCheck::Stale;
         };
         if let Some(count) = credentials.count {
@@ -167,9 +167,9 @@ impl Authenticator {
         now: Instant,
         stale: bool,
         config: &Config,
-        ends: &Ends,
+        endpoints: &Endpoints,
     ) -> Vec<String> {
-        let nonce = self.nonce(self.window(now), ends);
+        let nonce = self.nonce(self.window(now), endpoints);
         let digests = [Algorithm::Sha256, Algorithm::Md5].map(|algorithm| {
             Challenge::Digest(digest::Challenge {
                 realm: config.realm.clone(),
@@ -180,7 +180,7 @@ impl Authenticator {
                 qop: Some(Qop::Auth),
             })
         });
-        let basic = allows_basic(config, ends).then(|| Challenge::Basic {
+        let basic = allows_basic(config, endpoints).then(|| Challenge::Basic {
             realm: config.realm.clone(),
         });
         let challenges = digests.into_iter().chain(basic);
@@ -196,8 +196,8 @@ impl Authenticator {
 
     /// Returns the nonce of a window: the window's index, and a keyed hash that proves its
     /// origin.
-    fn nonce(&self, window: u32, ends: &Ends) -> String {
-        let peer = ends.peer.to_string();
+    fn nonce(&self, window: u32, endpoints: &Endpoints) -> String {
+        let peer = endpoints.peer.to_string();
         let made = window.to_be_bytes();
         let hash = digest::keyed(&self.secret, &[b"nonce", &made, peer.as_bytes()]);
         format!("{window:08x}{hash}")
@@ -205,16 +205,16 @@ impl Authenticator {
 
     /// Returns the window of a nonce; `None` if this connection did not make it, or if it is
     /// too old.
-    fn window_of(&self, now: Instant, nonce: &str, ends: &Ends) -> Option<u32> {
+    fn window_of(&self, now: Instant, nonce: &str, endpoints: &Endpoints) -> Option<u32> {
         let window = u32::from_str_radix(nonce.get(..8)?, 16).ok()?;
         let current = self.window(now);
         let fresh = window <= current && current - window <= 1;
-        (fresh && same_secret(nonce, &self.nonce(window, ends))).then_some(window)
+        (fresh && same_secret(nonce, &self.nonce(window, endpoints))).then_some(window)
     }
 }
 
-const fn allows_basic(config: &Config, ends: &Ends) -> bool {
-    ends.secure || config.basic_over_plain
+const fn allows_basic(config: &Config, endpoints: &Endpoints) -> bool {
+    endpoints.secure || config.basic_over_plain
 }
 
 /// Returns the user's name in the value of `Authorization`.

@@ -65,7 +65,7 @@ pub enum SrtpPolicy {
 
 /// Addresses of a connection, and whether it is encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ends {
+pub struct Endpoints {
     /// The client's address. Tracks by UDP go to this address only.
     pub peer: SocketAddr,
     /// The server's address.

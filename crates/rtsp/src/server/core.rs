@@ -9,7 +9,9 @@ use glassline_media::TrackIndex;
 use super::authenticator::Authenticator;
 use super::pending::Pending;
 use super::session::{Announced, Session};
-use super::{Answered, Closed, Config, Ends, Event, RequestId, SelectedTransport, SetUp, State};
+use super::{
+    Answered, Closed, Config, Endpoints, Event, RequestId, SelectedTransport, SetUp, State,
+};
 use crate::interleaved;
 use crate::message::{Message, Request, Response, Status, Version};
 use crate::output::Output;
@@ -20,7 +22,7 @@ use crate::tunnel::TunnelRequest;
 #[derive(Debug)]
 pub(super) struct Core {
     pub(super) config: Arc<Config>,
-    pub(super) ends: Ends,
+    pub(super) endpoints: Endpoints,
     pub(super) secret: [u8; 32],
     pub(super) authenticator: Authenticator,
     pub(super) session: Option<Box<Session>>,
@@ -63,10 +65,15 @@ const WAITING_MAX: usize = 32;
 const WAITING_BYTES_MAX: usize = 128 << 10;
 
 impl Core {
-    pub(super) fn new(config: Arc<Config>, ends: Ends, secret: [u8; 32], now: Instant) -> Self {
+    pub(super) fn new(
+        config: Arc<Config>,
+        endpoints: Endpoints,
+        secret: [u8; 32],
+        now: Instant,
+    ) -> Self {
         Self {
             config,
-            ends,
+            endpoints,
             secret,
             authenticator: Authenticator::new(secret, now),
             session: None,

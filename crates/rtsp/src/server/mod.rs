@@ -48,7 +48,7 @@ mod transport_selector;
 
 pub use client_credentials::{ClientCredentials, Digest};
 pub use closed::Closed;
-pub use config::{Config, Ends, SrtpPolicy};
+pub use config::{Config, Endpoints, SrtpPolicy};
 pub use event::{Access, Answer, Event, Refusal, RequestId, SelectedTransport, Srtp, Start};
 
 use self::core::Core;
@@ -93,16 +93,16 @@ pub enum State {
 /// use std::sync::Arc;
 /// use std::time::Instant;
 ///
-/// use glassline_rtsp::server::{Answer, Config, Connection, Ends, Event, Refusal};
+/// use glassline_rtsp::server::{Answer, Config, Connection, Endpoints, Event, Refusal};
 ///
-/// let ends = Ends {
+/// let endpoints = Endpoints {
 ///     peer: "192.0.2.7:50000".parse()?,
 ///     local: "192.0.2.1:554".parse()?,
 ///     secure: false,
 /// };
 /// let now = Instant::now();
 /// // `[0; 32]` stands for random bytes.
-/// let mut connection = Connection::new(Arc::new(Config::default()), ends, [0; 32], now);
+/// let mut connection = Connection::new(Arc::new(Config::default()), endpoints, [0; 32], now);
 ///
 /// // The bytes that the owner read from the socket.
 /// let request = b"DESCRIBE rtsp://192.0.2.1/cam RTSP/1.0\r\nCSeq: 1\r\n\r\n";
@@ -140,11 +140,11 @@ enum Opening {
 impl Connection {
     /// Creates a connection that has read nothing. `secret`: random bytes for this connection
     /// alone, from which session identifiers and nonces are derived.
-    pub fn new(config: Arc<Config>, ends: Ends, secret: [u8; 32], now: Instant) -> Self {
+    pub fn new(config: Arc<Config>, endpoints: Endpoints, secret: [u8; 32], now: Instant) -> Self {
         Self {
             opening: Opening::Open(Vec::new()),
             reader: Reader::new(Demultiplexer::new(config.limits, 0)),
-            core: Core::new(config, ends, secret, now),
+            core: Core::new(config, endpoints, secret, now),
         }
     }
 

@@ -120,7 +120,8 @@ impl Core {
                 base: announced.base.clone(),
             });
         }
-        let target = Target::parse(&request.uri, self.ends.local).ok_or(Status::BAD_REQUEST)?;
+        let target =
+            Target::parse(&request.uri, self.endpoints.local).ok_or(Status::BAD_REQUEST)?;
         if target.path.is_empty() {
             return Err(Status::NOT_FOUND);
         }
@@ -149,7 +150,7 @@ impl Core {
         }
         let shown = self
             .authenticator
-            .read(now, &request, &target, &self.config, &self.ends);
+            .read(now, &request, &target, &self.config, &self.endpoints);
         let stage = Stage::authorize(access, &shown);
         let id = self.new_id();
         self.events.push_back(Event::Authorize {
@@ -261,7 +262,7 @@ impl Core {
         let others: Vec<SetUp> = others.filter(|other| other.track != number).collect();
         let selector = TransportSelector {
             config: &self.config,
-            ends: &self.ends,
+            endpoints: &self.endpoints,
             others: &others,
             access,
         };

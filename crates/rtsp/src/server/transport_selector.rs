@@ -1,6 +1,6 @@
 //! Choice of one transport among those that a client offers for a track (RFC 2326 §12.39).
 
-use super::{Access, Config, Ends, SelectedTransport, SetUp, SrtpPolicy};
+use super::{Access, Config, Endpoints, SelectedTransport, SetUp, SrtpPolicy};
 use crate::transport::{Delivery, Lower, Profile, Transport};
 
 /// Number of interleaved channels: one byte names them.
@@ -9,7 +9,7 @@ const CHANNELS: u16 = 256;
 /// What the choice of a transport depends on.
 pub(super) struct TransportSelector<'a> {
     pub(super) config: &'a Config,
-    pub(super) ends: &'a Ends,
+    pub(super) endpoints: &'a Endpoints,
     /// The tracks that are set up, without the track in question.
     pub(super) others: &'a [SetUp],
     /// Whether the client receives or sends.
@@ -29,7 +29,7 @@ impl TransportSelector<'_> {
 
     fn accept(&self, transport: &Transport) -> Option<SelectedTransport> {
         let is_srtp = matches!(transport.profile, Profile::Savp | Profile::Savpf);
-        let policy = match self.ends.secure {
+        let policy = match self.endpoints.secure {
             true => self.config.srtp,
             // Without TLS anybody could read the keys.
             false => SrtpPolicy::Off,
@@ -52,7 +52,7 @@ impl TransportSelector<'_> {
             Lower::Tcp if multicast => None,
             Lower::Tcp => self.channels(transport.interleaved),
             // Packets of a connection within TLS do not leave it unencrypted.
-            Lower::Udp if self.ends.secure && !is_srtp => None,
+            Lower::Udp if self.endpoints.secure && !is_srtp => None,
             Lower::Udp if multicast => {
                 // A key for one client would be useless to the others of a group.
                 let may = self.config.multicast && self.access == Access::Read && !is_srtp;
@@ -65,7 +65,7 @@ impl TransportSelector<'_> {
                 // A destination that the client names could be a third party's address.
                 are_ports.then_some(SelectedTransport::Udp {
                     client_ports,
-                    destination: self.ends.peer.ip(),
+                    destination: self.endpoints.peer.ip(),
                 })
             }
         }
@@ -133,7 +133,7 @@ mod tests {
         others: &[SelectedTransport],
         offered: &str,
     ) -> Option<SelectedTransport> {
-        let ends = Ends {
+        let endpoints = Endpoints {
             peer: "192.0.2.7:4000".parse().expect("an address"),
             local: "192.0.2.1:8554".parse().expect("an address"),
             secure,
@@ -148,7 +148,7 @@ mod tests {
             .collect();
         let selector = TransportSelector {
             config,
-            ends: &ends,
+            endpoints: &endpoints,
             others: &others,
             access: Access::Read,
         };

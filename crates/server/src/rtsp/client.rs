@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use glassline_media::TrackIndex;
-use glassline_rtsp::server::{Connection, Ends};
+use glassline_rtsp::server::{Connection, Endpoints};
 
 use super::connection_limit::ConnectionPermit;
 use super::counters::Counters;
@@ -105,7 +105,7 @@ impl Client {
     pub(super) fn new(
         wire: Wire,
         connection: Connection,
-        ends: Ends,
+        endpoints: Endpoints,
         permit: ConnectionPermit,
         now: Instant,
     ) -> Self {
@@ -113,8 +113,8 @@ impl Client {
             wire,
             connection,
             writer: ConnectionWriter::default(),
-            peer: ends.peer,
-            local: ends.local,
+            peer: endpoints.peer,
+            local: endpoints.local,
             role: Role::Idle,
             keyring: None,
             cookie: None,

@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use glassline_rtsp::server::{Answer, Closed, Connection, Ends, Event, RequestId};
+use glassline_rtsp::server::{Answer, Closed, Connection, Endpoints, Event, RequestId};
 use mio::net::TcpStream;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry};
@@ -131,16 +131,16 @@ impl Clients {
         permit: ConnectionPermit,
         now: Instant,
     ) -> io::Result<()> {
-        let ends = Ends {
+        let endpoints = Endpoints {
             peer,
             local: stream.local_addr()?,
             secure: identity.is_some(),
         };
         let wire = Wire::new(stream, identity, now)?;
         let config = Arc::clone(&self.shared.connection);
-        let connection = Connection::new(config, ends, rand::random(), now);
+        let connection = Connection::new(config, endpoints, rand::random(), now);
         let fd = wire.as_raw_fd();
-        let client = Client::new(wire, connection, ends, permit, now);
+        let client = Client::new(wire, connection, endpoints, permit, now);
         let key = self.delivery.clients.insert(client);
         // The poll is edge-triggered: the kernel reports room only to sockets whose write it
         // refused, so registering for writable events from the start costs nothing.

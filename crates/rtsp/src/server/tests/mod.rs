@@ -195,14 +195,14 @@ impl Line {
 
     fn from(owner: Owner, peer: &str) -> Self {
         let now = Instant::now();
-        let ends = Ends {
+        let endpoints = Endpoints {
             peer: peer.parse().expect("an address"),
             local: "192.0.2.1:8554".parse().expect("an address"),
             secure: owner.secure,
         };
         let config = Arc::new(owner.config.clone());
         Self {
-            connection: Connection::new(config, ends, [3; 32], now),
+            connection: Connection::new(config, endpoints, [3; 32], now),
             owner,
             now,
             started: now,
