@@ -276,7 +276,7 @@ mod tests {
     fn a_first_connection_that_fails_comes_with_advice() {
         let text = |error| advise(error).to_string();
         assert!(text("invalid peer certificate: UnknownIssuer").contains("--insecure"));
-        assert!(text("no session within 10 s").contains("UDP"));
+        assert!(text("the server opened no session within 10 s").contains("UDP"));
         assert_eq!(text("not authorized"), "not authorized");
     }
 

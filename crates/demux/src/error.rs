@@ -51,7 +51,7 @@ fn write_place(f: &mut fmt::Formatter<'_>, path: &Path, offset: Option<u64>) -> 
 #[non_exhaustive]
 pub enum Reason {
     /// The list of files is empty.
-    #[error("no file was given; known are {}", known_extensions())]
+    #[error("no file was given; known extensions are {}", known_extensions())]
     NoInput,
     /// Two files hold tracks of the same kind.
     #[error("a second {0} file; a stream has at most one of video and one of audio")]
@@ -69,7 +69,7 @@ pub enum Reason {
     #[error("the file is empty")]
     Empty,
     /// The extension belongs to no known format.
-    #[error("unknown extension; known are {}", known_extensions())]
+    #[error("unknown extension; known extensions are {}", known_extensions())]
     UnknownExtension,
     /// The bytes are of another format than the extension.
     #[error("this should be {expected}, but it looks like {found}")]
@@ -162,7 +162,7 @@ pub enum Reason {
         searched: u64,
     },
     /// The file uses a variant of the format that cannot be sent to viewers.
-    #[error("this is {found}, which is not served; {instead}")]
+    #[error("this is {found}, which is not supported; {instead}")]
     Refused {
         /// The variant.
         found: &'static str,
@@ -170,7 +170,9 @@ pub enum Reason {
         instead: &'static str,
     },
     /// Properties change that must be constant on a track.
-    #[error("{from} becomes {to} here, which a track cannot; split the file, or encode it anew")]
+    #[error(
+        "{from} becomes {to} here, which a track does not allow; split the file, or encode it again"
+    )]
     Changes {
         /// The properties so far.
         from: String,
@@ -211,34 +213,38 @@ impl fmt::Display for Warning {
 #[non_exhaustive]
 pub enum WarningReason {
     /// The last NAL unit is incomplete and is not played.
-    #[error("the file is truncated: it ends inside the last NAL unit, which is left out")]
+    #[error("the file is truncated: it ends inside the last NAL unit, which is not played")]
     TruncatedUnit,
     /// The last frame is incomplete and is not played.
-    #[error("the file is truncated: it ends inside the frame that begins here, which is left out")]
+    #[error(
+        "the file is truncated: it ends inside the frame that begins here, which is not played"
+    )]
     TruncatedFrame,
     /// The file has fewer samples than it states.
     #[error("the file is truncated: the last {0} bytes of its audio are missing")]
     TruncatedSamples(u64),
     /// Bytes that belong to no frame, page or NAL unit.
-    #[error("{0} bytes that belong to nothing are skipped")]
+    #[error("{0} bytes that belong to no frame, page or NAL unit are skipped")]
     Skipped(u64),
     /// Frames before the first keyframe.
     #[error("{0} frames before the first keyframe are skipped")]
     BeforeKeyframe(u64),
     /// The times of frames jump back, or far ahead.
-    #[error("the times of the frames jump here; they are played on without a gap")]
+    #[error("the times of the frames jump here; the frames are played without a gap")]
     TimeJump,
     /// A frame would have to be presented before one that was presented already.
-    #[error("a frame has no time of its own between its neighbors, and is left out")]
+    #[error("a frame has no time of its own between its neighbors, and is not played")]
     FrameOutOfTime,
     /// A slice refers to a parameter set that is not in the file.
-    #[error("a frame needs a parameter set that the file has not given; it will not decode")]
+    #[error("a frame needs a parameter set that is not in the file; the frame cannot be decoded")]
     MissingParameterSet,
     /// The frame rate of the bitstream is used instead of the given one.
-    #[error("the bitstream says {0} frames per second; the given rate is not used")]
+    #[error("the bitstream states {0} frames per second; the given rate is not used")]
     FrameRateIgnored(crate::FrameRate),
     /// The frame rate of the bitstream is not plausible.
-    #[error("the bitstream says {numerator}/{denominator} frames per second; {used} is used")]
+    #[error(
+        "the bitstream states {numerator}/{denominator} frames per second, which is implausible; {used} is used"
+    )]
     FrameRateImplausible {
         /// A number of frames.
         numerator: u64,
@@ -258,13 +264,13 @@ pub enum WarningReason {
     #[error("a track is not played: {0}")]
     OtherTrack(String),
     /// The edit list has more than one edit with media.
-    #[error("the file's edit list has several parts, of which only the first is followed")]
+    #[error("the file's edit list has several edits, of which only the first is applied")]
     Edits,
     /// The file ends earlier than it states.
-    #[error("the file is truncated; what lies behind its end is left out")]
+    #[error("the file is truncated; media behind its end are not played")]
     Truncated,
     /// Pages of audio are missing.
-    #[error("Ogg pages are missing before this one; there will be silence")]
+    #[error("Ogg pages are missing before this one; viewers will hear silence")]
     MissingPages,
     /// Frames are decoded in another order than they are presented.
     #[error(
@@ -273,13 +279,15 @@ pub enum WarningReason {
     )]
     Reordered,
     /// Clock references do not continue those before.
-    #[error("the file's clock jumps here, as if two recordings were joined; it is made to run on")]
+    #[error(
+        "the file's clock jumps here, as if two recordings were joined; the stream continues without a jump"
+    )]
     ClockJump,
     /// The video has no keyframe.
     #[error("no keyframe was found; viewers may see broken frames at first")]
     NoEntryPoint,
     /// OpusHead asks for a gain, for which WebRTC has no field.
-    #[error("the file asks for a gain of {0}/256 dB, which viewers will not apply")]
+    #[error("the file asks for a gain of {0}/256 dB, which players of the stream will not apply")]
     OutputGain(i16),
 }
 

@@ -38,7 +38,7 @@ impl Format {
             Self::MpegAudio => (sniff::MPEG_AUDIO, MpegAudio.expected()),
             Self::Wav => (sniff::WAV, "a WAV file"),
             Self::Dv => (sniff::DV, "raw DV video"),
-            Self::Mpeg4Visual => (sniff::MPEG4_VISUAL, "bare MPEG-4 visual video"),
+            Self::Mpeg4Visual => (sniff::MPEG4_VISUAL, "raw MPEG-4 visual video"),
             Self::Matroska => (sniff::MATROSKA, "a Matroska or WebM file"),
             Self::Mp4 => (sniff::MP4, "an MP4 or QuickTime file"),
         }

@@ -11,7 +11,7 @@ use crate::legacy::amr;
 use crate::legacy::dv;
 
 /// Name that [`looks_like`] returns for H.264 in Annex B.
-pub(crate) const H264: &str = "bare H.264 video";
+pub(crate) const H264: &str = "raw H.264 video";
 /// Name that [`looks_like`] returns for H.265 in Annex B.
 pub(crate) const H265: &str = "H.265 video";
 /// Name that [`looks_like`] returns for Ogg.
@@ -110,7 +110,9 @@ fn looks_like(start: &[u8]) -> Option<&'static str> {
             "AMR speech of several channels"
         }
         _ if at(0, amr::MAGIC) || at(0, amr::MAGIC_WB) => AMR,
-        _ if at(0, b"ADIF") => "AAC with one header for all (ADIF), which says no frame's length",
+        _ if at(0, b"ADIF") => {
+            "AAC with one header for the whole file (ADIF), which does not state the frames' lengths"
+        }
         _ if at(0, b"ID3") => MPEG_AUDIO,
         _ if at(0, b"YUV4MPEG2") => "uncompressed video (Y4M)",
         _ if is_transport_stream(start) => TRANSPORT_STREAM,
@@ -200,13 +202,13 @@ mod tests {
             (b"RIFF\0\0\0\0WAVEfmt ", "a WAV file"),
             (&stream, "an MPEG transport stream"),
             (b"\0\0\0\x01\x40\x01\x0c", "H.265 video"),
-            (b"\0\0\0\x01\x67\x42\xc0", "bare H.264 video"),
-            (b"\0\0\x01\x09\x10", "bare H.264 video"),
+            (b"\0\0\0\x01\x67\x42\xc0", "raw H.264 video"),
+            (b"\0\0\x01\x09\x10", "raw H.264 video"),
             (b"\0\0\x01\xb0\xf3\0\0\x01\xb5", MPEG4_VISUAL),
             (b"\0\0\x01\0\0\0\x01\x20\0\xc8", MPEG4_VISUAL),
             (
                 b"ADIF\x40\0",
-                "AAC with one header for all (ADIF), which says no frame's length",
+                "AAC with one header for the whole file (ADIF), which does not state the frames' lengths",
             ),
             (b"#!AMR-WB\n\x44", AMR),
             (b"#!AMR_MC1.0\n", "AMR speech of several channels"),

@@ -234,7 +234,7 @@ pub enum DialError {
     #[error(transparent)]
     Trust(#[from] TrustError),
     /// TLS lacks the cipher suite of QUIC's initial packets.
-    #[error("TLS has no initial cipher suite of QUIC")]
+    #[error("TLS lacks the initial cipher suite of QUIC")]
     Cipher,
     /// The address or the server name is invalid.
     #[error(transparent)]

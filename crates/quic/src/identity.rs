@@ -143,7 +143,7 @@ impl FromStr for Fingerprint {
 
 /// A text that is not a [`Fingerprint`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a certificate's SHA-256 has 64 hexadecimal digits, as the server prints it")]
+#[error("give the certificate's SHA-256 as 64 hexadecimal digits, as the server prints it")]
 pub struct NoFingerprint;
 
 /// Why there is no [`Identity`]. The operator can mend it.
@@ -159,7 +159,7 @@ pub enum IdentityError {
         source: io::Error,
     },
     /// The file lacks a PEM section.
-    #[error("{} has no section `{section}`; it must be PEM", file.display())]
+    #[error("{} has no section `{section}`; give a PEM file", file.display())]
     NoPem {
         /// Path of the file.
         file: PathBuf,
@@ -167,10 +167,10 @@ pub enum IdentityError {
         section: &'static str,
     },
     /// No certificate can be created.
-    #[error("cannot make a certificate: {0}")]
+    #[error("cannot create a certificate: {0}")]
     Generate(String),
     /// TLS rejects the certificate or its key.
-    #[error("the certificate and its key do not serve TLS: {0}")]
+    #[error("TLS rejects the certificate or its key: {0}")]
     Tls(#[from] rustls::Error),
 }
 

@@ -91,7 +91,7 @@ fn authorities(file: &Path) -> Result<RootCertStore, TrustError> {
     // Bundles may contain unreadable certificates; the others are used without them.
     roots.add_parsable_certificates(found.filter_map(Result::ok));
     if roots.is_empty() {
-        return Err(unreadable("no certificate is in it".to_owned()));
+        return Err(unreadable("it contains no certificate".to_owned()));
     }
     Ok(roots)
 }
@@ -152,12 +152,12 @@ impl ServerCertVerifier for Blunt {
 pub enum TrustError {
     /// The system's certificates were not found.
     #[error(
-        "this system has no bundle of certificates where we look: set SSL_CERT_FILE, or pin the \
+        "found no bundle of CA certificates on this system: set SSL_CERT_FILE, or pin the \
          server's with `#sha256=…`"
     )]
     NoBundle,
     /// The file holds no certificates.
-    #[error("cannot take authorities from {}: {reason}", file.display())]
+    #[error("cannot read CA certificates from {}: {reason}", file.display())]
     Unreadable {
         /// Path of the file.
         file: PathBuf,

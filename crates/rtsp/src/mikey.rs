@@ -133,13 +133,13 @@ impl fmt::Debug for Keys {
 #[non_exhaustive]
 pub enum Error {
     /// The text is not base64.
-    #[error("the key management data is no base64")]
+    #[error("the key management data is not base64")]
     Base64,
     /// The message ends early, or is longer than the bound.
     #[error("the MIKEY message ends within its {0}, or is longer than 4096 bytes")]
     Length(&'static str),
     /// The message uses an unknown way to exchange keys, or an unknown cipher.
-    #[error("the MIKEY message has a {what} of {value}, which is not known")]
+    #[error("the MIKEY message has an unknown {what}: {value}")]
     Unknown {
         /// Name of the field.
         what: &'static str,

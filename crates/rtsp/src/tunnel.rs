@@ -17,7 +17,7 @@ const COOKIE_BYTES_MAX: usize = 256;
 
 /// A byte that is not base64. The peer is at fault; close the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("{byte:#04x} is no base64")]
+#[error("byte {byte:#04x} is not base64")]
 pub struct NotBase64 {
     /// The first such byte.
     pub byte: u8,
@@ -87,16 +87,16 @@ impl TunnelRequest {
     pub fn read(request: &Request) -> Result<Self, &'static str> {
         let cookie = request.headers.get("x-sessioncookie").unwrap_or_default();
         if cookie.is_empty() {
-            return Err("no x-sessioncookie, which would open a tunnel");
+            return Err("the request has no x-sessioncookie header, so it opens no tunnel");
         }
         if cookie.len() > COOKIE_BYTES_MAX {
-            return Err("an x-sessioncookie of more than 256 bytes");
+            return Err("the x-sessioncookie header has more than 256 bytes");
         }
         let cookie = cookie.to_owned();
         match request.method {
             Method::Get => Ok(Self::Get { cookie }),
             Method::Post => Ok(Self::Post { cookie }),
-            _ => Err("neither GET nor POST"),
+            _ => Err("the method is neither GET nor POST"),
         }
     }
 }

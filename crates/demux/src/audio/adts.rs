@@ -108,14 +108,17 @@ impl Syntax for Adts {
         let header = Header::parse(head)?;
         if header.blocks > 1 {
             return refused(
-                "AAC with several access units behind each header",
-                "write it anew (ffmpeg: -c:a copy -f adts)",
+                "AAC with several access units in each ADTS frame",
+                "write it again (ffmpeg: -c:a copy -f adts)",
             );
         }
-        let instead = "encode it anew with a usual number of channels (ffmpeg: -ac 2)";
+        let instead = "encode it again with a usual number of channels (ffmpeg: -ac 2)";
         match header.channels() {
             Some(_) => None,
-            None => refused("AAC whose channels only its frames say", instead),
+            None => refused(
+                "AAC whose channels only a program config element states",
+                instead,
+            ),
         }
     }
 

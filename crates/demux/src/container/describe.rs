@@ -59,7 +59,7 @@ pub(crate) fn h264(
     at: u64,
     warnings: &mut Warnings,
 ) -> Result<Described, Reason> {
-    let damaged = || Reason::Damaged("the H.264 configuration is no avcC record");
+    let damaged = || Reason::Damaged("the H.264 configuration is not an avcC record");
     let mut fields = Fields(config);
     let [version, _, _, _, lengths] = *fields.array().ok_or_else(damaged)?;
     if version != 1 {
@@ -93,7 +93,7 @@ pub(crate) fn h264(
 
 /// Describes H.265 from its HEVCDecoderConfigurationRecord (ISO/IEC 14496-15 §8.3.3.1).
 pub(crate) fn h265(config: &[u8], size: Size) -> Result<Described, Reason> {
-    let damaged = || Reason::Damaged("the H.265 configuration is no hvcC record");
+    let damaged = || Reason::Damaged("the H.265 configuration is not an hvcC record");
     let mut fields = Fields(config);
     let head: [u8; 22] = *fields.array().ok_or_else(damaged)?;
     // Drafts of the record had version 0.
@@ -127,10 +127,14 @@ pub(crate) fn vp9(size: Size) -> Described {
 /// Describes AV1 from its AV1CodecConfigurationRecord (AV1 in ISO-BMFF, §2.3).
 pub(crate) fn av1(config: &[u8], size: Size) -> Result<Described, Reason> {
     let Some(([marker, first, second, _], headers)) = config.split_first_chunk::<4>() else {
-        return Err(Reason::Damaged("the AV1 configuration is no av1C record"));
+        return Err(Reason::Damaged(
+            "the AV1 configuration is not an av1C record",
+        ));
     };
     if *marker != 0x81 {
-        return Err(Reason::Damaged("the AV1 configuration is no av1C record"));
+        return Err(Reason::Damaged(
+            "the AV1 configuration is not an av1C record",
+        ));
     }
     let (profile, level, tier) = (first >> 5, first & 0x1f, second >> 7);
     let mut described = video(Codec::Av1, size, Coding::Av1(headers.to_vec()));

@@ -64,7 +64,7 @@ impl Profile {
         let refused = |found| {
             Err(Reason::Refused {
                 found,
-                instead: "only DV of 25 Mbit/s is; encode it anew (ffmpeg: -target ntsc-dv)",
+                instead: "only DV of 25 Mbit/s is; encode it again (ffmpeg: -target ntsc-dv)",
             })
         };
         // The source pack (0x60) in the video auxiliary data states the compression, in the

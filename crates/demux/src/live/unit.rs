@@ -48,7 +48,7 @@ pub enum Error {
     )]
     NoStartCode,
     /// An access unit is too long.
-    #[error("a frame of more than {} MiB; is this H.264 or H.265?", UNIT_BYTES_MAX >> 20)]
+    #[error("a frame has more than {} MiB; is this H.264 or H.265?", UNIT_BYTES_MAX >> 20)]
     Endless,
     /// The stream had no frame at which a decoder could start.
     #[error("no keyframe with its parameter sets came before the end")]

@@ -287,10 +287,10 @@ pub enum Error {
     )]
     Size,
     /// The sampling is not 8-bit 4:2:0.
-    #[error("y4m with sampling C{0}; only 8-bit 4:2:0 is taken (ffmpeg: -pix_fmt yuv420p)")]
+    #[error("y4m with sampling C{0}; only 8-bit 4:2:0 is accepted (ffmpeg: -pix_fmt yuv420p)")]
     Sampling(String),
     /// The video is interlaced.
-    #[error("interlaced y4m; only whole frames are taken (ffmpeg: -vf yadif)")]
+    #[error("interlaced y4m; only progressive frames are accepted (ffmpeg: -vf yadif)")]
     Interlaced,
 }
 

@@ -81,7 +81,7 @@ fn a_mislabelled_file_is_told_what_it_looks_like() {
     for (name, bytes, found) in [
         ("a.h264", b"\0\0\0\x20ftypisom".as_slice(), "an MP4 file"),
         ("b.264", DEMO_AUDIO, "an Ogg file"),
-        ("c.ogg", DEMO_VIDEO, "bare H.264 video"),
+        ("c.ogg", DEMO_VIDEO, "raw H.264 video"),
     ] {
         let error = opened(name, bytes);
         assert!(

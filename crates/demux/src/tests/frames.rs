@@ -269,7 +269,7 @@ fn forms_that_nobody_could_be_sent_are_refused_by_name() {
     refused(Format::Aac, &several, "several access units");
     let mut unsaid = AAC.to_vec();
     unsaid[3] &= 0x3f;
-    refused(Format::Aac, &unsaid, "channels only its frames say");
+    refused(Format::Aac, &unsaid, "only a program config element states");
 }
 
 #[test]

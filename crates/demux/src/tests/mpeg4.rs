@@ -193,7 +193,7 @@ fn what_cannot_be_decoded_is_said() {
     fails(&SIMPLE[54..503], "no video object layer header");
     fails(&SIMPLE[47..503], "no video object layer header");
     fails(&[7; 4000], "no MPEG-4 visual start code");
-    fails(DEMO_VIDEO, "looks like bare H.264 video");
+    fails(DEMO_VIDEO, "looks like raw H.264 video");
     let error = failure(opened(Format::H264, SIMPLE, &ONCE));
     assert!(
         error.to_string().contains("looks like MPEG-4 visual"),

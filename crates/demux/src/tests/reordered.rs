@@ -140,7 +140,7 @@ fn loops_and_forks_of_reordered_frames_do_not_overlap() {
 #[test]
 fn each_coding_is_named_for_what_it_is() {
     for (bytes, format, found) in [
-        (H264, Format::H265, "bare H.264 video"),
+        (H264, Format::H265, "raw H.264 video"),
         (H265, Format::H264, "H.265 video"),
     ] {
         let input = Input {

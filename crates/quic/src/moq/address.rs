@@ -171,7 +171,7 @@ pub enum AddressError {
     #[error("no host in the URL: give one such as moq://host:4443/name")]
     NoHost,
     /// The URL has no broadcast name.
-    #[error("no name behind the host: give one, as in moq://host:4443/name")]
+    #[error("no broadcast name behind the host: give one, as in moq://host:4443/name")]
     NoName,
     /// The fragment is not a fingerprint.
     #[error(

@@ -452,7 +452,7 @@ impl std::fmt::Debug for Broadcast {
 #[non_exhaustive]
 pub enum WriteError {
     /// The caller named a track that does not exist.
-    #[error("track {track} of {tracks}")]
+    #[error("there is no track {track}; the broadcast has {tracks}")]
     NoSuchTrack {
         /// Index of the track.
         track: TrackIndex,
@@ -460,13 +460,13 @@ pub enum WriteError {
         tracks: usize,
     },
     /// The frame is too long.
-    #[error("a frame of {bytes} bytes; {BYTES_MAX} are taken")]
+    #[error("the frame has {bytes} bytes; at most {BYTES_MAX} are allowed")]
     Long {
         /// Length of the frame in bytes.
         bytes: usize,
     },
     /// The frame's time cannot be written.
-    #[error("a frame at {} s", time.nanos() / 1_000_000_000)]
+    #[error("the frame's time of {} s cannot be sent", time.nanos() / 1_000_000_000)]
     Time {
         /// Presentation time of the frame.
         time: MediaTime,

@@ -5,16 +5,16 @@ use super::refusal::Refusal;
 #[non_exhaustive]
 pub enum Ended {
     /// The peer refuses the token, the user or the access.
-    #[error("the other end refuses: not authorized")]
+    #[error("the peer refuses: not authorized")]
     Unauthorized,
     /// The peer closed the session with this reason.
-    #[error("the other end closed the session: {0}")]
+    #[error("the peer closed the session: {0}")]
     Closed(String),
     /// The connection failed.
     #[error("the connection ended: {0}")]
     Network(String),
     /// One of the ends broke the protocol.
-    #[error("MoQ: {0}")]
+    #[error("MoQ protocol error: {0}")]
     Protocol(String),
     /// The session was opened for reading only.
     #[error("the session was opened to read only")]

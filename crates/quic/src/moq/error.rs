@@ -27,13 +27,13 @@ pub(super) enum Error {
     #[error(transparent)]
     Connection(#[from] noq::ConnectionError),
     /// The peer closed the session.
-    #[error("closed by the other end: {reason} (code {code})")]
+    #[error("closed by the peer: {reason} (code {code})")]
     Closed { code: u32, reason: String },
     /// The peer reset or stopped the stream.
-    #[error("the other end gave the stream up (code {0:?})")]
+    #[error("the peer reset or stopped the stream (code {0:?})")]
     Stream(Option<u32>),
     /// The peer does not support datagrams.
-    #[error("the other end takes no datagrams")]
+    #[error("the peer does not support datagrams")]
     NoDatagrams,
     /// The stream was used after its end.
     #[error("the stream has ended")]

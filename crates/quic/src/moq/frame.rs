@@ -136,7 +136,7 @@ fn adts(payload: &[u8]) -> Result<&[u8], FrameError> {
 #[non_exhaustive]
 pub enum FrameError {
     /// The frame has no complete time.
-    #[error("a frame ends within its time")]
+    #[error("a frame ends within its timestamp")]
     Short,
     /// The frame is too long.
     #[error("a frame has {bytes} bytes, at most {BYTES_MAX} are taken")]

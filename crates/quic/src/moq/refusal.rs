@@ -6,13 +6,13 @@ pub enum Refusal {
     #[error("not authorized")]
     Unauthorized,
     /// The catalog or the frames contradict themselves, or cannot be carried.
-    #[error("what was published is not what its catalog says, or cannot be carried")]
+    #[error("the published media contradict their catalog, or cannot be carried")]
     Malformed,
     /// No stream can have this name.
     #[error("no stream can have this name")]
     Name,
     /// Another client publishes under this name.
-    #[error("the stream has a source already")]
+    #[error("another source publishes this stream")]
     Busy,
     /// The server has as many clients or streams as it may have.
     #[error("the server is full")]

@@ -267,18 +267,18 @@ pub enum AskError {
     #[error(transparent)]
     Handshake(#[from] HandshakeError),
     /// No version of MoQ is supported by both ends.
-    #[error("no version of MoQ that both ends speak")]
+    #[error("no version of MoQ is supported by both ends")]
     NoVersion,
     /// The client's setup message is invalid.
     #[error(transparent)]
     Setup(#[from] Ended),
     /// The path is too long.
-    #[error("it asks for a path of {bytes} bytes")]
+    #[error("the client asks for a path of {bytes} bytes, which is too long")]
     Long {
         /// Length of the path in bytes.
         bytes: usize,
     },
     /// The client sent no request in time.
-    #[error("it said nothing within {} s", PATIENCE.as_secs())]
+    #[error("the client sent no request within {} s", PATIENCE.as_secs())]
     Slow,
 }

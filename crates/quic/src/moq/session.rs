@@ -437,7 +437,7 @@ pub enum Announcement {
 #[non_exhaustive]
 pub enum ConnectError {
     /// The host name cannot be resolved.
-    #[error("cannot find {host}: {source}")]
+    #[error("cannot resolve {host}: {source}")]
     Unknown {
         /// The host name.
         host: String,
@@ -459,10 +459,10 @@ pub enum ConnectError {
         error: DialError,
     },
     /// The server did not answer in time.
-    #[error("no session within {} s", PATIENCE.as_secs())]
+    #[error("the server opened no session within {} s", PATIENCE.as_secs())]
     Slow,
     /// No version of MoQ is supported by both ends.
-    #[error("the server speaks no version of MoQ that we do")]
+    #[error("the server supports no version of MoQ that this client supports")]
     NoVersion,
     /// The address cannot be written as a URL for HTTP.
     #[error(transparent)]

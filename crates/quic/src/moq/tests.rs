@@ -265,7 +265,7 @@ async fn catalogs_that_cannot_be_are_named_over_the_wire() {
         .collect();
     let many = format!("{{\"video\":{{\"renditions\":{{{}}}}}}}", many.join(","));
     for (document, expected) in [
-        (b"\xff\xfe no JSON".to_vec(), "the catalog is none"),
+        (b"\xff\xfe no JSON".to_vec(), "the catalog is malformed"),
         (vec![b' '; 1 << 20], "the catalog has 1048576 bytes"),
         (many.into_bytes(), "offers 2000 renditions"),
     ] {

@@ -291,10 +291,10 @@ pub enum WatchError {
     #[error(transparent)]
     Frame(#[from] FrameError),
     /// The publisher sent no catalog in time.
-    #[error("no catalog within {} s", PATIENCE.as_secs())]
+    #[error("the publisher sent no catalog within {} s", PATIENCE.as_secs())]
     NoCatalog,
     /// The publisher's catalog names a track that the broadcast does not have.
-    #[error("the catalog has a track `{name}`, the broadcast has not")]
+    #[error("the catalog names track `{name}`, but the broadcast does not have it")]
     NoTrack {
         /// Name of the track.
         name: String,

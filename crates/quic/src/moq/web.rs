@@ -395,18 +395,18 @@ pub enum HandshakeError {
     #[error("HTTP/3 CONNECT: {0}")]
     Connect(#[from] proto::ConnectError),
     /// The peer supports HTTP/3, but not WebTransport.
-    #[error("the other end speaks HTTP/3 without WebTransport")]
+    #[error("the peer supports HTTP/3, but not WebTransport")]
     NoWebTransport,
     /// No protocol is supported by both ends.
-    #[error("no version of MoQ that both ends speak")]
+    #[error("no version of MoQ is supported by both ends")]
     NoProtocol,
     /// The server answered with this HTTP status.
-    #[error("the server answered {0}")]
+    #[error("the server answered HTTP status {0}")]
     Refused(u16),
     /// The peer did not answer in time.
-    #[error("no request within {} s", PATIENCE.as_secs())]
+    #[error("the peer did not answer within {} s", PATIENCE.as_secs())]
     Slow,
     /// The stream number is too high for a session.
-    #[error("no number for the session")]
+    #[error("the stream number is too high for a session")]
     NoSession,
 }

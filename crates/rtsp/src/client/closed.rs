@@ -11,7 +11,7 @@ use crate::{interleaved, sdp};
 #[non_exhaustive]
 pub enum Closed {
     /// This end left, by `Client::leave`.
-    #[error("left")]
+    #[error("the client left")]
     Left,
     /// The server ended the session by TEARDOWN.
     #[error("closed by the server (TEARDOWN)")]
@@ -23,7 +23,7 @@ pub enum Closed {
         waiting_for: Option<Method>,
     },
     /// The server did not answer a request in time.
-    #[error("no response to {method} for {after:?}")]
+    #[error("the server did not answer {method} within {after:?}")]
     NoResponse {
         /// The request without a response.
         method: Method,
@@ -42,14 +42,14 @@ pub enum Closed {
     },
     /// The server does not offer this transport (461). Ask for another one.
     #[error(
-        "the server refused the transport of track {track} (461): ask for the other of TCP and UDP"
+        "the server refused the transport of track {track} (461): use the other one of TCP and UDP"
     )]
     TransportRefused {
         /// Index of the track in the description.
         track: TrackIndex,
     },
     /// The server set up another transport than the requested one.
-    #[error("asked for `{asked}`, the server set up `{answered}`")]
+    #[error("the client asked for `{asked}`, but the server set up `{answered}`")]
     OtherTransport {
         /// The `Transport` header that the client sent.
         asked: String,
@@ -57,22 +57,22 @@ pub enum Closed {
         answered: String,
     },
     /// The server redirects the client to another URL.
-    #[error("redirected to `{location}`")]
+    #[error("the server redirected to `{location}`")]
     Redirected {
         /// The URL; empty if the server gave none.
         location: String,
     },
     /// The server asks for credentials, and the client has none.
-    #[error("the server wants a user name and password: rtsp://NAME:PASSWORD@…")]
+    #[error("the server requires a user name and password: use rtsp://NAME:PASSWORD@…")]
     CredentialsMissing,
     /// The server refuses the client's credentials.
-    #[error("the server refused name or password of `{user}` (401)")]
+    #[error("the server refused the name or password of `{user}` (401)")]
     CredentialsRefused {
         /// The user's name.
         user: String,
     },
     /// The server offers only authentication schemes that are unknown to this client.
-    #[error("the server wants an authentication that is not known: {offered}")]
+    #[error("the server requires an unknown authentication scheme: {offered}")]
     UnknownAuthentication {
         /// The server's first challenge.
         offered: String,
@@ -81,16 +81,16 @@ pub enum Closed {
     #[error(transparent)]
     Description(#[from] sdp::Error),
     /// The description holds no track, or the owner chose none.
-    #[error("the presentation has nothing to play")]
+    #[error("the presentation has no track to play")]
     NothingToPlay,
     /// The server no longer knows the session (454).
-    #[error("the server does not know the session any more (454)")]
+    #[error("the server no longer knows the session (454)")]
     SessionLost,
     /// The byte stream cannot be parsed any further.
-    #[error("cannot follow the server: {0}")]
+    #[error("cannot parse what the server sent: {0}")]
     Stream(interleaved::Error),
     /// The server sends requests but does not read the responses, so that too many bytes wait.
-    #[error("the server does not read what it asked for")]
+    #[error("the server does not read the responses to its requests")]
     ResponsesNotRead,
 }
 

@@ -49,7 +49,9 @@ pub enum Error {
     #[error(transparent)]
     Message(#[from] ParseError),
     /// Other bytes, and more of them than may be skipped.
-    #[error("{bytes} bytes that are neither frame nor message, the first is {first:#04x}")]
+    #[error(
+        "{bytes} bytes are neither an interleaved frame nor a message; the first is {first:#04x}"
+    )]
     Garbage {
         /// Number of such bytes, up to where reading stopped.
         bytes: usize,

@@ -64,13 +64,13 @@ pub enum ParseError {
         max: usize,
     },
     /// `Content-Length` is not a number, or two fields contradict each other.
-    #[error("`Content-Length: {0}` is no length")]
+    #[error("`Content-Length: {0}` is not a valid length")]
     ContentLength(String),
     /// The first line is neither a request line nor a status line.
     #[error("a message cannot begin with `{0}`")]
     StartLine(String),
     /// A line of a request's head has no colon.
-    #[error("line {line} of a request is no header: `{text}`")]
+    #[error("line {line} of a request is not a header field: `{text}`")]
     Header {
         /// Number of the line; the start line is 1.
         line: usize,

@@ -108,7 +108,7 @@ fn what_is_malformed_is_named() {
     let error = failure("OPTIONS * RTSP/1.0\r\nCSeq: 1\r\nwhat is this\r\n\r\n");
     assert_eq!(
         error.to_string(),
-        "line 3 of a request is no header: `what is this`"
+        "line 3 of a request is not a header field: `what is this`"
     );
     for length in ["-1", "+5", "5, 5", "five", ""] {
         let error = failure(&format!(

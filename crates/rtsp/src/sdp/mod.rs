@@ -86,13 +86,13 @@ const FORMATS_MAX: usize = 32;
 #[non_exhaustive]
 pub enum Error {
     /// No line begins with `v=`, `s=` or `m=`.
-    #[error("a body of {bytes} bytes holds no session description")]
+    #[error("the body of {bytes} bytes is not a session description (SDP)")]
     NotSdp {
         /// Length of the body in bytes.
         bytes: usize,
     },
     /// A `m=` line cannot be read.
-    #[error("line {line} of the session description is no media line: `{text}`")]
+    #[error("line {line} of the session description is not a valid media line: `{text}`")]
     Media {
         /// Number of the line, from 1.
         line: usize,

@@ -103,7 +103,7 @@ impl Core {
         self.incomplete_since = None;
         match message {
             Message::Request(request) if request.version.http => {
-                self.refuse_http(&request, "RTSP is spoken already");
+                self.refuse_http(&request, "HTTP on a connection that already uses RTSP");
             }
             Message::Request(request) if self.pending.is_none() => self.begin(now, request),
             Message::Request(request) => self.enqueue(Waiting::Request(request)),

@@ -167,7 +167,7 @@ impl Connection {
             }
             // With GET and POST of a tunnel on one connection a client would wait for itself.
             Opening::Get(_) if !bytes.is_empty() => {
-                let why = "both ways of a tunnel on one connection";
+                let why = "GET and POST of a tunnel use the same connection";
                 self.core.close(Closed::Http(why));
             }
             Opening::Get(_) | Opening::Over => {}
@@ -201,7 +201,7 @@ impl Connection {
             headers: Headers::new(),
             body: Vec::new(),
         };
-        let why = "no tunnel waits for this x-sessioncookie";
+        let why = "no tunnel with this x-sessioncookie exists";
         self.core.refuse_http(&nothing, why);
     }
 

@@ -162,7 +162,7 @@ impl<'a> Audio<'a> {
         // A rate that does not fit the field is zero there; only codings that state no rate
         // themselves need it.
         if rate > SAMPLE_RATE_MAX || channels > 255 {
-            return Err(entry.damaged("a track of audio has a senseless sampling rate"));
+            return Err(entry.damaged("a track of audio has an impossible sampling rate"));
         }
         Ok(Self {
             rate: rate.max(1),

@@ -74,7 +74,7 @@ impl Movie {
         if tracks.is_empty() {
             let what = match others.is_empty() {
                 true => "it describes no track".to_owned(),
-                false => format!("codings that are unknown: {}", others.join("; ")),
+                false => format!("unknown codings: {}", others.join("; ")),
             };
             return Err(Fault::at(offset, Reason::NothingToPlay(what)));
         }

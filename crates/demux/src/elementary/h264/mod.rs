@@ -38,7 +38,7 @@ pub(crate) struct H264 {
 
 impl Grammar for H264 {
     const NAME: &'static str = "H.264";
-    const EXPECTED: &'static str = "bare H.264 video (Annex B)";
+    const EXPECTED: &'static str = "raw H.264 video (Annex B)";
     const SETS: &'static [Set] = &[Set::Sequence, Set::Picture];
 
     fn is_parameter_set(first: u8) -> bool {

@@ -80,7 +80,7 @@ fn type_of(first: u8) -> u8 {
 
 impl Grammar for H265 {
     const NAME: &'static str = "H.265";
-    const EXPECTED: &'static str = "bare H.265 video (Annex B)";
+    const EXPECTED: &'static str = "raw H.265 video (Annex B)";
     const SETS: &'static [Set] = &[Set::Video, Set::Sequence, Set::Picture];
 
     fn is_parameter_set(first: u8) -> bool {

@@ -54,10 +54,10 @@ pub(super) struct Picture {
 impl Layer {
     /// Parses a layer. `bytes`: from behind the start code on.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, Reason> {
-        const DAMAGED: Reason = Reason::Damaged("the video object layer header makes no sense");
+        const DAMAGED: Reason = Reason::Damaged("the video object layer header is damaged");
         const SHAPE: Reason = Reason::Refused {
-            found: "MPEG-4 visual whose pictures are no rectangles",
-            instead: "encode it anew (ffmpeg: -c:v mpeg4)",
+            found: "MPEG-4 visual whose pictures are not rectangular",
+            instead: "encode it again (ffmpeg: -c:v mpeg4)",
         };
         let (layer, shape) = Self::fields(&mut Bits::new(bytes)).ok_or(DAMAGED)?;
         match (shape, layer) {

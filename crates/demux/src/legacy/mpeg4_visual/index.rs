@@ -195,7 +195,7 @@ impl<'w> Indexer<'w> {
     /// Reads the bytes behind one start code.
     fn take(&mut self, span: Span, head: &[u8]) -> Result<(), Fault> {
         if let Some(at) = self.doubtful.take() {
-            let reason = Reason::Damaged("the header of a picture breaks off");
+            let reason = Reason::Damaged("the header of a picture is incomplete");
             return Err(Fault::at(at, reason));
         }
         // The number of the first object is zero, which the scanner takes for a zero byte
@@ -297,7 +297,7 @@ impl<'w> Indexer<'w> {
         if let Some(range) = range.filter(|_| !self.configs.last().is_some_and(same)) {
             let length = range.end - range.start;
             if length > CONFIG_BYTES_MAX {
-                let what = "what stands before the first picture";
+                let what = "the headers before the first picture";
                 return Err(too_large(range.start, what, CONFIG_BYTES_MAX, "bytes"));
             }
             if self.configs.len() == CONFIGS_MAX {
@@ -350,7 +350,7 @@ impl<'w> Indexer<'w> {
         if self.entries.is_empty() {
             let reason = match self.skipped {
                 0 => "it holds no picture",
-                _ => "no picture that is coded by itself, so no decoder could start",
+                _ => "no intra picture, so no decoder could start",
             };
             return Err(Fault::whole(Reason::NoKeyframe(reason)));
         }

@@ -30,7 +30,7 @@ impl<'a> Entry<'a> {
         }
         let fields = fields
             .as_object()
-            .ok_or_else(|| CatalogError::Malformed(format!("rendition `{shown}` is no object")))?;
+            .ok_or_else(|| CatalogError::Malformed(format!("rendition `{shown}` is not an object")))?;
         Ok(Self { name, fields })
     }
 

@@ -17,7 +17,7 @@ pub enum CatalogError {
         bytes: usize,
     },
     /// The document is not JSON, or lacks the form of a catalog.
-    #[error("the catalog is none: {0}")]
+    #[error("the catalog is malformed: {0}")]
     Malformed(String),
     /// The catalog has too many renditions.
     #[error("the catalog offers {count} renditions, at most {RENDITIONS_MAX} are read")]
@@ -36,7 +36,7 @@ pub enum CatalogError {
         value: String,
     },
     /// The catalog has no rendition that can be received.
-    #[error("nothing in the catalog can be carried{}", list(.left_out))]
+    #[error("no rendition in the catalog can be received{}", list(.left_out))]
     Nothing {
         /// The renditions, and why each of them cannot be received.
         left_out: Vec<(String, LeftOut)>,

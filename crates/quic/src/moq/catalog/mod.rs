@@ -131,7 +131,7 @@ fn renditions<'a>(
         None | Some(Value::Null) => Ok(None),
         Some(Value::Object(map)) => Ok(Some(map)),
         Some(_) => Err(CatalogError::Malformed(format!(
-            "`{section}.renditions` is no object"
+            "`{section}.renditions` is not an object"
         ))),
     }
 }

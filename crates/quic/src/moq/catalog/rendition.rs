@@ -22,10 +22,10 @@ pub struct Rendition {
 #[non_exhaustive]
 pub enum LeftOut {
     /// The hub does not carry this codec.
-    #[error("codec `{0}` is not carried")]
+    #[error("codec `{0}` is not supported")]
     Codec(String),
     /// The container is not `legacy`.
-    #[error("container `{0}` is not read: publish with `legacy`")]
+    #[error("container `{0}` is not supported: publish with `legacy`")]
     Container(String),
     /// The track belongs to another broadcast.
     #[error("its track is in another broadcast")]

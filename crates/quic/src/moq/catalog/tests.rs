@@ -70,11 +70,11 @@ fn lies_are_named() {
     let video = |fields: &str| format!(r#"{{"video":{{"renditions":{{"v":{{{fields}}}}}}}}}"#);
     let audio = |fields: &str| format!(r#"{{"audio":{{"renditions":{{"a":{{{fields}}}}}}}}}"#);
     for (text, expected) in [
-        ("nonsense".to_owned(), "the catalog is none"),
+        ("nonsense".to_owned(), "the catalog is malformed"),
         ("[]".to_owned(), "not an object"),
         (
             r#"{"video":{"renditions":7}}"#.to_owned(),
-            "`video.renditions` is no object",
+            "`video.renditions` is not an object",
         ),
         (video(r#""codec":7"#), "codec cannot be 7"),
         (
@@ -87,7 +87,7 @@ fn lies_are_named() {
         ),
         (
             video(r#""codec":"avc1.64001f","description":"01"#.to_owned().as_str()),
-            "none",
+            "malformed",
         ),
         (
             video(r#""codec":"avc1.64001f","description":"zz""#),
@@ -114,12 +114,12 @@ fn lies_are_named() {
         assert!(error.contains(expected), "{text}: {error}");
     }
     for (text, expected) in [
-        ("{}".to_owned(), "nothing in the catalog"),
-        (video(r#""codec":"vp10""#), "codec `vp10` is not carried"),
-        (video(r#""codec":"opus""#), "codec `opus` is not carried"),
+        ("{}".to_owned(), "no rendition in the catalog"),
+        (video(r#""codec":"vp10""#), "codec `vp10` is not supported"),
+        (video(r#""codec":"opus""#), "codec `opus` is not supported"),
         (
             video(r#""codec":"vp8","container":{"kind":"cmaf","init":""}"#),
-            "container `cmaf` is not read",
+            "container `cmaf` is not supported",
         ),
         (
             video(r#""codec":"vp8","broadcast":"../other""#),

@@ -226,7 +226,7 @@ fn udp_ports_are_agreed_upon() {
 #[test]
 fn a_transport_that_was_not_asked_for_is_refused() {
     let cases = [
-        ("461 Unsupported transport", "ask for the other"),
+        ("461 Unsupported transport", "use the other"),
         // live555, asked for multicast's sake, and cameras that know only UDP.
         (
             "200 OK\r\nTransport: RTP/AVP;unicast;client_port=0-1",
@@ -302,8 +302,8 @@ fn redirects_and_refusals_are_told() {
         "the server refused DESCRIBE: 404 Stream Not Found"
     );
     for (body, expected) in [
-        ("<html>", "no session description"),
-        ("v=0\r\n", "nothing to play"),
+        ("<html>", "is not a session description"),
+        ("v=0\r\n", "no track to play"),
     ] {
         let mut line = Line::open(URL);
         line.exchange(&Method::Options, URL, PUBLIC, "");
@@ -364,7 +364,7 @@ fn silence_is_given_up() {
     line.request();
     line.wait();
     let text = line.closed().to_string();
-    assert_eq!(text, "no response to OPTIONS for 10s");
+    assert_eq!(text, "the server did not answer OPTIONS within 10s");
 
     let mut line = Line::play(URL);
     line.wait();

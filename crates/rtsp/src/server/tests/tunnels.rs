@@ -107,7 +107,7 @@ fn both_halves_on_one_connection_are_refused() {
             for piece in text.as_bytes().chunks(cut) {
                 line.feed(piece);
             }
-            let why = "both ways of a tunnel on one connection";
+            let why = "GET and POST of a tunnel use the same connection";
             assert_eq!(line.closed(), &Closed::Http(why));
             post(&mut line, b"T1BU");
             assert_eq!(line.events.len(), 2, "nothing after that");
