@@ -8,7 +8,7 @@ use glassline_congestion::Algorithm;
 use glassline_demux as demux;
 use glassline_media::MediaTime;
 use glassline_quic::moq::{Address, Aim, Frame, Lane, Options, connect};
-use glassline_quic::{Dialler, Steering, Trust};
+use glassline_quic::{CongestionControl, Dialler, Trust};
 use libtest_mimic::Failed;
 use tokio::sync::oneshot;
 
@@ -81,7 +81,7 @@ async fn publish(address: &Address, mut stopped: oneshot::Receiver<()>) -> Resul
     let mut source = demux::open(&files, &demux::Options::default()).map_err(|e| e.to_string())?;
     let dialler = Dialler::new().map_err(|error| error.to_string())?;
     let options = Options {
-        steering: Steering::new(Algorithm::Copa),
+        congestion: CongestionControl::new(Algorithm::Copa),
         trust: Trust::System,
         aim: Aim::Publish,
     };

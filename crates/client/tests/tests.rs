@@ -15,7 +15,7 @@ use glassline_client::publish::uplink::Destination;
 use glassline_client::publish::{Algorithm, Rule, Trust, source};
 use glassline_media::{Bitrate, Codec, Kind};
 use glassline_quic::moq::{Grant, Reader, Refusal, Server, Session, Watch};
-use glassline_quic::{Identity, Steering};
+use glassline_quic::{CongestionControl, Identity};
 use tokio::sync::{mpsc, oneshot};
 
 /// Far beyond what anything here takes, so that a failure ends.
@@ -51,8 +51,8 @@ async fn site(at: SocketAddr, identity: &Identity, refusal: Option<Refusal>) -> 
     let port = server.local_addr().expect("bound").port();
     let (out, sessions) = mpsc::channel(4);
     let task = tokio::spawn(async move {
-        let steer = || Steering::new(Algorithm::Cubic);
-        while let Some(knock) = server.accept(steer).await {
+        let new_congestion = || CongestionControl::new(Algorithm::Cubic);
+        while let Some(knock) = server.accept(new_congestion).await {
             let Ok(asked) = knock.ask().await else {
                 continue;
             };

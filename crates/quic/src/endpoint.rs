@@ -8,7 +8,7 @@ use noq::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use rustls::crypto::CryptoProvider;
 
 use crate::trust::TrustError;
-use crate::{Identity, IdentityError, Observed, Steering, Trust};
+use crate::{CongestionControl, CongestionMonitor, Identity, IdentityError, Trust};
 
 /// Idle timeout: a connection without packets for longer has ended. An outage of half a minute
 /// does not end one.
@@ -67,12 +67,12 @@ impl Dialler {
         name: &str,
         trust: &Trust,
         protocols: Vec<Vec<u8>>,
-        steering: Steering,
+        congestion: CongestionControl,
     ) -> Result<noq::Connection, DialError> {
         let tls = trust.client(provider(), protocols)?;
         let tls = QuicClientConfig::try_from(tls).map_err(|_| DialError::Cipher)?;
         let mut config = noq::ClientConfig::new(Arc::new(tls));
-        config.transport_config(Arc::new(transport(steering, RECEIVE_KNOWN)));
+        config.transport_config(Arc::new(transport(congestion, RECEIVE_KNOWN)));
         let connecting = self.endpoint.connect_with(config, address, name)?;
         Ok(connecting.await?)
     }
@@ -143,8 +143,8 @@ impl Listener {
     /// The caller awaits the handshake, concurrently with others.
     pub(crate) async fn next(
         &self,
-        mut steer: impl FnMut() -> Steering,
-    ) -> Option<(noq::Connecting, Observed)> {
+        mut new_congestion: impl FnMut() -> CongestionControl,
+    ) -> Option<(noq::Connecting, CongestionMonitor)> {
         loop {
             let incoming = self.endpoint.accept().await?;
             if self.endpoint.open_connections() > UNPROVEN
@@ -154,16 +154,16 @@ impl Listener {
                 let _ = incoming.retry();
                 continue;
             }
-            let steering = steer();
-            let observed = steering.observed();
+            let congestion = new_congestion();
+            let monitor = congestion.monitor();
             let mut config = self
                 .config
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .clone();
-            config.transport_config(Arc::new(transport(steering, RECEIVE_STRANGER)));
+            config.transport_config(Arc::new(transport(congestion, RECEIVE_STRANGER)));
             if let Ok(connecting) = incoming.accept_with(Arc::new(config)) {
-                return Some((connecting, observed));
+                return Some((connecting, monitor));
             }
         }
     }
@@ -200,10 +200,10 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::aws_lc_rs::default_provider())
 }
 
-fn transport(steering: Steering, receive: u32) -> noq::TransportConfig {
+fn transport(congestion: CongestionControl, receive: u32) -> noq::TransportConfig {
     let mut transport = noq::TransportConfig::default();
     transport
-        .congestion_controller_factory(Arc::new(steering))
+        .congestion_controller_factory(Arc::new(congestion))
         .max_idle_timeout(noq::IdleTimeout::try_from(IDLE).ok())
         .keep_alive_interval(Some(KEEP_ALIVE))
         .max_concurrent_uni_streams(STREAMS.into())

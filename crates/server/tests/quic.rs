@@ -10,7 +10,7 @@ use glassline_media::{Codec, Kind, MediaTime, Track, TrackIndex, annexb};
 use glassline_quic::moq::{
     Address, Aim, Announcement, ConnectError, Ended, Frame, Lane, Options, Session, connect,
 };
-use glassline_quic::{Dialler, Steering, Trust};
+use glassline_quic::{CongestionControl, Dialler, Trust};
 use glassline_server::config::Secret;
 use tokio::runtime::Runtime;
 
@@ -36,7 +36,7 @@ async fn open(running: &Running, name: &str, aim: Aim) -> Result<Session, Connec
     let address = Address::parse(&format!("moq://{at}/{name}#sha256={pin}"));
     let dialler = Dialler::new().expect("a socket");
     let options = Options {
-        steering: Steering::new(Algorithm::Cubic),
+        congestion: CongestionControl::new(Algorithm::Cubic),
         trust: Trust::System,
         aim,
     };

@@ -105,10 +105,10 @@ pub(super) const ROOMS: &[(&str, &[Row])] = &[
     ]),
     ("quic", &[
         ("identity", &[]),
-        ("steer", &[]),
+        ("congestion", &[]),
         ("trust", &["identity"]),
-        ("endpoint", &["identity", "steer", "trust"]),
-        ("moq", &["endpoint", "identity", "steer", "trust"]),
+        ("endpoint", &["identity", "congestion", "trust"]),
+        ("moq", &["endpoint", "identity", "congestion", "trust"]),
     ]),
     ("sctp", &[
         ("parse", &[]),

@@ -7,8 +7,8 @@
 //!    ┌───────────────────────────┘
 //!    ▼
 //!  camera ─► schedule ─► noq-proto ─► sim::Link, shared with ─► noq-proto ─► receiver
-//!     ▲ bitrate             ▲ Steering        bulk flows
-//!     └─── Adaptation ◄── Observed, Wire: what was sent, acked, lost, sent again
+//!     ▲ bitrate             ▲ CongestionControl   bulk flows
+//!     └─── Adaptation ◄── CongestionMonitor, Wire: what was sent, acked, lost, sent again
 //! ```
 //!
 //! The ends of an upload know no clock and no socket. [`session`] drives them in virtual

@@ -16,7 +16,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use glassline_quic::Observed;
+use glassline_quic::CongestionMonitor;
 use glassline_sim::{Clock, Conditions, Link, SendOutcome, Trace};
 use noq_proto::EcnCodepoint;
 
@@ -111,7 +111,7 @@ struct Session<'a> {
     down: Link<Parcel>,
     /// The upload first.
     flows: Vec<Placed>,
-    observed: Observed,
+    observed: CongestionMonitor,
     account: Account,
     wire: Wire,
     /// Whether marks travel: where no link makes any, none are asked for.

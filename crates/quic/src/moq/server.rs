@@ -15,7 +15,7 @@ use super::transport;
 use super::version::{versions, words};
 use super::web::{ALPN, HandshakeError, Request};
 use crate::endpoint::{ListenError, Listener, RECEIVE_KNOWN};
-use crate::{Identity, IdentityError, Observed, Steering};
+use crate::{CongestionControl, CongestionMonitor, Identity, IdentityError};
 
 /// Time that a client has for the handshake and its request.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -60,14 +60,14 @@ impl Server {
         self.listener.renew(identity)
     }
 
-    /// Accepts the next connection; `None` once the server is closed. `steer` creates its
-    /// congestion control.
-    pub async fn accept(&self, steer: impl FnMut() -> Steering) -> Option<Knock> {
-        let (connecting, observed) = self.listener.next(steer).await?;
+    /// Accepts the next connection; `None` once the server is closed. `new_congestion` creates
+    /// its congestion control.
+    pub async fn accept(&self, new_congestion: impl FnMut() -> CongestionControl) -> Option<Knock> {
+        let (connecting, monitor) = self.listener.next(new_congestion).await?;
         Some(Knock {
             peer: connecting.remote_address(),
             connecting,
-            observed,
+            monitor,
         })
     }
 
@@ -86,7 +86,7 @@ impl Server {
 pub struct Knock {
     connecting: noq::Connecting,
     peer: SocketAddr,
-    observed: Observed,
+    monitor: CongestionMonitor,
 }
 
 impl Knock {
@@ -118,11 +118,11 @@ impl Knock {
             };
             let target = request.target();
             let web = request.accept_with(&word).await?;
-            let observed = self.observed;
-            let session = transport::Session::new(connection, Some(web), word, observed);
+            let monitor = self.monitor;
+            let session = transport::Session::new(connection, Some(web), word, monitor);
             (session, Some(target))
         } else {
-            let session = transport::Session::new(connection, None, protocol, self.observed);
+            let session = transport::Session::new(connection, None, protocol, self.monitor);
             (session, None)
         };
         let link = transport.link();

@@ -19,7 +19,7 @@ use super::version::{versions, words};
 use super::watch::{Watch, WatchError};
 use super::web::{HandshakeError, Web};
 use crate::endpoint::{DialError, Dialler, SEND_WINDOW};
-use crate::{Observation, Observed, Steering, Trust};
+use crate::{CongestionControl, CongestionMonitor, CongestionStats, Trust};
 
 /// Interval at which the send window is adapted to the congestion window.
 const TICK: Duration = Duration::from_millis(100);
@@ -51,7 +51,7 @@ pub enum Aim {
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Congestion control of the connection.
-    pub steering: Steering,
+    pub congestion: CongestionControl,
     /// Which server certificates are accepted, unless the address pins one.
     pub trust: Trust,
     /// What the client wants to do.
@@ -71,9 +71,9 @@ pub async fn connect(
         Some(pin) => Trust::Pinned(pin),
         None => options.trust.clone(),
     };
-    let observed = options.steering.observed();
+    let monitor = options.congestion.monitor();
     let opened = async {
-        let connection = reach(dialler, address, &trust, &options.steering).await?;
+        let connection = reach(dialler, address, &trust, &options.congestion).await?;
         let words = words();
         let (web, protocol) = if address.is_web() {
             let offered = words.iter().map(|&word| word.to_owned());
@@ -84,7 +84,7 @@ pub async fn connect(
             (None, protocol)
         };
         let is_raw = web.is_none();
-        let transport = transport::Session::new(connection, web, protocol, observed);
+        let transport = transport::Session::new(connection, web, protocol, monitor);
         let mut client = moq_net::Client::new().with_versions(versions());
         if is_raw {
             client = client.with_path(address.target());
@@ -100,7 +100,7 @@ async fn reach(
     dialler: &Dialler,
     address: &Address,
     trust: &Trust,
-    steering: &Steering,
+    congestion: &CongestionControl,
 ) -> Result<noq::Connection, ConnectError> {
     let (host, port) = (address.host(), address.port());
     let found = tokio::net::lookup_host((host, port)).await;
@@ -123,7 +123,7 @@ async fn reach(
     };
     for at in found {
         match dialler
-            .dial(at, host, trust, words.clone(), steering.clone())
+            .dial(at, host, trust, words.clone(), congestion.clone())
             .await
         {
             Ok(connection) => return Ok(connection),
@@ -143,7 +143,7 @@ pub(super) fn negotiated(connection: &noq::Connection) -> Option<String> {
 /// A session with a peer. It ends at once when this value is dropped.
 pub struct Session {
     link: Arc<Link>,
-    observed: Observed,
+    monitor: CongestionMonitor,
     session: moq_net::Session,
     /// Broadcasts that this end publishes in the session.
     offer: Option<Offer>,
@@ -185,7 +185,7 @@ impl Session {
         inbound: Option<Offer>,
         stats: stats::Registry,
     ) -> Self {
-        let observed = link.observed().clone();
+        let monitor = link.monitor().clone();
         let bitrate = Arc::new(Mutex::new(Bitrate::default()));
         let task = tokio::spawn(tend(
             Arc::clone(&link),
@@ -199,7 +199,7 @@ impl Session {
         });
         Self {
             link,
-            observed,
+            monitor,
             session,
             offer,
             inbound,
@@ -269,8 +269,8 @@ impl Session {
     }
 
     /// Returns a handle that shows the connection's congestion control.
-    pub fn observed(&self) -> Observed {
-        self.observed.clone()
+    pub fn monitor(&self) -> CongestionMonitor {
+        self.monitor.clone()
     }
 
     /// Sets the bitrate of the encoder, which the peer learns once a second.
@@ -318,7 +318,7 @@ async fn tend(
     let mut reported = Instant::now();
     loop {
         ticks.tick().await;
-        let seen = link.observed().get();
+        let seen = link.monitor().get();
         link.connection.set_send_window(send_window(&seen));
         let now = Instant::now();
         if now.saturating_duration_since(reported) < pulse::PERIOD {
@@ -347,13 +347,13 @@ async fn tend(
 }
 
 /// Returns the send window in bytes: two congestion windows and 64 KiB, about one keyframe.
-fn send_window(seen: &Observation) -> u64 {
+fn send_window(seen: &CongestionStats) -> u64 {
     let held = seen.window.saturating_mul(WINDOWS_HELD) + (64 << 10);
     held.clamp(SEND_WINDOW.min(128 << 10), SEND_WINDOW_MAX)
 }
 
 fn figures(link: &Link, stats: &stats::Registry) -> Figures {
-    let observation = link.observed().get();
+    let congestion = link.monitor().get();
     let (mut sent, mut received) = (stats::Traffic::default(), stats::Traffic::default());
     for (_, role, traffic) in stats.snapshot().traffic() {
         match role {
@@ -363,13 +363,13 @@ fn figures(link: &Link, stats: &stats::Registry) -> Figures {
     }
     let waiting = link.queue.waiting(sent.bytes + sent.stale.bytes);
     Figures {
-        observation,
+        congestion,
         round_trips: link.pulse.round_trips(Instant::now()),
         told: link.pulse.report(),
         sent: sent.bytes,
         received: received.bytes,
         late_groups: sent.stale.groups,
-        backlog: observation.in_flight + waiting,
+        backlog: congestion.in_flight + waiting,
         unsent: sent.stale.bytes,
     }
 }
@@ -379,7 +379,7 @@ fn figures(link: &Link, stats: &stats::Registry) -> Figures {
 #[non_exhaustive]
 pub struct Figures {
     /// State of congestion control.
-    pub observation: Observation,
+    pub congestion: CongestionStats,
     /// Round trips of the application.
     pub round_trips: RoundTrips,
     /// The peer's last report about its sending, and when it came.

@@ -8,7 +8,7 @@ use glassline_congestion::Algorithm;
 use glassline_media::{Codec, MediaTime, Track, TrackIndex};
 
 use super::*;
-use crate::{Dialler, Identity, Steering, Trust};
+use crate::{CongestionControl, Dialler, Identity, Trust};
 
 /// Far beyond what anything here takes, so that a failure ends.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -28,8 +28,8 @@ fn site(grant: Result<Grant, Refusal>, scheme: &str) -> Site {
     let port = server.local_addr().expect("bound").port();
     let (out, sessions) = tokio::sync::mpsc::channel(4);
     let task = tokio::spawn(async move {
-        let steer = || Steering::new(Algorithm::Cubic);
-        while let Some(knock) = server.accept(steer).await {
+        let new_congestion = || CongestionControl::new(Algorithm::Cubic);
+        while let Some(knock) = server.accept(new_congestion).await {
             let Ok(asked) = knock.ask().await else {
                 continue;
             };
@@ -55,7 +55,7 @@ fn site(grant: Result<Grant, Refusal>, scheme: &str) -> Site {
 async fn open(address: &str, aim: Aim) -> Result<Session, ConnectError> {
     let dialler = Dialler::new().expect("a socket");
     let options = Options {
-        steering: Steering::new(Algorithm::Copa),
+        congestion: CongestionControl::new(Algorithm::Copa),
         trust: Trust::System,
         aim,
     };

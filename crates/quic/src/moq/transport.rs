@@ -20,7 +20,7 @@ use super::error::Error;
 use super::pulse::Pulse;
 use super::stream::{RecvStream, SendStream};
 use super::web::Web;
-use crate::{Observation, Observed};
+use crate::{CongestionMonitor, CongestionStats};
 
 type Wait<T> = Option<Pin<Box<dyn Future<Output = Result<T, Error>> + Send + Sync>>>;
 
@@ -41,7 +41,7 @@ pub(super) struct Link {
     /// The WebTransport session; `None` on raw QUIC.
     web: Option<Web>,
     protocol: String,
-    observed: Observed,
+    monitor: CongestionMonitor,
     pub(super) pulse: Pulse,
     pub(super) queue: Queue,
 }
@@ -78,7 +78,7 @@ impl Session {
         connection: noq::Connection,
         web: Option<Web>,
         protocol: String,
-        observed: Observed,
+        monitor: CongestionMonitor,
     ) -> Self {
         Self::over(Arc::new(Link {
             pulse: Pulse::default(),
@@ -86,7 +86,7 @@ impl Session {
             connection,
             web,
             protocol,
-            observed,
+            monitor,
         }))
     }
 
@@ -180,8 +180,8 @@ impl Link {
         }
     }
 
-    pub(super) fn observed(&self) -> &Observed {
-        &self.observed
+    pub(super) fn monitor(&self) -> &CongestionMonitor {
+        &self.monitor
     }
 
     pub(super) fn peer(&self) -> SocketAddr {
@@ -337,7 +337,7 @@ impl poll::Session for Session {
     fn stats(&self) -> impl Stats {
         Figures {
             quic: self.link.connection.stats(),
-            seen: self.link.observed.get(),
+            seen: self.link.monitor.get(),
         }
     }
 }
@@ -346,7 +346,7 @@ impl poll::Session for Session {
 /// controller believes the path to deliver, never the window divided by the round trip.
 struct Figures {
     quic: noq::ConnectionStats,
-    seen: Observation,
+    seen: CongestionStats,
 }
 
 impl Stats for Figures {

@@ -139,7 +139,7 @@ impl Sender {
         let Some((report, _)) = figures.told.filter(|(_, at)| fresh(*at)) else {
             // Other publishers report nothing, but the path to them is measured here.
             return Self {
-                transport_rtt_ms: figures.observation.smoothed_rtt.map(ms),
+                transport_rtt_ms: figures.congestion.smoothed_rtt.map(ms),
                 ..Self::default()
             };
         };
@@ -155,7 +155,7 @@ impl Sender {
     }
 
     fn ours(figures: &Figures) -> Self {
-        let seen = &figures.observation;
+        let seen = &figures.congestion;
         Self {
             app_rtt_ms: figures.round_trips.latest.map(ms),
             transport_rtt_ms: seen.smoothed_rtt.map(ms),

@@ -22,7 +22,7 @@ use glassline_hub::{Hub, PublishError, State, StreamName};
 use glassline_quic::moq::{
     Announcement, Ended, Grant, Knock, Offer, Refusal, Server, Session, WatchError,
 };
-use glassline_quic::{Fingerprint, Identity, IdentityError, ListenError, Steering};
+use glassline_quic::{CongestionControl, Fingerprint, Identity, IdentityError, ListenError};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -183,7 +183,7 @@ async fn accept(
     let mut sessions = JoinSet::new();
     loop {
         let connection = tokio::select! {
-            connection = server.accept(|| Steering::new(limits.congestion)) => connection,
+            connection = server.accept(|| CongestionControl::new(limits.congestion)) => connection,
             Some(_) = sessions.join_next() => continue,
             _ = stopped.wait_for(|stop| *stop) => break,
         };

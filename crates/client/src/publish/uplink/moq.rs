@@ -9,7 +9,7 @@ use glassline_media::{Bitrate, Kind, MediaTime, Track};
 use glassline_quic::moq::{
     self, Address, Aim, Broadcast, Figures, Frame, Lane, Options, Session, WriteError,
 };
-use glassline_quic::{Dialler, Steering, Trust};
+use glassline_quic::{CongestionControl, Dialler, Trust};
 
 use super::futures::BoxFuture;
 use super::{Error, Settings, Uplink, UplinkFigures};
@@ -42,7 +42,7 @@ pub(super) async fn connect(
 ) -> Result<Moq, Error> {
     let dialler = Dialler::new().map_err(Error::Socket)?;
     let options = Options {
-        steering: Steering::new(settings.algorithm),
+        congestion: CongestionControl::new(settings.algorithm),
         trust: trust.clone(),
         aim: Aim::Publish,
     };
@@ -72,7 +72,7 @@ impl Uplink for Moq {
     fn path(&mut self, _: Instant) -> Path {
         self.figures = self.session.figures();
         self.handed = 0;
-        let seen = &self.figures.observation;
+        let seen = &self.figures.congestion;
         Path {
             backlog_bytes: self.figures.backlog,
             written_bytes_total: self.figures.sent,
@@ -82,7 +82,7 @@ impl Uplink for Moq {
     }
 
     fn figures(&self) -> UplinkFigures {
-        let seen = &self.figures.observation;
+        let seen = &self.figures.congestion;
         let trips = &self.figures.round_trips;
         UplinkFigures {
             sent_bytes: seen.totals.sent,
@@ -96,7 +96,7 @@ impl Uplink for Moq {
     }
 
     fn room(&mut self) -> u64 {
-        let in_flight = self.figures.observation.in_flight;
+        let in_flight = self.figures.congestion.in_flight;
         let waiting = self.figures.backlog.saturating_sub(in_flight) + self.handed;
         ROOM_BYTES.saturating_sub(waiting)
     }

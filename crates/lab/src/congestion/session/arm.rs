@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use glassline_congestion::adaptation::Rule;
 use glassline_congestion::{Algorithm, Controller};
-use glassline_quic::Steering;
+use glassline_quic::CongestionControl;
 
 use super::scenario::Delivery;
 
@@ -56,9 +56,9 @@ impl Arm {
         self
     }
 
-    pub(in crate::congestion) fn steering(&self) -> Steering {
+    pub(in crate::congestion) fn congestion_control(&self) -> CongestionControl {
         let controller = Arc::clone(&self.controller);
-        Steering::with(move |mtu| controller(mtu))
+        CongestionControl::with(move |mtu| controller(mtu))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use glassline_quic::Observed;
+use glassline_quic::CongestionMonitor;
 use noq_proto::{Connection, Dir, Event, StreamId};
 
 use super::message::{HEADER_BYTES, Message, zeros};
@@ -14,7 +14,7 @@ const GIVEN_MAX: u64 = 16 << 20;
 /// Writes zeros for ever.
 #[derive(Debug)]
 pub(crate) struct Bulk {
-    observed: Observed,
+    observed: CongestionMonitor,
     /// When it writes no more.
     end: Instant,
     connected: bool,
@@ -22,7 +22,7 @@ pub(crate) struct Bulk {
 }
 
 impl Bulk {
-    pub(crate) const fn new(observed: Observed, end: Instant) -> Self {
+    pub(crate) const fn new(observed: CongestionMonitor, end: Instant) -> Self {
         Self {
             observed,
             end,

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use glassline_media::Bitrate;
-use glassline_quic::Observation;
+use glassline_quic::CongestionStats;
 use glassline_sim::SendOutcome;
 
 use super::publisher::Published;
@@ -56,7 +56,7 @@ pub(crate) struct Findings {
     pub(crate) received: Received,
     pub(crate) stream_bytes: StreamBytes,
     pub(crate) round_trips_us: Vec<u32>,
-    pub(crate) observed: Observation,
+    pub(crate) observed: CongestionStats,
     pub(crate) fates: Fates,
 }
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use glassline_quic::{Observed, Steering};
+use glassline_quic::{CongestionControl, CongestionMonitor};
 use glassline_sim::Rng;
 use noq_proto::{Connection, Event};
 
@@ -21,7 +21,7 @@ use crate::congestion::session::{Arm, Scenario};
 pub(crate) struct Upload {
     /// The upload first.
     pub(crate) flows: Vec<Flow>,
-    pub(crate) observed: Observed,
+    pub(crate) observed: CongestionMonitor,
     pub(crate) account: Account,
     pub(crate) wire: Wire,
     /// Seeds of the links, up and down.
@@ -59,8 +59,8 @@ impl Upload {
             rng: &rng,
             start,
         };
-        let (steering, wire) = (arm.steering(), Wire::default());
-        let observed = steering.observed();
+        let (congestion_control, wire) = (arm.congestion_control(), Wire::default());
+        let observed = congestion_control.monitor();
         let publisher = Publisher::new(
             scenario.source,
             arm.rule,
@@ -68,15 +68,18 @@ impl Upload {
             observed.clone(),
             wire.clone(),
         );
-        let meter = Meter::new(steering, wire.clone());
+        let meter = Meter::new(congestion_control, wire.clone());
         let account = meter.account();
         let live = Sender::Live(Box::new(publisher));
         let mut flows = vec![making.flow(0, Duration::ZERO, server(0), live, meter)];
         for (place, competitor) in (1..).zip(&scenario.competitors) {
             let at = server(place);
-            let steering = Steering::new(competitor.algorithm);
-            let bulk = Sender::Bulk(Bulk::new(steering.observed(), start + competitor.end));
-            let meter = Meter::new(steering, Wire::default());
+            let congestion_control = CongestionControl::new(competitor.algorithm);
+            let bulk = Sender::Bulk(Bulk::new(
+                congestion_control.monitor(),
+                start + competitor.end,
+            ));
+            let meter = Meter::new(congestion_control, Wire::default());
             flows.push(making.flow(place as u64, competitor.start, at, bulk, meter));
         }
         Self {

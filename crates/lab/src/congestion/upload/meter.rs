@@ -4,15 +4,15 @@ use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use glassline_quic::Steering;
+use glassline_quic::CongestionControl;
 use noq_proto::RttEstimator;
 use noq_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 
 use super::wire::Wire;
 
-/// Puts a [`Steering`] under a connection and keeps account of what it is told.
+/// Puts a [`CongestionControl`] under a connection and keeps account of what it is told.
 pub(crate) struct Meter {
-    steering: Arc<Steering>,
+    congestion_control: Arc<CongestionControl>,
     account: Account,
     wire: Wire,
 }
@@ -33,9 +33,9 @@ impl Account {
 }
 
 impl Meter {
-    pub(crate) fn new(steering: Steering, wire: Wire) -> Self {
+    pub(crate) fn new(congestion_control: CongestionControl, wire: Wire) -> Self {
         Self {
-            steering: Arc::new(steering),
+            congestion_control: Arc::new(congestion_control),
             account: Account::default(),
             wire,
         }
@@ -53,7 +53,7 @@ impl Meter {
 impl ControllerFactory for Meter {
     fn build(self: Arc<Self>, now: Instant, mtu: u16) -> Box<dyn Controller> {
         Box::new(Metered {
-            inner: Arc::clone(&self.steering).build(now, mtu),
+            inner: Arc::clone(&self.congestion_control).build(now, mtu),
             account: self.account.clone(),
             wire: self.wire.clone(),
             acked: Vec::new(),

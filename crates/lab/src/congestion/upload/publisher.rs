@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use glassline_congestion::Adaptation;
 use glassline_congestion::adaptation::{Config, Rule, Signals};
 use glassline_media::Bitrate;
-use glassline_quic::Observed;
+use glassline_quic::CongestionMonitor;
 use noq_proto::{Connection, Dir, Event, StreamEvent, StreamId};
 
 use super::camera::Camera;
@@ -25,7 +25,7 @@ pub(crate) struct Publisher {
     source: Source,
     schedule: Schedule,
     adaptation: Adaptation,
-    observed: Observed,
+    observed: CongestionMonitor,
     /// From the first frame on.
     camera: Option<Camera>,
     next_ping: Option<Instant>,
@@ -79,7 +79,7 @@ impl Publisher {
         source: Source,
         rule: Rule,
         delivery: Delivery,
-        observed: Observed,
+        observed: CongestionMonitor,
         wire: Wire,
     ) -> Self {
         let config = Config {

@@ -19,16 +19,16 @@ type Start = dyn Fn(u64) -> Box<dyn Controller> + Send + Sync;
 
 /// Congestion control for one QUIC connection.
 ///
-/// Each connection needs a value of its own, because [`Observed`] shows the state of one
-/// connection. A new path of the connection (RFC 9000 §9.4) starts a new controller and
+/// Each connection needs a value of its own, because a [`CongestionMonitor`] shows the state of
+/// one connection. A new path of the connection (RFC 9000 §9.4) starts a new controller and
 /// continues the same totals.
 #[derive(Clone)]
-pub struct Steering {
+pub struct CongestionControl {
     start: Arc<Start>,
-    observed: Observed,
+    monitor: CongestionMonitor,
 }
 
-impl Steering {
+impl CongestionControl {
     /// Uses `algorithm` with its usual settings.
     pub fn new(algorithm: Algorithm) -> Self {
         Self::with(move |mtu| algorithm.start(mtu))
@@ -39,29 +39,29 @@ impl Steering {
     pub fn with(start: impl Fn(u64) -> Box<dyn Controller> + Send + Sync + 'static) -> Self {
         Self {
             start: Arc::new(start),
-            observed: Observed::default(),
+            monitor: CongestionMonitor::default(),
         }
     }
 
     /// Returns a handle that shows the connection's state from other threads.
-    pub fn observed(&self) -> Observed {
-        self.observed.clone()
+    pub fn monitor(&self) -> CongestionMonitor {
+        self.monitor.clone()
     }
 }
 
-impl fmt::Debug for Steering {
+impl fmt::Debug for CongestionControl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Steering")
-            .field("observed", &self.observed)
+        f.debug_struct("CongestionControl")
+            .field("monitor", &self.monitor)
             .finish_non_exhaustive()
     }
 }
 
-impl ControllerFactory for Steering {
+impl ControllerFactory for CongestionControl {
     fn build(self: Arc<Self>, _: Instant, mtu: u16) -> Box<dyn noq::Controller> {
         let mtu = u64::from(mtu).max(LEAST_DATAGRAM);
         let controller = (self.start)(mtu);
-        let steered = Steered {
+        let adapter = ControllerAdapter {
             initial_window: controller.window(),
             flow: Flow::new(controller),
             sent: VecDeque::new(),
@@ -70,25 +70,25 @@ impl ControllerFactory for Steering {
             acked_at: None,
             lost: Vec::new(),
             spurious: false,
-            before: self.observed.get(),
-            observed: self.observed.clone(),
+            before: self.monitor.get(),
+            monitor: self.monitor.clone(),
         };
-        steered.show(false);
-        Box::new(steered)
+        adapter.show(false);
+        Box::new(adapter)
     }
 }
 
 /// A handle that shows the state of a connection's congestion control, from any thread.
 #[derive(Clone, Debug, Default)]
-pub struct Observed(Arc<Mutex<Observation>>);
+pub struct CongestionMonitor(Arc<Mutex<CongestionStats>>);
 
-impl Observed {
+impl CongestionMonitor {
     /// Returns the present state.
-    pub fn get(&self) -> Observation {
+    pub fn get(&self) -> CongestionStats {
         *self.lock()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Observation> {
+    fn lock(&self) -> MutexGuard<'_, CongestionStats> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -96,7 +96,7 @@ impl Observed {
 /// State of a connection's congestion control.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Observation {
+pub struct CongestionStats {
     /// Bytes of QUIC packets so far.
     pub totals: Totals,
     /// Bytes in flight.
@@ -144,7 +144,7 @@ struct Sent {
 /// paths are dropped with packets in flight. So packets are numbered anew in the order of
 /// sending, and what noq no longer counts as in flight is discarded, oldest first.
 #[derive(Clone, Debug)]
-struct Steered {
+struct ControllerAdapter {
     flow: Flow,
     initial_window: u64,
     /// Packets in the order of sending; the first has number `next - sent.len()`.
@@ -157,11 +157,11 @@ struct Steered {
     lost: Vec<u64>,
     spurious: bool,
     /// Totals of the connection's earlier paths.
-    before: Observation,
-    observed: Observed,
+    before: CongestionStats,
+    monitor: CongestionMonitor,
 }
 
-impl Steered {
+impl ControllerAdapter {
     fn number(&self, place: usize) -> u64 {
         self.next - self.sent.len() as u64 + place as u64
     }
@@ -227,9 +227,9 @@ impl Steered {
     fn show(&self, measured: bool) {
         let trips = self.flow.round_trips();
         let (totals, before) = (self.flow.totals(), self.before.totals);
-        let mut seen = self.observed.lock();
+        let mut seen = self.monitor.lock();
         let latest = trips.latest();
-        *seen = Observation {
+        *seen = CongestionStats {
             totals: Totals {
                 sent: before.sent + totals.sent,
                 delivered: before.delivered + totals.delivered,
@@ -252,7 +252,7 @@ impl Steered {
     }
 }
 
-impl noq::Controller for Steered {
+impl noq::Controller for ControllerAdapter {
     fn on_packet_sent(&mut self, now: Instant, bytes: u16, packet: u64) {
         self.settle_spurious(now);
         let bytes = u64::from(bytes);

@@ -148,16 +148,16 @@ fn address(text: &str) -> SocketAddr {
     text.parse().expect("an address")
 }
 
-fn transport(steering: Steering) -> Arc<TransportConfig> {
+fn transport(control: CongestionControl) -> Arc<TransportConfig> {
     let mut transport = TransportConfig::default();
-    transport.congestion_controller_factory(Arc::new(steering));
+    transport.congestion_controller_factory(Arc::new(control));
     transport.mtu_discovery_config(None);
     transport.send_window(1 << 20);
     Arc::new(transport)
 }
 
 impl Transfer {
-    fn new(steering: Steering, up: Conditions, seed: u64) -> Self {
+    fn new(control: CongestionControl, up: Conditions, seed: u64) -> Self {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let made = rcgen::generate_simple_self_signed(["server".to_owned()]).expect("made");
         let certificate = made.cert.der().clone();
@@ -170,7 +170,7 @@ impl Transfer {
             .expect("a certificate and its key");
         let crypto = QuicServerConfig::try_from(tls).expect("ciphers of QUIC");
         let mut config = ServerConfig::with_crypto(Arc::new(crypto));
-        config.transport = transport(Steering::new(Algorithm::Cubic));
+        config.transport = transport(CongestionControl::new(Algorithm::Cubic));
         let mut roots = rustls::RootCertStore::empty();
         roots.add(certificate).expect("a root");
         let tls = rustls::ClientConfig::builder_with_provider(provider)
@@ -180,7 +180,7 @@ impl Transfer {
             .with_no_client_auth();
         let crypto = QuicClientConfig::try_from(tls).expect("ciphers of QUIC");
         let mut client_config = ClientConfig::new(Arc::new(crypto));
-        client_config.transport_config(transport(steering));
+        client_config.transport_config(transport(control));
         let down = Conditions::delayed(up.delay);
         let network = Network::pair_with(up, down, seed);
         let endpoint = |server: Option<ServerConfig>| {
@@ -250,11 +250,11 @@ impl Controller for Fixed {
 #[test]
 fn packets_leave_at_the_controllers_rate_and_no_faster() {
     let rate = Bitrate::from_bps(2_000_000);
-    let steering = Steering::with(move |_| Box::new(Fixed { rate }));
-    let observed = steering.observed();
-    let mut transfer = Transfer::new(steering, link(50, 20, 1 << 20), 1);
+    let control = CongestionControl::with(move |_| Box::new(Fixed { rate }));
+    let monitor = control.monitor();
+    let mut transfer = Transfer::new(control, link(50, 20, 1 << 20), 1);
     transfer.run(10, &[0; 16 << 10]);
-    let seen = observed.get();
+    let seen = monitor.get();
     let mbps = Bitrate::over(seen.totals.sent, Duration::from_secs(10)).mbps();
     assert!((1.85..=2.02).contains(&mbps), "{mbps} Mbit/s, {seen:?}");
     assert_eq!(seen.totals.lost, 0, "{seen:?}");
@@ -264,15 +264,15 @@ fn packets_leave_at_the_controllers_rate_and_no_faster() {
 #[test]
 fn what_is_counted_as_in_flight_is_what_the_connection_counts() {
     for seed in 1..=5 {
-        let steering = Steering::new(Algorithm::Cubic);
-        let observed = steering.observed();
+        let control = CongestionControl::new(Algorithm::Cubic);
+        let monitor = control.monitor();
         let lossy = Conditions {
             reorder: 0.02,
             ..link(4, 30, 60_000).with_loss(Loss::Random(0.03))
         };
-        let mut transfer = Transfer::new(steering, lossy, seed);
+        let mut transfer = Transfer::new(control, lossy, seed);
         transfer.run(20, &[0; 16 << 10]);
-        let seen = observed.get();
+        let seen = monitor.get();
         let totals = seen.totals;
         // Only what was in flight when the handshake's keys were dropped is unsettled.
         let settled = totals.delivered + totals.lost + seen.in_flight;
@@ -286,12 +286,12 @@ fn what_is_counted_as_in_flight_is_what_the_connection_counts() {
 
 #[test]
 fn round_trips_contain_the_path_and_the_queue() {
-    let steering = Steering::new(Algorithm::Cubic);
-    let observed = steering.observed();
+    let control = CongestionControl::new(Algorithm::Cubic);
+    let monitor = control.monitor();
     // 125 kB at 2 Mbit/s: half a second of queue, which CUBIC fills.
-    let mut transfer = Transfer::new(steering, link(2, 25, 125_000), 3);
+    let mut transfer = Transfer::new(control, link(2, 25, 125_000), 3);
     transfer.run(30, &[0; 16 << 10]);
-    let seen = observed.get();
+    let seen = monitor.get();
     let mean = seen.rtt_sum / u32::try_from(seen.rtts).expect("few");
     let ms = Duration::from_millis;
     assert!(
@@ -308,28 +308,32 @@ fn round_trips_contain_the_path_and_the_queue() {
 
 #[test]
 fn a_loss_that_was_a_delay_is_taken_back() {
-    let steering = Steering::with(|mtu| Box::new(Cubic::new(mtu)));
-    let observed = steering.observed();
+    let control = CongestionControl::with(|mtu| Box::new(Cubic::new(mtu)));
+    let monitor = control.monitor();
     let shuffled = Conditions {
         reorder: 0.01,
         reorder_delay: Duration::from_millis(15),
         ..link(8, 30, 1 << 20)
     };
-    let mut transfer = Transfer::new(steering, shuffled, 5);
+    let mut transfer = Transfer::new(control, shuffled, 5);
     transfer.run(20, &[0; 16 << 10]);
     let stats = transfer.connection().path_stats(noq_proto::PathId::ZERO);
     let spurious = stats.expect("the path").spurious_congestion_events;
     assert!(spurious > 0, "nothing was put to the test");
-    assert!(observed.get().totals.spurious > 0);
+    assert!(monitor.get().totals.spurious > 0);
     let mbps = Bitrate::over(transfer.server.received, Duration::from_secs(20)).mbps();
     // Without taking back, each of these would cost 30 % of the window.
-    assert!(mbps > 6.5, "{mbps} Mbit/s, {:?}", observed.get());
+    assert!(mbps > 6.5, "{mbps} Mbit/s, {:?}", monitor.get());
 }
 
 #[test]
 fn a_client_that_takes_a_new_address_goes_on_and_keeps_its_totals() {
     for new in ["10.0.0.1:2000", "10.0.7.9:1000"] {
-        let mut transfer = Transfer::new(Steering::new(Algorithm::Copa), link(4, 20, 60_000), 7);
+        let mut transfer = Transfer::new(
+            CongestionControl::new(Algorithm::Copa),
+            link(4, 20, 60_000),
+            7,
+        );
         transfer.run(5, &[0; 16 << 10]);
         let before = transfer.server.received;
         transfer.client.address = address(new);
