@@ -8,7 +8,7 @@ use glassline_congestion::Algorithm;
 use glassline_demux as demux;
 use glassline_media::MediaTime;
 use glassline_quic::moq::{Address, Aim, Frame, Lane, Options, connect};
-use glassline_quic::{CongestionControl, Dialler, Trust};
+use glassline_quic::{ClientEndpoint, CongestionControl, Trust};
 use libtest_mimic::Failed;
 use tokio::sync::oneshot;
 
@@ -79,13 +79,13 @@ async fn publish(address: &Address, mut stopped: oneshot::Receiver<()>) -> Resul
     let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets");
     let files = ["demo.h264", "demo.ogg"].map(|name| assets.join(name));
     let mut source = demux::open(&files, &demux::Options::default()).map_err(|e| e.to_string())?;
-    let dialler = Dialler::new().map_err(|error| error.to_string())?;
+    let endpoint = ClientEndpoint::new().map_err(|error| error.to_string())?;
     let options = Options {
         congestion: CongestionControl::new(Algorithm::Copa),
         trust: Trust::System,
         aim: Aim::Publish,
     };
-    let session = connect(&dialler, address, options)
+    let session = connect(&endpoint, address, options)
         .await
         .map_err(|e| e.to_string())?;
     let lanes = source.tracks().iter().cloned().map(Lane::new).collect();

@@ -18,14 +18,14 @@ const IDLE: Duration = Duration::from_secs(45);
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
 /// Receive window of a connection before its client is authorized, in bytes.
-pub(crate) const RECEIVE_STRANGER: u32 = 256 << 10;
+pub(crate) const UNAUTHORIZED_RECEIVE_WINDOW: u32 = 256 << 10;
 
 /// Receive window of an authorized connection over all its streams, in bytes: about half a
 /// second at 100 Mbit/s.
-pub(crate) const RECEIVE_KNOWN: u32 = 8 << 20;
+pub(crate) const RECEIVE_WINDOW: u32 = 8 << 20;
 
 /// Receive window of one stream, in bytes: the largest frame that is expected, and some more.
-const RECEIVE_STREAM: u32 = 4 << 20;
+const STREAM_RECEIVE_WINDOW: u32 = 4 << 20;
 
 /// Most concurrent unidirectional streams in either direction: groups and their headers.
 const STREAMS: u32 = 1024;
@@ -38,15 +38,15 @@ const REQUESTS: u32 = 256;
 pub(crate) const SEND_WINDOW: u64 = 256 << 10;
 
 /// Most connections whose handshake may begin without proof of the client's address.
-const UNPROVEN: usize = 256;
+const UNVALIDATED_CONNECTIONS_MAX: usize = 256;
 
 /// A UDP socket for outgoing QUIC connections.
 #[derive(Debug)]
-pub struct Dialler {
+pub struct ClientEndpoint {
     endpoint: noq::Endpoint,
 }
 
-impl Dialler {
+impl ClientEndpoint {
     /// Binds a free port of any address, IPv6 where the system has it. Must be called within
     /// tokio.
     ///
@@ -72,7 +72,7 @@ impl Dialler {
         let tls = trust.client(provider(), protocols)?;
         let tls = QuicClientConfig::try_from(tls).map_err(|_| DialError::Cipher)?;
         let mut config = noq::ClientConfig::new(Arc::new(tls));
-        config.transport_config(Arc::new(transport(congestion, RECEIVE_KNOWN)));
+        config.transport_config(Arc::new(transport(congestion, RECEIVE_WINDOW)));
         let connecting = self.endpoint.connect_with(config, address, name)?;
         Ok(connecting.await?)
     }
@@ -147,7 +147,7 @@ impl Listener {
     ) -> Option<(noq::Connecting, CongestionMonitor)> {
         loop {
             let incoming = self.endpoint.accept().await?;
-            if self.endpoint.open_connections() > UNPROVEN
+            if self.endpoint.open_connections() > UNVALIDATED_CONNECTIONS_MAX
                 && !incoming.remote_address_validated()
                 && incoming.may_retry()
             {
@@ -161,7 +161,7 @@ impl Listener {
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .clone();
-            config.transport_config(Arc::new(transport(congestion, RECEIVE_STRANGER)));
+            config.transport_config(Arc::new(transport(congestion, UNAUTHORIZED_RECEIVE_WINDOW)));
             if let Ok(connecting) = incoming.accept_with(Arc::new(config)) {
                 return Some((connecting, monitor));
             }
@@ -208,7 +208,7 @@ fn transport(congestion: CongestionControl, receive: u32) -> noq::TransportConfi
         .keep_alive_interval(Some(KEEP_ALIVE))
         .max_concurrent_uni_streams(STREAMS.into())
         .max_concurrent_bidi_streams(REQUESTS.into())
-        .stream_receive_window(RECEIVE_STREAM.into())
+        .stream_receive_window(STREAM_RECEIVE_WINDOW.into())
         .receive_window(receive.into())
         .send_window(SEND_WINDOW);
     transport

@@ -19,6 +19,6 @@ pub mod moq;
 mod trust;
 
 pub use congestion::{CongestionControl, CongestionMonitor, CongestionStats};
-pub use endpoint::{DialError, Dialler, ListenError};
+pub use endpoint::{ClientEndpoint, DialError, ListenError};
 pub use identity::{Fingerprint, Identity, IdentityError, NoFingerprint};
 pub use trust::{Trust, TrustError};

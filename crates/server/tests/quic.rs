@@ -10,7 +10,7 @@ use glassline_media::{Codec, Kind, MediaTime, Track, TrackIndex, annexb};
 use glassline_quic::moq::{
     Address, Aim, Announcement, ConnectError, Ended, Frame, Lane, Options, Session, connect,
 };
-use glassline_quic::{CongestionControl, Dialler, Trust};
+use glassline_quic::{ClientEndpoint, CongestionControl, Trust};
 use glassline_server::config::Secret;
 use tokio::runtime::Runtime;
 
@@ -34,13 +34,13 @@ async fn soon<T>(what: impl Future<Output = T>) -> T {
 async fn open(running: &Running, name: &str, aim: Aim) -> Result<Session, ConnectError> {
     let (at, pin) = (running.quic(), running.fingerprint());
     let address = Address::parse(&format!("moq://{at}/{name}#sha256={pin}"));
-    let dialler = Dialler::new().expect("a socket");
+    let endpoint = ClientEndpoint::new().expect("a socket");
     let options = Options {
         congestion: CongestionControl::new(Algorithm::Cubic),
         trust: Trust::System,
         aim,
     };
-    soon(connect(&dialler, &address.expect("an address"), options)).await
+    soon(connect(&endpoint, &address.expect("an address"), options)).await
 }
 
 const SETS: [&[u8]; 2] = [

@@ -14,7 +14,7 @@ use super::session::{Aim, INBOUND_BYTES, Session, negotiated};
 use super::transport;
 use super::version::{versions, words};
 use super::web::{ALPN, HandshakeError, Request};
-use crate::endpoint::{ListenError, Listener, RECEIVE_KNOWN};
+use crate::endpoint::{ListenError, Listener, RECEIVE_WINDOW};
 use crate::{CongestionControl, CongestionMonitor, Identity, IdentityError};
 
 /// Time that a client has for the handshake and its request.
@@ -232,7 +232,7 @@ impl Asked {
         }
         self.link
             .connection
-            .set_receive_window(RECEIVE_KNOWN.into());
+            .set_receive_window(RECEIVE_WINDOW.into());
         let (session, driver) = handshake.ok().await.map_err(Ended::of)?;
         tokio::spawn(moq_net::time::run(driver));
         Ok(Session::assemble(

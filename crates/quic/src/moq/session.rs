@@ -18,7 +18,7 @@ use super::transport::{self, Link};
 use super::version::{versions, words};
 use super::watch::{Watch, WatchError};
 use super::web::{HandshakeError, Web};
-use crate::endpoint::{DialError, Dialler, SEND_WINDOW};
+use crate::endpoint::{ClientEndpoint, DialError, SEND_WINDOW};
 use crate::{CongestionControl, CongestionMonitor, CongestionStats, Trust};
 
 /// Interval at which the send window is adapted to the congestion window.
@@ -63,7 +63,7 @@ pub struct Options {
 /// # Errors
 /// [`ConnectError`] says whether the address, the network or the server is at fault.
 pub async fn connect(
-    dialler: &Dialler,
+    endpoint: &ClientEndpoint,
     address: &Address,
     options: Options,
 ) -> Result<Session, ConnectError> {
@@ -73,7 +73,7 @@ pub async fn connect(
     };
     let monitor = options.congestion.monitor();
     let opened = async {
-        let connection = reach(dialler, address, &trust, &options.congestion).await?;
+        let connection = dial_any(endpoint, address, &trust, &options.congestion).await?;
         let words = words();
         let (web, protocol) = if address.is_web() {
             let offered = words.iter().map(|&word| word.to_owned());
@@ -96,8 +96,8 @@ pub async fn connect(
 }
 
 /// Dials every address of the host until one connects.
-async fn reach(
-    dialler: &Dialler,
+async fn dial_any(
+    endpoint: &ClientEndpoint,
     address: &Address,
     trust: &Trust,
     congestion: &CongestionControl,
@@ -122,7 +122,7 @@ async fn reach(
         host: host.to_owned(),
     };
     for at in found {
-        match dialler
+        match endpoint
             .dial(at, host, trust, words.clone(), congestion.clone())
             .await
         {

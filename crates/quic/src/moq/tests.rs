@@ -8,7 +8,7 @@ use glassline_congestion::Algorithm;
 use glassline_media::{Codec, MediaTime, Track, TrackIndex};
 
 use super::*;
-use crate::{CongestionControl, Dialler, Identity, Trust};
+use crate::{ClientEndpoint, CongestionControl, Identity, Trust};
 
 /// Far beyond what anything here takes, so that a failure ends.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -53,14 +53,14 @@ fn site(grant: Result<Grant, Refusal>, scheme: &str) -> Site {
 }
 
 async fn open(address: &str, aim: Aim) -> Result<Session, ConnectError> {
-    let dialler = Dialler::new().expect("a socket");
+    let endpoint = ClientEndpoint::new().expect("a socket");
     let options = Options {
         congestion: CongestionControl::new(Algorithm::Copa),
         trust: Trust::System,
         aim,
     };
     let address = Address::parse(address).expect("an address");
-    connect(&dialler, &address, options).await
+    connect(&endpoint, &address, options).await
 }
 
 async fn soon<T>(what: impl Future<Output = T>) -> T {

@@ -9,7 +9,7 @@ use glassline_media::{Bitrate, Kind, MediaTime, Track};
 use glassline_quic::moq::{
     self, Address, Aim, Broadcast, Figures, Frame, Lane, Options, Session, WriteError,
 };
-use glassline_quic::{CongestionControl, Dialler, Trust};
+use glassline_quic::{ClientEndpoint, CongestionControl, Trust};
 
 use super::futures::BoxFuture;
 use super::{Error, Settings, Uplink, UplinkFigures};
@@ -23,7 +23,7 @@ const ROOM_BYTES: u64 = 16 << 10;
 /// A broadcast that is being published.
 pub(super) struct Moq {
     /// Kept while the session lives.
-    dialler: Dialler,
+    endpoint: ClientEndpoint,
     session: Session,
     broadcast: Broadcast,
     figures: Figures,
@@ -40,13 +40,13 @@ pub(super) async fn connect(
     tracks: &[Track],
     settings: &Settings,
 ) -> Result<Moq, Error> {
-    let dialler = Dialler::new().map_err(Error::Socket)?;
+    let endpoint = ClientEndpoint::new().map_err(Error::Socket)?;
     let options = Options {
         congestion: CongestionControl::new(settings.algorithm),
         trust: trust.clone(),
         aim: Aim::Publish,
     };
-    let session = moq::connect(&dialler, address, options).await;
+    let session = moq::connect(&endpoint, address, options).await;
     let session = session.map_err(Box::new)?;
     let track_configs = tracks.iter().map(|track| {
         let lane = Lane::new(track.clone()).with_deadline(settings.deadline);
@@ -59,7 +59,7 @@ pub(super) async fn connect(
     let now = MediaTime::ZERO + settings.zero.elapsed();
     broadcast.set_clock(now, SystemTime::now());
     Ok(Moq {
-        dialler,
+        endpoint,
         figures: session.figures(),
         session,
         broadcast,
@@ -155,7 +155,7 @@ impl Uplink for Moq {
             self.session.close().await;
             let goodbye = Duration::from_secs(1);
             // The peer may be gone already.
-            let _ = tokio::time::timeout(goodbye, self.dialler.idle()).await;
+            let _ = tokio::time::timeout(goodbye, self.endpoint.idle()).await;
         })
     }
 }
