@@ -52,20 +52,20 @@ async fn site(at: SocketAddr, identity: &Identity, refusal: Option<Refusal>) -> 
     let (out, sessions) = mpsc::channel(4);
     let task = tokio::spawn(async move {
         let new_congestion = || CongestionControl::new(Algorithm::Cubic);
-        while let Some(knock) = server.accept(new_congestion).await {
-            let Ok(asked) = knock.ask().await else {
+        while let Some(incoming) = server.accept(new_congestion).await {
+            let Ok(request) = incoming.request().await else {
                 continue;
             };
-            assert_eq!(asked.query(), "token=t");
+            assert_eq!(request.query(), "token=t");
             if let Some(why) = refusal {
-                asked.refuse(why);
+                request.refuse(why);
                 continue;
             }
             let grant = Grant {
                 publish: true,
                 ..Grant::default()
             };
-            let session = asked.grant(grant).await.expect("just opened");
+            let session = request.grant(grant).await.expect("just opened");
             let _ = out.send(session).await;
         }
     });

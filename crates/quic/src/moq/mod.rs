@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! connect ─► Session ─ publish ─► Broadcast ─ write(frame) ─► group per keyframe ─► stream
-//! Server ─ accept ─► Knock ─► Asked ─ grant ─► Session ─ announced, watch ─► Watch ─► Reader
+//! Server ─ accept ─► Incoming ─► SessionRequest ─ grant ─► Session ─ announced, watch ─► Watch ─► Reader
 //! ```
 //!
 //! The wire protocol is moq-lite (`moq-net`), on raw QUIC or on WebTransport. A catalog
@@ -52,7 +52,7 @@ pub use frame::{BYTES_MAX as FRAME_BYTES_MAX, Frame, FrameError, parse as parse_
 pub use offer::Offer;
 pub use pulse::{Report, RoundTrips};
 pub use refusal::Refusal;
-pub use server::{AskError, Asked, Grant, Knock, Server};
+pub use server::{Grant, Incoming, RequestError, Server, SessionRequest};
 pub use session::{Aim, Announced, Announcement, ConnectError, Figures, Options, Session, connect};
 pub use watch::{Reader, Received, Watch, WatchError};
 pub use web::HandshakeError;

@@ -18,7 +18,7 @@ use crate::endpoint::{ListenError, Listener, RECEIVE_WINDOW};
 use crate::{CongestionControl, CongestionMonitor, Identity, IdentityError};
 
 /// Time that a client has for the handshake and its request.
-const PATIENCE: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Longest path with its query, in bytes.
 const TARGET_BYTES_MAX: usize = 4 << 10;
@@ -62,9 +62,12 @@ impl Server {
 
     /// Accepts the next connection; `None` once the server is closed. `new_congestion` creates
     /// its congestion control.
-    pub async fn accept(&self, new_congestion: impl FnMut() -> CongestionControl) -> Option<Knock> {
+    pub async fn accept(
+        &self,
+        new_congestion: impl FnMut() -> CongestionControl,
+    ) -> Option<Incoming> {
         let (connecting, monitor) = self.listener.next(new_congestion).await?;
-        Some(Knock {
+        Some(Incoming {
             peer: connecting.remote_address(),
             connecting,
             monitor,
@@ -83,13 +86,13 @@ impl Server {
 }
 
 /// An incoming connection before its handshake.
-pub struct Knock {
+pub struct Incoming {
     connecting: noq::Connecting,
     peer: SocketAddr,
     monitor: CongestionMonitor,
 }
 
-impl Knock {
+impl Incoming {
     /// Returns the client's address.
     pub const fn peer(&self) -> SocketAddr {
         self.peer
@@ -98,15 +101,15 @@ impl Knock {
     /// Completes the handshake and reads the client's request. No media is read.
     ///
     /// # Errors
-    /// [`AskError`] if the client did not send a valid request in time.
-    pub async fn ask(self) -> Result<Asked, AskError> {
-        let asked = tokio::time::timeout(PATIENCE, self.shake());
-        asked.await.unwrap_or(Err(AskError::Slow))
+    /// [`RequestError`] if the client did not send a valid request in time.
+    pub async fn request(self) -> Result<SessionRequest, RequestError> {
+        let request = tokio::time::timeout(HANDSHAKE_TIMEOUT, self.handshake());
+        request.await.unwrap_or(Err(RequestError::Slow))
     }
 
-    async fn shake(self) -> Result<Asked, AskError> {
-        let connection = self.connecting.await.map_err(AskError::Connection)?;
-        let protocol = negotiated(&connection).ok_or(AskError::NoVersion)?;
+    async fn handshake(self) -> Result<SessionRequest, RequestError> {
+        let connection = self.connecting.await.map_err(RequestError::Connection)?;
+        let protocol = negotiated(&connection).ok_or(RequestError::NoVersion)?;
         let (transport, web_target) = if protocol.as_bytes() == ALPN {
             let request = Request::accept(connection.clone()).await?;
             let ours = words();
@@ -114,7 +117,7 @@ impl Knock {
             let both = offered.map(String::as_str).find(|word| ours.contains(word));
             let Some(word) = both.map(str::to_owned) else {
                 request.refuse(400).await;
-                return Err(AskError::NoVersion);
+                return Err(RequestError::NoVersion);
             };
             let target = request.target();
             let web = request.accept_with(&word).await?;
@@ -134,7 +137,7 @@ impl Knock {
         let target = web_target.unwrap_or_else(|| handshake.path().to_owned());
         if target.len() > TARGET_BYTES_MAX {
             handshake.close(moq_net::Error::ProtocolViolation);
-            return Err(AskError::Long {
+            return Err(RequestError::Long {
                 bytes: target.len(),
             });
         }
@@ -144,7 +147,7 @@ impl Knock {
             _ => Aim::Both,
         };
         let (path, query) = target.split_once('?').unwrap_or((&target, ""));
-        Ok(Asked {
+        Ok(SessionRequest {
             path: Path::new(path).as_str().to_owned(),
             query: query.to_owned(),
             aim,
@@ -155,16 +158,16 @@ impl Knock {
     }
 }
 
-impl fmt::Debug for Knock {
+impl fmt::Debug for Incoming {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Knock")
+        f.debug_struct("Incoming")
             .field("peer", &self.peer)
             .finish_non_exhaustive()
     }
 }
 
 /// A client's request for a session, which waits to be granted or refused.
-pub struct Asked {
+pub struct SessionRequest {
     path: String,
     query: String,
     aim: Aim,
@@ -185,7 +188,7 @@ pub struct Grant {
     pub only: Option<Vec<String>>,
 }
 
-impl Asked {
+impl SessionRequest {
     /// Returns the client's address.
     pub const fn peer(&self) -> SocketAddr {
         self.peer
@@ -246,9 +249,9 @@ impl Asked {
     }
 }
 
-impl fmt::Debug for Asked {
+impl fmt::Debug for SessionRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Asked")
+        f.debug_struct("SessionRequest")
             .field("peer", &self.peer)
             .field("path", &self.path)
             .field("aim", &self.aim)
@@ -259,7 +262,7 @@ impl fmt::Debug for Asked {
 /// Why a connection led to no request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum AskError {
+pub enum RequestError {
     /// The QUIC handshake failed.
     #[error(transparent)]
     Connection(noq::ConnectionError),
@@ -279,6 +282,6 @@ pub enum AskError {
         bytes: usize,
     },
     /// The client sent no request in time.
-    #[error("the client sent no request within {} s", PATIENCE.as_secs())]
+    #[error("the client sent no request within {} s", HANDSHAKE_TIMEOUT.as_secs())]
     Slow,
 }

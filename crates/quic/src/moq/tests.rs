@@ -29,16 +29,16 @@ fn site(grant: Result<Grant, Refusal>, scheme: &str) -> Site {
     let (out, sessions) = tokio::sync::mpsc::channel(4);
     let task = tokio::spawn(async move {
         let new_congestion = || CongestionControl::new(Algorithm::Cubic);
-        while let Some(knock) = server.accept(new_congestion).await {
-            let Ok(asked) = knock.ask().await else {
+        while let Some(incoming) = server.accept(new_congestion).await {
+            let Ok(request) = incoming.request().await else {
                 continue;
             };
             match &grant {
                 Ok(grant) => {
-                    let session = asked.grant(grant.clone()).await.expect("just opened");
+                    let session = request.grant(grant.clone()).await.expect("just opened");
                     let _ = out.send(session).await;
                 }
-                Err(why) => asked.refuse(*why),
+                Err(why) => request.refuse(*why),
             }
         }
     });

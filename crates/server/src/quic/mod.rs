@@ -1,7 +1,7 @@
 //! Streams over QUIC, as MoQ: published into the hub, and read from it.
 //!
 //! ```text
-//! Server ─ Knock ─► rights ─┬► ingest: announced broadcasts ─► hub
+//! Server ─ Incoming ─► rights ─┬► ingest: announced broadcasts ─► hub
 //!                           └► egress: the hub's streams, one Offer for all sessions
 //! ```
 //!
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant, SystemTime};
 use glassline_congestion::Algorithm;
 use glassline_hub::{Hub, PublishError, State, StreamName};
 use glassline_quic::moq::{
-    Announcement, Ended, Grant, Knock, Offer, Refusal, Server, Session, WatchError,
+    Announcement, Ended, Grant, Incoming, Offer, Refusal, Server, Session, WatchError,
 };
 use glassline_quic::{CongestionControl, Fingerprint, Identity, IdentityError, ListenError};
 use tokio::sync::watch;
@@ -182,18 +182,18 @@ async fn accept(
 ) {
     let mut sessions = JoinSet::new();
     loop {
-        let connection = tokio::select! {
-            connection = server.accept(|| CongestionControl::new(limits.congestion)) => connection,
+        let incoming = tokio::select! {
+            incoming = server.accept(|| CongestionControl::new(limits.congestion)) => incoming,
             Some(_) = sessions.join_next() => continue,
             _ = stopped.wait_for(|stop| *stop) => break,
         };
-        let Some(connection) = connection else { break };
+        let Some(incoming) = incoming else { break };
         let Some(permit) = context.accounts.admit(limits.clients) else {
             context.counters.refuse(Reason::Full);
             // A connection that is dropped here is refused by QUIC.
             continue;
         };
-        sessions.spawn(serve(connection, permit, context.clone(), stopped.clone()));
+        sessions.spawn(serve(incoming, permit, context.clone(), stopped.clone()));
     }
     // Each session closes by itself; those that do not are closed with the socket.
     let leaving = async { while sessions.join_next().await.is_some() {} };
@@ -204,13 +204,13 @@ async fn accept(
 
 /// Serves one session from its first request to its end.
 async fn serve(
-    connection: Knock,
+    incoming: Incoming,
     permit: SessionPermit,
     context: SessionContext,
     mut stopped: watch::Receiver<bool>,
 ) {
-    let peer = connection.peer();
-    let request = match connection.ask().await {
+    let peer = incoming.peer();
+    let request = match incoming.request().await {
         Ok(request) => request,
         Err(error) => {
             context.counters.refuse(Reason::Handshake);
