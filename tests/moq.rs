@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use glassline_congestion::Algorithm;
 use glassline_demux as demux;
 use glassline_media::MediaTime;
-use glassline_quic::moq::{Address, Aim, Frame, Lane, Options, connect};
+use glassline_quic::moq::{Address, Frame, Lane, Options, Role, connect};
 use glassline_quic::{ClientEndpoint, CongestionControl, Trust};
 use libtest_mimic::Failed;
 use tokio::sync::oneshot;
@@ -83,7 +83,7 @@ async fn publish(address: &Address, mut stopped: oneshot::Receiver<()>) -> Resul
     let options = Options {
         congestion: CongestionControl::new(Algorithm::Copa),
         trust: Trust::System,
-        aim: Aim::Publish,
+        role: Role::Publisher,
     };
     let session = connect(&endpoint, address, options)
         .await

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use glassline_congestion::Algorithm;
 use glassline_media::{Codec, Kind, MediaTime, Track, TrackIndex, annexb};
 use glassline_quic::moq::{
-    Address, Aim, Announcement, ConnectError, Ended, Frame, Lane, Options, Session, connect,
+    Address, Announcement, ConnectError, Ended, Frame, Lane, Options, Role, Session, connect,
 };
 use glassline_quic::{ClientEndpoint, CongestionControl, Trust};
 use glassline_server::config::Secret;
@@ -31,14 +31,14 @@ async fn soon<T>(what: impl Future<Output = T>) -> T {
 }
 
 /// A session with `running`, for a broadcast called `name`, with `query` behind.
-async fn open(running: &Running, name: &str, aim: Aim) -> Result<Session, ConnectError> {
+async fn open(running: &Running, name: &str, role: Role) -> Result<Session, ConnectError> {
     let (at, pin) = (running.quic(), running.fingerprint());
     let address = Address::parse(&format!("moq://{at}/{name}#sha256={pin}"));
     let endpoint = ClientEndpoint::new().expect("a socket");
     let options = Options {
         congestion: CongestionControl::new(Algorithm::Cubic),
         trust: Trust::System,
-        aim,
+        role,
     };
     soon(connect(&endpoint, &address.expect("an address"), options)).await
 }
@@ -88,7 +88,7 @@ impl Camera {
     fn start(running: &Running, name: &str, query: &str, lanes: Vec<Lane>) -> Self {
         let runtime = runtime();
         let target = format!("{name}{query}");
-        let ended = match runtime.block_on(open(running, &target, Aim::Publish)) {
+        let ended = match runtime.block_on(open(running, &target, Role::Publisher)) {
             Ok(session) => runtime.spawn(film(session, name.to_owned(), lanes)),
             Err(ConnectError::Ended(ended)) => runtime.spawn(async { ended }),
             Err(other) => panic!("{other}"),
@@ -195,7 +195,7 @@ fn streams_of_the_hub_are_read_as_they_were_published() {
     let source = Source::start(&running.stream(), Film::default());
     source.await_published(|media_units| media_units.len() > 20);
     runtime().block_on(async {
-        let session = open(&running, STREAM, Aim::Read)
+        let session = open(&running, STREAM, Role::Subscriber)
             .await
             .expect("reading is open");
         let began = soon(session.announced().next()).await;

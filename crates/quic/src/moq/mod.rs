@@ -53,6 +53,8 @@ pub use offer::Offer;
 pub use pulse::{Report, RoundTrips};
 pub use refusal::Refusal;
 pub use server::{Grant, Incoming, RequestError, Server, SessionRequest};
-pub use session::{Aim, Announced, Announcement, ConnectError, Figures, Options, Session, connect};
+pub use session::{
+    Announced, Announcement, ConnectError, Figures, Options, Role, Session, connect,
+};
 pub use watch::{Reader, Received, Watch, WatchError};
 pub use web::HandshakeError;

@@ -10,7 +10,7 @@ use moq_net::{Path, Pattern, Patterns, stats};
 use super::ended::Ended;
 use super::offer::Offer;
 use super::refusal::Refusal;
-use super::session::{Aim, INBOUND_BYTES, Session, negotiated};
+use super::session::{INBOUND_BYTES, Role, Session, negotiated};
 use super::transport;
 use super::version::{versions, words};
 use super::web::{ALPN, HandshakeError, Request};
@@ -141,16 +141,16 @@ impl Incoming {
                 bytes: target.len(),
             });
         }
-        let aim = match handshake.role() {
-            Some(moq_net::Role::Publisher) => Aim::Publish,
-            Some(moq_net::Role::Subscriber) => Aim::Read,
-            _ => Aim::Both,
+        let role = match handshake.role() {
+            Some(moq_net::Role::Publisher) => Role::Publisher,
+            Some(moq_net::Role::Subscriber) => Role::Subscriber,
+            _ => Role::Both,
         };
         let (path, query) = target.split_once('?').unwrap_or((&target, ""));
         Ok(SessionRequest {
             path: Path::new(path).as_str().to_owned(),
             query: query.to_owned(),
-            aim,
+            role,
             peer: self.peer,
             link,
             handshake,
@@ -170,7 +170,7 @@ impl fmt::Debug for Incoming {
 pub struct SessionRequest {
     path: String,
     query: String,
-    aim: Aim,
+    role: Role,
     peer: SocketAddr,
     link: std::sync::Arc<transport::Link>,
     handshake: moq_net::server::Handshake<transport::Session>,
@@ -205,8 +205,8 @@ impl SessionRequest {
     }
 
     /// Returns what the client wants to do, as far as it says so.
-    pub const fn aim(&self) -> Aim {
-        self.aim
+    pub const fn role(&self) -> Role {
+        self.role
     }
 
     /// Opens the session.
@@ -254,7 +254,7 @@ impl fmt::Debug for SessionRequest {
         f.debug_struct("SessionRequest")
             .field("peer", &self.peer)
             .field("path", &self.path)
-            .field("aim", &self.aim)
+            .field("role", &self.role)
             .finish_non_exhaustive()
     }
 }

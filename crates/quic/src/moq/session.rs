@@ -38,12 +38,12 @@ pub(super) const INBOUND_BYTES: u64 = 32 << 20;
 
 /// What a client wants to do. A server may require different credentials for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Aim {
-    /// Publish broadcasts.
-    Publish,
-    /// Read broadcasts.
-    Read,
-    /// Publish and read broadcasts.
+pub enum Role {
+    /// It publishes broadcasts.
+    Publisher,
+    /// It subscribes to broadcasts.
+    Subscriber,
+    /// It publishes broadcasts and subscribes to others.
     Both,
 }
 
@@ -55,7 +55,7 @@ pub struct Options {
     /// Which server certificates are accepted, unless the address pins one.
     pub trust: Trust,
     /// What the client wants to do.
-    pub aim: Aim,
+    pub role: Role,
 }
 
 /// Opens a session with the server of `address`.
@@ -89,7 +89,7 @@ pub async fn connect(
         if is_raw {
             client = client.with_path(address.target());
         }
-        Session::open(transport, options.aim, client).await
+        Session::open(transport, options.role, client).await
     };
     let opened = tokio::time::timeout(PATIENCE, opened).await;
     opened.unwrap_or(Err(ConnectError::Slow))
@@ -157,18 +157,18 @@ pub struct Session {
 impl Session {
     async fn open(
         transport: transport::Session,
-        aim: Aim,
+        role: Role,
         client: moq_net::Client,
     ) -> Result<Self, ConnectError> {
         let link = transport.link();
         let registry = stats::Registry::new(stats::Config::new());
         let tagged = registry.tier(stats::Tier::default()).session("");
         let mut client = client.with_stats(tagged);
-        let offer = (aim != Aim::Read).then(Offer::new);
+        let offer = (role != Role::Subscriber).then(Offer::new);
         if let Some(offer) = &offer {
             client = client.with_publisher(&offer.origin);
         }
-        let inbound = (aim != Aim::Publish).then(|| Offer::bounded(INBOUND_BYTES));
+        let inbound = (role != Role::Publisher).then(|| Offer::bounded(INBOUND_BYTES));
         if let Some(inbound) = &inbound {
             client = client.with_subscriber(inbound.origin.clone());
         }

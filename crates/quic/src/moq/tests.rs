@@ -52,12 +52,12 @@ fn site(grant: Result<Grant, Refusal>, scheme: &str) -> Site {
     }
 }
 
-async fn open(address: &str, aim: Aim) -> Result<Session, ConnectError> {
+async fn open(address: &str, role: Role) -> Result<Session, ConnectError> {
     let endpoint = ClientEndpoint::new().expect("a socket");
     let options = Options {
         congestion: CongestionControl::new(Algorithm::Copa),
         trust: Trust::System,
-        aim,
+        role,
     };
     let address = Address::parse(address).expect("an address");
     connect(&endpoint, &address, options).await
@@ -108,7 +108,9 @@ async fn carried(scheme: &str) {
         ..Grant::default()
     };
     let mut site = site(Ok(grant), scheme);
-    let client = soon(open(&site.address, Aim::Publish)).await.expect("open");
+    let client = soon(open(&site.address, Role::Publisher))
+        .await
+        .expect("open");
     let server = soon(site.sessions.recv()).await.expect("granted");
     let mut broadcast = client.publish("cam", lanes()).expect("a good name");
     broadcast.set_clock(MediaTime::ZERO, SystemTime::now());
@@ -197,7 +199,9 @@ async fn readers_get_what_is_offered_from_its_newest_keyframe_on() {
                 .expect("open");
         }
     }
-    let client = soon(open(&site.address, Aim::Read)).await.expect("open");
+    let client = soon(open(&site.address, Role::Subscriber))
+        .await
+        .expect("open");
     let mut announced = client.announced();
     let began = soon(announced.next()).await.expect("it is announced");
     assert_eq!(began, Announcement::Began("cam".to_owned()));
@@ -216,7 +220,7 @@ async fn readers_get_what_is_offered_from_its_newest_keyframe_on() {
 async fn who_is_sent_away_hears_why() {
     let site = site(Err(Refusal::Unauthorized), "moq");
     // Whether the refusal comes before or after the session is open to us is a race.
-    let ended = match soon(open(&site.address, Aim::Publish)).await {
+    let ended = match soon(open(&site.address, Role::Publisher)).await {
         Ok(session) => soon(session.ended()).await,
         Err(ConnectError::Ended(ended)) => ended,
         Err(other) => panic!("{other}"),
@@ -229,9 +233,11 @@ async fn another_certificate_than_the_pinned_one_is_refused() {
     let site = site(Ok(Grant::default()), "moq");
     let (address, _) = site.address.split_once('#').expect("pinned");
     let other = format!("{address}#sha256={}", "ab".repeat(32));
-    let error = soon(open(&other, Aim::Read)).await.expect_err("not it");
+    let error = soon(open(&other, Role::Subscriber))
+        .await
+        .expect_err("not it");
     assert!(matches!(error, ConnectError::Dial { .. }), "{error}");
-    let unknown = soon(open(address, Aim::Read)).await;
+    let unknown = soon(open(address, Role::Subscriber)).await;
     assert!(unknown.is_err(), "no authority vouches for it");
 }
 
@@ -242,7 +248,9 @@ async fn catalog_of(document: Vec<u8>) -> Result<Catalog, WatchError> {
         ..Grant::default()
     };
     let mut site = site(Ok(grant), "moq");
-    let client = soon(open(&site.address, Aim::Publish)).await.expect("open");
+    let client = soon(open(&site.address, Role::Publisher))
+        .await
+        .expect("open");
     let server = soon(site.sessions.recv()).await.expect("granted");
     let offer = client.offer().expect("opened to publish");
     let liar = offer.origin.create_broadcast("cam").expect("a name");

@@ -6,7 +6,7 @@
 
 use std::net::IpAddr;
 
-use glassline_quic::moq::Aim;
+use glassline_quic::moq::Role;
 
 use crate::auth::{Access, Users};
 
@@ -41,9 +41,9 @@ impl Scope {
     }
 }
 
-/// Returns the rights of a session from `peer` that is opened for `aim` with this query; `None` if
+/// Returns the rights of a session from `peer` that is opened for `role` with this query; `None` if
 /// it has no right to that.
-pub(super) async fn rights(users: &Users, peer: IpAddr, query: &str, aim: Aim) -> Option<Rights> {
+pub(super) async fn rights(users: &Users, peer: IpAddr, query: &str, role: Role) -> Option<Rights> {
     let shown = Shown::of(query);
     let user = match &shown.user {
         Some((name, password)) if users.verify(name, password).await => Some(name),
@@ -70,10 +70,10 @@ pub(super) async fn rights(users: &Users, peer: IpAddr, query: &str, aim: Aim) -
             users.any() || users.has_token(Access::Read) || users.has_token(Access::Publish);
         guarded && !opens.any(|access| users.token_opens(access, token))
     }) || shown.user.is_some() && users.any() && user.is_none();
-    let enough = match aim {
-        Aim::Publish => rights.publish.is_some(),
-        Aim::Read => rights.read.is_some(),
-        Aim::Both => rights.publish.is_some() || rights.read.is_some(),
+    let enough = match role {
+        Role::Publisher => rights.publish.is_some(),
+        Role::Subscriber => rights.read.is_some(),
+        Role::Both => rights.publish.is_some() || rights.read.is_some(),
     };
     (enough && !in_vain).then_some(rights)
 }
@@ -110,8 +110,8 @@ mod tests {
     const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
     const AWAY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
 
-    async fn ask(auth: &Auth, peer: IpAddr, query: &str, aim: Aim) -> Option<(Scope, Scope)> {
-        let rights = rights(&Users::new(auth), peer, query, aim).await?;
+    async fn ask(auth: &Auth, peer: IpAddr, query: &str, role: Role) -> Option<(Scope, Scope)> {
+        let rights = rights(&Users::new(auth), peer, query, role).await?;
         Some((rights.publish, rights.read))
     }
 
@@ -119,11 +119,11 @@ mod tests {
     async fn without_users_and_tokens_everybody_reads_and_this_machine_publishes() {
         let auth = Auth::default();
         let here = Some((Scope::All, Scope::All));
-        assert_eq!(ask(&auth, HERE, "", Aim::Both).await, here);
-        assert_eq!(ask(&auth, HERE, "token=any", Aim::Publish).await, here);
+        assert_eq!(ask(&auth, HERE, "", Role::Both).await, here);
+        assert_eq!(ask(&auth, HERE, "token=any", Role::Publisher).await, here);
         let away = Some((Scope::None, Scope::All));
-        assert_eq!(ask(&auth, AWAY, "", Aim::Both).await, away);
-        assert_eq!(ask(&auth, AWAY, "", Aim::Publish).await, None);
+        assert_eq!(ask(&auth, AWAY, "", Role::Both).await, away);
+        assert_eq!(ask(&auth, AWAY, "", Role::Publisher).await, None);
     }
 
     #[tokio::test]
@@ -138,17 +138,17 @@ mod tests {
             ..Auth::default()
         };
         let token = Some((Scope::All, Scope::None));
-        assert_eq!(ask(&auth, HERE, "token=show", Aim::Publish).await, token);
-        assert_eq!(ask(&auth, HERE, "a=b&jwt=show", Aim::Both).await, token);
-        assert_eq!(ask(&auth, HERE, "token=show", Aim::Read).await, None);
-        assert_eq!(ask(&auth, HERE, "token=wrong", Aim::Publish).await, None);
-        assert_eq!(ask(&auth, HERE, "", Aim::Publish).await, None);
+        assert_eq!(ask(&auth, HERE, "token=show", Role::Publisher).await, token);
+        assert_eq!(ask(&auth, HERE, "a=b&jwt=show", Role::Both).await, token);
+        assert_eq!(ask(&auth, HERE, "token=show", Role::Subscriber).await, None);
+        assert_eq!(ask(&auth, HERE, "token=wrong", Role::Publisher).await, None);
+        assert_eq!(ask(&auth, HERE, "", Role::Publisher).await, None);
         let user = Scope::User("ann".to_owned());
         let both = Some((user.clone(), user.clone()));
         let query = "user=ann&password=p%20w";
-        assert_eq!(ask(&auth, AWAY, query, Aim::Publish).await, both);
+        assert_eq!(ask(&auth, AWAY, query, Role::Publisher).await, both);
         assert_eq!(
-            ask(&auth, AWAY, "user=ann&password=no", Aim::Both).await,
+            ask(&auth, AWAY, "user=ann&password=no", Role::Both).await,
             None
         );
         let users = Users::new(&auth);
@@ -163,8 +163,8 @@ mod tests {
             publish_token: Secret::new("show").ok(),
             ..Auth::default()
         };
-        assert_eq!(ask(&auth, AWAY, "token=wrong", Aim::Both).await, None);
+        assert_eq!(ask(&auth, AWAY, "token=wrong", Role::Both).await, None);
         let open = Some((Scope::None, Scope::All));
-        assert_eq!(ask(&auth, AWAY, "", Aim::Both).await, open);
+        assert_eq!(ask(&auth, AWAY, "", Role::Both).await, open);
     }
 }

@@ -218,10 +218,10 @@ async fn serve(
             return;
         }
     };
-    let (query, aim) = (request.query().to_owned(), request.aim());
-    let Some(rights) = rights(&context.users, peer.ip(), &query, aim).await else {
+    let (query, role) = (request.query().to_owned(), request.role());
+    let Some(rights) = rights(&context.users, peer.ip(), &query, role).await else {
         context.counters.refuse(Reason::Unauthorized);
-        tracing::info!(%peer, ?aim, "refused over QUIC: not authorized");
+        tracing::info!(%peer, ?role, "refused over QUIC: not authorized");
         return request.refuse(Refusal::Unauthorized);
     };
     let folder = request.path().to_owned();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use glassline_media::{Bitrate, Kind, MediaTime, Track};
 use glassline_quic::moq::{
-    self, Address, Aim, Broadcast, Figures, Frame, Lane, Options, Session, WriteError,
+    self, Address, Broadcast, Figures, Frame, Lane, Options, Role, Session, WriteError,
 };
 use glassline_quic::{ClientEndpoint, CongestionControl, Trust};
 
@@ -44,7 +44,7 @@ pub(super) async fn connect(
     let options = Options {
         congestion: CongestionControl::new(settings.algorithm),
         trust: trust.clone(),
-        aim: Aim::Publish,
+        role: Role::Publisher,
     };
     let session = moq::connect(&endpoint, address, options).await;
     let session = session.map_err(Box::new)?;
