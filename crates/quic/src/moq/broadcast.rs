@@ -12,7 +12,7 @@ use moq_net::{Timescale, Timestamp, broadcast, frame as wire, group, kio, origin
 use super::catalog::{self, Offered};
 use super::ended::Ended;
 use super::frame::{self, Frame};
-use super::offer::Offer;
+use super::origin::Origin;
 use super::pulse;
 use super::transport::Link;
 use super::{codec, frame::BYTES_MAX};
@@ -98,7 +98,7 @@ pub struct Broadcast {
     link: Option<Arc<Link>>,
     /// Whether the catalog was written and the broadcast announced.
     is_told: bool,
-    _offer: Offer,
+    _origin: Origin,
 }
 
 struct Published {
@@ -117,7 +117,7 @@ struct Published {
     written: u64,
 }
 
-impl Offer {
+impl Origin {
     /// Publishes a broadcast of `lanes` under `name`. It is announced with the first keyframe.
     ///
     /// # Errors
@@ -129,12 +129,12 @@ impl Offer {
 
 impl Broadcast {
     pub(super) fn new(
-        offer: &Offer,
+        origin: &Origin,
         name: &str,
         lanes: Vec<Lane>,
         link: Option<Arc<Link>>,
     ) -> Result<Self, Ended> {
-        let producer = offer.origin.create_broadcast(name).map_err(Ended::of)?;
+        let producer = origin.producer.create_broadcast(name).map_err(Ended::of)?;
         let info = track::Info::default().with_priority(CATALOG_PRIORITY);
         let catalog = producer
             .create_track(catalog::TRACK, info)
@@ -171,7 +171,7 @@ impl Broadcast {
             clock: None,
             link,
             is_told: false,
-            _offer: offer.clone(),
+            _origin: origin.clone(),
         })
     }
 

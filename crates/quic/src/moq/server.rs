@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use moq_net::{Path, Pattern, Patterns, stats};
 
 use super::ended::Ended;
-use super::offer::Offer;
+use super::origin::Origin;
 use super::refusal::Refusal;
 use super::session::{INBOUND_BYTES, Role, Session, negotiated};
 use super::transport;
@@ -182,7 +182,7 @@ pub struct Grant {
     /// Whether the client may publish. The caller must check the names of its broadcasts.
     pub publish: bool,
     /// The broadcasts that the client may read.
-    pub read: Option<Offer>,
+    pub read: Option<Origin>,
     /// Restricts `read` to matching names: each entry is a name, or a prefix followed by `*`.
     /// `None` allows all names.
     pub only: Option<Vec<String>>,
@@ -217,8 +217,8 @@ impl SessionRequest {
         let registry = stats::Registry::new(stats::Config::new());
         let tagged = registry.tier(stats::Tier::default()).session("");
         let mut handshake = self.handshake.with_stats(tagged);
-        if let Some(offer) = &grant.read {
-            let all = offer.origin.consume();
+        if let Some(origin) = &grant.read {
+            let all = origin.producer.consume();
             handshake = match &grant.only {
                 None => handshake.with_publisher(&all),
                 Some(only) => {
@@ -229,9 +229,9 @@ impl SessionRequest {
                 }
             };
         }
-        let inbound = grant.publish.then(|| Offer::bounded(INBOUND_BYTES));
+        let inbound = grant.publish.then(|| Origin::bounded(INBOUND_BYTES));
         if let Some(inbound) = &inbound {
-            handshake = handshake.with_subscriber(inbound.origin.clone());
+            handshake = handshake.with_subscriber(inbound.producer.clone());
         }
         self.link
             .connection

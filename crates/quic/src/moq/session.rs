@@ -11,7 +11,7 @@ use tokio::task::AbortHandle;
 use super::address::{Address, AddressError};
 use super::broadcast::{Broadcast, Lane};
 use super::ended::Ended;
-use super::offer::Offer;
+use super::origin::Origin;
 use super::pulse::{self, Report, RoundTrips};
 use super::refusal::Refusal;
 use super::transport::{self, Link};
@@ -146,9 +146,9 @@ pub struct Session {
     monitor: CongestionMonitor,
     session: moq_net::Session,
     /// Broadcasts that this end publishes in the session.
-    offer: Option<Offer>,
+    outbound: Option<Origin>,
     /// Broadcasts that the peer publishes.
-    inbound: Option<(Offer, origin::Consumer)>,
+    inbound: Option<(Origin, origin::Consumer)>,
     stats: stats::Registry,
     bitrate: Arc<Mutex<Bitrate>>,
     task: AbortHandle,
@@ -164,25 +164,25 @@ impl Session {
         let registry = stats::Registry::new(stats::Config::new());
         let tagged = registry.tier(stats::Tier::default()).session("");
         let mut client = client.with_stats(tagged);
-        let offer = (role != Role::Subscriber).then(Offer::new);
-        if let Some(offer) = &offer {
-            client = client.with_publisher(&offer.origin);
+        let outbound = (role != Role::Subscriber).then(Origin::new);
+        if let Some(outbound) = &outbound {
+            client = client.with_publisher(&outbound.producer);
         }
-        let inbound = (role != Role::Publisher).then(|| Offer::bounded(INBOUND_BYTES));
+        let inbound = (role != Role::Publisher).then(|| Origin::bounded(INBOUND_BYTES));
         if let Some(inbound) = &inbound {
-            client = client.with_subscriber(inbound.origin.clone());
+            client = client.with_subscriber(inbound.producer.clone());
         }
         let started = client.connect(Instant::now(), transport).await;
         let (session, driver) = started.map_err(Ended::of)?;
         tokio::spawn(moq_net::time::run(driver));
-        Ok(Self::assemble(link, session, offer, inbound, registry))
+        Ok(Self::assemble(link, session, outbound, inbound, registry))
     }
 
     pub(super) fn assemble(
         link: Arc<Link>,
         session: moq_net::Session,
-        offer: Option<Offer>,
-        inbound: Option<Offer>,
+        outbound: Option<Origin>,
+        inbound: Option<Origin>,
         stats: stats::Registry,
     ) -> Self {
         let monitor = link.monitor().clone();
@@ -191,17 +191,17 @@ impl Session {
             Arc::clone(&link),
             stats.clone(),
             Arc::clone(&bitrate),
-            offer.is_some(),
+            outbound.is_some(),
         ));
-        let inbound = inbound.map(|offer| {
-            let consumer = offer.origin.consume();
-            (offer, consumer)
+        let inbound = inbound.map(|origin| {
+            let consumer = origin.producer.consume();
+            (origin, consumer)
         });
         Self {
             link,
             monitor,
             session,
-            offer,
+            outbound,
             inbound,
             stats,
             bitrate,
@@ -215,13 +215,13 @@ impl Session {
     /// [`Ended`] if the session has ended or was opened for reading only, or if the name is
     /// invalid.
     pub fn publish(&self, name: &str, lanes: Vec<Lane>) -> Result<Broadcast, Ended> {
-        let offer = self.offer.as_ref().ok_or(Ended::ReadOnly)?;
-        Broadcast::new(offer, name, lanes, Some(Arc::clone(&self.link)))
+        let outbound = self.outbound.as_ref().ok_or(Ended::ReadOnly)?;
+        Broadcast::new(outbound, name, lanes, Some(Arc::clone(&self.link)))
     }
 
     #[cfg(test)]
-    pub(super) const fn offer(&self) -> Option<&Offer> {
-        self.offer.as_ref()
+    pub(super) const fn outbound(&self) -> Option<&Origin> {
+        self.outbound.as_ref()
     }
 
     /// Returns the peer's announcements, from the first one on.

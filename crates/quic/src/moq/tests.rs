@@ -180,15 +180,15 @@ async fn webtransport_carries_the_same() {
 
 #[tokio::test]
 async fn readers_get_what_is_offered_from_its_newest_keyframe_on() {
-    let offer = Offer::new();
+    let origin = Origin::new();
     let grant = Grant {
-        read: Some(offer.clone()),
+        read: Some(origin.clone()),
         only: Some(vec!["nothing/*".to_owned(), "ca*".to_owned()]),
         ..Grant::default()
     };
     let site = site(Ok(grant), "moq");
-    let mut hidden = offer.publish("secret", lanes()).expect("a good name");
-    let mut broadcast = offer.publish("cam", lanes()).expect("a good name");
+    let mut hidden = origin.publish("secret", lanes()).expect("a good name");
+    let mut broadcast = origin.publish("cam", lanes()).expect("a good name");
     for number in 0..15 {
         for broadcast in [&mut broadcast, &mut hidden] {
             broadcast
@@ -252,8 +252,8 @@ async fn catalog_of(document: Vec<u8>) -> Result<Catalog, WatchError> {
         .await
         .expect("open");
     let server = soon(site.sessions.recv()).await.expect("granted");
-    let offer = client.offer().expect("opened to publish");
-    let liar = offer.origin.create_broadcast("cam").expect("a name");
+    let origin = client.outbound().expect("opened to publish");
+    let liar = origin.producer.create_broadcast("cam").expect("a name");
     let mut track = liar.create_track("catalog.json", None).expect("a track");
     let time = moq_net::Timestamp::now();
     track

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use bytes::Bytes;
 use glassline_hub::{Hub, State, Stream, StreamName, Subscription, Wake};
 use glassline_media::{Bitrate, Kind, MediaTime, MediaUnit, Track, TrackIndex};
-use glassline_quic::moq::{self, Broadcast, Lane, Offer};
+use glassline_quic::moq::{self, Broadcast, Lane, Origin};
 use tokio::sync::{Notify, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -27,10 +27,10 @@ const DEADLINE: Duration = Duration::from_secs(2);
 /// Time for which a stream's broadcast is still written after its last reader left.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// Announces the hub's live streams in `offer` until the server stops.
+/// Announces the hub's live streams in `origin` until the server stops.
 pub(crate) async fn run(
     hub: Arc<Hub>,
-    offer: Offer,
+    origin: Origin,
     left_out: Arc<Counter>,
     clock: Clock,
     mut stopped: watch::Receiver<bool>,
@@ -50,7 +50,13 @@ pub(crate) async fn run(
             }
             let name = stream.name().clone();
             let changed = changes.0.subscribe();
-            let serving = serve(stream, offer.clone(), Arc::clone(&left_out), clock, changed);
+            let serving = serve(
+                stream,
+                origin.clone(),
+                Arc::clone(&left_out),
+                clock,
+                changed,
+            );
             let abort = ended.spawn(serving);
             offered.insert(name, abort);
         }
@@ -89,7 +95,7 @@ impl Wake for UnitArrived {
 /// either may be over.
 async fn serve(
     stream: Arc<Stream>,
-    offer: Offer,
+    origin: Origin,
     left_out: Arc<Counter>,
     clock: Clock,
     mut changed: watch::Receiver<()>,
@@ -98,7 +104,7 @@ async fn serve(
     let codecs = |tracks: &[Track]| tracks.iter().map(|it| it.codec).collect::<Vec<_>>();
     let before = codecs(&tracks);
     let goes_on = || is_live(&stream) && codecs(&stream.tracks()) == before;
-    let Some((mut broadcast, mut remuxers)) = publish(&stream, &tracks, &offer, clock) else {
+    let Some((mut broadcast, mut remuxers)) = publish(&stream, &tracks, &origin, clock) else {
         while goes_on() && changed.changed().await.is_ok() {}
         return;
     };
@@ -144,7 +150,7 @@ async fn serve(
 fn publish(
     stream: &Arc<Stream>,
     tracks: &[Track],
-    offer: &Offer,
+    origin: &Origin,
     clock: Clock,
 ) -> Option<(Broadcast, Vec<TrackRemuxer>)> {
     let carried = |it: &(TrackIndex, &Track)| moq::is_carried(it.1.codec);
@@ -154,7 +160,7 @@ fn publish(
     }
     let name = stream.name().as_str();
     let lanes = carried.iter().map(|(_, track)| lane(track, stream));
-    let mut broadcast = offer
+    let mut broadcast = origin
         .publish(name, lanes.collect())
         .inspect_err(|error| tracing::warn!(stream = name, %error, "not offered over QUIC"))
         .ok()?;

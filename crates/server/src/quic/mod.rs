@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Server ─ Incoming ─► rights ─┬► ingest: announced broadcasts ─► hub
-//!                           └► egress: the hub's streams, one Offer for all sessions
+//!                           └► egress: the hub's streams, one Origin for all sessions
 //! ```
 //!
 //! Rights are checked before any media is read: until then a session may have 256 KiB under way,
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant, SystemTime};
 use glassline_congestion::Algorithm;
 use glassline_hub::{Hub, PublishError, State, StreamName};
 use glassline_quic::moq::{
-    Announcement, Ended, Grant, Incoming, Offer, Refusal, Server, Session, WatchError,
+    Announcement, Ended, Grant, Incoming, Origin, Refusal, Server, Session, WatchError,
 };
 use glassline_quic::{CongestionControl, Fingerprint, Identity, IdentityError, ListenError};
 use tokio::sync::watch;
@@ -65,7 +65,7 @@ pub(crate) struct Shared {
 struct SessionContext {
     hub: Arc<Hub>,
     users: Arc<Users>,
-    offer: Offer,
+    origin: Origin,
     accounts: Arc<Accounts>,
     counters: Arc<Counters>,
 }
@@ -91,7 +91,7 @@ impl Quic {
         let context = SessionContext {
             hub: Arc::clone(hub),
             users: Arc::clone(users),
-            offer: Offer::new(),
+            origin: Origin::new(),
             accounts: Arc::default(),
             counters: Arc::default(),
         };
@@ -102,7 +102,7 @@ impl Quic {
         });
         let offering = moq::run(
             Arc::clone(hub),
-            context.offer.clone(),
+            context.origin.clone(),
             Arc::clone(context.counters.left_out()),
             clock,
             stopped.clone(),
@@ -227,7 +227,7 @@ async fn serve(
     let folder = request.path().to_owned();
     let grant = Grant {
         publish: rights.publish != Scope::None,
-        read: (rights.read != Scope::None).then(|| context.offer.clone()),
+        read: (rights.read != Scope::None).then(|| context.origin.clone()),
         only: match &rights.read {
             Scope::User(name) => Some(context.users.readable(name)),
             _ => None,

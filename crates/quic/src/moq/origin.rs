@@ -15,8 +15,8 @@ const CACHE_EXPIRY: Duration = Duration::from_secs(30);
 
 /// Broadcasts by name, which any number of sessions can read.
 #[derive(Clone)]
-pub struct Offer {
-    pub(super) origin: origin::Producer,
+pub struct Origin {
+    pub(super) producer: origin::Producer,
     _driver: Arc<Driver>,
 }
 
@@ -30,7 +30,7 @@ impl Drop for Driver {
     }
 }
 
-impl Offer {
+impl Origin {
     /// Creates an empty collection. Must be called within tokio.
     pub fn new() -> Self {
         Self::bounded(CACHE_BYTES)
@@ -44,23 +44,23 @@ impl Offer {
                 .with_capacity(bytes)
                 .with_expiry(CACHE_EXPIRY),
         );
-        let (origin, driver) = origin::Producer::new(config);
+        let (producer, driver) = origin::Producer::new(config);
         let driver = tokio::spawn(moq_net::time::run(driver));
         Self {
-            origin,
+            producer,
             _driver: Arc::new(Driver(driver.abort_handle())),
         }
     }
 }
 
-impl Default for Offer {
+impl Default for Origin {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl std::fmt::Debug for Offer {
+impl std::fmt::Debug for Origin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Offer").finish_non_exhaustive()
+        f.debug_struct("Origin").finish_non_exhaustive()
     }
 }
