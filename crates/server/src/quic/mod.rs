@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Server ─ Incoming ─► rights ─┬► ingest: announced broadcasts ─► hub
-//!                           └► egress: the hub's streams, one Origin for all sessions
+//!                              └► egress: the hub's streams, one Origin for all sessions
 //! ```
 //!
 //! Rights are checked before any media is read: until then a session may have 256 KiB under way,
