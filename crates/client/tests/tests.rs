@@ -14,7 +14,7 @@ use glassline_client::publish::session::{self, End, Figures, Watcher};
 use glassline_client::publish::uplink::Destination;
 use glassline_client::publish::{Algorithm, Rule, Trust, source};
 use glassline_media::{Bitrate, Codec, Kind};
-use glassline_quic::moq::{Grant, Reader, Refusal, Server, Session, Watch};
+use glassline_quic::moq::{BroadcastReader, Grant, Refusal, Server, Session, TrackReader};
 use glassline_quic::{CongestionControl, Identity};
 use tokio::sync::{mpsc, oneshot};
 
@@ -150,12 +150,17 @@ fn publish(input: Input, once: bool, url: &str) -> Publishing {
 }
 
 /// Reads the broadcast and its frames.
-async fn watch(server: &Session) -> (Watch, Reader) {
-    let mut watch = soon(server.watch("cam")).await.expect("it is there");
-    let catalog = soon(watch.catalog()).await.expect("good").expect("one");
+async fn subscribe(server: &Session) -> (BroadcastReader, TrackReader) {
+    let mut subscription = soon(server.subscribe("cam")).await.expect("it is there");
+    let catalog = soon(subscription.catalog())
+        .await
+        .expect("good")
+        .expect("one");
     let chosen = catalog.choose().expect("frames");
-    let reader = soon(watch.read(&chosen[0], PATIENCE)).await.expect("there");
-    (watch, reader)
+    let reader = soon(subscription.read(&chosen[0], PATIENCE))
+        .await
+        .expect("there");
+    (subscription, reader)
 }
 
 fn clip_file(name: &str, bytes: usize) -> PathBuf {
@@ -176,7 +181,7 @@ async fn a_file_arrives_whole_and_the_stream_ends_with_it() {
     };
     let publishing = publish(files(None), true, &site.url);
     let server = soon(site.sessions.recv()).await.expect("a session");
-    let (_watch, mut reader) = watch(&server).await;
+    let (_subscription, mut reader) = subscribe(&server).await;
     let options = glassline_demux::Options {
         fps: None,
         once: true,
@@ -208,7 +213,7 @@ async fn the_test_pattern_follows_the_path_and_a_wish_for_a_keyframe() {
     };
     let publishing = publish(pattern, false, &site.url);
     let server = soon(site.sessions.recv()).await.expect("a session");
-    let (_watch, mut reader) = watch(&server).await;
+    let (_subscription, mut reader) = subscribe(&server).await;
     let first = soon(reader.next()).await.expect("good").expect("a frame");
     assert!(first.keyframe);
     // Two seconds lie between keyframes; one that is asked for comes before.
@@ -242,13 +247,18 @@ async fn the_built_in_clip_has_audio() {
     let mut site = site(anywhere(), &identity(), None).await;
     let publishing = publish(Input::Clip, false, &site.url);
     let server = soon(site.sessions.recv()).await.expect("a session");
-    let mut watch = soon(server.watch("cam")).await.expect("it is there");
-    let catalog = soon(watch.catalog()).await.expect("good").expect("one");
+    let mut subscription = soon(server.subscribe("cam")).await.expect("it is there");
+    let catalog = soon(subscription.catalog())
+        .await
+        .expect("good")
+        .expect("one");
     let chosen = catalog.choose().expect("both");
     let kinds: Vec<Kind> = chosen.iter().map(|it| it.track.kind()).collect();
     assert_eq!(kinds, [Kind::Video, Kind::Audio]);
     assert_eq!(chosen[1].track.codec, Codec::Opus);
-    let mut audio = soon(watch.read(&chosen[1], PATIENCE)).await.expect("there");
+    let mut audio = soon(subscription.read(&chosen[1], PATIENCE))
+        .await
+        .expect("there");
     let one = soon(audio.next()).await.expect("good").expect("audio");
     let two = soon(audio.next()).await.expect("good").expect("more");
     let apart = two.time.saturating_since(one.time);
@@ -272,7 +282,7 @@ async fn a_server_that_comes_back_gets_the_stream_again() {
     let mut first = site(anywhere(), &identity, None).await;
     let publishing = publish(Input::Clip, false, &first.url);
     let server = soon(first.sessions.recv()).await.expect("a session");
-    let (broadcast, mut reader) = watch(&server).await;
+    let (broadcast, mut reader) = subscribe(&server).await;
     soon(reader.next()).await.expect("good").expect("a frame");
     server.abort(Refusal::Shutdown);
     let authority = first.url.strip_prefix("moq://").expect("ours");
@@ -286,7 +296,7 @@ async fn a_server_that_comes_back_gets_the_stream_again() {
     drop((broadcast, reader, server, first));
     let mut second = site(at, &identity, None).await;
     let server = soon(second.sessions.recv()).await.expect("it comes back");
-    let (_watch, mut reader) = watch(&server).await;
+    let (_subscription, mut reader) = subscribe(&server).await;
     let video_frame = soon(reader.next()).await.expect("good").expect("a frame");
     assert!(video_frame.keyframe);
     let (outcome, notes) = publishing.stop().await;

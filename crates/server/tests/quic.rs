@@ -200,15 +200,22 @@ fn streams_of_the_hub_are_read_as_they_were_published() {
             .expect("reading is open");
         let began = soon(session.announced().next()).await;
         assert_eq!(began, Some(Announcement::Began(STREAM.to_owned())));
-        let mut watch = soon(session.watch(STREAM)).await.expect("it is there");
-        let catalog = soon(watch.catalog()).await.expect("good").expect("one");
+        let mut subscription = soon(session.subscribe(STREAM)).await.expect("it is there");
+        let catalog = soon(subscription.catalog())
+            .await
+            .expect("good")
+            .expect("one");
         let chosen = catalog.choose().expect("video and audio");
         assert_eq!(
             (chosen[0].track.codec, chosen[1].track.codec),
             (Codec::H264, Codec::Opus)
         );
-        let mut frames = soon(watch.read(&chosen[0], SOON)).await.expect("there");
-        let mut audio_reader = soon(watch.read(&chosen[1], SOON)).await.expect("there");
+        let mut frames = soon(subscription.read(&chosen[0], SOON))
+            .await
+            .expect("there");
+        let mut audio_reader = soon(subscription.read(&chosen[1], SOON))
+            .await
+            .expect("there");
         let mut got = Vec::new();
         for _ in 0..60 {
             got.push(soon(frames.next()).await.expect("good").expect("more"));

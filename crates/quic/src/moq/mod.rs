@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! connect ─► Session ─ publish ─► Broadcast ─ write(frame) ─► group per keyframe ─► stream
-//! Server ─ accept ─► Incoming ─► SessionRequest ─ grant ─► Session ─ announced, watch ─► Watch ─► Reader
+//! Server ─ accept ─► Incoming ─► SessionRequest ─ grant ─► Session
+//! Session ─ announced, subscribe ─► BroadcastReader ─► TrackReader ─► ReceivedFrame
 //! ```
 //!
 //! The wire protocol is moq-lite (`moq-net`), on raw QUIC or on WebTransport. A catalog
@@ -24,6 +25,7 @@
 
 mod address;
 mod broadcast;
+mod broadcast_reader;
 mod catalog;
 mod codec;
 mod ended;
@@ -37,7 +39,6 @@ mod session;
 mod stream;
 mod transport;
 mod version;
-mod watch;
 mod web;
 
 #[cfg(test)]
@@ -45,6 +46,7 @@ mod tests;
 
 pub use address::{Address, AddressError, PORT};
 pub use broadcast::{Broadcast, Lane, WriteError};
+pub use broadcast_reader::{BroadcastReader, ReceivedFrame, SubscribeError, TrackReader};
 pub use catalog::{Catalog, CatalogError, LeftOut, Rendition};
 pub use codec::{Framing, is_carried};
 pub use ended::Ended;
@@ -56,5 +58,4 @@ pub use server::{Grant, Incoming, RequestError, Server, SessionRequest};
 pub use session::{
     Announced, Announcement, ConnectError, Figures, Options, Role, Session, connect,
 };
-pub use watch::{Reader, Received, Watch, WatchError};
 pub use web::HandshakeError;

@@ -10,13 +10,13 @@ use tokio::task::AbortHandle;
 
 use super::address::{Address, AddressError};
 use super::broadcast::{Broadcast, Lane};
+use super::broadcast_reader::{BroadcastReader, SubscribeError};
 use super::ended::Ended;
 use super::origin::Origin;
 use super::pulse::{self, Report, RoundTrips};
 use super::refusal::Refusal;
 use super::transport::{self, Link};
 use super::version::{versions, words};
-use super::watch::{Watch, WatchError};
 use super::web::{HandshakeError, Web};
 use crate::endpoint::{ClientEndpoint, DialError, SEND_WINDOW};
 use crate::{CongestionControl, CongestionMonitor, CongestionStats, Trust};
@@ -232,14 +232,14 @@ impl Session {
     /// Subscribes to the broadcast `name`; waits until it is announced.
     ///
     /// # Errors
-    /// [`WatchError`] if the session ended before, or was opened for publishing only.
-    pub async fn watch(&self, name: &str) -> Result<Watch, WatchError> {
-        let (_, inbound) = self.inbound.as_ref().ok_or(WatchError::PublishOnly)?;
+    /// [`SubscribeError`] if the session ended before, or was opened for publishing only.
+    pub async fn subscribe(&self, name: &str) -> Result<BroadcastReader, SubscribeError> {
+        let (_, inbound) = self.inbound.as_ref().ok_or(SubscribeError::PublishOnly)?;
         let found = tokio::select! {
             found = inbound.routed_broadcast(name) => found.map_err(Ended::of)?,
             ended = self.ended() => return Err(ended.into()),
         };
-        Watch::new(name, found, Arc::clone(&self.link)).await
+        BroadcastReader::new(name, found, Arc::clone(&self.link)).await
     }
 
     /// Waits until the session has ended, and returns the reason.

@@ -120,13 +120,20 @@ async fn carried(scheme: &str) {
     let mut announced = server.announced();
     let began = soon(announced.next()).await.expect("it is announced");
     assert_eq!(began, Announcement::Began("cam".to_owned()));
-    let mut watch = soon(server.watch("cam")).await.expect("there");
-    let catalog = soon(watch.catalog()).await.expect("good").expect("one");
+    let mut subscription = soon(server.subscribe("cam")).await.expect("there");
+    let catalog = soon(subscription.catalog())
+        .await
+        .expect("good")
+        .expect("one");
     assert!(catalog.clock.is_some());
     let chosen = catalog.choose().expect("video and audio");
     assert_eq!(chosen[0].track.codec, Codec::H264);
-    let mut frames = soon(watch.read(&chosen[0], PATIENCE)).await.expect("there");
-    let mut audio_reader = soon(watch.read(&chosen[1], PATIENCE)).await.expect("there");
+    let mut frames = soon(subscription.read(&chosen[0], PATIENCE))
+        .await
+        .expect("there");
+    let mut audio_reader = soon(subscription.read(&chosen[1], PATIENCE))
+        .await
+        .expect("there");
     for number in 1..25 {
         broadcast
             .write(TrackIndex(0), &frame(number))
@@ -205,10 +212,13 @@ async fn readers_get_what_is_offered_from_its_newest_keyframe_on() {
     let mut announced = client.announced();
     let began = soon(announced.next()).await.expect("it is announced");
     assert_eq!(began, Announcement::Began("cam".to_owned()));
-    let mut watch = soon(client.watch("cam")).await.expect("there");
-    let catalog = soon(watch.catalog()).await.expect("good").expect("one");
+    let mut subscription = soon(client.subscribe("cam")).await.expect("there");
+    let catalog = soon(subscription.catalog())
+        .await
+        .expect("good")
+        .expect("one");
     let rendition = catalog.choose().expect("both").remove(0);
-    let mut frames = soon(watch.read(&rendition, Duration::ZERO))
+    let mut frames = soon(subscription.read(&rendition, Duration::ZERO))
         .await
         .expect("there");
     let first = soon(frames.next()).await.expect("good").expect("one");
@@ -242,7 +252,7 @@ async fn another_certificate_than_the_pinned_one_is_refused() {
 }
 
 /// A publisher that writes its catalog by hand.
-async fn catalog_of(document: Vec<u8>) -> Result<Catalog, WatchError> {
+async fn catalog_of(document: Vec<u8>) -> Result<Catalog, SubscribeError> {
     let grant = Grant {
         publish: true,
         ..Grant::default()
@@ -261,8 +271,8 @@ async fn catalog_of(document: Vec<u8>) -> Result<Catalog, WatchError> {
         .expect("it is not read here");
     liar.announce(moq_net::origin::Route::default())
         .expect("open");
-    let mut watch = soon(server.watch("cam")).await?;
-    let catalog = soon(watch.catalog()).await?;
+    let mut subscription = soon(server.subscribe("cam")).await?;
+    let catalog = soon(subscription.catalog()).await?;
     Ok(catalog.expect("one was written"))
 }
 

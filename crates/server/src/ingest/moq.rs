@@ -1,7 +1,7 @@
 //! Publishes a MoQ broadcast into the hub.
 //!
 //! ```text
-//! catalog ─► Reader, a task a track ─► Units ─► Publisher ─► hub
+//! catalog ─► TrackReader, a task a track ─► Units ─► Publisher ─► hub
 //!             request for a keyframe ◄───────────────────┘
 //! ```
 
@@ -10,7 +10,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use glassline_hub::{CreateError, Hub, PublishError, Publisher, State, StreamName};
 use glassline_media::{Kind, MediaTime, MediaUnit, Stage, TrackIndex};
-use glassline_quic::moq::{CatalogError, Reader, Received, Rendition, Session, Watch, WatchError};
+use glassline_quic::moq::{
+    BroadcastReader, CatalogError, ReceivedFrame, Rendition, Session, SubscribeError, TrackReader,
+};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -50,12 +52,12 @@ pub(crate) struct BroadcastIngest {
 
 /// An event from a task that reads a track or the catalog.
 enum ReaderEvent {
-    Frame(TrackIndex, Received),
+    Frame(TrackIndex, ReceivedFrame),
     /// The track ended.
     TrackOver,
     /// The catalog has other tracks now, or the broadcast ended.
     CatalogOver,
-    Error(WatchError),
+    Error(SubscribeError),
 }
 
 impl BroadcastIngest {
@@ -64,21 +66,24 @@ impl BroadcastIngest {
     /// # Errors
     /// Returns [`BroadcastError`] if the publisher is to be disconnected.
     pub(crate) async fn run(&self, path: &str) -> Result<(), BroadcastError> {
-        let mut watch = self.session.watch(path).await?;
-        let catalog = watch.catalog().await?.ok_or(WatchError::NoCatalog)?;
+        let mut subscription = self.session.subscribe(path).await?;
+        let catalog = subscription
+            .catalog()
+            .await?
+            .ok_or(SubscribeError::NoCatalog)?;
         for (name, why) in &catalog.left_out {
             tracing::info!(stream = %self.name, rendition = name, %why, "left out");
         }
-        let chosen = catalog.choose().map_err(WatchError::from)?;
+        let chosen = catalog.choose().map_err(SubscribeError::from)?;
         let (out, events) = mpsc::channel(WAITING);
         // Dropping the set ends all tasks.
         let mut tasks = JoinSet::new();
         for (track, rendition) in TrackIndex::enumerate(&chosen) {
-            let reader = watch.read(rendition, DEADLINE).await?;
+            let reader = subscription.read(rendition, DEADLINE).await?;
             let late_groups = Arc::clone(&self.late_groups);
             tasks.spawn(forward(reader, track, late_groups, out.clone()));
         }
-        tasks.spawn(follow(watch, chosen.clone(), out));
+        tasks.spawn(follow(subscription, chosen.clone(), out));
         let describe = |it: &Rendition| with_sets(it.track.clone(), &it.sets);
         let now = Instant::now();
         let receiver = BroadcastReceiver {
@@ -98,7 +103,7 @@ impl BroadcastIngest {
 
 /// Reads a track and sends its frames to the publishing task.
 async fn forward(
-    mut reader: Reader,
+    mut reader: TrackReader,
     track: TrackIndex,
     late_groups: Arc<Counter>,
     out: mpsc::Sender<ReaderEvent>,
@@ -120,11 +125,15 @@ async fn forward(
 }
 
 /// Reports when the catalog no longer has the chosen tracks.
-async fn follow(mut watch: Watch, chosen: Vec<Rendition>, out: mpsc::Sender<ReaderEvent>) {
+async fn follow(
+    mut subscription: BroadcastReader,
+    chosen: Vec<Rendition>,
+    out: mpsc::Sender<ReaderEvent>,
+) {
     let kind = |it: &Rendition| (it.name.clone(), it.track.codec, it.framing);
     let before: Vec<_> = chosen.iter().map(kind).collect();
     let event = loop {
-        match watch.catalog().await {
+        match subscription.catalog().await {
             Ok(Some(catalog)) => match catalog.choose() {
                 Ok(now) if now.iter().map(kind).collect::<Vec<_>>() == before => {}
                 Ok(_) => break ReaderEvent::CatalogOver,
@@ -132,7 +141,7 @@ async fn follow(mut watch: Watch, chosen: Vec<Rendition>, out: mpsc::Sender<Read
             },
             // Some publishers end the catalog track once the catalog was sent.
             Ok(None) => {
-                watch.over().await;
+                subscription.ended().await;
                 break ReaderEvent::CatalogOver;
             }
             Err(error) => break ReaderEvent::Error(error),
@@ -207,7 +216,7 @@ impl BroadcastReceiver<'_> {
         Ok(())
     }
 
-    fn publish(&mut self, track: TrackIndex, frame: Received) -> Result<(), BroadcastError> {
+    fn publish(&mut self, track: TrackIndex, frame: ReceivedFrame) -> Result<(), BroadcastError> {
         self.last_received = frame.arrived;
         self.ingest.received_bytes.add(frame.data.len() as u64);
         let unit = Unit {
@@ -269,7 +278,7 @@ impl BroadcastReceiver<'_> {
 pub(crate) enum BroadcastError {
     /// The publisher violated the protocol, sent something that cannot be read, or left.
     #[error(transparent)]
-    Watch(#[from] WatchError),
+    Subscribe(#[from] SubscribeError),
     /// The session is open, but no data arrives.
     #[error("nothing came for {} s", SILENCE.as_secs())]
     Silent,
@@ -286,6 +295,6 @@ pub(crate) enum BroadcastError {
 
 impl From<CatalogError> for BroadcastError {
     fn from(error: CatalogError) -> Self {
-        Self::Watch(error.into())
+        Self::Subscribe(error.into())
     }
 }

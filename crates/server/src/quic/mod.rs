@@ -20,7 +20,7 @@ use std::time::{Duration, Instant, SystemTime};
 use glassline_congestion::Algorithm;
 use glassline_hub::{Hub, PublishError, State, StreamName};
 use glassline_quic::moq::{
-    Announcement, Ended, Grant, Incoming, Origin, Refusal, Server, Session, WatchError,
+    Announcement, Ended, Grant, Incoming, Origin, Refusal, Server, Session, SubscribeError,
 };
 use glassline_quic::{CongestionControl, Fingerprint, Identity, IdentityError, ListenError};
 use tokio::sync::watch;
@@ -364,10 +364,12 @@ async fn publish(
 /// Returns the reason that the end of a broadcast is counted under; `None` for an ordinary end.
 fn reason_of(fault: &BroadcastError) -> Option<Reason> {
     Some(match fault {
-        BroadcastError::Watch(WatchError::Ended(Ended::Protocol(_))) => Reason::Frame,
-        BroadcastError::Watch(WatchError::Ended(_) | WatchError::PublishOnly) => return None,
-        BroadcastError::Watch(WatchError::Frame(_)) => Reason::Frame,
-        BroadcastError::Watch(_) => Reason::Catalog,
+        BroadcastError::Subscribe(SubscribeError::Ended(Ended::Protocol(_))) => Reason::Frame,
+        BroadcastError::Subscribe(SubscribeError::Ended(_) | SubscribeError::PublishOnly) => {
+            return None;
+        }
+        BroadcastError::Subscribe(SubscribeError::Frame(_)) => Reason::Frame,
+        BroadcastError::Subscribe(_) => Reason::Catalog,
         BroadcastError::Silent | BroadcastError::NoKeyframe => Reason::Silent,
         BroadcastError::Publish(PublishError::Busy { .. }) => Reason::Busy,
         BroadcastError::Publish(_) => Reason::Catalog,

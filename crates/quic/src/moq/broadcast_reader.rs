@@ -21,7 +21,7 @@ const AUDIO_PRIORITY: u8 = 80;
 const FRAME_PRIORITY: u8 = 60;
 
 /// A broadcast of the peer.
-pub struct Watch {
+pub struct BroadcastReader {
     name: String,
     broadcast: broadcast::Consumer,
     link: Arc<Link>,
@@ -31,17 +31,17 @@ pub struct Watch {
     answers: bool,
 }
 
-impl Watch {
+impl BroadcastReader {
     pub(super) async fn new(
         name: &str,
         broadcast: broadcast::Consumer,
         link: Arc<Link>,
-    ) -> Result<Self, WatchError> {
+    ) -> Result<Self, SubscribeError> {
         let track = broadcast.track(catalog::TRACK).map_err(Ended::of)?;
         let wanted = track::Subscription::default().with_priority(CATALOG_PRIORITY);
         let subscribed = tokio::time::timeout(PATIENCE, track.subscribe(wanted)).await;
         let catalogs = subscribed
-            .map_err(|_| WatchError::NoCatalog)?
+            .map_err(|_| SubscribeError::NoCatalog)?
             .map_err(Ended::of)?;
         Ok(Self {
             name: name.to_owned(),
@@ -62,8 +62,8 @@ impl Watch {
     /// Returns the catalog, and then each changed catalog; `None` at the end of the broadcast.
     ///
     /// # Errors
-    /// [`WatchError`] if the publisher's catalog is invalid, or the session has ended.
-    pub async fn catalog(&mut self) -> Result<Option<Catalog>, WatchError> {
+    /// [`SubscribeError`] if the publisher's catalog is invalid, or the session has ended.
+    pub async fn catalog(&mut self) -> Result<Option<Catalog>, SubscribeError> {
         loop {
             let Some((group, is_first)) = &mut self.group else {
                 match self.catalogs.next_group().await.map_err(Ended::of)? {
@@ -81,8 +81,8 @@ impl Watch {
                 }
                 // The group was superseded or has ended; the loop takes the next one, if there
                 // is one.
-                Ok(None) | Err(Cut::Late) => self.group = None,
-                Err(Cut::Long(bytes)) => {
+                Ok(None) | Err(GroupError::Late) => self.group = None,
+                Err(GroupError::Long(bytes)) => {
                     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
                     return Err(CatalogError::Long { bytes }.into());
                 }
@@ -94,12 +94,12 @@ impl Watch {
     /// newest one by more than `deadline` are skipped.
     ///
     /// # Errors
-    /// [`WatchError`] if the broadcast has no such track.
+    /// [`SubscribeError`] if the broadcast has no such track.
     pub async fn read(
         &self,
         rendition: &Rendition,
         deadline: Duration,
-    ) -> Result<Reader, WatchError> {
+    ) -> Result<TrackReader, SubscribeError> {
         let track = self.broadcast.track(&rendition.name).map_err(Ended::of)?;
         let is_audio = rendition.track.kind() == Kind::Audio;
         let wanted = track::Subscription::default()
@@ -111,11 +111,11 @@ impl Watch {
             });
         let subscribed = tokio::time::timeout(PATIENCE, track.subscribe(wanted)).await;
         let track = subscribed
-            .map_err(|_| WatchError::NoTrack {
+            .map_err(|_| SubscribeError::NoTrack {
                 name: rendition.name.clone(),
             })?
             .map_err(Ended::of)?;
-        Ok(Reader {
+        Ok(TrackReader {
             rendition: rendition.clone(),
             is_audio,
             track: track.ordered(),
@@ -130,21 +130,21 @@ impl Watch {
     }
 
     /// Waits until the broadcast has ended.
-    pub async fn over(&self) {
+    pub async fn ended(&self) {
         self.broadcast.closed().await;
     }
 }
 
-impl std::fmt::Debug for Watch {
+impl std::fmt::Debug for BroadcastReader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Watch")
+        f.debug_struct("BroadcastReader")
             .field("name", &self.name)
             .finish_non_exhaustive()
     }
 }
 
 /// A subscribed track of a broadcast.
-pub struct Reader {
+pub struct TrackReader {
     rendition: Rendition,
     is_audio: bool,
     track: track::Ordered,
@@ -162,7 +162,7 @@ pub struct Reader {
 
 /// A frame that was received.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Received {
+pub struct ReceivedFrame {
     /// Presentation time on the publisher's timeline.
     pub time: MediaTime,
     /// Whether a decoder can start here: the frame is the first of its group, or audio.
@@ -176,12 +176,12 @@ pub struct Received {
     pub arrived: Instant,
 }
 
-impl Reader {
+impl TrackReader {
     /// Returns the next frame in order; `None` at the end of the track.
     ///
     /// # Errors
-    /// [`WatchError`] if the publisher sent an invalid frame, or the session has ended.
-    pub async fn next(&mut self) -> Result<Option<Received>, WatchError> {
+    /// [`SubscribeError`] if the publisher sent an invalid frame, or the session has ended.
+    pub async fn next(&mut self) -> Result<Option<ReceivedFrame>, SubscribeError> {
         loop {
             let Some((group, place)) = &mut self.group else {
                 match self.track.next_group().await.map_err(Ended::of)? {
@@ -197,11 +197,11 @@ impl Reader {
                     return self.take(frame, is_first).map(Some);
                 }
                 Ok(None) => self.group = None,
-                Err(Cut::Late) => {
+                Err(GroupError::Late) => {
                     self.late += 1;
                     self.group = None;
                 }
-                Err(Cut::Long(bytes)) => return Err(FrameError::Long { bytes }.into()),
+                Err(GroupError::Long(bytes)) => return Err(FrameError::Long { bytes }.into()),
             }
         }
     }
@@ -227,14 +227,14 @@ impl Reader {
         self.group = Some((group, place));
     }
 
-    fn take(&mut self, frame: Bytes, is_first: bool) -> Result<Received, WatchError> {
+    fn take(&mut self, frame: Bytes, is_first: bool) -> Result<ReceivedFrame, SubscribeError> {
         let arrived = Instant::now();
         let (time, data) = frame::parse(frame, self.rendition.framing)?;
         let micros = frame::micros(time);
         self.answer(micros, arrived);
         let after_loss = self.late > self.told_late;
         self.told_late = self.late;
-        Ok(Received {
+        Ok(ReceivedFrame {
             time,
             keyframe: is_first || self.is_audio,
             after_loss,
@@ -254,15 +254,15 @@ impl Reader {
     }
 }
 
-impl std::fmt::Debug for Reader {
+impl std::fmt::Debug for TrackReader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Reader")
+        f.debug_struct("TrackReader")
             .field("rendition", &self.rendition.name)
             .finish_non_exhaustive()
     }
 }
 
-enum Cut {
+enum GroupError {
     /// One of the ends dropped the group.
     Late,
     /// A frame announces this length in bytes, which is too long.
@@ -270,20 +270,24 @@ enum Cut {
 }
 
 /// Reads the next frame of a group, if its announced length is at most `max` bytes.
-async fn read(group: &mut group::Consumer, max: u64) -> Result<Option<Bytes>, Cut> {
-    let Some(mut frame) = group.next_frame().await.map_err(|_| Cut::Late)? else {
+async fn read(group: &mut group::Consumer, max: u64) -> Result<Option<Bytes>, GroupError> {
+    let Some(mut frame) = group.next_frame().await.map_err(|_| GroupError::Late)? else {
         return Ok(None);
     };
     if frame.size > max {
-        return Err(Cut::Long(frame.size));
+        return Err(GroupError::Long(frame.size));
     }
-    frame.read_all().await.map(Some).map_err(|_| Cut::Late)
+    frame
+        .read_all()
+        .await
+        .map(Some)
+        .map_err(|_| GroupError::Late)
 }
 
 /// Why a broadcast cannot be read any further.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum WatchError {
+pub enum SubscribeError {
     /// The catalog is invalid. The publisher is at fault.
     #[error(transparent)]
     Catalog(#[from] CatalogError),
