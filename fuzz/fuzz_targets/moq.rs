@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|bytes: &[u8]| {
     match Catalog::parse(bytes) {
         Ok(catalog) => {
-            assert!(catalog.renditions.len() + catalog.left_out.len() <= 64);
+            assert!(catalog.renditions.len() + catalog.unsupported.len() <= 64);
             for rendition in &catalog.renditions {
                 let video = &rendition.track.video;
                 assert!(video.width <= 16_384 && video.height <= 16_384);

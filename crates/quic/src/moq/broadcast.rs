@@ -9,7 +9,7 @@ use bytes::Bytes;
 use glassline_media::{Bitrate, Kind, MediaTime, Track, TrackIndex};
 use moq_net::{Timescale, Timestamp, broadcast, frame as wire, group, kio, origin, track};
 
-use super::catalog::{self, Offered};
+use super::catalog::{self, OfferedRendition};
 use super::ended::Ended;
 use super::frame::{self, Frame};
 use super::origin::Origin;
@@ -350,7 +350,7 @@ impl Broadcast {
             let Some(codec) = &published.codec else {
                 return Ok(());
             };
-            offered.push(Offered {
+            offered.push(OfferedRendition {
                 name: &published.name,
                 track: &published.lane.track,
                 codec,

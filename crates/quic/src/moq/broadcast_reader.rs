@@ -28,7 +28,7 @@ pub struct BroadcastReader {
     catalogs: track::Ordered,
     group: Option<(group::Consumer, bool)>,
     document: Document,
-    answers: bool,
+    echoes: bool,
 }
 
 impl BroadcastReader {
@@ -50,7 +50,7 @@ impl BroadcastReader {
             catalogs: catalogs.ordered(),
             group: None,
             document: Document::default(),
-            answers: false,
+            echoes: false,
         })
     }
 
@@ -76,7 +76,7 @@ impl BroadcastReader {
                 Ok(Some(document)) => {
                     let catalog = self.document.take(&document, *is_first)?;
                     *is_first = false;
-                    self.answers = catalog.answers;
+                    self.echoes = catalog.echoes;
                     return Ok(Some(catalog));
                 }
                 // The group was superseded or has ended; the loop takes the next one, if there
@@ -124,8 +124,8 @@ impl BroadcastReader {
             late: 0,
             told_late: 0,
             number: pulse::track_number(&self.name, &rendition.name),
-            link: self.answers.then(|| Arc::clone(&self.link)),
-            answered: None,
+            link: self.echoes.then(|| Arc::clone(&self.link)),
+            echoed_at: None,
         })
     }
 
@@ -157,7 +157,7 @@ pub struct TrackReader {
     number: u32,
     /// Connection on which frames are echoed, if the publisher asks for echoes.
     link: Option<Arc<Link>>,
-    answered: Option<Instant>,
+    echoed_at: Option<Instant>,
 }
 
 /// A frame that was received.
@@ -231,7 +231,7 @@ impl TrackReader {
         let arrived = Instant::now();
         let (time, data) = frame::parse(frame, self.rendition.framing)?;
         let micros = frame::micros(time);
-        self.answer(micros, arrived);
+        self.echo(micros, arrived);
         let after_loss = self.late > self.told_late;
         self.told_late = self.late;
         Ok(ReceivedFrame {
@@ -244,11 +244,11 @@ impl TrackReader {
     }
 
     /// Echoes a frame, once a second.
-    fn answer(&mut self, micros: u64, arrived: Instant) {
+    fn echo(&mut self, micros: u64, arrived: Instant) {
         let Some(link) = &self.link else { return };
-        let last = self.answered;
+        let last = self.echoed_at;
         if last.is_none_or(|last| arrived.saturating_duration_since(last) >= pulse::PERIOD) {
-            self.answered = Some(arrived);
+            self.echoed_at = Some(arrived);
             let _ = link.send_datagram(&pulse::echo(self.number, micros, arrived.elapsed()));
         }
     }

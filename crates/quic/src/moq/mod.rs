@@ -47,7 +47,7 @@ mod tests;
 pub use address::{Address, AddressError, PORT};
 pub use broadcast::{Broadcast, Lane, WriteError};
 pub use broadcast_reader::{BroadcastReader, ReceivedFrame, SubscribeError, TrackReader};
-pub use catalog::{Catalog, CatalogError, LeftOut, Rendition};
+pub use catalog::{Catalog, CatalogError, Rendition, UnsupportedRendition};
 pub use codec::{Framing, is_carried};
 pub use ended::Ended;
 pub use frame::{BYTES_MAX as FRAME_BYTES_MAX, Frame, FrameError, parse as parse_frame};

@@ -71,7 +71,7 @@ impl BroadcastIngest {
             .catalog()
             .await?
             .ok_or(SubscribeError::NoCatalog)?;
-        for (name, why) in &catalog.left_out {
+        for (name, why) in &catalog.unsupported {
             tracing::info!(stream = %self.name, rendition = name, %why, "left out");
         }
         let chosen = catalog.choose().map_err(SubscribeError::from)?;

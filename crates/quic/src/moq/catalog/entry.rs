@@ -2,7 +2,7 @@ use glassline_media::{Bitrate, Codec, Kind, Track};
 use serde_json::{Map, Value};
 
 use super::error::CatalogError;
-use super::rendition::{LeftOut, Rendition};
+use super::rendition::{Rendition, UnsupportedRendition};
 use crate::moq::codec::{self, Framing, RECORD_BYTES_MAX};
 
 /// Longest name of a track, in bytes.
@@ -12,17 +12,17 @@ pub(super) const NAME_BYTES_MAX: usize = 128;
 const SIDE_MAX: u64 = 16_384;
 
 /// A rendition as the document describes it.
-pub(super) struct Entry<'a> {
+pub(super) struct RenditionEntry<'a> {
     name: &'a str,
     fields: &'a Map<String, Value>,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> RenditionEntry<'a> {
     pub(super) fn new(name: &'a str, fields: &'a Value) -> Result<Self, CatalogError> {
         let is_good = (1..=NAME_BYTES_MAX).contains(&name.len());
         let shown: String = name.chars().take(40).collect();
         if !is_good {
-            return Err(CatalogError::Nonsense {
+            return Err(CatalogError::InvalidField {
                 name: shown,
                 field: "its name",
                 value: format!("{} bytes long", name.len()),
@@ -34,9 +34,9 @@ impl<'a> Entry<'a> {
         Ok(Self { name, fields })
     }
 
-    fn nonsense(&self, field: &'static str) -> CatalogError {
+    fn invalid_field(&self, field: &'static str) -> CatalogError {
         let value = self.fields.get(field).map(Value::to_string);
-        CatalogError::Nonsense {
+        CatalogError::InvalidField {
             name: self.name.to_owned(),
             field,
             value: value.unwrap_or_default().chars().take(40).collect(),
@@ -53,26 +53,33 @@ impl<'a> Entry<'a> {
             None | Some(Value::Null) => Ok(None),
             Some(value) => match value.as_u64() {
                 Some(number) if bounds.contains(&number) => Ok(Some(number)),
-                _ => Err(self.nonsense(field)),
+                _ => Err(self.invalid_field(field)),
             },
         }
     }
 
-    pub(super) fn read(&self, kind: Kind) -> Result<Result<Rendition, LeftOut>, CatalogError> {
+    pub(super) fn read(
+        &self,
+        kind: Kind,
+    ) -> Result<Result<Rendition, UnsupportedRendition>, CatalogError> {
         let name = self.fields.get("codec").and_then(Value::as_str);
-        let name = name.ok_or_else(|| self.nonsense("codec"))?;
+        let name = name.ok_or_else(|| self.invalid_field("codec"))?;
         if self.fields.get("broadcast").is_some_and(|it| !it.is_null()) {
-            return Ok(Err(LeftOut::Elsewhere));
+            return Ok(Err(UnsupportedRendition::Elsewhere));
         }
         let codec = codec::codec_of(name).filter(|codec| codec.kind() == kind);
         let Some(codec) = codec else {
-            return Ok(Err(LeftOut::Codec(name.chars().take(40).collect())));
+            return Ok(Err(UnsupportedRendition::Codec(
+                name.chars().take(40).collect(),
+            )));
         };
         let container = self.fields.get("container").and_then(|it| it.get("kind"));
         match container.and_then(Value::as_str) {
             None | Some("legacy") => {}
             Some(other) => {
-                return Ok(Err(LeftOut::Container(other.chars().take(40).collect())));
+                return Ok(Err(UnsupportedRendition::Container(
+                    other.chars().take(40).collect(),
+                )));
             }
         }
         let description = self.description()?;
@@ -97,7 +104,9 @@ impl<'a> Entry<'a> {
         };
         let text = text.filter(|text| text.len() <= 2 * RECORD_BYTES_MAX);
         let bytes = text.and_then(codec::unhex);
-        bytes.map(Some).ok_or_else(|| self.nonsense("description"))
+        bytes
+            .map(Some)
+            .ok_or_else(|| self.invalid_field("description"))
     }
 
     fn video(
@@ -115,7 +124,7 @@ impl<'a> Entry<'a> {
                 sets: Vec::new(),
             }),
         };
-        let record = record.ok_or_else(|| self.nonsense("description"))?;
+        let record = record.ok_or_else(|| self.invalid_field("description"))?;
         let pixels = |side: Option<u64>| side.and_then(|it| u32::try_from(it).ok()).unwrap_or(0);
         let track = codec::video(codec, &record.sets, pixels(width), pixels(height));
         Ok((track, record))
@@ -128,9 +137,9 @@ impl<'a> Entry<'a> {
         description: Option<Vec<u8>>,
     ) -> Result<(Track, codec::Record), CatalogError> {
         let rate = self.number("sampleRate", 1_000..=384_000)?;
-        let rate = rate.ok_or_else(|| self.nonsense("sampleRate"))?;
+        let rate = rate.ok_or_else(|| self.invalid_field("sampleRate"))?;
         let channels = self.number("numberOfChannels", 1..=8)?;
-        let channels = channels.ok_or_else(|| self.nonsense("numberOfChannels"))?;
+        let channels = channels.ok_or_else(|| self.invalid_field("numberOfChannels"))?;
         let channels = u8::try_from(channels).unwrap_or(u8::MAX);
         let rate = u32::try_from(rate).unwrap_or(u32::MAX);
         let plain = |framing| codec::Record {
@@ -151,7 +160,7 @@ impl<'a> Entry<'a> {
             codec::make_audio_config(object_type, rate, channels)
         });
         let config = config.filter(|config| (2..=64).contains(&config.len()));
-        let config = config.ok_or_else(|| self.nonsense("codec"))?;
+        let config = config.ok_or_else(|| self.invalid_field("codec"))?;
         Ok((codec::aac(&config, rate, channels), plain(framing)))
     }
 }

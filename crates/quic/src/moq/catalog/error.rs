@@ -1,4 +1,4 @@
-use super::rendition::LeftOut;
+use super::rendition::UnsupportedRendition;
 
 /// Longest document or patch that is read, in bytes.
 pub(in crate::moq) const BYTES_MAX: usize = 256 << 10;
@@ -27,7 +27,7 @@ pub enum CatalogError {
     },
     /// A field of a rendition has an impossible value.
     #[error("rendition `{name}`: {field} cannot be {value}")]
-    Nonsense {
+    InvalidField {
         /// Name of the rendition.
         name: String,
         /// Name of the field.
@@ -36,15 +36,15 @@ pub enum CatalogError {
         value: String,
     },
     /// The catalog has no rendition that can be received.
-    #[error("no rendition in the catalog can be received{}", list(.left_out))]
+    #[error("no rendition in the catalog can be received{}", list(.unsupported))]
     Nothing {
         /// The renditions, and why each of them cannot be received.
-        left_out: Vec<(String, LeftOut)>,
+        unsupported: Vec<(String, UnsupportedRendition)>,
     },
 }
 
-fn list(left_out: &[(String, LeftOut)]) -> String {
-    let told = left_out.iter().take(4);
+fn list(unsupported: &[(String, UnsupportedRendition)]) -> String {
+    let told = unsupported.iter().take(4);
     told.map(|(name, why)| format!("; `{name}`: {why}"))
         .collect()
 }

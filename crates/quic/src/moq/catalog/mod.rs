@@ -7,10 +7,10 @@
 mod document;
 mod entry;
 mod error;
-mod offer;
 mod rendition;
 #[cfg(test)]
 mod tests;
+mod write;
 
 use std::time::Duration;
 
@@ -18,13 +18,13 @@ use glassline_media::Kind;
 use serde_json::{Map, Value, json};
 
 pub(super) use document::Document;
-use entry::Entry;
+use entry::RenditionEntry;
 pub(super) use error::BYTES_MAX;
 pub use error::CatalogError;
 use error::RENDITIONS_MAX;
-use offer::{EPOCH_UNIX_MS, OURS};
-pub(super) use offer::{Offered, write};
-pub use rendition::{LeftOut, Rendition};
+pub use rendition::{Rendition, UnsupportedRendition};
+use write::{EPOCH_UNIX_MS, OWN_KEY};
+pub(super) use write::{OfferedRendition, write};
 
 /// Name of the catalog's track.
 pub(super) const TRACK: &str = "catalog.json";
@@ -57,11 +57,11 @@ pub struct Catalog {
     /// Video before audio; the largest video first.
     pub renditions: Vec<Rendition>,
     /// Renditions that this program cannot receive, and why.
-    pub left_out: Vec<(String, LeftOut)>,
+    pub unsupported: Vec<(String, UnsupportedRendition)>,
     /// Wall-clock time at media time zero since 1970, by the publisher's clock.
     pub clock: Option<Duration>,
     /// Whether the publisher reads echoes of its frames.
-    pub(super) answers: bool,
+    pub(super) echoes: bool,
 }
 
 impl Catalog {
@@ -80,14 +80,14 @@ impl Catalog {
         }
         let mut catalog = Self {
             clock: root.get("clock").and_then(clock),
-            answers: root.get(OURS).and_then(|it| it.get("answers")) == Some(&json!(1)),
+            echoes: root.get(OWN_KEY).and_then(|it| it.get("answers")) == Some(&json!(1)),
             ..Self::default()
         };
         for (kind, map) in [(Kind::Video, video), (Kind::Audio, audio)] {
             for (name, fields) in map.into_iter().flatten() {
-                match Entry::new(name, fields)?.read(kind)? {
+                match RenditionEntry::new(name, fields)?.read(kind)? {
                     Ok(rendition) => catalog.renditions.push(rendition),
-                    Err(why) => catalog.left_out.push((name.clone(), why)),
+                    Err(why) => catalog.unsupported.push((name.clone(), why)),
                 }
             }
         }
@@ -113,8 +113,8 @@ impl Catalog {
         let kinds = [Kind::Video, Kind::Audio].into_iter();
         let chosen: Vec<_> = kinds.filter_map(|kind| self.best(kind).cloned()).collect();
         if chosen.is_empty() {
-            let left_out = self.left_out.clone();
-            return Err(CatalogError::Nothing { left_out });
+            let unsupported = self.unsupported.clone();
+            return Err(CatalogError::Nothing { unsupported });
         }
         Ok(chosen)
     }

@@ -20,7 +20,7 @@ pub struct Rendition {
 /// Why a rendition cannot be received.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum LeftOut {
+pub enum UnsupportedRendition {
     /// The hub does not carry this codec.
     #[error("codec `{0}` is not supported")]
     Codec(String),

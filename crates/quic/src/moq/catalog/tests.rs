@@ -27,7 +27,7 @@ fn catalogs_of_hang_are_read() {
     let video = &chosen[0].track.video;
     assert_eq!((video.width, video.height), (1280, 720));
     assert_eq!(chosen[0].bitrate, Some(Bitrate::from_bps(6_000_000)));
-    assert!(!catalog.answers && catalog.clock.is_none());
+    assert!(!catalog.echoes && catalog.clock.is_none());
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn what_is_written_is_read_again() {
     let (mut h264, opus) = (Track::new(Codec::H264), Track::audio(Codec::Opus, 2));
     (h264.video.width, h264.video.height) = (640, 360);
     let aac = codec::aac(&[0x11, 0x90], 48_000, 2);
-    let offered = |name, track, codec| Offered {
+    let offered = |name, track, codec| OfferedRendition {
         name,
         track,
         codec,
@@ -50,7 +50,7 @@ fn what_is_written_is_read_again() {
     let text = write(&renditions, Some(clock), true);
     let catalog = Document::default().take(&text, true).expect("ours");
     assert_eq!(catalog.clock, Some(clock));
-    assert!(catalog.answers);
+    assert!(catalog.echoes);
     let tracks: Vec<_> = catalog.renditions.iter().map(|it| &it.track).collect();
     assert_eq!(tracks, [&h264, &opus, &aac]);
 }
@@ -148,7 +148,10 @@ fn floods_are_refused_before_they_are_read() {
     assert_eq!(read(&many), Err(CatalogError::Many { count: 65 }));
     let name = "n".repeat(NAME_BYTES_MAX + 1);
     let named = format!(r#"{{"video":{{"renditions":{{"{name}":{{"codec":"vp8"}}}}}}}}"#);
-    assert!(matches!(read(&named), Err(CatalogError::Nonsense { .. })));
+    assert!(matches!(
+        read(&named),
+        Err(CatalogError::InvalidField { .. })
+    ));
     let deep = format!("{}1{}", "[".repeat(4000), "]".repeat(4000));
     assert!(matches!(read(&deep), Err(CatalogError::Malformed(_))));
 }

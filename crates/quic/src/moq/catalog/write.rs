@@ -10,11 +10,11 @@ use crate::moq::codec;
 pub(super) const EPOCH_UNIX_MS: u64 = 1_577_836_800_000;
 
 /// Key of our own fields in the document, which other implementations ignore.
-pub(super) const OURS: &str = "glassline";
+pub(super) const OWN_KEY: &str = "glassline";
 
 /// A rendition to be written to a catalog.
 #[derive(Clone, Debug)]
-pub(in crate::moq) struct Offered<'a> {
+pub(in crate::moq) struct OfferedRendition<'a> {
     pub(in crate::moq) name: &'a str,
     pub(in crate::moq) track: &'a Track,
     pub(in crate::moq) codec: &'a str,
@@ -24,9 +24,9 @@ pub(in crate::moq) struct Offered<'a> {
 /// Returns the document of `renditions`. `clock`: wall-clock time at media time zero, since
 /// 1970.
 pub(in crate::moq) fn write(
-    renditions: &[Offered<'_>],
+    renditions: &[OfferedRendition<'_>],
     clock: Option<Duration>,
-    answers: bool,
+    echoes: bool,
 ) -> Bytes {
     let (mut video, mut audio) = (Map::new(), Map::new());
     for it in renditions {
@@ -59,8 +59,8 @@ pub(in crate::moq) fn write(
         let micros = u64::try_from(wall.as_micros()).unwrap_or(u64::MAX);
         root["clock"] = json!({"wall": micros, "timescale": 1_000_000});
     }
-    if answers {
-        root[OURS] = json!({"answers": 1});
+    if echoes {
+        root[OWN_KEY] = json!({"answers": 1});
     }
     Bytes::from(root.to_string())
 }
