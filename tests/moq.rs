@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use glassline_congestion::Algorithm;
 use glassline_demux as demux;
 use glassline_media::MediaTime;
-use glassline_quic::moq::{Address, Frame, Lane, Options, Role, connect};
+use glassline_quic::moq::{Address, Frame, Options, Role, TrackConfig, connect};
 use glassline_quic::{ClientEndpoint, CongestionControl, Trust};
 use libtest_mimic::Failed;
 use tokio::sync::oneshot;
@@ -88,9 +88,14 @@ async fn publish(address: &Address, mut stopped: oneshot::Receiver<()>) -> Resul
     let session = connect(&endpoint, address, options)
         .await
         .map_err(|e| e.to_string())?;
-    let lanes = source.tracks().iter().cloned().map(Lane::new).collect();
+    let track_configs = source
+        .tracks()
+        .iter()
+        .cloned()
+        .map(TrackConfig::new)
+        .collect();
     let mut broadcast = session
-        .publish(address.name(), lanes)
+        .publish(address.name(), track_configs)
         .map_err(|e| e.to_string())?;
     broadcast.set_clock(MediaTime::ZERO, SystemTime::now());
     let start = Instant::now();

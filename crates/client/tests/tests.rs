@@ -225,7 +225,7 @@ async fn the_test_pattern_follows_the_path_and_a_wish_for_a_keyframe() {
             break frame.time.saturating_since(first.time);
         }
         if !asked {
-            server.want_keyframe();
+            server.request_keyframe();
             asked = true;
         }
         assert!(frame.time > last);

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use glassline_congestion::Algorithm;
 use glassline_media::{Codec, Kind, MediaTime, Track, TrackIndex, annexb};
 use glassline_quic::moq::{
-    Address, Announcement, ConnectError, Ended, Frame, Lane, Options, Role, Session, connect,
+    Address, Announcement, ConnectError, Ended, Frame, Options, Role, Session, TrackConfig, connect,
 };
 use glassline_quic::{ClientEndpoint, CongestionControl, Trust};
 use glassline_server::config::Secret;
@@ -85,11 +85,11 @@ struct Camera {
 }
 
 impl Camera {
-    fn start(running: &Running, name: &str, query: &str, lanes: Vec<Lane>) -> Self {
+    fn start(running: &Running, name: &str, query: &str, track_configs: Vec<TrackConfig>) -> Self {
         let runtime = runtime();
         let target = format!("{name}{query}");
         let ended = match runtime.block_on(open(running, &target, Role::Publisher)) {
-            Ok(session) => runtime.spawn(film(session, name.to_owned(), lanes)),
+            Ok(session) => runtime.spawn(film(session, name.to_owned(), track_configs)),
             Err(ConnectError::Ended(ended)) => runtime.spawn(async { ended }),
             Err(other) => panic!("{other}"),
         };
@@ -103,8 +103,8 @@ impl Camera {
     }
 }
 
-async fn film(session: Session, name: String, lanes: Vec<Lane>) -> Ended {
-    let mut broadcast = session.publish(&name, lanes).expect("a good name");
+async fn film(session: Session, name: String, track_configs: Vec<TrackConfig>) -> Ended {
+    let mut broadcast = session.publish(&name, track_configs).expect("a good name");
     broadcast.set_clock(MediaTime::ZERO, SystemTime::now());
     let mut ticks = tokio::time::interval(Duration::from_micros(33_333));
     for number in 0.. {
@@ -120,8 +120,8 @@ async fn film(session: Session, name: String, lanes: Vec<Lane>) -> Ended {
     session.ended().await
 }
 
-fn lanes() -> Vec<Lane> {
-    vec![Lane::new(Track::new(Codec::H264))]
+fn track_configs() -> Vec<TrackConfig> {
+    vec![TrackConfig::new(Track::new(Codec::H264))]
 }
 
 /// Waits until `done`.
@@ -136,7 +136,7 @@ fn eventually(what: &str, mut done: impl FnMut() -> bool) {
 #[test]
 fn what_a_publisher_sends_is_watched_over_webrtc() {
     let running = Running::start(1);
-    let camera = Camera::start(&running, STREAM, "", lanes());
+    let camera = Camera::start(&running, STREAM, "", track_configs());
     eventually("it is live", || {
         running
             .hub()
@@ -251,7 +251,7 @@ fn without_the_token_nothing_of_media_is_read() {
         config.auth.publish_token = Secret::new("show-1234567").ok();
     });
     for query in ["", "?token=wrong"] {
-        let camera = Camera::start(&running, STREAM, query, lanes());
+        let camera = Camera::start(&running, STREAM, query, track_configs());
         let ended = camera.ended();
         assert!(matches!(ended, Ended::Unauthorized), "{query}: {ended}");
     }
@@ -262,21 +262,21 @@ fn without_the_token_nothing_of_media_is_read() {
         .find(|(labels, _)| labels.contains("unauthorised"));
     assert_eq!(unauthorized.map(|(_, count)| *count), Some(2));
     assert_eq!(running.total("quic_accepted_total"), 0);
-    let _camera = Camera::start(&running, STREAM, "?token=show-1234567", lanes());
+    let _camera = Camera::start(&running, STREAM, "?token=show-1234567", track_configs());
     eventually("it is live", || running.hub().stream(STREAM).is_some());
 }
 
 #[test]
 fn a_name_has_one_publisher_and_must_be_one() {
     let running = Running::start(1);
-    let _camera = Camera::start(&running, STREAM, "", lanes());
+    let _camera = Camera::start(&running, STREAM, "", track_configs());
     eventually("it is live", || running.hub().stream(STREAM).is_some());
-    let second = Camera::start(&running, STREAM, "", lanes()).ended();
+    let second = Camera::start(&running, STREAM, "", track_configs()).ended();
     assert!(
         second.to_string().contains("has a source already"),
         "{second}"
     );
-    let unnamed = Camera::start(&running, "api", "", lanes()).ended();
+    let unnamed = Camera::start(&running, "api", "", track_configs()).ended();
     assert!(
         unnamed.to_string().contains("no stream can have"),
         "{unnamed}"
@@ -288,7 +288,7 @@ fn a_catalog_that_cannot_be_is_refused_by_name() {
     let running = Running::start(1);
     let mut wide = Track::new(Codec::H264);
     (wide.video.width, wide.video.height) = (100_000, 720);
-    let ended = Camera::start(&running, STREAM, "", vec![Lane::new(wide)]).ended();
+    let ended = Camera::start(&running, STREAM, "", vec![TrackConfig::new(wide)]).ended();
     assert!(
         ended.to_string().contains("not what its catalog says"),
         "{ended}"
@@ -312,7 +312,7 @@ fn noise_at_the_port_disturbs_nobody() {
             noise.send_to(&datagram, running.quic()).expect("sent");
         }
     }
-    let _camera = Camera::start(&running, STREAM, "", lanes());
+    let _camera = Camera::start(&running, STREAM, "", track_configs());
     eventually("it is live", || running.hub().stream(STREAM).is_some());
     assert_eq!(running.total("quic_sessions"), 1);
 }

@@ -10,10 +10,10 @@ use glassline_media::{Bitrate, Kind, MediaTime, Track, TrackIndex};
 use moq_net::{Timescale, Timestamp, broadcast, frame as wire, group, kio, origin, track};
 
 use super::catalog::{self, OfferedRendition};
+use super::control_datagrams;
 use super::ended::Ended;
 use super::frame::{self, Frame};
 use super::origin::Origin;
-use super::pulse;
 use super::transport::Link;
 use super::{codec, frame::BYTES_MAX};
 
@@ -33,7 +33,7 @@ const FRAME_PRIORITY: u8 = 60;
 
 /// A track to be published, and how it is sent.
 #[derive(Clone, Debug)]
-pub struct Lane {
+pub struct TrackConfig {
     track: Track,
     bitrate: Option<Bitrate>,
     deadline: Duration,
@@ -41,7 +41,7 @@ pub struct Lane {
     name: Option<String>,
 }
 
-impl Lane {
+impl TrackConfig {
     /// Describes `track` with the priority of its kind and a deadline of two seconds.
     pub fn new(track: Track) -> Self {
         let priority = match track.kind() {
@@ -91,18 +91,18 @@ pub struct Broadcast {
     name: String,
     producer: broadcast::Producer,
     catalog: track::Producer,
-    tracks: Vec<Published>,
+    tracks: Vec<PublishedTrack>,
     /// Wall-clock time at media time zero, since 1970.
     clock: Option<Duration>,
     /// Connection whose peer echoes frames; `None` where a broadcast has many readers.
     link: Option<Arc<Link>>,
     /// Whether the catalog was written and the broadcast announced.
-    is_told: bool,
+    is_announced: bool,
     _origin: Origin,
 }
 
-struct Published {
-    lane: Lane,
+struct PublishedTrack {
+    config: TrackConfig,
     name: String,
     number: u32,
     codec: Option<String>,
@@ -113,17 +113,18 @@ struct Published {
     /// Bytes of the present group that were written before the track had a reader.
     unread: u64,
     skipped: u64,
-    given_up: u64,
+    aborted: u64,
     written: u64,
 }
 
 impl Origin {
-    /// Publishes a broadcast of `lanes` under `name`. It is announced with the first keyframe.
+    /// Publishes a broadcast of `track_configs` under `name`. It is announced with the first
+    /// keyframe.
     ///
     /// # Errors
     /// [`Ended`] if the name is invalid, or these broadcasts have ended.
-    pub fn publish(&self, name: &str, lanes: Vec<Lane>) -> Result<Broadcast, Ended> {
-        Broadcast::new(self, name, lanes, None)
+    pub fn publish(&self, name: &str, track_configs: Vec<TrackConfig>) -> Result<Broadcast, Ended> {
+        Broadcast::new(self, name, track_configs, None)
     }
 }
 
@@ -131,7 +132,7 @@ impl Broadcast {
     pub(super) fn new(
         origin: &Origin,
         name: &str,
-        lanes: Vec<Lane>,
+        track_configs: Vec<TrackConfig>,
         link: Option<Arc<Link>>,
     ) -> Result<Self, Ended> {
         let producer = origin.producer.create_broadcast(name).map_err(Ended::of)?;
@@ -139,27 +140,27 @@ impl Broadcast {
         let catalog = producer
             .create_track(catalog::TRACK, info)
             .map_err(Ended::of)?;
-        let mut tracks = Vec::with_capacity(lanes.len());
-        for (place, lane) in lanes.into_iter().enumerate() {
-            let usual = || format!("{}{place}", lane.track.kind());
-            let track_name = lane.name.clone().unwrap_or_else(usual);
+        let mut tracks = Vec::with_capacity(track_configs.len());
+        for (place, config) in track_configs.into_iter().enumerate() {
+            let usual = || format!("{}{place}", config.track.kind());
+            let track_name = config.name.clone().unwrap_or_else(usual);
             let info = track::Info::default()
                 .with_timescale(Timescale::MICRO)
-                .with_max_age(lane.deadline)
-                .with_priority(lane.priority);
+                .with_max_age(config.deadline)
+                .with_priority(config.priority);
             let made = producer.create_track(track_name.as_str(), info);
-            tracks.push(Published {
-                number: pulse::track_number(name, &track_name),
+            tracks.push(PublishedTrack {
+                number: control_datagrams::track_number(name, &track_name),
                 name: track_name,
-                codec: codec::name_of(&lane.track, &[]),
-                lane,
+                codec: codec::name_of(&config.track, &[]),
+                config,
                 producer: made.map_err(Ended::of)?,
                 group: None,
                 group_frames: 0,
                 group_bytes: 0,
                 unread: 0,
                 skipped: 0,
-                given_up: 0,
+                aborted: 0,
                 written: 0,
             });
         }
@@ -170,7 +171,7 @@ impl Broadcast {
             tracks,
             clock: None,
             link,
-            is_told: false,
+            is_announced: false,
             _origin: origin.clone(),
         })
     }
@@ -227,7 +228,7 @@ impl Broadcast {
         if published.codec.is_none() && frame.keyframe {
             // This copy happens once per track.
             let whole = frame.pieces.concat();
-            published.codec = codec::name_of(&published.lane.track, &whole);
+            published.codec = codec::name_of(&published.config.track, &whole);
         }
         if !published.write(&frame)? {
             return Ok(());
@@ -239,10 +240,11 @@ impl Broadcast {
                 link.queue.written.fetch_add(queued, Ordering::Relaxed);
             }
             let micros = frame::micros(frame.time);
-            link.pulse.hand(published.number, micros, Instant::now());
+            link.control
+                .note_sent(published.number, micros, Instant::now());
         }
-        if !self.is_told {
-            self.tell()?;
+        if !self.is_announced {
+            self.write_catalog()?;
         }
         Ok(())
     }
@@ -252,15 +254,15 @@ impl Broadcast {
     ///
     /// Bytes of other tracks in the send queue count as dropped, too; abort the track that has
     /// nearly all of them.
-    pub fn give_up(&mut self, track: TrackIndex) {
+    pub fn abort_group(&mut self, track: TrackIndex) {
         if let Some(published) = self.tracks.get_mut(track.get())
             && let Some(group) = published.group.take()
         {
-            published.given_up += 1;
+            published.aborted += 1;
             let _ = group.abort(moq_net::Error::Old);
             published.unread = 0;
             if let Some(link) = &self.link {
-                link.queue.give_up();
+                link.queue.drop_waiting();
             }
         }
     }
@@ -271,9 +273,13 @@ impl Broadcast {
     /// [`WriteError::Ended`] if the broadcast has ended.
     pub fn set_bitrate(&mut self, track: TrackIndex, bitrate: Bitrate) -> Result<(), WriteError> {
         if let Some(published) = self.tracks.get_mut(track.get()) {
-            published.lane.bitrate = Some(bitrate);
+            published.config.bitrate = Some(bitrate);
         }
-        if self.is_told { self.tell() } else { Ok(()) }
+        if self.is_announced {
+            self.write_catalog()
+        } else {
+            Ok(())
+        }
     }
 
     /// Returns the bytes of frames that entered the send queue of `track`.
@@ -292,16 +298,20 @@ impl Broadcast {
     /// # Errors
     /// [`WriteError::Ended`] if the broadcast has ended.
     pub fn announce(&mut self) -> Result<(), WriteError> {
-        if self.is_told { Ok(()) } else { self.tell() }
+        if self.is_announced {
+            Ok(())
+        } else {
+            self.write_catalog()
+        }
     }
 
     /// Returns whether the broadcast was announced.
     pub const fn is_announced(&self) -> bool {
-        self.is_told
+        self.is_announced
     }
 
     /// Waits until a reader subscribes to a track.
-    pub async fn wanted(&self) {
+    pub async fn reader_joined(&self) {
         kio::wait(|waiter| {
             let mut demands = self.tracks.iter().map(|it| it.producer.demand());
             match demands.any(|it| it.poll_used(waiter).is_ready()) {
@@ -320,13 +330,13 @@ impl Broadcast {
     }
 
     /// Returns whether any track has a reader.
-    pub fn is_wanted(&self) -> bool {
+    pub fn has_reader(&self) -> bool {
         self.tracks.iter().any(|it| it.producer.is_used())
     }
 
     /// Returns whether the reader asked for a keyframe since the last call.
-    pub fn keyframe_wanted(&self) -> bool {
-        let taken = |link: &Arc<Link>| link.pulse.take_wish();
+    pub fn take_keyframe_request(&self) -> bool {
+        let taken = |link: &Arc<Link>| link.control.take_keyframe_request();
         self.link.as_ref().is_some_and(taken)
     }
 
@@ -344,7 +354,7 @@ impl Broadcast {
 
     /// Writes the catalog once the codec name of every track is known, and announces the
     /// broadcast.
-    fn tell(&mut self) -> Result<(), WriteError> {
+    fn write_catalog(&mut self) -> Result<(), WriteError> {
         let mut offered = Vec::with_capacity(self.tracks.len());
         for published in &self.tracks {
             let Some(codec) = &published.codec else {
@@ -352,17 +362,17 @@ impl Broadcast {
             };
             offered.push(OfferedRendition {
                 name: &published.name,
-                track: &published.lane.track,
+                track: &published.config.track,
                 codec,
-                bitrate: published.lane.bitrate,
+                bitrate: published.config.bitrate,
             });
         }
         let document = catalog::write(&offered, self.clock, self.link.is_some());
         self.catalog
             .write_frame(Timestamp::now(), document)
             .map_err(Ended::of)?;
-        if !self.is_told {
-            self.is_told = true;
+        if !self.is_announced {
+            self.is_announced = true;
             let route = origin::Route::default();
             self.producer.announce(route).map_err(Ended::of)?;
         }
@@ -379,10 +389,10 @@ struct Pieces<'a> {
     bytes: usize,
 }
 
-impl Published {
+impl PublishedTrack {
     /// Writes a frame. Returns whether it entered the queue.
     fn write(&mut self, frame: &Pieces<'_>) -> Result<bool, WriteError> {
-        let is_audio = self.lane.track.kind() == Kind::Audio;
+        let is_audio = self.config.track.kind() == Kind::Audio;
         let is_full = self.group_frames >= GROUP_FRAMES_MAX
             || self.group_bytes + frame.bytes > GROUP_BYTES_MAX;
         let begins = if is_audio {
@@ -428,7 +438,7 @@ impl Published {
             if self.producer.is_closed() {
                 return Err(Ended::of(error).into());
             }
-            self.given_up += 1;
+            self.aborted += 1;
             return Ok(false);
         }
         self.group_frames += 1;

@@ -8,9 +8,9 @@ use glassline_media::{Kind, MediaTime};
 use moq_net::{broadcast, group, track};
 
 use super::catalog::{self, Catalog, CatalogError, Document, Rendition};
+use super::control_datagrams;
 use super::ended::Ended;
 use super::frame::{self, BYTES_MAX, FrameError};
-use super::pulse;
 use super::transport::Link;
 
 /// Time that a catalog or a subscription may take.
@@ -123,7 +123,7 @@ impl BroadcastReader {
             next: None,
             late: 0,
             told_late: 0,
-            number: pulse::track_number(&self.name, &rendition.name),
+            number: control_datagrams::track_number(&self.name, &rendition.name),
             link: self.echoes.then(|| Arc::clone(&self.link)),
             echoed_at: None,
         })
@@ -247,9 +247,15 @@ impl TrackReader {
     fn echo(&mut self, micros: u64, arrived: Instant) {
         let Some(link) = &self.link else { return };
         let last = self.echoed_at;
-        if last.is_none_or(|last| arrived.saturating_duration_since(last) >= pulse::PERIOD) {
+        if last
+            .is_none_or(|last| arrived.saturating_duration_since(last) >= control_datagrams::PERIOD)
+        {
             self.echoed_at = Some(arrived);
-            let _ = link.send_datagram(&pulse::echo(self.number, micros, arrived.elapsed()));
+            let _ = link.send_datagram(&control_datagrams::echo(
+                self.number,
+                micros,
+                arrived.elapsed(),
+            ));
         }
     }
 }

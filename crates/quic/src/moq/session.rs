@@ -9,11 +9,11 @@ use moq_net::{announce, origin, stats};
 use tokio::task::AbortHandle;
 
 use super::address::{Address, AddressError};
-use super::broadcast::{Broadcast, Lane};
+use super::broadcast::{Broadcast, TrackConfig};
 use super::broadcast_reader::{BroadcastReader, SubscribeError};
+use super::control_datagrams::{self, Report, RoundTrips};
 use super::ended::Ended;
 use super::origin::Origin;
-use super::pulse::{self, Report, RoundTrips};
 use super::refusal::Refusal;
 use super::transport::{self, Link};
 use super::version::{versions, words};
@@ -209,14 +209,15 @@ impl Session {
         }
     }
 
-    /// Publishes a broadcast of `lanes` under `name`. It is announced with the first keyframe.
+    /// Publishes a broadcast of `track_configs` under `name`. It is announced with the first
+    /// keyframe.
     ///
     /// # Errors
     /// [`Ended`] if the session has ended or was opened for reading only, or if the name is
     /// invalid.
-    pub fn publish(&self, name: &str, lanes: Vec<Lane>) -> Result<Broadcast, Ended> {
+    pub fn publish(&self, name: &str, track_configs: Vec<TrackConfig>) -> Result<Broadcast, Ended> {
         let outbound = self.outbound.as_ref().ok_or(Ended::ReadOnly)?;
-        Broadcast::new(outbound, name, lanes, Some(Arc::clone(&self.link)))
+        Broadcast::new(outbound, name, track_configs, Some(Arc::clone(&self.link)))
     }
 
     #[cfg(test)]
@@ -274,13 +275,15 @@ impl Session {
     }
 
     /// Sets the bitrate of the encoder, which the peer learns once a second.
-    pub fn tell_bitrate(&self, bitrate: Bitrate) {
+    pub fn report_bitrate(&self, bitrate: Bitrate) {
         *self.bitrate.lock().unwrap_or_else(PoisonError::into_inner) = bitrate;
     }
 
     /// Asks the peer for a keyframe. Only peers of this project understand the request.
-    pub fn want_keyframe(&self) {
-        let _ = self.link.send_datagram(&pulse::wish());
+    pub fn request_keyframe(&self) {
+        let _ = self
+            .link
+            .send_datagram(&control_datagrams::keyframe_request());
     }
 
     /// Returns the session's statistics.
@@ -321,7 +324,7 @@ async fn tend(
         let seen = link.monitor().get();
         link.connection.set_send_window(send_window(&seen));
         let now = Instant::now();
-        if now.saturating_duration_since(reported) < pulse::PERIOD {
+        if now.saturating_duration_since(reported) < control_datagrams::PERIOD {
             continue;
         }
         reported = now;
@@ -364,8 +367,8 @@ fn figures(link: &Link, stats: &stats::Registry) -> Figures {
     let waiting = link.queue.waiting(sent.bytes + sent.stale.bytes);
     Figures {
         congestion,
-        round_trips: link.pulse.round_trips(Instant::now()),
-        told: link.pulse.report(),
+        round_trips: link.control.round_trips(Instant::now()),
+        told: link.control.report(),
         sent: sent.bytes,
         received: received.bytes,
         late_groups: sent.stale.groups,

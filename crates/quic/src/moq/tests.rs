@@ -93,11 +93,11 @@ fn audio(number: i64) -> Frame {
     }
 }
 
-fn lanes() -> Vec<Lane> {
+fn track_configs() -> Vec<TrackConfig> {
     let deadline = PATIENCE;
     vec![
-        Lane::new(Track::new(Codec::H264)).with_deadline(deadline),
-        Lane::new(Track::audio(Codec::Opus, 2)).with_deadline(deadline),
+        TrackConfig::new(Track::new(Codec::H264)).with_deadline(deadline),
+        TrackConfig::new(Track::audio(Codec::Opus, 2)).with_deadline(deadline),
     ]
 }
 
@@ -112,7 +112,7 @@ async fn carried(scheme: &str) {
         .await
         .expect("open");
     let server = soon(site.sessions.recv()).await.expect("granted");
-    let mut broadcast = client.publish("cam", lanes()).expect("a good name");
+    let mut broadcast = client.publish("cam", track_configs()).expect("a good name");
     broadcast.set_clock(MediaTime::ZERO, SystemTime::now());
     broadcast.write(TrackIndex(0), &frame(0)).expect("open");
     broadcast.write(TrackIndex(1), &audio(0)).expect("open");
@@ -172,7 +172,7 @@ async fn carried(scheme: &str) {
         }
     };
     soon(answered).await;
-    server.want_keyframe();
+    server.request_keyframe();
 }
 
 #[tokio::test]
@@ -194,8 +194,10 @@ async fn readers_get_what_is_offered_from_its_newest_keyframe_on() {
         ..Grant::default()
     };
     let site = site(Ok(grant), "moq");
-    let mut hidden = origin.publish("secret", lanes()).expect("a good name");
-    let mut broadcast = origin.publish("cam", lanes()).expect("a good name");
+    let mut hidden = origin
+        .publish("secret", track_configs())
+        .expect("a good name");
+    let mut broadcast = origin.publish("cam", track_configs()).expect("a good name");
     for number in 0..15 {
         for broadcast in [&mut broadcast, &mut hidden] {
             broadcast
@@ -223,7 +225,10 @@ async fn readers_get_what_is_offered_from_its_newest_keyframe_on() {
         .expect("there");
     let first = soon(frames.next()).await.expect("good").expect("one");
     assert_eq!((first.time, first.keyframe), (frame(10).time, true));
-    assert!(client.publish("cam", lanes()).is_err(), "opened to read");
+    assert!(
+        client.publish("cam", track_configs()).is_err(),
+        "opened to read"
+    );
 }
 
 #[tokio::test]

@@ -16,8 +16,8 @@ use bytes::Bytes;
 use glassline_media::Bitrate;
 use web_transport_trait::{Stats, poll};
 
+use super::control_datagrams::ControlDatagrams;
 use super::error::Error;
-use super::pulse::Pulse;
 use super::stream::{RecvStream, SendStream};
 use super::web::Web;
 use crate::{CongestionMonitor, CongestionStats};
@@ -42,7 +42,7 @@ pub(super) struct Link {
     web: Option<Web>,
     protocol: String,
     monitor: CongestionMonitor,
-    pub(super) pulse: Pulse,
+    pub(super) control: ControlDatagrams,
     pub(super) queue: Queue,
 }
 
@@ -51,8 +51,8 @@ pub(super) struct Link {
 pub(super) struct Queue {
     /// Bytes that entered the send queue.
     pub(super) written: AtomicU64,
-    /// Bytes that were dropped from the send queue by `Broadcast::give_up`.
-    given_up: AtomicU64,
+    /// Bytes that were dropped from the send queue by `Broadcast::abort_group`.
+    dropped: AtomicU64,
     /// Bytes that had left the queue, to QUIC or for being late, at the last look.
     left: AtomicU64,
 }
@@ -62,14 +62,14 @@ impl Queue {
     /// for being late.
     pub(super) fn waiting(&self, left: u64) -> u64 {
         self.left.store(left, Ordering::Relaxed);
-        let gone = left + self.given_up.load(Ordering::Relaxed);
+        let gone = left + self.dropped.load(Ordering::Relaxed);
         self.written.load(Ordering::Relaxed).saturating_sub(gone)
     }
 
     /// Counts all waiting bytes as dropped.
-    pub(super) fn give_up(&self) {
+    pub(super) fn drop_waiting(&self) {
         let waiting = self.waiting(self.left.load(Ordering::Relaxed));
-        self.given_up.fetch_add(waiting, Ordering::Relaxed);
+        self.dropped.fetch_add(waiting, Ordering::Relaxed);
     }
 }
 
@@ -81,7 +81,7 @@ impl Session {
         monitor: CongestionMonitor,
     ) -> Self {
         Self::over(Arc::new(Link {
-            pulse: Pulse::default(),
+            control: ControlDatagrams::default(),
             queue: Queue::default(),
             connection,
             web,
@@ -163,7 +163,7 @@ impl Link {
                     None => continue,
                 }
             }
-            if !self.pulse.take(&datagram) {
+            if !self.control.handle(&datagram) {
                 return Ok(datagram);
             }
         }

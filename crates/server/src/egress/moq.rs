@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use bytes::Bytes;
 use glassline_hub::{Hub, State, Stream, StreamName, Subscription, Wake};
 use glassline_media::{Bitrate, Kind, MediaTime, MediaUnit, Track, TrackIndex};
-use glassline_quic::moq::{self, Broadcast, Lane, Origin};
+use glassline_quic::moq::{self, Broadcast, Origin, TrackConfig};
 use tokio::sync::{Notify, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -115,14 +115,14 @@ async fn serve(
     let mut arrived = Vec::new();
     let mut wanted_at: Option<Instant> = None;
     while goes_on() {
-        if broadcast.is_wanted() || !broadcast.is_announced() {
+        if broadcast.has_reader() || !broadcast.is_announced() {
             wanted_at = Some(Instant::now());
         }
         let lingers = wanted_at.is_some_and(|at| at.elapsed() < LINGER);
         if !lingers {
             subscription = None;
             tokio::select! {
-                () = broadcast.wanted() => {}
+                () = broadcast.reader_joined() => {}
                 _ = changed.changed() => {}
             }
             continue;
@@ -159,9 +159,9 @@ fn publish(
         return None;
     }
     let name = stream.name().as_str();
-    let lanes = carried.iter().map(|(_, track)| lane(track, stream));
+    let track_configs = carried.iter().map(|(_, track)| track_config(track, stream));
     let mut broadcast = origin
-        .publish(name, lanes.collect())
+        .publish(name, track_configs.collect())
         .inspect_err(|error| tracing::warn!(stream = name, %error, "not offered over QUIC"))
         .ok()?;
     if let Some(zero) = clock_of(stream) {
@@ -177,15 +177,15 @@ fn publish(
     Some((broadcast, remuxers.collect()))
 }
 
-fn lane(track: &Track, stream: &Stream) -> Lane {
-    let lane = Lane::new(track.clone()).with_deadline(DEADLINE);
+fn track_config(track: &Track, stream: &Stream) -> TrackConfig {
+    let config = TrackConfig::new(track.clone()).with_deadline(DEADLINE);
     let rate = stream.bitrate(Instant::now());
     // The catalog gives the stream's whole bit rate for its video, since audio is a small part of
     // it.
     if track.kind() == Kind::Video && rate > Bitrate::default() {
-        lane.with_bitrate(rate)
+        config.with_bitrate(rate)
     } else {
-        lane
+        config
     }
 }
 

@@ -207,9 +207,9 @@ impl BroadcastReceiver<'_> {
             None if now.saturating_duration_since(self.began) > KEYFRAME => {
                 return Err(BroadcastError::NoKeyframe);
             }
-            None => self.ingest.session.want_keyframe(),
+            None => self.ingest.session.request_keyframe(),
             Some(publisher) if self.video && publisher.keyframe_wanted() => {
-                self.ingest.session.want_keyframe();
+                self.ingest.session.request_keyframe();
             }
             Some(_) => {}
         }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use glassline_media::{Bitrate, Kind, MediaTime, Track};
 use glassline_quic::moq::{
-    self, Address, Broadcast, Figures, Frame, Lane, Options, Role, Session, WriteError,
+    self, Address, Broadcast, Figures, Frame, Options, Role, Session, TrackConfig, WriteError,
 };
 use glassline_quic::{ClientEndpoint, CongestionControl, Trust};
 
@@ -49,10 +49,10 @@ pub(super) async fn connect(
     let session = moq::connect(&endpoint, address, options).await;
     let session = session.map_err(Box::new)?;
     let track_configs = tracks.iter().map(|track| {
-        let lane = Lane::new(track.clone()).with_deadline(settings.deadline);
+        let config = TrackConfig::new(track.clone()).with_deadline(settings.deadline);
         match track.kind() {
-            Kind::Video => lane.with_bitrate(settings.bitrate_max),
-            _ => lane,
+            Kind::Video => config.with_bitrate(settings.bitrate_max),
+            _ => config,
         }
     });
     let mut broadcast = session.publish(address.name(), track_configs.collect())?;
@@ -91,7 +91,7 @@ impl Uplink for Moq {
             transport_rtt: seen.smoothed_rtt,
             // An answer that is overdue says more than the last one.
             app_rtt: trips.latest.max(trips.waiting),
-            is_wanted: self.broadcast.is_wanted(),
+            is_wanted: self.broadcast.has_reader(),
         }
     }
 
@@ -125,7 +125,7 @@ impl Uplink for Moq {
                 let open = self.open.get_mut(track.get());
                 if let Some(open) = open.filter(|open| **open == Some(group)) {
                     *open = None;
-                    self.broadcast.give_up(track);
+                    self.broadcast.abort_group(track);
                 }
                 Ok(())
             }
@@ -133,11 +133,11 @@ impl Uplink for Moq {
     }
 
     fn tell_bitrate(&mut self, rate: Bitrate) {
-        self.session.tell_bitrate(rate);
+        self.session.report_bitrate(rate);
     }
 
     fn take_keyframe_request(&mut self) -> bool {
-        self.broadcast.keyframe_wanted()
+        self.broadcast.take_keyframe_request()
     }
 
     fn ended(&mut self) -> Option<Error> {

@@ -29,30 +29,30 @@ pub(super) const PERIOD: Duration = Duration::from_secs(1);
 const MARK: [u8; 9] = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
 const ECHO: u8 = 1;
 const REPORT: u8 = 2;
-const WISH: u8 = 3;
+const KEYFRAME_REQUEST: u8 = 3;
 
 /// Most frames whose send time is stored: half a minute of video and audio.
-const HANDED_MAX: usize = 4096;
+const SENT_MAX: usize = 4096;
 
 /// Age at which a frame counts as lost, not late.
-const MEMORY: Duration = Duration::from_secs(60);
+const SENT_AGE_MAX: Duration = Duration::from_secs(60);
 
 /// Datagrams that both ends of a session exchange beside MoQ, and what they have shown.
 #[derive(Debug, Default)]
-pub(super) struct Pulse(Mutex<State>);
+pub(super) struct ControlDatagrams(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     /// Frames that entered the send queue, oldest first.
-    handed: VecDeque<Handed>,
-    answered: Option<Instant>,
-    figures: RoundTrips,
+    sent: VecDeque<SentFrame>,
+    last_echoed: Option<Instant>,
+    round_trips: RoundTrips,
     report: Option<(Report, Instant)>,
-    keyframe_wanted: bool,
+    keyframe_requested: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Handed {
+struct SentFrame {
     track: u32,
     micros: u64,
     at: Instant,
@@ -94,29 +94,29 @@ pub struct Report {
     pub deliverable: Bitrate,
 }
 
-impl Pulse {
+impl ControlDatagrams {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Stores when a frame of `track` entered the send queue.
-    pub(super) fn hand(&self, track: u32, micros: u64, at: Instant) {
+    pub(super) fn note_sent(&self, track: u32, micros: u64, at: Instant) {
         let mut state = self.lock();
-        if state.handed.len() == HANDED_MAX {
-            state.handed.pop_front();
+        if state.sent.len() == SENT_MAX {
+            state.sent.pop_front();
         }
-        state.handed.push_back(Handed { track, micros, at });
+        state.sent.push_back(SentFrame { track, micros, at });
     }
 
     /// Handles a datagram. Returns false if it is not one of ours.
-    pub(super) fn take(&self, datagram: &[u8]) -> bool {
+    pub(super) fn handle(&self, datagram: &[u8]) -> bool {
         let Some(body) = datagram.strip_prefix(&MARK) else {
             return false;
         };
         let now = Instant::now();
         match body.split_first() {
-            Some((&ECHO, body)) => self.answered(body, now),
-            Some((&WISH, _)) => self.lock().keyframe_wanted = true,
+            Some((&ECHO, body)) => self.handle_echo(body, now),
+            Some((&KEYFRAME_REQUEST, _)) => self.lock().keyframe_requested = true,
             Some((&REPORT, body)) => {
                 if let Some(report) = Report::decode(body) {
                     self.lock().report = Some((report, now));
@@ -127,47 +127,47 @@ impl Pulse {
         true
     }
 
-    fn answered(&self, mut body: &[u8], now: Instant) {
+    fn handle_echo(&self, mut body: &[u8], now: Instant) {
         if body.len() < 16 {
             return;
         }
         let (track, micros) = (body.get_u32(), body.get_u64());
         let held = Duration::from_micros(body.get_u32().into());
         let mut state = self.lock();
-        let is_it = |handed: &Handed| handed.track == track && handed.micros == micros;
-        let Some(place) = state.handed.iter().position(is_it) else {
+        let is_it = |sent: &SentFrame| sent.track == track && sent.micros == micros;
+        let Some(place) = state.sent.iter().position(is_it) else {
             return;
         };
-        let at = state.handed[place].at;
-        state.handed.drain(..=place);
-        state.answered = Some(at);
+        let at = state.sent[place].at;
+        state.sent.drain(..=place);
+        state.last_echoed = Some(at);
         let trip = now.saturating_duration_since(at).saturating_sub(held);
-        state.figures.latest = Some(trip);
-        state.figures.sum += trip;
-        state.figures.count += 1;
+        state.round_trips.latest = Some(trip);
+        state.round_trips.sum += trip;
+        state.round_trips.count += 1;
     }
 
     /// Returns the round trips so far.
     pub(super) fn round_trips(&self, now: Instant) -> RoundTrips {
         let mut state = self.lock();
-        let old = |it: &Handed| now.saturating_duration_since(it.at) > MEMORY;
-        while state.handed.front().is_some_and(old) {
-            state.handed.pop_front();
+        let old = |it: &SentFrame| now.saturating_duration_since(it.at) > SENT_AGE_MAX;
+        while state.sent.front().is_some_and(old) {
+            state.sent.pop_front();
         }
-        let waiting = state.answered.and_then(|answered| {
-            let due = |it: &&Handed| it.at.saturating_duration_since(answered) >= PERIOD;
-            let next = state.handed.iter().find(due)?;
+        let waiting = state.last_echoed.and_then(|last_echoed| {
+            let due = |it: &&SentFrame| it.at.saturating_duration_since(last_echoed) >= PERIOD;
+            let next = state.sent.iter().find(due)?;
             Some(now.saturating_duration_since(next.at))
         });
         RoundTrips {
             waiting,
-            ..state.figures
+            ..state.round_trips
         }
     }
 
     /// Returns whether the peer asked for a keyframe since the last call.
-    pub(super) fn take_wish(&self) -> bool {
-        std::mem::take(&mut self.lock().keyframe_wanted)
+    pub(super) fn take_keyframe_request(&self) -> bool {
+        std::mem::take(&mut self.lock().keyframe_requested)
     }
 
     /// Returns the peer's last report, and when it came.
@@ -177,8 +177,8 @@ impl Pulse {
 }
 
 /// Returns the datagram that asks the peer for a keyframe.
-pub(super) fn wish() -> Vec<u8> {
-    [&MARK[..], &[WISH]].concat()
+pub(super) fn keyframe_request() -> Vec<u8> {
+    [&MARK[..], &[KEYFRAME_REQUEST]].concat()
 }
 
 /// Returns the datagram that echoes a frame of `track`. `held`: time from the frame's arrival
@@ -248,39 +248,43 @@ mod tests {
 
     #[test]
     fn an_answer_ends_the_wait_of_its_frame_and_those_before() {
-        let (pulse, start) = (Pulse::default(), Instant::now());
+        let (control, start) = (ControlDatagrams::default(), Instant::now());
         let number = track_number("cam", "video");
         let at = |ms| start + Duration::from_millis(ms);
         for frame in 0..100 {
-            pulse.hand(number, frame * 33_333, at(frame * 33));
+            control.note_sent(number, frame * 33_333, at(frame * 33));
         }
-        assert_eq!(pulse.round_trips(at(3300)).waiting, None, "nobody answers");
-        pulse.answered(&echo(number, 10 * 33_333, Duration::ZERO)[10..], at(500));
-        let trips = pulse.round_trips(at(500));
+        assert_eq!(
+            control.round_trips(at(3300)).waiting,
+            None,
+            "nobody answers"
+        );
+        control.handle_echo(&echo(number, 10 * 33_333, Duration::ZERO)[10..], at(500));
+        let trips = control.round_trips(at(500));
         assert_eq!(trips.latest, Some(Duration::from_millis(170)));
         assert_eq!((trips.count, trips.sum), (1, Duration::from_millis(170)));
         // The frame a second later is due, and gets older until its answer comes.
-        let waiting = pulse.round_trips(at(4000)).waiting.expect("one is due");
+        let waiting = control.round_trips(at(4000)).waiting.expect("one is due");
         assert_eq!(waiting, Duration::from_millis(4000 - 41 * 33));
         // The same again, or one of a frame that never was, says nothing.
-        pulse.answered(&echo(number, 10 * 33_333, Duration::ZERO)[10..], at(600));
-        pulse.answered(&echo(number, 7, Duration::ZERO)[10..], at(600));
-        assert_eq!(pulse.round_trips(at(600)).count, 1);
+        control.handle_echo(&echo(number, 10 * 33_333, Duration::ZERO)[10..], at(600));
+        control.handle_echo(&echo(number, 7, Duration::ZERO)[10..], at(600));
+        assert_eq!(control.round_trips(at(600)).count, 1);
     }
 
     #[test]
     fn what_the_receiver_held_is_no_part_of_the_trip() {
-        let (pulse, start) = (Pulse::default(), Instant::now());
-        pulse.hand(7, 1, start);
+        let (control, start) = (ControlDatagrams::default(), Instant::now());
+        control.note_sent(7, 1, start);
         let held = Duration::from_millis(300);
-        pulse.answered(&echo(7, 1, held)[10..], start + Duration::from_millis(350));
-        let latest = pulse.round_trips(start).latest;
+        control.handle_echo(&echo(7, 1, held)[10..], start + Duration::from_millis(350));
+        let latest = control.round_trips(start).latest;
         assert_eq!(latest, Some(Duration::from_millis(50)));
     }
 
     #[test]
     fn reports_arrive_whole_and_garbage_is_none_of_ours() {
-        let pulse = Pulse::default();
+        let control = ControlDatagrams::default();
         let report = Report {
             app_rtt: Duration::from_millis(480),
             transport_rtt: Duration::from_millis(95),
@@ -292,22 +296,22 @@ mod tests {
             deliverable: Bitrate::from_bps(2_500_000),
         };
         let datagram = report.encode();
-        assert!(pulse.take(&datagram));
-        assert_eq!(pulse.report().map(|(report, _)| report), Some(report));
-        assert!(pulse.take(&datagram[..40]), "ours, though cut short");
-        assert!(pulse.take(&MARK));
-        assert!(!pulse.take(&MARK[..8]) && !pulse.take(b""));
-        assert_eq!(pulse.report().map(|(report, _)| report), Some(report));
+        assert!(control.handle(&datagram));
+        assert_eq!(control.report().map(|(report, _)| report), Some(report));
+        assert!(control.handle(&datagram[..40]), "ours, though cut short");
+        assert!(control.handle(&MARK));
+        assert!(!control.handle(&MARK[..8]) && !control.handle(b""));
+        assert_eq!(control.report().map(|(report, _)| report), Some(report));
     }
 
     #[test]
     fn memory_of_frames_is_bounded() {
-        let (pulse, start) = (Pulse::default(), Instant::now());
-        for micros in 0..2 * HANDED_MAX as u64 {
-            pulse.hand(1, micros, start);
+        let (control, start) = (ControlDatagrams::default(), Instant::now());
+        for micros in 0..2 * SENT_MAX as u64 {
+            control.note_sent(1, micros, start);
         }
-        assert_eq!(pulse.lock().handed.len(), HANDED_MAX);
-        pulse.round_trips(start + 2 * MEMORY);
-        assert!(pulse.lock().handed.is_empty());
+        assert_eq!(control.lock().sent.len(), SENT_MAX);
+        control.round_trips(start + 2 * SENT_AGE_MAX);
+        assert!(control.lock().sent.is_empty());
     }
 }
