@@ -14,7 +14,7 @@ use super::frame::{self, BYTES_MAX, FrameError};
 use super::transport::Link;
 
 /// Time that a catalog or a subscription may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 const CATALOG_PRIORITY: u8 = 100;
 const AUDIO_PRIORITY: u8 = 80;
@@ -39,7 +39,7 @@ impl BroadcastReader {
     ) -> Result<Self, SubscribeError> {
         let track = broadcast.track(catalog::TRACK).map_err(Ended::of)?;
         let wanted = track::Subscription::default().with_priority(CATALOG_PRIORITY);
-        let subscribed = tokio::time::timeout(PATIENCE, track.subscribe(wanted)).await;
+        let subscribed = tokio::time::timeout(RESPONSE_TIMEOUT, track.subscribe(wanted)).await;
         let catalogs = subscribed
             .map_err(|_| SubscribeError::NoCatalog)?
             .map_err(Ended::of)?;
@@ -109,7 +109,7 @@ impl BroadcastReader {
             } else {
                 FRAME_PRIORITY
             });
-        let subscribed = tokio::time::timeout(PATIENCE, track.subscribe(wanted)).await;
+        let subscribed = tokio::time::timeout(RESPONSE_TIMEOUT, track.subscribe(wanted)).await;
         let track = subscribed
             .map_err(|_| SubscribeError::NoTrack {
                 name: rendition.name.clone(),
@@ -301,7 +301,7 @@ pub enum SubscribeError {
     #[error(transparent)]
     Frame(#[from] FrameError),
     /// The publisher sent no catalog in time.
-    #[error("the publisher sent no catalog within {} s", PATIENCE.as_secs())]
+    #[error("the publisher sent no catalog within {} s", RESPONSE_TIMEOUT.as_secs())]
     NoCatalog,
     /// The publisher's catalog names a track that the broadcast does not have.
     #[error("the catalog names track `{name}`, but the broadcast does not have it")]

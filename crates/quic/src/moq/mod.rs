@@ -56,6 +56,6 @@ pub use origin::Origin;
 pub use refusal::Refusal;
 pub use server::{Grant, Incoming, RequestError, Server, SessionRequest};
 pub use session::{
-    Announced, Announcement, ConnectError, Figures, Options, Role, Session, connect,
+    Announced, Announcement, ConnectError, Options, Role, Session, SessionStats, connect,
 };
 pub use web::HandshakeError;

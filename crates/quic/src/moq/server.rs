@@ -12,7 +12,7 @@ use super::origin::Origin;
 use super::refusal::Refusal;
 use super::session::{INBOUND_BYTES, Role, Session, negotiated};
 use super::transport;
-use super::version::{versions, words};
+use super::version::{alpns, versions};
 use super::web::{ALPN, HandshakeError, Request};
 use crate::endpoint::{ListenError, Listener, RECEIVE_WINDOW};
 use crate::{CongestionControl, CongestionMonitor, Identity, IdentityError};
@@ -35,7 +35,7 @@ impl Server {
     /// # Errors
     /// [`ListenError`] says whether the certificate or the socket is at fault.
     pub fn bind(address: SocketAddr, identity: &Identity) -> Result<Self, ListenError> {
-        let mut protocols: Vec<Vec<u8>> = words()
+        let mut protocols: Vec<Vec<u8>> = alpns()
             .iter()
             .map(|word| word.as_bytes().to_vec())
             .collect();
@@ -112,7 +112,7 @@ impl Incoming {
         let protocol = negotiated(&connection).ok_or(RequestError::NoVersion)?;
         let (transport, web_target) = if protocol.as_bytes() == ALPN {
             let request = Request::accept(connection.clone()).await?;
-            let ours = words();
+            let ours = alpns();
             let offered = request.protocols().iter();
             let both = offered.map(String::as_str).find(|word| ours.contains(word));
             let Some(word) = both.map(str::to_owned) else {

@@ -16,7 +16,7 @@ use super::ended::Ended;
 use super::origin::Origin;
 use super::refusal::Refusal;
 use super::transport::{self, Link};
-use super::version::{versions, words};
+use super::version::{alpns, versions};
 use super::web::{HandshakeError, Web};
 use crate::endpoint::{ClientEndpoint, DialError, SEND_WINDOW};
 use crate::{CongestionControl, CongestionMonitor, CongestionStats, Trust};
@@ -31,7 +31,7 @@ const WINDOWS_HELD: u64 = 2;
 const SEND_WINDOW_MAX: u64 = 16 << 20;
 
 /// Time that a server has to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Most bytes of frames that a session keeps of what its peer sends.
 pub(super) const INBOUND_BYTES: u64 = 32 << 20;
@@ -74,9 +74,9 @@ pub async fn connect(
     let monitor = options.congestion.monitor();
     let opened = async {
         let connection = dial_any(endpoint, address, &trust, &options.congestion).await?;
-        let words = words();
+        let alpns = alpns();
         let (web, protocol) = if address.is_web() {
-            let offered = words.iter().map(|&word| word.to_owned());
+            let offered = alpns.iter().map(|&word| word.to_owned());
             let (web, protocol) = Web::connect(&connection, address.web_url()?, offered).await?;
             (Some(web), protocol)
         } else {
@@ -91,7 +91,7 @@ pub async fn connect(
         }
         Session::open(transport, options.role, client).await
     };
-    let opened = tokio::time::timeout(PATIENCE, opened).await;
+    let opened = tokio::time::timeout(CONNECT_TIMEOUT, opened).await;
     opened.unwrap_or(Err(ConnectError::Slow))
 }
 
@@ -110,10 +110,10 @@ async fn dial_any(
             source,
         })?
         .collect();
-    let words: Vec<Vec<u8>> = if address.is_web() {
+    let alpns: Vec<Vec<u8>> = if address.is_web() {
         vec![super::web::ALPN.to_vec()]
     } else {
-        words()
+        alpns()
             .iter()
             .map(|word| word.as_bytes().to_vec())
             .collect()
@@ -123,7 +123,7 @@ async fn dial_any(
     };
     for at in found {
         match endpoint
-            .dial(at, host, trust, words.clone(), congestion.clone())
+            .dial(at, host, trust, alpns.clone(), congestion.clone())
             .await
         {
             Ok(connection) => return Ok(connection),
@@ -187,7 +187,7 @@ impl Session {
     ) -> Self {
         let monitor = link.monitor().clone();
         let bitrate = Arc::new(Mutex::new(Bitrate::default()));
-        let task = tokio::spawn(tend(
+        let task = tokio::spawn(maintain(
             Arc::clone(&link),
             stats.clone(),
             Arc::clone(&bitrate),
@@ -287,8 +287,8 @@ impl Session {
     }
 
     /// Returns the session's statistics.
-    pub fn figures(&self) -> Figures {
-        figures(&self.link, &self.stats)
+    pub fn stats(&self) -> SessionStats {
+        session_stats(&self.link, &self.stats)
     }
 }
 
@@ -307,7 +307,7 @@ impl std::fmt::Debug for Session {
 }
 
 /// Adapts the send window to the congestion window, and sends a report once a second.
-async fn tend(
+async fn maintain(
     link: Arc<Link>,
     stats: stats::Registry,
     bitrate: Arc<Mutex<Bitrate>>,
@@ -328,18 +328,18 @@ async fn tend(
             continue;
         }
         reported = now;
-        let figures = figures(&link, &stats);
+        let session_stats = session_stats(&link, &stats);
         // A peer that sends no echoes reads no reports either.
-        if figures.round_trips.count == 0 {
+        if session_stats.round_trips.count == 0 {
             continue;
         }
         let report = Report {
-            app_rtt: figures.round_trips.latest.unwrap_or_default(),
+            app_rtt: session_stats.round_trips.latest.unwrap_or_default(),
             transport_rtt: seen.smoothed_rtt.unwrap_or_default(),
             sent: seen.totals.sent,
             delivered: seen.totals.delivered,
             lost: seen.totals.lost,
-            backlog: figures.backlog,
+            backlog: session_stats.backlog,
             bitrate: *bitrate.lock().unwrap_or_else(PoisonError::into_inner),
             deliverable: seen.deliverable_rate.unwrap_or_default(),
         };
@@ -355,7 +355,7 @@ fn send_window(seen: &CongestionStats) -> u64 {
     held.clamp(SEND_WINDOW.min(128 << 10), SEND_WINDOW_MAX)
 }
 
-fn figures(link: &Link, stats: &stats::Registry) -> Figures {
+fn session_stats(link: &Link, stats: &stats::Registry) -> SessionStats {
     let congestion = link.monitor().get();
     let (mut sent, mut received) = (stats::Traffic::default(), stats::Traffic::default());
     for (_, role, traffic) in stats.snapshot().traffic() {
@@ -365,10 +365,10 @@ fn figures(link: &Link, stats: &stats::Registry) -> Figures {
         }
     }
     let waiting = link.queue.waiting(sent.bytes + sent.stale.bytes);
-    Figures {
+    SessionStats {
         congestion,
         round_trips: link.control.round_trips(Instant::now()),
-        told: link.control.report(),
+        peer_report: link.control.report(),
         sent: sent.bytes,
         received: received.bytes,
         late_groups: sent.stale.groups,
@@ -380,13 +380,13 @@ fn figures(link: &Link, stats: &stats::Registry) -> Figures {
 /// Statistics of a session.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
-pub struct Figures {
+pub struct SessionStats {
     /// State of congestion control.
     pub congestion: CongestionStats,
     /// Round trips of the application.
     pub round_trips: RoundTrips,
     /// The peer's last report about its sending, and when it came.
-    pub told: Option<(Report, Instant)>,
+    pub peer_report: Option<(Report, Instant)>,
     /// Bytes of frames that were handed to QUIC.
     pub sent: u64,
     /// Bytes of frames that were received.
@@ -462,7 +462,7 @@ pub enum ConnectError {
         error: DialError,
     },
     /// The server did not answer in time.
-    #[error("the server opened no session within {} s", PATIENCE.as_secs())]
+    #[error("the server opened no session within {} s", CONNECT_TIMEOUT.as_secs())]
     Slow,
     /// No version of MoQ is supported by both ends.
     #[error("the server supports no version of MoQ that this client supports")]

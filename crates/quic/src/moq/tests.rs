@@ -163,11 +163,11 @@ async fn carried(scheme: &str) {
     assert_eq!((frames.late(), audio_reader.late()), (0, 0));
     broadcast.finish();
     assert_eq!(soon(frames.next()).await.expect("a clean end"), None);
-    let figures = client.figures();
-    assert!(figures.sent >= 25 * 3000, "{figures:?}");
-    assert_eq!(figures.late_groups, 0);
+    let stats = client.stats();
+    assert!(stats.sent >= 25 * 3000, "{stats:?}");
+    assert_eq!(stats.late_groups, 0);
     let answered = async {
-        while client.figures().round_trips.count == 0 {
+        while client.stats().round_trips.count == 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };

@@ -208,7 +208,7 @@ impl Link {
 
     /// Returns why the connection ended, with the peer's reason if it sent one.
     fn end(&self, error: noq::ConnectionError) -> Error {
-        match self.web.as_ref().and_then(Web::told) {
+        match self.web.as_ref().and_then(Web::close_reason) {
             Some((code, reason)) => Error::Closed { code, reason },
             None => Error::of(error, self.web.is_some()),
         }

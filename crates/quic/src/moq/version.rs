@@ -7,6 +7,6 @@ pub(super) fn versions() -> moq_net::Versions {
 }
 
 /// Returns the versions as protocol names of TLS (ALPN) and WebTransport.
-pub(super) fn words() -> Vec<&'static str> {
+pub(super) fn alpns() -> Vec<&'static str> {
     versions().iter().map(moq_net::Version::alpn).collect()
 }

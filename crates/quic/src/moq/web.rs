@@ -19,7 +19,7 @@ use web_transport_proto::{ConnectRequest, ConnectResponse, Frame, StreamUni, Var
 use super::error::Error;
 
 /// Time that a browser has from the handshake to its CONNECT.
-const PATIENCE: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// ALPN protocol of HTTP/3 (RFC 9114 §3.1).
 pub(super) const ALPN: &[u8] = b"h3";
@@ -45,7 +45,7 @@ impl Request {
             let request = ConnectRequest::read(&mut recv).await?;
             Ok::<_, HandshakeError>((control, send, recv, request))
         };
-        let (control, send, recv, request) = tokio::time::timeout(PATIENCE, asked)
+        let (control, send, recv, request) = tokio::time::timeout(HANDSHAKE_TIMEOUT, asked)
             .await
             .map_err(|_| HandshakeError::Slow)??;
         Ok(Self {
@@ -89,7 +89,7 @@ impl Request {
             .is_ok()
         {
             let _ = self.send.finish();
-            let _ = tokio::time::timeout(PATIENCE, self.send.stopped()).await;
+            let _ = tokio::time::timeout(HANDSHAKE_TIMEOUT, self.send.stopped()).await;
         }
     }
 }
@@ -103,7 +103,7 @@ pub(super) struct Web {
     bis: Arc<Inbox<(noq::SendStream, noq::RecvStream)>>,
     /// The stream on which the session is closed; `None` once it was.
     send: Mutex<Option<noq::SendStream>>,
-    told: Arc<OnceLock<(u32, String)>>,
+    close_reason: Arc<OnceLock<(u32, String)>>,
     /// Control streams, which must stay open as long as the HTTP/3 connection (RFC 9114
     /// §6.2.1).
     _control: (noq::SendStream, noq::RecvStream),
@@ -128,9 +128,10 @@ impl Web {
             let response = ConnectResponse::read(&mut recv).await?;
             Ok::<_, HandshakeError>((control, send, recv, request, response))
         };
-        let (control, send, recv, request, response) = tokio::time::timeout(PATIENCE, asked)
-            .await
-            .map_err(|_| HandshakeError::Slow)??;
+        let (control, send, recv, request, response) =
+            tokio::time::timeout(HANDSHAKE_TIMEOUT, asked)
+                .await
+                .map_err(|_| HandshakeError::Slow)??;
         if !response.status.is_success() {
             return Err(HandshakeError::Refused(response.status.as_u16()));
         }
@@ -156,11 +157,15 @@ impl Web {
         session.encode(&mut bi_header);
         session.encode(&mut datagram_header);
         let (unis, bis) = (Arc::<Inbox<_>>::default(), Arc::<Inbox<_>>::default());
-        let told = Arc::<OnceLock<_>>::default();
+        let close_reason = Arc::<OnceLock<_>>::default();
         let tasks = [
             tokio::spawn(sort_unis(connection.clone(), session, Arc::clone(&unis))),
             tokio::spawn(sort_bis(connection.clone(), session, Arc::clone(&bis))),
-            tokio::spawn(heed_close(connection.clone(), recv, Arc::clone(&told))),
+            tokio::spawn(receive_close(
+                connection.clone(),
+                recv,
+                Arc::clone(&close_reason),
+            )),
         ];
         Ok(Self {
             uni_header,
@@ -169,7 +174,7 @@ impl Web {
             unis,
             bis,
             send: Mutex::new(Some(send)),
-            told,
+            close_reason,
             _control: control,
             tasks: tasks.map(|task| task.abort_handle()),
         })
@@ -208,8 +213,8 @@ impl Web {
     }
 
     /// Returns code and reason with which the peer closed the session.
-    pub(super) fn told(&self) -> Option<(u32, String)> {
-        self.told.get().cloned()
+    pub(super) fn close_reason(&self) -> Option<(u32, String)> {
+        self.close_reason.get().cloned()
     }
 
     /// Tells the peer that the session has ended, then closes the connection.
@@ -361,10 +366,10 @@ async fn sort_bis(
 }
 
 /// Closes the connection when the peer closes the session.
-async fn heed_close(
+async fn receive_close(
     connection: noq::Connection,
     recv: noq::RecvStream,
-    told: Arc<OnceLock<(u32, String)>>,
+    close_reason: Arc<OnceLock<(u32, String)>>,
 ) {
     let mut capsules = proto::Http3CapsuleReader::new(recv);
     let (code, reason) = loop {
@@ -377,7 +382,7 @@ async fn heed_close(
         }
     };
     let wire = noq::VarInt::from_u64(proto::error_to_http3(code)).unwrap_or_default();
-    let _ = told.set((code, reason));
+    let _ = close_reason.set((code, reason));
     connection.close(wire, b"");
 }
 
@@ -404,7 +409,7 @@ pub enum HandshakeError {
     #[error("the server answered HTTP status {0}")]
     Refused(u16),
     /// The peer did not answer in time.
-    #[error("the peer did not answer within {} s", PATIENCE.as_secs())]
+    #[error("the peer did not answer within {} s", HANDSHAKE_TIMEOUT.as_secs())]
     Slow,
     /// The stream number is too high for a session.
     #[error("the stream number is too high for a session")]

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use glassline_media::Bitrate;
-use glassline_quic::moq::{Figures, Session};
+use glassline_quic::moq::{Session, SessionStats};
 use serde::Serialize;
 
 use crate::runtime::Counter;
@@ -72,7 +72,7 @@ impl Account {
         let session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
         let session = session.upgrade()?;
         let state = self.lock();
-        let figures = session.figures();
+        let stats = session.stats();
         let publishes = !state.publishes.is_empty();
         Some(SessionView {
             id,
@@ -81,13 +81,13 @@ impl Account {
             open_s: now.saturating_duration_since(self.opened).as_secs_f64(),
             publishes: state.publishes.clone(),
             reads: state.reads,
-            received_bytes: figures.received,
-            sent_bytes: figures.sent,
+            received_bytes: stats.received,
+            sent_bytes: stats.sent,
             goodput_bps: publishes.then(|| state.rate.bps()),
             sender: if publishes {
-                Sender::told(&figures, now)
+                Sender::reported(&stats, now)
             } else {
-                Sender::ours(&figures)
+                Sender::measured(&stats)
             },
         })
     }
@@ -134,12 +134,12 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    fn told(figures: &Figures, now: Instant) -> Self {
+    fn reported(stats: &SessionStats, now: Instant) -> Self {
         let fresh = |at: Instant| now.saturating_duration_since(at) <= FRESH;
-        let Some((report, _)) = figures.told.filter(|(_, at)| fresh(*at)) else {
+        let Some((report, _)) = stats.peer_report.filter(|(_, at)| fresh(*at)) else {
             // Other publishers report nothing, but the path to them is measured here.
             return Self {
-                transport_rtt_ms: figures.congestion.smoothed_rtt.map(ms),
+                transport_rtt_ms: stats.congestion.smoothed_rtt.map(ms),
                 ..Self::default()
             };
         };
@@ -154,16 +154,16 @@ impl Sender {
         }
     }
 
-    fn ours(figures: &Figures) -> Self {
-        let seen = &figures.congestion;
+    fn measured(stats: &SessionStats) -> Self {
+        let seen = &stats.congestion;
         Self {
-            app_rtt_ms: figures.round_trips.latest.map(ms),
+            app_rtt_ms: stats.round_trips.latest.map(ms),
             transport_rtt_ms: seen.smoothed_rtt.map(ms),
             rtx_overhead_ratio: ratio(seen.totals.lost, seen.totals.delivered),
             bitrate_bps: None,
             deliverable_bps: seen.deliverable_rate.map(Bitrate::bps),
-            backlog_bytes: Some(figures.backlog),
-            late_groups: Some(figures.late_groups),
+            backlog_bytes: Some(stats.backlog),
+            late_groups: Some(stats.late_groups),
         }
     }
 }

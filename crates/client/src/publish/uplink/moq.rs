@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use glassline_media::{Bitrate, Kind, MediaTime, Track};
 use glassline_quic::moq::{
-    self, Address, Broadcast, Figures, Frame, Options, Role, Session, TrackConfig, WriteError,
+    self, Address, Broadcast, Frame, Options, Role, Session, SessionStats, TrackConfig, WriteError,
 };
 use glassline_quic::{ClientEndpoint, CongestionControl, Trust};
 
@@ -26,8 +26,8 @@ pub(super) struct Moq {
     endpoint: ClientEndpoint,
     session: Session,
     broadcast: Broadcast,
-    figures: Figures,
-    /// Bytes handed to the session since the figures were taken.
+    stats: SessionStats,
+    /// Bytes handed to the session since the statistics were taken.
     handed: u64,
     /// Number of the open group of each track.
     open: Vec<Option<u64>>,
@@ -60,7 +60,7 @@ pub(super) async fn connect(
     broadcast.set_clock(now, SystemTime::now());
     Ok(Moq {
         endpoint,
-        figures: session.figures(),
+        stats: session.stats(),
         session,
         broadcast,
         handed: 0,
@@ -70,20 +70,20 @@ pub(super) async fn connect(
 
 impl Uplink for Moq {
     fn path(&mut self, _: Instant) -> Path {
-        self.figures = self.session.figures();
+        self.stats = self.session.stats();
         self.handed = 0;
-        let seen = &self.figures.congestion;
+        let seen = &self.stats.congestion;
         Path {
-            backlog_bytes: self.figures.backlog,
-            written_bytes_total: self.figures.sent,
+            backlog_bytes: self.stats.backlog,
+            written_bytes_total: self.stats.sent,
             deliverable: seen.deliverable_rate,
             app_limited: seen.app_limited,
         }
     }
 
     fn figures(&self) -> UplinkFigures {
-        let seen = &self.figures.congestion;
-        let trips = &self.figures.round_trips;
+        let seen = &self.stats.congestion;
+        let trips = &self.stats.round_trips;
         UplinkFigures {
             sent_bytes: seen.totals.sent,
             delivered_bytes: seen.totals.delivered,
@@ -96,8 +96,8 @@ impl Uplink for Moq {
     }
 
     fn room(&mut self) -> u64 {
-        let in_flight = self.figures.congestion.in_flight;
-        let waiting = self.figures.backlog.saturating_sub(in_flight) + self.handed;
+        let in_flight = self.stats.congestion.in_flight;
+        let waiting = self.stats.backlog.saturating_sub(in_flight) + self.handed;
         ROOM_BYTES.saturating_sub(waiting)
     }
 

@@ -44,7 +44,8 @@ pub enum CatalogError {
 }
 
 fn list(unsupported: &[(String, UnsupportedRendition)]) -> String {
-    let told = unsupported.iter().take(4);
-    told.map(|(name, why)| format!("; `{name}`: {why}"))
+    let listed = unsupported.iter().take(4);
+    listed
+        .map(|(name, why)| format!("; `{name}`: {why}"))
         .collect()
 }
