@@ -254,9 +254,9 @@ struct Wire {
 /// Returns the processor time of this thread, or wall-clock time where the system does not
 /// provide it.
 fn processor_time() -> Duration {
-    let told = std::fs::read_to_string("/proc/thread-self/schedstat");
+    let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat");
     let first = |text: String| text.split(' ').next()?.parse().ok();
-    match told.ok().and_then(first) {
+    match schedstat.ok().and_then(first) {
         Some(nanoseconds) => Duration::from_nanos(nanoseconds),
         None => ANCHOR.with(Instant::elapsed),
     }

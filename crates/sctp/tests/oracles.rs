@@ -83,7 +83,7 @@ fn flows(count: usize, largest: usize, options: SendOptions, seed: u64) -> [Flow
 
 /// Returns how long `count` messages may take: usrsctp, which waits for time-outs of a
 /// second, needs 0.4 s for each of its own where 5 % are lost.
-fn patience(count: usize) -> Duration {
+fn time_limit(count: usize) -> Duration {
     Duration::from_secs(60) + Duration::from_secs(1) * count as u32
 }
 
@@ -124,7 +124,7 @@ fn every_message_arrives_once_whole_and_in_order() {
         pair.network.set_duplicates(0.02);
         let count = messages();
         let mut flows = flows(count, 60_000, reliable(false), seed);
-        exchange(&mut pair, &mut flows, patience(count));
+        exchange(&mut pair, &mut flows, time_limit(count));
         for end in [A, B].into_iter().filter(|&end| makes[end] == Make::Ours) {
             let resent = pair.end(end).figures().resent;
             assert!(resent > 0, "5 % were lost and nothing was sent again");
@@ -139,7 +139,7 @@ fn unordered_messages_all_arrive() {
         let mut pair = connect(makes, Setup::default(), rough(), seed);
         pair.network.set_duplicates(0.02);
         let mut flows = flows(400, 30_000, reliable(true), seed);
-        exchange(&mut pair, &mut flows, patience(400));
+        exchange(&mut pair, &mut flows, time_limit(400));
     }
 }
 
@@ -152,7 +152,7 @@ fn a_seed_repeats_a_run_whoever_the_other_is() {
         let run = || {
             let mut pair = connect(makes, Setup::default(), rough(), 18);
             let mut flows = flows(100, 30_000, reliable(true), 18);
-            exchange(&mut pair, &mut flows, patience(100));
+            exchange(&mut pair, &mut flows, time_limit(100));
             *pair.network.trace()
         };
         assert_eq!(run(), run(), "{makes:?}");
@@ -272,9 +272,9 @@ fn a_reset_stream_begins_anew() {
 /// Checks that each end reports the reset of its own five streams and of the other's.
 #[track_caller]
 fn assert_both_reset(pair: &mut Pair) {
-    let mut heard = [[[false; 2]; 5]; 2];
+    let mut reported = [[[false; 2]; 5]; 2];
     let all = pair.run_until(Duration::from_secs(60), |pair| {
-        for (heard, end) in heard.iter_mut().zip(&mut pair.ends) {
+        for (reported, end) in reported.iter_mut().zip(&mut pair.ends) {
             while let Some(happened) = end.happened.pop_front() {
                 let (streams, half) = match happened {
                     Happened::PeerReset(streams) => (streams, 0),
@@ -282,13 +282,13 @@ fn assert_both_reset(pair: &mut Pair) {
                     other => panic!("{other:?}"),
                 };
                 for stream in streams {
-                    heard[usize::from(stream)][half] = true;
+                    reported[usize::from(stream)][half] = true;
                 }
             }
         }
-        heard == [[[true; 2]; 5]; 2]
+        reported == [[[true; 2]; 5]; 2]
     });
-    assert!(all, "{heard:?}");
+    assert!(all, "{reported:?}");
 }
 
 #[test]

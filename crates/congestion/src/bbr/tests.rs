@@ -267,22 +267,22 @@ fn the_long_term_model_finds_a_policer_and_loses_less() {
 #[test]
 fn the_policer_s_rate_is_what_an_encoder_is_told_and_it_is_tried_again() {
     let mut run = Run::bulk(Config::long_term(), POLICED);
-    let mut told = Vec::new();
+    let mut rates = Vec::new();
     for ms in (0..30_000).step_by(20) {
         run.go(20);
         if let Some(rate) = run.senders[0].flow.controller().deliverable_rate() {
-            told.push((ms, rate.mbps()));
+            rates.push((ms, rate.mbps()));
         }
     }
-    let Some((first, _)) = told.first() else {
+    let Some((first, _)) = rates.first() else {
         panic!("it was never found");
     };
     assert!(*first < 10_000, "{first}");
     assert!(
-        told.iter().all(|(_, rate)| (1.2..1.9).contains(rate)),
-        "{told:?}"
+        rates.iter().all(|(_, rate)| (1.2..1.9).contains(rate)),
+        "{rates:?}"
     );
-    assert!(told.len() < 1300, "never tried again");
+    assert!(rates.len() < 1300, "never tried again");
 }
 
 #[test]
@@ -300,8 +300,8 @@ fn a_path_without_a_policer_is_never_taken_for_one() {
         run.path = Path::new(case.path, case.seed);
         for _ in 0..300 {
             run.go(100);
-            let told = run.senders[0].flow.controller().deliverable_rate();
-            assert_eq!(told, case.expected, "{case}");
+            let rate = run.senders[0].flow.controller().deliverable_rate();
+            assert_eq!(rate, case.expected, "{case}");
         }
     }
 }

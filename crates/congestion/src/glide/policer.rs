@@ -359,10 +359,10 @@ impl Policer {
     /// us. This is BBRv3's long-term bound (§5.5.10, `inflight_longterm`), as a time.
     fn shorten(&mut self, queue: Duration, now: Instant) {
         let failures = self.short.map_or(0, |short| short.failures + 1);
-        let patience = REST_SHORT * (1 << failures.min(3));
+        let wait = REST_SHORT * (1 << failures.min(3));
         self.short = Some(ShortQueue {
             queue: queue.mul_f64(SHORT_SHARE),
-            until: now + patience,
+            until: now + wait,
             failures,
         });
         self.enter(Phase::Free, now);

@@ -145,7 +145,7 @@ impl UdpSocket {
         let mut bytes = 0;
         // An error answer to an earlier datagram, perhaps of another peer, fails the next
         // call once.
-        let mut told = !self.path_errors;
+        let mut is_reported = !self.path_errors;
         let stopped = loop {
             let segmented = |cursor: &Cursor<'_>| offload && refused != Some(cursor.index);
             let mut ahead = done;
@@ -156,14 +156,14 @@ impl UdpSocket {
             let messages = std::iter::from_fn(|| ahead.advance(segmented(&ahead)));
             match sys::send(&self.socket, self.local.is_ipv6(), messages) {
                 Ok(accepted) => {
-                    told = !self.path_errors;
+                    is_reported = !self.path_errors;
                     for _ in 0..accepted {
                         let message = done.advance(segmented(&done));
                         bytes += message.map_or(0, |message| message.contents.len());
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if !told && sys::may_be_of_another(&error) => told = true,
+                Err(error) if !is_reported && sys::may_be_of_another(&error) => is_reported = true,
                 Err(error) if first.segment_size > 0 && sys::is_offload_refused(&error) => {
                     // EIO: this route's interface computes no checksums, so it will refuse
                     // the next time too. EINVAL and EMSGSIZE may be about this one path's

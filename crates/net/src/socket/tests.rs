@@ -371,15 +371,15 @@ fn a_closed_port_is_told_and_costs_nobody_else_a_datagram() {
                 .expect("another's trouble");
         }
         assert_eq!(collect(&receiver, 20).len(), 20, "{ip}");
-        let mut told = 0;
+        let mut errors = 0;
         while let Some(error) = sender.take_path_error() {
             assert_eq!(
                 (error.destination, error.kind),
                 (gone, PathErrorKind::Refused)
             );
-            told += 1;
+            errors += 1;
         }
-        assert!(told > 0, "{ip}: no answer from loopback");
+        assert!(errors > 0, "{ip}: no answer from loopback");
         assert_eq!(receiver.take_path_error(), None);
     }
 }

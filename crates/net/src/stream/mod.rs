@@ -67,11 +67,11 @@ pub fn set_send_buffer(socket: &TcpStream, bytes: usize) -> io::Result<()> {
 /// least about two kilobytes. Requested before the connection is made, it bounds the window
 /// that the peer sees from its first packet on.
 ///
-/// Waits at most `patience`. The socket blocks, like those of std.
+/// Waits at most `timeout`. The socket blocks, like those of std.
 pub fn connect(
     address: SocketAddr,
     receive_buffer: usize,
-    patience: Duration,
+    timeout: Duration,
 ) -> io::Result<TcpStream> {
     let family = match address {
         SocketAddr::V4(_) => libc::AF_INET,
@@ -86,7 +86,7 @@ pub fn connect(
     let socket = TcpStream::from(unsafe { OwnedFd::from_raw_fd(fd) });
     set_buffer(&socket, libc::SO_RCVBUF, receive_buffer)?;
     // On Linux the write timeout bounds the wait for the connection, too (socket(7)).
-    socket.set_write_timeout(Some(patience))?;
+    socket.set_write_timeout(Some(timeout))?;
     let (name, len) = Name::new(address, false);
     // SAFETY: `name` lives across the call and `len` is the size of the variant that
     // it holds.

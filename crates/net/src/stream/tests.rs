@@ -21,8 +21,8 @@ fn pair_by(connect: impl Fn(SocketAddr) -> io::Result<TcpStream>) -> (TcpStream,
 }
 
 fn read(far: &mut TcpStream, count: usize) -> Vec<u8> {
-    let patience = Some(Duration::from_secs(20));
-    far.set_read_timeout(patience).expect("a socket");
+    let timeout = Some(Duration::from_secs(20));
+    far.set_read_timeout(timeout).expect("a socket");
     let mut bytes = vec![0; count];
     far.read_exact(&mut bytes).expect("they were sent");
     bytes
@@ -67,9 +67,9 @@ fn a_full_socket_does_not_wait() {
 
 #[test]
 fn a_small_receive_buffer_bounds_what_the_peer_takes() {
-    let patience = Duration::from_secs(20);
+    let timeout = Duration::from_secs(20);
     let taken = |receive_buffer: usize| {
-        let (near, _far) = pair_by(|address| connect(address, receive_buffer, patience));
+        let (near, _far) = pair_by(|address| connect(address, receive_buffer, timeout));
         set_send_buffer(&near, 4096).expect("a socket");
         let bytes = [0; 4096];
         let mut taken = 0;
@@ -83,7 +83,7 @@ fn a_small_receive_buffer_bounds_what_the_peer_takes() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback has a free port");
     let address = listener.local_addr().expect("it is bound");
     drop(listener);
-    let error = connect(address, 4096, patience).expect_err("nobody listens");
+    let error = connect(address, 4096, timeout).expect_err("nobody listens");
     assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
 }
 

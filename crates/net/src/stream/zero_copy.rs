@@ -114,11 +114,11 @@ fn notification(socket: &TcpStream) -> io::Result<Option<(u32, u32, bool)>> {
         while let Some(head) = message.as_ref() {
             let wanted = libc::CMSG_LEN(size_of::<libc::sock_extended_err>() as libc::c_uint);
             if head.cmsg_len >= wanted as usize {
-                let told: libc::sock_extended_err =
+                let error: libc::sock_extended_err =
                     std::ptr::read_unaligned(libc::CMSG_DATA(message).cast());
-                if told.ee_origin == ORIGIN_ZEROCOPY {
-                    let was_copied = told.ee_code & CODE_ZEROCOPY_COPIED != 0;
-                    return Ok(Some((told.ee_info, told.ee_data, was_copied)));
+                if error.ee_origin == ORIGIN_ZEROCOPY {
+                    let was_copied = error.ee_code & CODE_ZEROCOPY_COPIED != 0;
+                    return Ok(Some((error.ee_info, error.ee_data, was_copied)));
                 }
             }
             message = libc::CMSG_NXTHDR(&raw const header, message);

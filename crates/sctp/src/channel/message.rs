@@ -81,7 +81,7 @@ pub(super) enum PayloadKind {
     /// A whole message, or the last part of one.
     Last(Kind),
     /// A part of a message that is not its last.
-    Part(Kind),
+    Partial(Kind),
     /// A message without bytes.
     Empty(Kind),
 }
@@ -93,8 +93,8 @@ impl PayloadKind {
             ppid::CONTROL => Self::Control,
             ppid::STRING => Self::Last(Kind::Text),
             ppid::BINARY => Self::Last(Kind::Binary),
-            ppid::STRING_PARTIAL => Self::Part(Kind::Text),
-            ppid::BINARY_PARTIAL => Self::Part(Kind::Binary),
+            ppid::STRING_PARTIAL => Self::Partial(Kind::Text),
+            ppid::BINARY_PARTIAL => Self::Partial(Kind::Binary),
             ppid::STRING_EMPTY => Self::Empty(Kind::Text),
             ppid::BINARY_EMPTY => Self::Empty(Kind::Binary),
             _ => return None,

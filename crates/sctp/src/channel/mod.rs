@@ -315,7 +315,7 @@ impl Channels {
                 parts.extend_from_slice(&data);
                 decode_message(kind, parts.freeze())
             }
-            PayloadKind::Part(_) => {
+            PayloadKind::Partial(_) => {
                 if self.parts + data.len() > self.limits.parts_max {
                     self.refuse(stream, Refusal::PartsTooLarge, now);
                     return None;

@@ -195,8 +195,8 @@ impl ReassemblyQueue {
     /// Joins the run at index `place` with the one behind it if they are adjacent.
     fn join(&mut self, place: usize) {
         let (before, after) = (&self.runs[place], &self.runs[place + 1]);
-        let touch = before.last + 1 == after.first && !before.ends && !after.begins;
-        if !touch || !is_same(&before.info, &after.info) {
+        let is_adjacent = before.last + 1 == after.first && !before.ends && !after.begins;
+        if !is_adjacent || !is_same(&before.info, &after.info) {
             return;
         }
         let mut after = self.runs.remove(place + 1);

@@ -55,16 +55,16 @@ impl Delays {
     pub fn parse(text: &str) -> Result<Self, DelaysError> {
         let mut packets = Vec::new();
         for (index, line) in text.lines().enumerate() {
-            let said = line.split('#').next().unwrap_or_default().trim();
-            if said.is_empty() {
+            let entry = line.split('#').next().unwrap_or_default().trim();
+            if entry.is_empty() {
                 continue;
             }
             if packets.len() == Self::PACKETS_MAX {
                 return Err(DelaysError::TooLong { line: index + 1 });
             }
-            packets.push(packet(said).ok_or_else(|| DelaysError::Line {
+            packets.push(packet(entry).ok_or_else(|| DelaysError::Line {
                 line: index + 1,
-                text: said.chars().take(40).collect(),
+                text: entry.chars().take(40).collect(),
             })?);
         }
         Self::new(packets).ok_or(DelaysError::Empty)
@@ -130,11 +130,11 @@ impl fmt::Display for Delays {
 }
 
 /// Parses one line: a delay, `Some(None)` for a lost packet, or `None` for neither.
-fn packet(said: &str) -> Option<Option<Duration>> {
-    if said.eq_ignore_ascii_case("lost") {
+fn packet(entry: &str) -> Option<Option<Duration>> {
+    if entry.eq_ignore_ascii_case("lost") {
         return Some(None);
     }
-    let ms: f64 = said.parse().ok()?;
+    let ms: f64 = entry.parse().ok()?;
     let range = 0.0..=Delays::MAX.as_secs_f64() * 1e3;
     // Rounded to microseconds, which is what a millisecond with decimals means.
     let micros = (ms * 1e3).round();
