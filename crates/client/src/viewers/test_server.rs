@@ -19,23 +19,23 @@ use glassline_webrtc::{
 
 use crate::test_http::{Seen, read_request, response};
 
-/// What a test sees of the server and tells it.
+/// State that a test shares with the server: switches and counts.
 #[derive(Default)]
 pub(super) struct Shared {
     stop: AtomicBool,
-    /// Every so many video packets one is not sent; 0: all are.
+    /// Interval of dropped video packets, in packets; 0 drops none.
     pub(super) lose_every: AtomicU64,
-    /// Answers every offer with 404.
+    /// Whether every offer is answered with 404.
     pub(super) refuse: AtomicBool,
-    /// Closes all sessions.
+    /// Whether all sessions are to be closed.
     pub(super) hang_up: AtomicBool,
-    /// Sessions said farewell to by DELETE.
+    /// Sessions ended by DELETE.
     pub(super) deleted: AtomicUsize,
-    /// Sessions that said goodbye over DTLS.
+    /// Sessions whose viewer closed DTLS.
     pub(super) closed: AtomicUsize,
-    /// Keyframes that viewers asked for.
+    /// Keyframes that viewers requested.
     pub(super) keyframe_requests: AtomicUsize,
-    /// Retransmissions sent.
+    /// Retransmissions that were sent.
     pub(super) repairs: AtomicUsize,
     /// `Authorization` headers of offers.
     pub(super) tokens: Mutex<Vec<bool>>,
@@ -94,7 +94,7 @@ struct Run {
 struct Viewer {
     ufrag: String,
     session: Session,
-    /// Of the first sender: sequence number, timestamp, marker, payload.
+    /// Sent packets of the first sender: sequence number, timestamp, marker, payload.
     sent: Vec<(u64, u32, bool, Vec<u8>)>,
 }
 
@@ -262,7 +262,7 @@ impl Run {
         }
     }
 
-    /// One frame of several packets and one packet of audio to everybody.
+    /// Sends a frame of several packets and a packet of audio to every viewer.
     fn send_frame(&mut self, frame: u32) {
         let size = if frame.is_multiple_of(FRAMES_PER_KEYFRAME) {
             4000

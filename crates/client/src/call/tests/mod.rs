@@ -10,14 +10,14 @@ mod in_time;
 mod signalled;
 mod stamps;
 
-/// Loose: a debug build on a machine that does other things, too.
+/// Longest wait. It is generous, for a debug build on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The longest delay of a mark over loopback.
 const LONGEST: Duration = Duration::from_millis(400);
 
-/// What costs little, so that a busy machine keeps up: audio is as it is, and the
-/// engine's own tests look at the rest.
+/// Configuration that costs little, so that a busy machine keeps up; the engine's own tests
+/// cover processing and encoding.
 fn light() -> Config {
     Config {
         preprocess: preprocess::Config::OFF,
@@ -29,7 +29,7 @@ fn light() -> Config {
     }
 }
 
-/// One end, and what it hears.
+/// One end of a call, and the records that it made.
 struct End {
     call: Call,
     microphone: VirtualDeviceState,
@@ -39,7 +39,7 @@ struct End {
     records: Records,
 }
 
-/// What an end's devices are like.
+/// Configuration of an end's devices.
 #[derive(Clone, Copy)]
 struct Audio {
     rate: u32,
@@ -122,7 +122,7 @@ impl End {
     }
 
     /// The delay of each mark of `speaker`, in ms, as this end's loudspeaker has it; marks
-    /// are looked for up to `longest` after they were spoken.
+    /// are searched up to `longest` after their capture.
     fn delays(
         &self,
         speaker: &Self,
@@ -173,7 +173,7 @@ fn read(path: &PathBuf) -> Vec<f32> {
         .collect()
 }
 
-/// Two ends that know of each other without HTTP.
+/// Transports of two ends, signalled without HTTP.
 fn transports(config: &Config) -> [MediaTransport; 2] {
     let loopback = ([127, 0, 0, 1], 9).into();
     let dialling = Dialling::new(loopback, config).expect("loopback");
@@ -188,7 +188,8 @@ fn other_marks() -> Marks {
     }
 }
 
-/// Enough marks, with sane delays; from the third on all: before, buffers settle.
+/// Checks that enough marks were found and, from the third on, all of them with plausible
+/// delays; before, buffers settle.
 fn all_found(delays: &[Option<f64>], least: usize) -> Result<(), String> {
     let found: Vec<f64> = delays.iter().flatten().copied().collect();
     let is_sane = found.iter().all(|it| (10.0..400.0).contains(it));
@@ -249,7 +250,7 @@ fn chirps_both_ways() -> (u64, Result<(), String>) {
     (late, outcome)
 }
 
-/// What the stamps of both ends add up to is what was heard.
+/// Compares the sum of both ends' stamps with the delay of the audio.
 fn accounted(near: &End, far: &End, marks: Marks, heard: &[Option<f64>]) -> Result<(), String> {
     let spoke = near.microphone.at().expect("it ran");
     let mut compared = 0;

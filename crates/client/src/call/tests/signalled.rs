@@ -6,7 +6,7 @@ use crate::trust::Trust;
 /// The longest delay of a mark over a bad path.
 const LONGEST: Duration = Duration::from_millis(600);
 
-/// Devices of which the microphone hears marks.
+/// Devices whose microphone captures marks.
 fn marked() -> Audio {
     Audio {
         marks: Some(Marks::default()),

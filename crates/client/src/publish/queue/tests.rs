@@ -45,7 +45,7 @@ impl Bench {
         );
     }
 
-    /// The next order as (track, group, first, milliseconds), or a reset's group.
+    /// The next action as (track, group, first, milliseconds), or a reset's group.
     fn next(&mut self) -> Option<Result<(usize, u64, bool, i64), u64>> {
         Some(match self.queue.next(self.now)? {
             SendAction::Send { group, first, unit } => Ok((

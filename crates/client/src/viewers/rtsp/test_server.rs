@@ -20,24 +20,24 @@ pub(super) struct Server {
     pub(super) shared: Arc<Shared>,
 }
 
-/// How it behaves, and what it has seen.
+/// State that a test shares with the server: switches and counts.
 #[derive(Default)]
 pub(super) struct Shared {
-    /// Answers DESCRIBE with this status if it is not zero.
+    /// Status with which DESCRIBE is refused; 0 accepts it.
     pub(super) refuse: AtomicUsize,
-    /// Wants `user` with the password `pass word`.
+    /// Whether `user` with the password `pass word` is required.
     pub(super) guarded: AtomicBool,
-    /// Loses every so many-th packet if it is not zero.
+    /// Interval of dropped packets, in packets; 0 drops none.
     pub(super) lose_every: AtomicUsize,
-    /// Closes all connections.
+    /// Whether all connections are to be closed.
     pub(super) hang_up: AtomicBool,
-    /// Says goodbye by RTCP.
+    /// Whether RTCP BYE is to be sent.
     pub(super) bye: AtomicBool,
     /// Connections that are open.
     pub(super) open: AtomicUsize,
-    /// Sessions torn down as they should be.
+    /// Sessions ended by TEARDOWN.
     pub(super) torn_down: AtomicUsize,
-    /// Receiver reports with a block in them.
+    /// Receiver reports that contain a report block.
     pub(super) reports: AtomicUsize,
     /// Connections dropped for garbage.
     pub(super) garbage: AtomicUsize,
@@ -78,17 +78,17 @@ const SDP: &str = "v=0\r\ns=test\r\na=control:*\r\nm=video 0 RTP/AVP 96\r\na=rtp
     a=control:track0\r\nm=application 0 RTP/AVP 99\r\na=control:track1\r\n\
     m=audio 0 RTP/AVP 97\r\na=rtpmap:97 opus/48000/2\r\na=control:track2\r\n";
 
-/// SPS, PPS and IDR in one STAP-A.
+/// A keyframe: SPS, PPS and IDR in one STAP-A.
 const KEYFRAME: &[u8] = &[
     24, 0, 4, 0x67, 0x42, 0xc0, 0x1f, 0, 2, 0x68, 0xce, 0, 3, 0x65, 0x88, 0x84,
 ];
 const FRAME: &[u8] = &[0x41, 0x9a, 0x01];
-/// The second slice of either.
+/// The second slice of a frame of either kind.
 const SLICE: &[u8] = &[0x41, 0x1a, 0x01];
 
 const FRAME_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Where a track goes.
+/// Destination of a track.
 enum Destination {
     Channels(u8, u8),
     Ports(UdpSocket, UdpSocket, SocketAddr, SocketAddr),
@@ -247,7 +247,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// A frame of two packets on the first track, one of audio on the others.
+    /// Sends a frame of two packets on the first track, and a packet of audio on the others.
     fn send_frame(&mut self) -> std::io::Result<()> {
         let first = if self.frames.is_multiple_of(10) {
             KEYFRAME
