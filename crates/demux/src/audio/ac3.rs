@@ -73,10 +73,10 @@ fn words_at_44100(kbps: u16) -> u16 {
 fn channels(bits: u16) -> u8 {
     let mode = bits >> 13;
     let full = [2, 1, 2, 3, 3, 4, 4, 5][usize::from(mode)];
-    let centre = mode & 1 != 0 && mode != 1;
+    let center = mode & 1 != 0 && mode != 1;
     let surround = mode & 4 != 0;
     let stereo = mode == 2;
-    let before = 3 + 2 * (u32::from(centre) + u32::from(surround) + u32::from(stereo));
+    let before = 3 + 2 * (u32::from(center) + u32::from(surround) + u32::from(stereo));
     let low_frequency = bits << before >> 15;
     full + u8::from(low_frequency == 1)
 }

@@ -37,7 +37,7 @@ impl PlayedTracks {
             if child != id::TRACK_ENTRY {
                 continue;
             }
-            let entry = Entry::read(body);
+            let entry = TrackEntry::read(body);
             let described = entry.describe(offset, warnings);
             let described = described.map_err(|reason| Fault::at(offset, reason))?;
             let same = |kind| {
@@ -78,7 +78,7 @@ impl PlayedTracks {
 
 /// Fields of a TrackEntry.
 #[derive(Default)]
-struct Entry<'a> {
+struct TrackEntry<'a> {
     number: u64,
     kind: u64,
     codec: &'a [u8],
@@ -105,7 +105,7 @@ const TYPE_VIDEO: u64 = 1;
 const TYPE_AUDIO: u64 = 2;
 const TYPE_SUBTITLE: u64 = 17;
 
-impl<'a> Entry<'a> {
+impl<'a> TrackEntry<'a> {
     fn read(body: &'a [u8]) -> Self {
         let mut entry = Self {
             rate: 8000.0,
