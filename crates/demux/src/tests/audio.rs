@@ -25,7 +25,7 @@ fn packets_lie_where_they_are_played() {
 fn without_pre_skip_nothing_is_left_out() {
     let file = ogg_opus(1, &packets(10), 3, 0, 9600);
     assert_eq!(all(audio(&file, &ONCE).expect("good audio")).len(), 10);
-    // 80 ms, as opusenc writes it: four packets only warm the decoder up.
+    // 80 ms of pre-skip, as opusenc writes it: four packets only prepare the decoder.
     let file = ogg_opus(1, &packets(10), 3, 3840, 9600);
     let frames = all(audio(&file, &ONCE).expect("good audio"));
     assert_eq!((number(&frames[0]), frames[0].time), (4, MediaTime::ZERO));
@@ -109,7 +109,7 @@ fn a_truncated_page_is_named_with_its_place() {
                 .starts_with(&format!("a.ogg, byte {last}: "))
         );
     }
-    // Cut between pages it only ends earlier.
+    // A file that is cut between pages only ends earlier.
     assert!(audio(&file[..last], &ONCE).is_ok());
 }
 
@@ -190,7 +190,7 @@ fn other_codecs_are_refused_by_name() {
         "{error}"
     );
     assert_eq!(error.offset, Some(0));
-    // Beside Opus it is only left out.
+    // Beside a stream of Opus, the one of Speex is ignored.
     let file = ogg_opus(1, &packets(4), 4, 0, 3840);
     let second = speex
         .windows(4)
@@ -218,7 +218,7 @@ fn surround_is_refused() {
 
 #[test]
 fn audio_alone_loops_on_its_own_length() {
-    // As encoders write a second: one packet more, trimmed to the length.
+    // One second as encoders write it: one more packet, trimmed to the length.
     let file = ogg_opus(1, &packets(51), 10, 312, 48_312);
     let mut demuxer = audio(&file, &Options::default()).expect("good audio");
     assert_eq!(demuxer.duration(), Duration::from_secs(1));

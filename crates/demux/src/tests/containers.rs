@@ -22,9 +22,9 @@ fn good(name: &str, options: &Options) -> Demuxer {
     container(name, &sample(name), options).expect("a good sample")
 }
 
-/// File, coding, packets; of those the ones before the first frame, or, without
-/// frames, before time zero; bytes of the rest, milliseconds from there to the
-/// first and the last, places of keyframes among frames.
+/// File, coding, packets; of those the ones before the first video frame, or, without
+/// video, before time zero; bytes of the rest, milliseconds from there to the
+/// first and the last, indexes of keyframes among the video frames.
 type Figures = (
     &'static str,
     Codec,

@@ -1,6 +1,6 @@
 use super::*;
 
-/// A directory that is removed again.
+/// A directory that is removed when this value is dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {

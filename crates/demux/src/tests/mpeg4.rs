@@ -1,4 +1,4 @@
-//! Bare MPEG-4 visual. Times and sizes are those that ffprobe 5.1 reports of the
+//! Raw MPEG-4 visual. Times and sizes are those that ffprobe 5.1 reports of the
 //! same pictures in MP4 (`-show_entries packet=pts,dts,size,flags`).
 
 use super::*;

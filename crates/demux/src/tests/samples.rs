@@ -82,7 +82,7 @@ fn played(file: &[u8]) -> Vec<u8> {
         .collect()
 }
 
-/// Little-endian samples that count.
+/// Little-endian samples with consecutive numbers.
 fn counting(samples: u16) -> Vec<u8> {
     (0..samples).flat_map(u16::to_le_bytes).collect()
 }

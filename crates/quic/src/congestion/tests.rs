@@ -15,7 +15,7 @@ use rustls::pki_types::PrivateKeyDer;
 
 use super::*;
 
-/// A client that sends as much as it may to a server, in virtual time.
+/// A client that sends to a server as much as it may, in virtual time.
 struct Transfer {
     network: Network,
     client: Peer,
@@ -27,7 +27,7 @@ struct Peer {
     endpoint: Endpoint,
     connection: Option<(ConnectionHandle, Connection)>,
     address: SocketAddr,
-    /// What the connection is given again and again, as often as it takes it.
+    /// The data that the connection is given repeatedly.
     chunk: Vec<u8>,
     up: Option<StreamId>,
     down: Option<StreamId>,
@@ -115,7 +115,7 @@ impl Peer {
         }
     }
 
-    /// Gives the connection as much as it takes.
+    /// Writes as much as the connection accepts.
     fn write(&mut self) {
         let Some((_, connection)) = &mut self.connection else {
             return;
@@ -206,7 +206,7 @@ impl Transfer {
         &mut self.client.connection.as_mut().expect("connected").1
     }
 
-    /// Sends for `seconds` on end.
+    /// Sends without a pause for `seconds`.
     fn run(&mut self, seconds: u64, chunk: &[u8]) {
         self.client.chunk = chunk.to_vec();
         self.run_for(Duration::from_secs(seconds));
@@ -222,7 +222,7 @@ fn link(mbps: u64, delay_ms: u64, queue_bytes: usize) -> Conditions {
     }
 }
 
-/// A controller that never changes its mind.
+/// A controller whose rate never changes.
 #[derive(Clone, Debug)]
 struct Fixed {
     rate: Bitrate,
@@ -322,7 +322,7 @@ fn a_loss_that_was_a_delay_is_taken_back() {
     assert!(spurious > 0, "nothing was put to the test");
     assert!(monitor.get().totals.spurious > 0);
     let mbps = Bitrate::over(transfer.server.received, Duration::from_secs(20)).mbps();
-    // Without taking back, each of these would cost 30 % of the window.
+    // If spurious losses were not undone, each would cost 30 % of the window.
     assert!(mbps > 6.5, "{mbps} Mbit/s, {:?}", monitor.get());
 }
 

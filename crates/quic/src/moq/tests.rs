@@ -1,4 +1,4 @@
-//! Publishers and readers of ours over loopback.
+//! Publishers and readers of this crate over loopback.
 
 use std::net::Ipv4Addr;
 use std::time::{Duration, SystemTime};
@@ -10,10 +10,10 @@ use glassline_media::{Codec, MediaTime, Track, TrackIndex};
 use super::*;
 use crate::{ClientEndpoint, CongestionControl, Identity, Trust};
 
-/// Far beyond what anything here takes, so that a failure ends.
+/// Timeout of every wait, longer than any of them takes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A server whose every client is granted `grant`, or sent away.
+/// A server that grants `grant` to every client, or refuses each.
 struct Site {
     address: String,
     sessions: tokio::sync::mpsc::Receiver<Session>,
@@ -101,7 +101,7 @@ fn track_configs() -> Vec<TrackConfig> {
     ]
 }
 
-/// What a session publishes comes out at the other end as it went in.
+/// Publishes in a session, and compares what its peer receives.
 async fn carried(scheme: &str) {
     let grant = Grant {
         publish: true,
@@ -234,7 +234,7 @@ async fn readers_get_what_is_offered_from_its_newest_keyframe_on() {
 #[tokio::test]
 async fn who_is_sent_away_hears_why() {
     let site = site(Err(Refusal::Unauthorized), "moq");
-    // Whether the refusal comes before or after the session is open to us is a race.
+    // The refusal may come before or after the session is open for the client.
     let ended = match soon(open(&site.address, Role::Publisher)).await {
         Ok(session) => soon(session.ended()).await,
         Err(ConnectError::Ended(ended)) => ended,

@@ -170,7 +170,7 @@ proptest! {
         };
         let challenge = digest::Challenge { realm, nonce, opaque, stale, algorithm, qop };
         let read = Challenge::parse_all(&headers(&[&challenge.to_string()]));
-        // A header's value has no spaces around it, quotes keep those within.
+        // A header's value has no spaces around it; quoted strings keep theirs.
         prop_assert_eq!(read, [Challenge::Digest(challenge.clone())]);
         let asked = HashedRequest { method: "SETUP", uri: "rtsp://h/a,b\"c", body: &body };
         let user = user(&name, &password);

@@ -97,7 +97,7 @@ fn a_server_sees_garbage_at_its_first_byte() {
     );
 }
 
-/// As a server leaves it that drops what the socket did not take.
+/// The stream of a server that drops bytes which the socket did not accept.
 #[test]
 fn a_cut_frame_costs_its_neighbour_and_no_more() {
     let frame = |n: u8| Owned::Frame(0, vec![n; 500]);
@@ -184,7 +184,7 @@ proptest! {
         }
         prop_assert_eq!(seen, items.clone());
         prop_assert_eq!(reader.pending(), 0);
-        // And byte by byte.
+        // The same holds byte by byte.
         let (mut reader, mut seen) = (self::reader(0), Vec::new());
         for byte in &bytes {
             reader.push(&[*byte], take(&mut seen)).expect("we wrote it");

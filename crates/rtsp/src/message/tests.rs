@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// The message and how many bytes it took.
+/// Returns the message and its length in bytes.
 fn whole(bytes: &[u8]) -> (Message, usize) {
     match parse(bytes, &Limits::default()) {
         Ok(Parsed::Message(message, consumed)) => (message, consumed),

@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// As gst-rtsp-server 1.22 describes a camera with audio.
+/// A description by gst-rtsp-server 1.22 of a camera with audio.
 const GST: &str = "v=0\r\no=- 1188340656180883 1 IN IP4 127.0.0.1\r\ns=Session streamed with GStreamer\r\n\
     i=rtsp-server\r\nt=0 0\r\na=tool:GStreamer\r\na=type:broadcast\r\na=control:*\r\na=range:npt=now-\r\n\
     m=video 0 RTP/AVP 96\r\nc=IN IP4 0.0.0.0\r\na=rtpmap:96 H264/90000\r\na=framerate:30\r\n\
@@ -9,7 +9,7 @@ const GST: &str = "v=0\r\no=- 1188340656180883 1 IN IP4 127.0.0.1\r\ns=Session s
     a=control:stream=0\r\na=ts-refclk:local\r\na=mediaclk:sender\r\n\
     m=audio 0 RTP/AVP 97\r\nc=IN IP4 0.0.0.0\r\na=rtpmap:97 OPUS/48000/2\r\na=control:stream=1\r\n";
 
-/// As a camera describes a frame, metadata and a way back.
+/// A camera's description of video, metadata and an audio backchannel.
 const CAMERA: &str = "v=0\no=broken\ns=\u{0}\nb=AS:x\nm=video 0 RTP/AVP 26\na=control:rtsp://10.0.0.9/live/track1\n\
     m=application 0 RTP/AVP 107\na=control:/meta\na=rtpmap:107 vnd.onvif.metadata/90000\n\
     m=audio 0 RTP/AVP 0 8\na=sendonly\na=control:?back\nm=audio 0 RTP/AVP 14\n";

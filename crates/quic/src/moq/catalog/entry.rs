@@ -28,9 +28,9 @@ impl<'a> RenditionEntry<'a> {
                 value: format!("{} bytes long", name.len()),
             });
         }
-        let fields = fields
-            .as_object()
-            .ok_or_else(|| CatalogError::Malformed(format!("rendition `{shown}` is not an object")))?;
+        let fields = fields.as_object().ok_or_else(|| {
+            CatalogError::Malformed(format!("rendition `{shown}` is not an object"))
+        })?;
         Ok(Self { name, fields })
     }
 

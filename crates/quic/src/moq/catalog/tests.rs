@@ -8,7 +8,7 @@ fn read(text: &str) -> Result<Catalog, CatalogError> {
     Document::default().take(text.as_bytes(), true)
 }
 
-/// As hang 0.21 writes it (its test `simple`).
+/// A catalog as hang 0.21 writes it (its test `simple`).
 const HANG: &str = r#"{"video":{"renditions":{"video":{"codec":"avc1.64001f","codedWidth":1280,
     "codedHeight":720,"bitrate":6000000,"framerate":30.0,"container":{"kind":"legacy"}}}},
     "audio":{"renditions":{"audio":{"codec":"opus","sampleRate":48000,"numberOfChannels":2,

@@ -25,8 +25,10 @@ fn a_challenge_is_answered_once_and_then_beforehand() {
     assert_eq!(again.headers.get("Accept"), Some("application/sdp"));
     assert!(again.headers.cseq() > plain.headers.cseq());
 
-    line.client
-        .set_up(line.now, &[(TrackIndex(0), RequestedTransport::Interleaved)]);
+    line.client.set_up(
+        line.now,
+        &[(TrackIndex(0), RequestedTransport::Interleaved)],
+    );
     let stale = "401 Unauthorized\r\nWWW-Authenticate: Digest realm=\"r\", nonce=\"m\", stale=true";
     let setup = format!("{URL}/stream=0");
     let beforehand = line.exchange(&Method::Setup, &setup, stale, "");
@@ -66,7 +68,7 @@ fn wrong_or_missing_credentials_end_it() {
     let unknown = "401 No\r\nWWW-Authenticate: Negotiate abc";
     line.exchange(&Method::Options, "rtsp://127.0.0.1/x", unknown, "");
     assert!(line.closed().to_string().contains("Negotiate abc"));
-    // A nonce that is stale for ever.
+    // Every nonce is stale.
     let mut line = Line::open("rtsp://u:p@127.0.0.1/x");
     let stale = "401 No\r\nWWW-Authenticate: Digest realm=\"r\", nonce=\"m\", stale=true";
     for _ in 0..3 {

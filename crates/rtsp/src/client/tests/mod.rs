@@ -1,5 +1,5 @@
-//! Transcripts: what the client says, and what servers answer as live555,
-//! gst-rtsp-server and MediaMTX do.
+//! Transcripts: the client's requests, and responses as those of live555,
+//! gst-rtsp-server and MediaMTX.
 
 mod credentials;
 
@@ -36,7 +36,7 @@ impl Line {
         line
     }
 
-    /// The next request that the client has sent.
+    /// Returns the next request of the client.
     fn request(&mut self) -> Request {
         self.try_request().expect("a request")
     }
@@ -64,7 +64,7 @@ impl Line {
             .extend(std::iter::from_fn(|| self.client.poll_event()));
     }
 
-    /// The server's answer: status line and headers, and a body.
+    /// Passes on a response: status line, headers and a body.
     fn answer(&mut self, request: &Request, head: &str, body: &str) {
         let cseq = request.headers.cseq().expect("a number");
         let length = match body.len() {
@@ -95,7 +95,7 @@ impl Line {
         );
     }
 
-    /// All the way to PLAY, both tracks interleaved.
+    /// Opens a connection that plays both tracks interleaved.
     fn play(url: &str) -> Self {
         let mut line = Self::open(url);
         line.describe();
@@ -227,7 +227,7 @@ fn udp_ports_are_agreed_upon() {
 fn a_transport_that_was_not_asked_for_is_refused() {
     let cases = [
         ("461 Unsupported transport", "use the other"),
-        // live555, asked for multicast's sake, and cameras that know only UDP.
+        // Cameras that support only UDP answer so.
         (
             "200 OK\r\nTransport: RTP/AVP;unicast;client_port=0-1",
             "asked for `RTP/AVP/TCP",
@@ -242,8 +242,10 @@ fn a_transport_that_was_not_asked_for_is_refused() {
     for (head, expected) in cases {
         let mut line = Line::open(URL);
         line.describe();
-        line.client
-            .set_up(line.now, &[(TrackIndex(0), RequestedTransport::Interleaved)]);
+        line.client.set_up(
+            line.now,
+            &[(TrackIndex(0), RequestedTransport::Interleaved)],
+        );
         line.exchange(&Method::Setup, &format!("{URL}/stream=0"), head, "");
         let text = line.closed().to_string();
         assert!(text.contains(expected), "{head}: {text}");
@@ -254,8 +256,10 @@ fn a_transport_that_was_not_asked_for_is_refused() {
 fn without_transport_and_session_headers_it_plays_too() {
     let mut line = Line::open(URL);
     line.describe();
-    line.client
-        .set_up(line.now, &[(TrackIndex(0), RequestedTransport::Interleaved)]);
+    line.client.set_up(
+        line.now,
+        &[(TrackIndex(0), RequestedTransport::Interleaved)],
+    );
     line.exchange(&Method::Setup, &format!("{URL}/stream=0"), "200 OK", "");
     let play = line.exchange(&Method::Play, &format!("{URL}/"), "200 OK", "");
     assert_eq!(play.headers.get("Session"), None);
@@ -271,8 +275,10 @@ fn what_is_live_is_not_rewound() {
         line.exchange(&Method::Options, URL, PUBLIC, "");
         let sdp = SDP.replace("t=0 0", &format!("a=range:npt={described}"));
         line.exchange(&Method::Describe, URL, "200 OK", &sdp);
-        line.client
-            .set_up(line.now, &[(TrackIndex(0), RequestedTransport::Interleaved)]);
+        line.client.set_up(
+            line.now,
+            &[(TrackIndex(0), RequestedTransport::Interleaved)],
+        );
         let control = format!("{URL}/stream=0");
         line.exchange(&Method::Setup, &control, "200 OK", "");
         assert_eq!(line.request().headers.get("Range"), Some(asked));
@@ -294,7 +300,7 @@ fn redirects_and_refusals_are_told() {
         );
     }
     let mut line = Line::open(URL);
-    // A server that knows no OPTIONS may know the rest.
+    // A server that does not support OPTIONS may support the other methods.
     line.exchange(&Method::Options, URL, "501 Not Implemented", "");
     line.exchange(&Method::Describe, URL, "404 Stream Not Found", "");
     assert_eq!(
@@ -338,7 +344,7 @@ fn requests_of_the_server_are_answered() {
     }
     line.feed(format!("TEARDOWN {URL} RTSP/1.0\r\nCSeq: 10\r\n\r\n").as_bytes());
     assert_eq!(line.closed(), &Closed::ByServer);
-    // One that asks without end and reads nothing.
+    // A server that sends requests without end and reads nothing.
     let mut line = Line::play(URL);
     let flood = format!("OPTIONS {URL} RTSP/1.0\r\nCSeq: 9\r\n\r\n").repeat(2000);
     line.feed(flood.as_bytes());
@@ -417,8 +423,10 @@ fn the_end_of_the_connection_says_what_was_awaited() {
 #[test]
 fn commands_out_of_turn_do_nothing() {
     let mut line = Line::open(URL);
-    line.client
-        .set_up(line.now, &[(TrackIndex(0), RequestedTransport::Interleaved)]);
+    line.client.set_up(
+        line.now,
+        &[(TrackIndex(0), RequestedTransport::Interleaved)],
+    );
     line.client.start(line.now);
     assert_eq!(line.request().method, Method::Options);
     assert!(line.try_request().is_none());
@@ -432,7 +440,7 @@ fn commands_out_of_turn_do_nothing() {
     assert_eq!(line.closed(), &Closed::NothingToPlay);
 }
 
-/// What a server may say, and nonsense.
+/// Pieces of what a server may send, and invalid bytes.
 fn any_saying() -> impl Strategy<Value = Vec<u8>> {
     let status = prop::sample::select(vec![100u16, 200, 200, 200, 301, 401, 454, 461, 500]);
     let sdp = format!("Content-Length: {}\r\n\r\n{SDP}", SDP.len());

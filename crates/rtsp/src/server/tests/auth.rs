@@ -19,7 +19,7 @@ fn ann() -> User {
     }
 }
 
-/// What the server offers to who shows nothing.
+/// Returns the challenges for a request without credentials.
 fn challenges(line: &mut Line) -> Vec<Challenge> {
     let response = line.ask(&format!("DESCRIBE {URI}"), "");
     assert_eq!(response.status, Status::UNAUTHORIZED);
@@ -36,7 +36,7 @@ fn digest_challenge(line: &mut Line, wanted: Algorithm) -> digest::Challenge {
     found.expect("a digest")
 }
 
-/// The header that answers `challenge`, for the `count`th request.
+/// Returns the header that answers `challenge`, for the `count`th request.
 fn credentials(challenge: &digest::Challenge, uri: &str, user: &User, count: u32) -> String {
     let asked = digest::HashedRequest {
         method: "DESCRIBE",
@@ -167,7 +167,7 @@ fn a_request_that_was_overheard_opens_nothing_again() {
     let challenge = digest_challenge(&mut line, Algorithm::Sha256);
     let second = credentials(&challenge, URI, &ann(), 2);
     assert_eq!(describe(&mut line, &second).status.0, 200);
-    // As another user's the owner is asked again, and there the count must rise.
+    // For another user the owner is asked again, and the count of that nonce must rise.
     let bob = User {
         name: "bob".to_owned(),
         password: "b".to_owned(),
@@ -182,7 +182,7 @@ fn a_request_that_was_overheard_opens_nothing_again() {
     assert_eq!(describe(&mut line, &text).status.0, 200);
     assert_eq!(line.connection.user(), Some("bob"));
 
-    // On a connection of its own, with its own peer, it is worth nothing.
+    // On another connection, with another peer, the nonce is invalid.
     let mut other = Line::from(guarded(), "192.0.2.7:4001");
     let text = credentials(&challenge, URI, &ann(), 9);
     let response = describe(&mut other, &text);
@@ -204,7 +204,7 @@ fn nonces_live_for_minutes() {
         owner.config.idle_timeout = S * 1_000_000;
         let mut line = Line::of(owner);
         line.now += S;
-        // The first is made at the start of a window.
+        // The first nonce is made at the start of a window.
         let challenge = digest_challenge(&mut line, Algorithm::Sha256);
         line.now = line.started + S * age;
         let text = credentials(&challenge, URI, &ann(), 1);
@@ -236,7 +236,7 @@ fn the_owner_is_asked_once_for_each_stream_and_access() {
     line.play();
     line.ask_session(&format!("TEARDOWN {URI}"), "");
     assert_eq!(asked(&line), before);
-    // Another stream, another access.
+    // Another stream needs another grant.
     let one = "DESCRIBE rtsp://192.0.2.1:8554/one";
     assert_eq!(line.status(one, ""), 401);
     let sdp = "Content-Type: application/sdp";

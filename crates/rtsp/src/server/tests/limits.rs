@@ -43,7 +43,7 @@ fn what_cannot_be_done_is_answered_and_the_connection_kept() {
         line.feed(format!("OPTIONS * RTSP/1.0\r\n{without}\r\n").as_bytes());
         assert_eq!(line.response().status.0, 400, "{without}");
     }
-    // Nobody asked for it.
+    // A response without a request is ignored.
     line.feed(b"RTSP/1.0 200 OK\r\nCSeq: 1\r\n\r\n");
     assert_eq!(line.try_response(), None);
     assert_eq!(line.status("OPTIONS *", ""), 200);
@@ -101,7 +101,7 @@ fn a_message_without_bounds_is_answered_and_the_connection_closed() {
         let mut line = Line::open();
         line.feed(text.as_bytes());
         if text.starts_with("aaa") {
-            // No line has ended yet: it ends by the deadline.
+            // No line has ended yet, so the connection ends at the deadline.
             line.pass(10 * S);
         }
         let shown = &text[..text.len().min(50)];
@@ -130,14 +130,14 @@ fn half_a_request_is_not_waited_for_forever() {
         line.feed(begun.as_bytes());
         line.pass(9999 * MS);
         assert!(!line.connection.is_closed(), "{begun}");
-        // Dripping does not help.
+        // Single bytes do not postpone the deadline.
         line.feed(b"X");
         assert_eq!(line.connection.poll_timeout(), Some(line.started + 10 * S));
         line.pass(MS);
         assert_eq!(line.response().status.0, 408, "{begun}");
         assert_eq!(line.closed(), &Closed::RequestTimeout { after: 10 * S });
     }
-    // A whole one in time starts the clock anew for the next.
+    // A whole request in time restarts the timeout for the next one.
     let mut line = Line::open();
     line.feed(b"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n");
     line.now += 9 * S;
@@ -164,7 +164,7 @@ fn silence_ends_idle_connections_and_sessions() {
     line.ask_session(&format!("OPTIONS {CAM}"), "");
     line.pass(59 * S);
     assert_eq!(line.connection.state(), State::Playing);
-    // On a channel that nobody set up it is no sign.
+    // A frame on a channel that was not set up is no sign of life.
     line.feed(&[b'$', 77, 0, 1, 0]);
     line.pass(S);
     assert_eq!(line.closed(), &Closed::SessionTimeout { after: 60 * S });
@@ -202,7 +202,7 @@ fn pipelined_requests_wait_in_order_and_in_bounds() {
             (200, Some(cseq))
         );
     }
-    // What broke the stream is told in its turn.
+    // The error of the stream is reported after the requests before it.
     line.feed_unanswered((describe(5) + &options(6) + "\u{1}").as_bytes());
     assert_eq!(line.try_response(), None);
     line.settle();
@@ -247,7 +247,7 @@ fn a_client_may_ask_to_be_closed() {
 #[test]
 fn a_connection_that_plays_costs_little() {
     let mut line = Line::playing();
-    // Cut, as it comes from far away.
+    // The text is cut, because it comes from the peer.
     let headers = format!("Session: {}", line.session());
     let request = written(99, &format!("GET_PARAMETER {CAM}"), &headers, "");
     let (begun, rest) = request.split_at(40);
@@ -293,7 +293,7 @@ proptest! {
     }
 }
 
-/// A whole session with frames before its requests, some of which fail. A frame
+/// A whole session with frames before its requests, of which some fail. A frame
 /// behind a request could come before the owner has answered that.
 fn conversation() -> Vec<Vec<u8>> {
     let mut named = Line::open();
@@ -317,7 +317,7 @@ fn conversation() -> Vec<Vec<u8>> {
     turns.chain([vec![7]]).collect()
 }
 
-/// What came of it: responses and what the owner was told, and the frames.
+/// The result: responses, events of the owner, and the frames.
 type Outcome = (Vec<u8>, String, Vec<(usize, bool, Vec<u8>)>);
 
 fn outcome(conversation: &[Vec<u8>], cut: usize) -> Outcome {

@@ -1,11 +1,11 @@
-//! The serving end against our own dialling end, in memory.
+//! The server end against the client end of this crate, in memory.
 
 use url::Url;
 
 use super::*;
 use crate::client::{self, Client};
 
-/// Both ends of one connection, bytes cut into pieces of `cut`.
+/// Both ends of one connection, whose bytes arrive in pieces of `cut`.
 ///
 /// Not a `glassline_sim::Simulation`: it moves a byte stream, within which no time passes.
 struct Loop {
@@ -13,7 +13,7 @@ struct Loop {
     client: Client,
     cut: usize,
     told: Vec<client::Event>,
-    /// Of the server's, as the client got them.
+    /// The server's frames, as the client received them.
     frames: Vec<(usize, bool, Vec<u8>)>,
 }
 
@@ -32,7 +32,7 @@ impl Loop {
         }
     }
 
-    /// Moves bytes until both are silent.
+    /// Moves bytes until neither end sends any more.
     fn run(&mut self) {
         loop {
             let asked = self.client.output().to_vec();
@@ -115,7 +115,7 @@ fn our_client_plays_within_the_connection() {
         both.run();
         assert_eq!(both.line.frames, [(1, true, vec![5, 6])]);
 
-        // Keep-alives in time, then a farewell.
+        // Keep-alives come in time, then a TEARDOWN.
         for _ in 0..10 {
             both.line.now = both.client.poll_timeout().expect("a keep-alive");
             both.client.handle_timeout(both.line.now);

@@ -1,4 +1,4 @@
-//! Transcripts: what players and publishers say, and what the server answers.
+//! Transcripts: requests of players and publishers, and the server's responses.
 
 use super::*;
 use crate::auth::{User, digest};
@@ -21,15 +21,15 @@ mod tunnels;
 const MS: Duration = Duration::from_millis(1);
 const S: Duration = Duration::from_secs(1);
 
-/// What the owner of a connection has: streams, users, and a word for everything.
+/// The owner of a connection in tests: its streams, its users and its answers.
 struct Owner {
     config: Config,
     secure: bool,
-    /// Names and tracks.
+    /// The streams: names and tracks.
     streams: Vec<(&'static str, usize)>,
-    /// Without any, everybody may everything.
+    /// The users; without any, everybody may do everything.
     users: Vec<(&'static str, &'static str)>,
-    /// Instead of what follows from the rest.
+    /// An answer that replaces the one that follows from the other fields.
     next: Option<Answer>,
 }
 
@@ -76,7 +76,7 @@ impl Owner {
         })
     }
 
-    /// The answer to an event, if it wants one.
+    /// Returns the answer to an event that needs one.
     fn answer(&mut self, event: &Event) -> Option<(RequestId, Answer)> {
         let not_found = Answer::Refused(Refusal::NotFound);
         let (id, answer) = match event {
@@ -179,7 +179,7 @@ struct Line {
     now: Instant,
     started: Instant,
     cseq: u32,
-    /// All that the owner was told.
+    /// All events that the owner received.
     events: Vec<Event>,
     frames: Vec<(usize, bool, Vec<u8>)>,
 }
@@ -212,7 +212,7 @@ impl Line {
         }
     }
 
-    /// Bytes of the client; the owner answers what they lead to.
+    /// Passes on bytes of the client; the owner answers the events that follow.
     fn feed(&mut self, bytes: &[u8]) {
         self.feed_unanswered(bytes);
         self.settle();
@@ -234,7 +234,7 @@ impl Line {
         }
     }
 
-    /// The next response that the client reads.
+    /// Returns the next response to the client.
     fn response(&mut self) -> Response {
         self.try_response().expect("a response")
     }
@@ -274,7 +274,7 @@ impl Line {
         self.ask_with(start, headers, "")
     }
 
-    /// The status of the response.
+    /// Returns the status of the response.
     fn status(&mut self, start: &str, headers: &str) -> u16 {
         self.ask(start, headers).status.0
     }
@@ -283,7 +283,7 @@ impl Line {
         self.connection.session().expect("a session").to_owned()
     }
 
-    /// Within the session.
+    /// Sends a request within the session.
     fn ask_session(&mut self, start: &str, headers: &str) -> Response {
         let session = format!("Session: {}\r\n{headers}", self.session());
         self.ask(start, &session)
@@ -296,7 +296,7 @@ impl Line {
         self.ask(&format!("SETUP {uri}"), &headers)
     }
 
-    /// Both tracks of `cam` interleaved, and playing.
+    /// Opens a connection that plays both tracks of `cam` interleaved.
     fn playing() -> Self {
         let mut line = Self::open();
         line.play();
@@ -330,7 +330,7 @@ impl Line {
 
 const CAM: &str = "rtsp://192.0.2.1:8554/cam";
 
-/// A request's bytes.
+/// Returns a request's bytes.
 fn written(cseq: u32, start: &str, headers: &str, body: &str) -> String {
     let mut text = format!("{start} RTSP/1.0\r\nCSeq: {cseq}\r\n");
     for line in headers.lines() {

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What a client or the owner may do.
+/// An operation of a client or of the owner.
 #[derive(Clone, Debug)]
 enum Operation {
     Ask {
@@ -76,7 +76,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// The owner's word: mostly the right one.
+/// Returns an answer of the owner, mostly a correct one.
 fn answer(owner: &mut Owner, event: &Event, choice: usize) -> Option<(RequestId, Answer)> {
     let (id, right) = owner.answer(event)?;
     Some((

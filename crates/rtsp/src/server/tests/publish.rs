@@ -2,12 +2,12 @@ use super::*;
 
 const NEW: &str = "rtsp://192.0.2.1:8554/new";
 
-/// As ffmpeg 5.1 announces audio.
+/// The announcement of audio by ffmpeg 5.1.
 const FFMPEG: &str = "v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\ns=No Name\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n\
     a=tool:libavformat LIBAVFORMAT_VERSION\r\nm=audio 0 RTP/AVP 96\r\nb=AS:96\r\n\
     a=rtpmap:96 opus/48000/2\r\na=fmtp:96 sprop-stereo=1\r\na=control:streamid=0\r\n";
 
-/// As GStreamer's rtspclientsink 1.22 announces video and audio.
+/// The announcement of video and audio by GStreamer's rtspclientsink 1.22.
 const GST: &str = "v=0\r\no=- 365997576 1 IN IP4 127.0.0.1\r\ns=Session streamed with GStreamer\r\n\
     i=rtspclientsink\r\nt=0 0\r\na=tool:GStreamer\r\nm=video 0 RTP/AVP 96\r\nc=IN IP4 0.0.0.0\r\n\
     a=rtpmap:96 H264/90000\r\na=control:stream=0\r\nm=audio 0 RTP/AVP 97\r\nc=IN IP4 0.0.0.0\r\n\

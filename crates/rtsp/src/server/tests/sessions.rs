@@ -27,7 +27,7 @@ fn the_name_of_another_connections_session_is_worth_nothing() {
         454
     );
     assert!(line.events.is_empty(), "{:?}", line.events);
-    // Nor is it where there is a session.
+    // Within a session of its own, the client cannot name the other one either.
     line.play();
     assert_ne!(line.session(), theirs);
     assert_eq!(line.status(&format!("TEARDOWN {CAM}"), &named), 454);
@@ -184,7 +184,7 @@ fn one_track_of_two_cannot_be_played_alone_but_ended() {
     assert_eq!(line.connection.session(), None);
 }
 
-/// The owner has sent half a frame when TEARDOWN comes: the rest goes first, then
+/// The owner has sent half a frame when TEARDOWN comes: the rest of the frame goes first, then
 /// what `transmit` has, and the client can follow to the end.
 #[test]
 fn teardown_in_mid_frame_leaves_the_stream_whole() {
@@ -194,7 +194,7 @@ fn teardown_in_mid_frame_leaves_the_stream_whole() {
     let (sent, unsent) = frame.split_at(300);
     let mut wire = sent.to_vec();
 
-    // In mid-frame of the client's own, too.
+    // The same holds in the middle of a frame that the client sends.
     let teardown = format!("Session: {}", line.session());
     let teardown = written(50, &format!("TEARDOWN {CAM}"), &teardown, "");
     line.feed(&[b'$', 1, 0, 4, 1, 2]);
@@ -253,7 +253,7 @@ fn what_the_owner_refuses_is_said_and_the_connection_kept() {
         let after = response.headers.get("Retry-After");
         assert_eq!(after, (status == 503).then_some("1"), "{refusal:?}");
     }
-    // An answer to another question is our fault.
+    // An answer that does not fit the event is the owner's fault.
     line.owner.next = Some(Answer::Recording);
     assert_eq!(line.status(&format!("DESCRIBE {CAM}"), ""), 500);
     assert_eq!(line.status(&format!("DESCRIBE {CAM}"), ""), 200);

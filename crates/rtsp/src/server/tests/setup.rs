@@ -5,7 +5,7 @@ const TCP: &str = "RTP/AVP/TCP;unicast;interleaved=0-1";
 #[test]
 fn a_track_goes_by_udp_to_the_peer_alone() {
     let mut line = Line::open();
-    // ffmpeg's, and an attack on somebody else.
+    // The first is ffmpeg's; the second would send packets to a third party.
     for transport in [
         "RTP/AVP/UDP;unicast;client_port=29572-29573",
         "RTP/AVP/UDP;unicast;destination=203.0.113.9;client_port=29572-29573",
@@ -65,7 +65,7 @@ fn a_transport_that_cannot_be_costs_only_the_request() {
         assert_eq!(line.connection.session(), None, "{transport}");
     }
     assert_eq!(line.status(&format!("SETUP {CAM}/trackID=0"), ""), 461);
-    // The list may be on lines of its own.
+    // The list may be spread over several header lines.
     let headers = "Transport: RTP/AVP;multicast\r\nTransport: RTP/AVP/TCP";
     assert_eq!(line.status(&format!("SETUP {CAM}/trackID=0"), headers), 200);
     assert_eq!(line.set_up(&format!("{CAM}/trackID=0"), TCP).status.0, 200);
@@ -103,7 +103,7 @@ fn the_stream_names_its_only_track() {
     let mut line = Line::open();
     assert_eq!(line.set_up(one, TCP).status.0, 200);
     assert_eq!(line.connection.tracks()[0].track, TrackIndex(0));
-    // What live555 does with one track: PLAY of the track's own URL.
+    // With one track, live555 sends PLAY for the track's own URL.
     let response = line.ask_session(&format!("PLAY {one}/trackID=0"), "");
     assert_eq!(response.status.0, 200);
 
@@ -125,7 +125,7 @@ fn the_stream_names_its_only_track() {
     );
 }
 
-/// Twice the same track made other servers free the first one's state while it was
+/// A second SETUP of a track made other servers free the state of the first while it was
 /// still in use.
 #[test]
 fn a_second_setup_of_a_track_replaces_the_first_unless_it_plays() {
@@ -143,14 +143,14 @@ fn a_second_setup_of_a_track_replaces_the_first_unless_it_plays() {
         matches!(only.transport, SelectedTransport::Udp { .. }),
         "{only:?}"
     );
-    // A refused one changes nothing.
+    // A refused SETUP changes nothing.
     line.owner.next = Some(Answer::Refused(Refusal::NotEnoughBandwidth));
     assert_eq!(line.set_up(&uri, TCP).status.0, 453);
     assert!(matches!(
         line.connection.tracks()[0].transport,
         SelectedTransport::Udp { .. }
     ));
-    // On its own old channels it is no stranger.
+    // A track may take its own previous channels again.
     line.set_up(&uri, TCP);
     line.set_up(&uri, TCP);
     let channels = (0, 1);

@@ -19,7 +19,7 @@ fn controls_are_absolute_where_the_url_has_a_query() {
     assert_eq!(response.status, Status::OK);
 }
 
-/// What ffmpeg 5.1 sends to play over TCP.
+/// The requests that ffmpeg 5.1 sends to play over TCP.
 #[test]
 fn ffmpeg_plays_within_the_connection() {
     let mut line = Line::open();
@@ -89,7 +89,7 @@ fn ffmpeg_plays_within_the_connection() {
     assert_eq!(line.connection.state(), State::Init);
 }
 
-/// What GStreamer's rtspsrc 1.22 sends; digest as RFC 2069 has it.
+/// The requests that GStreamer's rtspsrc 1.22 sends; its digests follow RFC 2069.
 #[test]
 fn gstreamer_plays_with_a_password() {
     let mut line = Line::of(Owner {
@@ -147,7 +147,7 @@ fn gstreamer_plays_with_a_password() {
     assert_eq!(line.connection.user(), Some("ann"));
 }
 
-/// What live555's client, and so VLC, sends: all digests over the stream's URL,
+/// The requests of live555's client, which VLC uses: all digests over the stream's URL,
 /// keep-alives by an empty GET_PARAMETER, no count.
 #[test]
 fn live555_plays_by_udp_with_a_password() {

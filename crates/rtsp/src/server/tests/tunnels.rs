@@ -3,7 +3,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::*;
 
-/// As ffmpeg 5.1 opens both halves.
+/// The requests with which ffmpeg 5.1 opens both connections of a tunnel.
 const GET: &str = "GET /cam HTTP/1.1\r\nUser-Agent: Lavf/59.27.100\r\nConnection: close\r\n\
     x-sessioncookie: 5bc57fab15b4f8d4\r\nAccept: application/x-rtsp-tunnelled\r\n\r\n";
 const POST: &str = "POST /cam HTTP/1.1\r\nUser-Agent: Lavf/59.27.100\r\n\
@@ -26,7 +26,7 @@ fn tunnel() -> Line {
     line
 }
 
-/// What the other connection brings.
+/// Passes on bytes of the POST connection.
 fn post(line: &mut Line, base64: &[u8]) {
     let Line {
         connection,
@@ -80,7 +80,7 @@ fn the_posting_half_is_given_away_with_what_came_behind_it() {
             panic!("{:?}", line.events);
         };
         assert_eq!(cookie, "5bc57fab15b4f8d4");
-        // What comes later is the owner's to forward.
+        // The owner forwards the bytes that come later.
         assert!(b"T1BU".starts_with(rest), "{rest:?}");
         assert_eq!(line.events.len(), 1);
         assert_eq!(line.try_response(), None, "a POST is not answered");
@@ -98,7 +98,7 @@ fn a_posting_half_without_its_other_is_refused() {
     assert!(matches!(line.closed(), Closed::Http(_)));
 }
 
-/// Both halves on one connection made another server wait for itself.
+/// GET and POST on one connection made another server wait for itself.
 #[test]
 fn both_halves_on_one_connection_are_refused() {
     for text in [format!("{GET}{POST}"), format!("{GET}x")] {
@@ -113,7 +113,7 @@ fn both_halves_on_one_connection_are_refused() {
             assert_eq!(line.events.len(), 2, "nothing after that");
         }
     }
-    // The other way round the GET is in the stream, which is base64.
+    // In the other order, the GET is within the POST's body, which is base64.
     let mut line = tunnel();
     post(&mut line, GET.as_bytes());
     assert!(
@@ -149,7 +149,7 @@ fn what_a_browser_sends_gets_words_that_a_person_understands() {
     let long = "c".repeat(257);
     line.feed(format!("GET / HTTP/1.0\r\nx-sessioncookie: {long}\r\n\r\n").as_bytes());
     assert_eq!(line.response().status.0, 400);
-    // In mid-stream, too; but RTSP's GET is only unknown.
+    // HTTP is refused in mid-stream, too; an RTSP request with method GET is only unknown.
     let mut line = Line::open();
     assert_eq!(line.status("GET rtsp://h/cam", ""), 501);
     assert_eq!(line.status("OPTIONS *", ""), 200);
