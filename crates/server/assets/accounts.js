@@ -1,15 +1,15 @@
-// Frame by frame: do the stages add up to what the picture itself says?
+// Checks frame by frame that the stages add up to the delay that the frame code shows.
 //
-// A frame's sum of stages and its glass-to-glass delay are measured on
-// different ways, the first by stamps along the path, the second by the frame
-// number in the shown picture. They must agree within the printed error.
+// A frame's sum of stages and its glass-to-glass delay are measured
+// independently, the first by stamps along the path, the second by the number
+// in the shown frame. They must agree within the printed error.
 
 import { svg } from './dom.js';
 import { STAGES } from './waterfall.js';
 
 const WINDOW_MS = 10_000;
 
-/** Columns in the picture of frames: three seconds at 30 frames/s. */
+/** Columns in the chart of frames: three seconds at 30 frames/s. */
 const COLUMNS = 90;
 
 /** Seconds in the sparkline. */
@@ -19,7 +19,7 @@ export class Accounts {
   #frames = [];
   #seen = new Set();
 
-  /** Adds the frames of a report's answer, in any order; a frame told twice counts once. */
+  /** Adds the frames of a report's answer, in any order; a frame that is reported twice counts once. */
   add(frames, nowMs) {
     for (const frame of inOrder(frames ?? [])) {
       if (this.#seen.has(frame.rtp_timestamp)) continue;
@@ -76,7 +76,7 @@ export class FrameColumns {
     container.replaceChildren(this.#svg);
   }
 
-  /** Returns the value at the top of the picture in milliseconds, null when empty. */
+  /** Returns the value at the top of the chart in milliseconds, null when empty. */
   update(frames) {
     const tops = frames.map((frame) => Math.max(frame.sum_ms ?? 0, frame.glass_to_glass_ms ?? 0)).sort((a, b) => a - b);
     if (!tops.length || !(tops.at(-1) > 0)) {
@@ -128,7 +128,7 @@ export class Sparkline {
     const known = this.#values.filter((v) => v !== null);
     if (!known.length) return null;
     const [low, high] = [Math.min(...known), Math.max(...known)];
-    // The range never closes below a few milliseconds, or noise would look like a storm.
+    // The range never closes below a few milliseconds, or noise would look like large changes.
     const half = Math.max((high - low) / 2, 4);
     const middle = (high + low) / 2;
     const first = SECONDS - this.#values.length;

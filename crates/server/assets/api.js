@@ -14,9 +14,9 @@ export const streamUrl = (name, below = '') =>
   `/api/v1/streams/${encodeURIComponent(name)}${below}`;
 
 /**
- * The server said no, or could not be reached.
+ * The server refused a request, or could not be reached.
  *
- * `status`: the HTTP status; 0 where no answer came.
+ * `status`: the HTTP status; 0 if no answer came.
  * `retryAfter`: seconds the server asks for, or null.
  */
 export class Problem extends Error {

@@ -1,12 +1,12 @@
-// A room of voice calls: one session in which this page speaks, and one for each of the
-// others in which it hears them.
+// A room of voice calls: one session in which this page sends its voice, and one (a leg) for each
+// of the other participants, in which it receives theirs.
 //
 //   join ─ POST /call/ROOM ──────────► Location: the session
-//   watch ─ GET the session ?since= ─► who else is here, when that changes
+//   watch ─ GET the session ?since= ─► the other participants, when the list changes
 //   hear  ─ POST the session/hear/ID ► their voice, as WHEP has it
 //
-// A leg that breaks is dialled again while the other is in the room. If the page's own
-// session is over, it joins again by itself: somebody new to the others.
+// A leg that fails is dialled again while the other participant is in the room. If the page's own
+// session ends, the page joins again by itself, as a new participant to the others.
 
 import { Problem, getJson, withToken } from './api.js';
 import { html, setText } from './dom.js';
@@ -16,18 +16,18 @@ import { Session } from './whep.js';
 const LEVELS_MS = 80;
 const FIGURES_MS = 1000;
 const RETRY_MS = 1500;
-/** The server answers after 20 s if nothing is new. */
+/** The server answers after 20 s even if the list has not changed. */
 const WATCH_MS = 30000;
-/** What is chosen before a call and holds for all of it. */
+/** Fields that are chosen before a call and apply to all of it. */
 const CHOICES = ['name', 'microphone', 'copies'];
 
 const $ = (id) => document.getElementById(id);
 const room = decodeURIComponent(location.pathname.split('/')[2] ?? '');
 const sleep = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });
 
-/** The call that goes on, if one does. */
+/** The present call, or null. */
 let current = null;
-window.call = { state: 'idle', others: new Map() }; // For tests and the curious.
+window.call = { state: 'idle', others: new Map() }; // For tests and the console.
 
 $('choose').hidden = room !== '';
 $('join').hidden = room === '';
@@ -49,7 +49,7 @@ $('join-form').addEventListener('submit', (event) => {
 });
 
 $('mute').addEventListener('click', () => current?.setMuted($('mute').ariaPressed !== 'true'));
-// A page that goes says so; what it cannot say the server learns by its silence.
+// A page that is closed leaves the call; if it cannot, the server notices the silence.
 addEventListener('pagehide', () => current?.end('You left'));
 
 function state(word, text) {
@@ -78,7 +78,7 @@ async function start() {
   }
 }
 
-/** Names are only told once the microphone is allowed. */
+/** Browsers give the names of microphones only once the microphone is allowed. */
 async function listMicrophones() {
   const select = $('microphone');
   const chosen = select.value;
@@ -99,7 +99,7 @@ class Call {
   async open(deviceId) {
     state('connecting', 'Asking for the microphone');
     if (!navigator.mediaDevices) {
-      throw new Error('Browsers give the microphone to pages from localhost or https only');
+      throw new Error('No microphone: browsers allow it only to pages from https or localhost');
     }
     const audio = deviceId ? { deviceId: { exact: deviceId } } : true;
     this.local = await navigator.mediaDevices.getUserMedia({ audio });
@@ -116,7 +116,7 @@ class Call {
     return undefined;
   }
 
-  /** Speaks, and watches who else is here until the session is over. */
+  /** Sends the voice, and watches the list of participants until the session ends. */
   async join() {
     state('connecting', 'Joining');
     const name = encodeURIComponent($('name').value.trim());
@@ -140,7 +140,7 @@ class Call {
     return undefined;
   }
 
-  /** The session is over, but nobody here wanted that. */
+  /** Joins again after the session ended without the user's wish. */
   async rejoin(why) {
     this.session?.close();
     this.session = null;
@@ -173,7 +173,7 @@ class Call {
         this.follow(list.others);
       } catch (error) {
         if (this.session !== session || this.state === 'ended') return;
-        // Not there any more: the server has forgotten the session.
+        // 404: the server no longer has the session.
         if (error.status === 404) return session.lose('The server ended the session');
         await sleep(RETRY_MS);
       }
@@ -181,7 +181,7 @@ class Call {
     return undefined;
   }
 
-  /** Hears those who are here, and forgets those who are not. */
+  /** Dials the participants that are new in the list, and drops those that are missing. */
   follow(list) {
     const here = new Map(list.map((other) => [other.id, other]));
     for (const [id, other] of this.others) {
@@ -244,20 +244,20 @@ class Call {
   }
 }
 
-/** Somebody else in the room. */
+/** Another participant of the room. */
 class Other {
   constructor(call, id, name) {
     Object.assign(this, { call, id, name: name || id, session: null, gone: false, last: null });
     this.meter = html('meter', { min: SILENCE_DB, max: 0, low: -50, high: -3, optimum: -20, value: SILENCE_DB, 'aria-label': `Level of ${this.name}` });
     this.pill = html('span', { class: 'pill', 'data-state': 'connecting' }, 'Connecting');
     this.figures = html('span', { class: 'figures' });
-    this.sound = html('audio', { autoplay: '' });
+    this.audio = html('audio', { autoplay: '' });
     this.row = html('li', { 'data-id': id },
-      html('span', { class: 'name' }, this.name), this.meter, this.pill, this.figures, this.sound);
+      html('span', { class: 'name' }, this.name), this.meter, this.pill, this.figures, this.audio);
     $('others').append(this.row);
   }
 
-  /** Until the other, or this page, leaves. */
+  /** Receives the voice until the other participant, or this page, leaves. */
   async hear() {
     while (!this.gone) {
       try {
@@ -284,7 +284,7 @@ class Other {
 
   play(track) {
     this.remote = new MediaStream([track]);
-    this.sound.srcObject = this.remote;
+    this.audio.srcObject = this.remote;
     this.level = level(this.call.context, this.remote);
   }
 
@@ -308,7 +308,7 @@ class Other {
   leave() {
     this.gone = true;
     this.session?.close();
-    this.sound.srcObject = null;
+    this.audio.srcObject = null;
     this.row.remove();
   }
 }

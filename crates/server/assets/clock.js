@@ -1,6 +1,6 @@
 // The server's clock as seen from this page.
 //
-// Four-timestamp exchange as in NTP (RFC 5905 §8): we note t1 and t4 on
+// Four-timestamp exchange as in NTP (RFC 5905 §8): the page notes t1 and t4 on
 // performance.now(), the server answers with t2 and t3 on its monotonic clock.
 //
 //   offset = ((t2 − t1) + (t3 − t4)) / 2        server minus page
@@ -37,8 +37,8 @@ export class ServerClock {
   /**
    * Begins with eight exchanges in a row, then one a second.
    *
-   * Called again it forgets everything first: a server that has restarted
-   * counts from a new beginning.
+   * A second call drops all earlier exchanges: a restarted server counts
+   * from a new beginning.
    */
   async restart() {
     this.#samples = [];
@@ -95,7 +95,7 @@ export class ServerClock {
  * fetch() itself adds a hop or two between processes, a few tenths of a
  * millisecond and more under load. Resource Timing is stamped beside the
  * socket, on the same clock, and lies within the fetch; where it does not, the
- * fetch's own times are the honest ones.
+ * fetch's own times are used.
  */
 async function onTheWire(url, before, after) {
   // The entry is queued once the body has ended, a task after the promise.

@@ -1,16 +1,16 @@
-// Reads the frame number that the demo clip carries in its own picture.
+// Reads the frame number that is drawn into the frames of the demo clip.
 //
 // A strip along the bottom edge, 32 of 720 lines high, holds 20 cells of equal
 // width: white and black for reference, 16 bits with the most significant first
 // (white is one), and two parity cells, the exclusive or of the bits at even
-// and at odd places. Because the number travels inside the picture, it says
-// which frame the eye saw without trusting any timestamp on the way.
+// and at odd positions. Because the number is part of the frame, it tells
+// which frame was seen without relying on any timestamp on the way.
 
 export const CELLS = 20;
 const BITS = 16;
 const STRIP = 32 / 720;
 
-/** Below this difference between white and black the strip is not believed. */
+/** Least difference between white and black for a valid strip. */
 const CONTRAST = 40;
 
 /**
@@ -40,7 +40,7 @@ export class FrameCodeReader {
    * runs on and may show the next frame at any moment, so where WebCodecs
    * exists the frame is held fast first and its media time compared: a number
    * read from the neighbour would be wrong by a whole frame time. Of the held
-   * frame only two lines of brightness are copied, without a colour conversion.
+   * frame only two lines of brightness are copied, without a color conversion.
    */
   async read(video, metadata) {
     if (!('VideoFrame' in globalThis)) return this.#fromCanvas(video);
@@ -53,7 +53,7 @@ export class FrameCodeReader {
     } catch {
       return null;
     } finally {
-      // Decoders own few buffers: one kept by us is a frame the viewer misses.
+      // Decoders have few buffers: one that is kept here is a frame that the viewer misses.
       frame?.close();
     }
   }
@@ -89,7 +89,7 @@ export class FrameCodeReader {
 /** Reads two lines in the middle of the strip from the brightness plane. */
 async function fromLuma(frame) {
   const { x, y, width, height } = frame.visibleRect;
-  // Planes with halved colour can only be cut at even places.
+  // Planes with halved color can only be cut at even positions.
   const line = y + 2 * Math.floor((height * (1 - STRIP / 2)) / 2);
   const rect = { x, y: line, width: width - (width % 2), height: 2 };
   const bytes = new Uint8Array(frame.allocationSize({ rect }));

@@ -29,10 +29,10 @@ export class FrameLog {
   #frames = [];
   #presented = null;
 
-  /** Set while media flows: an element that loses its track shows a black frame, which is none of ours. */
+  /** Set while media flows: an element that loses its track shows a black frame, which is not of the stream. */
   active = false;
 
-  /** Set where the stream's picture carries a frame code. */
+  /** Set if the stream's frames carry a frame code. */
   coded = false;
 
   /** Frames shown since the page was opened. */
@@ -56,7 +56,7 @@ export class FrameLog {
     video.requestVideoFrameCallback(next);
   }
 
-  /** Frames of a session that is gone mean nothing to the next one. */
+  /** Drops the frames of an ended session, which mean nothing to the next one. */
   clear() {
     this.#frames = [];
     this.#presented = null;
@@ -66,7 +66,7 @@ export class FrameLog {
 
   /**
    * Frames since the last call, as the report wants them, with the count of
-   * those that cannot be told.
+   * those that cannot be reported.
    *
    * `jitterBufferMs`: mean of the last interval, null where unknown.
    */

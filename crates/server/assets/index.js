@@ -1,4 +1,4 @@
-// The index: which streams there are, refreshed every two seconds.
+// The index: the list of streams, refreshed every two seconds.
 
 import { getJson, withToken } from './api.js';
 import { html, setText } from './dom.js';
@@ -6,7 +6,7 @@ import { bitrate, duration, track } from './format.js';
 
 const REFRESH_MS = 2000;
 
-/** What the API calls the states, and the word shown. */
+/** The word shown for each state of the API. */
 const WORDS = { live: 'Live', connecting: 'Connecting', down: 'Down', ended: 'Ended' };
 
 const $ = (id) => document.getElementById(id);
@@ -80,7 +80,7 @@ async function refresh() {
 $('calls').href = withToken('/call');
 
 for (;;) {
-  // A page nobody looks at need not ask.
+  // A hidden page does not ask.
   if (!document.hidden) await refresh();
   await new Promise((resolve) => { setTimeout(resolve, REFRESH_MS); });
 }

@@ -1,11 +1,11 @@
-// Hears whether a muted stream has sound.
+// Measures the loudness of a muted stream.
 //
-// A page may begin to play only without sound, and Chromium takes the energy
+// A page may begin to play only without audio, and Chromium measures the energy
 // and level in getStats behind the volume: muted, both are zero, and a stream
 // with a dead microphone looks like any other. The track itself still carries
-// its samples, so they are looked at there while the element is muted.
+// its samples, so they are measured there while the element is muted.
 
-/** One chunk (10 ms) of this many is looked at: loudness changes slowly. */
+/** One chunk (10 ms) of this many is measured: loudness changes slowly. */
 const EVERY = 5;
 
 export class Loudness {
@@ -18,14 +18,14 @@ export class Loudness {
   /** Root mean square of the latest chunk, 0 to 1; null while not listening. */
   level = null;
 
-  /** Follows `track` from now on; null forgets it. */
+  /** Measures `track` from now on; null stops that. */
   listen(track) {
     this.stop();
     this.#track = track;
     this.energy = 0;
   }
 
-  /** Begins or goes on to look at the samples, where the browser can show them. */
+  /** Starts or continues to read the samples, if the browser allows it. */
   start() {
     if (this.#reader || !this.#track || !('MediaStreamTrackProcessor' in globalThis)) return;
     try {
@@ -37,7 +37,7 @@ export class Loudness {
     this.#follow(this.#reader);
   }
 
-  /** Stops looking, for instance since getStats knows better. */
+  /** Stops reading, for instance because getStats has the level. */
   stop() {
     this.#reader?.cancel().catch(() => { /* the track has ended */ });
     this.#reader = null;

@@ -1,4 +1,4 @@
-// Puts what the player knows onto the page. Decides nothing.
+// Shows the player's state on the page. Decides nothing.
 
 import { Accounts, FrameColumns, Sparkline } from './accounts.js';
 import { html, setText } from './dom.js';
@@ -30,7 +30,7 @@ export class Panel {
     this.account(null, performance.now());
   }
 
-  /** The word in the header, and over the picture a message where there is none to see. */
+  /** Shows a word in the header, and a message over the video while there is none to see. */
   state(state, label, title = null, detail = null, mayRetry = false) {
     const pill = $('state');
     pill.dataset.state = state;
@@ -41,7 +41,7 @@ export class Panel {
     $('again').hidden = !mayRetry;
   }
 
-  /** How long the viewer waited for the first picture. */
+  /** Shows how long the viewer waited for the first frame. */
   joined(text) {
     setText($('joined'), text);
   }
@@ -99,7 +99,7 @@ export class Panel {
       : 'clocks not joined yet');
   }
 
-  /** A new session's frames are not weighed with those of the last one. */
+  /** Frames of a new session are not compared with those of the last one. */
   clear() {
     this.#accounts.clear();
   }
@@ -125,10 +125,10 @@ export class Panel {
   }
 }
 
-/** How far the sound plays behind the picture, or before it; browsers tell only while they synchronise. */
+/** How far audio plays behind the video, or before it; browsers report it only while they synchronize. */
 function behind(ms) {
-  if (!Number.isFinite(ms)) return ['off', 'picture first'];
-  return [`${Math.abs(ms).toFixed(0)}\u00a0ms`, ms < 0 ? 'sound early' : 'sound late'];
+  if (!Number.isFinite(ms)) return ['off', 'video first'];
+  return [`${Math.abs(ms).toFixed(0)}\u00a0ms`, ms < 0 ? 'audio early' : 'audio late'];
 }
 
 const unit = (value) => (Number.isFinite(value) ? `${milliseconds(value)}\u00a0ms` : ABSENT);
@@ -144,7 +144,7 @@ function decibels(linear) {
   return `${Math.round(20 * Math.log10(linear))} dBFS`.replace('-', '−');
 }
 
-/** The median of the frames told in this answer; else the window's own. */
+/** The median of the frames in this answer; without frames, the median of the window. */
 function latest(answer, total) {
   const known = (answer?.frames ?? [])
     .map((frame) => (answer.glass_to_glass ? frame.glass_to_glass_ms : frame.sum_ms))

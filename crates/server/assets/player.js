@@ -6,11 +6,11 @@
 //                         refused it (404, 503, …) or is not there
 //
 // The page's address may ask for `?sound` (not muted, where the browser lets it),
-// `?lipsync` (the picture waits for its sound) and carry a `?token=`.
+// `?lipsync` (video waits for its audio) and carry a `?token=`.
 //
-// A stalled picture is the source's trouble, not the connection's: the server
-// keeps the session while a camera restarts and its timestamps go on, so the
-// picture returns by itself, and sooner than a new handshake could bring it.
+// Stalled video is a problem of the source, not of the connection: the server
+// keeps the session while a camera restarts, and its timestamps continue. The
+// video resumes by itself, and sooner than after a new handshake.
 
 import { Problem, getJson, request, streamUrl, withToken } from './api.js';
 import { ServerClock } from './clock.js';
@@ -23,7 +23,7 @@ import { Session } from './whep.js';
 const BACKOFF_FIRST_MS = 250;
 const BACKOFF_MAX_MS = 4000;
 
-/** Pause where asking again changes nothing until somebody changes something. */
+/** Pause after a refusal, which stays the same until somebody changes the configuration. */
 const REFUSED_MS = 15_000;
 
 /** No frame for this long while connected counts as stalled. */
@@ -31,17 +31,17 @@ const STALL_MS = 3000;
 
 const TICK_MS = 1000;
 
-/** Ticks between two looks at the stream's entry in the API while all is well. */
+/** Ticks between two reads of the stream's entry in the API while frames arrive. */
 const ENTRY_TICKS = 5;
 
-/** Statuses that another try does not cure: the request itself is wrong or unwanted. */
+/** Statuses that another try does not change: the request itself is wrong or not allowed. */
 const REFUSALS = new Set([400, 401, 403, 406, 415]);
 
 const options = new URLSearchParams(location.search);
-/** What a viewer can do about a refusal. */
-const CURES = {
-  401: 'Add ?token=… to the page’s address, with a token that may read this stream.',
-  403: 'This needs another token: ?token=… in the page’s address.',
+/** Advice for the viewer, by the status of a refusal. */
+const ADVICE = {
+  401: 'Add ?token=TOKEN to the address of this page, with a token that may read this stream.',
+  403: 'Use another token: ?token=TOKEN in the address of this page.',
   406: 'Firefox fetches its H.264 decoder only some minutes after its first start.',
 };
 
@@ -54,10 +54,10 @@ const sampler = new StatsSampler();
 const loudness = new Loudness();
 
 /**
- * A window for tests and the console; the page writes it and never reads it.
+ * State for tests and the console; the page writes it and does not read it.
  *
  * `state`: connecting, live, stalled, waiting, reconnecting, refused, unsupported.
- * `firstFrameMs`: navigation to first picture; `joinMs`: offer to first picture
+ * `firstFrameMs`: navigation to first frame; `joinMs`: offer to first frame
  * of the latest session. `fps`, `bitrate` (bit/s), `lossRatio`, `jitterBufferMs`
  * cover the last second; `framesDecoded` and `audioEnergy` (getStats
  * totalAudioEnergy, and while muted what the track itself carries) the session. `stages`, `endToEnd`, `glassToGlass`: the
@@ -155,15 +155,15 @@ function onConnected() {
   seen.sessions += 1;
   log.active = true;
   clock.restart();
-  // 404 is the ordinary answer: a camera burns no code into its picture.
+  // 404 is the usual answer: a camera draws no code into its frames.
   request(streamUrl(name, '/frame-code')).then(() => { log.coded = true; }, () => { log.coded = false; });
 }
 
 /**
- * Starts playback, muted, since sound needs a gesture first.
+ * Starts playback, muted, because browsers allow audio only after a click.
  *
- * `?sound` in the page's address asks for sound at once, for a wall display
- * whose browser allows it; where it does not, the picture plays muted.
+ * `?sound` in the page's address asks for audio at once, for a wall display
+ * whose browser allows it. If the browser refuses, the video plays muted.
  */
 function play() {
   video.play().catch((error) => {
@@ -173,7 +173,7 @@ function play() {
   });
 }
 
-/** Tells why there is no session and returns the pause before the next try. */
+/** Shows why there is no session, and returns the pause before the next try. */
 function explain(reason, delayMs) {
   seen.lastError = reason.message;
   if (!(reason instanceof Problem)) {
@@ -181,7 +181,7 @@ function explain(reason, delayMs) {
     return delayMs;
   }
   if (REFUSALS.has(reason.status)) {
-    show('refused', 'Refused', reason.title, [reason.detail, CURES[reason.status]].filter(Boolean).join(' · '), true);
+    show('refused', 'Refused', reason.title, [reason.detail, ADVICE[reason.status]].filter(Boolean).join(' · '), true);
     return REFUSED_MS;
   }
   const wait = Math.max(delayMs, (reason.retryAfter ?? 0) * 1000);
@@ -197,7 +197,7 @@ const pause = (ms) => new Promise((resolve) => {
   wake = () => { clearTimeout(timer); resolve(); };
 });
 
-/** Once a second: read the statistics, report the frames, look whether the picture still moves. */
+/** Runs once a second: reads the statistics, reports the frames, and checks that video still arrives. */
 async function tick(count) {
   const current = session;
   const nowMs = performance.now();
@@ -211,7 +211,7 @@ async function tick(count) {
   const sample = await sampler.sample(current.pc);
   noteSample(sample, nowMs);
   const stalled = watchForStall(nowMs);
-  // Before the clocks are joined the frames wait in the log.
+  // Until the clocks are joined, frames wait in the log.
   if (estimate) await report(current, sample, estimate);
   if (stalled || count % ENTRY_TICKS === 0) await readEntry();
   if (stalled && seen.state === 'stalled') showStalled();
@@ -229,7 +229,7 @@ function noteSample(sample, nowMs) {
   decodedBefore = framesDecoded;
 }
 
-/** True while connected without a picture. A hidden page renders nothing: there decoding counts. */
+/** True while connected without new frames. A hidden page renders nothing: there decoding counts. */
 function watchForStall(nowMs) {
   const alive = Math.max(log.lastMs ?? -Infinity, decodedAtMs, connectedAtMs);
   const stalled = nowMs - alive > STALL_MS;
@@ -238,9 +238,17 @@ function watchForStall(nowMs) {
   return stalled;
 }
 
+/** Shows why no frames come: the reason of the source, or what arrives here although the source is live. */
 function showStalled() {
-  const detail = entry && entry.state !== 'live' ? [entry.state, entry.detail].filter(Boolean).join(': ') : null;
-  show('stalled', 'Stalled', 'Stalled, waiting for the source', detail ?? 'The connection stands; the picture comes back by itself.');
+  if (entry && entry.state !== 'live') {
+    const detail = [entry.state, entry.detail].filter(Boolean).join(': ');
+    show('stalled', 'Stalled', 'Stalled, waiting for the source', detail);
+    return;
+  }
+  const detail = seen.bitrate > 0
+    ? 'Packets arrive, but no frame that can be shown: waiting for the next keyframe.'
+    : 'The connection is open, but no packets of video arrive. The video resumes by itself.';
+  show('stalled', 'Stalled', 'Stalled, waiting for the source', detail);
 }
 
 async function readEntry() {
@@ -275,7 +283,7 @@ async function report(current, sample, estimate) {
     });
   } catch (error) {
     seen.lastError = error.message;
-    // A restarted server does not know us and will never answer our packets, yet
+    // A restarted server does not know this session and never answers its packets, but
     // ICE takes half a minute to give up. A session that still delivers is left alone.
     const quiet = performance.now() - (log.lastMs ?? 0) > TICK_MS;
     if ((error.status === 404 || error.status === 410) && quiet) {
@@ -344,7 +352,7 @@ function begin() {
   document.getElementById('api').href = withToken(streamUrl(name, '/latency'));
   wireControls();
   if (!('RTCPeerConnection' in window)) {
-    show('unsupported', 'Unsupported', 'This browser has no WebRTC', 'It is missing, or switched off by a setting or a policy.');
+    show('unsupported', 'Unsupported', 'This browser has no WebRTC', 'WebRTC is missing, or turned off by a setting or a policy.');
     return;
   }
   run();

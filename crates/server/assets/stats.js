@@ -19,7 +19,7 @@ export class StatsSampler {
    * Reads the connection once; null while it has received no video.
    *
    * Rates and means cover the time since the last call; totals say so.
-   * What the browser does not tell is null.
+   * A value that the browser does not report is null.
    */
   async sample(pc) {
     const stats = await pc.getStats();
@@ -29,16 +29,16 @@ export class StatsSampler {
     this.#before = { video, audio };
     if (!video && !audio) return null;
     return {
-      ...pictures(video, before?.video),
+      ...frames(video, before?.video),
       ...arrivals(video, audio, before),
-      audio: sound(stats, audio, video),
+      audio: audioStats(stats, audio, video),
       path: path(stats),
       codec: codecName(stats.get(video?.codecId)),
     };
   }
 }
 
-/** The growth of a counter, from zero on a new connection; null where it is not told or shrank. */
+/** The growth of a counter, from zero on a new connection; null if it is not reported or shrank. */
 function grown(now, before, name) {
   const delta = (now?.[name] ?? NaN) - (before?.[name] ?? 0);
   return delta >= 0 ? delta : null;
@@ -46,7 +46,7 @@ function grown(now, before, name) {
 
 const ratio = (part, whole) => (part === null || !(whole > 0) ? null : part / whole);
 
-function pictures(video, before) {
+function frames(video, before) {
   const seconds = before ? (video?.timestamp - before.timestamp) / 1000 : null;
   const decoded = grown(video, before, 'framesDecoded');
   const mean = (total, count) => {
@@ -84,13 +84,13 @@ function arrivals(video, audio, before) {
   };
 }
 
-function sound(stats, audio, video) {
+function audioStats(stats, audio, video) {
   if (!audio) return null;
   return {
     energy: audio.totalAudioEnergy ?? 0,
     level: audio.audioLevel ?? null,
     codec: codecName(stats.get(audio.codecId)),
-    // Which moment of the source is on the screen, less the one that is heard.
+    // Time of the source that is on the screen, minus the time that is being played as audio.
     behindMs: (video?.estimatedPlayoutTimestamp ?? NaN) - (audio.estimatedPlayoutTimestamp ?? NaN),
   };
 }

@@ -1,4 +1,4 @@
-// Sound as the page of a call handles it: how loud it is, and how it arrives.
+// Audio on the page of a call: its loudness, and how it arrives.
 
 /** Levels below this, in dB under full scale, are silence to a meter. */
 export const SILENCE_DB = -60;
@@ -6,7 +6,7 @@ export const SILENCE_DB = -60;
 /**
  * How loud a stream is, to be asked again and again: dB under full scale.
  *
- * The analyser hears the stream; it plays nothing.
+ * The analyser only measures the stream; it plays nothing.
  */
 export function level(context, stream) {
   const analyser = context.createAnalyser();
@@ -20,7 +20,7 @@ export function level(context, stream) {
   };
 }
 
-/** What a browser says of the sound that comes on a connection; null before any came. */
+/** The browser's statistics of the audio received on a connection; null before any arrived. */
 export async function arrival(pc, before) {
   const stats = await pc.getStats();
   let now = null;
@@ -39,7 +39,7 @@ export async function arrival(pc, before) {
   };
 }
 
-/** One line of those figures. */
+/** One line of text with these figures. */
 export function describe({ bufferMs, concealed, lost }) {
   const percent = (share) => `${(share * 100).toFixed(share < 0.1 ? 2 : 0)} %`;
   return [

@@ -4,17 +4,17 @@
 // The rows form a real table (a screen reader reads stage, p50, p95, max); the
 // bars are SVG in percent of the column, so that nothing has to be measured or
 // redrawn when the window changes. Bars are medians and the whisker reaches to
-// p95. Medians of stages need not add up to the median of the whole: that the
-// parts of each single frame do is the business of `Accounts`.
+// p95. Medians of stages need not add up to the median of the whole; the parts
+// of each single frame do, which `Accounts` checks.
 
 import { html, setText, svg } from './dom.js';
 import { ABSENT, milliseconds } from './format.js';
 
 /** The stages of this path in order, where they happen, and what each one spans. */
 export const STAGES = [
-  ['ingest', 'server', 'From the frame’s capture, or its due time in a file, until it is packetised'],
-  ['hub', 'server', 'From publication until the viewer’s shard holds the burst'],
-  ['pace', 'server', 'Held back by the viewer’s pacer'],
+  ['ingest', 'server', 'From the frame’s capture, or its due time in a file, until it is packetized'],
+  ['hub', 'server', 'From publication until the viewer’s shard has read the frame'],
+  ['pace', 'server', 'Held back by the viewer’s pacer, which spreads large frames'],
   ['send', 'server', 'Sealed and handed to the kernel, last packet of the frame'],
   ['network', 'path', 'From the kernel until the browser has the frame’s last packet; two clocks meet here'],
   ['jitter_buffer', 'browser', 'Waiting for order and smoothness in the browser'],
@@ -57,7 +57,7 @@ export class Waterfall {
     }
     table.append(html('tbody', { class: 'totals' },
       this.#row('end_to_end', 'All stages of a frame together', 2),
-      this.#row('glass_to_glass', 'Measured on its own by the frame code in the picture', 2)));
+      this.#row('glass_to_glass', 'Measured independently, by the frame code in the video', 2)));
     container.replaceChildren(table);
     this.update(null);
   }

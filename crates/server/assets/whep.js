@@ -4,20 +4,19 @@
 //                └ Location: the session's own address: report and DELETE go there
 //
 // The offer leaves before ICE gathering has begun. The server is ICE-lite and
-// learns our address from the connectivity check itself, so neither our
-// candidates nor a STUN server nor trickle are needed, and each would cost a
-// round trip before the first picture. When and whether to dial again is the
-// caller's business.
+// learns the browser's address from the connectivity check itself, so candidates,
+// a STUN server and trickle are not needed, and each would cost a round trip
+// before the first frame. The caller decides whether and when to dial again.
 
 import { Problem, authorization, request } from './api.js';
 
 /** How long ICE and DTLS may take before the session counts as failed. */
 const CONNECT_DEADLINE_MS = 8000;
 
-/** Browsers use loopback only beside another interface, even to reach 127.0.0.1. */
+/** Browsers use loopback only if there is another interface, even to reach 127.0.0.1. */
 const NO_NETWORK = 'The browser found no network of its own: WebRTC needs one, even on this machine';
 
-/** A session that is over, or never came about after the answer. */
+/** A session that has ended, or that failed after the answer. */
 export class Lost extends Error {
   constructor(message) {
     super(message);
@@ -31,17 +30,17 @@ export class Session {
   /** Resolves with a `Lost` once the connection failed; never rejects. */
   ended = new Promise((resolve) => { this.#over = resolve; });
 
-  /** True from the first moment that ICE and DTLS stand. */
+  /** True once ICE and DTLS are established. */
   connected = false;
 
   /**
    * Opens a session at `endpoint`; throws `Problem` when the server refuses.
    *
-   * `kinds`: what is asked for; `send`: a track that is sent, and then nothing is.
-   * `copies`: sound is to come, or go, with copies (RED, RFC 2198) where the server has them.
-   * `lipSync`: hold the picture back until its sound plays, see `withoutLipSync`.
+   * `kinds`: the kinds of tracks to receive; `send`: a track to send, and then none is received.
+   * `copies`: use redundant audio (RED, RFC 2198) if the server supports it.
+   * `lipSync`: hold video back until its audio plays, see `withoutLipSync`.
    * `onTrack(track)`: for each remote track, audio and video.
-   * `onConnected()`: once ICE and DTLS stand.
+   * `onConnected()`: once ICE and DTLS are established.
    */
   static async dial(endpoint, options) {
     const session = new Session(options);
@@ -71,7 +70,7 @@ export class Session {
         this.connected = true;
         onConnected();
       }
-      // 'disconnected' is no end: ICE may find the way again by itself.
+      // 'disconnected' is not the end: ICE may recover by itself.
       if (pc.connectionState === 'failed') this.lose('The connection failed');
       if (pc.connectionState === 'closed') this.lose('The server closed the connection');
     });
@@ -83,7 +82,7 @@ export class Session {
     }
   }
 
-  /** Declares the session over, for instance because the server forgot it. */
+  /** Ends the session with a reason, for instance because the server no longer knows it. */
   lose(message) {
     this.#over(new Lost(message));
   }
@@ -96,7 +95,7 @@ export class Session {
   close() {
     clearTimeout(this.deadline);
     this.pc.close();
-    this.lose('Closed here');
+    this.lose('This page closed the connection');
     if (this.resource) {
       const options = { method: 'DELETE', headers: authorization, keepalive: true };
       fetch(this.resource, options).catch(() => { /* a dead server needs no goodbye */ });
@@ -106,7 +105,7 @@ export class Session {
 
   async #negotiate(endpoint, lipSync) {
     const offer = await this.pc.createOffer();
-    // A voice is one channel, where it is all there is.
+    // A session without video carries a voice, which is mono.
     const sdp = /^m=video/m.test(offer.sdp) ? withStereo(offer.sdp) : offer.sdp;
     try {
       await this.pc.setLocalDescription({ type: 'offer', sdp });
@@ -147,7 +146,7 @@ export class Session {
 /**
  * Asks for the smallest jitter buffer that the network allows.
  *
- * 0 ms is a wish, not an order: the browser still waits for as long as the
+ * The browser treats 0 ms as a hint: it still waits for as long as the
  * measured jitter, retransmissions and lip sync need, but adds no margin of its
  * own for smoothness. `playoutDelayHint` (seconds) is the older name.
  */
@@ -155,11 +154,11 @@ function preferLowDelay(receiver) {
   try {
     if ('jitterBufferTarget' in receiver) receiver.jitterBufferTarget = 0;
     else if ('playoutDelayHint' in receiver) receiver.playoutDelayHint = 0;
-  } catch { /* a hint: playing without it is right */ }
+  } catch { /* playback works without the hint */ }
 }
 
 /**
- * Puts RED before Opus in the offer: browsers have it last, which is to say not at all.
+ * Puts RED before Opus in the offer. Browsers list RED last, which means that they do not use it.
  */
 function preferCopies(transceiver) {
   const { codecs } = RTCRtpReceiver.getCapabilities('audio') ?? { codecs: [] };
@@ -182,13 +181,13 @@ export function withStereo(sdp) {
 }
 
 /**
- * Gives the sound a media stream of its own, so that the picture need not wait for it.
+ * Gives audio a media stream of its own, so that video does not wait for it.
  *
- * Browsers synchronise the tracks of one media stream (RFC 8830) by delaying
- * the earlier one. Sound is always the later: its jitter buffer and the sound
- * device hold 40 to 100 ms, and a picture that arrived after 20 ms would be held
- * back as long. Sound up to 125 ms behind its picture goes unnoticed (ITU-R
- * BT.1359), hence the picture is shown when it is there.
+ * Browsers synchronize the tracks of one media stream (RFC 8830) by delaying
+ * the earlier one. Audio is always later: its jitter buffer and the audio
+ * device hold 40 to 100 ms, and a frame that arrived after 20 ms would be held
+ * back as long. Audio up to 125 ms behind its video is not noticed (ITU-R
+ * BT.1359), so video is shown when it is there.
  */
 export function withoutLipSync(sdp) {
   return sdp.replace(/^m=audio[^]*?(?=^m=|(?![^]))/gm, (section) =>

@@ -103,7 +103,7 @@ impl Reload {
             match looked.await {
                 Ok(same) => self = same,
                 Err(error) => {
-                    tracing::error!(%error, "files are not looked at any more");
+                    tracing::error!(%error, "files are no longer checked for changes: restart the server");
                     return;
                 }
             }
@@ -188,11 +188,11 @@ impl<T: Files> Watched<T> {
         // An error is logged once, until the file changes again.
         self.read = now;
         match self.files.read() {
-            Ok(true) => tracing::info!("{what} read again: new ones are in force"),
-            Ok(false) if is_asked => tracing::info!("{what} read again: nothing is new"),
+            Ok(true) => tracing::info!("{what} read again: the new content is in force"),
+            Ok(false) if is_asked => tracing::info!("{what} read again: nothing has changed"),
             Ok(false) => {}
             Err(error) => {
-                tracing::error!(%error, "{what} not read again: those before stay in force");
+                tracing::error!(%error, "{what} not read again: the previous content stays in force");
             }
         }
     }

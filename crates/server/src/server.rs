@@ -178,7 +178,9 @@ impl Server {
         let _ = self.stop.send(true);
         for shard in self.shared.shards() {
             if shard.send(Command::Stop).is_err() {
-                tracing::warn!("a shard was too busy to say goodbye");
+                tracing::warn!(
+                    "a shard does not take the command to stop: its inbox is full; its viewers get no goodbye"
+                );
             }
         }
         if let Some(rtsp) = &self.rtsp {
@@ -203,7 +205,7 @@ impl Server {
         if tokio::time::timeout(grace, farewell).await.is_err() {
             tracing::warn!(
                 grace_s = grace.as_secs_f64(),
-                "not everything ended in time"
+                "shutdown: not everything ended in time"
             );
         }
     }
@@ -327,7 +329,7 @@ async fn serve(listener: TcpListener, router: axum::Router, mut stopped: watch::
         .with_graceful_shutdown(until)
         .await
     {
-        tracing::error!(%error, "HTTP ended");
+        tracing::error!(%error, "HTTP server ended");
     }
 }
 
@@ -346,11 +348,14 @@ async fn sweep(
         let now = Instant::now();
         for stream in hub.sweep(now) {
             latencies.forget_stream(&stream);
-            tracing::info!(%stream, "forgotten: its publisher left, and nobody watches");
+            tracing::info!(%stream, "stream removed: its publisher left, and nobody watches it");
         }
         let swept = shared.registry.sweep(now);
         if swept > 0 {
-            tracing::info!(swept, "sessions whose viewer never came");
+            tracing::info!(
+                swept,
+                "sessions removed: no datagram of the viewer arrived within limits.handshake_s"
+            );
         }
     }
 }

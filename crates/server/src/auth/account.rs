@@ -163,7 +163,7 @@ pub enum NameError {
         bytes: usize,
     },
     /// The name has a character that the protocols use otherwise.
-    #[error("{found:?} in a user's name: use visible ASCII characters but ':', '\"' and '\\'")]
+    #[error("{found:?} in a user's name: use visible ASCII characters except ':', '\"' and '\\'")]
     Character {
         /// The first such character.
         found: char,

@@ -84,13 +84,13 @@ pub enum PatternError {
         bytes: usize,
     },
     /// The pattern has a star before its end.
-    #[error("'{0}': a '*' stands only at the end of a pattern, like 'cam/*'")]
+    #[error("'{0}': a '*' may only stand at the end of a pattern, like 'cam/*'")]
     Star(String),
     /// The pattern begins with a slash.
     #[error("'{0}' begins with '/': write the stream's name without it")]
     Slash(String),
     /// The pattern has a control character, such as a line end.
-    #[error("pattern '{0}' has a control character: leave it out")]
+    #[error("pattern '{0}' has a control character: remove it")]
     Character(String),
 }
 

@@ -76,7 +76,7 @@ impl std::str::FromStr for Secret {
 #[non_exhaustive]
 pub enum SecretError {
     /// The text is empty.
-    #[error("the token is empty: leave the key out for none")]
+    #[error("the token is empty: remove the key to have no token")]
     Empty,
     /// The text is longer than a header should be.
     #[error("the token has {bytes} characters, at most {BYTES_MAX} are allowed")]

@@ -89,7 +89,7 @@ impl From<DataAccess> for &'static str {
 
 /// A text is not a [`DataAccess`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is none of off, read, write")]
+#[error("'{0}' is not one of off, read, write")]
 pub struct DataAccessError(String);
 
 impl Data {
@@ -133,7 +133,7 @@ mod tests {
         let bounds = data.bounds().expect("on");
         assert_eq!((bounds.message_bytes, bounds.queue_bytes), (65536, 65536));
         for (text, wanted) in [
-            ("viewers: all", "'all' is none of off, read, write"),
+            ("viewers: all", "'all' is not one of off, read, write"),
             ("message_kib: 0", "1 to 16384"),
             ("message_kib: 16385", "1 to 16384"),
             ("channels: 257", "1 to 256"),

@@ -159,6 +159,9 @@ fn reason(error: &serde_saphyr::Error) -> String {
 fn unknown_key(key: &str, known: &[&str]) -> String {
     match nearest(key, known.iter().copied()) {
         Some(meant) => format!("unknown key '{key}': did you mean '{meant}'?"),
-        None => format!("unknown key '{key}': here stand {}", known.join(", ")),
+        None => format!(
+            "unknown key '{key}': the keys here are {}",
+            known.join(", ")
+        ),
     }
 }

@@ -70,7 +70,7 @@ impl Default for Quic {
 #[non_exhaustive]
 pub enum QuicIdentityError {
     /// Only one of the two files is configured.
-    #[error("quic.{key} is missing: name certificate and key, both PEM, or neither")]
+    #[error("quic.{key} is missing: set both the certificate and the key (PEM files), or neither")]
     Missing {
         /// Key in the configuration.
         key: &'static str,

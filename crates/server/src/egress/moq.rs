@@ -162,7 +162,9 @@ fn publish(
     let track_configs = carried.iter().map(|(_, track)| track_config(track, stream));
     let mut broadcast = origin
         .publish(name, track_configs.collect())
-        .inspect_err(|error| tracing::warn!(stream = name, %error, "not offered over QUIC"))
+        .inspect_err(
+            |error| tracing::warn!(stream = name, %error, "stream is not offered over QUIC"),
+        )
         .ok()?;
     if let Some(zero) = clock_of(stream) {
         broadcast.set_clock(zero.0, UNIX_EPOCH + clock.wall().unix(zero.1));
@@ -230,7 +232,7 @@ impl TrackRemuxer {
         };
         let keyframe = unit.keyframe || self.is_audio;
         if let Err(error) = broadcast.write_pieces(self.place, unit.time, keyframe, &pieces) {
-            tracing::debug!(%error, "a frame is left out for QUIC");
+            tracing::debug!(%error, "frame not sent over QUIC");
             left_out.add(1);
         }
     }

@@ -56,8 +56,9 @@ pub(super) async fn reader(
     let reader = Reader(Some((Arc::clone(users), user.name)));
     match stream.filter(|stream| !reader.sees(stream)) {
         Some(stream) => {
-            let detail =
-                format!("this user may not read '{stream}': its `read` list says what it may");
+            let detail = format!(
+                "this user may not read '{stream}': the user's `read` list does not have it"
+            );
             Err(Problem::new(StatusCode::FORBIDDEN, "Not allowed", detail))
         }
         None => Ok(reader),
@@ -83,7 +84,7 @@ pub(super) async fn publisher(
     if users.is_open(Access::Publish, peer) {
         return match is_of_another_site(headers) {
             true => Err(forbidden(
-                "pages of other sites publish only where a token is asked for: set \
+                "pages of other sites may publish only if a token is required: set \
                  `auth.publish_token`, and send it as `Authorization: Bearer TOKEN`",
             )),
             false => Ok(()),
@@ -92,7 +93,7 @@ pub(super) async fn publisher(
     if !users.any() && !users.has_token(Access::Publish) {
         return Err(forbidden(
             "only this machine may publish here: set `auth.publish_token` or `auth.users` to \
-             let others",
+             allow others",
         ));
     }
     let Some(Authorization::Basic(user)) = basic(headers) else {
@@ -104,7 +105,7 @@ pub(super) async fn publisher(
     match users.may(&user.name, Access::Publish, stream) {
         true => Ok(()),
         false => Err(forbidden(&format!(
-            "this user may not publish '{stream}': its `publish` list says what it may"
+            "this user may not publish '{stream}': the user's `publish` list does not have it"
         ))),
     }
 }
@@ -139,7 +140,7 @@ pub(super) async fn participant(
         }
         return match is_of_another_site(headers) {
             true => Err(forbidden(
-                "pages of other sites, or of this one by a name, join rooms only where a token is asked for: set \
+                "pages of other sites, or of this server by a host name, may join rooms only if a token is required: set \
                  `auth.publish_token`, and send it as `Authorization: Bearer TOKEN`",
             )),
             false => Ok(()),
@@ -148,7 +149,7 @@ pub(super) async fn participant(
     if !users.any() && !users.has_token(Access::Publish) {
         return Err(forbidden(
             "only this machine may publish here, and joining a room is publishing: set \
-             `auth.publish_token` or `auth.users` to let others",
+             `auth.publish_token` or `auth.users` to allow others",
         ));
     }
     let Some(Authorization::Basic(user)) = basic(headers) else {
@@ -160,8 +161,8 @@ pub(super) async fn participant(
     for (access, list) in [(Access::Publish, "publish"), (Access::Read, "read")] {
         if !users.may(&user.name, access, stream) {
             return Err(forbidden(&format!(
-                "this user may not {list} '{stream}': its `{list}` list says what it may; a \
-                 room's voices are `call~ROOM~*`"
+                "this user may not {list} '{stream}': the user's `{list}` list does not have it; a \
+                 room's voices are the streams `call~ROOM~*`"
             )));
         }
     }
@@ -200,12 +201,12 @@ fn unauthorised(users: &Users, access: Access) -> Problem {
     let by_token = "`Authorization: Bearer TOKEN` or `?token=TOKEN`";
     let detail = match (name, token) {
         (true, true) => format!(
-            "this server asks for {by_name}, or for its {kind} token: send `Authorization: Basic …`, {by_token}"
+            "this server requires {by_name}, or its {kind} token: send `Authorization: Basic …`, {by_token}"
         ),
-        (true, false) => format!("this server asks for {by_name}: send `Authorization: Basic …`"),
-        _ => format!("this server asks for its {kind} token: send {by_token}"),
+        (true, false) => format!("this server requires {by_name}: send `Authorization: Basic …`"),
+        _ => format!("this server requires its {kind} token: send {by_token}"),
     };
-    let mut problem = Problem::new(StatusCode::UNAUTHORIZED, "Not authorised", detail);
+    let mut problem = Problem::new(StatusCode::UNAUTHORIZED, "Not authorized", detail);
     // RFC 7617 §2.1: the encoding in which the browser is to send characters beyond ASCII.
     if name {
         let challenge = format!("Basic realm=\"{REALM}\", charset=\"UTF-8\"");

@@ -62,7 +62,9 @@ pub(super) fn router() -> Router<App> {
 
 /// `POST /call`
 async fn no_room() -> Problem {
-    Problem::bad_request("name a room: /call/ROOM; whoever else does so hears you there")
+    Problem::bad_request(
+        "the address names no room: open /call/ROOM; everybody who opens the same address is in the call",
+    )
 }
 
 #[derive(Debug, Deserialize)]
@@ -131,7 +133,8 @@ async fn others(
     let session = SessionId::new(&session);
     let (mut listing, participant) = find(&app, &room_name(&room)?, &session)?;
     let Ok(_waits) = participant.waits.try_acquire() else {
-        let detail = "two requests for who is here wait already; wait for one of them";
+        let detail =
+            "two requests for the list of participants are waiting already; wait for one of them";
         let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "Too many requests", detail);
         return Err(problem.header(header::RETRY_AFTER, "1"));
     };
@@ -179,7 +182,7 @@ async fn add_leg(
         Some((stream, other))
     });
     let (stream, other) = stream.ok_or_else(|| {
-        let detail = format!("'{id}' is not, or no longer, another participant of '{room}'");
+        let detail = format!("'{id}' is not another participant of '{room}'; it may have left");
         Problem::new(StatusCode::NOT_FOUND, "No such participant", detail)
     })?;
     let data = DataChannelSetup::between(&room, &participant.id, &other);
@@ -261,7 +264,8 @@ fn room_name(text: &str) -> Result<RoomName, Problem> {
 fn called(name: &str) -> Result<&str, Problem> {
     let name = name.trim();
     if name.chars().count() > NAME_CHARS_MAX || name.contains(char::is_control) {
-        let detail = format!("a name has {NAME_CHARS_MAX} characters at most, none of control");
+        let detail =
+            format!("a name has at most {NAME_CHARS_MAX} characters, and no control characters");
         return Err(Problem::bad_request(detail));
     }
     Ok(name)
@@ -271,12 +275,12 @@ fn refused(room: &RoomName, error: JoinError) -> Problem {
     match error {
         JoinError::Offer(error) => error.into(),
         JoinError::NotOpus { offered } => {
-            let detail = format!("a room's voices are Opus; the offer would rather send {offered}");
+            let detail = format!("a room takes Opus audio; the offer sends {offered}");
             let problem = Problem::new(StatusCode::NOT_ACCEPTABLE, "No common codec", detail);
             problem.with("wanted", "opus")
         }
         JoinError::Full(full) => no_place(room, full),
-        JoinError::NoStream(why) => Problem::try_later("No stream to be had", why),
+        JoinError::NoStream(why) => Problem::try_later("Too many streams", why),
     }
 }
 

@@ -209,7 +209,7 @@ impl From<OfferError> for Problem {
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "File cannot be played",
                 format!(
-                    "'{name}' is broken, or of a kind that is not known; the server's log says why"
+                    "'{name}' is damaged or of an unknown kind; the server's log has the reason"
                 ),
             ),
             OfferError::NotLive { stream, state } => not_live(&stream, &state),

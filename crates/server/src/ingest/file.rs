@@ -130,14 +130,14 @@ fn play(
             return Ok(());
         }
         if pace.catch_up(frame.decode_time, Instant::now()) {
-            tracing::warn!(stream = %stream.name(), "the machine stood still; going on from here");
+            tracing::warn!(stream = %stream.name(), "source is late, because the machine paused: it continues from here without catching up");
             announce(&pace);
         }
         push(&mut publisher, &mut packetizers, &frame, &pace)?;
     }
-    tracing::info!(stream = %stream.name(), "the source came to its end");
+    tracing::info!(stream = %stream.name(), "source ended");
     publisher.finish(State::Ended {
-        detail: "the file was played once, as asked".to_owned(),
+        detail: "the file was played once, as configured (once)".to_owned(),
     });
     Ok(())
 }

@@ -63,7 +63,7 @@ impl Sources {
         });
         for task in self.tasks.into_iter().chain([threads]) {
             if let Err(error) = task.await {
-                tracing::error!(%error, "a source ended badly");
+                tracing::error!(%error, "a source task failed");
             }
         }
     }

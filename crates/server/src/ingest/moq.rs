@@ -72,7 +72,7 @@ impl BroadcastIngest {
             .await?
             .ok_or(SubscribeError::NoCatalog)?;
         for (name, why) in &catalog.unsupported {
-            tracing::info!(stream = %self.name, rendition = name, %why, "left out");
+            tracing::info!(stream = %self.name, rendition = name, %why, "rendition left out");
         }
         let chosen = catalog.choose().map_err(SubscribeError::from)?;
         let (out, events) = mpsc::channel(WAITING);
@@ -280,7 +280,7 @@ pub(crate) enum BroadcastError {
     #[error(transparent)]
     Subscribe(#[from] SubscribeError),
     /// The session is open, but no data arrives.
-    #[error("nothing came for {} s", SILENCE.as_secs())]
+    #[error("no data for {} s", SILENCE.as_secs())]
     Silent,
     /// No keyframe came that viewers could begin with.
     #[error("no keyframe with parameter sets within {} s", KEYFRAME.as_secs())]

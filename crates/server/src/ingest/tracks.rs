@@ -46,7 +46,7 @@ pub(crate) fn track_of(format: &Format) -> Result<Track, Unusable> {
 #[non_exhaustive]
 pub(crate) enum Unusable {
     /// The codec is not supported.
-    #[error("{0}, which is unknown")]
+    #[error("{0}, which is not supported")]
     Unknown(String),
     /// The clock rate is not one that the payload format allows.
     #[error("{codec} with an RTP clock of {rate} Hz")]

@@ -73,7 +73,7 @@ impl UnitPacketizer {
 
     fn warn(&mut self, unsendable: &PacketizeError) {
         if !std::mem::replace(&mut self.warned, true) {
-            tracing::warn!(codec = %self.codec, %unsendable, "left out, as are all like it");
+            tracing::warn!(codec = %self.codec, %unsendable, "dropping access units of this track: they cannot be sent as RTP");
         }
     }
 }

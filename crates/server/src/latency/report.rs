@@ -55,7 +55,7 @@ pub struct FrameReport {
 #[non_exhaustive]
 pub enum ReportError {
     /// The report has too many frames.
-    #[error("`frames` has {count} entries, at most {FRAMES_MAX} are taken")]
+    #[error("`frames` has {count} entries, at most {FRAMES_MAX} are allowed")]
     TooManyFrames {
         /// Number of frames in the report.
         count: usize,

@@ -153,7 +153,7 @@ pub(crate) fn paths(selected: &[ViewerPath], text: &mut String) {
         text,
         "webrtc_paths",
         "gauge",
-        "WebRTC viewers by the way to them: direct, or relayed by a TURN server.",
+        "WebRTC viewers by path: direct, or relayed by a TURN server.",
     );
     for ((stream, relayed), count) in counts {
         let path = if relayed { "relayed" } else { "direct" };
@@ -194,7 +194,7 @@ pub(crate) fn files(counts: library::Counts, text: &mut String) {
         (
             "media_clients",
             "gauge",
-            "Clients that play a file of their own.",
+            "Clients that seek in a file or change its speed.",
             private as u64,
         ),
     ];

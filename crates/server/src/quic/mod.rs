@@ -214,14 +214,14 @@ async fn serve(
         Ok(request) => request,
         Err(error) => {
             context.counters.refuse(Reason::Handshake);
-            tracing::debug!(%peer, %error, "no session over QUIC");
+            tracing::debug!(%peer, %error, "QUIC handshake failed");
             return;
         }
     };
     let (query, role) = (request.query().to_owned(), request.role());
     let Some(rights) = rights(&context.users, peer.ip(), &query, role).await else {
         context.counters.refuse(Reason::Unauthorized);
-        tracing::info!(%peer, ?role, "refused over QUIC: not authorized");
+        tracing::info!(%peer, ?role, "QUIC session refused: no right to what it asks for, or wrong credentials");
         return request.refuse(Refusal::Unauthorized);
     };
     let folder = request.path().to_owned();
@@ -237,7 +237,7 @@ async fn serve(
     let session = match request.grant(grant).await {
         Ok(session) => Arc::new(session),
         Err(error) => {
-            tracing::debug!(%peer, %error, "a session over QUIC ended as it began");
+            tracing::debug!(%peer, %error, "QUIC session ended during its handshake");
             return;
         }
     };
@@ -245,7 +245,7 @@ async fn serve(
     let account = permit.open(&session, reads, Instant::now());
     let taking = take(&session, &account, &rights, &folder, &context);
     tokio::select! {
-        ended = session.ended() => tracing::debug!(%peer, %ended, "a session over QUIC ended"),
+        ended = session.ended() => tracing::debug!(%peer, %ended, "QUIC session ended"),
         () = taking => {}
         _ = stopped.wait_for(|stop| *stop) => session.abort(Refusal::Shutdown),
     }
@@ -294,7 +294,7 @@ async fn take(
     };
     let (refusal, reason) = fault;
     context.counters.refuse(reason);
-    tracing::info!(peer = %session.peer(), reason = reason.as_str(), "session over QUIC closed: {refusal}");
+    tracing::info!(peer = %session.peer(), reason = reason.as_str(), "QUIC session closed: {refusal}");
     session.abort(refusal);
     session.ended().await;
 }
@@ -315,22 +315,22 @@ fn named(
     };
     let shown: String = whole.chars().take(80).collect();
     let name = StreamName::parse(&whole).map_err(|error| {
-        tracing::info!(path = shown, %error, "announced under a name that no stream can have");
+        tracing::info!(path = shown, %error, "publisher refused: the announced name is not a valid stream name");
         (Refusal::Name, Reason::Name)
     })?;
     if !rights
         .publish
         .covers(&context.users, Access::Publish, &whole)
     {
-        tracing::info!(stream = %name, "announced without the right to publish it");
+        tracing::info!(stream = %name, "publisher refused: it has no right to publish this stream");
         return Err((Refusal::Unauthorized, Reason::Unauthorized));
     }
     let present = context.hub.lookup(&name).map_err(|error| {
-        tracing::warn!(stream = %name, %error, "cannot be published");
+        tracing::warn!(stream = %name, %error, "stream cannot be published");
         (Refusal::Full, Reason::Full)
     })?;
     if present.is_some_and(|stream| matches!(stream.state(), State::Live { .. })) {
-        tracing::info!(stream = %name, "announced, but it has a source already");
+        tracing::info!(stream = %name, "publisher refused: the stream has a source already");
         return Err((Refusal::Busy, Reason::Busy));
     }
     Ok(name)
@@ -352,7 +352,7 @@ async fn publish(
         tracing::info!(stream, %fault, "publisher left");
         return None;
     };
-    tracing::warn!(stream, peer = %ingest.session.peer(), %fault, "publisher sent away");
+    tracing::warn!(stream, peer = %ingest.session.peer(), %fault, "publisher disconnected");
     let refusal = match fault {
         BroadcastError::Publish(PublishError::Busy { .. }) => Refusal::Busy,
         BroadcastError::Create(_) => Refusal::Full,
@@ -403,10 +403,12 @@ async fn look_after(
             {
                 Ok((fingerprint, after)) => {
                     renew_after = after;
-                    tracing::info!(sha256 = %fingerprint, "another certificate for QUIC");
+                    tracing::info!(sha256 = %fingerprint, "QUIC certificate renewed: clients that pin it need this fingerprint");
                     shared.fingerprint.send_replace(fingerprint);
                 }
-                Err(error) => tracing::error!(%error, "no other certificate for QUIC"),
+                Err(error) => {
+                    tracing::error!(%error, "cannot renew the QUIC certificate: the previous one stays in use")
+                }
             }
         }
     }

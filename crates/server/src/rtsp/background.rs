@@ -57,7 +57,7 @@ impl Background {
             let media_file = match library.find(&path).await {
                 Ok(media_file) => media_file,
                 Err(error) => {
-                    tracing::warn!(%error, "asked for over RTSP");
+                    tracing::warn!(%error, "a file that an RTSP client asked for cannot be played");
                     None
                 }
             };

@@ -208,7 +208,7 @@ impl Client {
             Ok(true) => self.progressed = now,
             Ok(false) => {}
             Err(error) => {
-                tracing::debug!(client = %self.name(), %error, "connection lost");
+                tracing::debug!(client = %self.name(), %error, "RTSP connection lost");
                 return Served::Ends;
             }
         }
@@ -248,11 +248,11 @@ impl Client {
             WriteOutcome::Full => self.is_full = true,
             WriteOutcome::TooSlow => {
                 counters.closed_too_slow.add(1);
-                tracing::warn!(client = %self.name(), "closed: it skipped time and again and never caught up");
+                tracing::warn!(client = %self.name(), "RTSP client closed: it skipped again and again without catching up");
                 return Served::Ends;
             }
             WriteOutcome::Broken(error) => {
-                tracing::debug!(client = %self.name(), %error, "connection lost");
+                tracing::debug!(client = %self.name(), %error, "RTSP connection lost");
                 return Served::Ends;
             }
         }

@@ -209,7 +209,7 @@ impl Clients {
     pub(super) fn close(&mut self, key: Key, reason: &Closed, now: Instant) {
         self.leave(key, "the publisher left");
         if let Some(client) = self.delivery.clients.get_mut(key) {
-            tracing::debug!(client = %client.name(), %reason, "RTSP connection ends");
+            tracing::debug!(client = %client.name(), %reason, "RTSP connection closed");
             client.closing.get_or_insert(now + LINGER);
         }
     }
@@ -272,7 +272,7 @@ impl Clients {
                 Err(error) => {
                     if client.wire.is_secure() && error.kind() == io::ErrorKind::InvalidData {
                         self.delivery.counters.closed_tls.add(1);
-                        tracing::debug!(client = %client.name(), %error, "closed: TLS went wrong");
+                        tracing::debug!(client = %client.name(), %error, "RTSP client closed: TLS failed");
                     }
                     return ReadOutcome::Ended;
                 }
@@ -371,10 +371,10 @@ impl Clients {
         let is_player = client.publisher().is_none();
         if client.is_full && idle > self.shared.budget.stall && is_player {
             self.delivery.counters.closed_stalled.add(1);
-            tracing::warn!(client = %client.name(), idle_s = idle.as_secs(), "closed: it takes nothing any more");
+            tracing::warn!(client = %client.name(), idle_s = idle.as_secs(), "RTSP client closed: it has read nothing for rtsp.stall_s");
         } else if client.wire.is_overdue(now) {
             self.delivery.counters.closed_tls.add(1);
-            tracing::debug!(client = %client.name(), "closed: no TLS handshake in time");
+            tracing::debug!(client = %client.name(), "RTSP client closed: its TLS handshake took too long");
         } else {
             return true;
         }

@@ -73,7 +73,7 @@ impl FilePlayback {
         let start = match self.private.as_ref().and_then(PrivateReading::started) {
             Some(Ok(started)) => FileStart::Begun(started),
             Some(Err(failure)) => {
-                tracing::warn!(file = self.media_file.name(), %failure, "cannot be played");
+                tracing::warn!(file = self.media_file.name(), %failure, "file cannot be played");
                 FileStart::Failed(Refusal::Internal)
             }
             None if until <= now => FileStart::Failed(Refusal::Unavailable { retry_after: None }),

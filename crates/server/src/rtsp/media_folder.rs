@@ -98,7 +98,7 @@ pub(super) fn play(
     let private = match file.media_file.fork(None) {
         Ok(private) => private,
         Err(full) => {
-            tracing::warn!(%full, "a client cannot play a file its own way");
+            tracing::warn!(%full, "RTSP client may not seek or change the speed of a file: rtsp.media_clients is reached");
             return Some(Answer::Refused(Refusal::NotEnoughBandwidth));
         }
     };

@@ -249,7 +249,9 @@ impl Rtsp {
         }
         for thread in self.shared.threads() {
             if thread.send(Command::Stop).is_err() {
-                tracing::warn!("an RTSP thread was too busy to say goodbye");
+                tracing::warn!(
+                    "an RTSP thread does not take the command to stop: its inbox is full; its clients get no goodbye"
+                );
             }
         }
     }

@@ -39,7 +39,7 @@ impl PublishSession {
         now: Instant,
     ) -> Result<Self, Refusal> {
         let name = StreamName::parse(path).map_err(|error| {
-            tracing::info!(path, %error, "announced under a name that no stream can have");
+            tracing::info!(path, %error, "publisher refused: the announced name is not a valid stream name");
             Refusal::Forbidden
         })?;
         let reporter = Reporter {

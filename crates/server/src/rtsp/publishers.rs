@@ -71,7 +71,7 @@ fn dismiss(clients: &mut Clients, key: Key, reason: &Ended, now: Instant) {
         && let Some(session) = client.publisher()
     {
         let stream = session.recording.name();
-        tracing::warn!(client = %client.name(), %stream, %reason, "publisher sent away");
+        tracing::warn!(client = %client.name(), %stream, %reason, "publisher disconnected");
     }
     clients.leave(key, &reason.to_string());
     if let Some(client) = clients.get_mut(key) {

@@ -108,7 +108,7 @@ impl TunnelPosts {
             .registry
             .register(&mut SourceFd(&fd), token, Interest::READABLE);
         if let Err(error) = registered {
-            tracing::warn!(%error, "cannot wait for the other half of a tunnel");
+            tracing::warn!(%error, "cannot register the second connection of an RTSP tunnel");
             self.remove(post);
             return false;
         }

@@ -128,7 +128,7 @@ impl Worker {
             if let Err(error) = self.poll.poll(&mut events, Some(wait))
                 && error.kind() != io::ErrorKind::Interrupted
             {
-                tracing::error!(%error, thread = self.index, "cannot wait for events");
+                tracing::error!(%error, thread = self.index, "RTSP thread cannot wait for events");
                 std::thread::sleep(Duration::from_millis(10));
             }
             // Media goes first: one wake-up announces it, and viewers wait for it.
@@ -264,7 +264,7 @@ impl Worker {
         };
         let now = Instant::now();
         if let Err(error) = self.clients.accept(stream, peer, identity, permit, now) {
-            tracing::debug!(%peer, %error, "connection lost at once");
+            tracing::debug!(%peer, %error, "RTSP connection lost before it was set up");
         }
     }
 

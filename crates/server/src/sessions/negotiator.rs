@@ -76,7 +76,7 @@ pub(crate) enum JoinError {
     #[error(transparent)]
     Offer(#[from] OfferError),
     /// The offer sends no Opus audio, which rooms require.
-    #[error("a room's voices are Opus, not {offered}")]
+    #[error("a room takes Opus audio, the offer sends {offered}")]
     NotOpus {
         /// What the offer sends instead.
         offered: &'static str,

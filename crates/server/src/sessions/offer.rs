@@ -45,7 +45,7 @@ pub(crate) enum OfferError {
     #[error("there is no stream called '{0}'")]
     NoStream(String),
     /// The file of this name cannot be played; the log says why.
-    #[error("'{0}' cannot be played")]
+    #[error("the file '{0}' cannot be played; the server's log has the reason")]
     BrokenFile(String),
     /// The stream exists but has no tracks at present.
     #[error("stream '{stream}' is {}", state.as_str())]

@@ -20,7 +20,7 @@ pub struct SendCounters {
     /// Number of times that the UDP socket or the interface's queue was full; the rest of the
     /// datagrams waited.
     pub socket_full: Counter,
-    /// Datagrams given up because the kernel will never take them.
+    /// Datagrams dropped because the kernel will never take them.
     pub unsendable: Counter,
 }
 

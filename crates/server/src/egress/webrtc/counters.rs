@@ -16,7 +16,7 @@ pub struct SendCounters {
     pub retransmissions: Counter,
     /// Packets that viewers asked for again and that the ring no longer held.
     pub unrepairable: Counter,
-    /// Datagrams given up because the kernel will never take them.
+    /// Datagrams dropped because the kernel will never take them.
     pub abandoned: Counter,
     /// Number of times that the socket's send buffer was full (`EAGAIN`); the rest waited.
     pub socket_full: Counter,

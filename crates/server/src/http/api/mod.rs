@@ -175,7 +175,7 @@ async fn frame_code(
     Path(name): Path<String>,
 ) -> Result<Json<FrameCodeView>, Problem> {
     let code = app.codes.get(&name).ok_or_else(|| {
-        let detail = format!("stream '{name}' burns no frame numbers into its frames");
+        let detail = format!("stream '{name}' has no numbers drawn into its frames");
         Problem::new(StatusCode::NOT_FOUND, "No frame code", detail)
     })?;
     Ok(Json(FrameCodeView {

@@ -30,13 +30,13 @@ pub(super) fn metrics(app: &App, text: &mut String) {
         (
             "quic_late_groups_total",
             "counter",
-            "Groups of publishers that were passed over because newer ones were there.",
+            "Groups of publishers that were given up because newer ones had arrived.",
             quic.counters().late_groups().get(),
         ),
         (
             "quic_left_out_total",
             "counter",
-            "Frames that could not be put together for readers.",
+            "Frames that could not be sent to readers.",
             quic.counters().left_out().get(),
         ),
     ];
@@ -58,7 +58,7 @@ pub(super) fn metrics(app: &App, text: &mut String) {
     let figures: [(&str, &str, Read); 7] = [
         (
             "quic_app_rtt_seconds",
-            "From a frame's way into the publisher's send queue until it heard of its arrival.",
+            "Time from a frame's entry into the publisher's send queue until its acknowledgment.",
             |it| Some(it.sender.app_rtt_ms? / 1e3),
         ),
         (
@@ -68,22 +68,22 @@ pub(super) fn metrics(app: &App, text: &mut String) {
         ),
         (
             "quic_goodput_bits_per_second",
-            "Useful bits that came in over the last second.",
+            "Useful bits received over the last second.",
             |it| it.goodput_bps.map(|bps| bps as f64),
         ),
         (
             "quic_rtx_overhead_ratio",
-            "Bytes that the publisher sent again over bytes acknowledged.",
+            "Bytes that the publisher sent again, divided by bytes acknowledged.",
             |it| it.sender.rtx_overhead_ratio,
         ),
         (
             "quic_bitrate_bits_per_second",
-            "What the publisher's encoder was last told to make.",
+            "Bit rate that the publisher's encoder was last set to.",
             |it| it.sender.bitrate_bps.map(|bps| bps as f64),
         ),
         (
             "quic_deliverable_bits_per_second",
-            "What the publisher believes its path to carry.",
+            "Publisher's estimate of the rate that its path can carry.",
             |it| it.sender.deliverable_bps.map(|bps| bps as f64),
         ),
         (

@@ -58,32 +58,32 @@ const FAMILIES: &[Family<Counters>] = &[
     }),
     Family::plain(
         "rtsp_skips_total",
-        "Times that a client who lagged skipped to a keyframe.",
+        "Times that a lagging client skipped to a keyframe.",
         |c| &c.sent.skips,
     ),
     Family::plain(
         "rtsp_keyframe_requests_total",
-        "Keyframes asked of RTSP publishers.",
+        "Keyframes requested from RTSP publishers.",
         |c| &c.recorded.keyframe_requests,
     ),
     Family::plain(
         "rtsp_late_packets_total",
-        "Packets of RTSP publishers that came again, or too late to be put in order.",
+        "Packets of RTSP publishers that were duplicates, or too late to be put in order.",
         |c| &c.recorded.late,
     ),
     Family::plain(
         "rtsp_srtp_refused_total",
-        "Packets of RTSP publishers with SRTP that their keys did not open.",
+        "SRTP packets of RTSP publishers that were not authentic.",
         |c| &c.srtp_refused,
     ),
     Family::by_reason(
         "rtsp_frames_skipped_total",
-        "Frames and packets of audio that an RTSP client did not get.",
+        "Frames and packets of audio that lagging RTSP clients skipped.",
         &[("lagging", |c| &c.sent.skipped_lagging)],
     ),
     Family::by_reason(
         "rtsp_clients_closed_total",
-        "RTSP clients closed because they took too little, or broke TLS.",
+        "RTSP clients closed because they read too slowly, or violated TLS.",
         &[
             ("stalled", |c| &c.closed_stalled),
             ("hopeless", |c| &c.closed_too_slow),
@@ -92,7 +92,7 @@ const FAMILIES: &[Family<Counters>] = &[
     ),
     Family::by_reason(
         "rtsp_srtcp_total",
-        "Reports of RTSP clients with SRTP, by whether their keys opened them.",
+        "SRTCP reports of RTSP clients, by whether they were authentic.",
         &[
             ("opened", |c| &c.srtcp_opened),
             ("refused", |c| &c.srtcp_refused),

@@ -22,12 +22,12 @@ const FAMILIES: &[Family<Counters>] = &[
     }),
     Family::plain(
         "unrepairable_total",
-        "Packets asked for again too late.",
+        "Packets that viewers asked for again too late.",
         |c| &c.send.unrepairable,
     ),
     Family::plain(
         "keyframe_requests_total",
-        "Keyframes asked for by viewers.",
+        "Keyframes requested by viewers.",
         |c| &c.keyframe_requests,
     ),
     Family::plain(
@@ -37,17 +37,17 @@ const FAMILIES: &[Family<Counters>] = &[
     ),
     Family::plain(
         "voice_packets_total",
-        "Packets that participants of rooms said.",
+        "Packets received from participants of rooms.",
         |c| &c.voice.packets,
     ),
     Family::plain(
         "voice_recovered_total",
-        "Packets lost on their way here that a later one brought along (RED).",
+        "Lost packets that were recovered from a copy in a later one (RED).",
         |c| &c.voice.recovered,
     ),
     Family::plain(
         "voice_refused_total",
-        "Packets of participants not passed on: too long, no RED, or more than a voice has.",
+        "Packets of participants not published: too long, malformed RED, or too many.",
         |c| &c.voice.refused,
     ),
     Family::plain("joins_total", "Viewers whose media began.", |c| &c.joined),
@@ -63,7 +63,7 @@ const FAMILIES: &[Family<Counters>] = &[
     ),
     Family::plain(
         "send_abandoned_datagrams_total",
-        "Datagrams given up because the kernel will never take them.",
+        "Datagrams dropped because the kernel will never take them.",
         |c| &c.send.abandoned,
     ),
     Family::plain(
@@ -73,7 +73,7 @@ const FAMILIES: &[Family<Counters>] = &[
     ),
     Family::by_reason(
         "queue_dropped_frames_total",
-        "Frames dropped on the way to a viewer.",
+        "Frames dropped before they were sent to a viewer.",
         &[
             ("viewer_slow", |c| &c.send.dropped_slow),
             ("socket_full", |c| &c.send.dropped_backlog),
@@ -81,7 +81,7 @@ const FAMILIES: &[Family<Counters>] = &[
     ),
     Family::by_reason(
         "send_errors_total",
-        "Times that the kernel did not take what was to be sent.",
+        "Times that the kernel did not take datagrams.",
         &[
             ("socket_full", |c| &c.send.socket_full),
             ("interface_full", |c| &c.send.interface_full),
@@ -98,7 +98,7 @@ const FAMILIES: &[Family<Counters>] = &[
     ),
     Family::plain(
         "data_messages_sent_total",
-        "Messages handed to data channels.",
+        "Messages sent on data channels.",
         |c| &c.data.messages_sent,
     ),
     Family::plain("data_bytes_sent_total", "Their bytes.", |c| {
@@ -106,7 +106,7 @@ const FAMILIES: &[Family<Counters>] = &[
     }),
     Family::plain(
         "data_messages_received_total",
-        "Messages that came by data channels.",
+        "Messages received on data channels.",
         |c| &c.data.messages_received,
     ),
     Family::plain("data_bytes_received_total", "Their bytes.", |c| {
@@ -114,7 +114,7 @@ const FAMILIES: &[Family<Counters>] = &[
     }),
     Family::by_reason(
         "data_messages_dropped_total",
-        "Messages that went no further.",
+        "Messages dropped.",
         &[
             ("peer_slow", |c| &c.data.messages_dropped_slow),
             ("expired", |c| &c.data.messages_dropped_expired),
@@ -126,12 +126,12 @@ const FAMILIES: &[Family<Counters>] = &[
     ),
     Family::plain(
         "data_channels_closed_slow_total",
-        "Reliable data channels closed because their peer took too little.",
+        "Reliable data channels closed because their peer received too slowly.",
         |c| &c.data.channels_closed_slow,
     ),
     Family::plain(
         "data_channel_faults_total",
-        "Things that peers did on data channels that have no place.",
+        "Protocol violations of peers on data channels.",
         |c| &c.data.channel_faults,
     ),
 ];

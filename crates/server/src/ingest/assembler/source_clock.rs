@@ -133,7 +133,7 @@ impl SourceClock {
         tracing::debug!(
             track = track.get(),
             shift_ms = shift / 1_000_000,
-            "aligned by sender reports"
+            "track aligned by sender reports"
         );
         state.anchor = Some((anchor.0, anchor.1 + shift));
         state.floor = Some(state.out);

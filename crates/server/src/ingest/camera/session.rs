@@ -64,7 +64,7 @@ async fn connect(
         return Err(Failure::NothingUsable { offered: others });
     }
     if !others.is_empty() {
-        tracing::info!(stream = %stream.name(), skipped = others, "tracks left out");
+        tracing::info!(stream = %stream.name(), skipped = others, "tracks of the camera left out");
     }
     for track in &chosen {
         let transport = match camera.transport {
@@ -313,19 +313,19 @@ pub(super) enum Failure {
     #[error("{0}")]
     Rtsp(String),
     /// The camera refused the credentials (status 401 or 403).
-    #[error("the camera refuses us: check user and password in its URL")]
+    #[error("the camera refuses the credentials: check user and password in its URL")]
     Refused,
     /// The camera has no stream of this path (status 404).
-    #[error("the camera has nothing at this path (404): check the end of its URL")]
+    #[error("the camera has no stream at this path (404): check the end of its URL")]
     NoSuchPath,
     /// The camera offers only media that the server cannot carry.
-    #[error("the camera offers nothing that can be taken: {offered}")]
+    #[error("the camera offers no media that this server can carry: {offered}")]
     NothingUsable { offered: String },
     /// The connection is open, but no packets arrive.
     #[error("no packet from the camera for {} s", timeout.as_secs_f64())]
     Silent { timeout: Duration },
     /// The camera closed the connection.
-    #[error("the camera hung up")]
+    #[error("the camera closed the connection")]
     HungUp,
     /// Frames arrive, but none that a decoder can start with.
     #[error("no keyframe with parameter sets within {} s", KEYFRAME.as_secs())]
@@ -348,7 +348,7 @@ impl Failure {
     fn rtsp(error: &retina::Error) -> Self {
         // The first line names the problem. The lines below name connection and packet, for a log.
         let text = error.to_string();
-        tracing::debug!(error = %text, "RTSP");
+        tracing::debug!(error = %text, "camera: RTSP error");
         match error.status_code() {
             Some(401 | 403) => return Self::Refused,
             Some(404) => return Self::NoSuchPath,

@@ -172,7 +172,7 @@ impl FileCache {
                 Ok(Arc::new(MediaFile::new(name.to_owned(), source, context)))
             }
             Err(reason) => {
-                tracing::warn!(file = name, %reason, "cannot be played");
+                tracing::warn!(file = name, %reason, "file cannot be played");
                 Err(Error {
                     name: name.to_owned(),
                     reason: Arc::new(reason),

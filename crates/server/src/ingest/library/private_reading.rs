@@ -141,7 +141,9 @@ impl Drop for ReadingPermit {
 
 /// The configured number of private readings is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{limit} clients play files of their own already, as many as the configuration allows")]
+#[error(
+    "{limit} clients seek in files or change their speed already; raise `rtsp.media_clients` to allow more"
+)]
 pub struct Full {
     /// The configured limit.
     pub limit: usize,

@@ -212,7 +212,10 @@ impl Reading {
         };
         if playback.pace.catch_up(scheduled.due, now) {
             let file = self.file.name();
-            tracing::warn!(file, "disk or machine stood still; going on from here");
+            tracing::warn!(
+                file,
+                "playback of a file is late, because the disk or the machine paused: it continues from here without catching up"
+            );
         }
         let (frame, pace, timeline) = (&scheduled.frame, playback.pace, &mut self.timeline);
         let timing = UnitTiming {
@@ -277,7 +280,7 @@ impl Reading {
             };
             if let Some(publisher) = self.publisher.take() {
                 publisher.finish(State::Ended {
-                    detail: "played to its end".to_owned(),
+                    detail: "the file was played to its end".to_owned(),
                 });
             }
         });
@@ -289,7 +292,7 @@ impl Reading {
     }
 
     fn fail(&mut self, failure: Failure) {
-        tracing::warn!(file = self.file.name(), %failure, "cannot be played on");
+        tracing::warn!(file = self.file.name(), %failure, "playback of a file stopped");
         self.playback = None;
         let detail = failure.to_string();
         self.control.fail(failure);
@@ -302,7 +305,7 @@ impl Reading {
         self.playback = None;
         if let Some(publisher) = self.publisher.take() {
             publisher.finish(State::Ended {
-                detail: "nobody watches any more".to_owned(),
+                detail: "the last viewer left".to_owned(),
             });
         }
         if let Audience::All { hub, .. } = &self.audience {

@@ -90,7 +90,7 @@ impl SharedReading {
         if !stream.name().as_str().starts_with('~')
             && let Err(error) = hub.list(stream)
         {
-            tracing::debug!(stream = %stream.name(), %error, "played without being listed");
+            tracing::debug!(stream = %stream.name(), %error, "file is played without being listed as a stream");
         }
         handle.wake();
     }

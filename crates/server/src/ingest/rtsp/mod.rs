@@ -133,7 +133,7 @@ impl Recording {
         let tracks = taken.into_iter().map(|(_, track)| track).collect();
         let assembler = Assembler::new(tracks).map_err(|_| Refusal::UnsupportedMedia)?;
         let present = hub.lookup(&name).map_err(|error| {
-            tracing::warn!(path = %name, %error, "cannot be published");
+            tracing::warn!(path = %name, %error, "stream cannot be published");
             Refusal::NotEnoughBandwidth
         })?;
         if present.is_some_and(|stream| matches!(stream.state(), State::Live { .. })) {

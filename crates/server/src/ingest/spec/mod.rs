@@ -293,7 +293,7 @@ pub enum SpecError {
     #[error(transparent)]
     Name(NameError),
     /// The URL's scheme is not supported.
-    #[error("cannot pull from '{scheme}://': a source is rtsp://…, files, or demo")]
+    #[error("'{scheme}://' is not supported: a source is rtsp://…, files, or demo")]
     Scheme {
         /// The scheme found.
         scheme: String,

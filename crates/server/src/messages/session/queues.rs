@@ -306,7 +306,7 @@ impl ChannelQueues {
             session = %self.session,
             label = queue.init.label,
             dropped,
-            "data channel closed: its peer takes less than is sent, and it was to miss nothing"
+            "reliable data channel closed: its peer receives more slowly than messages come"
         );
     }
 

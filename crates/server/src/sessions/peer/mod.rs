@@ -243,7 +243,7 @@ impl Peer {
                     tracing::info!(session = %self.id, stream = %self.stream.name(), %reason, "{role} left");
                 } else {
                     shard.counters.handshakes_failed.add(1);
-                    tracing::info!(session = %self.id, stream = %self.stream.name(), %reason, "{role} never arrived");
+                    tracing::info!(session = %self.id, stream = %self.stream.name(), %reason, "{role} did not connect");
                 }
                 return Served::Closed;
             }
@@ -287,7 +287,7 @@ impl Peer {
         }
         if self.gets_reordered(&self.stream.tracks()) {
             // The stream turned out to have B-frames after the offer was answered.
-            tracing::warn!(session = %self.id, stream = %self.stream.name(), "viewer sent away: the video has B-frames");
+            tracing::warn!(session = %self.id, stream = %self.stream.name(), "viewer disconnected: the video has B-frames, which browsers show in the wrong order; encode without them");
             self.session.close(now);
             return;
         }

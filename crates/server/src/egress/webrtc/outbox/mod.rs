@@ -271,7 +271,7 @@ impl<S: Sink> Outbox<S> {
             SendError::Unreachable => counters.unreachable.add(1),
             _ => counters.unsendable.add(1),
         }
-        tracing::debug!(%error, destination = %route.destination, "datagrams given up");
+        tracing::debug!(%error, destination = %route.destination, "datagrams dropped: the kernel will never take them");
         Remedy::GiveUp
     }
 

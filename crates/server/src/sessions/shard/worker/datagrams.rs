@@ -32,7 +32,7 @@ impl Worker {
                 Err(error) => {
                     // The error may be an ICMP answer to an earlier datagram. The poll does not
                     // report again the datagrams that wait behind it.
-                    tracing::debug!(%error, shard = self.index, "receive");
+                    tracing::debug!(%error, shard = self.index, "the UDP socket reports an error");
                     self.take_path_errors();
                     continue;
                 }
@@ -68,7 +68,7 @@ impl Worker {
                 _ => &self.counters.send.unsendable,
             };
             counter.add(1);
-            tracing::trace!(destination = %error.destination, kind = ?error.kind, "answered");
+            tracing::trace!(destination = %error.destination, kind = ?error.kind, "ICMP error received");
         }
     }
 

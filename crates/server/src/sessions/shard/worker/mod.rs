@@ -128,7 +128,7 @@ impl Worker {
             if let Err(error) = self.poll.poll(&mut events, Some(wait))
                 && error.kind() != io::ErrorKind::Interrupted
             {
-                tracing::error!(%error, shard = self.index, "cannot wait for events");
+                tracing::error!(%error, shard = self.index, "shard cannot wait for events");
                 std::thread::sleep(Duration::from_millis(10));
             }
             // Media goes first: its delay is measured, and one wake-up announces it.
@@ -181,7 +181,7 @@ impl Worker {
             };
             if peer.gets_reordered(tracks) {
                 let (session, stream) = (peer.id(), peer.stream().name());
-                tracing::warn!(%session, %stream, "viewer sent away: the video has B-frames");
+                tracing::warn!(%session, %stream, "viewer disconnected: the video has B-frames, which browsers show in the wrong order; encode without them");
                 peer.session.close(now);
                 self.serve(*key, now);
             }
@@ -331,7 +331,9 @@ impl Worker {
             .reregister(&mut SourceFd(&fd), SOCKET, interest)
         {
             Ok(()) => self.waits_writable = blocked,
-            Err(error) => tracing::error!(%error, shard = self.index, "cannot wait for the socket"),
+            Err(error) => {
+                tracing::error!(%error, shard = self.index, "shard cannot wait for its socket")
+            }
         }
     }
 }
