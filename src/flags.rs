@@ -393,7 +393,7 @@ sources: {cam: file.h264, other: other.h264}
     fn bad_flags_are_usage_errors_that_keep_secrets() {
         for (flags, wanted) in [
             (["--source", "clip.h264"], "has no stream name"),
-            (["--source", "cam=srt://x"], "cannot pull from"),
+            (["--source", "cam=srt://x"], "is not supported"),
             (["--read-token", "two words"], "--read-token: character 4"),
             (
                 ["--publish-token", ""],

@@ -1,4 +1,4 @@
-//! Input that no honest client sends.
+//! Input that no well-behaved client sends.
 
 use std::time::Duration;
 
@@ -68,9 +68,9 @@ fn stray_datagrams_are_counted_and_change_nothing() {
     stranger.send_to(&forged, to).expect("sent");
     peer.run_for(Duration::from_millis(300));
     assert_eq!(peer.session.peer(), Some(to));
-    let before = peer.heard.len();
+    let before = peer.received.len();
     peer.run_for(Duration::from_millis(300));
-    assert!(peer.heard.len() > before, "media stopped");
+    assert!(peer.received.len() > before, "media stopped");
     let dropped = running.metric("dropped_datagrams_total");
     let of = |reason: &str| -> u64 {
         let reason = format!("reason=\"{reason}\"");

@@ -1,5 +1,5 @@
-//! A connectivity check written by hand, for what our own ICE agent never does:
-//! nominate when told to, from whatever socket.
+//! A hand-made connectivity check, for what the project's own ICE agent never does: nominate on
+//! command, from any socket.
 
 use aws_lc_rs::hmac;
 use glassline_webrtc::IceCredentials;

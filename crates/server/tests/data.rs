@@ -1,4 +1,4 @@
-//! Data channels beside a stream, through the server: from who publishes messages to the
+//! Data channels next to a stream, through the server: from the publisher of messages to the
 //! viewers and back.
 
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ fn running(shards: usize, access: DataAccess) -> Running {
     Running::with(shards, |config| config.webrtc.data.viewers = access)
 }
 
-/// Opens a channel and waits until it and its association stand.
+/// Opens a channel and waits until it and its association are established.
 pub(crate) fn open(peer: &mut Peer<'_>, label: &str, reliability: Reliability) -> ChannelId {
     let init = Init {
         label: label.to_owned(),
@@ -54,7 +54,7 @@ pub(crate) fn got(peer: &Peer<'_>) -> Vec<Message> {
     messages.collect()
 }
 
-/// Lets all of them live in turns until `done`.
+/// Runs all peers in turns until `done`.
 pub(crate) fn until(
     peers: &mut [&mut Peer<'_>],
     mut done: impl FnMut(&[&mut Peer<'_>]) -> bool,
@@ -104,10 +104,10 @@ fn messages_cross_between_the_publisher_and_viewers_of_all_shards() {
     let nowhere = open(all[2], "elsewhere", Reliability::Reliable);
     send(all[1], up, Message::text("stop")).expect("open");
     send(all[2], nowhere, Message::text("lost")).expect("open");
-    let heard = until(&mut all, |all| {
+    let received = until(&mut all, |all| {
         got(all[0]).len() == 1 && running.total("data_messages_dropped_total") == 1
     });
-    assert!(heard, "{:?}", all[0].said);
+    assert!(received, "{:?}", all[0].said);
     assert_eq!(got(all[0]), [Message::text("stop")]);
     let on =
         |event: &Event| matches!(event, Event::Message { channel, .. } if *channel == commands);
@@ -164,10 +164,10 @@ fn media_and_messages_flow_beside_each_other_for_who_joins_later_and_after_a_rec
     let mut again = Peer::data_publisher(&running).expect("answered");
     let fresh = open(&mut again, "telemetry", once);
     send(&mut again, fresh, Message::text("I am back")).expect("open");
-    let heard = until(&mut [&mut publisher, &mut again, &mut viewer], |all| {
+    let received = until(&mut [&mut publisher, &mut again, &mut viewer], |all| {
         got(all[2]).len() == 2 && !all[0].session.is_connected()
     });
-    assert!(heard, "{:?} {:?}", got(&viewer), publisher.events);
+    assert!(received, "{:?} {:?}", got(&viewer), publisher.events);
     assert_eq!(got(&viewer)[1], Message::text("I am back"));
     let opened = |event: &&Event| matches!(event, Event::Opened { .. });
     assert_eq!(
@@ -175,9 +175,9 @@ fn media_and_messages_flow_beside_each_other_for_who_joins_later_and_after_a_rec
         1,
         "the same channel"
     );
-    let frames = viewer.heard.len();
+    let frames = viewer.received.len();
     assert!(
-        viewer.run_until(SOON, |peer| peer.heard.len() > frames + 20),
+        viewer.run_until(SOON, |peer| peer.received.len() > frames + 20),
         "media goes on"
     );
     drop(again);
@@ -202,7 +202,7 @@ fn a_message_larger_than_announced_is_refused_and_ends_nothing_but_its_sender() 
         matches!(refused, Err(SendError::TooLarge { limit: it, .. }) if it == limit),
         "{refused:?}"
     );
-    // One that does not keep to it is cut off.
+    // A publisher that exceeds the limit is cut off.
     let channels = publisher.session.channels_mut().expect("data");
     channels.set_peer_max_message_size(Some(0));
     send(&mut publisher, telemetry, large).expect("sent all the same");
@@ -215,8 +215,8 @@ fn a_message_larger_than_announced_is_refused_and_ends_nothing_but_its_sender() 
         "{:?}",
         publisher.said
     );
-    let frames = viewer.heard.len();
-    assert!(viewer.run_until(SOON, |peer| peer.heard.len() > frames + 20));
+    let frames = viewer.received.len();
+    assert!(viewer.run_until(SOON, |peer| peer.received.len() > frames + 20));
     assert!(got(&viewer).is_empty());
     let mut again = Peer::data_publisher(&running).expect("answered");
     let telemetry = open(&mut again, "telemetry", Reliability::Reliable);
@@ -304,7 +304,7 @@ fn publishing_messages_takes_the_right_to_publish() {
     post("/cam/whip", &[]).problem(401);
     post("/cam/whip?token=wrong", &[]).problem(401);
     let bearer = ("Authorization", "Bearer swordfish-1234");
-    // Let through, and refused for what it is.
+    // The request passes the check of rights and is refused for its content.
     post("/cam/whip", &[bearer]).problem(400);
     post("/cam/whip?token=swordfish-1234", &[]).problem(400);
     let open = self::running(1, DataAccess::Read);
@@ -314,7 +314,7 @@ fn publishing_messages_takes_the_right_to_publish() {
     };
     from_page("https://elsewhere.example").problem(403);
     from_page("null").problem(403);
-    // A name that leads here need not be ours.
+    // A name that resolves to this address need not be the server's own.
     from_page("http://test").problem(403);
     let by_hand = open.request("POST", "/cam/whip", &[SDP], "v=0\r\n");
     by_hand.problem(400);
@@ -336,7 +336,7 @@ fn an_offer_with_media_is_not_answered_without_it() {
     assert!(running.hub().stream("cam").is_none(), "nothing was made");
 }
 
-/// Hands out the numbers from 0 up, one every few milliseconds, until told to end.
+/// Sends the numbers from 0 up, one every few milliseconds, until `ends` is set.
 fn count_up(publisher: &mut Peer<'_>, log: ChannelId, ends: &AtomicBool) -> u32 {
     let mut number = 0u32;
     while !ends.load(Ordering::Relaxed) {

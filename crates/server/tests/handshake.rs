@@ -1,4 +1,4 @@
-//! Viewers that never arrive: wrong certificate, silence, too many, gone early.
+//! Viewers that do not connect: wrong certificate, silence, too many at once, gone early.
 
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ fn a_wrong_fingerprint_ends_the_session_and_is_counted() {
     }
     assert_eq!(running.total("handshakes_failed_total"), 1);
     assert_eq!(running.total("joins_total"), 0);
-    assert!(peer.heard.is_empty(), "an impostor was sent media");
+    assert!(peer.received.is_empty(), "an impostor was sent media");
     peer.delete().problem(404);
 }
 
@@ -72,7 +72,7 @@ fn half_open_sessions_are_capped_and_their_places_are_freed() {
     silent.run_for(Duration::from_millis(50));
     assert!(!silent.is_connected());
 
-    // Their places are free, and whoever finishes its handshake frees its own.
+    // Their permits are free, and a viewer that finishes its handshake frees its own.
     for _ in 0..4 {
         let mut peer = Peer::joined(&running);
         assert!(

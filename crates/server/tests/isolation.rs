@@ -1,5 +1,5 @@
-//! No viewer's trouble touches another: the same viewers with and without bad
-//! company.
+//! No viewer's problem affects another: the same viewers are watched with and without misbehaving
+//! ones.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -14,12 +14,12 @@ use crate::source::{Film, Source};
 
 /// Good viewers; with one bad viewer of each conduct a fifth of all are bad.
 const GOOD: usize = 16;
-/// How long is watched without bad viewers, and then with them.
+/// Time that is watched without bad viewers, and then with them.
 const WATCH: Duration = Duration::from_secs(5);
-/// Who stands still because the machine does says nothing: tried again.
+/// Number of attempts: a viewer that pauses because the machine does proves nothing.
 const ATTEMPTS: usize = 3;
 
-/// What a bad viewer does after it has played for a moment.
+/// The behavior of a bad viewer after it has played for a moment.
 #[derive(Clone, Copy, Debug)]
 enum Conduct {
     /// Neither reads nor sends any more, but keeps its socket.
@@ -32,7 +32,7 @@ enum Conduct {
     Lossy,
 }
 
-/// What one good viewer got in one of the two watches.
+/// The media that one good viewer got in one of the two watches.
 #[derive(Clone, Copy, Debug, Default)]
 struct Account {
     frames: usize,
@@ -121,16 +121,16 @@ fn watch() -> [Account; 2] {
     })
 }
 
-/// What came to `peer` in the watch that begins at `from`.
+/// Returns the media that `peer` got in the watch that begins at `from`.
 fn account(peer: &Peer<'_>, from: Instant) -> Account {
-    let mut heard = peer.in_order(Kind::Video);
-    heard.retain(|it| (from..from + WATCH).contains(&it.at));
-    let (Some(first), Some(last)) = (heard.first(), heard.last()) else {
+    let mut received = peer.in_order(Kind::Video);
+    received.retain(|it| (from..from + WATCH).contains(&it.at));
+    let (Some(first), Some(last)) = (received.first(), received.last()) else {
         return Account::default();
     };
     let span = last.sequence - first.sequence + 1;
     let ticks = last.timestamp.wrapping_sub(first.timestamp);
-    let mut ends: Vec<Instant> = heard
+    let mut ends: Vec<Instant> = received
         .iter()
         .filter(|it| it.marker)
         .map(|it| it.at)
@@ -140,7 +140,7 @@ fn account(peer: &Peer<'_>, from: Instant) -> Account {
     gaps.sort_unstable();
     Account {
         frames: ends.len(),
-        missing: span - heard.len() as u64,
+        missing: span - received.len() as u64,
         gap_p99: gaps.get(gaps.len() * 99 / 100).copied().unwrap_or(WATCH),
         delivered: f64::from(ticks) / 90e3 / WATCH.as_secs_f64(),
     }
@@ -169,8 +169,7 @@ fn misbehave(running: &Running, conduct: Conduct, over: &AtomicBool) {
     }
 }
 
-/// One datagram that no session has a use for, to where the session's media
-/// comes from.
+/// Returns a datagram that no session can use, to the address that the session's media comes from.
 fn noise(peer: &Peer<'_>, rng: &mut Rng) {
     let Some(to) = peer.session.peer() else {
         return;
@@ -210,8 +209,8 @@ fn noise(peer: &Peer<'_>, rng: &mut Rng) {
     }
 }
 
-/// Ports that closed while they were being sent to answer by ICMP. Nobody else's
-/// packets are lost for it, and the dead are forgotten after a while.
+/// Closed ports answer by ICMP. Packets of other viewers are not lost for it, and the sessions of
+/// the closed ports time out.
 #[test]
 fn closed_ports_cost_the_others_nothing() {
     let running = Running::with(1, |config| {
@@ -228,9 +227,9 @@ fn closed_ports_cost_the_others_nothing() {
         peer.run_for(Duration::from_millis(500));
         left = running.sessions().0;
     }
-    let heard = peer.in_order(Kind::Video);
-    let span = heard[heard.len() - 1].sequence - heard[0].sequence + 1;
-    assert_eq!(span, heard.len() as u64, "packets are missing");
+    let received = peer.in_order(Kind::Video);
+    let span = received[received.len() - 1].sequence - received[0].sequence + 1;
+    assert_eq!(span, received.len() as u64, "packets are missing");
     assert_eq!(running.total("send_abandoned_datagrams_total"), 0);
     assert_eq!(running.total("queue_dropped_frames_total"), 0);
     assert_eq!(running.stream().viewers(), 1);

@@ -1,5 +1,5 @@
-//! What the kernel refuses, on paths that loopback is not: in a network namespace
-//! of its own, which a test can make narrow or slow without harm to the machine.
+//! Errors of the kernel on paths unlike loopback: in a network namespace, which a test can make
+//! narrow or slow without harm to the machine.
 //!
 //! Each test runs itself again inside `unshare --net`, and there does the work.
 //! Without the right to make namespaces, or without `ip` and `tc`, it is skipped
@@ -15,11 +15,11 @@ use crate::peer::{self, Peer};
 use crate::running::Running;
 use crate::source::{AUDIO, Film, Source};
 
-/// Says that the namespace is ours to spoil.
+/// Environment variable that marks the run inside the namespace.
 const INSIDE: &str = "GLASSLINE_TEST_NAMESPACE";
 
-/// Runs `body`, the whole of the test `name` of this module, in a namespace of its
-/// own: this very test, run again in there.
+/// Runs `body`, which is the test `name` of this module, in a network namespace: the test program
+/// runs itself there again.
 fn in_a_namespace(name: &str, body: fn()) {
     if std::env::var_os(INSIDE).is_some() {
         return body();
@@ -51,7 +51,7 @@ fn in_a_namespace(name: &str, body: fn()) {
     );
 }
 
-/// How a namespace is made here: as root, or as a user who becomes root inside.
+/// Returns the command that makes a namespace: as root, or as a user who becomes root inside.
 fn namespace() -> Option<&'static [&'static str]> {
     const WAYS: [&[&str]; 2] = [&["--net"], &["--user", "--map-root-user", "--net"]];
     let works = |way: &&'static [&'static str]| {
@@ -69,7 +69,7 @@ fn network(command: &str) {
     attempt(command).expect("a namespace of our own takes it");
 }
 
-/// The same, for what not every kernel has.
+/// Runs `ip` or `tc` for a feature that not every kernel has.
 fn attempt(command: &str) -> Result<(), String> {
     assert!(std::env::var_os(INSIDE).is_some(), "not in this namespace");
     let mut words = command.split(' ');
@@ -91,12 +91,13 @@ fn reason(running: &Running, name: &str) -> u64 {
     mine.map(|(_, count)| count).sum()
 }
 
-/// Packets of both kinds that are missing between the first and the last heard.
+/// Returns the number of packets of both kinds that are missing between the first and the last
+/// received.
 fn missing(peer: &Peer<'_>) -> u64 {
     let of = |kind| {
-        let heard = peer.in_order(kind);
-        let span = heard[heard.len() - 1].sequence - heard[0].sequence + 1;
-        span - heard.len() as u64
+        let received = peer.in_order(kind);
+        let span = received[received.len() - 1].sequence - received[0].sequence + 1;
+        span - received.len() as u64
     };
     of(Kind::Video) + of(Kind::Audio)
 }
@@ -111,14 +112,13 @@ fn udp(name: &str) -> u64 {
     value.and_then(|it| it.parse().ok()).expect("a count")
 }
 
-/// Datagrams that the receivers were too slow for.
+/// Returns the number of datagrams that were lost because receivers were too slow.
 fn overruns() -> u64 {
     udp("RcvbufErrors")
 }
 
-/// Routers on the way have told (or the interface tells) that only 900 bytes go
-/// through to one viewer. The kernel then refuses segmented sends there; it cuts
-/// lone datagrams itself.
+/// Only 900 bytes go through to one viewer, as routers on the way have reported. The kernel then
+/// refuses segmented sends there; it fragments single datagrams itself.
 #[test]
 fn a_path_narrower_than_our_packets_is_served_whole() {
     in_a_namespace(
@@ -147,7 +147,11 @@ fn narrow_path() {
     let messages = udp("OutDatagrams") - messages;
     let datagrams = udp("InDatagrams") - datagrams;
     for peer in &peers {
-        assert!(peer.heard.len() > 200, "{} packets only", peer.heard.len());
+        assert!(
+            peer.received.len() > 200,
+            "{} packets only",
+            peer.received.len()
+        );
         assert!(missing(peer) <= overruns(), "{} missing", missing(peer));
     }
     let refused = running.metric("send_errors_total");
@@ -165,8 +169,8 @@ fn narrow_path() {
     }
 }
 
-/// A viewer whose program died: its machine answers every datagram, which is
-/// counted and costs the others nothing.
+/// The program of a viewer has ended: its machine answers every datagram, which is counted and
+/// costs the others nothing.
 #[test]
 fn a_closed_port_is_counted_and_harms_nobody() {
     let running = Running::start(1);
@@ -209,7 +213,7 @@ fn slow_interface() {
     let mut peers: Vec<_> = (0..3).map(|_| Peer::answered(&running)).collect();
     // All at once: a handshake behind the others' frames takes seconds.
     let end = Instant::now() + Duration::from_secs(20);
-    while peers.iter().any(|peer| peer.heard.is_empty()) {
+    while peers.iter().any(|peer| peer.received.is_empty()) {
         assert!(Instant::now() < end, "no media");
         peer::live(&mut peers, Duration::from_millis(50));
     }
@@ -218,7 +222,7 @@ fn slow_interface() {
         assert!(missing(peer) <= overruns(), "{} missing", missing(peer));
     }
 
-    // When the interface keeps up again, whoever still watches is live.
+    // When the interface is fast enough again, the viewers that still watch are live.
     network("tc qdisc change dev lo root tbf rate 400mbit burst 256kb limit 100mb");
     let mut peers = {
         let last = peers.pop().expect("three");
@@ -230,14 +234,16 @@ fn slow_interface() {
     };
     peer::live(&mut peers, Duration::from_secs(3));
     let audio = source.payloads(AUDIO);
-    let heard = peers[0].of(Kind::Audio).last().expect("audio");
-    let place = audio.iter().position(|payload| *payload == heard.payload);
+    let received = peers[0].of(Kind::Audio).last().expect("audio");
+    let place = audio
+        .iter()
+        .position(|payload| *payload == received.payload);
     let behind = audio.len() - place.expect("published");
     assert!(behind < 50, "{behind} packets of audio behind");
 
     // HTTP, too, goes over this interface: only now is there room for it.
     assert!(reason(&running, "socket_full") > 0, "it never was full");
-    // Whom there was no room for was skipped to the next keyframe, and counted.
+    // A viewer without room was skipped to the next keyframe, and that was counted.
     assert!(running.total("queue_dropped_frames_total") > 0);
     assert_eq!(running.total("send_abandoned_datagrams_total"), 0);
 }

@@ -1,4 +1,4 @@
-//! The peer throws media away; the server makes it whole from the shared ring.
+//! The peer drops media, and the server sends it again from the shared ring.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -21,21 +21,25 @@ fn lose(peer: &mut Peer<'_>) {
     peer.drain();
 }
 
-/// Every frame packet from the first to the last that came is there, once, and
-/// is what the source published; tells (lost at first, missing at the end).
+/// Checks that every video packet from the first to the last is there once, and is what the source
+/// published. Returns the numbers of packets lost at first and missing at the end.
 pub(crate) fn account(peer: &Peer<'_>, source: &Source) -> (usize, usize) {
-    let heard = peer.in_order(Kind::Video);
-    let first = heard[0].sequence;
-    let span = usize::try_from(heard.last().expect("some").sequence - first + 1).expect("few");
-    let numbers: HashSet<u64> = heard.iter().map(|it| it.sequence).collect();
-    assert_eq!(numbers.len(), heard.len(), "a packet was handed out twice");
+    let received = peer.in_order(Kind::Video);
+    let first = received[0].sequence;
+    let span = usize::try_from(received.last().expect("some").sequence - first + 1).expect("few");
+    let numbers: HashSet<u64> = received.iter().map(|it| it.sequence).collect();
+    assert_eq!(
+        numbers.len(),
+        received.len(),
+        "a packet was handed out twice"
+    );
 
     let published = source.payloads(VIDEO);
     let begin = published
         .iter()
-        .position(|payload| *payload == heard[0].payload)
+        .position(|payload| *payload == received[0].payload)
         .expect("the first packet was published");
-    for packet in &heard {
+    for packet in &received {
         let place = begin + usize::try_from(packet.sequence - first).expect("few");
         assert!(
             packet.payload == published[place],
@@ -43,8 +47,8 @@ pub(crate) fn account(peer: &Peer<'_>, source: &Source) -> (usize, usize) {
             packet.sequence
         );
     }
-    let repaired = heard.iter().filter(|it| it.repaired).count();
-    let missing = span - heard.len();
+    let repaired = received.iter().filter(|it| it.repaired).count();
+    let missing = span - received.len();
     (repaired + missing, missing)
 }
 
@@ -83,8 +87,8 @@ fn without_rtx_five_percent_loss_is_repaired_byte_for_byte() {
     assert!(repeats(&peer) > 50, "repeats come under the first number");
 }
 
-/// Datagrams that came under the SSRC and number of one thrown away before;
-/// each must equal it.
+/// Returns the number of datagrams with the SSRC and sequence number of a dropped one; each must
+/// equal it.
 fn repeats(peer: &Peer<'_>) -> usize {
     let name = |datagram: &[u8]| -> [u8; 6] {
         let mut name = [0; 6];

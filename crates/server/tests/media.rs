@@ -7,7 +7,7 @@ use glassline_media::Kind;
 use crate::peer::{Peer, SDP, SOON};
 use crate::running::Running;
 
-/// A folder with the shipped clip, gone with the test.
+/// A folder with the shipped clip, removed with the test.
 struct Folder(PathBuf);
 
 impl Folder {

@@ -1,4 +1,4 @@
-//! Streams by multicast: sent once, whoever plays them.
+//! Streams by multicast: sent once, however many clients play them.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -12,10 +12,10 @@ use crate::source::{Film, Source};
 
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 255, 77, 8);
 
-/// For what happens at once on an idle machine.
+/// Time limit for events that take no time on an idle machine.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Longer than between two frames or reports, on a busy machine.
+/// A time that is longer than the interval of frames or reports, on a busy machine.
 const SILENCE: Duration = Duration::from_millis(2500);
 
 /// Receivers of the first group's RTP and RTCP on loopback, on an even port and the
@@ -53,7 +53,7 @@ fn server(port: u16) -> Running {
     })
 }
 
-/// Sets up the frame by multicast and plays it; what SETUP answered.
+/// Sets up the video by multicast and plays it; returns the answer to SETUP.
 fn play(hand: &mut Hand, running: &Running) -> String {
     let url = format!("rtsp://{}/{STREAM}", running.rtsp());
     let transport = "Transport: RTP/AVP/UDP;multicast\r\n";
@@ -64,7 +64,7 @@ fn play(hand: &mut Hand, running: &Running) -> String {
     set_up
 }
 
-/// Sequence number and payload's first byte of the next packet, unless none comes.
+/// Returns the sequence number and the payload's first byte of the next packet, if one comes.
 fn next(socket: &UdpSocket) -> Option<(u16, u8)> {
     let mut buffer = [0; 2048];
     let size = socket.recv(&mut buffer).ok()?;
@@ -100,7 +100,7 @@ fn clients_on_all_threads_share_what_is_sent_once() {
     assert_eq!(report[1], 200, "a sender report");
     assert_eq!(running.hub().stream(STREAM).expect("there").viewers(), 8);
 
-    // It goes on for the last of them, and ends with that one.
+    // The group continues for the last of them, and ends with that one.
     hands.truncate(1);
     for _ in 0..50 {
         next(&media).expect("one client still plays");

@@ -18,7 +18,7 @@ fn paced(algorithm: Algorithm) -> Running {
     })
 }
 
-/// The ways to viewers that the API shows.
+/// Returns the paths to viewers that the API shows.
 fn paths(running: &Running) -> Vec<Value> {
     let latency = running.get(&format!("/api/v1/streams/{STREAM}/latency"));
     let paths = latency.json()["paths"].as_array().cloned();
@@ -48,8 +48,8 @@ fn a_paced_viewer_gets_every_frame_and_its_path_is_shown() {
             assert!(value.is_some_and(|value| value > 0.0), "{figure}: {shown}");
         }
         assert!(shown["sent_bytes"].as_u64() > Some(1000), "{shown}");
-        let heard = peer.in_order(Kind::Video);
-        let gaps = heard
+        let received = peer.in_order(Kind::Video);
+        let gaps = received
             .windows(2)
             .filter(|it| it[1].sequence != it[0].sequence + 1);
         assert_eq!(gaps.count(), 0, "{algorithm}: packets are missing");

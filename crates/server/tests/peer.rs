@@ -1,4 +1,4 @@
-//! A WHEP viewer that does as it is told: one session, one blocking socket.
+//! A WHEP viewer that tests control step by step: one session, one blocking socket.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -18,7 +18,7 @@ use glassline_webrtc::{
 use crate::check;
 use crate::running::{Response, Running, STREAM};
 
-/// For everything that takes a moment, on a busy machine too.
+/// Time limit for everything that takes a moment, even on a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(8);
 
 pub(crate) const SDP: (&str, &str) = ("Content-Type", "application/sdp");
@@ -26,9 +26,9 @@ pub(crate) const SDP: (&str, &str) = ("Content-Type", "application/sdp");
 static CERTIFICATE: LazyLock<Arc<Certificate>> =
     LazyLock::new(|| Arc::new(Certificate::generate().expect("a certificate")));
 
-/// One packet of media, opened.
+/// One media packet, decrypted.
 #[derive(Clone, Debug)]
-pub(crate) struct Heard {
+pub(crate) struct ReceivedPacket {
     pub(crate) kind: Kind,
     pub(crate) sequence: u64,
     pub(crate) timestamp: u32,
@@ -38,16 +38,16 @@ pub(crate) struct Heard {
     pub(crate) at: Instant,
 }
 
-/// What a peer offers.
+/// The kinds of media and data that a peer offers.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct PeerOffer {
     pub(crate) send: Vec<Track>,
     pub(crate) receive: Kinds,
     pub(crate) data: Option<DataConfig>,
     pub(crate) opus: OpusOptions,
 }
 
-impl Default for Asked {
+impl Default for PeerOffer {
     fn default() -> Self {
         Self {
             send: Vec::new(),
@@ -58,7 +58,7 @@ impl Default for Asked {
     }
 }
 
-impl From<(Vec<Track>, Kinds)> for Asked {
+impl From<(Vec<Track>, Kinds)> for PeerOffer {
     /// Media alone.
     fn from((send, receive): (Vec<Track>, Kinds)) -> Self {
         Self {
@@ -69,7 +69,7 @@ impl From<(Vec<Track>, Kinds)> for Asked {
     }
 }
 
-impl Asked {
+impl PeerOffer {
     pub(crate) fn to_watch() -> Self {
         Self {
             receive: Kinds::ALL,
@@ -88,39 +88,39 @@ pub(crate) struct Peer<'a> {
     pub(crate) running: &'a Running,
     pub(crate) session: Session,
     pub(crate) socket: UdpSocket,
-    /// Where the session believes to be; the server sees the socket's address.
+    /// Address that the session takes for its own; the server sees the socket's address.
     believed: SocketAddr,
     media: SocketAddr,
     pub(crate) location: String,
     pub(crate) etag: String,
-    pub(crate) heard: Vec<Heard>,
+    pub(crate) received: Vec<ReceivedPacket>,
     pub(crate) events: Vec<Event>,
-    /// What happened on its data channels.
+    /// Events of its data channels.
     pub(crate) said: Vec<ChannelEvent>,
     pub(crate) dropped: BTreeMap<&'static str, u64>,
     rng: Rng,
-    /// Share of arriving media that is thrown away.
+    /// Share of arriving media that is dropped.
     pub(crate) loss: f64,
-    /// Media thrown away, still sealed.
+    /// Dropped media, still encrypted.
     pub(crate) discarded: Vec<Vec<u8>>,
-    /// Media that was not, still sealed.
+    /// Media that was not dropped, still encrypted.
     pub(crate) arrived: Vec<Vec<u8>>,
 }
 
 impl<'a> Peer<'a> {
-    /// A viewer that was answered and has sent nothing yet.
+    /// Returns a viewer that got an answer and has sent nothing yet.
     pub(crate) fn answered(running: &'a Running) -> Self {
         Self::offering(running, str::to_owned).expect("answered")
     }
 
-    /// A viewer whose media flows.
+    /// Returns a viewer whose media flows.
     pub(crate) fn joined(running: &'a Running) -> Self {
         let mut peer = Self::answered(running);
         peer.await_media();
         peer
     }
 
-    /// Offers what `edit` makes of the offer; the refusal if there is one.
+    /// Sends the offer as `edit` changes it. Returns the refusal if there is one.
     pub(crate) fn offering(
         running: &'a Running,
         edit: impl FnOnce(&str) -> String,
@@ -128,7 +128,7 @@ impl<'a> Peer<'a> {
         Self::offering_from(running, socket(), edit)
     }
 
-    /// The same from a socket that may have been used before.
+    /// Sends the offer as `edit` changes it, from a socket that may have been used before.
     pub(crate) fn offering_from(
         running: &'a Running,
         socket: UdpSocket,
@@ -137,31 +137,31 @@ impl<'a> Peer<'a> {
         Self::offering_to(running, STREAM, socket, edit)
     }
 
-    /// A viewer of another stream.
+    /// Returns a viewer of another stream.
     pub(crate) fn of_stream(running: &'a Running, stream: &str) -> Result<Self, Response> {
         Self::offering_to(running, stream, socket(), str::to_owned)
     }
 
-    /// A viewer that wants data channels, too.
+    /// Returns a viewer that asks for data channels, too.
     pub(crate) fn with_data(running: &'a Running) -> Self {
         let path = format!("/{STREAM}/whep");
-        let asked = Asked::to_watch().with_data();
+        let asked = PeerOffer::to_watch().with_data();
         let peer = Self::asking(running, &path, &[], socket(), asked, str::to_owned);
         peer.expect("answered")
     }
 
-    /// One that wants nothing else.
+    /// Returns a viewer that asks for data channels only.
     pub(crate) fn with_data_alone(running: &'a Running) -> Self {
         let path = format!("/{STREAM}/whep");
-        let asked = Asked::default().with_data();
+        let asked = PeerOffer::default().with_data();
         let peer = Self::asking(running, &path, &[], socket(), asked, str::to_owned);
         peer.expect("answered")
     }
 
-    /// Somebody who publishes messages beside [`STREAM`].
+    /// Returns a publisher of messages next to [`STREAM`].
     pub(crate) fn data_publisher(running: &'a Running) -> Result<Self, Response> {
         let path = format!("/{STREAM}/whip");
-        let asked = Asked::default().with_data();
+        let asked = PeerOffer::default().with_data();
         Self::asking(running, &path, &[], socket(), asked, str::to_owned)
     }
 
@@ -172,16 +172,16 @@ impl<'a> Peer<'a> {
         edit: impl FnOnce(&str) -> String,
     ) -> Result<Self, Response> {
         let path = format!("/{stream}/whep");
-        Self::asking(running, &path, &[], socket, Asked::to_watch(), edit)
+        Self::asking(running, &path, &[], socket, PeerOffer::to_watch(), edit)
     }
 
-    /// Offers at `path`, with more headers, what is asked for.
+    /// Sends an offer of the given kinds to `path`, with more headers.
     pub(crate) fn asking(
         running: &'a Running,
         path: &str,
         headers: &[(&str, &str)],
         socket: UdpSocket,
-        asked: impl Into<Asked>,
+        asked: impl Into<PeerOffer>,
         edit: impl FnOnce(&str) -> String,
     ) -> Result<Self, Response> {
         let asked = asked.into();
@@ -217,7 +217,7 @@ impl<'a> Peer<'a> {
             media: candidate(&response.body),
             location: header("location"),
             etag: header("etag"),
-            heard: Vec::new(),
+            received: Vec::new(),
             events: Vec::new(),
             said: Vec::new(),
             dropped: BTreeMap::new(),
@@ -231,7 +231,7 @@ impl<'a> Peer<'a> {
     /// Runs until video and audio came.
     pub(crate) fn await_media(&mut self) {
         let both = |peer: &Self| {
-            [Kind::Video, Kind::Audio].map(|kind| peer.heard.iter().any(|it| it.kind == kind))
+            [Kind::Video, Kind::Audio].map(|kind| peer.received.iter().any(|it| it.kind == kind))
                 == [true, true]
         };
         assert!(
@@ -242,12 +242,12 @@ impl<'a> Peer<'a> {
         );
     }
 
-    /// Lives for `time`.
+    /// Runs for `time`.
     pub(crate) fn run_for(&mut self, time: Duration) {
         self.run_until(time, |_| false);
     }
 
-    /// Lives until `done`, at most for `limit`; whether it came to be.
+    /// Runs until `done`, at most for `limit`. Returns whether `done` became true.
     pub(crate) fn run_until(
         &mut self,
         limit: Duration,
@@ -271,7 +271,7 @@ impl<'a> Peer<'a> {
                     wait.clamp(Duration::from_millis(1), Duration::from_millis(20)),
                 ))
                 .expect("a timeout");
-            // Errors are timeouts, or tell of a port that the server closed.
+            // Errors are timeouts, or answers that the server's port is closed.
             if let Ok((bytes, from)) = self.socket.recv_from(&mut buffer) {
                 self.take(&mut buffer[..bytes], from);
             }
@@ -305,7 +305,7 @@ impl<'a> Peer<'a> {
                 repaired,
                 packet,
             }) => {
-                let heard = Heard {
+                let received = ReceivedPacket {
                     kind: self.session.receivers()[receiver.0].kind,
                     sequence,
                     timestamp: packet.header.timestamp,
@@ -314,14 +314,14 @@ impl<'a> Peer<'a> {
                     repaired,
                     at: now,
                 };
-                self.heard.push(heard);
+                self.received.push(received);
             }
             Ok(_) => {}
             Err(reason) => *self.dropped.entry(reason.label()).or_default() += 1,
         }
     }
 
-    /// Says `payload` as its audio at `timestamp`; false before the keys are there.
+    /// Sends `payload` as its audio at `timestamp`. Returns false before the session has keys.
     pub(crate) fn say(&mut self, timestamp: u32, payload: &[u8]) -> bool {
         let mut out = [0; 2048];
         let now = Instant::now();
@@ -361,19 +361,19 @@ impl<'a> Peer<'a> {
         self.session.is_connected()
     }
 
-    /// What came of one kind, in order of arrival.
-    pub(crate) fn of(&self, kind: Kind) -> impl Iterator<Item = &Heard> {
-        self.heard.iter().filter(move |it| it.kind == kind)
+    /// Returns the packets of one kind, in order of arrival.
+    pub(crate) fn of(&self, kind: Kind) -> impl Iterator<Item = &ReceivedPacket> {
+        self.received.iter().filter(move |it| it.kind == kind)
     }
 
-    /// What came of one kind, in order of sequence numbers.
-    pub(crate) fn in_order(&self, kind: Kind) -> Vec<&Heard> {
+    /// Returns the packets of one kind, in order of sequence numbers.
+    pub(crate) fn in_order(&self, kind: Kind) -> Vec<&ReceivedPacket> {
         let mut all: Vec<_> = self.of(kind).collect();
         all.sort_by_key(|it| it.sequence);
         all
     }
 
-    /// Our own and the server's ICE credentials.
+    /// Returns the peer's own and the server's ICE credentials.
     pub(crate) fn credentials(&self) -> (IceCredentials, IceCredentials) {
         let theirs = self.session.remote_credentials().expect("answered");
         (self.session.local_credentials().clone(), theirs.clone())
@@ -388,18 +388,20 @@ impl<'a> Peer<'a> {
             .expect("loopback takes it");
     }
 
-    /// Goes on from a new socket, as a NAT makes of a phone that changes its
-    /// network; what comes to the old one is lost.
+    /// Continues from a new socket, as when a NAT gives a phone another port. Datagrams to the old
+    /// socket are lost.
     pub(crate) fn change_port(&mut self) {
         self.socket = socket();
     }
 
     /// Nominates its present address until `limit` or until media comes there.
     pub(crate) fn nominate(&mut self, limit: Duration) -> bool {
-        let (end, before) = (Instant::now() + limit, self.heard.len());
+        let (end, before) = (Instant::now() + limit, self.received.len());
         while Instant::now() < end {
             self.check_from(&self.socket, true);
-            if self.run_until(Duration::from_millis(150), |peer| peer.heard.len() > before) {
+            if self.run_until(Duration::from_millis(150), |peer| {
+                peer.received.len() > before
+            }) {
                 return true;
             }
         }
@@ -422,7 +424,7 @@ impl<'a> Peer<'a> {
     }
 }
 
-/// Lets all of them live for `time`, in turns.
+/// Runs all peers for `time`, in turns.
 pub(crate) fn live(peers: &mut [Peer<'_>], time: Duration) {
     let end = Instant::now() + time;
     while Instant::now() < end {
@@ -436,7 +438,7 @@ pub(crate) fn socket() -> UdpSocket {
     UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port")
 }
 
-/// Where the answer says that media comes from.
+/// Returns the address in the answer that media comes from.
 fn candidate(answer: &str) -> SocketAddr {
     let answer = SessionDescription::parse(answer).expect("an SDP answer");
     let mut candidates = answer.media[0].attributes.candidates();

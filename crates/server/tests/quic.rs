@@ -1,4 +1,4 @@
-//! MoQ over QUIC: publishers into the hub, readers out of it, and those who lie.
+//! MoQ over QUIC: publishers, readers, and clients that violate the protocol.
 
 use std::future::Future;
 use std::net::UdpSocket;
@@ -48,7 +48,7 @@ const SETS: [&[u8]; 2] = [
     &[0x68, 0xce, 0x3c, 0x80],
 ];
 
-/// A number in bytes that no start code can be among.
+/// Encodes a number in bytes that contain no start code.
 fn marks(number: u32) -> [u8; 4] {
     [21, 14, 7, 0].map(|shift| 0x80 | (number >> shift) as u8)
 }
@@ -78,7 +78,7 @@ fn frame(number: u32) -> Frame {
     }
 }
 
-/// A client that publishes frames at their pace until it is dropped or sent away.
+/// A client that publishes frames at their pace until it is dropped or disconnected.
 struct Camera {
     runtime: Runtime,
     ended: tokio::task::JoinHandle<Ended>,
@@ -96,7 +96,7 @@ impl Camera {
         Self { runtime, ended }
     }
 
-    /// How the server ends it.
+    /// Returns how the server ended the session.
     fn ended(self) -> Ended {
         let Self { runtime, ended } = self;
         runtime.block_on(soon(ended)).expect("no panic")
@@ -149,9 +149,9 @@ fn what_a_publisher_sends_is_watched_over_webrtc() {
     let mut frames =
         glassline_rtp::payload::Depacketizer::new(&Track::new(Codec::H264)).expect("a format");
     let mut whole = 0;
-    for heard in peer.in_order(Kind::Video) {
-        let (sequence, timestamp) = (heard.sequence, heard.timestamp);
-        frames.push(sequence, timestamp, heard.marker, &heard.payload);
+    for received in peer.in_order(Kind::Video) {
+        let (sequence, timestamp) = (received.sequence, received.timestamp);
+        frames.push(sequence, timestamp, received.marker, &received.payload);
         while let Some(unit) = frames.poll() {
             let tail = unit.data.len() - 5;
             let sent = frame(number(&unit.data[tail..tail + 4]));

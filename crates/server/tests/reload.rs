@@ -14,10 +14,10 @@ use crate::rtsps::{Sealed, data};
 use crate::running::Running;
 use crate::source::{Film, Source};
 
-/// For what happens at once on an idle machine.
+/// Time limit for events that take no time on an idle machine.
 const SOON: Duration = Duration::from_secs(20);
 
-/// A folder of this test alone, gone with it.
+/// A folder of this test, removed with it.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -51,7 +51,7 @@ impl Drop for Folder {
     }
 }
 
-/// The entry of a user who may read all.
+/// Returns the entry of a user who may read all streams.
 fn entry(name: &str, password: &str) -> String {
     let account = Account {
         read: vec![Pattern::parse("*").expect("a pattern")],
@@ -76,19 +76,19 @@ fn guarded(folder: &Folder) -> Running {
     })
 }
 
-/// The header that a user shows.
+/// Returns the header with a user's credentials.
 fn basic(pair: &str) -> String {
     let shown = base64::engine::general_purpose::STANDARD.encode(pair);
     format!("Authorization: Basic {shown}\r\n")
 }
 
-/// The status of DESCRIBE for a user.
+/// Returns the status of DESCRIBE for a user.
 fn status(running: &Running, pair: &str) -> String {
     let answer = Sealed::new(running).ask("DESCRIBE", "", &basic(pair));
     answer.split(' ').nth(1).expect("a status").to_owned()
 }
 
-/// Has the files read again, until `done`.
+/// Reloads the files until `done`.
 fn reload_until(running: &Running, mut done: impl FnMut() -> bool) {
     running.reload();
     let end = Instant::now() + SOON;
@@ -127,7 +127,7 @@ fn users_come_and_go_and_who_plays_goes_on() {
     let again = playing.ask("SETUP", "/trackID=0", &(basic(ann) + transport));
     assert!(again.contains(" 401 "), "{again}");
 
-    // What is broken or empty changes nothing; what is mended does.
+    // A broken or empty file changes nothing; a repaired one does.
     for broken in ["- name: [", "users: {}", ""] {
         folder.write("users.yml", broken);
         running.reload();

@@ -1,4 +1,4 @@
-//! Sessions and sources that begin anew while media flows.
+//! Sessions and sources that restart while media flows.
 
 use std::time::{Duration, Instant};
 
@@ -40,7 +40,7 @@ fn follow(peer: &mut Peer<'_>, ours: IceCredentials, response: &Response) {
     peer.session.add_remote_candidate(&candidate, now);
 }
 
-/// The longest time without a packet of audio since `from`.
+/// Returns the longest time without a packet of audio since `from`.
 fn longest_gap(peer: &Peer<'_>, from: Instant) -> Duration {
     let times: Vec<_> = peer
         .of(Kind::Audio)
@@ -149,10 +149,10 @@ fn viewers_stay_while_the_source_is_restarted() {
     drop(source);
     for pause in [0, 700] {
         peer.run_for(Duration::from_millis(pause));
-        let heard = peer.heard.len();
+        let received = peer.received.len();
         let source = Source::start(&stream, Film::default());
         let again = |peer: &Peer<'_>| {
-            let new = &peer.heard[heard..];
+            let new = &peer.received[received..];
             new.iter()
                 .filter(|it| it.kind == Kind::Video && it.marker)
                 .count()
@@ -164,8 +164,8 @@ fn viewers_stay_while_the_source_is_restarted() {
     }
     assert_eq!(stream.totals().sources, 3);
     for kind in [Kind::Video, Kind::Audio] {
-        let heard = peer.in_order(kind);
-        for pair in heard.windows(2) {
+        let received = peer.in_order(kind);
+        for pair in received.windows(2) {
             assert_eq!(pair[1].sequence, pair[0].sequence + 1, "{kind:?}: a gap");
             let step = pair[1].timestamp.wrapping_sub(pair[0].timestamp);
             let same_frame = kind == Kind::Video && !pair[0].marker;

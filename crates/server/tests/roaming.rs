@@ -1,4 +1,4 @@
-//! The viewer's address changes, and with it the shard where its datagrams land.
+//! A viewer's address changes, and with it the shard that receives its datagrams.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,18 +7,18 @@ use std::time::{Duration, Instant};
 use glassline_media::Kind;
 use glassline_webrtc::Event;
 
-use crate::peer::{Heard, Peer, SOON, socket};
+use crate::peer::{Peer, ReceivedPacket, SOON, socket};
 use crate::running::Running;
 use crate::source::{AUDIO, Film, Source, VIDEO};
 
-/// How long a viewer may be without media after a move. The server holds on to
-/// a path for 0.9 s after it was confirmed.
+/// Longest time without media after a move. The server keeps a path for 0.9 s after it was
+/// confirmed.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// Viewers that wander at the same time.
+/// Number of viewers that move at the same time.
 const WANDERERS: u64 = 4;
 
-/// Moves a viewer to new ports until `enough`; the longest pause.
+/// Moves a viewer to new ports until `enough`. Returns the longest pause.
 fn wander(
     running: &Running,
     source: &Source,
@@ -42,18 +42,18 @@ fn wander(
     longest
 }
 
-/// Packets that went to an address just left are lost, but they were sent: from
-/// number to published packet the distance stays the same over all moves.
+/// Checks that packets to an address just left were sent, although they are lost: the distance from
+/// sequence number to published packet stays the same over all moves.
 fn none_left_out(peer: &Peer<'_>, source: &Source) {
     for (kind, track) in [(Kind::Audio, AUDIO), (Kind::Video, VIDEO)] {
         let published = source.payloads(track);
         let places: HashMap<&[u8], u64> = published.iter().map(Vec::as_slice).zip(0..).collect();
-        let mut heard = peer.in_order(kind);
+        let mut received = peer.in_order(kind);
         // Parameter sets are the same each time.
-        heard.retain(|it| it.payload.len() > 100);
-        let distance = |it: &Heard| it.sequence - places[it.payload.as_slice()];
-        let first = distance(heard[0]);
-        let other = heard.iter().find(|it| distance(it) != first);
+        received.retain(|it| it.payload.len() > 100);
+        let distance = |it: &ReceivedPacket| it.sequence - places[it.payload.as_slice()];
+        let first = distance(received[0]);
+        let other = received.iter().find(|it| distance(it) != first);
         let other = other.map(|it| it.sequence);
         assert_eq!(other, None, "{kind:?}: the packet before it was never sent");
     }
@@ -122,7 +122,7 @@ fn a_viewer_seen_from_many_addresses_still_moves_and_is_still_repaired() {
     peer.run_for(Duration::from_millis(950));
     peer.change_port();
     assert!(peer.nominate(PAUSE_MAX), "no media at the new address");
-    // What it asks for from there is heard.
+    // Its requests from there arrive.
     let before = running.total("retransmissions_total");
     peer.loss = 0.2;
     peer.run_for(Duration::from_secs(1));
@@ -162,7 +162,7 @@ fn a_handshake_may_come_from_another_address_than_the_first_check() {
     running.await_sessions(0, SOON);
 }
 
-/// A reloaded page may come from the port of the one before, which said no farewell.
+/// A reloaded page may use the port of the page before, which did not close its session.
 #[test]
 fn a_new_viewer_may_use_the_address_of_one_that_vanished() {
     let running = Running::start(2);
@@ -204,7 +204,7 @@ fn a_new_viewer_may_use_the_address_of_ones_that_gave_up() {
     }
 }
 
-/// Whoever leaves while shards hand it over leaves for good.
+/// A viewer that leaves during a hand-over between shards is gone for good.
 #[test]
 fn a_viewer_that_leaves_during_a_move_is_gone() {
     let running = Running::start(4);

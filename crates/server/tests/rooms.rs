@@ -1,4 +1,4 @@
-//! Rooms of voice calls: who joins, who is heard, who is gone.
+//! Rooms of voice calls: joining, hearing others, leaving.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use glassline_webrtc::{DataConfig, Kinds, OpusOptions, Redundancy, SKIP_MAX, Sen
 use serde_json::Value;
 
 use crate::data::{got, open, send, until};
-use crate::peer::{Asked, Heard, Peer, SDP, SOON, live, socket};
+use crate::peer::{Peer, PeerOffer, ReceivedPacket, SDP, SOON, live, socket};
 use crate::running::{Response, Running};
 
 /// One packet's time at 48 kHz: 10 ms.
@@ -32,7 +32,7 @@ fn join<'a>(
     Peer::asking(running, &path, headers, socket(), voice(), str::to_owned)
 }
 
-/// Joins, and its keys are there.
+/// Joins a room and waits until the session has keys.
 fn joined<'a>(running: &'a Running, room: &str) -> Peer<'a> {
     let mut peer = join(running, room, &[]).expect("answered");
     assert!(peer.run_until(SOON, Peer::is_connected));
@@ -59,22 +59,22 @@ fn you(peer: &Peer<'_>) -> String {
         .to_owned()
 }
 
-/// A leg on which `peer` hears `id`.
-fn hear<'a>(peer: &Peer<'a>, id: &str) -> Result<Peer<'a>, Response> {
+/// Opens a leg on which `peer` receives the voice of `id`.
+fn open_leg<'a>(peer: &Peer<'a>, id: &str) -> Result<Peer<'a>, Response> {
     let path = format!("{}/hear/{id}", peer.location);
     let audio = (Vec::new(), Kinds::AUDIO);
     Peer::asking(peer.running, &path, &[], socket(), audio, str::to_owned)
 }
 
 fn hearing<'a>(peer: &Peer<'a>, id: &str) -> Peer<'a> {
-    let mut leg = hear(peer, id).expect("answered");
+    let mut leg = open_leg(peer, id).expect("answered");
     assert!(leg.run_until(SOON, Peer::is_connected));
     leg
 }
 
 fn payloads(peer: &Peer<'_>) -> Vec<String> {
-    let heard = peer.of(Kind::Audio);
-    let text = heard.map(|it| String::from_utf8_lossy(&it.payload).into_owned());
+    let received = peer.of(Kind::Audio);
+    let text = received.map(|it| String::from_utf8_lossy(&it.payload).into_owned());
     text.collect()
 }
 
@@ -90,7 +90,7 @@ fn three_participants_hear_each_other_and_not_themselves() {
         let mut wanted = names.to_vec();
         wanted.sort_unstable();
         assert_eq!(all, wanted, "each sees the two others");
-        hear(talker, &names[at])
+        open_leg(talker, &names[at])
             .err()
             .expect("oneself")
             .problem(404);
@@ -108,8 +108,8 @@ fn three_participants_hear_each_other_and_not_themselves() {
         live(&mut legs, Duration::from_millis(10));
     }
     live(&mut legs, Duration::from_millis(100));
-    let heard = [[1, 2], [0, 2], [0, 1]].concat();
-    for (leg, from) in legs.iter().zip(heard) {
+    let received = [[1, 2], [0, 2], [0, 1]].concat();
+    for (leg, from) in legs.iter().zip(received) {
         let wanted: Vec<String> = (0..20).map(|it| format!("{from}: {it}")).collect();
         assert_eq!(payloads(leg), wanted);
         let times: Vec<u32> = leg.of(Kind::Audio).map(|it| it.timestamp).collect();
@@ -143,16 +143,16 @@ fn losses_on_the_way_in_are_losses_on_the_way_out() {
         assert!(talker.say(packet * STEP, &[7]));
         leg.run_for(Duration::from_millis(5));
     }
-    assert!(leg.run_until(SOON, |it| it.heard.len() == 30));
+    assert!(leg.run_until(SOON, |it| it.received.len() == 30));
     let sequences: Vec<u64> = leg.of(Kind::Audio).map(|it| it.sequence).collect();
     let steps: Vec<u64> = sequences.windows(2).map(|it| it[1] - it[0]).collect();
     assert_eq!(steps[9], 4, "{steps:?}");
     assert_eq!(steps.iter().filter(|it| **it == 1).count(), 28, "{steps:?}");
 }
 
-/// What a peer asks for that prefers its audio with copies.
-fn redundant(asked: impl Into<Asked>) -> Asked {
-    Asked {
+/// Returns an offer that prefers redundant audio.
+fn redundant(asked: impl Into<PeerOffer>) -> PeerOffer {
+    PeerOffer {
         opus: OpusOptions {
             redundancy: Redundancy::Always,
             ..OpusOptions::default()
@@ -221,16 +221,20 @@ fn copies_mend_each_way_by_itself() {
     assert!(steps.windows(2).all(|it| it[1] - it[0] == 1), "{steps:?}");
     assert_eq!(running.total("voice_recovered_total"), 14);
 
-    let blocks = |it: &Heard| -> Vec<(u32, Vec<u8>)> {
+    let blocks = |it: &ReceivedPacket| -> Vec<(u32, Vec<u8>)> {
         let blocks = red::blocks(&it.payload).expect("RED");
         let blocks = blocks.iter();
         let named = blocks.map(|block| (it.timestamp - block.offset, block.payload.to_vec()));
         named.collect()
     };
-    // Of the lossy way only what was lost together with the next is missing.
-    let heard: BTreeMap<u32, Vec<u8>> = lossy.of(Kind::Audio).flat_map(blocks).collect();
+    // On the lossy path only packets that were lost together with the next are missing.
+    let received: BTreeMap<u32, Vec<u8>> = lossy.of(Kind::Audio).flat_map(blocks).collect();
     let wanted = |packet: u32| said.get(packet as usize);
-    assert!(heard.iter().all(|(at, it)| wanted(at / STEP) == Some(it)));
+    assert!(
+        received
+            .iter()
+            .all(|(at, it)| wanted(at / STEP) == Some(it))
+    );
     let arrived: BTreeSet<u32> = lossy
         .of(Kind::Audio)
         .map(|it| it.timestamp / STEP)
@@ -238,22 +242,26 @@ fn copies_mend_each_way_by_itself() {
     assert!((30..55).contains(&arrived.len()), "lossy: {arrived:?}");
     for packet in 0..58 {
         let is_there = arrived.contains(&packet) || arrived.contains(&(packet + 1));
-        assert_eq!(heard.contains_key(&(packet * STEP)), is_there, "{packet}");
+        assert_eq!(
+            received.contains_key(&(packet * STEP)),
+            is_there,
+            "{packet}"
+        );
     }
-    // And who speaks without copies is heard with them.
-    let heard: Vec<_> = of_plain.of(Kind::Audio).map(blocks).collect();
-    assert_eq!(heard.len(), 60);
-    assert!(heard[1..].iter().all(|blocks| blocks.len() == 2));
-    assert_eq!(heard[7][0], (6 * STEP, name(6)));
+    // A participant that sends no copies is received with copies.
+    let received: Vec<_> = of_plain.of(Kind::Audio).map(blocks).collect();
+    assert_eq!(received.len(), 60);
+    assert!(received[1..].iter().all(|blocks| blocks.len() == 2));
+    assert_eq!(received[7][0], (6 * STEP, name(6)));
 }
 
-/// A leg on which `peer` hears `id`, with data channels and one of them open.
-fn telling<'a>(peer: &Peer<'a>, id: &str) -> (Peer<'a>, ChannelId) {
+/// Opens a leg on which `peer` receives the voice of `id`, with data channels, one of them open.
+fn leg_with_channel<'a>(peer: &Peer<'a>, id: &str) -> (Peer<'a>, ChannelId) {
     let path = format!("{}/hear/{id}", peer.location);
-    let asked = Asked {
+    let asked = PeerOffer {
         receive: Kinds::AUDIO,
         data: Some(DataConfig::default()),
-        ..Asked::default()
+        ..PeerOffer::default()
     };
     let leg = Peer::asking(peer.running, &path, &[], socket(), asked, str::to_owned);
     let mut leg = leg.expect("answered");
@@ -263,13 +271,13 @@ fn telling<'a>(peer: &Peer<'a>, id: &str) -> (Peer<'a>, ChannelId) {
 
 #[test]
 fn what_two_tell_each_other_nobody_else_hears_and_is_bounded() {
-    // Messages beside streams are another matter, and off.
+    // Messages next to streams are independent of this, and turned off.
     let running = Running::start(2);
     let talkers = [0; 3].map(|_| joined(&running, "team"));
     let [ann, bob, _] = talkers.each_ref().map(you);
-    let (mut ann_to_bob, to_bob) = telling(&talkers[0], &bob);
-    let (mut bob_to_ann, to_ann) = telling(&talkers[1], &ann);
-    let (mut eve_to_ann, _) = telling(&talkers[2], &ann);
+    let (mut ann_to_bob, to_bob) = leg_with_channel(&talkers[0], &bob);
+    let (mut bob_to_ann, to_ann) = leg_with_channel(&talkers[1], &ann);
+    let (mut eve_to_ann, _) = leg_with_channel(&talkers[2], &ann);
     let text = |text: &'static [u8]| Message::binary(text.to_vec());
     send(&mut ann_to_bob, to_bob, text(b"to bob")).expect("room");
     send(&mut bob_to_ann, to_ann, text(b"to ann")).expect("room");
@@ -284,9 +292,9 @@ fn what_two_tell_each_other_nobody_else_hears_and_is_bounded() {
         [vec![b"to ann".to_vec()], vec![b"to bob".to_vec()], vec![]]
     );
 
-    // One that breaks is dialled again, and goes on where the other still is.
+    // A leg that fails is dialled again, and continues while the other participant is there.
     assert_eq!(bob_to_ann.delete().status, 200);
-    let (mut again, to_ann) = telling(&talkers[1], &ann);
+    let (mut again, to_ann) = leg_with_channel(&talkers[1], &ann);
     send(&mut again, to_ann, text(b"again")).expect("room");
     send(&mut ann_to_bob, to_bob, text(b"still here")).expect("room");
     let mut legs = [&mut ann_to_bob, &mut again];
@@ -294,7 +302,7 @@ fn what_two_tell_each_other_nobody_else_hears_and_is_bounded() {
         got(legs[0]).len() == 2 && got(legs[1]).len() == 1
     }));
 
-    // More than stages have to tell is dropped, and counted.
+    // Messages beyond the limit are dropped and counted.
     let too_long = Message::binary(vec![0; 3 << 10]);
     assert!(send(&mut again, to_ann, too_long).is_err(), "as was agreed");
     for _ in 0..400 {
@@ -332,7 +340,7 @@ fn who_waits_is_told_of_who_comes_and_who_goes() {
     assert_eq!(ids(&gone), [""; 0]);
     second.delete().problem(404);
     running.get(&second.location).problem(404);
-    // Who heard it may still leave by the book, and then the stream is forgotten.
+    // Its listeners may still end their legs properly, and then the stream is removed.
     assert_eq!(leg.delete().status, 200);
     let end = Instant::now() + SOON;
     let streams = || running.get("/api/v1/streams").json();
@@ -398,7 +406,7 @@ fn offers_and_names_that_do_not_fit_are_refused() {
     plain.problem(415);
     running.request("POST", path, &[SDP], "v=1").problem(400);
     let peer = joined(&running, "team");
-    hear(&peer, "abababababab")
+    open_leg(&peer, "abababababab")
         .err()
         .expect("nobody")
         .problem(404);

@@ -1,4 +1,4 @@
-//! RTSP inside TLS: what is played, who is slow, and what is no TLS at all.
+//! RTSP within TLS: playing, slow clients, and data that is not TLS.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -17,7 +17,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use crate::running::{Running, STREAM};
 use crate::source::{Film, Source};
 
-/// For what happens at once on an idle machine.
+/// Time limit for events that take no time on an idle machine.
 const SOON: Duration = Duration::from_secs(20);
 
 /// Made once with `openssl req -x509 -newkey ec -days 36500 -nodes`, for localhost;
@@ -103,7 +103,7 @@ impl Sealed {
         self.response()
     }
 
-    /// The next response with its body; frames before it are dropped.
+    /// Returns the next response with its body; frames before it are dropped.
     fn response(&mut self) -> String {
         let mut text = Vec::new();
         while !text.ends_with(b"\r\n\r\n") {
@@ -115,7 +115,7 @@ impl Sealed {
         self.whole(text)
     }
 
-    /// The rest of a response that begins with this byte.
+    /// Returns the rest of a response that begins with this byte.
     pub(crate) fn response_behind(&mut self, first: u8) -> String {
         let mut text = vec![first];
         while !text.ends_with(b"\r\n\r\n") {
@@ -124,7 +124,7 @@ impl Sealed {
         self.whole(text)
     }
 
-    /// A response's head, with the body that it announces.
+    /// Returns a response's head with the body that it announces.
     fn whole(&mut self, head: Vec<u8>) -> String {
         let head = String::from_utf8(head).expect("text");
         let field = |name: &str| {

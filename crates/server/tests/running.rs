@@ -24,7 +24,7 @@ impl Running {
         Self::with(shards, |_| {})
     }
 
-    /// A server whose configuration `change` touches up.
+    /// Starts a server with a configuration that `change` modifies.
     pub(crate) fn with(shards: usize, change: impl FnOnce(&mut Config)) -> Self {
         let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let mut config = Config {
@@ -36,8 +36,8 @@ impl Running {
         config.admin.address = free;
         config.rtsp.address = Some(free);
         config.quic.address = Some(free);
-        // Machines that test stand still at times, and a skip that follows is no fault:
-        // tests of skips set their own.
+        // Test machines pause at times, and skips that follow from that are no failure: tests of
+        // skips set their own limit.
         config.webrtc.lag_ms = Some(10_000);
         change(&mut config);
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -54,12 +54,12 @@ impl Running {
         }
     }
 
-    /// Has users and certificates read again.
+    /// Reads users and certificates again.
     pub(crate) fn reload(&self) {
         self.server.as_ref().expect("it runs").reload();
     }
 
-    /// The stream called [`STREAM`], made if need be.
+    /// Returns the stream called [`STREAM`], created if needed.
     pub(crate) fn stream(&self) -> Arc<Stream> {
         let name = StreamName::parse(STREAM).expect("a good name");
         self.hub().create(name).expect("room for a stream")
@@ -76,23 +76,23 @@ impl Running {
         found.expect("a listener of this name").1
     }
 
-    /// Where RTSP clients connect.
+    /// Returns the address for RTSP clients.
     pub(crate) fn rtsp(&self) -> SocketAddr {
         self.listener("rtsp")
     }
 
-    /// Where MoQ is spoken.
+    /// Returns the address for MoQ.
     pub(crate) fn quic(&self) -> SocketAddr {
         self.listener("quic")
     }
 
-    /// SHA-256 of the certificate there.
+    /// Returns the SHA-256 of the QUIC certificate.
     pub(crate) fn fingerprint(&self) -> String {
         let server = self.server.as_ref().expect("running");
         server.quic_fingerprint().expect("it listens").to_string()
     }
 
-    /// Where they do inside TLS.
+    /// Returns the address for RTSP clients within TLS.
     pub(crate) fn rtsps(&self) -> SocketAddr {
         self.listener("rtsps")
     }
@@ -107,7 +107,7 @@ impl Running {
         self.request_from(Ipv4Addr::LOCALHOST, method, path, headers, body)
     }
 
-    /// The same from another address of loopback.
+    /// Sends the request from another address of loopback.
     pub(crate) fn request_from(
         &self,
         from: Ipv4Addr,
@@ -125,7 +125,7 @@ impl Running {
         exchange(stream, &text).expect("an HTTP response")
     }
 
-    /// Sends `text` as it is; `None` if the server answers nothing.
+    /// Sends `text` unchanged; returns `None` if the server answers nothing.
     pub(crate) fn raw(&self, text: &str) -> Option<Response> {
         let stream = self.connect(Ipv4Addr::LOCALHOST.into(), self.listener("http"));
         exchange(stream, text)
@@ -135,7 +135,7 @@ impl Running {
         self.request("GET", path, &[], "")
     }
 
-    /// What operators are told.
+    /// Requests `path` on the listener for operators.
     pub(crate) fn admin(&self, path: &str) -> Response {
         let stream = self.connect(Ipv4Addr::LOCALHOST.into(), self.listener("admin"));
         let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
@@ -156,7 +156,7 @@ impl Running {
         stream
     }
 
-    /// Sessions and, of these, half-open ones.
+    /// Returns the number of sessions, and how many of these are half-open.
     pub(crate) fn sessions(&self) -> (u64, u64) {
         let server = self.get("/api/v1/server").json();
         let count = |name: &str| server[name].as_u64().expect("a count");
@@ -176,7 +176,7 @@ impl Running {
         }
     }
 
-    /// A metric's values by labels, as they stand in the text.
+    /// Returns a metric's values with their labels.
     pub(crate) fn metric(&self, name: &str) -> Vec<(String, u64)> {
         let metrics = self.admin("/metrics").body;
         let prefix = format!("glassline_{name}");
@@ -196,7 +196,7 @@ impl Running {
             .collect()
     }
 
-    /// A metric's sum over all labels.
+    /// Returns a metric's sum over all labels.
     pub(crate) fn total(&self, name: &str) -> u64 {
         self.metric(name).iter().map(|(_, value)| value).sum()
     }
@@ -211,7 +211,7 @@ impl Drop for Running {
     }
 }
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,

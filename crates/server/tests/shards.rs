@@ -1,4 +1,4 @@
-//! The same life of a viewer, whether its server has one, two or four shards.
+//! The same tests of a viewer with one, two and four shards.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,8 @@ const VIEWERS_MAX: usize = 60;
 /// served whole, repaired, and forgotten when they leave.
 fn everything_works_with(shards: usize) {
     let running = Running::start(shards);
-    // Longer than the test: who joins later is caught up from the one keyframe.
+    // A viewer that joins later starts from the one keyframe, since the test is shorter than the
+    // interval.
     let film = Film {
         gop: 3000,
         frame_bytes: 4_000,

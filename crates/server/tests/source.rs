@@ -1,4 +1,4 @@
-//! A camera that exists only in memory: what it published is known to the byte.
+//! A camera that exists only in memory: every byte that it publishes is known.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -20,7 +20,7 @@ const FRAME: Duration = Duration::from_nanos(33_333_333);
 const SPS: &[u8] = &[0x67, 0x42, 0xc0, 0x1f, 0xda];
 const PPS: &[u8] = &[0x68, 0xce, 0x3c, 0x80];
 
-/// How it films.
+/// The parameters of the camera's video.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Film {
     /// Frames from keyframe to keyframe.
@@ -57,7 +57,7 @@ pub(crate) fn tracks() -> Vec<Track> {
 }
 
 impl Source {
-    /// Begins to publish to `stream`; its own clock begins at zero.
+    /// Starts to publish to `stream`; the camera's own clock begins at zero.
     pub(crate) fn start(stream: &Arc<Stream>, film: Film) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let published = Arc::default();
@@ -75,12 +75,12 @@ impl Source {
         }
     }
 
-    /// Everything published so far.
+    /// Returns all units published so far.
     pub(crate) fn published(&self) -> Vec<Arc<MediaUnit>> {
         self.published.lock().expect("no panic").clone()
     }
 
-    /// All payloads of a track so far, in order.
+    /// Returns all payloads of a track so far, in order.
     pub(crate) fn payloads(&self, track: TrackIndex) -> Vec<Vec<u8>> {
         let published = self.published();
         let units = published.iter().filter(|unit| unit.track == track);
@@ -131,14 +131,14 @@ fn run(
             packets += 1;
             audio(at, start + at, &mut rng)
         };
-        // Nobody must hear what is not in the list yet.
+        // No viewer may receive a unit that is not in the list yet.
         let mut published = published.lock().expect("no panic");
         let unit = publisher.push(unit, Instant::now());
         published.push(unit.expect("a good unit"));
     }
 }
 
-/// Noise behind a NAL header: every packet differs from every other.
+/// Returns a frame of random bytes behind a NAL header: every packet differs from every other.
 fn frame(number: u32, film: Film, due: Instant, rng: &mut Rng) -> MediaUnit {
     let keyframe = number.is_multiple_of(film.gop);
     let bytes = film.frame_bytes * if keyframe { 4 } else { 1 };

@@ -1,4 +1,4 @@
-//! SRTP within RTSPS: what a client with keys of its own opens, and what it may say.
+//! SRTP within RTSPS: packets to and from a client that has its own keys.
 
 use std::io::Write;
 use std::net::UdpSocket;
@@ -17,7 +17,7 @@ use crate::rtsps::{Sealed, running};
 use crate::running::Running;
 use crate::source::{Film, Source};
 
-/// For what happens at once on an idle machine.
+/// Time limit for events that take no time on an idle machine.
 const SOON: Duration = Duration::from_secs(20);
 
 fn profile(cipher: Cipher) -> Profile {
@@ -32,7 +32,7 @@ fn inbound(keys: &Keys) -> Inbound {
     Inbound::with_master(profile(keys.cipher), keys.key(), keys.salt()).expect("whole keys")
 }
 
-/// What a client seals its reports with.
+/// Returns the keys that a client seals its reports with.
 fn own_keys() -> Keys {
     Keys {
         csb_id: 1,
@@ -42,7 +42,7 @@ fn own_keys() -> Keys {
     }
 }
 
-/// A report of the client's, sealed.
+/// Returns a report of the client, sealed.
 fn report(outbound: &mut Outbound) -> Vec<u8> {
     let mut packet = Vec::new();
     ReceiverReport {
@@ -54,13 +54,13 @@ fn report(outbound: &mut Outbound) -> Vec<u8> {
     packet
 }
 
-/// A stream's frame, described and set up.
+/// The video of a stream, described and set up.
 struct Player {
     line: Sealed,
     keys: Keys,
     inbound: Inbound,
     outbound: Outbound,
-    /// Of the next packet.
+    /// Sequence number of the next packet.
     sequence: u16,
     ssrc: Ssrc,
 }
@@ -109,7 +109,7 @@ impl Player {
         }
     }
 
-    /// The payload of a media packet, which must be the next one.
+    /// Returns the payload of a media packet, which must be the next one.
     fn open(&mut self, mut packet: Vec<u8>) -> Vec<u8> {
         let header = Header::parse(&packet).expect("RTP");
         assert_eq!(header.sequence, self.sequence, "no gaps, as RTP-Info said");
@@ -128,7 +128,7 @@ impl Player {
         assert_eq!(report.ssrc, self.ssrc);
     }
 
-    /// Media of the next frame of the connection; reports are opened.
+    /// Returns the media of the connection's next frame; reports are opened.
     fn next(&mut self) -> Vec<u8> {
         loop {
             assert_eq!(self.line.byte(), b'$', "frames are never torn");
@@ -149,7 +149,7 @@ impl Player {
 
 const WITHIN: &str = "RTP/SAVP/TCP;unicast;interleaved=0-1";
 
-/// Waits until so many reports were opened and refused.
+/// Waits until these numbers of reports were opened and refused.
 fn await_reports(running: &Running, opened: u64, refused: u64) {
     let end = Instant::now() + SOON;
     let count = |what: &str| {
@@ -214,7 +214,7 @@ fn a_pause_leaves_no_gap_in_what_a_client_opens() {
     assert_eq!(first[0] & 0x1f, 24, "it goes on at a keyframe");
 }
 
-/// Asks for a pause; the media that came before the answer.
+/// Asks for a pause. Returns the media that came before the answer.
 fn pause(player: &mut Player) -> Vec<Vec<u8>> {
     let text = format!(
         "PAUSE {} RTSP/1.0\r\nCSeq: 900\r\nSession: {}\r\n\r\n",

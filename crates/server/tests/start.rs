@@ -1,19 +1,19 @@
-//! The first second of a viewer that joins in the middle.
+//! The first second of a viewer that joins between two keyframes.
 
 use std::time::{Duration, Instant};
 
 use glassline_media::Kind;
 use glassline_rtp::h264::{self, AccessUnit, Depacketizer};
 
-use crate::peer::{Heard, Peer, SOON};
+use crate::peer::{Peer, ReceivedPacket, SOON};
 use crate::running::Running;
 use crate::source::{Film, Source, VIDEO};
 
-/// Whole frames among `heard`, which is in order.
-pub(crate) fn frames(heard: &[&Heard]) -> Vec<AccessUnit> {
+/// Whole frames among `received`, which is in order.
+pub(crate) fn frames(received: &[&ReceivedPacket]) -> Vec<AccessUnit> {
     let mut depacketizer = Depacketizer::default();
     let mut frames = Vec::new();
-    for packet in heard {
+    for packet in received {
         depacketizer.push(
             packet.sequence,
             packet.timestamp,
@@ -25,7 +25,7 @@ pub(crate) fn frames(heard: &[&Heard]) -> Vec<AccessUnit> {
     frames
 }
 
-/// A camera two seconds into a group of eight.
+/// Starts a camera whose last keyframe was two seconds ago; they are eight seconds apart.
 fn in_mid_group(running: &Running) -> Source {
     let film = Film {
         gop: 240,
@@ -36,7 +36,7 @@ fn in_mid_group(running: &Running) -> Source {
     source
 }
 
-/// A viewer that has had `frames` frames, and when its handshake was done.
+/// Returns a viewer that got `frames` frames, and the time when its handshake was done.
 fn watched(running: &Running, frames: usize) -> (Peer<'_>, Instant) {
     let mut peer = Peer::answered(running);
     assert!(peer.run_until(SOON, Peer::is_connected), "no handshake");
@@ -53,11 +53,13 @@ fn a_viewer_in_mid_group_has_a_frame_at_once() {
     // The next keyframe is seconds away. The best of three: machines are busy.
     let fastest = (0..3).map(|_| {
         let (peer, connected) = watched(&running, 2);
-        let heard = peer.in_order(Kind::Video);
-        let first = &frames(&heard)[0];
+        let received = peer.in_order(Kind::Video);
+        let first = &frames(&received)[0];
         assert!(first.keyframe && first.has_parameter_sets() && !first.after_loss);
-        assert_eq!(first.first_sequence, heard[0].sequence, "it comes first");
-        let last = heard.iter().find(|it| it.sequence == first.last_sequence);
+        assert_eq!(first.first_sequence, received[0].sequence, "it comes first");
+        let last = received
+            .iter()
+            .find(|it| it.sequence == first.last_sequence);
         last.expect("its last packet")
             .at
             .saturating_duration_since(connected)

@@ -1,12 +1,12 @@
-//! A real server and a small test peer in one process: what a browser cannot be
-//! made to do (lose packets, change its address, restart ICE, lie).
+//! A real server and a small test peer in one process, for everything that a browser cannot be made
+//! to do (lose packets, change its address, restart ICE, lie).
 //!
 //! ```text
 //!  Source ─► server.hub() ─► shards ─► UDP ─► Peer (glassline_webrtc, dialling)
 //!                              ▲ HTTP (Running::request) ◄── the test
 //! ```
 //!
-//! Deadlines are loose: a busy machine makes these tests slower, not red.
+//! Deadlines are long: a busy machine makes these tests slower, and does not make them fail.
 
 #![expect(
     clippy::disallowed_methods,

@@ -1,4 +1,4 @@
-//! Names and passwords over HTTP: what a browser and a player are asked for.
+//! Names and passwords over HTTP, as a browser and a player are asked for them.
 
 use glassline_hub::StreamName;
 use glassline_server::auth::{Account, Name, Pattern};
@@ -11,7 +11,7 @@ use crate::source::{Film, Source};
 const ANN: (&str, &str) = ("Authorization", "Basic YW5uOnB3");
 const NOT_ANN: (&str, &str) = ("Authorization", "Basic YW5uOm5v");
 
-/// A server where `ann` may read what begins with `cam`.
+/// Starts a server on which `ann` may read streams with the prefix `cam`.
 fn guarded() -> Running {
     Running::with(1, |config| {
         config.auth.users = vec![Account {
@@ -67,7 +67,7 @@ fn an_offer_needs_the_right_to_read_its_stream() {
     post("/cam/whep", &[]).problem(401);
     post("/cam/whep", &[NOT_ANN]).problem(401);
     post("/hall/whep", &[ANN]).problem(403);
-    // Let through, and refused for what it is.
+    // The request passes the check of rights and is refused for its content.
     post("/cam/whep", &[ANN]).problem(400);
     post("/doSignaling?stream=hall", &[ANN]).problem(403);
     let preflight = running.request("OPTIONS", "/cam/whep", &[], "");

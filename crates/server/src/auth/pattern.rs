@@ -84,7 +84,7 @@ pub enum PatternError {
         bytes: usize,
     },
     /// The pattern has a star before its end.
-    #[error("'{0}': a '*' may only stand at the end of a pattern, like 'cam/*'")]
+    #[error("'{0}': a '*' is allowed only at the end of a pattern, like 'cam/*'")]
     Star(String),
     /// The pattern begins with a slash.
     #[error("'{0}' begins with '/': write the stream's name without it")]

@@ -1,5 +1,4 @@
-//! Streams over RTSP: players by the hundred, players that stall, and words that no
-//! player says.
+//! Streams over RTSP: hundreds of players, players that stall, and requests that no player sends.
 
 mod publishers;
 
@@ -14,7 +13,7 @@ use glassline_rtp::rtcp;
 use crate::running::{Running, STREAM};
 use crate::source::{Film, Source};
 
-/// For what happens at once on an idle machine.
+/// Time limit for events that take no time on an idle machine.
 const SOON: Duration = Duration::from_secs(20);
 
 fn endpoint(running: &Running, transport: RtspTransport) -> Endpoint {
@@ -197,7 +196,7 @@ impl Hand {
         self.response()
     }
 
-    /// Sets up and plays the frame.
+    /// Sets up and plays the video.
     fn play(&mut self, running: &Running) -> String {
         let url = format!("rtsp://{}/{STREAM}", running.rtsp());
         let set_up = self.ask(
@@ -431,7 +430,7 @@ fn a_file_is_played_from_where_a_client_asks_and_held_when_it_says_so() {
     assert!((start(&on) - start(&held)).abs() < 0.1, "{held}\n{on}");
     let elsewhere = hand.ask("PLAY", &url, "Range: npt=1-1.5\r\n");
     assert!((start(&elsewhere) - 1.0).abs() < 0.1, "{elsewhere}");
-    // It ends by itself, and says so.
+    // The session ends by itself, with a log line.
     loop {
         assert_eq!(hand.byte(), b'$');
         let (channel, payload) = hand.frame();

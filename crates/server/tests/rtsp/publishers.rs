@@ -1,4 +1,4 @@
-//! Clients that publish over RTSP: what they send is played, and what they are told.
+//! Clients that publish over RTSP: their media is played, and they get feedback.
 
 use std::io::Write;
 use std::net::{SocketAddr, UdpSocket};
@@ -115,7 +115,7 @@ fn the_stream_of_a_publisher_who_left_goes_when_nobody_watches() {
     assert_eq!(names.len(), 1, "the one that was configured stays");
 }
 
-/// A datagram of audio, the number of which is its time.
+/// Returns a datagram of audio whose timestamp follows from its number.
 fn audio(sequence: u16) -> Vec<u8> {
     let mut packet = vec![0x80, 0];
     packet.extend(sequence.to_be_bytes());
@@ -125,7 +125,7 @@ fn audio(sequence: u16) -> Vec<u8> {
     packet
 }
 
-/// The report in a compound packet, if it is one with a report of the audio above.
+/// Returns the report on the audio above in a compound packet, if there is one.
 fn reported(compound: &[u8]) -> Option<ReportBlock> {
     let mut packets = rtcp::parse(compound).flatten();
     let report = packets.find_map(|packet| match packet {
