@@ -20,23 +20,23 @@ use glassline_voice::opus::{self, Concealment, Config, Frame, Purpose};
 use glassline_voice::{Bitrate, Encoder as _, Format};
 
 const INTERVAL: Duration = Duration::from_millis(20);
-/// Wide-band PESQ listens at 16 kHz.
+/// Sample rate of the output, in Hz: wide-band PESQ needs 16 kHz.
 const HEARD_HZ: u32 = 16_000;
 
-/// How speech is put into packets.
+/// Encoding of the speech into packets, with its name in file names.
 struct Coding {
     name: &'static str,
     purpose: Purpose,
     frame: Frame,
     bps: u64,
-    /// More than none: with in-band FEC.
+    /// Expected loss, 0–1; more than 0 switches in-band FEC on.
     expected_loss: f64,
-    /// With RED: so twice the bits.
+    /// Whether each packet also carries a copy of the one before (RED), which doubles the bits.
     repeats: bool,
     concealment: Concealment,
 }
 
-/// The first is what buffers are compared with.
+/// The first coding is the one that jitter buffers are compared with.
 const CODINGS: &[Coding] = &[
     Coding {
         frame: Frame::Ms20,
@@ -143,7 +143,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Everybody on one stream.
+/// Plays one stream through every jitter buffer.
 fn all(stream: &Stream<'_>, payloads: &[Bytes]) -> Vec<(&'static str, Heard)> {
     let spoken = |concealment| Spoken {
         payloads: payloads.to_vec(),
@@ -171,7 +171,7 @@ fn all(stream: &Stream<'_>, payloads: &[Bytes]) -> Vec<(&'static str, Heard)> {
 
 fn ours() -> Ours {
     let mut ours = Ours::default();
-    // Opus's timestamps count 48 kHz, the stream here counts what is heard.
+    // Opus timestamps count at 48 kHz; this stream counts samples at the playout rate.
     ours.config.clock_rate = Some(HEARD_HZ);
     ours
 }

@@ -1,4 +1,4 @@
-//! `--fail-if` of experiments: a figure of the report by its path in the JSON, as in
+//! `--fail-if` of benchmarks: a figure of the report, named by its path in the JSON, as in
 //! `versus_cubic.glide.transport_rtt_ms.P75.ratio>0.6`.
 
 use std::fmt;
@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 use thiserror::Error;
 
-/// A condition that no report may meet.
+/// A condition that must not be met by the report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
     path: String,
@@ -16,7 +16,7 @@ pub struct Condition {
     limit: f64,
 }
 
-/// Why a text is no condition.
+/// Error for a text that is no condition.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "'{0}' is no condition: give a path into the report's JSON, < or >, and a number, like \
@@ -51,8 +51,8 @@ impl fmt::Display for Condition {
 }
 
 impl Condition {
-    /// Why `report` misses what is promised: the condition is met, or there is no such
-    /// figure. `None` if all is well.
+    /// Text that says how `report` meets the condition, or that it has no such figure. `None` if
+    /// the condition is not met.
     pub fn miss(&self, report: &impl Serialize) -> Option<String> {
         let json = serde_json::to_value(report).expect("plain data becomes JSON");
         let Some(value) = find(&json, &self.path).and_then(Value::as_f64) else {
@@ -66,7 +66,7 @@ impl Condition {
     }
 }
 
-/// Names may have dots in them, as `copa:0.1` has.
+/// Finds the figure at `path`. Names may contain dots, as `copa:0.1` does.
 fn find<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     if path.is_empty() {
         return Some(value);

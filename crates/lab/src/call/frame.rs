@@ -1,4 +1,4 @@
-//! One frame's way: how long it took in each stage, to the nanosecond.
+//! Path of one audio frame: its delay in each stage, in nanoseconds.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use serde::ser::{SerializeMap as _, Serializer};
 
 use super::stage::{Role, Stage};
 
-/// Delays of a frame by stage, in nanoseconds; below 0 where two clocks disagree.
+/// Delays of a frame by stage, in nanoseconds; negative where the clocks of two hosts disagree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delay([Option<i64>; Stage::ALL.len()]);
 
@@ -18,24 +18,25 @@ impl Default for Delay {
     }
 }
 
-/// A frame that was heard, from the mouth to the ear.
+/// A frame that was played, with its delays from mouth to ear.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Frame {
     /// RTP timestamp, as on the wire.
     pub timestamp: u32,
     /// When it was at the microphone, in seconds since the first frame.
     pub at_s: f64,
-    /// The whole way.
+    /// Delay from mouth to ear, in ms.
     pub mouth_to_ear_ms: f64,
-    /// How far that and the network may be off, where two clocks took part.
+    /// Largest error of the mouth-to-ear and network delays, in ms, where two clocks took part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_ms: Option<f64>,
-    /// Its stages, which add up to that; `null` where there is none.
+    /// Delays of the stages, which add up to `mouth_to_ear_ms`; `null` for a stage that the frame
+    /// did not pass.
     pub stages_ms: Delay,
 }
 
 impl Delay {
-    /// How long it was in `stage`; `None` if there is no such stage on its way.
+    /// Delay in `stage`, in ns; `None` if the frame's path has no such stage.
     pub const fn get(&self, stage: Stage) -> Option<i64> {
         self.0[stage as usize]
     }
@@ -44,8 +45,8 @@ impl Delay {
         self.0[stage as usize] = Some(ns);
     }
 
-    /// From `from` to `to`, where both are known; what is not becomes part of the next
-    /// stage.
+    /// Adds the time between `from` and `to` to `stage`, where both are known, and moves `from`
+    /// on. An unknown part becomes part of the next stage.
     fn step(&mut self, stage: Stage, from: &mut Instant, to: Option<Instant>) {
         if let Some(to) = to {
             self.set(stage, between(*from, to));
@@ -53,19 +54,19 @@ impl Delay {
         }
     }
 
-    /// The stages that frames pass and their signals', in order.
+    /// The stages that frames pass, with those of signal processing, in order.
     pub fn way(&self) -> impl Iterator<Item = (Stage, i64)> + '_ {
         let stages = Stage::ALL.into_iter();
         let stages = stages.filter(|it| matches!(it.role(), Role::Way | Role::Signal));
         stages.filter_map(|stage| Some((stage, self.get(stage)?)))
     }
 
-    /// All of the way, in nanoseconds.
+    /// Sum of all stages on the path, in ns.
     pub fn sum(&self) -> i64 {
         self.way().map(|(_, ns)| ns).sum()
     }
 
-    /// What the sender knows of a frame: everything up to the socket.
+    /// Delays that the sender's stamps show: every stage up to the socket.
     pub fn of_spoken(spoken: &SendStamps) -> Self {
         let mut delay = Self::default();
         let length = i64::try_from(spoken.duration.as_nanos()).unwrap_or(i64::MAX);
@@ -92,7 +93,7 @@ impl Delay {
         delay
     }
 
-    /// What the receiver knows: everything from its socket on.
+    /// Delays that the receiver's stamps show: every stage from its socket on.
     pub fn of_heard(heard: &PlayoutStamps) -> Self {
         let mut delay = Self::default();
         let mut at = heard.arrived;
@@ -108,7 +109,7 @@ impl Delay {
         delay
     }
 
-    /// The whole way of a frame that both ends know of, on one clock.
+    /// Delays of a frame that both ends have stamped, on one clock.
     pub fn of_both(spoken: &SendStamps, heard: &PlayoutStamps) -> Self {
         let (before, after) = (Self::of_spoken(spoken), Self::of_heard(heard));
         let mut delay = Self::default();
@@ -146,8 +147,8 @@ impl Delay {
         delay
     }
 
-    /// On loopback a packet arrives within the very call that sends it: nobody waits for
-    /// the rest of that.
+    /// Shortens the send stage where, as on loopback, the packet arrived during the system call
+    /// that sent it: nobody waits for the rest of that call.
     fn within_the_send(&mut self) {
         let network = self.get(Stage::Network).unwrap_or(0);
         let socket = self.get(Stage::SendSocket).unwrap_or(0);
@@ -158,8 +159,8 @@ impl Delay {
         }
     }
 
-    /// A virtual device may play within the very call that asks: then its operations
-    /// took time that nobody waited for, and the way has no more of them than fits.
+    /// Shortens the operations of playout where a virtual device plays within the call that asks
+    /// for audio: nobody waits for operations beyond that call.
     fn within_the_call(&mut self) {
         let mut short = self
             .get(Stage::Playout)
@@ -177,7 +178,7 @@ impl Delay {
     }
 }
 
-/// By name, in milliseconds.
+/// Serializes the stages by name, in milliseconds.
 impl Serialize for Delay {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
@@ -188,7 +189,7 @@ impl Serialize for Delay {
     }
 }
 
-/// From `from` to `to` in nanoseconds, below 0 if it is the other way round.
+/// Time from `from` to `to` in ns; negative if `to` is earlier.
 pub(super) fn between(from: Instant, to: Instant) -> i64 {
     match to.checked_duration_since(from) {
         Some(after) => ns(after),

@@ -1,9 +1,10 @@
-//! Voice calls: their ends' signalling, and where the milliseconds went.
+//! Stage delays of voice calls, from records of both ends or from logs of other engines.
 //!
 //! ```text
 //! dial ── POST offer, answer ──► serve     client::call runs either end; Pair runs both
-//! SendStamps, PlayoutStamps: both ends' records ─► Join ─┐   of one process: Pair; of two: Accounts, RoomAccounts
-//! logs and traces of other engines ─► import ─┴─► Delays of each Stage ─► Report ─► text, CSV, JSON, SVG
+//! SendStamps, PlayoutStamps of both ends ─► Join ┐ one process: Pair; two: Accounts, RoomAccounts
+//! logs and traces of other engines ─► import ────┴─► Delays of each Stage ─► Report
+//!                                                    Report ─► text, CSV, JSON, SVG
 //! ```
 
 pub mod accounts;

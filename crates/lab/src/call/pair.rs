@@ -15,35 +15,34 @@ use super::report::Report;
 #[derive(Debug)]
 pub struct Pair {
     ends: [Call; 2],
-    /// Of what the first says, then of what the second does.
+    /// Joins of the audio that the first end sends, and of the audio that the second one sends.
     joins: [Join; 2],
     records: Records,
     _between: Option<ImpairmentProxy>,
 }
 
-/// Why there is none.
+/// Why a call within this process could not start.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PairError {
-    /// The first end.
+    /// The first end failed.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// The second end.
+    /// The second end could not answer.
     #[error(transparent)]
     Answer(#[from] AnswerError),
-    /// The first end again.
+    /// The first end did not accept the answer.
     #[error(transparent)]
     SetAnswer(#[from] SetAnswerError),
-    /// What shall be between them.
+    /// The impairment between the ends could not start.
     #[error(transparent)]
     Relay(#[from] BindError),
 }
 
 impl Pair {
-    /// Begins to connect.
+    /// Starts both ends; they connect in the background.
     ///
-    /// # Errors
-    /// No sockets, no threads, or devices that cannot be.
+    /// # Errors No sockets, no threads, or devices that cannot be used.
     pub fn start(
         config: &Config,
         impairment: Option<&Impairment>,
@@ -72,12 +71,12 @@ impl Pair {
         })
     }
 
-    /// The end that called, and the one that was called.
+    /// The calling end, then the called one.
     pub const fn ends(&self) -> &[Call; 2] {
         &self.ends
     }
 
-    /// Takes the records of both; call it every few seconds.
+    /// Takes the records of both ends. Call it every few seconds.
     pub fn poll(&mut self) {
         let Self {
             ends,
@@ -110,16 +109,14 @@ impl Pair {
         }
     }
 
-    /// The whole way so far, of what the first end says: the quantile `share`, in ms.
+    /// Quantile `share` (0–1) of the mouth-to-ear delay of the first end's audio so far, in ms.
     pub fn mouth_to_ear_ms(&self, share: f64) -> Option<f64> {
         self.joins[0].mouth_to_ear_ms(share)
     }
 
-    /// Hangs up; where the milliseconds went of what the first end said, and of what the
-    /// second one did.
+    /// Hangs up, and builds the reports of the first end's audio and of the second one's.
     ///
-    /// # Errors
-    /// The call had ended in another way.
+    /// # Errors The call had failed before.
     pub fn finish(mut self, source: &str) -> Result<[Report; 2], CallError> {
         let [first, second] = &mut self.ends;
         let ended = first.hang_up();

@@ -1,84 +1,85 @@
-//! The parts of the way from a mouth to an ear, and what their tables are called.
+//! Stages of the path from mouth to ear, and the names of their tables.
 
 use serde::Serialize;
 
 use super::unit::Unit;
 
-/// What a table counts: a stage of the way, a part of one, or what devices do.
+/// Subject of a table: a stage of the path, a part of one, or the calls of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Stage {
-    /// Between two calls of the recording device.
+    /// Interval between two calls of the capture device.
     CaptureInterval,
-    /// The packet's own length: its first sample waits for its last.
+    /// Duration of the audio in the packet: its first sample waits for its last.
     Capture,
-    /// What else there is before the frame is whole: the device's buffer, periods that
-    /// are no multiple of a frame, sending evenly what came at once.
+    /// Rest of the time until the frame is complete: the device's buffer, periods that are no
+    /// multiple of a frame, and spreading frames that were captured at once.
     Reframe,
-    /// Echo cancellation, noise suppression and gain: the operation.
+    /// Processor time of echo cancellation, noise suppression and gain control.
     Preprocess,
-    /// What pre-processing delays the audio by: overlaps and filters.
+    /// Signal delay of preprocessing: overlaps and filters.
     PreprocessSignal,
-    /// Waiting for the encoder and encoding, where there was something to encode.
+    /// Waiting for the encoder, and encoding, for frames that became a packet.
     Encode,
-    /// Waiting for the encoder.
+    /// Waiting for the encoder's thread.
     EncodeQueue,
-    /// Encoding.
+    /// Encoding itself.
     EncodeOperation,
-    /// What the encoder delays the audio by.
+    /// Signal delay of the encoder (look-ahead).
     EncodeLookAhead,
     /// From the encoder's output until the socket has the packet.
     Send,
-    /// Into the pacer's queue.
+    /// From the encoder's output into the pacer's queue.
     SendEnqueue,
-    /// Held back by the pacer.
+    /// Wait in the pacer.
     SendPace,
     /// From the pacer to the network thread.
     SendHandOver,
-    /// In the network thread's queue.
+    /// Wait in the network thread's queue.
     SendQueue,
-    /// Sealing and the system call.
+    /// Encryption and the system call.
     SendSocket,
-    /// From one socket to the other.
+    /// From the sending socket to the receiving one.
     Network,
-    /// From the socket into the jitter buffer: opened, parsed, inserted.
+    /// From the socket into the jitter buffer: decryption, parsing, insertion.
     Open,
-    /// Waiting in the jitter buffer.
+    /// Wait in the jitter buffer.
     JitterBuffer,
-    /// Decoding, or concealing.
+    /// Decoding or concealment.
     Decode,
-    /// Mixing.
+    /// Mixing of several voices.
     Mix,
-    /// Decoding and mixing together: what the study's mixer does in one call.
+    /// Decoding and mixing together, which the study's mixer does in one call.
     Mixer,
-    /// Resampling for the playing device: the operation.
+    /// Resampling for the playout device: processor time.
     Resample,
-    /// What resampling delays the audio by.
+    /// Signal delay of resampling.
     ResampleSignal,
-    /// Between two calls of the playing device.
+    /// Interval between two calls of the playout device.
     PlayoutInterval,
-    /// In the playing device's buffer.
+    /// Wait in the playout device's buffer.
     Playout,
-    /// The whole way.
+    /// The whole path from mouth to ear.
     MouthToEar,
 }
 
-/// How a table belongs to the way.
+/// How a table relates to the whole path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Frames pass through it: the delays of all of these add up to mouth-to-ear.
+    /// A stage that frames pass; the delays of all such stages add up to mouth-to-ear.
     Way,
-    /// The same, but of samples inside their frames: no clock sees it.
+    /// A stage that adds up, too, but delays samples inside their frames, so that no clock shows
+    /// it.
     Signal,
-    /// Some of these together, or a piece of one: told apart, not added.
+    /// A sum of stages or a part of one; shown for information and not added.
     Account,
-    /// What a device does: an interval, not a delay.
+    /// An interval between calls of a device, not a delay.
     Interval,
 }
 
 impl Stage {
-    /// Every table, in the order of the way.
+    /// Every table, in the order of the path.
     pub const ALL: [Self; 26] = [
         Self::CaptureInterval,
         Self::Capture,
@@ -115,22 +116,22 @@ impl Stage {
         self.description().0
     }
 
-    /// What people read.
+    /// The name for people.
     pub const fn title(self) -> &'static str {
         self.description().1
     }
 
-    /// What its rows count in.
+    /// Unit of the table's rows.
     pub const fn unit(self) -> Unit {
         self.description().2
     }
 
-    /// How it belongs to the way.
+    /// How the table relates to the whole path.
     pub const fn role(self) -> Role {
         self.description().3
     }
 
-    /// Units are the study's where it has the table.
+    /// Name, title, unit and role. Units are those of the study where it has the table.
     const fn description(self) -> (&'static str, &'static str, Unit, Role) {
         use Role::{Account, Interval, Signal, Way};
         use Unit::{Bins, Ms, Us};

@@ -1,5 +1,4 @@
-//! The tables of both directions of a call, one after the other; in a room, of both
-//! directions with each of the others.
+//! Reports of both directions of a call; in a room, of both directions with each participant.
 
 use serde::Serialize;
 use serde::ser::{SerializeMap as _, Serializer};
@@ -8,41 +7,40 @@ use super::report::{CSV_HEAD, Report, svg};
 use super::stage::Stage;
 use super::table::Table;
 
-/// What is said here and what is heard here; one of them if there is one. In a room the
-/// same with each of the others.
+/// Reports of the audio that this end sends and receives; only one of them if the other has no
+/// audio. In a room, for each participant.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TwoWay {
-    /// What is said first.
+    /// The reports; sent audio comes first.
     pub directions: Vec<Report>,
 }
 
 impl TwoWay {
-    /// For people: all tables of the one, then of the other; with ANSI colours if
-    /// `colour`.
+    /// All reports as text. `color` adds ANSI colors.
     pub fn to_text(&self, colour: bool) -> String {
         let texts = self.directions.iter().map(|it| it.to_text(colour));
         texts.collect::<Vec<_>>().join("\n\n")
     }
 
-    /// For tools: the first direction as a report alone, the second one under `back`, a
-    /// list of what else there is under `more`.
+    /// The reports as JSON: the first one at the top level, the second one under `back`, all
+    /// others as a list under `more`.
     pub fn to_json(&self) -> String {
         let text = serde_json::to_string_pretty(self).expect("plain data becomes JSON");
         text + "\n"
     }
 
-    /// Lines of both under one head; the last column tells which.
+    /// The rows of all reports under one head; the last column names the direction.
     pub fn to_csv(&self) -> String {
         let lines = self.directions.iter().map(Report::csv_lines);
         CSV_HEAD.to_owned() + &lines.collect::<String>()
     }
 
-    /// One chart above the other.
+    /// The charts of all reports, one below the other.
     pub fn to_svg(&self) -> String {
         svg::draw_all(&self.directions)
     }
 
-    /// Tables of `stage`, of each direction that has it.
+    /// The tables of `stage`, from each report that has one.
     pub fn tables(&self, stage: Stage) -> impl Iterator<Item = &Table> {
         let tables = self.directions.iter();
         tables.filter_map(move |it| it.table(stage))

@@ -1,15 +1,15 @@
-//! What the delays of a stage are told in.
+//! Units of the delays in tables.
 
 use serde::Serialize;
 
-/// What the rows of a table count in.
+/// Unit of a table's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
     /// Milliseconds, rounded down.
     Ms,
-    /// Microseconds, rounded down to whole milliseconds, which is what the clock of
-    /// the study could tell: 0, 1000, 2000.
+    /// Microseconds, rounded down to whole milliseconds (0, 1000, 2000), the resolution of the
+    /// study's clock.
     Us,
     /// Milliseconds in eight ranges, from `(0-5]` to `(100-...]`.
     Bins,
@@ -25,7 +25,7 @@ impl Unit {
         }
     }
 
-    /// What people read.
+    /// The name for people.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Ms | Self::Bins => "ms",

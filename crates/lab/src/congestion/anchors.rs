@@ -1,5 +1,5 @@
-//! Whether virtual time tells the truth: the same links in virtual time and over the
-//! sockets of this machine.
+//! Compares the simulation with reality: the same links in virtual time and over the sockets of
+//! this machine.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use super::session::{Arm, Measured, RelayError, Scenario, Sessions};
 
-/// The links of `anchors` that are compared: one of each kind that is steady. Those with
-/// a schedule or a second competitor's queue differ from themselves by more than what is
-/// looked for.
+/// Links of the population `anchors` that are compared: one of each kind with steady conditions.
+/// Links with a schedule or with a second competitor's queue vary by more than the tolerance from
+/// run to run.
 pub const LINKS: [&str; 6] = [
     "clean",
     "second-of-queue",
@@ -21,24 +21,24 @@ pub const LINKS: [&str; 6] = [
     "shared",
 ];
 
-/// By how much goodput may differ.
+/// Largest relative difference of goodput.
 const GOODPUT_TOLERANCE: f64 = 0.05;
 
-/// By how much the mean round trip of the transport may differ, and what comes on top:
-/// threads wake late, and the kernel is passed four times each way.
+/// Largest relative difference of the transport's mean round trip; [`RTT_TOLERANCE_MS`] is added,
+/// because threads wake late and each round trip passes the kernel eight times.
 const RTT_TOLERANCE: f64 = 0.1;
 const RTT_TOLERANCE_MS: f64 = 2.0;
 
-/// One link both ways.
+/// Results of one link in virtual time and over sockets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Agreement {
-    /// Its name.
+    /// Name of the link.
     pub link: String,
-    /// The arm's.
+    /// Name of the arm.
     pub arm: String,
-    /// In virtual time.
+    /// Figures in virtual time.
     pub simulated: Measured,
-    /// Over sockets.
+    /// Figures over sockets.
     pub relayed: Measured,
 }
 
@@ -71,17 +71,17 @@ impl Agreement {
         }))
     }
 
-    /// Goodput over sockets ÷ goodput in virtual time.
+    /// Goodput over sockets divided by goodput in virtual time.
     pub fn goodput_ratio(&self) -> f64 {
         self.relayed.goodput_mbps / self.simulated.goodput_mbps.max(1e-9)
     }
 
-    /// How much longer the transport's mean round trip is over sockets.
+    /// Mean round trip of the transport over sockets less that in virtual time, in ms.
     pub fn rtt_excess_ms(&self) -> f64 {
         self.relayed.transport_rtt_ms.mean - self.simulated.transport_rtt_ms.mean
     }
 
-    /// Within 5 % of goodput, and 10 % and 2 ms of the round trip.
+    /// Whether both agree: goodput within 5 %, round trips within 10 % and 2 ms.
     pub fn holds(&self) -> bool {
         let allowed = RTT_TOLERANCE * self.simulated.transport_rtt_ms.mean + RTT_TOLERANCE_MS;
         (self.goodput_ratio() - 1.0).abs() <= GOODPUT_TOLERANCE
@@ -89,7 +89,7 @@ impl Agreement {
     }
 }
 
-/// A line of the comparison for people, below a heading if it is the first.
+/// One line of the comparison, below a heading if it is the first.
 pub fn table(first: bool, it: &Agreement) -> String {
     let mut text = String::new();
     if first {
@@ -133,7 +133,7 @@ mod tests {
         }
     }
 
-    /// Loosely: a machine that runs tests is busy, and threads wake when they can.
+    /// Compared loosely, because a machine that runs tests is busy, so that threads wake late.
     #[test]
     fn sockets_carry_about_what_virtual_time_says() {
         let (sessions, population) = (Sessions::new(), anchors());
@@ -145,7 +145,7 @@ mod tests {
             let (simulated, relayed) = (&found.simulated, &found.relayed);
             assert_eq!(relayed.broken, None, "{found:#?}");
             assert!((0.3..3.0).contains(&found.goodput_ratio()), "{found:#?}");
-            // Never sooner than the link allows.
+            // Round trips are never shorter than the link allows.
             let least = if link == "clean" { 20.0 } else { 40.0 };
             assert!(relayed.transport_rtt_ms.p50 >= least, "{found:#?}");
             assert!(simulated.transport_rtt_ms.p50 >= least, "{found:#?}");

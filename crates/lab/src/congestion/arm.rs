@@ -1,4 +1,4 @@
-//! Arms by name, as on the command line.
+//! Arms of a comparison by their names on the command line.
 
 use std::str::FromStr as _;
 use std::time::Duration;
@@ -10,37 +10,37 @@ use thiserror::Error;
 
 use super::session::Arm;
 
-/// Deltas that Copa was ever run with: from one that fills a queue to one that starves.
+/// Range of Copa's delta: from one that fills a queue to one that starves.
 const DELTAS: std::ops::RangeInclusive<f64> = 0.02..=2.0;
 
-/// Deltas of the dial, a factor of about two apart.
+/// Deltas of `--dial`, each about twice the one before.
 pub const DIAL: [f64; 8] = [0.02, 0.04, 0.08, 0.15, 0.3, 0.5, 1.0, 2.0];
 
-/// Behind the name of an arm whose encoder follows the controller.
+/// Suffix of an arm whose encoder follows the controller.
 const COUPLED: &str = "-coupled";
 
-/// Why a text is no arm.
+/// Error for a text that is no arm.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ArmError {
-    /// No such controller.
+    /// There is no controller of this name.
     #[error("{0}; behind any of them -coupled, behind copa's :DELTA, behind glide's :MSms")]
     Algorithm(#[from] glassline_congestion::UnknownAlgorithm),
-    /// A number that is none, or out of range.
+    /// The delta is no number, or is out of range.
     #[error("'{0}' is no delta: give 0.02 to 2, as in copa:0.1")]
     Delta(String),
-    /// A queue that is no time, or out of range.
+    /// The queueing delay is no time, or is out of range.
     #[error("'{0}' is no queue to aim at: give 10ms to 400ms, as in glide:20ms")]
     Queue(String),
-    /// Only Copa and Glide have one.
+    /// The arm takes no setting; only Copa and Glide do.
     #[error("'{0}' takes nothing behind a colon: only copa, copa-competitive and glide do")]
     NoSetting(String),
 }
 
-/// The arm called `name`: a controller's, with `-coupled` behind it if the encoder is to
-/// follow the controller instead of the study's rule, with `:DELTA` behind Copa's and
-/// with the queue to aim at, as `:20ms`, behind Glide's. `delta` is Copa's where the name
-/// tells none.
+/// The arm called `name`: the name of a controller; `-coupled` behind it lets the encoder follow
+/// the controller instead of the study's rule; `:DELTA` behind a Copa name sets its delta;
+/// `:20ms` behind a Glide name sets the queueing delay that it aims at. `delta` is Copa's where
+/// the name has none.
 pub fn arm(name: &str, delta: Option<f64>) -> Result<Arm, ArmError> {
     let (left, told) = match name.split_once(':') {
         Some((left, told)) => (left, Some(told)),
@@ -70,7 +70,7 @@ pub fn arm(name: &str, delta: Option<f64>) -> Result<Arm, ArmError> {
     Ok(arm)
 }
 
-/// A delta within the range that makes sense.
+/// Parses a delta from 0.02 to 2.
 pub fn parse_delta(text: &str) -> Result<f64, ArmError> {
     let delta = text.parse().ok().filter(|delta| DELTAS.contains(delta));
     delta.ok_or_else(|| ArmError::Delta(text.to_owned()))

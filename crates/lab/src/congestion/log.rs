@@ -1,8 +1,7 @@
-//! Outcomes on disk as they come, so that a run of hours can be stopped and taken up.
+//! A log of outcomes on disk, so that a run of hours can be stopped and resumed.
 //!
-//! A file of JSON lines: the first says what was run, each other is an [`Outcome`]. A
-//! line that was cut off by the end of a process is dropped when the file is opened
-//! again.
+//! The file has JSON lines: the first describes the run, each other one is an [`Outcome`]. A line
+//! that was cut off by the end of a process is dropped when the file is opened again.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
@@ -13,25 +12,25 @@ use thiserror::Error;
 
 use super::outcome::Outcome;
 
-/// Longer lines are none of ours.
+/// Longest line of a log, in bytes.
 const LINE_BYTES_MAX: u64 = 1 << 20;
 
-/// What must agree for outcomes to belong together.
+/// Description of a run. Outcomes belong together only if all fields are equal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
     /// The population's name.
     pub population: String,
     /// Its version.
     pub population_version: u32,
-    /// Digest of its text, in hexadecimal: sessions depend on it.
+    /// Digest of the population's text, in hexadecimal.
     pub population_digest: String,
-    /// Which sessions are drawn.
+    /// Seed that decides which sessions are drawn.
     pub seed: u64,
-    /// Whether from seeds that nothing is tuned on.
+    /// Whether sessions are drawn from the seeds that nothing is tuned on.
     pub held_out: bool,
-    /// Virtual milliseconds of each session.
+    /// Virtual duration of each session, in ms.
     pub duration_ms: u64,
-    /// Digest of the program, in hexadecimal: other code, other outcomes.
+    /// Digest of the program, in hexadecimal, since other code has other outcomes.
     pub program: String,
 }
 
@@ -39,15 +38,15 @@ pub struct Head {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LogError {
-    /// The system refuses.
+    /// The operating system refused to open, read or write the file.
     #[error("{file}: {source}", file = file.display())]
     Io {
         /// The log.
         file: PathBuf,
-        /// What it said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// Not one of ours.
+    /// The file is no log of `bench congestion`.
     #[error(
         "{file}, line {line}: this is no log of `glassline bench congestion`: {reason}; \
          name another file",
@@ -56,12 +55,12 @@ pub enum LogError {
     Alien {
         /// The file.
         file: PathBuf,
-        /// Its line, from 1.
+        /// Line of the file, from 1.
         line: usize,
         /// What is wrong with it.
         reason: String,
     },
-    /// One of another run.
+    /// The log belongs to another run.
     #[error(
         "{file} holds outcomes of another run: its {what} is {theirs}, now it is {ours}; \
          name another file, or remove this one to begin anew",
@@ -70,16 +69,16 @@ pub enum LogError {
     Other {
         /// The file.
         file: PathBuf,
-        /// What differs.
+        /// Field that differs.
         what: &'static str,
-        /// In the file.
+        /// Value in the file.
         theirs: String,
-        /// In this run.
+        /// Value of this run.
         ours: String,
     },
 }
 
-/// A log that outcomes are added to.
+/// A log that outcomes are appended to.
 #[derive(Debug)]
 pub struct Log {
     path: PathBuf,
@@ -87,7 +86,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Opens the log at `path`, or begins one; also what was in it.
+    /// Opens the log at `path`, or makes a new one. Returns the outcomes that it holds, too.
     pub fn open(path: &Path, head: &Head) -> Result<(Self, Vec<Outcome>), LogError> {
         let failed = |source| LogError::Io {
             file: path.to_owned(),
@@ -110,12 +109,13 @@ impl Log {
         Ok((log, outcomes))
     }
 
-    /// Adds `outcome`.
+    /// Appends `outcome`.
     pub fn add(&mut self, outcome: &Outcome) -> Result<(), LogError> {
         self.line(outcome)
     }
 
-    /// In one write, so that a process that ends leaves at most one line in part.
+    /// Writes a line at once, so that a process that is killed leaves at most one incomplete
+    /// line.
     fn line(&mut self, value: &impl Serialize) -> Result<(), LogError> {
         let mut text = serde_json::to_string(value).expect("plain data becomes JSON");
         text.push('\n');
@@ -127,7 +127,7 @@ impl Log {
     }
 }
 
-/// Of a program or a text, to tell two apart (FNV-1a over words of eight bytes).
+/// Digest of a program or a text, to compare two of them (FNV-1a over words of eight bytes).
 pub fn digest(bytes: &[u8]) -> u64 {
     bytes.chunks(8).fold(0xcbf2_9ce4_8422_2325, |hash, chunk| {
         let mut word = [0; 8];
@@ -136,7 +136,7 @@ pub fn digest(bytes: &[u8]) -> u64 {
     })
 }
 
-/// Head and outcomes of `file`, and where its last whole line ends.
+/// Reads the head and the outcomes of `file`, and the offset at which its last whole line ends.
 fn read(file: &File, path: &Path) -> Result<(Option<Head>, Vec<Outcome>, u64), LogError> {
     let mut reader = BufReader::new(file);
     let (mut head, mut outcomes, mut end) = (None, Vec::new(), 0);

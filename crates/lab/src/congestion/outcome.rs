@@ -1,60 +1,59 @@
-//! What one session came to under one arm.
+//! Outcome of one session under one arm.
 
 use serde::{Deserialize, Serialize};
 
-/// One session under one arm. Names and units are those of the report; the study's
-/// definitions of its figures stand at [`Metric`].
+/// Outcome of one session under one arm. Names and units are those of the report; [`Metric`] has
+/// the study's definitions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// What kind of network.
+    /// Name of the stratum: the kind of network.
     pub stratum: String,
-    /// Which session of that kind, from 0.
+    /// Number of the session within its stratum, from 0.
     pub rank: u64,
-    /// Which arm.
+    /// Name of the arm.
     pub arm: String,
-    /// Application bytes that the server had in order, over the session's time.
+    /// Application bytes that the server received in order, over the session's time.
     pub goodput_mbps: f64,
-    /// Application bytes that were given to the transport, over the same time: what
-    /// the study calls goodput.
+    /// Application bytes that were passed to the transport, over the same time; the study calls
+    /// this goodput.
     pub sent_mbps: f64,
-    /// Mean of what the encoder was told to make.
+    /// Mean bitrate that the encoder was set to.
     pub bitrate_mbps: f64,
-    /// Mean round trip of the application's pings.
+    /// Mean round-trip time of the application's pings.
     pub app_rtt_ms: f64,
-    /// Pings that were not answered when the session ended; they count with their
-    /// age.
+    /// Pings without an answer when the session ended; they count with their age.
     pub unanswered_pings: u64,
-    /// Mean over acknowledgements.
+    /// Mean of the transport's round-trip times, over acknowledgements.
     pub transport_rtt_ms: f64,
-    /// 95th percentile over acknowledgements.
+    /// 95th percentile of the transport's round-trip times, over acknowledgements.
     pub transport_rtt_p95_ms: f64,
     /// Median wait in the path's queue.
     pub queue_p50_ms: f64,
-    /// 95th percentile of it.
+    /// 95th percentile of the wait in the path's queue.
     pub queue_p95_ms: f64,
-    /// Bytes sent again over bytes acknowledged.
+    /// Retransmitted bytes divided by acknowledged bytes.
     pub rtx_overhead: f64,
-    /// Of those, bytes whose first sending had arrived after all, over bytes
-    /// acknowledged.
+    /// Bytes that were retransmitted though their first transmission arrived, divided by
+    /// acknowledged bytes.
     pub spurious_ratio: f64,
-    /// Bytes of frames that were given up before they were sent.
+    /// Bytes of frames that were dropped before they were sent.
     pub dropped_bytes: u64,
-    /// What the others on the path got, if there were any.
+    /// Goodput of the competing flows, if there were any.
     pub competitor_mbps: Option<f64>,
-    /// The path had a policer.
+    /// Whether the path had a policer.
     pub has_policer: bool,
-    /// Datagrams that it dropped.
+    /// Datagrams that the policer dropped.
     pub policer_drops: u64,
-    /// From the first of those to the controller's taking the path for policed, in
-    /// seconds; without any, from the session's begin.
+    /// Time from the policer's first drop until the controller concluded that the path is
+    /// policed, in seconds; without drops, from the session's begin.
     pub policed_after_s: Option<f64>,
-    /// The connection was lost before the session's end; what was missing then
-    /// counts against it.
+    /// Whether the connection was lost before the session's end; the missing rest counts against
+    /// the arm.
     pub died: bool,
 }
 
 impl Outcome {
-    /// Tells sessions of one population apart.
+    /// Stratum and rank, which identify a session within its population.
     pub fn session(&self) -> (&str, u64) {
         (&self.stratum, self.rank)
     }
@@ -63,20 +62,19 @@ impl Outcome {
 /// A figure by which arms are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Metric {
-    /// Application bytes delivered in order; those sent again count once.
+    /// Application bytes delivered in order; retransmitted bytes count once.
     Goodput,
-    /// From handing a ping to the application's queue, behind the frames that are
-    /// there, to the answer.
+    /// Time from queueing a ping behind the application's waiting frames until its answer.
     AppRtt,
-    /// From sending a packet to the acknowledgement whose newest packet it is; what
-    /// the peer waits counts in.
+    /// Time from sending a packet to the acknowledgement whose newest packet it is, including the
+    /// peer's delay.
     TransportRtt,
-    /// Bytes retransmitted over bytes acknowledged.
+    /// Retransmitted bytes divided by acknowledged bytes.
     RtxOverhead,
 }
 
 impl Metric {
-    /// Every one, in the order of the study.
+    /// Every metric, in the order of the study.
     pub const ALL: [Self; 4] = [
         Self::AppRtt,
         Self::Goodput,
@@ -84,7 +82,7 @@ impl Metric {
         Self::RtxOverhead,
     ];
 
-    /// Its name in JSON.
+    /// Name in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Goodput => "goodput_mbps",
@@ -94,7 +92,7 @@ impl Metric {
         }
     }
 
-    /// Its name for people.
+    /// Name for people.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Goodput => "Goodput, Mbit/s",
@@ -104,7 +102,7 @@ impl Metric {
         }
     }
 
-    /// The percentiles that are reported.
+    /// Percentiles that are reported.
     pub const fn percentiles(self) -> [u32; 6] {
         match self {
             Self::RtxOverhead => [25, 50, 75, 90, 95, 99],
@@ -112,8 +110,8 @@ impl Metric {
         }
     }
 
-    /// Percentiles whose changes the study tells, or that are promised: the ones
-    /// whose evidence is corrected for their number.
+    /// Percentiles whose changes the study reports or that have a promise; their p-values are
+    /// corrected for their number.
     pub const fn headlines(self) -> &'static [u32] {
         match self {
             Self::Goodput => &[10, 50],
@@ -123,12 +121,12 @@ impl Metric {
         }
     }
 
-    /// Less of it is better.
+    /// Whether less is better.
     pub const fn is_cost(self) -> bool {
         !matches!(self, Self::Goodput)
     }
 
-    /// Of one session.
+    /// The metric's value of one session.
     pub const fn of(self, outcome: &Outcome) -> f64 {
         match self {
             Self::Goodput => outcome.goodput_mbps,

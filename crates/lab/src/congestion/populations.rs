@@ -1,9 +1,9 @@
-//! Populations that come with the program.
+//! Populations that are built into the program.
 
-/// Their names.
+/// Names of the built-in populations.
 pub const NAMES: [&str; 2] = ["study2019", "anchors"];
 
-/// The text of the population called `name`.
+/// Text of the population called `name`.
 pub fn built_in(name: &str) -> Option<&'static str> {
     match name {
         "study2019" => Some(include_str!("../../../sim/populations/study2019.toml")),

@@ -1,5 +1,5 @@
-//! Drives an upload in real time: the same ends over UDP sockets, and between them a
-//! relay that carries their datagrams through the same links.
+//! Runs an upload in real time: the same ends over UDP sockets, and between them a relay
+//! that passes their datagrams through the same links.
 //!
 //! ```text
 //! senders' thread      relay's thread                       receivers' thread
@@ -7,9 +7,9 @@
 //!                        └──────◄── down: Link ◄──┘
 //! ```
 //!
-//! A pair of sockets on loopback for each flow, one link each way for all: as in virtual
-//! time. Needs no privilege. What differs is what reality adds: threads wake late, and
-//! datagrams pass the kernel four times.
+//! Each flow has a pair of sockets on loopback; all flows share one link each way, as in virtual
+//! time. No privilege is needed. Reality differs from virtual time in two ways: threads wake
+//! late, and each round trip passes the kernel several times.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -27,18 +27,18 @@ use super::upload::{
     Application, Credentials, Fates, Findings, Node, Receiver, Sender, Upload, mbps,
 };
 
-/// No datagram is larger: QUIC's and the loopback's are below 1500.
+/// Size of the receive buffer. QUIC's datagrams and loopback's are below 1500 bytes.
 const DATAGRAM_BYTES: usize = 2048;
 
-/// Below this a thread sleeps in short steps instead of waiting for sockets, whose waits
-/// end at whole milliseconds only.
+/// For shorter waits a thread sleeps in steps of [`STEP`], because waits for sockets end at whole
+/// milliseconds only.
 const FINE: Duration = Duration::from_millis(2);
 
-/// Such a step. A shorter one would only burn time: the kernel's timers have 50 µs of
-/// slack.
+/// Length of a step. Shorter ones would only cost processor time: the kernel's timers have 50 µs
+/// of slack.
 const STEP: Duration = Duration::from_micros(100);
 
-/// What the operating system refused.
+/// Error of the operating system while a relay was set up or run.
 #[derive(Debug, Error)]
 #[error("cannot relay an upload over sockets of this machine: {what}: {source}")]
 pub struct RelayError {
@@ -50,7 +50,7 @@ fn refused(what: &'static str) -> impl FnOnce(io::Error) -> RelayError {
     move |source| RelayError { what, source }
 }
 
-/// One session over sockets.
+/// Runs one session over sockets.
 pub(super) fn run(
     credentials: &Credentials,
     scenario: &Scenario,
@@ -133,12 +133,12 @@ pub(super) fn run(
 
 /// The sockets of all flows, by flow.
 struct Sockets {
-    /// The relay's, towards senders and towards receivers.
+    /// The relay's sockets, towards the senders.
     near: Vec<UdpSocket>,
     far: Vec<UdpSocket>,
     sender_ends: Vec<UdpSocket>,
     receiver_ends: Vec<UdpSocket>,
-    /// Where senders believe their receivers to be.
+    /// Addresses that the senders believe their receivers to have.
     servers: Vec<SocketAddr>,
 }
 
@@ -158,7 +158,7 @@ impl Sockets {
             sockets.near.push(near);
             let far = bind()?;
             let end = bind()?;
-            // The receiver's end stays open to others: a sender may change its address.
+            // The receiver's socket accepts any source: a sender may change its address.
             far.connect(local(&end)?)
                 .map_err(refused("connecting a socket"))?;
             sockets.far.push(far);
@@ -168,7 +168,7 @@ impl Sockets {
     }
 }
 
-/// Two sockets that know only each other.
+/// Two sockets that are connected to each other.
 fn pair() -> Result<(UdpSocket, UdpSocket), RelayError> {
     let (one, other) = (bind()?, bind()?);
     one.connect(local(&other)?)
@@ -190,7 +190,7 @@ fn local(socket: &UdpSocket) -> Result<SocketAddr, RelayError> {
         .map_err(refused("asking for a socket's address"))
 }
 
-/// Waits for sockets or for a moment.
+/// Waits for sockets or for a point in time.
 struct Waiting {
     poll: Poll,
     events: Events,
@@ -211,7 +211,7 @@ impl Waiting {
             .map_err(refused("watching a socket"))
     }
 
-    /// Returns when a datagram has come, or at `until`. All sockets were read empty
+    /// Returns when a datagram has arrived, or at `until`. All sockets must have been read empty
     /// before.
     fn wait(&mut self, until: Instant) -> Result<(), RelayError> {
         loop {
@@ -237,7 +237,7 @@ impl Waiting {
     }
 }
 
-/// The ends of one side, on one thread.
+/// The ends of one side, which share a thread.
 struct Ends<A> {
     nodes: Vec<Node<A>>,
     sockets: Vec<UdpSocket>,
@@ -293,7 +293,7 @@ impl<A: Application> Ends<A> {
         let due = self.starts[flow] <= now && node.due().is_some_and(|due| due <= now);
         if told || due {
             node.turn(now, |datagram, to, _| {
-                // A full socket buffer loses it, as a network card's would.
+                // A full socket buffer loses the datagram, as a network card's would.
                 let _ = match socket.peer_addr() {
                     Ok(_) => socket.send(datagram),
                     Err(_) => socket.send_to(datagram, to),
@@ -308,7 +308,7 @@ struct Parcel {
     datagram: Box<[u8]>,
 }
 
-/// What is between the ends.
+/// The relay between the ends.
 struct Relay<'a> {
     scenario: &'a Scenario,
     start: Instant,
@@ -317,11 +317,11 @@ struct Relay<'a> {
     far: Vec<UdpSocket>,
     up: Link<Parcel>,
     down: Link<Parcel>,
-    /// Most bytes of a datagram that passes.
+    /// Largest datagram that passes, in bytes.
     limit: usize,
     changes_done: usize,
     fates: Fates,
-    /// Datagrams that arrived.
+    /// Number of datagrams that arrived.
     events: u64,
 }
 
@@ -390,7 +390,7 @@ impl Relay<'_> {
                 self.fates.arrived(arrival.queued);
             }
             self.events += 1;
-            // Refused by the kernel: lost, as on any network.
+            // A datagram that the kernel refuses is lost, as on any network.
             let _ = self.far[parcel.flow].send(&parcel.datagram);
         }
         while let Some(arrival) = self.down.poll(now) {

@@ -1,28 +1,27 @@
-//! Percentiles over a population, and how sure they are.
+//! Percentiles over a population, with confidence intervals.
 //!
-//! Every arm meets the same sessions, so arms are compared by resampling sessions,
-//! not arms: a bootstrap that is paired, and stratified because the population's
-//! strata have fixed shares (Efron and Tibshirani 1993, chapters 6 and 14).
+//! Every arm runs the same sessions, so arms are compared by resampling sessions. The bootstrap
+//! is paired for that reason, and stratified because the population's strata have fixed shares
+//! (Efron and Tibshirani 1993, chapters 6 and 14).
 
 use glassline_sim::Rng;
 
-/// How often sessions are drawn anew.
+/// Number of bootstrap resamples.
 pub const RESAMPLES: usize = 2_000;
 
-/// Of what share of resamples an interval leaves out on each side.
+/// Share of the resamples that an interval excludes on each side.
 const TAIL: f64 = 0.025;
 
-/// The sessions of a population, by number: what stratum each is of, and how many
-/// others of its kind it stands for.
+/// The sessions of a population by index: stratum and weight of each.
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
-    /// Sessions of each stratum.
+    /// Indices of the sessions of each stratum.
     strata: Vec<Vec<usize>>,
     weights: Vec<f64>,
 }
 
 impl Sample {
-    /// From each session's stratum (counted from 0) and weight (above 0).
+    /// Builds a sample from each session's stratum (from 0) and weight (above 0).
     pub fn new(sessions: impl IntoIterator<Item = (usize, f64)>) -> Self {
         let mut sample = Self::default();
         for (number, (stratum, weight)) in sessions.into_iter().enumerate() {
@@ -35,23 +34,23 @@ impl Sample {
         sample
     }
 
-    /// How many sessions.
+    /// Number of sessions.
     pub const fn len(&self) -> usize {
         self.weights.len()
     }
 
-    /// No session at all.
+    /// Whether there is no session.
     pub const fn is_empty(&self) -> bool {
         self.weights.is_empty()
     }
 
-    /// Each session's weight.
+    /// Weight of each session.
     pub fn weights(&self) -> &[f64] {
         &self.weights
     }
 
-    /// Weights of sessions drawn with replacement, as many of each stratum as it
-    /// has.
+    /// Draws sessions with replacement, as many from each stratum as it has, and writes their
+    /// weights.
     fn draw(&self, rng: &mut Rng, weights: &mut Vec<f64>) {
         weights.clear();
         weights.resize(self.len(), 0.0);
@@ -65,16 +64,16 @@ impl Sample {
     }
 }
 
-/// One figure of every session, ready for percentiles under any weights.
+/// One figure of every session, sorted for percentiles under any weights.
 #[derive(Clone, Debug)]
 pub struct Ranked {
     values: Vec<f64>,
-    /// Sessions from the least value on.
+    /// Indices of the sessions by ascending value.
     order: Vec<u32>,
 }
 
 impl Ranked {
-    /// Of `values` in order of session; none may be NaN.
+    /// Sorts `values`, which are in order of session; none may be NaN.
     pub fn new(values: Vec<f64>) -> Self {
         let sessions = u32::try_from(values.len()).expect("fewer than 2³² sessions");
         let mut order: Vec<u32> = (0..sessions).collect();
@@ -87,8 +86,8 @@ impl Ranked {
         &self.values
     }
 
-    /// For each of `shares` (0–1, ascending) the least value that so much of the
-    /// weight does not exceed; NaN where there is no weight.
+    /// For each of `shares` (0–1, ascending), the least value that this share of the weight does
+    /// not exceed; NaN without weight.
     pub fn percentiles(&self, weights: &[f64], shares: &[f64], into: &mut Vec<f64>) {
         into.clear();
         let total: f64 = weights.iter().sum();
@@ -112,23 +111,23 @@ impl Ranked {
     }
 }
 
-/// One arm's percentile against another's.
+/// One arm's percentile, compared with another's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
-    /// The one divided by the other; NaN if the other is zero.
+    /// The arm's value divided by the base's; NaN if the base's is zero.
     pub ratio: f64,
     /// 95 % interval of the ratio.
     pub ci95: (f64, f64),
-    /// The one minus the other, where a ratio says nothing.
+    /// The arm's value less the base's, for cases in which a ratio says nothing.
     pub difference: f64,
     /// 95 % interval of the difference.
     pub difference_ci95: (f64, f64),
-    /// How likely a difference from 1 as large as this is by the draw of sessions
-    /// alone, both ways; not corrected for how many are looked at.
+    /// Two-sided p-value: how likely a ratio as far from 1 as this is by the choice of sessions
+    /// alone. Not corrected for multiple comparisons.
     pub p_value: f64,
 }
 
-/// Compares `arm` with `base` at each of `shares`, session by session.
+/// Compares `arm` with `base` at each of `shares`, paired by session.
 pub fn compare(
     sample: &Sample,
     arm: &Ranked,
@@ -156,8 +155,7 @@ pub fn compare(
         .collect()
 }
 
-/// Compares the means of `arm` and `base`, value by value, of sessions that all count
-/// the same.
+/// Compares the means of `arm` and `base`, paired by session; all sessions have the same weight.
 pub fn compare_means(arm: &[f64], base: &[f64], seed: u64) -> Comparison {
     let sample = Sample::new(arm.iter().map(|_| (0, 1.0)));
     let (arm, base) = (Ranked::new(arm.to_vec()), Ranked::new(base.to_vec()));
@@ -173,7 +171,7 @@ pub fn compare_means(arm: &[f64], base: &[f64], seed: u64) -> Comparison {
 }
 
 impl Comparison {
-    /// From the values themselves and those of each resample.
+    /// Builds the comparison from the values themselves and those of each resample.
     fn new((ours, theirs): (f64, f64), drawn: &[(f64, f64)]) -> Self {
         let ratios: Vec<f64> = drawn.iter().map(|(a, b)| ratio(*a, *b)).collect();
         let differences = drawn.iter().map(|(a, b)| a - b).collect();
@@ -187,7 +185,7 @@ impl Comparison {
     }
 }
 
-/// Two that are both nothing are the same.
+/// The ratio of the two; 1 if both are zero.
 fn ratio(ours: f64, theirs: f64) -> f64 {
     if ours == 0.0 && theirs == 0.0 {
         return 1.0;
@@ -206,8 +204,8 @@ fn interval(mut values: Vec<f64>) -> (f64, f64) {
     (at(TAIL), at(1.0 - TAIL))
 }
 
-/// Twice the share of resamples on the far side of 1, each side counted with one
-/// more (Davison and Hinkley 1997, §4.2).
+/// Twice the share of resamples on the far side of 1, with one added on each side (Davison and
+/// Hinkley 1997, §4.2).
 fn two_sided(ratios: &[f64]) -> f64 {
     let known = || ratios.iter().filter(|ratio| !ratio.is_nan());
     let of = known().count() as f64 + 1.0;
@@ -216,7 +214,7 @@ fn two_sided(ratios: &[f64]) -> f64 {
     (2.0 * below.min(above) / of).min(1.0)
 }
 
-/// p-values that hold together, however many there are (Holm 1979).
+/// Adjusts p-values for multiple comparisons (Holm 1979).
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     order.sort_by(|a, b| p_values[*a].total_cmp(&p_values[*b]));
@@ -267,7 +265,7 @@ mod tests {
         let shares = [0.5, 0.9];
         for found in compare(&flat(400), &better, &base, &shares, 1) {
             assert!((found.ratio - 0.8).abs() < 1e-9, "{found:?}");
-            // Paired: the sessions are the same, so nothing is left to luck.
+            // Sessions are paired, so nothing is left to chance.
             assert!(found.ci95.1 - found.ci95.0 < 1e-9, "{found:?}");
             assert!(found.p_value < 0.002 && found.difference < 0.0, "{found:?}");
         }
@@ -279,8 +277,8 @@ mod tests {
 
     #[test]
     fn intervals_hold_what_they_promise() {
-        // The median of 100 draws from an even distribution over 0..2 is 1 in truth;
-        // 95 % intervals against a constant must hold it about that often.
+        // The true median of 100 draws from a uniform distribution over 0..2 is 1. 95 % intervals
+        // against a constant must contain it about that often.
         let base = Ranked::new(vec![1.0; 100]);
         let mut held = 0;
         for seed in 0..100 {

@@ -1,16 +1,16 @@
-//! Drives an upload in virtual time: no socket, no thread, no clock.
+//! Runs an upload in virtual time: no socket, no thread, no clock.
 //!
 //! ```text
 //!            ┌─ up: one Link for all flows ──┐
 //! senders ───┤                               ├─── receivers
 //!            └─ down: another ───────────────┘
-//!    next event = earliest of arrivals, timers, cameras, changes, samples
+//!     next event = earliest of arrivals, timers, cameras, changes, samples
 //! ```
 //!
-//! A loop of its own, not `glassline_sim::Simulation`: it carries marks beside datagrams
-//! and the fate of each to the figures, wakes only the ends that have something to do, and
-//! leaves out of its digest what the simulation's trace takes in. Studies run it for
-//! thousands of sessions, and their digests are kept.
+//! This loop is not a `glassline_sim::Simulation`, for three reasons: it carries ECN marks and
+//! reports each datagram's outcome to the figures, it calls only the ends that have something to
+//! do, and its digest leaves out what the simulation's trace includes. Studies run it for
+//! thousands of sessions, and their digests are compared with earlier ones.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -26,10 +26,10 @@ use super::upload::{
     in_mbps, mbps, millis,
 };
 
-/// How often the publisher's decisions enter the digest.
+/// Interval at which the publisher's decisions enter the digest.
 const DECISIONS_PERIOD: Duration = Duration::from_secs(1);
 
-/// What is measured of one session in virtual time, with samples each `period`.
+/// Runs one session in virtual time; takes a sample every `period`.
 pub(super) fn run(
     credentials: &Credentials,
     scenario: &Scenario,
@@ -43,16 +43,16 @@ pub(super) fn run(
     session.measure()
 }
 
-/// A datagram on its way.
+/// A datagram in flight.
 struct Parcel {
     flow: usize,
-    /// Where its publisher is: the source on the way up, the destination on the way down.
+    /// Address of the publisher: the source on the way up, the destination on the way down.
     client: SocketAddr,
     datagram: BytesMut,
     ecn: Option<EcnCodepoint>,
 }
 
-/// A flow, with what came for its ends and where they are.
+/// A flow with the datagrams that arrived for its ends, and its addresses.
 struct Placed {
     start: Instant,
     sender: Node<Sender>,
@@ -77,7 +77,7 @@ impl Placed {
     }
 }
 
-/// Where publishers are and where servers: documentation's addresses (RFC 5737).
+/// Addresses of publishers and servers, from the ranges for documentation (RFC 5737).
 const CLIENTS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const SERVERS: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 const PORT: u16 = 4433;
@@ -86,7 +86,7 @@ fn port(place: usize) -> u16 {
     PORT.saturating_add(u16::try_from(place).unwrap_or(u16::MAX))
 }
 
-/// Where the flow's receiver is.
+/// Address of the flow's receiver.
 fn server(place: usize) -> SocketAddr {
     SocketAddr::from((SERVERS, port(place)))
 }
@@ -97,7 +97,7 @@ fn elsewhere(client: SocketAddr, times: usize) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::new(203, 0, 113, last), client.port()))
 }
 
-/// What is left of a datagram's mark on its way.
+/// ECN mark of a datagram on arrival.
 fn mark(ecn: Option<EcnCodepoint>, congested: bool) -> Option<EcnCodepoint> {
     ecn.map(|ecn| if congested { EcnCodepoint::Ce } else { ecn })
 }
@@ -109,12 +109,12 @@ struct Session<'a> {
     end: Instant,
     up: Link<Parcel>,
     down: Link<Parcel>,
-    /// The upload first.
+    /// The flows; the upload is the first.
     flows: Vec<Placed>,
     observed: CongestionMonitor,
     account: Account,
     wire: Wire,
-    /// Whether marks travel: where no link makes any, none are asked for.
+    /// Whether ECN marks are carried: without a link that sets them, datagrams have none.
     marks: bool,
     datagram_limit: usize,
     changes_done: usize,
@@ -205,8 +205,8 @@ impl<'a> Session<'a> {
         links.into_iter().chain(others).chain(nodes).flatten().min()
     }
 
-    /// Everything that arrives by `now` reaches its end, which then takes its turn once:
-    /// what arrives together is acknowledged together.
+    /// Delivers all datagrams that arrive by `now`, then calls each end once, so that datagrams
+    /// that arrive together are acknowledged together.
     fn deliver(&mut self, now: Instant) {
         let elapsed = self.clock.elapsed();
         while let Some(arrival) = self.up.poll(now) {
@@ -237,7 +237,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Both ends of a flow do what is due.
+    /// Calls both ends of a flow.
     fn turn(&mut self, now: Instant, place: usize) {
         let flow = &mut self.flows[place];
         let (marks, limit) = (self.marks, self.datagram_limit);
@@ -290,7 +290,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// What the publisher has decided enters the digest.
+    /// Adds the publisher's decisions to the digest.
     fn decide(&mut self, now: Instant) {
         if self.decided <= now {
             let (at, window) = (self.clock.elapsed(), self.observed.get().window);

@@ -1,4 +1,4 @@
-//! The dialling end: asks a server for a test, and runs it.
+//! The dialling end of a data-channel test: asks a server for a test, and runs it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,51 +23,51 @@ use super::end::{End, EndError, Side, data_config};
 use super::plan::Plan;
 use super::report::{Findings, Report};
 
-/// What a client posts.
+/// Body of a client's request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// What is to be measured.
+    /// Test that is asked for.
     pub plan: Plan,
     /// The SDP offer.
     pub sdp: String,
 }
 
-/// What the server answers.
+/// Body of the server's answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Response {
     /// The SDP answer.
     pub sdp: String,
 }
 
-/// Whom to dial, and how.
+/// Server to dial, and the path to it.
 #[derive(Clone, Debug)]
 pub struct Dial {
-    /// What `bench data serve` printed.
+    /// URL that `bench data serve` printed.
     pub url: Url,
-    /// Whose certificates are taken.
+    /// Certificates that are accepted.
     pub trust: Trust,
-    /// What shall stand between the ends.
+    /// Impairment between the ends.
     pub impairment: Option<Impairment>,
-    /// Relays to reach it by, and whether it must be by them.
+    /// TURN servers, and whether the path must go through one.
     pub relays: Relays,
-    /// What charts call the run.
+    /// Name of the run in charts.
     pub label: String,
 }
 
 /// TURN servers of the dialling end.
 #[derive(Clone, Debug)]
 pub struct Relays {
-    /// Asked in turn; the first that gives a relay is kept.
+    /// TURN servers, tried in order; the first that gives an allocation is used.
     pub servers: Vec<turn::Server>,
-    /// For all of them.
+    /// Credentials for all servers.
     pub credentials: turn::Credentials,
-    /// Offer no other way.
+    /// Whether only relayed candidates are offered.
     pub only: bool,
 }
 
 impl Relays {
-    /// Every path is direct.
+    /// No TURN servers: every path is direct.
     pub const NONE: Self = Self {
         servers: Vec::new(),
         credentials: turn::Credentials {
@@ -78,39 +78,39 @@ impl Relays {
     };
 }
 
-/// Why there are no figures.
+/// Error of a test at the dialling end.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum DialError {
-    /// The plan cannot be: a wrong flag.
+    /// The plan cannot be run; a flag is wrong.
     #[error("{0}")]
     Plan(String),
-    /// The URL has no host that can be resolved, or no route leads there.
+    /// The URL's host cannot be resolved, or there is no route to it.
     #[error("cannot reach {0}: {1}")]
     Unreachable(Url, String),
-    /// The server refused, or is none of `bench data serve`.
+    /// The server refused the test, or is no `bench data serve`.
     #[error("{url} answers {status}: {detail}")]
     Refused {
-        /// Who.
+        /// URL of the server.
         url: Url,
-        /// HTTP.
+        /// HTTP status code.
         status: u16,
-        /// What it said.
+        /// The server's reason.
         detail: String,
     },
-    /// No socket.
+    /// The UDP socket could not be opened.
     #[error(transparent)]
     Socket(#[from] BindError),
-    /// A relay is wanted, and there is none.
+    /// A relay is required, and no TURN server gave one.
     #[error(transparent)]
     Relay(#[from] GatherError),
-    /// No key, or no thread.
+    /// The session's key could not be made, or a thread could not be started.
     #[error("cannot start: {0}")]
     Start(String),
-    /// The answer is of no use.
+    /// The server's answer cannot be used.
     #[error("the answer of {0} cannot be used: {1}")]
     Answer(Url, String),
-    /// The test did not come to its end.
+    /// The test did not reach its end.
     #[error(transparent)]
     End(#[from] EndError),
 }
@@ -121,7 +121,7 @@ impl From<String> for DialError {
     }
 }
 
-/// How both ends open their sockets.
+/// Socket options of both ends.
 pub(super) fn socket_options(plan: &Plan) -> SocketOptions {
     SocketOptions {
         receive_buffer: plan.udp_buffer,
@@ -137,11 +137,10 @@ pub(super) fn wall() -> WallClock {
     WallClock::new(Instant::now(), unix.unwrap_or_default())
 }
 
-/// Runs a test against the server at `dial.url`; blocks until it is over, or `stop`.
-/// `watch` sees the client's sample and the server's latest after each interval.
+/// Runs a test against the server at `dial.url`; blocks until it is over, or `stop`. `watch` gets
+/// the client's sample and the server's latest one after each interval.
 ///
-/// # Errors
-/// [`DialError`].
+/// # Errors See [`DialError`].
 pub fn measure(
     dial: &Dial,
     plan: &Plan,
@@ -203,7 +202,8 @@ pub fn measure(
         local[0],
         connection,
     );
-    // A thread of its own, so that its processor time is the end's and nothing else's.
+    // The end has a thread of its own, so that the thread's processor time is that of the end
+    // alone.
     let outcome = std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("data client".to_owned());
         let thread = thread.spawn_scoped(scope, || end.run(stop, &mut watch));
@@ -225,10 +225,10 @@ pub fn measure(
     }))
 }
 
-/// How long each TURN server may take.
+/// Time that each TURN server may take.
 const RELAY_PATIENCE: Duration = Duration::from_secs(4);
 
-/// A relay, if one is wanted and there is one. Without one a direct path may do.
+/// Allocates a relay, if there are TURN servers. Without a relay a direct path may still work.
 fn relays(
     dial: &Dial,
     socket: &UdpSocket,
@@ -259,7 +259,7 @@ fn relays(
     }
 }
 
-/// An answer has a few kilobytes.
+/// Largest answer that is read, in bytes; answers have a few kilobytes.
 const BODY_BYTES_MAX: u64 = 256 << 10;
 
 fn post(dial: &Dial, plan: &Plan, sdp: String) -> Result<String, DialError> {

@@ -1,5 +1,5 @@
-//! A call with somebody in another process, or on another host: what this end saw and
-//! what the far one tells, both ways.
+//! Stage delays of a call with another process or host, in both directions: records of this end,
+//! joined with the records that the far end sends.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use super::join::Join;
 use super::report::{Direction, Report};
 use super::two_way::TwoWay;
 
-/// The accounts of a call, from one of its ends.
+/// Collects the records of a call from one of its ends.
 #[derive(Debug)]
 pub struct Accounts {
-    /// Of what we say.
+    /// Records of the audio that this end sends.
     pub(super) said: Join,
-    /// And of what they do.
+    /// Records of the audio that this end receives.
     pub(super) heard: Join,
     records: Records,
 }
@@ -26,7 +26,7 @@ impl Default for Accounts {
 }
 
 impl Accounts {
-    /// Nothing yet.
+    /// Accounts without records.
     pub fn new() -> Self {
         Self {
             said: Join::of_told(),
@@ -35,8 +35,8 @@ impl Accounts {
         }
     }
 
-    /// Takes the records of `call` since the last time: call it every few seconds, and
-    /// after the end.
+    /// Takes the records of `call` since the last poll. Call it every few seconds, and once after
+    /// the end.
     pub fn poll(&mut self, call: &Call) {
         let mut records = std::mem::take(&mut self.records);
         records.clear();
@@ -64,7 +64,8 @@ impl Accounts {
         self.records = records;
     }
 
-    /// What the far end heard is what we said, and the other way round.
+    /// Takes a record of the far end. What the far end received is what this end sent, and the
+    /// other way round.
     pub fn told(&mut self, told: &far::RemoteRecord) {
         use glassline_client::call::Record::{
             CaptureCalled, Duplicate, Played, PlayoutCalled, Sent,
@@ -75,19 +76,20 @@ impl Accounts {
         }
     }
 
-    /// The whole way so far of what is heard here: the quantile `share`, in ms; some
-    /// seconds old, since the far end's records wait.
+    /// Quantile `share` (0–1) of the mouth-to-ear delay of received audio so far, in ms. It is
+    /// some seconds old, since the far end's records are delayed.
     pub fn mouth_to_ear_ms(&self, share: f64) -> Option<f64> {
         self.heard.mouth_to_ear_ms(share)
     }
 
-    /// Where the milliseconds went; `figures` are those of the call's end, `peer` is whom
-    /// it was with.
+    /// Builds the reports of both directions. `figures` are the call's final figures, `peer`
+    /// names the other end.
     pub fn finish(self, figures: &Figures, peer: &str) -> TwoWay {
         self.finish_with(figures.far.as_ref(), peer)
     }
 
-    /// The same with one of a room, `None` where nobody else was there.
+    /// Builds the reports of a call with one participant of a room; `None` if nobody else was
+    /// there.
     pub(super) fn finish_room(
         self,
         far: Option<&far::Report>,
@@ -130,7 +132,7 @@ impl Accounts {
             finish(self.said, Direction::Said, said),
             finish(self.heard, Direction::Heard, heard),
         ];
-        // Who only listens has said nothing.
+        // A participant who only listened has sent nothing.
         let is_there = |it: &Report| !it.stages.is_empty();
         TwoWay {
             directions: all.into_iter().filter(is_there).collect(),
@@ -138,7 +140,7 @@ impl Accounts {
     }
 }
 
-/// What is to be said of the far end's records, and whether they are of use.
+/// Notes on the far end's records, and whether they can be used.
 fn notes(far: Option<&far::Report>) -> (Vec<String>, bool) {
     let alone = |why: &str| {
         let note = format!(

@@ -26,17 +26,17 @@ use super::{Trouble, fifo};
 use crate::call::stage::Stage;
 use crate::call::table::Delays;
 
-/// Spans of all traces that are kept; three hours of a call.
+/// Most spans that are kept of all traces: about three hours of a call.
 const SPANS_MAX: usize = 1 << 23;
 
-/// Threads whose spans are being read, and spans within each other.
+/// Most threads whose spans are read; [`NESTED_MAX`] bounds the spans nested in each other.
 const THREADS_MAX: usize = 4_096;
 const NESTED_MAX: usize = 256;
 
-/// The encoder counts where a packet followed, and where it took longer than this.
+/// An encoder call without a packet is counted only if it took longer than this.
 const ENCODED_ANYWAY_NS: i64 = 500_000;
 
-/// Functions by the names that versions from M98 on give them.
+/// Names of the traced functions, as Chromium versions from M98 on write them.
 const NAMES: [(&str, Kind); 15] = [
     ("AudioSendStream::SendAudioData", Kind::Capture),
     ("ChannelSend::ProcessAndEncodeAudio", Kind::Post),
@@ -72,7 +72,7 @@ enum Kind {
     Resample,
 }
 
-/// A function that ran. Times in nanoseconds of the machine's monotonic clock.
+/// One call of a function. Times are in ns of the machine's monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Span {
     begin: i64,
@@ -82,19 +82,19 @@ struct Span {
     timestamp: Option<u32>,
 }
 
-/// Process and thread.
+/// Process id and thread id.
 type Thread = (u64, u64);
 
-/// All traces together.
+/// Spans of all traces that were read.
 #[derive(Debug, Default)]
 pub(super) struct Trace {
     spans: HashMap<Kind, Vec<Span>>,
     kept: usize,
-    /// Spans beyond the bound.
+    /// Number of spans that were dropped because there were too many.
     left_out: u64,
 }
 
-/// An event, as far as it is of use.
+/// The fields of a trace event that are used.
 #[derive(Debug, Deserialize)]
 struct Event<'a> {
     #[serde(borrow, default)]
@@ -111,7 +111,7 @@ struct Event<'a> {
     tid: u64,
 }
 
-/// The same event, for those that name a packet.
+/// The fields of an event that names a packet.
 #[derive(Debug, Deserialize)]
 struct Named {
     args: Arguments,
@@ -122,11 +122,11 @@ struct Arguments {
     rtp_timestamp: u32,
 }
 
-/// Spans that have begun (`B`) and not ended (`E`).
+/// Spans of each thread that have begun (`B`) and not ended (`E`).
 type Begun = HashMap<Thread, Vec<Option<(Kind, Span)>>>;
 
 impl Trace {
-    /// How many events were of use, and in how many lines.
+    /// Reads a trace; returns the number of events that were used, and of lines.
     pub(super) fn read(
         &mut self,
         name: &str,
@@ -149,7 +149,7 @@ impl Trace {
         Ok((found, objects.line()))
     }
 
-    /// Whether the event is of use.
+    /// Takes one event; returns whether it is one that is used.
     fn take(&mut self, bytes: &[u8], begun: &mut Begun) -> Result<bool, serde_json::Error> {
         let event: Event<'_> = serde_json::from_slice(bytes)?;
         let thread = (event.pid, event.tid);
@@ -206,12 +206,12 @@ impl Trace {
         self.spans.entry(kind).or_default().push(span);
     }
 
-    /// Pairs the spans and gives all delays away.
+    /// Pairs the spans, and adds their delays to `all`.
     pub(super) fn finish(mut self, all: &mut [Delays], notes: &mut Vec<String>) {
         if self.spans.is_empty() {
             return;
         }
-        // Threads write their events in parts: not in order.
+        // Threads write their events in batches, so the file is not in order of time.
         self.spans.values_mut().for_each(|it| it.sort_unstable());
         self.intervals(Kind::Capture, &mut all[Stage::CaptureInterval as usize]);
         self.intervals(Kind::Pull, &mut all[Stage::PlayoutInterval as usize]);
@@ -263,7 +263,7 @@ impl Trace {
         spans.filter(|it| it.thread.0 == process).copied().collect()
     }
 
-    /// Between two calls on the same thread.
+    /// Records the intervals between successive calls on the same thread.
     fn intervals(&self, kind: Kind, delays: &mut Delays) {
         let mut last: HashMap<Thread, i64> = HashMap::new();
         for span in self.of(kind) {
@@ -273,14 +273,14 @@ impl Trace {
         }
     }
 
-    /// The encoder's queue and operation. When it ended, for each packet in the order
-    /// of [`Kind::Enqueue`].
+    /// Records the delays of the encoder's queue and operation. Returns the end of encoding for
+    /// each packet, in the order of [`Kind::Enqueue`].
     fn encoded(&self, process: u64, all: &mut [Delays]) -> Vec<Option<i64>> {
         let posts = begins(&self.within(Kind::Post, process));
         let encodes = self.within(Kind::Encode, process);
         let packets = begins(&self.within(Kind::Enqueue, process));
         let ends: Vec<i64> = encodes.iter().map(|it| it.end).collect();
-        // Where encoders run on several threads, ends need not rise.
+        // Where encoders run on several threads, their ends need not be in order.
         let of_packets = match ends.is_sorted() {
             true => fifo::pair(&ends, &packets),
             false => vec![None; packets.len()],
@@ -310,10 +310,10 @@ impl Trace {
             .collect()
     }
 
-    /// From the encoder through the pacer to the socket.
+    /// Records the delays from the encoder through the pacer to the socket.
     fn sent(&self, process: u64, ended: &[Option<i64>], all: &mut [Delays]) {
         let routes = self.within(Kind::Route, process);
-        // What is sent again is there again: the first counts.
+        // A retransmission has the same timestamp: the first packet counts.
         let mut by_timestamp: HashMap<Option<u32>, &Span> = HashMap::new();
         for route in &routes {
             by_timestamp.entry(route.timestamp).or_insert(route);
@@ -348,11 +348,11 @@ impl Trace {
         }
     }
 
-    /// From the socket into the jitter buffer.
+    /// Records the delays from the socket to the jitter buffer.
     fn received(&self, process: u64, all: &mut [Delays]) {
         let inserts = self.within(Kind::Insert, process);
         for read in self.within(Kind::Read, process) {
-            // RTCP is read, too.
+            // RTCP packets are read on the same path and have no insertion.
             if let Some(insert) = inner(&inserts, &read) {
                 record(&mut all[Stage::Open as usize], insert.end - read.begin);
             }
@@ -360,7 +360,7 @@ impl Trace {
     }
 }
 
-/// The first of `spans` that ran within `outer`, on its thread.
+/// The first of `spans` that ran within `outer` on the same thread.
 fn inner<'a>(spans: &'a [Span], outer: &Span) -> Option<&'a Span> {
     let from = spans.partition_point(|it| it.begin < outer.begin);
     let within = spans[from..].iter().take_while(|it| it.begin <= outer.end);
@@ -376,7 +376,7 @@ fn record(delays: &mut Delays, ns: i64) {
     delays.record_us(ns.div_euclid(1_000));
 }
 
-/// From microseconds, which have digits behind the point; within a century.
+/// Converts microseconds with decimals to ns, limited to a century.
 fn ns(us: f64) -> i64 {
     const CENTURY_US: f64 = 3.2e15;
     (us.clamp(-CENTURY_US, CENTURY_US) * 1_000.0) as i64

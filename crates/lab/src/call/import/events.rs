@@ -1,25 +1,25 @@
-//! Finds the events in a trace, one object at a time, without holding the trace.
+//! Finds the events in a trace one object at a time, without holding the whole trace in memory.
 //!
-//! `{"traceEvents": [{…}, {…}], …}` or `[{…}, {…}`: what ends early, as a trace does
-//! whose browser was killed, is read as far as it goes.
+//! The input is `{"traceEvents": [{…}, {…}], …}` or `[{…}, {…}`. A trace that ends early, since
+//! its browser was killed, is read as far as it goes.
 
 use std::io::{self, BufRead};
 
-/// A longer event is left out, and counts as malformed.
+/// Longest event, in bytes. A longer one is skipped and counts as malformed.
 const EVENT_BYTES_MAX: usize = 1 << 20;
 
-/// Deeper nesting is not followed; a trace needs five.
+/// Deepest nesting that is followed; a trace needs five levels.
 const DEPTH_MAX: usize = 128;
 
-/// Of a key, what is compared.
+/// Bytes of a key that are kept for comparison.
 const KEY_BYTES_MAX: usize = 32;
 
-/// What was found.
+/// Result of reading one object of the event list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// An event; it begins in this line.
+    /// An event that begins in this line.
     Event(u64),
-    /// One that cannot be read, and why.
+    /// An event that cannot be read: its line, and why.
     Malformed(u64, &'static str),
 }
 
@@ -39,12 +39,12 @@ impl<R: BufRead> Objects<R> {
         Self { input, scanner }
     }
 
-    /// Where it has come to.
+    /// Line that was read last, from 1.
     pub(super) const fn line(&self) -> u64 {
         self.scanner.line
     }
 
-    /// The next event's bytes in `out`; `None` at the end.
+    /// Reads the bytes of the next event into `out`; returns `None` at the end of the input.
     pub(super) fn next(&mut self, out: &mut Vec<u8>) -> io::Result<Option<Found>> {
         out.clear();
         loop {
@@ -69,21 +69,21 @@ impl<R: BufRead> Objects<R> {
     }
 }
 
-/// Brackets and strings; everything else is the event's reader's.
+/// State of scanning: brackets and strings only. The content of events is parsed elsewhere.
 #[derive(Debug, Default)]
 struct Scanner {
     line: u64,
     /// Open brackets, the outermost first.
     open: Vec<u8>,
-    /// Brackets that are open and not in `open`.
+    /// Number of open brackets beyond [`DEPTH_MAX`], which are not in `open`.
     deeper: u64,
-    /// How many are open around each event, while its list is open.
+    /// Number of brackets around each event, while the event list is open.
     events: Option<usize>,
     in_string: bool,
     is_escaped: bool,
-    /// The last string outside of events: a key, maybe.
+    /// The last string outside of events, which may be a key.
     key: Vec<u8>,
-    /// The event that is being read: its first line.
+    /// First line of the event that is being read.
     event: Option<u64>,
     is_longer: bool,
 }
@@ -148,7 +148,7 @@ impl Scanner {
         self.open.pop();
         let around = self.events?;
         if self.open.len() < around {
-            // The list's end, or a bracket too many.
+            // The end of the event list, or an unmatched bracket.
             self.events = None;
             let line = self.event.take()?;
             return Some(Found::Malformed(line, "brackets that do not match"));

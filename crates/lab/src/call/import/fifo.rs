@@ -1,13 +1,12 @@
-//! Pairs what left a queue with what entered it, where nothing names them.
+//! Pairs the items that left a queue with those that entered it, where neither names the other.
 
-/// For each of `left`, which of `entered` it was; both are times, rising. `None`: it
-/// was in the queue already when `entered` begins.
+/// For each time in `left`, the index of the matching time in `entered`; both are in ascending
+/// order. `None`: the item was in the queue before `entered` begins.
 ///
-/// What entered first leaves first; some may never leave. Nothing leaves before it
-/// entered, so each has at most so many before it that stay; of the pairings that
-/// this allows the latest is taken. That is the true one wherever the queue was empty
-/// at some later time before more was dropped; else waits come out too short, never
-/// too long.
+/// The queue is first in, first out, and may drop items. No item leaves before it entered, which
+/// bounds the number of dropped items before each one. Of all pairings that this allows, the
+/// latest is taken. That pairing is the true one wherever the queue was empty at some time before
+/// more items were dropped; otherwise waits come out too short, never too long.
 pub(super) fn pair(entered: &[i64], left: &[i64]) -> Vec<Option<usize>> {
     let mut pairs = vec![None; left.len()];
     let before = |at: i64| entered.partition_point(|it| *it <= at);
@@ -34,7 +33,7 @@ mod tests {
         type Case<'a> = (&'a [i64], &'a [i64], &'a [Option<usize>]);
         let cases: [Case<'_>; 5] = [
             (&[0, 10, 20], &[1, 11, 21], &[Some(0), Some(1), Some(2)]),
-            // A stall: all wait for the first.
+            // A stall: all items wait for the first.
             (
                 &[0, 10, 20, 30],
                 &[25, 26, 27, 31],
@@ -42,7 +41,7 @@ mod tests {
             ),
             // The first two were dropped.
             (&[0, 10, 20, 30], &[21, 31], &[Some(2), Some(3)]),
-            // Every second one makes a packet.
+            // Every second item makes a packet.
             (&[0, 10, 20, 30], &[11, 31], &[Some(1), Some(3)]),
             (&[5], &[], &[]),
         ];

@@ -1,19 +1,19 @@
-//! The log of a WebRTC (M98) that a study had instrumented: lines with a marker and
-//! numbers after it, among whatever else is logged.
+//! Reads the log of a WebRTC (M98) that a study had instrumented: lines with a marker and
+//! numbers after it, among other log lines.
 //!
-//! | marker | numbers | what |
+//! | marker | numbers | meaning |
 //! |---|---|---|
 //! | `EnqueuePackets:` | RTP timestamp, ms | a packet entered the pacer |
-//! | `SendPacketToNetwork:` | RTP timestamp, sequence number | it left it; which is which |
-//! | `SendRtp:` | sequence number, ms | the network thread has sent it |
-//! | `Packet received:` | RTP timestamp, ms, decryption | it came |
-//! | `Recording delay:`, `Playout delay:` | ms | between two calls of a device |
+//! | `SendPacketToNetwork:` | RTP timestamp, sequence number | the packet left the pacer; links both numbers |
+//! | `SendRtp:` | sequence number, ms | the network thread has sent the packet |
+//! | `Packet received:` | RTP timestamp, ms, decryption | the packet arrived |
+//! | `Recording delay:`, `Playout delay:` | ms | time between two calls of a device |
 //! | `Audio encoding delay:`, `Send packet:` | µs; none | an encoding task; its packet |
-//! | `Decoding delay:`, `Resampling delay:` | µs | an operation of the playing thread |
-//! | `Audio packet waiting time ms:` | ms | in the jitter buffer, by its tick |
+//! | `Decoding delay:`, `Resampling delay:` | µs | an operation of the playout thread |
+//! | `Audio packet waiting time ms:` | ms | time in the jitter buffer, in its ticks |
 //!
-//! Lines of several threads come in any order: each is joined by the numbers in it,
-//! never by the line before.
+//! Lines of several threads are interleaved: each line is joined by the numbers in it, never by
+//! the line before.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead};
@@ -25,13 +25,13 @@ use crate::call::report::Copies;
 use crate::call::stage::Stage;
 use crate::call::table::Delays;
 
-/// Packets of all logs that are kept to be joined; 20 hours of a call.
+/// Most packets that are kept of all logs: about 20 hours of a call.
 const PACKETS_MAX: usize = 1 << 22;
 
-/// An encoding task that made no packet counts if it took longer, in µs.
+/// An encoding task without a packet is counted only if it took longer than this, in µs.
 const ENCODED_ANYWAY_US: i64 = 500;
 
-/// The name before a colon, what it is, and how many numbers must follow.
+/// Text of a marker before its colon, its meaning, and how many numbers must follow.
 type Marked = (&'static [u8], Marker, usize);
 
 static MARKERS: [Marked; 11] = [
@@ -68,42 +68,42 @@ enum Marker {
     Received,
     Encoded,
     Packetized,
-    /// A delay of a stage, in so many µs.
+    /// Delay of a stage, in units of this many µs.
     Delay(Stage, i64),
 }
 
-/// All logs of this kind together.
+/// Packets and delays of all logs of this kind.
 #[derive(Debug, Default)]
 pub(super) struct Markers {
     logs: u32,
-    /// By log and RTP timestamp.
+    /// Packets by number of the log and RTP timestamp.
     packets: HashMap<(u32, u32), Packet>,
     received: HashMap<(u32, u32), i64>,
     delays: HashMap<Stage, Delays>,
     copies: HashMap<DuplicateReason, Delays>,
-    /// Packets beyond the bound.
+    /// Number of packets that were dropped because there were too many.
     left_out: u64,
 }
 
-/// What is known of a packet where it was sent, in ms.
+/// Times of a packet at its sender and its receiver, in ms.
 #[derive(Clone, Copy, Debug, Default)]
 struct Packet {
     enqueued: Option<i64>,
     sent: Option<i64>,
 }
 
-/// While a log is read.
+/// State of reading one log.
 #[derive(Debug)]
 struct Log {
     number: u32,
-    /// The timestamp that last had a sequence number.
+    /// The latest timestamp of each sequence number.
     timestamps: HashMap<u16, u32>,
-    /// No packet since the last encoding task.
+    /// Whether the last encoding task has not been followed by a packet.
     is_packet_due: bool,
 }
 
 impl Markers {
-    /// How many markers there were, in how many lines.
+    /// Reads a log; returns the number of markers that were used, and of lines.
     pub(super) fn read(
         &mut self,
         name: &str,
@@ -123,7 +123,7 @@ impl Markers {
             if is_longer {
                 trouble.malformed(name, lines, "longer than 64 KiB, cut");
             }
-            // Threads that share a line, too.
+            // Several threads may write into one line.
             for ((marked, marker, numbers), rest) in markers(&line) {
                 found += 1;
                 let taken = integers(rest, *numbers);
@@ -140,7 +140,7 @@ impl Markers {
         Ok((found, lines))
     }
 
-    /// `None` if the numbers cannot be.
+    /// Takes one marker; `None` if its numbers are out of range.
     fn take(&mut self, log: &mut Log, marker: Marker, [a, b]: [i64; 2]) -> Option<()> {
         match marker {
             Marker::Enqueued => {
@@ -156,8 +156,7 @@ impl Markers {
             Marker::Sent => self.sent(log, u16::try_from(a).ok()?, b),
             Marker::Received => self.came(log.number, u32::try_from(a).ok()?, b),
             Marker::Encoded => {
-                // Of two tasks of 10 ms one makes the packet of 20: the second after
-                // the packet before.
+                // Of two encoding tasks of 10 ms, the second one makes the packet of 20 ms.
                 let is_first = !std::mem::replace(&mut log.is_packet_due, true);
                 if !is_first || a > ENCODED_ANYWAY_US {
                     self.delay(Stage::Encode).record_us(a);
@@ -217,7 +216,7 @@ impl Markers {
         self.delays.entry(stage).or_default()
     }
 
-    /// Joins what was sent with what came, and gives all delays away.
+    /// Joins sent and received packets, and adds all delays to `all`.
     pub(super) fn finish(mut self, all: &mut [Delays], notes: &mut Vec<String>) -> Vec<Copies> {
         let waiting = self
             .packets
@@ -250,7 +249,7 @@ impl Markers {
         let mut network = Delays::default();
         let mut is_joined = std::collections::HashSet::new();
         for ((log, timestamp), at_ms) in &self.received {
-            // The other end's log first; both ends may share one.
+            // The other end's log is preferred; both ends may also share one log.
             let others = (0..self.logs).filter(|it| it != log);
             let mut senders = others.chain([*log]);
             let sender = senders.find(|it| sent.contains_key(&(*it, *timestamp)));
@@ -275,7 +274,7 @@ impl Markers {
     }
 }
 
-/// Each marker of a line, and what follows it.
+/// Each marker of a line, with the text that follows it.
 fn markers(line: &[u8]) -> impl Iterator<Item = (&'static Marked, &[u8])> {
     let colons = line.iter().enumerate().filter(|(_, byte)| **byte == b':');
     colons.filter_map(|(at, _)| {
@@ -284,13 +283,13 @@ fn markers(line: &[u8]) -> impl Iterator<Item = (&'static Marked, &[u8])> {
             let begin = before.strip_suffix(*name);
             begin.is_some_and(|it| !it.last().is_some_and(|byte| is_word(*byte)))
         });
-        // `Class::SendRtp::` is a name, not a marker.
+        // `Class::SendRtp::` is the name of a function, not a marker.
         Some((named.filter(|_| rest.first() != Some(&b':'))?, rest))
     })
 }
 
-/// As many integers as are wanted, at most two, with commas between them; more may
-/// follow. `None` if it is something else.
+/// Parses `wanted` integers, at most two, with commas between them. More text may follow. `None`
+/// if the text has another shape.
 fn integers(text: &[u8], wanted: usize) -> Option<[i64; 2]> {
     let mut found = [0; 2];
     let mut rest = text;

@@ -1,12 +1,12 @@
-//! Logs and traces of other engines, as the tables of a call.
+//! Imports logs and traces of other WebRTC engines as the delay tables of a call.
 //!
 //! ```text
 //! file ─ first bytes ─┬─ lines with markers ─► markers: joined by timestamp and number
 //!                     └─ trace events (JSON) ─► chromium: spans, joined in order
 //! ```
 //!
-//! Files are streamed; a line or an event is bounded, and so is what is kept of it.
-//! What cannot be understood is counted, and the first of it named by file and line.
+//! Files are streamed; lines, events and the records kept of them are bounded. Text that is not
+//! understood is counted, and the first few places are named by file and line.
 
 use std::io::{self, BufRead, Read as _};
 
@@ -23,16 +23,16 @@ mod markers;
 #[cfg(test)]
 mod tests;
 
-/// A longer line is cut, and counts as malformed.
+/// Longest line, in bytes. A longer one is cut and counts as malformed.
 const LINE_BYTES_MAX: usize = 64 << 10;
 
-/// What tells a trace from a log.
+/// Bytes at the begin of a file by which a trace is told from a log.
 const BEGIN_BYTES: u64 = 512;
 
-/// Malformed lines that are named.
+/// Malformed lines that are named in the notes; later ones are only counted.
 const NAMED_MAX: usize = 5;
 
-/// What a file turned out to be.
+/// Format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// A log with the markers of the study's instrumented WebRTC.
@@ -41,25 +41,25 @@ pub enum Format {
     Trace,
 }
 
-/// Why a file was not taken.
+/// Reason why a file could not be imported.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Refused {
-    /// It could not be read.
+    /// The file could not be read.
     #[error("{name}: {error}")]
     Read {
         /// The file.
         name: String,
-        /// Why not.
+        /// Error of the operating system.
         error: io::Error,
     },
-    /// It is packed.
+    /// The file is compressed with gzip.
     #[error("{name}: compressed with gzip; unpack it first: gunzip {name}")]
     Gzip {
         /// The file.
         name: String,
     },
-    /// A trace in Perfetto's own format.
+    /// The file is a trace in Perfetto's binary format.
     #[error(
         "{name}: not text; if it is a trace of Perfetto, record or convert it as JSON (chrome --trace-startup-format=json, or traceconv json)"
     )]
@@ -67,19 +67,19 @@ pub enum Refused {
         /// The file.
         name: String,
     },
-    /// Nothing that is known is in it.
+    /// The file holds no known marker or event.
     #[error(
         "{name}: neither a marker of an instrumented WebRTC (SendRtp:, Packet received:, Recording delay: …) nor an event of Chromium's `webrtc` category in {lines} lines"
     )]
     Nothing {
         /// The file.
         name: String,
-        /// So long.
+        /// Lines that were read.
         lines: u64,
     },
 }
 
-/// Reads logs and traces, one after the other, of one call or of both of its ends.
+/// Reads logs and traces one after the other, from one end of a call or from both.
 #[derive(Debug, Default)]
 pub struct Importer {
     names: Vec<String>,
@@ -88,7 +88,7 @@ pub struct Importer {
     trouble: Trouble,
 }
 
-/// What was not understood.
+/// Count and first places of text that was not understood.
 #[derive(Debug, Default)]
 struct Trouble {
     malformed: u64,
@@ -105,12 +105,12 @@ impl Trouble {
 }
 
 impl Importer {
-    /// Nothing read.
+    /// An importer that has read nothing.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Reads `input` to its end; `name` is what notes call it.
+    /// Reads `input` to its end. `name` is the file's name in notes.
     pub fn read(&mut self, name: &str, mut input: impl BufRead) -> Result<Format, Refused> {
         let failed = |error| Refused::Read {
             name: name.to_owned(),
@@ -146,7 +146,7 @@ impl Importer {
         Ok(format)
     }
 
-    /// The tables of all that was read.
+    /// Tables of all files that were read.
     pub fn finish(self) -> Report {
         let Trouble { malformed, named } = self.trouble;
         let more = malformed - named.len() as u64;
@@ -173,7 +173,7 @@ impl Importer {
     }
 }
 
-/// By the first bytes. Logs may begin with a bracket, too: `[000:042] …`.
+/// Detects the format by the first bytes. Logs may begin with a bracket, too: `[000:042] …`.
 fn detect(begin: &[u8]) -> Format {
     let begin = begin.strip_prefix(b"\xef\xbb\xbf").unwrap_or(begin);
     let mut visible = begin.iter().filter(|byte| !byte.is_ascii_whitespace());
@@ -183,8 +183,8 @@ fn detect(begin: &[u8]) -> Format {
     }
 }
 
-/// The next line without its end, cut after [`LINE_BYTES_MAX`]; `None` at the end of
-/// the file. True: it was longer.
+/// Reads the next line without its end, cut after [`LINE_BYTES_MAX`]. Returns whether the line
+/// was longer; `None` at the end of the file.
 fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Option<bool>> {
     line.clear();
     let mut is_longer = false;

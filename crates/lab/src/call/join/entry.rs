@@ -1,19 +1,19 @@
-//! One frame that waits for its other half.
+//! A frame whose records of one end wait for those of the other.
 
 use std::time::{Duration, Instant};
 
 use glassline_voice::{PlayoutStamps, SendStamps};
 
-/// What is known of one frame.
+/// Records of one frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Entry {
     pub(super) spoken: Option<SendStamps>,
     pub(super) heard: Option<PlayoutStamps>,
-    /// Of its half that another host stamped.
+    /// Clock error of the record that another host stamped.
     pub(super) error: Option<Duration>,
-    /// When it was here first, played or not.
+    /// First arrival of the packet, whether it was played or not.
     pub(super) arrived: Option<Instant>,
-    /// A copy was here, which is not counted yet: it may stand for the packet.
+    /// Arrival of a copy that is not counted yet, since it may replace the packet.
     pub(super) copied: Option<Instant>,
     pub(super) is_joined: bool,
 }
@@ -23,7 +23,7 @@ impl Entry {
         self.spoken.is_some() || self.heard.is_some()
     }
 
-    /// Whether the entry is older than the `first` that both ends know of.
+    /// Whether the frame is older than `first`, the first frame that both ends have stamped.
     pub(super) fn is_before(&self, first: Option<(Instant, Instant)>) -> bool {
         let Some((sent, arrived)) = first else {
             return true;

@@ -1,15 +1,15 @@
-//! Some frames of a call, for video.
+//! A bounded sample of a call's frames, for charts.
 
 use std::time::{Duration, Instant};
 
 use crate::call::frame::{Delay, Frame, between};
 use crate::call::stage::Stage;
 
-/// Most frames that are kept for video.
+/// Most frames in the sample.
 pub(super) const KEPT_MAX: usize = 512;
 
-/// Frames that charts are drawn of, evenly spread over the call: every one, then every
-/// second, fourth …
+/// Frames that charts show, spread evenly over the call: first every frame, then every second,
+/// fourth, and so on.
 #[derive(Clone, Debug)]
 pub(super) struct KeptFrames {
     pub(super) frames: Vec<Frame>,
@@ -60,14 +60,14 @@ impl KeptFrames {
         });
     }
 
-    /// Whether any kept frame passed `stage`.
+    /// Whether any frame of the sample passed `stage`.
     pub(super) fn has(&self, stage: Stage) -> bool {
         self.frames
             .iter()
             .any(|it| it.stages_ms.get(stage).is_some())
     }
 
-    /// The delay in `stage` that `share` (0–1) of the kept frames do not exceed.
+    /// The delay in `stage`, in ms, that `share` (0–1) of the sample do not exceed.
     pub(super) fn quantile_ms(&self, stage: Stage, share: f64) -> f64 {
         let values = self.frames.iter().filter_map(|it| it.stages_ms.get(stage));
         let mut values: Vec<i64> = values.collect();

@@ -39,34 +39,33 @@ mod tests;
 use entry::Entry;
 use kept::KeptFrames;
 
-/// A frame waits so long for its other half.
+/// Longest wait for a frame's other record.
 const HORIZON: Duration = Duration::from_secs(10);
 
-/// And so long where that comes over a network, and waits there to be placed.
+/// Longest wait where the other record comes over a network and waits until its clock is known.
 const HORIZON_TOLD: Duration = Duration::from_secs(30);
 
-/// So many of them wait at most: 10 s of a hundred voices.
+/// Most frames that wait: 10 s of a hundred voices.
 const WAITING_MAX: usize = 1 << 17;
 
-/// The encoder's operation is counted where it made a packet, and where it took this
-/// long although it made none.
+/// An encoder call without a packet is counted only if it took this long, in ns.
 const ENCODED_ANYWAY_NS: i64 = 500_000;
 
-/// The accounts of one direction of a call.
+/// Joins the records of one direction of a call.
 #[derive(Debug)]
 pub struct Join {
-    /// One of the ends tells from afar.
+    /// Whether one end's records come from another host.
     is_told: bool,
-    /// Of the frames that both know, the first: when it was sent, and when it came.
+    /// The first frame that both ends have stamped: when it was sent, and when it arrived.
     first: Option<(Instant, Instant)>,
-    /// Frames before that, or after the last.
+    /// Frames before the first or after the last one that both ends have stamped.
     open: u64,
     waiting: HashMap<Key, Entry>,
-    /// By when they came; each key once.
+    /// Waiting frames by the time of their first record; each key once.
     order: VecDeque<(Instant, Key)>,
     newest: Option<Instant>,
     delays: Vec<Delays>,
-    /// Of the frames that both ends know, by stage: nanoseconds.
+    /// Sums of the delays of frames that both ends have stamped, by stage, in ns.
     sums: [i128; Stage::ALL.len()],
     joined: u64,
     copies: HashMap<DuplicateReason, Delays>,
@@ -75,7 +74,7 @@ pub struct Join {
     played: Option<Instant>,
 }
 
-/// SSRC, and the timestamp as on the wire.
+/// SSRC and RTP timestamp, as on the wire.
 type Key = (Ssrc, u32);
 
 impl Default for Join {
@@ -85,7 +84,7 @@ impl Default for Join {
 }
 
 impl Join {
-    /// Nothing yet.
+    /// A join of the records of one host.
     pub fn new() -> Self {
         Self {
             is_told: false,
@@ -104,7 +103,7 @@ impl Join {
         }
     }
 
-    /// Nothing yet; one of the ends tells from afar.
+    /// A join of which one end's records come from another host.
     pub fn of_told() -> Self {
         Self {
             is_told: true,
@@ -124,14 +123,14 @@ impl Join {
         }
     }
 
-    /// The recording device called at `at`.
+    /// Records that the capture device delivered audio at `at`.
     pub fn capture_called(&mut self, at: Instant) {
         if let Some(before) = self.captured.replace(at) {
             self.record(Stage::CaptureInterval, between(before, at));
         }
     }
 
-    /// The playing device called at `at`.
+    /// Records that the playout device asked for audio at `at`.
     pub fn playout_called(&mut self, at: Instant) {
         if let Some(before) = self.played.replace(at) {
             self.record(Stage::PlayoutInterval, between(before, at));
@@ -172,7 +171,7 @@ impl Join {
         }
         let key = (ssrc, spoken.timestamp as u32);
         let entry = self.entry(key, sent);
-        // Twice the same number: the first counts.
+        // Of two records with the same number, the first counts.
         if entry.spoken.is_none() {
             entry.spoken = Some(spoken);
             entry.error = entry.error.max(error);
@@ -216,7 +215,7 @@ impl Join {
         for stage in operations {
             self.record_of(&delay, stage);
         }
-        // Where a virtual device plays within the call, the buffer holds nothing.
+        // Where a virtual device plays within its call, its buffer is empty.
         let playout = delay.get(Stage::Playout).unwrap_or(0);
         self.record(Stage::Playout, playout.max(0));
         self.join(key);
@@ -235,7 +234,7 @@ impl Join {
         let is_played =
             |it: &PlayoutStamps| it.operation == Operation::Repeated && it.arrived == at;
         match entry.arrived {
-            // Counted where it was played.
+            // The copy was counted where it was played.
             Some(_) if is_copy && entry.heard.as_ref().is_some_and(is_played) => {}
             Some(first) => self.copy(why, first, at),
             None if is_copy => entry.copied = entry.copied.or(Some(at)),
@@ -251,8 +250,8 @@ impl Join {
         self.copies.entry(why).or_default().record_us(after);
     }
 
-    /// What became of the frames so far. Those that still wait for their other half
-    /// count as lost and unmatched: call it at the end.
+    /// Builds the report. Call it at the end: frames that still wait for their other record count
+    /// as lost or unmatched.
     pub fn finish(mut self, source: impl Into<String>) -> Report {
         while let Some((_, key)) = self.order.pop_front() {
             self.give_up(key);
@@ -260,8 +259,8 @@ impl Join {
         self.report(source)
     }
 
-    /// The same, where the far end's records end before ours: what is after the last frame
-    /// that both know is not counted, and how much that is becomes a note.
+    /// Builds the report where the far end's records end before ours. Frames after the last one
+    /// that both ends have stamped are not counted; their number becomes a note.
     pub fn finish_told(mut self, source: impl Into<String>) -> Report {
         while let Some((_, key)) = self.order.back() {
             let entry = self.waiting.get(key);
@@ -286,7 +285,7 @@ impl Join {
         report
     }
 
-    /// What one end knows alone: of the way between the two there is nothing.
+    /// Builds a report of one end's records alone, without the stages between the two ends.
     pub fn finish_alone(self, source: impl Into<String>) -> Report {
         let mut report = self.finish(source);
         let between = [Stage::Network, Stage::MouthToEar];
@@ -342,8 +341,7 @@ impl Join {
         }
     }
 
-    /// The whole way of the frames so far, for a live line: how many, and the quantile
-    /// `share` in ms.
+    /// Quantile `share` (0–1) of the mouth-to-ear delay so far, in ms; `None` without frames.
     pub fn mouth_to_ear_ms(&self, share: f64) -> Option<f64> {
         let delays = &self.delays[Stage::MouthToEar as usize];
         delays.quantile_us(share).map(|us| us as f64 / 1e3)
@@ -368,7 +366,8 @@ impl Join {
         }
     }
 
-    /// The frame's entry, made if it is new; what is too old or too much goes.
+    /// The waiting frame of `key`, made if it is new. Frames that are too old or too many are
+    /// removed.
     fn entry(&mut self, key: Key, at: Instant) -> &mut Entry {
         let horizon = match self.is_told {
             true => HORIZON_TOLD,
@@ -405,7 +404,7 @@ impl Join {
         self.first = Some((first.0.min(sent), first.1.min(heard.arrived)));
         let delay = Delay::of_both(&spoken, &heard);
         if heard.operation == Operation::Repeated {
-            // The packet itself did not come, or came after its copy.
+            // The packet itself was lost, or arrived after its copy.
             self.delays[Stage::Network as usize].record_lost();
             self.copy(DuplicateReason::Redundant, sent, heard.arrived);
         } else {
@@ -427,7 +426,7 @@ impl Join {
             .offer(spoken.timestamp as u32, spoken.captured, delay, error);
     }
 
-    /// The frame's other half will not come any more.
+    /// Counts a frame whose other record can no longer come.
     fn give_up(&mut self, key: Key) {
         let Some(entry) = self.waiting.remove(&key).filter(|it| !it.is_joined) else {
             return;
@@ -439,7 +438,7 @@ impl Join {
         let mut count =
             |stage: Stage, with: fn(&mut Delays)| with(&mut self.delays[stage as usize]);
         if entry.copied.is_some() {
-            // Nobody knows of what it is a copy, or how long after.
+            // The original of the copy is not known, so its delay behind it is not either.
             self.copies
                 .entry(DuplicateReason::Redundant)
                 .or_default()
@@ -463,7 +462,7 @@ impl Join {
                 count(Stage::MouthToEar, Delays::record_unmatched);
             }
             (None, None, Some(_)) => count(Stage::Network, Delays::record_unmatched),
-            // Known by a copy alone.
+            // A copy is all that is known of the frame.
             (None, None, None) => {}
         }
     }

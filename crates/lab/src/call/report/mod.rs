@@ -1,4 +1,4 @@
-//! A call's tables and waterfall as text, CSV, JSON and, in [`svg`], as charts.
+//! Report of a call: its tables and waterfall as text, CSV, JSON and, in [`svg`], as charts.
 
 use std::fmt::Write as _;
 
@@ -13,39 +13,39 @@ pub mod svg;
 #[cfg(test)]
 mod tests;
 
-/// Where the milliseconds of a call went.
+/// Delay tables of one direction of a call.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
-    /// Of what: a call, or the logs that were read.
+    /// Description of the call, or of the logs that were read.
     pub source: String,
-    /// Which of a call's two; `None` where there is one.
+    /// Direction of the audio; `None` where the report has one direction only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub direction: Option<Direction>,
-    /// With whom, in a room; as that one wants to be called.
+    /// Name of the other participant, in a room.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peer: Option<String>,
-    /// The tables of the stages that were seen, in the order of the way.
+    /// Tables of the stages that were seen, in the order of the path.
     pub stages: Vec<Table>,
-    /// The frames that both ends know, in the mean: the steps add up to the mean
-    /// mouth-to-ear. Empty where only intervals and operations are known.
+    /// Mean delays of the frames that both ends have stamped; the steps add up to the mean
+    /// mouth-to-ear delay. Empty where only intervals and operations are known.
     pub waterfall: Vec<Waterfall>,
-    /// What came more than once, or too late.
+    /// Packets that came more than once, or too late.
     pub copies: Vec<Copies>,
-    /// Frames of the call, evenly spread.
+    /// Sample of the call's frames, spread evenly.
     pub frames: Vec<Frame>,
-    /// Lines or events that were not understood.
+    /// Number of lines or events that were not understood.
     pub malformed: u64,
-    /// What the reader should know.
+    /// Notes for the reader, as sentences.
     pub notes: Vec<String>,
 }
 
-/// Which way voices go, for the end whose report it is.
+/// Direction of audio, seen from the end whose report this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
-    /// From here to the other end.
+    /// From this end to the other.
     Said,
-    /// From the other end to here.
+    /// From the other end to this one.
     Heard,
 }
 
@@ -59,33 +59,33 @@ impl Direction {
     }
 }
 
-/// A step of the waterfall.
+/// One step of the waterfall.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Waterfall {
-    /// Which.
+    /// Stage of the step.
     pub stage: Stage,
-    /// How far the mean may be off, where two clocks took part.
+    /// Largest error of the mean, in ms, where two clocks took part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_ms: Option<f64>,
-    /// The mean of all frames.
+    /// Mean delay of all frames, in ms.
     pub mean_ms: f64,
-    /// Five of 100 are no longer; of the frames that are kept.
+    /// 5th percentile of the sampled frames, in ms.
     pub p5_ms: f64,
-    /// 95 of 100 are no longer.
+    /// 95th percentile of the sampled frames, in ms.
     pub p95_ms: f64,
 }
 
-/// Packets whose number came once more: rows below the packets that came first.
+/// Packets whose sequence number came once more, by reason.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Copies {
-    /// Why.
+    /// Reason of the copies.
     #[serde(serialize_with = "name")]
     pub kind: DuplicateReason,
-    /// How many.
+    /// Number of copies.
     pub count: u64,
-    /// After the first one, half of them; `None` if nothing tells.
+    /// Median delay behind the first packet, in ms; `None` if it is not known.
     pub after_p50_ms: Option<f64>,
-    /// The longest.
+    /// Longest delay behind the first packet, in ms.
     pub after_max_ms: Option<f64>,
 }
 
@@ -101,7 +101,7 @@ impl Copies {
     }
 }
 
-/// A kind by its name.
+/// Serializes a reason by its name.
 #[expect(
     clippy::trivially_copy_pass_by_ref,
     reason = "what serde calls is given a reference"
@@ -113,28 +113,28 @@ fn name<S: Serializer>(kind: &DuplicateReason, serializer: S) -> Result<S::Ok, S
 /// The names of [`Report::to_csv`]'s columns.
 pub(super) const CSV_HEAD: &str = "stage,unit,value,count,fraction,unmatched,lost,p50_ms,p95_ms,p99_ms,max_ms,error_ms,direction\n";
 
-/// Characters of the longest bar.
+/// Width of the longest bar, in characters.
 const BAR_CHARS: f64 = 32.0;
 
 impl Report {
-    /// The table of `stage`, if there is one.
+    /// The table of `stage`, if the call has one.
     pub fn table(&self, stage: Stage) -> Option<&Table> {
         self.stages.iter().find(|it| it.stage == stage)
     }
 
-    /// For tools: indented, with a newline at the end.
+    /// The report as indented JSON with a newline at the end.
     pub fn to_json(&self) -> String {
         let text = serde_json::to_string_pretty(self).expect("plain data becomes JSON");
         text + "\n"
     }
 
-    /// A line for each stage, whose value is empty, then one for each of its rows; at the
-    /// end, one for each kind of copies.
+    /// The report as CSV: for each stage a line with an empty value, then a line for each of its
+    /// rows; at the end a line for each kind of copies.
     pub fn to_csv(&self) -> String {
         CSV_HEAD.to_owned() + &self.csv_lines()
     }
 
-    /// `said`, or with somebody in a room `said to Ann`.
+    /// `said`, or in a room `said to Ann`.
     fn csv_direction(&self) -> String {
         let direction = self.direction.map_or("", Direction::as_str);
         let Some(peer) = &self.peer else {
@@ -144,7 +144,7 @@ impl Report {
             Some(Direction::Heard) => "from",
             _ => "to",
         };
-        // What separates cells and lines is in no cell, so that nothing need be quoted.
+        // Separators of cells and lines are replaced, so that no cell needs quotes.
         format!("{direction} {word} {peer}").replace([',', '"', '\n', '\r'], "_")
     }
 
@@ -189,8 +189,8 @@ impl Report {
         out
     }
 
-    /// For people: each table with its rows, then the waterfall; with ANSI colours if
-    /// `colour`.
+    /// The report as text: each table with its rows, then the waterfall. `color` adds ANSI
+    /// colors.
     pub fn to_text(&self, colour: bool) -> String {
         let (bold, blue, plain) = match colour {
             true => ("\x1b[1m", "\x1b[34m", "\x1b[0m"),
@@ -234,7 +234,7 @@ impl Report {
         out + &self.remarks()
     }
 
-    /// Copies and notes.
+    /// The lines on copies, then the notes.
     fn remarks(&self) -> String {
         let mut out = String::new();
         for copies in &self.copies {
@@ -254,12 +254,12 @@ impl Report {
         }
     }
 
-    /// What the steps come to.
+    /// Sum of the waterfall's steps, in ms.
     pub fn mean_ms(&self) -> f64 {
         self.waterfall.iter().map(|it| it.mean_ms).sum()
     }
 
-    /// Each step and its bar, which begins where the one before ends.
+    /// Each step with its bar, which begins where the bar before ends.
     fn steps(&self) -> Option<impl Iterator<Item = (&Waterfall, String)>> {
         let whole = self.mean_ms();
         let chars = move |ms: f64| (ms / whole * BAR_CHARS).round().clamp(0.0, BAR_CHARS) as usize;

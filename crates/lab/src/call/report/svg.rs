@@ -1,5 +1,4 @@
-//! Charts of a call: its waterfall, its frames over time, and a histogram of every
-//! table.
+//! Charts of a call: waterfall, frames over time, and a histogram of every table.
 
 use super::{Report, Waterfall};
 use crate::call::frame::Frame as Way;
@@ -11,25 +10,25 @@ const WIDTH: f64 = 1000.0;
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 976.0;
 
-/// Of the waterfall: where names end and bars begin, and a row's height.
+/// Layout of the waterfall: where names end and bars begin, and the height of a row.
 const NAMES: f64 = 244.0;
 const BARS: f64 = 900.0;
 const ROW: f64 = 21.0;
 
 const OVER_TIME: f64 = 190.0;
 
-/// Between two reports.
+/// Space between two reports.
 const BETWEEN: f64 = 24.0;
 
-/// Of the histograms: three in a row.
+/// Layout of the histograms: three in a row.
 const COLUMNS: usize = 3;
 const HISTOGRAM: f64 = 92.0;
 const BELOW: f64 = 74.0;
 
-/// Bars of a histogram, at most about so many.
+/// Approximate number of bars of a histogram, at most.
 const BARS_MAX: f64 = 48.0;
 
-/// What frames over time are made of.
+/// Groups of stages in the chart of frames over time.
 const GROUPS: [&str; 8] = [
     "capture",
     "pre-processing",
@@ -41,13 +40,13 @@ const GROUPS: [&str; 8] = [
     "playout",
 ];
 
-/// Draws what `report` has: without frames that both ends know there are histograms
+/// Draws the charts of `report`. Without frames that both ends have stamped, there are histograms
 /// only.
 pub fn draw(report: &Report) -> String {
     drawn(report).0
 }
 
-/// One below the other.
+/// Draws the charts of several reports, one below the other.
 pub fn draw_all(reports: &[Report]) -> String {
     let drawn: Vec<_> = reports.iter().map(drawn).collect();
     if let [(one, _)] = drawn.as_slice() {
@@ -66,7 +65,7 @@ pub fn draw_all(reports: &[Report]) -> String {
     out + "</svg>\n"
 }
 
-/// And how high it is.
+/// The charts of one report, and their height.
 fn drawn(report: &Report) -> (String, f64) {
     let falls = ROW * report.waterfall.len() as f64;
     let (fall_height, time_height) = match report.waterfall.is_empty() {
@@ -121,7 +120,7 @@ fn head(report: &Report, title: &str) -> String {
     out
 }
 
-/// Each step begins where the one before ends; what only samples know is hollow.
+/// Each step begins where the step before ends; steps that only sampled frames show are hollow.
 fn waterfall(report: &Report, top: f64) -> String {
     let whole = report.mean_ms();
     let title = format!(
@@ -175,7 +174,7 @@ fn bar(step: &Waterfall, from: f64, to: f64, y: f64) -> String {
     out + &text(to.max(from + 0.8) + 6.0, y + 13.0, &ms, &soft)
 }
 
-/// A column for each frame that is kept, stage on stage.
+/// A column for each sampled frame, with its stages stacked.
 fn over_time(frames: &[Way], top: f64) -> String {
     let most = frames
         .iter()
@@ -225,7 +224,7 @@ impl Way {
     }
 }
 
-/// Place in [`GROUPS`].
+/// Index in [`GROUPS`].
 const fn group(stage: Stage) -> usize {
     match stage {
         Stage::CaptureInterval | Stage::Capture | Stage::Reframe => 0,
@@ -244,14 +243,14 @@ const fn group(stage: Stage) -> usize {
     }
 }
 
-/// How often each delay was, on a logarithmic axis: one in ten thousand is seen, too.
+/// Frequency of each delay on a logarithmic axis, so that one in ten thousand is visible.
 fn histogram(table: &Table, frame: Frame) -> String {
     let bars = bars(&table.exact);
     let most = bars.iter().map(|it| it.2).max().unwrap_or(1) as f64;
     let last = bars.last().map_or(1.0, |it| it.1);
     let first = bars.first().map_or(0.0, |it| it.0.min(0.0));
     let x = Axis::linear(first, last);
-    // A bar of one has a height.
+    // Even a bar of a single value must have a height.
     let y = Axis::logarithmic(0.5, most.max(1.0));
     let mut plot = Plot::new(frame, table.stage.title(), x, y);
     let style = format!(r#"fill="{}""#, COLOURS[group(table.stage)]);
@@ -271,8 +270,8 @@ fn histogram(table: &Table, frame: Frame) -> String {
     plot.finish()
 }
 
-/// Bars of even width: from, to (ms) and how many. Delays that come in steps (of a
-/// clock, of a buffer's grid) have bars of such steps.
+/// Bars of equal width: from and to in ms, and the count. Delays that come in steps, as of a
+/// clock, have bars of the same step.
 fn bars(exact: &[(i64, u64)]) -> Vec<(f64, f64, u64)> {
     let (Some((first, _)), Some((last, _))) = (exact.first(), exact.last()) else {
         return Vec::new();
@@ -280,7 +279,7 @@ fn bars(exact: &[(i64, u64)]) -> Vec<(f64, f64, u64)> {
     let step = exact
         .iter()
         .fold(0, |step, (us, _)| greatest_divisor(step, us.unsigned_abs()));
-    // One value alone has no step.
+    // A single value has no step.
     let step = if exact.len() < 2 { 1 } else { step.max(1) };
     let step = i64::try_from(step).unwrap_or(1);
     let span = (last - first.min(&0)) as f64;

@@ -1,8 +1,8 @@
-//! A call in a room: an account with each of the others.
+//! Stage delays of a call in a room, for each of the other participants.
 //!
-//! Each participant hears each other one in a session of its own, and the server passes
-//! on what both note of it (`client::call::Leg`). Timestamps stay as they were spoken;
-//! SSRCs are each session's own, so all of a voice's are one here.
+//! Each participant hears each other one in a session of its own, and the server forwards the
+//! records of both (`client::call::Leg`). Timestamps stay as the speaker set them. SSRCs differ
+//! from session to session, so all packets of a voice are joined under one SSRC here.
 
 use std::collections::VecDeque;
 
@@ -14,23 +14,23 @@ use super::two_way::TwoWay;
 #[cfg(test)]
 mod tests;
 
-/// So many others have an account; who comes and goes and comes again has several.
+/// Most participants that are counted. A participant who leaves and joins again counts twice.
 const OTHERS_MAX: usize = 64;
-/// Records of voices that nobody has named yet: seconds of them.
+/// Most records of voices that are not named yet: a few seconds.
 const STRANGE_MAX: usize = 4_096;
-/// All numbers of a voice.
+/// The SSRC that replaces all SSRCs of a voice.
 const VOICE: Ssrc = Ssrc(0);
 
-/// The accounts of a call in a room, from one of its ends.
+/// Collects the records of a call in a room, from one of its ends.
 #[derive(Debug, Default)]
 pub struct RoomAccounts {
-    /// For where nobody else comes.
+    /// Records for the case that nobody else joins.
     alone: Accounts,
     others: Vec<Other>,
-    /// Who came when there were as many as there may be.
+    /// Participants who joined when there were [`OTHERS_MAX`] already.
     uncounted: u64,
     records: Records,
-    /// What was heard of voices that are not named yet.
+    /// Records of received voices that are not named yet.
     strange: VecDeque<Record>,
 }
 
@@ -45,7 +45,7 @@ struct Other {
 }
 
 impl RoomAccounts {
-    /// Takes what happened in `room` since the last time: call it every few seconds, and
+    /// Takes what happened in `room` since the last poll. Call it every few seconds, and once
     /// after the end.
     pub fn poll(&mut self, room: &Room) {
         let mut records = std::mem::take(&mut self.records);
@@ -58,7 +58,7 @@ impl RoomAccounts {
         self.records = records;
     }
 
-    /// Takes what is noted of one of the others.
+    /// Takes a record about one of the other participants.
     pub fn note(&mut self, record: RoomRecord) {
         match record {
             RoomRecord::Joined { id, name } => self.come(id, name),
@@ -91,7 +91,7 @@ impl RoomAccounts {
         self.others.iter_mut().find(|it| it.id == id).map(change);
     }
 
-    /// Takes what this end saw: what it said is said to everybody who is here.
+    /// Takes this end's records. The audio that this end sends goes to every participant.
     pub fn take(&mut self, records: &Records) {
         let here = self.others.iter_mut().filter(|it| it.is_here);
         let here = here.map(|it| &mut it.accounts);
@@ -118,12 +118,12 @@ impl RoomAccounts {
                 self.strange.push_back(record);
             }
         }
-        // Of whom there is no account.
+        // Records of voices that stay without a name are dropped.
         let over = self.strange.len().saturating_sub(STRANGE_MAX);
         self.strange.drain(..over);
     }
 
-    /// False if nobody is known by that voice.
+    /// Adds a record to the participant whose voice it is; returns false if that is not known.
     fn place(&mut self, record: Record) -> bool {
         let voice = match record {
             Record::Played(it) => it.ssrc,
@@ -142,16 +142,17 @@ impl RoomAccounts {
         true
     }
 
-    /// The whole way so far of what is heard here, of whom it takes longest: the quantile
-    /// `share`, in ms; some seconds old, since far records wait.
+    /// Quantile `share` (0–1) of the mouth-to-ear delay of received audio so far, in ms, for the
+    /// participant with the longest one. It is some seconds old, since records of far ends are
+    /// delayed.
     pub fn mouth_to_ear_ms(&self, share: f64) -> Option<f64> {
         let here = self.others.iter().filter(|it| it.is_here);
         let all = here.filter_map(|it| it.accounts.mouth_to_ear_ms(share));
         all.max_by(f64::total_cmp)
     }
 
-    /// Where the milliseconds went: what is said to each of the others and heard from it,
-    /// in the order in which they came. `room` is where that was.
+    /// Builds the reports of both directions with each participant, in the order in which they
+    /// joined. `room` names the room.
     pub fn finish(self, room: &str) -> TwoWay {
         if self.others.is_empty() {
             return self.alone.finish_room(None, None, room);
@@ -174,7 +175,7 @@ impl RoomAccounts {
     }
 }
 
-/// The same, of `voice`.
+/// The record with its SSRC replaced by `voice`.
 fn under(record: Record, voice: Ssrc) -> Record {
     match record {
         Record::Sent(_, it) => Record::Sent(voice, it),

@@ -1,8 +1,8 @@
-//! A stage's delays: counted exactly, printed as rows of whole milliseconds, of
-//! microseconds, or of the network's bins.
+//! Delays of a stage: counted exactly, printed as rows of whole milliseconds, of microseconds, or
+//! of the network's ranges.
 //!
-//! Every sample is in the table and in its denominator, however long; what never
-//! became a sample is beside it, as `unmatched` and `lost`.
+//! Every sample is in the table and in its denominator, however long. Frames that never became a
+//! sample are counted beside it, as `unmatched` and `lost`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,38 +17,38 @@ use super::unit::Unit;
 #[cfg(test)]
 mod tests;
 
-/// A distribution of delays as tools and people read it.
+/// Distribution of delays, as it is printed and serialized.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Table {
-    /// Of what.
+    /// Stage of the table.
     pub stage: Stage,
-    /// What `rows` count in.
+    /// Unit of `rows`.
     pub unit: Unit,
-    /// Delays that were measured: the sum of the rows.
+    /// Number of delays that were measured: the sum of the rows.
     pub count: u64,
-    /// Seen at one end only, though the other should know of it.
+    /// Frames that only one end saw, though the other should have seen them.
     pub unmatched: u64,
-    /// Entered the stage and never left it.
+    /// Frames that entered the stage and never left it.
     pub lost: u64,
-    /// Half of the delays are no longer; `None` if nothing was measured.
+    /// Median delay; `None` if nothing was measured.
     pub p50_ms: Option<f64>,
-    /// 95 of 100 are no longer.
+    /// 95th percentile of the delays.
     pub p95_ms: Option<f64>,
-    /// 99 of 100 are no longer.
+    /// 99th percentile of the delays.
     pub p99_ms: Option<f64>,
-    /// The longest.
+    /// Longest delay.
     pub max_ms: Option<f64>,
-    /// The mean.
+    /// Mean delay.
     pub mean_ms: Option<f64>,
-    /// Two clocks took part: each delay may be so much longer or shorter.
+    /// Largest error of a delay, where two clocks took part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_ms: Option<f64>,
-    /// By value, rising.
+    /// Rows by value, ascending.
     pub rows: Vec<Row>,
-    /// The same for each row, where two clocks took part; `null` where nothing is in it.
+    /// Largest error of each row, where two clocks took part; `null` for rows without delays.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub row_errors_ms: Option<Vec<Option<f64>>>,
-    /// By microsecond, for video.
+    /// Counts by microsecond, for charts.
     #[serde(skip)]
     pub(super) exact: Vec<(i64, u64)>,
 }
@@ -56,26 +56,25 @@ pub struct Table {
 /// One line of a table; `[value, count, fraction]` in JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row(
-    /// The delay.
+    /// Delay of the row.
     pub Value,
-    /// How many had it.
+    /// Number of frames with this delay.
     pub u64,
-    /// Of all.
+    /// Share of all frames, 0–1.
     pub f64,
 );
 
-/// What a row is about.
+/// Value of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// In the table's unit.
+    /// A number in the table's unit.
     Number(i64),
     /// A range of milliseconds, without its lower end and with its upper one.
     Range(&'static str),
 }
 
-/// Upper ends of the network's ranges, in µs, and what they are called. What is
-/// less than nothing (the clocks of two hosts disagree) has a range of its own,
-/// which is there only if something is in it.
+/// Upper ends of the network's ranges in µs, and their names. Delays below zero (the clocks of
+/// two hosts disagree) have a range of their own, which is shown only if it is not empty.
 const RANGES: [(i64, &str); 9] = [
     (-1, "(...-0)"),
     (5_000, "(0-5]"),
@@ -88,11 +87,10 @@ const RANGES: [(i64, &str); 9] = [
     (i64::MAX, "(100-...]"),
 ];
 
-/// Delays that are being counted.
+/// Counter of delays.
 ///
-/// Exact to the microsecond below 131 ms, to 0.1 ms below 10 s, to 0.1 s below an
-/// hour; longer ones count as an hour. So many different values fit in 20 MB,
-/// whatever a log says.
+/// Exact to the microsecond below 131 ms, to 0.1 ms below 10 s, to 0.1 s below an hour; longer
+/// delays count as an hour. So a log cannot make it grow beyond 20 MB.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Delays {
     counts: BTreeMap<i64, u64>,
@@ -102,7 +100,7 @@ pub struct Delays {
     unmatched: u64,
     lost: u64,
     error: Option<Duration>,
-    /// The largest of each place, in half milliseconds: see [`place`].
+    /// Largest clock error of each range, in half milliseconds: see [`place`].
     errors: BTreeMap<i64, Duration>,
 }
 
@@ -114,7 +112,7 @@ impl Delays {
         self.record_us(i64::try_from(delay.as_micros()).unwrap_or(i64::MAX));
     }
 
-    /// Counts one delay in microseconds; below 0 where two clocks disagree.
+    /// Counts one delay in microseconds, which is negative where two clocks disagree.
     pub fn record_us(&mut self, us: i64) {
         self.record_many(us, 1);
     }
@@ -131,18 +129,18 @@ impl Delays {
         self.max_us = self.max_us.max(Some(us));
     }
 
-    /// Counts what only one end has seen.
+    /// Counts a frame that only one end saw.
     pub fn record_unmatched(&mut self) {
         self.unmatched += 1;
     }
 
-    /// Counts what never came out.
+    /// Counts a frame that never left the stage.
     pub fn record_lost(&mut self) {
         self.lost += 1;
     }
 
-    /// Counts one delay in microseconds whose two clocks agree to within `error`; the
-    /// table and each of its rows have the largest.
+    /// Counts one delay in microseconds whose clocks agree to within `error`. The table and each
+    /// of its rows show their largest error.
     pub fn record_us_within(&mut self, us: i64, error: Duration) {
         self.record_us(us);
         self.error = self.error.max(Some(error));
@@ -150,7 +148,7 @@ impl Delays {
         *largest = error.max(*largest);
     }
 
-    /// Adds all of `other`.
+    /// Adds all delays of `other`.
     pub fn merge(&mut self, other: &Self) {
         for (us, count) in &other.counts {
             *self.counts.entry(*us).or_default() += count;
@@ -167,22 +165,22 @@ impl Delays {
         }
     }
 
-    /// How many were measured.
+    /// Number of delays that were measured.
     pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// Nothing measured, nothing lost, nothing unmatched: the path has no such stage.
+    /// Whether nothing was measured, lost or unmatched: the path has no such stage.
     pub const fn is_absent(&self) -> bool {
         self.count == 0 && self.unmatched == 0 && self.lost == 0
     }
 
-    /// How far they may be off, in ms, where two clocks took part.
+    /// Largest error of the delays in ms, where two clocks took part.
     pub fn error_ms(&self) -> Option<f64> {
         self.error.map(|error| error.as_secs_f64() * 1e3)
     }
 
-    /// The delay that `share` (0–1) of all do not exceed, in µs, nearest rank.
+    /// The delay in µs that `share` (0–1) of all do not exceed, nearest rank.
     pub fn quantile_us(&self, share: f64) -> Option<i64> {
         let rank = ((self.count as f64 * share).ceil() as u64).clamp(1, self.count.max(1));
         let mut seen = 0;
@@ -193,12 +191,12 @@ impl Delays {
         found.map(|(us, _)| *us)
     }
 
-    /// The mean, in µs.
+    /// Mean delay in µs.
     pub fn mean_us(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum_us as f64 / self.count as f64)
     }
 
-    /// As a table of `stage`, in its unit.
+    /// The delays as a table of `stage`, in its unit.
     pub fn table(&self, stage: Stage) -> Table {
         let ms = |us: i64| us as f64 / 1e3;
         let quantile = |share| self.quantile_us(share).map(ms);
@@ -242,7 +240,7 @@ impl Delays {
         rows.into_iter().map(number).collect()
     }
 
-    /// As long as the rows.
+    /// Largest error of each row.
     fn row_errors(&self, unit: Unit) -> Vec<Option<f64>> {
         let largest = |from: i64, to: i64| {
             let errors = self.errors.range(from..=to).map(|(_, error)| *error);
@@ -267,7 +265,7 @@ impl Delays {
             .collect()
     }
 
-    /// All of them, as the study prints those that nothing fell into, too.
+    /// All ranges, since the study prints empty ones, too.
     fn ranges(&self) -> impl Iterator<Item = (Value, u64)> + '_ {
         let mut below = i64::MIN;
         let ranges = RANGES.into_iter().map(move |(upper, name)| {
@@ -280,14 +278,14 @@ impl Delays {
     }
 }
 
-/// Twice the whole milliseconds of `us` as they are kept, and one more if there is a rest:
-/// rows of milliseconds round down, ranges have their upper ends.
+/// Twice the whole milliseconds of `us`, plus one if there is a remainder: rows of milliseconds
+/// round down, ranges include their upper ends.
 fn place(us: i64) -> i64 {
     let us = kept(us);
     2 * us.div_euclid(1000) + i64::from(us.rem_euclid(1000) > 0)
 }
 
-/// `us` with as many digits as are kept, rounded down.
+/// `us` with the precision that is kept, rounded down.
 fn kept(us: i64) -> i64 {
     let us = us.clamp(-HOUR_US, HOUR_US);
     let step = match us.unsigned_abs() {
@@ -299,8 +297,8 @@ fn kept(us: i64) -> i64 {
 }
 
 impl Table {
-    /// The lines of the study: a head, and each row's value, count and fraction; then its
-    /// error in ms, where two clocks took part.
+    /// The lines of the study: a head, then value, count and fraction of each row, then its error
+    /// in ms where two clocks took part.
     pub fn to_rows(&self) -> String {
         let rule = "-".repeat(20);
         let [mut head, mut line] = [String::new(), format!("|{rule}|{rule}|{rule}|")];
@@ -313,7 +311,7 @@ impl Table {
             "Delay", "Item Count", "The percentage"
         );
         for (place, Row(value, count, fraction)) in self.rows.iter().enumerate() {
-            // A string, since only that is padded.
+            // Only strings are padded.
             let value = value.to_string();
             write!(out, "|{value:<20}|{count:<20}|{fraction:<20.6}|")
                 .expect("a string takes everything");
@@ -327,7 +325,7 @@ impl Table {
         out
     }
 
-    /// How far the delays of row `place` may be off.
+    /// Largest error of the delays in row `place`, in ms.
     pub fn row_error_ms(&self, place: usize) -> Option<f64> {
         *self.row_errors_ms.as_ref()?.get(place)?
     }

@@ -1,4 +1,4 @@
-//! A population under every arm, on as many threads as there are.
+//! Runs a population under every arm, on several threads.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,40 +10,40 @@ use glassline_sim::{Population, Sample, Scenario as Drawn};
 use super::outcome::Outcome;
 use super::session::{Arm, Measured, Scenario, Sessions};
 
-/// What is run.
+/// Sessions to run, and the arms to run them under.
 #[derive(Debug)]
 pub struct Plan {
-    /// Whom.
+    /// Population that sessions are drawn from.
     pub population: Population,
-    /// Which of them.
+    /// Sample of the population to draw.
     pub sample: Sample,
-    /// Each of them under each of these; names differ.
+    /// Arms that each session runs under; their names differ.
     pub arms: Vec<Arm>,
-    /// How many of them, in the population's shares.
+    /// Number of sessions, divided by the population's shares.
     pub sessions: u64,
-    /// Strata, by place, of which there are to be so many at least.
+    /// Least number of sessions, by index of the stratum.
     pub at_least: BTreeMap<usize, u64>,
 }
 
-/// How far a run is.
+/// Progress of an experiment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Sessions under an arm that are finished, those known from before counted.
+    /// Runs of a session under an arm that are finished, including those known from a log.
     pub done: usize,
-    /// Those that were not.
+    /// Finished runs that were not known from a log.
     pub ran: usize,
-    /// How many there are.
+    /// Number of runs.
     pub of: usize,
-    /// Since the run began.
+    /// Time since the experiment began.
     pub elapsed: Duration,
-    /// Processor time so far, of all threads.
+    /// Processor time of all threads so far.
     pub cpu: Duration,
-    /// Virtual time so far.
+    /// Virtual time that was simulated so far.
     pub simulated: Duration,
 }
 
 impl Progress {
-    /// Virtual seconds for each of processor time; 0 while nothing was run.
+    /// Virtual seconds simulated per second of processor time; 0 before the first run.
     pub fn speed(&self) -> f64 {
         let cpu = self.cpu.as_secs_f64();
         if cpu > 0.0 {
@@ -55,7 +55,7 @@ impl Progress {
 }
 
 impl Plan {
-    /// The sessions: stratum and rank, those first that keep the shares.
+    /// Sessions to run, as stratum and rank. Those that keep the population's shares come first.
     pub fn draws(&self) -> Vec<(usize, u64)> {
         let mut counts: BTreeMap<usize, u64> = BTreeMap::new();
         let mut draws = Vec::new();
@@ -72,15 +72,15 @@ impl Plan {
         draws
     }
 
-    /// Each stratum's name and share.
+    /// Share of each stratum, by name.
     pub fn shares(&self) -> BTreeMap<String, f64> {
         let strata = self.population.strata();
         strata.map(|it| (it.name.to_owned(), it.share)).collect()
     }
 
-    /// Runs what is not `known` on `jobs` threads and tells `each` outcome as it comes,
-    /// until `stop`. A session's arms are run one after the other, so that a run that
-    /// is stopped has few sessions in part.
+    /// Runs every session that is not `known`, on `jobs` threads, and passes each outcome to
+    /// `each`, until `stop`. The arms of a session run one after the other, so that an experiment
+    /// that is stopped has few incomplete sessions.
     pub fn run(
         &self,
         known: &[Outcome],
@@ -106,7 +106,8 @@ impl Plan {
             of: all,
             ..Progress::default()
         };
-        // No figure depends on what the bytes are; a third more sessions pass in a second.
+        // Unsealed packets: no figure depends on their bytes, and a third more sessions run per
+        // second.
         let began = Instant::now();
         let sessions = Sessions::new().unsealed();
         let next = AtomicUsize::new(0);
@@ -167,7 +168,7 @@ impl Plan {
 }
 
 impl From<&Measured> for Outcome {
-    /// Without the names, which the session does not know.
+    /// Leaves the names empty, which the session does not know.
     fn from(measured: &Measured) -> Self {
         let competitors = &measured.competitors_mbps;
         Self {

@@ -1,4 +1,4 @@
-//! An experiment for tools ([`Report`] as JSON, [`csv()`]) and for people ([`table`],
+//! Report of an experiment for tools ([`Report`] as JSON, [`csv()`]) and for people ([`table`],
 //! [`svg`]).
 
 use std::collections::BTreeMap;
@@ -12,151 +12,150 @@ use crate::machine;
 pub mod svg;
 pub mod table;
 
-/// The arm that others are compared with.
+/// The arm that all others are compared with.
 pub const BASE: &str = "cubic";
 
-/// By name, in order of name.
+/// Values by name, in alphabetical order.
 pub type Named<T> = BTreeMap<String, T>;
 
-/// By percentile, as `P50`.
+/// Values by percentile, with keys like `P50`.
 pub type Percentiles<T> = BTreeMap<String, T>;
 
-/// A run of `glassline bench congestion`: what `--json` writes.
+/// Report of a run of `glassline bench congestion`, as `--json` writes it.
 ///
-/// Percentiles are over sessions, each session one value, as the study has them.
+/// Percentiles are over sessions, with one value per session, as in the study.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The population's name.
     pub population: String,
-    /// Its version.
+    /// Version of the population.
     pub population_version: u32,
-    /// What decides which sessions of it were drawn.
+    /// Seed that decides which sessions were drawn.
     pub seed: u64,
-    /// Drawn from seeds that nothing was tuned on.
+    /// Whether sessions were drawn from the seeds that nothing is tuned on.
     pub held_out: bool,
-    /// How many sessions, each under every arm.
+    /// Number of sessions; each ran under every arm.
     pub sessions: usize,
-    /// Virtual seconds of each.
+    /// Virtual duration of each session, in seconds.
     pub duration_s: f64,
-    /// Virtual seconds of one session for a second of processor time; 0 where every
-    /// session was known from before.
+    /// Virtual seconds simulated per second of processor time; 0 where every session was known
+    /// from a log.
     pub virtual_s_per_cpu_s: f64,
-    /// When it began, RFC 3339, UTC.
+    /// Begin of the run in UTC (RFC 3339).
     pub started: String,
-    /// Of Glassline.
+    /// Version of Glassline.
     pub version: String,
-    /// What it ran on.
+    /// Machine that the run was made on.
     pub machine: machine::Description,
-    /// Arm → metric → percentile → value.
+    /// Values by arm, metric and percentile.
     pub arms: Named<Named<Percentiles<f64>>>,
-    /// Arm → metric → percentile → change against [`BASE`].
+    /// Changes against [`BASE`] by arm, metric and percentile.
     pub versus_cubic: Named<Named<Percentiles<Change>>>,
-    /// The kinds of networks apart.
+    /// Figures of each stratum (kind of network).
     pub strata: Named<Stratum>,
-    /// Arm → what became of it beside the metrics.
+    /// Figures of each arm that are no metrics.
     pub health: Named<Health>,
 }
 
-/// A percentile under one arm against the same under [`BASE`].
+/// A percentile under one arm, compared with the same percentile under [`BASE`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Change {
-    /// One divided by the other; absent if [`BASE`] has zero.
+    /// The arm's value divided by the base's; absent if the base's is zero.
     pub ratio: Option<f64>,
     /// 95 % interval of the ratio, by paired stratified bootstrap.
     pub ci95: Option<(f64, f64)>,
-    /// One minus the other.
+    /// The arm's value less the base's.
     pub difference: f64,
-    /// 95 % interval of that.
+    /// 95 % interval of the difference.
     pub difference_ci95: (f64, f64),
-    /// For headlines: how likely by luck, corrected for all headlines of all arms
-    /// (Holm).
+    /// For headlines: p-value, corrected for all headlines of all arms (Holm).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[serde(default)]
     pub p_holm: Option<f64>,
 }
 
-/// One kind of networks.
+/// Figures of one stratum.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stratum {
-    /// How many sessions are of it.
+    /// Number of sessions in the stratum.
     pub sessions: usize,
-    /// Its part of the population, 0–1.
+    /// Share of the stratum in the population, 0–1.
     pub share: f64,
-    /// What each arm made of them.
+    /// Figures of each arm in the stratum.
     pub arms: Named<Means>,
 }
 
-/// One arm in one kind of networks.
+/// Figures of one arm in one stratum.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Means {
-    /// Mean.
+    /// Mean goodput.
     pub goodput_mbps: f64,
-    /// Median.
+    /// Median round-trip time of the application's pings.
     pub app_rtt_ms: f64,
-    /// Median.
+    /// Median round-trip time of the transport.
     pub transport_rtt_ms: f64,
-    /// Median of the sessions' 95th percentiles.
+    /// Median of the sessions' 95th percentiles of the queueing delay.
     pub queue_p95_ms: f64,
-    /// Mean.
+    /// Mean retransmission overhead.
     pub rtx_overhead: f64,
-    /// Goodput against [`BASE`]'s, with its 95 % interval; absent for itself.
+    /// Goodput divided by [`BASE`]'s, with its 95 % interval; absent for the base itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[serde(default)]
     pub goodput_ratio: Option<(f64, f64, f64)>,
-    /// Mean overhead less [`BASE`]'s, with its 95 % interval; absent for itself.
+    /// Mean overhead less [`BASE`]'s, with its 95 % interval; absent for the base itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[serde(default)]
     pub rtx_difference: Option<(f64, f64, f64)>,
 }
 
-/// What is not a percentile.
+/// Counts and shares of one arm that are no percentiles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Health {
-    /// Connections that were lost.
+    /// Number of connections that were lost.
     pub died: usize,
-    /// Sessions of which pings were never answered.
+    /// Number of sessions with pings that were never answered.
     pub censored: usize,
-    /// Sessions whose policer dropped something.
+    /// Number of sessions whose policer dropped datagrams.
     pub policed: usize,
-    /// Of those, the share that the controller found.
+    /// Share of those sessions in which the controller detected the policer.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[serde(default)]
     pub policed_found_ratio: Option<f64>,
-    /// Of those, the share found within three seconds.
+    /// Share of those sessions in which the controller detected the policer within three seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[serde(default)]
     pub policed_found_3s_ratio: Option<f64>,
-    /// Of the sessions without a policer, the share taken for policed.
+    /// Share of the sessions without a policer in which the controller detected one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[serde(default)]
     pub policed_false_ratio: Option<f64>,
 }
 
-/// What was run, beside its outcomes.
+/// Description of a run, without its outcomes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct About {
-    /// As in [`Report`].
+    /// See [`Report::population`].
     pub population: String,
-    /// As in [`Report`].
+    /// See [`Report::population_version`].
     pub population_version: u32,
-    /// As in [`Report`].
+    /// See [`Report::seed`].
     pub seed: u64,
-    /// As in [`Report`].
+    /// See [`Report::held_out`].
     pub held_out: bool,
-    /// As in [`Report`].
+    /// See [`Report::duration_s`].
     pub duration_s: f64,
-    /// As in [`Report`].
+    /// See [`Report::virtual_s_per_cpu_s`].
     pub virtual_s_per_cpu_s: f64,
-    /// As in [`Report`].
+    /// See [`Report::started`].
     pub started: String,
-    /// As in [`Report`].
+    /// See [`Report::version`].
     pub version: String,
-    /// Each stratum's share of the population, 0–1. Strata of which more or fewer
-    /// sessions were run count by this.
+    /// Share of each stratum in the population, 0–1. Strata of which more or fewer sessions ran
+    /// are weighted by it.
     pub shares: Named<f64>,
 }
 
-/// The sessions that every arm has finished, arm by arm.
+/// The sessions that every arm has finished, by arm.
 struct Table<'a> {
     arms: Vec<(&'a str, Vec<&'a Outcome>)>,
     strata: Vec<&'a str>,
@@ -164,8 +163,8 @@ struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    /// Sessions that some arm has not finished are left out, so that all are
-    /// compared on the same ones.
+    /// Leaves out sessions that some arm has not finished, so that all arms are compared on the
+    /// same sessions.
     fn new(outcomes: &'a [Outcome], shares: &Named<f64>) -> Self {
         let mut by_arm: BTreeMap<&str, BTreeMap<_, &Outcome>> = BTreeMap::new();
         for outcome in outcomes {
@@ -202,7 +201,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Of the weight, by what is kept.
+    /// Share of the stratum in the weight of all sessions that are kept.
     fn share(&self, stratum: &str) -> f64 {
         let first = self.arms.first().map(|(_, outcomes)| outcomes.as_slice());
         let weighed = first.unwrap_or_default().iter().zip(self.sample.weights());
@@ -221,8 +220,8 @@ impl<'a> Table<'a> {
     }
 }
 
-/// How many sessions each one of a stratum stands for, so that strata have their
-/// shares; 1 where they have them already or nothing is known.
+/// Weight of each session by stratum, so that strata have their shares; 1 where they have them
+/// already, or where shares are unknown.
 fn weights(counts: &BTreeMap<&str, usize>, shares: &Named<f64>) -> Vec<f64> {
     let total: usize = counts.values().sum();
     let known = counts.keys().filter_map(|name| shares.get(*name));
@@ -235,7 +234,7 @@ fn weights(counts: &BTreeMap<&str, usize>, shares: &Named<f64>) -> Vec<f64> {
 }
 
 impl Report {
-    /// Of all `outcomes`; those sessions count that every arm has finished.
+    /// Builds the report of all `outcomes`. Only sessions that every arm has finished count.
     pub fn new(about: About, outcomes: &[Outcome]) -> Self {
         let table = Table::new(outcomes, &about.shares);
         Self {
@@ -256,7 +255,7 @@ impl Report {
         }
     }
 
-    /// For tools: indented, with a newline at the end.
+    /// The report as indented JSON with a newline at the end.
     pub fn to_json(&self) -> String {
         let text = serde_json::to_string_pretty(self).expect("plain data becomes JSON");
         text + "\n"
@@ -291,7 +290,7 @@ fn arms(table: &Table<'_>) -> Named<Named<Percentiles<f64>>> {
     table.arms.iter().map(arm).collect()
 }
 
-/// Every percentile of every metric of every other arm.
+/// Change of every percentile of every metric, for every arm but the base.
 fn versus_base(table: &Table<'_>, seed: u64) -> Named<Named<Percentiles<Change>>> {
     let Some(base) = table.base() else {
         return Named::new();
@@ -422,7 +421,7 @@ fn health(table: &Table<'_>) -> Named<Health> {
     table.arms.iter().map(arm).collect()
 }
 
-/// A line for each outcome, a head above them.
+/// The outcomes as CSV: a line for each, below a head.
 pub fn csv(outcomes: &[Outcome]) -> String {
     let mut out = String::from(
         "stratum,rank,arm,goodput_mbps,sent_mbps,bitrate_mbps,app_rtt_ms,unanswered_pings,\

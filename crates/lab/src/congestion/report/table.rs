@@ -1,4 +1,4 @@
-//! An experiment as a table, for terminals of a hundred columns.
+//! Table of an experiment, for terminals of a hundred columns.
 
 use std::fmt::Write as _;
 
@@ -12,10 +12,10 @@ const PLAIN: &str = "\x1b[0m";
 const NAME: usize = 18;
 const CELL: usize = 13;
 
-/// Evidence below this is marked.
+/// Changes with a p-value below this are marked.
 const SIGNIFICANT: f64 = 0.05;
 
-/// Draws `report`, with ANSI colours if `colour`.
+/// Draws the table of `report`. `color` adds ANSI colors.
 pub fn draw(report: &Report, colour: bool) -> String {
     let (bold, dim, plain) = match colour {
         true => (BOLD, DIM, PLAIN),
@@ -42,14 +42,14 @@ pub fn draw(report: &Report, colour: bool) -> String {
     out
 }
 
-/// Arms, the one that others are compared with first.
+/// Names of the arms; the base comes first.
 pub(super) fn names(report: &Report) -> Vec<&str> {
     let mut names: Vec<&str> = report.arms.keys().map(String::as_str).collect();
     names.sort_by_key(|name| (*name != BASE, *name));
     names
 }
 
-/// For people: RTX in percent.
+/// A metric's value for people: overheads in percent.
 pub(super) fn shown(metric: Metric, value: f64) -> String {
     match metric {
         Metric::Goodput => format!("{value:.2}"),
@@ -67,7 +67,7 @@ fn cell(report: &Report, arm: &str, metric: Metric, percentile: u32) -> String {
     format!("{:>6}{change:<7}", shown(metric, value))
 }
 
-/// ` -27%*`: the star where luck is no explanation.
+/// A change like ` -27%*`. The star means that chance is no plausible explanation.
 fn changed(change: &Change) -> String {
     let star = match change.p_holm {
         Some(p) if p < SIGNIFICANT => "*",

@@ -1,4 +1,4 @@
-//! What runs an upload.
+//! An arm of a comparison: the controller of an upload, and what surrounds it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,26 +9,26 @@ use glassline_quic::CongestionControl;
 
 use super::scenario::Delivery;
 
-/// What is compared: a controller, and how the encoder and the queue follow it.
+/// An arm: a controller, and how the encoder and the sending queue follow it.
 #[derive(Clone)]
 pub struct Arm {
     /// Its name in reports.
     pub name: String,
-    /// Makes a controller for datagrams of so many bytes.
+    /// Makes a controller for datagrams of the given size in bytes.
     pub controller: Arc<dyn Fn(u64) -> Box<dyn Controller> + Send + Sync>,
-    /// How the encoder follows the path.
+    /// Rule by which the encoder's bitrate follows the path.
     pub rule: Rule,
-    /// How media is sent.
+    /// Order in which media is sent, and what may be dropped.
     pub delivery: Delivery,
 }
 
 impl Arm {
-    /// A controller by name, with the study's encoder and queue.
+    /// An arm of the controller `algorithm`, with the study's encoder and queue.
     pub fn new(algorithm: Algorithm) -> Self {
         Self::with(algorithm.as_str(), move |mtu| algorithm.start(mtu))
     }
 
-    /// Any controller, with the study's encoder and queue.
+    /// An arm of any controller, with the study's encoder and queue.
     pub fn with(
         name: impl Into<String>,
         controller: impl Fn(u64) -> Box<dyn Controller> + Send + Sync + 'static,
@@ -41,7 +41,7 @@ impl Arm {
         }
     }
 
-    /// The same under another name and with an encoder that follows the controller.
+    /// Renames the arm, and lets its encoder follow the controller.
     #[must_use]
     pub fn coupled(mut self) -> Self {
         self.name.push_str("-coupled");
@@ -49,7 +49,7 @@ impl Arm {
         self
     }
 
-    /// The same, sent another way.
+    /// Sets how the arm's media is sent.
     #[must_use]
     pub const fn delivered(mut self, delivery: Delivery) -> Self {
         self.delivery = delivery;

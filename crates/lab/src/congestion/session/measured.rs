@@ -1,86 +1,89 @@
-//! What was measured of an upload.
+//! Figures of one upload.
 
 use serde::{Deserialize, Serialize};
 
-/// What was measured of one session. Rates are 10⁶ bits a second over the time from the
-/// first frame to the session's end, a broken session's rest counted.
+/// Figures of one session. Rates are in 10⁶ bit/s over the time from the first frame to the
+/// session's end, even if the connection broke before it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// From the first packet until the first frame; `None` if it never connected.
+    /// Time from the first packet until the first frame, in ms; `None` if the connection was
+    /// never established.
     pub setup_ms: Option<f64>,
-    /// Why the connection broke before the end, and how long after the first packet.
+    /// Time in seconds at which the connection broke, from the first packet, and the reason.
     pub broken: Option<(f64, String)>,
-    /// Application bytes that the server read in order; what was sent twice counts once,
-    /// headers of QUIC do not count.
+    /// Application bytes that the server read in order; retransmitted bytes count once, QUIC's
+    /// headers do not count.
     pub goodput_mbps: f64,
-    /// Application bytes that were given to the transport: the study's goodput.
+    /// Application bytes that were passed to the transport; the study calls this goodput.
     pub sent_mbps: f64,
-    /// Mean of what the encoder was told to make.
+    /// Mean bitrate that the encoder was set to.
     pub bitrate_mbps: f64,
-    /// Mean over the pings, from queueing one behind the frames to its answer, the
-    /// constant processing counted in. One that is unanswered at the end enters with its
-    /// age: the true mean is at least this.
+    /// Mean over the pings, from queueing a ping behind the frames to its answer, with the
+    /// constant processing time. A ping without an answer at the end counts with its age, so that
+    /// the true mean is at least this.
     pub app_rtt_ms: f64,
-    /// Pings that were answered.
+    /// Number of pings that were answered.
     pub pings_answered: u64,
-    /// Pings that were not, those included whose group was dropped: these enter
+    /// Number of pings that were not answered. A ping whose group was dropped counts in
     /// `app_rtt_ms` with the time until the answer to a later one.
     pub pings_unanswered: u64,
-    /// Round trips of the transport: from sending the newest packet that an
-    /// acknowledgement covers first until that came, what the receiver waited counted
-    /// in. Over acknowledgements.
+    /// Round-trip times of the transport over acknowledgements: from sending the newest packet
+    /// that an acknowledgement covers for the first time until its arrival, with the receiver's
+    /// delay.
     pub transport_rtt_ms: Spread,
-    /// Stream bytes put on the wire more than once ÷ stream bytes acknowledged, 0–1 and
-    /// more. Read from the packets' plaintext: exact.
+    /// Stream bytes that were sent more than once ÷ stream bytes acknowledged; may exceed 1.
+    /// Counted in the packets' plaintext, so the figure is exact.
     pub rtx_overhead: f64,
-    /// Stream bytes that were taken for lost and arrived all the same ÷ stream bytes
-    /// acknowledged: needless repeats, nearly all counted in `rtx_overhead` too.
+    /// Stream bytes that were declared lost and arrived ÷ stream bytes acknowledged. Nearly all
+    /// of their spurious retransmissions are also in `rtx_overhead`.
     pub spurious_overhead: f64,
-    /// Bytes of QUIC packets taken for lost ÷ bytes of packets acknowledged: what a
-    /// transport that does not count repeats would show.
+    /// Bytes of QUIC packets declared lost ÷ bytes of packets acknowledged: the figure of a
+    /// transport that does not count retransmitted bytes.
     pub lost_overhead: f64,
-    /// The publisher's datagrams that never arrived ÷ those that were sent.
+    /// Share of the publisher's datagrams that never arrived.
     pub loss_ratio: f64,
-    /// How long its datagrams that arrived had waited in the bottleneck's queue.
+    /// Time that the publisher's datagrams waited in the bottleneck's queue, of those that
+    /// arrived.
     pub queue_ms: Spread,
-    /// Its datagrams that found the queue full.
+    /// Number of the publisher's datagrams that were dropped because the queue was full.
     pub dropped_datagrams: u64,
-    /// Those that a policer dropped.
+    /// Number of the publisher's datagrams that a policer dropped.
     pub policed_datagrams: u64,
-    /// From the first of those until the controller took the path for policed, 0 if it
-    /// did before; from the session's start if nothing was policed. `None` if it never
-    /// did.
+    /// Time from the policer's first drop until the controller concluded that the path is
+    /// policed, in seconds; 0 if it concluded so before. Without drops, from the session's start.
+    /// `None` if it never concluded so.
     pub policed_after_s: Option<f64>,
-    /// Groups that were reset, late or too many.
+    /// Number of groups that were reset because they were late or too large.
     pub dropped_groups: u64,
-    /// Application bytes that were dropped with them.
+    /// Application bytes of those groups that were dropped.
     pub dropped_bytes: u64,
-    /// Most application bytes that were made and not acknowledged.
+    /// Largest number of application bytes that were made and not acknowledged.
     pub backlog_bytes_max: u64,
-    /// Packets in which frames were found that the laboratory does not know: what was in
-    /// them is missing above.
+    /// Number of packets with frames that the parser does not know; their content is missing in
+    /// the figures above.
     pub unread_packets: u64,
-    /// Goodput of each competitor while it sent.
+    /// Goodput of each competing flow while it sent.
     pub competitors_mbps: Vec<f64>,
-    /// Datagrams that arrived at either end.
+    /// Number of datagrams that arrived at either end.
     pub events: u64,
-    /// Over times, sizes and decisions; the same in every run that went the same way.
+    /// Digest over times, sizes and decisions. Runs that took the same course have the same
+    /// digest.
     pub digest: u64,
 }
 
-/// How something is spread.
+/// Mean and percentiles of a quantity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
-    /// The mean; 0 of nothing.
+    /// Mean; 0 without values.
     pub mean: f64,
-    /// Half are no more.
+    /// Median.
     pub p50: f64,
-    /// 95 % are no more.
+    /// 95th percentile.
     pub p95: f64,
 }
 
 impl Spread {
-    /// Of `micros` in microseconds, in milliseconds.
+    /// The spread in ms of `micros`, which are in µs.
     #[expect(clippy::cast_precision_loss, reason = "sums stay far below 2^52")]
     pub(in crate::congestion) fn of_micros(mut micros: Vec<u32>) -> Self {
         if micros.is_empty() {
@@ -100,29 +103,29 @@ impl Spread {
     }
 }
 
-/// How a session stood at a moment.
+/// State of a session at one point in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// Since the first packet.
+    /// Time since the first packet, in seconds.
     pub at_s: f64,
-    /// Application bytes the server read since the sample before.
+    /// Application bytes that the server read since the sample before, as a rate.
     pub goodput_mbps: f64,
-    /// What waits in the bottleneck's queue.
+    /// Bytes in the bottleneck's queue.
     pub queue_bytes: u64,
-    /// How long a datagram would wait there.
+    /// Time that a datagram would wait in the queue.
     pub queue_ms: f64,
-    /// The publisher's congestion window.
+    /// Congestion window of the publisher.
     pub window_bytes: u64,
-    /// What it has on its way.
+    /// Bytes in flight of the publisher.
     pub in_flight_bytes: u64,
-    /// At which its packets leave.
+    /// Pacing rate of the publisher.
     pub pacing_mbps: f64,
-    /// What its controller believes the path carries.
+    /// Rate that the controller believes the path can carry.
     pub deliverable_mbps: f64,
-    /// What the encoder is told to make.
+    /// Bitrate that the encoder is set to.
     pub bitrate_mbps: f64,
-    /// Bytes made and not acknowledged.
+    /// Application bytes made and not acknowledged.
     pub backlog_bytes: u64,
-    /// Smoothed round trip of the transport.
+    /// Smoothed round-trip time of the transport.
     pub rtt_ms: f64,
 }

@@ -1,4 +1,4 @@
-//! One upload: what it runs over, what runs it, and what was measured.
+//! One upload: its scenario, its arm, and its figures.
 //!
 //! ```no_run
 //! # use glassline_lab::congestion::session::{Arm, Scenario, Sessions};
@@ -10,7 +10,7 @@
 //! println!("{:.2} Mbit/s", measured.goodput_mbps);
 //! ```
 //!
-//! [`Sessions`] is `Sync`: several threads run sessions of one at a time. The same
+//! [`Sessions`] is `Sync`: several threads can run sessions of one value at a time. The same
 //! scenario, arm, seed and duration give the same [`Measured`], digest included.
 
 mod arm;
@@ -28,7 +28,7 @@ pub use arm::Arm;
 pub use measured::{Measured, Sample, Spread};
 pub use scenario::{Change, Competitor, Delivery, Groups, HEADER_BYTES, Scenario, Source};
 
-/// Runs sessions. Holds what they share: a key and its certificate.
+/// Runs sessions. Holds the key and the certificate that all sessions share.
 #[derive(Clone)]
 pub struct Sessions {
     credentials: Credentials,
@@ -42,26 +42,25 @@ impl Sessions {
         }
     }
 
-    /// The same without encryption behind the handshakes, in virtual time: the figures
-    /// and the digest are those of sealed packets, for three quarters of the processor's
-    /// time.
+    /// Turns encryption off after the handshakes, in virtual time. Figures and digest are the
+    /// same as with sealed packets, for three quarters of the processor time.
     #[must_use]
     pub fn unsealed(mut self) -> Self {
         self.credentials = self.credentials.with(Packets::Open);
         self
     }
 
-    /// One session in virtual time, `duration` from the first packet on.
+    /// Runs one session in virtual time, for `duration` from the first packet on.
     pub fn run(&self, scenario: &Scenario, arm: &Arm, seed: u64, duration: Duration) -> Measured {
         virtual_time::run(&self.credentials, scenario, arm, seed, duration, None).0
     }
 
-    /// One session in real time over sockets of this machine, through the same links;
-    /// takes `duration`. The digest is 0: no two runs are the same.
+    /// Runs one session in real time over sockets of this machine, through the same links; takes
+    /// `duration`. The digest is 0, because no two runs are equal.
     ///
     /// # Errors
     ///
-    /// When the operating system refuses sockets.
+    /// The operating system refuses sockets.
     pub fn relay(
         &self,
         scenario: &Scenario,
@@ -73,7 +72,8 @@ impl Sessions {
         relay::run(&credentials, scenario, arm, seed, duration)
     }
 
-    /// The same in virtual time as [`run`](Self::run), and a [`Sample`] each `period`.
+    /// Runs one session in virtual time like [`run`](Self::run), and takes a [`Sample`] every
+    /// `period`.
     pub fn trace(
         &self,
         scenario: &Scenario,

@@ -1,4 +1,4 @@
-//! What an upload runs over.
+//! Scenario of an upload: network, competing flows, and source.
 
 use std::time::Duration;
 
@@ -7,30 +7,30 @@ use glassline_media::Bitrate;
 use glassline_sim::Conditions;
 use glassline_sim::Scenario as Drawn;
 
-/// IPv4's and UDP's headers: they take their share of a link.
+/// Bytes of the IPv4 and UDP headers of a datagram, which take their share of a link.
 pub const HEADER_BYTES: usize = 28;
 
-/// What an upload runs over: the network, who else is there, and the camera.
+/// Scenario of an upload.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// From the publisher to the server; all flows share it. Its bytes count
-    /// [`HEADER_BYTES`] of each datagram.
+    /// Conditions from the publisher to the server; all flows share them. A datagram's size on
+    /// the link includes [`HEADER_BYTES`].
     pub up: Conditions,
-    /// From the server to the publisher.
+    /// Conditions from the server to the publisher.
     pub down: Conditions,
-    /// Bulk flows that share both ways.
+    /// Bulk flows that share both directions.
     pub competitors: Vec<Competitor>,
-    /// What is uploaded.
+    /// Source of the uploaded media.
     pub source: Source,
-    /// Most bytes of QUIC in a datagram; at least 1200. The publisher does not search
-    /// for more.
+    /// Largest QUIC packet in a datagram, in bytes; at least 1200. The publisher does not search
+    /// for a larger one.
     pub datagram_bytes: u16,
-    /// What happens to the network on the way, in order of time.
+    /// Changes of the network during the session, in order of time.
     pub changes: Vec<(Duration, Change)>,
 }
 
 impl Default for Scenario {
-    /// A perfect network.
+    /// A scenario with a perfect network.
     fn default() -> Self {
         Self {
             up: Conditions::default(),
@@ -44,7 +44,7 @@ impl Default for Scenario {
 }
 
 impl From<&Drawn> for Scenario {
-    /// A session of a population; who competes is controlled by CUBIC.
+    /// The scenario of a session of a population. CUBIC controls the competing flows.
     fn from(drawn: &Drawn) -> Self {
         let application = &drawn.application;
         let competitors = drawn.competitors.iter();
@@ -74,65 +74,65 @@ impl From<&Drawn> for Scenario {
     }
 }
 
-/// A flow that sends as much as it may.
+/// A competing flow that sends as much as it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Competitor {
-    /// What controls it.
+    /// Congestion control of the flow.
     pub algorithm: Algorithm,
-    /// When it connects.
+    /// Time at which the flow connects.
     pub start: Duration,
-    /// When it writes no more.
+    /// Time at which the flow stops writing.
     pub end: Duration,
 }
 
 impl Competitor {
-    /// How long it sends in a session of `duration`.
+    /// Time that the flow sends in a session of `duration`.
     pub(in crate::congestion) fn time_within(&self, duration: Duration) -> Duration {
         self.end.min(duration).saturating_sub(self.start)
     }
 }
 
-/// What happens to a network.
+/// A change of the network.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Change {
-    /// The way up is like this from now on.
+    /// The direction from publisher to server has these conditions from now on.
     Up(Conditions),
-    /// The way down is.
+    /// The direction from server to publisher has these conditions from now on.
     Down(Conditions),
-    /// Datagrams with more bytes of QUIC than this vanish, both ways.
+    /// Datagrams with more bytes of QUIC than this are dropped in both directions.
     DatagramLimit(usize),
-    /// The publisher's datagrams come from another address, as behind a NAT that forgot.
-    /// What is on its way down to the old one is lost.
+    /// The publisher's datagrams come from another address, as behind a NAT that lost its state.
+    /// Datagrams in flight to the old address are lost.
     ClientAddress,
 }
 
-/// A live encoder, and the application around it.
+/// A live encoder with the application around it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Source {
-    /// Frames a second.
+    /// Frames per second.
     pub frames_per_second: f64,
-    /// From keyframe to keyframe.
+    /// Time from keyframe to keyframe.
     pub group: Duration,
-    /// Size of a keyframe, in mean frames.
+    /// Size of a keyframe divided by the mean size of a frame.
     pub keyframe_weight: f64,
-    /// Of audio, beside the frames; zero is none.
+    /// Bitrate of audio beside the frames; zero for none.
     pub audio: Bitrate,
-    /// The encoder makes no less.
+    /// Lowest bitrate of the encoder.
     pub bitrate_min: Bitrate,
-    /// Nor more.
+    /// Highest bitrate of the encoder.
     pub bitrate_max: Bitrate,
-    /// Where it starts.
+    /// Bitrate of the encoder at the start.
     pub bitrate_start: Bitrate,
     /// See [`Config::knee`](glassline_congestion::adaptation::Config::knee).
     pub knee: Duration,
-    /// What capturing, encoding and the server add to every ping's round trip.
+    /// Constant time that capture, encoding and the server add to every ping's round trip.
     pub processing: Duration,
 }
 
 impl Default for Source {
-    /// As in the sketch of the study's application: 30 frames a second, keyframes every
-    /// two seconds of five frames' size, 0.5 to 3 Mbit/s, no audio of its own.
+    /// The source of the study's application: 30 frames per second, a keyframe every two seconds
+    /// with the size of five frames, 0.5 to 3 Mbit/s, no audio of its own.
     fn default() -> Self {
         Self {
             frames_per_second: 30.0,
@@ -148,29 +148,29 @@ impl Default for Source {
     }
 }
 
-/// In what order media is sent, and whether all of it is.
+/// Order in which media is sent, and whether late media is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Delivery {
-    /// In one stream, nothing is dropped: as the study's application did.
+    /// All media in one stream, nothing is dropped, as in the study's application.
     InOrder,
-    /// A stream for each group of pictures, the newest first, audio before all; what is
-    /// late is reset.
+    /// A stream for each group of pictures, the newest first, and audio before all; late groups
+    /// are reset.
     Groups(Groups),
 }
 
-/// When groups are reset.
+/// Conditions on which groups are reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Groups {
-    /// So long after its last frame, if it has not arrived by then.
+    /// Time after a group's last frame at which the group is reset if it has not arrived.
     pub late: Duration,
-    /// Most bytes that may wait or be on their way; beyond it the oldest group goes, and
-    /// if that is the only one, the rest of it too.
+    /// Most bytes that may wait or be in flight. Beyond it the oldest group is reset, and the
+    /// rest of the newest if that is the only one.
     pub queue_bytes: u64,
 }
 
 impl Default for Groups {
-    /// Two seconds, one more group; 4 MiB, ten seconds at 3 Mbit/s.
+    /// Two seconds, the duration of one more group; 4 MiB, which are ten seconds at 3 Mbit/s.
     fn default() -> Self {
         Self {
             late: Duration::from_secs(2),

@@ -1,4 +1,4 @@
-//! A flow that sends as much as it may: the file transfer beside an upload.
+//! A bulk flow that sends as much as it may, like a file transfer beside an upload.
 
 use std::time::Instant;
 
@@ -8,14 +8,14 @@ use noq_proto::{Connection, Dir, Event, StreamId};
 use super::message::{HEADER_BYTES, Message, zeros};
 use super::node::Application;
 
-/// Twice the window is given to the transport at a time, at most this.
+/// Most bytes that are passed to the transport at a time; below it, two windows are.
 const GIVEN_MAX: u64 = 16 << 20;
 
-/// Writes zeros for ever.
+/// Writes zeros until `end`.
 #[derive(Debug)]
 pub(crate) struct Bulk {
     observed: CongestionMonitor,
-    /// When it writes no more.
+    /// Time at which the flow stops writing.
     end: Instant,
     connected: bool,
     stream: Option<StreamId>,
@@ -54,7 +54,7 @@ impl Application for Bulk {
                     return;
                 };
                 self.stream = Some(id);
-                // A message without end.
+                // A message without an end.
                 let header = Message::media(u64::MAX).header();
                 let _ = connection.send_stream(id).write(&header);
                 debug_assert_eq!(header.len(), HEADER_BYTES as usize);

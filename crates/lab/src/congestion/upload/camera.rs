@@ -1,5 +1,5 @@
-//! What a live encoder makes: frames at a fixed rate, in groups that begin with a large
-//! one, at whatever bitrate it is told; and audio at its own.
+//! Model of a live encoder: frames at a fixed rate in groups that begin with a keyframe, at the
+//! bitrate that it is set to, and audio at a bitrate of its own.
 
 use std::time::{Duration, Instant};
 
@@ -7,30 +7,30 @@ use glassline_media::Bitrate;
 
 use crate::congestion::session::Source;
 
-/// Of audio: Opus's usual frame.
+/// Duration of a piece of audio: Opus's usual frame.
 const AUDIO_PERIOD: Duration = Duration::from_millis(20);
 
 /// A frame or a piece of audio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Media {
-    /// Of so many bytes; `opens_group` is a keyframe.
+    /// A frame of this size in bytes; `opens_group` is true for a keyframe.
     Frame { bytes: u64, opens_group: bool },
-    /// Of so many bytes.
+    /// A piece of audio of this size in bytes.
     Audio { bytes: u64 },
 }
 
-/// A camera with its encoder and microphone.
+/// A camera with its encoder and its microphone.
 #[derive(Clone, Debug)]
 pub(super) struct Camera {
     source: Source,
     start: Instant,
-    /// Made so far.
+    /// Number of frames made so far.
     video_frames: u64,
     audio_packets: u64,
 }
 
 impl Camera {
-    /// The first frame is due at `start`.
+    /// A camera whose first frame is due at `start`.
     pub(super) fn new(source: Source, start: Instant) -> Self {
         Self {
             source,
@@ -40,13 +40,13 @@ impl Camera {
         }
     }
 
-    /// When something is due next.
+    /// Time at which the next frame or piece of audio is due.
     pub(super) fn due(&self) -> Instant {
         self.audio_due()
             .map_or(self.frame_due(), |audio| audio.min(self.frame_due()))
     }
 
-    /// What is due at `now`, encoded at `target`; call until `None`.
+    /// Returns the media due at `now`, encoded at `target`. Call until `None`.
     pub(super) fn poll(&mut self, now: Instant, target: Bitrate) -> Option<Media> {
         if self.frame_due() <= now {
             let opens_group = self.video_frames.is_multiple_of(self.group_frames());
@@ -74,7 +74,8 @@ impl Camera {
         frames.max(1)
     }
 
-    /// A keyframe weighs several mean frames; the others of the group share the rest.
+    /// Size of a frame: a keyframe has the size of several mean frames, the other frames of its
+    /// group share the rest.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -93,7 +94,7 @@ impl Camera {
         (mean * weight) as u64
     }
 
-    /// A camera that makes none is as good as one that makes one in three hours.
+    /// Frame rate, at least one frame in three hours, so that an interval exists.
     fn frames_per_second(&self) -> f64 {
         self.source.frames_per_second.max(1e-4)
     }

@@ -17,15 +17,14 @@ use super::wire::{Packets, TappedClient, TappedServer, Wire};
 /// The name on the certificate.
 pub(super) const SERVER_NAME: &str = "upload.test";
 
-/// How long a connection lives without a sign of the other end: longer than the outages
-/// it is to survive.
+/// Idle timeout of a connection: longer than the outages that it has to survive.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// What a receiver may hold of one stream that has gaps, and of all.
+/// Most bytes that a receiver holds, of one stream with gaps and of all together.
 const RECEIVE_WINDOW: u32 = 16 << 20;
 
-/// TLS for both ends. An Ed25519 key, because its signatures have one size: the sizes of
-/// the handshake's packets are the same in every run.
+/// TLS credentials of both ends. The key is Ed25519, because its signatures have a fixed size, so
+/// that the handshake's packets have the same sizes in every run.
 #[derive(Clone)]
 pub(crate) struct Credentials {
     client: Arc<QuicClientConfig>,
@@ -34,10 +33,10 @@ pub(crate) struct Credentials {
 }
 
 impl Credentials {
-    /// Makes a key and a certificate for it.
+    /// Makes a key and its certificate.
     pub(crate) fn new(packets: Packets) -> Self {
         let provider = Arc::new(CryptoProvider {
-            // One group, in place of a choice that could change with the library.
+            // One key exchange group, instead of a choice that could change with the library.
             kx_groups: vec![aws_lc_rs::kx_group::X25519],
             ..aws_lc_rs::default_provider()
         });
@@ -70,7 +69,7 @@ impl Credentials {
         }
     }
 
-    /// The same, with packets sealed or not.
+    /// The same credentials, with packets sealed or not.
     pub(crate) fn with(&self, packets: Packets) -> Self {
         Self {
             packets,
@@ -78,8 +77,8 @@ impl Credentials {
         }
     }
 
-    /// For a sender whose packets `wire` sees and `controller` steers, with datagrams of
-    /// at most `datagram_bytes`.
+    /// Client configuration of a sender: `wire` sees its packets, `controller` decides about
+    /// sending, datagrams have at most `datagram_bytes`.
     pub(crate) fn client(
         &self,
         wire: Wire,
@@ -98,7 +97,7 @@ impl Credentials {
         config
     }
 
-    /// For the receiver of what that sender sends.
+    /// Server configuration for the receiver of that sender.
     pub(crate) fn server(&self, wire: Wire, datagram_bytes: u16) -> ServerConfig {
         let inner = Arc::clone(&self.server);
         let mut config = ServerConfig::with_crypto(Arc::new(TappedServer {
@@ -113,7 +112,7 @@ impl Credentials {
         config
     }
 
-    /// For an endpoint whose choices follow from `seed`.
+    /// Endpoint configuration whose random choices follow from `seed`.
     pub(crate) fn endpoint(seed: u64) -> EndpointConfig {
         let mut config = EndpointConfig::default();
         let mut bytes = [0; 32];

@@ -1,4 +1,4 @@
-//! From what both ends and the network saw to the figures of a session.
+//! Figures of a session, from the observations of both ends and of the network.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ pub(crate) struct Fates {
 }
 
 impl Fates {
-    /// One was sent at `now`.
+    /// Counts a datagram that was sent at `now`.
     pub(crate) fn count(&mut self, now: Instant, fate: SendOutcome) {
         self.sent += 1;
         match fate {
@@ -39,18 +39,18 @@ impl Fates {
         }
     }
 
-    /// One arrived that had waited for so long.
+    /// Counts a datagram that arrived, and its time in the queue.
     pub(crate) fn arrived(&mut self, queued: Duration) {
         let micros = u32::try_from(queued.as_micros()).unwrap_or(u32::MAX);
         self.queued_us.push(micros);
     }
 }
 
-/// All that was seen of one upload.
+/// All observations of one upload.
 pub(crate) struct Findings {
     pub(crate) start: Instant,
     pub(crate) end: Instant,
-    /// The application's own share of every ping's round trip.
+    /// The application's constant share of every ping's round trip.
     pub(crate) processing: Duration,
     pub(crate) published: Published,
     pub(crate) received: Received,
@@ -61,7 +61,7 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// The figures; competitors and digest are left to who knows them.
+    /// Computes the figures. The caller adds the competing flows' goodput and the digest.
     pub(crate) fn measured(self) -> Measured {
         let published = &self.published;
         let started = published.started.unwrap_or(self.end);
@@ -81,7 +81,8 @@ impl Findings {
             goodput_mbps: mbps(self.received.bytes, time),
             sent_mbps: mbps(published.written_bytes, time),
             bitrate_mbps: in_mbps(Some(published.target_mean)),
-            // Without a connection nothing is answered: it is at least the session's.
+            // Without a connection no ping is answered: the round trip is at least the session's
+            // duration.
             app_rtt_ms: mean(&app_rtts).unwrap_or_else(|| millis(since_start(self.end))),
             pings_answered: published.answered.len() as u64,
             pings_unanswered: published.unanswered.len() as u64,
@@ -106,7 +107,7 @@ impl Findings {
     }
 }
 
-/// In 10⁶ bits a second; 0 in no time.
+/// Rate in 10⁶ bit/s; 0 for a time of zero.
 #[expect(clippy::cast_precision_loss, reason = "bytes stay far below 2^52")]
 pub(crate) fn mbps(bytes: u64, time: Duration) -> f64 {
     if time.is_zero() {
@@ -115,7 +116,7 @@ pub(crate) fn mbps(bytes: u64, time: Duration) -> f64 {
     bytes as f64 * 8.0 / time.as_secs_f64() / 1e6
 }
 
-/// In 10⁶ bits a second; 0 for none.
+/// Rate in 10⁶ bit/s; 0 for `None`.
 #[expect(clippy::cast_precision_loss, reason = "rates stay far below 2^52")]
 pub(crate) fn in_mbps(rate: Option<Bitrate>) -> f64 {
     rate.map_or(0.0, |rate| rate.bps() as f64 / 1e6)

@@ -1,4 +1,4 @@
-//! All flows of a session: the upload and its competitors.
+//! All flows of a session: the upload and its competing flows.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,33 +17,34 @@ use super::receiver::Receiver;
 use super::wire::Wire;
 use crate::congestion::session::{Arm, Scenario};
 
-/// The ends of an upload and of the flows beside it, and where to watch it.
+/// The ends of an upload and of its competing flows, with the handles that observe the upload.
 pub(crate) struct Upload {
-    /// The upload first.
+    /// The flows; the upload is the first.
     pub(crate) flows: Vec<Flow>,
     pub(crate) observed: CongestionMonitor,
     pub(crate) account: Account,
     pub(crate) wire: Wire,
-    /// Seeds of the links, up and down.
+    /// Seeds of the links from publisher to server and back.
     pub(crate) links: [u64; 2],
 }
 
 /// A sender and its receiver.
 pub(crate) struct Flow {
-    /// Before this the sender does nothing.
+    /// Time before which the sender does nothing.
     pub(crate) start: Instant,
     pub(crate) sender: Node<Sender>,
     pub(crate) receiver: Node<Receiver>,
 }
 
-/// What runs at a sending end.
+/// Application of a sending end.
 pub(crate) enum Sender {
     Live(Box<Publisher>),
     Bulk(Bulk),
 }
 
 impl Upload {
-    /// At `start`, with receivers where `server` says for each flow.
+    /// Makes the flows, which begin at `start`. `server` returns the address of each flow's
+    /// receiver.
     pub(crate) fn new(
         credentials: &Credentials,
         scenario: &Scenario,
@@ -93,7 +94,7 @@ impl Upload {
 }
 
 impl Sender {
-    /// The upload's; not to be asked of a competitor.
+    /// The upload's publisher. Must not be called for a competing flow.
     pub(crate) fn publisher(&self) -> &Publisher {
         match self {
             Self::Live(publisher) => publisher,
@@ -125,7 +126,7 @@ impl Application for Sender {
     }
 }
 
-/// What flows are made of.
+/// Parameters that all flows are made with.
 struct Making<'a> {
     credentials: &'a Credentials,
     scenario: &'a Scenario,

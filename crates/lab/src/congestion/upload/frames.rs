@@ -1,19 +1,18 @@
-//! QUIC frames in a packet's plaintext, as far as STREAM frames are to be found (RFC
-//! 9000 §19).
+//! Parser for the QUIC frames of a packet's plaintext, which finds STREAM frames (RFC 9000 §19).
 
 /// A STREAM frame (RFC 9000 §19.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StreamFrame {
-    /// Of which stream.
+    /// Stream id.
     pub(super) id: u64,
-    /// Where in it the data begins.
+    /// Offset of the data in its stream.
     pub(super) offset: u64,
-    /// How much there is.
+    /// Length of the data in bytes.
     pub(super) bytes: u64,
 }
 
-/// Tells `found` of every STREAM frame; `false` if a frame was met that this does not
-/// know, so that what is behind it remains unseen.
+/// Calls `found` for every STREAM frame. Returns `false` if a frame has an unknown type, so that
+/// the frames behind it were not read.
 pub(super) fn for_each_stream_frame(payload: &[u8], mut found: impl FnMut(StreamFrame)) -> bool {
     let mut rest = Reader(payload);
     while !rest.0.is_empty() {
@@ -26,7 +25,7 @@ pub(super) fn for_each_stream_frame(payload: &[u8], mut found: impl FnMut(Stream
     true
 }
 
-/// Reads a frame: `None` if it is unknown or cut short.
+/// Reads a frame; `None` if its type is unknown or its end is missing.
 fn next(rest: &mut Reader<'_>) -> Option<Option<StreamFrame>> {
     let kind = rest.number()?;
     match kind {
@@ -83,7 +82,8 @@ fn stream(rest: &mut Reader<'_>, kind: u64) -> Option<StreamFrame> {
     Some(StreamFrame { id, offset, bytes })
 }
 
-/// Largest, delay, count, first range, then gap and length for each; ECN counts.
+/// Skips an ACK frame: largest, delay, count, first range, then gap and length of each range; ECN
+/// counts if `marked`.
 fn skip_ack(rest: &mut Reader<'_>, marked: bool) -> Option<()> {
     rest.numbers(2)?;
     let ranges = rest.number()?;
@@ -106,7 +106,7 @@ impl<'a> Reader<'a> {
         Some(taken)
     }
 
-    /// A number of variable length (RFC 9000 §16).
+    /// Reads an integer of variable length (RFC 9000 §16).
     fn number(&mut self) -> Option<u64> {
         let first = *self.0.first()?;
         let bytes = self.take(1 << (first >> 6))?;
@@ -125,7 +125,7 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    /// Bytes behind their length.
+    /// Skips bytes that follow their length.
     fn block(&mut self) -> Option<()> {
         let bytes = self.number()?;
         self.take(usize::try_from(bytes).ok()?)?;

@@ -1,30 +1,30 @@
-//! What travels in the streams of an upload: messages of zeros behind a header of 16
-//! bytes, so that the receiver finds the pings among the frames.
+//! Messages in the streams of an upload: zeros behind a header of 16 bytes, by which the receiver
+//! finds the pings among the frames.
 
 use bytes::Bytes;
 
-/// Of every message, counted in its length.
+/// Bytes of a message's header, which count in its length.
 pub(super) const HEADER_BYTES: u32 = 16;
 
-/// A ping and its answer.
+/// Bytes of a ping and of its answer.
 pub(super) const PING_BYTES: u32 = 32;
 
-/// What all messages are made of.
+/// Content of all messages.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
-/// So many zeros, at most 64 KiB, without a copy.
+/// `bytes` zeros, at most 64 KiB, without a copy.
 pub(super) fn zeros(bytes: u64) -> Bytes {
     let bytes = usize::try_from(bytes).unwrap_or(ZEROS.len());
     Bytes::from_static(&ZEROS[..bytes.min(ZEROS.len())])
 }
 
-/// What a message is.
+/// Kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {
-    /// A frame, a piece of audio, or ballast.
+    /// A frame, a piece of audio, or filler.
     Media = 1,
-    /// To be answered.
+    /// A message that must be answered.
     Ping = 2,
 }
 
@@ -32,9 +32,9 @@ pub(super) enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Message {
     pub(super) kind: Kind,
-    /// Header counted; at least that.
+    /// Length in bytes, including the header.
     pub(super) bytes: u32,
-    /// Which ping.
+    /// Number of the ping.
     pub(super) number: u64,
 }
 
@@ -65,18 +65,18 @@ impl Message {
     }
 }
 
-/// Finds the messages in a stream's bytes as they come.
+/// Finds the messages in the bytes of a stream as they arrive.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Parser {
     header: [u8; HEADER_BYTES as usize],
-    /// Of the header.
+    /// Bytes of the header that were read.
     read: usize,
-    /// Of the message behind the header.
+    /// Bytes of the message that are still to come.
     left: u32,
 }
 
 impl Parser {
-    /// Tells `ping` the number of every ping that is complete.
+    /// Reads `chunk`; calls `ping` with the number of every ping that is complete.
     pub(super) fn read(&mut self, mut chunk: &[u8], mut ping: impl FnMut(u64)) {
         while !chunk.is_empty() {
             if self.read < self.header.len() {

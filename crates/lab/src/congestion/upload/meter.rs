@@ -1,4 +1,4 @@
-//! Counts at a connection's congestion control what its figures need.
+//! Counts, at a connection's congestion controller, what the figures need.
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,20 +10,20 @@ use noq_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 
 use super::wire::Wire;
 
-/// Puts a [`CongestionControl`] under a connection and keeps account of what it is told.
+/// Makes a [`CongestionControl`] for a connection, and counts the events that it gets.
 pub(crate) struct Meter {
     congestion_control: Arc<CongestionControl>,
     account: Account,
     wire: Wire,
 }
 
-/// What a [`Meter`] counted.
+/// Round-trip times that a [`Meter`] recorded.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Account(Arc<Mutex<Vec<u32>>>);
 
 impl Account {
-    /// The round trip of every acknowledgement in microseconds: from the sending of the
-    /// newest packet that it covers first, what the peer waited counted in.
+    /// Round-trip time of every acknowledgement in µs: from sending the newest packet that the
+    /// acknowledgement covers for the first time, with the peer's delay.
     pub(crate) fn round_trips_us(&self) -> Vec<u32> {
         self.0
             .lock()
@@ -67,7 +67,7 @@ struct Metered {
     inner: Box<dyn Controller>,
     account: Account,
     wire: Wire,
-    /// Of the acknowledgement that is being read.
+    /// Numbers of the packets in the acknowledgement that is being processed.
     acked: Vec<u64>,
     newest: Option<Instant>,
 }

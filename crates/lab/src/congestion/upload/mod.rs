@@ -1,5 +1,5 @@
-//! The ends of one upload, sans-IO: a publisher with a camera and a receiver that
-//! answers its pings, each over a noq-proto connection, and bulk flows beside them.
+//! The ends of one upload, sans-IO: a publisher with a camera and a receiver that answers its
+//! pings, each over a noq-proto connection, and competing bulk flows.
 
 mod bulk;
 mod camera;

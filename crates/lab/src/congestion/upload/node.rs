@@ -1,4 +1,4 @@
-//! One end of a connection with what runs on it.
+//! One end of a connection with its application.
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -13,23 +13,23 @@ use noq_proto::{
 
 use super::credentials::{Credentials, SERVER_NAME};
 
-/// Most datagrams that the transport makes at a time, as with segmentation offload.
+/// Most datagrams that the transport makes at once, as with segmentation offload.
 const DATAGRAMS_AT_A_TIME: NonZeroUsize = NonZeroUsize::new(10).expect("not zero");
 
-/// A datagram smaller than this had room for more: then there is nothing more to send
-/// now, and the transport need not be asked again. No datagram's limit is below 1200.
+/// A smaller datagram had room for more data, so that nothing more is to be sent now and the
+/// transport need not be asked again. No datagram's limit is below 1200 bytes.
 const ROOMY_BYTES: usize = 1000;
 
-/// What runs on a connection.
+/// Application on a connection.
 pub(crate) trait Application: Send {
-    /// The connection told of something.
+    /// Handles an event of the connection.
     fn on_event(&mut self, now: Instant, event: Event, connection: &mut Connection);
 
-    /// Whatever is due at `now`, reading and writing included. Called after anything
-    /// happened at this end.
+    /// Does what is due at `now`, including reading and writing. Called after anything happened
+    /// at this end.
     fn turn(&mut self, now: Instant, connection: &mut Connection);
 
-    /// When it wants its turn if nothing else happens.
+    /// Time of the next call of `turn` if nothing else happens.
     fn due(&self) -> Option<Instant>;
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Node<A> {
 }
 
 impl<A: Application> Node<A> {
-    /// The end that connects to `server` at `now`.
+    /// Makes the end that connects to `server` at `now`.
     pub(crate) fn client(
         application: A,
         config: ClientConfig,
@@ -59,7 +59,7 @@ impl<A: Application> Node<A> {
         node
     }
 
-    /// The end that waits for a client.
+    /// Makes the end that waits for a client.
     pub(crate) fn server(application: A, config: ServerConfig, seed: u64) -> Self {
         Self::new(application, Some(Arc::new(config)), seed)
     }
@@ -76,7 +76,7 @@ impl<A: Application> Node<A> {
         }
     }
 
-    /// A datagram came from `remote`. [`turn`](Self::turn) is to follow.
+    /// Handles a datagram from `remote`. A call of [`turn`](Self::turn) must follow.
     pub(crate) fn handle_datagram(
         &mut self,
         now: Instant,
@@ -105,13 +105,13 @@ impl<A: Application> Node<A> {
                     self.connection = Some(accepted);
                 }
             }
-            // A stateless reset: nobody is left to be told.
+            // A stateless reset: there is no connection to close.
             Some(DatagramEvent::Response(_)) | None => {}
         }
     }
 
-    /// Does whatever is due at `now`, and hands every datagram to `send`, with the address
-    /// it goes to and its mark.
+    /// Does what is due at `now`, and passes every datagram to `send`, with its destination and
+    /// ECN mark.
     pub(crate) fn turn(
         &mut self,
         now: Instant,
@@ -158,7 +158,7 @@ impl<A: Application> Node<A> {
         self.due = due.into_iter().flatten().min();
     }
 
-    /// When it wants a [`turn`](Self::turn) if nothing comes.
+    /// Time of the next [`turn`](Self::turn) if no datagram arrives.
     pub(crate) const fn due(&self) -> Option<Instant> {
         self.due
     }

@@ -1,4 +1,4 @@
-//! The end that uploads.
+//! The uploading end.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -16,24 +16,24 @@ use super::schedule::Schedule;
 use super::wire::Wire;
 use crate::congestion::session::{Delivery, Source};
 
-/// Between two pings, as in the study.
+/// Time between two pings, as in the study.
 const PING_PERIOD: Duration = Duration::from_secs(1);
 
-/// A camera whose frames go out as the path allows.
+/// Application that sends a camera's frames as the path allows.
 #[derive(Debug)]
 pub(crate) struct Publisher {
     source: Source,
     schedule: Schedule,
     adaptation: Adaptation,
     observed: CongestionMonitor,
-    /// From the first frame on.
+    /// The camera; `None` until the first frame is due.
     camera: Option<Camera>,
     next_ping: Option<Instant>,
-    /// Number and time of those not answered, oldest first.
+    /// Pings that are not answered, oldest first.
     pings: VecDeque<Ping>,
     answers: Option<(StreamId, Parser)>,
     published: Published,
-    /// The sum of the targets of all frames.
+    /// Sum of the target bitrates of all frames, for their mean.
     targets: u64,
     frames: u64,
 }
@@ -42,35 +42,35 @@ pub(crate) struct Publisher {
 struct Ping {
     number: u64,
     sent: Instant,
-    /// Its group was reset.
+    /// Whether the ping's group was reset.
     dropped: bool,
 }
 
-/// What a publisher did and saw.
+/// Observations of a publisher.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Published {
-    /// When the first frame was made.
+    /// Time at which the first frame was made.
     pub(crate) started: Option<Instant>,
-    /// When its controller first took the path for policed.
+    /// Time at which the controller first concluded that the path is policed.
     pub(crate) policed: Option<Instant>,
-    /// When the connection broke, and why.
+    /// Time at which the connection broke, and the reason.
     pub(crate) broken: Option<(Instant, String)>,
-    /// From each ping to its answer, the application's own time not counted.
+    /// Time from each ping to its answer, without the application's processing time.
     pub(crate) answered: Vec<Duration>,
-    /// Pings without an answer: how old each is. Of one whose group was reset, until the
-    /// answer to a later one, which takes its place.
+    /// Age of each ping without an answer. A ping whose group was reset counts until the answer
+    /// to a later one, which replaces it.
     pub(crate) unanswered: Vec<Duration>,
-    /// Mean of what the encoder was told to make.
+    /// Mean bitrate that the encoder was set to.
     pub(crate) target_mean: Bitrate,
-    /// Application bytes made.
+    /// Application bytes that were made.
     pub(crate) made_bytes: u64,
-    /// Of those given to the transport.
+    /// Application bytes that were passed to the transport.
     pub(crate) written_bytes: u64,
-    /// Groups that were reset.
+    /// Number of groups that were reset.
     pub(crate) dropped_groups: u64,
-    /// Bytes that were dropped with them.
+    /// Bytes that were dropped with those groups.
     pub(crate) dropped_bytes: u64,
-    /// Most bytes that were made and not acknowledged.
+    /// Largest number of bytes that were made and not acknowledged.
     pub(crate) backlog_bytes_max: u64,
 }
 
@@ -103,7 +103,7 @@ impl Publisher {
         }
     }
 
-    /// What it did until `now`.
+    /// Observations until `now`.
     pub(crate) fn published(&self, now: Instant) -> Published {
         let mut published = self.published.clone();
         let age = |ping: &Ping| now.saturating_duration_since(ping.sent);
@@ -118,12 +118,12 @@ impl Publisher {
         published
     }
 
-    /// What the encoder is told to make.
+    /// Bitrate that the encoder is set to.
     pub(crate) fn target(&self) -> Bitrate {
         self.adaptation.target()
     }
 
-    /// Bytes made and not acknowledged.
+    /// Bytes that were made and not acknowledged.
     pub(crate) fn backlog_bytes(&self) -> u64 {
         self.schedule.backlog()
     }
@@ -200,7 +200,7 @@ impl Publisher {
     }
 }
 
-/// Pings are numbered by the second in which they are due.
+/// Number of the ping that is due at `due`: the seconds since the first.
 fn due_number(started: Option<Instant>, due: Instant) -> u64 {
     started.map_or(0, |started| {
         due.saturating_duration_since(started).as_secs()
@@ -213,7 +213,8 @@ impl Application for Publisher {
             Event::Connected => {
                 self.published.started = Some(now);
                 self.camera = Some(Camera::new(self.source, now));
-                // Between two keyframes, as a clock of its own would be on the average.
+                // Pings fall between two keyframes, where those of an independent clock fall on
+                // average.
                 self.next_ping = Some(now + PING_PERIOD / 2);
             }
             Event::ConnectionLost { reason } => {

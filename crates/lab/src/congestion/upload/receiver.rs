@@ -1,4 +1,4 @@
-//! The end that takes an upload in.
+//! The receiving end of an upload.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
@@ -9,20 +9,21 @@ use noq_proto::{Connection, Dir, Event, ReadError, StreamEvent, StreamId};
 use super::message::{HEADER_BYTES, Message, Parser, zeros};
 use super::node::Application;
 
-/// Of one stream with gaps so much is kept; more stays with the transport.
+/// Most bytes that are kept of one stream with gaps; more stay with the transport.
 const KEPT_BYTES: usize = 16 << 20;
 
-/// Reads every stream in order, counts, and answers pings on a stream of its own.
+/// Application that reads every stream in order, counts bytes, and answers pings on a stream of
+/// its own.
 ///
-/// Puts the pieces of a stream in order itself: noq's own buffer breaks the connection
-/// at 1024 gaps, which a controller that does not heed losses comes to where nine of ten
-/// packets are lost. The study's transport had no such limit.
+/// The receiver orders the pieces of a stream itself, because noq's own buffer closes the
+/// connection at 1024 gaps. A controller that ignores losses reaches that number where nine of
+/// ten packets are lost. The study's transport had no such limit.
 #[derive(Debug, Default)]
 pub(crate) struct Receiver {
     streams: HashMap<StreamId, Incoming>,
     readable: Vec<StreamId>,
     answers: Option<StreamId>,
-    /// Pings to answer.
+    /// Numbers of the pings that wait for their answer.
     pings: Vec<u64>,
     received: Received,
 }
@@ -30,17 +31,16 @@ pub(crate) struct Receiver {
 /// A stream that is being read.
 #[derive(Debug, Default)]
 struct Incoming {
-    /// Where the next byte of the application is.
+    /// Offset of the application's next byte.
     next: u64,
-    /// Behind gaps, by offset.
+    /// Pieces behind gaps, by offset.
     pieces: BTreeMap<u64, Bytes>,
     pieces_bytes: usize,
     parser: Parser,
 }
 
 impl Incoming {
-    /// Takes a piece in that was not there before; how many bytes are in order now that
-    /// were not.
+    /// Takes a new piece; returns the number of bytes that are in order now and were not before.
     fn take(&mut self, offset: u64, bytes: Bytes, mut ping: impl FnMut(u64)) -> u64 {
         if offset != self.next {
             self.pieces_bytes += bytes.len();
@@ -59,12 +59,12 @@ impl Incoming {
     }
 }
 
-/// What a receiver got.
+/// Counts of a receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Received {
     /// Application bytes that were read in the order of their stream.
     pub(crate) bytes: u64,
-    /// Streams that the sender gave up.
+    /// Number of streams that the sender reset.
     pub(crate) reset_streams: u64,
 }
 
@@ -114,7 +114,7 @@ impl Receiver {
             let message = Message::ping(number);
             let header = Bytes::copy_from_slice(&message.header());
             let mut chunks = [header, zeros(u64::from(message.bytes - HEADER_BYTES))];
-            // 32 bytes a second never fill a window.
+            // Answers have 32 bytes a second, which never fill a window.
             let _ = connection
                 .send_stream(id)
                 .write_chunks(&mut chunks.as_mut_slice());

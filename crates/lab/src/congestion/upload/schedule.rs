@@ -1,4 +1,4 @@
-//! Which bytes go to the transport next, and which never.
+//! Decides which bytes are passed to the transport next, and which are dropped.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -11,71 +11,72 @@ use super::message::{HEADER_BYTES, Message, zeros};
 use super::wire::Wire;
 use crate::congestion::session::{Delivery, Groups};
 
-/// With which the stream of a late group ends.
+/// Error code that resets the stream of a late group.
 const LATE: VarInt = VarInt::from_u32(1);
 
-/// The transport is given so many windows at a time: one on its way and one to follow
-/// it at once. What is not given can still be overtaken or dropped.
+/// Number of congestion windows that the transport is given at a time: one in flight, and one to
+/// follow it at once. Bytes that the transport does not have can still be overtaken or dropped.
 const WINDOWS: u64 = 2;
 const GIVEN_MIN: u64 = 32 << 10;
 const GIVEN_MAX: u64 = 2 << 20;
 
-/// Of the bytes that may wait, audio may be this part.
+/// Audio may be this fraction of the bytes that may wait: 1 / 8.
 const AUDIO_SHARE: u64 = 8;
 
-/// The media that waits for the transport.
+/// Media that waits for the transport.
 #[derive(Debug)]
 pub(super) struct Schedule {
     delivery: Delivery,
     wire: Wire,
-    /// The newest group last; one only where all is in order.
+    /// Queues of the groups, the newest last; a single one where all media is in order.
     groups: VecDeque<Lane>,
-    /// Audio, where it has streams of its own.
+    /// Queue of audio, where it has streams of its own.
     audio: Option<Lane>,
-    /// Waiting for the next group, since the last one was dropped while it was made.
+    /// Whether frames are dropped until the next group, since the last one was dropped while it
+    /// was made.
     waiting: bool,
     counts: Counts,
 }
 
-/// What the schedule did so far.
+/// Counts of a schedule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
-    /// Bytes taken in.
+    /// Bytes that came from the encoder.
     pub(super) made: u64,
-    /// Of those, given to the transport.
+    /// Bytes that were passed to the transport.
     pub(super) written: u64,
-    /// Groups reset because they were late or too large.
+    /// Number of groups that were reset because they were late or too large.
     pub(super) dropped_groups: u64,
-    /// Bytes that were not acknowledged when their group was reset, and frames that
-    /// were made for a group that was gone.
+    /// Bytes that were not acknowledged when their group was reset, and bytes of frames whose
+    /// group was gone.
     pub(super) dropped_bytes: u64,
-    /// Most bytes that waited here or were not acknowledged.
+    /// Largest number of bytes that waited here or were not acknowledged.
     pub(super) backlog_max: u64,
 }
 
-/// What waits for one stream.
+/// Messages that wait for one stream.
 #[derive(Debug)]
 struct Lane {
-    /// `None` until the transport lets it be opened.
+    /// The stream; `None` until the transport allows to open it.
     stream: Option<StreamId>,
     messages: VecDeque<Waiting>,
-    /// Bytes of those.
+    /// Bytes of the waiting messages.
     queued: u64,
     written: u64,
-    /// When the group's last frame came.
+    /// Time of the group's last frame.
     newest: Instant,
-    /// Nothing more will come.
+    /// Whether no more messages will follow.
     complete: bool,
     finished: bool,
-    /// Numbers of the pings in it.
+    /// Numbers of the pings in the queue.
     pings: Vec<u64>,
 }
 
-/// What is left of a message.
+/// The rest of a message.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     header: [u8; HEADER_BYTES as usize],
-    /// Of the header.
+    /// Bytes of the header that are written.
     written: u32,
     zeros: u32,
 }
@@ -92,7 +93,7 @@ impl Schedule {
         }
     }
 
-    /// Takes a frame or a piece of audio in.
+    /// Takes a frame or a piece of audio.
     pub(super) fn push(&mut self, now: Instant, media: Media) {
         let (bytes, opens_group) = match media {
             Media::Frame { bytes, opens_group } => (bytes, opens_group),
@@ -112,7 +113,8 @@ impl Schedule {
         }
     }
 
-    /// Takes a ping in, behind what came before it; `false` if there is no group for it.
+    /// Takes a ping, behind the media that came before it; returns `false` if there is no group
+    /// for it.
     pub(super) fn push_ping(&mut self, now: Instant, number: u64) -> bool {
         if self.waiting {
             return false;
@@ -137,8 +139,8 @@ impl Schedule {
         self.groups.back_mut().expect("one was just made")
     }
 
-    /// Gives the transport what it takes, audio first, then the newest group; resets
-    /// late groups, and hands the numbers of their pings to `dropped`.
+    /// Passes to the transport what it accepts: audio first, then the newest group. Resets late
+    /// groups, and passes the numbers of their pings to `dropped`.
     pub(super) fn turn(
         &mut self,
         now: Instant,
@@ -165,8 +167,8 @@ impl Schedule {
         self.counts.backlog_max = self.counts.backlog_max.max(self.backlog());
     }
 
-    /// Audio is never late before its frames are; but when nothing leaves at all, the
-    /// oldest of it goes too.
+    /// Drops the oldest audio if too much of it waits. Audio is never late before its frames are,
+    /// but it must be bounded when nothing leaves at all.
     fn bound_audio(&mut self, limits: Groups) {
         let Some(audio) = &mut self.audio else {
             return;
@@ -206,7 +208,8 @@ impl Schedule {
                 self.counts.dropped_bytes += lost;
                 lane.pings.iter().for_each(|number| dropped(*number));
                 if let Some(stream) = lane.stream {
-                    // Closed already: then the receiver has it all.
+                    // An error means that the stream is closed already: the receiver has all of
+                    // it.
                     let _ = connection.send_stream(stream).reset(LATE);
                 }
             }
@@ -261,7 +264,8 @@ impl Lane {
         self.written.saturating_sub(acked)
     }
 
-    /// Writes until it is empty or the transport takes no more, which it tells.
+    /// Writes until the queue is empty; returns `true` if the transport accepts no more before
+    /// that.
     fn write(&mut self, connection: &mut Connection, priority: i32, total: &mut u64) -> bool {
         if self.messages.is_empty() && (!self.complete || self.finished) {
             return false;
@@ -280,8 +284,8 @@ impl Lane {
             let bytes = match stream.write_chunks(&mut chunks.as_mut_slice()) {
                 Ok(bytes) => bytes as u64,
                 Err(WriteError::Blocked) => return true,
-                // Stopped by the receiver, or the connection is gone: the next turn
-                // finds out.
+                // The receiver stopped the stream, or the connection is gone: the next turn
+                // notices.
                 Err(_) => return false,
             };
             message.advance(bytes);

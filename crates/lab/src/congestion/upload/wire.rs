@@ -1,13 +1,13 @@
-//! What an upload puts on the wire, seen before it is encrypted.
+//! Observes what an upload sends before it is encrypted.
 //!
-//! noq-proto counts lost packets, not repeated stream bytes, and a lost packet may be
-//! repeated in part, later, or not at all (its stream was reset). Its cipher is a trait
-//! though, and gets every packet's plaintext and number: so the truth is read there.
+//! noq-proto counts lost packets, not retransmitted stream bytes, and a lost packet may be
+//! retransmitted in part, later, or not at all (its stream was reset). Its cipher is a trait that
+//! gets every packet's plaintext and number, so the exact figures are read there.
 //!
 //! ```text
-//! publisher: plaintext ─► Tapped: stream bytes, how many of them again ─► cipher
-//! receiver:  cipher ─► Tapped: this number arrived
-//! publisher: Meter: this number was acknowledged, or taken for lost
+//! publisher: plaintext ─► TappedKey: stream bytes, how many of them again ─► cipher
+//! receiver:  cipher ─► TappedKey: this number arrived
+//! publisher: Meter: this number was acknowledged, or declared lost
 //! ```
 
 use std::any::Any;
@@ -24,54 +24,54 @@ use noq_proto::{ConnectError, ConnectionId, PathId, Side, TransportError};
 
 use super::frames::for_each_stream_frame;
 
-/// Both ends' view of the packets with which media travels; shared by the two taps and
-/// the meter of one upload.
+/// Both ends' view of the packets that carry media. Shared by the two taps and the meter of one
+/// upload.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wire(Arc<Mutex<Ledger>>);
 
-/// Stream bytes, by what became of them.
+/// Stream bytes by what happened to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StreamBytes {
-    /// Sent for the first time.
+    /// Bytes that were sent for the first time.
     pub(crate) first: u64,
-    /// Sent again.
+    /// Bytes that were retransmitted.
     pub(crate) again: u64,
-    /// In packets that were acknowledged.
+    /// Bytes in packets that were acknowledged.
     pub(crate) acked: u64,
-    /// In packets taken for lost.
+    /// Bytes in packets that were declared lost.
     pub(crate) lost: u64,
-    /// In packets taken for lost which the receiver got all the same.
+    /// Bytes in packets that were declared lost and arrived all the same.
     pub(crate) spurious: u64,
-    /// Packets with frames that could not be read: what was in them is not counted.
+    /// Number of packets with unknown frames, whose content is not counted.
     pub(crate) unread_packets: u64,
 }
 
 #[derive(Debug, Default)]
 struct Ledger {
     bytes: StreamBytes,
-    /// The packets from number `base` on; `None` once settled, or if never sent.
+    /// Packets from number `base` on; `None` for those that are settled or were never sent.
     open: VecDeque<Option<Carried>>,
     base: u64,
-    /// The latest streams only.
+    /// State of the latest streams.
     streams: BTreeMap<u64, Stream>,
-    /// Which packets arrived, a bit each.
+    /// Packets that arrived, one bit each.
     arrived: Vec<u64>,
-    /// Numbers and stream bytes of the packets taken for lost.
+    /// Numbers and stream bytes of the packets that were declared lost.
     lost: Vec<(u64, u32)>,
 }
 
-/// How far a stream is.
+/// State of one stream.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stream {
     sent_to: u64,
     acked: u64,
 }
 
-/// The stream bytes in a packet.
+/// Stream bytes of a packet.
 #[derive(Clone, Copy, Debug, Default)]
 struct Carried {
-    /// By stream. More than two share a packet only where pieces of audio meet; the
-    /// third counts for the second.
+    /// Bytes by stream. More than two streams share a packet only where pieces of audio meet;
+    /// bytes of a third one count for the second.
     parts: [(u64, u32); 2],
 }
 
@@ -91,11 +91,11 @@ impl Carried {
     }
 }
 
-/// Streams whose offsets are remembered. A group's stream ends when a newer one has long
-/// begun; one that is repeated later than so many streams counts as new.
+/// Number of streams whose offsets are kept. A group's stream ends long before this many newer
+/// ones have begun; retransmitted bytes of an older stream count as new.
 const STREAMS_KEPT: usize = 256;
 
-/// Numbers above this are not looked at: 2³² packets are more than any session has.
+/// Largest packet number that is observed; no session has 2³² packets.
 const NUMBERS_MAX: u64 = 1 << 32;
 
 impl Wire {
@@ -103,7 +103,7 @@ impl Wire {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All stream bytes so far.
+    /// Counts of all stream bytes so far.
     pub(crate) fn bytes(&self) -> StreamBytes {
         let ledger = self.lock();
         let mut bytes = ledger.bytes;
@@ -115,7 +115,7 @@ impl Wire {
         bytes
     }
 
-    /// Bytes of stream `id` that were acknowledged so far.
+    /// Acknowledged bytes of stream `id` so far.
     pub(super) fn acked_of(&self, id: u64) -> u64 {
         self.lock()
             .streams
@@ -123,7 +123,7 @@ impl Wire {
             .map_or(0, |stream| stream.acked)
     }
 
-    /// These packets were acknowledged.
+    /// Counts packets that were acknowledged.
     pub(super) fn on_acked(&self, numbers: &[u64]) {
         let mut ledger = self.lock();
         for number in numbers {
@@ -141,7 +141,7 @@ impl Wire {
         }
     }
 
-    /// This packet is taken for lost.
+    /// Counts a packet that was declared lost.
     pub(super) fn on_lost(&self, number: u64) {
         let mut ledger = self.lock();
         let bytes = ledger.settle(number).map_or(0, |carried| carried.bytes());
@@ -188,7 +188,8 @@ impl Ledger {
         if self.open.is_empty() {
             self.base = number;
         }
-        // Numbers rise; now and then one is left out on purpose (RFC 9000 §21.4).
+        // Packet numbers ascend, and one is skipped on purpose from time to time (RFC 9000
+        // §21.4).
         let place = number.saturating_sub(self.base) as usize;
         if place >= self.open.len() && number < NUMBERS_MAX {
             self.open.resize(place, None);
@@ -212,26 +213,25 @@ impl Ledger {
     }
 }
 
-/// Which end a tap is at.
+/// End of the connection at which a tap is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Publisher,
     Receiver,
 }
 
-/// Whether packets behind the handshake are encrypted.
+/// Whether packets after the handshake are encrypted.
 ///
-/// Nobody reads along in virtual time, and the bytes do not matter: an open packet has
-/// the size, the number and the time of a sealed one. It only takes less of the
-/// processor.
+/// In virtual time encryption has no effect on the figures: a packet that is not sealed has the
+/// size, number and time of a sealed one, and costs less processor time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Packets {
     Sealed,
-    /// A tag of zeros behind the plaintext. Both ends must agree.
+    /// Packets are not encrypted and have a tag of zeros. Both ends must agree.
     Open,
 }
 
-/// A way to connect that lets `wire` see what is sent.
+/// Client configuration that lets `wire` see what is sent.
 pub(super) struct TappedClient {
     pub(super) inner: Arc<dyn ClientConfig>,
     pub(super) wire: Wire,
@@ -256,7 +256,7 @@ impl ClientConfig for TappedClient {
     }
 }
 
-/// A way to accept that lets `wire` see what arrives.
+/// Server configuration that lets `wire` see what arrives.
 pub(super) struct TappedServer {
     pub(super) inner: Arc<dyn ServerConfig>,
     pub(super) wire: Wire,
@@ -283,7 +283,7 @@ struct TappedSession {
     wire: Wire,
     end: End,
     packets: Packets,
-    /// Keys were handed out so far: first the handshake's, then those of the data.
+    /// Number of keys that were handed out: first the handshake's, then those of the data.
     keys: u32,
 }
 
@@ -381,7 +381,7 @@ impl Session for TappedSession {
     }
 }
 
-/// A key that tells `wire` what it encrypts or decrypts.
+/// Packet key that reports to `wire` what it encrypts or decrypts.
 struct TappedKey {
     inner: Box<dyn PacketKey>,
     wire: Option<Wire>,
@@ -434,7 +434,7 @@ impl PacketKey for TappedKey {
     }
 }
 
-/// Leaves packet numbers readable.
+/// Header key that leaves packet numbers unprotected.
 struct OpenHeader(Box<dyn HeaderKey>);
 
 impl HeaderKey for OpenHeader {
@@ -451,7 +451,7 @@ impl HeaderKey for OpenHeader {
 mod tests {
     use super::*;
 
-    /// STREAM 2 at `offset` with `bytes` below 64 of data.
+    /// A STREAM frame of stream 2 at `offset` with `bytes` (below 64) of data.
     fn stream(offset: u8, bytes: u8) -> Vec<u8> {
         let mut payload = vec![0x0e, 2, offset, bytes];
         payload.extend(std::iter::repeat_n(0, usize::from(bytes)));

@@ -1,4 +1,4 @@
-//! What Copa's delta buys: goodput against queue, over the whole dial.
+//! Chart of Copa's delta: goodput against queueing delay, over the whole range.
 
 use super::{LEFT, RIGHT, of_arm};
 use crate::congestion::outcome::Outcome;
@@ -7,13 +7,13 @@ use crate::plot::{Axis, Frame, INK, Plot};
 
 const HEIGHT: f64 = 220.0;
 
-/// The delta of an arm called `copa:DELTA`.
+/// Delta of an arm called `copa:DELTA`.
 pub(super) fn delta(arm: &str) -> Option<f64> {
     arm.strip_prefix("copa:")?.parse().ok()
 }
 
-/// Draws the arms of `dialled` as a curve and the others as points, and tells its
-/// height; nothing without a dial.
+/// Draws the arms of `dialled` as a curve and the others as points; returns the chart and its
+/// height. Empty without dialled arms.
 pub(super) fn draw(
     outcomes: &[Outcome],
     dialled: &[&str],
@@ -73,7 +73,7 @@ pub(super) fn draw(
     (plot.finish(), HEIGHT + 96.0)
 }
 
-/// Queue and goodput of an arm; `None` without sessions.
+/// Queueing delay and goodput of an arm; `None` without sessions.
 fn place(outcomes: &[Outcome], arm: &str) -> Option<(f64, f64)> {
     let of_it = of_arm(outcomes, arm);
     if of_it.is_empty() {

@@ -1,4 +1,4 @@
-//! An experiment as a chart: every figure of the study, over the arms.
+//! Charts of an experiment: every figure of the study, by arm.
 
 use super::table::{names, shown};
 use super::{BASE, Change, Report, percentile_name};
@@ -16,26 +16,26 @@ const WIDTH: f64 = 1000.0;
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 976.0;
 
-/// Told apart by people who see few colours, too; dark enough for white. CUBIC is
-/// grey: the others are measured by it.
+/// Colors of the arms, distinct for color-blind readers and dark enough on white. CUBIC is gray,
+/// because the others are compared with it.
 const COLOURS: [&str; 8] = [
     "#6b7480", "#1d5fd1", "#d9680b", "#0b8a5e", "#b0209a", "#0a8aa8", "#7a5a00", "#5b4bd6",
 ];
 const POLICED: &str = "#c9252d";
 
-/// Dots of one scatter; more are no chart any more.
+/// Most dots of one scatter chart.
 const DOTS_MAX: usize = 500;
 
-/// The least overhead and wait that a logarithmic axis shows.
+/// Least overhead on a logarithmic axis; [`MS_LEAST`] is the least wait in ms.
 const RTX_LEAST: f64 = 1e-4;
 const MS_LEAST: f64 = 1.0;
 
-/// Draws `report` and the `outcomes` that it is of.
+/// Draws the charts of `report`, whose outcomes are `outcomes`.
 pub fn draw(report: &Report, outcomes: &[Outcome]) -> String {
     let (dialled, named): (Vec<&str>, Vec<&str>) = names(report)
         .into_iter()
         .partition(|arm| dial::delta(arm).is_some());
-    // Few deltas are arms like others; many are a curve.
+    // A few deltas are drawn as arms; many of them become a curve.
     let (dialled, named) = match dialled.len() {
         0..=2 => (Vec::new(), names(report)),
         _ => (dialled, named),
@@ -89,13 +89,13 @@ fn of_arm<'a>(outcomes: &'a [Outcome], arm: &str) -> Vec<&'a Outcome> {
     outcomes.iter().filter(|it| it.arm == arm).collect()
 }
 
-/// Sessions of a stratum together weigh what its share is.
+/// Weight of a session, so that the sessions of a stratum together weigh as much as its share.
 fn weight(report: &Report, outcome: &Outcome) -> f64 {
     let stratum = report.strata.get(&outcome.stratum);
     stratum.map_or(0.0, |it| it.share / it.sessions.max(1) as f64)
 }
 
-/// Each metric over the percentiles of sessions.
+/// Chart of each metric over the percentiles of sessions.
 fn curves(report: &Report, outcomes: &[Outcome], arms: &[(&str, &str)], top: f64) -> (String, f64) {
     const HEIGHT: f64 = 190.0;
     let width = (RIGHT - LEFT - 70.0) / 2.0;
@@ -147,7 +147,7 @@ fn curves(report: &Report, outcomes: &[Outcome], arms: &[(&str, &str)], top: f64
     (out, 2.0 * (HEIGHT + 76.0) + 12.0)
 }
 
-/// Headlines against CUBIC, with intervals, and what the study found.
+/// Chart of the headlines against CUBIC with their intervals, beside the results of the study.
 fn changes(report: &Report, _: &[Outcome], arms: &[(&str, &str)], top: f64) -> (String, f64) {
     const ROW: f64 = 46.0;
     let rows: Vec<(Metric, u32)> = Metric::ALL
@@ -208,10 +208,10 @@ fn changes(report: &Report, _: &[Outcome], arms: &[(&str, &str)], top: f64) -> (
     (plot.finish() + &labels, frame.height + 92.0)
 }
 
-/// One of a session's delays.
+/// A delay of a session, in ms.
 type Delay = fn(&Outcome) -> f64;
 
-/// Delay against overhead, session by session: where both are low and high.
+/// Chart of delay against overhead for each session, which shows where both are low or high.
 fn scatters(_: &Report, outcomes: &[Outcome], arms: &[(&str, &str)], top: f64) -> (String, f64) {
     const HEIGHT: f64 = 150.0;
     const BETWEEN: f64 = 48.0;
@@ -263,7 +263,7 @@ fn scatters(_: &Report, outcomes: &[Outcome], arms: &[(&str, &str)], top: f64) -
     (out, 2.0 * (HEIGHT + 78.0) + 48.0)
 }
 
-/// The kinds of networks apart, in figures.
+/// Table of the figures of each stratum.
 fn strata(report: &Report, arms: &[(&str, &str)], top: f64) -> (String, f64) {
     const ROW: f64 = 17.0;
     let columns = [

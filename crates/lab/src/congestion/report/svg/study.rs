@@ -1,10 +1,10 @@
-//! What the study of live uploads found in 2019 (Garg, "COPA congestion control for
-//! video performance", Facebook Engineering), as ratios to its CUBIC.
+//! Results of the study of live uploads in 2019 (Garg, "COPA congestion control for video
+//! performance", Facebook Engineering), as ratios to its CUBIC.
 
 use crate::congestion::outcome::Metric;
 
-/// Its ratio of an arm's percentile to CUBIC's, where it tells one. Of overheads it
-/// says "about": a quarter, a half, four to five times.
+/// The study's ratio of an arm's percentile to CUBIC's; `None` where it reports none. For
+/// overheads the study says "about": a quarter, a half, four to five times.
 pub(super) fn ratio(arm: &str, metric: Metric, percentile: u32) -> Option<f64> {
     let (copa, bbr) = match (metric, percentile) {
         (Metric::AppRtt, 50) => (Some(479.0 / 499.0), Some(462.0 / 499.0)),

@@ -1,4 +1,4 @@
-//! One session over time, under each arm.
+//! Chart of one session over time, under each arm.
 
 use super::{COLOURS, LEFT, RIGHT, SOFT, WIDTH, text};
 use crate::congestion::session::Sample;
@@ -8,10 +8,10 @@ const HEIGHT: f64 = 150.0;
 const BETWEEN: f64 = 62.0;
 const TOP: f64 = 116.0;
 
-/// One of the figures that are drawn.
+/// Function that returns a figure of a sample.
 type Figure = fn(&Sample) -> f64;
 
-/// What is drawn, one above the other.
+/// Figures of the chart, from top to bottom.
 const FIGURES: [(&str, Figure); 4] = [
     ("Goodput, Mbit/s", |it| it.goodput_mbps),
     ("Bitrate of the encoder, Mbit/s", |it| it.bitrate_mbps),
@@ -19,7 +19,7 @@ const FIGURES: [(&str, Figure); 4] = [
     ("Wait in the bottleneck's queue, ms", |it| it.queue_ms),
 ];
 
-/// Draws the time lines of one session, called `title`, by arm.
+/// Draws one session over time, for each arm. `title` is the chart's title.
 pub fn timeline(title: &str, arms: &[(String, Vec<Sample>)]) -> String {
     let height = TOP + FIGURES.len() as f64 * (HEIGHT + BETWEEN);
     let mut out = page(WIDTH, height, title);
@@ -42,7 +42,7 @@ pub fn timeline(title: &str, arms: &[(String, Vec<Sample>)]) -> String {
             width: RIGHT - LEFT,
             height: HEIGHT,
         };
-        // The window of an unbounded start would flatten all that follows.
+        // The unbounded window at the start would flatten the rest of the curve.
         let mut values: Vec<f64> = all().map(of).collect();
         values.sort_unstable_by(f64::total_cmp);
         let most = values.get(values.len().saturating_sub(1) * 99 / 100);
