@@ -1,6 +1,5 @@
-//! The laboratory: loads any server with viewers and says what each cost, and
-//! which side was the bottleneck; measures congestion control, data channels, jitter
-//! buffers, ways to send and the stages of calls.
+//! The laboratory: measures servers under load, congestion control, data channels, jitter
+//! buffers, ways to send, and the stages of calls.
 //!
 //! ```text
 //! viewers::run ─► client::viewers::Pool ──── WHEP, RTSP ───► any server ─► viewers::Report
@@ -12,9 +11,8 @@
 //!           plot: what their charts share      statistics: quantiles
 //! ```
 //!
-//! Every tool has a folder, and knows no other's. Does not signal, receive or count: that
-//! is the client's. Does not parse a command line, draw progress or open files: that is
-//! the command's.
+//! Every tool has a folder, and knows no other tool. Signaling, receiving and counting are the
+//! client's; command lines, progress bars and files are the command's.
 
 #![expect(clippy::disallowed_methods, reason = "a laboratory measures real time")]
 

@@ -1,25 +1,25 @@
-//! What a run was measured on.
+//! Description of the machine that a run was made on.
 
 use std::fs;
 
 use serde::{Deserialize, Serialize};
 
-/// A machine in a few words; `None` where the system does not tell.
+/// A machine in a few words; `None` where the system does not say.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Description {
     /// The processor's model.
     pub cpu: Option<String>,
-    /// Cores of the machine, whichever of them this process may use.
+    /// Number of cores of the machine, including those that this process may not use.
     pub cores: usize,
     /// Name and release of the operating system.
     pub kernel: Option<String>,
-    /// Physical memory.
+    /// Physical memory, in bytes.
     pub memory_bytes: Option<u64>,
-    /// Runnable tasks on average over the last minute, before the run.
+    /// Load average of the last minute before the run.
     pub load_1m: Option<f64>,
 }
 
-/// Describes this machine, at this moment.
+/// Describes this machine at this moment.
 pub fn describe() -> Description {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let first = |text: String| -> Option<String> {

@@ -1,4 +1,4 @@
-//! What both ends tell each other on the channel `control`, as JSON texts.
+//! Messages of the ends of a test to each other, as JSON texts on the channel `control`.
 //!
 //! ```text
 //! client ─ start ─► server ─ ready ─► client        messages go
@@ -7,75 +7,75 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Label of the channel. Those that carry messages are `data-0`, `data-1`, …
+/// Label of the control channel.
 pub const LABEL: &str = "control";
-/// What labels of channels with messages begin with.
+/// Prefix of the labels of channels that carry messages: `data-0`, `data-1`, …
 pub const DATA_LABEL: &str = "data-";
-/// A text is no longer than this.
+/// Longest text on the control channel, in bytes.
 pub const TEXT_BYTES_MAX: usize = 4096;
 
-/// One text.
+/// A text on the control channel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Control {
-    /// All channels are open: messages may go.
+    /// The client's channels are all open: messages may be sent.
     Start,
-    /// They go from now on, and the server's clock runs.
+    /// The server sends from now on, and its clock runs.
     Ready,
-    /// The server's figures so far.
+    /// Figures of the server so far.
     Sample(Sample),
-    /// The server's figures at its end; nothing follows.
+    /// Figures of the server at the end of the test; the last message.
     Report(Sample),
 }
 
-/// One end's figures since the test's start.
+/// Figures of one end since the test's start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Sample {
-    /// Since this end's start.
+    /// Time since this end's start, in ms.
     pub at_ms: f64,
-    /// User data sent for the first time.
+    /// Bytes of user data that were sent for the first time.
     pub sent_bytes: u64,
-    /// Whole messages received.
+    /// Number of whole messages received.
     pub received_messages: u64,
-    /// Their bytes.
+    /// Bytes of the received messages.
     pub received_bytes: u64,
-    /// Smoothed round trip of the association.
+    /// Smoothed round-trip time of the association, in ms.
     pub rtt_ms: Option<f64>,
-    /// Congestion window.
+    /// Congestion window, in bytes.
     pub cwnd_bytes: u64,
-    /// On the way.
+    /// Bytes in flight.
     pub in_flight_bytes: u64,
-    /// At which packets leave at the most.
+    /// Pacing rate; `None` without pacing.
     pub pacing_mbps: Option<f64>,
-    /// What the receive window of this end may grow to.
+    /// Largest size of this end's receive window, in bytes.
     pub window_bytes: u64,
-    /// What the peer still takes.
+    /// Receive window that the peer advertised last (a_rwnd), in bytes.
     pub peer_window_bytes: u64,
-    /// User data sent again.
+    /// Bytes of user data that were retransmitted.
     pub retransmitted_bytes: u64,
-    /// User data declared lost.
+    /// Bytes of user data that were declared lost.
     pub lost_bytes: u64,
-    /// Retransmission time-outs.
+    /// Number of retransmission time-outs.
     pub timeouts: u64,
-    /// Handed over and not yet sent.
+    /// Bytes that the channels hold and that were not sent yet.
     pub buffered_bytes: u64,
-    /// Times that messages were handed over because a channel fell to its low mark.
+    /// Number of times that a channel was filled because it fell to its low-water mark.
     pub refills: u64,
-    /// Of those, with nothing left in the channel: the sender had run dry.
+    /// Number of those times at which the channel was empty, so that the sender had nothing to
+    /// send.
     pub starved: u64,
-    /// Processor time of the thread that is this end; `None` if it cannot be known
-    /// (a browser).
+    /// Processor time of this end's thread, in seconds; `None` if it is unknown, as in a browser.
     pub cpu_s: Option<f64>,
 }
 
 impl Control {
-    /// The text.
+    /// Serializes the message.
     pub fn to_text(&self) -> String {
         serde_json::to_string(self).expect("plain data")
     }
 
-    /// Reads a text of the peer's.
+    /// Parses a text of the peer; `None` if it is no such message.
     pub fn parse(text: &str) -> Option<Self> {
         (text.len() <= TEXT_BYTES_MAX)
             .then(|| serde_json::from_str(text).ok())
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(Control::parse(&" ".repeat(TEXT_BYTES_MAX + 1)), None);
     }
 
-    /// A page tells less than our ends, and perhaps more.
+    /// A page sends fewer fields than our ends, and perhaps others.
     #[test]
     fn what_a_page_leaves_out_is_zero() {
         let text = r#"{"type":"sample","at_ms":5,"received_bytes":7,"hue":"red"}"#;

@@ -8,10 +8,10 @@
 //!   samples of both ends ─► Interval ─► Report: table, JSON, CSV, SVG, bound
 //! ```
 //!
-//! One thread an end owns its socket, session and workload, so that what a gigabit
-//! costs is that thread's processor time. A browser at `/data` speaks the same HTTP
-//! and the same control channel. With [`Impairment`](glassline_client::impairment::Impairment) the datagrams pass a relay with
-//! the laboratory's links, in a thread of its own.
+//! One thread per end owns socket, session and workload, so that the thread's processor time is
+//! the cost of the data it carries. A browser at `/data` uses the same HTTP requests and the same
+//! control channel. With [`Impairment`](glassline_client::impairment::Impairment) the datagrams
+//! pass a proxy with simulated links, in a thread of its own.
 
 pub mod client;
 pub mod control;

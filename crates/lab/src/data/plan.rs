@@ -1,4 +1,4 @@
-//! What is to be measured: the flags of `bench data`, as both ends know them.
+//! Plan of a test: the flags of `bench data`, as both ends know them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,31 +6,31 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Which way messages go, as the client sees it.
+/// Direction of the messages, as the client sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
-    /// From the client.
+    /// From the client to the server.
     #[default]
     Up,
-    /// To the client.
+    /// From the server to the client.
     Down,
-    /// At the same time.
+    /// In both directions at the same time.
     Both,
 }
 
 impl Direction {
-    /// The client sends.
+    /// Whether the client sends.
     pub const fn is_up(self) -> bool {
         matches!(self, Self::Up | Self::Both)
     }
 
-    /// The server sends.
+    /// Whether the server sends.
     pub const fn is_down(self) -> bool {
         matches!(self, Self::Down | Self::Both)
     }
 
-    /// As on the command line.
+    /// Name on the command line.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Up => "up",
@@ -57,39 +57,40 @@ impl FromStr for Direction {
     }
 }
 
-/// A test. Both ends are told all of it; sizes are bytes.
+/// Plan of a test, which both ends know. Sizes are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Plan {
-    /// Which way messages go.
+    /// Direction of the messages.
     pub direction: Direction,
-    /// How long they go.
+    /// Duration of the transfer, in ms.
     pub time_ms: u64,
-    /// How often figures are taken.
+    /// Interval between samples, in ms.
     pub interval_ms: u64,
     /// Bytes of a message.
     pub message_size: usize,
-    /// A sender stops when its channel has so much waiting,
+    /// High-water mark: a sender pauses when this many bytes wait in its channel.
     pub high_water: usize,
-    /// and goes on when it fell to this.
+    /// Low-water mark: a paused sender resumes when this many bytes wait in its channel.
     pub low_water: usize,
-    /// The receive window of SCTP, fixed; `None` lets it grow as needed.
+    /// Fixed receive window of SCTP; `None` lets it grow with the path.
     pub window: Option<u32>,
-    /// Channels in parallel.
+    /// Number of channels in parallel.
     pub channels: u16,
-    /// Messages may overtake each other.
+    /// Whether messages are delivered as they arrive (unordered channels).
     pub unordered: bool,
-    /// Send a message again so often at the most.
+    /// Most retransmissions of a message; `None` for no limit.
     pub max_retransmits: Option<u32>,
-    /// Try to bring a message over for so long at the most.
+    /// Longest time to deliver a message, in ms; `None` for no limit.
     pub max_lifetime_ms: Option<u64>,
-    /// `aes-128-gcm`, `aes-256-gcm` or `chacha20-poly1305`; `None` takes what is fastest here.
+    /// Name of the cipher: `aes-128-gcm`, `aes-256-gcm` or `chacha20-poly1305`; `None` for the
+    /// fastest on this machine.
     pub cipher: Option<String>,
-    /// Who decides how much is sent; `None` is the default of data channels.
+    /// Name of the congestion control; `None` for the default of data channels.
     pub congestion: Option<String>,
-    /// Buffers of the UDP sockets to ask for; `None` leaves the system's.
+    /// Buffer size to ask for, for each UDP socket; `None` for the system's default.
     pub udp_buffer: Option<usize>,
-    /// Hand datagrams to the kernel one by one (no GSO, no GRO).
+    /// Whether datagrams are handed to the kernel one by one, without GSO and GRO.
     pub no_offload: bool,
 }
 
@@ -115,10 +116,10 @@ impl Default for Plan {
     }
 }
 
-/// An hour: longer is no benchmark, and a stranger may ask for it.
+/// Longest transfer: an hour. A server must bound it, since strangers may ask for tests.
 const TIME_MS_MAX: u64 = 3_600_000;
 const INTERVALS_MAX: u64 = 36_000;
-/// The largest message that our ends take.
+/// Largest message that our ends accept, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
 const WATER_BYTES_MAX: usize = 64 << 20;
 const WINDOW_RANGE: std::ops::RangeInclusive<u32> = 16_384..=(1 << 30);
@@ -126,7 +127,7 @@ const CHANNELS_MAX: u16 = 256;
 const UDP_BUFFER_MAX: usize = 1 << 30;
 
 impl Plan {
-    /// Says what is wrong with it, by the names of the flags.
+    /// Checks the plan. The error names the flag that is wrong.
     pub fn check(&self) -> Result<(), String> {
         let range = |name: &str, value: u64, least: u64, most: u64| {
             if (least..=most).contains(&value) {
@@ -171,12 +172,12 @@ impl Plan {
         Ok(())
     }
 
-    /// How long messages go.
+    /// Duration of the transfer.
     pub const fn time(&self) -> Duration {
         Duration::from_millis(self.time_ms)
     }
 
-    /// How often figures are taken.
+    /// Interval between samples.
     pub const fn interval(&self) -> Duration {
         Duration::from_millis(self.interval_ms)
     }
@@ -192,7 +193,7 @@ mod tests {
         assert_eq!(plan.check(), Ok(()));
         let text = serde_json::to_string(&plan).expect("plain data");
         assert_eq!(serde_json::from_str::<Plan>(&text).expect("the same"), plan);
-        // A page tells only what differs.
+        // A page sends only the fields that differ from the defaults.
         let some: Plan = serde_json::from_str(r#"{"direction":"down"}"#).expect("defaults");
         assert_eq!(some.direction, Direction::Down);
         assert!(serde_json::from_str::<Plan>(r#"{"tiem_ms":1}"#).is_err());

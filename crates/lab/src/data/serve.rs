@@ -1,4 +1,4 @@
-//! The answering end: an HTTP server for offers and the page, a thread for each test.
+//! The answering end: an HTTP server for offers and the page, and a thread for each test.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -22,15 +22,15 @@ use super::plan::Plan;
 use super::report::{Findings, Report};
 use glassline_client::http::{Ends, Listening, Refusal, asset, blocking, is_of_type};
 
-/// Where offers go and the page is.
+/// Path of the page and of offers.
 pub const PATH: &str = "/data";
 
-/// More than this would measure each other.
+/// Most tests at a time; more would disturb each other.
 const TESTS_MAX: usize = 4;
-/// How long the last test may take to end.
+/// Longest time for the last test to end.
 const DRAIN_MAX: Duration = Duration::from_secs(3);
 
-/// Why nothing is served.
+/// Error that keeps the server from starting.
 #[derive(Debug, Error)]
 #[error("cannot serve tests at {address}: {reason}")]
 pub struct ServeError {
@@ -38,17 +38,17 @@ pub struct ServeError {
     reason: String,
 }
 
-/// What a server tells of a test; called from its thread.
+/// Receives what happens in tests; called from the tests' threads.
 pub trait Host: Send + Sync + 'static {
     /// A test begins.
     fn begun(&self, peer: SocketAddr, plan: &Plan);
-    /// An interval of it is over.
+    /// A sample of a test was taken.
     fn sampled(&self, peer: SocketAddr, sample: &Sample);
-    /// It is over; the server's side of it.
+    /// A test ended, with the server's report of it.
     fn ended(&self, peer: SocketAddr, report: Result<Report, EndError>);
 }
 
-/// Nobody who listens.
+/// A host that ignores everything.
 #[derive(Clone, Copy, Debug)]
 pub struct Unattended;
 
@@ -58,7 +58,7 @@ impl Host for Unattended {
     fn ended(&self, _: SocketAddr, _: Result<Report, EndError>) {}
 }
 
-/// A server of tests, until dropped.
+/// A server of tests, which runs until it is dropped.
 #[derive(Debug)]
 pub struct Server {
     stop: Arc<AtomicBool>,
@@ -66,7 +66,7 @@ pub struct Server {
     listening: Listening,
 }
 
-/// What the handlers share.
+/// State that the HTTP handlers share.
 struct App {
     host: Arc<dyn Host>,
     certificate: Arc<Certificate>,
@@ -75,10 +75,9 @@ struct App {
 }
 
 impl Server {
-    /// Listens at `address`.
+    /// Starts a server at `address`.
     ///
-    /// # Errors
-    /// The address is taken or not ours, or the system gives no threads.
+    /// # Errors The address is in use or not one of this machine, or no thread could be started.
     pub fn start(address: SocketAddr, host: Arc<dyn Host>) -> Result<Self, ServeError> {
         let failed = |reason: String| ServeError { address, reason };
         let certificate = Certificate::generate().map_err(|it| failed(it.to_string()))?;
@@ -102,12 +101,12 @@ impl Server {
         })
     }
 
-    /// Where it listens.
+    /// Address that the server listens on.
     pub const fn address(&self) -> SocketAddr {
         self.listening.address()
     }
 
-    /// What a client takes.
+    /// URL for clients.
     pub fn url(&self) -> String {
         format!("http://{}{PATH}", self.address())
     }
@@ -133,15 +132,15 @@ async fn script() -> HttpResponse {
     asset("text/javascript; charset=utf-8", body)
 }
 
-/// `POST /data`
+/// Handles `POST /data`.
 async fn offer(
     State(app): State<Arc<App>>,
     ConnectInfo(ends): ConnectInfo<Ends>,
     headers: HeaderMap,
     body: String,
 ) -> HttpResponse {
-    // Pages of other origins may not post this type without being asked for leave,
-    // which nobody gives them.
+    // A page of another origin cannot post this content type without a CORS preflight, which is
+    // always refused.
     if !is_of_type(&headers, "application/json") {
         let text = "post a plan and an offer as application/json\n";
         return (StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into_response();
@@ -155,7 +154,7 @@ async fn offer(
     }
 }
 
-/// Counts a test for as long as it runs.
+/// Counts a test as long as it runs.
 struct Running(Arc<AtomicUsize>);
 
 impl Running {
@@ -191,7 +190,7 @@ impl App {
         let reached = ends.local.ip().to_canonical();
         let mut local = vec![SocketAddr::new(reached, port)];
         if reached.is_loopback() {
-            // Browsers do not check loopback from their other addresses.
+            // Browsers do not check loopback candidates from their other addresses.
             let more = local_addresses(ends.local).unwrap_or_default();
             let more = more.into_iter().filter(|ip: &IpAddr| *ip != reached);
             local.extend(more.map(|ip| SocketAddr::new(ip, port)));

@@ -1,5 +1,5 @@
-//! The story of tuning a data channel, told again: from the defaults of usual stacks
-//! to everything, one step at a time, and what each gained.
+//! Tuning of a data channel, one step at a time from the defaults of common stacks, with the gain
+//! of each step.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,34 +8,34 @@ use super::report::Report;
 use super::report::bound::{bytes, mbps};
 use super::sweep::{RUN_HEADER, run_row};
 
-/// All steps of a run.
+/// Results of a staircase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Staircase {
-    /// In order.
+    /// Steps in the order in which they ran.
     pub steps: Vec<Step>,
 }
 
-/// One step.
+/// One step of a staircase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// What is different.
+    /// Name of the setting that changed.
     pub name: String,
-    /// In percent of the best before it; `None` for the first.
+    /// Gain over the best step before, in percent; `None` for the first step.
     pub gained: Option<f64>,
-    /// It is part of the steps behind it.
+    /// Whether the change is part of the later steps.
     pub is_kept: bool,
-    /// What came out.
+    /// Report of the step's run.
     pub report: Report,
 }
 
-/// What usual stacks announce: usrsctp's default receive buffer.
+/// Receive window of common stacks: usrsctp's default receive buffer, in bytes.
 const WINDOW_USUAL: u32 = 256 << 10;
 const LARGE: u32 = 4 << 20;
 
 type Edit = fn(&mut Plan);
 type Change = (String, Edit);
 
-/// The steps of both ciphers that are compared on the same four settings.
+/// Changes of the first steps, which combine both ciphers with the same four settings.
 fn settings() -> Vec<Change> {
     vec![
         (
@@ -60,7 +60,7 @@ fn settings() -> Vec<Change> {
     ]
 }
 
-/// What is tried on the best of those, and kept if it is better.
+/// Changes that are tried on the best of those steps, and kept if they are faster.
 fn refinements(plan: &Plan) -> Vec<Change> {
     let mut changes: Vec<Change> = Vec::new();
     let sizes: [(usize, Edit); 3] = [
@@ -87,15 +87,14 @@ fn refinements(plan: &Plan) -> Vec<Change> {
     changes
 }
 
-/// How many runs it is for `plan`.
+/// Number of runs for `plan`.
 pub fn runs(plan: &Plan) -> usize {
     2 * settings().len() + refinements(plan).len()
 }
 
-/// Runs all steps from `plan`, until one fails or none is wanted any more.
+/// Runs all steps from `plan`, until one fails or `run` returns `None`.
 ///
-/// # Errors
-/// What `run` says.
+/// # Errors The error of `run`.
 pub fn climb<E>(
     plan: &Plan,
     mut run: impl FnMut(&Plan, &str) -> Result<Option<Report>, E>,
@@ -143,7 +142,7 @@ pub fn climb<E>(
 }
 
 impl Staircase {
-    /// A row for each step.
+    /// The staircase as CSV: a row for each step.
     pub fn to_csv(&self) -> String {
         let mut out = format!("step,kept,gained_percent,{RUN_HEADER}");
         for step in &self.steps {
@@ -155,7 +154,7 @@ impl Staircase {
         out
     }
 
-    /// A line for each step.
+    /// The staircase as text: a line for each step.
     pub fn draw(&self) -> String {
         let mut out = String::new();
         for step in &self.steps {
@@ -167,7 +166,7 @@ impl Staircase {
 }
 
 impl Step {
-    /// The step in a line.
+    /// The step as a line.
     pub fn line(&self) -> String {
         let gained = self
             .gained

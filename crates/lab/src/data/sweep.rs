@@ -1,4 +1,4 @@
-//! The same run again and again with other settings.
+//! Runs of the same test with different settings.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,33 +9,33 @@ use super::plan::Plan;
 use super::report::Report;
 use glassline_client::impairment::Impairment;
 
-/// Settings and the values that each takes, as on the command line:
+/// Settings with the values that each takes, as on the command line:
 /// `message-size=16K,64K,256K,window=256K,4M,rtt=0,20ms`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sweep {
     axes: Vec<(Setting, Vec<String>)>,
 }
 
-/// What can be swept.
+/// A setting that can be swept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
-    /// `message-size`.
+    /// Bytes of a message: `message-size`.
     MessageSize,
-    /// `high-water`.
+    /// High-water mark: `high-water`.
     HighWater,
-    /// `low-water`.
+    /// Low-water mark: `low-water`.
     LowWater,
-    /// `window`.
+    /// Receive window: `window`.
     Window,
-    /// `udp-buffer`.
+    /// Buffers of UDP sockets: `udp-buffer`.
     UdpBuffer,
-    /// `channels`.
+    /// Number of channels: `channels`.
     Channels,
-    /// `rtt`, twice the impairment's delay.
+    /// Round-trip time, which is twice the impairment's delay: `rtt`.
     Rtt,
-    /// `loss`.
+    /// Loss of the impairment: `loss`.
     Loss,
-    /// `rate`.
+    /// Rate of the impairment: `rate`.
     Rate,
 }
 
@@ -58,7 +58,7 @@ impl Setting {
     }
 }
 
-/// More is no curve, and takes days.
+/// Most runs of a sweep; more would take days.
 const POINTS_MAX: usize = 500;
 
 impl FromStr for Sweep {
@@ -101,7 +101,7 @@ impl FromStr for Sweep {
     }
 }
 
-/// Gives `setting` a value, and tells it as a number.
+/// Sets `setting` to a value; returns the value as a number.
 fn apply(
     setting: Setting,
     text: &str,
@@ -142,7 +142,7 @@ fn apply(
     Ok(bytes()? as f64)
 }
 
-/// `16K`, `1M`, `4MiB`, `65536`: powers of 1024.
+/// Parses a size like `16K`, `1M`, `4MiB` or `65536`; units are powers of 1024.
 pub fn size(text: &str) -> Option<usize> {
     let text = text.strip_suffix("iB").unwrap_or(text);
     let endings = [("K", 10), ("k", 10), ("M", 20), ("G", 30), ("", 0)];
@@ -153,28 +153,28 @@ pub fn size(text: &str) -> Option<usize> {
     number.checked_mul(1 << shift)
 }
 
-/// All runs of a sweep.
+/// Results of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Swept {
-    /// The names of what was swept.
+    /// Names of the settings that were swept.
     pub axes: Vec<String>,
-    /// One for each combination.
+    /// One run for each combination.
     pub points: Vec<Point>,
 }
 
 /// One run of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// In the order of [`Swept::axes`]: bytes, ms, percent or Mbit/s.
+    /// Values of the settings in the order of [`Swept::axes`]: bytes, ms, percent or Mbit/s.
     pub values: Vec<f64>,
-    /// The same with names, as `window=4M`.
+    /// The settings with their values as text, like `window=4M`.
     pub names: Vec<String>,
-    /// What came out.
+    /// Report of the run.
     pub report: Report,
 }
 
 impl Point {
-    /// What is not on axis `axis`, as a name for a curve.
+    /// Name of the curve: the settings other than the one on axis `axis`.
     pub fn name_without(&self, axis: usize) -> String {
         let others = self
             .names
@@ -187,7 +187,7 @@ impl Point {
 }
 
 impl Swept {
-    /// A row for each run.
+    /// The sweep as CSV: a row for each run.
     pub fn to_csv(&self) -> String {
         let mut out = self.axes.join(",") + "," + RUN_HEADER;
         for point in &self.points {
@@ -198,11 +198,11 @@ impl Swept {
     }
 }
 
-/// The names of [`run_row`]'s columns.
+/// Column names of [`run_row`].
 pub(super) const RUN_HEADER: &str = "goodput_mbps,rtt_ms,window_bound_mbps,retransmitted_bytes,\
 timeouts,sender_cpu_s_per_gbit,receiver_cpu_s_per_gbit,bound\n";
 
-/// A run in a row.
+/// A run as a CSV row.
 pub(super) fn run_row(report: &Report) -> String {
     let text = |value: Option<f64>| value.map(|value| format!("{value:.4}")).unwrap_or_default();
     let bound = serde_json::to_value(report.bound).expect("plain data");
@@ -226,15 +226,14 @@ impl fmt::Display for Point {
 }
 
 impl Sweep {
-    /// How many runs it is.
+    /// Number of runs.
     pub fn runs(&self) -> usize {
         self.axes.iter().map(|(_, values)| values.len()).product()
     }
 
-    /// Runs each combination, the last axis fastest, until one fails.
+    /// Runs each combination, with the last axis changing fastest, until a run fails.
     ///
-    /// # Errors
-    /// A plan that cannot be, or what `run` says.
+    /// # Errors A combination that is no valid plan, or the error of `run`.
     pub fn run<E: From<String>>(
         &self,
         plan: &Plan,

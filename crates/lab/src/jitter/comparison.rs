@@ -1,4 +1,4 @@
-//! Everybody on one stream: who takes part, on all cores, into a report.
+//! Runs all jitter buffers on one stream, on several threads, and builds the report.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,40 +8,41 @@ use super::report::svg::TIMELINE_S;
 use super::report::{Curve, Figures, Named, Point, Report, Timeline};
 use super::{Contender, Fixed, Moment, NetEq, Oracle, Ours, Outcome, Pace, Stream, Version};
 
-/// Where our knob is turned to for the curve: what may be concealed of the time.
+/// Settings of our buffer for its curve: largest share of the time that may be concealed.
 const LATE_SHARES: [f64; 7] = [0.000_1, 0.000_3, 0.000_6, 0.001, 0.002, 0.004, 0.008];
 
-/// NetEq's: which quantile of delays it aims for.
+/// Settings of NetEq for its curve: quantile of the delays that it aims for.
 const QUANTILES: [f64; 6] = [0.50, 0.70, 0.85, 0.95, 0.98, 0.995];
 
-/// That of a fixed delay: how many packets come late; in the table one in a thousand.
+/// Settings of the fixed delay for its curve: share of packets that come late. The table has one
+/// in a thousand.
 const FIXED: [f64; 7] = [0.000_1, 0.000_3, 0.001, 0.002, 0.004, 0.008, 0.016];
 
-/// What is compared, on which stream.
+/// Jitter buffers to compare, and the stream.
 pub struct Comparison<'a> {
-    /// Its file, or family and seed.
+    /// Name of the trace: its file, or family and seed.
     pub trace: String,
-    /// The packets.
+    /// Stream of packets.
     pub stream: Stream<'a>,
-    /// Ours, as asked for.
+    /// Our buffer with its configuration.
     pub ours: Ours,
-    /// Whether the knobs are turned.
+    /// Whether every buffer runs at several settings, for the chart.
     pub has_curves: bool,
 }
 
-/// A run that is to be made, and what it is for.
+/// A run of one buffer.
 struct Run {
     contender: Box<dyn Contender + Send>,
-    /// The knob, if it is part of a curve; otherwise a contender.
+    /// The setting, if the run is part of a curve; `None` for the run in the table.
     setting: Option<f64>,
 }
 
-/// What was found.
+/// Result of a comparison: the report, and the waits over time.
 pub type Found = (Report, Vec<Timeline>);
 
 impl Comparison<'_> {
-    /// Plays the stream to everybody, `jobs` at a time. Tells how many runs of how
-    /// many are done. `None` if `stop` became true.
+    /// Runs every buffer on the stream, `jobs` at a time. Calls `progress` with the number of
+    /// runs that are done and of all runs. `None` if `stop` became true.
     pub fn run(
         &self,
         jobs: usize,
@@ -66,7 +67,7 @@ impl Comparison<'_> {
                             .pop_front();
                         let Some((place, run)) = next else { return };
                         let outcome = run.contender.play(&self.stream);
-                        // Nobody listens any more only after a panic.
+                        // The receiver is gone only after a panic.
                         let _ = sender.send((place, run, outcome));
                     }
                 });
@@ -108,7 +109,7 @@ impl Comparison<'_> {
             run(Oracle { stretch: 0.10 }, None),
             run(Oracle { stretch: 0.25 }, None),
         ]);
-        // Behind everybody, for the charts are of the first.
+        // Runs of the curves come last, because the chart over time shows the first ones.
         runs.extend(others);
         if self.has_curves {
             runs.extend(LATE_SHARES.map(|late_share| {
@@ -171,7 +172,8 @@ impl Comparison<'_> {
     }
 }
 
-/// A minute of it, after everybody has had a minute to settle, if there is one.
+/// One minute of the waits, after the first minute if the stream is long enough, so that every
+/// buffer has adapted.
 fn timeline(name: &str, outcome: &Outcome) -> Timeline {
     let end = outcome.moments.last().map_or(0.0, |it| it.at_s);
     let from = if end > 2.0 * TIMELINE_S {

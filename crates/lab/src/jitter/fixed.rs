@@ -1,13 +1,13 @@
-//! The simplest buffer, told beforehand what it needs.
+//! The simplest jitter buffer: one delay, chosen with knowledge of the whole trace.
 
 use super::{Contender, Moment, Outcome, Stream};
 use crate::statistics::quantile;
 
-/// One delay for all packets: the least that so many meet. Nobody can have it live,
-/// because it is read from the whole trace; a buffer that adapts should beat it.
+/// One delay for all packets: the least at which at most `late_share` of them are late. It is
+/// read from the whole trace, so no live buffer can have it; an adaptive buffer should beat it.
 #[derive(Clone, Copy, Debug)]
 pub struct Fixed {
-    /// Of packets that come, how many may be late.
+    /// Share of the arriving packets that may be late, 0–1.
     pub late_share: f64,
 }
 

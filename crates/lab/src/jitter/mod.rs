@@ -1,16 +1,16 @@
-//! Jitter buffers side by side on the same delays, in virtual time.
+//! Jitter buffers compared on the same delays, in virtual time.
 //!
 //! ```text
 //! Delays (a trace, or a family and a seed) ─► Stream ─┬► Ours: the real buffer
 //!                                                     ├► NetEq: a model of its control logic
 //!                                                     ├► Fixed: one delay, known beforehand
-//!                                                     └► Oracle: knows what will come
+//!                                                     └► Oracle: knows all future delays
 //!           Report ◄─ Comparison ◄─ Outcome ◄────┘  waits, concealed, stretched
 //! ```
 //!
-//! A packet's wait runs from its arrival until its first sample leaves. NetEq's model
-//! counts until the packet is decoded, in ticks of 10 ms, as NetEq does itself and as
-//! the study did that it is compared with: in its favour.
+//! A packet's wait lasts from its arrival until its first sample is played. For the model of
+//! NetEq, the wait ends when the packet is decoded, in ticks of 10 ms, as NetEq itself counts and
+//! as the study did that the model is compared with. That favors NetEq.
 
 use std::time::Duration;
 
@@ -38,26 +38,27 @@ pub use oracle::Oracle;
 pub use ours::Ours;
 pub use outcome::{Moment, Outcome, Wait};
 
-/// Packets on a path.
+/// Packets with the delays of a path.
 #[derive(Clone, Copy, Debug)]
 pub struct Stream<'a> {
-    /// What each meets.
+    /// Delay or loss of each packet.
     pub delays: &'a Delays,
-    /// Between two, and how long each lasts.
+    /// Time between two packets, which is also the duration of the audio in each.
     pub interval: Duration,
 }
 
-/// Who plays a stream.
+/// A jitter buffer that takes part in a comparison.
 pub trait Contender {
-    /// What tables call it.
+    /// Name in tables.
     fn name(&self) -> String;
 
-    /// Plays all of it.
+    /// Plays the whole stream.
     fn play(&self, stream: &Stream<'_>) -> Outcome;
 }
 
 impl Stream<'_> {
-    /// When each packet that comes does, since the first was sent; in that order.
+    /// Arrival time and index of each packet that arrives, since the first one was sent, in order
+    /// of arrival.
     fn arrivals(&self) -> Vec<(Duration, usize)> {
         let packets = self.delays.packets().iter().enumerate();
         let mut arrivals: Vec<(Duration, usize)> = packets
@@ -67,7 +68,7 @@ impl Stream<'_> {
         arrivals
     }
 
-    /// When the last packet that comes does.
+    /// Arrival time of the last packet, since the first one was sent.
     fn end(&self) -> Duration {
         let last = self.arrivals().last().map_or(Duration::ZERO, |it| it.0);
         last.min(self.sent(self.delays.packets().len()))

@@ -1,29 +1,29 @@
-//! What no buffer can beat: one that knows what will come, and may stretch only so
-//! much.
+//! A bound for all jitter buffers: an oracle that knows all delays, and may stretch only as much
+//! as others.
 
 use super::{Contender, Moment, Outcome, Stream};
 
-/// The least waiting and concealing, found by dynamic programming over playout
-/// delays.
+/// Finds the least waiting and concealing by dynamic programming over playout delays.
 ///
-/// From packet to packet the delay changes by at most `stretch` of an interval for
-/// nothing; by more upwards by stalling, which is concealed; or a late packet is left
-/// out, which is concealed as well.
+/// From packet to packet, the delay changes by at most `stretch` of an interval at no cost. It
+/// grows by more through a stall, which is concealed; or a late packet is left out, which is
+/// concealed as well.
 #[derive(Clone, Copy, Debug)]
 pub struct Oracle {
-    /// Of the time, what may be left out or played twice.
+    /// Share of the time that may be left out or played twice, 0–1.
     pub stretch: f64,
 }
 
-/// What a concealed millisecond costs, in milliseconds that one packet waits: low
-/// enough that it conceals no more than the others.
+/// Cost of a concealed millisecond, in milliseconds of waiting of one packet. It is low enough
+/// that the oracle conceals no more than the other buffers.
 const CONCEALED_COST: f64 = 60.0;
 
-/// Steps of delay that are distinguished at most, and packets at a time.
+/// Most steps of delay that are distinguished; [`CHUNK`] is the number of packets that are solved
+/// at a time.
 const STATES_MAX: usize = 2_000;
 const CHUNK: usize = 10_000;
 
-/// A step of delay, about.
+/// Approximate size of a step of delay.
 const STEP_MS: f64 = 0.5;
 
 impl Contender for Oracle {
@@ -50,7 +50,7 @@ impl Contender for Oracle {
         let (mut concealed, mut stretched) = (0.0, 0.0);
         let mut state = None;
         for (index, chunk) in delays.chunks(CHUNK).enumerate() {
-            // In steps above the least, where a packet is in time.
+            // Delay that each packet needs, in steps above the least.
             let needs: Vec<Option<usize>> = chunk
                 .iter()
                 .map(|delay| delay.map(|it| ((it - least) / step).ceil() as usize))
@@ -86,7 +86,7 @@ impl Contender for Oracle {
 
 struct Plan {
     step: f64,
-    /// In what one packet's stretching may do.
+    /// Number of steps that stretching during one packet may change.
     steps: usize,
     states: usize,
     skip_cost: f64,
@@ -129,11 +129,11 @@ impl Plan {
         choices
     }
 
-    /// The cost of each delay after a packet, and from which one it came.
+    /// Least cost of each delay after a packet, and the delay before it.
     fn advance(&self, cost: &[f64], need: Option<usize>) -> (Vec<f64>, Vec<u16>) {
         let mut next = Vec::with_capacity(self.states);
         let mut came = Vec::with_capacity(self.states);
-        // The cheapest to stall from: what lies below, dearer the further.
+        // The cheapest lower delay to stall from; the cost grows with the distance.
         let mut stall = (f64::INFINITY, 0);
         let stall_step = CONCEALED_COST * self.step;
         for state in 0..self.states {
@@ -146,7 +146,7 @@ impl Plan {
                 }
             }
             stall.0 += stall_step;
-            // Joins those below for the next state up; it is then one step away.
+            // This delay becomes a candidate for the next one up, which is one step further away.
             if let Some(from) = state.checked_sub(self.steps) {
                 let dear = cost[from] + stall_step * (self.steps + 1) as f64;
                 if dear < stall.0 {

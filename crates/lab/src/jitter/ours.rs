@@ -1,6 +1,6 @@
-//! Our jitter buffer, the real one: linear samples through queue, tape, stretching
-//! and concealment, in virtual time. Not a `glassline_sim::Simulation`: a buffer has no
-//! timers and sends nothing, the device's pulls are the clock.
+//! Our jitter buffer as it runs in a call: linear samples through queue, playout buffer,
+//! stretching and concealment, in virtual time. No `glassline_sim::Simulation` is needed: a
+//! buffer has no timers and sends nothing, so the device's calls are the clock.
 
 use std::time::Duration;
 
@@ -14,15 +14,15 @@ use super::outcome::{Moment, Outcome};
 use super::speech::speech;
 use super::{Contender, Stream};
 
-/// Its rate: what stretching finds does not depend on it, what it costs does.
+/// Sample rate in Hz. It changes the processor time of stretching, not its result.
 const RATE: u32 = 16_000;
 
 /// Glassline's buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct Ours {
-    /// Of the buffer.
+    /// Configuration of the buffer.
     pub config: Config,
-    /// Between pulls.
+    /// Time between two calls of the device.
     pub pull: Duration,
     /// Whether the speaker pauses between phrases.
     pub has_pauses: bool,
@@ -56,7 +56,7 @@ impl Contender for Ours {
 }
 
 impl Ours {
-    /// Plays `spoken` as [`Contender::play`] plays what it makes up.
+    /// Plays `spoken`; [`Contender::play`] plays synthetic speech.
     pub fn hear<D: Decoder>(&self, stream: &Stream<'_>, spoken: &Spoken<D>) -> Heard {
         let mut samples = Vec::new();
         let payload = |packet: usize| spoken.payloads[packet].clone();
@@ -96,7 +96,7 @@ impl Ours {
                     timestamp: (packet * per_packet) as u32,
                     payload: payload(packet),
                 };
-                // What is refused is in the buffer's counts.
+                // Refused packets are in the buffer's counts.
                 let _ = buffer.insert_with(packet, copy.as_slice(), start + at);
             }
             buffer.pull(clock.now(), &mut out);

@@ -3,42 +3,42 @@ use serde::{Deserialize, Serialize};
 use super::Stream;
 use crate::statistics::quantile;
 
-/// What one contender made of a stream.
+/// Outcome of one buffer on a stream.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// Each packet that was played, in order.
+    /// Packets that were played, in order.
     pub moments: Vec<Moment>,
-    /// Of the time, what was made up.
+    /// Share of the time that was concealed, 0–1.
     pub concealed_ratio: f64,
-    /// Of the time, what was left out of speech or played twice.
+    /// Share of the time that stretching left out or played twice, 0–1.
     pub stretched_ratio: f64,
-    /// Packets that came, but too late to be played.
+    /// Packets that arrived too late to be played.
     pub late: u64,
-    /// Packets that never came.
+    /// Packets that never arrived.
     pub lost: u64,
 }
 
-/// A packet is played.
+/// Playout of one packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Moment {
-    /// Since the first was sent.
+    /// Time since the first packet was sent, in seconds.
     pub at_s: f64,
-    /// Since it came.
+    /// Time since the packet's arrival, in ms.
     pub wait_ms: f64,
 }
 
-/// Milliseconds that packets waited.
+/// Distribution of the packets' waits, in ms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Wait {
-    /// Of all that were played.
+    /// Mean of all played packets.
     pub mean: f64,
-    /// Half waited no longer.
+    /// Median.
     pub p50: f64,
-    /// 95 of 100 waited no longer.
+    /// 95th percentile.
     pub p95: f64,
-    /// 99 of 100 waited no longer.
+    /// 99th percentile.
     pub p99: f64,
-    /// The longest.
+    /// Longest wait.
     pub max: f64,
 }
 
@@ -51,7 +51,7 @@ impl Outcome {
         }
     }
 
-    /// How long packets waited.
+    /// Distribution of the packets' waits.
     pub fn wait(&self) -> Wait {
         let waits: Vec<f64> = self.moments.iter().map(|it| it.wait_ms).collect();
         let at = |share| quantile(&waits, share).unwrap_or(0.0);

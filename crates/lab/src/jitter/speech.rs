@@ -1,20 +1,20 @@
-//! Something that behaves like speech when it is stretched: voices with a gliding
-//! pitch, hisses, pauses between phrases, a little background.
+//! Synthetic audio that behaves like speech when it is stretched: voices with a gliding pitch,
+//! fricatives, pauses between phrases, and a little background noise.
 
 use std::f64::consts::TAU;
 
 use glassline_sim::Rng;
 
-/// How long until it repeats.
+/// Length of the audio until it repeats, in seconds.
 const SECONDS: f64 = 30.0;
 
-/// Harmonics that a voice has at most.
+/// Most harmonics of a voice.
 const HARMONICS: u32 = 16;
 
 /// Half a minute of synthetic speech, one channel at `rate` Hz, between −1 and 1.
 ///
-/// A reader's: phrases of 1 to 3 s with pauses of 0.2 to 0.6 s, a fifth of the time,
-/// unless `has_pauses` is false. Conversations pause far more (ITU-T P.59: 61 %).
+/// It resembles reading aloud: phrases of 1 to 3 s with pauses of 0.2 to 0.6 s, which are a fifth
+/// of the time, unless `has_pauses` is false. Conversations pause far more (ITU-T P.59: 61 %).
 pub(super) fn speech(rate: u32, seed: u64, has_pauses: bool) -> Vec<f32> {
     let mut rng = Rng::new(seed).fork(77);
     let length = (SECONDS * f64::from(rate)) as usize;
@@ -56,7 +56,7 @@ pub(super) fn speech(rate: u32, seed: u64, has_pauses: bool) -> Vec<f32> {
     out
 }
 
-/// A voice's pulse: harmonics, strong near the formants.
+/// A sample of a voice: harmonics, which are strong near the formants.
 fn voice(phase: f64, pitch: f64, formants: [f64; 2], rate: f64) -> f64 {
     let mut sum = 0.0;
     for harmonic in 1..=HARMONICS {
@@ -76,7 +76,7 @@ fn hiss(out: &mut Vec<f32>, rng: &mut Rng, frames: usize, level: f64) {
     for frame in 0..frames {
         let swell = (frame as f64 / frames as f64 * std::f64::consts::PI).sin();
         let white = 2.0 * rng.unit() - 1.0;
-        // Bright: the difference of neighbours.
+        // High frequencies dominate: the sample is the difference of its neighbors.
         out.push((level * swell * (white - last)) as f32);
         last = white;
     }

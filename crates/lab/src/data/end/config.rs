@@ -1,4 +1,4 @@
-//! What the flags of a test ask of its association and records.
+//! Settings of the association and of DTLS records, from the plan of a test.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -12,10 +12,9 @@ use glassline_webrtc::dtls::{Cipher, CipherChoice};
 use crate::data::control::TEXT_BYTES_MAX as CONTROL_BYTES_MAX;
 use crate::data::plan::Plan;
 
-/// What an end's association and records shall be like.
+/// Builds the configuration of an end's association and records.
 ///
-/// # Errors
-/// A cipher or a congestion control that does not exist, by the name of its flag.
+/// # Errors Names the flag of a cipher or a congestion control that does not exist.
 pub(in crate::data) fn data_config(plan: &Plan) -> Result<DataConfig, String> {
     static FASTEST: OnceLock<Cipher> = OnceLock::new();
     let cipher = match &plan.cipher {
@@ -26,7 +25,7 @@ pub(in crate::data) fn data_config(plan: &Plan) -> Result<DataConfig, String> {
         }
     };
     let mut association = SctpConfig {
-        // A window must hold whole messages, so what is announced bounds it from below.
+        // A window must hold whole messages, so the announced message size is its lower bound.
         max_message_size: plan.message_size.max(CONTROL_BYTES_MAX),
         ..SctpConfig::default()
     };
@@ -37,7 +36,7 @@ pub(in crate::data) fn data_config(plan: &Plan) -> Result<DataConfig, String> {
         association.receive_window_min = window;
         association.receive_window_max = window;
     }
-    // What waits is bounded by the water marks; what is on its way by windows.
+    // Waiting bytes are bounded by the water marks; bytes in flight are bounded by windows.
     let waiting = plan.high_water * usize::from(plan.channels) + 2 * plan.message_size;
     association.send_buffer_max = SEND_BUFFER_MIN + waiting.min(SEND_BUFFER_MIN);
     Ok(DataConfig {
@@ -47,7 +46,7 @@ pub(in crate::data) fn data_config(plan: &Plan) -> Result<DataConfig, String> {
     })
 }
 
-/// A gigabit a second over 500 ms.
+/// Least size of the send buffer: one gigabit per second over 500 ms.
 const SEND_BUFFER_MIN: usize = 64 << 20;
 
 fn congestion(name: &str) -> Result<Algorithm, String> {
@@ -61,7 +60,7 @@ fn congestion(name: &str) -> Result<Algorithm, String> {
     })
 }
 
-/// How hard messages of the test are tried.
+/// Reliability of the channels that carry messages.
 pub(super) fn reliability(plan: &Plan) -> Reliability {
     match (plan.max_retransmits, plan.max_lifetime_ms) {
         (Some(retransmissions), _) => Reliability::Limited { retransmissions },

@@ -1,31 +1,31 @@
-//! Why an end of a test gives up.
+//! Errors of an end of a test.
 
 use std::io;
 use std::time::Duration;
 
 use thiserror::Error;
 
-/// Why an end gave up.
+/// Error of an end of a test.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum EndError {
-    /// The operating system refused.
+    /// The operating system refused an operation.
     #[error("{what}: {source}")]
     System {
-        /// What was tried.
+        /// Operation that failed.
         what: &'static str,
-        /// What it said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// The peers did not find each other, or the session ended before the test.
+    /// The ends could not connect, or the session ended before the test.
     #[error("the session ended: {0}")]
     Ended(String),
-    /// Connected, but the other end did not open channels or answer in time.
+    /// The ends connected, but the other one did not open channels or answer in time.
     #[error("the other end did not {0} within {1:?}")]
     Silent(&'static str, Duration),
 }
 
-/// An error of the operating system that was met while doing `what`.
+/// Wraps an error of the operating system that occurred during `what`.
 pub(super) fn system(what: &'static str) -> impl FnOnce(io::Error) -> EndError {
     move |source| EndError::System { what, source }
 }

@@ -8,13 +8,13 @@ use glassline_sctp::channel::{ChannelId, Channels, Kind, Message, SendError};
 use super::error::EndError;
 use crate::data::plan::Plan;
 
-/// The channels of a test, and the message that goes over them.
+/// The data channels of a test, and the message that they carry.
 pub(super) struct Flows {
     flows: Vec<Flow>,
     payload: Bytes,
-    /// How often a channel was filled up.
+    /// Number of times that a channel was filled.
     pub(super) refills: u64,
-    /// How often it had run empty by then.
+    /// Number of those times at which the channel was empty.
     pub(super) starved: u64,
 }
 
@@ -22,14 +22,14 @@ pub(super) struct Flows {
 struct Flow {
     channel: ChannelId,
     is_open: bool,
-    /// It fell to the low mark, or was never filled.
+    /// Whether the channel fell to its low-water mark, or was never filled.
     is_low: bool,
 }
 
 impl Flows {
-    /// No channels yet; messages will have `message_bytes` bytes.
+    /// Starts without channels; messages will have `message_bytes` bytes.
     pub(super) fn new(message_bytes: usize) -> Self {
-        // Something that no link could compress, the same for every message.
+        // Content that no link can compress, the same for every message.
         let mut payload = vec![0; message_bytes];
         glassline_sim::Rng::new(1).fill(&mut payload);
         Self {
@@ -60,7 +60,7 @@ impl Flows {
         }
     }
 
-    /// Whether there are `count` channels, and all are open.
+    /// Whether there are `count` channels and all of them are open.
     pub(super) fn are_open(&self, count: u16) -> bool {
         self.flows.len() == usize::from(count) && self.flows.iter().all(|flow| flow.is_open)
     }
@@ -69,10 +69,9 @@ impl Flows {
         self.flows.iter_mut().find(|flow| flow.channel == channel)
     }
 
-    /// Hands messages over up to the high mark of each channel that fell to its low one.
+    /// Fills each channel that fell to its low-water mark, up to its high-water mark.
     ///
-    /// # Errors
-    /// A channel takes no messages any more.
+    /// # Errors A channel accepts no more messages.
     pub(super) fn fill(
         &mut self,
         channels: &mut Channels,
@@ -102,7 +101,7 @@ impl Flows {
                 }
             }
             channels.set_buffered_low(flow.channel, plan.low_water);
-            // No event comes for a mark that was not passed.
+            // A mark that was not passed causes no event.
             flow.is_low = is_blocked || buffered <= plan.low_water;
         }
         Ok(())

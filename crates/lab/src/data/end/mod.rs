@@ -1,4 +1,4 @@
-//! One end of a test: a thread with its socket, its session and its messages.
+//! One end of a test: a thread with a socket, a session and the messages.
 
 mod config;
 mod error;
@@ -27,35 +27,35 @@ use flows::Flows;
 use sampler::Sampler;
 use transport::Transport;
 
-/// Which end of a test.
+/// End of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Client,
     Server,
 }
 
-/// What an end found.
+/// Result of an end's run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outcome {
-    /// This end's, one for each interval.
+    /// Samples of this end, one for each interval.
     pub(super) own: Vec<Sample>,
-    /// The other's, as it told them.
+    /// Samples that the other end sent.
     pub(super) peer: Vec<Sample>,
     pub(super) path: Option<Path>,
     pub(super) cipher: Option<String>,
     pub(super) zero_checksum: Option<bool>,
 }
 
-/// Both handshakes, channels and `ready` take at the most.
+/// Longest time for handshakes, opening of channels, and `ready`.
 const SETUP_MAX: Duration = Duration::from_secs(15);
-/// After its end, how long an end waits for the other's last word.
+/// Longest wait for the other end's report after the test.
 const REPORT_MAX: Duration = Duration::from_secs(10);
-/// Bytes that are read before they are answered.
+/// Most bytes that are read before answers are sent.
 const READ_MAX: usize = 512 << 10;
-/// Coalesced runs of a read. Few, and their messages taken at once: what is read,
-/// opened, put together and given away then stays within the second-level cache.
+/// Number of coalesced reads at once. It is small, and messages are taken at once, so that data
+/// that is read, decrypted, reassembled and delivered stays within the second-level cache.
 const BATCH: usize = 2;
-/// Waits for sockets end at whole milliseconds; shorter ones are slept.
+/// Waits for sockets end at whole milliseconds; shorter waits are sleeps of [`STEP`].
 const FINE: Duration = Duration::from_millis(1);
 const STEP: Duration = Duration::from_micros(50);
 const IDLE: Duration = Duration::from_millis(100);
@@ -64,9 +64,9 @@ const IDLE: Duration = Duration::from_millis(100);
 enum Phase {
     /// Until both ends know that all channels are open.
     Setup,
-    /// Since then.
+    /// Messages are sent; since this time.
     Running(Instant),
-    /// This end is done; the other may have a last word.
+    /// This end is done, and the other end's report may still come.
     Ending {
         since: Instant,
     },
@@ -114,8 +114,8 @@ impl End {
         }
     }
 
-    /// Runs to the test's end, or until `stop`. `watch` sees each of this end's
-    /// samples, and the other's latest.
+    /// Runs to the test's end, or until `stop`. `watch` gets each sample of this end, and the
+    /// other end's latest one.
     pub(super) fn run(
         mut self,
         stop: &AtomicBool,
@@ -314,7 +314,7 @@ impl End {
         }
     }
 
-    /// Messages go from now on.
+    /// Begins to send messages.
     fn start(&mut self, now: Instant) {
         self.phase = Phase::Running(now);
         self.sampler.start(&self.session, now, self.plan.interval());
@@ -362,7 +362,7 @@ impl End {
             std::thread::sleep(wait.min(STEP));
             return Ok(());
         }
-        // It rounds up; what is left of the millisecond is slept.
+        // The wait for sockets has whole milliseconds; the remainder is slept.
         let whole = Duration::from_millis(u64::try_from(wait.as_millis()).unwrap_or(1));
         match poll.poll(events, Some(whole)) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
@@ -383,12 +383,12 @@ impl End {
         Some(sample)
     }
 
-    /// This end is done.
+    /// Ends this end's part of the test.
     fn finish(&mut self, now: Instant) {
         let Phase::Running(start) = self.phase else {
             return;
         };
-        // The last interval is not cut in two by a moment.
+        // A very short last interval is merged into the one before.
         let last = self.outcome.own.last().map_or(0.0, |it| it.at_ms);
         let since = now.saturating_duration_since(start).as_secs_f64() * 1e3;
         if since - last < 0.01 * self.plan.interval_ms as f64 {
@@ -421,7 +421,7 @@ impl End {
     }
 }
 
-/// As many as a plan can have; a peer may send more.
+/// Most samples that a plan can have; a peer may send more.
 const SAMPLES_MAX: usize = 40_000;
 
 fn described(path: &glassline_webrtc::Path) -> Path {

@@ -1,4 +1,4 @@
-//! The figures of an end, from interval to interval.
+//! Figures of an end over time.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::data::control::Sample;
 /// Counts since a test began.
 pub(super) struct Sampler {
     cpu_began: Duration,
-    /// When the next sample is due.
+    /// Time at which the next sample is due.
     pub(super) next: Instant,
     received_messages: u64,
     received_bytes: u64,
@@ -30,7 +30,7 @@ impl Sampler {
         }
     }
 
-    /// Counts from now on; the first sample is due after `interval`.
+    /// Starts counting now; the first sample is due after `interval`.
     pub(super) fn start(&mut self, session: &Session, now: Instant, interval: Duration) {
         *self = Self {
             cpu_began: glassline_net::thread_cpu(),
@@ -39,13 +39,13 @@ impl Sampler {
         };
     }
 
-    /// Counts a message of `bytes` bytes that came.
+    /// Counts a received message of `bytes` bytes.
     pub(super) const fn count(&mut self, bytes: usize) {
         self.received_messages += 1;
         self.received_bytes += bytes as u64;
     }
 
-    /// The figures `since_start` after the test began.
+    /// Takes a sample at `since_start` after the test's begin.
     pub(super) fn sample(&self, session: &Session, flows: &Flows, since_start: Duration) -> Sample {
         let (cpu, figures) = (glassline_net::thread_cpu(), figures(session));
         Sample {
@@ -64,7 +64,7 @@ impl Sampler {
     }
 }
 
-/// The figures of `session` at this moment, all since its beginning.
+/// Figures of `session` since it began.
 fn figures(session: &Session) -> Sample {
     let report = session.channels().map(Channels::report);
     let report = report.unwrap_or_default();

@@ -1,5 +1,5 @@
-//! The datagrams of an end: its socket, its connection to a TURN server, and what the
-//! kernel has not taken yet.
+//! Datagrams of an end: its socket, its connection to a TURN server, and the datagrams that the
+//! kernel has not accepted yet.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd as _;
@@ -16,16 +16,16 @@ use super::error::{EndError, system};
 const SOCKET: Token = Token(0);
 const CONNECTION: Token = Token(1);
 
-/// The way of a session's datagrams to the network and back.
+/// Transport of a session's datagrams.
 pub(super) struct Transport {
     socket: UdpSocket,
-    /// Where the socket is reached.
+    /// Address of the socket.
     local: SocketAddr,
-    /// To the TURN server, if it is not spoken to by datagrams.
+    /// Connection to the TURN server, if that is reached over TCP or TLS.
     connection: Option<Connection>,
-    /// Datagrams that the kernel did not take yet.
+    /// Datagrams that the kernel did not accept yet.
     backlog: Vec<u8>,
-    /// Where the backlog goes, and how long its datagrams are.
+    /// Destination of the backlog, and the length of its datagrams.
     backlog_to: Option<(SocketAddr, usize)>,
     scratch: Vec<u8>,
 }
@@ -46,7 +46,7 @@ impl Transport {
         }
     }
 
-    /// Lets `poll` wait for the socket and the connection.
+    /// Registers the socket and the connection with `poll`.
     pub(super) fn register(&self, poll: &Poll) -> Result<(), EndError> {
         let descriptor = self.socket.as_raw_fd();
         let interest = Interest::READABLE | Interest::WRITABLE;
@@ -62,8 +62,8 @@ impl Transport {
         Ok(())
     }
 
-    /// Reads one batch of datagrams into `session`; returns how many bytes they had, or
-    /// `None` if there were none.
+    /// Reads one batch of datagrams into `session`; returns their bytes, or `None` if there were
+    /// none.
     pub(super) fn receive(
         &self,
         session: &mut Session,
@@ -86,7 +86,7 @@ impl Transport {
                 .map_or(datagram.bytes.len(), usize::from)
                 .max(1);
             for bytes in datagram.bytes.chunks_mut(size) {
-                // What the session drops has no effect, and is counted there.
+                // Datagrams that the session drops have no effect, and the session counts them.
                 let _ = session.handle_datagram(now, datagram.source, to, bytes);
             }
         }
@@ -94,7 +94,7 @@ impl Transport {
         Ok(Some(bytes_read))
     }
 
-    /// Reads what the TURN server sent over its connection; `false` if that was nothing.
+    /// Reads frames from the TURN server's connection; returns `false` if there were none.
     pub(super) fn receive_frames(&mut self, session: &mut Session) -> Result<bool, EndError> {
         let Some(connection) = &mut self.connection else {
             return Ok(false);
@@ -103,7 +103,7 @@ impl Transport {
         let local = self.local;
         let any = connection
             .read(|frame| {
-                // As with datagrams.
+                // Frames that the session drops have no effect, as with datagrams.
                 let _ = session.handle_datagram(now, from, local, frame);
             })
             .map_err(system("the connection to the TURN server"))?;
@@ -117,8 +117,8 @@ impl Transport {
         ip.map_or(self.local, |ip| SocketAddr::new(ip, self.local.port()))
     }
 
-    /// Sends what `session` has to send, as far as the kernel takes it; `false` if nothing
-    /// went out.
+    /// Sends the session's datagrams as far as the kernel accepts them; returns `false` if none
+    /// was sent.
     pub(super) fn transmit(
         &mut self,
         session: &mut Session,
@@ -134,7 +134,7 @@ impl Transport {
                         self.backlog.drain(..sent.bytes);
                         return Ok(any);
                     }
-                    // A peer that is gone, or a route: ICE and SCTP notice.
+                    // The peer or the route is gone: ICE and SCTP will notice.
                     Some(error) => tracing::debug!(%error, %to, "datagrams were not sent"),
                     None => {}
                 }

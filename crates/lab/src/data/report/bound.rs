@@ -1,32 +1,31 @@
-//! What kept a run from being faster.
+//! The limit that kept a run from being faster.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Cpu, Report, Way};
 
-/// What kept a run from being faster.
+/// Limit that kept a run from being faster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
-    /// A thread had all of a core.
+    /// The sender's thread used a whole core.
     SenderCpu,
-    /// A thread had all of a core.
+    /// The receiver's thread used a whole core.
     ReceiverCpu,
-    /// The receive window, once a round trip.
+    /// The receive window, which is filled once per round trip.
     Window,
     /// The congestion window, which losses keep small.
     CongestionWindow,
-    /// The rate at which congestion control lets packets go: the path's, as it
-    /// believes.
+    /// The pacing rate: the path's rate, as the congestion control believes.
     Pacing,
-    /// The sender ran dry: message size or water marks.
+    /// The sender's channels ran empty: messages or water marks are too small.
     Application,
-    /// None of them was reached.
+    /// None of the limits was reached.
     Unknown,
 }
 
 impl Bound {
-    /// For people, in a column.
+    /// The name for people.
     pub const fn words(self) -> &'static str {
         match self {
             Self::SenderCpu => "sender's CPU",
@@ -40,13 +39,13 @@ impl Bound {
     }
 }
 
-/// A thread that is busy for so much of its time is what bounds the run. The rest goes
-/// to waking up and to others on the machine.
+/// A thread that is busy for this share of the time is the limit. The rest of the time is needed
+/// for wake-ups and other processes.
 const BUSY_PERCENT: f64 = 85.0;
-/// So near to a bound is at it.
+/// A figure that reaches this share of a limit counts as limited by it.
 const NEAR: f64 = 0.8;
 
-/// Decides in the order in which one hides the next.
+/// Finds the limit. Limits are checked in the order in which one hides the next.
 pub(super) fn of(ways: &[Way], cpu: Cpu, goodput_mbps: f64, window_mbps: Option<f64>) -> Bound {
     let is_busy = |percent: Option<f64>| percent.is_some_and(|it| it >= BUSY_PERCENT);
     if is_busy(cpu.sender) && cpu.sender >= cpu.receiver {
@@ -59,7 +58,7 @@ pub(super) fn of(ways: &[Way], cpu: Cpu, goodput_mbps: f64, window_mbps: Option<
         return Bound::Unknown;
     };
     let fills = |limit: u64| limit > 0 && way.in_flight_bytes as f64 >= NEAR * limit as f64;
-    // Little left of it: what is on its way is what the receiver lets be there.
+    // Little of the advertised window is left: the receiver limits the bytes in flight.
     let is_closed = way.peer_window_bytes < way.in_flight_bytes / 4;
     if is_closed || window_mbps.is_some_and(|bound| goodput_mbps >= NEAR * bound) {
         return Bound::Window;
@@ -76,14 +75,14 @@ pub(super) fn of(ways: &[Way], cpu: Cpu, goodput_mbps: f64, window_mbps: Option<
     if fills(way.cwnd_bytes) {
         return Bound::CongestionWindow;
     }
-    // The first time there is nothing in it yet.
+    // The first fill always finds the channel empty.
     if way.starved > 1 && way.starved >= way.refills / 4 {
         return Bound::Application;
     }
     Bound::Unknown
 }
 
-/// The run in a sentence or two.
+/// Describes the run in a sentence or two.
 pub(super) fn verdict(report: &Report, ways: &[Way]) -> String {
     let Some(way) = ways.first() else {
         return String::new();
@@ -132,7 +131,7 @@ pub(super) fn verdict(report: &Report, ways: &[Way]) -> String {
     format!("{goodput}, bounded by {why}.")
 }
 
-/// `3.42 Gbit/s`.
+/// A rate as text, like `3.42 Gbit/s`.
 pub(crate) fn mbps(value: f64) -> String {
     if value >= 1000.0 {
         format!("{:.2} Gbit/s", value / 1000.0)
@@ -143,7 +142,7 @@ pub(crate) fn mbps(value: f64) -> String {
     }
 }
 
-/// `256 KiB`.
+/// A size as text, like `256 KiB`.
 pub(crate) fn bytes(value: u64) -> String {
     const KIB: f64 = 1024.0;
     let value = value as f64;

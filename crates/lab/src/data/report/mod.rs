@@ -1,4 +1,4 @@
-//! A run for tools (JSON, CSV) and for people (table, [`svg`]), and the bound that
+//! Report of a run for tools (JSON, CSV) and for people (table, [`svg`]), with the limit that
 //! applied.
 
 use std::fmt::Write as _;
@@ -16,138 +16,138 @@ pub mod table;
 
 pub use bound::Bound;
 
-/// A run of `glassline bench data`: what `--json` writes.
+/// Report of a run of `glassline bench data`, as `--json` writes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// What charts and tables call it.
+    /// Name of the run in charts and tables.
     pub label: String,
-    /// When it began, RFC 3339, UTC.
+    /// Begin of the run in UTC (RFC 3339).
     pub started: String,
-    /// Of Glassline.
+    /// Version of Glassline.
     pub version: String,
-    /// What it ran on.
+    /// Machine that the run was made on.
     pub machine: machine::Description,
-    /// What was asked for.
+    /// Plan of the test.
     pub plan: Plan,
-    /// What stood between the ends, as on the command line.
+    /// Impairment between the ends, as on the command line.
     pub impairment: Option<String>,
-    /// One for each interval and way.
+    /// Figures of each interval and direction.
     pub intervals: Vec<Interval>,
-    /// User data of whole messages that arrived, both ways together.
+    /// User data of whole messages that arrived, in both directions together.
     pub goodput_mbps: f64,
-    /// Whole messages that arrived.
+    /// Number of whole messages that arrived.
     pub messages: u64,
-    /// Processor time of each end.
+    /// Processor seconds of each end per gigabit.
     pub cpu_s_per_gbit: Cpu,
-    /// Of one core, over the run.
+    /// Processor time of each end, in percent of one core.
     pub cpu_percent: Cpu,
-    /// The association's round trip, the median of intervals.
+    /// Round-trip time of the association: the median over the intervals.
     pub rtt_ms: Option<f64>,
-    /// What the receive window allows in that round trip.
+    /// Rate that the receive window allows at that round-trip time.
     pub window_bound_mbps: Option<f64>,
-    /// User data that was sent again.
+    /// Bytes of user data that were retransmitted.
     pub retransmitted_bytes: u64,
-    /// Retransmission time-outs.
+    /// Number of retransmission time-outs.
     pub timeouts: u64,
-    /// What kept it from being faster.
+    /// Limit that kept the run from being faster.
     pub bound: Bound,
-    /// The way that datagrams took.
+    /// Path of the datagrams.
     pub path: Option<Path>,
-    /// What records were protected with.
+    /// Cipher of the DTLS records.
     pub cipher: Option<String>,
-    /// Packets went without a checksum (RFC 9653).
+    /// Whether packets were sent without a checksum (RFC 9653).
     pub zero_checksum: Option<bool>,
-    /// What it comes to, in a sentence.
+    /// Summary in a sentence.
     pub verdict: String,
 }
 
-/// An interval of one way.
+/// Figures of an interval in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// From the client to the server.
+    /// Whether the direction is from the client to the server.
     pub up: bool,
-    /// Since the start.
+    /// Begin of the interval since the start, in seconds.
     pub start_s: f64,
-    /// Since the start.
+    /// End of the interval since the start, in seconds.
     pub end_s: f64,
     /// User data of whole messages that arrived.
     pub goodput_mbps: f64,
-    /// Whole messages that arrived.
+    /// Whole messages that arrived, per second.
     pub messages_per_s: f64,
-    /// The association's smoothed round trip at the end.
+    /// Smoothed round-trip time of the association at the interval's end, in ms.
     pub rtt_ms: Option<f64>,
-    /// Congestion window at the end.
+    /// Congestion window at the interval's end.
     pub cwnd_bytes: u64,
-    /// On the way at the end.
+    /// Bytes in flight at the interval's end.
     pub in_flight_bytes: u64,
-    /// User data sent again.
+    /// Bytes of user data that were retransmitted.
     pub retransmitted_bytes: u64,
-    /// Handed over and not yet sent, at the end.
+    /// Bytes that waited to be sent at the interval's end.
     pub buffered_bytes: u64,
-    /// Processor time of each end.
+    /// Processor seconds of each end per gigabit.
     pub cpu_s_per_gbit: Cpu,
 }
 
-/// A figure of either end. With messages both ways, the sender is the client.
+/// Processor figures of both ends. With messages in both directions, the sender is the client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cpu {
-    /// Who sent; `None` if it cannot be known.
+    /// Figure of the sending end; `None` if it is unknown.
     pub sender: Option<f64>,
-    /// Who received.
+    /// Figure of the receiving end; `None` if it is unknown.
     pub receiver: Option<f64>,
 }
 
-/// The pair of candidates in use.
+/// Candidate pair that the session used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Path {
-    /// This end.
+    /// This end of the path.
     pub local: PathEnd,
-    /// The other.
+    /// The other end of the path.
     pub remote: PathEnd,
-    /// Datagrams go through a TURN server.
+    /// Whether datagrams go through a TURN server.
     pub relayed: bool,
-    /// Which, if it is ours.
+    /// URI of the TURN server, if it is this end's.
     pub relay: Option<String>,
-    /// How it is spoken to: `udp`, `tcp` or `tls`.
+    /// Transport to the TURN server: `udp`, `tcp` or `tls`.
     pub relay_protocol: Option<String>,
 }
 
 /// One end of a [`Path`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathEnd {
-    /// `host`, `srflx`, `prflx` or `relay` (RFC 8839 §5.1).
+    /// Type of the candidate: `host`, `srflx`, `prflx` or `relay` (RFC 8839 §5.1).
     pub r#type: String,
-    /// `udp`.
+    /// Transport protocol of the candidate: `udp`.
     pub protocol: String,
     /// IP address and port.
     pub address: String,
 }
 
-/// What the two ends found, and everything else that a report is made of.
+/// Findings of both ends, from which a report is made.
 #[derive(Clone, Debug)]
 pub struct Findings {
-    /// What charts call it.
+    /// Name of the run in charts.
     pub label: String,
-    /// RFC 3339.
+    /// Begin of the run in UTC (RFC 3339).
     pub started: String,
-    /// What was asked for.
+    /// Plan of the test.
     pub plan: Plan,
-    /// What stood between the ends.
+    /// Impairment between the ends.
     pub impairment: Option<String>,
-    /// The client's samples, in order; the last one is at its end.
+    /// Samples of the client, in order; the last one is from its end.
     pub client: Vec<Sample>,
-    /// The server's.
+    /// Samples of the server, in order.
     pub server: Vec<Sample>,
-    /// The client's.
+    /// Path, as the client sees it.
     pub path: Option<Path>,
-    /// Of the client's records.
+    /// Cipher of the client's records.
     pub cipher: Option<String>,
-    /// Of the client's association.
+    /// Whether the client's association has no checksums.
     pub zero_checksum: Option<bool>,
 }
 
 impl Report {
-    /// Puts the samples of both ends together.
+    /// Builds the report from the samples of both ends.
     pub fn new(findings: Findings) -> Self {
         let Findings {
             plan,
@@ -223,12 +223,12 @@ impl Report {
         report
     }
 
-    /// Pretty JSON, a line feed at the end.
+    /// The report as indented JSON with a newline at the end.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("plain data") + "\n"
     }
 
-    /// A row for each interval and way.
+    /// The report as CSV: a row for each interval and direction.
     pub fn to_csv(&self) -> String {
         let mut out = String::from(CSV_HEADER);
         let text =
@@ -256,12 +256,12 @@ impl Report {
     }
 }
 
-/// The names of [`Report::to_csv`]'s columns.
+/// Column names of [`Report::to_csv`].
 pub const CSV_HEADER: &str = "direction,start_s,end_s,goodput_mbps,messages_per_s,rtt_ms,\
 cwnd_bytes,in_flight_bytes,retransmitted_bytes,buffered_bytes,\
 sender_cpu_s_per_gbit,receiver_cpu_s_per_gbit\n";
 
-/// One way of a run.
+/// Figures of one direction of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Way {
     pub(super) goodput_mbps: f64,
@@ -272,9 +272,9 @@ pub(super) struct Way {
     pub(super) timeouts: u64,
     pub(super) refills: u64,
     pub(super) starved: u64,
-    /// Of the receiver.
+    /// Receive window of the receiver.
     pub(super) window_bytes: u64,
-    /// Medians over the sender's samples.
+    /// Median over the sender's samples.
     pub(super) cwnd_bytes: u64,
     pub(super) in_flight_bytes: u64,
     pub(super) peer_window_bytes: u64,
@@ -308,7 +308,7 @@ impl Way {
     }
 }
 
-/// Processor time of an end.
+/// Processor time of one end over a run.
 struct Spent {
     cpu_s: Option<f64>,
     time_s: f64,
@@ -334,7 +334,7 @@ impl Spent {
     }
 }
 
-/// The n-th interval of each end, together.
+/// Combines the n-th interval of each end.
 fn rows(up: bool, sender: &[Sample], receiver: &[Sample]) -> Vec<Interval> {
     let (mut rows, mut before) = (Vec::new(), (Sample::default(), Sample::default()));
     for (sent, received) in sender.iter().zip(receiver) {
@@ -370,7 +370,7 @@ fn rows(up: bool, sender: &[Sample], receiver: &[Sample]) -> Vec<Interval> {
         });
         before = (*sent, *received);
     }
-    // A last one that is a sliver says nothing by itself.
+    // A very short last interval is not meaningful.
     if let [.., whole, last] = rows.as_slice()
         && last.end_s - last.start_s < 0.1 * (whole.end_s - whole.start_s)
     {

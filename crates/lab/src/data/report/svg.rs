@@ -1,4 +1,4 @@
-//! A run over time, and runs beside each other, as charts.
+//! Charts of one run over time, and of several runs.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ const RIGHT: f64 = 856.0;
 const PANEL: f64 = 150.0;
 const BETWEEN: f64 = 46.0;
 
-/// A named line.
+/// A named curve.
 struct Line {
     name: String,
     points: Vec<(f64, f64)>,
@@ -25,7 +25,7 @@ struct Panel {
     lines: Vec<Line>,
 }
 
-/// Goodput, round trip, windows and processor time over a run.
+/// Draws goodput, round-trip time, windows and processor time over a run.
 pub fn draw(report: &Report) -> String {
     let of = |up: bool, name: &str, value: &dyn Fn(&super::Interval) -> Option<f64>| Line {
         name: name.to_owned(),
@@ -81,7 +81,8 @@ pub fn draw(report: &Report) -> String {
     chart(&title, &report.verdict, &panels, (0.0, x_max), "s", false)
 }
 
-/// One curve for each combination of what is not on the horizontal axis.
+/// Draws a sweep: a curve for each combination of the settings that are not on the horizontal
+/// axis.
 pub fn draw_sweep(swept: &Swept) -> String {
     let Some(axis) = swept.axes.first() else {
         return String::new();
@@ -129,7 +130,7 @@ pub fn draw_sweep(swept: &Swept) -> String {
     chart(&title, "", &panels, range, axis, is_wide)
 }
 
-/// A bar for each step.
+/// Draws a staircase: a bar for each step.
 pub fn draw_staircase(staircase: &Staircase) -> String {
     const ROW: f64 = 30.0;
     const TOP: f64 = 92.0;
@@ -167,7 +168,7 @@ fn open(height: f64, title: &str, about: &str) -> String {
     out + &plot::subtitle(57.0, about)
 }
 
-/// Panels below each other over one horizontal axis.
+/// Draws panels below each other over a shared horizontal axis.
 fn chart(
     title: &str,
     about: &str,
@@ -265,7 +266,7 @@ impl Panel {
     }
 }
 
-/// The next of 1, 2, 2.5, 4, 5 and 8 times a power of ten.
+/// The next larger number of 1, 2, 2.5, 4, 5 and 8 times a power of ten.
 fn nice(value: f64) -> f64 {
     if value <= 0.0 {
         return 1.0;

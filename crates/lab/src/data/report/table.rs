@@ -3,11 +3,11 @@
 use super::bound::bytes;
 use super::{Interval, Path, Report};
 
-/// The names of the columns of [`line`].
+/// Column names of [`line`].
 pub const HEAD: &str = "       interval   Mbit/s  msg/s   RTT ms       cwnd   flight   re-sent  \
 buffered  CPU s/Gbit send/recv";
 
-/// One interval.
+/// The figures of one interval as a line.
 pub fn line(it: &Interval) -> String {
     let number = |value: Option<f64>, digits: usize| {
         value.map_or_else(|| "–".to_owned(), |value| format!("{value:.digits$}"))
@@ -29,7 +29,7 @@ pub fn line(it: &Interval) -> String {
     )
 }
 
-/// All of a run.
+/// All figures of a run as text.
 pub fn draw(report: &Report) -> String {
     let mut out = String::from(HEAD);
     for interval in &report.intervals {
@@ -39,7 +39,7 @@ pub fn draw(report: &Report) -> String {
     out + "\n\n" + &summary(report) + "\n"
 }
 
-/// What it comes to.
+/// Summary of a run in one line.
 pub fn summary(report: &Report) -> String {
     let number = |value: Option<f64>, digits: usize| {
         value.map_or_else(|| "–".to_owned(), |value| format!("{value:.digits$}"))

@@ -1,20 +1,20 @@
-//! What NetEq remembers of delays, and which one it aims for.
+//! NetEq's statistics of delays, and the delay that it aims for.
 
 const BUCKETS: usize = 100;
 const BUCKET_MS: f64 = 20.0;
 
-/// Forgets: older ones count less.
+/// A histogram in which older values count less.
 struct Histogram {
     shares: [f64; BUCKETS],
     forget: f64,
-    /// Begins by forgetting faster.
+    /// Forget factor of the start, which is faster.
     forget_first: Option<f64>,
     added: u64,
 }
 
 impl Histogram {
     fn new(forget: f64, forget_first: Option<f64>) -> Self {
-        // Falling by half from bucket to bucket, as if heard before.
+        // The initial shares fall by half from bucket to bucket.
         let mut share = 1.0;
         let shares = std::array::from_fn(|_| {
             share /= 2.0;
@@ -44,7 +44,7 @@ impl Histogram {
         self.shares[bucket] += 1.0 - forget;
     }
 
-    /// The first bucket up to which the shares reach `share`.
+    /// Index of the first bucket up to which the shares add up to `share`.
     fn quantile(&self, share: f64) -> usize {
         let mut sum = 0.0;
         let reached = self.shares.iter().position(|it| {
@@ -55,8 +55,8 @@ impl Histogram {
     }
 }
 
-/// How long to wait so that the buffer seldom runs empty: a quantile of the worst
-/// delays of half-seconds.
+/// Finds the delay at which the buffer seldom runs empty: a quantile of the largest delays of
+/// half-seconds.
 pub(super) struct Underruns {
     histogram: Histogram,
     quantile: f64,
@@ -94,8 +94,8 @@ impl Underruns {
     }
 }
 
-/// How long to wait for packets that were overtaken: what waiting costs against
-/// what it saves, a percent of loss being worth 20 ms.
+/// Finds the delay to wait for reordered packets, by weighing the wait against the losses that it
+/// avoids; one percent of loss is worth 20 ms.
 pub(super) struct Reordering {
     histogram: Histogram,
 }
@@ -109,7 +109,8 @@ impl Reordering {
         }
     }
 
-    /// A packet was overtaken by `delay_ms`, or not at all; `base_ms` is waited anyway.
+    /// Adds a packet that arrived `delay_ms` behind a later one, or in order; `base_ms` is the
+    /// delay that is waited anyway.
     pub(super) fn add(&mut self, delay_ms: f64, base_ms: f64) -> f64 {
         self.histogram.add(delay_ms);
         let mut missed = 1.0;

@@ -1,11 +1,11 @@
-//! A model of the control logic of NetEq, WebRTC's jitter buffer: when it plays,
-//! stretches and conceals.
+//! Model of the control logic of NetEq, WebRTC's jitter buffer: when it plays, stretches and
+//! conceals.
 //!
-//! Written from a description of two versions. All times are whole ticks of 10 ms,
-//! one a pull, as in NetEq. Without audio, a stretch always finds a pitch period, of
-//! 8 ms; NetEq's own often finds none. With audio ([`NetEq::hear`]) it is ours that finds
-//! one or not. Packets that come late, while nothing else is in hand, hold
-//! the stream up; those that come after later ones were played are discarded.
+//! The model follows a description of two versions. All times are whole ticks of 10 ms, one for
+//! each call of the device, as in NetEq. Without audio, a stretch always finds a pitch period of
+//! 8 ms; NetEq often finds none. With audio ([`NetEq::hear`]), our pitch search decides. Packets
+//! that come late while no other packet is there delay the stream; packets that come after later
+//! ones were played are discarded.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -17,22 +17,22 @@ use histogram::{Reordering, Underruns};
 
 mod histogram;
 
-/// Which NetEq.
+/// Version of NetEq.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// Of Chromium 98, December 2021: the study's.
+    /// NetEq of Chromium 98 (December 2021), which the study used.
     M98,
-    /// Of July 2026.
+    /// NetEq of July 2026.
     Y2026,
 }
 
 /// NetEq's control logic.
 #[derive(Clone, Copy, Debug)]
 pub struct NetEq {
-    /// Which.
+    /// Version of the control logic.
     pub version: Version,
-    /// Of the worst delays of half-seconds, how many are waited for. A field trial
-    /// may set it; 0.95 is what everybody has.
+    /// Quantile of the largest delays of half-seconds that NetEq waits for. A field trial may set
+    /// it; the default is 0.95.
     pub quantile: f64,
 }
 
@@ -45,17 +45,17 @@ impl Default for NetEq {
     }
 }
 
-/// A tick, and what a pull plays.
+/// Duration of a tick, and of the audio that a call of the device plays.
 const TICK_MS: f64 = 10.0;
-/// What a stretch removes or inserts.
+/// Duration that a stretch removes or inserts.
 const PERIOD_MS: f64 = 8.0;
-/// Ticks between two stretches.
+/// Least number of ticks between two stretches.
 const STRETCH_TICKS: u64 = 5;
-/// A stretch wants so much decoded.
+/// Decoded audio that a stretch needs.
 const DECODED_MS: f64 = 30.0;
-/// How well a period must fit, at ease and in haste.
+/// Least correlation of a pitch period, for normal and for urgent stretches.
 const FIT: (f32, f32) = (0.9, 0.5);
-/// Arrivals are compared over so much media time.
+/// Media time over which arrivals are compared.
 const HISTORY_MS: f64 = 2_000.0;
 
 impl Contender for NetEq {
@@ -72,7 +72,7 @@ impl Contender for NetEq {
 }
 
 impl NetEq {
-    /// Plays `spoken` as [`Contender::play`] plays packets without audio.
+    /// Plays `spoken` with its audio; [`Contender::play`] plays packets without audio.
     pub fn hear<D: Decoder>(&self, stream: &Stream<'_>, spoken: &Spoken<D>) -> Heard {
         let audio = Audio {
             player: Player::new((spoken.make)()),
@@ -88,24 +88,24 @@ impl NetEq {
     }
 }
 
-/// What is heard of it.
+/// Audio of a run.
 struct Audio<'a, D> {
     player: Player<D>,
     spoken: &'a Spoken<D>,
     played: Vec<f32>,
 }
 
-/// Of one stream.
+/// State of one run.
 struct State<'a, D = L16> {
     audio: Option<Audio<'a, D>>,
     version: Version,
     packet_ms: f64,
     tick: u64,
-    /// Packets in hand, and the tick in which they came.
+    /// Packets in the buffer by index, and the tick in which each arrived.
     packets: BTreeMap<usize, u64>,
-    /// The next packet to be decoded.
+    /// Index of the next packet to decode.
     expected: usize,
-    /// Decoded and not yet played.
+    /// Decoded audio that was not played yet.
     decoded_ms: f64,
     arrivals: Arrivals,
     underruns: Underruns,
@@ -113,9 +113,9 @@ struct State<'a, D = L16> {
     target_ms: f64,
     level_ms: f64,
     stretched_at: u64,
-    /// Pulls concealed in a row.
+    /// Number of ticks that were concealed in a row.
     expands: u64,
-    /// Stretched since the level was last looked at.
+    /// Audio that stretches added or removed since the level was filtered last.
     change_ms: f64,
     is_begun: bool,
     concealed_ms: f64,
@@ -265,7 +265,7 @@ impl<'a, D: Decoder> State<'a, D> {
             it if it <= 140.0 => 253.0,
             _ => 254.0,
         } / 256.0;
-        // Of packets only: what is decoded does not count.
+        // The level counts packets only, not decoded audio.
         let span = self.packets.len() as f64 * self.packet_ms;
         let change = std::mem::take(&mut self.change_ms);
         self.level_ms = (factor * self.level_ms + (1.0 - factor) * span + change).max(0.0);
@@ -304,7 +304,7 @@ impl<'a, D: Decoder> State<'a, D> {
         }
     }
 
-    /// The expected packet is missing, a later one is here.
+    /// Decides for a tick in which the expected packet is missing and `packet` is the next one.
     fn decide_on_gap(&self, packet: usize) -> Operation {
         let leap_ms = (packet - self.expected) as f64 * self.packet_ms;
         let is_early = leap_ms > self.expands as f64 * TICK_MS;
@@ -319,7 +319,7 @@ impl<'a, D: Decoder> State<'a, D> {
         }
     }
 
-    /// Decodes as much as the operation wants, if it is in hand.
+    /// Decodes as much as the operation needs, if it is in the buffer.
     fn decode_for(&mut self, operation: Operation, now: f64, outcome: &mut Outcome) {
         let is_stretch = matches!(
             operation,
@@ -353,19 +353,19 @@ impl<'a, D: Decoder> State<'a, D> {
     }
 }
 
-/// When packets of the last two seconds came.
+/// Arrivals of the packets of the last two seconds.
 #[derive(Default)]
 struct Arrivals {
-    /// Media time, and arrival minus media time.
+    /// Media time of each packet, and its arrival less its media time.
     delays: VecDeque<(f64, f64)>,
     latest: Option<f64>,
     last: Option<(f64, f64)>,
-    /// Media time, and how much longer than its predecessor it took.
+    /// Media time of each packet, and how much longer it took than the one before.
     steps: VecDeque<(f64, f64)>,
 }
 
 impl Arrivals {
-    /// M98's relative delay: what inter-arrival times add up to, never below 0.
+    /// Relative delay of M98: the sum of inter-arrival differences, never below 0.
     fn running(&mut self, came: f64, media: f64) -> f64 {
         let step = self
             .last
@@ -381,7 +381,7 @@ impl Arrivals {
             .fold(0.0, |sum, (_, step)| f64::max(sum + step, 0.0))
     }
 
-    /// 2026's: above the fastest of two seconds.
+    /// Relative delay of 2026: above the fastest packet of two seconds.
     fn above_fastest(&mut self, came: f64, media: f64) -> f64 {
         self.latest = Some(self.latest.map_or(media, |latest| latest.max(media)));
         self.delays.push_back((media, came - media));
@@ -392,7 +392,7 @@ impl Arrivals {
         came - media - self.fastest()
     }
 
-    /// The same for what is played in `tick`.
+    /// The same relative delay of a packet played in `tick`.
     fn above_fastest_at(&self, tick: u64, media: f64) -> f64 {
         tick as f64 * TICK_MS - media - self.fastest()
     }

@@ -1,4 +1,4 @@
-//! What contenders made of the same delays: figures, table, rows, chart.
+//! Report of jitter buffers on the same delays: figures, table, CSV rows, chart.
 
 use std::fmt::Write as _;
 
@@ -8,86 +8,87 @@ use super::outcome::{Moment, Outcome, Wait};
 
 pub mod svg;
 
-/// What `glassline bench jitter --json` writes. The figures above `contenders` are
-/// those of our own buffer.
+/// Report that `glassline bench jitter --json` writes. The figures at the top level are those of
+/// our buffer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// The trace's file, or its family and seed.
+    /// Name of the trace: its file, or family and seed.
     pub trace: String,
-    /// When it began, RFC 3339, UTC.
+    /// Begin of the run in UTC (RFC 3339).
     pub started: String,
-    /// Of Glassline.
+    /// Version of Glassline.
     pub version: String,
-    /// That were sent.
+    /// Number of packets that were sent.
     pub packets: u64,
-    /// Between two packets.
+    /// Time between two packets, in ms.
     pub interval_ms: f64,
-    /// Between two pulls of our buffer.
+    /// Time between two calls of the device for our buffer, in ms.
     pub pull_ms: f64,
-    /// How willingly our buffer moves its delay: swift, even or steady.
+    /// How far our buffer changes its delay while somebody speaks: swift, even or steady.
     pub pace: String,
-    /// Of the time, what our buffer may conceal for late packets.
+    /// Largest share of the time that our buffer may conceal because packets were late, 0–1.
     pub late_share: f64,
-    /// Of our buffer.
+    /// Figures of our buffer.
     #[serde(flatten)]
     pub glassline: Figures,
-    /// Everybody, ours first.
+    /// Figures of every buffer; ours is the first.
     pub contenders: Vec<Named>,
-    /// How waiting and concealing trade, by contender; empty unless asked for.
+    /// Curves of waiting against concealment, one for each buffer; empty unless they were asked
+    /// for.
     pub curves: Vec<Curve>,
 }
 
-/// What it comes to.
+/// Figures of one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
-    /// Milliseconds that packets waited.
+    /// Distribution of the packets' waits, in ms.
     pub wait_ms: Wait,
-    /// Of the time, what was made up.
+    /// Share of the time that was concealed, 0–1.
     pub concealed_ratio: f64,
-    /// Of the time, what was left out of speech or played twice.
+    /// Share of the time that stretching left out or played twice, 0–1.
     pub stretched_ratio: f64,
-    /// Packets that came, but too late to be played.
+    /// Packets that arrived too late to be played.
     pub late: u64,
-    /// Packets that never came.
+    /// Packets that never arrived.
     pub lost: u64,
 }
 
-/// A contender's figures.
+/// Figures of a buffer with its name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Named {
-    /// What tables call it.
+    /// Name in tables.
     pub name: String,
-    /// What it comes to.
+    /// Figures of the buffer.
     #[serde(flatten)]
     pub figures: Figures,
 }
 
-/// One contender with its knob turned.
+/// One buffer at several settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
-    /// What tables call it.
+    /// Name in tables.
     pub name: String,
-    /// In order of the knob.
+    /// Points in order of the setting.
     pub points: Vec<Point>,
 }
 
-/// A setting of the knob.
+/// One setting of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// The knob.
+    /// The setting.
     pub setting: f64,
-    /// Mean of the packets' waits.
+    /// Mean wait of the packets, in ms.
     pub wait_ms: f64,
-    /// Of the time, what was made up.
+    /// Share of the time that was concealed, 0–1.
     pub concealed_ratio: f64,
 }
 
-/// A contender's waits over time, for the chart.
+/// Waits of a buffer over time, for the chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timeline {
-    /// What tables call it.
+    /// Name in tables.
     pub name: String,
-    /// Of the first minutes.
+    /// Played packets of the drawn minute.
     pub moments: Vec<Moment>,
 }
 
@@ -104,7 +105,7 @@ impl From<&Outcome> for Figures {
 }
 
 impl Point {
-    /// What `outcome` came to with the knob at `setting`.
+    /// The point of `outcome` at `setting`.
     pub fn new(setting: f64, outcome: &Outcome) -> Self {
         Self {
             setting,
@@ -115,13 +116,13 @@ impl Point {
 }
 
 impl Report {
-    /// For tools: indented, with a newline at the end.
+    /// The report as indented JSON with a newline at the end.
     pub fn to_json(&self) -> String {
         let text = serde_json::to_string_pretty(self).expect("plain data becomes JSON");
         text + "\n"
     }
 
-    /// A line for each contender, after one with names.
+    /// The report as CSV: a head, then a line for each buffer.
     pub fn to_csv(&self) -> String {
         let mut out = "contender,wait_mean_ms,wait_p50_ms,wait_p95_ms,wait_p99_ms,wait_max_ms,\
                        concealed_ratio,stretched_ratio,late,lost\n"
@@ -146,7 +147,7 @@ impl Report {
         out
     }
 
-    /// For people, in fewer than a hundred columns; with ANSI colours if `colour`.
+    /// The report as a table of fewer than a hundred columns. `color` adds ANSI colors.
     pub fn to_table(&self, colour: bool) -> String {
         let (bold, dim, plain) = match colour {
             true => ("\x1b[1m", "\x1b[2m", "\x1b[0m"),

@@ -1,4 +1,4 @@
-//! Waiting against concealing, and waiting over time.
+//! Charts of waiting against concealment, and of waiting over time.
 
 use super::{Report, Timeline};
 use crate::plot::{self, Axis, Frame, Plot, page, text};
@@ -7,18 +7,18 @@ const WIDTH: f64 = 1000.0;
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 976.0;
 
-/// Told apart by people who see few colours, too. Ours is first.
+/// Colors of the buffers, distinct for color-blind readers. The first one is ours.
 const COLOURS: [&str; 8] = [
     "#1d5fd1", "#d9680b", "#b0209a", "#6b7480", "#0b8a5e", "#7a5a00", "#0a8aa8", "#5b4bd6",
 ];
 
-/// Less than this cannot be told from nothing.
+/// Least share of concealment that the axis shows.
 const CONCEALED_LEAST: f64 = 0.001;
 
-/// So much of the time line is drawn, in seconds.
+/// Length of the chart over time, in seconds.
 pub const TIMELINE_S: f64 = 60.0;
 
-/// Draws `report`, and `timelines` below.
+/// Draws `report`, with `timelines` below.
 pub fn draw(report: &Report, timelines: &[Timeline]) -> String {
     const HEIGHT: f64 = 300.0;
     const BELOW: f64 = 180.0;
@@ -43,7 +43,7 @@ pub fn draw(report: &Report, timelines: &[Timeline]) -> String {
     out + "</svg>\n"
 }
 
-/// Title, circumstances, and who has which colour.
+/// Title, circumstances and legend.
 fn head(report: &Report, title: &str) -> String {
     let about = [
         format!("{} packets of {} ms", report.packets, report.interval_ms),
@@ -70,7 +70,7 @@ fn head(report: &Report, title: &str) -> String {
     out
 }
 
-/// Mean wait over what was concealed: to the lower left is better.
+/// Mean wait against concealment; lower and further left is better.
 fn trade(report: &Report, frame: Frame) -> String {
     let percent = |ratio: f64| (ratio * 100.0).max(CONCEALED_LEAST);
     let points = || report.curves.iter().flat_map(|it| &it.points);
@@ -158,7 +158,7 @@ mod tests {
         let drawn = draw(&report, &[timeline]);
         assert_well_formed(&drawn);
         assert_eq!(drawn.matches(r#"r="6""#).count(), 2);
-        // The curve and the time line.
+        // The curve and the chart over time.
         assert_eq!(drawn.matches("stroke-linejoin").count(), 2);
         assert!(drawn.contains("ar98:&lt;7&gt;"));
         assert_well_formed(&draw(&report, &[]));
