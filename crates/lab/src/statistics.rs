@@ -1,6 +1,6 @@
-//! Figures of samples that several tools tell.
+//! Figures of samples that several tools need.
 
-/// The value below which `share` (0–1) of `values` lie, nearest rank; `None` without values.
+/// The value that `share` (0–1) of `values` do not exceed, nearest rank; `None` without values.
 pub(crate) fn quantile(values: &[f64], share: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -8,8 +8,8 @@ pub(crate) fn quantile(values: &[f64], share: f64) -> Option<f64> {
     sorted.get(rank as usize - 1).copied()
 }
 
-/// The value in the middle of `values`; of an even number the lower one of the two, which
-/// somebody has measured. `None` without values.
+/// The median of `values`; of an even number the lower one of the two in the middle, which was
+/// measured. `None` without values.
 pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     quantile(&values.into_iter().collect::<Vec<_>>(), 0.5)
 }

@@ -1,14 +1,14 @@
-//! When a run began, as reports tell it.
+//! The begin of a run, as reports write it.
 
 use std::time::SystemTime;
 
-/// This moment in UTC as RFC 3339 writes it, to the second.
+/// The current time in UTC in the format of RFC 3339, to the second.
 pub fn now() -> String {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     rfc3339(since.unwrap_or_default().as_secs())
 }
 
-/// A moment in UTC as RFC 3339 writes it, like `2026-11-21T03:04:05Z`.
+/// A time in UTC in the format of RFC 3339, like `2026-11-21T03:04:05Z`.
 pub(crate) fn rfc3339(unix_s: u64) -> String {
     let (days, second) = (unix_s / 86_400, unix_s % 86_400);
     let (year, month, day) = date(days);
@@ -18,8 +18,8 @@ pub(crate) fn rfc3339(unix_s: u64) -> String {
 
 /// Year, month and day in the Gregorian calendar, `days` after 1970-01-01.
 fn date(days: u64) -> (u64, u64, u64) {
-    // Years that begin in March have their leap day at the end, so that months
-    // have a regular pattern of 153 days in five. Eras are 400 years.
+    // Years that begin in March have their leap day at the end, so that months follow a regular
+    // pattern of 153 days in five. Eras are 400 years.
     let days = days + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;

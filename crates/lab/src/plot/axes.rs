@@ -1,11 +1,11 @@
-//! A rectangle with two axes, and marks in it.
+//! A chart area with two axes, and the marks in it.
 
 use std::fmt::Write as _;
 
 use super::scale::Scale;
 use super::{GRID, SOFT, text};
 
-/// Where a plot is drawn: the inside of its axes.
+/// Inside of the axes, in units of the page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
     pub(crate) left: f64,
@@ -14,7 +14,7 @@ pub(crate) struct Frame {
     pub(crate) height: f64,
 }
 
-/// A plot that is being drawn.
+/// A chart area that is being drawn.
 pub(crate) struct Plot {
     frame: Frame,
     x: Scale,
@@ -22,7 +22,7 @@ pub(crate) struct Plot {
     out: String,
 }
 
-/// What an axis shows.
+/// Range and scale of an axis.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Axis {
     pub(crate) min: f64,
@@ -57,7 +57,7 @@ impl Axis {
 }
 
 impl Plot {
-    /// Axes, ticks and title.
+    /// Draws axes, ticks and title.
     pub(crate) fn new(frame: Frame, title: &str, x: Axis, y: Axis) -> Self {
         let Frame {
             left,
@@ -100,7 +100,7 @@ impl Plot {
         self.out.push('\n');
     }
 
-    /// What the x axis counts, below it.
+    /// Draws the name of the x axis below it.
     pub(crate) fn below(&mut self, words: &str) {
         let style = format!(r#"text-anchor="middle" font-size="11" fill="{SOFT}""#);
         let at = self.frame.left + self.frame.width / 2.0;
@@ -108,7 +108,7 @@ impl Plot {
         self.put(&mark);
     }
 
-    /// A line through points; gaps where a value is not finite.
+    /// Draws a line through points, with gaps where a value is not finite.
     pub(crate) fn line(&mut self, points: &[(f64, f64)], colour: &str, width: f64) {
         let mut path = String::new();
         let mut is_begun = false;
@@ -129,7 +129,7 @@ impl Plot {
         }
     }
 
-    /// A dot of `radius`, with words for the pointer if any.
+    /// Draws a dot of `radius`; `words` appear below the pointer.
     pub(crate) fn dot(&mut self, at: (f64, f64), radius: f64, style: &str, words: &str) {
         let (x, y) = (self.x.place(at.0), self.y.place(at.1));
         let mark = if words.is_empty() {
@@ -143,7 +143,7 @@ impl Plot {
         self.put(&mark);
     }
 
-    /// A rectangle between two values of each axis.
+    /// Draws a rectangle between two values of each axis.
     pub(crate) fn block(&mut self, x: (f64, f64), y: (f64, f64), style: &str) {
         let (left, right) = (self.x.place(x.0), self.x.place(x.1));
         let (bottom, top) = (self.y.place(y.0), self.y.place(y.1));
@@ -156,7 +156,7 @@ impl Plot {
         }
     }
 
-    /// Words beside a mark.
+    /// Draws words beside a point.
     pub(crate) fn label(&mut self, at: (f64, f64), words: &str, colour: &str) {
         let (x, y) = (self.x.place(at.0), self.y.place(at.1));
         let style = format!(r#"font-size="11" fill="{colour}""#);
@@ -164,7 +164,7 @@ impl Plot {
         self.put(&mark);
     }
 
-    /// A horizontal interval at `y`, moved down by `shift` units of the page.
+    /// Draws a horizontal interval at `y`, moved down by `shift` units of the page.
     pub(crate) fn whisker(&mut self, from: f64, to: f64, y: f64, shift: f64, colour: &str) {
         let y = self.y.place(y) + shift;
         let (from, to) = (self.x.place(from), self.x.place(to));
@@ -173,7 +173,7 @@ impl Plot {
         ));
     }
 
-    /// A dot that is moved like its [`Self::whisker`].
+    /// Draws a dot that is moved down like its [`Self::whisker`].
     pub(crate) fn dot_shifted(&mut self, at: (f64, f64), shift: f64, style: &str, words: &str) {
         let (x, y) = (self.x.place(at.0), self.y.place(at.1) + shift);
         let words = super::escape(words);
@@ -182,7 +182,7 @@ impl Plot {
         ));
     }
 
-    /// A diamond: what somebody else found.
+    /// Draws a diamond, which marks a result of another study.
     pub(crate) fn diamond(&mut self, at: (f64, f64), shift: f64, colour: &str, words: &str) {
         let (x, y) = (self.x.place(at.0), self.y.place(at.1) + shift);
         let words = super::escape(words);
@@ -192,7 +192,7 @@ impl Plot {
         ));
     }
 
-    /// A vertical line over the whole height.
+    /// Draws a vertical line over the whole height.
     pub(crate) fn upright(&mut self, x: f64, style: &str) {
         let at = self.x.place(x);
         let (top, bottom) = (self.frame.top, self.frame.top + self.frame.height);
@@ -201,13 +201,13 @@ impl Plot {
         ));
     }
 
-    /// What was drawn.
+    /// Returns the SVG text of everything that was drawn.
     pub(crate) fn finish(self) -> String {
         self.out
     }
 }
 
-/// As many ticks as there is room for, evenly left out.
+/// Removes ticks evenly until the rest fits into `room`.
 fn thinned(ticks: Vec<(f64, String)>, room: f64) -> Vec<(f64, String)> {
     let every = (ticks.len() as f64 / room.max(2.0)).ceil().max(1.0) as usize;
     ticks.into_iter().step_by(every).collect()

@@ -1,11 +1,11 @@
-//! What the charts of all tools share: a page, its words and colours, scales and axes.
+//! Common parts of all charts: page, text, colors, scales and axes.
 //!
 //! ```text
-//! page ─┬─ text, COLOURS ─────────────► SVG as text
+//! page ─┬─ text, COLORS ─────────────► SVG as text
 //!       └─ Frame, Axis ─► Plot: marks placed by two Scales
 //! ```
 //!
-//! Charts are written as text and look nothing up: what they show decides every byte.
+//! Charts are written as text and read nothing else: the data alone decides every byte.
 
 mod axes;
 mod scale;
@@ -13,7 +13,7 @@ mod scale;
 pub(crate) use axes::{Axis, Frame, Plot};
 pub(crate) use scale::{Scale, number};
 
-/// Told apart by people who see few colours, too; dark enough for white.
+/// Colors that color-blind readers can distinguish, dark enough on white.
 pub(crate) const COLOURS: [&str; 8] = [
     "#1d5fd1", "#d9680b", "#0b8a5e", "#b0209a", "#c9252d", "#0a8aa8", "#7a5a00", "#5b4bd6",
 ];
@@ -22,7 +22,7 @@ pub(crate) const INK: &str = "#1c2430";
 pub(crate) const SOFT: &str = "#5a6675";
 pub(crate) const GRID: &str = "#e3e7ec";
 
-/// How a chart of this size begins: its title for screen readers, white ground, frame.
+/// Begin of a chart of this size: its title for screen readers, white background, frame.
 pub(crate) fn page(width: f64, height: f64, title: &str) -> String {
     format!(
         r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0} {height:.0}" width="{width:.0}" height="{height:.0}" font-family="system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif" font-size="13" fill="{INK}">
@@ -42,17 +42,17 @@ pub(crate) fn text(x: f64, y: f64, words: &str, style: &str) -> String {
     )
 }
 
-/// The title of a chart, at its top.
+/// Title at the top of a chart.
 pub(crate) fn title(words: &str) -> String {
     text(24.0, 36.0, words, r#"font-size="18" font-weight="600""#)
 }
 
-/// What a chart is about, at `y` below its title.
+/// Subtitle at `y`, below the title.
 pub(crate) fn subtitle(y: f64, words: &str) -> String {
     text(24.0, y, words, &format!(r#"font-size="12" fill="{SOFT}""#))
 }
 
-/// Characters that mean something in XML, and those that may not be in it.
+/// Escapes characters with a meaning in XML, and removes those that XML does not allow.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -68,7 +68,7 @@ pub(crate) fn escape(text: &str) -> String {
     out
 }
 
-/// Tags are balanced and properly nested, attributes are quoted.
+/// Asserts that tags are balanced and nested, and that attributes are quoted.
 #[cfg(test)]
 pub(crate) fn assert_well_formed(svg: &str) {
     let mut open: Vec<&str> = Vec::new();

@@ -1,25 +1,25 @@
-//! Axes: from values to places, and where a tick is nice.
+//! Scales: positions of values on an axis, and round values for its ticks.
 
-/// An axis from `low` to `high`, drawn between two places.
+/// An axis from `low` to `high`, drawn between two positions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scale {
     low: f64,
     high: f64,
-    /// Where `low` and `high` are drawn.
+    /// Positions of `low` and `high`.
     places: (f64, f64),
     is_logarithmic: bool,
-    /// Between ticks, of even ones.
+    /// Distance of the ticks of a linear axis.
     step: f64,
 }
 
-/// About as many ticks as an axis has.
+/// Approximate number of ticks of an axis.
 const TICKS: f64 = 5.0;
 
-/// The same of an axis with room.
+/// Approximate number of ticks of a long axis.
 const TICKS_WIDE: f64 = 12.0;
 
 impl Scale {
-    /// Even steps; `min` and `max` are widened to whole ticks.
+    /// A linear axis; `min` and `max` are widened to whole ticks.
     pub(crate) fn linear(min: f64, max: f64, from: f64, to: f64) -> Self {
         let (min, max) = if min.is_finite() && max > min {
             (min, max)
@@ -29,7 +29,7 @@ impl Scale {
         Self::even(min, max, step(max - min, TICKS), (from, to))
     }
 
-    /// From 0 to at least `max` in even steps, more of them.
+    /// A long linear axis from 0 to at least `max`, with more ticks.
     pub(crate) fn wide(max: f64, from: f64, to: f64) -> Self {
         let max = if max > 0.0 { max } else { 1.0 };
         Self::even(0.0, max, step(max, TICKS_WIDE), (from, to))
@@ -45,7 +45,7 @@ impl Scale {
         }
     }
 
-    /// Even factors; `min` is above 0.
+    /// A logarithmic axis; `min` is above 0.
     pub(crate) fn logarithmic(min: f64, max: f64, from: f64, to: f64) -> Self {
         let min = if min > 0.0 { min } else { 1.0 };
         let ticks = || (-30..60).map(decade_third);
@@ -58,7 +58,7 @@ impl Scale {
         }
     }
 
-    /// Where `value` is drawn; beyond the ends at the end.
+    /// Position of `value`, limited to the ends of the axis.
     pub(crate) fn place(&self, value: f64) -> f64 {
         let share = if self.is_logarithmic {
             (value.max(self.low) / self.low).ln() / (self.high / self.low).ln().max(1e-9)
@@ -68,7 +68,7 @@ impl Scale {
         self.places.0 + share.clamp(0.0, 1.0) * (self.places.1 - self.places.0)
     }
 
-    /// Nice values and what to write beside them.
+    /// Round values with their labels.
     pub(crate) fn ticks(&self) -> Vec<(f64, String)> {
         let (low, high) = (self.low, self.high);
         let within = |value: &f64| *value >= low * 0.999 && *value <= high * 1.001;
@@ -86,13 +86,14 @@ impl Scale {
     }
 }
 
-/// 1, 2, 5, 10, 20, 50 …
+/// The sequence 1, 2, 5, 10, 20, 50 …
 fn decade_third(index: i32) -> f64 {
     let leading = [1.0, 2.0, 5.0][index.rem_euclid(3) as usize];
     leading * 10f64.powi(index.div_euclid(3))
 }
 
-/// 1, 2, 2.5 or 5 times a power of ten, so that `span` has at most about `ticks`.
+/// A step of 1, 2, 2.5 or 5 times a power of ten, so that `span` has at most about `ticks` of
+/// them.
 fn step(span: f64, ticks: f64) -> f64 {
     let rough = span / ticks;
     let decade = 10f64.powf(rough.log10().floor());
@@ -103,7 +104,7 @@ fn step(span: f64, ticks: f64) -> f64 {
     fitting.unwrap_or(10.0) * decade
 }
 
-/// With as many digits as it needs, at most four behind the point.
+/// The number as text with as many digits as it needs, at most four behind the point.
 pub(crate) fn number(value: f64) -> String {
     let text = format!("{value:.4}");
     let text = text.trim_end_matches('0').trim_end_matches('.');

@@ -4,30 +4,31 @@ use glassline_net::stream::Shared;
 
 use super::Shape;
 
-/// Frames as a hub has them: packets, framed at the first request.
+/// A source of frames as a hub has them: packets, which are framed at the first request.
 pub(super) struct Source {
     shape: Shape,
     number: u32,
-    /// Back to back, without framing.
+    /// Packets back to back, without framing.
     packets: Vec<u8>,
     framing: [u8; FRAMING_BYTES],
     framed: Option<Shared>,
-    /// Earlier frames; those that nobody else holds are used again.
+    /// Earlier frames. Their memory is used again when no connection holds them.
     pool: Vec<Shared>,
-    /// Bytes that were copied to frame them.
+    /// Number of bytes that were copied for framing.
     pub(super) copied_bytes: u64,
 }
 
-/// `$`, channel, length (RFC 2326 §10.12).
+/// Bytes of framing in front of a packet: `$`, channel, length (RFC 2326 §10.12).
 pub(super) const FRAMING_BYTES: usize = 4;
 
-/// Where a frame has its number: in the first packet's RTP timestamp, ...
+/// Offset of the frame's number in the first packet, where the RTP timestamp is. The number is
+/// repeated in the last [`NUMBER_BYTES`].
 pub(super) const NUMBER_OFFSET: usize = FRAMING_BYTES + 4;
 
-/// ... and so many bytes before the end.
+/// Bytes of the frame's number at the end of the last packet.
 pub(super) const NUMBER_BYTES: usize = 4;
 
-/// More than are under way at a time, else they are allocated anew.
+/// Most frames whose memory is kept; more frames in flight are allocated anew.
 const POOL_MAX: usize = 64;
 
 impl Source {
@@ -49,7 +50,7 @@ impl Source {
         }
     }
 
-    /// The next frame is `number`.
+    /// Makes frame `number` the current one.
     pub(super) fn renew(&mut self, number: u32) {
         self.number = number;
         let bytes = number.to_be_bytes();
@@ -72,13 +73,13 @@ impl Source {
         &self.framing
     }
 
-    /// Without framing.
+    /// Packets of the frame, without framing.
     pub(super) fn packets(&self) -> impl Iterator<Item = &[u8]> {
         self.packets
             .chunks_exact(self.shape.packet_bytes - FRAMING_BYTES)
     }
 
-    /// The frame as it is on the connection.
+    /// The frame as it is sent on a connection.
     pub(super) fn framed(&mut self) -> Shared {
         if let Some(framed) = &self.framed {
             return Arc::clone(framed);
@@ -124,7 +125,7 @@ mod tests {
         assert_eq!((first[100], first[200]), (b'$', b'$'));
         assert_eq!(source.copied_bytes, 300);
         assert!(Arc::ptr_eq(&first, &source.framed()), "made once");
-        // Held by somebody: another one is made.
+        // A connection holds the memory, so that other memory is allocated.
         source.renew(7);
         let second = source.framed();
         assert_eq!(first[296..], [1, 2, 3, 4]);

@@ -4,35 +4,36 @@ use std::str::FromStr;
 /// A way to send a frame to a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Method {
-    /// Framing and packet by a `send` each, at once (`TCP_NODELAY`).
+    /// One `send` for the framing and one for the packet, with `TCP_NODELAY`.
     TwoSends,
-    /// The same with Nagle's algorithm.
+    /// One `send` for the framing and one for the packet, with Nagle's algorithm.
     TwoSendsNagle,
-    /// The same, each but the last with `MSG_MORE`.
+    /// One `send` for the framing and one for the packet, all but the last with `MSG_MORE`.
     TwoSendsMore,
-    /// A `send` per framed packet between `TCP_CORK` and its end.
+    /// One `send` for each framed packet, between setting `TCP_CORK` and clearing it.
     Cork,
-    /// Framing and packet gathered.
+    /// One `writev` for framing and packet.
     WritevPacket,
-    /// A `send` per framed packet.
+    /// One `send` for each framed packet.
     SendPacket,
-    /// The framing and packets of a frame gathered.
+    /// One `writev` for all framing and packets of a frame.
     WritevFrame,
-    /// A `send` per framed frame.
+    /// One `send` for the framed frame.
     SendFrame,
-    /// The same from our memory (`MSG_ZEROCOPY`), completions read later.
+    /// One `send` for the framed frame, from our memory (`MSG_ZEROCOPY`); completions are read
+    /// later.
     ZeroCopyFrame,
-    /// `sendfile` from a memory file.
+    /// One `sendfile` from a memory file.
     SendfileFrame,
-    /// `splice` from a memory file through a pipe.
+    /// One `splice` from a memory file through a pipe.
     SpliceFrame,
-    /// All connections' sends by one call of `io_uring`.
+    /// One call of `io_uring` for the sends to all connections.
     UringFrame,
-    /// The same without copying.
+    /// One call of `io_uring` for the sends to all connections, without copying.
     UringZeroCopyFrame,
 }
 
-/// A name that no method has.
+/// Error for a name that no method has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no way to send is called '{name}'; there are {}", Method::names())]
 pub struct UnknownMethod {
@@ -40,7 +41,7 @@ pub struct UnknownMethod {
 }
 
 impl Method {
-    /// All, from most system calls to fewest.
+    /// All methods, from most system calls to fewest.
     pub const ALL: [Self; 13] = [
         Self::TwoSends,
         Self::TwoSendsNagle,
@@ -57,7 +58,7 @@ impl Method {
         Self::UringZeroCopyFrame,
     ];
 
-    /// As flags and reports call it.
+    /// Name in flags and reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::TwoSends => "two-sends",
@@ -76,7 +77,7 @@ impl Method {
         }
     }
 
-    /// In a few words.
+    /// Description in a few words.
     pub const fn description(self) -> &'static str {
         match self {
             Self::TwoSends => "framing and packet by a send each, TCP_NODELAY",
@@ -95,12 +96,12 @@ impl Method {
         }
     }
 
-    /// Whether small segments leave at once.
+    /// Whether the method needs `TCP_NODELAY`.
     pub(super) const fn is_nodelay(self) -> bool {
         !matches!(self, Self::TwoSendsNagle)
     }
 
-    /// Whether each connection has a framed frame sent that all share.
+    /// Whether all connections are sent the same framed memory.
     pub(super) const fn is_framed(self) -> bool {
         !matches!(
             self,

@@ -1,16 +1,15 @@
-//! Which way to send the same frames to many connections costs least.
+//! Comparison of the ways to send the same frames to many connections.
 //!
 //! ```text
 //! Source ─ frame, paced ─► sender: a thread with its own CPU clock
 //!                           Method: system calls, counted ─► loopback TCP × clients
 //! gaps, delivered ◄─ frames whole, by number ─ readers: one other thread
-//! for each round: every method in turn, so that noise hits all alike ─► medians
+//! for each round: every method in turn, so that noise affects all alike ─► medians
 //! ```
 //!
-//! Every frame carries its number at both ends, so that a way that lets go of its
-//! memory too early is found out. A connection that does not take a whole frame
-//! gets the rest before the next one and misses frames meanwhile, as a server that
-//! bounds its memory does it.
+//! Every frame carries its number at both ends, so that a method that reuses its memory too early
+//! is detected. A connection that does not accept a whole frame gets the rest before the next one
+//! and misses frames meanwhile, as in a server that bounds its memory.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -31,105 +30,105 @@ pub use report::{Figures, Gap, Report, Round};
 pub use svg::draw;
 pub use table::{columns, head, line};
 
-/// What is sent, to how many, by which ways.
+/// Parameters of an experiment.
 #[derive(Clone, Debug)]
 pub struct Experiment {
-    /// Connections, 1..=[`CLIENTS_MAX`].
+    /// Number of connections, 1..=[`CLIENTS_MAX`].
     pub clients: usize,
-    /// Bits a second and client, framing included.
+    /// Bits per second of each client, including framing.
     pub bitrate_bps: u64,
-    /// Frames a second.
+    /// Frames per second.
     pub fps: u32,
-    /// Bytes of a packet on the connection, the four of its frame (`$`) included.
+    /// Bytes of a packet on the connection, including the four of its framing.
     pub packet_bytes: usize,
-    /// How long each method is measured in each round.
+    /// Time that each method is measured for in each round.
     pub duration: Duration,
-    /// How often every method has its turn.
+    /// Number of rounds; each method is measured once in each.
     pub rounds: usize,
-    /// In this order.
+    /// Methods in the order in which they are measured.
     pub methods: Vec<Method>,
 }
 
-/// Most connections: both ends are here, and loopback has about 28,000 ports.
+/// Most connections: both ends are in this process, and loopback has about 28,000 ports.
 pub const CLIENTS_MAX: usize = 20_000;
 
-/// Packets of a frame that one gathering system call takes.
+/// Most packets of a frame, so that one gathering system call can take all of them.
 pub const FRAME_PACKETS_MAX: usize = 512;
 
-/// Headers and the two numbers have to fit.
+/// Least bytes of a packet: headers and both numbers must fit.
 pub const PACKET_BYTES_MIN: usize = 64;
 
-/// What the length field of interleaving can say (RFC 2326 §10.12).
+/// Most bytes of a packet, by the length field of interleaving (RFC 2326 §10.12).
 pub const PACKET_BYTES_MAX: usize = 4 + 65_535;
 
-/// Before each measurement: connections grow their buffers.
+/// Time before each measurement in which connections grow their buffers.
 const WARM_UP: Duration = Duration::from_millis(300);
 
-/// Descriptors beside both ends of each connection.
+/// File descriptors in addition to both ends of each connection.
 const DESCRIPTORS_BESIDE: usize = 64;
 
-/// Who watches an experiment.
+/// Receives the progress of an experiment.
 pub trait Watcher {
-    /// A method's turn begins.
+    /// The measurement of a method in one round begins.
     fn turn(&mut self, _method: Method, _turn: Turn) {}
-    /// A method cannot be measured on this machine.
+    /// A method cannot be measured on this machine, for this reason.
     fn skipped(&mut self, _method: Method, _reason: &str) {}
 }
 
-/// How far an experiment is.
+/// Progress of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// From 0.
+    /// Number of measurements that are done.
     pub done: usize,
-    /// Methods × rounds.
+    /// Number of all measurements: methods × rounds.
     pub all: usize,
-    /// From 0.
+    /// Index of the round, from 0.
     pub round: usize,
-    /// How long one takes.
+    /// Duration of one measurement.
     pub takes: Duration,
 }
 
-/// Why nothing was measured.
+/// Error that keeps an experiment from being run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A quantity outside its range.
+    /// A parameter is out of its range.
     #[error("{0}")]
     Shape(String),
-    /// Too many connections.
+    /// There are too many connections for the limit on file descriptors.
     #[error(
         "{clients} connections need {needed} file descriptors, both ends being here, and this \
          process may have {limit}: raise it (`ulimit -n {needed}`) or take fewer clients"
     )]
     Descriptors {
-        /// Connections.
+        /// Number of connections.
         clients: usize,
-        /// What they need.
+        /// File descriptors that the connections need.
         needed: usize,
-        /// What there is.
+        /// File descriptors that the process may have.
         limit: usize,
     },
-    /// No connections on loopback.
+    /// The connections on loopback could not be opened.
     #[error("cannot connect on loopback: {0}")]
     Connect(std::io::Error),
-    /// A connection broke.
+    /// A connection failed.
     #[error("{method}: sending on loopback failed: {error}")]
     Send {
-        /// While measuring which.
+        /// Method that was measured.
         method: Method,
-        /// What the system said.
+        /// Error of the operating system.
         error: std::io::Error,
     },
-    /// No threads.
+    /// The threads could not be started.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
 }
 
-/// The frames of an experiment.
+/// Shape of the frames of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shape {
     packets: usize,
-    /// With its four bytes of framing.
+    /// Bytes of a packet, including the four of its framing.
     packet_bytes: usize,
 }
 
@@ -140,7 +139,7 @@ impl Shape {
 }
 
 impl Experiment {
-    /// Checks all that can be known before: ranges, descriptors.
+    /// Checks everything that can be known before the run: ranges and file descriptors.
     pub fn check(&self) -> Result<(), Error> {
         let refuse = |text: String| Err(Error::Shape(text));
         if !(1..=CLIENTS_MAX).contains(&self.clients) {
@@ -177,7 +176,7 @@ impl Experiment {
         Ok(())
     }
 
-    /// The whole number of packets that comes nearest to the bitrate, at least one.
+    /// Packets of a frame: the number that comes nearest to the bitrate, at least one.
     pub fn packets_per_frame(&self) -> usize {
         let frame_bits = self.bitrate_bps as f64 / f64::from(self.fps.max(1));
         let packets = frame_bits / 8.0 / self.packet_bytes.max(1) as f64;
@@ -201,8 +200,8 @@ impl Experiment {
     }
 }
 
-/// Measures, or stops when `stop` becomes true; what was measured by then is in the
-/// report. [`Experiment::check`] comes first.
+/// Runs the experiment, until it is over or `stop` becomes true; the report has what was measured
+/// by then. [`Experiment::check`] must succeed first.
 pub fn run(
     experiment: &Experiment,
     watcher: &mut dyn Watcher,
@@ -216,7 +215,8 @@ pub fn run(
     let mut measured: Vec<Result<Vec<Round>, String>> = vec![Ok(Vec::new()); count];
     'rounds: for round in 0..experiment.rounds {
         for turn in 0..count {
-            // Another one begins each round: what the first one pays is shared.
+            // Each round begins with another method, so that a disadvantage of the first place is
+            // shared.
             let index = (turn + round) % count;
             let method = experiment.methods[index];
             let Ok(rounds) = &mut measured[index] else {

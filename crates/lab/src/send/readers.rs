@@ -13,37 +13,37 @@ use mio::{Events, Interest, Poll, Token};
 use super::frame::{NUMBER_BYTES, NUMBER_OFFSET};
 use super::{Error, Shape};
 
-/// The receiving ends, on a thread of their own: what came, when, and whether it
-/// was what had been sent.
+/// The receiving ends on a thread of their own. They record which frames arrived, when, and
+/// whether the frames were intact.
 pub(super) struct Readers {
     over: Arc<AtomicBool>,
     thread: JoinHandle<Received>,
 }
 
-/// What came of frames that are counted.
+/// Figures of the received frames that count.
 #[derive(Debug, Default)]
 pub(super) struct Received {
     pub(super) frames: u64,
-    /// Of them, those whose two numbers differ.
+    /// Received frames whose two numbers differ.
     pub(super) damaged: u64,
-    /// Times between a connection's frames, beyond the frame interval.
+    /// Intervals between a connection's frames, less the frame interval.
     pub(super) gaps: Histogram,
 }
 
-/// What is looked for.
+/// Parameters of the readers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Watch {
     pub(super) shape: Shape,
-    /// Between frames.
+    /// Time between two frames.
     pub(super) interval: Duration,
-    /// Frames before are warming up.
+    /// First frame that counts; earlier ones are the warm-up.
     pub(super) first_number: u32,
 }
 
-/// Of a read: a few frames.
+/// Bytes of a read: a few frames.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// How long an end may go unnoticed.
+/// Longest time until the end is noticed.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 impl Readers {
@@ -68,10 +68,10 @@ impl Readers {
         Ok(Self { over, thread })
     }
 
-    /// Takes what is still on its way, and ends.
+    /// Reads what is still in flight, and ends the thread.
     pub(super) fn finish(self) -> Received {
         self.over.store(true, Ordering::Relaxed);
-        // Its panic has been printed; nothing was received then.
+        // A panic of the thread was printed already; its counts are lost.
         self.thread.join().unwrap_or_default()
     }
 }
@@ -102,19 +102,19 @@ fn read(mut poll: Poll, sockets: Vec<TcpStream>, watch: Watch, over: &AtomicBool
     }
 }
 
-/// Where a connection is.
+/// State of a connection.
 #[derive(Debug, Default)]
 struct End {
-    /// Within the frame.
+    /// Position within the current frame.
     position: usize,
     first: [u8; NUMBER_BYTES],
     last: [u8; NUMBER_BYTES],
-    /// When the last frame was whole.
+    /// Time at which the last frame was complete.
     whole_at: Option<Instant>,
 }
 
 impl End {
-    /// Reads all there is.
+    /// Reads all that there is.
     fn empty(
         &mut self,
         mut socket: &TcpStream,
@@ -127,7 +127,7 @@ impl End {
                 Ok(0) => return,
                 Ok(count) => {
                     self.take(&buffer[..count], Instant::now(), watch, received);
-                    // Edges tell of what comes later.
+                    // Readiness is edge-triggered: later bytes cause a new event.
                     if count < buffer.len() {
                         return;
                     }
@@ -168,7 +168,8 @@ impl End {
     }
 }
 
-/// Keeps what `part`, at `position` of a frame, has of the number at `offset`.
+/// Copies the bytes of the number at `offset` that are in `part`, which begins at `position` of
+/// the frame.
 fn note(number: &mut [u8; NUMBER_BYTES], offset: usize, position: usize, part: &[u8]) {
     for (index, byte) in number.iter_mut().enumerate() {
         let place = (offset + index).checked_sub(position);
@@ -200,7 +201,7 @@ mod tests {
             source.renew(number);
             stream.extend_from_slice(&source.framed());
         }
-        // The fifth was written over before it was read.
+        // The fifth frame was overwritten before it was read.
         stream[140 * 4 + 139] = 77;
         for cut in [1, 3, 139, 140, 141, 1000] {
             let (mut end, mut received) = (End::default(), Received::default());

@@ -4,75 +4,75 @@ use super::{Experiment, Method};
 use crate::machine;
 use crate::statistics::median;
 
-/// An experiment: what `glassline bench send --json` writes.
+/// Report of an experiment, as `glassline bench send --json` writes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// When it began, RFC 3339, UTC.
+    /// Begin of the run in UTC (RFC 3339).
     pub started: String,
-    /// Of Glassline.
+    /// Version of Glassline.
     pub version: String,
-    /// What it ran on.
+    /// Machine that the run was made on.
     pub machine: machine::Description,
-    /// Connections.
+    /// Number of connections.
     pub clients: usize,
-    /// As asked for, of each client.
+    /// Requested bitrate of each client.
     pub bitrate_bps: u64,
-    /// Frames a second.
+    /// Frames per second.
     pub fps: u32,
-    /// Bytes of a packet, framing included.
+    /// Bytes of a packet, including its framing.
     pub packet_bytes: usize,
-    /// Packets of each frame.
+    /// Number of packets in each frame.
     pub packets_per_frame: usize,
-    /// How long each method was measured in each round.
+    /// Time that each method was measured for in each round, in seconds.
     pub duration_s: f64,
-    /// In order of the request.
+    /// Figures of the methods in the requested order.
     pub methods: Vec<Figures>,
 }
 
-/// What one method came to: medians of its rounds.
+/// Figures of one method: medians of its rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
-    /// Its name.
+    /// Name of the method.
     pub method: String,
-    /// In a few words.
+    /// Description in a few words.
     pub description: String,
-    /// Why it was not measured.
+    /// Reason why the method was not measured.
     pub skipped: Option<String>,
-    /// Processor time of the sending thread, the kernel's included, on loopback also
-    /// that of the receiving half of TCP.
+    /// Processor time of the sending thread per packet, in ns. It includes the kernel's time, and
+    /// on loopback also the receiving half of TCP.
     pub cpu_ns_per_packet: Option<f64>,
-    /// System calls of sending; waiting for the next frame's time not included.
+    /// System calls for sending per packet, without those that wait for the next frame's time.
     pub system_calls_per_packet: Option<f64>,
     /// Bytes copied outside of the kernel, or into a memory file, per byte sent.
     pub copied_bytes_per_byte: Option<f64>,
-    /// Of frames' arrivals, beyond the frame interval.
+    /// Intervals between frames' arrivals, less the frame interval.
     pub gap_ms: Option<Gap>,
-    /// Frames that came whole ÷ frames that were due.
+    /// Frames that arrived whole ÷ frames that were due.
     pub delivered_ratio: Option<f64>,
-    /// Frames that were not what had been sent, in all rounds.
+    /// Number of damaged frames in all rounds.
     pub frames_damaged: u64,
-    /// Zero-copy sends that the kernel copied after all.
+    /// Share of the zero-copy sends that the kernel copied after all.
     pub zero_copy_copied_ratio: Option<f64>,
-    /// That one core could serve at this price.
+    /// Number of clients that one core could serve at this cost.
     pub clients_per_core: Option<f64>,
-    /// Each for itself.
+    /// Figures of each round.
     pub rounds: Vec<Round>,
-    /// What it comes to, in a sentence.
+    /// Summary in a sentence.
     pub verdict: String,
 }
 
-/// Milliseconds beyond the frame interval.
+/// Distribution of the gaps, in ms beyond the frame interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gap {
-    /// Half are no longer.
+    /// Median.
     pub p50: f64,
-    /// 99 of 100 are no longer.
+    /// 99th percentile.
     pub p99: f64,
-    /// The longest.
+    /// Longest gap.
     pub max: f64,
 }
 
-/// One turn of one method; names as in [`Figures`].
+/// Figures of one method in one round; names are those of [`Figures`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Round {
     /// See [`Figures::cpu_ns_per_packet`].
@@ -95,14 +95,14 @@ pub struct Round {
     pub zero_copy_copied_ratio: Option<f64>,
 }
 
-/// Below it, a method has not kept up.
+/// A method that delivered less than this share has not kept up.
 const DELIVERED_MIN: f64 = 0.99;
 
-/// Of a frame interval: so much later than the best way's frames is seen, and more
-/// than a busy machine's noise.
+/// Lateness that counts against a method, as a share of the frame interval, compared with the
+/// best method. It is visible, and more than the noise of a busy machine.
 const LATE_SHARE: f64 = 0.5;
 
-/// Differences below are noise.
+/// Ratios of costs below this are noise.
 const NOISE: f64 = 1.1;
 
 impl Report {
@@ -138,13 +138,13 @@ impl Report {
         }
     }
 
-    /// For tools: indented, with a newline at the end.
+    /// The report as indented JSON with a newline at the end.
     pub fn to_json(&self) -> String {
         let text = serde_json::to_string_pretty(self).expect("plain data becomes JSON");
         text + "\n"
     }
 
-    /// A line for each method, after one with names.
+    /// The report as CSV: a head, then a line for each method.
     pub fn to_csv(&self) -> String {
         let mut out = "method, cpu_ns_per_packet, system_calls_per_packet, copied_bytes_per_byte, \
                        gap_p50_ms, gap_p99_ms, gap_max_ms, delivered_ratio, frames_damaged, \
@@ -211,7 +211,7 @@ impl Figures {
 
     /// One sentence, from the figures alone.
     ///
-    /// `late_ms`: frames that are so late count against it.
+    /// `late_ms`: lateness from which on frames count against the method.
     fn verdict_among(&self, all: &[Self], late_ms: f64) -> String {
         let (Some(cost), Some(calls)) = (self.cpu_ns_per_packet, self.system_calls_per_packet)
         else {
@@ -253,7 +253,7 @@ impl Figures {
         parts.join(", ") + "."
     }
 
-    /// What speaks against it beside its cost.
+    /// Disadvantages of the method, other than its cost.
     fn faults(&self, late_ms: f64) -> Vec<String> {
         let mut faults = Vec::new();
         if let Some(copied) = self.zero_copy_copied_ratio
@@ -289,7 +289,7 @@ impl Figures {
     }
 }
 
-/// How late frames must be to be told, by the way with the least gaps.
+/// Lateness that is mentioned, based on the method with the smallest gaps.
 fn late_ms(all: &[Figures], fps: u32) -> f64 {
     let gaps = all.iter().filter_map(|it| Some(it.gap_ms?.p99));
     let least = gaps.fold(f64::INFINITY, f64::min);

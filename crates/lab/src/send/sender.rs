@@ -11,21 +11,21 @@ use super::frame::Source;
 use super::readers::{Readers, Received, Watch};
 use super::{Error, Experiment, Method, Round, Shape, WARM_UP};
 
-/// What a method's turn brought.
+/// Outcome of measuring a method.
 pub(super) enum Outcome {
     Measured(Round),
     /// The run was stopped meanwhile.
     Stopped,
-    /// This machine does not have it; why.
+    /// The machine does not support the method, for this reason.
     Unavailable(String),
 }
 
-/// Of each connection: some forty frames of 3 Mbit/s, so that a reader that is late
-/// for want of a core is not taken for a slow one.
+/// Send buffer of each connection, in bytes: about forty frames of 3 Mbit/s, so that a reader
+/// that waits for a core is not taken for a slow one.
 const SEND_BUFFER_BYTES: usize = 512 << 10;
 
-/// Frames that the memory file holds at a time: two seconds at 30 a second, until
-/// which a reader must have read a frame.
+/// Number of frames in the memory file: two seconds at 30 per second, until which a reader must
+/// have read a frame.
 const FILE_FRAMES: u64 = 64;
 
 /// Measures `method` on connections of its own.
@@ -43,12 +43,12 @@ pub(super) fn measure(
         first_number: warm_up,
     };
     let readers = Readers::start(far, watch)?;
-    // A thread of its own: its processor clock has nothing else in it.
+    // A thread of its own, so that its processor clock counts nothing else.
     let sent = thread::scope(|scope| {
         let send = || send_paced(method, near, &watch, warm_up + measured, stop);
         let thread = thread::Builder::new().name("sender".to_owned());
         let thread = thread.spawn_scoped(scope, send).map_err(Error::Thread)?;
-        // Its panic has been printed.
+        // A panic of the thread was printed already.
         Ok(thread.join().unwrap_or(Ok(Turned::Stopped)))
     })?;
     let received = readers.finish();
@@ -60,7 +60,8 @@ pub(super) fn measure(
     }
 }
 
-/// Both ends of the connections; the first ones send and do not wait.
+/// Opens the connections; returns the sending ends, which are non-blocking, and the receiving
+/// ends.
 fn connect(clients: usize, method: Method) -> Result<(Vec<TcpStream>, Vec<TcpStream>), Error> {
     let pairs = || -> io::Result<_> {
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
@@ -79,14 +80,14 @@ fn connect(clients: usize, method: Method) -> Result<(Vec<TcpStream>, Vec<TcpStr
     pairs().map_err(Error::Connect)
 }
 
-/// How the sending thread ended.
+/// Result of the sending thread.
 enum Turned {
     Sent(Sent),
     Stopped,
     Unavailable(String),
 }
 
-/// Sends `frames` frames in their time.
+/// Sends `frames` frames, each at its time.
 fn send_paced(
     method: Method,
     sockets: Vec<TcpStream>,
@@ -94,7 +95,7 @@ fn send_paced(
     frames: u32,
     stop: &AtomicBool,
 ) -> io::Result<Turned> {
-    // Here, since a ring belongs to the thread that made it.
+    // Made in this thread, since a ring belongs to the thread that made it.
     let mut sender = match Sender::new(method, sockets, watch.shape) {
         Ok(sender) => sender,
         Err(error) => return Ok(Turned::Unavailable(error.to_string())),
@@ -112,7 +113,7 @@ fn send_paced(
         let now = Instant::now();
         match due.checked_duration_since(now) {
             Some(left) => thread::sleep(left),
-            // A sender that is a whole frame late has missed it.
+            // A sender that is late by a whole frame has missed it.
             None if now - due > watch.interval => continue,
             None => {}
         }
@@ -128,23 +129,23 @@ fn send_paced(
     Ok(Turned::Sent(Sent { account, cpu }))
 }
 
-/// What sending took.
+/// Resources that sending took.
 struct Sent {
     account: Account,
     cpu: Duration,
 }
 
-/// Counted by us.
+/// Counts of a sender.
 #[derive(Clone, Copy, Debug, Default)]
 struct Account {
     system_calls: u64,
-    /// That the kernel took.
+    /// Bytes that the kernel accepted.
     bytes: u64,
-    /// Copied outside of the kernel, or into a memory file.
+    /// Bytes copied outside of the kernel, or into a memory file.
     copied_bytes: u64,
-    /// Zero-copy sends that are over.
+    /// Zero-copy sends that are complete.
     completed: u64,
-    /// Of them, those that were copied after all.
+    /// Completed zero-copy sends whose data was copied after all.
     copied_anyway: u64,
 }
 
@@ -172,7 +173,7 @@ fn round(sent: &Sent, received: &Received, due: u64, shape: Shape) -> Round {
     }
 }
 
-/// The sending ends, and what the method needs beside them.
+/// The sending ends, with what the method needs in addition.
 struct Sender {
     method: Method,
     clients: Vec<Client>,
@@ -183,7 +184,7 @@ struct Sender {
 
 struct Client {
     socket: TcpStream,
-    /// Of a frame that the kernel took in part, and how much it took.
+    /// A frame that the kernel accepted in part, and how many bytes it accepted.
     rest: Option<(Shared, usize)>,
     zero_copy: Option<ZeroCopy>,
 }
@@ -198,7 +199,7 @@ enum Extra {
 }
 
 impl Sender {
-    /// Fails where the machine does not have what `method` needs.
+    /// Opens what `method` needs; fails where the machine does not support it.
     fn new(method: Method, sockets: Vec<TcpStream>, shape: Shape) -> io::Result<Self> {
         let extra = match method {
             Method::SendfileFrame => Extra::File {
@@ -234,7 +235,7 @@ impl Sender {
         })
     }
 
-    /// Sends a frame to all who have taken the one before.
+    /// Sends a frame to all clients that have accepted the one before completely.
     fn send(&mut self, source: &mut Source) -> io::Result<()> {
         self.prepare(source)?;
         if let Extra::Ring(ring) = &mut self.extra {
@@ -271,7 +272,7 @@ impl Sender {
         Ok(())
     }
 
-    /// What is done once for a frame.
+    /// Does the work that is done once per frame.
     fn prepare(&mut self, source: &mut Source) -> io::Result<()> {
         if let Extra::File { file, .. } = &self.extra {
             let offset = file_offset(source.number(), self.shape);
@@ -290,7 +291,7 @@ fn file_offset(number: u32, shape: Shape) -> u64 {
 }
 
 impl Client {
-    /// Whether nothing is left of an earlier frame.
+    /// Sends the rest of an earlier frame; returns whether nothing is left of it.
     fn finish_rest(&mut self, account: &mut Account) -> io::Result<bool> {
         let Some((frame, taken)) = &mut self.rest else {
             return Ok(true);
@@ -343,7 +344,7 @@ fn send_by_ring(
     failure.map_or(Ok(()), Err)
 }
 
-/// Takes what the error queue has by now: it is not waited for.
+/// Reads completions from the error queue, without waiting.
 fn reap(zero_copy: &mut ZeroCopy, socket: &TcpStream, account: &mut Account) -> io::Result<()> {
     while zero_copy.under_way() > 0 {
         account.system_calls += 1;
@@ -356,16 +357,16 @@ fn reap(zero_copy: &mut ZeroCopy, socket: &TcpStream, account: &mut Account) -> 
     Ok(())
 }
 
-/// A frame on its way to one connection.
+/// A frame that is being sent to one connection.
 struct Call<'a> {
     socket: &'a TcpStream,
     account: &'a mut Account,
-    /// Bytes of the frame, from its beginning.
+    /// Bytes of the frame that are sent.
     taken: usize,
 }
 
 impl Call<'_> {
-    /// Counts one call; how much it took.
+    /// Counts one system call; returns how many bytes it took.
     fn took(&mut self, result: io::Result<usize>) -> io::Result<usize> {
         self.account.system_calls += 1;
         match result {
@@ -379,7 +380,7 @@ impl Call<'_> {
         }
     }
 
-    /// The plain ways.
+    /// Sends the frame by a method that needs nothing in addition.
     fn by(&mut self, method: Method, source: &mut Source) -> io::Result<()> {
         match method {
             Method::TwoSends | Method::TwoSendsNagle => self.two_sends(source, false),
@@ -457,7 +458,7 @@ impl Call<'_> {
 
     fn zero_copy(&mut self, zero_copy: &mut ZeroCopy, frame: &Shared) -> io::Result<()> {
         match self.took(zero_copy.send(self.socket, frame, 0)) {
-            // More is under way than the socket may have: this one is copied.
+            // More zero-copy data is in flight than the socket may have: this frame is copied.
             Err(error) if stream::is_no_buffers(&error) => {
                 self.took(stream::send(self.socket, frame)).map(drop)
             }
@@ -481,7 +482,7 @@ impl Call<'_> {
             let filled = pipe.fill(file, at, length - self.taken)?;
             self.account.system_calls += 1;
             if self.took(pipe.send(self.socket, filled))? < filled {
-                // What is left in it is sent as the rest of the frame.
+                // The pipe's content is dropped, and sent as the rest of the frame.
                 *pipe = Pipe::new()?;
                 break;
             }

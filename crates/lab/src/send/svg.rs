@@ -1,5 +1,5 @@
-//! The experiment as a chart: a bar for what each way costs, and beside it how
-//! late its frames come.
+//! Chart of an experiment: a bar for the cost of each method, and beside it the gaps of its
+//! frames.
 
 use super::Report;
 use crate::plot::{self, GRID, SOFT, escape, page, text};
@@ -7,17 +7,17 @@ use crate::plot::{self, GRID, SOFT, escape, page, text};
 const WIDTH: f64 = 880.0;
 const TOP: f64 = 110.0;
 const ROW: f64 = 26.0;
-/// Where names end, bars begin and end, and gaps begin and end.
+/// Layout: where names end, and where the bars of costs and of gaps begin and end.
 const NAMES: f64 = 178.0;
 const COST: (f64, f64) = (188.0, 560.0);
 const GAPS: (f64, f64) = (640.0, 800.0);
 const BAR: f64 = 15.0;
 const COST_COLOUR: &str = "#1d5fd1";
 const GAP_COLOUR: &str = "#d9680b";
-/// Of bars of methods that did not deliver all frames.
+/// Color of the bars of methods that did not deliver all frames.
 const BEHIND_COLOUR: &str = "#c9252d";
 
-/// Draws `report`. Bars have a linear scale, so that lengths are ratios.
+/// Draws `report`. Bars have a linear scale, so that lengths are proportional to costs.
 pub fn draw(report: &Report) -> String {
     let rows = report.methods.len();
     let height = TOP + ROW * rows as f64 + 44.0;

@@ -1,6 +1,6 @@
 use super::{Figures, Method, Report};
 
-/// Heads and widths; the first column is to the left.
+/// Heads and widths of the columns; the first one is aligned to the left.
 const COLUMNS: [(&str, usize); 9] = [
     ("method", 20),
     ("ns/packet", 9),
@@ -13,13 +13,13 @@ const COLUMNS: [(&str, usize); 9] = [
     ("clients/core", 12),
 ];
 
-/// How many characters a line has.
+/// Number of characters in a line.
 pub fn columns() -> usize {
     let widths = COLUMNS.iter().map(|(_, width)| width);
     widths.sum::<usize>() + 2 * (COLUMNS.len() - 1)
 }
 
-/// What was sent, and the heads.
+/// A line about the frames, and the heads of the columns.
 pub fn head(report: &Report) -> String {
     let heads: Vec<String> = COLUMNS.iter().map(|(head, _)| (*head).to_owned()).collect();
     format!(
@@ -39,7 +39,7 @@ pub fn head(report: &Report) -> String {
     )
 }
 
-/// A method's figures, or why there are none.
+/// The figures of a method, or the reason why there are none.
 pub fn line(figures: &Figures) -> String {
     if let Some(reason) = &figures.skipped {
         let width = COLUMNS[0].1;

@@ -1,47 +1,47 @@
-//! What keeps a load test from being run.
+//! Errors that keep a load test from being run.
 
 use crate::viewers::{floor, meter};
 
-/// Why nothing was measured.
+/// Error that keeps a load test from being run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The ramp's end does not fit.
+    /// The process may not open enough files for the ramp's last step.
     #[error(
         "{viewers} clients need about {needed} file descriptors and this process may have {limit}: \
          raise it (`ulimit -n {needed}`) or end the ramp lower"
     )]
     Descriptors {
-        /// Clients at the ramp's end.
+        /// Number of clients at the ramp's last step.
         viewers: usize,
-        /// What they need.
+        /// File descriptors that the clients need.
         needed: usize,
-        /// What there is.
+        /// File descriptors that the process may have.
         limit: usize,
     },
-    /// Nobody accepts connections.
+    /// The server does not accept connections.
     #[error("cannot reach {host}:{port}: {reason}; is the server running there?")]
     Unreachable {
-        /// Name or address.
+        /// Name or address of the server.
         host: String,
-        /// TCP port.
+        /// TCP port of the server.
         port: u16,
-        /// What the system said.
+        /// Error of the operating system.
         reason: String,
     },
-    /// Clients that would be no trouble.
+    /// The clients that should hinder others cannot do so.
     #[error("{0}")]
     Trouble(String),
-    /// The server's process.
+    /// The server's process cannot be measured.
     #[error("--server-pid: {0}")]
     Server(#[from] meter::Error),
-    /// The first viewer got nothing.
+    /// The first viewer received nothing.
     #[error("the first viewer failed: {0}")]
     Join(String),
-    /// The floor's files.
+    /// The files for the floor cannot be used.
     #[error(transparent)]
     Floor(#[from] floor::Error),
-    /// No threads or sockets for viewers.
+    /// Threads or sockets for viewers could not be made.
     #[error("cannot start the viewers' threads: {0}")]
     Pool(std::io::Error),
 }

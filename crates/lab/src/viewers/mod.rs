@@ -1,14 +1,14 @@
-//! Load on any server: how many viewers it serves, what each costs, and which side was the
+//! Load on any server: how many viewers it serves, what each viewer costs, and which side was the
 //! bottleneck.
 //!
 //! ```text
 //! Ramp ─► Plan ─► run ─► viewers::Pool ──── WHEP, /doSignaling, RTSP ───► any server
 //!                  │  ◄─ Progress, gaps ─┘                                  │
 //!                  │  ◄─ meter: its processes, ours, the machine ◄── /proc ─┘
-//!                  ├─► csv::Row, table::Running   as it happens
+//!                  ├─► csv::Row, table::Running   during the run
 //!                  └─► Step ─► verdict ─► Report ─► JSON, SVG, table, thresholds
-//!      Trouble: who hinders others (`hol`)
-//!                      floor: what the same packets cost at least, here
+//!      Trouble: clients that hinder others (`hol`)
+//!                      floor: the least that the same packets cost on this machine
 //! ```
 
 use std::time::Duration;
@@ -27,10 +27,10 @@ pub mod timing;
 pub mod trouble;
 pub mod verdict;
 
-/// How often viewers under load look for datagrams: a server must not pay for
-/// waking them.
+/// Interval at which viewers under load poll for datagrams, so that waking them costs the server
+/// nothing.
 pub const SWEEP: Duration = Duration::from_millis(20);
 
-/// Of each viewer's socket: a keyframe of a few hundred packets, in the kernel's
-/// accounting.
+/// Receive buffer of each viewer's socket in bytes: a keyframe of a few hundred packets, as the
+/// kernel counts them.
 pub const RECEIVE_BUFFER_BYTES: usize = 1 << 20;

@@ -1,4 +1,4 @@
-//! What is to be measured, and whether this machine can.
+//! Plan of a load test, and checks whether this machine can run it.
 
 use std::net::TcpStream;
 use std::path::PathBuf;
@@ -15,66 +15,67 @@ use crate::viewers::meter;
 use crate::viewers::ramp::Ramp;
 use crate::viewers::trouble::Trouble;
 
-/// A load test.
+/// Plan of a load test.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What viewers join.
+    /// Endpoint that viewers join.
     pub endpoint: Endpoint,
-    /// How many of them.
+    /// Number of viewers in each step.
     pub ramp: Ramp,
-    /// How long each step is watched once its viewers are there.
+    /// Time that each step is measured for, once its viewers have joined.
     pub every: Duration,
-    /// How long the last step is watched.
+    /// Time that the last step is measured for.
     pub hold: Duration,
-    /// The ramp ends after a step with more of the whole machine's time used, 0–100;
-    /// 100 never ends it.
+    /// The ramp ends after a step in which the whole machine was busier than this, 0–100; 100
+    /// never ends it.
     pub cpu_max_percent: f64,
-    /// The server's process, if it runs here.
+    /// Id of the server's process, if it runs on this machine.
     pub server: Option<u32>,
-    /// Viewers that decrypt and take frames apart; the others count headers.
+    /// Number of viewers that decrypt packets and check frames; the others count headers.
     pub verify: usize,
-    /// Clients that misbehave beside the viewers, per hundred of these.
+    /// Misbehaving clients per hundred viewers.
     pub bad_percent: f64,
-    /// Clients that are added to each step once it was watched without them.
+    /// Clients that are added to each step after it was measured without them.
     pub trouble: Trouble,
-    /// Ask the RTSP server to describe the stream ten times a second, too.
+    /// Whether the RTSP server gets ten DESCRIBE requests a second.
     pub describe_probe: bool,
-    /// Goes out as `Authorization: Bearer`.
+    /// Token that is sent as `Authorization: Bearer`.
     pub token: Option<String>,
-    /// Let the kernel join datagrams on arrival, which flatters the sender.
+    /// Whether the kernel merges datagrams on arrival (GRO), which makes the server look better.
     pub gro: bool,
-    /// Whose certificates are taken, for `https` and `rtsps` URLs.
+    /// Certificates that are accepted for `https` and `rtsps` URLs.
     pub trust: Trust,
-    /// Measure the floor after the ramp.
+    /// Whether the floor is measured after the ramp, and with which packets.
     pub floor: Option<FloorSource>,
-    /// What charts call it.
+    /// Name of the run in charts.
     pub label: Option<String>,
 }
 
-/// Whose packets the floor repeats.
+/// Packets that the floor sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FloorSource {
-    /// As many and as large as the run's, in means.
+    /// Packets with the run's mean rates and sizes.
     Run,
-    /// Those of a clip.
+    /// Packets of a clip's files.
     Files(Vec<PathBuf>),
 }
 
-/// What a plan's check found to be worth knowing; the run goes on.
+/// A finding of a plan's check that the user should know; the run continues.
 pub type Warning = String;
 
-/// How long a server may take to accept a connection.
+/// Longest time for a server to accept a connection.
 const REACH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Until a client has stalled and the server has noticed.
+/// Least time of a step with hindering clients: a client must have stalled, and the server must
+/// have noticed.
 const TROUBLE_MIN: Duration = Duration::from_secs(4);
 
-/// Descriptors beside those of viewers: requests under way, the floor, files.
+/// File descriptors in addition to those of viewers: open requests, the floor, files.
 const DESCRIPTORS_BESIDE: usize = 128;
 
 impl Plan {
-    /// Checks all that can be known before the first viewer: descriptors, the
-    /// server's process, that its port is open. No load yet.
+    /// Checks everything that can be known before the first viewer: file descriptors, the
+    /// server's process, and whether its port is open. Causes no load.
     pub fn check(&self) -> Result<Vec<Warning>, Error> {
         let mut warnings = Vec::new();
         self.check_trouble()?;
@@ -87,12 +88,12 @@ impl Plan {
         Ok(warnings)
     }
 
-    /// Where the endpoint is.
+    /// URL of the endpoint.
     pub const fn url(&self) -> &Url {
         self.endpoint.url()
     }
 
-    /// As reports call it.
+    /// Name of the protocol in reports.
     pub fn protocol(&self) -> &'static str {
         match &self.endpoint {
             Endpoint::Whep(_) => "whep",
@@ -106,13 +107,13 @@ impl Plan {
         }
     }
 
-    /// Misbehaving clients beside `viewers`.
+    /// Number of misbehaving clients beside `viewers`.
     pub fn bad_clients(&self, viewers: usize) -> usize {
         (viewers as f64 * self.bad_percent / 100.0).round() as usize
     }
 
-    /// Whether the clients of [`Self::trouble`] can be a trouble over this protocol,
-    /// and in this time.
+    /// Checks whether the clients of [`Self::trouble`] can hinder others over this protocol and
+    /// in this time.
     fn check_trouble(&self) -> Result<(), Error> {
         let refuse = |text: String| Err(Error::Trouble(text));
         let protocol = self.protocol();
@@ -162,8 +163,8 @@ impl Plan {
         Ok(())
     }
 
-    /// Sockets of one viewer: over UDP, RTSP has a pair for each of two tracks
-    /// beside its connection.
+    /// Sockets of one viewer: over UDP, RTSP has a connection, and a pair of sockets for each of
+    /// two tracks.
     const fn descriptors_per_viewer(&self) -> usize {
         match &self.endpoint {
             Endpoint::Rtsp {
@@ -179,7 +180,7 @@ impl Plan {
     }
 }
 
-/// Whether somebody accepts connections at `url`.
+/// Checks whether a server accepts connections at `url`.
 fn reach(url: &Url) -> Result<(), Error> {
     let unreachable = |reason: String| Error::Unreachable {
         host: url.host_str().unwrap_or_default().to_owned(),
@@ -199,7 +200,7 @@ fn reach(url: &Url) -> Result<(), Error> {
     Err(unreachable(reason))
 }
 
-/// `url` knows the ports of the other schemes.
+/// Port of the URL; `url` knows the default ports of the other schemes.
 fn rtsp_port(url: &Url) -> u16 {
     match url.scheme() {
         "rtsps" => 322,
@@ -207,8 +208,8 @@ fn rtsp_port(url: &Url) -> u16 {
     }
 }
 
-/// A clamped buffer loses packets that the server sent: that must not count
-/// against it.
+/// Warning about a receive buffer that the system limits: such a buffer loses packets that the
+/// server sent.
 fn receive_buffer_warning() -> Option<Warning> {
     let options = Options {
         receive_buffer: Some(RECEIVE_BUFFER_BYTES),
@@ -219,7 +220,7 @@ fn receive_buffer_warning() -> Option<Warning> {
         .ok()?
         .receive_buffer_bytes()
         .ok()?;
-    // Linux reports twice what it was asked for.
+    // Linux reports twice the requested size.
     (granted < 2 * RECEIVE_BUFFER_BYTES).then(|| {
         format!(
             "the kernel grants {} of {} bytes of receive buffer per viewer, so bursts may be lost \
@@ -285,7 +286,7 @@ mod tests {
         let mut plan = plan(&format!("http://127.0.0.1:{port}/a/whep"));
         plan.server = Some(std::process::id());
         plan.check().expect("we run");
-        // Beyond any number that Linux gives out.
+        // An id beyond any that Linux assigns.
         plan.server = Some(u32::MAX - 1);
         let error = plan.check().expect_err("no such process").to_string();
         assert!(error.contains("not running"), "{error}");
@@ -307,7 +308,7 @@ mod tests {
             }) => {
                 assert_eq!((viewers, needed), (90_000, 450_128));
             }
-            // A machine with a very high limit gets as far as the dead port.
+            // A machine with a very high limit reaches the check of the closed port.
             Err(Error::Unreachable { .. }) => {}
             other => panic!("{other:?}"),
         }

@@ -1,13 +1,13 @@
-//! How many viewers, step by step.
+//! Ramp: the number of viewers, step by step.
 
 use std::fmt;
 use std::str::FromStr;
 
 /// A ramp of viewers: `START:END:STEP`, as in `0:300:25`.
 ///
-/// A start of 0 means nobody, which is measured anyway before the first step;
-/// the steps themselves begin with the first viewers. The last step is always
-/// `END`, whether or not the strides meet it.
+/// A start of 0 has no step of its own: the server without viewers is always measured first, and
+/// the steps begin with the first viewers. The last step is always `END`, whether or not it is a
+/// multiple of the stride.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ramp {
     start: usize,
@@ -15,48 +15,48 @@ pub struct Ramp {
     stride: usize,
 }
 
-/// Most viewers of one ramp: ports of one address run out before.
+/// Most viewers of a ramp: one address has not many more ports.
 pub const VIEWERS_MAX: usize = 60_000;
 
-/// Most steps of one ramp: each takes seconds and a line.
+/// Most steps of a ramp: each takes seconds and a line.
 pub const STEPS_MAX: usize = 1_000;
 
-/// Why a text is no ramp.
+/// Error for a text that is no ramp.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Not one or three numbers with colons between.
+    /// The text is not one number, or three with colons between.
     #[error("'{0}' is no ramp: give START:END:STEP like 0:300:25, or one number of viewers")]
     Shape(String),
-    /// Nobody would watch.
+    /// The ramp has no viewers.
     #[error("a ramp to 0 viewers measures nothing; END is at least 1")]
     Empty,
-    /// It goes down.
+    /// The end is below the start.
     #[error("a ramp goes up: END ({end}) is below START ({start})")]
     Down {
-        /// Where it begins.
+        /// Viewers of the first step.
         start: usize,
-        /// Where it ends.
+        /// Viewers of the last step.
         end: usize,
     },
-    /// It never arrives.
+    /// The stride is zero, so the ramp never reaches its end.
     #[error("a STEP of 0 never gets from {start} to {end}")]
     NoStride {
-        /// Where it begins.
+        /// Viewers of the first step.
         start: usize,
-        /// Where it ends.
+        /// Viewers of the last step.
         end: usize,
     },
-    /// More than one machine's ports allow.
+    /// More viewers than one machine has ports for.
     #[error("{0} viewers are more than one address has ports for; END is at most {VIEWERS_MAX}")]
     TooMany(usize),
-    /// More than anybody waits for.
+    /// More than [`STEPS_MAX`] steps.
     #[error("{0} steps are more than {STEPS_MAX}; take a larger STEP")]
     TooLong(usize),
 }
 
 impl Ramp {
-    /// From `start` to `end` viewers, `stride` more at each step.
+    /// A ramp from `start` to `end` viewers, with `stride` more at each step.
     pub fn new(start: usize, end: usize, stride: usize) -> Result<Self, Error> {
         let ramp = Self { start, end, stride };
         if end == 0 {
@@ -78,7 +78,7 @@ impl Ramp {
         Ok(ramp)
     }
 
-    /// Viewers of each step, rising, none of them 0.
+    /// Viewers of each step, ascending, none of them 0.
     pub fn steps(&self) -> Vec<usize> {
         let strides = (self.start..self.end).step_by(self.stride.max(1));
         let mut steps: Vec<usize> = strides.filter(|viewers| *viewers > 0).collect();

@@ -1,4 +1,4 @@
-//! The figures of one step of a ramp, under the names that tools read.
+//! Figures of one step of a ramp, under the names that tools read.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,104 +6,103 @@ use crate::viewers::bottleneck::Bottleneck;
 use crate::viewers::timing::{Delay, Describe, Gap, Join};
 use crate::viewers::trouble::Hol;
 
-/// One step: so many viewers, watched for a while.
+/// One step: a number of viewers, measured for some time.
 ///
-/// `_ratio` is 0–1, `_percent` 0–100 per core (`machine_` ones: of all cores
-/// together), `_ms` milliseconds. What was not or could not be measured is
-/// `None`, not 0: without a process to watch all of `server_`. A report of an older
-/// version, which lacks what came later, can still be read.
+/// `_ratio` is 0–1, `_percent` is 0–100 of one core (with `machine_`: of all cores), `_ms` is
+/// milliseconds. A figure that was not or could not be measured is `None`, not 0; without a
+/// process to measure, that is every figure with `server_`. Reports of older versions, without
+/// newer fields, can still be read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Step {
-    /// Viewers asked for, misbehaving ones not counted.
+    /// Number of viewers, without misbehaving clients.
     pub viewers: usize,
-    /// Of them, those that had media at the end.
+    /// Viewers that received media at the end.
     pub connected: usize,
-    /// Of them, those that could not join or that ended, with all earlier steps'.
+    /// Viewers that could not join or that ended, including all earlier steps.
     pub failed: usize,
-    /// Why the first of them failed.
+    /// Reason of the first failure.
     pub first_failure: Option<String>,
-    /// Clients beside them that stalled, vanished or sent garbage.
+    /// Additional clients that stalled, vanished or sent garbage.
     pub bad_clients: usize,
-    /// How long the viewers were watched.
+    /// Time of the measurement, in seconds.
     pub duration_s: f64,
     /// Packets that the server numbered for the viewers: spans of sequence numbers.
     pub packets_expected: u64,
-    /// Of them, those received as first sent.
+    /// Expected packets that were received as first sent.
     pub packets_received: u64,
-    /// Of them, those received only when asked for again.
+    /// Expected packets that were received only after a NACK.
     pub packets_recovered: u64,
-    /// Packets that viewers asked for again.
+    /// Packets that viewers requested again by NACK.
     pub packets_nacked: u64,
-    /// Bits received per second, in millions, all viewers together.
+    /// Bitrate received by all viewers together, in 10⁶ bit/s.
     pub received_mbps: f64,
-    /// RTP time advanced ÷ wall time × (1 − loss), mean of the viewers. A server
-    /// that falls behind loses nothing and is still below 1.
+    /// Advance of RTP time ÷ wall time × (1 − loss), mean over the viewers. A server that falls
+    /// behind is below 1 even without losses.
     pub delivered_ratio: f64,
-    /// The same of the viewer that got least.
+    /// Delivered ratio of the viewer that received least.
     pub slowest_viewer_ratio: f64,
-    /// How fast the stream's RTP clock runs, by the first step; 1 unless it cannot be
-    /// right. The two ratios above are to be divided by it.
+    /// Speed of the stream's RTP clock, measured in the first step; 1 unless the measured speed
+    /// is impossible. The two ratios above must be divided by it.
     pub rtp_clock_ratio: f64,
-    /// Packets neither received nor recovered.
+    /// Share of packets that were neither received nor recovered.
     pub loss_ratio: f64,
-    /// Frames that the verifying viewers took apart.
+    /// Frames that the verifying viewers reassembled.
     pub frames_verified: u64,
-    /// Of those viewers' frames, the ones that were incomplete or malformed.
+    /// Frames of those viewers that were incomplete or malformed.
     pub frames_damaged: u64,
-    /// From the request until the first media packet, of those who joined in this
-    /// step.
+    /// Times from the request until the first media packet, of viewers that joined in this step.
     pub join_ms: Join,
-    /// Times between frames.
+    /// Intervals between frames.
     pub gap_ms: Gap,
-    /// The same viewers with clients beside them that do not read as they should.
+    /// Results of the same viewers together with clients that hinder others.
     pub hol: Option<Hol>,
-    /// Answers to DESCRIBE while the viewers were watched.
+    /// Times of answers to DESCRIBE during the measurement.
     pub describe_ms: Option<Describe>,
-    /// From capture to arrival, where the sender reports tell the capture time.
+    /// Delays from capture to arrival, where sender reports have the capture time.
     pub delay_ms: Option<Delay>,
-    /// The server's own stages, where it is a Glassline that tells.
+    /// Stage delays of the server, if it is a Glassline with such a table.
     pub stages: Option<serde_json::Value>,
-    /// All threads of the process tree.
+    /// Processor time of all threads of the server's process tree.
     pub server_cpu_percent: Option<f64>,
-    /// Its busiest thread.
+    /// Processor time of the server's busiest thread.
     pub server_busiest_thread_percent: Option<f64>,
-    /// Per packet that arrived.
+    /// Processor time of the server per packet that arrived, in µs.
     pub server_cpu_us_per_packet: Option<f64>,
-    /// Per viewer that was connected.
+    /// Processor time of the server per connected viewer and second, in ms.
     pub server_cpu_ms_per_viewer_second: Option<f64>,
-    /// Memory of the process tree at the end.
+    /// Resident memory of the process tree at the end.
     pub server_rss_bytes: Option<u64>,
-    /// What came to it since before the first viewer, per viewer.
+    /// Growth of the server's memory since before the first viewer, per viewer.
     pub server_rss_bytes_per_viewer: Option<u64>,
-    /// `server_cpu_ms_per_viewer_second` ÷ the floor's, for the same viewers.
+    /// `server_cpu_ms_per_viewer_second` divided by the floor's value for the same viewers.
     pub server_cpu_to_floor_ratio: Option<f64>,
-    /// All threads of the load generator.
+    /// Processor time of all threads of the load generator.
     pub generator_cpu_percent: f64,
-    /// Its busiest thread, the one that receives.
+    /// Processor time of the generator's busiest thread, which receives.
     pub generator_busiest_thread_percent: f64,
-    /// Of all cores' time.
+    /// Busy share of all cores' time.
     pub machine_cpu_percent: f64,
-    /// Of the busiest core's time.
+    /// Busy share of the busiest core's time.
     pub machine_busiest_core_percent: f64,
-    /// Of all cores' time, what the hypervisor gave to others.
+    /// Share of all cores' time that the hypervisor gave to other machines.
     pub machine_stolen_percent: f64,
-    /// Who was at its limit.
+    /// Side that was at its limit.
     pub bottleneck: Bottleneck,
-    /// How that shows, in a sentence.
+    /// Evidence for the bottleneck, in a sentence.
     pub reason: String,
 }
 
 impl Step {
-    /// The ratio from which on a step counts as delivered.
+    /// Least ratio of a step that counts as delivered.
     pub const DELIVERED_MIN: f64 = 0.99;
 
-    /// Whether nearly everybody was there and got nearly everything.
+    /// Whether nearly all viewers received nearly everything.
     pub fn is_delivered(&self) -> bool {
         delivered(self.delivered_of_clock(), self.connected, self.viewers)
     }
 
-    /// [`Self::delivered_ratio`] as if the stream's clock ran as fast as time.
+    /// [`Self::delivered_ratio`], corrected for the speed of the stream's clock.
     pub fn delivered_of_clock(&self) -> f64 {
         if self.rtp_clock_ratio > 0.0 {
             self.delivered_ratio / self.rtp_clock_ratio
@@ -113,20 +112,20 @@ impl Step {
     }
 }
 
-/// The clock's ratio of a ramp whose first step delivered `first`: servers exist
-/// that stamp every frame a second later than the one before. No server sends much
-/// faster than time, so whatever is well above 1 is the clock.
+/// Clock ratio of a ramp whose first step delivered `first`. Some servers stamp every frame a
+/// second later than the one before. No server sends much faster than real time, so a ratio well
+/// above 1 is due to the clock.
 pub(crate) fn rtp_clock_ratio(first: f64) -> f64 {
     const PLAUSIBLE_MAX: f64 = 1.2;
     if first > PLAUSIBLE_MAX { first } else { 1.0 }
 }
 
-/// Whether `connected` of `viewers` at this ratio are a server that keeps up.
+/// Whether a server that delivers `ratio` to `connected` of `viewers` keeps up.
 pub(crate) fn delivered(ratio: f64, connected: usize, viewers: usize) -> bool {
     ratio >= Step::DELIVERED_MIN && connected as f64 >= Step::DELIVERED_MIN * viewers as f64
 }
 
-/// A step to make test cases of.
+/// A step for test cases.
 #[cfg(test)]
 pub(crate) fn example(viewers: usize) -> Step {
     Step {

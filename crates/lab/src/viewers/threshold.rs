@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use crate::viewers::step::Step;
 
-/// A condition that no step may meet.
+/// A condition that must not be met by any step.
 #[derive(Clone, Debug)]
 pub struct Threshold {
     metric: &'static Metric,
@@ -13,47 +13,47 @@ pub struct Threshold {
     limit: f64,
 }
 
-/// Why a text is no condition.
+/// Error for a text that is no condition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No comparison in it.
+    /// The text has no comparison.
     #[error("'{0}' compares nothing: give NAME<VALUE or NAME>VALUE, like loss>0.1%")]
     Shape(String),
-    /// Not one of our figures.
+    /// There is no such figure.
     #[error("no figure is called '{name}'; there are {known}")]
     Name {
-        /// What was asked for.
+        /// Name in the condition.
         name: String,
-        /// What there is.
+        /// Names of all figures.
         known: String,
     },
-    /// The right side.
+    /// The right side is no value of the figure's unit.
     #[error("'{value}' is no limit for {name}, {unit}")]
     Value {
-        /// What was given.
+        /// Value in the condition.
         value: String,
-        /// Which figure.
+        /// Name of the figure.
         name: &'static str,
-        /// What it takes.
+        /// Unit of the figure.
         unit: &'static str,
     },
 }
 
-/// A condition that was met, where and how.
+/// A condition that was met by a step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Miss {
-    /// The condition.
+    /// Text of the condition.
     pub threshold: String,
-    /// The step.
+    /// Viewers of the step.
     pub viewers: usize,
-    /// The step's figure; `None` if it has none, which meets no promise either.
+    /// Figure of the step; `None` if the step has no such figure, which counts as met.
     pub value: Option<f64>,
     unit: Unit,
 }
 
 impl Threshold {
-    /// Steps that meet the condition, or have no such figure.
+    /// Steps that meet the condition, or that have no such figure.
     pub fn misses(&self, steps: &[Step]) -> Vec<Miss> {
         let value = |step| (self.metric.of)(step);
         let missed = steps.iter().filter(|step| {
@@ -69,7 +69,7 @@ impl Threshold {
             .collect()
     }
 
-    /// It can only be told where the server's process is measured.
+    /// Whether the figure requires measuring the server's process.
     pub fn needs_server(&self) -> bool {
         self.metric.name.starts_with("server_")
     }
@@ -169,7 +169,7 @@ impl Comparison {
     }
 }
 
-/// How a figure is written.
+/// Unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unit {
     Ratio,
@@ -181,7 +181,7 @@ enum Unit {
 }
 
 impl Unit {
-    /// Endings and what they are worth; the empty one comes last.
+    /// Suffixes with their factors; the empty suffix comes last.
     const fn endings(self) -> &'static [(&'static str, f64)] {
         match self {
             Self::Ratio => &[("%", 0.01), ("", 1.0)],
@@ -228,7 +228,7 @@ impl Unit {
 /// A figure of a step.
 #[derive(Debug)]
 struct Metric {
-    /// As in JSON, with a dot between levels.
+    /// Name in the JSON, with a dot between levels.
     name: &'static str,
     short: Option<&'static str>,
     unit: Unit,

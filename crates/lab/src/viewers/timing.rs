@@ -1,53 +1,52 @@
-//! Times of a step, each as the few quantiles that tools read, in milliseconds.
+//! Times of a step as the few quantiles that tools read, in ms.
 
 use serde::{Deserialize, Serialize};
 
-/// How long joining took; `None` where nobody joined.
+/// Join times; `None` if no viewer joined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Join {
-    /// Half took no longer.
+    /// Median.
     pub p50: Option<f64>,
-    /// 95 of 100 took no longer.
+    /// 95th percentile.
     pub p95: Option<f64>,
-    /// The longest.
+    /// Longest time.
     pub max: Option<f64>,
-    /// Until all of the step had joined or failed.
+    /// Time until all viewers of the step had joined or failed.
     pub all: Option<f64>,
 }
 
-/// Times between frames; `None` where none came.
+/// Intervals between frames; `None` if no frame arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Gap {
-    /// 99 of 100 are no longer.
+    /// 99th percentile.
     pub p99: Option<f64>,
-    /// The longest.
+    /// Longest interval.
     pub max: Option<f64>,
 }
 
-/// From connecting until the whole description was there, by a client that asks ten
-/// times a second.
+/// Times from connecting until the whole answer to DESCRIBE arrived, of ten requests a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Describe {
-    /// Answered with success.
+    /// Number of requests that were answered with success.
     pub answered: usize,
-    /// Refused, or not answered within five seconds.
+    /// Number of requests that were refused, or not answered within five seconds.
     pub failed: usize,
-    /// Half took no longer; `None` where none was answered.
+    /// Median; `None` if no request was answered.
     pub p50: Option<f64>,
-    /// 99 of 100 took no longer.
+    /// 99th percentile.
     pub p99: Option<f64>,
-    /// The longest.
+    /// Longest time.
     pub max: Option<f64>,
 }
 
 /// One-way delay.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Delay {
-    /// Half are no longer.
+    /// Median.
     pub p50: f64,
-    /// 95 of 100 are no longer.
+    /// 95th percentile.
     pub p95: f64,
-    /// 99 of 100 are no longer.
+    /// 99th percentile.
     pub p99: f64,
 }

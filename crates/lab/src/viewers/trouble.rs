@@ -1,62 +1,63 @@
-//! Head-of-line blocking: whether clients that do not read delay those that do.
+//! Head-of-line blocking: whether clients that do not read delay the other viewers.
 
 use glassline_client::viewers::Conduct;
 use serde::{Deserialize, Serialize};
 
 use crate::viewers::timing::Gap;
 
-/// Clients that hinder a server which waits for them.
+/// Clients that hinder a server which waits for each client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trouble {
-    /// Clients that stop reading two seconds after their media began.
+    /// Number of clients that stop reading two seconds after their media began.
     pub stalled: usize,
-    /// Clients that read at [`Self::slow_bytes_per_second`].
+    /// Number of clients that read at [`Self::slow_bytes_per_second`].
     pub slow: usize,
-    /// At which the slow ones read.
+    /// Byte rate of the slow clients.
     pub slow_bytes_per_second: u64,
-    /// Clients with 4096 bytes of receive buffer.
+    /// Number of clients with a receive buffer of 4096 bytes.
     pub tiny_window: usize,
 }
 
-/// The same good viewers without such clients and, right afterwards and for as long,
-/// with them.
+/// Comparison of the same viewers without hindering clients and, right afterwards for the same
+/// time, with them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Hol {
-    /// Who came.
+    /// The hindering clients.
     #[serde(flatten)]
     pub trouble: Trouble,
-    /// Of them, those whose connection was over at the end. One that has stalled does
-    /// not notice.
+    /// Number of hindering clients whose connection was over at the end. A stalled client does
+    /// not notice that.
     pub trouble_ended: usize,
-    /// How long the good viewers were watched each time.
+    /// Time of each of the two measurements, in seconds.
     pub duration_s: f64,
-    /// Between good viewers' frames without them: that of the step.
+    /// Intervals between the viewers' frames without hindering clients: those of the step.
     pub baseline_gap_ms: Gap,
-    /// The same with them.
+    /// Intervals between the viewers' frames with hindering clients.
     pub gap_ms: Gap,
-    /// The second less the first: negative where noise was larger than harm.
+    /// Intervals with hindering clients less those without; negative where noise was larger than
+    /// the effect.
     pub extra_gap_ms: Gap,
-    /// Of the good viewers, with them.
+    /// Delivered ratio of the viewers with hindering clients.
     pub delivered_ratio: f64,
-    /// Of the good viewers, with them.
+    /// Loss of the viewers with hindering clients.
     pub loss_ratio: f64,
-    /// Good viewers that ended meanwhile.
+    /// Number of viewers that ended during the second measurement.
     pub failed: usize,
 }
 
 impl Trouble {
-    /// Nobody.
+    /// Whether there are no such clients.
     pub const fn is_none(&self) -> bool {
         self.count() == 0
     }
 
-    /// How many clients.
+    /// Number of clients.
     pub const fn count(&self) -> usize {
         self.stalled + self.slow + self.tiny_window
     }
 
-    /// How each of them behaves.
+    /// Behavior of each client.
     pub fn conducts(&self) -> impl Iterator<Item = Conduct> {
         let slow = Conduct::Slow {
             bytes_per_second: self.slow_bytes_per_second,
@@ -70,7 +71,7 @@ impl Trouble {
         .flat_map(|(conduct, count)| std::iter::repeat_n(conduct, count))
     }
 
-    /// Like "1 stalled, 2 slow".
+    /// Description like "1 stalled, 2 slow".
     pub fn named(&self) -> String {
         let kinds = [
             (self.stalled, "stalled"),
@@ -85,7 +86,7 @@ impl Trouble {
     }
 }
 
-/// What came on top of `before`, where both are known.
+/// Increase over `before`, where both figures are known.
 pub(crate) fn extra(before: Gap, after: Gap) -> Gap {
     let less = |before: Option<f64>, after: Option<f64>| Some(after? - before?);
     Gap {

@@ -1,6 +1,7 @@
-//! The least that sending a stream to many viewers costs on this machine: copy and
-//! AEAD straight from the cipher library, segmented sends of several viewers in
-//! one system call, nothing else. No sessions, timers, pacing, feedback, accounts.
+//! The floor: the least that sending a stream to many viewers costs on this machine. It copies
+//! and
+//! seals packets with the cipher library, sends segments for several viewers in one system call,
+//! and does nothing else: no sessions, timers, pacing, feedback or statistics.
 //!
 //! ```text
 //! Traffic (a run's shape, or files) ─► sender: a thread with its own CPU clock
@@ -8,8 +9,8 @@
 //! delivered ◄─ count ─ sink: a thread that empties every socket 50 times a second
 //! ```
 //!
-//! Everything is delivered, paced as the stream is paced, so that the figure is a
-//! limit for a server on the same machine and not that of a hot loop.
+//! Everything is delivered at the stream's pace, so that the figure is a bound for a server on
+//! the same machine and not that of a busy loop.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,69 +29,69 @@ pub use traffic::{Shape, Traffic, Unit};
 
 use sink::Sink;
 
-/// Viewers whose sends share a system call.
+/// Number of viewers whose sends share a system call.
 const VIEWERS_PER_CALL: usize = 16;
 
-/// Before the clock is read.
+/// Time before the processor clock is read.
 const WARM_UP: Duration = Duration::from_millis(1000);
 
-/// A sender later than this sends no stream any more.
+/// Lateness at which a sender gives up, since that is no live stream any more.
 const LATE_MAX: Duration = Duration::from_secs(1);
 
-/// This machine's limit for a run's traffic.
+/// Cost of a run's traffic on this machine without a server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Floor {
-    /// Where the sizes and times of packets come from: `run` or `files`.
+    /// Origin of the packets' sizes and times: `run` or `files`.
     pub source: String,
-    /// Packets that one viewer gets.
+    /// Packets per second of one viewer.
     pub packets_per_viewer_second: f64,
-    /// Of a datagram, with header and tag.
+    /// Mean bytes of a datagram, with header and tag.
     pub datagram_bytes_mean: f64,
-    /// Whether the kernel cut the packets (`UDP_SEGMENT`).
+    /// Whether the kernel segmented the packets (`UDP_SEGMENT`).
     pub segmentation: bool,
-    /// For as many viewers as each step had.
+    /// Cost for each step's number of viewers.
     pub steps: Vec<Cost>,
 }
 
-/// What the floor cost for so many viewers.
+/// Cost of the floor for a number of viewers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
-    /// Sockets that were sent to.
+    /// Number of sockets that received packets.
     pub viewers: usize,
-    /// How long it was measured.
+    /// Time of the measurement, in seconds.
     pub duration_s: f64,
-    /// Packets that the kernel took.
+    /// Packets that the kernel accepted.
     pub packets: u64,
     /// Packets received ÷ packets that were due.
     pub delivered_ratio: f64,
-    /// Processor time of the sending thread, user and system.
+    /// Processor time of the sending thread per viewer and second, user and system, in ms.
     pub cpu_ms_per_viewer_second: f64,
-    /// The same per packet.
+    /// Processor time of the sending thread per packet, in µs.
     pub cpu_us_per_packet: f64,
 }
 
-/// Why the floor could not be measured.
+/// Error that keeps the floor from being measured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No socket.
+    /// A socket could not be opened.
     #[error("the floor needs sockets: {0}")]
     Bind(#[from] glassline_net::BindError),
-    /// No thread.
+    /// A thread could not be started.
     #[error("the floor needs threads: {0}")]
     Thread(std::io::Error),
-    /// The files are no media.
+    /// The files are no media that can be read.
     #[error("the floor's media: {0}")]
     Files(#[from] glassline_demux::Error),
-    /// Nothing to send.
+    /// There are no packets to send.
     #[error("there is no traffic to repeat: nothing was received or the files are empty")]
     Empty,
 }
 
-/// Sends `traffic` to `viewers` sockets on loopback for about `time`; stops early
-/// when `stop` becomes true, and then has no figures.
+/// Sends `traffic` to `viewers` sockets on loopback for about `time`. Stops early when `stop`
+/// becomes true, and then returns no figures.
 ///
-/// The sender runs where process `like` may run, the receiver where this one may: a
+/// The sender runs on the cores of process `like`, the receiver on those of this process: a
 /// packet that is freed on another processor costs more than one that stays.
 pub fn measure(
     traffic: &Traffic,
@@ -111,12 +112,12 @@ pub fn measure(
                 sender.run(traffic, &sink, time, stop)
             })
             .map_err(Error::Thread)?;
-        // Its panic has been printed.
+        // A panic of the thread was printed already.
         Ok(thread.join().ok().flatten())
     })
 }
 
-/// Whether the kernel cuts packets here.
+/// Whether the kernel segments packets on this machine.
 pub fn segmentation() -> bool {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     UdpSocket::bind(any, &Options::default()).is_ok_and(|socket| gso_supported(&socket))
@@ -200,13 +201,14 @@ impl Sender {
         })
     }
 
-    /// Seals and sends one access unit to everybody; packets that the kernel took.
+    /// Seals and sends one access unit to every viewer; returns the number of packets that the
+    /// kernel accepted.
     fn send_unit(&mut self, unit: &Unit) -> u64 {
         let mut accepted = 0;
         let mut transmits = Vec::with_capacity(4 * VIEWERS_PER_CALL);
         for viewers in self.viewers.chunks_mut(VIEWERS_PER_CALL) {
             let mut rest = &mut self.scratch[..];
-            // A run of equal packets and one shorter at its end is one message.
+            // Packets of equal size with one shorter at the end become one message.
             let mut packets = Vec::with_capacity(transmits.capacity());
             for viewer in viewers {
                 for run in unit.runs() {

@@ -1,13 +1,13 @@
 use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 
-/// Fixed header (12) and one extension for the transport-wide number (8): what
-/// our packets have.
+/// Bytes of an RTP header as our packets have it: fixed header (12), and one extension with the
+/// transport-wide sequence number (8).
 pub const HEADER_BYTES: usize = 20;
 
-/// What AEAD adds to a packet.
+/// Bytes that AEAD adds to a packet.
 pub const TAG_BYTES: usize = 16;
 
-/// Copy and AEAD of one packet, and nothing around it.
+/// Copies and seals one packet, and does nothing else.
 pub struct Sealer {
     key: LessSafeKey,
     number: u64,
@@ -20,7 +20,8 @@ impl std::fmt::Debug for Sealer {
 }
 
 impl Sealer {
-    /// AES-GCM with a key of `bits` (128, else 256) made from `seed`.
+    /// Makes a sealer for AES-GCM with a key of `bits` (128, else 256), which is made from
+    /// `seed`.
     pub fn new(seed: u64, bits: usize) -> Self {
         let (algorithm, bytes) = if bits == 128 {
             (&AES_128_GCM, 16)
@@ -36,10 +37,9 @@ impl Sealer {
         }
     }
 
-    /// Header, sealed payload and tag into `out`; their bytes.
+    /// Writes header, sealed payload and tag into `out`; returns their length.
     ///
-    /// # Panics
-    /// If `out` is shorter than these.
+    /// # Panics Panics if `out` is shorter than that.
     pub fn seal(&mut self, payload: &[u8], out: &mut [u8]) -> usize {
         self.number += 1;
         let mut nonce = [0; 12];

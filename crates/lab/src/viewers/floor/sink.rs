@@ -8,8 +8,8 @@ use glassline_net::{Options, ReceiveBatch, UdpSocket};
 
 use crate::viewers::{RECEIVE_BUFFER_BYTES, SWEEP, floor::Error};
 
-/// Sockets that receive the floor's packets, as the viewers of a load test do, on
-/// a thread of its own until dropped.
+/// Sockets that receive the floor's packets, like the viewers of a load test, on a thread of
+/// their own until dropped.
 pub(super) struct Sink {
     addresses: Vec<SocketAddr>,
     received: Arc<AtomicU64>,
@@ -18,16 +18,16 @@ pub(super) struct Sink {
 }
 
 impl Sink {
-    /// `count` sockets on loopback, looked at as often as our viewers look: the
-    /// sender must not pay for waking a receiver in one case only.
+    /// Opens `count` sockets on loopback. They are polled as often as our viewers poll, so that
+    /// waking a receiver costs the sender the same in both cases.
     pub(super) fn open(count: usize) -> Result<Self, Error> {
         let options = Options {
             receive_buffer: Some(RECEIVE_BUFFER_BYTES),
             receive_timestamps: true,
             ..Options::default()
         };
-        // On any address, as our viewers: that makes the kernel note each
-        // datagram's destination.
+        // Bound to any address like our viewers, so that the kernel notes each datagram's
+        // destination.
         let any = SocketAddr::from(([0, 0, 0, 0], 0));
         let sockets: Result<Vec<_>, _> =
             (0..count).map(|_| UdpSocket::bind(any, &options)).collect();
@@ -55,12 +55,12 @@ impl Sink {
         &self.addresses
     }
 
-    /// Datagrams so far, one sweep late.
+    /// Number of datagrams received until the last sweep.
     pub(super) fn received(&self) -> u64 {
         self.received.load(Ordering::Relaxed)
     }
 
-    /// Waits until nothing comes any more, at most a second.
+    /// Waits until no more datagrams arrive, at most a second.
     pub(super) fn settle(&self) {
         let mut before = self.received();
         for _ in 0..10 {
@@ -95,7 +95,7 @@ impl Drop for Sink {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // Its panic has been printed.
+            // A panic of the thread was printed already.
             let _ = thread.join();
         }
     }

@@ -7,46 +7,46 @@ use glassline_rtp::payload::Packetizer;
 
 use super::{Error, HEADER_BYTES, TAG_BYTES};
 
-/// What one viewer gets, packet by packet, over and over.
+/// Packets of one viewer, repeated without end.
 #[derive(Clone, Debug)]
 pub struct Traffic {
     units: Vec<Unit>,
     length: Duration,
 }
 
-/// What leaves at one moment: the packets of a frame, or one of audio.
+/// Packets that leave at the same time: those of a frame, or one of audio.
 #[derive(Clone, Debug)]
 pub struct Unit {
-    /// From the start of the traffic.
+    /// Time since the start of the traffic.
     pub at: Duration,
-    /// In order, not sealed.
+    /// Payloads in order, not sealed.
     pub payloads: Vec<Vec<u8>>,
 }
 
-/// A stream's traffic as a viewer sees it, in means.
+/// Mean rates and sizes of a stream as a viewer receives it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Shape {
-    /// Frames of video.
+    /// Video frames per second.
     pub frames_per_second: f64,
-    /// Packets of video.
+    /// Video packets per second.
     pub video_packets_per_second: f64,
-    /// Bytes of a datagram of video, with header and tag.
+    /// Mean bytes of a video datagram, with header and tag.
     pub video_datagram_bytes: f64,
-    /// Packets of audio.
+    /// Audio packets per second.
     pub audio_packets_per_second: f64,
-    /// Bytes of a datagram of audio, with header and tag.
+    /// Mean bytes of an audio datagram, with header and tag.
     pub audio_datagram_bytes: f64,
 }
 
-/// Longer than any clip's; rates with fractions come out within 0.1 %.
+/// Length of the traffic before it repeats: fractional rates are exact to 0.1 %.
 const LIKE_LENGTH: Duration = Duration::from_secs(10);
 
-/// A rate above this is a miscount, and would cost memory.
+/// Most packets per second. A higher rate is a miscount, and would take too much memory.
 const PACKETS_PER_SECOND_MAX: f64 = 20_000.0;
 
 impl Traffic {
-    /// Frames and audio at the rates and sizes of `shape`, evenly spaced; packets
-    /// are divided among frames as evenly as whole numbers go.
+    /// Traffic with the rates and sizes of `shape`, evenly spaced; packets are distributed over
+    /// frames as evenly as possible.
     pub fn like(shape: &Shape) -> Result<Self, Error> {
         let frames = shape.frames_per_second.min(shape.video_packets_per_second);
         let mut units = stretch(
@@ -62,8 +62,7 @@ impl Traffic {
         Self::new(units, LIKE_LENGTH)
     }
 
-    /// The access units of a clip's tracks, cut into packets as the server cuts
-    /// them.
+    /// Traffic of a clip's tracks: access units, packetized as the server does.
     pub fn of_files(files: &[PathBuf]) -> Result<Self, Error> {
         let options = demux::Options {
             once: true,
@@ -77,7 +76,7 @@ impl Traffic {
             let at = frame.time.saturating_since(MediaTime::ZERO);
             end = end.max(at + frame.duration);
             let mut builder = UnitBuilder::default();
-            // What has no room in packets is left out, as the server does.
+            // Frames that cannot be packetized are left out, as in the server.
             if let Some(packetizer) = packetizers.get_mut(frame.track.get())
                 && packetizer.packetize(&frame.data, &mut builder).is_err()
             {
@@ -111,7 +110,7 @@ impl Traffic {
         sizes.sum::<usize>() as f64 / self.packets().max(1) as f64
     }
 
-    /// Room that the largest unit takes when it is sealed for one viewer.
+    /// Bytes of the largest unit when it is sealed for one viewer.
     pub(super) fn unit_bytes_max(&self) -> usize {
         let sizes = self.units.iter().map(|unit| {
             let payloads = unit.payloads.iter();
@@ -120,7 +119,7 @@ impl Traffic {
         sizes.max().unwrap_or(0)
     }
 
-    /// Each unit with the time at which it is due, round after round.
+    /// Units with their times, repeated without end.
     pub(super) fn endless(&self) -> impl Iterator<Item = (Duration, &Unit)> {
         let rounds = (0u32..).map(|round| self.length.saturating_mul(round));
         rounds.flat_map(|from| self.units.iter().map(move |unit| (from + unit.at, unit)))
@@ -136,7 +135,7 @@ impl Traffic {
 }
 
 impl Unit {
-    /// Stretches that one segmented send can carry: equal sizes, the last maybe
+    /// Groups of payloads that one segmented send can carry: equal sizes, the last one may be
     /// shorter.
     pub(super) fn runs(&self) -> impl Iterator<Item = &[Vec<u8>]> {
         self.payloads
@@ -149,8 +148,7 @@ const fn sealed_bytes(payload: usize) -> usize {
     HEADER_BYTES + payload + TAG_BYTES
 }
 
-/// `LIKE_LENGTH` of units at `units_per_second` that carry `packets_per_second`
-/// together.
+/// Units for `LIKE_LENGTH` at `units_per_second`, which together have `packets_per_second`.
 fn stretch(units_per_second: f64, packets_per_second: f64, datagram_bytes: f64) -> Vec<Unit> {
     let is_rate = |rate: f64| rate > 0.0 && rate <= PACKETS_PER_SECOND_MAX;
     if !is_rate(units_per_second) || !is_rate(packets_per_second) {
@@ -164,8 +162,8 @@ fn stretch(units_per_second: f64, packets_per_second: f64, datagram_bytes: f64) 
         .clamp(1, PAYLOAD_BYTES_MAX.max(1400));
     let unit = |index: usize| {
         let count = packets * (index + 1) / units - packets * index / units;
-        // Memory of its own for each packet: a server's ring is not in the nearest
-        // cache either.
+        // Each packet has memory of its own, because a server's ring is not in the nearest cache
+        // either.
         let payloads = (0..count)
             .map(|number| vec![number as u8; payload])
             .collect();

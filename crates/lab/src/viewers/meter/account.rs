@@ -1,37 +1,37 @@
 use std::collections::BTreeMap;
 
-/// One thread, since it began. Nanoseconds.
+/// Times of one thread since it began, in ns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thread {
-    /// As the kernel knows it, at most 15 bytes.
+    /// Name that the kernel has, at most 15 bytes.
     pub name: String,
-    /// On a processor, user and system.
+    /// Time on a processor, user and system.
     pub ran_ns: u64,
-    /// Ready to run, while others had the processor.
+    /// Time ready to run while other threads had the processor.
     pub waited_ns: u64,
 }
 
-/// A process that lives: its number, and when it started (numbers are reused).
+/// A living process: its id, and its start time, since ids are reused.
 pub(super) type Key = (u32, u64);
 
-/// One process at one look. Times are nanoseconds.
+/// Observation of one process. Times are in ns.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Look {
-    /// Its living threads.
+    /// Living threads.
     pub(super) threads: BTreeMap<u32, Thread>,
-    /// All it has used, ended threads included, rounded down to ticks. Read
-    /// before the threads.
+    /// Processor time of the process, including ended threads, rounded down to ticks. Read before
+    /// the threads.
     pub(super) own_ticks: u64,
-    /// All that ended children, and theirs, have used, as far as it waited for
-    /// them; rounded down to ticks.
+    /// Processor time of ended children and their descendants that were waited for, rounded down
+    /// to ticks.
     pub(super) reaped: u64,
 }
 
-/// What a tree of processes has used, whoever of it has ended meanwhile.
+/// Processor time of a tree of processes, including those that have ended.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Account {
     processes: BTreeMap<Key, Entry>,
-    /// Used by processes that ended and that no living one was charged for.
+    /// Time of ended processes that no living process was charged for.
     orphaned: u64,
     total: u64,
 }
@@ -39,7 +39,7 @@ pub(super) struct Account {
 #[derive(Clone, Debug, Default)]
 struct Entry {
     look: Look,
-    /// Used by threads that have ended.
+    /// Time of threads that have ended.
     ended: u64,
 }
 
@@ -50,8 +50,8 @@ impl Entry {
 }
 
 impl Account {
-    /// Takes a look at all processes of the tree; nanoseconds used so far, which
-    /// never go back.
+    /// Takes an observation of all processes of the tree; returns the ns used so far, which never
+    /// decrease.
     pub(super) fn advance(&mut self, looks: BTreeMap<Key, Look>) -> u64 {
         let mut processes = BTreeMap::new();
         let mut newly_reaped = 0;
@@ -63,21 +63,21 @@ impl Account {
                 .threads
                 .iter()
                 .filter(|(id, thread)| {
-                    // A number that runs backwards is another thread's.
+                    // A time that decreases belongs to another thread with the same id.
                     look.threads
                         .get(id)
                         .is_none_or(|now| now.ran_ns < thread.ran_ns)
                 })
                 .map(|(_, thread)| thread.ran_ns)
                 .sum();
-            // Both are too low, never too high: what was last seen of ended
-            // threads, and the whole in ticks less what is still there.
+            // Both are lower bounds: the last observed times of ended threads, and the time in
+            // ticks less that of the living threads.
             let by_ticks = look.own_ticks.saturating_sub(ran(&look.threads));
             let ended = (before.ended + last_seen).max(by_ticks);
             processes.insert(key, Entry { look, ended });
         }
-        // Whoever is left has ended. A parent that waited has its time; one that
-        // ignores its children, or ended before them, has not.
+        // The remaining processes have ended. A parent that waited was charged with their time; a
+        // parent that ignores its children, or ended before them, was not.
         let gone = std::mem::replace(&mut self.processes, processes);
         let gone: u64 = gone
             .values()
@@ -127,10 +127,10 @@ mod tests {
         let mut account = Account::default();
         let both = look(&[(1, 100 * MS), (2, 500 * MS)], 600 * MS, 0);
         assert_eq!(advance(&mut account, &[(1, both)]), 600 * MS);
-        // It used 130 ms more before it ended, as the ticks know.
+        // The thread used 130 ms more before it ended, which the ticks show.
         let one = look(&[(1, 110 * MS)], 740 * MS, 0);
         assert_eq!(advance(&mut account, &[(1, one)]), 740 * MS);
-        // The ticks lag behind what was seen: that is not lost either.
+        // The ticks lag behind the observed times, which must not be lost.
         let one = look(&[(1, 115 * MS), (3, 4 * MS)], 740 * MS, 0);
         assert_eq!(advance(&mut account, &[(1, one)]), 749 * MS);
         let one = look(&[(1, 119 * MS)], 740 * MS, 0);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Threads come and go at random; the ticks know the truth to 10 ms.
+        /// Threads begin and end at random; the ticks are exact to 10 ms.
         #[test]
         fn the_total_never_goes_back_and_misses_less_than_a_tick(
             rounds in proptest::collection::vec(

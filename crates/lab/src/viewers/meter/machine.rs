@@ -1,6 +1,6 @@
 use std::fs;
 
-/// What every core has done so far, in ticks.
+/// Times of every core so far, in ticks.
 #[derive(Clone, Debug, Default)]
 pub struct Machine {
     whole: Ticks,
@@ -15,7 +15,7 @@ struct Ticks {
 }
 
 impl Machine {
-    /// Until now; all zero where the system does not tell (no `/proc/stat`).
+    /// The times until now; all zero where the system does not provide `/proc/stat`.
     pub fn now() -> Self {
         Self::parse(&fs::read_to_string("/proc/stat").unwrap_or_default())
     }
@@ -41,35 +41,33 @@ impl Machine {
         machine
     }
 
-    /// Cores that the system has, 0 if unknown.
+    /// Number of cores, 0 if unknown.
     pub const fn cores(&self) -> usize {
         self.cores.len()
     }
 
-    /// Share of all cores' time since `earlier` in which something ran, 0–1. Time
-    /// that the hypervisor took counts as busy: nobody could use it.
+    /// Share of all cores' time since `earlier` that was busy, 0–1. Time that the hypervisor took
+    /// counts as busy, because no process could use it.
     pub fn busy_since(&self, earlier: &Self) -> f64 {
         1.0 - self.idle_since(earlier)
     }
 
-    /// Share of all cores' time since `earlier` in which nothing ran, 0–1; 1 if
-    /// unknown.
+    /// Share of all cores' time since `earlier` that was idle, 0–1; 1 if unknown.
     pub fn idle_since(&self, earlier: &Self) -> f64 {
         self.whole
             .share_since(earlier.whole, |ticks| ticks.idle)
             .unwrap_or(1.0)
     }
 
-    /// Share of all cores' time since `earlier` that the hypervisor gave to others,
-    /// 0–1.
+    /// Share of all cores' time since `earlier` that the hypervisor gave to other machines, 0–1.
     pub fn stolen_since(&self, earlier: &Self) -> f64 {
         self.whole
             .share_since(earlier.whole, |ticks| ticks.stolen)
             .unwrap_or(0.0)
     }
 
-    /// Share of the time of `cores` since `earlier` in which nothing ran, 0–1;
-    /// 1 if none of them is known.
+    /// Share of the time of `cores` since `earlier` that was idle, 0–1; 1 if none of them is
+    /// known.
     pub fn cores_idle_since(&self, earlier: &Self, cores: &[usize]) -> f64 {
         let known = cores
             .iter()
@@ -87,7 +85,7 @@ impl Machine {
         }
     }
 
-    /// The busiest core's share of busy time since `earlier`, 0–1.
+    /// Share of busy time of the busiest core since `earlier`, 0–1.
     pub fn busiest_core_since(&self, earlier: &Self) -> f64 {
         (0..self.cores.len())
             .map(|core| 1.0 - self.cores_idle_since(earlier, &[core]))
@@ -96,7 +94,7 @@ impl Machine {
 }
 
 impl Ticks {
-    /// `user nice system idle iowait irq softirq steal`; guests are in user.
+    /// Parses `user nice system idle iowait irq softirq steal`; the time of guests is in `user`.
     fn parse<'a>(fields: impl Iterator<Item = &'a str>) -> Self {
         let ticks: Vec<u64> = fields
             .take(8)

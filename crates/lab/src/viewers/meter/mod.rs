@@ -1,5 +1,5 @@
-//! Processor time and memory of other processes, of ourselves and of the whole
-//! machine, from `/proc`.
+//! Processor time and memory of other processes, of this process and of the machine, from
+//! `/proc`.
 //!
 //! ```text
 //! /proc/PID/task/*/schedstat  nanoseconds, living threads ──┐
@@ -8,10 +8,9 @@
 //! /proc/stat                  ticks of every core ─────────────────────► Machine
 //! ```
 //!
-//! `schedstat` is exact but forgets a thread when it ends, `stat` is coarse but
-//! forgets nothing: an account keeps both, so that a server with short-lived
-//! threads or children is charged for all of them. Linux only; elsewhere every
-//! look is an error that says so.
+//! `schedstat` is exact but loses a thread when it ends, `stat` is coarse but loses nothing. An
+//! account combines both, so that a server with short-lived threads or children is charged for
+//! all of them. Linux only; elsewhere every measurement returns an error that says so.
 
 mod account;
 mod machine;

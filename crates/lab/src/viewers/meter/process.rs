@@ -5,44 +5,43 @@ use std::time::Duration;
 
 use super::account::{Account, Key, Look, Thread};
 
-/// Why a process cannot be measured.
+/// Error that keeps a process from being measured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No such process, or no more.
+    /// There is no such process, or it has ended.
     #[error("process {0} is not running")]
     NotRunning(u32),
-    /// Another system than Linux.
+    /// The system is not Linux.
     #[error("processes are measured from /proc, which this system does not have")]
     NoProc,
-    /// Somebody else's process, or `/proc` is mounted with `hidepid`.
+    /// The process belongs to another user, or `/proc` is mounted with `hidepid`.
     #[error("process {id} cannot be looked at: {source}; measure as its user or as root")]
     Hidden {
-        /// Which process.
+        /// Id of the process.
         id: u32,
-        /// What the system said.
+        /// Error of the operating system.
         source: std::io::Error,
     },
 }
 
-/// What a process and everything below it has used so far.
+/// Resources that a process and its descendants have used so far.
 #[derive(Clone, Debug, Default)]
 pub struct Usage {
     cpu_ns: u64,
-    /// Bytes in physical memory, summed over the processes; what they share
-    /// counts for each.
+    /// Resident memory in bytes, summed over the processes; shared memory counts for each.
     pub resident_bytes: u64,
-    /// The living threads of all its processes.
+    /// Living threads of all processes, by id.
     pub threads: BTreeMap<u32, Thread>,
 }
 
 impl Usage {
-    /// Processor time used since `earlier`, of the same [`Process`].
+    /// Processor time since `earlier`, an observation of the same [`Process`].
     pub const fn since(&self, earlier: &Self) -> Duration {
         Duration::from_nanos(self.cpu_ns.saturating_sub(earlier.cpu_ns))
     }
 
-    /// The same of living threads with a name that `counts`.
+    /// Processor time since `earlier` of living threads whose name `counts`.
     pub fn since_by(&self, earlier: &Self, counts: impl Fn(&str) -> bool) -> Duration {
         let threads = self.threads.iter();
         let ran = threads
@@ -52,8 +51,8 @@ impl Usage {
         Duration::from_nanos(ran)
     }
 
-    /// The living thread that has run longest since `earlier`: its name, how long
-    /// it ran, and how long it waited for a processor.
+    /// The living thread that has run longest since `earlier`: its name, its processor time, and
+    /// the time it waited for a processor.
     pub fn busiest_since(&self, earlier: &Self) -> Option<(&str, Duration, Duration)> {
         let threads = self.threads.iter().map(|(id, thread)| {
             let before = earlier.threads.get(id);
@@ -75,10 +74,10 @@ impl Usage {
     }
 }
 
-/// A process and its descendants, measured again and again.
+/// A process with its descendants, which is measured repeatedly.
 ///
-/// Look at least every few seconds: a child that ends and that no parent waits
-/// for counts with what it had used at the last look.
+/// Measure at least every few seconds: a child that no parent waits for counts with its time at
+/// the last measurement.
 #[derive(Debug)]
 pub struct Process {
     id: u32,
@@ -100,21 +99,20 @@ impl Process {
         })
     }
 
-    /// The process that calls.
+    /// This process.
     pub fn own() -> Result<Self, Error> {
         Self::of(std::process::id())
     }
 
-    /// Its number.
+    /// Id of the process.
     pub const fn id(&self) -> u32 {
         self.id
     }
 
-    /// What it has used until now.
+    /// Measures the resources used until now.
     ///
-    /// Where the caller is one of its descendants, the caller is left out, with
-    /// all below it: a generator started from the server's shell is not the
-    /// server.
+    /// If the caller is a descendant of the process, the caller and its descendants are left out:
+    /// a generator that was started from the server's shell does not belong to the server.
     pub fn look(&mut self) -> Result<Usage, Error> {
         let mut looks = BTreeMap::new();
         let mut usage = Usage::default();
@@ -131,7 +129,7 @@ impl Process {
                 }
                 Ok(stat) => stat,
                 Err(error) if is_root => return Err(error),
-                // A child may end while we look.
+                // The child may end meanwhile.
                 Err(_) => continue,
             };
             let (threads, children) = threads(id);
@@ -151,7 +149,7 @@ impl Process {
     }
 }
 
-/// Numbers of the cores that process `id` may run on, rising; empty if unknown.
+/// Cores that process `id` may run on, ascending; empty if unknown.
 pub fn allowed_cores(id: u32) -> Vec<usize> {
     let text = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
     let list = text
@@ -160,9 +158,9 @@ pub fn allowed_cores(id: u32) -> Vec<usize> {
     list.map(|list| core_list(list.trim())).unwrap_or_default()
 }
 
-/// `0-2,5` → 0, 1, 2, 5.
+/// Parses a list of cores: `0-2,5` → 0, 1, 2, 5.
 fn core_list(text: &str) -> Vec<usize> {
-    /// More than any machine has; a text cannot make us allocate more.
+    /// Most cores of a list, so that a text cannot cause a large allocation.
     const CORES_MAX: usize = 8192;
     let mut cores = BTreeSet::new();
     for part in text.split(',') {
@@ -174,7 +172,7 @@ fn core_list(text: &str) -> Vec<usize> {
     cores.into_iter().collect()
 }
 
-/// The fields of `/proc/PID/stat` that matter here.
+/// The fields of `/proc/PID/stat` that are needed.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     started: u64,
@@ -193,12 +191,13 @@ impl Stat {
         }
     }
 
-    /// `None` too for one that has ended and only waits to be buried.
+    /// Parses a line of `stat`. Returns `None` for a process that has ended and was not waited
+    /// for (a zombie).
     fn parse(text: &str) -> Option<Self> {
-        /// The kernel tells in ticks of 1/100 s on every architecture of today,
-        /// whatever its own tick is (`USER_HZ`).
+        /// Nanoseconds of a tick: the kernel reports 1/100 s on every current architecture,
+        /// whatever its timer frequency is (`USER_HZ`).
         const TICK_NS: u64 = 10_000_000;
-        // The name in parentheses may hold anything, parentheses too.
+        // The name in parentheses may contain any character, including parentheses.
         let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
         if matches!(*fields.first()?, "Z" | "X") {
             return None;
@@ -212,7 +211,7 @@ impl Stat {
     }
 }
 
-/// The living threads of process `id`, and the processes that they started.
+/// The living threads of process `id`, and the ids of its children.
 fn threads(id: u32) -> (BTreeMap<u32, Thread>, Vec<u32>) {
     let (mut threads, mut children) = (BTreeMap::new(), Vec::new());
     let entries = fs::read_dir(format!("/proc/{id}/task"));
@@ -226,7 +225,7 @@ fn threads(id: u32) -> (BTreeMap<u32, Thread>, Vec<u32>) {
             let numbers = text.split_ascii_whitespace();
             children.extend(numbers.filter_map(|number| number.parse::<u32>().ok()));
         }
-        // A thread may end while we look.
+        // The thread may end meanwhile.
         let (Ok(name), Ok(schedule)) = (read("comm"), read("schedstat")) else {
             continue;
         };
@@ -287,8 +286,8 @@ mod tests {
 
     #[test]
     fn a_child_is_charged_for_what_it_burns_and_for_its_own_children() {
-        // Each of two grandchildren burns until it has used 0.3 s, one after the
-        // other, and ends; the shell between only waits.
+        // Two grandchildren, one after the other, use 0.3 s of processor time each and end; the
+        // shell between only waits.
         let burn = "i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done";
         let script = format!("read go; ({burn}); ({burn}); read end; true");
         let mut child = Command::new("sh")
@@ -302,7 +301,7 @@ mod tests {
         std::io::Write::write_all(&mut input, b"go\n").expect("it reads");
         let (mut used, mut last_growth) = (Duration::ZERO, 0);
         let (mut seen_below, mut resident_bytes) = (false, 0);
-        // Until nothing has been used for half a second.
+        // Until no time was used for half a second.
         for round in 0..600 {
             thread::sleep(Duration::from_millis(50));
             let now = process.look().expect("it waits for its end");

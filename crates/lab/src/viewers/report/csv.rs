@@ -1,51 +1,52 @@
-//! The run as it happens: a row every three seconds, whose first columns are
-//! those of rtsp-bench, so that its plots and scripts take the file.
+//! CSV file of a run: a row every three seconds. The first columns are those of rtsp-bench, so
+//! that its plots and scripts can read the file.
 
 use std::time::Duration;
 
 use crate::timestamp;
 
-/// The first line.
+/// First line of the file.
 pub const HEADER: &str = "timestamp, peerConnectionCount, cpuUsage, viewers_asked, \
 server_cpu_percent, server_rss_bytes, generator_cpu_percent, packets_per_second, received_mbps, \
 delivered_ratio, loss_ratio, gap_p99_ms, gap_max_ms\n";
 
-/// Between two rows, as there.
+/// Time between two rows, as in rtsp-bench.
 pub const INTERVAL: Duration = Duration::from_secs(3);
 
-/// What happened since the row before.
+/// Figures since the row before.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Row {
-    /// Seconds since 1970, UTC.
+    /// Seconds since 1970 in UTC.
     pub unix_s: u64,
-    /// Viewers that have media at this moment.
+    /// Viewers that receive media at this time.
     pub connected: usize,
-    /// Of the whole machine, 0–100.
+    /// Processor time of the whole machine, 0–100.
     pub machine_cpu_percent: f64,
-    /// Viewers asked for.
+    /// Number of viewers in the step.
     pub viewers: usize,
-    /// Of one core; `None` without a process to watch.
+    /// Processor time of the server in percent of one core; `None` if the process is not
+    /// measured.
     pub server_cpu_percent: Option<f64>,
-    /// Memory of the server at this moment.
+    /// Resident memory of the server at this time.
     pub server_rss_bytes: Option<u64>,
-    /// Of one core.
+    /// Processor time of the load generator in percent of one core.
     pub generator_cpu_percent: f64,
-    /// Received by all viewers together.
+    /// Packets per second received by all viewers together.
     pub packets_per_second: f64,
-    /// Received by all viewers together.
+    /// Bitrate received by all viewers together.
     pub received_mbps: f64,
-    /// Of those connected all the while; `None` if there are none.
+    /// Mean delivered ratio of viewers connected all the time; `None` if there are none.
     pub delivered_ratio: Option<f64>,
-    /// Of those connected all the while.
+    /// Loss of viewers connected all the time.
     pub loss_ratio: Option<f64>,
-    /// Between frames; `None` if none came.
+    /// 99th percentile of the intervals between frames; `None` if no frame arrived.
     pub gap_p99_ms: Option<f64>,
-    /// Between frames.
+    /// Longest interval between frames.
     pub gap_max_ms: Option<f64>,
 }
 
 impl Row {
-    /// One line. Figures that are missing are empty.
+    /// The row as one line. Unknown figures are empty.
     pub fn line(&self) -> String {
         let fixed = |value: Option<f64>, digits: usize| {
             value.map_or_else(String::new, |value| format!("{value:.digits$}"))
@@ -53,7 +54,7 @@ impl Row {
         let cells = [
             timestamp::rfc3339(self.unix_s),
             self.connected.to_string(),
-            // Six digits, as rtsp-bench prints it.
+            // Six digits, as rtsp-bench prints.
             format!("{:.6}", self.machine_cpu_percent),
             self.viewers.to_string(),
             fixed(self.server_cpu_percent, 2),

@@ -1,5 +1,4 @@
-//! A run for tools ([`Report`] as JSON, [`csv`]) and for people ([`table`],
-//! [`svg`]).
+//! Report of a run for tools ([`Report`] as JSON, [`csv`]) and for people ([`table`], [`svg`]).
 
 use serde::{Deserialize, Serialize};
 
@@ -11,58 +10,58 @@ pub mod csv;
 pub mod svg;
 pub mod table;
 
-/// A run of `glassline bench viewers`: what `--json` writes and `--overlay` reads.
+/// Report of a run of `glassline bench viewers`, which `--json` writes and `--overlay` reads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// What charts and tables call it.
+    /// Name of the run in charts and tables.
     pub label: String,
-    /// What was loaded; no password.
+    /// URL of the stream, without its password.
     pub url: String,
-    /// `whep`, `doSignaling`, `rtsp/tcp` or `rtsp/udp`.
+    /// Protocol: `whep`, `doSignaling`, `rtsp/tcp` or `rtsp/udp`.
     pub protocol: String,
-    /// When it began, RFC 3339, UTC.
+    /// Begin of the run in UTC (RFC 3339).
     #[serde(default)]
     pub started: String,
-    /// Of Glassline, whose load generator it was.
+    /// Version of Glassline, which was the load generator.
     #[serde(default)]
     pub version: String,
-    /// What it ran on.
+    /// Machine that the run was made on.
     pub machine: machine::Description,
-    /// The server before the first viewer, if its process was measured.
+    /// Figures of the server before the first viewer, if its process was measured.
     #[serde(default)]
     pub baseline: Option<Baseline>,
-    /// The ramp, rising.
+    /// Steps of the ramp, ascending.
     pub steps: Vec<Step>,
-    /// The least that the same traffic costs on this machine, if it was measured.
+    /// Cost of the same traffic without a server, if it was measured.
     pub floor: Option<Floor>,
-    /// Why the ramp ended before its end.
+    /// Reason why the ramp ended early.
     #[serde(default)]
     pub stopped: Option<String>,
-    /// What it comes to, in a sentence or two.
+    /// Summary in a sentence or two.
     pub verdict: String,
 }
 
-/// A server without viewers.
+/// Figures of a server without viewers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Baseline {
-    /// All threads of the process tree.
+    /// Processor time of all threads of the process tree, in percent of one core.
     pub server_cpu_percent: f64,
-    /// Memory of the process tree.
+    /// Resident memory of the process tree.
     pub server_rss_bytes: u64,
 }
 
-/// Why a file is no report.
+/// Error for a file that is no report.
 #[derive(Debug, thiserror::Error)]
 #[error("this is no report of `glassline bench viewers --json`: {0}")]
 pub struct NoReport(#[from] serde_json::Error);
 
 impl Report {
-    /// Reads what [`Self::to_json`] wrote, or what a tool wrote with these names.
+    /// Reads a report that [`Self::to_json`] or a tool with the same names wrote.
     pub fn from_json(text: &str) -> Result<Self, NoReport> {
         Ok(serde_json::from_str(text)?)
     }
 
-    /// For tools: indented, with a newline at the end.
+    /// The report as indented JSON with a newline at the end.
     pub fn to_json(&self) -> String {
         let text = serde_json::to_string_pretty(self).expect("plain data becomes JSON");
         text + "\n"

@@ -1,7 +1,7 @@
-//! Runs as a chart: three panels over the number of viewers, one colour a run.
+//! Chart of runs: three panels over the number of viewers, one color for each run.
 //!
-//! Written as text, with a background of its own, so that it reads the same on a
-//! dark page and a light one, and with the viewer's sans-serif font.
+//! The chart is written as text. It has a background of its own, so that it looks the same on
+//! dark and light pages, and uses the reader's sans-serif font.
 
 use std::fmt::Write as _;
 
@@ -17,10 +17,10 @@ const PANEL: f64 = 176.0;
 const BETWEEN: f64 = 50.0;
 const LEGEND_ROW: f64 = 21.0;
 
-/// More runs than this are no chart any more.
+/// Most runs of a chart.
 pub const RUNS_MAX: usize = COLOURS.len();
 
-/// Draws `runs`, at most [`RUNS_MAX`], the first one first in the legend.
+/// Draws `runs`, at most [`RUNS_MAX`]; the first one is the first of the legend.
 pub fn draw(runs: &[&Report]) -> String {
     let runs = &runs[..runs.len().min(RUNS_MAX)];
     let steps = || runs.iter().flat_map(|run| &run.steps);
@@ -86,11 +86,11 @@ fn head(runs: &[&Report]) -> String {
     out + &key
 }
 
-/// One panel: a quantity over viewers.
+/// One panel: a quantity over the number of viewers.
 struct Panel {
     title: &'static str,
     scale: fn(f64, f64, f64, f64) -> Scale,
-    /// Values that the axis shows in any case.
+    /// Values that the axis must include.
     shows: Vec<f64>,
     guide: Option<(f64, &'static str)>,
     lines: Vec<Line>,
@@ -108,7 +108,7 @@ struct Point {
     is_hollow: bool,
 }
 
-/// The points of each run's steps that have a `value`.
+/// The curve of each run: the steps for which `value` returns a figure.
 fn lines(
     runs: &[&Report],
     is_dashed: bool,
@@ -167,7 +167,7 @@ fn gaps(runs: &[&Report]) -> Panel {
         values().fold(f64::INFINITY, f64::min),
         values().fold(0.0, f64::max),
     );
-    // A collapsing server's gaps would flatten everybody else's.
+    // A collapsing server's gaps would flatten the curves of the others.
     let is_wide = max > 12.0 * min && min > 0.0;
     Panel {
         title: if is_wide {
@@ -234,7 +234,7 @@ impl Panel {
             r#"<path d="M{LEFT} {:.1}V{bottom:.1}H{RIGHT}" fill="none" stroke="{SOFT}"/>"#,
             top + 6.0
         ));
-        // The first run is on top.
+        // The first run is drawn last, on top.
         for line in self.lines.iter().rev() {
             put(line.draw(x, &y));
         }
@@ -276,7 +276,7 @@ impl Line {
     }
 }
 
-/// At most `chars` characters.
+/// The text, shortened to at most `chars` characters.
 fn shortened(text: &str, chars: usize) -> String {
     if text.chars().count() <= chars {
         return text.to_owned();

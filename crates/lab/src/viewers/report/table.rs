@@ -28,47 +28,47 @@ const COLUMNS: [(&str, usize); 11] = [
     ("bottleneck", 10),
 ];
 
-/// How a table is drawn.
+/// Style of a table.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Style {
-    /// With ANSI colours.
+    /// Whether to use ANSI colors.
     pub colour: bool,
 }
 
-/// A step's figures while it is still measured.
+/// Figures of a step during its measurement.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Running {
-    /// Viewers asked for.
+    /// Number of viewers in the step.
     pub viewers: usize,
-    /// Viewers that have media.
+    /// Viewers that receive media.
     pub connected: usize,
-    /// So far in this step.
+    /// Delivered ratio of the step so far.
     pub delivered_ratio: Option<f64>,
-    /// So far in this step.
+    /// Loss of the step so far.
     pub loss_ratio: Option<f64>,
-    /// So far in this step.
+    /// 99th percentile of the intervals between frames of the step so far.
     pub gap_p99_ms: Option<f64>,
-    /// Of those that joined in this step.
+    /// 95th percentile of the join times of viewers that joined in this step.
     pub join_p95_ms: Option<f64>,
-    /// In the last second, of one core.
+    /// Processor time of the server in the last second, in percent of one core.
     pub server_cpu_percent: Option<f64>,
-    /// At this moment.
+    /// Resident memory of the server at this time.
     pub server_rss_bytes: Option<u64>,
-    /// In the last second, of one core.
+    /// Processor time of the load generator in the last second, in percent of one core.
     pub generator_cpu_percent: Option<f64>,
-    /// What is being done.
+    /// Current phase of the step.
     pub doing: &'static str,
 }
 
 impl Style {
-    /// The heads, without a newline.
+    /// The heads of the columns, without a newline.
     pub fn head(self) -> String {
         let heads = COLUMNS.map(|(head, _)| (head.to_owned(), ""));
         let line = self.line(&heads);
         self.paint(BOLD, line.trim_end())
     }
 
-    /// A finished step.
+    /// The figures of a finished step.
     pub fn step(self, step: &Step) -> String {
         let delivered = if step.is_delivered() { GREEN } else { RED };
         let bottleneck = match step.bottleneck {
@@ -91,8 +91,8 @@ impl Style {
         ])
     }
 
-    /// What clients that do not read did to the step's viewers, and how fast the
-    /// stream was described; nothing if neither was measured.
+    /// Effect of hindering clients on the step's viewers, and times of DESCRIBE; `None` if
+    /// neither was measured.
     pub fn beside(self, step: &Step) -> Option<String> {
         let gap = |gap: Option<f64>| figure(gap, 1);
         let hol = step.hol.as_ref().map(|hol| {
@@ -126,7 +126,7 @@ impl Style {
         (!lines.is_empty()).then(|| lines.join("\n"))
     }
 
-    /// The step that is being measured.
+    /// The figures of the step that is being measured.
     pub fn running(self, now: &Running) -> String {
         let line = self.line(&[
             (now.viewers.to_string(), ""),
@@ -169,7 +169,7 @@ impl Style {
         out
     }
 
-    /// The last words, in lines no longer than the table's.
+    /// The verdict, in lines no longer than the table's.
     pub fn verdict(self, text: &str) -> String {
         let width = COLUMNS.iter().map(|(_, width)| width + 2).sum::<usize>() - 2;
         let mut lines = vec![String::new()];
@@ -194,7 +194,7 @@ impl Style {
             if !out.is_empty() {
                 out += "  ";
             }
-            // Padded before it is painted: colours have no width.
+            // Padded before colors are added, which have no width.
             let padded = format!("{text:>width$}");
             out += &self.paint(colour, &padded);
         }

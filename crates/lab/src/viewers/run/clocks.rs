@@ -1,4 +1,4 @@
-//! Everybody's processor clocks at one moment, and what was used between two.
+//! Processor clocks of all parties at one time, and the use between two times.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::viewers::report::Baseline;
 use crate::viewers::step::Step;
 use crate::viewers::verdict::{Evidence, Server};
 
-/// The processes that are measured.
+/// Processes that are measured.
 #[derive(Debug)]
 pub(super) struct Clocks {
     server: Option<Process>,
@@ -19,7 +19,7 @@ pub(super) struct Clocks {
     server_gone: Option<String>,
 }
 
-/// One look at all clocks.
+/// Readings of all clocks at one time.
 #[derive(Clone, Debug)]
 pub(super) struct Moment {
     pub(super) at: Instant,
@@ -48,14 +48,14 @@ impl Clocks {
         Moment {
             at: Instant::now(),
             server,
-            // Our own entries can always be read.
+            // The entries of this process can always be read.
             own: self.own.look().unwrap_or_default(),
             machine: Machine::now(),
             server_cores: self.server_cores.clone(),
         }
     }
 
-    /// Why the server is no longer measured.
+    /// Reason why the server is no longer measured.
     pub(super) fn server_gone(&self) -> Option<&str> {
         self.server_gone.as_deref()
     }
@@ -109,13 +109,13 @@ impl Moment {
         })
     }
 
-    /// At this moment; `None` without a server.
+    /// Resident memory of the server at this time; `None` if it is not measured.
     pub(super) fn server_rss_bytes(&self) -> Option<u64> {
         self.server.as_ref().map(|server| server.resident_bytes)
     }
 }
 
-/// Processor time between two moments; shares of one core unless said otherwise.
+/// Processor time between two readings, in shares of one core unless said otherwise.
 #[derive(Clone, Debug)]
 pub(super) struct Used {
     pub(super) seconds: f64,
@@ -125,14 +125,14 @@ pub(super) struct Used {
     generator_thread: f64,
     generator_waited: f64,
     cores: usize,
-    /// Of all cores.
+    /// Idle share of all cores.
     pub(super) machine_idle: f64,
     machine_stolen: f64,
     machine_busiest_core: f64,
 }
 
 impl Used {
-    /// The figures of a step with `viewers`; what others know is left empty.
+    /// The processor figures of a step with `viewers`; all other fields are empty.
     pub(super) fn step(
         &self,
         viewers: usize,
@@ -188,7 +188,7 @@ impl Used {
         }
     }
 
-    /// What `step` is judged by.
+    /// Evidence by which `step` is judged.
     pub(super) fn evidence(&self, step: &Step) -> Evidence {
         Evidence {
             viewers: step.viewers,

@@ -1,4 +1,4 @@
-//! The viewers of a run: who joins when, and who misbehaves.
+//! Viewers of a run: when they join, and which of them misbehave.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -12,20 +12,20 @@ use crate::statistics::quantile;
 use crate::viewers::plan::Plan;
 use crate::viewers::{RECEIVE_BUFFER_BYTES, SWEEP};
 
-/// Viewers whose join is under way at a time: servers bound half-open sessions of
-/// an address, and all viewers come from one.
+/// Most viewers that are joining at a time: servers bound half-open sessions of an address, and
+/// all viewers have the same one.
 const JOINING_MAX: usize = 50;
 
-/// Requests under way at a time.
+/// Most requests at a time.
 const SIGNALLING_THREADS: usize = 16;
 
-/// Between two looks at joins.
+/// Time between two polls of joins.
 pub(super) const LOOK: Duration = Duration::from_millis(10);
 
-/// Nobody has joined for so long: those who wait are left waiting.
+/// When no viewer has joined for this time, the step goes on without the rest.
 const JOIN_PATIENCE: Duration = Duration::from_secs(15);
 
-/// After so many failures of a step's joins, most of them, the rest is not tried.
+/// Number of failed joins after which, if most of the step's joins failed, the rest is not tried.
 const FAILED_MIN: usize = 20;
 
 /// All clients of a run.
@@ -35,7 +35,7 @@ pub(super) struct Crowd {
     plan: Plan,
     viewers: usize,
     bad: usize,
-    /// The first failure of a good viewer.
+    /// Reason of the first failure of a well-behaved viewer.
     first_failure: Option<String>,
 }
 
@@ -59,9 +59,8 @@ impl Crowd {
         })
     }
 
-    /// Lets the viewers up to `viewers` in, one after the other;
-    /// [`advance`](Self::advance) goes on with it. The first of a `scout`ing join
-    /// goes alone.
+    /// Begins to join viewers up to `viewers`; [`advance`](Self::advance) continues. With
+    /// `scout`, the first viewer joins alone.
     pub(super) fn begin_joining(&mut self, viewers: usize, scout: bool) -> Joining {
         let asked = viewers.saturating_sub(self.viewers);
         Joining {
@@ -79,8 +78,8 @@ impl Crowd {
         }
     }
 
-    /// Looks who has joined, and lets the next ones in; true when all have or have
-    /// failed.
+    /// Checks which viewers have joined, and starts the next joins. Returns true when all have
+    /// joined or failed.
     pub(super) fn advance(&mut self, joining: &mut Joining) -> bool {
         let now = Instant::now();
         for viewer in self.pool.progress() {
@@ -136,7 +135,8 @@ impl Crowd {
             joining.waiting.insert(id);
         }
         if joining.waiting.is_empty() && joining.to_join == 0 {
-            // They are not waited for: a client that vanishes never says so.
+            // Misbehaving clients are not waited for: a client that vanishes never reports
+            // success.
             for _ in 0..std::mem::take(&mut joining.bad) {
                 self.join_bad();
             }
@@ -159,7 +159,7 @@ impl Crowd {
         })
     }
 
-    /// The three kinds in turn.
+    /// Starts a misbehaving client; the three kinds alternate.
     fn join_bad(&mut self) {
         const CONDUCTS: [Conduct; 3] = [Conduct::Stall, Conduct::Vanish, Conduct::Garbage];
         let conduct = CONDUCTS[self.bad % CONDUCTS.len()];
@@ -175,13 +175,13 @@ impl Crowd {
         })
     }
 
-    /// Lets the clients in that hinder others.
+    /// Starts the clients that hinder others.
     pub(super) fn join_trouble(&self) -> Vec<Id> {
         let conducts = self.plan.trouble.conducts();
         conducts.map(|conduct| self.join_as(conduct)).collect()
     }
 
-    /// They leave; how many of them had ended by themselves.
+    /// Stops the clients that hinder others; returns how many of them had ended by themselves.
     pub(super) fn leave_trouble(&self, troubles: &[Id]) -> usize {
         let viewers = self.pool.progress();
         let lives = |id: &&Id| {
@@ -195,7 +195,7 @@ impl Crowd {
         troubles.len() - living
     }
 
-    /// Several looks at the good viewers.
+    /// Takes several readings of the well-behaved viewers.
     pub(super) fn mark(&mut self, readings: usize) -> Mark {
         let mut mark = Mark::nobody(Instant::now());
         for reading in 0..readings {
@@ -217,12 +217,12 @@ impl Crowd {
         self.first_failure.as_deref()
     }
 
-    /// Times between good viewers' frames since the last call.
+    /// Intervals between frames of well-behaved viewers since the last call.
     pub(super) fn take_gaps(&self) -> Histogram {
         self.pool.take_gaps()
     }
 
-    /// One-way delays to good viewers since the last call.
+    /// One-way delays to well-behaved viewers since the last call.
     pub(super) fn take_delays(&self) -> Histogram {
         self.pool.take_delays()
     }
@@ -232,7 +232,7 @@ fn is_good_and_failed(viewer: &Progress) -> bool {
     viewer.conduct == Conduct::Good && viewer.state == State::Ended
 }
 
-/// A step's joins under way.
+/// Joins of a step that are in progress.
 #[derive(Debug)]
 pub(super) struct Joining {
     scout: bool,
@@ -245,26 +245,26 @@ pub(super) struct Joining {
     scout_failure: Option<String>,
 }
 
-/// A step's joins.
+/// Finished joins of a step.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Joined {
-    /// Viewers that tried.
+    /// Number of viewers that tried to join.
     pub(super) asked: usize,
-    /// Of them, those without media.
+    /// Number of them that received no media.
     pub(super) failed: usize,
-    /// From request to first media packet, of the others.
+    /// Times from request to first media packet of the others, in ms.
     pub(super) times_ms: Vec<f64>,
-    /// Until the last had joined or failed.
+    /// Time until the last viewer had joined or failed.
     pub(super) took: Duration,
 }
 
 impl Joining {
-    /// Why the first viewer of all failed.
+    /// Reason why the run's first viewer failed.
     pub(super) fn scout_failure(&self) -> Option<String> {
         self.scout_failure.clone()
     }
 
-    /// Of those who have joined by now.
+    /// 95th percentile of the join times so far, in ms.
     pub(super) fn p95_ms(&self) -> Option<f64> {
         quantile(&self.joined.times_ms, 0.95)
     }

@@ -1,5 +1,5 @@
-//! How long an RTSP server takes to describe a stream while it serves others: a
-//! client on a thread of its own that connects anew each time.
+//! Times that an RTSP server needs to answer DESCRIBE while it serves viewers. A client on a
+//! thread of its own makes a new connection each time.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -13,7 +13,7 @@ use url::Url;
 use crate::statistics::quantile;
 use crate::viewers::timing::Describe;
 
-/// Asks until it is finished.
+/// Sends DESCRIBE requests until it is finished.
 #[derive(Debug)]
 pub(super) struct Probe {
     over: Arc<AtomicBool>,
@@ -26,25 +26,25 @@ struct Asked {
     failed: usize,
 }
 
-/// Ten times a second.
+/// Time between two requests: ten a second.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// For the whole answer.
+/// Longest time for a whole answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A description with all that may stand in it.
+/// Most bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
-/// The scheme's own, which `url` does not know.
+/// Default port of the scheme, which `url` does not know.
 const RTSP_PORT: u16 = 554;
 
 impl Probe {
-    /// Begins to ask for the stream at `url`.
+    /// Starts sending requests for the stream at `url`.
     pub(super) fn start(url: &Url) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let addresses = url.socket_addrs(|| Some(RTSP_PORT)).unwrap_or_default();
         let mut bare = url.clone();
-        // An `rtsp:` URL can be without a user.
+        // An `rtsp:` URL always accepts an empty user name.
         let _ = bare.set_username("").and_then(|()| bare.set_password(None));
         let thread = addresses.first().copied().and_then(|server| {
             let over = Arc::clone(&over);
@@ -55,7 +55,7 @@ impl Probe {
         Self { over, thread }
     }
 
-    /// What the answers took.
+    /// Stops, and returns the answers' times.
     pub(super) fn finish(mut self) -> Describe {
         self.over.store(true, Ordering::Relaxed);
         let asked = self.thread.take().and_then(|thread| thread.join().ok());
@@ -84,7 +84,7 @@ fn ask_until(over: &AtomicBool, server: SocketAddr, url: &str) -> Asked {
     asked
 }
 
-/// Whether `server` described the stream.
+/// Sends one request; returns whether `server` described the stream.
 fn ask(server: SocketAddr, url: &str, began: Instant) -> io::Result<bool> {
     let mut stream = TcpStream::connect_timeout(&server, PATIENCE)?;
     stream.set_nodelay(true)?;
@@ -111,7 +111,7 @@ fn ask(server: SocketAddr, url: &str, began: Instant) -> io::Result<bool> {
     }
 }
 
-/// Whether a whole answer is a description; `None` while it is not whole.
+/// Whether a complete answer is a description; `None` while it is incomplete.
 fn is_whole(answer: &[u8]) -> Option<bool> {
     let text = String::from_utf8_lossy(answer);
     let (head, body) = text.split_once("\r\n\r\n")?;

@@ -1,9 +1,9 @@
-//! What viewers had received at a moment, and what came between two moments.
+//! State of the viewers at one time, and what they received between two times.
 //!
-//! RTP time advances by a whole frame at a time, so that a single look is wrong
-//! by up to a frame: 33 ms of a window of 5 s are 0.7 %, more than the loss that
-//! matters. A mark is therefore several looks within a few frames' time, of which
-//! each viewer's most advanced one counts, with its own time.
+//! RTP time advances by whole frames, so that a single reading is wrong by up to a frame: 33 ms
+//! of a window of 5 s are 0.7 %, more than the loss that matters. A mark therefore consists of
+//! several readings within a few frames' time, of which each viewer's most advanced one counts,
+//! with its own time.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,27 +12,27 @@ use glassline_client::viewers::{Flow, Id, Mode, Progress, State};
 
 use crate::viewers::floor::Shape;
 
-/// Looks of a mark at the edge of a window, [`READING_INTERVAL`] apart: several
-/// frames' time.
+/// Readings of a mark at the edge of a window, [`READING_INTERVAL`] apart: the time of several
+/// frames.
 pub(super) const EDGE_READINGS: usize = 20;
 
-/// Looks of a mark within a window.
+/// Readings of a mark within a window.
 pub(super) const SAMPLE_READINGS: usize = 4;
 
-/// Between the looks of a mark: about 0.38 of a frame of 30 a second, and in no
-/// simple ratio to 25, 50 or 60 either, so that one of the looks comes soon after a
-/// frame whatever the phase is.
+/// Time between the readings of a mark: about 0.38 of a frame at 30 per second, and no simple
+/// fraction at 25, 50 or 60 either, so that one of the readings comes soon after a frame at any
+/// phase.
 pub(super) const READING_INTERVAL: Duration = Duration::from_micros(12_700);
 
-/// All good viewers at one moment.
+/// State of all well-behaved viewers at one time.
 #[derive(Clone, Debug)]
 pub(super) struct Mark {
-    /// Of the last look, to which all counts belong.
+    /// Time of the last reading, to which all counts belong.
     pub(super) at: Instant,
     pub(super) viewers: BTreeMap<Id, Reading>,
 }
 
-/// One viewer at the last look, and its most advanced position.
+/// One viewer's state at the last reading, and its most advanced position.
 #[derive(Clone, Debug)]
 pub(super) struct Reading {
     pub(super) state: State,
@@ -46,7 +46,7 @@ pub(super) struct Reading {
     audio_position: Position,
 }
 
-/// How far the media was, when.
+/// Position in the media, and the time of reading it.
 #[derive(Clone, Copy, Debug)]
 struct Position {
     at: Instant,
@@ -54,7 +54,7 @@ struct Position {
 }
 
 impl Position {
-    /// Whether this one is further ahead, as if both had been looked at together.
+    /// Whether this position is further ahead, both taken to the same time.
     fn leads(self, other: Self) -> bool {
         let later = self.at.saturating_duration_since(other.at);
         let earlier = other.at.saturating_duration_since(self.at);
@@ -70,7 +70,7 @@ impl Mark {
         }
     }
 
-    /// Takes a look at `at` into the mark; `viewers` are the good ones.
+    /// Adds a reading at `at`; `viewers` are the well-behaved ones.
     pub(super) fn look(&mut self, at: Instant, viewers: impl Iterator<Item = Progress>) {
         self.at = at;
         for now in viewers {
@@ -105,7 +105,7 @@ impl Mark {
         }
     }
 
-    /// Viewers that have media.
+    /// Number of viewers that receive media.
     pub(super) fn playing(&self) -> usize {
         let viewers = self.viewers.values();
         viewers
@@ -113,7 +113,7 @@ impl Mark {
             .count()
     }
 
-    /// Viewers that ended.
+    /// Number of viewers that ended.
     pub(super) fn ended(&self) -> usize {
         let viewers = self.viewers.values();
         viewers
@@ -121,7 +121,7 @@ impl Mark {
             .count()
     }
 
-    /// What came since `earlier`, to viewers that played by then.
+    /// Counts of what arrived since `earlier`, at viewers that played by then.
     pub(super) fn since(&self, earlier: &Self) -> Account {
         let mut account = Account {
             connected: self.playing(),
@@ -140,14 +140,14 @@ impl Mark {
     }
 }
 
-/// What came to viewers between two marks.
+/// Counts of what viewers received between two marks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Account {
-    /// Viewers that have media at the end.
+    /// Viewers that receive media at the end.
     pub(super) connected: usize,
-    /// Viewers that ended until then.
+    /// Viewers that ended before the end.
     pub(super) failed: usize,
-    /// Between the marks.
+    /// Time between the marks.
     pub(super) seconds: f64,
     /// Viewers that played at the beginning.
     pub(super) watched: usize,
@@ -201,7 +201,7 @@ impl Account {
         self.slowest = Some(self.slowest.map_or(ratio, |slowest| slowest.min(ratio)));
     }
 
-    /// Mean of the viewers; `None` if nobody was watched.
+    /// Mean of the viewers' ratios; `None` without viewers.
     pub(super) fn delivered_ratio(&self) -> Option<f64> {
         (self.watched > 0).then(|| self.ratio_sum / self.watched as f64)
     }
@@ -210,7 +210,7 @@ impl Account {
         self.slowest
     }
 
-    /// `None` if nothing was expected.
+    /// Share of lost packets; `None` if none were expected.
     pub(super) fn loss_ratio(&self) -> Option<f64> {
         let lost = self.expected.saturating_sub(self.received + self.recovered);
         (self.expected > 0).then(|| lost as f64 / self.expected as f64)
@@ -228,7 +228,7 @@ impl Account {
         self.bytes as f64 * 8.0 / 1e6 / self.seconds.max(1e-9)
     }
 
-    /// What one viewer got, for the floor.
+    /// Traffic of one viewer, for the floor.
     pub(super) fn shape(&self) -> Shape {
         let viewer_seconds = (self.watched as f64 * self.seconds).max(1e-9);
         let packets = |flow: &Flow| flow.received + flow.recovered;
@@ -244,7 +244,7 @@ impl Account {
     }
 }
 
-/// What `now` has more than `before`; media time is not used.
+/// Counts of `now` less those of `before`, without media time.
 fn grown(now: &Flow, before: &Flow) -> Flow {
     Flow {
         expected: now.expected.saturating_sub(before.expected),
@@ -260,15 +260,15 @@ mod tests {
     use super::*;
     use glassline_client::viewers::Conduct;
 
-    /// Media at `fps` frames a second and `speed` times as fast as time, as it is
-    /// seen `elapsed` after a start.
+    /// Simulated media at `fps` frames per second and `speed` times real time, observed `elapsed`
+    /// after a start.
     #[derive(Clone, Copy)]
     struct Stream {
         fps: f64,
         speed: f64,
-        /// Share of packets that never come.
+        /// Share of packets that are lost.
         loss: f64,
-        /// Frames stop then.
+        /// Time at which frames stop.
         stalls_at: f64,
     }
 
@@ -308,10 +308,10 @@ mod tests {
         stalls_at: f64::INFINITY,
     };
 
-    /// What one viewer of each stream got in a window of `seconds` that begins
-    /// `phase` after a start.
+    /// Counts of one viewer of each stream in a window of `seconds` that begins `phase` after a
+    /// start.
     fn watch(streams: &[Stream], phase: f64, seconds: f64) -> Account {
-        // An identity of the pool's, which only the pool can make.
+        // Only a pool can make ids.
         let pool = glassline_client::viewers::Pool::start(Default::default()).expect("a pool");
         let nowhere = glassline_client::viewers::Endpoint::parse("http://127.0.0.1:1/x/whep");
         let join = glassline_client::viewers::Join::new(nowhere.expect("a URL"));

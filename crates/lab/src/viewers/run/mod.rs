@@ -1,8 +1,8 @@
-//! Runs a plan: viewers join step by step, are watched, and become figures.
+//! Runs a plan: viewers join step by step and are measured, which gives the figures of each step.
 //!
 //! ```text
-//! for each step:  join (at most 50 under way) ─► settle ─► watch ─► Step
-//! all the while:  once a second: progress, gaps, processor clocks ─► Watcher
+//! for each step:  join (at most 50 in progress) ─► settle ─► measure ─► Step
+//! all the time:   once a second: progress, gaps, processor clocks ─► Watcher
 //! afterwards:     viewers leave ─► floor ─► verdict ─► Report
 //! ```
 
@@ -34,45 +34,45 @@ use describe::Probe;
 use sampler::Sampler;
 use stages::Stages;
 
-/// Who watches a run.
+/// Receives the progress of a run.
 pub trait Watcher {
-    /// About once a second: the step so far, and how far the ramp is.
+    /// Called about once a second with the step's figures so far, and the progress of the ramp.
     fn running(&mut self, _now: &table::Running, _progress: Progress) {}
-    /// Every three seconds.
+    /// Called every three seconds with a CSV row.
     fn row(&mut self, _row: &csv::Row) {}
-    /// A step is finished.
+    /// Called when a step is finished.
     fn step(&mut self, _step: &Step) {}
-    /// The floor is measured for so many viewers.
+    /// Called when the floor for this number of viewers is measured.
     fn floor(&mut self, _viewers: usize, _progress: Progress) {}
 }
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Steps finished.
+    /// Number of finished steps.
     pub steps_done: usize,
-    /// Steps of the ramp.
+    /// Number of steps of the ramp.
     pub steps: usize,
-    /// How long it has run.
+    /// Time since the run began.
     pub elapsed: Duration,
-    /// How long it will run from now, joins estimated.
+    /// Estimated time until the run ends.
     pub left: Duration,
 }
 
-/// After the last join: handshakes and first keyframes are not the step's load.
+/// Pause after the last join, since handshakes and first keyframes are no load of the step.
 const SETTLE: Duration = Duration::from_millis(1000);
 
-/// Before the first viewer.
+/// Time that the server without viewers is measured for.
 const BASELINE: Duration = Duration::from_millis(1000);
 
-/// How long the floor is watched for each step.
+/// Time that the floor is measured for, at each step.
 const FLOOR: Duration = Duration::from_secs(3);
 
-/// Joining's share of a step, for the time left only.
+/// Estimated time of a step's joins, for the time left only.
 const JOIN_GUESS: Duration = Duration::from_millis(800);
 
-/// Runs `plan` to its end, or until `stop` becomes true; what was measured by
-/// then is in the report. [`Plan::check`] comes first.
+/// Runs `plan` to its end, or until `stop` becomes true; the report has what was measured by
+/// then. [`Plan::check`] must succeed first.
 pub fn run(plan: &Plan, watcher: &mut dyn Watcher, stop: &AtomicBool) -> Result<Report, Error> {
     let machine = machine::describe();
     let started = unix_now();
@@ -92,7 +92,7 @@ pub fn run(plan: &Plan, watcher: &mut dyn Watcher, stop: &AtomicBool) -> Result<
         began,
         ..
     } = ramp;
-    // Everybody leaves before the floor is measured.
+    // All viewers leave before the floor is measured.
     drop(crowd);
     let mut report = Report {
         label: plan.label.clone().unwrap_or_else(|| label(plan)),
@@ -118,7 +118,7 @@ pub fn run(plan: &Plan, watcher: &mut dyn Watcher, stop: &AtomicBool) -> Result<
     Ok(report)
 }
 
-/// Host and path: enough to tell runs apart.
+/// Host and path, which tell runs apart.
 fn label(plan: &Plan) -> String {
     let url = plan.url();
     let port = url
@@ -133,7 +133,7 @@ fn unix_now() -> Duration {
         .unwrap_or_default()
 }
 
-/// Measures the floor for the viewers of each step and compares them.
+/// Measures the floor for the viewers of each step, and compares the steps with it.
 fn measure_floor(
     report: &mut Report,
     plan: &Plan,
@@ -172,7 +172,7 @@ fn measure_floor(
         let is_beyond = cost.delivered_ratio < Step::DELIVERED_MIN;
         floor.steps.push(cost);
         if is_beyond {
-            // More viewers would be delivered even less.
+            // With more viewers, even less would be delivered.
             break;
         }
     }
@@ -180,7 +180,7 @@ fn measure_floor(
     Ok(())
 }
 
-/// A ramp under way.
+/// State of a ramp in progress.
 struct Ramping<'a> {
     plan: &'a Plan,
     watcher: &'a mut dyn Watcher,
@@ -193,14 +193,14 @@ struct Ramping<'a> {
     baseline: Option<Baseline>,
     steps: Vec<Step>,
     steps_planned: usize,
-    /// Of the last step that was delivered.
+    /// Traffic of the last step that was delivered.
     shape: Option<floor::Shape>,
     stopped: Option<String>,
 }
 
 impl<'a> Ramping<'a> {
-    /// Measures the server alone, then lets one viewer in: if that fails there is
-    /// nothing to load.
+    /// Measures the server without viewers, then joins one viewer; if that fails, there is no
+    /// stream to load.
     fn start(
         plan: &'a Plan,
         watcher: &'a mut dyn Watcher,
@@ -234,7 +234,7 @@ impl<'a> Ramping<'a> {
         })
     }
 
-    /// All steps, until one says why not to go on.
+    /// Runs all steps, until one of them is a reason to stop.
     fn climb(&mut self) -> Result<(), Error> {
         for viewers in self.plan.ramp.steps() {
             let is_last = viewers == self.plan.ramp.end();
@@ -274,7 +274,7 @@ impl<'a> Ramping<'a> {
         let clocks_after = self.clocks.look();
         let took = clocks_after.at - clocks_before.at;
         if took < Duration::from_millis(900) {
-            // Interrupted before there was anything to tell.
+            // Interrupted before anything was measured.
             return Ok(());
         }
         let (gaps, delays) = self.sampler.end_window(&self.crowd);
@@ -305,7 +305,7 @@ impl<'a> Ramping<'a> {
         Ok(())
     }
 
-    /// Watches the viewers of `step` for as long again with clients that do not read.
+    /// Measures the viewers of `step` again, for the same time, with clients that do not read.
     fn hinder(&mut self, watched: Duration, step: &Step) -> Option<Hol> {
         let begin = self.crowd.mark(mark::EDGE_READINGS);
         self.sampler.begin_window(&self.crowd, &begin);
@@ -316,7 +316,7 @@ impl<'a> Ramping<'a> {
         let trouble_ended = self.crowd.leave_trouble(&troubles);
         let account = end.since(&begin);
         let clock = step.rtp_clock_ratio.max(1.0);
-        // Interrupted: that is no comparison.
+        // An interrupted measurement allows no comparison.
         (!self.is_stopped()).then(|| Hol {
             trouble: self.plan.trouble,
             trouble_ended,
@@ -336,7 +336,7 @@ impl<'a> Ramping<'a> {
         step.reason = judgement.reason;
     }
 
-    /// Notes why the ramp must not go on, if so.
+    /// Notes the reason if the ramp must not go on.
     fn note_end(&mut self, step: &Step, joined: &Joined) {
         let limit = self.plan.cpu_max_percent;
         if let Some(reason) = self.clocks.server_gone() {
@@ -358,7 +358,7 @@ impl<'a> Ramping<'a> {
         }
     }
 
-    /// Lets viewers in until there are `viewers`.
+    /// Joins viewers until there are `viewers`.
     fn join(&mut self, viewers: usize) -> Result<Joined, Error> {
         let mut joining = self.crowd.begin_joining(viewers, self.steps.is_empty());
         loop {
@@ -381,7 +381,7 @@ impl<'a> Ramping<'a> {
         Ok(joining.finish())
     }
 
-    /// Waits, sampling, until `time` is over or the run is stopped.
+    /// Waits and takes samples, until `time` is over or the run is stopped.
     fn wait(&mut self, time: Duration, doing: &'static str) {
         let end = Instant::now() + time;
         while !self.is_stopped() {
@@ -397,7 +397,7 @@ impl<'a> Ramping<'a> {
         }
     }
 
-    /// Samples, if a second is over.
+    /// Takes a sample if a second is over.
     fn tick(&mut self, doing: &'static str) {
         let progress = self.progress();
         if let Some(sample) = self.sampler.tick(&mut self.crowd, &mut self.clocks) {
@@ -426,7 +426,7 @@ impl<'a> Ramping<'a> {
             } else {
                 Duration::ZERO
             };
-        // What has gone by is known; only the steps to come are guessed.
+        // The time of finished steps is known; only the remaining ones are estimated.
         let done = each * u32::try_from(self.steps.len()).unwrap_or(u32::MAX);
         let in_step = self.sampler.step_began().elapsed();
         Progress {

@@ -1,5 +1,5 @@
-//! Looks once a second: figures for the terminal, rows for the CSV file, and what
-//! must not be missed between the edges of a window.
+//! Samples once a second: figures for the terminal, rows for the CSV file, and histograms that
+//! must not be lost between the edges of a window.
 
 use std::time::{Duration, Instant};
 
@@ -13,18 +13,18 @@ use crate::viewers::timing::{Delay, Gap};
 
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// What one look brings.
+/// Figures of one sample.
 #[derive(Debug)]
 pub(super) struct Sample {
     pub(super) running: table::Running,
-    /// Every third time; without the time of day.
+    /// CSV row with every third sample, without the time of day.
     pub(super) row: Option<csv::Row>,
 }
 
-/// The looks of a run.
+/// Takes the samples of a run.
 #[derive(Debug)]
 pub(super) struct Sampler {
-    /// Of the step's joins so far.
+    /// 95th percentile of the step's join times so far, in ms.
     pub(super) join_p95_ms: Option<f64>,
     viewers: usize,
     step_began: Instant,
@@ -34,7 +34,7 @@ pub(super) struct Sampler {
     delays: Histogram,
 }
 
-/// What is summed up from a moment on.
+/// Figures that are summed up from a start on.
 #[derive(Debug)]
 struct Span {
     mark: Mark,
@@ -73,12 +73,12 @@ impl Sampler {
         self.window = None;
     }
 
-    /// When the step under way began.
+    /// Begin of the current step.
     pub(super) const fn step_began(&self) -> Instant {
         self.step_began
     }
 
-    /// From `begin` on gaps and delays belong to the step.
+    /// Starts a window at `begin`: gaps and delays count for the step from now on.
     pub(super) fn begin_window(&mut self, crowd: &Crowd, begin: &Mark) {
         self.row.gaps.merge(&crowd.take_gaps());
         crowd.take_delays();
@@ -86,7 +86,7 @@ impl Sampler {
         self.window = Some(Span::new(begin.clone(), self.last.clone()));
     }
 
-    /// The step's gaps and delays until now.
+    /// Ends the window; returns the step's gaps and delays.
     pub(super) fn end_window(&mut self, crowd: &Crowd) -> (Gap, Option<Delay>) {
         self.take(crowd);
         let gaps = self
@@ -97,7 +97,7 @@ impl Sampler {
         (gap(&gaps), delay(&self.delays.summary()))
     }
 
-    /// Looks, if a second is over since the last time.
+    /// Takes a sample if a second is over since the last one.
     pub(super) fn tick(&mut self, crowd: &mut Crowd, clocks: &mut Clocks) -> Option<Sample> {
         if self.last.at.elapsed() < INTERVAL {
             return None;
@@ -122,7 +122,7 @@ impl Sampler {
             running.loss_ratio = account.loss_ratio();
             running.gap_p99_ms = gap(&window.gaps.summary()).p99;
         }
-        // A second may come a little early, three of them must make a row.
+        // Seconds may end a little early, but three of them must make a row.
         let is_row_due = now.at - self.row.clocks.at + INTERVAL / 4 >= csv::INTERVAL;
         let row = is_row_due.then(|| self.row(mark, &now));
         self.last = now;
@@ -152,7 +152,7 @@ impl Sampler {
         row
     }
 
-    /// Moves what has come since the last time to where it is summed up.
+    /// Moves histograms from the pool to the current sums.
     fn take(&mut self, crowd: &Crowd) {
         let gaps = crowd.take_gaps();
         self.row.gaps.merge(&gaps);

@@ -1,4 +1,4 @@
-//! The server's own stages, where it is a Glassline.
+//! Stage delays of the server itself, if it is a Glassline.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use glassline_client::viewers::Endpoint;
 use serde_json::Value;
 use url::Url;
 
-/// The server is busy, and the step waits for the answer.
+/// Longest wait for the answer: the server is busy, and the step waits.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A table with thousands of reporting viewers stays below.
+/// Largest answer, in bytes; a table with thousands of reporting viewers is smaller.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 
-/// `GET {origin}/api/v1/streams/{name}/latency`, answered at least once.
+/// Client for `GET {origin}/api/v1/streams/{name}/latency`, which answered at least once.
 #[derive(Debug)]
 pub(super) struct Stages {
     agent: ureq::Agent,
@@ -21,8 +21,8 @@ pub(super) struct Stages {
 }
 
 impl Stages {
-    /// `None` where no such table is found: another server, or a protocol whose URL
-    /// does not name stream and API.
+    /// Asks the server for its stages. `None` if it has no such table: another server, or a
+    /// protocol whose URL does not name stream and API.
     pub(super) fn of(endpoint: &Endpoint, token: Option<&str>) -> Option<Self> {
         let config = ureq::Agent::config_builder()
             .timeout_global(Some(TIMEOUT))
@@ -35,7 +35,7 @@ impl Stages {
         stages.now().is_some().then_some(stages)
     }
 
-    /// The array of stages; the server's window is its last ten seconds.
+    /// The array of stages, over the server's last ten seconds.
     pub(super) fn now(&self) -> Option<Value> {
         let mut request = self.agent.get(self.url.as_str());
         if let Some(token) = &self.token {
@@ -53,7 +53,7 @@ fn latency_url(endpoint: &Endpoint) -> Option<Url> {
     let Endpoint::Whep(url) = endpoint else {
         return None;
     };
-    // Without a TLS provider of our own here; the table is for the same machine.
+    // There is no TLS provider here; the table is meant for servers on the same machine.
     if url.scheme() != "http" {
         return None;
     }

@@ -1,9 +1,7 @@
-//! Which side was the bottleneck: of a step from its evidence, of a run from its
-//! steps.
+//! Verdict on the bottleneck: of a step from its evidence, of a run from its steps.
 //!
-//! A server's limit is claimed only where the generator and the machine had
-//! processor time left, because a starved generator or machine looks just like
-//! a server that cannot keep up.
+//! The server is named as the bottleneck only where generator and machine had processor time
+//! left, because a starved generator or machine looks the same as a server that cannot keep up.
 
 use crate::viewers::bottleneck::Bottleneck;
 use crate::viewers::step::{Step, delivered};
@@ -14,75 +12,74 @@ mod tests;
 
 pub use summary::summary;
 
-/// A thread of the generator that uses more of a core is short: bursts make it
-/// late before its mean is 1.
+/// A generator thread that uses more than this share of a core is too busy: bursts make it late
+/// before its mean reaches 1.
 const THREAD_BUSY: f64 = 0.85;
 
-/// A thread that uses more of a core has no more to use.
+/// A thread that uses more than this share of a core has no time left.
 const THREAD_FULL: f64 = 0.95;
 
-/// With less idle time than this the machine is the limit, delivered or not.
+/// With a smaller idle share than this, the machine is the limit, whatever was delivered.
 const IDLE_MIN: f64 = 0.05;
 
-/// With less idle time than this a shortfall may be the machine's.
+/// With a smaller idle share than this, missing packets may be the machine's fault.
 const IDLE_LOW: f64 = 0.10;
 
-/// More stolen time than this explains a shortfall.
+/// A larger stolen share than this explains missing packets.
 const STOLEN_HIGH: f64 = 0.05;
 
-/// A generator that was ready but not running for more of the time explains a
-/// shortfall.
+/// A generator that was ready but not running for a larger share of the time explains missing
+/// packets.
 const WAITED_HIGH: f64 = 0.15;
 
-/// What was seen in one step. Shares are of one core unless said otherwise; 1 is
-/// a whole core.
+/// Observations of one step. Shares are of one core unless said otherwise; 1 is a whole core.
 #[derive(Clone, Debug)]
 pub struct Evidence {
-    /// Viewers asked for.
+    /// Number of viewers.
     pub viewers: usize,
-    /// Viewers that had media.
+    /// Viewers that received media.
     pub connected: usize,
     /// See [`Step::delivered_of_clock`].
     pub delivered_ratio: f64,
-    /// Why the first viewer failed.
+    /// Reason why the first viewer failed.
     pub first_failure: Option<String>,
-    /// All of the generator.
+    /// Share of one core that the generator used.
     pub generator: f64,
-    /// Its busiest thread.
+    /// Share of one core that the generator's busiest thread used.
     pub generator_thread: f64,
-    /// How long that thread was ready to run and did not.
+    /// Share of the time that this thread was ready to run and did not run.
     pub generator_waited: f64,
-    /// Cores of the machine.
+    /// Number of cores of the machine.
     pub cores: usize,
-    /// Of all cores' time, what nobody used, 0–1.
+    /// Idle share of all cores' time, 0–1.
     pub machine_idle: f64,
-    /// Of all cores' time, what the hypervisor took, 0–1.
+    /// Share of all cores' time that the hypervisor took, 0–1.
     pub machine_stolen: f64,
-    /// The server, if it was measured.
+    /// Observations of the server, if it was measured.
     pub server: Option<Server>,
 }
 
-/// What was seen of the server's process tree.
+/// Observations of the server's process tree.
 #[derive(Clone, Debug)]
 pub struct Server {
-    /// All its threads.
+    /// Share of one core that all its threads used.
     pub cpu: f64,
-    /// The busiest of them.
+    /// Share of one core that its busiest thread used.
     pub thread: f64,
-    /// What that one is called.
+    /// Name of the busiest thread.
     pub thread_name: String,
-    /// Cores that it may use.
+    /// Number of cores that the server may use.
     pub cores: usize,
-    /// Of those cores' time, what nobody used, 0–1.
+    /// Idle share of those cores' time, 0–1.
     pub cores_idle: f64,
 }
 
-/// What a step's evidence comes to.
+/// Conclusion from a step's evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judgement {
-    /// Who was at its limit.
+    /// Side that was at its limit.
     pub bottleneck: Bottleneck,
-    /// How that shows, in a sentence.
+    /// Evidence for it, in a sentence.
     pub reason: String,
 }
 
@@ -137,7 +134,7 @@ fn machine(seen: &Evidence, fine: bool) -> Option<String> {
     }
     let server = seen.server.as_ref()?;
     let room = server.cores as f64;
-    // A core that is full without the server is full of somebody else.
+    // The server's cores are full although the server uses few of them: other processes do.
     (server.cores_idle < IDLE_MIN && server.cpu < 0.7 * room).then(|| {
         format!(
             "the server's {} were busy with others' work: it got {} of {}",
@@ -197,7 +194,7 @@ fn all_is_well(seen: &Evidence) -> String {
     }
 }
 
-/// Who used the processors, of one core each.
+/// Use of the processors by each party, in shares of one core.
 fn shares(seen: &Evidence) -> String {
     let busy = (1.0 - seen.machine_idle) * seen.cores as f64;
     let generator = percent(seen.generator);

@@ -1,14 +1,14 @@
-//! A run in a few sentences.
+//! Summary of a run in a few sentences.
 
 use crate::viewers::bottleneck::Bottleneck;
 use crate::viewers::step::Step;
 
-/// What a run comes to, in a few sentences; `stopped` says why the ramp ended early.
+/// Summarizes a run in a few sentences; `stopped` is the reason why the ramp ended early.
 pub fn summary(steps: &[Step], stopped: Option<&str>) -> String {
     let Some(first) = steps.first() else {
         return "Nothing was measured.".to_owned();
     };
-    // A step below that was not delivered was a hiccup, and no limit.
+    // An earlier step that was not delivered was a temporary disturbance, and no limit.
     let mut text = match steps.iter().rposition(Step::is_delivered) {
         Some(best) => {
             let next = steps.get(best + 1);
