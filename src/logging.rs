@@ -32,13 +32,13 @@ pub(crate) fn start(options: &Options) -> Result<(), Failure> {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        .with_ansi(colour(&std::io::stderr()))
+        .with_ansi(color(&std::io::stderr()))
         .init();
     Ok(())
 }
 
 /// Whether to use colors on `stream`: it is a terminal, and NO_COLOR is not set (no-color.org).
-pub(crate) fn colour(stream: &impl std::io::IsTerminal) -> bool {
+pub(crate) fn color(stream: &impl std::io::IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 

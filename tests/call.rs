@@ -218,8 +218,8 @@ fn two_processes_account_for_the_same_frames_alike() -> Result<(), Failed> {
     let status = calling.wait(PATIENCE)?;
     let printed = calling.printed();
     for wanted in [
-        "What is said here to ",
-        "What is heard here from ",
+        "Audio sent from here to ",
+        "Audio received here from ",
         "Network, ms (network)",
         "|Error, ms           |",
         "note: the other end's clock: known to ± ",
@@ -253,7 +253,7 @@ fn two_processes_account_for_the_same_frames_alike() -> Result<(), Failed> {
         &Value::Null,
     )?;
     let svg = std::fs::read_to_string(svg_path)?;
-    let drawn = svg.matches("Mean way of a frame").count();
+    let drawn = svg.matches("Mean delays of a frame").count();
     ensure(drawn == 2, "both in the chart", &drawn.into())
 }
 

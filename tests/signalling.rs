@@ -1,4 +1,4 @@
-//! WHEP and its neighbours over plain HTTP: what is answered, and what is refused
+//! WHEP and its neighbors over plain HTTP: what is answered, and what is refused
 //! with words that help.
 
 use std::fs;

@@ -128,7 +128,7 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     let outcomes = of_arms(outcomes, &plan);
     let report = Report::new(options.about(&plan, progress, started), &outcomes);
     if !quiet {
-        outputs.print(|colour| text(&report, colour))?;
+        outputs.print(|color| text(&report, color))?;
     }
     outputs.write(
         || report.to_json(),
@@ -162,7 +162,7 @@ fn of_arms(outcomes: Vec<Outcome>, plan: &Plan) -> Vec<Outcome> {
     kept
 }
 
-fn text(report: &Report, colour: bool) -> String {
+fn text(report: &Report, color: bool) -> String {
     let drawn = if report.held_out { " (held out)" } else { "" };
     let speed = match report.virtual_s_per_cpu_s {
         0.0 => String::new(),
@@ -175,7 +175,7 @@ fn text(report: &Report, colour: bool) -> String {
         report.sessions,
         report.duration_s,
         report.seed,
-        report::table::draw(report, colour)
+        report::table::draw(report, color)
     )
 }
 

@@ -205,7 +205,7 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
             plan.time()
         ))?;
         let climbed =
-            staircase::climb(&plan, |plan, name| one(plan, options.impair.as_ref(), name));
+            staircase::run_steps(&plan, |plan, name| one(plan, options.impair.as_ref(), name));
         let climbed = climbed.map_err(failure)?;
         lines.print(climbed.draw().trim_end())?;
         outputs.write(

@@ -116,10 +116,10 @@ impl Outputs {
     /// argument of `table` says whether to use colors.
     pub(crate) fn print(&self, table: impl FnOnce(bool) -> String) -> Result<(), Failure> {
         if self.takes_stdout() {
-            eprint!("{}", table(logging::colour(&std::io::stderr())));
+            eprint!("{}", table(logging::color(&std::io::stderr())));
             return Ok(());
         }
-        output::print(&table(logging::colour(&std::io::stdout())))
+        output::print(&table(logging::color(&std::io::stdout())))
     }
 
     /// Writes each form that was asked for.

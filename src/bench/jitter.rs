@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use glassline_lab::condition::Condition;
 use glassline_lab::jitter::report::svg;
-use glassline_lab::jitter::{Comparison, Found, Ours, Pace, Stream};
+use glassline_lab::jitter::{Comparison, ComparisonResult, Ours, Pace, Stream};
 use glassline_sim::{Delays, Family};
 
 use super::files::Outputs;
@@ -84,11 +84,11 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }
-    let Some((report, timelines)): Option<Found> = found else {
+    let Some((report, timelines)): Option<ComparisonResult> = found else {
         return Ok(ExitCode::from(INTERRUPTED));
     };
     if !quiet {
-        outputs.print(|colour| report.to_table(colour))?;
+        outputs.print(|color| report.to_table(color))?;
     }
     outputs.write(
         || report.to_json(),

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use glassline_lab::send::{self, Experiment, Method, Report, Turn, Watcher};
+use glassline_lab::send::{self, Experiment, Method, Position, Report, Watcher};
 use indicatif::ProgressBar;
 
 use super::files::Outputs;
@@ -129,7 +129,7 @@ impl Progress {
 }
 
 impl Watcher for Progress {
-    fn turn(&mut self, method: Method, turn: Turn) {
+    fn begins(&mut self, method: Method, turn: Position) {
         let Some(bar) = &self.0 else { return };
         bar.set_length(turn.all as u64);
         bar.set_position(turn.done as u64);
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(experiment.bitrate_bps, 500_000);
         assert_eq!(experiment.duration, Duration::from_millis(250));
         let cases: [(&[&str], &str); 4] = [
-            (&["--methods", "x"], "no way to send is called 'x'"),
+            (&["--methods", "x"], "no method to send is called 'x'"),
             (&["--duration", "1ms"], "between 100ms"),
             (&["--bitrate", "fast"], "like 3M"),
             (&["--rounds", "0"], "rounds"),

@@ -51,14 +51,14 @@ impl Terminal {
             (false, true) if stderr_is_terminal => Lines::Stderr,
             (false, true) => Lines::Nowhere,
         };
-        let colour = match lines {
-            Lines::Stdout => logging::colour(&std::io::stdout()),
-            _ => logging::colour(&std::io::stderr()),
+        let color = match lines {
+            Lines::Stdout => logging::color(&std::io::stdout()),
+            _ => logging::color(&std::io::stderr()),
         };
         Self {
             lines,
-            style: Style { colour },
-            live: (stderr_is_terminal && !quiet).then(|| Live::new(colour)),
+            style: Style { color },
+            live: (stderr_is_terminal && !quiet).then(|| Live::new(color)),
             csv,
             failure: None,
         }
@@ -149,8 +149,8 @@ impl Watcher for Terminal {
 
     fn step(&mut self, step: &Step) {
         self.line(&self.style.step(step));
-        if let Some(beside) = self.style.beside(step) {
-            self.line(&beside);
+        if let Some(line) = self.style.hindrance(step) {
+            self.line(&line);
         }
     }
 
@@ -168,11 +168,11 @@ impl Watcher for Terminal {
 pub(super) fn bar(quiet: bool) -> Option<ProgressBar> {
     let stderr = std::io::stderr();
     (!quiet && stderr.is_terminal())
-        .then(|| ProgressBar::new(1).with_style(bar_style(logging::colour(&stderr))))
+        .then(|| ProgressBar::new(1).with_style(bar_style(logging::color(&stderr))))
 }
 
-fn bar_style(colour: bool) -> ProgressStyle {
-    drawn(if colour {
+fn bar_style(color: bool) -> ProgressStyle {
+    drawn(if color {
         "{bar:46.cyan/dim} {msg}"
     } else {
         "{bar:46} {msg}"
@@ -189,11 +189,11 @@ fn drawn(template: &str) -> ProgressStyle {
 const TICKS_PER_SECOND: u128 = 10;
 
 impl Live {
-    fn new(colour: bool) -> Self {
+    fn new(color: bool) -> Self {
         let all = MultiProgress::new();
         let add = |style| all.add(ProgressBar::new(1).with_style(style));
         let step = add(drawn("{msg}"));
-        let ramp = add(bar_style(colour));
+        let ramp = add(bar_style(color));
         Self { all, step, ramp }
     }
 

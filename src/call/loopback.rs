@@ -59,7 +59,7 @@ pub(super) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     }
     report.notes.extend(lost_note(&began));
     if options.tables.report {
-        outputs.print(|colour| report.to_text(colour))?;
+        outputs.print(|color| report.to_text(color))?;
     } else if !quiet {
         outputs.print(|_| brief(&report))?;
     }

@@ -87,7 +87,7 @@ impl<'a> Tables<'a> {
             Notes::Nothing(_) => return Ok(Vec::new()),
         };
         if self.options.tables.report {
-            self.outputs.print(|colour| reports.to_text(colour))?;
+            self.outputs.print(|color| reports.to_text(color))?;
         }
         self.outputs.write(
             || reports.to_json(),

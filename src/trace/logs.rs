@@ -34,7 +34,7 @@ pub(super) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     let report = importer.finish();
     let mut outputs = Outputs::open(&options.json, &options.csv, &options.svg)?;
     if !quiet {
-        outputs.print(|colour| report.to_text(colour))?;
+        outputs.print(|color| report.to_text(color))?;
     }
     outputs.write(
         || report.to_json(),

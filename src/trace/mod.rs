@@ -121,7 +121,7 @@ fn stream(options: &Options, name: &str, quiet: bool) -> Result<ExitCode, Failur
 fn show(latency: &Latency, again: bool) -> Result<(), Failure> {
     const CLEAR: &str = "\x1b[H\x1b[J";
     let terminal = logging::stdout_is_terminal();
-    let text = table::text(latency, logging::colour(&std::io::stdout()));
+    let text = table::text(latency, logging::color(&std::io::stdout()));
     let clear = if again && terminal { CLEAR } else { "" };
     let gap = if again && !terminal { "\n" } else { "" };
     output::print(&format!("{clear}{text}{gap}"))

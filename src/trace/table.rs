@@ -16,8 +16,8 @@ const PLAIN: &str = "\x1b[0m";
 
 /// An aligned table of the stages in order, then the whole path and the viewers that report. Each
 /// bar begins where the bar before ends.
-pub(super) fn text(latency: &Latency, colour: bool) -> String {
-    let style = |code: &'static str| if colour { code } else { "" };
+pub(super) fn text(latency: &Latency, color: bool) -> String {
+    let style = |code: &'static str| if color { code } else { "" };
     let (bold, blue, plain) = (style(BOLD), style(BLUE), style(PLAIN));
     let mut out = String::new();
     let mut line = |text: std::fmt::Arguments<'_>| {
@@ -209,10 +209,10 @@ viewer a1b2: end to end 30.1 ms, 297 of 298 frames' stages add up to it
     }
 
     #[test]
-    fn colours_change_nothing_but_colours() {
-        let coloured = text(&answer(), true);
-        assert!(coloured.contains(BOLD));
-        let stripped = coloured
+    fn colors_change_nothing_but_colors() {
+        let colored = text(&answer(), true);
+        assert!(colored.contains(BOLD));
+        let stripped = colored
             .replace(BOLD, "")
             .replace(BLUE, "")
             .replace(PLAIN, "");

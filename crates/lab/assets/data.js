@@ -282,9 +282,9 @@ function plot(intervals, seconds) {
     parts.push(`<line x1="${left}" x2="${right}" y1="${y(value)}" y2="${y(value)}" stroke="var(--line)"/>`);
     parts.push(`<text x="${left - 6}" y="${y(value) + 4}" text-anchor="end" font-size="12" fill="var(--soft)">${value.toFixed(value < 10 ? 1 : 0)}</text>`);
   }
-  for (const [name, colour] of [["down", "--one"], ["up", "--two"]]) {
+  for (const [name, color] of [["down", "--one"], ["up", "--two"]]) {
     const points = intervals.filter((it) => it[name] != null).map((it) => `${x(it.to_s)},${y(it[name])}`);
-    parts.push(`<polyline points="${points.join(" ")}" fill="none" stroke="var(${colour})" stroke-width="2.4"/>`);
+    parts.push(`<polyline points="${points.join(" ")}" fill="none" stroke="var(${color})" stroke-width="2.4"/>`);
   }
   parts.push(`<text x="${right}" y="252" text-anchor="end" font-size="12" fill="var(--soft)">${seconds} s</text>`);
   chart.innerHTML = parts.join("");

@@ -14,14 +14,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
-use glassline_lab::jitter::{Heard, NetEq, Ours, Pace, Spoken, Stream, Version};
+use glassline_lab::jitter::{EncodedSpeech, NetEq, Ours, Pace, PlayedSpeech, Stream, Version};
 use glassline_sim::{Delays, Family};
 use glassline_voice::opus::{self, Concealment, Config, Frame, Purpose};
 use glassline_voice::{Bitrate, Encoder as _, Format};
 
 const INTERVAL: Duration = Duration::from_millis(20);
 /// Sample rate of the output, in Hz: wide-band PESQ needs 16 kHz.
-const HEARD_HZ: u32 = 16_000;
+const OUTPUT_HZ: u32 = 16_000;
 
 /// Encoding of the speech into packets, with its name in file names.
 struct Coding {
@@ -124,17 +124,17 @@ fn main() -> Result<(), Box<dyn Error>> {
                 delays: &delays.losing(loss, 5),
                 interval,
             };
-            let spoken = Spoken {
+            let spoken = EncodedSpeech {
                 payloads: packets.clone(),
                 make: decoder(coding.concealment),
-                rate: HEARD_HZ,
+                rate: OUTPUT_HZ,
                 repeats: coding.repeats,
             };
             keep(
                 folder,
                 path,
                 coding.name,
-                &ours().hear(&stream, &spoken),
+                &ours().play_speech(&stream, &spoken),
                 &mut table,
             )?;
         }
@@ -144,11 +144,11 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Plays one stream through every jitter buffer.
-fn all(stream: &Stream<'_>, payloads: &[Bytes]) -> Vec<(&'static str, Heard)> {
-    let spoken = |concealment| Spoken {
+fn all(stream: &Stream<'_>, payloads: &[Bytes]) -> Vec<(&'static str, PlayedSpeech)> {
+    let spoken = |concealment| EncodedSpeech {
         payloads: payloads.to_vec(),
         make: decoder(concealment),
-        rate: HEARD_HZ,
+        rate: OUTPUT_HZ,
         repeats: false,
     };
     let (classic, deep) = (spoken(Concealment::Classic), spoken(Concealment::Deep));
@@ -160,11 +160,11 @@ fn all(stream: &Stream<'_>, payloads: &[Bytes]) -> Vec<(&'static str, Heard)> {
     for pace in Pace::ALL {
         let mut ours = ours();
         ours.config.pace = pace;
-        heard.push((pace.name(), ours.hear(stream, &classic)));
+        heard.push((pace.name(), ours.play_speech(stream, &classic)));
     }
-    heard.push(("even-deep", ours().hear(stream, &deep)));
+    heard.push(("even-deep", ours().play_speech(stream, &deep)));
     for (name, version) in [("neteq-m98", Version::M98), ("neteq-2026", Version::Y2026)] {
-        heard.push((name, neteq(version).hear(stream, &classic)));
+        heard.push((name, neteq(version).play_speech(stream, &classic)));
     }
     heard
 }
@@ -172,12 +172,12 @@ fn all(stream: &Stream<'_>, payloads: &[Bytes]) -> Vec<(&'static str, Heard)> {
 fn ours() -> Ours {
     let mut ours = Ours::default();
     // Opus timestamps count at 48 kHz; this stream counts samples at the playout rate.
-    ours.config.clock_rate = Some(HEARD_HZ);
+    ours.config.clock_rate = Some(OUTPUT_HZ);
     ours
 }
 
 fn decoder(concealment: Concealment) -> Box<dyn Fn() -> opus::Decoder> {
-    let format = Format::new(HEARD_HZ, 1).expect("16 kHz are a voice's");
+    let format = Format::new(OUTPUT_HZ, 1).expect("16 kHz are a voice's");
     Box::new(move || opus::Decoder::new(format, concealment).expect("Opus plays at 16 kHz"))
 }
 
@@ -203,7 +203,7 @@ fn keep(
     folder: &Path,
     path: &str,
     name: &str,
-    heard: &Heard,
+    heard: &PlayedSpeech,
     table: &mut String,
 ) -> Result<(), Box<dyn Error>> {
     let bytes = heard.samples.iter().flat_map(|sample| {

@@ -15,9 +15,9 @@ pub(super) type Point = (f32, f32);
 
 /// Red, green, blue in 0..=1, sRGB-coded.
 #[derive(Clone, Copy)]
-pub(super) struct Colour(pub(super) f32, pub(super) f32, pub(super) f32);
+pub(super) struct Color(pub(super) f32, pub(super) f32, pub(super) f32);
 
-impl Colour {
+impl Color {
     /// From the usual six hexadecimal digits.
     pub(super) const fn hex(rgb: u32) -> Self {
         Self(
@@ -36,11 +36,11 @@ pub(super) struct Canvas {
 
 impl Canvas {
     /// A frame whose every pixel is asked for once.
-    pub(super) fn from_fn(colour_at: impl Fn(f32, f32) -> Colour) -> Self {
+    pub(super) fn from_fn(color_at: impl Fn(f32, f32) -> Color) -> Self {
         let mut rgb = Vec::with_capacity(WIDTH * HEIGHT);
         for y in 0..HEIGHT {
             for x in 0..WIDTH {
-                let Colour(r, g, b) = colour_at(x as f32 + 0.5, y as f32 + 0.5);
+                let Color(r, g, b) = color_at(x as f32 + 0.5, y as f32 + 0.5);
                 rgb.push([r, g, b]);
             }
         }
@@ -71,11 +71,11 @@ impl Canvas {
     pub(super) fn fill(
         &mut self,
         bounds: [f32; 4],
-        colour: Colour,
+        color: Color,
         alpha: f32,
         distance: impl Fn(Point) -> f32,
     ) {
-        self.blend(bounds, colour, |at| {
+        self.blend(bounds, color, |at| {
             alpha * (0.5 - distance(at)).clamp(0.0, 1.0)
         });
     }
@@ -84,7 +84,7 @@ impl Canvas {
     pub(super) fn blend(
         &mut self,
         bounds: [f32; 4],
-        colour: Colour,
+        color: Color,
         coverage: impl Fn(Point) -> f32,
     ) {
         let [left, top, right, bottom] = bounds;
@@ -95,7 +95,7 @@ impl Canvas {
                 let a = coverage((x as f32 + 0.5, y as f32 + 0.5));
                 if a > 0.0 {
                     let pixel = &mut self.rgb[y * WIDTH + x];
-                    for (have, want) in pixel.iter_mut().zip([colour.0, colour.1, colour.2]) {
+                    for (have, want) in pixel.iter_mut().zip([color.0, color.1, color.2]) {
                         *have += (want - *have) * a.min(1.0);
                     }
                 }
@@ -104,24 +104,24 @@ impl Canvas {
     }
 
     /// A line with round ends.
-    pub(super) fn line(&mut self, a: Point, b: Point, thickness: f32, colour: Colour, alpha: f32) {
+    pub(super) fn line(&mut self, a: Point, b: Point, thickness: f32, color: Color, alpha: f32) {
         let r = thickness / 2.0;
-        self.fill(around(a, b, r + 1.0), colour, alpha, |p| {
+        self.fill(around(a, b, r + 1.0), color, alpha, |p| {
             to_segment(p, a, b) - r
         });
     }
 
     /// A soft light around a line, gone at `reach` pixels.
-    pub(super) fn glow(&mut self, a: Point, b: Point, reach: f32, colour: Colour, alpha: f32) {
-        self.blend(around(a, b, reach), colour, |p| {
+    pub(super) fn glow(&mut self, a: Point, b: Point, reach: f32, color: Color, alpha: f32) {
+        self.blend(around(a, b, reach), color, |p| {
             let near = (1.0 - to_segment(p, a, b) / reach).max(0.0);
             alpha * near * near
         });
     }
 
     /// A filled disc.
-    pub(super) fn disc(&mut self, centre: Point, radius: f32, colour: Colour, alpha: f32) {
-        self.line(centre, centre, radius * 2.0, colour, alpha);
+    pub(super) fn disc(&mut self, centre: Point, radius: f32, color: Color, alpha: f32) {
+        self.line(centre, centre, radius * 2.0, color, alpha);
     }
 
     /// A circle line.
@@ -130,19 +130,19 @@ impl Canvas {
         centre: Point,
         radius: f32,
         thickness: f32,
-        colour: Colour,
+        color: Color,
         alpha: f32,
     ) {
         let bounds = around(centre, centre, radius + thickness);
-        self.fill(bounds, colour, alpha, |p| {
+        self.fill(bounds, color, alpha, |p| {
             (length(p.0 - centre.0, p.1 - centre.1) - radius).abs() - thickness / 2.0
         });
     }
 
     /// An upright rectangle without soft edges.
-    pub(super) fn block(&mut self, x: usize, y: usize, width: usize, height: usize, grey: f32) {
+    pub(super) fn block(&mut self, x: usize, y: usize, width: usize, height: usize, gray: f32) {
         for row in y..y + height {
-            self.rgb[row * WIDTH + x..][..width].fill([grey; 3]);
+            self.rgb[row * WIDTH + x..][..width].fill([gray; 3]);
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use std::f32::consts::TAU;
 
-use super::canvas::{Canvas, Colour, Point};
+use super::canvas::{Canvas, Color, Point};
 
 /// How a line of capitals is set.
 #[derive(Clone, Copy)]
@@ -20,14 +20,14 @@ pub(super) struct Type {
 /// Writes `text` with its upper left corner at `at`.
 ///
 /// A letter that is not drawn here is left as a space.
-pub(super) fn write(canvas: &mut Canvas, text: &str, at: Point, kind: Type, colour: Colour) {
+pub(super) fn write(canvas: &mut Canvas, text: &str, at: Point, kind: Type, color: Color) {
     let mut x = at.0;
     for letter in text.chars() {
         let (width, strokes) = capital(letter);
         for stroke in &strokes {
             for pair in stroke.windows(2) {
                 let place = |p: Point| (x + p.0 * kind.height, at.1 + p.1 * kind.height);
-                canvas.line(place(pair[0]), place(pair[1]), kind.stroke, colour, 1.0);
+                canvas.line(place(pair[0]), place(pair[1]), kind.stroke, color, 1.0);
             }
         }
         x += width * kind.height + kind.spacing;
@@ -134,10 +134,10 @@ pub(super) struct Digits {
     pub(super) stroke: f32,
     /// From the left edge of one digit to the next in pixels.
     pub(super) pitch: f32,
-    /// Colour of a lit segment.
-    pub(super) lit: Colour,
-    /// Colour of a dark segment.
-    pub(super) dark: Colour,
+    /// Color of a lit segment.
+    pub(super) lit: Color,
+    /// Color of a dark segment.
+    pub(super) dark: Color,
 }
 
 /// Segments a..g of a digit as bits 0..6: a top, then clockwise, g the middle.

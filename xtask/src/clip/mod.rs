@@ -1,7 +1,7 @@
 //! Draws and encodes the built-in demo clip: `assets/demo.h264`, `assets/demo.ogg`.
 //!
 //! ```text
-//! frame ─ 2 loops ─► ffmpeg, x264 ─── the second ─► demo.h264 ─► ffmpeg ─ grey ─► code read back
+//! frame ─ 2 loops ─► ffmpeg, x264 ─── the second ─► demo.h264 ─► ffmpeg ─ gray ─► code read back
 //! audio ─── 3 loops ─► ffmpeg, libopus ─ the middle ─► demo.ogg ──► played twice, seam compared
 //! ```
 //!
@@ -75,7 +75,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
 fn encode_video(path: &Path) -> Result<(), String> {
     let size = format!("{WIDTH}x{HEIGHT}");
     let rate = FPS.to_string();
-    let colours = "scale=out_color_matrix=bt709:out_range=tv:\
+    let colors = "scale=out_color_matrix=bt709:out_range=tv:\
                    flags=accurate_rnd+full_chroma_int,format=yuv420p";
     let x264 = "keyint=30:min-keyint=30:scenecut=0:slices=1:sliced-threads=0:threads=1:\
                 repeat-headers=1:aud=0:ref=2:colorprim=bt709:transfer=bt709:colormatrix=bt709:\
@@ -86,7 +86,7 @@ fn encode_video(path: &Path) -> Result<(), String> {
     ]);
     command.args([
         "-vf",
-        colours,
+        colors,
         "-c:v",
         "libx264",
         "-profile:v",
@@ -166,9 +166,9 @@ fn check_video(path: &Path) -> Result<(), String> {
         .arg(path)
         .args(["-vf", &strip, "-fps_mode", "passthrough"]);
     command.args(["-f", "rawvideo", "-"]);
-    let grey = output(command, b"")?;
+    let gray = output(command, b"")?;
     let rows = HEIGHT - CODE_TOP;
-    let frames: Vec<&[u8]> = grey.chunks_exact(WIDTH * rows).collect();
+    let frames: Vec<&[u8]> = gray.chunks_exact(WIDTH * rows).collect();
     if frames.len() != usize::from(FRAMES) {
         return Err(format!(
             "{}: {} frames, not {FRAMES}",

@@ -3,7 +3,7 @@
 
 use std::f32::consts::TAU;
 
-use super::canvas::{Canvas, Colour, HEIGHT, Point, around_clock, length, turn_of};
+use super::canvas::{Canvas, Color, HEIGHT, Point, around_clock, length, turn_of};
 use super::lettering::{self, Digits, Type};
 use super::{FPS, FRAMES};
 
@@ -14,14 +14,14 @@ pub(super) const CELL_WIDTH: usize = 64;
 /// Cells of the frame code.
 pub(super) const CELLS: usize = 20;
 
-const NIGHT: Colour = Colour::hex(0x000a_0e14);
-const DEEP: Colour = Colour::hex(0x0012_2230);
-const EDGE: Colour = Colour::hex(0x0022_3342);
-const FAINT: Colour = Colour::hex(0x0013_1c26);
-const STEEL: Colour = Colour::hex(0x0059_7387);
-const WHITE: Colour = Colour::hex(0x00ee_f5f7);
-const AQUA: Colour = Colour::hex(0x004f_e3d1);
-const AMBER: Colour = Colour::hex(0x00ff_b454);
+const NIGHT: Color = Color::hex(0x000a_0e14);
+const DEEP: Color = Color::hex(0x0012_2230);
+const EDGE: Color = Color::hex(0x0022_3342);
+const FAINT: Color = Color::hex(0x0013_1c26);
+const STEEL: Color = Color::hex(0x0059_7387);
+const WHITE: Color = Color::hex(0x00ee_f5f7);
+const AQUA: Color = Color::hex(0x004f_e3d1);
+const AMBER: Color = Color::hex(0x00ff_b454);
 
 const CLOCK: Point = (332.0, 340.0);
 const RADIUS: f32 = 244.0;
@@ -89,13 +89,13 @@ impl Painter {
         draw_time(&mut canvas, number);
         draw_bar(&mut canvas, turn);
         for (index, white) in code_cells(number).into_iter().enumerate() {
-            let grey = if white { 1.0 } else { 0.0 };
+            let gray = if white { 1.0 } else { 0.0 };
             canvas.block(
                 index * CELL_WIDTH,
                 CODE_TOP,
                 CELL_WIDTH,
                 HEIGHT - CODE_TOP,
-                grey,
+                gray,
             );
         }
         canvas
@@ -103,14 +103,14 @@ impl Painter {
 }
 
 /// Night with a little light behind the clock and above the digits.
-fn backdrop(x: f32, y: f32) -> Colour {
+fn backdrop(x: f32, y: f32) -> Color {
     let light = |at: Point, reach: f32| {
         let near = (1.0 - length(x - at.0, y - at.1) / reach).max(0.0);
         near * near * (3.0 - 2.0 * near)
     };
     let amount = (light(CLOCK, 620.0) + 0.55 * light((1060.0, 60.0), 640.0)).min(1.0);
     let mix = |a: f32, b: f32| a + (b - a) * amount;
-    Colour(
+    Color(
         mix(NIGHT.0, DEEP.0),
         mix(NIGHT.1, DEEP.1),
         mix(NIGHT.2, DEEP.2),
@@ -122,7 +122,7 @@ fn draw_dial(canvas: &mut Canvas) {
     canvas.ring(CLOCK, RADIUS + 22.0, 2.0, EDGE, 1.0);
     for tick in 0..100u16 {
         let turn = f32::from(tick) / 100.0;
-        let (inner, thickness, colour) = match tick {
+        let (inner, thickness, color) = match tick {
             _ if tick % 10 == 0 => (RADIUS - 26.0, 4.0, WHITE),
             _ if tick % 5 == 0 => (RADIUS - 14.0, 2.5, STEEL),
             _ => (RADIUS - 8.0, 1.5, EDGE),
@@ -131,7 +131,7 @@ fn draw_dial(canvas: &mut Canvas) {
             around_clock(CLOCK, inner, turn),
             around_clock(CLOCK, RADIUS, turn),
         );
-        canvas.line(ends.0, ends.1, thickness, colour, 1.0);
+        canvas.line(ends.0, ends.1, thickness, color, 1.0);
     }
     for second in 0..10u8 {
         let centre = around_clock(CLOCK, RADIUS - 56.0, f32::from(second) / 10.0);
@@ -148,7 +148,7 @@ fn draw_dial(canvas: &mut Canvas) {
 }
 
 fn draw_wordmark(canvas: &mut Canvas) {
-    let set = |canvas: &mut Canvas, text: &str, y: f32, height: f32, stroke: f32, colour| {
+    let set = |canvas: &mut Canvas, text: &str, y: f32, height: f32, stroke: f32, color| {
         let width = RIGHT - LEFT;
         let spacing = lettering::spacing_to_fill(text, height, width);
         let kind = Type {
@@ -156,7 +156,7 @@ fn draw_wordmark(canvas: &mut Canvas) {
             stroke,
             spacing,
         };
-        lettering::write(canvas, text, (LEFT, y), kind, colour);
+        lettering::write(canvas, text, (LEFT, y), kind, color);
     };
     set(canvas, "GLASSLINE", 104.0, 62.0, 7.0, WHITE);
     set(

@@ -67,7 +67,7 @@ impl Delay {
     }
 
     /// Delays that the sender's stamps show: every stage up to the socket.
-    pub fn of_spoken(spoken: &SendStamps) -> Self {
+    pub fn of_sender(spoken: &SendStamps) -> Self {
         let mut delay = Self::default();
         let length = i64::try_from(spoken.duration.as_nanos()).unwrap_or(i64::MAX);
         let mut at = spoken.captured;
@@ -94,7 +94,7 @@ impl Delay {
     }
 
     /// Delays that the receiver's stamps show: every stage from its socket on.
-    pub fn of_heard(heard: &PlayoutStamps) -> Self {
+    pub fn of_receiver(heard: &PlayoutStamps) -> Self {
         let mut delay = Self::default();
         let mut at = heard.arrived;
         delay.step(Stage::Open, &mut at, Some(heard.inserted));
@@ -111,7 +111,7 @@ impl Delay {
 
     /// Delays of a frame that both ends have stamped, on one clock.
     pub fn of_both(spoken: &SendStamps, heard: &PlayoutStamps) -> Self {
-        let (before, after) = (Self::of_spoken(spoken), Self::of_heard(heard));
+        let (before, after) = (Self::of_sender(spoken), Self::of_receiver(heard));
         let mut delay = Self::default();
         for stage in Stage::ALL {
             let place = stage as usize;

@@ -102,7 +102,7 @@ fn chirps_against_frames(report: &Report, delays: &[Option<f64>]) -> Option<f64>
         let Some(delay) = delay else { continue };
         let middle = marks.first + marks.every * number as u32 + Duration::from_millis(125);
         // The first frame that both know is one of the first that were spoken, and delays
-        // of neighbours are alike.
+        // of neighbors are alike.
         let away = |it: &Frame| (it.at_s - middle.as_secs_f64()).abs();
         let nearest = report.frames.iter().filter(|it| away(it) < 0.05);
         let nearest = nearest.min_by(|a, b| away(a).total_cmp(&away(b)));

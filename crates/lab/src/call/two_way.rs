@@ -17,8 +17,8 @@ pub struct TwoWay {
 
 impl TwoWay {
     /// All reports as text. `color` adds ANSI colors.
-    pub fn to_text(&self, colour: bool) -> String {
-        let texts = self.directions.iter().map(|it| it.to_text(colour));
+    pub fn to_text(&self, color: bool) -> String {
+        let texts = self.directions.iter().map(|it| it.to_text(color));
         texts.collect::<Vec<_>>().join("\n\n")
     }
 

@@ -158,7 +158,7 @@ fn read(file: &File, path: &Path) -> Result<(Option<Head>, Vec<Outcome>, u64), L
             reason,
         };
         if !text.ends_with(b"\n") {
-            return Err(alien("a line has no end".to_owned()));
+            return Err(alien("a line does not end with a newline".to_owned()));
         }
         if head.is_none() {
             let found = serde_json::from_slice(&text);

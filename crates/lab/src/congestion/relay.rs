@@ -24,7 +24,7 @@ use thiserror::Error;
 
 use super::session::{Arm, Change, HEADER_BYTES, Measured, Scenario};
 use super::upload::{
-    Application, Credentials, Fates, Findings, Node, Receiver, Sender, Upload, mbps,
+    Application, Credentials, DatagramCounts, Findings, Node, Receiver, Sender, Upload, mbps,
 };
 
 /// Size of the receive buffer. QUIC's datagrams and loopback's are below 1500 bytes.
@@ -94,7 +94,7 @@ pub(super) fn run(
         down: Link::new(scenario.down.clone(), down).starting_at(start),
         limit: usize::MAX,
         changes_done: 0,
-        fates: Fates::default(),
+        datagrams: DatagramCounts::default(),
         events: 0,
     };
     let (relayed, senders, receivers) = thread::scope(|scope| {
@@ -117,7 +117,7 @@ pub(super) fn run(
         stream_bytes: wire.bytes(),
         round_trips_us: account.round_trips_us(),
         observed: observed.get(),
-        fates: relay.fates,
+        datagrams: relay.datagrams,
     }
     .measured();
     let competitors = scenario.competitors.iter().zip(&receivers[1..]);
@@ -303,7 +303,7 @@ impl<A: Application> Ends<A> {
     }
 }
 
-struct Parcel {
+struct InFlight {
     flow: usize,
     datagram: Box<[u8]>,
 }
@@ -315,12 +315,12 @@ struct Relay<'a> {
     end: Instant,
     near: Vec<UdpSocket>,
     far: Vec<UdpSocket>,
-    up: Link<Parcel>,
-    down: Link<Parcel>,
+    up: Link<InFlight>,
+    down: Link<InFlight>,
     /// Largest datagram that passes, in bytes.
     limit: usize,
     changes_done: usize,
-    fates: Fates,
+    datagrams: DatagramCounts,
     /// Number of datagrams that arrived.
     events: u64,
 }
@@ -339,9 +339,9 @@ impl Relay<'_> {
             }
             self.change(now, &mut waiting)?;
             for flow in 0..self.near.len() {
-                self.take_in(flow, &mut buffer);
+                self.accept_datagram(flow, &mut buffer);
             }
-            self.let_go(Instant::now());
+            self.forward_due(Instant::now());
             waiting.wait(self.next_event())?;
         }
     }
@@ -358,7 +358,7 @@ impl Relay<'_> {
             .min(self.end)
     }
 
-    fn take_in(&mut self, flow: usize, buffer: &mut [u8]) {
+    fn accept_datagram(&mut self, flow: usize, buffer: &mut [u8]) {
         let mut last = Instant::now();
         while let Ok(bytes) = self.near[flow].recv(buffer) {
             last = last.max(Instant::now());
@@ -367,36 +367,36 @@ impl Relay<'_> {
             } else {
                 let datagram = buffer[..bytes].into();
                 self.up
-                    .send(last, bytes + HEADER_BYTES, Parcel { flow, datagram })
+                    .send(last, bytes + HEADER_BYTES, InFlight { flow, datagram })
             };
             if flow == 0 {
-                self.fates.count(last, fate);
+                self.datagrams.count(last, fate);
             }
         }
         while let Ok(bytes) = self.far[flow].recv(buffer) {
             last = last.max(Instant::now());
             if bytes <= self.limit {
                 let datagram = buffer[..bytes].into();
-                let parcel = Parcel { flow, datagram };
-                self.down.send(last, bytes + HEADER_BYTES, parcel);
+                let in_flight = InFlight { flow, datagram };
+                self.down.send(last, bytes + HEADER_BYTES, in_flight);
             }
         }
     }
 
-    fn let_go(&mut self, now: Instant) {
+    fn forward_due(&mut self, now: Instant) {
         while let Some(arrival) = self.up.poll(now) {
-            let parcel = arrival.datagram;
-            if parcel.flow == 0 {
-                self.fates.arrived(arrival.queued);
+            let in_flight = arrival.datagram;
+            if in_flight.flow == 0 {
+                self.datagrams.arrived(arrival.queued);
             }
             self.events += 1;
             // A datagram that the kernel refuses is lost, as on any network.
-            let _ = self.far[parcel.flow].send(&parcel.datagram);
+            let _ = self.far[in_flight.flow].send(&in_flight.datagram);
         }
         while let Some(arrival) = self.down.poll(now) {
-            let parcel = arrival.datagram;
+            let in_flight = arrival.datagram;
             self.events += 1;
-            let _ = self.near[parcel.flow].send(&parcel.datagram);
+            let _ = self.near[in_flight.flow].send(&in_flight.datagram);
         }
     }
 

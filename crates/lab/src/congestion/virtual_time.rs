@@ -22,8 +22,8 @@ use noq_proto::EcnCodepoint;
 
 use super::session::{Arm, Change, HEADER_BYTES, Measured, Sample, Scenario};
 use super::upload::{
-    Account, Credentials, Fates, Findings, Flow, Node, Publisher, Receiver, Sender, Upload, Wire,
-    in_mbps, mbps, millis,
+    Account, Credentials, DatagramCounts, Findings, Flow, Node, Publisher, Receiver, Sender,
+    Upload, Wire, in_mbps, mbps, millis,
 };
 
 /// Interval at which the publisher's decisions enter the digest.
@@ -44,7 +44,7 @@ pub(super) fn run(
 }
 
 /// A datagram in flight.
-struct Parcel {
+struct InFlight {
     flow: usize,
     /// Address of the publisher: the source on the way up, the destination on the way down.
     client: SocketAddr,
@@ -53,7 +53,7 @@ struct Parcel {
 }
 
 /// A flow with the datagrams that arrived for its ends, and its addresses.
-struct Placed {
+struct FlowState {
     start: Instant,
     sender: Node<Sender>,
     receiver: Node<Receiver>,
@@ -63,7 +63,7 @@ struct Placed {
     server: SocketAddr,
 }
 
-impl Placed {
+impl FlowState {
     fn new(flow: Flow, place: usize) -> Self {
         Self {
             start: flow.start,
@@ -107,10 +107,10 @@ struct Session<'a> {
     clock: Clock,
     start: Instant,
     end: Instant,
-    up: Link<Parcel>,
-    down: Link<Parcel>,
+    up: Link<InFlight>,
+    down: Link<InFlight>,
     /// The flows; the upload is the first.
-    flows: Vec<Placed>,
+    flows: Vec<FlowState>,
     observed: CongestionMonitor,
     account: Account,
     wire: Wire,
@@ -118,7 +118,7 @@ struct Session<'a> {
     marks: bool,
     datagram_limit: usize,
     changes_done: usize,
-    fates: Fates,
+    datagrams: DatagramCounts,
     trace: Trace,
     decided: Instant,
     sampling: Option<Sampling>,
@@ -147,7 +147,7 @@ impl<'a> Session<'a> {
             |conditions: &Conditions, seed| Link::new(conditions.clone(), seed).starting_at(start);
         let flows = upload.flows.into_iter().enumerate();
         let flows = flows
-            .map(|(place, flow)| Placed::new(flow, place))
+            .map(|(place, flow)| FlowState::new(flow, place))
             .collect();
         let marks = [&scenario.up, &scenario.down];
         Self {
@@ -163,7 +163,7 @@ impl<'a> Session<'a> {
             marks: marks.iter().any(|way| way.mark_above_bytes.is_some()),
             datagram_limit: usize::MAX,
             changes_done: 0,
-            fates: Fates::default(),
+            datagrams: DatagramCounts::default(),
             trace: Trace::new(),
             decided: start,
             sampling: period.map(|period| Sampling {
@@ -210,29 +210,29 @@ impl<'a> Session<'a> {
     fn deliver(&mut self, now: Instant) {
         let elapsed = self.clock.elapsed();
         while let Some(arrival) = self.up.poll(now) {
-            let parcel = arrival.datagram;
+            let in_flight = arrival.datagram;
             self.trace
-                .record(elapsed, "u", parcel.datagram.len() as u64);
-            if parcel.flow == 0 {
-                self.fates.arrived(arrival.queued);
+                .record(elapsed, "u", in_flight.datagram.len() as u64);
+            if in_flight.flow == 0 {
+                self.datagrams.arrived(arrival.queued);
             }
-            let flow = &mut self.flows[parcel.flow];
-            let ecn = mark(parcel.ecn, arrival.congested);
+            let flow = &mut self.flows[in_flight.flow];
+            let ecn = mark(in_flight.ecn, arrival.congested);
             let receiver = &mut flow.receiver;
-            receiver.handle_datagram(now, parcel.client, ecn, parcel.datagram);
+            receiver.handle_datagram(now, in_flight.client, ecn, in_flight.datagram);
             flow.receiver_told = true;
         }
         while let Some(arrival) = self.down.poll(now) {
-            let parcel = arrival.datagram;
-            let flow = &mut self.flows[parcel.flow];
-            if parcel.client != flow.client {
+            let in_flight = arrival.datagram;
+            let flow = &mut self.flows[in_flight.flow];
+            if in_flight.client != flow.client {
                 continue;
             }
             self.trace
-                .record(elapsed, "d", parcel.datagram.len() as u64);
-            let ecn = mark(parcel.ecn, arrival.congested);
+                .record(elapsed, "d", in_flight.datagram.len() as u64);
+            let ecn = mark(in_flight.ecn, arrival.congested);
             let sender = &mut flow.sender;
-            sender.handle_datagram(now, flow.server, ecn, parcel.datagram);
+            sender.handle_datagram(now, flow.server, ecn, in_flight.datagram);
             flow.sender_told = true;
         }
     }
@@ -241,7 +241,7 @@ impl<'a> Session<'a> {
     fn turn(&mut self, now: Instant, place: usize) {
         let flow = &mut self.flows[place];
         let (marks, limit) = (self.marks, self.datagram_limit);
-        let parcel = |datagram: &[u8], client, ecn: Option<EcnCodepoint>| Parcel {
+        let in_flight = |datagram: &[u8], client, ecn: Option<EcnCodepoint>| InFlight {
             flow: place,
             client,
             datagram: BytesMut::from(datagram),
@@ -249,16 +249,16 @@ impl<'a> Session<'a> {
         };
         let due = |due: Option<Instant>| due.is_some_and(|due| due <= now);
         if flow.start <= now && (std::mem::take(&mut flow.sender_told) || due(flow.sender.due())) {
-            let (up, fates, client) = (&mut self.up, &mut self.fates, flow.client);
+            let (up, datagrams, client) = (&mut self.up, &mut self.datagrams, flow.client);
             flow.sender.turn(now, |datagram, _, ecn| {
                 let fate = if datagram.len() > limit {
                     SendOutcome::Lost
                 } else {
                     let bytes = datagram.len() + HEADER_BYTES;
-                    up.send(now, bytes, parcel(datagram, client, ecn))
+                    up.send(now, bytes, in_flight(datagram, client, ecn))
                 };
                 if place == 0 {
-                    fates.count(now, fate);
+                    datagrams.count(now, fate);
                 }
             });
         }
@@ -267,7 +267,7 @@ impl<'a> Session<'a> {
             flow.receiver.turn(now, |datagram, to, ecn| {
                 if datagram.len() <= limit {
                     let bytes = datagram.len() + HEADER_BYTES;
-                    down.send(now, bytes, parcel(datagram, to, ecn));
+                    down.send(now, bytes, in_flight(datagram, to, ecn));
                 }
             });
         }
@@ -349,7 +349,7 @@ impl<'a> Session<'a> {
             stream_bytes: self.wire.bytes(),
             round_trips_us: self.account.round_trips_us(),
             observed: self.observed.get(),
-            fates: std::mem::take(&mut self.fates),
+            datagrams: std::mem::take(&mut self.datagrams),
         };
         let mut measured = findings.measured();
         let competitors = self.scenario.competitors.iter();

@@ -156,7 +156,7 @@ pub fn measure(
         .socket_addrs(|| None)
         .ok()
         .and_then(|all| all.into_iter().next())
-        .ok_or_else(|| unreachable("its host cannot be resolved".to_owned()))?;
+        .ok_or_else(|| unreachable("the host has no address".to_owned()))?;
     let ips = local_addresses(server).map_err(|error| unreachable(error.to_string()))?;
     let socket = UdpSocket::bind(wildcard(server), &socket_options(plan))?;
     let port = socket.local_addr().port();
@@ -253,7 +253,7 @@ fn relays(
         Ok(gathered) => Ok((vec![gathered.relay], gathered.connection)),
         Err(error) if *only => Err(error.into()),
         Err(error) => {
-            tracing::warn!(%error, "only a direct path is tried");
+            tracing::warn!(%error, "no TURN server gave a relay; only direct paths are tried");
             Ok((Vec::new(), None))
         }
     }

@@ -81,7 +81,7 @@ fn refinements(plan: &Plan) -> Vec<Change> {
         plan.high_water = 16 << 20;
         plan.low_water = 4 << 20;
     }));
-    changes.push(("windows that grow by themselves".to_owned(), |plan| {
+    changes.push(("windows that grow with the path".to_owned(), |plan| {
         plan.window = None;
     }));
     changes
@@ -95,7 +95,7 @@ pub fn runs(plan: &Plan) -> usize {
 /// Runs all steps from `plan`, until one fails or `run` returns `None`.
 ///
 /// # Errors The error of `run`.
-pub fn climb<E>(
+pub fn run_steps<E>(
     plan: &Plan,
     mut run: impl FnMut(&Plan, &str) -> Result<Option<Report>, E>,
 ) -> Result<Staircase, E> {
@@ -195,7 +195,7 @@ mod tests {
     fn what_gains_is_kept_and_what_loses_is_not() {
         let plan = Plan::default();
         let mut tried = Vec::new();
-        let staircase = climb::<()>(&plan, |plan, _| {
+        let staircase = run_steps::<()>(&plan, |plan, _| {
             tried.push(plan.clone());
             let mut found = report(Direction::Up);
             let is_large = plan.window.is_none_or(|it| it > WINDOW_USUAL);

@@ -38,7 +38,7 @@ struct Run {
 }
 
 /// Result of a comparison: the report, and the waits over time.
-pub type Found = (Report, Vec<Timeline>);
+pub type ComparisonResult = (Report, Vec<Timeline>);
 
 impl Comparison<'_> {
     /// Runs every buffer on the stream, `jobs` at a time. Calls `progress` with the number of
@@ -48,7 +48,7 @@ impl Comparison<'_> {
         jobs: usize,
         stop: &AtomicBool,
         mut progress: impl FnMut(usize, usize),
-    ) -> Option<Found> {
+    ) -> Option<ComparisonResult> {
         let started = crate::timestamp::now();
         let runs = self.runs();
         let all = runs.len();
@@ -127,7 +127,7 @@ impl Comparison<'_> {
         runs
     }
 
-    fn report(&self, started: String, outcomes: &[(usize, Run, Outcome)]) -> Found {
+    fn report(&self, started: String, outcomes: &[(usize, Run, Outcome)]) -> ComparisonResult {
         let mut contenders = Vec::new();
         let mut curves: Vec<Curve> = Vec::new();
         let mut timelines = Vec::new();

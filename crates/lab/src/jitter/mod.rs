@@ -19,24 +19,24 @@ pub use glassline_voice::jitter::Pace;
 
 mod comparison;
 mod fixed;
-mod heard;
 mod neteq;
 mod oracle;
 mod ours;
 mod outcome;
 pub mod report;
 mod speech;
+mod speech_run;
 
 #[cfg(test)]
 mod tests;
 
-pub use comparison::{Comparison, Found};
+pub use comparison::{Comparison, ComparisonResult};
 pub use fixed::Fixed;
-pub use heard::{Heard, Spoken};
 pub use neteq::{NetEq, Version};
 pub use oracle::Oracle;
 pub use ours::Ours;
 pub use outcome::{Moment, Outcome, Wait};
+pub use speech_run::{EncodedSpeech, PlayedSpeech};
 
 /// Packets with the delays of a path.
 #[derive(Clone, Copy, Debug)]

@@ -9,9 +9,9 @@ use glassline_sim::Clock;
 use glassline_voice::jitter::{Buffer, Config, Packet};
 use glassline_voice::{Decoder, Format, L16};
 
-use super::heard::{Heard, Spoken};
 use super::outcome::{Moment, Outcome};
 use super::speech::speech;
+use super::speech_run::{EncodedSpeech, PlayedSpeech};
 use super::{Contender, Stream};
 
 /// Sample rate in Hz. It changes the processor time of stretching, not its result.
@@ -57,14 +57,18 @@ impl Contender for Ours {
 
 impl Ours {
     /// Plays `spoken`; [`Contender::play`] plays synthetic speech.
-    pub fn hear<D: Decoder>(&self, stream: &Stream<'_>, spoken: &Spoken<D>) -> Heard {
+    pub fn play_speech<D: Decoder>(
+        &self,
+        stream: &Stream<'_>,
+        spoken: &EncodedSpeech<D>,
+    ) -> PlayedSpeech {
         let mut samples = Vec::new();
         let payload = |packet: usize| spoken.payloads[packet].clone();
         let (decoder, repeats) = ((spoken.make)(), spoken.repeats);
         let outcome = self.run(stream, decoder, payload, repeats, |played| {
             samples.extend_from_slice(played);
         });
-        Heard { outcome, samples }
+        PlayedSpeech { outcome, samples }
     }
 
     fn run<D: Decoder>(

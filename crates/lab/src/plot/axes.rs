@@ -109,7 +109,7 @@ impl Plot {
     }
 
     /// Draws a line through points, with gaps where a value is not finite.
-    pub(crate) fn line(&mut self, points: &[(f64, f64)], colour: &str, width: f64) {
+    pub(crate) fn line(&mut self, points: &[(f64, f64)], color: &str, width: f64) {
         let mut path = String::new();
         let mut is_begun = false;
         for (x, y) in points {
@@ -124,7 +124,7 @@ impl Plot {
         }
         if !path.is_empty() {
             self.put(&format!(
-                r#"<path d="{path}" fill="none" stroke="{colour}" stroke-width="{width}" stroke-linejoin="round"/>"#
+                r#"<path d="{path}" fill="none" stroke="{color}" stroke-width="{width}" stroke-linejoin="round"/>"#
             ));
         }
     }
@@ -157,19 +157,19 @@ impl Plot {
     }
 
     /// Draws words beside a point.
-    pub(crate) fn label(&mut self, at: (f64, f64), words: &str, colour: &str) {
+    pub(crate) fn label(&mut self, at: (f64, f64), words: &str, color: &str) {
         let (x, y) = (self.x.place(at.0), self.y.place(at.1));
-        let style = format!(r#"font-size="11" fill="{colour}""#);
+        let style = format!(r#"font-size="11" fill="{color}""#);
         let mark = text(x + 8.0, y - 5.0, words, &style);
         self.put(&mark);
     }
 
     /// Draws a horizontal interval at `y`, moved down by `shift` units of the page.
-    pub(crate) fn whisker(&mut self, from: f64, to: f64, y: f64, shift: f64, colour: &str) {
+    pub(crate) fn whisker(&mut self, from: f64, to: f64, y: f64, shift: f64, color: &str) {
         let y = self.y.place(y) + shift;
         let (from, to) = (self.x.place(from), self.x.place(to));
         self.put(&format!(
-            r#"<line x1="{from:.1}" x2="{to:.1}" y1="{y:.1}" y2="{y:.1}" stroke="{colour}" stroke-width="2" stroke-linecap="round" opacity="0.55"/>"#
+            r#"<line x1="{from:.1}" x2="{to:.1}" y1="{y:.1}" y2="{y:.1}" stroke="{color}" stroke-width="2" stroke-linecap="round" opacity="0.55"/>"#
         ));
     }
 
@@ -183,11 +183,11 @@ impl Plot {
     }
 
     /// Draws a diamond, which marks a result of another study.
-    pub(crate) fn diamond(&mut self, at: (f64, f64), shift: f64, colour: &str, words: &str) {
+    pub(crate) fn diamond(&mut self, at: (f64, f64), shift: f64, color: &str, words: &str) {
         let (x, y) = (self.x.place(at.0), self.y.place(at.1) + shift);
         let words = super::escape(words);
         self.put(&format!(
-            r##"<path d="M{x:.1} {:.1}l5 5l-5 5l-5 -5z" fill="#ffffff" stroke="{colour}" stroke-width="1.6"><title>{words}</title></path>"##,
+            r##"<path d="M{x:.1} {:.1}l5 5l-5 5l-5 -5z" fill="#ffffff" stroke="{color}" stroke-width="1.6"><title>{words}</title></path>"##,
             y - 5.0
         ));
     }

@@ -14,7 +14,7 @@ pub(crate) use axes::{Axis, Frame, Plot};
 pub(crate) use scale::{Scale, number};
 
 /// Colors that color-blind readers can distinguish, dark enough on white.
-pub(crate) const COLOURS: [&str; 8] = [
+pub(crate) const COLORS: [&str; 8] = [
     "#1d5fd1", "#d9680b", "#0b8a5e", "#b0209a", "#c9252d", "#0a8aa8", "#7a5a00", "#5b4bd6",
 ];
 

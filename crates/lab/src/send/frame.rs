@@ -5,7 +5,7 @@ use glassline_net::stream::Shared;
 use super::Shape;
 
 /// A source of frames as a hub has them: packets, which are framed at the first request.
-pub(super) struct Source {
+pub(super) struct FrameSource {
     shape: Shape,
     number: u32,
     /// Packets back to back, without framing.
@@ -31,7 +31,7 @@ pub(super) const NUMBER_BYTES: usize = 4;
 /// Most frames whose memory is kept; more frames in flight are allocated anew.
 const POOL_MAX: usize = 64;
 
-impl Source {
+impl FrameSource {
     pub(super) fn new(shape: Shape) -> Self {
         let packet = shape.packet_bytes - FRAMING_BYTES;
         let length = u16::try_from(packet).unwrap_or(u16::MAX).to_be_bytes();
@@ -116,7 +116,7 @@ mod tests {
             packets: 3,
             packet_bytes: 100,
         };
-        let mut source = Source::new(shape);
+        let mut source = FrameSource::new(shape);
         source.renew(0x0102_0304);
         let first = source.framed();
         assert_eq!((first.len(), &first[..4]), (300, &b"$\0\0\x60"[..]));

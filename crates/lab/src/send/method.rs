@@ -35,7 +35,7 @@ pub enum Method {
 
 /// Error for a name that no method has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no way to send is called '{name}'; there are {}", Method::names())]
+#[error("no method to send is called '{name}'; there are {}", Method::names())]
 pub struct UnknownMethod {
     name: String,
 }
@@ -80,19 +80,23 @@ impl Method {
     /// Description in a few words.
     pub const fn description(self) -> &'static str {
         match self {
-            Self::TwoSends => "framing and packet by a send each, TCP_NODELAY",
-            Self::TwoSendsNagle => "the same with Nagle's algorithm, as live555 does it",
-            Self::TwoSendsMore => "the same, each but the last with MSG_MORE",
-            Self::Cork => "a send per framed packet, TCP_CORK around the frame",
-            Self::WritevPacket => "framing and packet gathered, a call per packet",
-            Self::SendPacket => "a send per framed packet",
-            Self::WritevFrame => "all framing and packets gathered, a call per frame",
-            Self::SendFrame => "a send per frame that was framed once for all",
-            Self::ZeroCopyFrame => "the same with MSG_ZEROCOPY, completions read later",
+            Self::TwoSends => "one send for framing and one for the packet, TCP_NODELAY",
+            Self::TwoSendsNagle => {
+                "one send for framing and one for the packet, Nagle's algorithm, as in live555"
+            }
+            Self::TwoSendsMore => {
+                "one send for framing and one for the packet, all but the last with MSG_MORE"
+            }
+            Self::Cork => "one send per framed packet, TCP_CORK around the frame",
+            Self::WritevPacket => "one writev per packet, with its framing",
+            Self::SendPacket => "one send per framed packet",
+            Self::WritevFrame => "one writev per frame, with all framing",
+            Self::SendFrame => "one send per frame, framed once for all clients",
+            Self::ZeroCopyFrame => "one send per frame with MSG_ZEROCOPY, completions read later",
             Self::SendfileFrame => "sendfile of a frame from a memory file",
             Self::SpliceFrame => "splice of a frame from a memory file through a pipe",
             Self::UringFrame => "io_uring: one call for the frame to all connections",
-            Self::UringZeroCopyFrame => "the same with zero-copy sends",
+            Self::UringZeroCopyFrame => "io_uring: one call for zero-copy sends to all connections",
         }
     }
 
@@ -146,7 +150,7 @@ mod tests {
         for method in Method::ALL {
             assert_eq!(method.name().parse(), Ok(method));
         }
-        let error = "sendto".parse::<Method>().expect_err("no such way");
+        let error = "sendto".parse::<Method>().expect_err("no such method");
         assert!(error.to_string().contains("two-sends, two-sends-nagle"));
     }
 }

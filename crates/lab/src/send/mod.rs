@@ -1,7 +1,7 @@
 //! Comparison of the ways to send the same frames to many connections.
 //!
 //! ```text
-//! Source ─ frame, paced ─► sender: a thread with its own CPU clock
+//! FrameSource ─ frame, paced ─► sender: a thread with its own CPU clock
 //!                           Method: system calls, counted ─► loopback TCP × clients
 //! gaps, delivered ◄─ frames whole, by number ─ readers: one other thread
 //! for each round: every method in turn, so that noise affects all alike ─► medians
@@ -65,19 +65,19 @@ pub const PACKET_BYTES_MAX: usize = 4 + 65_535;
 const WARM_UP: Duration = Duration::from_millis(300);
 
 /// File descriptors in addition to both ends of each connection.
-const DESCRIPTORS_BESIDE: usize = 64;
+const DESCRIPTORS_OTHER: usize = 64;
 
 /// Receives the progress of an experiment.
 pub trait Watcher {
     /// The measurement of a method in one round begins.
-    fn turn(&mut self, _method: Method, _turn: Turn) {}
+    fn begins(&mut self, _method: Method, _turn: Position) {}
     /// A method cannot be measured on this machine, for this reason.
     fn skipped(&mut self, _method: Method, _reason: &str) {}
 }
 
 /// Progress of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turn {
+pub struct Position {
     /// Number of measurements that are done.
     pub done: usize,
     /// Number of all measurements: methods × rounds.
@@ -165,7 +165,7 @@ impl Experiment {
         }
         let limit = glassline_net::raise_descriptor_limit().unwrap_or(u64::MAX);
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        let needed = 2 * self.clients + DESCRIPTORS_BESIDE;
+        let needed = 2 * self.clients + DESCRIPTORS_OTHER;
         if needed > limit {
             return Err(Error::Descriptors {
                 clients: self.clients,
@@ -225,13 +225,13 @@ pub fn run(
             if stop.load(Ordering::Relaxed) {
                 break 'rounds;
             }
-            let turn = Turn {
+            let turn = Position {
                 done: round * count + turn,
                 all: experiment.rounds * count,
                 round,
                 takes: experiment.duration + WARM_UP,
             };
-            watcher.turn(method, turn);
+            watcher.begins(method, turn);
             match sender::measure(experiment, method, stop)? {
                 sender::Outcome::Measured(round) => rounds.push(round),
                 sender::Outcome::Stopped => break 'rounds,

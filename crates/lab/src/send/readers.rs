@@ -182,7 +182,7 @@ fn note(number: &mut [u8; NUMBER_BYTES], offset: usize, position: usize, part: &
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::send::frame::Source;
+    use crate::send::frame::FrameSource;
 
     #[test]
     fn frames_are_whole_however_they_are_cut_and_changed_ones_are_found() {
@@ -195,7 +195,7 @@ mod tests {
             interval: Duration::from_millis(33),
             first_number: 2,
         };
-        let mut source = Source::new(shape);
+        let mut source = FrameSource::new(shape);
         let mut stream = Vec::new();
         for number in 0..6 {
             source.renew(number);

@@ -173,7 +173,10 @@ impl Report {
 impl Figures {
     fn new(method: Method, measured: Result<Vec<Round>, String>, packets_per_second: f64) -> Self {
         let (rounds, skipped) = match measured {
-            Ok(rounds) if rounds.is_empty() => (rounds, Some("stopped before its turn".to_owned())),
+            Ok(rounds) if rounds.is_empty() => (
+                rounds,
+                Some("the run was stopped before this method".to_owned()),
+            ),
             Ok(rounds) => (rounds, None),
             Err(reason) => (Vec::new(), Some(reason)),
         };
@@ -225,9 +228,11 @@ impl Figures {
         let cheapest = costs().min_by(|one, other| one.1.total_cmp(&other.1));
         let mut parts = vec![format!("{cost:.0} ns and {calls:.2} system calls a packet")];
         match cheapest {
-            Some((it, _)) if it.method == self.method => parts.push("the least of all".to_owned()),
+            Some((it, _)) if it.method == self.method => {
+                parts.push("the least of all methods".to_owned())
+            }
             Some((_, least)) if cost < least * NOISE => {
-                parts.push("as little as the cheapest, within the noise".to_owned());
+                parts.push("the same as the cheapest method, within the noise".to_owned());
             }
             Some((it, least)) => {
                 parts.push(format!("{:.1} times {}", cost / least, it.method));
@@ -260,13 +265,13 @@ impl Figures {
             && copied > 0.01
         {
             faults.push(format!(
-                "and the kernel copied {:.0} % after all, as it must on loopback",
+                "and the kernel copied {:.0} % all the same, as always on loopback",
                 copied * 100.0
             ));
         }
         if self.frames_damaged > 0 {
             faults.push(format!(
-                "but {} frames were changed before they were read",
+                "but {} frames were overwritten before they were read",
                 self.frames_damaged
             ));
         }

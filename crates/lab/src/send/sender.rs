@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use glassline_net::stream::{self, MemoryFile, Pipe, Ring, Shared, ZeroCopy};
 use glassline_net::thread_cpu;
 
-use super::frame::Source;
+use super::frame::FrameSource;
 use super::readers::{Readers, Received, Watch};
 use super::{Error, Experiment, Method, Round, Shape, WARM_UP};
 
@@ -49,14 +49,16 @@ pub(super) fn measure(
         let thread = thread::Builder::new().name("sender".to_owned());
         let thread = thread.spawn_scoped(scope, send).map_err(Error::Thread)?;
         // A panic of the thread was printed already.
-        Ok(thread.join().unwrap_or(Ok(Turned::Stopped)))
+        Ok(thread.join().unwrap_or(Ok(ThreadOutcome::Stopped)))
     })?;
     let received = readers.finish();
     let due = u64::from(measured) * experiment.clients as u64;
     match sent.map_err(|error| Error::Send { method, error })? {
-        Turned::Sent(sent) => Ok(Outcome::Measured(round(&sent, &received, due, watch.shape))),
-        Turned::Stopped => Ok(Outcome::Stopped),
-        Turned::Unavailable(reason) => Ok(Outcome::Unavailable(reason)),
+        ThreadOutcome::Sent(sent) => {
+            Ok(Outcome::Measured(round(&sent, &received, due, watch.shape)))
+        }
+        ThreadOutcome::Stopped => Ok(Outcome::Stopped),
+        ThreadOutcome::Unavailable(reason) => Ok(Outcome::Unavailable(reason)),
     }
 }
 
@@ -81,7 +83,7 @@ fn connect(clients: usize, method: Method) -> Result<(Vec<TcpStream>, Vec<TcpStr
 }
 
 /// Result of the sending thread.
-enum Turned {
+enum ThreadOutcome {
     Sent(Sent),
     Stopped,
     Unavailable(String),
@@ -94,13 +96,13 @@ fn send_paced(
     watch: &Watch,
     frames: u32,
     stop: &AtomicBool,
-) -> io::Result<Turned> {
+) -> io::Result<ThreadOutcome> {
     // Made in this thread, since a ring belongs to the thread that made it.
     let mut sender = match Sender::new(method, sockets, watch.shape) {
         Ok(sender) => sender,
-        Err(error) => return Ok(Turned::Unavailable(error.to_string())),
+        Err(error) => return Ok(ThreadOutcome::Unavailable(error.to_string())),
     };
-    let mut source = Source::new(watch.shape);
+    let mut source = FrameSource::new(watch.shape);
     let start = Instant::now();
     let mut cpu = thread_cpu();
     for number in 0..frames {
@@ -118,7 +120,7 @@ fn send_paced(
             None => {}
         }
         if stop.load(Ordering::Relaxed) {
-            return Ok(Turned::Stopped);
+            return Ok(ThreadOutcome::Stopped);
         }
         source.renew(number);
         sender.send(&mut source)?;
@@ -126,7 +128,7 @@ fn send_paced(
     let cpu = thread_cpu().saturating_sub(cpu);
     let mut account = sender.account;
     account.copied_bytes += source.copied_bytes;
-    Ok(Turned::Sent(Sent { account, cpu }))
+    Ok(ThreadOutcome::Sent(Sent { account, cpu }))
 }
 
 /// Resources that sending took.
@@ -236,7 +238,7 @@ impl Sender {
     }
 
     /// Sends a frame to all clients that have accepted the one before completely.
-    fn send(&mut self, source: &mut Source) -> io::Result<()> {
+    fn send(&mut self, source: &mut FrameSource) -> io::Result<()> {
         self.prepare(source)?;
         if let Extra::Ring(ring) = &mut self.extra {
             let account = &mut self.account;
@@ -249,7 +251,7 @@ impl Sender {
             if !client.finish_rest(&mut self.account)? {
                 continue;
             }
-            let mut call = Call {
+            let mut call = PendingSend {
                 socket: &client.socket,
                 account: &mut self.account,
                 taken: 0,
@@ -273,7 +275,7 @@ impl Sender {
     }
 
     /// Does the work that is done once per frame.
-    fn prepare(&mut self, source: &mut Source) -> io::Result<()> {
+    fn prepare(&mut self, source: &mut FrameSource) -> io::Result<()> {
         if let Extra::File { file, .. } = &self.extra {
             let offset = file_offset(source.number(), self.shape);
             file.write(&source.framed(), offset)?;
@@ -296,7 +298,7 @@ impl Client {
         let Some((frame, taken)) = &mut self.rest else {
             return Ok(true);
         };
-        let mut call = Call {
+        let mut call = PendingSend {
             socket: &self.socket,
             account,
             taken: 0,
@@ -313,7 +315,7 @@ impl Client {
 fn send_by_ring(
     ring: &mut Ring,
     clients: &mut [Client],
-    source: &mut Source,
+    source: &mut FrameSource,
     account: &mut Account,
 ) -> io::Result<()> {
     let frame = source.framed();
@@ -358,14 +360,14 @@ fn reap(zero_copy: &mut ZeroCopy, socket: &TcpStream, account: &mut Account) -> 
 }
 
 /// A frame that is being sent to one connection.
-struct Call<'a> {
+struct PendingSend<'a> {
     socket: &'a TcpStream,
     account: &'a mut Account,
     /// Bytes of the frame that are sent.
     taken: usize,
 }
 
-impl Call<'_> {
+impl PendingSend<'_> {
     /// Counts one system call; returns how many bytes it took.
     fn took(&mut self, result: io::Result<usize>) -> io::Result<usize> {
         self.account.system_calls += 1;
@@ -381,7 +383,7 @@ impl Call<'_> {
     }
 
     /// Sends the frame by a method that needs nothing in addition.
-    fn by(&mut self, method: Method, source: &mut Source) -> io::Result<()> {
+    fn by(&mut self, method: Method, source: &mut FrameSource) -> io::Result<()> {
         match method {
             Method::TwoSends | Method::TwoSendsNagle => self.two_sends(source, false),
             Method::TwoSendsMore => self.two_sends(source, true),
@@ -401,7 +403,7 @@ impl Call<'_> {
         }
     }
 
-    fn two_sends(&mut self, source: &Source, with_more: bool) -> io::Result<()> {
+    fn two_sends(&mut self, source: &FrameSource, with_more: bool) -> io::Result<()> {
         let mut packets = source.packets().peekable();
         while let Some(packet) = packets.next() {
             let is_last = packets.peek().is_none();
@@ -420,7 +422,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    fn gathered_packets(&mut self, source: &Source) -> io::Result<()> {
+    fn gathered_packets(&mut self, source: &FrameSource) -> io::Result<()> {
         for packet in source.packets() {
             let parts = [IoSlice::new(source.framing()), IoSlice::new(packet)];
             let length = source.framing().len() + packet.len();
@@ -431,7 +433,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    fn gathered_frame(&mut self, source: &Source) -> io::Result<()> {
+    fn gathered_frame(&mut self, source: &FrameSource) -> io::Result<()> {
         let framing = source.framing();
         let parts: Vec<_> = source
             .packets()
@@ -440,7 +442,7 @@ impl Call<'_> {
         self.took(stream::send_parts(self.socket, &parts)).map(drop)
     }
 
-    fn framed_packets(&mut self, source: &mut Source) -> io::Result<()> {
+    fn framed_packets(&mut self, source: &mut FrameSource) -> io::Result<()> {
         let frame = source.framed();
         let packet_bytes = frame.len() / source.packets().count().max(1);
         for packet in frame.chunks(packet_bytes) {

@@ -12,10 +12,10 @@ const NAMES: f64 = 178.0;
 const COST: (f64, f64) = (188.0, 560.0);
 const GAPS: (f64, f64) = (640.0, 800.0);
 const BAR: f64 = 15.0;
-const COST_COLOUR: &str = "#1d5fd1";
-const GAP_COLOUR: &str = "#d9680b";
+const COST_COLOR: &str = "#1d5fd1";
+const GAP_COLOR: &str = "#d9680b";
 /// Color of the bars of methods that did not deliver all frames.
-const BEHIND_COLOUR: &str = "#c9252d";
+const BEHIND_COLOR: &str = "#c9252d";
 
 /// Draws `report`. Bars have a linear scale, so that lengths are proportional to costs.
 pub fn draw(report: &Report) -> String {
@@ -48,19 +48,15 @@ pub fn draw(report: &Report) -> String {
             continue;
         };
         let is_behind = figures.delivered_ratio.is_some_and(|ratio| ratio < 0.99);
-        let colour = if is_behind {
-            BEHIND_COLOUR
-        } else {
-            COST_COLOUR
-        };
-        put(bar(COST, y, cost / cost_max, colour, &format!("{cost:.0}")));
+        let color = if is_behind { BEHIND_COLOR } else { COST_COLOR };
+        put(bar(COST, y, cost / cost_max, color, &format!("{cost:.0}")));
         if let Some(gap) = figures.gap_ms {
             let label = format!("{:.1}", gap.p99);
-            put(bar(GAPS, y, gap.p99 / gap_max, GAP_COLOUR, &label));
+            put(bar(GAPS, y, gap.p99 / gap_max, GAP_COLOR, &label));
         }
     }
     let style = format!(r#"text-anchor="middle" font-size="12" fill="{SOFT}""#);
-    let note = "red: fewer than 99 % of the frames came in time";
+    let note = "red: fewer than 99 % of the frames arrived in time";
     put(text(WIDTH / 2.0, height - 16.0, note, &style));
     put("</svg>".to_owned());
     out
@@ -88,10 +84,10 @@ fn head(report: &Report) -> String {
 }
 
 /// A bar over `share` of its place, with its figure behind it.
-fn bar(place: (f64, f64), y: f64, share: f64, colour: &str, label: &str) -> String {
+fn bar(place: (f64, f64), y: f64, share: f64, color: &str, label: &str) -> String {
     let width = (place.1 - place.0) * share.clamp(0.0, 1.0);
     format!(
-        r#"<line x1="{0:.1}" x2="{0:.1}" y1="{1:.1}" y2="{2:.1}" stroke="{GRID}"/><rect x="{0:.1}" y="{y:.1}" width="{width:.1}" height="{BAR}" fill="{colour}"/><text x="{3:.1}" y="{4:.1}" font-size="12">{5}</text>"#,
+        r#"<line x1="{0:.1}" x2="{0:.1}" y1="{1:.1}" y2="{2:.1}" stroke="{GRID}"/><rect x="{0:.1}" y="{y:.1}" width="{width:.1}" height="{BAR}" fill="{color}"/><text x="{3:.1}" y="{4:.1}" font-size="12">{5}</text>"#,
         place.0,
         y - 5.0,
         y + BAR + 5.0,

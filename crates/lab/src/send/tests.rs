@@ -16,7 +16,7 @@ fn experiment(methods: &[Method]) -> Experiment {
 struct Turns(Vec<(Method, usize)>);
 
 impl Watcher for Turns {
-    fn turn(&mut self, method: Method, turn: Turn) {
+    fn begins(&mut self, method: Method, turn: Position) {
         self.0.push((method, turn.round));
     }
 }

@@ -71,7 +71,7 @@ const REACH_TIMEOUT: Duration = Duration::from_secs(5);
 const TROUBLE_MIN: Duration = Duration::from_secs(4);
 
 /// File descriptors in addition to those of viewers: open requests, the floor, files.
-const DESCRIPTORS_BESIDE: usize = 128;
+const DESCRIPTORS_OTHER: usize = 128;
 
 impl Plan {
     /// Checks everything that can be known before the first viewer: file descriptors, the
@@ -83,7 +83,7 @@ impl Plan {
         if let Some(id) = self.server {
             meter::Process::of(id)?;
         }
-        reach(self.url())?;
+        check_reachable(self.url())?;
         warnings.extend(receive_buffer_warning());
         Ok(warnings)
     }
@@ -146,13 +146,15 @@ impl Plan {
         let limit = match glassline_net::raise_descriptor_limit() {
             Ok(limit) => usize::try_from(limit).unwrap_or(usize::MAX),
             Err(error) => {
-                warnings.push(format!("cannot ask for more file descriptors: {error}"));
+                warnings.push(format!(
+                    "cannot raise the limit on file descriptors: {error}"
+                ));
                 return Ok(());
             }
         };
         let bad = self.bad_clients(self.ramp.end());
         let viewers = self.ramp.end() + bad + self.trouble.count();
-        let needed = viewers * self.descriptors_per_viewer() + DESCRIPTORS_BESIDE;
+        let needed = viewers * self.descriptors_per_viewer() + DESCRIPTORS_OTHER;
         if needed > limit {
             return Err(Error::Descriptors {
                 viewers,
@@ -181,7 +183,7 @@ impl Plan {
 }
 
 /// Checks whether a server accepts connections at `url`.
-fn reach(url: &Url) -> Result<(), Error> {
+fn check_reachable(url: &Url) -> Result<(), Error> {
     let unreachable = |reason: String| Error::Unreachable {
         host: url.host_str().unwrap_or_default().to_owned(),
         port: url.port_or_known_default().unwrap_or(rtsp_port(url)),

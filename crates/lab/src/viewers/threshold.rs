@@ -21,7 +21,7 @@ pub enum Error {
     #[error("'{0}' compares nothing: give NAME<VALUE or NAME>VALUE, like loss>0.1%")]
     Shape(String),
     /// There is no such figure.
-    #[error("no figure is called '{name}'; there are {known}")]
+    #[error("there is no figure '{name}'; there are {known}")]
     Name {
         /// Name in the condition.
         name: String,
@@ -29,7 +29,7 @@ pub enum Error {
         known: String,
     },
     /// The right side is no value of the figure's unit.
-    #[error("'{value}' is no limit for {name}, {unit}")]
+    #[error("'{value}' is no limit for {name}; give {unit}")]
     Value {
         /// Value in the condition.
         value: String,
@@ -412,7 +412,7 @@ mod tests {
             ("loss", "compares nothing"),
             ("", "compares nothing"),
             ("loss=1", "compares nothing"),
-            ("speed>1", "no figure is called 'speed'"),
+            ("speed>1", "there is no figure 'speed'"),
             ("speed>1", "gap_p99 (gap_ms.p99)"),
             ("loss>x", "0.999 or 99.9%"),
             ("loss>", "is no limit"),

@@ -29,8 +29,8 @@ impl Accounts {
     /// Accounts without records.
     pub fn new() -> Self {
         Self {
-            said: Join::of_told(),
-            heard: Join::of_told(),
+            said: Join::with_remote_end(),
+            heard: Join::with_remote_end(),
             records: Records::default(),
         }
     }
@@ -58,21 +58,21 @@ impl Accounts {
         for at in &records.playout_calls {
             self.heard.playout_called(*at);
         }
-        for told in &records.remote {
-            self.told(told);
+        for remote in &records.remote {
+            self.record_remote(remote);
         }
         self.records = records;
     }
 
     /// Takes a record of the far end. What the far end received is what this end sent, and the
     /// other way round.
-    pub fn told(&mut self, told: &far::RemoteRecord) {
+    pub fn record_remote(&mut self, remote: &far::RemoteRecord) {
         use glassline_client::call::Record::{
             CaptureCalled, Duplicate, Played, PlayoutCalled, Sent,
         };
-        match told.record {
-            Sent(..) | CaptureCalled(_) => self.heard.told(told),
-            Played(_) | Duplicate(_) | PlayoutCalled(_) => self.said.told(told),
+        match remote.record {
+            Sent(..) | CaptureCalled(_) => self.heard.record_remote(remote),
+            Played(_) | Duplicate(_) | PlayoutCalled(_) => self.said.record_remote(remote),
         }
     }
 
@@ -112,7 +112,7 @@ impl Accounts {
         let finish = |join: Join, direction, source: String| {
             let is_joined = join.mouth_to_ear_ms(0.5).is_some();
             let mut report = match is_told && is_joined {
-                true => join.finish_told(source),
+                true => join.finish_remote(source),
                 false => join.finish_alone(source),
             };
             report.direction = Some(direction);
@@ -125,8 +125,8 @@ impl Accounts {
             report
         };
         let (said, heard) = (
-            format!("What is said here to {peer}"),
-            format!("What is heard here from {peer}"),
+            format!("Audio sent from here to {peer}"),
+            format!("Audio received here from {peer}"),
         );
         let all = [
             finish(self.said, Direction::Said, said),
@@ -144,7 +144,7 @@ impl Accounts {
 fn notes(far: Option<&far::Report>) -> (Vec<String>, bool) {
     let alone = |why: &str| {
         let note = format!(
-            "{why}: only this end's stages are here, neither the network nor the whole way"
+            "{why}: this report has the stages of this end only, not the network and not mouth to ear"
         );
         (vec![note], false)
     };
@@ -153,14 +153,14 @@ fn notes(far: Option<&far::Report>) -> (Vec<String>, bool) {
     };
     let refused = far.refusal.map(|first| {
         let count = far.refused;
-        format!("{count} of its messages were refused; the first: {first}")
+        format!("{count} of the other end's messages were invalid; the first: {first}")
     });
     if !far.is_there {
-        let why = refused.unwrap_or_else(|| "it did not say hello".to_owned());
-        return alone(&format!("the other end does not speak of stamps: {why}"));
+        let why = refused.unwrap_or_else(|| "its hello message did not arrive".to_owned());
+        return alone(&format!("the other end sends no stamps: {why}"));
     }
     let Some(clock) = far.clock else {
-        return alone("the other end's clock did not answer");
+        return alone("the other end did not answer clock requests");
     };
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     let mut notes = vec![format!(
@@ -172,12 +172,14 @@ fn notes(far: Option<&far::Report>) -> (Vec<String>, bool) {
     notes.extend(refused);
     if far.dropped_there > 0 {
         let count = far.dropped_there;
-        notes.push(format!("{count} records the other end could not tell"));
+        notes.push(format!(
+            "{count} records were lost at the other end, whose queue was full"
+        ));
     }
     if far.unconverted > 0 {
         let count = far.unconverted;
         notes.push(format!(
-            "{count} records of the other end have no place on this one's clock"
+            "{count} records of the other end could not be mapped to this end's clock"
         ));
     }
     (notes, true)

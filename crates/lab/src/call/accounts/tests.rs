@@ -95,9 +95,9 @@ impl Hosts {
             self.arrivals(0);
             self.arrivals(1);
             let now = self.clock(0, self.at);
-            while let Some(told) = self.ends[0].poll_remote(now) {
-                self.compare(&told);
-                self.accounts.told(&told);
+            while let Some(remote) = self.ends[0].poll_remote(now) {
+                self.compare(&remote);
+                self.accounts.record_remote(&remote);
             }
             self.at += STEP;
         }
@@ -197,24 +197,24 @@ impl Hosts {
     }
 
     /// What is told lies within its bar.
-    fn compare(&mut self, told: &far::RemoteRecord) {
-        let Record::Played(heard) = told.record else {
+    fn compare(&mut self, remote: &far::RemoteRecord) {
+        let Record::Played(heard) = remote.record else {
             return;
         };
         let number = heard.timestamp / 480;
         let truth = self.truth[0][&(heard.timestamp as u32)][0];
         let arrived = self.start + FRAME * number as u32 + ms(40) + truth;
         let off = arrived.max(heard.arrived) - arrived.min(heard.arrived);
-        assert!(off <= told.error, "{off:?} off, {:?} told", told.error);
+        assert!(off <= remote.error, "{off:?} off, {:?} told", remote.error);
         self.compared += 1;
     }
 
     fn finish(mut self) -> (TwoWay, [HashMap<u32, [Duration; 2]>; 2], usize) {
         let now = self.clock(0, self.at);
         self.ends[0].flush();
-        while let Some(told) = self.ends[0].poll_remote(now) {
-            self.compare(&told);
-            self.accounts.told(&told);
+        while let Some(remote) = self.ends[0].poll_remote(now) {
+            self.compare(&remote);
+            self.accounts.record_remote(&remote);
         }
         let figures = Figures {
             far: Some(self.ends[0].report()),
@@ -358,8 +358,8 @@ fn both_directions_are_in_every_form_and_told_apart() {
     assert!(lines(",said") > 20 && lines(",heard") > 20, "{csv}");
     assert_eq!(lines(",direction"), 1);
     let text = reports.to_text(false);
-    assert!(text.contains("What is said here to a test\n"), "{text}");
-    assert!(text.contains("What is heard here from a test\n"), "{text}");
+    assert!(text.contains("Audio sent from here to a test\n"), "{text}");
+    assert!(text.contains("Audio received here from a test\n"), "{text}");
     assert!(text.contains("|Error, ms           |"), "{text}");
     assert!(text.contains("|± "), "{text}");
     assert!(
@@ -368,5 +368,5 @@ fn both_directions_are_in_every_form_and_told_apart() {
     );
     let drawn = reports.to_svg();
     crate::plot::assert_well_formed(&drawn);
-    assert!(drawn.matches("Mean way of a frame").count() == 2 && drawn.contains(" ± "));
+    assert!(drawn.matches("Mean delays of a frame").count() == 2 && drawn.contains(" ± "));
 }

@@ -21,7 +21,7 @@ use std::io::{self, BufRead};
 
 use serde::Deserialize;
 
-use super::events::{Found, Objects};
+use super::events::{Objects, ScanResult};
 use super::{Trouble, fifo};
 use crate::call::stage::Stage;
 use crate::call::table::Delays;
@@ -139,8 +139,8 @@ impl Trace {
         let mut found = 0;
         while let Some(object) = objects.next(&mut bytes)? {
             match object {
-                Found::Malformed(line, why) => trouble.malformed(name, line, why),
-                Found::Event(line) => match self.take(&bytes, &mut begun) {
+                ScanResult::Malformed(line, why) => trouble.malformed(name, line, why),
+                ScanResult::Event(line) => match self.take(&bytes, &mut begun) {
                     Ok(is_ours) => found += u64::from(is_ours),
                     Err(why) => trouble.malformed(name, line, why),
                 },

@@ -16,7 +16,7 @@ const KEY_BYTES_MAX: usize = 32;
 
 /// Result of reading one object of the event list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum ScanResult {
     /// An event that begins in this line.
     Event(u64),
     /// An event that cannot be read: its line, and why.
@@ -45,7 +45,7 @@ impl<R: BufRead> Objects<R> {
     }
 
     /// Reads the bytes of the next event into `out`; returns `None` at the end of the input.
-    pub(super) fn next(&mut self, out: &mut Vec<u8>) -> io::Result<Option<Found>> {
+    pub(super) fn next(&mut self, out: &mut Vec<u8>) -> io::Result<Option<ScanResult>> {
         out.clear();
         loop {
             let buffer = self.input.fill_buf()?;
@@ -89,7 +89,7 @@ struct Scanner {
 }
 
 impl Scanner {
-    fn take(&mut self, byte: u8, out: &mut Vec<u8>) -> Option<Found> {
+    fn take(&mut self, byte: u8, out: &mut Vec<u8>) -> Option<ScanResult> {
         self.line += u64::from(byte == b'\n');
         if self.event.is_some() {
             self.is_longer |= out.len() >= EVENT_BYTES_MAX;
@@ -140,7 +140,7 @@ impl Scanner {
         }
     }
 
-    fn closed(&mut self) -> Option<Found> {
+    fn closed(&mut self) -> Option<ScanResult> {
         if self.deeper > 0 {
             self.deeper -= 1;
             return None;
@@ -151,20 +151,23 @@ impl Scanner {
             // The end of the event list, or an unmatched bracket.
             self.events = None;
             let line = self.event.take()?;
-            return Some(Found::Malformed(line, "brackets that do not match"));
+            return Some(ScanResult::Malformed(line, "brackets that do not match"));
         }
         if self.open.len() > around {
             return None;
         }
         let line = self.event.take()?;
         Some(match self.is_longer {
-            true => Found::Malformed(line, "an event longer than 1 MiB"),
-            false => Found::Event(line),
+            true => ScanResult::Malformed(line, "an event longer than 1 MiB"),
+            false => ScanResult::Event(line),
         })
     }
 
-    fn unfinished(&mut self) -> Option<Found> {
+    fn unfinished(&mut self) -> Option<ScanResult> {
         let line = self.event.take()?;
-        Some(Found::Malformed(line, "the file ends within this event"))
+        Some(ScanResult::Malformed(
+            line,
+            "the file ends within this event",
+        ))
     }
 }

@@ -132,7 +132,7 @@ impl Markers {
                     let marked = String::from_utf8_lossy(marked);
                     let wrong = String::from_utf8_lossy(&rest[..rest.len().min(24)]);
                     let why =
-                        format!("after '{marked}:' {numbers} whole numbers are due, not '{wrong}'");
+                        format!("after '{marked}:' {numbers} integers must follow, not '{wrong}'");
                     trouble.malformed(name, lines, why);
                 }
             }

@@ -13,7 +13,7 @@
 //! number that is there twice is a copy of the first, not a frame.
 //!
 //! What the far end of another host tells comes with an error, begins after the call and
-//! ends before it: [`Join::finish_told`]. Where it tells nothing there is
+//! ends before it: [`Join::finish_remote`]. Where it tells nothing there is
 //! [`Join::finish_alone`].
 //!
 //! Here is no clock: what is too old is told by the newest stamp.
@@ -31,19 +31,19 @@ use super::report::{Copies, Report, Waterfall};
 use super::stage::{Role, Stage};
 use super::table::Delays;
 
-mod entry;
-mod kept;
+mod pending;
+mod sampled;
 #[cfg(test)]
 mod tests;
 
-use entry::Entry;
-use kept::KeptFrames;
+use pending::PendingFrame;
+use sampled::SampledFrames;
 
 /// Longest wait for a frame's other record.
 const HORIZON: Duration = Duration::from_secs(10);
 
 /// Longest wait where the other record comes over a network and waits until its clock is known.
-const HORIZON_TOLD: Duration = Duration::from_secs(30);
+const HORIZON_REMOTE: Duration = Duration::from_secs(30);
 
 /// Most frames that wait: 10 s of a hundred voices.
 const WAITING_MAX: usize = 1 << 17;
@@ -55,12 +55,12 @@ const ENCODED_ANYWAY_NS: i64 = 500_000;
 #[derive(Debug)]
 pub struct Join {
     /// Whether one end's records come from another host.
-    is_told: bool,
+    has_remote_end: bool,
     /// The first frame that both ends have stamped: when it was sent, and when it arrived.
     first: Option<(Instant, Instant)>,
     /// Frames before the first or after the last one that both ends have stamped.
     open: u64,
-    waiting: HashMap<Key, Entry>,
+    waiting: HashMap<Key, PendingFrame>,
     /// Waiting frames by the time of their first record; each key once.
     order: VecDeque<(Instant, Key)>,
     newest: Option<Instant>,
@@ -69,7 +69,7 @@ pub struct Join {
     sums: [i128; Stage::ALL.len()],
     joined: u64,
     copies: HashMap<DuplicateReason, Delays>,
-    kept: KeptFrames,
+    kept: SampledFrames,
     captured: Option<Instant>,
     played: Option<Instant>,
 }
@@ -87,7 +87,7 @@ impl Join {
     /// A join of the records of one host.
     pub fn new() -> Self {
         Self {
-            is_told: false,
+            has_remote_end: false,
             first: None,
             open: 0,
             waiting: HashMap::new(),
@@ -97,24 +97,24 @@ impl Join {
             sums: [0; Stage::ALL.len()],
             joined: 0,
             copies: HashMap::new(),
-            kept: KeptFrames::default(),
+            kept: SampledFrames::default(),
             captured: None,
             played: None,
         }
     }
 
     /// A join of which one end's records come from another host.
-    pub fn of_told() -> Self {
+    pub fn with_remote_end() -> Self {
         Self {
-            is_told: true,
+            has_remote_end: true,
             ..Self::new()
         }
     }
 
-    /// Takes what the far end told.
-    pub fn told(&mut self, told: &RemoteRecord) {
-        let error = Some(told.error);
-        match told.record {
+    /// Takes what the far end remote.
+    pub fn record_remote(&mut self, remote: &RemoteRecord) {
+        let error = Some(remote.error);
+        match remote.record {
             Record::Sent(ssrc, spoken) => self.spoken(ssrc, spoken, error),
             Record::Played(heard) => self.heard(heard, error),
             Record::Duplicate(again) => self.duplicate(again),
@@ -140,7 +140,7 @@ impl Join {
     /// A frame was spoken. `error`: its stamps are another host's, put on our clock to
     /// within so much (`glassline_voice::clock`).
     pub fn spoken(&mut self, ssrc: Ssrc, spoken: SendStamps, error: Option<Duration>) {
-        let delay = Delay::of_spoken(&spoken);
+        let delay = Delay::of_sender(&spoken);
         let operation = delay.get(Stage::EncodeOperation).unwrap_or(0);
         let is_encoded = spoken.encoded_something || operation > ENCODED_ANYWAY_NS;
         for stage in [Stage::Capture, Stage::Reframe, Stage::Preprocess] {
@@ -203,7 +203,7 @@ impl Join {
         {
             self.copy(DuplicateReason::Redundant, heard.arrived, copied);
         }
-        let delay = Delay::of_heard(&heard);
+        let delay = Delay::of_receiver(&heard);
         let operations = [
             Stage::Open,
             Stage::JitterBuffer,
@@ -254,25 +254,25 @@ impl Join {
     /// as lost or unmatched.
     pub fn finish(mut self, source: impl Into<String>) -> Report {
         while let Some((_, key)) = self.order.pop_front() {
-            self.give_up(key);
+            self.count_unjoined(key);
         }
         self.report(source)
     }
 
     /// Builds the report where the far end's records end before ours. Frames after the last one
     /// that both ends have stamped are not counted; their number becomes a note.
-    pub fn finish_told(mut self, source: impl Into<String>) -> Report {
+    pub fn finish_remote(mut self, source: impl Into<String>) -> Report {
         while let Some((_, key)) = self.order.back() {
             let entry = self.waiting.get(key);
             if entry.is_some_and(|it| it.is_joined) {
                 break;
             }
-            self.open += u64::from(entry.is_some_and(Entry::is_frame));
+            self.open += u64::from(entry.is_some_and(PendingFrame::is_frame));
             self.waiting.remove(key);
             self.order.pop_back();
         }
         while let Some((_, key)) = self.order.pop_front() {
-            self.give_up(key);
+            self.count_unjoined(key);
         }
         let open = self.open;
         let mut report = self.report(source);
@@ -368,9 +368,9 @@ impl Join {
 
     /// The waiting frame of `key`, made if it is new. Frames that are too old or too many are
     /// removed.
-    fn entry(&mut self, key: Key, at: Instant) -> &mut Entry {
-        let horizon = match self.is_told {
-            true => HORIZON_TOLD,
+    fn entry(&mut self, key: Key, at: Instant) -> &mut PendingFrame {
+        let horizon = match self.has_remote_end {
+            true => HORIZON_REMOTE,
             false => HORIZON,
         };
         let newest = self.newest.map_or(at, |it| it.max(at));
@@ -381,11 +381,11 @@ impl Join {
                 break;
             }
             self.order.pop_front();
-            self.give_up(oldest);
+            self.count_unjoined(oldest);
         }
         self.waiting.entry(key).or_insert_with(|| {
             self.order.push_back((newest, key));
-            Entry::default()
+            PendingFrame::default()
         })
     }
 
@@ -427,11 +427,11 @@ impl Join {
     }
 
     /// Counts a frame whose other record can no longer come.
-    fn give_up(&mut self, key: Key) {
+    fn count_unjoined(&mut self, key: Key) {
         let Some(entry) = self.waiting.remove(&key).filter(|it| !it.is_joined) else {
             return;
         };
-        if self.is_told && entry.is_before(self.first) {
+        if self.has_remote_end && entry.is_before(self.first) {
             self.open += u64::from(entry.is_frame());
             return;
         }

@@ -1,7 +1,7 @@
 use glassline_voice::SignalDelay;
 use proptest::prelude::*;
 
-use super::kept::KEPT_MAX;
+use super::sampled::SAMPLED_MAX;
 use super::*;
 
 const SSRC: Ssrc = Ssrc(7);
@@ -280,7 +280,7 @@ fn copies_along_with_later_packets_are_rows_of_the_first() {
 #[test]
 fn what_only_one_end_could_tell_at_begin_and_end_is_not_lost() {
     let begin = Instant::now();
-    let mut join = Join::of_told();
+    let mut join = Join::with_remote_end();
     for number in 0..20 {
         join.spoken(SSRC, spoken(begin, number), None);
     }
@@ -288,7 +288,7 @@ fn what_only_one_end_could_tell_at_begin_and_end_is_not_lost() {
         join.heard(heard(begin, number, 5_000), Some(us(100)));
     }
     // The far end began to tell with frame 1.
-    let report = join.finish_told("test");
+    let report = join.finish_remote("test");
     assert_eq!(count(&report, Stage::Network), (8, 0, 1));
     assert_eq!(count(&report, Stage::MouthToEar), (8, 0, 1));
     assert_eq!(count(&report, Stage::Send).0, 20);
@@ -367,7 +367,7 @@ fn a_call_of_days_holds_seconds_of_records() {
     }
     let report = join.finish("test");
     assert_eq!(count(&report, Stage::Network), (18_000, 0, 2_000));
-    assert!(report.frames.len() <= KEPT_MAX && report.frames.len() > KEPT_MAX / 3);
+    assert!(report.frames.len() <= SAMPLED_MAX && report.frames.len() > SAMPLED_MAX / 3);
 }
 
 proptest! {

@@ -191,8 +191,8 @@ impl Report {
 
     /// The report as text: each table with its rows, then the waterfall. `color` adds ANSI
     /// colors.
-    pub fn to_text(&self, colour: bool) -> String {
-        let (bold, blue, plain) = match colour {
+    pub fn to_text(&self, color: bool) -> String {
+        let (bold, blue, plain) = match color {
             true => ("\x1b[1m", "\x1b[34m", "\x1b[0m"),
             false => ("", "", ""),
         };
@@ -211,7 +211,7 @@ impl Report {
         if let Some(steps) = self.steps() {
             write!(
                 out,
-                "\n{bold}Mean way of a frame{plain}, ms\n{:<20} {:>8} {:>8} {:>8}\n",
+                "\n{bold}Mean delays of a frame{plain}, ms\n{:<20} {:>8} {:>8} {:>8}\n",
                 "stage", "mean", "p5", "p95"
             )
             .expect("a string takes everything");

@@ -4,7 +4,7 @@ use super::{Report, Waterfall};
 use crate::call::frame::Frame as Way;
 use crate::call::stage::{Role, Stage};
 use crate::call::table::Table;
-use crate::plot::{self, Axis, COLOURS, Frame, GRID, Plot, SOFT, number, page, text};
+use crate::plot::{self, Axis, COLORS, Frame, GRID, Plot, SOFT, number, page, text};
 
 const WIDTH: f64 = 1000.0;
 const LEFT: f64 = 62.0;
@@ -76,7 +76,7 @@ fn drawn(report: &Report) -> (String, f64) {
     let rows = drawn.len().div_ceil(COLUMNS) as f64;
     let top = 78.0;
     let height = top + fall_height + time_height + rows * (HISTOGRAM + BELOW) + 34.0;
-    let title = format!("Where the milliseconds went: {}", report.source);
+    let title = format!("Delays of a call: {}", report.source);
     let mut out = page(WIDTH, height, &title);
     out += &head(report, &title);
     if !report.waterfall.is_empty() {
@@ -111,7 +111,7 @@ fn head(report: &Report, title: &str) -> String {
         about.extend(whole.error_ms.map(|ms| format!("± {ms:.2} ms")));
         about.push(format!("{} lost", whole.lost));
     }
-    about.push("histograms: how many by ms, logarithmic".to_owned());
+    about.push("histograms: number of frames by ms, logarithmic".to_owned());
     if report.malformed > 0 {
         about.push(format!("{} malformed", report.malformed));
     }
@@ -124,7 +124,7 @@ fn head(report: &Report, title: &str) -> String {
 fn waterfall(report: &Report, top: f64) -> String {
     let whole = report.mean_ms();
     let title = format!(
-        "Mean way of a frame: {whole:.1} ms. Hollow: inside the audio, where no clock sees it"
+        "Mean delays of a frame: {whole:.1} ms. Hollow: delay inside the audio, which no clock shows"
     );
     let mut out = text(24.0, top - 2.0, &title, r#"font-weight="600""#);
     let place = |ms: f64| NAMES + 10.0 + ms / whole.max(1e-9) * (BARS - NAMES - 10.0);
@@ -148,10 +148,10 @@ fn waterfall(report: &Report, top: f64) -> String {
 }
 
 fn bar(step: &Waterfall, from: f64, to: f64, y: f64) -> String {
-    let colour = COLOURS[group(step.stage)];
+    let color = COLORS[group(step.stage)];
     let style = match step.stage.role() {
-        Role::Signal => format!(r##"fill="#ffffff" stroke="{colour}" stroke-dasharray="3 2""##),
-        _ => format!(r#"fill="{colour}""#),
+        Role::Signal => format!(r##"fill="#ffffff" stroke="{color}" stroke-dasharray="3 2""##),
+        _ => format!(r#"fill="{color}""#),
     };
     let names = r#"text-anchor="end" font-size="12""#;
     let mut out = text(NAMES, y + 13.0, step.stage.title(), names);
@@ -193,9 +193,9 @@ fn over_time(frames: &[Way], top: f64) -> String {
     let width = last / frames.len().max(1) as f64;
     for way in frames {
         let mut before = 0.0;
-        for (group, colour) in COLOURS.iter().enumerate() {
+        for (group, color) in COLORS.iter().enumerate() {
             let after = before + way.group_ms(group);
-            let style = format!(r#"fill="{colour}""#);
+            let style = format!(r#"fill="{color}""#);
             plot.block((way.at_s, way.at_s + width), (before, after), &style);
             before = after;
         }
@@ -206,9 +206,9 @@ fn over_time(frames: &[Way], top: f64) -> String {
     );
     let mut out = text(24.0, top - 10.0, &title, r#"font-weight="600""#);
     let mut at = 24.0;
-    for (name, colour) in GROUPS.iter().zip(COLOURS) {
+    for (name, color) in GROUPS.iter().zip(COLORS) {
         out += &format!(
-            r#"<rect x="{at:.1}" y="{top:.1}" width="10" height="10" rx="2" fill="{colour}"/>"#
+            r#"<rect x="{at:.1}" y="{top:.1}" width="10" height="10" rx="2" fill="{color}"/>"#
         );
         out += &text(at + 15.0, top + 9.0, name, r#"font-size="12""#);
         at += 34.0 + 6.6 * name.chars().count() as f64;
@@ -253,7 +253,7 @@ fn histogram(table: &Table, frame: Frame) -> String {
     // Even a bar of a single value must have a height.
     let y = Axis::logarithmic(0.5, most.max(1.0));
     let mut plot = Plot::new(frame, table.stage.title(), x, y);
-    let style = format!(r#"fill="{}""#, COLOURS[group(table.stage)]);
+    let style = format!(r#"fill="{}""#, COLORS[group(table.stage)]);
     for (from, to, count) in bars {
         plot.block((from, to), (0.5, count as f64), &style);
     }

@@ -17,7 +17,7 @@ mod tests;
 /// Most participants that are counted. A participant who leaves and joins again counts twice.
 const OTHERS_MAX: usize = 64;
 /// Most records of voices that are not named yet: a few seconds.
-const STRANGE_MAX: usize = 4_096;
+const UNNAMED_MAX: usize = 4_096;
 /// The SSRC that replaces all SSRCs of a voice.
 const VOICE: Ssrc = Ssrc(0);
 
@@ -31,7 +31,7 @@ pub struct RoomAccounts {
     uncounted: u64,
     records: Records,
     /// Records of received voices that are not named yet.
-    strange: VecDeque<Record>,
+    unnamed: VecDeque<Record>,
 }
 
 #[derive(Debug)]
@@ -61,18 +61,19 @@ impl RoomAccounts {
     /// Takes a record about one of the other participants.
     pub fn note(&mut self, record: RoomRecord) {
         match record {
-            RoomRecord::Joined { id, name } => self.come(id, name),
+            RoomRecord::Joined { id, name } => self.add_participant(id, name),
             RoomRecord::Left { id } => self.with(&id, |it| it.is_here = false),
             RoomRecord::Voice { id, voice } => self.with(&id, |it| it.voices.push(voice)),
             RoomRecord::Remote { id, remote } => self.with(&id, |it| {
-                let record = under(remote.record, VOICE);
-                it.accounts.told(&far::RemoteRecord { record, ..remote });
+                let record = with_ssrc(remote.record, VOICE);
+                it.accounts
+                    .record_remote(&far::RemoteRecord { record, ..remote });
             }),
             RoomRecord::Far { id, report } => self.with(&id, |it| it.far = report),
         }
     }
 
-    fn come(&mut self, id: String, called: String) {
+    fn add_participant(&mut self, id: String, called: String) {
         if self.others.len() >= OTHERS_MAX {
             self.uncounted += 1;
             return;
@@ -106,21 +107,21 @@ impl RoomAccounts {
                 accounts.heard.playout_called(*at);
             }
         }
-        self.strange
+        self.unnamed
             .extend(records.played.iter().map(|it| Record::Played(*it)));
-        self.strange
+        self.unnamed
             .extend(records.duplicates.iter().map(|it| Record::Duplicate(*it)));
-        for _ in 0..self.strange.len() {
-            let Some(record) = self.strange.pop_front() else {
+        for _ in 0..self.unnamed.len() {
+            let Some(record) = self.unnamed.pop_front() else {
                 break;
             };
             if !self.place(record) {
-                self.strange.push_back(record);
+                self.unnamed.push_back(record);
             }
         }
         // Records of voices that stay without a name are dropped.
-        let over = self.strange.len().saturating_sub(STRANGE_MAX);
-        self.strange.drain(..over);
+        let over = self.unnamed.len().saturating_sub(UNNAMED_MAX);
+        self.unnamed.drain(..over);
     }
 
     /// Adds a record to the participant whose voice it is; returns false if that is not known.
@@ -134,7 +135,7 @@ impl RoomAccounts {
         let Some(other) = others.find(|it| it.voices.contains(&voice)) else {
             return false;
         };
-        match under(record, VOICE) {
+        match with_ssrc(record, VOICE) {
             Record::Played(it) => other.accounts.heard.heard(it, None),
             Record::Duplicate(it) => other.accounts.heard.duplicate(it),
             _ => {}
@@ -168,7 +169,7 @@ impl RoomAccounts {
         {
             let count = self.uncounted;
             report.notes.push(format!(
-                "{count} more came, of whom there are no tables: {OTHERS_MAX} are kept"
+                "{count} more participants joined and have no tables: the report holds {OTHERS_MAX}"
             ));
         }
         all
@@ -176,7 +177,7 @@ impl RoomAccounts {
 }
 
 /// The record with its SSRC replaced by `voice`.
-fn under(record: Record, voice: Ssrc) -> Record {
+fn with_ssrc(record: Record, voice: Ssrc) -> Record {
     match record {
         Record::Sent(_, it) => Record::Sent(voice, it),
         Record::Played(it) => Record::Played(PlayoutStamps { ssrc: voice, ..it }),

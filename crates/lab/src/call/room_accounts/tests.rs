@@ -114,7 +114,7 @@ fn accounts(start: Instant) -> RoomAccounts {
 #[test]
 fn each_of_the_others_has_tables_of_both_directions() {
     let mut accounts = accounts(Clock::new().now());
-    assert!(accounts.strange.is_empty());
+    assert!(accounts.unnamed.is_empty());
     assert_eq!(accounts.mouth_to_ear_ms(0.5).map(f64::round), Some(28.0));
     accounts.note(RoomRecord::Far {
         id: id("a"),
@@ -176,11 +176,11 @@ fn where_nobody_comes_there_is_what_is_said() {
 fn what_is_kept_is_bounded() {
     let mut accounts = RoomAccounts::default();
     let start = Clock::new().now();
-    for number in 0..2 * STRANGE_MAX as u64 {
+    for number in 0..2 * UNNAMED_MAX as u64 {
         let mut records = Records::default();
         records.played.push(heard(&spoken(start, number), 1, ms(1)));
         accounts.take(&records);
-        assert!(accounts.strange.len() <= STRANGE_MAX);
+        assert!(accounts.unnamed.len() <= UNNAMED_MAX);
     }
     for number in 0..2 * OTHERS_MAX {
         let (id, called) = (number.to_string(), String::new());

@@ -16,8 +16,8 @@ const CELL: usize = 13;
 const SIGNIFICANT: f64 = 0.05;
 
 /// Draws the table of `report`. `color` adds ANSI colors.
-pub fn draw(report: &Report, colour: bool) -> String {
-    let (bold, dim, plain) = match colour {
+pub fn draw(report: &Report, color: bool) -> String {
+    let (bold, dim, plain) = match color {
         true => (BOLD, DIM, PLAIN),
         false => ("", "", ""),
     };
@@ -126,7 +126,7 @@ fn health(report: &Report) -> String {
             health.policed_false_ratio,
         ) {
             words.push(format!(
-                "policers found {:.0} % (within 3 s {:.0} %), {:.1} % of others taken for policed",
+                "policers found {:.0} % (within 3 s {:.0} %), {:.1} % of the others falsely detected",
                 found * 100.0,
                 prompt * 100.0,
                 wrong * 100.0

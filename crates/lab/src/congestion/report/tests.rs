@@ -153,5 +153,5 @@ fn many_deltas_become_a_curve_of_their_own() {
     let svg = svg::draw(&Report::new(about(), &all), &all);
     assert_well_formed(&svg);
     assert!(svg.contains("dial") && svg.contains(">0.02<"), "{svg}");
-    assert!(!svg.contains(">copa:0.02<"), "no colour is left for these");
+    assert!(!svg.contains(">copa:0.02<"), "no color is left for these");
 }

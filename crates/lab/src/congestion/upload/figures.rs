@@ -13,7 +13,7 @@ use crate::congestion::session::{Measured, Spread};
 
 /// What became of the publisher's datagrams.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Fates {
+pub(crate) struct DatagramCounts {
     sent: u64,
     dropped: u64,
     policed: u64,
@@ -24,7 +24,7 @@ pub(crate) struct Fates {
     queued_us: Vec<u32>,
 }
 
-impl Fates {
+impl DatagramCounts {
     /// Counts a datagram that was sent at `now`.
     pub(crate) fn count(&mut self, now: Instant, fate: SendOutcome) {
         self.sent += 1;
@@ -57,7 +57,7 @@ pub(crate) struct Findings {
     pub(crate) stream_bytes: StreamBytes,
     pub(crate) round_trips_us: Vec<u32>,
     pub(crate) observed: CongestionStats,
-    pub(crate) fates: Fates,
+    pub(crate) datagrams: DatagramCounts,
 }
 
 impl Findings {
@@ -70,7 +70,7 @@ impl Findings {
         let app_rtts: Vec<f64> = pings.map(|it| millis(*it + self.processing)).collect();
         let bytes = self.stream_bytes;
         let totals = self.observed.totals;
-        let vanished = self.fates.dropped + self.fates.policed + self.fates.lost;
+        let vanished = self.datagrams.dropped + self.datagrams.policed + self.datagrams.lost;
         let since_start = |at: Instant| at.saturating_duration_since(self.start);
         Measured {
             setup_ms: published.started.map(|at| millis(since_start(at))),
@@ -90,12 +90,12 @@ impl Findings {
             rtx_overhead: share(bytes.again, bytes.acked),
             spurious_overhead: share(bytes.spurious, bytes.acked),
             lost_overhead: share(totals.lost, totals.delivered),
-            loss_ratio: share(vanished, self.fates.sent),
-            queue_ms: Spread::of_micros(self.fates.queued_us),
-            dropped_datagrams: self.fates.dropped,
-            policed_datagrams: self.fates.policed,
+            loss_ratio: share(vanished, self.datagrams.sent),
+            queue_ms: Spread::of_micros(self.datagrams.queued_us),
+            dropped_datagrams: self.datagrams.dropped,
+            policed_datagrams: self.datagrams.policed,
             policed_after_s: published.policed.map(|at| {
-                let first = self.fates.policed_first.unwrap_or(self.start);
+                let first = self.datagrams.policed_first.unwrap_or(self.start);
                 at.saturating_duration_since(first).as_secs_f64()
             }),
             unread_packets: bytes.unread_packets,

@@ -54,7 +54,7 @@ impl Upload {
         server: impl Fn(usize) -> SocketAddr,
     ) -> Self {
         let rng = Rng::new(seed);
-        let making = Making {
+        let making = FlowBuilder {
             credentials,
             scenario,
             rng: &rng,
@@ -127,14 +127,14 @@ impl Application for Sender {
 }
 
 /// Parameters that all flows are made with.
-struct Making<'a> {
+struct FlowBuilder<'a> {
     credentials: &'a Credentials,
     scenario: &'a Scenario,
     rng: &'a Rng,
     start: Instant,
 }
 
-impl Making<'_> {
+impl FlowBuilder<'_> {
     fn flow(
         &self,
         place: u64,

@@ -16,7 +16,7 @@ mod schedule;
 mod wire;
 
 pub(crate) use credentials::Credentials;
-pub(crate) use figures::{Fates, Findings, in_mbps, mbps, millis};
+pub(crate) use figures::{DatagramCounts, Findings, in_mbps, mbps, millis};
 pub(crate) use flows::{Flow, Sender, Upload};
 pub(crate) use meter::Account;
 pub(crate) use node::{Application, Node};

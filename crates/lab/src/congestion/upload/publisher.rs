@@ -128,7 +128,7 @@ impl Publisher {
         self.schedule.backlog()
     }
 
-    fn film(&mut self, now: Instant) {
+    fn capture_due_frames(&mut self, now: Instant) {
         let Some(camera) = &mut self.camera else {
             return;
         };
@@ -233,7 +233,7 @@ impl Application for Publisher {
     }
 
     fn turn(&mut self, now: Instant, connection: &mut Connection) {
-        self.film(now);
+        self.capture_due_frames(now);
         self.ping(now);
         if self.camera.is_none() {
             return;

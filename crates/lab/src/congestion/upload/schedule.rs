@@ -29,9 +29,9 @@ pub(super) struct Schedule {
     delivery: Delivery,
     wire: Wire,
     /// Queues of the groups, the newest last; a single one where all media is in order.
-    groups: VecDeque<Lane>,
+    groups: VecDeque<StreamQueue>,
     /// Queue of audio, where it has streams of its own.
-    audio: Option<Lane>,
+    audio: Option<StreamQueue>,
     /// Whether frames are dropped until the next group, since the last one was dropped while it
     /// was made.
     waiting: bool,
@@ -56,7 +56,7 @@ pub(super) struct Counts {
 
 /// Messages that wait for one stream.
 #[derive(Debug)]
-struct Lane {
+struct StreamQueue {
     /// The stream; `None` until the transport allows to open it.
     stream: Option<StreamId>,
     messages: VecDeque<Waiting>,
@@ -103,13 +103,13 @@ impl Schedule {
         self.counts.made += u64::from(message.bytes);
         match (self.delivery, media) {
             (Delivery::Groups(_), Media::Audio { .. }) => {
-                let audio = self.audio.get_or_insert_with(|| Lane::new(now));
+                let audio = self.audio.get_or_insert_with(|| StreamQueue::new(now));
                 audio.push(now, message);
             }
             (Delivery::Groups(_), Media::Frame { .. }) if self.waiting && !opens_group => {
                 self.counts.dropped_bytes += u64::from(message.bytes);
             }
-            _ => self.lane(now, opens_group).push(now, message),
+            _ => self.queue(now, opens_group).push(now, message),
         }
     }
 
@@ -121,20 +121,20 @@ impl Schedule {
         }
         let message = Message::ping(number);
         self.counts.made += u64::from(message.bytes);
-        let lane = self.lane(now, false);
-        lane.push(now, message);
-        lane.pings.push(number);
+        let queue = self.queue(now, false);
+        queue.push(now, message);
+        queue.pings.push(number);
         true
     }
 
-    fn lane(&mut self, now: Instant, opens_group: bool) -> &mut Lane {
+    fn queue(&mut self, now: Instant, opens_group: bool) -> &mut StreamQueue {
         let alone = matches!(self.delivery, Delivery::InOrder);
         if self.groups.is_empty() || (opens_group && !alone) {
             if let Some(last) = self.groups.back_mut() {
                 last.complete = true;
             }
             self.waiting = false;
-            self.groups.push_back(Lane::new(now));
+            self.groups.push_back(StreamQueue::new(now));
         }
         self.groups.back_mut().expect("one was just made")
     }
@@ -154,16 +154,17 @@ impl Schedule {
             self.drop_late(now, connection, limits, dropped);
         }
         let lanes = self.groups.iter_mut().enumerate().rev();
-        let lanes = lanes.map(|(place, lane)| (i32::try_from(place).unwrap_or(i32::MAX - 1), lane));
-        let audio = self.audio.iter_mut().map(|lane| (i32::MAX, lane));
+        let lanes =
+            lanes.map(|(place, queue)| (i32::try_from(place).unwrap_or(i32::MAX - 1), queue));
+        let audio = self.audio.iter_mut().map(|queue| (i32::MAX, queue));
         let mut blocked = false;
-        for (priority, lane) in audio.chain(lanes) {
+        for (priority, queue) in audio.chain(lanes) {
             if !blocked {
-                blocked = lane.write(connection, priority, &mut self.counts.written);
+                blocked = queue.write(connection, priority, &mut self.counts.written);
             }
         }
         self.groups
-            .retain(|lane| !lane.finished || lane.unacked(&self.wire) > 0);
+            .retain(|queue| !queue.finished || queue.unacked(&self.wire) > 0);
         self.counts.backlog_max = self.counts.backlog_max.max(self.backlog());
     }
 
@@ -201,20 +202,20 @@ impl Schedule {
             if !late && !too_much {
                 return;
             }
-            let lane = self.groups.pop_front().expect("there is one");
-            let lost = lane.queued + lane.unacked(&self.wire);
+            let queue = self.groups.pop_front().expect("there is one");
+            let lost = queue.queued + queue.unacked(&self.wire);
             if lost > 0 {
                 self.counts.dropped_groups += 1;
                 self.counts.dropped_bytes += lost;
-                lane.pings.iter().for_each(|number| dropped(*number));
-                if let Some(stream) = lane.stream {
+                queue.pings.iter().for_each(|number| dropped(*number));
+                if let Some(stream) = queue.stream {
                     // An error means that the stream is closed already: the receiver has all of
                     // it.
                     let _ = connection.send_stream(stream).reset(LATE);
                 }
             }
             if self.groups.is_empty() {
-                self.waiting = !lane.complete;
+                self.waiting = !queue.complete;
                 return;
             }
         }
@@ -224,7 +225,7 @@ impl Schedule {
     pub(super) fn backlog(&self) -> u64 {
         let lanes = self.groups.iter().chain(&self.audio);
         lanes
-            .map(|lane| lane.queued + lane.unacked(&self.wire))
+            .map(|queue| queue.queued + queue.unacked(&self.wire))
             .sum()
     }
 
@@ -233,7 +234,7 @@ impl Schedule {
     }
 }
 
-impl Lane {
+impl StreamQueue {
     fn new(now: Instant) -> Self {
         Self {
             stream: None,

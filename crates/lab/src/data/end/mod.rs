@@ -285,14 +285,14 @@ impl End {
         self.flows.mark_open(channel);
         let all_open = self.flows.are_open(self.plan.channels);
         if self.side == Side::Client && all_open && Some(channel) != self.control {
-            self.tell(&Control::Start, now);
+            self.send_control(&Control::Start, now);
         }
     }
 
     fn handle_control(&mut self, control: Control, now: Instant) {
         match (control, self.side, self.phase) {
             (Control::Start, Side::Server, Phase::Setup) => {
-                self.tell(&Control::Ready, now);
+                self.send_control(&Control::Ready, now);
                 self.start(now);
             }
             (Control::Ready, Side::Client, Phase::Setup) => self.start(now),
@@ -378,7 +378,7 @@ impl End {
         let sample = self.sampler.sample(&self.session, &self.flows, since_start);
         self.outcome.own.push(sample);
         if self.side == Side::Server {
-            self.tell(&Control::Sample(sample), now);
+            self.send_control(&Control::Sample(sample), now);
         }
         Some(sample)
     }
@@ -398,7 +398,7 @@ impl End {
         let sample = self.sample(now);
         self.side = side;
         if let (Side::Server, Some(sample)) = (self.side, sample) {
-            self.tell(&Control::Report(sample), now);
+            self.send_control(&Control::Report(sample), now);
         }
         if let Some(path) = self.session.path() {
             self.outcome.path = Some(described(&path));
@@ -406,11 +406,11 @@ impl End {
         self.phase = Phase::Ending { since: now };
     }
 
-    fn tell(&mut self, control: &Control, now: Instant) {
+    fn send_control(&mut self, control: &Control, now: Instant) {
         if let (Some(channel), Some(channels)) = (self.control, self.session.channels_mut()) {
             let told = channels.send(channel, Message::text(control.to_text()), now);
             if let Err(error) = told {
-                tracing::debug!(%error, "the other end was not told");
+                tracing::debug!(%error, "cannot send a message on the control channel");
             }
         }
     }

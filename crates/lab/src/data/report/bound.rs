@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cpu, Report, Way};
+use super::{Cpu, DirectionFigures, Report};
 
 /// Limit that kept a run from being faster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,7 +46,12 @@ const BUSY_PERCENT: f64 = 85.0;
 const NEAR: f64 = 0.8;
 
 /// Finds the limit. Limits are checked in the order in which one hides the next.
-pub(super) fn of(ways: &[Way], cpu: Cpu, goodput_mbps: f64, window_mbps: Option<f64>) -> Bound {
+pub(super) fn of(
+    ways: &[DirectionFigures],
+    cpu: Cpu,
+    goodput_mbps: f64,
+    window_mbps: Option<f64>,
+) -> Bound {
     let is_busy = |percent: Option<f64>| percent.is_some_and(|it| it >= BUSY_PERCENT);
     if is_busy(cpu.sender) && cpu.sender >= cpu.receiver {
         return Bound::SenderCpu;
@@ -83,7 +88,7 @@ pub(super) fn of(ways: &[Way], cpu: Cpu, goodput_mbps: f64, window_mbps: Option<
 }
 
 /// Describes the run in a sentence or two.
-pub(super) fn verdict(report: &Report, ways: &[Way]) -> String {
+pub(super) fn verdict(report: &Report, ways: &[DirectionFigures]) -> String {
     let Some(way) = ways.first() else {
         return String::new();
     };
@@ -112,7 +117,7 @@ pub(super) fn verdict(report: &Report, ways: &[Way]) -> String {
             bytes(way.lost_bytes),
         ),
         Bound::Pacing => format!(
-            "pacing: congestion control lets {} go",
+            "pacing: congestion control allows {}",
             mbps(way.pacing_mbps.unwrap_or_default())
         ),
         Bound::Application => format!(
@@ -125,7 +130,8 @@ pub(super) fn verdict(report: &Report, ways: &[Way]) -> String {
             bytes(report.plan.high_water as u64),
         ),
         Bound::Unknown => {
-            "none of processor time, windows and pacing: another program, or waiting".to_owned()
+            "no limit was reached by processor time, windows or pacing: another program, or waiting"
+                .to_owned()
         }
     };
     format!("{goodput}, bounded by {why}.")

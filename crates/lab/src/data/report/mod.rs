@@ -167,7 +167,7 @@ impl Report {
                     false => (&server, &client),
                 };
                 intervals.extend(rows(is_up, sender, receiver));
-                ways.push(Way::new(sender, receiver));
+                ways.push(DirectionFigures::new(sender, receiver));
             }
         }
         intervals.sort_by(|a, b| {
@@ -183,7 +183,7 @@ impl Report {
         } else {
             (&client, &server)
         };
-        let (sender, receiver) = (Spent::of(sender), Spent::of(receiver));
+        let (sender, receiver) = (ProcessorTime::of(sender), ProcessorTime::of(receiver));
         let rtt_ms = median(intervals.iter().filter_map(|it| it.rtt_ms));
         let window = ways.first().map_or(0, |way| way.window_bytes);
         let window_bound_mbps = rtt_ms
@@ -263,7 +263,7 @@ sender_cpu_s_per_gbit,receiver_cpu_s_per_gbit\n";
 
 /// Figures of one direction of a run.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Way {
+pub(super) struct DirectionFigures {
     pub(super) goodput_mbps: f64,
     pub(super) gigabits: f64,
     pub(super) messages: u64,
@@ -281,7 +281,7 @@ pub(super) struct Way {
     pub(super) pacing_mbps: Option<f64>,
 }
 
-impl Way {
+impl DirectionFigures {
     fn new(sender: &[Sample], receiver: &[Sample]) -> Self {
         let received = receiver.last().copied().unwrap_or_default();
         let sent = sender.last().copied().unwrap_or_default();
@@ -309,12 +309,12 @@ impl Way {
 }
 
 /// Processor time of one end over a run.
-struct Spent {
+struct ProcessorTime {
     cpu_s: Option<f64>,
     time_s: f64,
 }
 
-impl Spent {
+impl ProcessorTime {
     fn of(samples: &[Sample]) -> Self {
         let last = samples.last().copied().unwrap_or_default();
         Self {

@@ -6,7 +6,7 @@ use super::Report;
 use super::bound::{bytes, mbps};
 use crate::data::staircase::Staircase;
 use crate::data::sweep::Swept;
-use crate::plot::{self, COLOURS, GRID, SOFT, page, text};
+use crate::plot::{self, COLORS, GRID, SOFT, page, text};
 
 const WIDTH: f64 = 880.0;
 const LEFT: f64 = 84.0;
@@ -15,19 +15,19 @@ const PANEL: f64 = 150.0;
 const BETWEEN: f64 = 46.0;
 
 /// A named curve.
-struct Line {
+struct Curve {
     name: String,
     points: Vec<(f64, f64)>,
 }
 
 struct Panel {
     title: &'static str,
-    lines: Vec<Line>,
+    lines: Vec<Curve>,
 }
 
 /// Draws goodput, round-trip time, windows and processor time over a run.
 pub fn draw(report: &Report) -> String {
-    let of = |up: bool, name: &str, value: &dyn Fn(&super::Interval) -> Option<f64>| Line {
+    let of = |up: bool, name: &str, value: &dyn Fn(&super::Interval) -> Option<f64>| Curve {
         name: name.to_owned(),
         points: report
             .intervals
@@ -94,8 +94,8 @@ pub fn draw_sweep(swept: &Swept) -> String {
             names.push(name);
         }
     }
-    let lines = |value: &dyn Fn(&Report) -> Option<f64>| -> Vec<Line> {
-        let line = |name: &String| Line {
+    let lines = |value: &dyn Fn(&Report) -> Option<f64>| -> Vec<Curve> {
+        let line = |name: &String| Curve {
             name: name.clone(),
             points: swept
                 .points
@@ -142,15 +142,19 @@ pub fn draw_staircase(staircase: &Staircase) -> String {
         .iter()
         .map(|it| it.report.goodput_mbps)
         .fold(1e-9, f64::max);
-    let mut out = open(height, "From defaults to everything, step by step", "");
+    let mut out = open(
+        height,
+        "From the defaults to the best settings, step by step",
+        "",
+    );
     for (index, step) in staircase.steps.iter().enumerate() {
         let y = TOP + ROW * index as f64;
         out += &text(NAMES - 10.0, y + 15.0, &step.name, r#"text-anchor="end""#);
         let width = (RIGHT - 180.0 - NAMES) * step.report.goodput_mbps / largest;
-        let colour = COLOURS[usize::from(!step.is_kept)];
+        let color = COLORS[usize::from(!step.is_kept)];
         write!(
             out,
-            r#"<rect x="{NAMES}" y="{y:.1}" width="{width:.1}" height="20" rx="3" fill="{colour}"/>"#
+            r#"<rect x="{NAMES}" y="{y:.1}" width="{width:.1}" height="20" rx="3" fill="{color}"/>"#
         )
         .expect("a string takes everything");
         let gained = step
@@ -237,7 +241,7 @@ impl Panel {
         }
         let mut legend = RIGHT;
         let drawn = self.lines.iter().filter(|it| !it.points.is_empty());
-        for (line, colour) in drawn.zip(COLOURS.iter().cycle()) {
+        for (line, color) in drawn.zip(COLORS.iter().cycle()) {
             let points: Vec<String> = line
                 .points
                 .iter()
@@ -245,20 +249,20 @@ impl Panel {
                 .collect();
             write!(
                 out,
-                r#"<polyline points="{}" fill="none" stroke="{colour}" stroke-width="2.2"/>"#,
+                r#"<polyline points="{}" fill="none" stroke="{color}" stroke-width="2.2"/>"#,
                 points.join(" ")
             )
             .expect("a string takes everything");
             for (at, value) in line.points.iter().filter(|_| line.points.len() <= 24) {
                 write!(
                     out,
-                    r#"<circle cx="{:.1}" cy="{:.1}" r="3" fill="{colour}"/>"#,
+                    r#"<circle cx="{:.1}" cy="{:.1}" r="3" fill="{color}"/>"#,
                     x(*at),
                     y(*value)
                 )
                 .expect("a string takes everything");
             }
-            let style = format!(r#"text-anchor="end" font-size="12" fill="{colour}""#);
+            let style = format!(r#"text-anchor="end" font-size="12" fill="{color}""#);
             out += &text(legend, top - 10.0, &line.name, &style);
             legend -= 7.0 * line.name.chars().count() as f64 + 18.0;
         }

@@ -3,7 +3,7 @@
 //!
 //! The model follows a description of two versions. All times are whole ticks of 10 ms, one for
 //! each call of the device, as in NetEq. Without audio, a stretch always finds a pitch period of
-//! 8 ms; NetEq often finds none. With audio ([`NetEq::hear`]), our pitch search decides. Packets
+//! 8 ms; NetEq often finds none. With audio ([`NetEq::play_speech`]), our pitch search decides. Packets
 //! that come late while no other packet is there delay the stream; packets that come after later
 //! ones were played are discarded.
 
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use glassline_voice::{Decoder, L16, Player};
 
-use super::heard::{Heard, Spoken};
+use super::speech_run::{EncodedSpeech, PlayedSpeech};
 use super::{Contender, Moment, Outcome, Stream};
 use histogram::{Reordering, Underruns};
 
@@ -73,7 +73,11 @@ impl Contender for NetEq {
 
 impl NetEq {
     /// Plays `spoken` with its audio; [`Contender::play`] plays packets without audio.
-    pub fn hear<D: Decoder>(&self, stream: &Stream<'_>, spoken: &Spoken<D>) -> Heard {
+    pub fn play_speech<D: Decoder>(
+        &self,
+        stream: &Stream<'_>,
+        spoken: &EncodedSpeech<D>,
+    ) -> PlayedSpeech {
         let audio = Audio {
             player: Player::new((spoken.make)()),
             spoken,
@@ -81,7 +85,7 @@ impl NetEq {
         };
         let mut state = State::new(*self, stream, Some(audio));
         let outcome = state.run(stream);
-        Heard {
+        PlayedSpeech {
             outcome,
             samples: state.audio.map(|it| it.played).unwrap_or_default(),
         }
@@ -91,7 +95,7 @@ impl NetEq {
 /// Audio of a run.
 struct Audio<'a, D> {
     player: Player<D>,
-    spoken: &'a Spoken<D>,
+    spoken: &'a EncodedSpeech<D>,
     played: Vec<f32>,
 }
 

@@ -148,8 +148,8 @@ impl Report {
     }
 
     /// The report as a table of fewer than a hundred columns. `color` adds ANSI colors.
-    pub fn to_table(&self, colour: bool) -> String {
-        let (bold, dim, plain) = match colour {
+    pub fn to_table(&self, color: bool) -> String {
+        let (bold, dim, plain) = match color {
             true => ("\x1b[1m", "\x1b[2m", "\x1b[0m"),
             false => ("", "", ""),
         };

@@ -8,7 +8,7 @@ const LEFT: f64 = 62.0;
 const RIGHT: f64 = 976.0;
 
 /// Colors of the buffers, distinct for color-blind readers. The first one is ours.
-const COLOURS: [&str; 8] = [
+const COLORS: [&str; 8] = [
     "#1d5fd1", "#d9680b", "#b0209a", "#6b7480", "#0b8a5e", "#7a5a00", "#0a8aa8", "#5b4bd6",
 ];
 
@@ -54,13 +54,13 @@ fn head(report: &Report, title: &str) -> String {
     let mut out = plot::title(title);
     out += &plot::subtitle(56.0, &about.join(" · "));
     let (mut x, mut y) = (24.0, 82.0);
-    for (contender, colour) in report.contenders.iter().zip(COLOURS) {
+    for (contender, color) in report.contenders.iter().zip(COLORS) {
         let width = 32.0 + 7.0 * contender.name.chars().count() as f64;
         if x + width > RIGHT {
             (x, y) = (24.0, y + 20.0);
         }
         out += &format!(
-            r#"<circle cx="{:.1}" cy="{:.1}" r="5" fill="{colour}"/>"#,
+            r#"<circle cx="{:.1}" cy="{:.1}" r="5" fill="{color}"/>"#,
             x + 5.0,
             y - 4.5
         );
@@ -84,16 +84,16 @@ fn trade(report: &Report, frame: Frame) -> String {
     let high = concealed.iter().copied().fold(1.0, f64::max);
     let low = concealed.iter().copied().fold(0.01, f64::min);
     let x = Axis::logarithmic(low, high);
-    let title = "Mean wait, ms, over what is concealed: to the lower left is better";
+    let title = "Mean wait, ms, against concealment: lower and further left is better";
     let mut plot = Plot::new(frame, title, x, Axis::linear(0.0, most));
-    plot.below("concealed, % of the time (at the left edge: nothing, or next to nothing)");
+    plot.below("concealed, % of the time (at the left edge: none, or almost none)");
     for curve in &report.curves {
         let line = curve.points.iter();
         let line = line.map(|it| (percent(it.concealed_ratio), it.wait_ms));
-        plot.line(&line.collect::<Vec<_>>(), colour(report, &curve.name), 2.2);
+        plot.line(&line.collect::<Vec<_>>(), color(report, &curve.name), 2.2);
         for point in &curve.points {
             let at = (percent(point.concealed_ratio), point.wait_ms);
-            let style = format!(r#"fill="{}""#, colour(report, &curve.name));
+            let style = format!(r#"fill="{}""#, color(report, &curve.name));
             let words = format!("{} at {}", curve.name, point.setting);
             plot.dot(at, 2.4, &style, &words);
         }
@@ -101,16 +101,16 @@ fn trade(report: &Report, frame: Frame) -> String {
     for contender in &report.contenders {
         let figures = contender.figures;
         let at = (percent(figures.concealed_ratio), figures.wait_ms.mean);
-        let colour = colour(report, &contender.name);
+        let color = color(report, &contender.name);
         let words = format!(
             "{}: {:.1} ms, {:.3} %",
             contender.name,
             figures.wait_ms.mean,
             figures.concealed_ratio * 100.0
         );
-        let style = format!(r##"fill="{colour}" stroke="#ffffff" stroke-width="1.5""##);
+        let style = format!(r##"fill="{color}" stroke="#ffffff" stroke-width="1.5""##);
         plot.dot(at, 6.0, &style, &words);
-        plot.label(at, &format!("{:.1} ms", figures.wait_ms.mean), colour);
+        plot.label(at, &format!("{:.1} ms", figures.wait_ms.mean), color);
     }
     plot.finish()
 }
@@ -127,14 +127,14 @@ fn over_time(report: &Report, timelines: &[Timeline], frame: Frame) -> String {
     for timeline in timelines.iter().rev() {
         let points = timeline.moments.iter().map(|it| (it.at_s, it.wait_ms));
         let points: Vec<(f64, f64)> = points.collect();
-        plot.line(&points, colour(report, &timeline.name), 1.3);
+        plot.line(&points, color(report, &timeline.name), 1.3);
     }
     plot.finish()
 }
 
-fn colour<'a>(report: &Report, name: &str) -> &'a str {
+fn color<'a>(report: &Report, name: &str) -> &'a str {
     let place = report.contenders.iter().position(|it| it.name == name);
-    COLOURS[place.unwrap_or(COLOURS.len() - 1) % COLOURS.len()]
+    COLORS[place.unwrap_or(COLORS.len() - 1) % COLORS.len()]
 }
 
 #[cfg(test)]

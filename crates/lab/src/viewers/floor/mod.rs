@@ -75,16 +75,18 @@ pub struct Cost {
 #[non_exhaustive]
 pub enum Error {
     /// A socket could not be opened.
-    #[error("the floor needs sockets: {0}")]
+    #[error("cannot open the sockets for the floor: {0}")]
     Bind(#[from] glassline_net::BindError),
     /// A thread could not be started.
-    #[error("the floor needs threads: {0}")]
+    #[error("cannot start the threads for the floor: {0}")]
     Thread(std::io::Error),
     /// The files are no media that can be read.
     #[error("the floor's media: {0}")]
     Files(#[from] glassline_demux::Error),
     /// There are no packets to send.
-    #[error("there is no traffic to repeat: nothing was received or the files are empty")]
+    #[error(
+        "there are no packets to send for the floor: nothing was received, or the files are empty"
+    )]
     Empty,
 }
 
@@ -107,7 +109,7 @@ pub fn measure(
             .name("floor".to_owned())
             .spawn_scoped(scope, || {
                 if let Some(Err(error)) = like.map(glassline_net::run_where) {
-                    tracing::warn!(%error, "the floor is not measured on the server's processors");
+                    tracing::warn!(%error, "cannot run the floor's sender on the server's cores; it runs on any core");
                 }
                 sender.run(traffic, &sink, time, stop)
             })

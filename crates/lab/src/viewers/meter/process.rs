@@ -16,7 +16,7 @@ pub enum Error {
     #[error("processes are measured from /proc, which this system does not have")]
     NoProc,
     /// The process belongs to another user, or `/proc` is mounted with `hidepid`.
-    #[error("process {id} cannot be looked at: {source}; measure as its user or as root")]
+    #[error("process {id} cannot be measured: {source}; run the benchmark as its user or as root")]
     Hidden {
         /// Id of the process.
         id: u32,

@@ -52,7 +52,7 @@ pub struct Baseline {
 
 /// Error for a file that is no report.
 #[derive(Debug, thiserror::Error)]
-#[error("this is no report of `glassline bench viewers --json`: {0}")]
+#[error("the file is no report of `glassline bench viewers --json`: {0}")]
 pub struct NoReport(#[from] serde_json::Error);
 
 impl Report {

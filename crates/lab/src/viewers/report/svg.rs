@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use super::Report;
-use crate::plot::{self, COLOURS, GRID, SOFT, Scale, number, page, text};
+use crate::plot::{self, COLORS, GRID, SOFT, Scale, number, page, text};
 use crate::viewers::bottleneck::Bottleneck;
 use crate::viewers::step::Step;
 
@@ -18,7 +18,7 @@ const BETWEEN: f64 = 50.0;
 const LEGEND_ROW: f64 = 21.0;
 
 /// Most runs of a chart.
-pub const RUNS_MAX: usize = COLOURS.len();
+pub const RUNS_MAX: usize = COLORS.len();
 
 /// Draws `runs`, at most [`RUNS_MAX`]; the first one is the first of the legend.
 pub fn draw(runs: &[&Report]) -> String {
@@ -59,7 +59,7 @@ fn title(runs: &[&Report]) -> String {
 
 /// Title, machine and legend.
 fn head(runs: &[&Report]) -> String {
-    let mut out = plot::title("What the viewers cost, and what they got");
+    let mut out = plot::title("Cost of the viewers, and what they received");
     if let Some(run) = runs.first() {
         let machine = &run.machine;
         let mut about = vec![format!("{} cores", machine.cores)];
@@ -69,11 +69,11 @@ fn head(runs: &[&Report]) -> String {
         let about = about.join(" · ");
         out += &plot::subtitle(57.0, &about);
     }
-    for (index, (run, colour)) in runs.iter().zip(COLOURS).enumerate() {
+    for (index, (run, color)) in runs.iter().zip(COLORS).enumerate() {
         let y = 80.0 + LEGEND_ROW * index as f64;
         write!(
             out,
-            r##"<line x1="24" x2="46" y1="{0:.1}" y2="{0:.1}" stroke="{colour}" stroke-width="2.5"/><circle cx="35" cy="{0:.1}" r="3.6" fill="{colour}"/>"##,
+            r##"<line x1="24" x2="46" y1="{0:.1}" y2="{0:.1}" stroke="{color}" stroke-width="2.5"/><circle cx="35" cy="{0:.1}" r="3.6" fill="{color}"/>"##,
             y - 4.5
         )
         .expect("a string takes everything");
@@ -93,11 +93,11 @@ struct Panel {
     /// Values that the axis must include.
     shows: Vec<f64>,
     guide: Option<(f64, &'static str)>,
-    lines: Vec<Line>,
+    lines: Vec<Curve>,
 }
 
-struct Line {
-    colour: &'static str,
+struct Curve {
+    color: &'static str,
     is_dashed: bool,
     points: Vec<Point>,
 }
@@ -113,8 +113,8 @@ fn lines(
     runs: &[&Report],
     is_dashed: bool,
     value: impl Fn(&Report, &Step) -> Option<f64>,
-) -> Vec<Line> {
-    let line = |(run, colour): (&&Report, &'static str)| {
+) -> Vec<Curve> {
+    let line = |(run, color): (&&Report, &'static str)| {
         let points = run.steps.iter().filter_map(|step| {
             Some(Point {
                 viewers: step.viewers as f64,
@@ -122,13 +122,13 @@ fn lines(
                 is_hollow: matches!(step.bottleneck, Bottleneck::Generator | Bottleneck::Machine),
             })
         });
-        Line {
-            colour,
+        Curve {
+            color,
             is_dashed,
             points: points.collect(),
         }
     };
-    runs.iter().zip(COLOURS).map(line).collect()
+    runs.iter().zip(COLORS).map(line).collect()
 }
 
 fn processor(runs: &[&Report]) -> Panel {
@@ -242,9 +242,9 @@ impl Panel {
     }
 }
 
-impl Line {
+impl Curve {
     fn draw(&self, x: &Scale, y: &Scale) -> String {
-        let colour = self.colour;
+        let color = self.color;
         let places = || {
             let points = self.points.iter();
             points.map(|point| (x.place(point.viewers), y.place(point.value), point))
@@ -256,17 +256,17 @@ impl Line {
         let path = path.join("L");
         if self.is_dashed {
             return format!(
-                r#"<path d="M{path}" fill="none" stroke="{colour}" stroke-width="1.6" stroke-dasharray="2 4" stroke-linecap="round" opacity="0.8"/>"#
+                r#"<path d="M{path}" fill="none" stroke="{color}" stroke-width="1.6" stroke-dasharray="2 4" stroke-linecap="round" opacity="0.8"/>"#
             );
         }
         let mut out = format!(
-            r#"<path d="M{path}" fill="none" stroke="{colour}" stroke-width="2.4" stroke-linejoin="round"/>"#
+            r#"<path d="M{path}" fill="none" stroke="{color}" stroke-width="2.4" stroke-linejoin="round"/>"#
         );
         for (x, y, point) in places() {
-            let fill = if point.is_hollow { "#ffffff" } else { colour };
+            let fill = if point.is_hollow { "#ffffff" } else { color };
             write!(
                 out,
-                r#"<circle cx="{x:.1}" cy="{y:.1}" r="3.8" fill="{fill}" stroke="{colour}" stroke-width="1.8"><title>{:.0} viewers: {}</title></circle>"#,
+                r#"<circle cx="{x:.1}" cy="{y:.1}" r="3.8" fill="{fill}" stroke="{color}" stroke-width="1.8"><title>{:.0} viewers: {}</title></circle>"#,
                 point.viewers,
                 number(point.value)
             )
@@ -325,16 +325,16 @@ mod tests {
     }
 
     #[test]
-    fn overlays_have_colours_and_legends_of_their_own() {
+    fn overlays_have_colors_and_legends_of_their_own() {
         let (one, mut two) = (run("one", &[25, 50]), run("two <&> \"3\"", &[100]));
         two.steps[0].bottleneck = Bottleneck::Generator;
         two.steps[0].gap_ms.p99 = Some(4_000.0);
         let svg = draw(&[&one, &two]);
         assert_well_formed(&svg);
         assert!(svg.contains("two &lt;&amp;&gt; &quot;3&quot;"));
-        assert!(svg.contains(COLOURS[0]) && svg.contains(COLOURS[1]));
+        assert!(svg.contains(COLORS[0]) && svg.contains(COLORS[1]));
         assert!(svg.contains("logarithmic"));
-        let hollow = format!(r##"fill="#ffffff" stroke="{}""##, COLOURS[1]);
+        let hollow = format!(r##"fill="#ffffff" stroke="{}""##, COLORS[1]);
         assert_eq!(svg.matches(&hollow).count(), 3);
     }
 

@@ -32,7 +32,7 @@ const COLUMNS: [(&str, usize); 11] = [
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Style {
     /// Whether to use ANSI colors.
-    pub colour: bool,
+    pub color: bool,
 }
 
 /// Figures of a step during its measurement.
@@ -93,7 +93,7 @@ impl Style {
 
     /// Effect of hindering clients on the step's viewers, and times of DESCRIBE; `None` if
     /// neither was measured.
-    pub fn beside(self, step: &Step) -> Option<String> {
+    pub fn hindrance(self, step: &Step) -> Option<String> {
         let gap = |gap: Option<f64>| figure(gap, 1);
         let hol = step.hol.as_ref().map(|hol| {
             format!(
@@ -190,19 +190,19 @@ impl Style {
 
     fn line(self, cells: &[(String, &'static str)]) -> String {
         let mut out = String::new();
-        for ((_, width), (text, colour)) in COLUMNS.iter().zip(cells) {
+        for ((_, width), (text, color)) in COLUMNS.iter().zip(cells) {
             if !out.is_empty() {
                 out += "  ";
             }
             // Padded before colors are added, which have no width.
             let padded = format!("{text:>width$}");
-            out += &self.paint(colour, &padded);
+            out += &self.paint(color, &padded);
         }
         out
     }
 
     fn paint(self, code: &str, text: &str) -> String {
-        if self.colour && !code.is_empty() {
+        if self.color && !code.is_empty() {
             format!("{code}{text}{PLAIN}")
         } else {
             text.to_owned()
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_only_if_wanted_and_without_width() {
+    fn colors_only_if_wanted_and_without_width() {
         let step = Step {
             bottleneck: Bottleneck::Server,
             delivered_ratio: 0.5,
@@ -263,12 +263,12 @@ mod tests {
         };
         let plain = Style::default().step(&step);
         assert!(!plain.contains('\x1b'));
-        let mut coloured = Style { colour: true }.step(&step);
-        assert!(coloured.contains(RED));
+        let mut colored = Style { color: true }.step(&step);
+        assert!(colored.contains(RED));
         for code in [RED, GREEN, YELLOW, BOLD, DIM, PLAIN] {
-            coloured = coloured.replace(code, "");
+            colored = colored.replace(code, "");
         }
-        assert_eq!(coloured, plain);
+        assert_eq!(colored, plain);
     }
 
     #[test]
@@ -287,7 +287,7 @@ mod tests {
     fn hindered_viewers_have_a_line_of_their_own() {
         let style = Style::default();
         let mut step = example(20);
-        assert_eq!(style.beside(&step), None);
+        assert_eq!(style.hindrance(&step), None);
         step.describe_ms = Some(crate::viewers::timing::Describe::default());
         step.hol = Some(crate::viewers::trouble::Hol {
             trouble: crate::viewers::trouble::Trouble {
@@ -300,7 +300,7 @@ mod tests {
             },
             ..crate::viewers::trouble::Hol::default()
         });
-        let text = style.beside(&step).expect("two lines");
+        let text = style.hindrance(&step).expect("two lines");
         assert!(
             text.contains("with 1 stalled") && text.contains("480.0 ms more"),
             "{text}"

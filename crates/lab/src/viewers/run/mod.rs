@@ -22,17 +22,17 @@ use crate::viewers::trouble::{self, Hol};
 use crate::viewers::verdict;
 
 mod clocks;
-mod crowd;
 mod describe;
 mod mark;
 mod sampler;
 mod stages;
+mod viewer_group;
 
 use clocks::Clocks;
-use crowd::{Crowd, Joined};
 use describe::Probe;
 use sampler::Sampler;
 use stages::Stages;
+use viewer_group::{Joined, ViewerGroup};
 
 /// Receives the progress of a run.
 pub trait Watcher {
@@ -82,9 +82,9 @@ pub fn run(plan: &Plan, watcher: &mut dyn Watcher, stop: &AtomicBool) -> Result<
         _ => None,
     };
     let mut ramp = Ramping::start(plan, watcher, stop)?;
-    ramp.climb()?;
+    ramp.run_steps()?;
     let Ramping {
-        crowd,
+        group,
         steps,
         shape,
         baseline,
@@ -93,7 +93,7 @@ pub fn run(plan: &Plan, watcher: &mut dyn Watcher, stop: &AtomicBool) -> Result<
         ..
     } = ramp;
     // All viewers leave before the floor is measured.
-    drop(crowd);
+    drop(group);
     let mut report = Report {
         label: plan.label.clone().unwrap_or_else(|| label(plan)),
         url: plan.endpoint.to_string(),
@@ -186,7 +186,7 @@ struct Ramping<'a> {
     watcher: &'a mut dyn Watcher,
     stop: &'a AtomicBool,
     began: Instant,
-    crowd: Crowd,
+    group: ViewerGroup,
     clocks: Clocks,
     sampler: Sampler,
     stages: Option<Stages>,
@@ -215,14 +215,14 @@ impl<'a> Ramping<'a> {
         } else {
             None
         };
-        let crowd = Crowd::start(plan).map_err(Error::Pool)?;
+        let group = ViewerGroup::start(plan).map_err(Error::Pool)?;
         let sampler = Sampler::new(&mut clocks);
         Ok(Self {
             plan,
             watcher,
             stop,
             began,
-            crowd,
+            group,
             clocks,
             sampler,
             stages: Stages::of(&plan.endpoint, plan.token.as_deref()),
@@ -235,7 +235,7 @@ impl<'a> Ramping<'a> {
     }
 
     /// Runs all steps, until one of them is a reason to stop.
-    fn climb(&mut self) -> Result<(), Error> {
+    fn run_steps(&mut self) -> Result<(), Error> {
         for viewers in self.plan.ramp.steps() {
             let is_last = viewers == self.plan.ramp.end();
             let watched = if is_last {
@@ -243,7 +243,7 @@ impl<'a> Ramping<'a> {
             } else {
                 self.plan.every
             };
-            self.climb_to(viewers, watched)?;
+            self.run_step(viewers, watched)?;
             if self.stopped.is_some() || self.is_stopped() {
                 break;
             }
@@ -254,35 +254,35 @@ impl<'a> Ramping<'a> {
         Ok(())
     }
 
-    fn climb_to(&mut self, viewers: usize, watched: Duration) -> Result<(), Error> {
+    fn run_step(&mut self, viewers: usize, watched: Duration) -> Result<(), Error> {
         self.sampler.begin_step(viewers);
         let joined = self.join(viewers)?;
         if self.is_stopped() {
             return Ok(());
         }
         self.wait(SETTLE, "settling");
-        let begin = self.crowd.mark(mark::EDGE_READINGS);
+        let begin = self.group.mark(mark::EDGE_READINGS);
         let clocks_before = self.clocks.look();
-        self.sampler.begin_window(&self.crowd, &begin);
+        self.sampler.begin_window(&self.group, &begin);
         let probe = self
             .plan
             .describe_probe
             .then(|| Probe::start(self.plan.url()));
         self.wait(watched, "measuring");
         let describe = probe.map(Probe::finish);
-        let end = self.crowd.mark(mark::EDGE_READINGS);
+        let end = self.group.mark(mark::EDGE_READINGS);
         let clocks_after = self.clocks.look();
         let took = clocks_after.at - clocks_before.at;
         if took < Duration::from_millis(900) {
             // Interrupted before anything was measured.
             return Ok(());
         }
-        let (gaps, delays) = self.sampler.end_window(&self.crowd);
+        let (gaps, delays) = self.sampler.end_window(&self.group);
         let account = end.since(&begin);
         let used = clocks_after.since(&clocks_before);
         let mut step = Step {
             join_ms: joined.figures(),
-            first_failure: self.crowd.first_failure().map(str::to_owned),
+            first_failure: self.group.first_failure().map(str::to_owned),
             bad_clients: self.plan.bad_clients(viewers),
             stages: self.stages.as_ref().and_then(Stages::now),
             ..used.step(viewers, &account, self.baseline.as_ref())
@@ -298,7 +298,7 @@ impl<'a> Ramping<'a> {
         }
         self.note_end(&step, &joined);
         if !self.plan.trouble.is_none() && !self.is_stopped() {
-            step.hol = self.hinder(watched, &step);
+            step.hol = self.measure_hindered(watched, &step);
         }
         self.watcher.step(&step);
         self.steps.push(step);
@@ -306,14 +306,14 @@ impl<'a> Ramping<'a> {
     }
 
     /// Measures the viewers of `step` again, for the same time, with clients that do not read.
-    fn hinder(&mut self, watched: Duration, step: &Step) -> Option<Hol> {
-        let begin = self.crowd.mark(mark::EDGE_READINGS);
-        self.sampler.begin_window(&self.crowd, &begin);
-        let troubles = self.crowd.join_trouble();
+    fn measure_hindered(&mut self, watched: Duration, step: &Step) -> Option<Hol> {
+        let begin = self.group.mark(mark::EDGE_READINGS);
+        self.sampler.begin_window(&self.group, &begin);
+        let troubles = self.group.join_trouble();
         self.wait(watched, "hindered");
-        let end = self.crowd.mark(mark::EDGE_READINGS);
-        let (gap_ms, _) = self.sampler.end_window(&self.crowd);
-        let trouble_ended = self.crowd.leave_trouble(&troubles);
+        let end = self.group.mark(mark::EDGE_READINGS);
+        let (gap_ms, _) = self.sampler.end_window(&self.group);
+        let trouble_ended = self.group.leave_trouble(&troubles);
         let account = end.since(&begin);
         let clock = step.rtp_clock_ratio.max(1.0);
         // An interrupted measurement allows no comparison.
@@ -360,9 +360,9 @@ impl<'a> Ramping<'a> {
 
     /// Joins viewers until there are `viewers`.
     fn join(&mut self, viewers: usize) -> Result<Joined, Error> {
-        let mut joining = self.crowd.begin_joining(viewers, self.steps.is_empty());
+        let mut joining = self.group.begin_joining(viewers, self.steps.is_empty());
         loop {
-            let is_done = self.crowd.advance(&mut joining);
+            let is_done = self.group.advance(&mut joining);
             self.sampler.join_p95_ms = joining.p95_ms();
             self.tick("joining");
             if let Some(reason) = joining.scout_failure() {
@@ -376,7 +376,7 @@ impl<'a> Ramping<'a> {
             if is_done || self.is_stopped() {
                 break;
             }
-            std::thread::sleep(crowd::LOOK);
+            std::thread::sleep(viewer_group::LOOK);
         }
         Ok(joining.finish())
     }
@@ -400,7 +400,7 @@ impl<'a> Ramping<'a> {
     /// Takes a sample if a second is over.
     fn tick(&mut self, doing: &'static str) {
         let progress = self.progress();
-        if let Some(sample) = self.sampler.tick(&mut self.crowd, &mut self.clocks) {
+        if let Some(sample) = self.sampler.tick(&mut self.group, &mut self.clocks) {
             let mut running = sample.running;
             running.doing = doing;
             self.watcher.running(&running, progress);

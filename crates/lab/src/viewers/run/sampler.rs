@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use glassline_media::{Histogram, Summary};
 
 use super::clocks::{Clocks, Moment};
-use super::crowd::Crowd;
 use super::mark::{Mark, SAMPLE_READINGS};
+use super::viewer_group::ViewerGroup;
 use crate::viewers::report::{csv, table};
 use crate::viewers::timing::{Delay, Gap};
 
@@ -79,16 +79,16 @@ impl Sampler {
     }
 
     /// Starts a window at `begin`: gaps and delays count for the step from now on.
-    pub(super) fn begin_window(&mut self, crowd: &Crowd, begin: &Mark) {
-        self.row.gaps.merge(&crowd.take_gaps());
-        crowd.take_delays();
+    pub(super) fn begin_window(&mut self, group: &ViewerGroup, begin: &Mark) {
+        self.row.gaps.merge(&group.take_gaps());
+        group.take_delays();
         self.delays.clear();
         self.window = Some(Span::new(begin.clone(), self.last.clone()));
     }
 
     /// Ends the window; returns the step's gaps and delays.
-    pub(super) fn end_window(&mut self, crowd: &Crowd) -> (Gap, Option<Delay>) {
-        self.take(crowd);
+    pub(super) fn end_window(&mut self, group: &ViewerGroup) -> (Gap, Option<Delay>) {
+        self.take(group);
         let gaps = self
             .window
             .take()
@@ -98,13 +98,13 @@ impl Sampler {
     }
 
     /// Takes a sample if a second is over since the last one.
-    pub(super) fn tick(&mut self, crowd: &mut Crowd, clocks: &mut Clocks) -> Option<Sample> {
+    pub(super) fn tick(&mut self, group: &mut ViewerGroup, clocks: &mut Clocks) -> Option<Sample> {
         if self.last.at.elapsed() < INTERVAL {
             return None;
         }
-        let mark = crowd.mark(SAMPLE_READINGS);
+        let mark = group.mark(SAMPLE_READINGS);
         let now = clocks.look();
-        self.take(crowd);
+        self.take(group);
         let used = now.since(&self.last);
         let percent = |share: f64| share * 100.0;
         let mut running = table::Running {
@@ -153,12 +153,12 @@ impl Sampler {
     }
 
     /// Moves histograms from the pool to the current sums.
-    fn take(&mut self, crowd: &Crowd) {
-        let gaps = crowd.take_gaps();
+    fn take(&mut self, group: &ViewerGroup) {
+        let gaps = group.take_gaps();
         self.row.gaps.merge(&gaps);
         if let Some(window) = &mut self.window {
             window.gaps.merge(&gaps);
-            self.delays.merge(&crowd.take_delays());
+            self.delays.merge(&group.take_delays());
         }
     }
 }

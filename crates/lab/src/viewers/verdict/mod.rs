@@ -137,7 +137,7 @@ fn machine(seen: &Evidence, fine: bool) -> Option<String> {
     // The server's cores are full although the server uses few of them: other processes do.
     (server.cores_idle < IDLE_MIN && server.cpu < 0.7 * room).then(|| {
         format!(
-            "the server's {} were busy with others' work: it got {} of {}",
+            "the server's {} were busy with other processes: the server got {} of {}",
             cores(server.cores),
             percent(server.cpu),
             percent(room)
@@ -149,7 +149,7 @@ fn server(seen: &Evidence) -> String {
     if seen.delivered_ratio >= Step::DELIVERED_MIN {
         let why = match &seen.first_failure {
             Some(reason) => format!("first failure: {reason}"),
-            None => "the others still wait".to_owned(),
+            None => "the other viewers still wait".to_owned(),
         };
         return format!(
             "{} of {} viewers have media; {why}",
@@ -186,7 +186,7 @@ fn server(seen: &Evidence) -> String {
 fn all_is_well(seen: &Evidence) -> String {
     match &seen.server {
         Some(server) if server.thread >= THREAD_FULL => format!(
-            "everything was delivered, but the server's thread `{}` is at its end ({} of a core)",
+            "everything was delivered, but the server's thread `{}` is close to its limit ({} of a core)",
             server.thread_name,
             percent(server.thread)
         ),

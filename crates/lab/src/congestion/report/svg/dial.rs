@@ -30,7 +30,7 @@ pub(super) fn draw(
     curve.sort_by(|a, b| a.0.total_cmp(&b.0));
     let points: Vec<_> = arms
         .iter()
-        .filter_map(|(arm, colour)| Some(((*arm, *colour), place(outcomes, arm)?)))
+        .filter_map(|(arm, color)| Some(((*arm, *color), place(outcomes, arm)?)))
         .collect();
     let all = || {
         curve
@@ -51,7 +51,7 @@ pub(super) fn draw(
         width: RIGHT - LEFT,
         height: HEIGHT,
     };
-    let title = "The delta dial: mean goodput, Mbit/s, over wait in the queue (Copa at each delta)";
+    let title = "Copa's delta: mean goodput, Mbit/s, over wait in the queue (Copa at each delta)";
     let mut plot = Plot::new(
         frame,
         title,
@@ -66,9 +66,9 @@ pub(super) fn draw(
         plot.dot(*at, 3.2, &style, &format!("copa, delta {delta}"));
         plot.label(*at, &delta.to_string(), INK);
     }
-    for ((arm, colour), at) in &points {
-        plot.dot(*at, 5.0, &format!(r#"fill="{colour}""#), arm);
-        plot.label(*at, arm, colour);
+    for ((arm, color), at) in &points {
+        plot.dot(*at, 5.0, &format!(r#"fill="{color}""#), arm);
+        plot.label(*at, arm, color);
     }
     (plot.finish(), HEIGHT + 96.0)
 }

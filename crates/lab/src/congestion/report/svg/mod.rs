@@ -18,7 +18,7 @@ const RIGHT: f64 = 976.0;
 
 /// Colors of the arms, distinct for color-blind readers and dark enough on white. CUBIC is gray,
 /// because the others are compared with it.
-const COLOURS: [&str; 8] = [
+const COLORS: [&str; 8] = [
     "#6b7480", "#1d5fd1", "#d9680b", "#0b8a5e", "#b0209a", "#0a8aa8", "#7a5a00", "#5b4bd6",
 ];
 const POLICED: &str = "#c9252d";
@@ -40,7 +40,7 @@ pub fn draw(report: &Report, outcomes: &[Outcome]) -> String {
         0..=2 => (Vec::new(), names(report)),
         _ => (dialled, named),
     };
-    let arms: Vec<(&str, &str)> = named.into_iter().zip(COLOURS).collect();
+    let arms: Vec<(&str, &str)> = named.into_iter().zip(COLORS).collect();
     let mut sections = Vec::new();
     let mut y = 96.0;
     for section in [curves, changes, scatters] {
@@ -68,15 +68,15 @@ fn head(report: &Report, arms: &[(&str, &str)], title: &str) -> String {
         format!("seed {}", report.seed),
     ];
     if report.held_out {
-        about.push("held out from tuning".to_owned());
+        about.push("sessions that nothing was tuned on".to_owned());
     }
     about.extend(report.started.get(..10).map(str::to_owned));
     let mut out = plot::title(title);
     out += &plot::subtitle(56.0, &about.join(" · "));
     let mut x = 24.0;
-    for (arm, colour) in arms {
+    for (arm, color) in arms {
         out += &format!(
-            r#"<circle cx="{:.1}" cy="73.5" r="5" fill="{colour}"/>"#,
+            r#"<circle cx="{:.1}" cy="73.5" r="5" fill="{color}"/>"#,
             x + 5.0
         );
         out += &text(x + 15.0, 78.0, arm, "");
@@ -113,7 +113,7 @@ fn curves(report: &Report, outcomes: &[Outcome], arms: &[(&str, &str)], top: f64
             _ => MS_LEAST,
         };
         let mut lines = Vec::new();
-        for (arm, colour) in arms {
+        for (arm, color) in arms {
             let outcomes = of_arm(outcomes, arm);
             let weights: Vec<f64> = outcomes.iter().map(|it| weight(report, it)).collect();
             let ranked = Ranked::new(outcomes.iter().map(|it| metric.of(it)).collect());
@@ -121,7 +121,7 @@ fn curves(report: &Report, outcomes: &[Outcome], arms: &[(&str, &str)], top: f64
             ranked.percentiles(&weights, &shares, &mut values);
             let points = shares.iter().zip(values);
             let points = points.map(|(share, value)| (share * 100.0, (value * factor).max(least)));
-            lines.push((points.collect::<Vec<_>>(), *colour));
+            lines.push((points.collect::<Vec<_>>(), *color));
         }
         let values = || lines.iter().flat_map(|line| &line.0).map(|point| point.1);
         let max = values().fold(least, f64::max);
@@ -139,8 +139,8 @@ fn curves(report: &Report, outcomes: &[Outcome], arms: &[(&str, &str)], top: f64
         };
         let mut plot = Plot::new(frame, metric.title(), Axis::linear(0.0, 100.0), y);
         plot.below("percentile of sessions");
-        for (points, colour) in lines.iter().rev() {
-            plot.line(points, colour, 2.2);
+        for (points, color) in lines.iter().rev() {
+            plot.line(points, color, 2.2);
         }
         out += &plot.finish();
     }
@@ -184,11 +184,11 @@ fn changes(report: &Report, _: &[Outcome], arms: &[(&str, &str)], top: f64) -> (
         let short = metric.title().split(',').next().unwrap_or_default();
         let style = r#"text-anchor="end" font-size="12""#;
         labels += &text(frame.left - 10.0, y, &format!("{short} {name}"), style);
-        for (place, (arm, colour)) in others().enumerate() {
+        for (place, (arm, color)) in others().enumerate() {
             let shift = (place as f64 + 0.5) * between - (ROW - 12.0) / 2.0;
             if let Some(found) = study::ratio(arm, *metric, *percentile) {
                 let words = format!("{arm} in the study: {found:.2}");
-                plot.diamond((found, at), shift, colour, &words);
+                plot.diamond((found, at), shift, color, &words);
             }
             let changes = report.versus_cubic.get(*arm);
             let change = changes.and_then(|it| it.get(metric.name())?.get(&name));
@@ -198,9 +198,9 @@ fn changes(report: &Report, _: &[Outcome], arms: &[(&str, &str)], top: f64) -> (
                 ..
             }) = change
             {
-                plot.whisker(*low, *high, at, shift, colour);
+                plot.whisker(*low, *high, at, shift, color);
                 let words = format!("{arm}: {ratio:.3} ({low:.3} to {high:.3})");
-                let style = format!(r#"fill="{colour}""#);
+                let style = format!(r#"fill="{color}""#);
                 plot.dot_shifted((*ratio, at), shift, &style, &words);
             }
         }
@@ -225,7 +225,7 @@ fn scatters(_: &Report, outcomes: &[Outcome], arms: &[(&str, &str)], top: f64) -
     let mut out = text(
         LEFT,
         top + 14.0,
-        "Delay over retransmission overhead, a dot a session; red: behind a policer",
+        "Delay against retransmission overhead, one dot per session; red: behind a policer",
         r#"font-weight="600""#,
     );
     let most = |of: &dyn Fn(&Outcome) -> f64| outcomes.iter().map(of).fold(10.0, f64::max);
@@ -233,7 +233,7 @@ fn scatters(_: &Report, outcomes: &[Outcome], arms: &[(&str, &str)], top: f64) -
     for (row, (name, of)) in rows.into_iter().enumerate() {
         let above = top + 62.0 + row as f64 * (HEIGHT + 78.0);
         out += &text(LEFT, above - 26.0, name, &soft);
-        for (column, (arm, colour)) in arms.iter().enumerate() {
+        for (column, (arm, color)) in arms.iter().enumerate() {
             let frame = Frame {
                 left: LEFT + column as f64 * (width + BETWEEN),
                 top: above,
@@ -251,7 +251,7 @@ fn scatters(_: &Report, outcomes: &[Outcome], arms: &[(&str, &str)], top: f64) -
                 let (fill, radius) = if it.has_policer {
                     (POLICED, 2.2)
                 } else {
-                    (*colour, 1.7)
+                    (*color, 1.7)
                 };
                 let rtx = (it.rtx_overhead * 100.0).max(RTX_LEAST * 100.0);
                 let style = format!(r#"fill="{fill}" opacity="0.5""#);
@@ -287,11 +287,11 @@ fn strata(report: &Report, arms: &[(&str, &str)], top: f64) -> (String, f64) {
         y += ROW + 6.0;
         let label = format!("{name} ({})", stratum.sessions);
         out += &text(LEFT, y, &label, r#"font-size="12" font-weight="600""#);
-        for (arm, colour) in arms {
+        for (arm, color) in arms {
             let Some(means) = stratum.arms.get(*arm) else {
                 continue;
             };
-            let style = format!(r#"font-size="12" fill="{colour}""#);
+            let style = format!(r#"font-size="12" fill="{color}""#);
             out += &text(columns[0].0, y, arm, &style);
             let figures = [
                 shown(Metric::Goodput, means.goodput_mbps),

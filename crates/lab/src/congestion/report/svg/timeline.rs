@@ -1,6 +1,6 @@
 //! Chart of one session over time, under each arm.
 
-use super::{COLOURS, LEFT, RIGHT, SOFT, WIDTH, text};
+use super::{COLORS, LEFT, RIGHT, SOFT, WIDTH, text};
 use crate::congestion::session::Sample;
 use crate::plot::{self, Axis, Frame, Plot, page};
 
@@ -25,9 +25,9 @@ pub fn timeline(title: &str, arms: &[(String, Vec<Sample>)]) -> String {
     let mut out = page(WIDTH, height, title);
     out += &plot::title(title);
     let mut x = 24.0;
-    for ((arm, _), colour) in arms.iter().zip(COLOURS.into_iter().cycle()) {
+    for ((arm, _), color) in arms.iter().zip(COLORS.into_iter().cycle()) {
         out += &format!(
-            r#"<circle cx="{:.1}" cy="61.5" r="5" fill="{colour}"/>"#,
+            r#"<circle cx="{:.1}" cy="61.5" r="5" fill="{color}"/>"#,
             x + 5.0
         );
         out += &text(x + 15.0, 66.0, arm, &format!(r#"fill="{SOFT}""#));
@@ -52,9 +52,9 @@ pub fn timeline(title: &str, arms: &[(String, Vec<Sample>)]) -> String {
         if place + 1 == FIGURES.len() {
             plot.below("seconds");
         }
-        for ((_, samples), colour) in arms.iter().zip(COLOURS.into_iter().cycle()) {
+        for ((_, samples), color) in arms.iter().zip(COLORS.into_iter().cycle()) {
             let points = samples.iter().map(|it| (it.at_s, of(it).min(most)));
-            plot.line(&points.collect::<Vec<_>>(), colour, 1.4);
+            plot.line(&points.collect::<Vec<_>>(), color, 1.4);
         }
         out += &plot.finish();
     }

@@ -6,7 +6,7 @@ use glassline_voice::{PlayoutStamps, SendStamps};
 
 /// Records of one frame.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Entry {
+pub(super) struct PendingFrame {
     pub(super) spoken: Option<SendStamps>,
     pub(super) heard: Option<PlayoutStamps>,
     /// Clock error of the record that another host stamped.
@@ -18,7 +18,7 @@ pub(super) struct Entry {
     pub(super) is_joined: bool,
 }
 
-impl Entry {
+impl PendingFrame {
     pub(super) const fn is_frame(&self) -> bool {
         self.spoken.is_some() || self.heard.is_some()
     }

@@ -30,7 +30,7 @@ const FAILED_MIN: usize = 20;
 
 /// All clients of a run.
 #[derive(Debug)]
-pub(super) struct Crowd {
+pub(super) struct ViewerGroup {
     pool: Pool,
     plan: Plan,
     viewers: usize,
@@ -39,7 +39,7 @@ pub(super) struct Crowd {
     first_failure: Option<String>,
 }
 
-impl Crowd {
+impl ViewerGroup {
     pub(super) fn start(plan: &Plan) -> io::Result<Self> {
         let options = Options {
             wait: Wait::Sweep(SWEEP),

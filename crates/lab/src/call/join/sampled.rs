@@ -6,19 +6,19 @@ use crate::call::frame::{Delay, Frame, between};
 use crate::call::stage::Stage;
 
 /// Most frames in the sample.
-pub(super) const KEPT_MAX: usize = 512;
+pub(super) const SAMPLED_MAX: usize = 512;
 
 /// Frames that charts show, spread evenly over the call: first every frame, then every second,
 /// fourth, and so on.
 #[derive(Clone, Debug)]
-pub(super) struct KeptFrames {
+pub(super) struct SampledFrames {
     pub(super) frames: Vec<Frame>,
     begun: Option<Instant>,
     every: u64,
     offered: u64,
 }
 
-impl Default for KeptFrames {
+impl Default for SampledFrames {
     fn default() -> Self {
         Self {
             frames: Vec::new(),
@@ -29,7 +29,7 @@ impl Default for KeptFrames {
     }
 }
 
-impl KeptFrames {
+impl SampledFrames {
     pub(super) fn offer(
         &mut self,
         timestamp: u32,
@@ -43,7 +43,7 @@ impl KeptFrames {
         if !place.is_multiple_of(self.every) {
             return;
         }
-        if self.frames.len() == KEPT_MAX {
+        if self.frames.len() == SAMPLED_MAX {
             self.every *= 2;
             let mut is_even = false;
             self.frames.retain(|_| {

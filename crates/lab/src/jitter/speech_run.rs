@@ -6,7 +6,7 @@ use glassline_voice::Decoder;
 use super::Outcome;
 
 /// Encoded speech, and a way to decode it.
-pub struct Spoken<D> {
+pub struct EncodedSpeech<D> {
     /// Payload of each packet of the stream.
     pub payloads: Vec<Bytes>,
     /// Makes a new decoder for one channel.
@@ -19,14 +19,14 @@ pub struct Spoken<D> {
 
 /// What one buffer played.
 #[derive(Clone, Debug, Default)]
-pub struct Heard {
+pub struct PlayedSpeech {
     /// Figures, as of a run without audio.
     pub outcome: Outcome,
     /// All samples that were played, from the first packet's arrival on.
     pub samples: Vec<f32>,
 }
 
-impl<D: Decoder> Spoken<D> {
+impl<D: Decoder> EncodedSpeech<D> {
     /// Number of samples in `ms` milliseconds.
     pub(super) fn samples(&self, ms: f64) -> usize {
         (f64::from(self.rate) * ms / 1e3).round() as usize
