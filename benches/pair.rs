@@ -1,5 +1,5 @@
-//! Two sessions in memory, a serving one and its viewer, that know each other's
-//! offer and answer and have still to shake hands.
+//! Two sessions in memory, a server's and its viewer's, which know each other's offer and answer
+//! and have not shaken hands yet.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ const fn address(host: u8, port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, host)), port)
 }
 
-/// The serving end and the viewer of pair `number`, whose secrets follow from it.
+/// Makes the sessions of pair `number`; their secrets follow from the number.
 pub(crate) fn pair(
     [ours, theirs]: &[Arc<Certificate>; 2],
     number: usize,

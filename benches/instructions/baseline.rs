@@ -1,4 +1,4 @@
-//! The counts that are kept, and how new ones compare.
+//! Baseline of the counts, and the comparison of new counts with it.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use crate::Counts;
 use crate::callgrind::Count;
 
-/// Where they are kept.
+/// File of the baseline.
 pub(crate) const PATH: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/benches/instructions/baseline.json"
@@ -24,7 +24,7 @@ pub(crate) struct Baseline {
     cases: BTreeMap<String, Kept>,
 }
 
-/// What is compared: all operations of a case together.
+/// Counts that are compared, over all operations of a case.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Kept {
@@ -32,14 +32,14 @@ struct Kept {
     allocations: u64,
 }
 
-/// How a count compares.
+/// Result of comparing a count with the baseline.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Verdict {
-    /// There is nothing to compare with.
+    /// The baseline has no such count.
     New,
-    /// As before.
+    /// The count is within the tolerance.
     Within { before: u64, percent: f64 },
-    /// Better or worse, and why that was seen.
+    /// The count is beyond the tolerance, higher or lower.
     Beyond {
         before: u64,
         percent: f64,
@@ -55,7 +55,7 @@ const ABOUT: [&str; 4] = [
 ];
 
 impl Baseline {
-    /// The kept one; an empty one if none was ever made.
+    /// Reads the baseline; returns an empty one if there is none.
     pub(crate) fn read() -> Result<Self, String> {
         match fs::read_to_string(PATH) {
             Ok(text) => serde_json::from_str(&text).map_err(|error| format!("{PATH}: {error}")),
@@ -64,7 +64,7 @@ impl Baseline {
         }
     }
 
-    /// One that `counts` will be compared with from now on.
+    /// Makes a baseline of `counts`.
     pub(crate) fn of(counts: &Counts) -> Self {
         let keep = |count: &Count| Kept {
             instructions: count.ours,
@@ -86,8 +86,8 @@ impl Baseline {
         fs::write(PATH, text + "\n").map_err(|error| format!("{PATH}: {error}"))
     }
 
-    /// Compares with `tolerance` percent, or with `elsewhere` if another compiler
-    /// made the baseline. Nothing is compared across architectures.
+    /// Compares with a tolerance of `tolerance` percent, or of `elsewhere` if another compiler
+    /// made the baseline. Counts of different architectures are not compared.
     pub(crate) fn judge(
         &self,
         name: &str,
@@ -133,7 +133,7 @@ impl Baseline {
     }
 }
 
-/// The compiler on the PATH, which is the one that built this.
+/// Version of the compiler on the PATH, which built this program.
 fn compiler() -> String {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let output = std::process::Command::new(rustc).arg("--version").output();

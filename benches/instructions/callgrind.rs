@@ -1,4 +1,4 @@
-//! This program under callgrind, and what callgrind counted, by function.
+//! Runs this program under callgrind, and reads its counts by function.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use crate::Counts;
 use crate::cases::{CASES, FENCE, PREFIX};
 
-/// What one case took, all its operations together.
+/// Counts of one case, over all its operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Count {
     /// Instructions of this workspace, its Rust dependencies and std.
@@ -28,7 +28,7 @@ pub(crate) fn run() -> Result<Counts, String> {
     let mut valgrind = Command::new("valgrind");
     valgrind
         .args(["--tool=callgrind", "--quiet"])
-        // Plain text that is read below: no short names, no relative positions.
+        // A plain text format: no compressed names, no relative positions.
         .args(["--compress-strings=no", "--compress-pos=no"])
         .arg(format!("--dump-after=*{FENCE}*"))
         .arg(format!("--dump-after=*{PREFIX}*"))
@@ -59,7 +59,7 @@ pub(crate) fn run() -> Result<Counts, String> {
 /// An empty folder beside the binary, `target/instructions`.
 fn folder() -> Result<PathBuf, String> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("instructions");
-    // Dumps of an earlier run would be read as ours.
+    // Dumps of an earlier run must not be read as this run's.
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     Ok(folder)
@@ -70,7 +70,7 @@ fn dumps(folder: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(entries.flatten().map(|entry| entry.path()).collect())
 }
 
-/// Which case a dump is of, by the function that triggered it.
+/// Name of the dump's case, by the function that triggered it.
 fn case_of(dump: &str) -> Option<String> {
     let trigger = dump
         .lines()
@@ -81,8 +81,8 @@ fn case_of(dump: &str) -> Option<String> {
     Some(found.name.to_owned())
 }
 
-/// Sums a dump: every `fn=` is followed by its own cost, and by one inclusive
-/// cost after each `calls=`, which is somebody else's.
+/// Sums a dump: every `fn=` is followed by its own cost, and each `calls=` by the inclusive cost
+/// of a callee, which is skipped.
 fn read(dump: &str, program: &str) -> Count {
     let mut count = Count::default();
     let (mut object, mut file, mut function, mut callee) = ("", "", "", "");
@@ -135,7 +135,7 @@ fn read(dump: &str, program: &str) -> Count {
     count
 }
 
-/// Which functions a count is made of, to find what changed.
+/// Prints the functions with the largest counts, to find what changed.
 fn print_largest(by_function: &BTreeMap<&str, u64>) {
     let mut largest: Vec<_> = by_function.iter().collect();
     largest.sort_by_key(|(_, cost)| std::cmp::Reverse(**cost));
@@ -144,8 +144,8 @@ fn print_largest(by_function: &BTreeMap<&str, u64>) {
     }
 }
 
-/// aws-lc prefixes its global symbols with its version; its own functions show in
-/// their files' paths.
+/// Whether a function is aws-lc's: global symbols have a prefix with its version, other functions
+/// show in their files' paths.
 fn is_cipher(function: &str, file: &str) -> bool {
     function.starts_with("aws_lc_") || file.contains("aws-lc")
 }

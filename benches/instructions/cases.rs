@@ -1,5 +1,5 @@
-//! What is counted. Every case runs once unseen, to warm what fills on first use,
-//! and once inside a function that callgrind knows by its name.
+//! The cases that are counted. Every case runs once uncounted, to fill caches and pools, and once
+//! inside a function that callgrind finds by its name.
 
 use std::hint::black_box;
 
@@ -7,28 +7,29 @@ use crate::lab::{Lab, PACKETS, SESSIONS};
 
 /// A case by name.
 pub(crate) struct Case {
-    /// Its function's name without [`PREFIX`], and its key in the baseline.
+    /// Name in the baseline, and of the case's function without [`PREFIX`].
     pub(crate) name: &'static str,
-    /// What one operation is.
+    /// Description of one operation.
     pub(crate) about: &'static str,
-    /// Operations that are counted together.
+    /// Number of operations that are counted together.
     pub(crate) operations: usize,
     run: fn(&mut Lab) -> u64,
     counted: fn(&mut Lab) -> u64,
 }
 
-/// What callgrind looks for.
+/// Prefix of the functions that callgrind counts.
 pub(crate) const PREFIX: &str = "counted_";
-/// Where it begins to count.
+/// Name of the function that resets the counts.
 pub(crate) const FENCE: &str = "count_from_here";
 
-/// Defines `counted_NAME`, which callgrind watches.
+/// Defines the function `counted_NAME`, which callgrind counts.
 macro_rules! counted {
     ($($counted:ident => $run:ident;)*) => {
         $(
             #[inline(never)]
             fn $counted(lab: &mut Lab) -> u64 {
-                // Something is left to do behind the call: no jump instead of it.
+                // Work after the call prevents a tail call, in which the function would not be
+                // seen.
                 black_box(lab.$run()).wrapping_add(1)
             }
         )*
@@ -105,7 +106,7 @@ pub(crate) const CASES: &[Case] = &[
     },
 ];
 
-/// Runs all, as a child of callgrind.
+/// Runs all cases; called in the child process under callgrind.
 pub(crate) fn run() -> Result<(), String> {
     let mut lab = Lab::new()?;
     for case in CASES {
@@ -118,7 +119,7 @@ pub(crate) fn run() -> Result<(), String> {
     Ok(())
 }
 
-/// Callgrind writes what it counted until here to a file of its own.
+/// Callgrind writes the counts until here to a file of their own.
 #[inline(never)]
 fn count_from_here() {
     black_box(());

@@ -1,4 +1,4 @@
-//! Sessions in memory, in virtual time, with what their viewers send at hand.
+//! Sessions in memory, in virtual time, with the datagrams that their viewers send.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,14 +13,14 @@ use crate::pair::{CLIENT, SERVER, pair};
 use crate::rtp::Depacketizing;
 use crate::rtsp::Players;
 
-/// Enough that what is done once per burst is spread as on a busy shard.
+/// Number of sessions: enough that work done once per burst is shared as on a busy shard.
 pub(crate) const SESSIONS: usize = 64;
-/// A frame of 3 Mbit/s at 30 frames a second.
+/// Packets of a frame of 3 Mbit/s at 30 frames per second.
 pub(crate) const PACKETS: usize = 12;
 /// Bytes of a packet's payload.
 pub(crate) const PAYLOAD_BYTES: usize = 1100;
 
-/// Takes everything at once.
+/// A socket that accepts everything at once.
 pub(crate) struct Null;
 
 impl Sink for Null {
@@ -34,7 +34,7 @@ impl Sink for Null {
     }
 }
 
-/// What a viewer sends while it watches.
+/// Kinds of datagrams that a viewer sends while it watches.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Report,
@@ -48,7 +48,7 @@ const KINDS: [Kind; 3] = [Kind::Report, Kind::Feedback, Kind::Stun];
 struct Ends {
     server: Session,
     client: Session,
-    /// The next datagram of each kind, on its way to the server.
+    /// The next datagram of each kind for the server.
     waiting: [Option<Vec<u8>>; 3],
 }
 
@@ -90,8 +90,8 @@ impl Lab {
         Ok(lab)
     }
 
-    /// Lets viewers watch two frames and then live on until each has sent one
-    /// datagram of every kind, which wait to be counted.
+    /// Sends viewers two frames, then lets time pass until each viewer has sent one datagram of
+    /// every kind, which the cases take.
     pub(crate) fn refill(&mut self) {
         self.timestamp = self.timestamp.wrapping_add(3000);
         let mut latest = self.now;
@@ -184,12 +184,12 @@ impl Lab {
         self.players.write_frame()
     }
 
-    /// Puts as many frames together as there are sessions.
+    /// Depacketizes as many frames as there are sessions.
     pub(crate) fn depacketize(&mut self) -> u64 {
         (0..SESSIONS).map(|_| self.depacketizing.push_frame()).sum()
     }
 
-    /// Hands every session the datagram that waits, as a shard does.
+    /// Passes every session its waiting datagram, as a shard does.
     fn take(&mut self, kind: Kind) -> u64 {
         let mut events = 0;
         for ends in &mut self.ends {
@@ -206,15 +206,15 @@ impl Lab {
             }
             events += u64::from(server.poll_timeout().is_some());
         }
-        // They are cut to the datagram.
+        // The scratch buffers were cut to the length of a datagram.
         self.scratch.resize(PACKETS * 1500, 0);
         events
     }
 }
 
-/// Virtual time for two sessions in memory to connect.
+/// Virtual time in which two sessions in memory connect.
 const HANDSHAKE: Duration = Duration::from_millis(500);
-/// A viewer sends a STUN request every few seconds.
+/// Longest virtual wait for a viewer's STUN request, which comes every few seconds.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Ends {
@@ -239,8 +239,8 @@ impl Ends {
         }
     }
 
-    /// Two frames, then time passes until one datagram of each kind waits;
-    /// returns the time then.
+    /// Sends two frames, then lets time pass until one datagram of each kind waits; returns that
+    /// time.
     fn refill(&mut self, from: Instant, payloads: &[Vec<u8>], timestamp: u32) -> Instant {
         for kind in KINDS {
             if let Some(mut late) = self.waiting[kind as usize].take() {
@@ -271,8 +271,8 @@ impl Ends {
         now
     }
 
-    /// Lets both ends act and brings what they send over, but for the first of
-    /// each kind to the server if it is to be `kept`.
+    /// Lets both ends act and passes their datagrams on. With `kept`, the first datagram of each
+    /// kind for the server is kept instead.
     fn exchange(&mut self, now: Instant, kept: bool) {
         self.server.handle_timeout(now);
         self.client.handle_timeout(now);
@@ -287,7 +287,7 @@ impl Ends {
                 {
                     self.waiting[place] = Some(out.clone());
                 } else {
-                    // Refusals repeat what the other end will say.
+                    // A refused datagram is repeated by the other end.
                     let _ = self.server.handle_datagram(now, CLIENT, SERVER, &mut out);
                 }
             }
@@ -303,7 +303,8 @@ impl Ends {
     }
 }
 
-/// Feedback follows a report without blocks; RTCP's first word is in clear.
+/// Kind of a datagram. RTCP's first word is not encrypted; feedback follows a report without
+/// blocks.
 fn kind(datagram: &[u8]) -> Option<Kind> {
     match classify(datagram[0]) {
         DatagramKind::Stun if datagram[..2] == [0, 1] => Some(Kind::Stun),

@@ -36,7 +36,7 @@ mod lab;
 mod rtp;
 mod rtsp;
 
-// The real ones: they are no part of the server's interface.
+// The server's own files, which are not part of its interface.
 #[path = "../../crates/server/src/runtime/counter.rs"]
 #[expect(
     dead_code,
@@ -51,7 +51,7 @@ mod counter;
     reason = "there it is the server's interface"
 )]
 mod counters;
-/// Where the server's files look for it.
+/// Path under which the server's files look for it.
 mod runtime {
     pub(crate) use crate::counter::Counter;
 }
@@ -70,8 +70,8 @@ use callgrind::Count;
 /// Deviation from the baseline that fails, in percent.
 const TOLERANCE_PERCENT: f64 = 3.0;
 
-/// The same under another compiler than the baseline's: inlining decisions move
-/// counts by some percent, a lost optimisation by more.
+/// Tolerance in percent under another compiler than the baseline's: different inlining changes
+/// counts by some percent, a lost optimization by more.
 const OTHER_COMPILER_PERCENT: f64 = 10.0;
 
 fn main() -> ExitCode {
@@ -80,7 +80,7 @@ fn main() -> ExitCode {
     let outcome = if has("--role=cases") {
         cases::run()
     } else if !has("--bench") {
-        // `cargo test --all-targets` starts benchmarks, too; `cargo bench` says so.
+        // `cargo test --all-targets` starts benchmarks, too, but without `--bench`.
         println!("nothing is counted without --bench; see `cargo bench --bench instructions`");
         Ok(())
     } else {
@@ -95,7 +95,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Counts, prints, and compares or renews.
+/// Counts and prints; then compares with the baseline, or renews it.
 fn count(renew: bool) -> Result<(), String> {
     let counts = callgrind::run()?;
     let baseline = Baseline::read()?;

@@ -1,4 +1,4 @@
-//! A camera's H.264 packets, which become frames again.
+//! A camera's H.264 packets, which are depacketized into frames.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use glassline_rtp::payload::Depacketizer;
 
 use crate::lab::PAYLOAD_BYTES;
 
-/// A depacketizer and the packets of one frame, which come again and again.
+/// A depacketizer and the packets of one frame, which are pushed repeatedly.
 pub(crate) struct Depacketizing {
     depacketizer: Depacketizer,
     frame: MediaUnit,

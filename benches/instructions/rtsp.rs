@@ -1,4 +1,4 @@
-//! RTSP clients of one stream, within their connections, as a worker serves them.
+//! RTSP clients of one stream, served as a worker serves them.
 
 use std::io::{self, IoSlice, Write};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use numbers::NumberKeys;
 use ring::{Bounds, Ring};
 use transport::{Channels, TrackTransport, TrackTransports};
 
-// The real ones: they are no part of the server's interface.
+// The server's own files, which are not part of its interface.
 #[path = "../../crates/server/src/egress/rtsp/connection_writer.rs"]
 #[expect(dead_code, reason = "the server uses more of it")]
 mod connection_writer;
@@ -42,14 +42,14 @@ mod srtp;
 #[expect(dead_code, reason = "the server uses more of it")]
 mod transport;
 
-/// Where the server's files look for what serves groups, of which there are none here.
+/// Path under which the server's files look for multicast groups, of which there are none here.
 mod groups {
-    /// A client's part in a group.
+    /// Membership of a client in a multicast group.
     #[derive(Debug)]
     pub(crate) struct MulticastMembership;
 
     impl MulticastMembership {
-        /// Counts the client among those that play.
+        /// Counts whether the client plays.
         pub(crate) fn set_playing(&mut self, _plays: bool) {}
     }
 }
@@ -66,7 +66,7 @@ const BUDGET: Budget = Budget {
     skips_in_a_row: 3,
 };
 
-/// A connection that takes everything at once.
+/// A connection that accepts everything at once.
 struct Wire;
 
 impl Write for Wire {

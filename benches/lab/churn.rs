@@ -1,5 +1,5 @@
-//! Ten thousand viewers come and go, in every way in which viewers leave: what is
-//! left behind.
+//! Ten thousand viewers join and leave, in every way in which viewers leave: what remains in the
+//! server?
 
 use std::time::{Duration, Instant};
 
@@ -13,24 +13,27 @@ use crate::process::eventually;
 use crate::report::{self, Table};
 use crate::server::Server;
 
-/// The first round fills what stays; the others should need no more.
+/// Number of rounds. The first one fills pools and caches; the others should need no more memory.
 const ROUNDS: usize = 5;
 const VISITS_PER_ROUND: usize = 2_000;
 const AT_A_TIME: usize = 16;
 
-/// All come from one address, and two fifths of them never finish.
+/// Limits of the server: all viewers have one address, and two fifths of them never finish their
+/// handshake.
 const LIMITS: &str = "limits: {half_open: 5000, half_open_per_address: 5000, handshake_s: 3}\n";
 
-/// Who vanished is given up after 15 to 20 s of silence.
+/// Longest time until the server has removed all viewers: one that vanished is removed after 15
+/// to 20 s of silence.
 const FORGET: Duration = Duration::from_secs(60);
 
-/// Growth of memory per visit that fails if every round after the first has it.
-/// Allocators grow in steps, a leak grows in each round.
+/// Growth of memory per visit, in bytes, at which the benchmark fails if every round after the
+/// first exceeds it. Allocators grow in steps, a leak grows in each round.
 const BYTES_PER_VISIT_MAX: f64 = 100.0;
-/// More descriptors than after the first round: a kept-alive connection or two.
+/// File descriptors that may remain beyond those after the first round: a kept-alive connection
+/// or two.
 const FDS_MORE_MAX: u64 = 4;
 
-/// What the server has after a round, when everybody is gone.
+/// Resources of the server after a round, when all viewers are gone.
 struct Left {
     rss_bytes: u64,
     open_fds: u64,

@@ -1,5 +1,5 @@
-//! From opening the page to the first frame, and how far behind the source the
-//! frame then is, in a real browser.
+//! Time from opening the page to the first frame in a real browser, and how far behind the source
+//! that frame is.
 
 use std::thread;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::report::{self, Table, figure, quantile};
 use crate::server::Server;
 use crate::webdriver::Browser;
 
-/// Browsers started one after the other, each with a fresh profile.
+/// Number of browsers, started one after the other with a fresh profile each.
 const BROWSERS: usize = 10;
 
-/// Reports, one a second, until the page's window of ten seconds is full.
+/// Number of reports, one a second, until the page's window of ten seconds is full.
 const REPORTS: u32 = 12;
 
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,6 +1,6 @@
 //! Viewers in a process of their own.
 //!
-//! The parent reads clocks when a line arrives: `begin`, `end {…}`.
+//! The parent reads clocks when this process prints a line: `begin`, `end {…}`.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,8 +13,8 @@ use crate::report::quantile;
 
 const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// `URL ROUNDS VIEWERS`: so many join, and leave as soon as all have keys, round
-/// after round; two rounds before the measured ones warm up.
+/// Arguments `URL ROUNDS VIEWERS`: in each round the viewers join, and leave as soon as all of
+/// them have keys. Two more rounds before the measured ones warm up.
 pub(crate) fn join_and_leave(arguments: &[String]) -> Result<(), String> {
     let [url, rounds, viewers] = arguments else {
         return Err("URL ROUNDS VIEWERS".to_owned());
@@ -42,7 +42,7 @@ pub(crate) fn join_and_leave(arguments: &[String]) -> Result<(), String> {
             pool.leave(id);
         }
     }
-    // The farewells are on their way.
+    // Time for the goodbyes to arrive.
     thread::sleep(Duration::from_secs(1));
     let report = json!({
         "joins": rounds * viewers,

@@ -1,4 +1,4 @@
-//! What one join costs the server: offer, answer, checks, handshake, farewell.
+//! Cost of one join for the server: offer, answer, connectivity checks, handshake, goodbye.
 
 use std::process::Command;
 use std::thread;

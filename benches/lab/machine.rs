@@ -1,4 +1,4 @@
-//! What the figures were measured on.
+//! Machine that the figures were measured on.
 
 use std::process::Command;
 
@@ -17,12 +17,12 @@ pub(crate) fn line() -> String {
     )
 }
 
-/// The same for a report; `load_1m` is what the machine did before.
+/// The machine as JSON for a report; `load_1m` is the load before the run.
 pub(crate) fn describe() -> Value {
     json!(glassline_lab::machine::describe())
 }
 
-/// When, of which source, with which peers.
+/// Time, source revision and versions of peers.
 pub(crate) fn circumstances() -> Value {
     let modified = output("git", &["status", "--porcelain", "--", "crates", "src"]);
     json!({

@@ -1,13 +1,10 @@
-//! Benchmarks of the built product, and what they are measured against.
+//! Benchmarks of the built product.
 //!
 //! ```text
 //! cargo xtask bench NAME ─► lab NAME ─┬─ glassline (release), serving
-//!                                     ├─ lab --role=…  viewers, in a process of their
-//!                                     │                own: its processor time is apart
-//!                                     └─ table, target/bench/NAME.json
 //! ```
 //!
-//! What viewers cost is measured by the product itself: `glassline bench viewers`.
+//! `glassline bench viewers` measures the cost of viewers; these benchmarks measure the rest.
 
 #![expect(
     clippy::disallowed_methods,
@@ -24,7 +21,7 @@ mod report;
 mod seal;
 mod server;
 
-// The tests drive the same programs.
+// The tests use the same programs.
 #[path = "../../tests/guest.rs"]
 mod guest;
 #[path = "../../tests/http.rs"]
@@ -72,7 +69,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match arguments.split_first() {
         Some((first, rest)) if first.starts_with("--role=") => play(first, rest),
-        // `cargo test --all-targets` starts benchmarks, too; `cargo bench` says so.
+        // `cargo test --all-targets` starts benchmarks, too, but without `--bench`.
         _ if !arguments.iter().any(|argument| argument == "--bench") => {
             println!("nothing is measured without --bench; see `cargo xtask bench`");
             Ok(())
@@ -108,7 +105,7 @@ fn run(arguments: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// What this program does as a child of itself.
+/// Runs this program in a child role.
 fn play(role: &str, arguments: &[String]) -> Result<(), String> {
     match role {
         "--role=joins" => generator::join_and_leave(arguments),

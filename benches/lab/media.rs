@@ -5,9 +5,9 @@ use std::path::Path;
 /// A stream by name.
 #[derive(Clone, Debug)]
 pub(crate) struct Media {
-    /// What tables call it, and the stream's name on the server.
+    /// Name in tables, and of the stream on the server.
     pub(crate) name: &'static str,
-    /// What it is, in words.
+    /// Description in words.
     pub(crate) about: &'static str,
     /// Right side of `--source NAME=`.
     pub(crate) source: String,
@@ -22,7 +22,7 @@ pub(crate) fn demo() -> Media {
     }
 }
 
-/// The demo's audio alone: joining it brings next to no media.
+/// The demo's audio alone: joining it transfers almost no media.
 pub(crate) fn audio() -> Media {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo.ogg");
     Media {

@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 
 use crate::{machine, peers};
 
-/// Aligned columns; the first to the left, the others to the right.
+/// A table with aligned columns; the first one to the left, the others to the right.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// Prints `heads`; rows are as wide as they need to be when all are there.
+    /// Starts a table with `heads`; column widths follow from all rows.
     pub(crate) fn new(heads: &[&str]) -> Self {
         let heads = heads.iter().map(|head| (*head).to_owned()).collect();
         Self { rows: vec![heads] }
@@ -45,15 +45,15 @@ impl Table {
     }
 }
 
-/// Where reports and cached media lie: `target/bench`.
+/// Folder of reports and cached media: `target/bench`.
 pub(crate) fn folder() -> Result<PathBuf, String> {
     let folder = peers::target_directory().join("bench");
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     Ok(folder)
 }
 
-/// Writes `target/bench/NAME.json`: the circumstances and `results`. `machine`
-/// was described before the run, so that its load is not the run's own.
+/// Writes `target/bench/NAME.json` with the circumstances and `results`. `machine` must be
+/// described before the run, so that its load is not the run's own.
 pub(crate) fn write(name: &str, machine: &Value, results: &Value) -> Result<(), String> {
     let report = json!({
         "benchmark": name,
@@ -69,7 +69,7 @@ pub(crate) fn write(name: &str, machine: &Value, results: &Value) -> Result<(), 
     Ok(())
 }
 
-/// The value below which `share` (0–1) of `values` lie, nearest rank.
+/// The value that `share` (0–1) of `values` do not exceed, nearest rank.
 pub(crate) fn quantile(values: &[f64], share: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

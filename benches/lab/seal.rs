@@ -1,5 +1,5 @@
-//! What one packet costs: sealing it, and sealing and sending it, beside the
-//! least that cipher and kernel ask for.
+//! Cost of one packet: sealing it, and sealing and sending it, beside the least that cipher and
+//! kernel need.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use crate::machine;
 use crate::pair::{CLIENT, SERVER, pair};
 use crate::report::{self, Table, quantile};
 
-/// Enough viewers that no key stays in the nearest cache.
+/// Number of viewers: enough that no key stays in the nearest cache.
 const VIEWERS: usize = 64;
 /// A frame of 3 Mbit/s at 30 frames a second.
 const PACKETS: usize = 11;
 const PAYLOAD_BYTES: usize = 1150;
 /// Frames for each viewer in one measurement.
 const FRAMES: usize = 30;
-/// Measurements of each case, in turn; the median counts.
+/// Measurements of each case, which alternate; the median counts.
 const ROUNDS: usize = 15;
 
-/// How sealed packets leave.
+/// Way in which sealed packets are sent.
 #[derive(Clone, Copy, PartialEq)]
 enum Sending {
     Nowhere,
@@ -156,7 +156,7 @@ impl Lab {
         per_packet(thread_cpu().saturating_sub(before))
     }
 
-    /// Nanoseconds per packet without anything around cipher and kernel.
+    /// Nanoseconds per packet of cipher and kernel alone.
     fn floor(&mut self, sending: Sending) -> f64 {
         let before = thread_cpu();
         for _ in 0..FRAMES {
@@ -195,7 +195,7 @@ fn certificate() -> Result<Arc<Certificate>, String> {
     Ok(Arc::new(certificate))
 }
 
-/// A serving session whose peer, in memory, has agreed on keys.
+/// Makes a serving session whose peer, in memory, has agreed on keys.
 fn connect(
     certificates: &[Arc<Certificate>; 2],
     number: usize,
@@ -205,7 +205,7 @@ fn connect(
     let mut datagram = Vec::new();
     for _ in 0..1000 {
         while server.poll_transmit(&mut datagram).is_some() {
-            // Refusals repeat what the other end will say.
+            // A refused datagram is repeated by the other end.
             let _ = client.handle_datagram(now, SERVER, CLIENT, &mut datagram);
         }
         while client.poll_transmit(&mut datagram).is_some() {

@@ -15,7 +15,7 @@ use crate::report;
 
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// All viewers of a load test come from one address.
+/// Limits of the server: all viewers of a load test have one address.
 const LIMITS: &str = "limits: {half_open_per_address: 1000}\n";
 
 /// A serving glassline. Dropping it kills it.
@@ -33,7 +33,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Serves `media`, and lets many viewers of one address in at once.
+    /// Serves `media`, with limits that allow many joins from one address.
     pub(crate) fn serve(media: &Media) -> Result<Self, String> {
         Self::limited(media, LIMITS)
     }
@@ -83,7 +83,7 @@ impl Server {
             .map_err(|reason| format!("{reason}\n{}", self.running.printed()))
     }
 
-    /// Its process, to be measured.
+    /// The server's process, for measurements.
     pub(crate) fn process(&self) -> Result<Process, String> {
         Process::of(self.running.id()).map_err(|error| error.to_string())
     }
@@ -93,7 +93,7 @@ impl Server {
         format!("{}{path}", self.url)
     }
 
-    /// The sum of a counter over its labels, from `/metrics`.
+    /// Sum of a counter of `/metrics` over its labels.
     pub(crate) fn metric(&self, name: &str) -> Result<f64, String> {
         let text = http::get(&format!("{}/metrics", self.admin_url))?.body;
         let values: Vec<f64> = text
@@ -111,10 +111,10 @@ impl Server {
     }
 }
 
-/// Three that nobody holds at this moment, for TCP and most probably for UDP.
+/// Three ports that are free for TCP at this moment, and very likely for UDP.
 fn free_ports() -> std::io::Result<[u16; 3]> {
     let listen = || TcpListener::bind(("127.0.0.1", 0));
-    // Held together, so that they differ.
+    // All are held at the same time, so that they differ.
     let held = [listen()?, listen()?, listen()?];
     let port = |listener: &TcpListener| listener.local_addr().map(|address| address.port());
     Ok([port(&held[0])?, port(&held[1])?, port(&held[2])?])

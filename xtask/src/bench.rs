@@ -2,8 +2,8 @@
 
 use crate::{Failure, install, process};
 
-/// A benchmark of `benches/lab`, or one with a program of its own (see
-/// [`INSTRUCTIONS`]); its command line is what a report cites.
+/// A benchmark of `benches/lab`, or one with a program of its own (see [`INSTRUCTIONS`]). Reports
+/// cite its command line.
 struct Recipe {
     name: &'static str,
     about: &'static str,
@@ -32,8 +32,7 @@ const RECIPES: [Recipe; 5] = [
     },
 ];
 
-/// Not of the laboratory: it compares instead of measuring, and runs itself under
-/// callgrind.
+/// A benchmark apart from the laboratory: it compares counts and runs itself under callgrind.
 const INSTRUCTIONS: &str = "instructions";
 
 /// Runs the named benchmarks, or all; `--list` only names them.
@@ -60,8 +59,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     if measured.is_empty() && !arguments.is_empty() {
         return Ok(());
     }
-    // Built before anything is measured, server included: it is a binary of the
-    // same package.
+    // Everything is built before the first measurement, including the server, which is a binary
+    // of the same package.
     let lab = ["bench", "--package", "glassline", "--bench", "lab"];
     process::run(&mut process::cargo(&[&lab[..], &["--no-run"]].concat()))?;
     let mut cargo = process::cargo(&lab);

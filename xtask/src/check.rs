@@ -1,9 +1,10 @@
-//! `cargo xtask check`: what can be said without running the product.
+//! `cargo xtask check`: checks that need no running product.
 
 use crate::summary::{Outcome, Summary};
 use crate::{Failure, process, tidy};
 
-/// Formatting, lints and tidiness; or the tables of tidiness as the code is.
+/// Runs formatting, lints and tidiness checks; with `--tables`, prints the tables of tidiness as
+/// the code is.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     match arguments.first().map(String::as_str) {
         None => {}
@@ -38,11 +39,10 @@ pub(crate) fn lints(summary: &mut Summary) {
     summary.step("clippy", |_| clippy(&all).into());
 }
 
-/// Lints what `more` selects of the workspace. Always of all of it: a crate alone would
-/// have its dependencies compiled again, with the features that it needs itself.
+/// Lints the targets of the workspace that `more` selects. Always the whole workspace: for a
+/// crate alone, its dependencies would be compiled again with other features.
 ///
-/// # Errors
-/// There was a warning, or something does not compile.
+/// # Errors There was a warning, or something does not compile.
 pub(crate) fn clippy(more: &[&str]) -> Result<(), String> {
     let arguments = [&["clippy", "--workspace"], more, &["--", "-D", "warnings"]].concat();
     process::run(&mut process::cargo(&arguments))

@@ -2,11 +2,11 @@
 
 use super::results::{COMPARABLE, Run, Step};
 
-/// What stands between these is ours to write; the rest of the file is not.
+/// Marks the begin of the generated part of the page; the rest is written by hand.
 const BEGIN: &str = "<!-- written by `cargo xtask bench-peers`: begin -->";
 const END: &str = "<!-- written by `cargo xtask bench-peers`: end -->";
 
-/// Whose floor it is.
+/// Name of the server whose floor is shown.
 const OURS: &str = "glassline";
 
 const HEADS: [&str; 12] = [
@@ -27,23 +27,23 @@ const HEADS: [&str; 12] = [
 /// Runs of one layout, in order.
 pub(super) struct Comparison {
     pub(super) runs: Vec<Entry>,
-    /// Viewers at which costs are compared.
+    /// Number of viewers at which costs are compared.
     pub(super) at: u64,
 }
 
-/// One server's part.
+/// Results of one server.
 pub(super) struct Entry {
     pub(super) name: String,
-    /// The server of ours whose cost it is compared with.
+    /// Name of the Glassline variant whose cost it is compared with.
     pub(super) ours: &'static str,
-    /// Whether it sent what Glassline sends, so that costs compare.
+    /// Whether the server sent the same media as Glassline, so that costs are comparable.
     pub(super) has_whole_load: bool,
-    /// How it went, or why it did not.
+    /// Result of the run, or the reason why there is none.
     pub(super) run: Result<Run, String>,
 }
 
 impl Comparison {
-    /// Names of the servers that there is a report of.
+    /// Names of the servers with a report.
     pub(super) fn measured(&self) -> impl Iterator<Item = &str> {
         let reported = self.runs.iter().filter(|entry| entry.run.is_ok());
         reported.map(|entry| entry.name.as_str())
@@ -117,7 +117,7 @@ impl Comparison {
         ]
     }
 
-    /// `cost` over ours, if ours was measured while it delivered.
+    /// Ratio of `cost` to ours, if ours was measured while everything was delivered.
     fn ratio(&self, cost: Option<f64>, ours: Option<&Run>) -> String {
         let ours = ours
             .and_then(|run| run.at(self.at))
@@ -131,7 +131,7 @@ impl Comparison {
 fn absent(name: &str, reason: &str) -> Vec<String> {
     let mut row = vec![String::new(); HEADS.len()];
     name.clone_into(&mut row[0]);
-    // The first line: what follows are the program's own words.
+    // Only the first line: the others are output of the program.
     row[1] = reason.lines().next().unwrap_or_default().to_owned();
     row
 }
@@ -148,10 +148,10 @@ fn bytes(value: Option<f64>) -> String {
     }
 }
 
-/// For a terminal: columns as wide as they need to be, the first to the left.
+/// The rows for a terminal, with aligned columns.
 pub(super) fn aligned(rows: &[Vec<String>]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
-    // A reason runs to the end of its line and must not widen a column.
+    // A reason extends to the end of its line and must not widen a column.
     let is_figure = |row: &&Vec<String>| row.get(2).is_some_and(|cell| !cell.is_empty());
     let width = |column: usize| {
         let cells = rows.iter().filter(|row| column == 0 || is_figure(row));
@@ -175,7 +175,7 @@ pub(super) fn aligned(rows: &[Vec<String>]) -> String {
     text
 }
 
-/// For a document.
+/// The rows as a Markdown table.
 pub(super) fn markdown(rows: &[Vec<String>]) -> String {
     let mut text = String::new();
     for (number, row) in rows.iter().enumerate() {
@@ -188,18 +188,16 @@ pub(super) fn markdown(rows: &[Vec<String>]) -> String {
     text
 }
 
-/// `document` with `section` in its place, which is at the end the first time.
+/// Returns `document` with `section` in its place, which is at the end the first time.
 ///
-/// # Errors
-/// One of the two markers is missing, or they stand in the wrong order.
+/// # Errors One of the two markers is missing, or they are in the wrong order.
 pub(super) fn replaced(document: &str, section: &str) -> Result<String, String> {
     replaced_between([BEGIN, END], document, section)
 }
 
-/// The same for another pair of markers.
+/// Returns `document` with `section` between another pair of markers.
 ///
-/// # Errors
-/// As [`replaced`].
+/// # Errors As [`replaced`].
 pub(super) fn replaced_between(
     markers: [&str; 2],
     document: &str,

@@ -11,8 +11,8 @@ use crate::process;
 /// Length of the files.
 pub(super) const SECONDS: u64 = 10;
 
-/// A constant 3 Mbit/s in constrained baseline, a keyframe every two seconds, one
-/// slice a frame: noise makes every frame fill its share.
+/// Arguments for a constant 3 Mbit/s in constrained baseline, a keyframe every two seconds, one
+/// slice per frame; noise fills every frame's share.
 const VIDEO: &str = "-f lavfi -i testsrc2=s=1920x1080:r=30,noise=alls=18:allf=t -t 10 -an \
      -c:v libx264 -profile:v baseline -preset veryfast -tune zerolatency \
      -b:v 3M -minrate 3M -maxrate 3M -bufsize 1.5M -nal-hrd cbr -g 60 -sc_threshold 0 \
@@ -30,7 +30,7 @@ pub(super) struct Media {
 }
 
 impl Media {
-    /// Makes the files where they are not there yet.
+    /// Makes the files that do not exist yet.
     pub(super) fn in_folder(folder: &Path) -> Result<Media, String> {
         let media = Media {
             folder: folder.to_owned(),
@@ -42,7 +42,7 @@ impl Media {
         Ok(media)
     }
 
-    /// Both in one file, for a publisher that copies it.
+    /// Video and audio in one file, for a publisher that copies it.
     pub(super) fn muxed(&self) -> Result<PathBuf, String> {
         let muxed = self.folder.join("reference.mkv");
         make(&muxed, |path| {
@@ -55,8 +55,7 @@ impl Media {
         Ok(muxed)
     }
 
-    /// The frames over and over for at least `length`, for a server that plays a
-    /// file once.
+    /// Repeats the frames for at least `length`, for a server that plays a file once.
     pub(super) fn repeated(&self, length: Duration) -> Result<PathBuf, String> {
         let long = self.folder.join("reference-long.264");
         let failed = |error: io::Error| format!("{}: {error}", long.display());
@@ -75,7 +74,7 @@ impl Media {
     }
 }
 
-/// Written aside: an interrupted run must not leave half a file.
+/// Written to another name first, so that an interrupted run leaves no incomplete file.
 fn make(path: &Path, write: impl Fn(&Path) -> Result<(), String>) -> Result<(), String> {
     if path.is_file() {
         return Ok(());

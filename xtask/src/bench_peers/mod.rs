@@ -1,4 +1,4 @@
-//! `cargo xtask bench-peers`: the same load on Glassline and on servers of others.
+//! `cargo xtask bench-peers`: the same load on Glassline and on other servers.
 //!
 //! ```text
 //! prepare ─► for each layout ─► for each server: start ─ ramp ─ stop ─► table
@@ -6,9 +6,9 @@
 //!  release build                                                        docs/benchmarks/fan-out*.svg
 //! ```
 //!
-//! One generator for all, `glassline bench viewers`; one set of files; one server at
-//! a time. Ours is measured last, with this machine's floor, and its chart shows
-//! all. A server that collapses, or is not there, is a row that says so.
+//! All servers have the same generator, `glassline bench viewers`, and the same files, and run
+//! one at a time. Ours is measured last, with this machine's floor, and its chart shows all
+//! servers. A server that collapses or is not available has a row that says so.
 
 mod data;
 mod document;
@@ -33,10 +33,10 @@ use server::{Lab, Server};
 
 use crate::{Failure, install, process};
 
-/// Where costs are compared, if the ramp passes there.
+/// Number of viewers at which costs are compared, if the ramp has such a step.
 const VIEWERS_COMPARED: u64 = 100;
 
-/// What starting and stopping a server and the floor may take beside the ramp.
+/// Time in addition to the ramp: starting and stopping a server, and the floor.
 const BESIDE: Duration = Duration::from_secs(120);
 
 struct Options {
@@ -45,11 +45,11 @@ struct Options {
     ramp: Ramp,
     every: u64,
     hold: u64,
-    /// Only print: a quick look is no figure to publish.
+    /// Whether results are written into documents; a quick run is only printed.
     writes: bool,
-    /// Instead of viewers: one upload and its readers over MoQ.
+    /// Run the MoQ comparison (one upload and its readers) instead of viewers.
     moq: Option<moq::Load>,
-    /// Instead of viewers: bulk over a data channel.
+    /// Run the data-channel comparison instead of viewers.
     data: bool,
 }
 
@@ -64,7 +64,7 @@ struct Ramp {
 /// Compares; `arguments` as in the usage text.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let options = Options::parse(arguments).map_err(Failure::usage)?;
-    // Before our own charts make the checkout differ from the commit.
+    // Read before our own charts change the checkout.
     let circumstances = circumstances(arguments);
     if options.data {
         let hold = Duration::from_secs(options.hold);
@@ -112,7 +112,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Media, our own binary, and a folder for everything.
+/// Makes the media, our binary, and the folder of the comparison.
 fn prepare(options: &Options) -> Result<Lab, Failure> {
     install::build_tools()?;
     install::peer("FFmpeg")?;
@@ -129,14 +129,14 @@ fn prepare(options: &Options) -> Result<Lab, Failure> {
     })
 }
 
-/// Installs and builds all servers before the first is measured; those that cannot
-/// be had, with the reason.
+/// Installs and builds all servers before the first measurement; for those that are not
+/// available, returns the reason.
 fn available(servers: &[Server]) -> Vec<(Server, Result<(), String>)> {
     let prepared = servers.iter().map(|server| (*server, server.prepare()));
     prepared.collect()
 }
 
-/// Every server in turn.
+/// Measures every server in turn.
 fn compare(
     options: &Options,
     servers: &[(Server, Result<(), String>)],
@@ -166,8 +166,8 @@ fn compare(
     Comparison { runs, at }
 }
 
-/// One server: started, loaded, stopped. A generator that fails after it has
-/// written its report has still measured.
+/// Starts, loads and stops one server. A generator that fails after it has written its report has
+/// still measured.
 fn measure(
     server: Server,
     options: &Options,
@@ -176,7 +176,7 @@ fn measure(
     earlier: &[PathBuf],
 ) -> Result<Run, String> {
     let report = lab.report(server, place.layout, "json");
-    // An older one must not pass for this run's.
+    // A report of an earlier run must not be read as this run's.
     let _ = fs::remove_file(&report);
     let mut serving = server.start(lab, place)?;
     let mut generator = Command::new(&lab.glassline);
@@ -188,7 +188,7 @@ fn measure(
     generator.args(["--ramp", &format!("{start}:{end}:{step}")]);
     generator.args(["--every", &format!("{}s", options.every)]);
     generator.args(["--hold", &format!("{}s", options.hold)]);
-    // The ramp goes on past every limit: how a server fails is part of the answer.
+    // The ramp does not stop at a limit: how a server fails is part of the result.
     generator.args(["--max-cpu", "100"]);
     generator.args(["--server-pid", &serving.process.to_string()]);
     generator.args(["--label", server.name()]);
@@ -228,7 +228,7 @@ impl Lab {
     }
 }
 
-/// Glassline's chart has all others in it.
+/// Copies Glassline's chart, which shows all servers, into the docs.
 fn publish_chart(lab: &Lab, layout: Layout) -> Result<(), String> {
     let drawn = lab.report(Server::Glassline, layout, "svg");
     if !drawn.is_file() {
@@ -247,7 +247,7 @@ fn chart(layout: Layout) -> &'static str {
     }
 }
 
-/// How to do it again, and when and on what it was done.
+/// Command line, time and machine of the comparison.
 fn circumstances(arguments: &[String]) -> String {
     let said = |program: &str, words: &[&str]| {
         let mut command = Command::new(program);
@@ -265,7 +265,7 @@ fn circumstances(arguments: &[String]) -> String {
     )
 }
 
-/// What was compared.
+/// Head of the section: servers, versions and media.
 fn head(options: &Options, lab: &Lab, circumstances: &str, measured: &[String]) -> String {
     let mut text = format!("## Other servers (`bench-peers`)\n\n{circumstances}");
     text += &format!(
@@ -364,8 +364,8 @@ impl Options {
         Ok(options)
     }
 
-    /// How long one server's ramp may take before it counts as hung: joins of a
-    /// server that collapses wait for their timeouts.
+    /// Longest time of one server's ramp: joins of a server that collapses wait for their
+    /// timeouts.
     fn patience(&self) -> Duration {
         let steps = (self.ramp.end - self.ramp.start).div_ceil(self.ramp.step) + 1;
         Duration::from_secs(3 * (steps * self.every + self.hold)) + BESIDE
@@ -386,7 +386,7 @@ impl Ramp {
         }
     }
 
-    /// The step of the ramp that is nearest to so many viewers, the larger of two.
+    /// The step of the ramp that is nearest to `viewers`, the larger of two.
     fn nearest(self, viewers: u64) -> u64 {
         let steps = (self.start..self.end)
             .step_by(usize::try_from(self.step).unwrap_or(usize::MAX))
@@ -403,7 +403,7 @@ fn servers(names: &str) -> Result<Vec<Server>, String> {
         let all = Server::ALL.map(Server::name).join(", ");
         asked.push(*found.ok_or_else(|| format!("no server `{name}`; there are {all}"))?);
     }
-    // In our own order: the last one's chart shows all.
+    // In our own order, because the chart of the last one shows all.
     Ok(Server::ALL
         .into_iter()
         .filter(|server| asked.contains(server))

@@ -26,18 +26,18 @@ use super::running::{self, Running};
 use super::server::{self, Lab};
 use crate::{install, versions};
 
-/// What is compared.
+/// Combinations of publisher and server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// Fed by `moq`, through the project's relay.
+    /// `moq` publishes through the project's relay.
     Relay,
-    /// Fed by `moq`, through ours.
+    /// `moq` publishes through Glassline.
     Ours,
-    /// Fed by `glassline publish`, through the project's relay.
+    /// `glassline publish` publishes through the project's relay.
     Published,
 }
 
-/// How many readers, and for how long.
+/// Number of readers, and time of the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Load {
     pub(super) readers: usize,
@@ -53,7 +53,7 @@ impl Default for Load {
     }
 }
 
-/// What one way came to.
+/// Result of one combination.
 struct Outcome {
     mbps_each: f64,
     delivered: f64,
@@ -61,16 +61,16 @@ struct Outcome {
     rss_mb: f64,
 }
 
-/// After the last reader began: the group in which it joined is no load.
+/// Pause after the last reader began, since the group in which a reader joins is no steady load.
 const SETTLE: Duration = Duration::from_secs(4);
 
-/// Until the stream is there, and a server is.
+/// Longest wait for a server to be ready, and for the stream to be there.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What the stream is called.
+/// Name of the stream.
 const NAME: &str = "reference";
 
-/// Compares; prints a table and writes `moq.json` beside the other reports.
+/// Compares the combinations; prints a table and writes `moq.json` to the folder of reports.
 pub(super) fn run(lab: &Lab, layout: Layout, load: Load) -> Result<(), String> {
     let (client, relay) = install::moq()?;
     let place = Placement::on_this_machine(layout).ok_or("one core: use --layouts shared")?;
@@ -164,7 +164,7 @@ struct Upload {
 }
 
 impl Upload {
-    /// The file is ten seconds long and is sent over and over.
+    /// The file is ten seconds long and is sent repeatedly.
     #[expect(clippy::cast_precision_loss, reason = "some megabytes")]
     fn measure(video: &Path) -> Result<Upload, String> {
         let file = fs::metadata(video).map_err(|error| format!("{}: {error}", video.display()))?;
@@ -175,7 +175,7 @@ impl Upload {
     }
 }
 
-/// One way, about to be measured.
+/// A combination that is being measured.
 struct Bench<'a> {
     lab: &'a Lab,
     place: &'a Placement,
@@ -239,7 +239,7 @@ impl Bench<'_> {
         };
         command.env("RUST_LOG", "warn");
         let running = Running::start(&command, &self.place.server, &log)?;
-        // QUIC says nothing to who only looks whether it is there.
+        // A QUIC server does not answer probes, so there is nothing to poll.
         thread::sleep(Duration::from_secs(1));
         Ok(running)
     }
@@ -258,7 +258,7 @@ impl Bench<'_> {
             _ => {
                 let client = self.client.display();
                 let mut command = Command::new("sh");
-                // Raw frames cannot be sought in, so the shell begins them again.
+                // Raw H.264 cannot be looped by the program, so a shell restarts it.
                 command.arg("-c").arg(format!(
                     "while cat '{video}'; do :; done | \
                      ffmpeg -hide_banner -loglevel error -re -f h264 -r 30 -i - \
@@ -273,7 +273,7 @@ impl Bench<'_> {
     }
 }
 
-/// One `moq export`, whose output is counted and thrown away.
+/// A `moq export` process whose output is counted and discarded.
 struct Reader {
     child: Child,
     bytes: Arc<AtomicU64>,
@@ -305,7 +305,7 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        // Gone already is as good.
+        // An error means that the process has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -322,7 +322,7 @@ fn total(readers: &[Reader]) -> u64 {
     readers.iter().map(Reader::bytes).sum()
 }
 
-/// What was seen while it was watched.
+/// Figures of the measured window.
 struct Window {
     took: f64,
     cpu: Duration,

@@ -1,15 +1,15 @@
-//! Which cores the server gets, and which the generator.
+//! Distribution of the machine's cores between server and generator.
 
 use std::fs;
 
 use crate::process;
 
-/// Cores that a program is bound to; all of them where it is not bound.
+/// Cores that a program is bound to; all cores where it is not bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cores(Option<Vec<u32>>, Option<String>);
 
 impl Cores {
-    /// Wherever the system likes.
+    /// No binding.
     pub(super) fn any() -> Cores {
         Cores(None, None)
     }
@@ -19,7 +19,7 @@ impl Cores {
         Cores(Some(numbers.to_vec()), Some(list.join(",")))
     }
 
-    /// As `taskset -c` takes it.
+    /// The list of cores as `taskset -c` takes it.
     pub(super) fn list(&self) -> Option<&str> {
         self.1.as_deref()
     }
@@ -41,9 +41,9 @@ impl Cores {
 /// How server and generator share the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Layout {
-    /// The server on a core of its own: its capacity.
+    /// The server has a core of its own, which shows its capacity.
     Pinned,
-    /// Both on all cores, as in load tests with one small machine.
+    /// Server and generator use all cores, as in load tests on one small machine.
     Shared,
 }
 
@@ -63,12 +63,12 @@ impl Layout {
 pub(super) struct Placement {
     pub(super) layout: Layout,
     pub(super) server: Cores,
-    /// The generator, and what feeds a server and signals for it.
+    /// Cores of the generator, of the server's source, and of signaling.
     pub(super) generator: Cores,
 }
 
 impl Placement {
-    /// `None` where the machine has one core: then both share it anyway.
+    /// Distribution for this machine; `None` with one core, which both must share.
     pub(super) fn on_this_machine(layout: Layout) -> Option<Placement> {
         let cores = allowed();
         let can_bind = process::find("taskset").is_some();
@@ -94,7 +94,7 @@ impl Placement {
             (Layout::Pinned, Some(split)) if can_bind && !split.1.is_empty() => split,
             _ => return None,
         };
-        // A core that shares the server's execution units would slow it.
+        // A core that shares the server's execution units would slow the server.
         let siblings = siblings_of(first);
         let apart: Vec<u32> = others
             .iter()
@@ -109,7 +109,7 @@ impl Placement {
         })
     }
 
-    /// For people.
+    /// Description for people.
     pub(super) fn words(&self) -> String {
         if self.server == self.generator {
             return format!("server and generator on {}", self.server.words());
@@ -119,7 +119,7 @@ impl Placement {
     }
 }
 
-/// The cores that we may use.
+/// Cores that this process may use.
 fn allowed() -> Vec<u32> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let list = status
@@ -140,7 +140,7 @@ fn siblings_of(core: u32) -> Vec<u32> {
     parse_list(&fs::read_to_string(path).unwrap_or_default())
 }
 
-/// The kernel's way: `0-3,8`.
+/// Parses the kernel's format: `0-3,8`.
 fn parse_list(text: &str) -> Vec<u32> {
     let mut numbers = Vec::new();
     for range in text.trim().split(',') {

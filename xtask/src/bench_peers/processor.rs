@@ -1,4 +1,4 @@
-//! Processor time of other programs, as the kernel tells it.
+//! Processor time of other programs, from `/proc`.
 
 use std::collections::HashMap;
 use std::fs;
@@ -12,8 +12,8 @@ pub(super) fn of(process: u32) -> Result<Duration, String> {
     Ok(stat.used)
 }
 
-/// That of a process and of all that descend from it, those that have ended and were
-/// waited for counted.
+/// Processor time of a process and all its descendants, including those that ended and were
+/// waited for.
 pub(super) fn of_tree(root: u32) -> Duration {
     let Ok(folder) = fs::read_dir("/proc") else {
         return Duration::ZERO;
@@ -25,7 +25,7 @@ pub(super) fn of_tree(root: u32) -> Duration {
     });
     let stats: HashMap<u32, Stat> = processes.collect();
     let descends = |mut number: u32| {
-        // A parent may be gone between two readings; nobody has so many ancestors.
+        // A parent may end between two readings; no process has this many ancestors.
         for _ in 0..64 {
             if number == root {
                 return true;
@@ -50,7 +50,7 @@ struct Stat {
 }
 
 impl Stat {
-    /// Fields 4, 14 and 15, 16 and 17; the name before them may hold anything.
+    /// Parses fields 4, 14 and 15, 16 and 17; the name before them may contain any character.
     fn parse(text: &str) -> Option<Stat> {
         let (_, fields) = text.rsplit_once(')')?;
         let fields: Vec<&str> = fields.split_ascii_whitespace().collect();

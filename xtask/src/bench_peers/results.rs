@@ -1,11 +1,11 @@
-//! What `glassline bench viewers --json` has written, as far as a comparison needs it.
+//! Reports of `glassline bench viewers --json`, as far as a comparison needs them.
 
 use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
 
-/// A server's cost counts, and it keeps up, where it delivered this much.
+/// Delivered share from which on a server keeps up and its cost is comparable.
 pub(super) const COMPARABLE: f64 = 0.99;
 
 fn report(path: &Path) -> Result<Value, String> {
@@ -18,31 +18,30 @@ fn report(path: &Path) -> Result<Value, String> {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Run {
     pub(super) steps: Vec<Step>,
-    /// What the same packets cost at least on this machine.
+    /// Floor: the least that the same packets cost on this machine.
     pub(super) floor: Vec<Floor>,
-    /// Whether the server ended by itself under the load.
+    /// Whether the server process ended under the load.
     pub(super) has_crashed: bool,
 }
 
-/// One height of the ramp. `None` is what could not be measured.
+/// One step of the ramp. `None` for figures that could not be measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Step {
-    /// Asked for.
+    /// Number of viewers of the step.
     pub(super) viewers: u64,
-    /// RTP time that advanced, less what was lost, over wall time; viewers that
-    /// never connected got nothing of it.
+    /// Advance of RTP time less losses, over wall time; viewers that never connected count as 0.
     pub(super) delivered: f64,
     pub(super) cost: Cost,
     pub(super) rss_bytes_per_viewer: Option<f64>,
     pub(super) join_ms: (Option<f64>, Option<f64>),
     pub(super) gap_ms_p99: Option<f64>,
-    /// Answers to DESCRIBE, p50 and p99.
+    /// Times of answers to DESCRIBE, p50 and p99.
     pub(super) describe_ms: (Option<f64>, Option<f64>),
     pub(super) server_cpu_percent: Option<f64>,
     pub(super) bottleneck: String,
 }
 
-/// The least for so many viewers.
+/// The floor at this number of viewers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Floor {
     pub(super) viewers: u64,
@@ -85,12 +84,12 @@ impl Run {
         })
     }
 
-    /// The step with so many viewers.
+    /// The step with this number of viewers.
     pub(super) fn at(&self, viewers: u64) -> Option<&Step> {
         self.steps.iter().find(|step| step.viewers == viewers)
     }
 
-    /// Most viewers that got at least `delivered` (0–1) of the stream.
+    /// Largest number of viewers that received at least `delivered` (0–1) of the stream.
     pub(super) fn most(&self, delivered: f64) -> Option<u64> {
         self.steps
             .iter()
@@ -99,7 +98,7 @@ impl Run {
             .max()
     }
 
-    /// The first step in which somebody was at a limit, and who.
+    /// The first step with a bottleneck, and its name.
     pub(super) fn first_limit(&self) -> Option<(&str, u64)> {
         self.steps.iter().find_map(|step| match &*step.bottleneck {
             "none" if step.delivered >= COMPARABLE => None,
@@ -108,7 +107,7 @@ impl Run {
         })
     }
 
-    /// The floor with so many viewers.
+    /// The floor at this number of viewers.
     pub(super) fn floor_at(&self, viewers: u64) -> Option<Floor> {
         self.floor
             .iter()
@@ -120,7 +119,7 @@ impl Run {
 impl Step {
     fn from_json(step: &Value) -> Result<Step, String> {
         let viewers = step["viewers"].as_u64().ok_or("a step without `viewers`")?;
-        // Some servers' RTP clock runs many times too fast; the report says how fast.
+        // Some servers' RTP clocks run much too fast; the report says by how much.
         let clock = step["rtp_clock_ratio"].as_f64();
         let clock = clock.filter(|ratio| *ratio > 0.0).unwrap_or(1.0);
         let ratio = step["delivered_ratio"].as_f64().unwrap_or(0.0) / clock;

@@ -1,4 +1,4 @@
-//! Servers and generators: started on their cores, listened to, ended.
+//! Processes of servers and generators: started on their cores, read, and ended.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 use super::place::Cores;
 use crate::process;
 
-/// How long a server may take to end by itself.
+/// Time that a server has to end by itself.
 const FAREWELL: Duration = Duration::from_secs(3);
 
-/// Lines that may wait to be looked at; what comes beyond is in the log only.
+/// Most lines that wait to be read; later lines are in the log only.
 const LINES_WAITING: usize = 1_000;
 
-/// A program that serves, or helps one that does. Dropping it ends it.
+/// A server process or one of its helpers. Dropping it ends the process.
 pub(super) struct Running {
     name: String,
     child: Child,
@@ -27,7 +27,7 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Starts `command` on `cores`; what it prints goes to `log`.
+    /// Starts `command` on `cores`; its output goes to `log`.
     pub(super) fn start(command: &Command, cores: &Cores, log: &Path) -> Result<Running, String> {
         let name = process::line(command)
             .split(' ')
@@ -57,7 +57,7 @@ impl Running {
         })
     }
 
-    /// Waits for a line that begins with `word`; the rest of it.
+    /// Waits for a line that begins with `word`; returns the rest of the line.
     pub(super) fn wait_for(&self, word: &str, patience: Duration) -> Result<String, String> {
         let deadline = Instant::now() + patience;
         loop {
@@ -76,7 +76,7 @@ impl Running {
         }
     }
 
-    /// Looks again until `is_ready`, or the program ends, or patience does.
+    /// Polls `is_ready` until it returns true, the program ends, or `patience` is over.
     pub(super) fn wait_until(
         &mut self,
         patience: Duration,
@@ -95,12 +95,12 @@ impl Running {
         Ok(())
     }
 
-    /// How it ended, if it has.
+    /// Exit status, if the program has ended.
     pub(super) fn has_ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
-    /// The program's own process: what it was started through has become it.
+    /// Id of the program's own process: the shell that started it has become the program.
     pub(super) fn id(&self) -> u32 {
         self.child.id()
     }
@@ -119,7 +119,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended by itself; then there is nothing to ask and to kill.
+        // The process may have ended by itself, so that there is nothing to signal.
         let _ = signal(self.id(), "-TERM");
         let deadline = Instant::now() + FAREWELL;
         while self.has_ended().is_none() {
@@ -133,8 +133,7 @@ impl Drop for Running {
     }
 }
 
-/// Runs `command` on `cores` to its end, on our own terminal; a program that takes
-/// longer than `patience` is ended.
+/// Runs `command` on `cores` to its end, on this terminal; ends it after `patience`.
 pub(super) fn run_in_view(
     command: &Command,
     cores: &Cores,
@@ -161,10 +160,10 @@ pub(super) fn run_in_view(
     }
 }
 
-/// `command`, bound to `cores` and with as many open files as the system allows
-/// (a viewer takes up to five). The shell and `taskset` become the program, so that
-/// its process is the one that was started. It is told to end when we do, however we
-/// end: a server that is left over would be in the next comparison's way.
+/// Wraps `command` so that it is bound to `cores` and may open as many files as the system allows
+/// (a viewer needs up to five). Shell and `taskset` become the program, so that the process id is
+/// the program's. The program gets a signal when this process ends in any way, so that no server
+/// remains that would disturb the next comparison.
 pub(super) fn on(command: &Command, cores: &Cores) -> Command {
     let mut bound = Command::new("sh");
     bound.args(["-c", "ulimit -n \"$(ulimit -H -n)\"; exec \"$@\"", "sh"]);
@@ -195,7 +194,7 @@ fn listen(stream: impl Read + Send + 'static, log: Arc<Mutex<File>>, lines: Sync
         for line in BufReader::new(stream).split(b'\n').map_while(Result::ok) {
             let line = String::from_utf8_lossy(&line).into_owned();
             let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
-            // A full disk spoils the log, not the measurement.
+            // A full disk affects the log, not the measurement.
             let _ = writeln!(log, "{line}");
             let _ = lines.try_send(line);
         }
@@ -244,7 +243,7 @@ mod tests {
     #[test]
     fn a_program_does_not_outlive_who_started_it() {
         if process::find("setpriv").is_none() {
-            // Without util-linux there is nobody to tell it.
+            // Without util-linux the signal cannot be set up.
             return;
         }
         let bound = on(&shell("exec sleep 60"), &Cores::any());
@@ -260,7 +259,7 @@ mod tests {
         BufReader::new(output)
             .read_line(&mut line)
             .expect("it says its number");
-        // One that has ended and waits to be buried has no command line.
+        // A process that has ended and was not waited for has no command line.
         let commands = format!("/proc/{}/cmdline", line.trim());
         let sleeps = || fs::read(&commands).is_ok_and(|text| text.starts_with(b"sleep"));
         let wait_until = |is_so: &dyn Fn() -> bool| {
@@ -271,7 +270,7 @@ mod tests {
             }
         };
         wait_until(&sleeps);
-        // The way that leaves no time for farewells.
+        // A kill leaves no time to clean up.
         starter.kill().expect("it waits");
         starter.wait().expect("it is ours");
         wait_until(&|| !sleeps());

@@ -1,5 +1,5 @@
-//! The servers that are compared: what each needs, how it is started, and when it
-//! is live.
+//! Servers that are compared: their requirements, how they are started, and how they show that
+//! they are ready.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -13,10 +13,10 @@ use super::place::Placement;
 use super::running::Running;
 use crate::{install, process, versions};
 
-/// Until a server is live; a Python one reads its files first.
+/// Longest wait for a server to be ready; one in Python reads its files first.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// All viewers of a load test come from one address.
+/// Limits of our server: all viewers of a load test have one address.
 const LIMITS: &str = "limits: {half_open_per_address: 1000}\n";
 
 /// A server, or a variant of one.
@@ -36,30 +36,30 @@ pub(super) enum Server {
     Glassline,
 }
 
-/// What serving and starting need.
+/// Resources that servers need.
 pub(super) struct Lab {
-    /// Reports, logs and configuration of this comparison.
+    /// Folder of reports, logs and configuration of this comparison.
     pub(super) folder: PathBuf,
     pub(super) media: Media,
-    /// Our binary: a server, and the generator for all servers.
+    /// Our binary, which is a server and the generator for all servers.
     pub(super) glassline: PathBuf,
-    /// How long a server may have to play.
+    /// Longest time that a server must play.
     pub(super) duration: Duration,
 }
 
-/// A server that is live.
+/// A server that is ready.
 pub(super) struct Serving {
     pub(super) url: String,
-    /// Over RTSP: how media is to come.
+    /// RTSP transport that viewers must use.
     pub(super) transport: Option<&'static str>,
-    /// The server's own; what feeds it has others.
+    /// Id of the server's own process, without those of its sources.
     pub(super) process: u32,
-    /// Ended in this order: first what needs the server.
+    /// Processes, ended in this order: those that need the server come first.
     running: Vec<Running>,
 }
 
 impl Server {
-    /// In order of measuring; ours is the last, so that its chart shows all.
+    /// All servers in order of measurement; ours is the last, so that its chart shows all.
     pub(super) const ALL: [Server; 12] = [
         Server::Pion,
         Server::PionBare,
@@ -92,7 +92,7 @@ impl Server {
         }
     }
 
-    /// What is special about it, for the reader of the table.
+    /// Remark for the reader of the table.
     pub(super) fn about(self) -> &'static str {
         match self {
             Server::Pion => "WebRTC, interceptors on (NACK, reports, TWCC), frames in real time",
@@ -112,12 +112,12 @@ impl Server {
         }
     }
 
-    /// Whether it sends video and audio, so that its cost compares.
+    /// Whether the server sends video and audio, so that its cost is comparable.
     pub(super) fn has_whole_load(self) -> bool {
         !matches!(self, Server::PionReference | Server::Live555)
     }
 
-    /// Whether it is in Glassline's chart, which has room for seven others.
+    /// Whether the server is in Glassline's chart, which has room for seven others.
     pub(super) fn is_drawn(self) -> bool {
         !matches!(
             self,
@@ -128,7 +128,7 @@ impl Server {
         )
     }
 
-    /// Which of ours serves in the same way, so that their costs compare.
+    /// Our variant with the same protocol, for comparing costs.
     pub(super) fn ours(self) -> Server {
         match self {
             Server::GstRtsp | Server::Live555 | Server::MediaMtxRtsp | Server::GlasslineRtsp => {
@@ -139,10 +139,9 @@ impl Server {
         }
     }
 
-    /// Installs or builds it.
+    /// Installs or builds the server.
     ///
-    /// # Errors
-    /// It cannot be had here; the text says how it could.
+    /// # Errors The server is not available here; the text says how to get it.
     pub(super) fn prepare(self) -> Result<(), String> {
         match self {
             Server::Pion | Server::PionBare | Server::PionReference => install::go_peers(),
@@ -158,7 +157,7 @@ impl Server {
         }
     }
 
-    /// Its version, as the program itself says it, else as we last saw it.
+    /// Version that the program prints, else the last known one.
     pub(super) fn version(self, lab: &Lab) -> String {
         let (mut command, section) = match self {
             Server::Pion | Server::PionBare | Server::PionReference => {
@@ -166,7 +165,7 @@ impl Server {
             }
             Server::Janus => (Command::new("janus"), "janus"),
             Server::GstRtsp | Server::GstRtspUdp => (rtsp_script(), "gst-rtsp-server"),
-            // It prints its version only when it serves.
+            // live555 prints its version only when it serves.
             Server::Live555 => (Command::new("false"), "live555"),
             Server::MediaMtx | Server::MediaMtxRtsp => {
                 let program = install::mediamtx().unwrap_or_default();
@@ -184,7 +183,7 @@ impl Server {
         }
     }
 
-    /// Starts it where it belongs, and waits until it is live.
+    /// Starts the server on its cores, and waits until it is ready.
     pub(super) fn start(self, lab: &Lab, place: &Placement) -> Result<Serving, String> {
         match self {
             Server::Pion => pion(self, lab, place, &[]),
@@ -211,7 +210,7 @@ impl Lab {
 }
 
 impl Serving {
-    /// Whether the server is still there; what feeds it comes before it.
+    /// Whether the server has ended; its sources are started before it.
     pub(super) fn has_crashed(&mut self) -> bool {
         let server = self.running.last_mut();
         server.is_none_or(|server| server.has_ended().is_some())
@@ -265,7 +264,7 @@ fn janus(lab: &Lab, place: &Placement) -> Result<Serving, String> {
     })
 }
 
-/// `peers/janus/*.jcfg`, with this machine's address and free ports in them.
+/// Writes `peers/janus/*.jcfg` with this machine's address and free ports.
 fn write_janus_configuration(folder: &Path, api: u16) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     fs::create_dir_all(folder).map_err(failed)?;
@@ -285,10 +284,10 @@ fn write_janus_configuration(folder: &Path, api: u16) -> Result<(), String> {
     Ok(())
 }
 
-/// The machine's address that leads to the world. Connecting a UDP socket asks the
-/// routing table and sends nothing.
+/// The machine's address on the default route. Connecting a UDP socket asks the routing table and
+/// sends nothing.
 fn own_address() -> Result<IpAddr, String> {
-    // Nobody's (RFC 5737), so the default route's.
+    // An address for documentation (RFC 5737), which is reached by the default route.
     let world = SocketAddr::from(([192, 0, 2, 1], 9));
     let address = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))
         .and_then(|socket| socket.connect(world).map(|()| socket))
@@ -330,7 +329,8 @@ fn rtsp_script() -> Command {
     command
 }
 
-/// It serves the files of its folder at port 554, or at 8554 if it may not.
+/// Starts live555, which serves the files of its folder at port 554, or at 8554 without the right
+/// to use 554.
 fn live555(lab: &Lab, place: &Placement) -> Result<Serving, String> {
     let file = lab.media.repeated(lab.duration)?;
     let name = file.file_name().unwrap_or_default().to_string_lossy();
@@ -366,7 +366,7 @@ fn mediamtx(server: Server, lab: &Lab, place: &Placement) -> Result<Serving, Str
     );
     fs::write(&path, configuration).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut command = Command::new(install::mediamtx()?);
-    // It leaves certificates where it runs.
+    // The program writes certificates into its working directory.
     command.arg(&path).current_dir(&lab.folder);
     let mut running = Running::start(&command, &place.server, &lab.log(server.name(), place))?;
     running.wait_until(PATIENCE, || rtsp_answers(rtsp, "", ""))?;
@@ -391,7 +391,7 @@ fn mediamtx(server: Server, lab: &Lab, place: &Placement) -> Result<Serving, Str
     })
 }
 
-/// By WebRTC, or by RTSP over `transport`.
+/// Starts Glassline for WebRTC, or for RTSP over `transport`.
 fn glassline(
     server: Server,
     lab: &Lab,
@@ -431,7 +431,7 @@ fn glassline(
     })
 }
 
-/// Whether our API says that the stream is live.
+/// Whether our API reports the stream as live.
 fn is_live(admin: u16) -> bool {
     let request = "GET /api/v1/streams/reference HTTP/1.1\r\nHost: localhost\r\n\
                    Connection: close\r\n\r\n";
@@ -446,8 +446,7 @@ fn is_described(port: u16, name: &str) -> bool {
     rtsp_answers(port, &format!("rtsp://127.0.0.1:{port}/{name}"), " 200 ")
 }
 
-/// Whether an RTSP server answers with `status`: to DESCRIBE, or to OPTIONS where
-/// there is no URL.
+/// Whether an RTSP server answers with `status`: to DESCRIBE, or to OPTIONS without a URL.
 fn rtsp_answers(port: u16, url: &str, status: &str) -> bool {
     let (method, url) = match url {
         "" => ("OPTIONS", "*"),
@@ -460,7 +459,7 @@ fn rtsp_answers(port: u16, url: &str, status: &str) -> bool {
     })
 }
 
-/// Sends `request` and reads what comes until the end, or for a second.
+/// Sends `request`, and reads until the end of the answer, or for a second.
 fn ask(port: u16, request: &str) -> Option<String> {
     const ANSWER_BYTES_MAX: u64 = 64 * 1024;
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
@@ -468,12 +467,12 @@ fn ask(port: u16, request: &str) -> Option<String> {
     stream.set_read_timeout(patience).ok()?;
     stream.write_all(request.as_bytes()).ok()?;
     let mut answer = Vec::new();
-    // An RTSP server keeps the connection open: the timeout ends the reading.
+    // An RTSP server keeps the connection open: the timeout ends the read.
     let _ = stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer);
     Some(String::from_utf8_lossy(&answer).into_owned())
 }
 
-/// Some that nobody holds at this moment, for TCP and most probably for UDP.
+/// Ports that are free for TCP at this moment, and very likely for UDP.
 pub(super) fn free_ports<const COUNT: usize>() -> Result<[u16; COUNT], String> {
     let mut held = Vec::new();
     let mut ports = [0; COUNT];
@@ -484,7 +483,7 @@ pub(super) fn free_ports<const COUNT: usize>() -> Result<[u16; COUNT], String> {
         *port = address
             .map_err(|error| format!("no free port: {error}"))?
             .port();
-        // Held together, so that they differ.
+        // All are held at the same time, so that they differ.
         held.push(listener);
     }
     Ok(ports)

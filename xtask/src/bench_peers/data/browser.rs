@@ -1,4 +1,4 @@
-//! Chromium as an end: in the page that `bench data serve` gives, and with itself.
+//! Chromium as an end: with `bench data serve` through its page, or two connections in one page.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -16,8 +16,7 @@ use super::super::running::Running;
 use super::{Bench, Goodput, MESSAGE_BYTES, measured};
 use crate::process;
 
-/// What a machine without screen, GPU and user needs, and no throttling of a window
-/// that nobody sees.
+/// Flags for a machine without screen, GPU and user; windows in the background are not throttled.
 const FLAGS: [&str; 8] = [
     "--headless=new",
     "--no-sandbox",
@@ -29,13 +28,14 @@ const FLAGS: [&str; 8] = [
     "--disable-background-networking",
 ];
 
-/// A result is no longer than this.
+/// Longest result of a page, in bytes.
 const BODY_BYTES_MAX: u64 = 64 << 10;
 
-/// The page of `bench data serve` runs a test by itself; ours tells the figures.
+/// Runs a test between `bench data serve` and its page in Chromium; the figures are from our
+/// report.
 pub(super) fn with_ours(bench: &Bench, direction: &str) -> Result<Goodput, String> {
     let reports = bench.folder.join(format!("data-chromium-{direction}.json"));
-    // An older one must not pass for this run's.
+    // A report of an earlier run must not be read as this run's.
     let _ = fs::remove_file(&reports);
     let (_serving, url) = bench.serve(Some(&reports))?;
     let url = format!(
@@ -56,7 +56,7 @@ pub(super) fn with_ours(bench: &Bench, direction: &str) -> Result<Goodput, Strin
     }
 }
 
-/// Two connections in one page, whose processor time cannot be told apart.
+/// Runs a test between two connections in one page, whose processor times cannot be told apart.
 pub(super) fn with_itself(bench: &Bench) -> Result<Goodput, String> {
     let failed = |error: std::io::Error| format!("serving a page to Chromium: {error}");
     let listener = TcpListener::bind("127.0.0.1:0").map_err(failed)?;
@@ -76,7 +76,7 @@ pub(super) fn with_itself(bench: &Bench) -> Result<Goodput, String> {
             continue;
         };
         let now = processor::of_tree(browser.id());
-        // Browsers open connections that they then have no use for.
+        // Browsers open connections that they do not use.
         let Ok(request) = serve(stream, page) else {
             continue;
         };
@@ -101,7 +101,7 @@ pub(super) fn with_itself(bench: &Bench) -> Result<Goodput, String> {
     Err("Chromium's page gave no result".to_owned())
 }
 
-/// A browser of its own, with nothing kept.
+/// Starts a browser with a fresh profile.
 fn open(bench: &Bench, url: &str) -> Result<Running, String> {
     let profile = bench.folder.join("chromium-profile");
     let _ = fs::remove_dir_all(&profile);
@@ -119,15 +119,15 @@ fn program() -> Result<std::path::PathBuf, String> {
     found.ok_or_else(|| "chromium is not on the PATH".to_owned())
 }
 
-/// What the page asked for.
+/// Request of a page.
 enum Request {
     Page,
-    /// It counts from now on.
+    /// The page begins to count now.
     Begun,
     Result(Value),
 }
 
-/// Answers one request of a page of ours.
+/// Answers one request of our page.
 fn serve(stream: TcpStream, page: &str) -> std::io::Result<Request> {
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;

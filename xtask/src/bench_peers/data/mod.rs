@@ -1,13 +1,14 @@
-//! `cargo xtask bench-peers --data`: bulk over one data channel, ours and others'.
+//! `cargo xtask bench-peers --data`: bulk transfer over one data channel, with Glassline and
+//! other implementations.
 //!
 //! ```text
-//! sender process ─ UDP over loopback, DTLS, SCTP ─► receiver process    each make with itself
-//! glassline bench data serve ◄──────────────────► Chromium              what a browser costs us
+//! sender process ─ UDP over loopback, DTLS, SCTP ─► receiver process    each with itself
+//! glassline bench data serve ◄──────────────────► Chromium              cost of a browser
 //! ```
 //!
-//! One run after the other, each make as both ends; messages of 64 KiB, ordered and
-//! reliable. Processor time is each process's own, kernel time included; a browser's is
-//! that of all its processes together.
+//! Runs follow each other, with the same implementation at both ends; messages of 64 KiB, ordered
+//! and reliable. Processor time is each process's own, including kernel time; that of a browser
+//! includes all its processes.
 
 mod browser;
 
@@ -27,13 +28,13 @@ use crate::{install, process, versions};
 const BEGIN: &str = "<!-- written by `cargo xtask bench-peers --data`: begin -->";
 const END: &str = "<!-- written by `cargo xtask bench-peers --data`: end -->";
 
-/// Browsers and peers take it whole, and their own tests use it.
+/// Message size that browsers and peers accept and that their own tests use.
 const MESSAGE_BYTES: usize = 64 << 10;
 
-/// Beside the seconds that are measured: starting, connecting, farewells.
+/// Time in addition to the measured seconds: start, connecting, goodbyes.
 const BESIDE: Duration = Duration::from_secs(40);
 
-/// What is compared, in the order of the table.
+/// Implementations that are compared, in the order of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Pion,
@@ -44,33 +45,33 @@ enum Way {
     FromChromium,
 }
 
-/// How fast, and at what cost. Absent is unknown.
+/// Speed and cost of a run; `None` for unknown figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Goodput {
     mbps: f64,
-    /// Processor seconds a gigabit.
+    /// Processor seconds per gigabit of the sender.
     sender: Option<f64>,
     receiver: Option<f64>,
-    /// Of both ends, where they share their processes.
+    /// Processor seconds per gigabit of both ends, where they share processes.
     both: Option<f64>,
 }
 
-/// What a program of a peer's prints.
+/// Figures that a peer's program prints.
 struct Told {
     bytes: f64,
     seconds: f64,
     cpu_s: f64,
 }
 
-/// Where reports and logs go, and what measures.
+/// Folders of reports and logs, and the parameters of the measurement.
 struct Bench {
     folder: PathBuf,
     glassline: PathBuf,
     hold: Duration,
 }
 
-/// Compares; prints a table, writes `data.json` and, with `writes`, the table into
-/// docs/benchmarks/data-channels.md.
+/// Compares the implementations; prints a table, writes `data.json` and, with `writes`, the table
+/// into docs/benchmarks/data-channels.md.
 pub(super) fn run(hold: Duration, writes: bool, circumstances: &str) -> Result<(), String> {
     let build = ["build", "--release", "--package", "glassline"];
     process::run(&mut process::cargo(&build))?;
@@ -182,7 +183,7 @@ impl Bench {
         }
     }
 
-    /// Two processes of a peer's program, their descriptions carried between them.
+    /// Runs two processes of a peer's program, and exchanges their descriptions.
     fn pair(
         &self,
         name: &str,
@@ -191,7 +192,7 @@ impl Bench {
         let seconds = self.hold.as_secs().to_string();
         let start = |role: &str| {
             let folder = self.folder.join(format!("{name}-{role}"));
-            // Left over from the run before.
+            // Files of an earlier run.
             let _ = fs::remove_dir_all(&folder);
             fs::create_dir_all(&folder)
                 .map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -215,11 +216,11 @@ impl Bench {
         })
     }
 
-    /// A server and a client of ours.
+    /// Runs a server and a client of ours.
     fn ours(&self) -> Result<Goodput, String> {
         let (_serving, url) = self.serve(None)?;
         let report = self.folder.join("data-glassline.json");
-        // An older one must not pass for this run's.
+        // A report of an earlier run must not be read as this run's.
         let _ = fs::remove_file(&report);
         let mut client = Command::new(&self.glassline);
         client.args(["bench", "data", &url, "--quiet", "--time"]);
@@ -232,7 +233,7 @@ impl Bench {
         measured(&text)
     }
 
-    /// `bench data serve`, and where; its reports go to `json`, a line each.
+    /// Starts `bench data serve`; returns its URL. Reports go to `json`, one per line.
     fn serve(&self, json: Option<&Path>) -> Result<(Running, String), String> {
         let mut command = Command::new(&self.glassline);
         command.args(["bench", "data", "serve", "--listen", "127.0.0.1:0"]);
@@ -250,7 +251,7 @@ impl Bench {
     }
 }
 
-/// What `bench data --json` says.
+/// Parses the report of `bench data --json`.
 fn measured(text: &str) -> Result<Goodput, String> {
     let report: Value = serde_json::from_str(text).map_err(|error| format!("{error}: {text}"))?;
     let mbps = report["goodput_mbps"].as_f64();
@@ -263,7 +264,7 @@ fn measured(text: &str) -> Result<Goodput, String> {
     })
 }
 
-/// Gives one end's description to the other, once it is there.
+/// Copies one end's description to the other, as soon as it exists.
 fn carry(from: &Path, to: &Path) -> Result<(), String> {
     let source = from.join("local.sdp");
     let deadline = Instant::now() + BESIDE;
@@ -280,7 +281,7 @@ fn carry(from: &Path, to: &Path) -> Result<(), String> {
 }
 
 impl Told {
-    /// Reads what follows the first brace of a line.
+    /// Parses the figures after the first brace of a line.
     fn parse(rest: &str) -> Result<Told, String> {
         let text = format!("{{{rest}");
         let value: Value = serde_json::from_str(&text).map_err(|it| format!("{it}: {text}"))?;
