@@ -2,11 +2,11 @@
 
 use crate::{Failure, install, process};
 
-/// Builds the binary in the profile `demo`, which compiles quickly,
-/// and becomes `glassline demo` with `arguments`.
+/// Builds the binary in the profile `demo`, which compiles quickly, and replaces this process by
+/// `glassline demo` with `arguments`.
 ///
-/// On Unix the recipe is replaced by the server, so that Ctrl-C and SIGTERM
-/// reach it directly and the shell waits for its orderly end.
+/// On Unix the server replaces the process, so that Ctrl-C and SIGTERM reach it directly and the
+/// shell waits for its orderly end.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     install::build_tools()?;
     let mut cargo = process::cargo(&["run", "--profile", "demo", "--package", "glassline"]);

@@ -1,9 +1,9 @@
-//! `cargo xtask fuzz`: each fuzz target for a while, on stable Rust.
+//! `cargo xtask fuzz`: runs each fuzz target for some time, on stable Rust.
 //!
-//! libFuzzer needs to see which edges of the code an input reaches. The compiler's
-//! coverage pass gives that on stable too (`-Cpasses=sancov-module`); only the
-//! memory sanitizers need a nightly, and these targets hold no `unsafe` to sanitize.
-//! An explicit `--target` keeps the pass away from build scripts and macros.
+//! libFuzzer needs to know which edges of the code an input reaches. The compiler's coverage pass
+//! provides that on stable, too (`-Cpasses=sancov-module`); only the memory sanitizers need a
+//! nightly, and these targets have no `unsafe` code. An explicit `--target` keeps the pass away
+//! from build scripts and macros.
 
 use std::fs;
 use std::io::{BufRead, BufReader, IsTerminal, Write};
@@ -32,7 +32,7 @@ const COVERAGE_FLAGS: [&str; 7] = [
 /// Runs the named targets, or all, one after another.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let (wanted, seconds) = parse(arguments)?;
-    // So that what is printed is short, and can be typed there.
+    // Printed paths are short, and can be typed there.
     std::env::set_current_dir(process::root())
         .map_err(|error| format!("{}: {error}", process::root().display()))?;
     let targets = targets()?;
@@ -84,7 +84,7 @@ fn targets() -> Result<Vec<String>, String> {
         .collect())
 }
 
-/// Builds the targets with coverage; the folder that holds them.
+/// Builds the targets with coverage; returns the folder of the binaries.
 fn build(targets: &[String]) -> Result<PathBuf, String> {
     let host = host()?;
     let mut cargo = process::cargo(&["build", "--profile", "fuzz", "--package", PACKAGE]);
@@ -99,7 +99,7 @@ fn build(targets: &[String]) -> Result<PathBuf, String> {
     Ok(Path::new("fuzz/target").join(host).join("fuzz"))
 }
 
-/// The platform that we compile on, as cargo names it.
+/// Platform of this machine, as cargo names it.
 fn host() -> Result<String, String> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     process::output_of(Command::new(rustc).arg("-vV"))
@@ -153,7 +153,7 @@ fn try_fuzz(binaries: &Path, target: &str, seconds: u64) -> Result<String, Strin
     progress.verdict(status.success(), &binary.display().to_string())
 }
 
-/// What libFuzzer has told so far.
+/// State of libFuzzer, from its output.
 struct Progress {
     target: String,
     started: Instant,
@@ -182,7 +182,8 @@ impl Progress {
         }
     }
 
-    /// Takes `#1907 NEW cov: 10 ft: 10 corp: 3/15b …`, the name of an artefact, or talk.
+    /// Reads a line of libFuzzer: `#1907 NEW cov: 10 ft: 10 corp: 3/15b …`, the name of an
+    /// artifact, or other text.
     fn read_line(&mut self, line: &str) {
         const TAIL_LINES: usize = 40;
         if let Some((_, path)) = line.split_once("Test unit written to ") {
@@ -210,7 +211,7 @@ impl Progress {
         self.show();
     }
 
-    /// A line that is written over on a terminal, a line now and then elsewhere.
+    /// Prints a line that is redrawn on a terminal; elsewhere one line from time to time.
     fn show(&mut self) {
         let on_terminal = std::io::stdout().is_terminal();
         let pause = Duration::from_millis(if on_terminal { 250 } else { 15_000 });
@@ -222,7 +223,7 @@ impl Progress {
         let line = format!("  {} {seconds:>4} s  {}", self.target, self.counts());
         if on_terminal {
             print!("\r{line}\x1b[K");
-            // Only the look of the progress line is lost if this fails.
+            // A failure affects the progress line only.
             let _ = std::io::stdout().flush();
         } else {
             println!("{line}");
@@ -236,7 +237,7 @@ impl Progress {
         )
     }
 
-    /// `again`: what to run with an artefact to see the break again.
+    /// Result of the target. `again` is the command that repeats the failure with an artifact.
     fn verdict(self, succeeded: bool, again: &str) -> Result<String, String> {
         if std::io::stdout().is_terminal() {
             println!();

@@ -1,10 +1,10 @@
-//! The project's one door: `cargo xtask demo|test|check|reference|fuzz|bench|bench-peers`.
+//! The project's tasks: `cargo xtask demo|test|check|reference|fuzz|bench|bench-peers`.
 //!
-//! Every recipe that a person or a build server runs is here, so that both run
-//! the same. A recipe first sees to what it needs (`install`), then runs cargo
-//! (`process`), and `test` ends with a summary of everything it ran.
+//! Every recipe for people and for build servers is here, so that both run the same. A recipe
+//! first installs what it needs (`install`), then runs cargo (`process`); `test` ends with a
+//! summary of everything it ran.
 //!
-//! Exit codes: 0 all well, 1 something failed, 2 the command line was wrong.
+//! Exit codes: 0 success, 1 something failed, 2 wrong command line.
 
 #![expect(
     clippy::disallowed_methods,
@@ -79,7 +79,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Why a recipe stopped, and with which exit code.
+/// Error that stops a recipe, with its exit code.
 struct Failure {
     text: String,
     exit_code: u8,

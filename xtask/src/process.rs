@@ -1,4 +1,4 @@
-//! Running other programs: cargo, apt, peers.
+//! Runs other programs: cargo, apt, peers.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -11,9 +11,9 @@ pub(crate) fn root() -> &'static Path {
         .expect("xtask is a folder of the checkout")
 }
 
-/// The cargo that runs us, with `arguments`, in the root of the checkout.
+/// A command for the cargo that runs us, with `arguments`, in the root of the checkout.
 ///
-/// On a build server the lock file must not move.
+/// On a build server the lock file must not change.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     let (subcommand, rest) = arguments
@@ -22,7 +22,7 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command.arg(subcommand).current_dir(root());
     let reads_lock_file = *subcommand != "fmt";
     if on_build_server() {
-        // What is built once need not be prepared for being built again.
+        // A build server builds once, so that incremental data would not be used.
         command.env("CARGO_INCREMENTAL", "0");
         if reads_lock_file {
             command.arg("--locked");
@@ -32,7 +32,7 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// Whether `CI=true`: a missing peer is then a failure, not a skip.
+/// Whether `CI=true`: a missing peer then is a failure, not a skip.
 pub(crate) fn on_build_server() -> bool {
     std::env::var("CI").is_ok_and(|value| matches!(value.as_str(), "true" | "1"))
 }
@@ -45,10 +45,9 @@ pub(crate) fn target_directory() -> PathBuf {
     }
 }
 
-/// Runs `command` to its end, showing what is run.
+/// Runs `command` to its end, and prints its command line.
 ///
-/// # Errors
-/// The program could not be started, or did not end with success.
+/// # Errors The program could not be started, or did not end with success.
 pub(crate) fn run(command: &mut Command) -> Result<(), String> {
     announce(command);
     let status = command
@@ -62,10 +61,9 @@ pub(crate) fn run(command: &mut Command) -> Result<(), String> {
     }
 }
 
-/// Runs `command`, showing each line of its standard output and giving it to `each_line`.
+/// Runs `command`, prints each line of its standard output, and passes it to `each_line`.
 ///
-/// # Errors
-/// The program could not be started, or did not end with success.
+/// # Errors The program could not be started, or did not end with success.
 pub(crate) fn run_watching(
     command: &mut Command,
     mut each_line: impl FnMut(&str),
@@ -93,11 +91,10 @@ pub(crate) fn run_watching(
     }
 }
 
-/// Runs `command` to its end, keeping what it says for the failure.
+/// Runs `command` to its end without printing.
 ///
-/// # Errors
-/// The program could not be started, or did not end with success; then with all that
-/// it printed on standard error.
+/// # Errors The program could not be started, or did not end with success; the text then has
+/// everything that it printed on standard error.
 pub(crate) fn run_quietly(command: &mut Command) -> Result<(), String> {
     announce(command);
     let output = command
@@ -116,7 +113,7 @@ pub(crate) fn run_quietly(command: &mut Command) -> Result<(), String> {
     }
 }
 
-/// Runs `command` silently; its standard output if it ended with success.
+/// Runs `command` without printing; returns its standard output if it ended with success.
 pub(crate) fn output_of(command: &mut Command) -> Option<String> {
     let output = command
         .stdin(Stdio::null())
@@ -129,10 +126,9 @@ pub(crate) fn output_of(command: &mut Command) -> Option<String> {
         .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// What cargo knows of the workspace's own packages.
+/// Cargo's metadata of the workspace's own packages.
 ///
-/// # Errors
-/// A manifest is broken; cargo has then said which.
+/// # Errors A manifest is broken; cargo has printed which one.
 pub(crate) fn workspace_metadata() -> Result<serde_json::Value, String> {
     let mut command = cargo(&["metadata", "--no-deps", "--format-version", "1"]);
     let output = command
@@ -144,7 +140,7 @@ pub(crate) fn workspace_metadata() -> Result<serde_json::Value, String> {
         .map_err(|error| format!("{} gave no JSON: {error}", line(&command)))
 }
 
-/// Where `program` lies on the PATH.
+/// Path of `program` on the PATH.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&std::env::var_os("PATH")?)
         .map(|folder| folder.join(program))

@@ -1,15 +1,15 @@
-//! What ran, how it ended and how long it took: the last thing a recipe prints.
+//! Summary of a recipe: its steps, their results and durations.
 
 use std::time::{Duration, Instant};
 
-/// How one step ended.
+/// Result of one step.
 pub(crate) enum Outcome {
     Passed,
-    /// With what is worth knowing about it.
+    /// The step passed, with a remark.
     PassedWith(String),
-    /// With the reason.
+    /// The step failed, for this reason.
     Failed(String),
-    /// With what is missing and how to get it.
+    /// The step was skipped; the text says what is missing and how to get it.
     Skipped(String),
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Tests {
     skipped_names: Vec<String>,
 }
 
-/// The steps of one recipe so far.
+/// Steps of a recipe so far.
 pub(crate) struct Summary {
     started: Instant,
     steps: Vec<Step>,
@@ -62,7 +62,7 @@ impl Summary {
         }
     }
 
-    /// Runs one step and keeps how it ended; a failed step does not stop the next.
+    /// Runs one step and keeps its result; a failed step does not stop the next.
     pub(crate) fn step(&mut self, name: &str, work: impl FnOnce(&mut Tests) -> Outcome) {
         println!("\n── {name}");
         let begun = Instant::now();
@@ -104,8 +104,8 @@ impl Summary {
         }
     }
 
-    /// A step that counted tests stands for its tests, any other for itself. A
-    /// step that failed without a failed test (it did not compile) counts too.
+    /// Numbers of passed, failed and skipped items: the tests of a step that counted tests, else
+    /// the step itself. A step that failed without a failed test (it did not compile) counts too.
     fn totals(&self) -> (u32, u32, u32) {
         let mut totals = (0, 0, 0);
         for step in &self.steps {

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: everything that must hold before a change lands.
+//! `cargo xtask test`: all checks that must pass before a change is merged.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,9 +6,10 @@ use std::process::Command;
 use crate::summary::{Outcome, Summary};
 use crate::{Failure, check, install, process};
 
-/// Peers, formatting, lints, licences and advisories, all tests; then the summary.
+/// Runs peers, formatting, lints, licenses and advisories, and all tests; then prints the
+/// summary.
 ///
-/// A missing peer is a skip with its name on a laptop, a failure where `CI=true`.
+/// A missing peer is skipped by name on a laptop, and a failure where `CI=true`.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let mut with_peers = true;
     for argument in arguments {
@@ -42,11 +43,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     Ok(summary.finish()?)
 }
 
-/// With microphones and loudspeakers.
+/// Arguments that enable microphones and loudspeakers.
 const DEVICES: [&str; 2] = ["--features", "glassline/devices"];
 
-/// What is only built where a machine has a sound library: no other step sees it. It is
-/// heard on the null sinks of a PulseAudio of its own.
+/// Checks the code that is built only with a sound library, which no other step compiles. Its
+/// tests use the null sinks of a PulseAudio of their own.
 fn sound_devices(summary: &mut Summary, with_peers: bool) {
     summary.step("sound devices", |_| {
         if let Err(reason) = install::audio() {
@@ -61,8 +62,8 @@ fn sound_devices(summary: &mut Summary, with_peers: bool) {
         if !with_peers {
             return Outcome::Passed;
         }
-        // All but those whose tests have the same name and know no sound device: left out,
-        // they need not be built again, and what crates need of others stays as it is.
+        // All crates but those whose tests have the same name and use no sound device: without
+        // them nothing is built again, and features of shared crates stay the same.
         let all_but = [
             "--exclude",
             "glassline-server",
@@ -75,8 +76,8 @@ fn sound_devices(summary: &mut Summary, with_peers: bool) {
     });
 }
 
-/// Licences, bans and sources of everything in the lock file; security advisories where
-/// their database can be had.
+/// Licenses, bans and sources of all packages in the lock file; security advisories where their
+/// database can be fetched.
 fn dependencies(summary: &mut Summary) {
     let deny = install::cargo_deny();
     summary.step("dependencies", |_| match &deny {
@@ -100,7 +101,8 @@ fn dependencies(summary: &mut Summary) {
     });
 }
 
-/// `what` of the checkout's `deny.toml`. Crates in two versions are seen, and not told.
+/// A run of cargo-deny for `what` of the checkout's `deny.toml`. Crates in two versions are
+/// allowed and not printed.
 fn cargo_deny(program: &Path, what: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.current_dir(process::root());

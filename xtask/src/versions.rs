@@ -1,4 +1,4 @@
-//! `peers/versions.toml`: the one place where peers and their versions stand.
+//! Reads `peers/versions.toml`, the one file with the versions of peers.
 
 use crate::process;
 
@@ -15,7 +15,7 @@ pub(crate) fn of(peer: &str, key: &str) -> Result<String, String> {
         .ok_or_else(|| format!("peers/versions.toml has no `{key}` in [{peer}]"))
 }
 
-/// Understands what that file uses of TOML: sections, and strings on one line.
+/// Parser for the subset of TOML in that file: sections, and strings on one line.
 fn find<'text>(text: &'text str, peer: &str, key: &str) -> Option<&'text str> {
     let mut section = "";
     for line in text.lines().map(str::trim) {

@@ -1,4 +1,4 @@
-//! What the demo clip sounds like: a soft tone, and a tick at each second.
+//! Audio of the demo clip: a soft tone, and a tick at each second.
 
 use std::f32::consts::TAU;
 
@@ -9,10 +9,10 @@ pub(super) const RATE: usize = 48_000;
 /// Samples per channel of one loop.
 pub(super) const LOOP_SAMPLES: usize = RATE * FRAMES as usize / FPS as usize;
 
-/// The left and right sample at place `index` of the endless audio.
+/// The left and right sample at index `index` of the endless audio.
 ///
-/// All frequencies are whole hertz and a loop is whole seconds, so the end
-/// of one loop leads into the next.
+/// All frequencies are whole hertz and a loop is whole seconds, so that the end of one loop
+/// continues in the next.
 pub(super) fn sample(index: usize) -> [f32; 2] {
     let index = index % LOOP_SAMPLES;
     let wave = |hertz: usize| {
@@ -28,14 +28,14 @@ pub(super) fn sample(index: usize) -> [f32; 2] {
     } else {
         0.0
     };
-    // A touch of width, so that a lost channel is heard.
+    // A little stereo width, so that a lost channel can be heard.
     let width = 0.25 * TONE_PEAK * wave(660);
     [tone + width + beep, tone - width + beep]
 }
 
-/// −18 dB of full scale.
+/// Peak of the tone: −18 dB of full scale.
 const TONE_PEAK: f32 = 0.126;
-/// −11 dB of full scale.
+/// Peak of the tick: −11 dB of full scale.
 const TICK_PEAK: f32 = 0.28;
-/// 50 ms.
+/// Duration of the tick: 50 ms.
 const TICK_SAMPLES: usize = RATE / 20;

@@ -1,7 +1,7 @@
-//! An RGB frame and the few shapes the clip is made of.
+//! An RGB frame, and the few shapes that the clip consists of.
 //!
-//! Shapes are signed distances in pixels, so edges are smooth at any place
-//! between pixels: that is what makes slow motion look slow.
+//! Shapes are signed distances in pixels, so that edges are smooth at any subpixel position and
+//! slow motion looks even.
 
 use std::f32::consts::TAU;
 
@@ -10,7 +10,7 @@ pub(super) const WIDTH: usize = 1280;
 /// Height in pixels.
 pub(super) const HEIGHT: usize = 720;
 
-/// A place in pixels; the centre of the first pixel is (0.5, 0.5).
+/// A position in pixels; the center of the first pixel is (0.5, 0.5).
 pub(super) type Point = (f32, f32);
 
 /// Red, green, blue in 0..=1, sRGB-coded.
@@ -28,14 +28,14 @@ impl Color {
     }
 }
 
-/// A frame under construction.
+/// A frame that is being drawn.
 #[derive(Clone)]
 pub(super) struct Canvas {
     rgb: Vec<[f32; 3]>,
 }
 
 impl Canvas {
-    /// A frame whose every pixel is asked for once.
+    /// A frame whose pixels come from a function.
     pub(super) fn from_fn(color_at: impl Fn(f32, f32) -> Color) -> Self {
         let mut rgb = Vec::with_capacity(WIDTH * HEIGHT);
         for y in 0..HEIGHT {
@@ -80,7 +80,7 @@ impl Canvas {
         });
     }
 
-    /// Paints with a coverage of its own at each place.
+    /// Paints with a coverage that depends on the position.
     pub(super) fn blend(
         &mut self,
         bounds: [f32; 4],
@@ -111,7 +111,7 @@ impl Canvas {
         });
     }
 
-    /// A soft light around a line, gone at `reach` pixels.
+    /// A soft light around a line, which ends at `reach` pixels.
     pub(super) fn glow(&mut self, a: Point, b: Point, reach: f32, color: Color, alpha: f32) {
         self.blend(around(a, b, reach), color, |p| {
             let near = (1.0 - to_segment(p, a, b) / reach).max(0.0);
@@ -147,13 +147,13 @@ impl Canvas {
     }
 }
 
-/// The place `turn` (0 is up, a quarter is right) around `centre`.
+/// The position at `turn` (0 is up, a quarter is right) around `centre`.
 pub(super) fn around_clock(centre: Point, radius: f32, turn: f32) -> Point {
     let (sin, cos) = (turn * TAU).sin_cos();
     (centre.0 + radius * sin, centre.1 - radius * cos)
 }
 
-/// The turn (0..1, clockwise from up) at which `p` stands around `centre`.
+/// The turn (0..1, clockwise from up) of `p` around `centre`.
 pub(super) fn turn_of(p: Point, centre: Point) -> f32 {
     ((p.0 - centre.0).atan2(centre.1 - p.1) / TAU).rem_euclid(1.0)
 }

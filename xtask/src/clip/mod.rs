@@ -5,10 +5,9 @@
 //! audio ─── 3 loops ─► ffmpeg, libopus ─ the middle ─► demo.ogg ──► played twice, seam compared
 //! ```
 //!
-//! `ffmpeg` with libx264 and libopus is the only tool; everything that is seen
-//! and heard is computed here. Encoders need a while to settle, so they are given
-//! more than one loop: the kept loop's quality is even, and its first packet of
-//! audio continues its last.
+//! `ffmpeg` with libx264 and libopus is the only tool; all video and audio is computed here.
+//! Encoders need some time to settle, so they get more than one loop: the quality of the loop
+//! that is kept is even, and its first audio packet continues its last.
 
 mod audio;
 mod canvas;
@@ -32,10 +31,10 @@ const FRAMES: u16 = 300;
 const KEYFRAME_DISTANCE: usize = 30;
 /// Opus packets of one loop.
 const PACKETS: usize = 500;
-/// What both files together may weigh, since they ship in the binary.
+/// Most bytes of both files together, since they are part of the binary.
 const BYTES_MAX: u64 = 2_000_000;
 
-/// Draws, encodes and verifies the clip; with `--check` verifies what is there.
+/// Draws, encodes and verifies the clip; with `--check`, only verifies the existing files.
 ///
 /// `args`: optionally `--check`, optionally the directory (else `assets`).
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
@@ -194,7 +193,7 @@ fn check_video(path: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Plays the audio twice over and compares the seam with the audio that was meant.
+/// Plays the audio twice, and compares the seam with the computed audio.
 fn check_audio(path: &Path) -> Result<(), String> {
     const ERROR_MAX: f32 = 0.02;
     let file = fs::read(path).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -279,7 +278,7 @@ fn output(mut command: Command, input: &[u8]) -> Result<Vec<u8>, String> {
     let mut out = Vec::new();
     let read = std::thread::scope(|scope| {
         if let Some(mut stdin) = stdin {
-            // A decoder that stops early is told by its exit status.
+            // The exit status shows a decoder that stops early.
             scope.spawn(move || stdin.write_all(input).ok());
         }
         stdout.map_or(Ok(0), |mut stdout| stdout.read_to_end(&mut out))

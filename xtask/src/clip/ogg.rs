@@ -1,8 +1,7 @@
-//! Just enough of Ogg (RFC 3533) to take Opus packets out of one file and put
-//! them into another; the product reads Ogg with code of its own, so that the
-//! shipped clip is a test of both.
+//! The subset of Ogg (RFC 3533) that is needed to move Opus packets from one file to another. The
+//! product reads Ogg with code of its own, so that the clip tests both.
 
-/// What an Opus file needs around its packets.
+/// Opus packets, and the header of their file.
 pub(super) struct Audio {
     /// The identification packet, as the encoder wrote it.
     pub(super) head: Vec<u8>,
@@ -14,11 +13,11 @@ pub(super) struct Audio {
 pub(super) const PACKET_SAMPLES: u64 = 960;
 /// Packets of one page: a second of audio.
 const PAGE_PACKETS: usize = 50;
-/// Says whose stream it is; an arbitrary number, constant so that files compare equal.
+/// Serial number of the stream, which is constant so that files compare equal.
 const SERIAL: u32 = 0x676c_6173;
 
 impl Audio {
-    /// Takes a file apart that holds one Opus stream.
+    /// Reads a file with one Opus stream.
     pub(super) fn read(file: &[u8]) -> Result<Self, String> {
         let mut packets = Vec::new();
         let mut open = Vec::new();

@@ -1,5 +1,5 @@
-//! What the demo clip shows: a clock that sweeps once in ten seconds, the same
-//! time in digits, a bar that glides, and the frame code along the bottom edge.
+//! Video of the demo clip: a clock that turns once in ten seconds, the same time in digits, a
+//! moving bar, and the frame code along the bottom edge.
 
 use std::f32::consts::TAU;
 
@@ -102,7 +102,7 @@ impl Painter {
     }
 }
 
-/// Night with a little light behind the clock and above the digits.
+/// Dark background with a little light behind the clock and above the digits.
 fn backdrop(x: f32, y: f32) -> Color {
     let light = |at: Point, reach: f32| {
         let near = (1.0 - length(x - at.0, y - at.1) / reach).max(0.0);
@@ -175,7 +175,7 @@ fn draw_wordmark(canvas: &mut Canvas) {
     lettering::write(canvas, "FRAME", (LEFT, 622.0), kind, STEEL);
 }
 
-/// Rings once a second, together with the tick of the audio.
+/// Draws rings once a second, together with the audio's tick.
 fn draw_second(canvas: &mut Canvas, since: f32) {
     let strength = (1.0 - since / 0.45).max(0.0).powi(2);
     if strength > 0.0 {
@@ -225,7 +225,7 @@ fn milliseconds_at() -> Point {
     (TIME_AT.0 + TIME.pitch + POINT_GAP, TIME_AT.1)
 }
 
-/// Glides to and fro twice in a loop, slowing at the ends.
+/// Draws a bar that moves to and fro twice in a loop, slower at the ends.
 fn draw_bar(canvas: &mut Canvas, turn: f32) {
     let place = 0.5 - 0.5 * (turn * 2.0 * TAU).cos();
     let x = LEFT + 30.0 + (RIGHT - LEFT - 60.0) * place;

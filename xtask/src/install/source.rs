@@ -1,5 +1,5 @@
-//! Peers that no package brings: built from their own source, at the revision that
-//! `peers/versions.toml` pins, under `target/peers/`.
+//! Peers that have no package: built from source under `target/peers/`, at the revision in
+//! `peers/versions.toml`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,9 @@ use std::process::Command;
 use super::go;
 use crate::{process, versions};
 
-/// live555's media server: the one on the PATH, else ours.
+/// live555's media server: the one on the PATH, else the one that is built here.
 ///
-/// # Errors
-/// It is not there and could not be built; the text names the step.
+/// # Errors It could not be built; the text names the step.
 pub(crate) fn live555() -> Result<PathBuf, String> {
     program("live555", "live555MediaServer", |folder| {
         super::build_tools()?;
@@ -37,17 +36,16 @@ pub(crate) fn live555() -> Result<PathBuf, String> {
     })
 }
 
-/// MediaMTX: the one on the PATH, else ours.
+/// MediaMTX: the one on the PATH, else the one that is built here.
 ///
-/// # Errors
-/// As [`live555`].
+/// # Errors As [`live555`].
 pub(crate) fn mediamtx() -> Result<PathBuf, String> {
     program("mediamtx", "mediamtx", |folder| {
         let go = go()?;
         let version = versions::of("mediamtx", "version")?;
         check_out("mediamtx", &version, folder)?;
-        // What its `go generate` would fetch: its version, and a player for browsers
-        // that no comparison serves.
+        // Files that `go generate` would fetch: its version, and a player for browsers that no
+        // comparison serves.
         for (path, text) in [
             ("internal/core/VERSION", version.as_str()),
             ("internal/servers/hls/hls.min.js", "// left out\n"),
@@ -70,11 +68,10 @@ pub(crate) fn mediamtx() -> Result<PathBuf, String> {
     })
 }
 
-/// The publisher and reader of the MoQ project (`moq`) and its relay: those on the PATH,
-/// else from the registry, which takes a quarter of an hour on two cores.
+/// The publisher and reader of the MoQ project (`moq`) and its relay: those on the PATH, else
+/// built from the registry, which takes a quarter of an hour on two cores.
 ///
-/// # Errors
-/// As [`live555`].
+/// # Errors As [`live555`].
 pub(crate) fn moq() -> Result<(PathBuf, PathBuf), String> {
     let build = |package: &'static str, binary: &'static str| {
         program(package, binary, |folder| {
@@ -82,7 +79,7 @@ pub(crate) fn moq() -> Result<(PathBuf, PathBuf), String> {
             let version = versions::of(package, "version")?;
             let mut install = process::cargo(&["install", "--no-default-features"]);
             install.args(["--features", "noq", "--version", &version, "--root"]);
-            // Their own profile links for minutes more, and serves hardly faster.
+            // Their own profile links for minutes longer, and is hardly faster.
             install.env("CARGO_PROFILE_RELEASE_LTO", "off");
             process::run(install.arg(folder).arg(package))?;
             Ok(folder.join("bin").join(binary))
@@ -91,7 +88,7 @@ pub(crate) fn moq() -> Result<(PathBuf, PathBuf), String> {
     Ok((build("moq-cli", "moq")?, build("moq-relay", "moq-relay")?))
 }
 
-/// `program` of `peer`: on the PATH, built earlier, or built now in a folder.
+/// Finds `program` of `peer`: on the PATH, built earlier, or built now in a folder.
 fn program(
     peer: &str,
     program: &str,
@@ -101,7 +98,7 @@ fn program(
         return Ok(path);
     }
     let folder = process::target_directory().join("peers").join(peer);
-    // Named by its revision: another one is built anew.
+    // The folder's name contains the revision, so that another revision is built anew.
     let revision = versions::of(peer, "commit").or_else(|_| versions::of(peer, "version"))?;
     let built = folder.join(format!("{program}-{revision}"));
     if built.is_file() {
@@ -114,7 +111,7 @@ fn program(
     Ok(built)
 }
 
-/// Brings `revision` of the peer's repository into `folder`, which is emptied before.
+/// Checks `revision` of the peer's repository out into `folder`, which is emptied before.
 fn check_out(peer: &str, revision: &str, folder: &Path) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     if folder.exists() {
@@ -124,7 +121,7 @@ fn check_out(peer: &str, revision: &str, folder: &Path) -> Result<(), String> {
     let source = versions::of(peer, "source")?;
     let git = |arguments: &[&str]| {
         let mut command = Command::new("git");
-        // Nobody is there to be asked for a password.
+        // Nobody can answer a question for a password.
         command.env("GIT_TERMINAL_PROMPT", "0").current_dir(folder);
         process::run_quietly(command.args(arguments))
     };

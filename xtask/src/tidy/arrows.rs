@@ -1,20 +1,20 @@
-//! Arrows that were found against those that a table allows: for crates and for rooms.
+//! Compares arrows between crates or rooms with those that a table allows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::graph;
 use super::table::Row;
 
-/// From whom to whom, and the first place that shows it.
+/// Arrows as pairs of names, with the first place that shows each.
 pub(super) type Arrows = BTreeMap<(String, String), String>;
 
 /// A table of arrows.
 ///
-/// It is exact: it holds each arrow that the code has, and none besides, so that no rule
-/// outlives what it was for. Its rows stand from the ground floor up, and an arrow leads
-/// to a row above its own.
+/// The table is exact: it holds each arrow that the code has and no other, so that no rule
+/// outlives its purpose. Its rows are ordered from the bottom up, and an arrow leads to a row
+/// above its own.
 pub(super) struct Table<'table> {
-    /// Whose table it is, as problems name it: "the crates", "`server`".
+    /// Subject of the table in messages: "the crates", "`server`".
     pub(super) of: String,
     pub(super) rows: &'table [Row],
     /// Arrows to a lower row, which close a circle.
@@ -22,7 +22,7 @@ pub(super) struct Table<'table> {
 }
 
 impl Table<'_> {
-    /// Everything in which `found`, among the names `present`, is not this table.
+    /// All differences between the table and the arrows in `found`, among the names in `present`.
     pub(super) fn problems(&self, present: &BTreeSet<String>, found: &Arrows) -> Vec<String> {
         let of = &self.of;
         let mut problems = Vec::new();
@@ -78,8 +78,7 @@ impl Table<'_> {
     }
 }
 
-/// What the table would be if it were written today: its rows, and then the arrows that
-/// lead to a lower row.
+/// The table as the code is: its rows, and then the arrows that lead to a lower row.
 pub(super) fn as_table(
     present: &BTreeSet<String>,
     found: &Arrows,

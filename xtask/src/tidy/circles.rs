@@ -1,8 +1,8 @@
-//! Files of one crate that know each other in a circle.
+//! Finds files of one crate that use each other in a circle.
 //!
-//! A module and what stands within it may know each other: a folder is one thing, whose
-//! children see the private parts of their parent. So an arrow between the two, in either
-//! direction, closes no circle; one between siblings or cousins does.
+//! A module and its descendants may use each other: a folder is one unit, whose children see the
+//! private items of their parent. So an arrow between the two closes no circle; one between
+//! siblings or cousins does.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::code::{CrateCode, Use};
 use super::graph;
 use super::table::{self, Circle};
 
-/// Circles that are not listed, and listed ones that are gone.
+/// Circles that are not listed, and listed ones that do not exist.
 pub(super) fn problems(crates: &[CrateCode]) -> Vec<String> {
     problems_against(table::CIRCLES, crates)
 }
@@ -85,7 +85,7 @@ fn uses_apart(code: &CrateCode) -> impl Iterator<Item = &Use> {
     })
 }
 
-/// The files of a circle, and one place for each arrow within it.
+/// The files of a circle, with one place for each arrow within it.
 fn describe(code: &CrateCode, circle: &BTreeSet<String>) -> String {
     let mut seen = BTreeSet::new();
     let mut lines = vec![format!("a circle of {} files:", circle.len())];
@@ -100,7 +100,7 @@ fn describe(code: &CrateCode, circle: &BTreeSet<String>) -> String {
 }
 
 fn common_folder(files: &BTreeSet<String>) -> &str {
-    // Sorted: what the first and the last share, all share.
+    // The files are sorted: a prefix of the first and the last is a prefix of all.
     let (Some(first), Some(last)) = (files.first(), files.last()) else {
         return "";
     };

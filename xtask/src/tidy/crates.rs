@@ -1,4 +1,4 @@
-//! Which crate knows which, and what a core must not use: from the manifests.
+//! Checks the dependencies between crates and those of cores, from the manifests.
 
 use std::collections::BTreeSet;
 
@@ -7,12 +7,12 @@ use serde_json::Value;
 use super::arrows::{Arrows, Table};
 use super::table::{self, Row};
 
-/// Everything in which the manifests are not the table of crates.
+/// All differences between the manifests and the table of crates.
 pub(super) fn problems(metadata: &Value) -> Vec<String> {
     problems_against(table::CRATES, metadata)
 }
 
-/// The rows that the table would have if it were written today.
+/// Rows of the table as the manifests are.
 pub(super) fn as_table(metadata: &Value) -> Vec<String> {
     let (present, found) = arrows(metadata);
     super::arrows::as_table(&present, &found).0
@@ -30,7 +30,7 @@ fn problems_against(rows: &[Row], metadata: &Value) -> Vec<String> {
     problems
 }
 
-/// The crates that a table is for, and their arrows. What only tests use is none.
+/// The crates of a table, and their arrows. Dependencies of tests are not counted.
 fn arrows(metadata: &Value) -> (BTreeSet<String>, Arrows) {
     let mut present = BTreeSet::new();
     let mut found = Arrows::new();
@@ -52,7 +52,7 @@ fn arrows(metadata: &Value) -> (BTreeSet<String>, Arrows) {
     (present, found)
 }
 
-/// What would bring a clock, chance or a socket into a core.
+/// Dependencies of cores that would give them a clock, randomness or a socket.
 fn cores(metadata: &Value) -> Vec<String> {
     let mut problems = Vec::new();
     for package in packages(metadata) {

@@ -1,8 +1,8 @@
-//! Who can be reached from whom and back: the floors and the circles of a graph.
+//! Layers and circles of a graph: which names reach each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Each name, and the names that it knows.
+/// Each name with the names that it uses.
 pub(super) type Graph = BTreeMap<String, BTreeSet<String>>;
 
 /// The graph of these arrows, from the first to the second.
@@ -18,8 +18,8 @@ pub(super) fn graph<'names>(arrows: impl IntoIterator<Item = (&'names str, &'nam
     graph
 }
 
-/// All names in groups of those that reach each other; a group stands behind all that it
-/// knows. A group of two or more is a circle.
+/// All names in groups of those that reach each other; a group comes after all groups that it
+/// uses. A group of two or more is a circle.
 pub(super) fn floors(graph: &Graph) -> Vec<Vec<String>> {
     let mut search = Search {
         graph,
@@ -70,7 +70,7 @@ impl<'graph> Search<'graph> {
         lowest
     }
 
-    /// The names of a circle so that few arrows lead to a later one.
+    /// The names of a circle, ordered so that few arrows lead to a later one.
     fn in_order(&self, group: &[&str]) -> Vec<String> {
         let mut open: BTreeSet<&str> = group.iter().copied().collect();
         let mut order = Vec::new();

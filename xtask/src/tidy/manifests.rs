@@ -1,4 +1,4 @@
-//! What every manifest says.
+//! Checks the lines that all manifests have.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::crates::packages;
 use crate::process;
 
-/// Manifests that lack a line which all of them have.
+/// Manifests that lack one of these lines.
 pub(super) fn problems(metadata: &Value) -> Vec<String> {
     let mut problems = Vec::new();
     let root = fs::read_to_string(process::root().join("Cargo.toml")).unwrap_or_default();

@@ -24,7 +24,7 @@ use std::path::PathBuf;
 use crate::process;
 use code::CrateCode;
 
-/// Everything that is out of shape, one entry each; empty when tidy.
+/// All violations, one entry each; empty if there are none.
 pub(crate) fn problems() -> Vec<String> {
     let mut problems = Vec::new();
     match process::workspace_metadata() {
@@ -41,7 +41,7 @@ pub(crate) fn problems() -> Vec<String> {
     problems
 }
 
-/// What is known to be out of shape and waits: "27 circles of files, …".
+/// Numbers of known exceptions, like "27 circles of files, …".
 pub(crate) fn counts() -> String {
     format!(
         "{} circles of files, {} arrows between rooms against the order, {} long files, {} wide structs are listed",
@@ -52,10 +52,9 @@ pub(crate) fn counts() -> String {
     )
 }
 
-/// All lists of [`table`] as they would be if they were written today.
+/// All lists of [`table`] as the code is.
 ///
-/// # Errors
-/// A manifest or a source file cannot be read.
+/// # Errors A manifest or a source file cannot be read.
 pub(crate) fn tables() -> Result<String, String> {
     let metadata = process::workspace_metadata()?;
     let Tree { sources, crates } = Tree::read()?;

@@ -1,7 +1,7 @@
-//! Which module of a crate knows which.
+//! Checks which module of a crate uses which.
 //!
-//! A room is a module with all below it, but for what is a room of its own; the root of
-//! the crate is the room `lib`.
+//! A room is a module with all its descendants that are no rooms themselves; the root of the
+//! crate is the room `lib`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::table::{self, Row, Wall};
 /// The room of the crate's root.
 const ROOT: &str = "lib";
 
-/// Everything in which the code is not the tables of rooms.
+/// All differences between the code and the tables of rooms.
 pub(super) fn problems(crates: &[CrateCode]) -> Vec<String> {
     let mut problems = Vec::new();
     for (name, rows) in table::ROOMS {
@@ -35,8 +35,7 @@ pub(super) fn problems(crates: &[CrateCode]) -> Vec<String> {
     problems
 }
 
-/// The tables as they would be if they were written today: rows, then what is against
-/// the order.
+/// The tables as the code is: rows, then the arrows against the order.
 pub(super) fn as_tables(crates: &[CrateCode]) -> Vec<String> {
     let mut lines = Vec::new();
     let mut against = Vec::new();

@@ -1,5 +1,5 @@
-//! What every source file keeps to: no markers of unfinished work, no names that say
-//! nothing, no file that the compiler never sees.
+//! Checks of every source file: no markers of unfinished work, no meaningless names, no file that
+//! the compiler never reads.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use crate::process;
 
-/// Names that say nothing of what is inside.
+/// Names that say nothing about their content.
 const EMPTY_NAMES: [&str; 8] = [
     "common", "helper", "helpers", "manager", "misc", "util", "utils", "stuff",
 ];
 
-/// Markers of unfinished work, spelt so that this list does not find itself.
+/// Markers of unfinished work, written so that this list does not match itself.
 const MARKERS: [&str; 4] = [
     concat!("to", "do!("),
     concat!("unimple", "mented!("),

@@ -7,17 +7,17 @@
 //! To divide a room, give its parts rows, `("egress/moq", &[])`, and print the tables: what
 //! has a row is a room, and what has none belongs to the nearest row above it.
 
-/// A name, and all that it knows directly.
+/// A name with all names that it uses directly.
 pub(super) type Row = (&'static str, &'static [&'static str]);
 
-/// A crate, and two of its rooms that never know each other, in either direction.
+/// A crate, and two of its rooms that must never use each other, in either direction.
 pub(super) type Wall = (&'static str, &'static str, &'static str);
 
 /// The folder that all files of a circle are in, their paths from there on, and why the
 /// circle stands.
 pub(super) type Circle = (&'static str, &'static [&'static str], &'static str);
 
-/// Which crate knows which, from the ground floor up. What only tests need is left out.
+/// Dependencies between crates, from the bottom up. Those of tests are left out.
 #[rustfmt::skip]
 pub(super) const CRATES: &[Row] = &[
     ("media", &[]),
@@ -41,7 +41,7 @@ pub(super) const CRATES: &[Row] = &[
 /// Tools of the checkout, which may know any crate.
 pub(super) const NOBODY_KNOWS: [&str; 2] = ["fuzz", "xtask"];
 
-/// Crates without clock, chance or sockets.
+/// Crates without clock, randomness or sockets.
 pub(super) const CORES: [&str; 10] = [
     "media",
     "rtp",
@@ -55,10 +55,10 @@ pub(super) const CORES: [&str; 10] = [
     "hub",
 ];
 
-/// What would bring a clock, chance or a socket into a core.
+/// Crates that would bring a clock, randomness or a socket into a core.
 pub(super) const NOT_IN_A_CORE: [&str; 6] = ["libc", "mio", "rand", "socket2", "tokio", "ureq"];
 
-/// Which room knows which, crate by crate, from the ground floor up.
+/// Uses between rooms, crate by crate, from the bottom up.
 #[rustfmt::skip]
 pub(super) const ROOMS: &[(&str, &[Row])] = &[
     ("server", &[
@@ -164,14 +164,14 @@ pub(super) const ROOMS_AGAINST_THE_ORDER: &[(&str, &str, &str, &str)] = &[
     ("sctp", "chunk", "packet", "a packet is read as chunks, and a chunk is written by the packet's builder"),
 ];
 
-/// Rooms that never know each other, whatever [`ROOMS`] says.
+/// Rooms that must never use each other, whatever [`ROOMS`] says.
 pub(super) const WALLS: &[Wall] = &[("server", "ingest", "egress")];
 
-/// Files that know each other in a circle, and why they may.
+/// Files that use each other in a circle, and why they may.
 #[rustfmt::skip]
 pub(super) const CIRCLES: &[Circle] = &[];
 
-/// Files above 500 lines. None joins them; who splits one strikes it.
+/// Files above 500 lines. No file may be added; whoever divides one removes it.
 pub(super) const LONG_FILES: &[&str] = &[
     "crates/congestion/src/bbr/mod.rs",
     "crates/congestion/src/glide/policer.rs",

@@ -1,4 +1,4 @@
-//! Which items only the build of the tests has.
+//! Finds items that only the build of the tests has.
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::{Attribute, Meta};
@@ -12,7 +12,7 @@ pub(super) fn is_for_tests(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// Whether `test` stands in a condition, outside of `not(…)`.
+/// Whether `test` occurs in a condition, outside of `not(…)`.
 fn asks_for_test(condition: TokenStream) -> bool {
     let mut is_negated = false;
     condition.into_iter().any(|token| match token {

@@ -1,4 +1,4 @@
-//! What the code of one module declares, imports and mentions.
+//! Collects the items, imports and mentioned paths of one module.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use syn::visit::{self, Visit};
@@ -8,7 +8,7 @@ use super::Struct;
 use super::conditions::is_for_tests;
 use super::module::{Mention, Module};
 
-/// Collects into a [`Module`] what stands in its items.
+/// Fills a [`Module`] from its items.
 pub(super) struct Mentions<'tree> {
     module: &'tree mut Module,
     structs: &'tree mut Vec<Struct>,
@@ -19,7 +19,7 @@ impl<'tree> Mentions<'tree> {
         Mentions { module, structs }
     }
 
-    /// Notes the name of an item that stands directly in the module.
+    /// Records the name of an item that the module defines.
     pub(super) fn declare(&mut self, item: &Item) {
         if is_for_tests(attributes(item)) {
             return;
@@ -47,7 +47,7 @@ impl<'tree> Mentions<'tree> {
         self.module.mentions.push(Mention { path, line });
     }
 
-    /// Walks one `use` line. A line that others see is a re-export, and no mention.
+    /// Records one `use` line. A line that is visible elsewhere is a re-export, not a mention.
     fn import(&mut self, tree: &UseTree, before: &[String], is_private: bool) {
         let (ident, alias) = match tree {
             UseTree::Path(path) => {
@@ -78,7 +78,8 @@ impl<'tree> Mentions<'tree> {
         self.module.imports.entry(name).or_default().push(path);
     }
 
-    /// Paths in what a macro is given: it may be no Rust, so only the tokens are read.
+    /// Records paths in the input of a macro, which may not be Rust, so that only its tokens are
+    /// read.
     fn tokens(&mut self, tokens: TokenStream) {
         let tokens: Vec<TokenTree> = tokens.into_iter().collect();
         let mut index = 0;
@@ -112,7 +113,7 @@ impl<'tree> Mentions<'tree> {
 
 impl<'ast> Visit<'ast> for Mentions<'_> {
     fn visit_item(&mut self, item: &'ast Item) {
-        // Modules are walked by their reader.
+        // Child modules are visited separately.
         if !is_for_tests(attributes(item)) && !matches!(item, Item::Mod(_)) {
             visit::visit_item(self, item);
         }
@@ -152,7 +153,7 @@ impl<'ast> Visit<'ast> for Mentions<'_> {
             .iter()
             .map(|segment| segment.ident.to_string())
             .collect();
-        // `::name` is another crate's.
+        // `::name` belongs to another crate.
         if path.leading_colon.is_none()
             && let Some(first) = path.segments.first()
         {
@@ -166,7 +167,7 @@ impl<'ast> Visit<'ast> for Mentions<'_> {
         self.tokens(invocation.tokens.clone());
     }
 
-    // Neither says what the code uses: `#[expect(…)]`, `pub(in …)`.
+    // Neither shows what the code uses: `#[expect(…)]`, `pub(in …)`.
     fn visit_attribute(&mut self, _: &'ast Attribute) {}
     fn visit_visibility(&mut self, _: &'ast Visibility) {}
 }

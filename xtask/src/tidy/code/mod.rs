@@ -25,7 +25,7 @@ use module::Module;
 
 /// One crate, as its sources have it.
 pub(crate) struct CrateCode {
-    /// Name without the project's prefix: `server`; `glassline` for the root.
+    /// Name without the project's prefix, like `server`; `glassline` for the root.
     pub(crate) name: String,
     /// Every file that the product compiles, and the names of its module from the root
     /// of the crate down, joined by `/`; empty for the root itself.
@@ -34,12 +34,12 @@ pub(crate) struct CrateCode {
     pub(crate) structs: Vec<Struct>,
 }
 
-/// A place where one file names what another file of its crate defines.
+/// A place where one file names an item that another file of its crate defines.
 pub(crate) struct Use {
     pub(crate) from: PathBuf,
     pub(crate) line: usize,
     pub(crate) to: PathBuf,
-    /// As the code has it: `super::peer::Peer`.
+    /// Path in the code, like `super::peer::Peer`.
     pub(crate) path: String,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Struct {
 /// # Errors
 /// A file is not Rust; the text names it.
 pub(crate) fn read(sources: &BTreeMap<PathBuf, String>) -> Result<Vec<CrateCode>, String> {
-    // Parsing dominates, so each crate has a thread.
+    // Parsing takes most of the time, so each crate has a thread.
     std::thread::scope(|scope| {
         let threads: Vec<_> = crate_roots(sources)
             .map(|(name, root)| scope.spawn(move || read_crate(name, root, sources)))

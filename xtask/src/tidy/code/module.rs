@@ -1,10 +1,9 @@
-//! One module, and the way from a path to the module that defines what it names.
+//! One module, and the resolution of paths to the module that defines an item.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// Longest chain of re-exports that is followed. A chain that leads back to itself is
-/// given up after as many steps.
+/// Longest chain of re-exports that is followed. A circular chain ends after this many steps.
 const STEPS_MAX: usize = 24;
 
 /// What one module declares and mentions.
@@ -17,8 +16,8 @@ pub(super) struct Module {
     pub(super) children: BTreeMap<String, usize>,
     /// Types, functions, constants, traits and macros that are defined here.
     pub(super) items: BTreeSet<String>,
-    /// Name here, and the paths that `use` lines give it: a module and a function may
-    /// share one.
+    /// Local names, with the paths that `use` lines give them: a module and a function may share
+    /// a name.
     pub(super) imports: BTreeMap<String, Vec<Vec<String>>>,
     /// Paths before `::*`.
     pub(super) globs: Vec<Vec<String>>,
@@ -31,7 +30,7 @@ pub(super) struct Mention {
     pub(super) line: usize,
 }
 
-/// What a path leads to.
+/// Target of a path.
 #[derive(Clone, Copy)]
 enum Target {
     Module(usize),
@@ -57,7 +56,7 @@ fn resolve(modules: &[Module], from: usize, path: &[String], steps: usize) -> Op
     let mut rest = path;
     while let [name, after @ ..] = rest {
         let Target::Module(module) = target else {
-            // Variants, constants and functions of a type are where the type is.
+            // Variants, constants and functions of a type belong to the type's module.
             return Some(target);
         };
         target = match name.as_str() {
@@ -66,7 +65,8 @@ fn resolve(modules: &[Module], from: usize, path: &[String], steps: usize) -> Op
             "super" => Target::Module(modules[module].parent?),
             _ => match look_up(modules, module, name, after.is_empty(), steps) {
                 Some(found) => found,
-                // A name that was asked of this module by path: a macro makes it there.
+                // The path names an item of this module that the parser did not find: a macro
+                // makes it here.
                 None if rest.len() < path.len() => Target::Item(module),
                 None => return None,
             },
@@ -76,8 +76,8 @@ fn resolve(modules: &[Module], from: usize, path: &[String], steps: usize) -> Op
     Some(target)
 }
 
-/// What `name` means in `module`. A name with more behind it is rather a module, the last
-/// one of a path rather an item.
+/// Resolves `name` in `module`. A name with more behind it is preferably a module, the last name
+/// of a path preferably an item.
 fn look_up(
     modules: &[Module],
     module: usize,
@@ -114,7 +114,7 @@ fn look_up(
                 _ => None,
             })
     };
-    // What another crate defines is this module's if it is this module that hands it on.
+    // An item of another crate counts as this module's if this module re-exports it.
     let handed_on = this.imports.contains_key(name) && best.is_none();
     let handed_on = handed_on.then_some(Target::Item(module));
     best.or(second)

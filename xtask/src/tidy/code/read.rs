@@ -1,4 +1,4 @@
-//! From the text of a crate to its modules.
+//! Reads the modules of a crate from its text.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,9 @@ pub(super) struct Tree {
     pub(super) structs: Vec<Struct>,
 }
 
-/// Follows the `mod` lines from `root` on.
+/// Follows the `mod` lines from `root`.
 ///
-/// # Errors
-/// A file is not Rust; the text names it.
+/// # Errors A file is not Rust; the text names it.
 pub(super) fn modules(root: &Path, sources: &BTreeMap<PathBuf, String>) -> Result<Tree, String> {
     let mut reader = Reader {
         sources,
@@ -43,12 +42,12 @@ struct Reader<'sources> {
     tree: Tree,
 }
 
-/// Where a module stands.
+/// Position of a module in the tree.
 struct Place {
     path: Vec<String>,
     parent: Option<usize>,
     file: PathBuf,
-    /// Where the files of its children are looked for.
+    /// Folder of the module's children.
     children_folder: PathBuf,
 }
 
@@ -88,7 +87,7 @@ impl Reader<'_> {
         Ok(index)
     }
 
-    /// `None` for a module that only other platforms have.
+    /// `None` for a module that exists on other platforms only.
     fn child(
         &mut self,
         parent: usize,

@@ -1,11 +1,11 @@
-//! Links between pages: the file is there, and so is the heading.
+//! Checks links between pages: the file and the heading exist.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 use super::lines_outside_of_code;
 
-/// Links of `pages` that lead nowhere. `exists` tells whether a path from the root is there.
+/// Links of `pages` without a target. `exists` says whether a path from the root exists.
 pub(super) fn problems(
     pages: &BTreeMap<PathBuf, String>,
     exists: impl Fn(&Path) -> bool,

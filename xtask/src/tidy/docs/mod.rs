@@ -1,5 +1,5 @@
-//! What the documentation keeps to: short paragraphs and cells, links that lead somewhere,
-//! and every route of the HTTP server on its page.
+//! Checks of the documentation: short paragraphs and cells, links with a target, and every route
+//! of the HTTP server on its page.
 
 mod links;
 mod prose;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use crate::process;
 
-/// Pages whose history is not rewritten: their links are checked, their prose is not.
+/// Pages whose history is not rewritten: their links are checked, their text is not.
 const NOT_PROSE: [&str; 1] = ["CHANGELOG.md"];
 
 /// Pages that break one of the rules. `sources` are all Rust files of the checkout.

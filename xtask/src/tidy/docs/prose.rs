@@ -4,10 +4,10 @@ use std::path::Path;
 
 use super::lines_outside_of_code;
 
-/// A paragraph, or an item of a list, has fewer words.
+/// A paragraph or an item of a list must have fewer words.
 const PARAGRAPH_WORDS: usize = 100;
 
-/// A cell of a table has fewer words.
+/// A cell of a table must have fewer words.
 const CELL_WORDS: usize = 25;
 
 /// Paragraphs and cells of a page that are too long.
