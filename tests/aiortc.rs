@@ -24,8 +24,7 @@ fn plays_video_and_audio_and_leaves() -> Result<(), Failed> {
         Some(value) if value >= least => Ok(()),
         _ => Err(Failed::from(format!("{name} below {least}: {report}"))),
     };
-    // Loose: 30 frames/s and 50 packets of audio a second, of which a slow machine
-    // may decode half.
+    // Least numbers: of 30 frames and 50 audio packets a second a slow machine may decode half.
     at_least("frames", 90.0)?;
     at_least("audio_frames", 150.0)?;
     at_least("audio_energy", 0.01)?;
@@ -48,7 +47,7 @@ fn plays_video_and_audio_and_leaves() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Lets aiortc watch for some seconds; its report.
+/// Lets aiortc watch for some seconds; returns its report.
 pub(crate) fn watch(url: &str, seconds: u32) -> Result<Value, String> {
     let mut command = peers::aiortc_whep()?;
     command.args([url, "--seconds", &seconds.to_string()]);

@@ -1,4 +1,4 @@
-//! `glassline bench viewers` against a server of ours: figures, files, exit codes.
+//! `glassline bench viewers` against our server: figures, files, exit codes.
 
 use std::fs;
 use std::net::TcpListener;
@@ -40,7 +40,7 @@ pub(crate) const TESTS: &[Test] = &[
     },
 ];
 
-/// A ramp of ten seconds, its joins and its end, in a debug build.
+/// Longest time of a run: a ramp of ten seconds with its joins and its end, in a debug build.
 const RUN_TIMEOUT: Duration = Duration::from_secs(90);
 
 fn a_ramp_becomes_figures_rows_and_a_chart() -> Result<(), Failed> {
@@ -89,7 +89,7 @@ fn a_ramp_becomes_figures_rows_and_a_chart() -> Result<(), Failed> {
     check(viewers == [Some(3), Some(6)], || format!("{viewers:?}"))?;
     for step in steps {
         check(step["connected"] == step["viewers"], || step.to_string())?;
-        // Loose: a busy machine stands still now and then.
+        // Not strict, since a busy machine stalls from time to time.
         let delivered = step["delivered_ratio"].as_f64().unwrap_or(0.0);
         check((0.95..1.1).contains(&delivered), || step.to_string())?;
         check(step["frames_verified"].as_u64() > Some(0), || {
@@ -137,7 +137,7 @@ fn a_condition_that_is_met_ends_with_three() -> Result<(), Failed> {
     let (code, printed) = bench(&url, &flags)?;
     check(code == Some(3), || format!("exit code {code:?}: {printed}"))?;
     check(printed.contains("delivered_ratio<2"), || printed.clone())?;
-    // The report is there all the same, and another run draws it.
+    // The report exists all the same, and another run can draw it.
     let flags = [
         &short[..],
         &[
@@ -205,7 +205,7 @@ fn ctrl_c_keeps_what_was_measured() -> Result<(), Failed> {
         &csv,
     ];
     let mut running = Running::start("bench", glassline(&arguments(&url, &flags)))?;
-    // A row means that the first viewer is being watched.
+    // A row means that the first viewer is being measured.
     crate::process::eventually(RUN_TIMEOUT, || match read(&csv) {
         Ok(rows) if rows.lines().count() >= 3 => Ok(()),
         other => Err(format!("{other:?}\n{}", running.printed())),
@@ -274,7 +274,7 @@ fn live_demo() -> Result<Server, String> {
     Ok(server)
 }
 
-/// Exit code and all that was printed.
+/// Runs the benchmark; returns the exit code and all output.
 fn bench(url: &str, flags: &[&str]) -> Result<(Option<i32>, String), String> {
     let mut running = Running::start("bench", glassline(&arguments(url, flags)))?;
     let status = running.wait(RUN_TIMEOUT)?;
@@ -285,14 +285,14 @@ fn arguments<'a>(url: &'a str, flags: &[&'a str]) -> Vec<&'a str> {
     [&["bench", "viewers", url][..], flags].concat()
 }
 
-/// Paths for JSON, CSV and SVG, with nothing there yet.
+/// Paths for JSON, CSV and SVG files, which do not exist yet.
 fn files(name: &str) -> Result<[String; 3], String> {
     let folder = output_folder();
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let path = |ending: &str| -> PathBuf { folder.join(format!("bench-{name}.{ending}")) };
     let paths = ["json", "csv", "svg"].map(path);
     for path in &paths {
-        // Most often there is none.
+        // Usually the file does not exist.
         let _ = fs::remove_file(path);
     }
     Ok(paths.map(|path| path.display().to_string()))

@@ -1,4 +1,4 @@
-//! The player page in Chromium: the newcomer's first minute.
+//! The player page in Chromium: the first minute of a new user.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::webdriver::Browser;
 
 const NEEDS: &[Peer] = &[Peer::Chromium];
 
-/// Loose: a debug build, a software decoder, two cores.
+/// Long, for a debug build, a software decoder and two cores.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) const TESTS: &[Test] = &[
@@ -86,7 +86,7 @@ const STAGES: [&str; 8] = [
     "render",
 ];
 
-/// The waterfall, in the order of the media's way.
+/// Checks the stages of the waterfall, in the order of the media's path.
 fn every_stage_is_there(stages: &Value) -> Result<(), Failed> {
     let found: Vec<&str> = stages
         .as_array()
@@ -98,7 +98,7 @@ fn every_stage_is_there(stages: &Value) -> Result<(), Failed> {
     ensure(found == STAGES, "stages", stages)
 }
 
-/// The API and `glassline trace` while the page watches.
+/// Checks the API and `glassline trace` while the page watches.
 fn trace_tells_the_same(server: &Server) -> Result<(), Failed> {
     let latency = http::get_json(&server.url("/api/v1/streams/demo/latency"))?;
     every_stage_is_there(&latency["stages"])?;
@@ -120,8 +120,8 @@ fn trace_tells_the_same(server: &Server) -> Result<(), Failed> {
     every_stage_is_there(&same["stages"])
 }
 
-/// Frame by frame, the sum of the stages is the delay that the burnt-in frame code
-/// gives, within the printed error bar.
+/// For each frame, the sum of the stages must equal the delay that the frame code in the video
+/// shows, within the printed error.
 fn stages_add_up_to_the_measured_delay(page: &Value) -> Result<(), Failed> {
     let accounted = &page["accounted"];
     ensure(
@@ -145,7 +145,7 @@ fn stages_add_up_to_the_measured_delay(page: &Value) -> Result<(), Failed> {
             .filter_map(|(_, milliseconds)| milliseconds.as_f64())
             .sum();
         let error = frame["error_ms"].as_f64().unwrap_or(0.0);
-        // The page's clock counts in 0.1 ms where it is not isolated.
+        // Without cross-origin isolation, the page's clock has a resolution of 0.1 ms.
         ensure(
             (sum - measured).abs() <= error + 0.1,
             "the sum is the delay",

@@ -42,14 +42,14 @@ pub(crate) const TESTS: &[Test] = &[
     },
 ];
 
-/// Two handshakes and some seconds of a debug build.
+/// Long enough for two handshakes and some seconds, in a debug build.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) const RATE: u32 = 48_000;
 
-/// A debug build has no time for more.
+/// Flags that save processor time, for debug builds.
 pub(crate) const LIGHT: [&str; 3] = ["--no-aec", "--no-ns", "--no-agc"];
 
-/// `call listen` on a free port.
+/// A `call listen` process on a free port.
 struct Listening {
     running: Running,
     url: String,
@@ -69,7 +69,7 @@ impl Listening {
     }
 }
 
-/// A WAV file with marks, of 16 bits as everybody reads them.
+/// Writes a WAV file with chirps, in 16 bits.
 pub(crate) fn marks_file(name: &str, marks: Marks, time: Duration) -> Result<String, String> {
     let samples = marks.signal(RATE, time);
     let data_bytes = u32::try_from(2 * samples.len()).map_err(|it| it.to_string())?;
@@ -103,7 +103,7 @@ pub(crate) fn heard(path: &Path) -> Result<Vec<f32>, String> {
         .collect())
 }
 
-/// Marks that are in `samples`, whenever they were put in.
+/// Number of chirps that are found in `samples`, at any delay, and number of all chirps.
 fn found(marks: Marks, samples: &[f32], rate: u32) -> (usize, usize) {
     let anywhere = marks.every + Duration::from_millis(20);
     let all = marks.find(samples, rate, 0.0, anywhere);
@@ -119,7 +119,7 @@ pub(crate) fn ensure_found(
 ) -> Result<(), Failed> {
     let (found, all) = found(marks, samples, rate);
     println!("{what}: {found} of {all} chirps");
-    // A busy machine calls devices late, and some are torn.
+    // A busy machine calls devices late, so that some chirps are damaged.
     match found >= 3 {
         true => Ok(()),
         false => Err(format!("{what}: {found} of {all} chirps").into()),
@@ -180,8 +180,9 @@ fn two_processes_hear_each_other() -> Result<(), Failed> {
     ensure_found("the calling end", THEIRS, &heard(&near_path)?, RATE)
 }
 
-/// Each end keeps accounts of both directions on its own clock. What one says is what the
-/// other hears: where their bars do not meet, one of the bars is wrong.
+/// Each end joins records of both directions on its own clock. The sent audio of one end is the
+/// received audio of the other: where their error ranges do not overlap, one of the ranges is
+/// wrong.
 fn two_processes_account_for_the_same_frames_alike() -> Result<(), Failed> {
     let (ours, theirs) = (
         marks_file("said.wav", OURS, Duration::from_secs(20))?,
@@ -257,8 +258,8 @@ fn two_processes_account_for_the_same_frames_alike() -> Result<(), Failed> {
     ensure(drawn == 2, "both in the chart", &drawn.into())
 }
 
-/// Frames that both ends have noted took as long for the one as for the other, and their
-/// stages are all there is.
+/// Frames that both ends have joined must have the same delays at both, and their stages must add
+/// up to the whole.
 fn alike(said: &Value, heard: &Value) -> Result<(), Failed> {
     let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
     let frames = |report: &Value| report["frames"].as_array().cloned().unwrap_or_default();
@@ -333,7 +334,7 @@ fn a_stream_of_a_server_is_heard() -> Result<(), Failed> {
     }
 }
 
-/// Collects what the page hears.
+/// Script that collects the audio that the page plays.
 pub(crate) const LISTEN: &str = "
     const context = new AudioContext({ sampleRate: 48000 });
     const source = context.createMediaStreamSource(window.call.remote);
@@ -346,7 +347,7 @@ pub(crate) const LISTEN: &str = "
     source.connect(node);
     node.connect(context.destination);";
 
-/// As base64 of 16-bit samples.
+/// Script that returns the audio as base64 of 16-bit samples.
 pub(crate) const HEARD: &str = "
     let text = '';
     for (const part of window.heard) {
@@ -360,7 +361,7 @@ pub(crate) const HEARD: &str = "
 fn chromium_and_the_command_line_hear_each_other() -> Result<(), Failed> {
     let (ours, theirs) = (
         marks_file("cli.wav", OURS, Duration::from_secs(60))?,
-        // Played over and over.
+        // Chromium repeats the file.
         marks_file("chromium.wav", THEIRS, Duration::from_secs(60))?,
     );
     let (far, far_path) = out("chromium-heard.wav")?;

@@ -1,7 +1,7 @@
-//! One end of ours with data channels, over a blocking socket on a thread of its own.
+//! An end with data channels of ours, over a blocking socket on a thread of its own.
 //!
-//! It gives every message back on the channel that it came by, except on a channel
-//! that it opens itself: there it sends, and checks what the peer gives back.
+//! It returns every message on the channel on which it came, except on a channel that it opens
+//! itself: there it sends messages, and checks what the peer returns.
 
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -18,51 +18,50 @@ use glassline_webrtc::{
     OpusOptions, ReceiveMode, Secrets, Session,
 };
 
-/// The channel that the host opens in-band.
+/// Label of the channel that the host opens in-band.
 pub(crate) const OWN_LABEL: &str = "own";
-/// The stream of a channel that both ends agree on without a word.
+/// Stream id of a negotiated channel, which both ends open without a message.
 pub(crate) const NEGOTIATED: u16 = 100;
-/// What is sent on the host's own channel, in bytes, split by what the peer takes.
+/// Sizes of the messages on the host's own channel, in bytes, split by what the peer accepts.
 pub(crate) const SIZES: [usize; 4] = [1, 16 << 10, 256 << 10, 1 << 20];
-/// What this end says that it takes in one message.
+/// Largest message that this end announces.
 pub(crate) const MESSAGE_MAX: usize = 1 << 20;
-/// What it sends in one unless told otherwise, however much the peer says it takes: Pion
-/// names a gigabyte, and its receive window of a megabyte closes for good on what does
-/// not fit it.
+/// Largest piece that the host sends by default, whatever the peer announces: Pion announces a
+/// gigabyte, and its receive window of a megabyte closes for good on a message that does not fit.
 const PIECE_MAX: usize = 256 << 10;
-/// Datagrams taken before anything is sent, as one receive call with GRO would.
+/// Number of datagrams that are taken before anything is sent, as from one receive call with GRO.
 const BATCH: usize = 64;
 
 static CERTIFICATE: LazyLock<Arc<Certificate>> =
     LazyLock::new(|| Arc::new(Certificate::generate().expect("a certificate")));
 
-/// What has happened so far.
+/// Events so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Story {
     pub(crate) cipher: Option<&'static str>,
-    /// Messages given back, and their bytes.
+    /// Number of messages that were returned, and their bytes.
     pub(crate) echoed: u64,
     pub(crate) echoed_bytes: u64,
-    /// Bytes that came back as they were sent.
+    /// Bytes that the peer returned unchanged.
     pub(crate) verified: usize,
-    /// Channels that the peer opened, by label, and those that closed.
+    /// Labels of the channels that the peer opened, and of those that closed.
     pub(crate) opened: Vec<String>,
     pub(crate) closed: usize,
     pub(crate) forged: u64,
     pub(crate) problem: Option<String>,
-    /// How the association ended.
+    /// Reason of the association's end.
     pub(crate) association: Option<String>,
     pub(crate) end: Option<CloseReason>,
 }
 
-/// The thread. Dropping it says goodbye to the peer.
+/// Handle of the thread. Dropping it closes the session.
 pub(crate) struct Host {
     story: Arc<Mutex<Story>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// An end whose answer is still to come.
+/// A host that waits for the peer's answer.
 pub(crate) struct Dialled {
     session: Session,
     socket: UdpSocket,
@@ -70,11 +69,11 @@ pub(crate) struct Dialled {
     pub(crate) offer: String,
 }
 
-/// What differs between the tests.
+/// Parameters that differ between tests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     pub(crate) cipher: CipherChoice,
-    /// What is sent in one message, however much the peer says it takes.
+    /// Largest piece of a message, whatever the peer announces.
     pub(crate) piece_max: usize,
 }
 
@@ -88,7 +87,7 @@ impl Default for Terms {
 }
 
 impl Host {
-    /// Answers an offer; the host and its answer.
+    /// Answers an offer; returns the host and its answer.
     pub(crate) fn accept(offer: &str, terms: Terms) -> Result<(Self, String), String> {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map_err(text)?;
         let now = Instant::now();
@@ -175,13 +174,13 @@ impl Drop for Host {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // Its panic is told by the test that missed what it had to do.
+            // A panic shows in the test that waits for the thread's work.
             let _ = thread.join();
         }
     }
 }
 
-/// What the thread owns.
+/// State that the thread owns.
 struct End {
     session: Session,
     socket: UdpSocket,
@@ -189,9 +188,9 @@ struct End {
     piece_max: usize,
     story: Arc<Mutex<Story>>,
     own: Option<ChannelId>,
-    /// What has to come back on our own channel.
+    /// Messages that the peer must return on our own channel.
     expected: VecDeque<Message>,
-    /// Messages that wait for room.
+    /// Messages that wait for room in their channel.
     waiting: VecDeque<(ChannelId, Message)>,
 }
 
@@ -231,7 +230,7 @@ impl End {
             let Ok((bytes, from)) = self.socket.recv_from(&mut buffer) else {
                 break;
             };
-            // What is dropped is counted in the session.
+            // The session counts dropped datagrams.
             let _ = self.session.handle_datagram(
                 Instant::now(),
                 from,
@@ -266,7 +265,7 @@ impl End {
         let mut out = Vec::new();
         while let Some((to, segment)) = self.session.poll_transmit_batch(now, &mut out) {
             for datagram in out.chunks(segment) {
-                // A full socket loses it, which the association notices.
+                // A full socket loses the datagram, which the association notices.
                 let _ = self.socket.send_to(datagram, to);
             }
         }
@@ -324,7 +323,7 @@ impl End {
         }
     }
 
-    /// All sizes on our own channel, each split by what the peer takes.
+    /// Sends messages of all sizes on our own channel, split by what the peer accepts.
     fn send_own(&mut self, channel: ChannelId) -> Result<(), String> {
         let channels = self.session.channels().ok_or("no channels")?;
         let piece = match channels.peer_max_message_size() {
@@ -348,7 +347,7 @@ impl End {
         };
         while let Some((channel, message)) = self.waiting.front() {
             match channels.send(*channel, message.clone(), now) {
-                // The peer closed it before it had everything back.
+                // The peer closed the channel before it had every message back.
                 Ok(()) | Err(SendError::NoSuchChannel | SendError::Closing) => {
                     self.waiting.pop_front();
                 }

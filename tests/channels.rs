@@ -1,5 +1,5 @@
-//! Data channels with WebRTC stacks that share no code with ours: Chromium's, Pion's
-//! and aiortc's, each as the one that offers and as the one that answers.
+//! Data channels with WebRTC stacks that share no code with ours: Chromium, Pion and aiortc, each
+//! as offerer and as answerer.
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,28 +15,28 @@ use crate::peers::{self, Peer, Test};
 use crate::process::{Running, eventually};
 use crate::webdriver::Browser;
 
-/// Loose: a debug build at our end, an interpreter at the other. More than the peers
-/// themselves wait, whose word says more.
+/// Long, for a debug build here and an interpreter at the peer, and longer than the peers' own
+/// time-outs, whose messages say more.
 const PATIENCE: Duration = Duration::from_secs(240);
-/// What a peer does on the channels that it opens.
+/// Expected behavior of a peer on the channels that it opens.
 #[derive(Clone, Copy)]
 struct Plan {
     channels: usize,
-    /// Of these, opened without a word here.
+    /// Number of these channels that are negotiated.
     negotiated: usize,
-    /// What comes back on each.
+    /// Bytes that return on each channel.
     bytes: fn(&str) -> u64,
 }
 
-/// Ordered, unordered, and negotiated.
+/// Channels: ordered, unordered, and negotiated.
 const USUAL: Plan = Plan {
     channels: 3,
     negotiated: 1,
-    // Beside the sizes there is a text of two bytes, which a page counts as one.
+    // In addition to the sizes there is a text of two bytes, which a page counts as one.
     bytes: |_| total() as u64 + 2,
 };
 
-/// One with messages of 1 MiB, and eight beside it with 256 KiB each, all at once.
+/// One channel with messages of 1 MiB, and eight with 256 KiB each, all at the same time.
 const LARGE: Plan = Plan {
     channels: 9,
     negotiated: 0,
@@ -97,7 +97,7 @@ pub(crate) const TESTS: &[Test] = &[
     },
 ];
 
-/// What the peer does.
+/// Role of the peer.
 #[derive(Clone, Copy, PartialEq)]
 enum Role {
     Offers,
@@ -136,8 +136,8 @@ fn chromium(role: Role, terms: Terms) -> Result<(), Failed> {
     judge(&host, &done, USUAL, terms.cipher)
 }
 
-/// A peer that exchanges descriptions through files; where it is `large`, by whole
-/// mebibytes.
+/// Runs a peer that exchanges descriptions through files; with `large`, it sends messages of a
+/// mebibyte.
 fn program(name: &str, mut command: Command, role: Role, large: bool) -> Result<(), Failed> {
     let folder = Folder::new(name)?;
     command.arg(&folder.0).arg(match role {
@@ -179,8 +179,8 @@ fn program(name: &str, mut command: Command, role: Role, large: bool) -> Result<
     judge(&host, &report, plan, terms.cipher)
 }
 
-/// Both ends must have got everything back, and ours the peer's goodbye. That is one
-/// datagram, which nobody repeats: on a crowded machine silence has to do.
+/// Checks that both ends got everything back, and that ours saw the peer's close. The close is
+/// one datagram without retransmission, so that on a busy machine silence is accepted, too.
 fn judge(host: &Host, report: &Value, plan: Plan, cipher: CipherChoice) -> Result<(), Failed> {
     let story = eventually(PATIENCE, || {
         let story = host.story();
@@ -220,20 +220,20 @@ fn total() -> usize {
     SIZES.iter().sum()
 }
 
-/// Where two programs leave their descriptions for each other.
+/// Folder in which two programs exchange their descriptions.
 struct Folder(PathBuf);
 
 impl Folder {
     fn new(name: &str) -> Result<Self, String> {
         let unique = format!("glassline-channels-{name}-{}", std::process::id());
         let path = std::env::temp_dir().join(unique);
-        // Left over from a run that was killed.
+        // Files of a run that was killed.
         let _ = fs::remove_dir_all(&path);
         fs::create_dir(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         Ok(Self(path))
     }
 
-    /// What the peer says.
+    /// Reads the peer's description.
     fn described(&self, peer: &Running) -> Result<String, String> {
         let path = self.0.join("local.sdp");
         eventually(PATIENCE, || {
@@ -242,7 +242,7 @@ impl Folder {
         })
     }
 
-    /// Says it to the peer: whole, or not at all.
+    /// Writes the description for the peer, atomically.
     fn describe(&self, sdp: &str) -> Result<(), String> {
         let part = self.0.join("remote.part");
         fs::write(&part, sdp)
@@ -253,7 +253,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // Nobody misses it.
+        // A remaining folder does no harm.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -1,5 +1,5 @@
-//! Viewers that come and go leave nothing behind: not a session, not a place among
-//! the half-open, not a descriptor, not memory.
+//! Viewers that join and leave leave nothing behind: no session, no half-open entry, no file
+//! descriptor, no memory.
 
 use std::time::Duration;
 
@@ -16,22 +16,22 @@ pub(crate) const TESTS: &[Test] = &[Test {
     run: a_thousand_viewers_leave_in_every_way_and_nothing_stays,
 }];
 
-/// All come from one address; who never arrives is waited for briefly.
+/// All viewers have one address; unfinished handshakes end soon.
 const LIMITS: &str = "limits: {half_open_per_address: 1000, half_open: 1000, handshake_s: 3}";
 
-/// The first round fills caches, pools and tables that stay, as full as the
-/// second needs them.
+/// Viewers of a round. The first round fills caches, pools and tables as far as the second needs
+/// them.
 const VISITS_PER_ROUND: usize = 500;
-/// More than two only if the second needed more memory than the first.
+/// Most rounds; more than two run only if the second needed more memory than the first.
 const ROUNDS_MAX: usize = 4;
 const AT_A_TIME: usize = 16;
 
-/// Who vanished is given up after 15 to 20 s of silence.
+/// Longest wait: a viewer that vanished is removed after 15 to 20 s of silence.
 const FORGET: Duration = Duration::from_secs(60);
 
-/// A kept-alive HTTP connection more or less; leaks would be hundreds more.
+/// Tolerance for kept-alive HTTP connections; a leak would be hundreds of descriptors.
 const FDS_MORE_MAX: u64 = 10;
-/// 500 sessions of 4 kB each would be seen.
+/// Tolerance for memory; 500 sessions of 4 kB each would exceed it.
 const GROWTH_MAX_BYTES: u64 = 2 << 20;
 
 fn a_thousand_viewers_leave_in_every_way_and_nothing_stays() -> Result<(), Failed> {
@@ -59,7 +59,7 @@ fn a_thousand_viewers_leave_in_every_way_and_nothing_stays() -> Result<(), Faile
     if after.rss_bytes > before.rss_bytes + GROWTH_MAX_BYTES {
         return Err(format!("memory leaks: {before:?}, {after:?}").into());
     }
-    // Every way of leaving was taken, and counted where it is one that failed.
+    // Every way of leaving was used, and is counted where it is a failure.
     let joins = server.metric("glassline_joins_total")?;
     let all = (rounds * VISITS_PER_ROUND) as f64;
     if joins != all * 3.0 / 5.0 {
@@ -68,7 +68,7 @@ fn a_thousand_viewers_leave_in_every_way_and_nothing_stays() -> Result<(), Faile
     Ok(())
 }
 
-/// Waits until no session, no half-open place and no viewer of the stream is left.
+/// Waits until no session, no half-open entry and no viewer of the stream remains.
 fn nobody_stays(server: &Server) -> Result<(), String> {
     eventually(FORGET, || {
         let (status, stream) = (server.status()?, server.stream("demo")?);
@@ -80,7 +80,7 @@ fn nobody_stays(server: &Server) -> Result<(), String> {
     })
 }
 
-/// What the server takes of the system.
+/// Resources that the server uses.
 #[derive(Debug)]
 struct Footprint {
     open_fds: u64,

@@ -1,4 +1,4 @@
-//! The command line: exit codes, and words that say what to change.
+//! The command line: exit codes, and messages that say what to change.
 
 use std::fs;
 use std::net::TcpListener;
@@ -166,7 +166,7 @@ fn sigterm_drains() -> Result<(), Failed> {
     }
 }
 
-/// Our binary ends with `exit_code` and says all of `words`; it does not panic.
+/// Checks that our binary ends with `exit_code` and prints all of `words`, without a panic.
 fn fails_with(arguments: &[&str], exit_code: i32, words: &[&str]) -> Result<(), Failed> {
     let (status, printed) = run_to_end(arguments)?;
     if status.code() != Some(exit_code) {

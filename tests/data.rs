@@ -40,11 +40,11 @@ pub(crate) const TESTS: &[Test] = &[
     },
 ];
 
-/// Two handshakes and two seconds of a debug build.
+/// Long enough for two handshakes and two seconds, in a debug build.
 const PATIENCE: Duration = Duration::from_secs(60);
 const USER: &str = "alice:secret";
 
-/// `bench data serve` on a free port.
+/// A `bench data serve` process on a free port.
 struct Serving {
     _running: Running,
     url: String,
@@ -65,7 +65,7 @@ impl Serving {
     }
 }
 
-/// Runs `bench data` against `url` for two seconds: the JSON, or what it printed.
+/// Runs `bench data` against `url` for two seconds; returns the JSON, or the output of a failure.
 fn measured(url: &str, flags: &[&str]) -> Result<Result<Value, String>, String> {
     let json = write_file("data.json", b"")?;
     let mut arguments = vec!["bench", "data", url, "--time", "2s", "--interval", "250ms"];
@@ -138,7 +138,7 @@ fn chromium_runs_the_test_in_the_page() -> Result<(), Failed> {
     Ok(())
 }
 
-/// coturn on free ports of loopback.
+/// A coturn process on free ports of loopback.
 struct Coturn {
     _running: Running,
     plain: u16,
@@ -183,7 +183,7 @@ impl Coturn {
             "--log-file",
             "stdout",
         ]);
-        // Nonces that change within a test.
+        // Nonces change during a test.
         command.args(["--stale-nonce", "1", "--verbose"]);
         command.args(flags);
         let running = Running::start("coturn", command)?;
@@ -201,7 +201,7 @@ impl Coturn {
     }
 }
 
-/// Free for UDP and TCP.
+/// A port that is free for UDP and TCP.
 fn free_port() -> Result<u16, String> {
     let refused = |error: std::io::Error| error.to_string();
     for _ in 0..20 {

@@ -1,4 +1,4 @@
-//! Files of the user's own: another size, another rate, another GOP than the demo's.
+//! Files of a user: another size, frame rate and GOP than the demo's.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -67,7 +67,8 @@ fn a_file_of_ones_own_plays_with_audio_and_loops_without_a_break() -> Result<(),
     browser.open(&server.url("/own"))?;
     browser.wait_until(PATIENCE, "return glassline.state === 'live'")?;
     browser.run("document.getElementById('sound').click()")?;
-    // Three times through: a jump of the timestamps would freeze or flush it.
+    // Three times through the file: a jump of the timestamps would freeze the video or flush the
+    // buffer.
     browser.wait_until(
         PATIENCE,
         "return glassline.framesDecoded > 225 && glassline.audioEnergy > 0",
@@ -82,7 +83,7 @@ fn a_file_of_ones_own_plays_with_audio_and_loops_without_a_break() -> Result<(),
     Ok(())
 }
 
-/// Encodes a test source; the path of the file.
+/// Encodes a test source; returns the path of the file.
 fn encode(name: &str, arguments: &[&str]) -> Result<String, String> {
     let path = output_folder().join(name);
     std::fs::create_dir_all(output_folder()).map_err(|error| error.to_string())?;

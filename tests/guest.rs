@@ -1,5 +1,5 @@
-//! A viewer that comes and goes: one session, one blocking socket, and one of the
-//! ways in which viewers leave.
+//! A viewer that joins and leaves: one session, one blocking socket, and one of the ways of
+//! leaving.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,18 +14,18 @@ use glassline_webrtc::{
 
 use crate::http;
 
-/// How viewers leave.
+/// Ways of leaving.
 #[derive(Clone, Copy, Debug)]
 enum Exit {
-    /// With a WHEP DELETE.
+    /// By a WHEP DELETE.
     Delete,
-    /// With RTCP BYE and DTLS close_notify.
+    /// By RTCP BYE and DTLS close_notify.
     Goodbye,
-    /// Without a word; the socket is closed, so that its port answers by ICMP.
+    /// By closing the socket without a message, so that its port answers by ICMP.
     Vanish,
-    /// In the middle of the handshake, without a word.
+    /// By stopping in the middle of the handshake.
     GiveUp,
-    /// It never came: the offer was answered, and that was all.
+    /// By never sending a datagram after the answer.
     Never,
 }
 
@@ -39,17 +39,17 @@ impl Exit {
     ];
 }
 
-/// For a join on a busy machine.
+/// Longest time of a join on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 static CERTIFICATE: LazyLock<Arc<Certificate>> =
     LazyLock::new(|| Arc::new(Certificate::generate().expect("a certificate")));
 
-/// `count` viewers of `url`, `at_a_time` at once, who leave in all ways in turn.
+/// `count` viewers of `url`, `at_a_time` of them in parallel, which leave in all ways in turn.
 pub(crate) fn visits(url: &str, count: usize, at_a_time: usize) -> Result<(), String> {
     let next = AtomicUsize::new(0);
-    // The server repeats its part of a handshake for a while: the ports of those
-    // who gave up must not be given to others meanwhile.
+    // The server repeats its part of a handshake for some time, in which the ports of viewers
+    // that gave up must not be used again.
     let held = Mutex::new(Vec::new());
     let come_and_go = || {
         loop {
@@ -72,8 +72,8 @@ pub(crate) fn visits(url: &str, count: usize, at_a_time: usize) -> Result<(), St
     })
 }
 
-/// Joins at `url`, sees the first packet of media, and leaves by `exit`; those
-/// that vanish leave something behind for a while.
+/// Joins at `url`, receives the first media packet, and leaves by `exit`; viewers that vanish
+/// keep their port for some time.
 fn visit(url: &str, exit: Exit) -> Result<Guest, String> {
     let mut guest = Guest::answered(url)?;
     match exit {
@@ -97,7 +97,7 @@ struct Guest {
     socket: UdpSocket,
     local: SocketAddr,
     location: String,
-    /// Media came.
+    /// Whether media arrived.
     played: bool,
     answered: Instant,
     events: Vec<Event>,

@@ -1,10 +1,10 @@
-//! Plain HTTP requests where every status is an answer.
+//! Plain HTTP requests; every status is an answer, not an error.
 
 use std::time::Duration;
 
 use serde_json::Value;
 
-/// What came back.
+/// Answer of the server.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -12,7 +12,7 @@ pub(crate) struct Answer {
     pub(crate) body: String,
 }
 
-/// One request; `headers` may hold `Content-Type`.
+/// Sends one request; `headers` may contain `Content-Type`.
 pub(crate) fn request(
     method: &str,
     url: &str,
@@ -55,7 +55,7 @@ pub(crate) fn get(url: &str) -> Result<Answer, String> {
     request("GET", url, &[], Vec::new())
 }
 
-/// GET that must answer 200 with JSON.
+/// Sends a GET that must be answered by 200 with JSON.
 pub(crate) fn get_json(url: &str) -> Result<Value, String> {
     let answer = get(url)?;
     if answer.status != 200 {

@@ -1,5 +1,4 @@
-//! Messages beside a stream, through the server, with Chromium as who publishes them and
-//! as those who watch.
+//! Messages beside a stream, through the server, with Chromium as publisher and as viewers.
 
 use libtest_mimic::Failed;
 use serde_json::{Value, json};
@@ -58,7 +57,7 @@ fn chromium_publishes_to_viewers_and_hears_them() -> Result<(), Failed> {
         )?;
     }
 
-    // The publisher begins anew, and somebody joins later.
+    // The publisher connects again, and a viewer joins later.
     browser.run("relayed.publish('demo'); relayed.watch('demo')")?;
     until(&browser, "relayed.ready(3)")?;
     browser.run("relayed.say('I am back')")?;
@@ -73,7 +72,7 @@ fn chromium_publishes_to_viewers_and_hears_them() -> Result<(), Failed> {
         "channels",
         &report,
     )?;
-    // Shown once a second.
+    // The figure is updated once a second.
     let counted = eventually(PATIENCE, || {
         let viewers = http::get_json(&server.admin_url("/api/v1/webrtc/viewers"))?;
         let sent = each(&viewers["viewers"]).iter();
@@ -87,7 +86,7 @@ fn chromium_publishes_to_viewers_and_hears_them() -> Result<(), Failed> {
     counted.map_err(Failed::from)
 }
 
-/// Waits until `condition` holds in the page, and nothing has gone wrong there.
+/// Waits until `condition` holds in the page without an error there.
 fn until(browser: &Browser, condition: &str) -> Result<(), String> {
     let script = format!("return relayed.report.error ?? ({condition})");
     let value = browser.wait_until(PATIENCE, &script).map_err(|reason| {

@@ -1,4 +1,4 @@
-//! The way of a live upload: a MoQ publisher, the hub, a browser.
+//! The path of a live upload: a MoQ publisher, the hub, a browser.
 
 use std::path::Path;
 use std::thread::JoinHandle;
@@ -47,7 +47,7 @@ fn what_is_published_over_quic_plays_in_a_browser() -> Result<(), Failed> {
     publisher.stop()
 }
 
-/// Publishes the built-in clip over QUIC, at its pace, until it is stopped.
+/// Publishes the built-in clip over QUIC in real time, until it is stopped.
 struct Publisher {
     stop: oneshot::Sender<()>,
     thread: JoinHandle<Result<(), String>>,
@@ -68,7 +68,7 @@ impl Publisher {
     }
 
     fn stop(self) -> Result<(), Failed> {
-        // If it is gone already its thread says why.
+        // If the thread has ended already, its result says why.
         let _ = self.stop.send(());
         let ended = self.thread.join().map_err(|_| "the publisher panicked")?;
         Ok(ended?)

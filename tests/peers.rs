@@ -1,5 +1,5 @@
-//! Which peers are here, and what becomes of a test whose peer is not: a skip with
-//! its name on a laptop, a failure where `CI=true`.
+//! Peers that are installed, and the tests without their peer: skipped by name on a laptop,
+//! failed where `CI=true`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,33 +9,32 @@ use libtest_mimic::{Failed, Trial};
 
 use crate::process;
 
-/// A program of others that a test plays against.
+/// A program of another project that tests need.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Peer {
     /// Chromium and its WebDriver server.
     Chromium,
     /// GStreamer: its RTSP server, through `peers/rtsp-server.py`, and `gst-launch-1.0`.
     RtspServer,
-    /// live555's media server. No package of Debian 12 brings it, so it may always
-    /// be missing.
+    /// live555's media server. Debian 12 has no package of it, so it may always be missing.
     Live555,
     /// aiortc, through `peers/aiortc_whep.py`.
     Aiortc,
     /// ffmpeg, to make files.
     Ffmpeg,
-    /// Pion's file server of `peers/pion`. Go builds it; a machine without Go may
-    /// always go without.
+    /// Pion's file server in `peers/pion`, which Go builds; it may be missing on a machine
+    /// without Go.
     Pion,
-    /// Pion's data channels, of `peers/channels`; built likewise.
+    /// Pion's data channels in `peers/channels`, which Go builds.
     PionChannels,
     /// coturn, the TURN server of Debian.
     Coturn,
-    /// PulseAudio, its tools, and ALSA's way to it; only where the program under test has
+    /// PulseAudio, its tools, and its ALSA plugin; only where the program under test supports
     /// sound devices.
     PulseAudio,
 }
 
-/// A test by name, with the peers it needs.
+/// A test with its name and the peers that it needs.
 #[derive(Clone, Copy)]
 pub(crate) struct Test {
     pub(crate) name: &'static str,
@@ -43,7 +42,7 @@ pub(crate) struct Test {
     pub(crate) run: fn() -> Result<(), Failed>,
 }
 
-/// The tests as trials; `announce` prints why each skipped one is skipped.
+/// Makes trials of the tests; with `announce`, prints the reason for each skipped one.
 pub(crate) fn trials(tests: Vec<Test>, announce: bool) -> Vec<Trial> {
     tests
         .into_iter()
@@ -81,7 +80,7 @@ fn point_to_logs(failed: &Failed) -> Failed {
     .into()
 }
 
-/// `cargo xtask test --no-peers` asks for skips even on a build server.
+/// Whether `cargo xtask test --no-peers` asks for skips even on a build server.
 fn is_skip() -> bool {
     without_peers() || !std::env::var("CI").is_ok_and(|value| value == "true" || value == "1")
 }
@@ -91,18 +90,18 @@ fn without_peers() -> bool {
 }
 
 impl Peer {
-    /// Whether `cargo xtask test` cannot be blamed for its absence.
+    /// Whether `cargo xtask test` may not be able to install the peer.
     fn may_be_missing(self) -> bool {
         match self {
             Peer::Live555 => true,
             Peer::Pion | Peer::PionChannels => find("go").is_none(),
-            // A step of its own builds with them.
+            // A step of its own builds the program with sound devices.
             Peer::PulseAudio => !HAS_DEVICES,
             _ => false,
         }
     }
 
-    /// Why this peer cannot be had, if it cannot.
+    /// Reason why this peer is not available, if it is not.
     fn absence(self) -> Option<String> {
         if without_peers() {
             return Some("run without peers".to_owned());
@@ -128,7 +127,7 @@ impl Peer {
     }
 }
 
-/// The browser itself.
+/// Path of the browser.
 pub(crate) fn chromium() -> Result<PathBuf, String> {
     ["chromium", "chromium-browser", "google-chrome"]
         .iter()
@@ -140,41 +139,41 @@ pub(crate) fn chromedriver() -> Result<PathBuf, String> {
     find("chromedriver").ok_or_else(|| "chromedriver is not on the PATH".to_owned())
 }
 
-/// The camera, ready to be run with arguments.
+/// Command for the camera.
 pub(crate) fn rtsp_server() -> Command {
     let mut command = Command::new(system_python());
     command.arg(script("rtsp-server.py"));
     command
 }
 
-/// live555's server of the files in its working directory.
+/// Path of live555's media server, which serves the files of its working directory.
 pub(crate) fn live555() -> Result<PathBuf, String> {
     find("live555MediaServer").ok_or_else(|| "live555MediaServer is not on the PATH".to_owned())
 }
 
-/// aiortc's WHEP viewer, ready to be run with arguments.
+/// Command for aiortc's WHEP viewer.
 pub(crate) fn aiortc_whep() -> Result<Command, String> {
     let mut command = Command::new(aiortc_python()?);
     command.arg(script("aiortc_whep.py"));
     Ok(command)
 }
 
-/// Pion's file server, ready to be run with arguments.
+/// Command for Pion's file server.
 pub(crate) fn pion() -> Result<Command, String> {
     go_binary("pion").map(Command::new)
 }
 
-/// coturn's server.
+/// Path of coturn's server.
 pub(crate) fn coturn() -> Result<PathBuf, String> {
     find("turnserver").ok_or_else(|| "turnserver (coturn) is not on the PATH".to_owned())
 }
 
-/// Pion's data channels, ready to be run with arguments.
+/// Command for Pion's data channels.
 pub(crate) fn pion_channels() -> Result<Command, String> {
     go_binary("channels").map(Command::new)
 }
 
-/// aiortc's data channels, ready to be run with arguments.
+/// Command for aiortc's data channels.
 pub(crate) fn aiortc_channels() -> Result<Command, String> {
     let mut command = Command::new(aiortc_python()?);
     command.arg(script("aiortc_channels.py"));
@@ -190,7 +189,7 @@ fn go_binary(name: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// The program under test can use the system's sound devices.
+/// Whether the program under test supports the system's sound devices.
 const HAS_DEVICES: bool = cfg!(feature = "devices");
 
 fn pulseaudio() -> Result<(), String> {
@@ -213,7 +212,7 @@ fn aiortc_python() -> Result<PathBuf, String> {
     }
 }
 
-/// Asked once: it starts a Python and looks through GStreamer's registry.
+/// Checked once, because it starts a Python and reads GStreamer's registry.
 fn rtsp_server_check() -> Result<(), String> {
     static CHECK: OnceLock<Result<(), String>> = OnceLock::new();
     let check = || {
@@ -232,8 +231,8 @@ fn rtsp_server_check() -> Result<(), String> {
     CHECK.get_or_init(check).clone()
 }
 
-/// The Python that Debian's packages install into; one earlier on the PATH may be
-/// another, which does not see them.
+/// The Python that Debian's packages belong to; one earlier on the PATH may be another, which
+/// does not see them.
 fn system_python() -> &'static Path {
     let debian = Path::new("/usr/bin/python3");
     if debian.is_file() {
@@ -249,7 +248,7 @@ fn script(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// Where cargo builds: the folder above that of the binary under test's profile.
+/// Cargo's target directory: the folder above that of the profile of the binary under test.
 pub(crate) fn target_directory() -> PathBuf {
     let binary = Path::new(env!("CARGO_BIN_EXE_glassline"));
     let profile = binary.parent().unwrap_or(binary);

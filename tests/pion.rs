@@ -1,5 +1,5 @@
-//! Pion plays a file to our viewers: a WebRTC stack that shares no code with ours, on
-//! the server's side.
+//! Pion plays a file to our viewers: a WebRTC stack on the server's side that shares no code with
+//! ours.
 
 use std::path::Path;
 use std::thread;
@@ -58,7 +58,7 @@ fn all_have_a_frame(pool: &Pool) -> Result<Vec<Viewer>, String> {
 }
 
 fn received_everything(before: &Viewer, after: &Viewer) -> Result<(), Failed> {
-    // Half of real time: a slow machine may be late.
+    // Half of real time, since a slow machine may be late.
     let frames_min = 15 * WATCH.as_secs();
     let audio_min = 25 * WATCH.as_secs();
     let frames = after.frames - before.frames;

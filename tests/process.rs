@@ -1,4 +1,4 @@
-//! Programs that run beside a test: started, listened to, and ended with it.
+//! Programs that run during a test: started, read, and ended with it.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 
 use crate::peers;
 
-/// A running program. Dropping it kills it and keeps what it printed.
+/// A running program. Dropping it kills the program and keeps its output.
 pub(crate) struct Running {
     name: String,
     child: Child,
     output: Arc<Output>,
 }
 
-/// The lines that it has printed so far on either stream.
+/// Lines that the program has printed on either stream.
 #[derive(Default)]
 struct Output {
     state: Mutex<Lines>,
@@ -31,7 +31,7 @@ struct Lines {
 }
 
 impl Running {
-    /// Starts `command`; `name` is what failures call it.
+    /// Starts `command`; `name` is its name in failures.
     pub(crate) fn start(name: &str, mut command: Command) -> Result<Running, String> {
         let mut child = command
             .stdin(Stdio::null())
@@ -53,7 +53,7 @@ impl Running {
         })
     }
 
-    /// Waits for a line of which `pick` makes something.
+    /// Waits for a line for which `pick` returns a value.
     pub(crate) fn wait_for_line<T>(
         &self,
         timeout: Duration,
@@ -77,7 +77,7 @@ impl Running {
         }
     }
 
-    /// Everything printed so far.
+    /// All output so far.
     pub(crate) fn printed(&self) -> String {
         self.output.lock().lines.join("\n")
     }
@@ -86,12 +86,12 @@ impl Running {
         self.child.id()
     }
 
-    /// Asks the program to end, as a service manager does.
+    /// Sends SIGTERM, as a service manager does.
     pub(crate) fn terminate(&self) -> Result<(), String> {
         self.signal("-TERM")
     }
 
-    /// Sends a signal, as `kill` calls it.
+    /// Sends a signal by its name for `kill`.
     pub(crate) fn signal(&self, signal: &str) -> Result<(), String> {
         let status = Command::new("kill")
             .args([signal, &self.child.id().to_string()])
@@ -104,14 +104,14 @@ impl Running {
         }
     }
 
-    /// Ends the program at once, as a crash would.
+    /// Kills the program, like a crash.
     pub(crate) fn kill(&mut self) {
-        // It may have ended by itself.
+        // The program may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Waits until the program has ended by itself and all it printed is read.
+    /// Waits until the program has ended by itself and all its output is read.
     pub(crate) fn wait(&mut self, timeout: Duration) -> Result<ExitStatus, String> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -139,12 +139,12 @@ impl Drop for Running {
         self.kill();
         let folder = output_folder();
         let path = folder.join(format!("{}-{}.log", self.name, self.id()));
-        // A log that cannot be kept must not hide why the test failed.
+        // A failure to store the log must not hide the test's own failure.
         let _ = fs::create_dir_all(folder).and_then(|()| fs::write(path, self.printed()));
     }
 }
 
-/// Where everything is kept that the programs beside the tests have printed.
+/// Folder of the output of all programs that tests start.
 pub(crate) fn output_folder() -> PathBuf {
     peers::target_directory().join("test-output")
 }
@@ -172,7 +172,7 @@ fn listen(stream: impl Read + Send + 'static, output: Arc<Output>) {
     });
 }
 
-/// Asks `look` again until it gives something, or fails with its last word.
+/// Calls `look` repeatedly until it succeeds; after the time-out, fails with its last error.
 pub(crate) fn eventually<T>(
     timeout: Duration,
     mut look: impl FnMut() -> Result<T, String>,

@@ -1,4 +1,4 @@
-//! `glassline publish` from FFmpeg's pipes into a server, out to WebRTC viewers.
+//! `glassline publish` with FFmpeg's output from a pipe, to a server and on to WebRTC viewers.
 
 use std::process::Command;
 use std::time::Duration;
@@ -43,7 +43,7 @@ fn coded_frames_of_a_pipe_reach_viewers() -> Result<(), Failed> {
     through_a_pipe("-c:v libx264 -preset ultrafast -bf 0 -g 25 -pix_fmt yuv420p -f h264")
 }
 
-/// Fifteen seconds of frames, of which a viewer decodes some, and an end.
+/// Publishes fifteen seconds of frames, some of which a viewer decodes, and checks the end.
 fn through_a_pipe(coding: &str) -> Result<(), Failed> {
     let server = Server::serve(&[])?;
     let url = server.moq_url("cam")?;

@@ -56,7 +56,7 @@ pub(crate) const TESTS: &[Test] = &[
     },
 ];
 
-/// What the third one says.
+/// Chirps of the third participant.
 const MORE: Marks = Marks {
     first: Duration::from_millis(200),
     every: Duration::from_micros(1_211_300),
@@ -123,7 +123,7 @@ fn three_processes_hear_each_other() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Two behind networks that lose, with copies; the third has neither.
+/// Two participants have networks with losses, and send copies; the third has neither.
 fn copies_mend_what_a_bad_network_loses() -> Result<(), Failed> {
     let server = Server::serve(&[])?;
     let url = server.url("/call/team");
@@ -148,7 +148,7 @@ fn copies_mend_what_a_bad_network_loses() -> Result<(), Failed> {
         "the server mends what it misses",
         &recovered.into(),
     )?;
-    // Who left first is told of nobody's voice by the other.
+    // The participant who leaves first may not be in the other's summary.
     let printed = [&ann, &bob].map(|it| it.running.printed()).concat();
     let with_copies = voices(&printed);
     ensure(
@@ -161,7 +161,7 @@ fn copies_mend_what_a_bad_network_loses() -> Result<(), Failed> {
         ensure(packets > 500 && copies >= 30, "its network loses", &told)?;
         ensure(copies > 2 * lost, "copies stand in for most", &told)?;
     }
-    // Ten in a hundred were lost on the way from each of them; of two in a row only the
+    // Ten packets in a hundred were lost from each of them; of two losses in a row only the
     // second has a copy.
     for [packets, lost, copies] in voices(&eve.running.printed()) {
         let told = vec![packets, lost, copies].into();
@@ -171,8 +171,8 @@ fn copies_mend_what_a_bad_network_loses() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Two want tables, the third only tells. Each stage that one end stamps is there, and
-/// what both know of: the network and the whole way.
+/// Two participants ask for tables, the third only sends stamps. Each stage that an end stamps
+/// must be there, and those that need both ends: the network and the whole path.
 fn everybody_has_tables_of_what_is_said_and_heard() -> Result<(), Failed> {
     let server = Server::serve(&[])?;
     let url = server.url("/call/team");
@@ -201,7 +201,7 @@ fn everybody_has_tables_of_what_is_said_and_heard() -> Result<(), Failed> {
     Ok(())
 }
 
-/// All stages of the way are there, and almost every frame has both ends.
+/// Checks that all stages are there, and that almost every frame has records of both ends.
 fn accounted(what: &str, report: &Value) -> Result<(), Failed> {
     let stages = report["stages"].as_array().cloned().unwrap_or_default();
     let count = |stage: &str, name: &str| {
@@ -231,12 +231,12 @@ fn accounted(what: &str, report: &Value) -> Result<(), Failed> {
     let of = |stage: &str| stages.iter().find(|it| it["stage"] == stage).cloned();
     let error = of("network").and_then(|it| it["error_ms"].as_f64());
     let whole = of("mouth_to_ear").and_then(|it| it["p50_ms"].as_f64());
-    // A packet's length and the encoder's look-ahead are the least that it can be.
+    // The least delay is that of a packet's length and the encoder's look-ahead.
     let is_known = error.is_some_and(|it| it > 0.0) && whole.is_some_and(|it| it > 12.5);
     ensure(is_known, what, report)
 }
 
-/// Of each voice that a summary tells of: packets, those lost, those played from copies.
+/// Numbers of each voice in a summary: packets, lost ones, and those played from copies.
 fn voices(printed: &str) -> Vec<[u64; 3]> {
     let number = |text: &str, before: &str| -> u64 {
         let found = text.split_once(before).map_or("", |it| it.0);
@@ -262,7 +262,7 @@ fn who_is_killed_is_gone_and_the_others_go_on() -> Result<(), Failed> {
     bob.running.kill();
     ann.says("bob has left")?;
     println!("gone after {:?}", killed.elapsed());
-    // And somebody new is heard.
+    // A new participant is audible, too.
     let mut eve = Participant::start(&url, "eve", MORE, &["--time", "10s"])?;
     ann.says("eve is here")?;
     eve.ends_well()?;
@@ -276,8 +276,8 @@ fn who_is_killed_is_gone_and_the_others_go_on() -> Result<(), Failed> {
     ensure_found("eve of ann", OURS, &heard(&eve.hears)?, RATE)
 }
 
-/// Into `window.copies`: the format that the browser sends, and how many packets it had
-/// already, as on a path without losses it has all copies.
+/// Script that sets `window.copies` to the format that the browser sends, and to the number of
+/// packets that it had already, since on a path without losses it has all copies.
 const COPIES: &str = "\
     const [ann] = window.call.others.values(); \
     const [{ sender }] = window.call.session.pc.getTransceivers(); \
@@ -289,7 +289,7 @@ const COPIES: &str = "\
 
 fn chromium_and_the_command_line_hear_each_other() -> Result<(), Failed> {
     let server = Server::serve(&[])?;
-    // Played over and over.
+    // Chromium repeats the file.
     let theirs = marks_file("chromium.wav", THEIRS, Duration::from_secs(60))?;
     let browser = Browser::start_with(&[
         "--use-fake-device-for-media-stream".to_owned(),
@@ -347,7 +347,7 @@ fn chromium_and_the_command_line_hear_each_other() -> Result<(), Failed> {
     browser.run("document.getElementById('mute').click()")?;
     let muted = browser.run("return document.getElementById('mute').textContent")?;
     ensure(muted == "Unmute", "the button mutes", &muted)?;
-    // Left by the button: known at once, and gone from the room.
+    // Left by the button: the others know it at once, and the room has one participant less.
     browser.run("document.getElementById('dial').click()")?;
     ann.says("Zoë in Chromium has left")?;
     ann.running.signal("-INT")?;
@@ -374,7 +374,7 @@ fn a_server_that_comes_back_is_joined_again() -> Result<(), Failed> {
     };
     let (mut server, address) = start("127.0.0.1:0")?;
     let url = format!("http://{address}/call/team");
-    // In person: neither file.
+    // With real devices, without files.
     let mut ann = Running::start("ann", glassline(&["call", &url, "--mute"]))?;
     let connected = |count: usize| {
         let printed = ann.printed();

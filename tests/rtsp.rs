@@ -1,4 +1,4 @@
-//! Cameras: RTSP pulled from servers that others wrote, gone and back again.
+//! Cameras: RTSP from servers of other projects, which disappear and return.
 
 use std::fs;
 use std::net::TcpListener;
@@ -15,7 +15,7 @@ use crate::webdriver::Browser;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// From the camera's return to its frame, without a reload.
+/// Longest time from the camera's return to its first frame, without a reload.
 const RETURN_MAX: Duration = Duration::from_secs(5);
 
 pub(crate) const TESTS: &[Test] = &[
@@ -109,7 +109,7 @@ fn a_camera_that_is_not_there_shows_in_the_api_and_is_retried() -> Result<(), Fa
     Ok(())
 }
 
-/// live555 ends the stream at the end of the file: to us a camera that went away.
+/// live555 ends the stream at the end of the file, which looks like a camera that disappears.
 fn a_file_of_live555_plays_on_when_it_begins_again() -> Result<(), Failed> {
     let folder = output_folder().join("live555");
     let clip = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo.h264");
@@ -133,7 +133,7 @@ fn a_file_of_live555_plays_on_when_it_begins_again() -> Result<(), Failed> {
     server.wait_for_state("clip", "live")?;
     let browser = Browser::start()?;
     browser.open(&server.url("/clip"))?;
-    // The clip has 300 frames: more means that it began again.
+    // The clip has 300 frames: a larger number means that it began again.
     browser.wait_until(PATIENCE, "return glassline.framesDecoded > 400")?;
     let sessions = browser.run("return glassline.sessions")?;
     if sessions == 1 {
@@ -151,7 +151,7 @@ pub(crate) struct Camera {
 }
 
 impl Camera {
-    /// On `port`, or on a free one for 0.
+    /// Starts the camera on `port`, or on a free one for 0.
     pub(crate) fn start(port: u16, arguments: &[&str]) -> Result<Camera, String> {
         let mut command = peers::rtsp_server();
         command.args(["--port", &port.to_string()]).args(arguments);

@@ -1,5 +1,5 @@
-//! Our RTSP server and the players of others: every type of file, every transport,
-//! and publishers.
+//! Our RTSP server with players of other projects: every type of file, every transport, and
+//! publishers.
 
 use std::fs;
 use std::io::Write as _;
@@ -66,24 +66,24 @@ pub(crate) const TESTS: &[Test] = &[
     },
 ];
 
-/// Loose: a debug build, two cores.
+/// Long, for a debug build on two cores.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 const FRAME: &[&str] = &["-f", "lavfi", "-i", "testsrc2=size=320x240:rate=25"];
 const AUDIO: &[&str] = &["-f", "lavfi", "-i", "sine=frequency=440:sample_rate=48000"];
 const SECONDS: u32 = 4;
 
-/// Players at once: most of the time they wait.
+/// Players at a time; they wait most of the time.
 const AT_ONCE: usize = 5;
 
-/// A type of file: its name, how ffmpeg makes it, what a player finds in it.
+/// A type of file: its name, how ffmpeg makes it, and what a player must find in it.
 struct Kind {
     file: &'static str,
     inputs: &'static [&'static [&'static str]],
     encode: &'static str,
-    /// As ffprobe calls them.
+    /// Names of the codecs in ffprobe.
     codecs: &'static [&'static str],
-    /// The element of GStreamer that takes it apart.
+    /// GStreamer's depacketizer for the type.
     gstreamer: &'static str,
 }
 
@@ -105,7 +105,7 @@ const KINDS: &[Kind] = &[
         &["dvvideo"],
     ),
     Kind {
-        // Its parser and decoder come with FFmpeg's plug-in only.
+        // Its parser and decoder are in the FFmpeg plug-in only.
         gstreamer: "rtpmp4vdepay",
         ..kind("t.m4e", &[FRAME], "-c:v mpeg4 -g 25 -f m4v", &["mpeg4"])
     },
@@ -172,7 +172,7 @@ const fn kind(
     }
 }
 
-/// A folder with a file of each type.
+/// Makes a folder with a file of each type.
 fn media_folder() -> Result<PathBuf, String> {
     let folder = output_folder().join("media");
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -188,7 +188,7 @@ fn media_folder() -> Result<PathBuf, String> {
         command.args(kind.encode.split(' ')).arg(&path);
         finish(kind.file, &mut command)?;
     }
-    // No encoder for it in Debian: frames of 12.2 kbit/s whose bits are all zero.
+    // Debian has no encoder for AMR: frames of 12.2 kbit/s whose bits are all zero.
     let mut amr = b"#!AMR\n".to_vec();
     for _ in 0..SECONDS * 50 {
         amr.push(0x3c);
@@ -199,7 +199,7 @@ fn media_folder() -> Result<PathBuf, String> {
     Ok(folder)
 }
 
-/// Runs a program to its end; what it printed on its standard output.
+/// Runs a program to its end; returns its standard output.
 fn finish(what: &str, command: &mut Command) -> Result<String, String> {
     let output = command
         .stdin(Stdio::null())
@@ -219,7 +219,7 @@ fn serve_folder(folder: &Path) -> Result<Server, String> {
     Server::configured(&yaml, &["demo"])
 }
 
-/// What ffprobe finds within two seconds: codec names, and packets of each track.
+/// Codec names and numbers of packets of each track that ffprobe finds within two seconds.
 fn probe(url: &str, transport: &str) -> Result<Vec<(String, u64)>, String> {
     let mut command = Command::new("timeout");
     command.args(["25", "ffprobe", "-hide_banner", "-loglevel", "error"]);
@@ -228,7 +228,7 @@ fn probe(url: &str, transport: &str) -> Result<Vec<(String, u64)>, String> {
     command.args(["-of", "json", url]);
     let text = finish(url, &mut command)?;
     let json: Value = serde_json::from_str(&text).map_err(|error| format!("{error}: {text}"))?;
-    // A transport stream shows its programme's streams twice.
+    // ffprobe shows the streams of a transport stream's program twice.
     let mut found: Vec<(String, u64)> = Vec::new();
     for stream in json["streams"].as_array().into_iter().flatten() {
         let codec = stream["codec_name"].as_str().unwrap_or("unknown");
@@ -250,14 +250,14 @@ fn ffmpeg_plays_every_type_of_file() -> Result<(), Failed> {
     let failures = several(&kinds.chain(amr).collect::<Vec<_>>(), |(file, codecs)| {
         let url = server.rtsp_url(file);
         has_all(file, codecs, &probe(&url, "tcp")?)?;
-        // Beyond the end of the file: the loop must decode as well.
+        // Longer than the file: the repetition must decode as well.
         decodes(&url, "tcp", SECONDS + 2)
     });
     report(&failures, &server)
 }
 
-/// Does the same with several files at a time, since each plays in real time; what
-/// failed.
+/// Runs the same check on several files at a time, since each plays in real time; returns the
+/// failures.
 fn several<T: Copy + Sync>(
     items: &[T],
     test: impl Fn(T) -> Result<(), String> + Sync,
@@ -279,10 +279,10 @@ fn several<T: Copy + Sync>(
     failures
 }
 
-/// What was found has some packets of each of `codecs`.
+/// Checks that `found` has some packets of each of `codecs`.
 fn has_all(file: &str, codecs: &[&str], found: &[(String, u64)]) -> Result<(), String> {
     println!("{file}: {found:?}");
-    // Names of what one decoder takes.
+    // Names for which there is one decoder.
     let is = |name: &str, codec: &str| {
         name == codec
             || matches!(
@@ -301,7 +301,7 @@ fn has_all(file: &str, codecs: &[&str], found: &[(String, u64)]) -> Result<(), S
     }
 }
 
-/// Decodes for some seconds; what the decoder complains of is an error.
+/// Decodes for some seconds; a message of the decoder is an error.
 fn decodes(url: &str, transport: &str, seconds: u32) -> Result<(), String> {
     let mut command = Command::new("timeout");
     command.args(["40", "ffmpeg", "-hide_banner", "-loglevel", "error"]);
@@ -312,7 +312,8 @@ fn decodes(url: &str, transport: &str, seconds: u32) -> Result<(), String> {
         .output()
         .map_err(|error| format!("ffmpeg: {error}"))?;
     let errors = String::from_utf8_lossy(&output.stderr);
-    // The null muxer wants rising times where a looped B-frame stream has none.
+    // The null muxer requires ascending times, which a repeated stream with B-frames does not
+    // have.
     let complaints: Vec<&str> = errors
         .lines()
         .filter(|line| !line.contains("non monotonically increasing"))
@@ -337,20 +338,20 @@ fn gstreamer_plays_every_type_of_file() -> Result<(), Failed> {
     report(&failures, &server)
 }
 
-/// Receives 30 frames of the first track that comes and takes them apart by
-/// `element`. That they came is what counts: how GStreamer says goodbye depends on
-/// which of its threads is first, and PAUSE and TEARDOWN have tests of their own.
+/// Receives 30 frames of the first track and passes them to `element`. Only their arrival counts:
+/// GStreamer's goodbye depends on the order of its threads, and PAUSE and TEARDOWN have tests of
+/// their own.
 fn gstreamer(url: &str, protocols: &str, element: &str) -> Result<(), String> {
     gstreamer_until(url, protocols, element, 30)
 }
 
-/// The same for so many frames.
+/// Receives `frames` frames of the first track and passes them to `element`.
 fn gstreamer_until(url: &str, protocols: &str, element: &str, frames: u32) -> Result<(), String> {
     let mut command = Command::new("timeout");
     command.args(["25", "gst-launch-1.0", "rtspsrc"]);
     command.arg(format!("location={url}"));
     command.args([&format!("protocols={protocols}"), "latency=100"]);
-    // The tests' certificate is nobody's.
+    // The tests' certificate is self-signed.
     command.args(["tls-validation-flags=0", "!"]);
     command.args([element, "!", "fakesink"]);
     command.arg(format!("num-buffers={frames}"));
@@ -376,13 +377,13 @@ fn a_live_stream_comes_by_every_transport() -> Result<(), Failed> {
     for protocols in ["tcp", "udp"] {
         failures.extend(gstreamer(&url, protocols, "parsebin").err());
     }
-    // How it is told to tunnel.
+    // The scheme by which GStreamer tunnels RTSP through HTTP.
     let tunnelled = url.replace("rtsp://", "rtsph://");
     failures.extend(gstreamer(&tunnelled, "tcp", "parsebin").err());
     report(&failures, &server)
 }
 
-/// Its `rtspsrc` takes the keys of a description, and tells its own for its reports.
+/// GStreamer's `rtspsrc` takes the keys of a description, and announces its own for its reports.
 fn gstreamer_plays_what_is_sealed_for_it() -> Result<(), Failed> {
     let folder = media_folder()?;
     let [port, ..] = free_ports()?;
@@ -397,15 +398,15 @@ fn gstreamer_plays_what_is_sealed_for_it() -> Result<(), Failed> {
         }
         tests.push(("t.mkv?srtp".to_owned(), protocols));
     }
-    // Plain RTP within TLS goes on.
+    // Plain RTP within TLS still works.
     tests.push(("demo".to_owned(), "tcp"));
     let tests: Vec<_> = tests.iter().collect();
     let mut failures = several(&tests, |(name, protocols)| {
         gstreamer(&url(name), protocols, "parsebin")
     });
-    // FFmpeg knows no MIKEY, and asks for what is not sealed whatever it is told.
+    // FFmpeg has no MIKEY, and requests plain RTP in any case.
     failures.extend(decodes(&url("demo?srtp"), "tcp", 2).err());
-    // Its first report comes within some seconds.
+    // The first report comes within some seconds.
     let reporting = gstreamer_until(&url("demo?srtp"), "udp", "parsebin", 300);
     failures.extend(reporting.err());
     let count = |result: &str| {
@@ -431,8 +432,8 @@ fn a_file_is_sought_in() -> Result<(), Failed> {
         "-copyts", "-an", "-c", "copy", "-t", "1", "-f", "framecrc", "-",
     ]);
     let text = finish("seek", &mut command)?;
-    // Lines like `0, decode time, presentation time, …` in ticks of 90 kHz; FFmpeg
-    // knows no times before the first sender report.
+    // Lines like `0, decode time, presentation time, …` in ticks of 90 kHz; FFmpeg has no times
+    // before the first sender report.
     let times: Vec<f64> = text
         .lines()
         .filter(|line| line.starts_with("0,"))
@@ -449,7 +450,7 @@ fn a_file_is_sought_in() -> Result<(), Failed> {
 
 fn retina_pulls_from_us_by_digest() -> Result<(), Failed> {
     let users = output_folder().join("users.yml");
-    // A run before this one may have left it.
+    // An earlier run may have left the file.
     let _ = fs::remove_file(&users);
     let arguments = ["user", "add", "viewer", "--read", "demo", "--file"];
     let mut adding = glassline(&arguments)
@@ -532,25 +533,25 @@ fn gstreamer_publishes_and_chromium_watches() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Nobody plays them before: the page itself has them started.
+/// Nobody plays the files before: the page itself starts them.
 fn chromium_watches_files_of_the_folder() -> Result<(), Failed> {
     let folder = media_folder()?;
     let server = serve_folder(&folder)?;
     let mut failures = Vec::new();
-    // H.264, and VP8 beside audio that no browser takes.
+    // H.264, and VP8 beside audio that no browser plays.
     for file in ["t.264", "t.webm"] {
         failures.extend(seen(&server, file).err());
     }
     report(&failures, &server)
 }
 
-/// A browser shows moving video of stream `name`.
+/// Checks that a browser shows moving video of stream `name`.
 fn watched(server: &Server, name: &str) -> Result<(), String> {
     server.wait_for_state(name, "live")?;
     seen(server, name)
 }
 
-/// The same, of what may begin only then.
+/// Checks that a browser shows moving video of stream `name`, which may begin only then.
 fn seen(server: &Server, name: &str) -> Result<(), String> {
     let browser = Browser::start()?;
     browser.open(&server.url(&format!("/{name}")))?;

@@ -1,4 +1,4 @@
-//! Publishers of others, and what our RTSP server asks of them.
+//! Publishers of other projects, and the keyframes that our RTSP server requests from them.
 
 use std::process::{Command, Stdio};
 use std::thread;
@@ -23,10 +23,10 @@ pub(crate) const TESTS: &[Test] = &[
     },
 ];
 
-/// What is kept of a stream, and a second more.
+/// Time for which the hub keeps a stream, and a second more.
 const KEYFRAME_IS_FORGOTTEN: Duration = Duration::from_secs(3);
 
-/// Its only keyframe is the first; whoever comes when that is not kept any more needs
+/// The only keyframe is the first one; a viewer that joins when it is no longer kept needs
 /// another one.
 fn gstreamer_makes_a_keyframe_for_who_comes_late() -> Result<(), Failed> {
     let server = Server::configured("limits: {ring_s: 2}\n", &["demo"])?;
@@ -45,14 +45,14 @@ fn gstreamer_makes_a_keyframe_for_who_comes_late() -> Result<(), Failed> {
     }
 }
 
-/// Sealed under keys of its own (`profiles=savp`), within TLS: in the connection, and
-/// by UDP.
+/// Media that is sealed with the publisher's own keys (`profiles=savp`), within TLS: interleaved,
+/// and by UDP.
 fn gstreamer_publishes_what_it_has_sealed() -> Result<(), Failed> {
     let [port, ..] = free_ports()?;
     let server = Server::configured(&rtsps_yaml(port), &["demo"])?;
     for way in ["tcp", "udp"] {
         let url = format!("rtsps://127.0.0.1:{port}/{way}");
-        // The tests' certificate is nobody's.
+        // The tests' certificate is self-signed.
         let protocols = format!("protocols={way}");
         let settings = [&protocols, "profiles=savp", "tls-validation-flags=0"];
         let publisher = test_pattern(&url, 25, &settings)?;
@@ -72,7 +72,7 @@ fn gstreamer_publishes_what_it_has_sealed() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Publishes a test pattern, 25 a second and a keyframe every `group` frames.
+/// Publishes a test pattern at 25 frames per second, with a keyframe every `group` frames.
 fn test_pattern(url: &str, group: u32, settings: &[&str]) -> Result<Running, String> {
     let mut command = Command::new("gst-launch-1.0");
     command.args(["-q", "videotestsrc", "is-live=true", "!"]);
@@ -84,7 +84,7 @@ fn test_pattern(url: &str, group: u32, settings: &[&str]) -> Result<Running, Str
     Running::start("gst-launch", command)
 }
 
-/// FFmpeg decodes a second of it.
+/// Checks that FFmpeg decodes a second of the stream.
 fn plays(url: &str) -> Result<(), String> {
     let mut command = Command::new("timeout");
     command.args(["25", "ffmpeg", "-hide_banner", "-loglevel", "error"]);

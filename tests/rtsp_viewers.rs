@@ -1,4 +1,4 @@
-//! Many viewers of an RTSP server that others wrote, by our own client.
+//! Many viewers of another project's RTSP server, by our own client.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -52,7 +52,7 @@ fn twenty_by_tcp_and_twenty_by_udp_receive_everything() -> Result<(), Failed> {
     if delays.count == 0 {
         return Err("no sender report has told when frames were captured".into());
     }
-    // The server forgets viewers that have said goodbye, and serves new ones.
+    // The server removes viewers that have said goodbye, and serves new ones.
     drop(pool);
     let pool = Pool::start(Options::default()).map_err(|error| error.to_string())?;
     join(
@@ -73,7 +73,7 @@ fn received_everything(before: &Viewer, after: &Viewer, watched: f64) -> Result<
         .media_time
         .saturating_sub(before.audio.media_time);
     let audio = audio.as_secs_f64() / watched;
-    // The snapshot cuts through a frame whose packets are on their way.
+    // The snapshot may fall within a frame whose packets are in flight.
     let on_their_way = 3;
     let whole = after.total().lost() <= on_their_way
         && after.damaged == 0

@@ -1,4 +1,4 @@
-//! The binary under test, serving on free ports.
+//! The binary under test, which serves on free ports.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
@@ -11,17 +11,17 @@ use serde_json::Value;
 use crate::http;
 use crate::process::{Running, eventually, output_folder};
 
-/// Loose: a debug build on a busy machine.
+/// Long, for a debug build on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Our binary, ready to be run with `arguments`.
+/// Command for our binary with `arguments`.
 pub(crate) fn glassline(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_glassline"));
     command.args(arguments).env("NO_COLOR", "1");
     command
 }
 
-/// Runs our binary to its end: exit status, and what it printed.
+/// Runs our binary to its end; returns exit status and output.
 pub(crate) fn run_to_end(arguments: &[&str]) -> Result<(ExitStatus, String), String> {
     let mut running = Running::start("glassline", glassline(arguments))?;
     let status = running.wait(START_TIMEOUT)?;
@@ -31,7 +31,7 @@ pub(crate) fn run_to_end(arguments: &[&str]) -> Result<(ExitStatus, String), Str
 /// A serving glassline. Dropping it kills it.
 pub(crate) struct Server {
     running: Running,
-    /// `http://127.0.0.1:PORT`
+    /// Base URL: `http://127.0.0.1:PORT`.
     url: String,
     admin_url: String,
     rtsp_url: String,
@@ -39,8 +39,8 @@ pub(crate) struct Server {
     quic: SocketAddr,
 }
 
-/// RTSPS on `port` with a certificate that is nobody's, and SRTP for who asks; more of
-/// `rtsp:` may follow.
+/// Configuration for RTSPS on `port` with a self-signed certificate, and SRTP for clients that
+/// ask for it; more of `rtsp:` may follow.
 pub(crate) fn rtsps_yaml(port: u16) -> String {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/server/tests/data");
     format!(
@@ -52,17 +52,17 @@ pub(crate) fn rtsps_yaml(port: u16) -> String {
 }
 
 impl Server {
-    /// `glassline demo`.
+    /// Starts `glassline demo`.
     pub(crate) fn demo() -> Result<Server, String> {
         Server::start(&["demo"])
     }
 
-    /// Serves `sources` (`NAME=…`).
+    /// Starts a server of `sources` (`NAME=…`).
     pub(crate) fn serve(sources: &[&str]) -> Result<Server, String> {
         Server::start(&serve_arguments(sources))
     }
 
-    /// Serves `sources` with more configuration, in YAML.
+    /// Starts a server of `sources` with more configuration, in YAML.
     pub(crate) fn configured(yaml: &str, sources: &[&str]) -> Result<Server, String> {
         let path = write_file("glassline.yml", yaml.as_bytes())?;
         let mut arguments = serve_arguments(sources);
@@ -70,7 +70,7 @@ impl Server {
         Server::start(&arguments)
     }
 
-    /// Waits until the API answers.
+    /// Starts the server, and waits until the API answers.
     fn start(arguments: &[&str]) -> Result<Server, String> {
         let [http, media, admin, rtsp] = free_ports()?;
         let mut command = glassline(arguments);
@@ -79,7 +79,7 @@ impl Server {
             ("--media", media),
             ("--admin", admin),
             ("--rtsp", rtsp),
-            // Free for UDP as for TCP, as nearly as anything is.
+            // Very likely free for UDP, too.
             ("--quic", http),
         ];
         for (flag, port) in places {
@@ -100,7 +100,7 @@ impl Server {
         Ok(server)
     }
 
-    /// The one URL that it prints for a person to open.
+    /// The one URL that the server prints for a person to open.
     pub(crate) fn printed_url(&self) -> Result<String, String> {
         self.running.wait_for_line(START_TIMEOUT, |line| {
             line.strip_prefix("watch ").map(|url| url.trim().to_owned())
@@ -117,7 +117,7 @@ impl Server {
         format!("{}/{stream}", self.rtsp_url)
     }
 
-    /// The MoQ URL of a stream, its certificate pinned.
+    /// The MoQ URL of a stream, with its certificate pinned.
     pub(crate) fn moq_url(&self, stream: &str) -> Result<String, String> {
         let told = http::get_json(&self.admin_url("/api/v1/quic/sessions"))?;
         let pin = told["certificate_sha256"].as_str();
@@ -125,7 +125,7 @@ impl Server {
         Ok(format!("moq://{}/{stream}#sha256={pin}", self.quic))
     }
 
-    /// Who plays and publishes over RTSP, as the API tells it.
+    /// RTSP players and publishers in the API.
     pub(crate) fn rtsp_clients(&self) -> Result<Vec<Value>, String> {
         let told = http::get_json(&self.admin_url("/api/v1/rtsp/clients"))?;
         let clients = told["clients"].as_array().cloned();
@@ -136,12 +136,12 @@ impl Server {
         format!("{}{path}", self.admin_url)
     }
 
-    /// Its process.
+    /// Id of the server's process.
     pub(crate) fn id(&self) -> u32 {
         self.running.id()
     }
 
-    /// Where media datagrams go.
+    /// Address for media datagrams.
     pub(crate) fn media(&self) -> SocketAddr {
         self.media
     }
@@ -155,7 +155,7 @@ impl Server {
         http::get_json(&self.admin_url(&format!("/api/v1/streams/{name}")))
     }
 
-    /// Waits until the API says that stream `name` is in `state`; its entry.
+    /// Waits until stream `name` is in `state` in the API; returns its entry.
     pub(crate) fn wait_for_state(&self, name: &str, state: &str) -> Result<Value, String> {
         eventually(START_TIMEOUT, || {
             let entry = self.stream(name)?;
@@ -173,8 +173,7 @@ impl Server {
         http::get_json(&self.admin_url("/api/v1/server"))
     }
 
-    /// The sum of a counter over its labels, from `/metrics`; the first of them may stand
-    /// behind the name.
+    /// Sum of a counter of `/metrics` over its labels; the name may end with the first label.
     pub(crate) fn metric(&self, name: &str) -> Result<f64, String> {
         let text = http::get(&self.admin_url("/metrics"))?.body;
         let values: Vec<f64> = text
@@ -191,12 +190,12 @@ impl Server {
         Ok(values.iter().sum())
     }
 
-    /// SIGHUP.
+    /// Sends SIGHUP.
     pub(crate) fn hang_up(&self) -> Result<(), String> {
         self.running.signal("-HUP")
     }
 
-    /// SIGTERM; how it ended, and within which time it must.
+    /// Sends SIGTERM; returns the exit status, and fails after `timeout`.
     pub(crate) fn stop(&mut self, timeout: Duration) -> Result<ExitStatus, String> {
         self.running.terminate()?;
         self.running.wait(timeout)
@@ -208,12 +207,12 @@ fn serve_arguments<'a>(sources: &[&'a str]) -> Vec<&'a str> {
     std::iter::once("serve").chain(flags).collect()
 }
 
-/// Three ports that nobody holds at this moment, for TCP and most probably for UDP.
+/// Ports that are free for TCP at this moment, and very likely for UDP.
 pub(crate) fn free_ports() -> Result<[u16; 4], String> {
     let listen = || TcpListener::bind(("127.0.0.1", 0));
     let port = |listener: &TcpListener| listener.local_addr().map(|address| address.port());
     let ports = || {
-        // Held together, so that they differ.
+        // All are held at the same time, so that they differ.
         let held = [listen()?, listen()?, listen()?, listen()?];
         Ok([
             port(&held[0])?,
@@ -225,7 +224,7 @@ pub(crate) fn free_ports() -> Result<[u16; 4], String> {
     ports().map_err(|error: std::io::Error| format!("no free port: {error}"))
 }
 
-/// Writes a file for a test to use; its path.
+/// Writes a file for a test; returns its path.
 pub(crate) fn write_file(name: &str, bytes: &[u8]) -> Result<String, String> {
     let path = output_folder().join(name);
     fs::create_dir_all(output_folder())

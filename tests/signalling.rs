@@ -1,5 +1,4 @@
-//! WHEP and its neighbors over plain HTTP: what is answered, and what is refused
-//! with words that help.
+//! WHEP and related endpoints over plain HTTP: answers, and refusals with helpful messages.
 
 use std::fs;
 use std::path::Path;
@@ -53,13 +52,13 @@ pub(crate) const TESTS: &[Test] = &[
     },
 ];
 
-/// An offer as a browser made it; the same that fuzzing starts from.
+/// An offer that a browser made, which is also a seed of fuzzing.
 pub(crate) fn chromium_offer() -> Result<String, String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds/sdp/offer-chromium.sdp");
     fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// An offer that knows only another video codec.
+/// An offer with another video codec only.
 const VP8_OFFER: &str = "v=0\r\no=- 1 1 IN IP4 0.0.0.0\r\ns=-\r\nt=0 0\r\n\
 a=group:BUNDLE 0\r\nm=video 9 UDP/TLS/RTP/SAVPF 96\r\nc=IN IP4 0.0.0.0\r\n\
 a=mid:0\r\na=recvonly\r\na=rtcp-mux\r\na=rtpmap:96 VP8/90000\r\n\
@@ -270,7 +269,7 @@ fn expect(answer: &Answer, status: u16) -> Result<(), String> {
     }
 }
 
-/// A refusal with `status` that says why, as RFC 9457 wants it; its members.
+/// Checks a refusal with `status` and a reason (RFC 9457); returns its members.
 fn expect_problem(answer: &Answer, status: u16) -> Result<Value, String> {
     expect(answer, status)?;
     let kind = answer.header("content-type").unwrap_or_default();

@@ -31,13 +31,13 @@ pub(crate) const TESTS: &[Test] = &[
     },
 ];
 
-/// A sound server that nobody else uses. Dropping it ends it.
+/// A sound server of the test's own. Dropping it ends it.
 struct SoundServer {
     folder: PathBuf,
     _running: Running,
 }
 
-/// What ALSA has to know: the default of both kinds, and the microphone by its name.
+/// ALSA's configuration: defaults for both directions, and the microphone by its name.
 const ALSA: &str = "\
 </usr/share/alsa/alsa.conf>
 pcm.!default { type pulse }
@@ -55,7 +55,7 @@ impl SoundServer {
     fn start() -> Result<Self, String> {
         let folder = std::env::temp_dir().join(format!("glassline-pulse-{}", std::process::id()));
         let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
-        // What a test before this one left.
+        // Files of an earlier test.
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).map_err(failed)?;
         fs::write(folder.join("asound.conf"), ALSA).map_err(failed)?;
@@ -76,7 +76,7 @@ impl SoundServer {
             ])
             .arg(folder.join("start.pa"));
         surround(&mut command, &folder);
-        // It must not look for itself there.
+        // The server must not look for itself there.
         command.env_remove("PULSE_SERVER");
         let server = Self {
             _running: Running::start("pulseaudio", command)?,
@@ -87,7 +87,7 @@ impl SoundServer {
         Ok(server)
     }
 
-    /// `program`, of this server.
+    /// Command for `program`, connected to this server.
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         surround(&mut command, &self.folder);
@@ -118,14 +118,14 @@ impl SoundServer {
             .map(drop)
     }
 
-    /// Says what is in `wav` into the microphone, for as long as this is kept.
+    /// Plays `wav` into the microphone until the result is dropped.
     fn say(&self, wav: &str) -> Result<Running, String> {
         let mut command = self.command("paplay");
         command.args(["--device=spoken", "--latency-msec=50", wav]);
         Running::start("paplay", command)
     }
 
-    /// Records what the loudspeaker plays, for as long as this is kept.
+    /// Records the loudspeaker until the result is dropped.
     fn record(&self, raw: &str) -> Result<Running, String> {
         let mut command = self.command("parec");
         let rate = format!("--rate={RATE}");
@@ -137,7 +137,7 @@ impl SoundServer {
 
 impl Drop for SoundServer {
     fn drop(&mut self) {
-        // The next test has another.
+        // The next test has a folder of its own.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
@@ -164,11 +164,11 @@ fn recorded(path: &Path) -> Result<Vec<f32>, String> {
         .collect())
 }
 
-/// Two ends: one with the server's devices, one with files.
+/// Two ends of a call: one with the server's devices, one with files.
 struct Ends {
     with_cards: Running,
     with_files: Running,
-    /// What the second one hears.
+    /// WAV file of the second end's output.
     far: PathBuf,
 }
 
@@ -197,7 +197,7 @@ impl Ends {
         })
     }
 
-    /// Hangs up; what the end with files heard.
+    /// Hangs up; returns the output of the end with files.
     fn end(mut self) -> Result<Vec<f32>, Failed> {
         self.with_files.signal("-INT")?;
         self.with_files.wait(PATIENCE)?;
@@ -258,7 +258,7 @@ fn unplugged_and_back_they_go_on() -> Result<(), Failed> {
     })?;
     std::thread::sleep(Duration::from_secs(1));
     let back = Instant::now();
-    // Another card, for all the call knows.
+    // For the call, this is another sound card.
     server.plug_in("rate=44100")?;
     let again = |line: &str| line.contains("sound device is back").then_some(());
     ends.with_cards.wait_for_line(PATIENCE, again)?;

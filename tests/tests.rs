@@ -1,8 +1,8 @@
-//! The product against real peers, from the outside: the built binary, over sockets.
+//! The product with real peers, from the outside: the built binary, over sockets.
 //!
-//! `cargo test --test tests` runs all of it, `cargo test --test tests browser` a part.
-//! One test at a time, because they share the machine's cores and watch real time;
-//! deadlines are loose, for timings are the benchmarks' business.
+//! `cargo test --test tests` runs all tests, `cargo test --test tests browser` a part. One test
+//! runs at a time, because tests share the machine's cores and run in real time; deadlines are
+//! long, since timings are measured by benchmarks.
 
 #![expect(
     clippy::disallowed_methods,

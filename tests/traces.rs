@@ -1,4 +1,4 @@
-//! `glassline trace LOG…` on what a real browser writes.
+//! `glassline trace LOG…` with a trace of a real browser.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,13 +18,13 @@ pub(crate) const TESTS: &[Test] = &[Test {
     run: a_call_in_chromium_becomes_tables,
 }];
 
-/// How long Chromium traces from its start; the call begins within.
+/// Seconds that Chromium traces from its start, within which the call begins.
 const TRACED_S: u64 = 15;
 
-/// For the trace and its writing, on a busy machine.
+/// Longest time for the trace and writing it, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// One page calls itself: a tone goes through two peer connections and is played.
+/// One page calls itself: a tone passes two peer connections and is played.
 const CALL: &str = "
     const context = new AudioContext(), tone = context.createOscillator();
     const microphone = context.createMediaStreamDestination();
@@ -47,7 +47,7 @@ const CALL: &str = "
         await a.setRemoteDescription(b.localDescription);
     })();";
 
-/// Tables that a trace of both ends has, and those that it cannot have.
+/// Tables that a trace of both ends has.
 const WANTED: [&str; 14] = [
     "capture_interval",
     "encode",
@@ -67,7 +67,7 @@ const WANTED: [&str; 14] = [
 
 fn a_call_in_chromium_becomes_tables() -> Result<(), Failed> {
     let trace = peers::target_directory().join("chromium-call.json");
-    // Of an earlier run.
+    // Files of an earlier run.
     let _ = std::fs::remove_file(&trace);
     let flags = [
         "--trace-startup=webrtc,disabled-by-default-webrtc".to_owned(),
@@ -105,7 +105,7 @@ fn a_call_in_chromium_becomes_tables() -> Result<(), Failed> {
             stage,
         )?;
     }
-    // 10 ms a task, 20 ms a packet.
+    // An encoder task has 10 ms, a packet 20 ms.
     let count = |name: &str| {
         let stage = stages.iter().find(|it| it["stage"] == name);
         stage.and_then(|it| it["count"].as_u64()).unwrap_or(0)
@@ -115,7 +115,7 @@ fn a_call_in_chromium_becomes_tables() -> Result<(), Failed> {
     ensure(is_half, "packets are fewer than tasks", &report["stages"])
 }
 
-/// The trace's report once the whole trace is written.
+/// Reads the trace's report when the whole trace is written.
 fn imported(trace: &Path) -> Result<String, String> {
     let text = std::fs::read(trace).map_err(|error| format!("{}: {error}", trace.display()))?;
     if !text.trim_ascii_end().ends_with(b"}") {

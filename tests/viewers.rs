@@ -1,4 +1,4 @@
-//! Many viewers of one process, by our own client: all packets.
+//! Many viewers of one process, by our own client, which must receive all packets.
 
 use std::net::UdpSocket;
 use std::thread;
@@ -27,11 +27,11 @@ pub(crate) const TESTS: &[Test] = &[
 const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
 const WATCH: Duration = Duration::from_secs(60);
 
-/// Half of what the server lets a queue to a viewer wait before it skips frames.
+/// Half of the time that a viewer's queue may wait before the server skips frames.
 const STALL_MAX: Duration = Duration::from_millis(100);
 
-/// A machine that stalls for longer than viewers are waited for loses frames by
-/// design; then the minute says nothing and is watched again.
+/// If the machine stalls for longer than viewers are waited for, frames are lost by design; then
+/// the minute is repeated.
 fn a_hundred_receive_every_packet_for_a_minute() -> Result<(), Failed> {
     const ATTEMPTS: usize = 3;
     for attempt in 1..=ATTEMPTS {
@@ -44,7 +44,7 @@ fn a_hundred_receive_every_packet_for_a_minute() -> Result<(), Failed> {
     Ok(())
 }
 
-/// What the viewers got, and the machine's longest stall meanwhile.
+/// Result of the viewers, and the machine's longest stall meanwhile.
 fn watch_by_a_hundred() -> Result<(Result<(), Failed>, Duration), String> {
     const VIEWERS: usize = 100;
     let server = Server::serve(&["demo"])?;
@@ -70,7 +70,7 @@ fn watch_by_a_hundred() -> Result<(Result<(), Failed>, Duration), String> {
     Ok((result, stall))
 }
 
-/// Sleeps for `span` in short steps; the longest that a step took too long.
+/// Sleeps for `span` in short steps; returns the longest delay of a step.
 fn longest_stall(span: Duration) -> Duration {
     const STEP: Duration = Duration::from_millis(10);
     let begun = Instant::now();
@@ -87,7 +87,7 @@ fn longest_stall(span: Duration) -> Duration {
 
 fn received_everything(viewer: &Viewer) -> Result<(), Failed> {
     let total = viewer.total();
-    // The snapshot cuts through a burst whose last packets are on their way.
+    // The snapshot may fall within a frame whose last packets are in flight.
     let on_their_way = 10;
     let whole =
         total.lost() <= on_their_way && viewer.damaged == 0 && viewer.state == State::Playing;
@@ -143,14 +143,14 @@ fn stray_datagrams_are_counted_and_make_no_state() -> Result<(), Failed> {
             .send_to(&datagram, server.media())
             .map_err(|error| error.to_string())?;
         if number % 50 == 0 {
-            // The kernel's receive queue shall not be what is tested.
+            // The kernel's receive queue is not under test.
             thread::sleep(Duration::from_millis(2));
         }
     }
     let deadline = Instant::now() + Duration::from_secs(10);
     let dropped = loop {
         let dropped = server.metric("glassline_dropped_datagrams_total")?;
-        // An empty datagram may be invisible, and the kernel may lose some.
+        // An empty datagram may not be counted, and the kernel may lose some.
         if dropped >= COUNT as f64 * 0.9 || Instant::now() > deadline {
             break dropped;
         }

@@ -19,7 +19,7 @@ pub(crate) struct Browser {
     _driver: Running,
 }
 
-/// What a machine without screen, GPU and user needs to play video with audio.
+/// Flags to play video with audio on a machine without screen, GPU and user.
 const CHROMIUM_FLAGS: [&str; 9] = [
     "--headless=new",
     // Build servers run as root in containers, where the sandbox cannot start.
@@ -39,7 +39,7 @@ impl Browser {
         Self::start_with(&[])
     }
 
-    /// With more of Chromium's flags.
+    /// Starts a browser with additional flags.
     pub(crate) fn start_with(flags: &[String]) -> Result<Browser, String> {
         let mut command = Command::new(peers::chromedriver()?);
         command.arg("--port=0");
@@ -69,17 +69,17 @@ impl Browser {
         })
     }
 
-    /// Goes to `url` and waits for the page's load event.
+    /// Loads `url`, and waits for the page's load event.
     pub(crate) fn open(&self, url: &str) -> Result<(), String> {
         self.post("url", &json!({"url": url})).map(drop)
     }
 
-    /// Runs the body of a function in the page; what it returns.
+    /// Runs the body of a function in the page; returns its result.
     pub(crate) fn run(&self, script: &str) -> Result<Value, String> {
         self.post("execute/sync", &json!({"script": script, "args": []}))
     }
 
-    /// Runs `script` again until it returns something true.
+    /// Runs `script` repeatedly until it returns something true.
     pub(crate) fn wait_until(&self, timeout: Duration, script: &str) -> Result<Value, String> {
         eventually(timeout, || match self.run(script)? {
             Value::Null | Value::Bool(false) => Err(format!("not yet: {script}")),
@@ -88,7 +88,7 @@ impl Browser {
         .map_err(|reason| format!("{reason}; the page knows: {}", self.state()))
     }
 
-    /// Keeps what the window shows as `target/screenshots/NAME.png`.
+    /// Stores the window's content as `target/screenshots/NAME.png`.
     pub(crate) fn screenshot(&self, name: &str) -> Result<PathBuf, String> {
         let encoded = call(
             "GET",
@@ -107,7 +107,7 @@ impl Browser {
         Ok(path)
     }
 
-    /// The player page's own account of itself, for failure messages.
+    /// State that the player page reports, for failure messages.
     fn state(&self) -> String {
         match self.run("return JSON.stringify(window.glassline ?? document.body.innerText)") {
             Ok(value) => value
@@ -127,12 +127,12 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // Without this the browser outlives its driver.
+        // Without this the browser would outlive its driver.
         let _ = call("DELETE", &self.session_url, &Value::Null);
     }
 }
 
-/// One WebDriver command; the `value` of its answer.
+/// Sends one WebDriver command; returns the `value` of its answer.
 fn call(method: &str, url: &str, body: &Value) -> Result<Value, String> {
     let text = match body {
         Value::Null => String::new(),

@@ -1,4 +1,4 @@
-//! Both ends of a call in this process, whose stages add up to what is heard.
+//! Both ends of a call in this process: the stages add up to the delay of the audio itself.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -15,11 +15,11 @@ use in_time::in_time;
 #[path = "../../../client/src/call/tests/in_time.rs"]
 mod in_time;
 
-/// Loose: a debug build on a machine that does other things, too.
+/// Long, for a debug build on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 const RATE: u32 = 48_000;
 
-/// What costs little, so that a busy machine keeps up.
+/// Settings that cost little processor time, so that a busy machine keeps up.
 fn light() -> Config {
     Config {
         preprocess: preprocess::Config::OFF,
@@ -31,7 +31,7 @@ fn light() -> Config {
     }
 }
 
-/// Devices of which the microphone hears marks, and what the loudspeaker plays is kept.
+/// Devices whose microphone records chirps and whose loudspeaker's output is kept.
 struct Ears {
     microphone: VirtualDeviceState,
     loudspeaker: VirtualDeviceState,
@@ -65,7 +65,7 @@ fn devices() -> (Devices, Ears) {
 }
 
 impl Ears {
-    /// Delays of what `speaker` said, in ms.
+    /// Delays of the chirps of `speaker`, in ms.
     fn delays(&self, speaker: &Self) -> Vec<Option<f64>> {
         let spoke = speaker.microphone.at().expect("it ran");
         let played = self.loudspeaker.at().expect("it ran");
@@ -93,16 +93,16 @@ fn over_a_path_like_the_studys_they_do_too() {
     in_time(|| stages_and_chirps(Some(&path)));
 }
 
-/// How far what the stamps of a chirp's middle add up to is from when it was heard, in
-/// ms: half of the chirps are no further.
+/// Median difference in ms between a chirp's measured delay and the sum of stages at the chirp's
+/// middle.
 fn chirps_against_frames(report: &Report, delays: &[Option<f64>]) -> Option<f64> {
     let marks = Marks::default();
     let mut off: Vec<f64> = Vec::new();
     for (number, delay) in delays.iter().enumerate() {
         let Some(delay) = delay else { continue };
         let middle = marks.first + marks.every * number as u32 + Duration::from_millis(125);
-        // The first frame that both know is one of the first that were spoken, and delays
-        // of neighbors are alike.
+        // The first joined frame is one of the first that were sent, and delays of neighboring
+        // frames are similar.
         let away = |it: &Frame| (it.at_s - middle.as_secs_f64()).abs();
         let nearest = report.frames.iter().filter(|it| away(it) < 0.05);
         let nearest = nearest.min_by(|a, b| away(a).total_cmp(&away(b)));
@@ -140,7 +140,7 @@ fn stages_and_chirps(path: Option<&Impairment>) -> (u64, Result<(), String>) {
     let whole = report.table(Stage::MouthToEar).expect("frames were joined");
     let stamped = whole.p50_ms.expect("some");
     println!("{middle:.2} ms heard, {stamped:.2} ms accounted for, {delays:?}");
-    // Frames of a chirp waited longer than others: a few ms apart, not a stage.
+    // Frames of a chirp waited longer than others, by a few ms and not by a stage.
     let off = chirps_against_frames(&report, &delays);
     if off.is_none_or(|off| off > 4.0) {
         return (

@@ -1,4 +1,4 @@
-//! Both ends in this process, over loopback.
+//! Tests with both ends in this process, over loopback.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;

@@ -13,8 +13,8 @@ fn figures(contender: &dyn Contender, delays: &Delays) -> Figures {
     Figures::from(&contender.play(&stream))
 }
 
-/// Of the study: 62.8 ms in the mean, 60 at p50, 90 at p95. The model is to be near
-/// where the delays are those of the study.
+/// The study measured a mean of 62.8 ms, 60 at p50 and 90 at p95. The model should be close to
+/// that, with similar delays.
 #[test]
 fn the_model_of_neteq_waits_about_as_long_as_the_study_measured() {
     let delays = Delays::of_family(Family::Ar98, 3, 30_000, PACKET);
@@ -23,7 +23,7 @@ fn the_model_of_neteq_waits_about_as_long_as_the_study_measured() {
     assert!((50.0..=70.0).contains(&found.wait_ms.p50), "{found:?}");
     assert!((80.0..=110.0).contains(&found.wait_ms.p95), "{found:?}");
     assert!(found.concealed_ratio < 0.002, "{found:?}");
-    // The newer one waits longer.
+    // The newer version waits longer.
     let newer = NetEq {
         version: Version::Y2026,
         ..NetEq::default()
@@ -37,7 +37,7 @@ fn a_fixed_delay_is_what_the_trace_says() {
     let packets = (0..1_000u64).map(|it| Some(Duration::from_millis(it % 100)));
     let delays = Delays::new(packets.collect()).expect("all arrive");
     let found = figures(&Fixed { late_share: 0.1 }, &delays);
-    // The highest tenth is late; the others wait for 89 ms less their own.
+    // The tenth with the highest delays is late; the others wait for 89 ms less their own delay.
     assert_eq!((found.late, found.wait_ms.max), (100, 89.0));
     assert!((found.concealed_ratio - 0.1).abs() < 1e-9);
     assert!((found.wait_ms.mean - 44.5).abs() < 1e-9);
@@ -50,10 +50,10 @@ fn an_oracle_rises_before_a_spike_and_conceals_nothing() {
     let delays = Delays::new(packets.collect()).expect("all arrive");
     let found = figures(&Oracle { stretch: 0.10 }, &delays);
     assert_eq!((found.concealed_ratio, found.late), (0.0, 0));
-    // 40 ms up at 2 ms a packet, and down again.
+    // The delay rises by 40 ms at 2 ms per packet, and falls again.
     assert!((38.0..=40.5).contains(&found.wait_ms.max), "{found:?}");
     assert!((0.6..1.0).contains(&found.wait_ms.mean), "{found:?}");
-    // With less than the spike is worth it is left out.
+    // With less stretching than the spike is worth, the late packet is left out.
     let found = figures(&Oracle { stretch: 0.001 }, &delays);
     assert!(found.concealed_ratio > 0.0, "{found:?}");
 }

@@ -38,17 +38,17 @@ fn every_way_delivers_whole_frames_and_is_counted() {
             continue;
         }
         assert_eq!(figures.frames_damaged, 0, "{name}");
-        // Machines that test are busy; a frame that is late is missed.
+        // Machines that run tests are busy, and a late frame is missed.
         let delivered = figures.delivered_ratio.expect("measured");
         assert!(delivered > 0.2 && delivered <= 1.0, "{name}: {delivered}");
         let calls = figures.system_calls_per_packet.expect("measured");
         let wanted = match name.as_str() {
             "two-sends" | "two-sends-nagle" | "two-sends-more" => 2.0,
             "writev-packet" | "send-packet" => 1.0,
-            // Five sends and both ends of the cork.
+            // Five sends, and setting and clearing the cork.
             "cork" => 1.4,
             "writev-frame" | "send-frame" => 0.2,
-            // The frame is written once for three connections.
+            // The frame is written into the file once for three connections.
             "sendfile-frame" => 0.2 + 0.2 / 3.0,
             "splice-frame" => 0.4 + 0.2 / 3.0,
             "uring-frame" => 0.2 / 3.0,
@@ -58,7 +58,7 @@ fn every_way_delivers_whole_frames_and_is_counted() {
         let copied = figures.copied_bytes_per_byte.expect("measured");
         let wanted = match name.as_str() {
             name if name.starts_with("two-sends") || name.starts_with("writev") => 0.0,
-            // Framed, and written into the file.
+            // The frame is copied twice: framed, and written into the file.
             "sendfile-frame" | "splice-frame" => 2.0 / 3.0,
             _ => 1.0 / 3.0,
         };

@@ -14,27 +14,27 @@ const STEP: Duration = Duration::from_millis(1);
 const FRAME: Duration = Duration::from_millis(10);
 const SSRCS: [Ssrc; 2] = [Ssrc(0xa), Ssrc(0xb)];
 
-/// What crosses a path.
+/// A datagram or message on a path.
 enum Parcel {
     Voice(u64),
     Message(Channel, Vec<u8>),
 }
 
-/// Two hosts in virtual time: the first one's clock is true, the other's runs at another
-/// speed and shows another time. Both speak and listen; the first keeps accounts.
+/// Two hosts in virtual time: the first one's clock is true, the other's runs at another speed
+/// and with an offset. Both speak and listen; the first collects records.
 ///
-/// A loop of its own, not `glassline_sim::Simulation`: a voice is a number whose true delay
-/// the test takes from the link when it is sent, to hold the accounts to it.
+/// The loop is not a `glassline_sim::Simulation`: a voice packet is a number whose true delay the
+/// test reads from the link when it is sent, to compare the records with it.
 struct Hosts {
     start: Instant,
     skew: f64,
     ends: [FarEnd; 2],
     paths: [Link<Parcel>; 2],
     accounts: Accounts,
-    /// True delays of what each end said, by timestamp: network, and mouth to ear.
+    /// True delays of the frames of each end, by timestamp: network, and mouth to ear.
     truth: [HashMap<u32, [Duration; 2]>; 2],
     at: Duration,
-    /// Far records that were held against the truth.
+    /// Number of far records that were compared with the true delays.
     compared: usize,
 }
 
@@ -73,7 +73,7 @@ impl Hosts {
         }
     }
 
-    /// What host `end` shows at true time `at`.
+    /// Clock of host `end` at true time `at`.
     fn clock(&self, end: usize, at: Duration) -> Instant {
         match end {
             0 => self.start + at,
@@ -103,7 +103,7 @@ impl Hosts {
         }
     }
 
-    /// End `end` says frame `number`, which was at its microphone 13 ms ago.
+    /// End `end` sends frame `number`, which was captured 13 ms ago.
     fn speak(&mut self, end: usize, number: u64) {
         let stamp = |before: u64| self.clock(end, self.at + ms(40) - ms(before));
         let spoken = SendStamps {
@@ -133,7 +133,7 @@ impl Hosts {
         }
     }
 
-    /// End `end` hears frame `number`, which arrived at true time `at`, 30 ms later.
+    /// End `end` plays frame `number`, which arrived at true time `at`, 30 ms later.
     fn hear(&mut self, end: usize, number: u64, at: Duration) {
         let stamp = |after: u64| self.clock(end, at + ms(after));
         let heard = PlayoutStamps {
@@ -166,7 +166,8 @@ impl Hosts {
         }
     }
 
-    /// Messages of end `end` leave; those of the reliable channel until they arrive.
+    /// Sends the messages of end `end`; those of the reliable channel are retransmitted until
+    /// they arrive.
     fn talk(&mut self, end: usize) {
         let now = self.clock(end, self.at);
         let sent = self.start + self.at + ms(40);
@@ -179,8 +180,8 @@ impl Hosts {
         }
     }
 
-    /// What was sent 40 ms ahead of its step arrives by then: voices and messages share
-    /// a path whose time does not go back.
+    /// Packets that were sent 40 ms ahead arrive by then: voices and messages share a path whose
+    /// time does not go back.
     fn arrivals(&mut self, from: usize) {
         let now = self.start + self.at + ms(40);
         while let Some(arrival) = self.paths[from].poll(now) {
@@ -189,14 +190,14 @@ impl Hosts {
                 Parcel::Voice(number) => self.hear(1 - from, number, at),
                 Parcel::Message(channel, message) => {
                     let arrived = self.clock(1 - from, at - ms(40));
-                    // An answer that came after the last of its kind was given up.
+                    // An answer that arrives after the last request was given up is refused.
                     let _ = self.ends[1 - from].receive(channel, &message, arrived);
                 }
             }
         }
     }
 
-    /// What is told lies within its bar.
+    /// Checks that a far record is within its error of the true time.
     fn compare(&mut self, remote: &far::RemoteRecord) {
         let Record::Played(heard) = remote.record else {
             return;
@@ -255,8 +256,8 @@ fn true_delays_lie_within_the_bar_of_a_skewed_far_clock_and_uneven_ways() {
             }
             let table = report.table(Stage::Network).expect("joined");
             let error = table.error_ms.expect("two clocks");
-            // No exchange can know less than half of the round trip, and this one is not
-            // much worse: the first seconds know no skew yet.
+            // No exchange can be more exact than half of the round trip, and this one is not much
+            // worse: the skew is unknown in the first seconds.
             assert!(
                 error >= half_round_trip && error < half_round_trip + 30.0,
                 "{error}"
@@ -266,7 +267,7 @@ fn true_delays_lie_within_the_bar_of_a_skewed_far_clock_and_uneven_ways() {
             for (row, error) in table.rows.iter().zip(errors) {
                 assert_eq!(row.1 > 0, error.is_some(), "{table:?}");
             }
-            // One in twenty is lost.
+            // One packet in twenty is lost.
             let share = table.lost as f64 / (table.lost + table.count) as f64;
             assert!((0.03..0.07).contains(&share), "{share}");
             assert_eq!(table.unmatched, 0);
@@ -274,8 +275,8 @@ fn true_delays_lie_within_the_bar_of_a_skewed_far_clock_and_uneven_ways() {
     }
 }
 
-/// The same again with the bar taken away: the delays differ from the truth by far more
-/// than stamps do, so that the test above has something to see.
+/// Without the errors' bound, the delays differ from the true ones by far more than stamps do, so
+/// that the test above can fail.
 #[test]
 fn uneven_ways_shift_delays_by_half_of_what_they_differ() {
     let mut hosts = Hosts::new(0.0, [true, false], (60, 0), (10, 0));

@@ -18,7 +18,7 @@ fn table(report: &Report, stage: Stage) -> &Table {
         .unwrap_or_else(|| panic!("no table of {stage}"))
 }
 
-/// Values and counts.
+/// Rows of a table as values and counts.
 fn rows(report: &Report, stage: Stage) -> Vec<(String, u64)> {
     let rows = table(report, stage).rows.iter();
     rows.filter(|it| it.1 > 0)
@@ -30,8 +30,8 @@ fn row(value: &str, count: u64) -> (String, u64) {
     (value.to_owned(), count)
 }
 
-/// One process speaks. Packets 960 and 1920 are in flight at once, 2880 is sent twice,
-/// 3840 never.
+/// Log of a sending process. Packets 960 and 1920 are in flight at the same time, 2880 is sent
+/// twice, 3840 never.
 const SPEAKING: &str = "\
 [000:001] (audio_device_buffer.cc:242): Recording delay:10
 [000:002] (audio_device_buffer.cc:242): Recording delay: 35
@@ -54,7 +54,7 @@ SendRtp:77,230
 EnqueuePackets:3840,180
 ";
 
-/// Another one listens.
+/// Log of a receiving process.
 const LISTENING: &str = "\
 Packet received:1920,147,0
 Packet received:960,301,0
@@ -128,7 +128,7 @@ fn no_value_is_too_large_for_the_denominator() {
 #[test]
 fn encoding_counts_where_it_made_a_packet_or_took_long() {
     let report = read(&[("a.log", SPEAKING)]);
-    // 0 (first task) is left out; 1000, 600 (long) and 0 (the second) count.
+    // 0 (the first task) is left out; 1000, 600 (a long task) and 0 (the second) count.
     assert_eq!(rows(&report, Stage::Encode), [row("0", 2), row("1000", 1)]);
 }
 
@@ -186,8 +186,8 @@ fn what_is_neither_is_refused_with_what_to_do() {
     assert!(refused(b"\x0a\x00\x00\x12").contains("traceconv json"));
 }
 
-/// Two packets of a call, as Chromium 156 writes them; one of them in the older form,
-/// a begin and an end.
+/// Two packets of a call as Chromium 156 writes them; one in the older form with a begin and an
+/// end.
 const TRACE: &str = r#"{"traceEvents":[
 {"args":{"name":"Renderer \"{[\" "},"cat":"__metadata","name":"process_name","ph":"M","pid":1,"tid":0,"ts":0},
 {"args":{},"cat":"webrtc","dur":27,"name":"AudioSendStream::SendAudioData","ph":"X","pid":1,"tid":2,"ts":1000},
@@ -291,8 +291,8 @@ fn an_event_without_end_costs_no_more_than_its_bound() {
 }
 
 proptest! {
-    /// Lines of several packets in any order: each is joined, as long as its three are
-    /// in their order.
+    /// Lines of several packets in any order: each packet is joined as long as its own three
+    /// lines are in order.
     #[test]
     fn interleaving_loses_no_packet(order in proptest::collection::vec(0usize..8, 0..200)) {
         let mut steps = [0; 8];

@@ -6,7 +6,7 @@ use super::*;
 
 const SSRC: Ssrc = Ssrc(7);
 
-/// The moment `us` after the call's begin.
+/// The time `us` µs after the call's begin.
 fn at(begin: Instant, us: u64) -> Instant {
     begin + Duration::from_micros(us)
 }
@@ -15,7 +15,7 @@ const fn us(us: u64) -> Duration {
     Duration::from_micros(us)
 }
 
-/// Frame `number` of 10 ms, every step of its way told by name.
+/// Send stamps of frame `number` of 10 ms, with every stage.
 fn spoken(begin: Instant, number: u64) -> SendStamps {
     let first = number * 10_000;
     let stamp = |after: u64| at(begin, first + after);
@@ -42,13 +42,13 @@ fn spoken(begin: Instant, number: u64) -> SendStamps {
     }
 }
 
-/// The same frame at the other end, `network` µs later.
+/// Playout stamps of the same frame at the other end, `network` µs later.
 fn heard(begin: Instant, number: u64, network: u64) -> PlayoutStamps {
     let first = number * 10_000 + 13_345 + network;
     let stamp = |after: u64| at(begin, first + after);
     PlayoutStamps {
         ssrc: SSRC,
-        // It came in after the stream's first wrap.
+        // The receiver joined after the stream's first wrap.
         timestamp: (number + 3) * 480 + (1 << 32),
         sequence: Some(number as u16),
         arrived: stamp(0),
@@ -185,7 +185,7 @@ fn what_was_lost_late_or_unknown_is_counted_where_it_was_seen_last() {
         join.heard(heard(begin, number, 5_000), None);
     }
     let number = |number: u32| (number + 3) * 480;
-    // 5 came when its time had passed; 4 came twice; nobody sent 99.
+    // 5 came too late; 4 came twice; 99 was never sent.
     join.duplicate(again(number(5), at(begin, 250_000), DuplicateReason::Late));
     join.duplicate(again(
         number(4),
@@ -220,7 +220,7 @@ fn a_redundant_copy_is_heard_but_the_packet_stays_lost() {
     copy.operation = Operation::Repeated;
     copy.sequence = None;
     join.heard(copy, None);
-    // Then the packet itself: it is a copy now.
+    // Then the packet itself arrives, which now is a copy.
     join.heard(heard(begin, 0, 40_000), None);
     let report = join.finish("test");
     assert_eq!(count(&report, Stage::Network), (0, 0, 1));
@@ -239,7 +239,7 @@ fn a_redundant_copy_is_heard_but_the_packet_stays_lost() {
 fn copies_along_with_later_packets_are_rows_of_the_first() {
     let begin = Instant::now();
     let number = |number: u32| (number + 3) * 480;
-    // In whatever order an end's queues are drained.
+    // The ends' queues may be drained in any order.
     for is_told_first in [true, false] {
         let mut join = Join::new();
         for number in 0..4 {
@@ -268,7 +268,7 @@ fn copies_along_with_later_packets_are_rows_of_the_first() {
             copied(&mut join);
         }
         let report = join.finish("test");
-        // The fourth was carried along, and neither it nor its copy was played.
+        // The fourth frame was in a copy, and neither the packet nor its copy was played.
         assert_eq!(count(&report, Stage::Network), (2, 0, 2));
         assert_eq!(count(&report, Stage::MouthToEar), (3, 0, 1));
         let kinds: Vec<_> = report.copies.iter().map(|it| (it.kind, it.count)).collect();
@@ -287,7 +287,7 @@ fn what_only_one_end_could_tell_at_begin_and_end_is_not_lost() {
     for number in (1..10).filter(|it| *it != 4) {
         join.heard(heard(begin, number, 5_000), Some(us(100)));
     }
-    // The far end began to tell with frame 1.
+    // The far end's records begin with frame 1.
     let report = join.finish_remote("test");
     assert_eq!(count(&report, Stage::Network), (8, 0, 1));
     assert_eq!(count(&report, Stage::MouthToEar), (8, 0, 1));
@@ -319,7 +319,7 @@ fn the_clocks_error_is_on_the_network_and_on_the_whole() {
     let mut join = Join::new();
     join.spoken(SSRC, spoken(begin, 0), Some(us(400)));
     join.spoken(SSRC, spoken(begin, 1), Some(us(300)));
-    // The clocks disagree by more than the way takes.
+    // The clocks disagree by more than the network's delay.
     let mut early = heard(begin, 0, 0);
     early.arrived -= us(200);
     join.heard(early, None);
@@ -371,8 +371,8 @@ fn a_call_of_days_holds_seconds_of_records() {
 }
 
 proptest! {
-    /// Whatever the order, every frame that both ends have is joined, and every other
-    /// one is counted once.
+    /// In any order, every frame with records of both ends is joined, and every other frame is
+    /// counted once.
     #[test]
     fn no_frame_is_lost_by_order(
         frames in proptest::collection::vec((any::<bool>(), any::<bool>(), 0u64..800_000), 1..60),

@@ -36,7 +36,7 @@ fn spoken(start: Instant, number: u64) -> SendStamps {
     }
 }
 
-/// The same frame, `network` later, by whoever calls the voice `voice`.
+/// Playout stamps of the same frame, `network` later, at an end that knows the voice as `voice`.
 fn heard(spoken: &SendStamps, voice: u32, network: Duration) -> PlayoutStamps {
     let arrived = spoken.sent.expect("sent") + network;
     PlayoutStamps {
@@ -65,8 +65,8 @@ fn p50(report: &Report, stage: Stage) -> Option<f64> {
     report.table(stage)?.p50_ms
 }
 
-/// Of Ann, whose way is 3 ms long, and of Bob, who has no stamps. We are called 100 by
-/// Ann and call her 200, then 201; Bob is 300.
+/// Records about Ann, whose network delay is 3 ms, and about Bob, who sends no stamps. Ann's SSRC
+/// for us is 100, ours for Ann is 200, then 201; Bob is 300.
 fn accounts(start: Instant) -> RoomAccounts {
     let mut accounts = RoomAccounts::default();
     for (it, called) in [("a", "Ann"), ("b", "Bob, \"B\"")] {
@@ -95,7 +95,7 @@ fn accounts(start: Instant) -> RoomAccounts {
         accounts.take(&records);
         accounts.note(told(Record::Played(heard(&ours, 100, ms(4)))));
         accounts.note(told(Record::Sent(Ssrc(55), theirs)));
-        // Known a little after they are heard.
+        // The names are known a little after the first packets.
         let named = |it: &str, voice: u32| RoomRecord::Voice {
             id: id(it),
             voice: Ssrc(voice),
@@ -140,7 +140,7 @@ fn each_of_the_others_has_tables_of_both_directions() {
         (network.count, network.lost, network.unmatched),
         (300, 0, 0)
     );
-    // Of Bob there is what is known here.
+    // About Bob, there are only the stages of this end.
     assert!(to_bob.table(Stage::Network).is_none());
     assert_eq!(to_bob.table(Stage::Send).map(|it| it.count), Some(300));
     assert!(from_bob.table(Stage::MouthToEar).is_none());

@@ -1,14 +1,13 @@
 use super::*;
 
-/// A table of the study: what it is called here, microseconds in a unit of its
-/// values, and its rows.
+/// A table of the study: its stage, microseconds in a unit of its values, and its rows.
 type Study = (Stage, i64, &'static [(i64, u64, &'static str)]);
 
-/// The eight tables that a study of a one-to-one WebRTC call (M98) printed. Ranges
-/// stand by a delay inside.
+/// The eight tables that a study of a one-to-one WebRTC call (M98) printed. A range is
+/// represented by a delay within it.
 ///
-/// Of its send table it says 24483 items; its rows sum to 24883, and its fractions
-/// are of those.
+/// The study reports 24483 items in its send table; its rows sum to 24883, and its fractions
+/// refer to those.
 const STUDY: [Study; 8] = [
     (
         Stage::CaptureInterval,
@@ -220,7 +219,7 @@ fn the_studys_tables_come_out_to_the_last_digit() {
                 Unit::Bins => NAMES[place].to_owned(),
                 _ => value.to_string(),
             };
-            // The study's format, by hand: left in columns of twenty.
+            // The study's format, written by hand: left-aligned in columns of twenty.
             let pad = |text: &str| format!("{text}{}", " ".repeat(20 - text.len()));
             let count = pad(&count.to_string());
             format!("|{}|{count}|{}|", pad(&value), pad(fraction))

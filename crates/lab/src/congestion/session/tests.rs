@@ -65,8 +65,7 @@ fn the_same_seed_gives_the_same_session_and_another_one_another() {
     assert!((199..=200).contains(&samples.len()), "{}", samples.len());
 }
 
-/// A camera of 800 kbit/s: what is tested here does not depend on the rate, and fewer
-/// packets take less time.
+/// A camera of 800 kbit/s: the tests do not depend on the rate, and fewer packets take less time.
 fn small_camera() -> Source {
     Source {
         bitrate_min: Bitrate::from_bps(100_000),
@@ -77,7 +76,7 @@ fn small_camera() -> Source {
     }
 }
 
-/// The ways of sending under each controller.
+/// Every delivery under each controller.
 fn arms() -> impl Iterator<Item = Arm> {
     let groups = Delivery::Groups(Groups::default());
     let ways = [Delivery::InOrder, groups];
@@ -93,8 +92,8 @@ fn arms() -> impl Iterator<Item = Arm> {
     })
 }
 
-/// Runs `scenario` under every arm for `length` seconds: it must last, and frames must
-/// flow in the last five seconds.
+/// Runs `scenario` under every arm for `length` seconds: the connection must survive, and frames
+/// must arrive in the last five seconds.
 fn survives(scenario: &Scenario, length: u64, least_mbps: f64) {
     let sessions = Sessions::new();
     for arm in arms() {
@@ -181,7 +180,7 @@ fn a_queue_that_nobody_takes_from_stays_bounded_and_loses_its_oldest_groups() {
     };
     let arm = Arm::new(Algorithm::Cubic).delivered(Delivery::Groups(limits));
     let measured = Sessions::new().run(&scenario, &arm, 1, seconds(40));
-    // 3 MB are made meanwhile; a group has 200 kB, so that two fit.
+    // 3 MB are made in this time; a group has 200 kB, so that two groups fit.
     assert!(
         measured.backlog_bytes_max <= limits.queue_bytes + 40_000,
         "{measured:#?}"
@@ -196,7 +195,7 @@ fn a_queue_that_nobody_takes_from_stays_bounded_and_loses_its_oldest_groups() {
 #[test]
 fn late_groups_make_way_so_that_what_arrives_is_fresh() {
     let mut scenario = scenario(link(400_000, 20, 500));
-    // Under Copa, which wants more packets in this queue than fit, nothing would be fresh.
+    // Under Copa, which wants more packets in this queue than fit, all media would be late.
     scenario.source = Source {
         bitrate_min: Bitrate::from_bps(800_000),
         audio: Bitrate::from_bps(48_000),
@@ -243,8 +242,8 @@ fn every_frame_on_the_wire_is_understood_and_repeats_agree_with_losses() {
     let up = link(3 * MBPS, 20, 100).with_loss(Loss::Random(0.02));
     let measured = Sessions::new().run(&scenario(up), &Arm::new(Algorithm::Copa), 5, seconds(20));
     assert_eq!(measured.unread_packets, 0);
-    // Nothing overtakes, so that every packet taken for lost was, and is repeated: the
-    // transport's count and ours differ by headers and by what is on its way at the end.
+    // Packets are not reordered, so that every packet declared lost was lost, and is repeated.
+    // The transport's count and ours differ by headers and by the bytes in flight at the end.
     let difference = (measured.rtx_overhead - measured.lost_overhead).abs();
     assert!(measured.rtx_overhead > 0.01, "{measured:#?}");
     assert!(difference < 0.1 * measured.lost_overhead, "{measured:#?}");

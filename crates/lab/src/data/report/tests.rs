@@ -70,7 +70,7 @@ fn a_window_in_a_round_trip_is_found_to_be_the_bound() {
     for direction in [Direction::Up, Direction::Down] {
         let report = report(direction);
         assert!((report.goodput_mbps - 100.0).abs() < 0.1);
-        // 256 KiB in 20 ms: the reference's own example.
+        // 256 KiB in 20 ms, which is the reference's own example.
         let bound = report.window_bound_mbps.expect("a round trip");
         assert!((bound - 104.8576).abs() < 1e-6, "{bound}");
         assert_eq!(report.bound, Bound::Window);
@@ -131,7 +131,7 @@ fn other_bounds_are_told_apart() {
     assert_eq!(found(|sent, _| sent.starved = 9), Bound::Application);
 }
 
-/// Names that tools read: change none.
+/// Tools read these names.
 #[test]
 fn the_json_has_the_names_that_tools_read() {
     let report = report(Direction::Up);
@@ -207,7 +207,7 @@ fn a_test_that_never_got_going_has_a_report_all_the_same() {
     assert!(!svg::draw(&report).contains("NaN"));
 }
 
-/// The thread had nearly all of a core.
+/// Sets the thread's processor time to nearly a whole core.
 fn busy(sample: &mut Sample) {
     sample.cpu_s = Some(sample.at_ms * 0.95e-3);
 }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::viewers::step::example;
 
-/// A server that delivers on a machine with time left.
+/// Evidence of a server that delivers, on a machine with processor time left.
 fn fine() -> Evidence {
     Evidence {
         viewers: 100,
@@ -205,10 +205,10 @@ fn a_run_says_what_it_found_and_what_it_did_not() {
     );
     let at_once = summary(&[limited(25, Bottleneck::Machine)], Some("--max-cpu"));
     assert!(at_once.contains("was not found") && at_once.contains("early: --max-cpu"));
-    // A hiccup below is no limit.
+    // A disturbance in an earlier step is no limit.
     let hiccup = [limited(25, Bottleneck::Server), example(50)];
     assert!(summary(&hiccup, None).contains("No limit"));
-    // Delivered, but there is nothing left to deliver more with.
+    // The step is delivered, but no processor time is left for more.
     let full = Step {
         bottleneck: Bottleneck::Machine,
         ..example(50)
