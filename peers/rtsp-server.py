@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""GStreamer's RTSP server with a test picture and tone, or with files that it loops.
+"""GStreamer's RTSP server with a test pattern and tone, or with files that it loops.
 
 All clients share one pipeline, over TCP or UDP as they ask. Prints `ready URL` once
 it listens, serves until SIGTERM or SIGINT. With --check it only says, by its exit
@@ -42,10 +42,10 @@ AUDIO = {
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", default="0", help="TCP port on loopback; 0 takes a free one")
-    parser.add_argument("--size", default="640x360", help="of the test picture")
+    parser.add_argument("--size", default="640x360", help="of the test pattern")
     parser.add_argument("--fps", type=int, default=30)
     parser.add_argument("--gop", type=int, default=30, help="frames from keyframe to keyframe")
-    parser.add_argument("--h264", help="an Annex-B file to loop instead of the test picture")
+    parser.add_argument("--h264", help="an Annex-B file to loop instead of the test pattern")
     parser.add_argument("--audio", choices=AUDIO, default="none", help="a test tone")
     parser.add_argument("--ogg", help="an Ogg/Opus file to loop instead of the test tone")
     parser.add_argument("--check", action="store_true")
@@ -65,7 +65,7 @@ def video(options):
     if options.h264:
         caps = "video/x-h264,stream-format=byte-stream,alignment=au"
         source = (
-            "appsrc name=pictures is-live=true do-timestamp=false format=time "
+            "appsrc name=video is-live=true do-timestamp=false format=time "
             f'caps="{caps},framerate={options.fps}/1" ! identity sync=true ! h264parse'
         )
     else:
@@ -84,7 +84,7 @@ def audio(options):
     if options.ogg:
         caps = "audio/x-opus,channel-mapping-family=0,channels=2,rate=48000"
         source = (
-            "appsrc name=sound is-live=true do-timestamp=false format=time "
+            "appsrc name=audio is-live=true do-timestamp=false format=time "
             f'caps="{caps}" ! identity sync=true'
         )
         return f"{source} ! rtpopuspay name=pay1 pt=97"
@@ -109,13 +109,13 @@ def buffers_of(path, parser, caps):
     return found
 
 
-def pictures_of(path, fps):
+def frames_of(path, fps):
     caps = "video/x-h264,stream-format=byte-stream,alignment=au"
     units = buffers_of(path, "h264parse", caps)
     return [(unit, Gst.SECOND // fps) for unit, _ in units]
 
 
-def sound_of(path):
+def packets_of(path):
     packets = buffers_of(path, "oggdemux", "audio/x-opus")
     return [(packet, duration) for packet, duration in packets if 0 < duration < Gst.SECOND]
 
@@ -145,9 +145,9 @@ def loops(options):
     """Name of the source in the pipeline -> what it plays."""
     found = {}
     if options.h264:
-        found["pictures"] = Loop(pictures_of(options.h264, options.fps))
+        found["video"] = Loop(frames_of(options.h264, options.fps))
     if options.ogg:
-        found["sound"] = Loop(sound_of(options.ogg))
+        found["audio"] = Loop(packets_of(options.ogg))
     return found
 
 

@@ -67,19 +67,19 @@ def speech(folder, given, seconds):
             )
             parts.append(samples_of(path))
     made = [resample_poly(data, 48_000, rate) for rate, data in parts]
-    made = [0.7 * sound / numpy.max(numpy.abs(sound)) for sound in made]
+    made = [0.7 * voice / numpy.max(numpy.abs(voice)) for voice in made]
     # The same sentences meet other delays each time, and in another order.
     random = numpy.random.default_rng(3)
-    sound = []
-    while sum(map(len, sound)) < seconds * 48_000:
+    audio = []
+    while sum(map(len, audio)) < seconds * 48_000:
         for place in random.permutation(len(made)):
             pause = int(48_000 * random.uniform(*PAUSES_S))
-            sound += [random.normal(0, 1e-4, pause), made[place]]
-    return numpy.concatenate([*sound, numpy.zeros(24_000)])
+            audio += [random.normal(0, 1e-4, pause), made[place]]
+    return numpy.concatenate([*audio, numpy.zeros(24_000)])
 
 
-def store(path, sound):
-    (numpy.clip(sound, -1, 1) * 32767).astype("<i2").tofile(path)
+def store(path, audio):
+    (numpy.clip(audio, -1, 1) * 32767).astype("<i2").tofile(path)
 
 
 def segments(reference):
@@ -131,15 +131,15 @@ def main():
     warnings.simplefilter("ignore")
     folder = arguments.folder
     folder.mkdir(parents=True, exist_ok=True)
-    sound = speech(folder, arguments.speech, arguments.seconds)
+    audio = speech(folder, arguments.speech, arguments.seconds)
     said = folder / "speech.s16"
-    store(said, sound)
+    store(said, audio)
     command = [arguments.example] if arguments.example else [
         "cargo", "run", "--release", "-q", "-p", "glassline-lab",
         "--example", "voice_quality", "--",
     ]
     subprocess.run([*command, str(said), str(folder)], check=True)
-    reference = resample_poly(sound, RATE, 48_000)
+    reference = resample_poly(audio, RATE, 48_000)
     with open(folder / "conditions.csv") as file:
         conditions = list(csv.DictReader(file))
     if arguments.paths:

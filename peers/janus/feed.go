@@ -35,11 +35,11 @@ type feed struct {
 
 // start sends to these UDP ports of loopback from now on.
 func (f feed) start(videoPort, audioPort int) error {
-	pictures, err := loop.Pictures(f.video, f.fps)
+	frames, err := loop.VideoFrames(f.video, f.fps)
 	if err != nil {
 		return err
 	}
-	sound, err := loop.Sound(f.audio)
+	packets, err := loop.AudioPackets(f.audio)
 	if err != nil {
 		return err
 	}
@@ -51,8 +51,8 @@ func (f feed) start(videoPort, audioPort int) error {
 	if err != nil {
 		return err
 	}
-	go loop.Play(pictures, video.send)
-	go loop.Play(sound, audio.send)
+	go loop.Play(frames, video.send)
+	go loop.Play(packets, audio.send)
 	return nil
 }
 

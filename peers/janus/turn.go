@@ -84,7 +84,7 @@ func offeredFormats(offer session) (formats, error) {
 	video, hasVideo := offer.find("video")
 	audio, hasAudio := offer.find("audio")
 	if !hasVideo || !hasAudio {
-		return formats{}, errors.New("the offer lacks pictures or sound")
+		return formats{}, errors.New("the offer has no H.264 video or no Opus audio")
 	}
 	var found formats
 	for _, mapping := range values(video.attributes, "rtpmap") {

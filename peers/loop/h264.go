@@ -21,8 +21,8 @@ const (
 
 var startCode = []byte{0, 0, 1}
 
-// Pictures cuts an Annex-B file into its access units, each 1/fps long.
-func Pictures(path string, fps int) ([]Sample, error) {
+// VideoFrames cuts an Annex-B file into its access units, each 1/fps long.
+func VideoFrames(path string, fps int) ([]Sample, error) {
 	file, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func Pictures(path string, fps int) ([]Sample, error) {
 	}
 	units := accessUnits(file)
 	if len(units) == 0 {
-		return nil, fmt.Errorf("%s: %w", path, errors.New("no picture in Annex-B form"))
+		return nil, fmt.Errorf("%s: %w", path, errors.New("no video frame in Annex B form"))
 	}
 	samples := make([]Sample, len(units))
 	for i, unit := range units {
@@ -47,29 +47,29 @@ func instant(frame, fps int) time.Duration {
 }
 
 // accessUnits follows ITU-T H.264 §7.4.1.2.3 as far as baseline needs it: what may
-// only stand before a picture, or the first slice of the next, begins a new unit.
+// only stand before a frame, or the first slice of the next, begins a new unit.
 func accessUnits(file []byte) [][]byte {
 	var units [][]byte
-	begin, hasPicture := -1, false
+	begin, hasFrame := -1, false
 	for at := next(file, 0); at >= 0; at = next(file, at+len(startCode)) {
 		header := at + len(startCode)
 		if header >= len(file) {
 			break
 		}
 		kind := file[header] & 31
-		isPicture := kind == slice || kind == slicePartA || kind == sliceIDR
+		isSlice := kind == slice || kind == slicePartA || kind == sliceIDR
 		// first_mb_in_slice is 0, which Exp-Golomb writes as a lone 1.
-		isFirstSlice := isPicture && header+1 < len(file) && file[header+1]&0x80 != 0
+		isFirstSlice := isSlice && header+1 < len(file) && file[header+1]&0x80 != 0
 		isBefore := kind >= sei && kind <= accessUnit || kind >= prefix && kind <= reservedLast
 		if begin < 0 {
 			begin = at
-		} else if hasPicture && (isFirstSlice || isBefore) {
+		} else if hasFrame && (isFirstSlice || isBefore) {
 			units = append(units, file[begin:at])
-			begin, hasPicture = at, false
+			begin, hasFrame = at, false
 		}
-		hasPicture = hasPicture || isPicture
+		hasFrame = hasFrame || isSlice
 	}
-	if hasPicture {
+	if hasFrame {
 		units = append(units, file[begin:])
 	}
 	return units

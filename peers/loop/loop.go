@@ -1,7 +1,7 @@
 // Package loop reads elementary media files once and plays them for ever.
 //
-// The peers of the load test share it, so that all of them send the same pictures
-// and the same sound, at the same pace.
+// The peers of the load test share it, so that all of them send the same video
+// and the same audio, at the same pace.
 package loop
 
 import "time"

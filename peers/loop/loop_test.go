@@ -10,7 +10,7 @@ func nal(header byte, payload ...byte) []byte {
 	return append([]byte{0, 0, 0, 1, header}, payload...)
 }
 
-func TestParameterSetsBelongToThePictureAfterThem(t *testing.T) {
+func TestParameterSetsBelongToTheFrameAfterThem(t *testing.T) {
 	file := bytes.Join([][]byte{
 		nal(0x67, 1), nal(0x68, 2), nal(0x65, 0x88), nal(0x65, 0x40), // two slices
 		nal(0x41, 0x9a), nal(0x41, 0x9b),
@@ -28,7 +28,7 @@ func TestParameterSetsBelongToThePictureAfterThem(t *testing.T) {
 	}
 }
 
-func TestFileWithoutPicturesHasNoUnits(t *testing.T) {
+func TestFileWithoutFramesHasNoUnits(t *testing.T) {
 	for _, file := range [][]byte{nil, {0, 0, 1}, nal(0x67, 1), []byte("no video")} {
 		if units := accessUnits(file); len(units) != 0 {
 			t.Errorf("%x: %x", file, units)

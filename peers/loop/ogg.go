@@ -15,8 +15,8 @@ const (
 	fullSegment = 255
 )
 
-// Sound reads the packets of an Ogg/Opus file with one stream.
-func Sound(path string) ([]Sample, error) {
+// AudioPackets reads the packets of an Ogg/Opus file with one stream.
+func AudioPackets(path string) ([]Sample, error) {
 	file, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err

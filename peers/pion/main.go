@@ -2,9 +2,9 @@
 // of viewers, by POST /doSignaling (an offer and an answer in JSON) and by WHEP.
 //
 // Two paces. `-pace=frame` is how one would write it: whole access units with their
-// own timestamps, and sound beside them. `-pace=nal` behaves as the well-known
+// own timestamps, and audio beside them. `-pace=nal` behaves as the well-known
 // benchmark does that sends a file: one NAL unit at each tick of a clock in whole
-// milliseconds, timestamps a second apart, pictures only. Parameter sets use up
+// milliseconds, timestamps a second apart, video only. Parameter sets use up
 // ticks there, so it plays slower than real time.
 //
 // Prints `ready URL` once it listens.
@@ -131,14 +131,14 @@ func start(options options) ([]webrtc.TrackLocal, error) {
 	default:
 		return nil, fmt.Errorf("-pace=%s: frame or nal", options.pace)
 	}
-	pictures, err := loop.Pictures(options.video, options.fps)
+	frames, err := loop.VideoFrames(options.video, options.fps)
 	if err != nil {
 		return nil, err
 	}
-	go loop.Play(pictures, writer(video))
+	go loop.Play(frames, writer(video))
 	tracks := []webrtc.TrackLocal{video}
 	if options.audio != "" {
-		sound, err := loop.Sound(options.audio)
+		packets, err := loop.AudioPackets(options.audio)
 		if err != nil {
 			return nil, err
 		}
@@ -146,7 +146,7 @@ func start(options options) ([]webrtc.TrackLocal, error) {
 		if err != nil {
 			return nil, err
 		}
-		go loop.Play(sound, writer(audio))
+		go loop.Play(packets, writer(audio))
 		tracks = append(tracks, audio)
 	}
 	return tracks, nil
