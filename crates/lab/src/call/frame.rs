@@ -67,82 +67,88 @@ impl Delay {
     }
 
     /// Delays that the sender's stamps show: every stage up to the socket.
-    pub fn of_sender(spoken: &SendStamps) -> Self {
+    pub fn of_sender(send_stamps: &SendStamps) -> Self {
         let mut delay = Self::default();
-        let length = i64::try_from(spoken.duration.as_nanos()).unwrap_or(i64::MAX);
-        let mut at = spoken.captured;
-        delay.step(Stage::Capture, &mut at, Some(spoken.delivered));
+        let length = i64::try_from(send_stamps.duration.as_nanos()).unwrap_or(i64::MAX);
+        let mut at = send_stamps.captured;
+        delay.step(Stage::Capture, &mut at, Some(send_stamps.delivered));
         let collected = delay.get(Stage::Capture).unwrap_or(0);
         let own = collected.min(length);
         delay.set(Stage::Capture, own);
-        let rest = between(at, spoken.framed) + collected - own;
+        let rest = between(at, send_stamps.framed) + collected - own;
         delay.set(Stage::Reframe, rest);
-        at = spoken.framed;
-        delay.step(Stage::Preprocess, &mut at, Some(spoken.preprocessed));
-        delay.step(Stage::EncodeQueue, &mut at, Some(spoken.encode_began));
-        delay.step(Stage::EncodeOperation, &mut at, Some(spoken.encoded));
-        delay.set(Stage::Encode, between(spoken.preprocessed, at));
-        delay.step(Stage::SendEnqueue, &mut at, spoken.enqueued);
-        delay.step(Stage::SendPace, &mut at, spoken.paced);
-        delay.step(Stage::SendHandOver, &mut at, spoken.handed_over);
-        delay.step(Stage::SendQueue, &mut at, spoken.dequeued);
-        delay.step(Stage::SendSocket, &mut at, spoken.sent);
-        if let Some(sent) = spoken.sent {
-            delay.set(Stage::Send, between(spoken.encoded, sent));
+        at = send_stamps.framed;
+        delay.step(Stage::Preprocess, &mut at, Some(send_stamps.preprocessed));
+        delay.step(Stage::EncodeQueue, &mut at, Some(send_stamps.encode_began));
+        delay.step(Stage::EncodeOperation, &mut at, Some(send_stamps.encoded));
+        delay.set(Stage::Encode, between(send_stamps.preprocessed, at));
+        delay.step(Stage::SendEnqueue, &mut at, send_stamps.enqueued);
+        delay.step(Stage::SendPace, &mut at, send_stamps.paced);
+        delay.step(Stage::SendHandOver, &mut at, send_stamps.handed_over);
+        delay.step(Stage::SendQueue, &mut at, send_stamps.dequeued);
+        delay.step(Stage::SendSocket, &mut at, send_stamps.sent);
+        if let Some(sent) = send_stamps.sent {
+            delay.set(Stage::Send, between(send_stamps.encoded, sent));
         }
         delay
     }
 
     /// Delays that the receiver's stamps show: every stage from its socket on.
-    pub fn of_receiver(heard: &PlayoutStamps) -> Self {
+    pub fn of_receiver(playout_stamps: &PlayoutStamps) -> Self {
         let mut delay = Self::default();
-        let mut at = heard.arrived;
-        delay.step(Stage::Open, &mut at, Some(heard.inserted));
-        delay.step(Stage::JitterBuffer, &mut at, Some(heard.pulled));
-        let (decode, mix) = (ns(heard.decode), ns(heard.mix));
+        let mut at = playout_stamps.arrived;
+        delay.step(Stage::Open, &mut at, Some(playout_stamps.inserted));
+        delay.step(Stage::JitterBuffer, &mut at, Some(playout_stamps.pulled));
+        let (decode, mix) = (ns(playout_stamps.decode), ns(playout_stamps.mix));
         delay.set(Stage::Decode, decode);
         delay.set(Stage::Mix, mix);
         delay.set(Stage::Mixer, decode + mix);
-        delay.set(Stage::Resample, ns(heard.resample));
-        let operations = decode + mix + ns(heard.resample);
-        delay.set(Stage::Playout, between(at, heard.played) - operations);
+        delay.set(Stage::Resample, ns(playout_stamps.resample));
+        let operations = decode + mix + ns(playout_stamps.resample);
+        delay.set(
+            Stage::Playout,
+            between(at, playout_stamps.played) - operations,
+        );
         delay
     }
 
     /// Delays of a frame that both ends have stamped, on one clock.
-    pub fn of_both(spoken: &SendStamps, heard: &PlayoutStamps) -> Self {
-        let (before, after) = (Self::of_sender(spoken), Self::of_receiver(heard));
+    pub fn of_both(send_stamps: &SendStamps, playout_stamps: &PlayoutStamps) -> Self {
+        let (before, after) = (
+            Self::of_sender(send_stamps),
+            Self::of_receiver(playout_stamps),
+        );
         let mut delay = Self::default();
         for stage in Stage::ALL {
             let place = stage as usize;
             delay.0[place] = before.0[place].or(after.0[place]);
         }
-        let sent = spoken.sent.unwrap_or(spoken.encoded);
-        delay.set(Stage::Network, between(sent, heard.arrived));
+        let sent = send_stamps.sent.unwrap_or(send_stamps.encoded);
+        delay.set(Stage::Network, between(sent, playout_stamps.arrived));
         delay.within_the_send();
         let signal = [
             (
                 Stage::PreprocessSignal,
-                spoken.signal.preprocess,
-                heard.signal.preprocess,
+                send_stamps.signal.preprocess,
+                playout_stamps.signal.preprocess,
             ),
             (
                 Stage::EncodeLookAhead,
-                spoken.signal.encode,
-                heard.signal.encode,
+                send_stamps.signal.encode,
+                playout_stamps.signal.encode,
             ),
             (
                 Stage::ResampleSignal,
-                spoken.signal.resample,
-                heard.signal.resample,
+                send_stamps.signal.resample,
+                playout_stamps.signal.resample,
             ),
         ];
         for (stage, there, here) in signal {
             delay.set(stage, ns(there + here));
         }
         delay.within_the_call();
-        let whole = between(spoken.captured, heard.played);
-        let signals = ns(spoken.signal.total() + heard.signal.total());
+        let whole = between(send_stamps.captured, playout_stamps.played);
+        let signals = ns(send_stamps.signal.total() + playout_stamps.signal.total());
         delay.set(Stage::MouthToEar, whole + signals);
         delay
     }

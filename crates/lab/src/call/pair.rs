@@ -89,16 +89,16 @@ impl Pair {
             end.drain(records);
             let own = &mut joins[index];
             if let Some(ssrc) = end.ssrc() {
-                for spoken in &records.sent {
-                    own.spoken(ssrc, *spoken, None);
+                for send_stamps in &records.sent {
+                    own.record_sent(ssrc, *send_stamps, None);
                 }
             }
             for at in &records.capture_calls {
                 own.capture_called(*at);
             }
             let theirs = &mut joins[1 - index];
-            for heard in &records.played {
-                theirs.heard(*heard, None);
+            for playout_stamps in &records.played {
+                theirs.record_played(*playout_stamps, None);
             }
             for again in &records.duplicates {
                 theirs.duplicate(*again);

@@ -13,9 +13,9 @@ use super::two_way::TwoWay;
 #[derive(Debug)]
 pub struct Accounts {
     /// Records of the audio that this end sends.
-    pub(super) said: Join,
+    pub(super) sent: Join,
     /// Records of the audio that this end receives.
-    pub(super) heard: Join,
+    pub(super) received: Join,
     records: Records,
 }
 
@@ -29,8 +29,8 @@ impl Accounts {
     /// Accounts without records.
     pub fn new() -> Self {
         Self {
-            said: Join::with_remote_end(),
-            heard: Join::with_remote_end(),
+            sent: Join::with_remote_end(),
+            received: Join::with_remote_end(),
             records: Records::default(),
         }
     }
@@ -42,21 +42,21 @@ impl Accounts {
         records.clear();
         call.drain(&mut records);
         if let Some(ssrc) = call.ssrc() {
-            for spoken in &records.sent {
-                self.said.spoken(ssrc, *spoken, None);
+            for send_stamps in &records.sent {
+                self.sent.record_sent(ssrc, *send_stamps, None);
             }
         }
-        for heard in &records.played {
-            self.heard.heard(*heard, None);
+        for playout_stamps in &records.played {
+            self.received.record_played(*playout_stamps, None);
         }
         for again in &records.duplicates {
-            self.heard.duplicate(*again);
+            self.received.duplicate(*again);
         }
         for at in &records.capture_calls {
-            self.said.capture_called(*at);
+            self.sent.capture_called(*at);
         }
         for at in &records.playout_calls {
-            self.heard.playout_called(*at);
+            self.received.playout_called(*at);
         }
         for remote in &records.remote {
             self.record_remote(remote);
@@ -71,15 +71,15 @@ impl Accounts {
             CaptureCalled, Duplicate, Played, PlayoutCalled, Sent,
         };
         match remote.record {
-            Sent(..) | CaptureCalled(_) => self.heard.record_remote(remote),
-            Played(_) | Duplicate(_) | PlayoutCalled(_) => self.said.record_remote(remote),
+            Sent(..) | CaptureCalled(_) => self.received.record_remote(remote),
+            Played(_) | Duplicate(_) | PlayoutCalled(_) => self.sent.record_remote(remote),
         }
     }
 
     /// Quantile `share` (0–1) of the mouth-to-ear delay of received audio so far, in ms. It is
     /// some seconds old, since the far end's records are delayed.
     pub fn mouth_to_ear_ms(&self, share: f64) -> Option<f64> {
-        self.heard.mouth_to_ear_ms(share)
+        self.received.mouth_to_ear_ms(share)
     }
 
     /// Builds the reports of both directions. `figures` are the call's final figures, `peer`
@@ -124,13 +124,13 @@ impl Accounts {
             report.notes.extend(notes.iter().cloned());
             report
         };
-        let (said, heard) = (
+        let (sent, received) = (
             format!("Audio sent from here to {peer}"),
             format!("Audio received here from {peer}"),
         );
         let all = [
-            finish(self.said, Direction::Said, said),
-            finish(self.heard, Direction::Heard, heard),
+            finish(self.sent, Direction::Sent, sent),
+            finish(self.received, Direction::Received, received),
         ];
         // A participant who only listened has sent nothing.
         let is_there = |it: &Report| !it.stages.is_empty();

@@ -160,8 +160,8 @@ impl Hosts {
         self.ends[end].push(record, now);
         match record {
             _ if end == 1 => {}
-            Record::Sent(ssrc, it) => self.accounts.said.spoken(*ssrc, *it, None),
-            Record::Played(it) => self.accounts.heard.heard(*it, None),
+            Record::Sent(ssrc, it) => self.accounts.sent.record_sent(*ssrc, *it, None),
+            Record::Played(it) => self.accounts.received.record_played(*it, None),
             _ => {}
         }
     }
@@ -327,7 +327,7 @@ fn a_far_end_that_tells_nothing_leaves_tables_of_one_end_and_says_why() {
             assert!(report.table(Stage::Network).is_none());
             assert!(report.table(Stage::MouthToEar).is_none());
             assert!(report.waterfall.is_empty());
-            assert!(report.to_text(false).contains("neither the network"));
+            assert!(report.to_text(false).contains("not the network"));
         }
     }
 }

@@ -1,22 +1,21 @@
-//! Both ends' records of a call, put together by SSRC and RTP timestamp.
+//! Both ends' records of a call, joined by SSRC and RTP timestamp.
 //!
 //! ```text
-//! spoken(ssrc, SendStamps) ──┐ key: (SSRC, low 32 bits of the timestamp)
-//! heard(PlayoutStamps) ──────────┼─► waits for its other half, at most 10 s ─► Frame ─► Delays
-//! duplicate(…) ─────────┘     └─► lost, unmatched: counted            └─► kept for video
+//! record_sent(ssrc, SendStamps) ──┐ key: (SSRC, low 32 bits of the timestamp)
+//! record_played(PlayoutStamps) ───┼─► waits for the other record, at most 10 s ─► Frame ─► Delays
+//! duplicate(…) ───────────────────┘     └─► lost, unmatched: counted        └─► sample for charts
 //! capture_called, playout_called ─► intervals
 //! ```
 //!
-//! The timestamp is the only name that a frame keeps from end to end. Both ends count
-//! wraps from where they came in, so the low 32 bits are compared: for ten seconds
-//! nothing else can have them. In which order records come does not matter, and a
-//! number that is there twice is a copy of the first, not a frame.
+//! The timestamp is the only number that a frame keeps from end to end. Both ends count wraps
+//! from the time they joined, so only the low 32 bits are compared: within ten seconds they are
+//! unique. Records may come in any order. A second record with the same number is a copy of the
+//! first, not a frame.
 //!
-//! What the far end of another host tells comes with an error, begins after the call and
-//! ends before it: [`Join::finish_remote`]. Where it tells nothing there is
-//! [`Join::finish_alone`].
+//! Records of the far end of another host have an error, begin after the call and end before it:
+//! [`Join::finish_remote`]. Where the far end sends none, there is [`Join::finish_alone`].
 //!
-//! Here is no clock: what is too old is told by the newest stamp.
+//! A join reads no clock: records are too old by the newest stamp.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -115,8 +114,8 @@ impl Join {
     pub fn record_remote(&mut self, remote: &RemoteRecord) {
         let error = Some(remote.error);
         match remote.record {
-            Record::Sent(ssrc, spoken) => self.spoken(ssrc, spoken, error),
-            Record::Played(heard) => self.heard(heard, error),
+            Record::Sent(ssrc, send_stamps) => self.record_sent(ssrc, send_stamps, error),
+            Record::Played(playout_stamps) => self.record_played(playout_stamps, error),
             Record::Duplicate(again) => self.duplicate(again),
             Record::CaptureCalled(at) => self.capture_called(at),
             Record::PlayoutCalled(at) => self.playout_called(at),
@@ -137,12 +136,12 @@ impl Join {
         }
     }
 
-    /// A frame was spoken. `error`: its stamps are another host's, put on our clock to
-    /// within so much (`glassline_voice::clock`).
-    pub fn spoken(&mut self, ssrc: Ssrc, spoken: SendStamps, error: Option<Duration>) {
-        let delay = Delay::of_sender(&spoken);
+    /// Takes the stamps of a frame at its sender. `error`: largest error of stamps of another
+    /// host, which were mapped to this host's clock (`glassline_voice::clock`).
+    pub fn record_sent(&mut self, ssrc: Ssrc, send_stamps: SendStamps, error: Option<Duration>) {
+        let delay = Delay::of_sender(&send_stamps);
         let operation = delay.get(Stage::EncodeOperation).unwrap_or(0);
-        let is_encoded = spoken.encoded_something || operation > ENCODED_ANYWAY_NS;
+        let is_encoded = send_stamps.encoded_something || operation > ENCODED_ANYWAY_NS;
         for stage in [Stage::Capture, Stage::Reframe, Stage::Preprocess] {
             self.record_of(&delay, stage);
         }
@@ -151,10 +150,10 @@ impl Join {
                 self.record_of(&delay, stage);
             }
         }
-        if !spoken.encoded_something {
+        if !send_stamps.encoded_something {
             return;
         }
-        let Some(sent) = spoken.sent else {
+        let Some(sent) = send_stamps.sent else {
             self.delays[Stage::Send as usize].record_lost();
             return;
         };
@@ -169,41 +168,41 @@ impl Join {
         for stage in send {
             self.record_of(&delay, stage);
         }
-        let key = (ssrc, spoken.timestamp as u32);
+        let key = (ssrc, send_stamps.timestamp as u32);
         let entry = self.entry(key, sent);
         // Of two records with the same number, the first counts.
-        if entry.spoken.is_none() {
-            entry.spoken = Some(spoken);
+        if entry.send_stamps.is_none() {
+            entry.send_stamps = Some(send_stamps);
             entry.error = entry.error.max(error);
         }
         self.join(key);
     }
 
-    /// A frame was heard; `error` as with [`Self::spoken`].
-    pub fn heard(&mut self, heard: PlayoutStamps, error: Option<Duration>) {
-        let key = (heard.ssrc, heard.timestamp as u32);
-        let entry = self.entry(key, heard.arrived);
-        if let Some(first) = entry.heard {
-            let again = match heard.operation {
+    /// Takes the stamps of a frame at its receiver; `error` as with [`Self::record_sent`].
+    pub fn record_played(&mut self, playout_stamps: PlayoutStamps, error: Option<Duration>) {
+        let key = (playout_stamps.ssrc, playout_stamps.timestamp as u32);
+        let entry = self.entry(key, playout_stamps.arrived);
+        if let Some(first) = entry.playout_stamps {
+            let again = match playout_stamps.operation {
                 Operation::Repeated => DuplicateReason::Redundant,
                 _ => DuplicateReason::Duplicate,
             };
-            self.copy(again, first.arrived, heard.arrived);
+            self.copy(again, first.arrived, playout_stamps.arrived);
             return;
         }
-        entry.heard = Some(heard);
+        entry.playout_stamps = Some(playout_stamps);
         entry.error = entry.error.max(error);
         entry.arrived = Some(
             entry
                 .arrived
-                .map_or(heard.arrived, |it| it.min(heard.arrived)),
+                .map_or(playout_stamps.arrived, |it| it.min(playout_stamps.arrived)),
         );
-        if heard.operation != Operation::Repeated
+        if playout_stamps.operation != Operation::Repeated
             && let Some(copied) = entry.copied.take()
         {
-            self.copy(DuplicateReason::Redundant, heard.arrived, copied);
+            self.copy(DuplicateReason::Redundant, playout_stamps.arrived, copied);
         }
-        let delay = Delay::of_receiver(&heard);
+        let delay = Delay::of_receiver(&playout_stamps);
         let operations = [
             Stage::Open,
             Stage::JitterBuffer,
@@ -221,7 +220,7 @@ impl Join {
         self.join(key);
     }
 
-    /// A packet came whose number was here before, or which nobody will hear.
+    /// Takes a packet whose number came before, or which is too late to be played.
     pub fn duplicate(&mut self, again: DuplicateRecord) {
         let DuplicateRecord {
             ssrc,
@@ -235,7 +234,7 @@ impl Join {
             |it: &PlayoutStamps| it.operation == Operation::Repeated && it.arrived == at;
         match entry.arrived {
             // The copy was counted where it was played.
-            Some(_) if is_copy && entry.heard.as_ref().is_some_and(is_played) => {}
+            Some(_) if is_copy && entry.playout_stamps.as_ref().is_some_and(is_played) => {}
             Some(first) => self.copy(why, first, at),
             None if is_copy => entry.copied = entry.copied.or(Some(at)),
             None => {
@@ -393,20 +392,21 @@ impl Join {
         let Some(entry) = self.waiting.get_mut(&key).filter(|it| !it.is_joined) else {
             return;
         };
-        let (Some(spoken), Some(heard)) = (entry.spoken, entry.heard) else {
+        let (Some(send_stamps), Some(playout_stamps)) = (entry.send_stamps, entry.playout_stamps)
+        else {
             return;
         };
         entry.is_joined = true;
         entry.copied = None;
         let error = entry.error;
-        let sent = spoken.sent.unwrap_or(spoken.encoded);
-        let first = self.first.unwrap_or((sent, heard.arrived));
-        self.first = Some((first.0.min(sent), first.1.min(heard.arrived)));
-        let delay = Delay::of_both(&spoken, &heard);
-        if heard.operation == Operation::Repeated {
+        let sent = send_stamps.sent.unwrap_or(send_stamps.encoded);
+        let first = self.first.unwrap_or((sent, playout_stamps.arrived));
+        self.first = Some((first.0.min(sent), first.1.min(playout_stamps.arrived)));
+        let delay = Delay::of_both(&send_stamps, &playout_stamps);
+        if playout_stamps.operation == Operation::Repeated {
             // The packet itself was lost, or arrived after its copy.
             self.delays[Stage::Network as usize].record_lost();
-            self.copy(DuplicateReason::Redundant, sent, heard.arrived);
+            self.copy(DuplicateReason::Redundant, sent, playout_stamps.arrived);
         } else {
             self.record_within(&delay, Stage::Network, error);
         }
@@ -422,8 +422,12 @@ impl Join {
         for (stage, ns) in delay.way() {
             self.sums[stage as usize] += i128::from(ns);
         }
-        self.kept
-            .offer(spoken.timestamp as u32, spoken.captured, delay, error);
+        self.kept.offer(
+            send_stamps.timestamp as u32,
+            send_stamps.captured,
+            delay,
+            error,
+        );
     }
 
     /// Counts a frame whose other record can no longer come.
@@ -444,9 +448,9 @@ impl Join {
                 .or_default()
                 .record_us(0);
         }
-        match (entry.spoken, entry.heard, entry.arrived) {
-            (Some(spoken), _, Some(arrived)) => {
-                let sent = spoken.sent.unwrap_or(spoken.encoded);
+        match (entry.send_stamps, entry.playout_stamps, entry.arrived) {
+            (Some(send_stamps), _, Some(arrived)) => {
+                let sent = send_stamps.sent.unwrap_or(send_stamps.encoded);
                 count(Stage::JitterBuffer, Delays::record_lost);
                 count(Stage::MouthToEar, Delays::record_lost);
                 let mut delay = Delay::default();

@@ -7,8 +7,8 @@ use glassline_voice::{PlayoutStamps, SendStamps};
 /// Records of one frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PendingFrame {
-    pub(super) spoken: Option<SendStamps>,
-    pub(super) heard: Option<PlayoutStamps>,
+    pub(super) send_stamps: Option<SendStamps>,
+    pub(super) playout_stamps: Option<PlayoutStamps>,
     /// Clock error of the record that another host stamped.
     pub(super) error: Option<Duration>,
     /// First arrival of the packet, whether it was played or not.
@@ -20,7 +20,7 @@ pub(super) struct PendingFrame {
 
 impl PendingFrame {
     pub(super) const fn is_frame(&self) -> bool {
-        self.spoken.is_some() || self.heard.is_some()
+        self.send_stamps.is_some() || self.playout_stamps.is_some()
     }
 
     /// Whether the frame is older than `first`, the first frame that both ends have stamped.
@@ -28,8 +28,8 @@ impl PendingFrame {
         let Some((sent, arrived)) = first else {
             return true;
         };
-        match (self.spoken, self.arrived) {
-            (Some(spoken), _) => spoken.sent.unwrap_or(spoken.encoded) < sent,
+        match (self.send_stamps, self.arrived) {
+            (Some(send_stamps), _) => send_stamps.sent.unwrap_or(send_stamps.encoded) < sent,
             (None, Some(at)) => at < arrived,
             (None, None) => false,
         }

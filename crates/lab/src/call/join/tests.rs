@@ -88,8 +88,8 @@ fn the_stages_of_each_frame_add_up_to_mouth_to_ear() {
     let begin = Instant::now();
     let mut join = Join::new();
     for number in 0..100 {
-        join.spoken(SSRC, spoken(begin, number), None);
-        join.heard(heard(begin, number, 20_000 + number * 10), None);
+        join.record_sent(SSRC, spoken(begin, number), None);
+        join.record_played(heard(begin, number, 20_000 + number * 10), None);
     }
     let report = join.finish("test");
     assert_eq!(report.frames.len(), 100);
@@ -141,8 +141,8 @@ fn a_device_that_plays_within_its_call_takes_nothing_twice() {
     let mut join = Join::new();
     let mut heard = heard(begin, 0, 1_000);
     heard.played = heard.pulled + us(10);
-    join.spoken(SSRC, spoken(begin, 0), None);
-    join.heard(heard, None);
+    join.record_sent(SSRC, spoken(begin, 0), None);
+    join.record_played(heard, None);
     let report = join.finish("test");
     let way = report.frames[0].stages_ms;
     assert_eq!(Some(way.sum()), way.get(Stage::MouthToEar));
@@ -162,8 +162,8 @@ fn a_packet_that_arrives_within_the_call_that_sends_it_takes_no_time() {
     let mut join = Join::new();
     let mut spoken = spoken(begin, 0);
     spoken.sent = Some(at(begin, 13_640));
-    join.spoken(SSRC, spoken, None);
-    join.heard(heard(begin, 0, 100), None);
+    join.record_sent(SSRC, spoken, None);
+    join.record_played(heard(begin, 0, 100), None);
     let report = join.finish("test");
     let way = report.frames[0].stages_ms;
     assert_eq!(Some(way.sum()), way.get(Stage::MouthToEar));
@@ -179,10 +179,10 @@ fn what_was_lost_late_or_unknown_is_counted_where_it_was_seen_last() {
     let begin = Instant::now();
     let mut join = Join::new();
     for number in 0..10 {
-        join.spoken(SSRC, spoken(begin, number), None);
+        join.record_sent(SSRC, spoken(begin, number), None);
     }
     for number in (0..10).filter(|it| ![2, 5, 7].contains(it)) {
-        join.heard(heard(begin, number, 5_000), None);
+        join.record_played(heard(begin, number, 5_000), None);
     }
     let number = |number: u32| (number + 3) * 480;
     // 5 came too late; 4 came twice; 99 was never sent.
@@ -197,7 +197,7 @@ fn what_was_lost_late_or_unknown_is_counted_where_it_was_seen_last() {
         at(begin, 90_000),
         DuplicateReason::Duplicate,
     ));
-    join.heard(heard(begin, 50, 0), None);
+    join.record_played(heard(begin, 50, 0), None);
     let report = join.finish("test");
     assert_eq!(count(&report, Stage::Network), (8, 2, 2));
     assert_eq!(count(&report, Stage::JitterBuffer), (8, 0, 1));
@@ -215,13 +215,13 @@ fn what_was_lost_late_or_unknown_is_counted_where_it_was_seen_last() {
 fn a_redundant_copy_is_heard_but_the_packet_stays_lost() {
     let begin = Instant::now();
     let mut join = Join::new();
-    join.spoken(SSRC, spoken(begin, 0), None);
+    join.record_sent(SSRC, spoken(begin, 0), None);
     let mut copy = heard(begin, 0, 25_000);
     copy.operation = Operation::Repeated;
     copy.sequence = None;
-    join.heard(copy, None);
+    join.record_played(copy, None);
     // Then the packet itself arrives, which now is a copy.
-    join.heard(heard(begin, 0, 40_000), None);
+    join.record_played(heard(begin, 0, 40_000), None);
     let report = join.finish("test");
     assert_eq!(count(&report, Stage::Network), (0, 0, 1));
     assert_eq!(count(&report, Stage::MouthToEar), (1, 0, 0));
@@ -243,7 +243,7 @@ fn copies_along_with_later_packets_are_rows_of_the_first() {
     for is_told_first in [true, false] {
         let mut join = Join::new();
         for number in 0..4 {
-            join.spoken(SSRC, spoken(begin, number), None);
+            join.record_sent(SSRC, spoken(begin, number), None);
         }
         let mut played = heard(begin, 1, 25_000);
         played.operation = Operation::Repeated;
@@ -261,9 +261,9 @@ fn copies_along_with_later_packets_are_rows_of_the_first() {
         if is_told_first {
             copied(&mut join);
         }
-        join.heard(heard(begin, 0, 5_000), None);
-        join.heard(played, None);
-        join.heard(heard(begin, 2, 5_000), None);
+        join.record_played(heard(begin, 0, 5_000), None);
+        join.record_played(played, None);
+        join.record_played(heard(begin, 2, 5_000), None);
         if !is_told_first {
             copied(&mut join);
         }
@@ -282,10 +282,10 @@ fn what_only_one_end_could_tell_at_begin_and_end_is_not_lost() {
     let begin = Instant::now();
     let mut join = Join::with_remote_end();
     for number in 0..20 {
-        join.spoken(SSRC, spoken(begin, number), None);
+        join.record_sent(SSRC, spoken(begin, number), None);
     }
     for number in (1..10).filter(|it| *it != 4) {
-        join.heard(heard(begin, number, 5_000), Some(us(100)));
+        join.record_played(heard(begin, number, 5_000), Some(us(100)));
     }
     // The far end's records begin with frame 1.
     let report = join.finish_remote("test");
@@ -305,7 +305,7 @@ fn encoding_counts_where_it_made_a_packet_or_took_long() {
         if number == 2 {
             frame.encoded = frame.encode_began + us(501);
         }
-        join.spoken(SSRC, frame, None);
+        join.record_sent(SSRC, frame, None);
     }
     let report = join.finish("test");
     assert_eq!(count(&report, Stage::EncodeOperation).0, 3);
@@ -317,13 +317,13 @@ fn encoding_counts_where_it_made_a_packet_or_took_long() {
 fn the_clocks_error_is_on_the_network_and_on_the_whole() {
     let begin = Instant::now();
     let mut join = Join::new();
-    join.spoken(SSRC, spoken(begin, 0), Some(us(400)));
-    join.spoken(SSRC, spoken(begin, 1), Some(us(300)));
+    join.record_sent(SSRC, spoken(begin, 0), Some(us(400)));
+    join.record_sent(SSRC, spoken(begin, 1), Some(us(300)));
     // The clocks disagree by more than the network's delay.
     let mut early = heard(begin, 0, 0);
     early.arrived -= us(200);
-    join.heard(early, None);
-    join.heard(heard(begin, 1, 100), None);
+    join.record_played(early, None);
+    join.record_played(heard(begin, 1, 100), None);
     let report = join.finish("test");
     let network = report.table(Stage::Network).expect("joined");
     assert_eq!(network.error_ms, Some(0.4));
@@ -358,9 +358,9 @@ fn a_call_of_days_holds_seconds_of_records() {
     let begin = Instant::now();
     let mut join = Join::new();
     for number in 0..20_000 {
-        join.spoken(SSRC, spoken(begin, number), None);
+        join.record_sent(SSRC, spoken(begin, number), None);
         if number % 10 != 0 {
-            join.heard(heard(begin, number, 20_000), None);
+            join.record_played(heard(begin, number, 20_000), None);
         }
         assert!(join.waiting.len() <= 1_010, "{}", join.waiting.len());
         assert_eq!(join.waiting.len(), join.order.len());
@@ -390,8 +390,8 @@ proptest! {
         let mut join = Join::new();
         for ((number, delay), _) in keyed {
             match delay {
-                None => join.spoken(SSRC, spoken(begin, *number), None),
-                Some(delay) => join.heard(heard(begin, *number, *delay), None),
+                None => join.record_sent(SSRC, spoken(begin, *number), None),
+                Some(delay) => join.record_played(heard(begin, *number, *delay), None),
             }
         }
         let report = join.finish("test");

@@ -41,20 +41,21 @@ pub struct Report {
 
 /// Direction of audio, seen from the end whose report this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
 pub enum Direction {
     /// From this end to the other.
-    Said,
+    #[serde(rename = "said")]
+    Sent,
     /// From the other end to this one.
-    Heard,
+    #[serde(rename = "heard")]
+    Received,
 }
 
 impl Direction {
     /// The name in JSON and CSV.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Said => "said",
-            Self::Heard => "heard",
+            Self::Sent => "said",
+            Self::Received => "heard",
         }
     }
 }
@@ -141,7 +142,7 @@ impl Report {
             return direction.to_owned();
         };
         let word = match self.direction {
-            Some(Direction::Heard) => "from",
+            Some(Direction::Received) => "from",
             _ => "to",
         };
         // Separators of cells and lines are replaced, so that no cell needs quotes.

@@ -97,14 +97,14 @@ impl RoomAccounts {
         let here = self.others.iter_mut().filter(|it| it.is_here);
         let here = here.map(|it| &mut it.accounts);
         for accounts in here.chain([&mut self.alone]) {
-            for spoken in &records.sent {
-                accounts.said.spoken(VOICE, *spoken, None);
+            for send_stamps in &records.sent {
+                accounts.sent.record_sent(VOICE, *send_stamps, None);
             }
             for at in &records.capture_calls {
-                accounts.said.capture_called(*at);
+                accounts.sent.capture_called(*at);
             }
             for at in &records.playout_calls {
-                accounts.heard.playout_called(*at);
+                accounts.received.playout_called(*at);
             }
         }
         self.unnamed
@@ -136,8 +136,8 @@ impl RoomAccounts {
             return false;
         };
         match with_ssrc(record, VOICE) {
-            Record::Played(it) => other.accounts.heard.heard(it, None),
-            Record::Duplicate(it) => other.accounts.heard.duplicate(it),
+            Record::Played(it) => other.accounts.received.record_played(it, None),
+            Record::Duplicate(it) => other.accounts.received.duplicate(it),
             _ => {}
         }
         true

@@ -63,7 +63,7 @@ fn each_shortage_is_told_from_the_others() {
                 e.server = server(|s| (s.cores, s.cores_idle, s.cpu) = (1, 0.01, 0.4));
             }],
             Bottleneck::Machine,
-            "others' work",
+            "other processes",
         ),
         (
             "behind, not measured",
