@@ -273,7 +273,9 @@ fn a_name_has_one_publisher_and_must_be_one() {
     eventually("it is live", || running.hub().stream(STREAM).is_some());
     let second = Camera::start(&running, STREAM, "", track_configs()).ended();
     assert!(
-        second.to_string().contains("has a source already"),
+        second
+            .to_string()
+            .contains("another source publishes this stream"),
         "{second}"
     );
     let unnamed = Camera::start(&running, "api", "", track_configs()).ended();
@@ -290,7 +292,7 @@ fn a_catalog_that_cannot_be_is_refused_by_name() {
     (wide.video.width, wide.video.height) = (100_000, 720);
     let ended = Camera::start(&running, STREAM, "", vec![TrackConfig::new(wide)]).ended();
     assert!(
-        ended.to_string().contains("not what its catalog says"),
+        ended.to_string().contains("contradict their catalog"),
         "{ended}"
     );
     let refused = running.metric("quic_refused_total");
