@@ -51,7 +51,7 @@ fn write_command(command: &mut Command, text: &mut String) {
     }
 }
 
-/// Neither hidden nor one of those that clap adds.
+/// Whether an argument is documented: not hidden, and not one that clap adds.
 fn is_shown(argument: &Arg) -> bool {
     let is_claps = matches!(argument.get_id().as_str(), "help" | "version");
     !is_claps && !argument.is_hide_set()
@@ -62,7 +62,7 @@ fn list(arguments: &[&Arg]) -> String {
     items.map(|it| format!("- {}\n", item(it))).collect()
 }
 
-/// `` `--shards N`: Threads that serve viewers. Default: … ``
+/// Line of an option, like `` `--shards N`: Number of threads … Default: … ``.
 fn item(argument: &Arg) -> String {
     let mut item = format!("`{}`: {}", spelling(argument), help(argument));
     let takes_value = argument.get_action().takes_values();
@@ -77,7 +77,7 @@ fn item(argument: &Arg) -> String {
     item
 }
 
-/// `-q, --quiet`, `--shards N`, `URL`
+/// Name of an argument with its value, like `-q, --quiet`, `--shards N` or `URL`.
 fn spelling(argument: &Arg) -> String {
     let values = argument.get_value_names().unwrap_or_default();
     let values = values.iter().map(ToString::to_string);
@@ -99,7 +99,7 @@ fn help(argument: &Arg) -> String {
     sentence(&markdown(&help))
 }
 
-/// clap takes the full stop off the end of a comment; a page wants it.
+/// Adds the period that clap removes from the end of a comment.
 fn sentence(text: &str) -> String {
     match text.chars().last() {
         None | Some('.' | ':') => text.to_owned(),

@@ -41,7 +41,7 @@ fn write_keys(schema: &Value, path: &str, keys: &Value, text: &mut String) {
 fn write_key(path: &str, key: &Value, text: &mut String) {
     let mut notes = Vec::new();
     match key.get("default") {
-        // Each of its keys says so.
+        // Each of its keys has a line of its own.
         Some(Value::Object(keys)) if !keys.is_empty() => {}
         Some(default) => notes.push(format!("default `{default}`")),
         None if !path.contains('.') => {}

@@ -1,4 +1,4 @@
-//! Exit codes: each that the program ends with has a row, and no row is left over.
+//! Exit codes: each exit code of the program has a row on the page, and no other row exists.
 
 use std::collections::BTreeSet;
 

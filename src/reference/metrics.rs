@@ -1,4 +1,4 @@
-//! Metrics, from what a server with every listener and a media folder answers.
+//! Metrics, from the answer of a server with every listener and a media folder.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use glassline_server::config::Config;
 
 use super::{hold, markdown};
 
-/// Every listener on a free port; the folder is there, and what is in it does not matter.
+/// Configuration with every listener on a free port; the content of the media folder does not matter.
 const CONFIGURATION: &str = "\
 http: {address: '127.0.0.1:0'}
 media: {address: '127.0.0.1:0'}
@@ -34,7 +34,7 @@ fn the_page_of_metrics_agrees() {
     hold("metrics.md", &text);
 }
 
-/// What `/metrics` of a server answers that nobody uses.
+/// Answer of `/metrics` of a server without viewers and publishers.
 fn scrape() -> String {
     let runtime = tokio::runtime::Runtime::new().expect("threads");
     let server = runtime.block_on(async {
@@ -51,7 +51,7 @@ fn scrape() -> String {
     text
 }
 
-/// One metric with the rows of all its labels.
+/// One metric with the values of all its labels.
 struct Family {
     name: String,
     kind: String,
@@ -60,7 +60,7 @@ struct Family {
     reasons: BTreeSet<String>,
 }
 
-/// Families in the order of the answer, which has those together that belong together.
+/// Metrics in the order of the answer, in which related ones are neighbors.
 fn families(text: &str) -> Vec<Family> {
     let mut found: Vec<Family> = Vec::new();
     for line in text.lines() {

@@ -1,4 +1,4 @@
-//! The generated parts of `docs/reference/`, held to the program by tests.
+//! The generated parts of `docs/reference/`, compared with the program by tests.
 //!
 //! ```text
 //! clap's definition of the command line ─► command_line  ─┐

@@ -152,6 +152,9 @@ fn many_deltas_become_a_curve_of_their_own() {
     }
     let svg = svg::draw(&Report::new(about(), &all), &all);
     assert_well_formed(&svg);
-    assert!(svg.contains("delta: mean goodput") && svg.contains(">0.02<"), "{svg}");
+    assert!(
+        svg.contains("delta: mean goodput") && svg.contains(">0.02<"),
+        "{svg}"
+    );
     assert!(!svg.contains(">copa:0.02<"), "no color is left for these");
 }
