@@ -37,7 +37,7 @@ use crate::{Failure, install, process};
 const VIEWERS_COMPARED: u64 = 100;
 
 /// Time in addition to the ramp: starting and stopping a server, and the floor.
-const BESIDE: Duration = Duration::from_secs(120);
+const MARGIN: Duration = Duration::from_secs(120);
 
 struct Options {
     servers: Vec<Server>,
@@ -368,7 +368,7 @@ impl Options {
     /// timeouts.
     fn patience(&self) -> Duration {
         let steps = (self.ramp.end - self.ramp.start).div_ceil(self.ramp.step) + 1;
-        Duration::from_secs(3 * (steps * self.every + self.hold)) + BESIDE
+        Duration::from_secs(3 * (steps * self.every + self.hold)) + MARGIN
     }
 }
 

@@ -28,7 +28,7 @@ use crate::{install, versions};
 
 /// Combinations of publisher and server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum Combination {
     /// `moq` publishes through the project's relay.
     Relay,
     /// `moq` publishes through Glassline.
@@ -94,9 +94,13 @@ pub(super) fn run(lab: &Lab, layout: Layout, load: Load) -> Result<(), String> {
         .to_vec(),
     ];
     let mut report = Vec::new();
-    for way in [Way::Relay, Way::Ours, Way::Published] {
+    for way in [
+        Combination::Relay,
+        Combination::Ours,
+        Combination::Published,
+    ] {
         let readers = match way {
-            Way::Published => 1,
+            Combination::Published => 1,
             _ => load.readers,
         };
         let bench = Bench {
@@ -139,20 +143,20 @@ pub(super) fn run(lab: &Lab, layout: Layout, load: Load) -> Result<(), String> {
     Ok(())
 }
 
-impl Way {
+impl Combination {
     fn name(self) -> &'static str {
         match self {
-            Way::Relay => "moq-relay",
-            Way::Ours => "glassline",
-            Way::Published => "glassline publish → moq-relay",
+            Combination::Relay => "moq-relay",
+            Combination::Ours => "glassline",
+            Combination::Published => "glassline publish → moq-relay",
         }
     }
 
     fn about(self) -> &'static str {
         match self {
-            Way::Relay => "ffmpeg | moq import → moq-relay → moq export",
-            Way::Ours => "ffmpeg | moq import → glassline serve → moq export",
-            Way::Published => "glassline publish → moq-relay → moq export",
+            Combination::Relay => "ffmpeg | moq import → moq-relay → moq export",
+            Combination::Ours => "ffmpeg | moq import → glassline serve → moq export",
+            Combination::Published => "glassline publish → moq-relay → moq export",
         }
     }
 }
@@ -181,7 +185,7 @@ struct Bench<'a> {
     place: &'a Placement,
     client: &'a Path,
     relay: &'a Path,
-    way: Way,
+    way: Combination,
 }
 
 impl Bench<'_> {
@@ -221,14 +225,14 @@ impl Bench<'_> {
             .lab
             .log(&format!("moq-{:?}", self.way).to_lowercase(), self.place);
         let mut command = match self.way {
-            Way::Relay | Way::Published => {
+            Combination::Relay | Combination::Published => {
                 let mut command = Command::new(self.relay);
                 command.args(["--listen", &format!("127.0.0.1:{port}")]);
                 command.args(["--listen-tls-generate", "localhost"]);
                 command.args(["--auth-public", "**"]);
                 command
             }
-            Way::Ours => {
+            Combination::Ours => {
                 let mut command = Command::new(&self.lab.glassline);
                 command.args(["serve", "--quic", &port.to_string()]);
                 for flag in ["--http", "--media", "--rtsp", "--admin"] {
@@ -248,7 +252,7 @@ impl Bench<'_> {
         let log = self.lab.log("moq-publisher", self.place);
         let video = source.video.display();
         let command = match self.way {
-            Way::Published => {
+            Combination::Published => {
                 let mut command = Command::new(&self.lab.glassline);
                 command.args(["publish", "--loop"]).arg(&source.video);
                 command.arg(format!("moq://127.0.0.1:{port}/{NAME}"));

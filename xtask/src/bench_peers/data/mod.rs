@@ -32,11 +32,11 @@ const END: &str = "<!-- written by `cargo xtask bench-peers --data`: end -->";
 const MESSAGE_BYTES: usize = 64 << 10;
 
 /// Time in addition to the measured seconds: start, connecting, goodbyes.
-const BESIDE: Duration = Duration::from_secs(40);
+const MARGIN: Duration = Duration::from_secs(40);
 
 /// Implementations that are compared, in the order of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum Pairing {
     Pion,
     Libdatachannel,
     Chromium,
@@ -57,7 +57,7 @@ struct Goodput {
 }
 
 /// Figures that a peer's program prints.
-struct Told {
+struct PeerFigures {
     bytes: f64,
     seconds: f64,
     cpu_s: f64,
@@ -83,7 +83,7 @@ pub(super) fn run(hold: Duration, writes: bool, circumstances: &str) -> Result<(
         hold,
     };
     let mut outcomes = Vec::new();
-    for way in Way::ALL {
+    for way in Pairing::ALL {
         println!("\n-- {}", way.name());
         let outcome = way.prepare().and_then(|()| bench.measure(way));
         match &outcome {
@@ -132,42 +132,44 @@ fn head(hold: Duration) -> String {
     )
 }
 
-impl Way {
-    const ALL: [Way; 6] = [
-        Way::Pion,
-        Way::Libdatachannel,
-        Way::Chromium,
-        Way::Ours,
-        Way::ToChromium,
-        Way::FromChromium,
+impl Pairing {
+    const ALL: [Pairing; 6] = [
+        Pairing::Pion,
+        Pairing::Libdatachannel,
+        Pairing::Chromium,
+        Pairing::Ours,
+        Pairing::ToChromium,
+        Pairing::FromChromium,
     ];
 
     fn name(self) -> &'static str {
         match self {
-            Way::Pion => "Pion",
-            Way::Libdatachannel => "libdatachannel",
-            Way::Chromium => "Chromium",
-            Way::Ours => "Glassline",
-            Way::ToChromium => "Glassline → Chromium",
-            Way::FromChromium => "Chromium → Glassline",
+            Pairing::Pion => "Pion",
+            Pairing::Libdatachannel => "libdatachannel",
+            Pairing::Chromium => "Chromium",
+            Pairing::Ours => "Glassline",
+            Pairing::ToChromium => "Glassline → Chromium",
+            Pairing::FromChromium => "Chromium → Glassline",
         }
     }
 
     fn prepare(self) -> Result<(), String> {
         match self {
-            Way::Pion => install::go_peers(),
-            Way::Libdatachannel => install::libdatachannel().map(drop),
-            Way::Chromium | Way::ToChromium | Way::FromChromium => install::peer("Chromium"),
-            Way::Ours => Ok(()),
+            Pairing::Pion => install::go_peers(),
+            Pairing::Libdatachannel => install::libdatachannel().map(drop),
+            Pairing::Chromium | Pairing::ToChromium | Pairing::FromChromium => {
+                install::peer("Chromium")
+            }
+            Pairing::Ours => Ok(()),
         }
     }
 }
 
 impl Bench {
-    fn measure(&self, way: Way) -> Result<Goodput, String> {
+    fn measure(&self, way: Pairing) -> Result<Goodput, String> {
         match way {
-            Way::Pion => self.pair("pion", || Ok(Command::new(install::go_peer("goodput")))),
-            Way::Libdatachannel => self.pair("libdatachannel", || {
+            Pairing::Pion => self.pair("pion", || Ok(Command::new(install::go_peer("goodput")))),
+            Pairing::Libdatachannel => self.pair("libdatachannel", || {
                 let modules = install::libdatachannel()?;
                 let mut command = Command::new("env");
                 command.arg(format!("NODE_PATH={}", modules.display()));
@@ -176,10 +178,10 @@ impl Bench {
                     .arg(install::peers_folder().join("goodput.js"));
                 Ok(command)
             }),
-            Way::Ours => self.ours(),
-            Way::Chromium => browser::with_itself(self),
-            Way::ToChromium => browser::with_ours(self, "down"),
-            Way::FromChromium => browser::with_ours(self, "up"),
+            Pairing::Ours => self.ours(),
+            Pairing::Chromium => browser::with_itself(self),
+            Pairing::ToChromium => browser::with_ours(self, "down"),
+            Pairing::FromChromium => browser::with_ours(self, "up"),
         }
     }
 
@@ -206,7 +208,7 @@ impl Bench {
         let (receiver, answers) = start("receive")?;
         carry(&offers, &answers)?;
         carry(&answers, &offers)?;
-        let told = |end: &Running| Told::parse(&end.wait_for("{", self.patience())?);
+        let told = |end: &Running| PeerFigures::parse(&end.wait_for("{", self.patience())?);
         let (received, sent) = (told(&receiver)?, told(&sender)?);
         Ok(Goodput {
             mbps: received.bytes * 8e-6 / received.seconds,
@@ -247,7 +249,7 @@ impl Bench {
     }
 
     fn patience(&self) -> Duration {
-        self.hold + BESIDE
+        self.hold + MARGIN
     }
 }
 
@@ -267,7 +269,7 @@ fn measured(text: &str) -> Result<Goodput, String> {
 /// Copies one end's description to the other, as soon as it exists.
 fn carry(from: &Path, to: &Path) -> Result<(), String> {
     let source = from.join("local.sdp");
-    let deadline = Instant::now() + BESIDE;
+    let deadline = Instant::now() + MARGIN;
     while !source.is_file() {
         if Instant::now() > deadline {
             return Err(format!("there is no {}", source.display()));
@@ -280,16 +282,16 @@ fn carry(from: &Path, to: &Path) -> Result<(), String> {
         .map_err(|error| format!("{}: {error}", part.display()))
 }
 
-impl Told {
+impl PeerFigures {
     /// Parses the figures after the first brace of a line.
-    fn parse(rest: &str) -> Result<Told, String> {
+    fn parse(rest: &str) -> Result<PeerFigures, String> {
         let text = format!("{{{rest}");
         let value: Value = serde_json::from_str(&text).map_err(|it| format!("{it}: {text}"))?;
         let field = |name: &str| {
             let found = value[name].as_f64();
             found.ok_or_else(|| format!("no `{name}` in {text}"))
         };
-        Ok(Told {
+        Ok(PeerFigures {
             bytes: field("bytes")?,
             seconds: field("seconds")?,
             cpu_s: field("cpu_s")?,
@@ -301,7 +303,7 @@ impl Told {
     }
 }
 
-fn described((way, outcome): &(Way, Result<Goodput, String>)) -> Value {
+fn described((way, outcome): &(Pairing, Result<Goodput, String>)) -> Value {
     match outcome {
         Err(reason) => json!({"way": way.name(), "skipped": reason}),
         Ok(it) => json!({
@@ -314,7 +316,7 @@ fn described((way, outcome): &(Way, Result<Goodput, String>)) -> Value {
     }
 }
 
-fn table(outcomes: &[(Way, Result<Goodput, String>)]) -> Vec<Vec<String>> {
+fn table(outcomes: &[(Pairing, Result<Goodput, String>)]) -> Vec<Vec<String>> {
     let heads = [
         "from → to",
         "Mbit/s",
@@ -323,7 +325,7 @@ fn table(outcomes: &[(Way, Result<Goodput, String>)]) -> Vec<Vec<String>> {
         "Glassline's goodput, times",
         "its CPU, a part of",
     ];
-    let ours = outcomes.iter().find(|it| it.0 == Way::Ours);
+    let ours = outcomes.iter().find(|it| it.0 == Pairing::Ours);
     let ours = ours.and_then(|it| it.1.as_ref().ok());
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
     for (way, outcome) in outcomes {
@@ -340,12 +342,17 @@ fn table(outcomes: &[(Way, Result<Goodput, String>)]) -> Vec<Vec<String>> {
     rows
 }
 
-fn cells(way: Way, found: &Goodput, ours: Option<&Goodput>) -> [String; 5] {
+fn cells(way: Pairing, found: &Goodput, ours: Option<&Goodput>) -> [String; 5] {
     let figure = |value: Option<f64>| {
         let text = value.map(|value| format!("{value:.3}"));
         text.unwrap_or_else(|| "–".to_owned())
     };
-    let compared = ours.filter(|_| matches!(way, Way::Pion | Way::Libdatachannel | Way::Chromium));
+    let compared = ours.filter(|_| {
+        matches!(
+            way,
+            Pairing::Pion | Pairing::Libdatachannel | Pairing::Chromium
+        )
+    });
     let ratio = |value: Option<f64>| {
         let text = value.map(|value| format!("{value:.1}"));
         text.unwrap_or_else(|| "–".to_owned())
@@ -373,11 +380,11 @@ mod tests {
 
     #[test]
     fn what_programs_print_is_read() {
-        let told = Told::parse("\"bytes\":125000000,\"seconds\":2.0,\"cpu_s\":1.5}");
+        let told = PeerFigures::parse("\"bytes\":125000000,\"seconds\":2.0,\"cpu_s\":1.5}");
         let told = told.expect("an object");
         assert!((told.cost() - 1.5).abs() < 1e-9);
-        assert!(Told::parse("\"bytes\":1}").is_err());
-        assert!(Told::parse("panic").is_err());
+        assert!(PeerFigures::parse("\"bytes\":1}").is_err());
+        assert!(PeerFigures::parse("panic").is_err());
     }
 
     #[test]
@@ -400,10 +407,10 @@ mod tests {
             })
         };
         let rows = table(&[
-            (Way::Pion, of(400.0, 2.0, 1.0)),
-            (Way::Libdatachannel, Err("no node".to_owned())),
-            (Way::Ours, of(6000.0, 0.15, 0.15)),
-            (Way::ToChromium, of(160.0, 0.2, 0.0)),
+            (Pairing::Pion, of(400.0, 2.0, 1.0)),
+            (Pairing::Libdatachannel, Err("no node".to_owned())),
+            (Pairing::Ours, of(6000.0, 0.15, 0.15)),
+            (Pairing::ToChromium, of(160.0, 0.2, 0.0)),
         ]);
         assert_eq!(rows[1][4..], ["15.0", "1/10.0"]);
         assert_eq!(rows[2][1], "no node");

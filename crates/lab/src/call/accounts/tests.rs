@@ -15,7 +15,7 @@ const FRAME: Duration = Duration::from_millis(10);
 const SSRCS: [Ssrc; 2] = [Ssrc(0xa), Ssrc(0xb)];
 
 /// A datagram or message on a path.
-enum Parcel {
+enum InFlight {
     Voice(u64),
     Message(Channel, Vec<u8>),
 }
@@ -29,7 +29,7 @@ struct Hosts {
     start: Instant,
     skew: f64,
     ends: [FarEnd; 2],
-    paths: [Link<Parcel>; 2],
+    paths: [Link<InFlight>; 2],
     accounts: Accounts,
     /// True delays of the frames of each end, by timestamp: network, and mouth to ear.
     truth: [HashMap<u32, [Duration; 2]>; 2],
@@ -45,7 +45,7 @@ fn ms(ms: u64) -> Duration {
 }
 
 /// A path that delays by `delay` and up to `jitter` more, and loses one in twenty.
-fn path(delay: u64, jitter: u64, seed: u64) -> Link<Parcel> {
+fn path(delay: u64, jitter: u64, seed: u64) -> Link<InFlight> {
     let conditions = Conditions {
         jitter: ms(jitter),
         loss: Loss::Random(0.05),
@@ -125,7 +125,7 @@ impl Hosts {
         };
         self.record(end, &Record::Sent(SSRCS[end], spoken));
         let sent = self.start + self.at + ms(40);
-        let fate = self.paths[end].send(sent, 100, Parcel::Voice(number));
+        let fate = self.paths[end].send(sent, 100, InFlight::Voice(number));
         if let SendOutcome::Arrives(at) = fate {
             let network = at - sent;
             let whole = ms(13) + network + ms(30);
@@ -172,10 +172,10 @@ impl Hosts {
         let now = self.clock(end, self.at);
         let sent = self.start + self.at + ms(40);
         while let Some(message) = self.ends[end].poll_clock(now) {
-            self.paths[end].send(sent, 100, Parcel::Message(Channel::Clock, message));
+            self.paths[end].send(sent, 100, InFlight::Message(Channel::Clock, message));
         }
         while let Some(message) = self.ends[end].poll_records(now) {
-            let again = || Parcel::Message(Channel::Records, message.clone());
+            let again = || InFlight::Message(Channel::Records, message.clone());
             while self.paths[end].send(sent, 100, again()) == SendOutcome::Lost {}
         }
     }
@@ -187,8 +187,8 @@ impl Hosts {
         while let Some(arrival) = self.paths[from].poll(now) {
             let at = arrival.at - self.start;
             match arrival.datagram {
-                Parcel::Voice(number) => self.hear(1 - from, number, at),
-                Parcel::Message(channel, message) => {
+                InFlight::Voice(number) => self.hear(1 - from, number, at),
+                InFlight::Message(channel, message) => {
                     let arrived = self.clock(1 - from, at - ms(40));
                     // An answer that arrives after the last request was given up is refused.
                     let _ = self.ends[1 - from].receive(channel, &message, arrived);
@@ -295,13 +295,13 @@ fn a_far_end_that_tells_nothing_leaves_tables_of_one_end_and_says_why() {
     assert_eq!(hosts.compared, 0);
     let cases = [
         (None, "no channel for stamps"),
-        (Some(FarReport::default()), "does not speak of stamps"),
+        (Some(FarReport::default()), "sends no stamps"),
         (
             Some(FarReport {
                 is_there: true,
                 ..FarReport::default()
             }),
-            "clock did not answer",
+            "did not answer clock requests",
         ),
     ];
     let Hosts { accounts, .. } = hosts;

@@ -142,7 +142,7 @@ fn each_shortage_is_told_from_the_others() {
             "delivered with a full thread",
             &[|e| e.server = server(|s| s.thread = 0.99)],
             Bottleneck::None,
-            "at its end",
+            "close to its limit",
         ),
     ];
     for (name, changes, bottleneck, word) in cases {
