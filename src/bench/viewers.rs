@@ -382,7 +382,7 @@ mod tests {
             (&[WHEP, "--every", "10ms"], "between 1s"),
             (&[WHEP, "--every", "-5s"], ""),
             (&[WHEP, "--bad-clients", "120%"], "0 to 100"),
-            (&[WHEP, "--fail-if", "speed>1"], "no figure is called"),
+            (&[WHEP, "--fail-if", "speed>1"], "there is no figure"),
             (&[WHEP, "--overlay", "x.json"], "--svg"),
             (&[WHEP, "--transport", "sctp"], "sctp"),
         ];

@@ -229,7 +229,7 @@ impl Figures {
         let mut parts = vec![format!("{cost:.0} ns and {calls:.2} system calls a packet")];
         match cheapest {
             Some((it, _)) if it.method == self.method => {
-                parts.push("the least of all methods".to_owned())
+                parts.push("the least of all methods".to_owned());
             }
             Some((_, least)) if cost < least * NOISE => {
                 parts.push("the same as the cheapest method, within the noise".to_owned());

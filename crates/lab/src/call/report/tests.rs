@@ -114,10 +114,10 @@ fn a_report_of_intervals_only_has_no_waterfall() {
     report.waterfall.clear();
     report.frames.clear();
     report.stages.truncate(1);
-    assert!(!report.to_text(false).contains("Mean way"));
+    assert!(!report.to_text(false).contains("Mean delays of a frame"));
     let drawn = svg::draw(&report);
     assert_well_formed(&drawn);
-    assert!(!drawn.contains("Mean way") && drawn.contains("Capture interval"));
+    assert!(!drawn.contains("Mean delays of a frame") && drawn.contains("Capture interval"));
 }
 
 #[test]
