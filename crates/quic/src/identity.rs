@@ -123,19 +123,19 @@ impl fmt::Debug for Fingerprint {
 }
 
 impl FromStr for Fingerprint {
-    type Err = NoFingerprint;
+    type Err = FingerprintError;
 
-    fn from_str(text: &str) -> Result<Self, NoFingerprint> {
+    fn from_str(text: &str) -> Result<Self, FingerprintError> {
         let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b':').collect();
         let mut bytes = [0; 32];
         if digits.len() != 2 * bytes.len() {
-            return Err(NoFingerprint);
+            return Err(FingerprintError);
         }
         for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-            let pair = std::str::from_utf8(pair).map_err(|_| NoFingerprint)?;
+            let pair = std::str::from_utf8(pair).map_err(|_| FingerprintError)?;
             let is_hex = pair.bytes().all(|digit| digit.is_ascii_hexdigit());
             let value = u8::from_str_radix(pair, 16).ok().filter(|_| is_hex);
-            *byte = value.ok_or(NoFingerprint)?;
+            *byte = value.ok_or(FingerprintError)?;
         }
         Ok(Self(bytes))
     }
@@ -144,7 +144,7 @@ impl FromStr for Fingerprint {
 /// A text that is not a [`Fingerprint`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("give the certificate's SHA-256 as 64 hexadecimal digits, as the server prints it")]
-pub struct NoFingerprint;
+pub struct FingerprintError;
 
 /// Why there is no [`Identity`]. The operator can mend it.
 #[derive(Debug, thiserror::Error)]
@@ -191,7 +191,11 @@ mod tests {
         let colons = String::from_utf8(colons).expect("ASCII").to_uppercase();
         assert_eq!(colons.parse(), Ok(print));
         for wrong in ["", "abc", &text[1..], &format!("+{}", &text[1..])] {
-            assert_eq!(wrong.parse::<Fingerprint>(), Err(NoFingerprint), "{wrong}");
+            assert_eq!(
+                wrong.parse::<Fingerprint>(),
+                Err(FingerprintError),
+                "{wrong}"
+            );
         }
     }
 

@@ -20,5 +20,5 @@ mod trust;
 
 pub use congestion::{CongestionControl, CongestionMonitor, CongestionStats};
 pub use endpoint::{ClientEndpoint, DialError, ListenError};
-pub use identity::{Fingerprint, Identity, IdentityError, NoFingerprint};
+pub use identity::{Fingerprint, FingerprintError, Identity, IdentityError};
 pub use trust::{Trust, TrustError};

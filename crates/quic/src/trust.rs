@@ -57,7 +57,7 @@ impl Trust {
                 .with_no_client_auth(),
             Self::Pinned(_) | Self::Anyone => builder
                 .dangerous()
-                .with_custom_certificate_verifier(Arc::new(Blunt {
+                .with_custom_certificate_verifier(Arc::new(PinVerifier {
                     pin: match self {
                         Self::Pinned(pin) => Some(*pin),
                         _ => None,
@@ -98,12 +98,12 @@ fn authorities(file: &Path) -> Result<RootCertStore, TrustError> {
 
 /// Accepts one certificate, or any. The server must still prove that it has the private key.
 #[derive(Debug)]
-struct Blunt {
+struct PinVerifier {
     pin: Option<Fingerprint>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
-impl ServerCertVerifier for Blunt {
+impl ServerCertVerifier for PinVerifier {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,

@@ -266,14 +266,14 @@ fn capsule_frame(capsule: &proto::Capsule, out: &mut Vec<u8>) {
 #[derive(Debug)]
 struct Inbox<T> {
     waiting: Mutex<VecDeque<T>>,
-    news: Notify,
+    changed: Notify,
 }
 
 impl<T> Default for Inbox<T> {
     fn default() -> Self {
         Self {
             waiting: Mutex::default(),
-            news: Notify::new(),
+            changed: Notify::new(),
         }
     }
 }
@@ -285,18 +285,18 @@ impl<T> Inbox<T> {
 
     fn put(&self, stream: T) {
         self.lock().push_back(stream);
-        self.news.notify_waiters();
+        self.changed.notify_waiters();
     }
 
     async fn next(&self, connection: &noq::Connection) -> Result<T, Error> {
         loop {
             // The notification is created first, so that no stream is missed in between.
-            let news = self.news.notified();
+            let changed = self.changed.notified();
             if let Some(stream) = self.lock().pop_front() {
                 return Ok(stream);
             }
             tokio::select! {
-                () = news => {}
+                () = changed => {}
                 error = connection.closed() => return Err(error.into()),
             }
         }
