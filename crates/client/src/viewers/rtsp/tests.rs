@@ -115,12 +115,12 @@ fn credentials_of_the_url_are_shown() {
     });
     let reason = |index: usize| viewers[index].failure.clone().expect("a reason");
     assert!(
-        reason(1).contains("refused name or password of `user`"),
+        reason(1).contains("refused the name or password of `user`"),
         "{}",
         reason(1)
     );
     assert!(
-        reason(2).contains("wants a user name and password"),
+        reason(2).contains("requires a user name and password"),
         "{}",
         reason(2)
     );
