@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn what_cannot_be_run_is_named() {
         let cases: [(&[&str], &str); 7] = [
-            (&["ar99"], "there are ar98"),
+            (&["ar99"], "choose one of ar98"),
             (&["ar98:x"], "ar98:7"),
             (&["clean", "--pull", "1ms"], "every 2.5ms"),
             (&["clean", "--interval", "1s"], "2.5ms to 120ms"),
