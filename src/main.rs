@@ -99,7 +99,7 @@ mod tests {
     use clap::CommandFactory as _;
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn the_command_line_is_consistent() {
         CommandLine::command().debug_assert();
     }
 

@@ -17,6 +17,7 @@ mod manifests;
 mod rooms;
 mod sources;
 mod table;
+mod words;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -93,6 +94,7 @@ impl Tree {
         problems.extend(circles::problems(&self.crates));
         problems.extend(limits::problems(&self.sources, &self.crates));
         problems.extend(docs::problems(&self.sources));
+        problems.extend(words::problems(&self.sources));
         problems
     }
 }

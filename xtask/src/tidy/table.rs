@@ -197,3 +197,38 @@ pub(super) const WIDE_STRUCTS: &[(&str, &str)] = &[
     ("src/bench/data.rs", "Options"),
     ("src/bench/viewers.rs", "Options"),
 ];
+
+/// Names that are retired, and what the code says instead.
+#[rustfmt::skip]
+pub(super) const RETIRED_NAMES: &[(&str, &str)] = &[
+    ("Burst", "MediaUnit"),
+    ("Cutter", "UnitPacketizer"),
+];
+
+/// Words that are retired as parts of names, and what the code says instead.
+#[rustfmt::skip]
+pub(super) const RETIRED_PARTS: &[(&str, &str)] = &[
+    ("picture", "frame, or video"),
+    ("sound", "audio"),
+];
+
+/// Where a word of [`RETIRED_PARTS`], or a name with one, stays: files whose paths begin so,
+/// the word or the name, and whose word it is.
+#[rustfmt::skip]
+pub(super) const STANDARD_WORDS: &[(&str, &str, &str)] = &[
+    ("crates/demux/src/container/", "of_picture", "ITU-T H.264, whose slices name a picture parameter set"),
+    ("crates/demux/src/container/", "order_pictures", "ITU-T H.264, picture order count"),
+    ("crates/demux/src/container/ogg/", "picture", "Theora, picture region"),
+    ("crates/demux/src/elementary/", "picture", "ITU-T H.264 and H.265"),
+    ("crates/demux/src/legacy/", "picture", "MPEG-1, MPEG-2 and MPEG-4 video"),
+    ("crates/demux/src/live/", "Picture", "ITU-T H.264 and H.265"),
+    ("crates/demux/src/synthetic.rs", "pictures", "ITU-T H.264"),
+    ("crates/demux/src/tests/", "picture", "ITU-T H.264 and MPEG-4 video"),
+    ("crates/rtp/src/h264/", "group_of_pictures", "a GOP"),
+    ("crates/rtp/src/payload/", "picture", "picture id and picture header of RFC 2250, 7741 and 9628"),
+    ("crates/rtp/src/rtcp/", "picture", "picture loss indication, RFC 4585"),
+    ("crates/server/src/ingest/", "PictureLossIndication", "RFC 4585"),
+    ("crates/webrtc/src/session/", "PictureLossIndication", "RFC 4585"),
+    ("tests/", "sound", "sound cards and sound servers"),
+    ("xtask/src/test.rs", "sound", "sound cards and sound servers"),
+];
