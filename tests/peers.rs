@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{OnceLock, PoisonError, RwLock};
 
 use libtest_mimic::{Failed, Trial};
 
@@ -42,6 +42,40 @@ pub(crate) struct Test {
     pub(crate) run: fn() -> Result<(), Failed>,
 }
 
+/// Modules whose tests may run two at a time, because these tests have files and programs of
+/// their own and deadlines of many seconds. Every other test observes levels, losses or delays
+/// in real time and has the machine alone.
+const SHARING: &[&str] = &[
+    "aiortc",
+    "channels",
+    "commands",
+    "files",
+    "messages",
+    "moq",
+    "publish",
+    "rtsp",
+    "rtsp_players",
+    "rtsp_publishers",
+    "rtsp_viewers",
+    "signalling",
+    "traces",
+];
+
+/// Lock of the machine: shared by the tests of [`SHARING`], exclusive for every other test.
+static MACHINE: RwLock<()> = RwLock::new(());
+
+/// Runs `test` as soon as the lock of the machine is free for it.
+fn run_on_machine(test: Test) -> Result<(), Failed> {
+    let module = test.name.split("::").next().unwrap_or_default();
+    if SHARING.contains(&module) {
+        let _shared = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+        (test.run)()
+    } else {
+        let _alone = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
+        (test.run)()
+    }
+}
+
 /// Makes trials of the tests; with `announce`, prints the reason for each skipped one.
 pub(crate) fn trials(tests: Vec<Test>, announce: bool) -> Vec<Trial> {
     tests
@@ -51,6 +85,7 @@ pub(crate) fn trials(tests: Vec<Test>, announce: bool) -> Vec<Trial> {
 }
 
 fn trial(test: &Test, announce: bool) -> Trial {
+    let test = *test;
     let run = test.run;
     let missing = test.needs.iter().find_map(|peer| {
         let reason = peer.absence()?;
@@ -58,7 +93,7 @@ fn trial(test: &Test, announce: bool) -> Trial {
     });
     match missing {
         None => Trial::test(test.name, move || {
-            run().map_err(|failed| point_to_logs(&failed))
+            run_on_machine(test).map_err(|failed| point_to_logs(&failed))
         }),
         Some((reason, true)) => {
             if announce {
@@ -95,7 +130,7 @@ impl Peer {
         match self {
             Peer::Live555 => true,
             Peer::Pion | Peer::PionChannels => find("go").is_none(),
-            // A step of its own builds the program with sound devices.
+            // `cargo xtask test` builds the program with sound devices where their library is.
             Peer::PulseAudio => !HAS_DEVICES,
             _ => false,
         }

@@ -1,8 +1,8 @@
 //! The product with real peers, from the outside: the built binary, over sockets.
 //!
-//! `cargo test --test tests` runs all tests, `cargo test --test tests browser` a part. One test
-//! runs at a time, because tests share the machine's cores and run in real time; deadlines are
-//! long, since timings are measured by benchmarks.
+//! `cargo test --test tests` runs all tests, `cargo test --test tests browser` a part. Two tests
+//! run at a time, or one that observes real time (see `peers::SHARING`); deadlines are long,
+//! since timings are measured by benchmarks.
 
 #![expect(
     clippy::disallowed_methods,
@@ -45,7 +45,7 @@ use libtest_mimic::Arguments;
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    arguments.test_threads.get_or_insert(1);
+    arguments.test_threads.get_or_insert(2);
     let tests = [
         commands::TESTS,
         signalling::TESTS,
