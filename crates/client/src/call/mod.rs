@@ -16,6 +16,7 @@
 //!
 //! The caller carries the signalling: [`Dialling`] makes an offer, [`answer`] accepts one.
 
+mod bounded_sender;
 mod device;
 pub mod dial;
 mod leg;
@@ -34,7 +35,7 @@ mod tests;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver, TrySendError};
+use std::sync::mpsc;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -44,6 +45,7 @@ use glassline_sctp as sctp;
 use glassline_webrtc::{CloseReason, DataConfig, OpusOptions, Redundancy};
 use thiserror::Error;
 
+pub(crate) use bounded_sender::BoundedSender;
 pub use device::{
     CaptureTime, Deliver, DeviceError, Fill, Loudspeaker, Microphone, PlayoutTime, Running, Signal,
     Tap, Timing, VirtualDeviceState, VirtualLoudspeaker, VirtualMicrophone, devices,
@@ -306,35 +308,6 @@ impl Shared {
         // A later reason would only be a consequence of the first.
         let _ = self.end.set(end);
         self.stop.store(true, Ordering::Relaxed);
-    }
-}
-
-/// Sending end of a bounded queue. It never waits: items that do not fit are counted.
-pub(crate) struct BoundedSender<T> {
-    sender: mpsc::SyncSender<T>,
-    shared: Arc<Shared>,
-}
-
-impl<T> Clone for BoundedSender<T> {
-    fn clone(&self) -> Self {
-        Self {
-            sender: self.sender.clone(),
-            shared: Arc::clone(&self.shared),
-        }
-    }
-}
-
-impl<T> BoundedSender<T> {
-    pub(crate) fn new(capacity: usize, shared: &Arc<Shared>) -> (Self, Receiver<T>) {
-        let (sender, receiver) = mpsc::sync_channel(capacity);
-        let shared = Arc::clone(shared);
-        (Self { sender, shared }, receiver)
-    }
-
-    pub(crate) fn push(&self, item: T) {
-        if let Err(TrySendError::Full(_)) = self.sender.try_send(item) {
-            self.shared.overflowed.fetch_add(1, Ordering::Relaxed);
-        }
     }
 }
 

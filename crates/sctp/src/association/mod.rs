@@ -10,6 +10,7 @@ mod cookie;
 mod handshake;
 mod heartbeat;
 mod incoming;
+mod resets;
 mod shutdown;
 mod transmit;
 
@@ -25,9 +26,7 @@ use crate::chunk::parameter::Extensions;
 use crate::receive::Receiver;
 use crate::reset::StreamResets;
 use crate::send::Sender;
-use crate::{
-    CloseReason, Config, Dropped, Event, Report, ResetError, Secrets, SendError, SendOptions, State,
-};
+use crate::{CloseReason, Config, Dropped, Event, Report, Secrets, SendError, SendOptions, State};
 
 use handshake::Handshake;
 use heartbeat::Heartbeats;
@@ -376,44 +375,6 @@ impl Association {
     /// share in proportion to its priority. The priority is 256 at first (RFC 8831 §6.4).
     pub fn set_priority(&mut self, stream: u16, priority: u16) {
         self.sender.send_queue.set_priority(stream, priority);
-    }
-
-    /// Resets the outgoing side of streams (RFC 6525). What is queued on them is sent
-    /// first, nothing more is accepted, and [`Event::StreamsReset`] comes when the peer
-    /// agreed.
-    ///
-    /// # Errors
-    /// [`ResetError`] says why; then none of the streams is reset.
-    pub fn reset_streams(&mut self, streams: &[u16], _now: Instant) -> Result<(), ResetError> {
-        if !self.is_open() {
-            return Err(ResetError::NotConnected);
-        }
-        if !self.extensions.re_config {
-            return Err(ResetError::Unsupported);
-        }
-        let known = self.outgoing_streams;
-        if let Some(&stream) = streams.iter().find(|stream| **stream >= known) {
-            return Err(ResetError::NoSuchStream {
-                stream,
-                streams: known,
-            });
-        }
-        for stream in streams {
-            self.sender.send_queue.set_resetting(*stream, true);
-            self.resets.request_reset(*stream);
-        }
-        self.prepare_resets();
-        Ok(())
-    }
-
-    /// Makes a reset request of the streams whose data is acknowledged by now.
-    fn prepare_resets(&mut self) {
-        let streams = &self.sender.send_queue;
-        self.resets.prepare(
-            |stream| streams.is_drained(stream),
-            self.sender.last_tsn(),
-            self.sender.cumulative(),
-        );
     }
 
     /// Shuts the association down: what was queued is still sent (RFC 9260 §9.2).

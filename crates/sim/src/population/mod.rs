@@ -15,6 +15,7 @@
 
 mod distribution;
 mod draw;
+mod error_context;
 mod file;
 mod spread;
 

@@ -1,0 +1,67 @@
+//! Any operations in any order.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Pieces of what a server may send, and invalid bytes.
+fn any_saying() -> impl Strategy<Value = Vec<u8>> {
+    let status = prop::sample::select(vec![100u16, 200, 200, 200, 301, 401, 454, 461, 500]);
+    let sdp = format!("Content-Length: {}\r\n\r\n{SDP}", SDP.len());
+    let header = prop::sample::select(vec![
+        "Session: 1;timeout=1\r\n\r\n".to_owned(),
+        "Transport: RTP/AVP/TCP;interleaved=8-9\r\n\r\n".to_owned(),
+        "WWW-Authenticate: Digest nonce=n,stale=true\r\n\r\n".to_owned(),
+        sdp,
+        "\r\n".to_owned(),
+    ]);
+    let cseq = prop::option::of(1u32..12);
+    let response = (status, cseq, header).prop_map(|(status, cseq, header)| {
+        let cseq = cseq.map_or_else(String::new, |cseq| format!("CSeq: {cseq}\r\n"));
+        format!("RTSP/1.0 {status} x\r\n{cseq}{header}").into_bytes()
+    });
+    prop_oneof![
+        4 => response,
+        1 => Just(b"OPTIONS * RTSP/1.0\r\nCSeq: 5\r\n\r\n".to_vec()),
+        1 => (any::<u8>(), prop::collection::vec(any::<u8>(), 0..40)).prop_map(|(channel, payload)| {
+            let mut bytes = Vec::new();
+            interleaved::write_frame(&mut bytes, channel, &payload);
+            bytes
+        }),
+        1 => prop::collection::vec(any::<u8>(), 0..40),
+    ]
+}
+
+proptest! {
+    /// Operations, not only bytes: whatever happens in whatever order, nothing
+    /// panics, there is one end at most, and after it silence.
+    #[test]
+    fn any_course_ends_at_most_once(
+        sayings in prop::collection::vec((any_saying(), 0u8..8), 0..30), user: bool,
+    ) {
+        let url = if user { "rtsp://u:p@127.0.0.1/x" } else { URL };
+        let mut line = Line::open(url);
+        for (saying, command) in sayings {
+            let over = line.client.is_closed();
+            match command {
+                0 => line.client.set_up(line.now, &[(TrackIndex(0), RequestedTransport::Interleaved), (TrackIndex(1), RequestedTransport::Udp { ports: (2, 3) })]),
+                1 => if let Some(at) = line.client.poll_timeout() {
+                    line.now = at;
+                    line.client.handle_timeout(at);
+                },
+                2 => { line.client.send_control(TrackIndex(0), &saying); }
+                3 => line.client.leave(line.now),
+                4 => line.client.advance(saying.len()),
+                _ => {}
+            }
+            let before = line.events.len();
+            line.feed(&saying);
+            prop_assert!(!over || line.events.len() == before);
+            prop_assert!(!line.client.is_closed() || line.client.poll_timeout().is_none());
+        }
+        line.client.handle_end();
+        line.feed(b"");
+        let ends = line.events.iter().filter(|event| matches!(event, Event::Closed(_)));
+        prop_assert_eq!(ends.count(), 1);
+    }
+}
