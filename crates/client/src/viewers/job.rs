@@ -14,7 +14,7 @@ use crate::whep;
 pub(super) enum Job {
     Join { id: Id, join: Join },
     Leave { location: Url },
-    Farewell(Box<rtsp::Farewell>),
+    ControlTeardown(Box<rtsp::ControlTeardown>),
 }
 
 /// A viewer that the server has accepted.

@@ -198,9 +198,9 @@ impl Peer {
             MediaTransport::WebRtc(transport) => transport
                 .leave(now, &mut buffers.for_webrtc(), &mut self.counts)
                 .map(|location| Job::Leave { location }),
-            MediaTransport::Rtsp(transport) => {
-                transport.leave(now).map(|it| Job::Farewell(Box::new(it)))
-            }
+            MediaTransport::Rtsp(transport) => transport
+                .leave(now)
+                .map(|it| Job::ControlTeardown(Box::new(it))),
         }
     }
 

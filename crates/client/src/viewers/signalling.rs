@@ -100,7 +100,7 @@ impl Context {
                 .unwrap_or_else(PoisonError::into_inner)
                 .recv();
             match job {
-                Ok(Job::Farewell(farewell)) => farewell.finish(),
+                Ok(Job::ControlTeardown(farewell)) => farewell.finish(),
                 Ok(Job::Join { id, join }) => {
                     let result = if self.stopping.load(Ordering::Relaxed) {
                         Err("the pool is being dropped".to_owned())

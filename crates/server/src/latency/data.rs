@@ -29,14 +29,14 @@ pub struct DataView {
 impl DataView {
     /// Converts the statistics to the form of the API.
     pub(crate) fn of(side: Side, stats: &DataStats) -> Self {
-        let tally = stats.tally;
+        let counts = stats.counts;
         Self {
             channels: stats.channels,
-            messages_sent: tally.messages_sent,
-            bytes_sent: tally.bytes_sent,
-            messages_received: tally.messages_received,
-            bytes_received: tally.bytes_received,
-            messages_dropped: tally.dropped,
+            messages_sent: counts.messages_sent,
+            bytes_sent: counts.bytes_sent,
+            messages_received: counts.messages_received,
+            bytes_received: counts.bytes_received,
+            messages_dropped: counts.dropped,
             queued_bytes: stats.queued_bytes,
             is_publishers: side == Side::Publisher,
         }

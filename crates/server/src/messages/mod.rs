@@ -29,7 +29,7 @@ use glassline_sctp::channel::{Init, Message};
 pub(crate) use counters::DataCounters;
 pub(crate) use publication::Publication;
 pub(crate) use session::Messages;
-pub(crate) use stats::{DataStats, Tally};
+pub(crate) use stats::{DataStats, MessageCounts};
 
 use crate::runtime::SessionId;
 

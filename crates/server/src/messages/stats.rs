@@ -2,7 +2,7 @@
 
 /// Numbers of messages and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
+pub(crate) struct MessageCounts {
     pub(crate) messages_sent: u64,
     pub(crate) bytes_sent: u64,
     pub(crate) messages_received: u64,
@@ -15,5 +15,5 @@ pub(crate) struct Tally {
 pub(crate) struct DataStats {
     pub(crate) channels: usize,
     pub(crate) queued_bytes: usize,
-    pub(crate) tally: Tally,
+    pub(crate) counts: MessageCounts,
 }

@@ -40,7 +40,7 @@ enum ControlPacket {
     /// on.
     Report,
     /// A sender report with BYE behind it.
-    Farewell,
+    Bye,
 }
 
 impl Delivery {
@@ -90,7 +90,7 @@ impl Delivery {
 
     /// Sends BYE on every track of a client.
     pub(super) fn push_farewell(&mut self, key: Key, now: Instant) {
-        self.push_control(key, ControlPacket::Farewell, now);
+        self.push_control(key, ControlPacket::Bye, now);
     }
 
     fn push_control(&mut self, key: Key, what: ControlPacket, now: Instant) {
@@ -108,7 +108,7 @@ impl Delivery {
         for (track, transport) in session.transports.iter_mut() {
             let packet = match what {
                 ControlPacket::Report => reader.report(track, &wall, now),
-                ControlPacket::Farewell => reader.farewell(track, &wall, now),
+                ControlPacket::Bye => reader.farewell(track, &wall, now),
             };
             let Some(packet) = packet.and_then(|packet| transport.seal_control(packet)) else {
                 continue;

@@ -28,7 +28,7 @@ pub(super) fn modules(root: &Path, sources: &BTreeMap<PathBuf, String>) -> Resul
             structs: Vec::new(),
         },
     };
-    reader.file(&Place {
+    reader.file(&ModuleFile {
         path: Vec::new(),
         parent: None,
         file: root.to_owned(),
@@ -43,7 +43,7 @@ struct Reader<'sources> {
 }
 
 /// Position of a module in the tree.
-struct Place {
+struct ModuleFile {
     path: Vec<String>,
     parent: Option<usize>,
     file: PathBuf,
@@ -52,21 +52,21 @@ struct Place {
 }
 
 impl Reader<'_> {
-    fn file(&mut self, place: &Place) -> Result<usize, String> {
-        let text = self.sources.get(&place.file).map_or("", String::as_str);
+    fn file(&mut self, at: &ModuleFile) -> Result<usize, String> {
+        let text = self.sources.get(&at.file).map_or("", String::as_str);
         let parsed = syn::parse_file(text).map_err(|error| {
             let line = error.span().start().line;
-            format!("{}:{line}: {error}", place.file.display())
+            format!("{}:{line}: {error}", at.file.display())
         })?;
-        self.module(place, &parsed.items)
+        self.module(at, &parsed.items)
     }
 
-    fn module(&mut self, place: &Place, items: &[Item]) -> Result<usize, String> {
+    fn module(&mut self, at: &ModuleFile, items: &[Item]) -> Result<usize, String> {
         let index = self.tree.modules.len();
         let mut module = Module {
-            path: place.path.clone(),
-            file: place.file.clone(),
-            parent: place.parent,
+            path: at.path.clone(),
+            file: at.file.clone(),
+            parent: at.parent,
             ..Module::default()
         };
         let mut mentions = Mentions::new(&mut module, &mut self.tree.structs);
@@ -78,7 +78,7 @@ impl Reader<'_> {
         for item in items {
             if let Item::Mod(child) = item
                 && !is_for_tests(&child.attrs)
-                && let Some(child_index) = self.child(index, place, child)?
+                && let Some(child_index) = self.child(index, at, child)?
             {
                 let children = &mut self.tree.modules[index].children;
                 children.insert(child.ident.to_string(), child_index);
@@ -91,22 +91,22 @@ impl Reader<'_> {
     fn child(
         &mut self,
         parent: usize,
-        place: &Place,
+        at: &ModuleFile,
         child: &ItemMod,
     ) -> Result<Option<usize>, String> {
         let name = child.ident.to_string();
-        let folder = place.children_folder.join(&name);
-        let path = [place.path.clone(), vec![name.clone()]].concat();
-        let below = |file: PathBuf| Place {
+        let folder = at.children_folder.join(&name);
+        let path = [at.path.clone(), vec![name.clone()]].concat();
+        let below = |file: PathBuf| ModuleFile {
             path,
             parent: Some(parent),
             file,
             children_folder: folder.clone(),
         };
         if let Some((_, items)) = &child.content {
-            return self.module(&below(place.file.clone()), items).map(Some);
+            return self.module(&below(at.file.clone()), items).map(Some);
         }
-        let beside = place.children_folder.join(format!("{name}.rs"));
+        let beside = at.children_folder.join(format!("{name}.rs"));
         let candidates = [folder.join("mod.rs"), beside];
         let file = candidates
             .into_iter()

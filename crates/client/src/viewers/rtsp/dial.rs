@@ -98,12 +98,12 @@ fn open(server: SocketAddr, receive_buffer: Option<usize>) -> std::io::Result<Tc
 ///
 /// Closing at once would reset the connection, because media is still in flight, and a server
 /// might then never read the TEARDOWN.
-pub(in crate::viewers) struct Farewell {
+pub(in crate::viewers) struct ControlTeardown {
     pub(super) stream: ControlConnection,
     pub(super) client: Client,
 }
 
-impl Farewell {
+impl ControlTeardown {
     /// Waits for the server's response, at most a second.
     pub(in crate::viewers) fn finish(mut self) {
         let mut buffer = vec![0; 64 << 10];

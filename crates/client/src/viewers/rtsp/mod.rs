@@ -33,7 +33,7 @@ mod media;
 mod ports;
 mod track;
 
-pub(super) use dial::{Connection, Farewell, connect};
+pub(super) use dial::{Connection, ControlTeardown, connect};
 
 use control_connection::ControlConnection;
 use media::Media;
@@ -210,12 +210,12 @@ impl MediaTransport {
     }
 
     /// Leaves; returns the farewell that another thread waits for, if there is one.
-    pub(super) fn leave(mut self, now: Instant) -> Option<Farewell> {
+    pub(super) fn leave(mut self, now: Instant) -> Option<ControlTeardown> {
         if self.misconduct.is_stalled() {
             return None;
         }
         self.client.leave(now);
-        (!self.client.is_closed()).then_some(Farewell {
+        (!self.client.is_closed()).then_some(ControlTeardown {
             stream: self.stream,
             client: self.client,
         })

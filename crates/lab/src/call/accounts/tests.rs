@@ -134,7 +134,7 @@ impl Hosts {
     }
 
     /// End `end` plays frame `number`, which arrived at true time `at`, 30 ms later.
-    fn hear(&mut self, end: usize, number: u64, at: Duration) {
+    fn deliver(&mut self, end: usize, number: u64, at: Duration) {
         let stamp = |after: u64| self.clock(end, at + ms(after));
         let heard = PlayoutStamps {
             ssrc: SSRCS[1 - end],
@@ -187,7 +187,7 @@ impl Hosts {
         while let Some(arrival) = self.paths[from].poll(now) {
             let at = arrival.at - self.start;
             match arrival.datagram {
-                InFlight::Voice(number) => self.hear(1 - from, number, at),
+                InFlight::Voice(number) => self.deliver(1 - from, number, at),
                 InFlight::Message(channel, message) => {
                     let arrived = self.clock(1 - from, at - ms(40));
                     // An answer that arrives after the last request was given up is refused.

@@ -17,11 +17,11 @@ use crate::viewers::timing::Describe;
 #[derive(Debug)]
 pub(super) struct Probe {
     over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Asked>>,
+    thread: Option<JoinHandle<DescribeTimes>>,
 }
 
 #[derive(Debug, Default)]
-struct Asked {
+struct DescribeTimes {
     times_ms: Vec<f64>,
     failed: usize,
 }
@@ -58,12 +58,12 @@ impl Probe {
     /// Stops, and returns the answers' times.
     pub(super) fn finish(mut self) -> Describe {
         self.over.store(true, Ordering::Relaxed);
-        let asked = self.thread.take().and_then(|thread| thread.join().ok());
-        let asked = asked.unwrap_or_default();
-        let at = |share| quantile(&asked.times_ms, share);
+        let times = self.thread.take().and_then(|thread| thread.join().ok());
+        let times = times.unwrap_or_default();
+        let at = |share| quantile(&times.times_ms, share);
         Describe {
-            answered: asked.times_ms.len(),
-            failed: asked.failed,
+            answered: times.times_ms.len(),
+            failed: times.failed,
             p50: at(0.5),
             p99: at(0.99),
             max: at(1.0),
@@ -71,17 +71,17 @@ impl Probe {
     }
 }
 
-fn ask_until(over: &AtomicBool, server: SocketAddr, url: &str) -> Asked {
-    let mut asked = Asked::default();
+fn ask_until(over: &AtomicBool, server: SocketAddr, url: &str) -> DescribeTimes {
+    let mut times = DescribeTimes::default();
     while !over.load(Ordering::Relaxed) {
         let began = Instant::now();
         match ask(server, url, began) {
-            Ok(true) => asked.times_ms.push(began.elapsed().as_secs_f64() * 1e3),
-            Ok(false) | Err(_) => asked.failed += 1,
+            Ok(true) => times.times_ms.push(began.elapsed().as_secs_f64() * 1e3),
+            Ok(false) | Err(_) => times.failed += 1,
         }
         thread::sleep(INTERVAL.saturating_sub(began.elapsed()));
     }
-    asked
+    times
 }
 
 /// Sends one request; returns whether `server` described the stream.

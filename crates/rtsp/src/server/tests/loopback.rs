@@ -42,14 +42,14 @@ impl Loop {
             }
             let answered = self.line.connection.transmit().to_vec();
             self.line.connection.advance(answered.len());
-            self.hear(&answered);
+            self.receive(&answered);
             if asked.is_empty() && answered.is_empty() {
                 return;
             }
         }
     }
 
-    fn hear(&mut self, bytes: &[u8]) {
+    fn receive(&mut self, bytes: &[u8]) {
         let Self {
             line,
             client,

@@ -138,7 +138,7 @@ impl MulticastSender {
             }
             if self.groups.is_stopping() {
                 for key in self.sendings.keys() {
-                    self.say_goodbye(key, now);
+                    self.send_bye(key, now);
                 }
                 return;
             }
@@ -174,7 +174,7 @@ impl MulticastSender {
             };
             if !sending.aim(&played) {
                 if sending.reader.has_ended() {
-                    self.say_goodbye(key, now);
+                    self.send_bye(key, now);
                 }
                 self.sendings.remove(key);
             }
@@ -248,7 +248,7 @@ impl MulticastSender {
     }
 
     /// Sends RTCP BYE to every group of a stream.
-    fn say_goodbye(&mut self, key: Key, now: Instant) {
+    fn send_bye(&mut self, key: Key, now: Instant) {
         let Some(sending) = self.sendings.get_mut(key) else {
             return;
         };

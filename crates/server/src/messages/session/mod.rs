@@ -26,7 +26,7 @@ use sctp::channel::{ChannelId, Channels, ClosedBy, Event, Limits, Message};
 
 use super::{Bounds, DataCounters, DataStats, MessageBroker, Posted, PostedContent, Side};
 use crate::runtime::{SessionId, TokenBucket};
-use queues::{ChannelQueues, Unsendable};
+use queues::{ChannelQueues, SendRefusal};
 
 /// Interval at which the statistics are published. All shards share one registry, so this must not
 /// be too often.
@@ -182,8 +182,8 @@ impl Messages {
         now: Instant,
         counters: &DataCounters,
     ) {
-        self.queues.tally.messages_received += 1;
-        self.queues.tally.bytes_received += message.data.len() as u64;
+        self.queues.counts.messages_received += 1;
+        self.queues.counts.bytes_received += message.data.len() as u64;
         counters.messages_received.add(1);
         counters
             .message_bytes_received
@@ -256,10 +256,10 @@ impl Messages {
                 let may_open = self.side == Side::Viewers;
                 match self.queues.channel_for(channel, channels, now, may_open) {
                     Ok(index) => self.queues.push(index, posted, channels, now, counters),
-                    Err(Unsendable::Closing) => {
+                    Err(SendRefusal::Closing) => {
                         self.queues.drop_one(&counters.messages_dropped_slow);
                     }
-                    Err(Unsendable::NoChannel) => {
+                    Err(SendRefusal::NoChannel) => {
                         self.queues.drop_one(&counters.messages_dropped_no_channel);
                     }
                 }

@@ -8,7 +8,7 @@ use glassline_sctp as sctp;
 use sctp::channel::{ChannelId, Channels, Init, SendError};
 use sctp::{Reliability, SendError as AssociationError};
 
-use super::super::{Bounds, DataCounters, DataStats, Posted, PostedContent, Tally};
+use super::super::{Bounds, DataCounters, DataStats, MessageCounts, Posted, PostedContent};
 use crate::runtime::{Counter, SessionId};
 
 /// Most unsent bytes of a channel in the association: enough for some batches of datagrams. Other
@@ -24,7 +24,7 @@ pub(super) struct ChannelQueues {
     queued_bytes: usize,
     /// Labels of channels that the viewer closed and does not want to be opened again.
     declined: Vec<String>,
-    pub(super) tally: Tally,
+    pub(super) counts: MessageCounts,
 }
 
 /// A channel, and the messages that wait to be sent on it.
@@ -48,7 +48,7 @@ impl ChannelQueues {
             all: Vec::new(),
             queued_bytes: 0,
             declined: Vec::new(),
-            tally: Tally::default(),
+            counts: MessageCounts::default(),
         }
     }
 
@@ -57,7 +57,7 @@ impl ChannelQueues {
         DataStats {
             channels: self.all.len(),
             queued_bytes: self.queued_bytes,
-            tally: self.tally,
+            counts: self.counts,
         }
     }
 
@@ -150,7 +150,7 @@ impl ChannelQueues {
         channels: &mut Channels,
         now: Instant,
         may_open: bool,
-    ) -> Result<usize, Unsendable> {
+    ) -> Result<usize, SendRefusal> {
         let fits = |it: &ChannelQueue| match it.is_ours {
             true => *it.init == **init,
             false => it.init.label == init.label,
@@ -159,20 +159,20 @@ impl ChannelQueues {
         // An open channel is preferred to a closing one, and the peer's channel to the server's.
         let best = candidates.min_by_key(|(_, it)| (it.is_closing, it.is_ours));
         match best {
-            Some((_, queue)) if queue.is_closing => return Err(Unsendable::Closing),
+            Some((_, queue)) if queue.is_closing => return Err(SendRefusal::Closing),
             Some((index, _)) => return Ok(index),
             None => {}
         }
         let ours = self.all.iter().filter(|it| it.is_ours).count();
         if !may_open || ours >= self.bounds.channels || self.declined.contains(&init.label) {
-            return Err(Unsendable::NoChannel);
+            return Err(SendRefusal::NoChannel);
         }
         let wanted = Init {
             negotiated: None,
             ..Init::clone(init)
         };
         let opened = channels.open(wanted, now);
-        let channel = opened.map_err(|_| Unsendable::NoChannel)?;
+        let channel = opened.map_err(|_| SendRefusal::NoChannel)?;
         self.all.push(ChannelQueue {
             channel,
             init: Arc::clone(init),
@@ -299,7 +299,7 @@ impl ChannelQueues {
         queue.is_closing = true;
         channels.close(queue.channel, now);
         self.queued_bytes -= bytes;
-        self.tally.dropped += dropped;
+        self.counts.dropped += dropped;
         counters.messages_dropped_slow.add(dropped);
         counters.channels_closed_slow.add(1);
         tracing::info!(
@@ -326,8 +326,8 @@ impl ChannelQueues {
             return sent;
         }
         if sent.is_ok() {
-            self.tally.messages_sent += 1;
-            self.tally.bytes_sent += message.data.len() as u64;
+            self.counts.messages_sent += 1;
+            self.counts.bytes_sent += message.data.len() as u64;
             counters.messages_sent.add(1);
             counters.message_bytes_sent.add(message.data.len() as u64);
         }
@@ -342,14 +342,14 @@ impl ChannelQueues {
     }
 
     pub(super) fn drop_one(&mut self, counter: &Counter) {
-        self.tally.dropped += 1;
+        self.counts.dropped += 1;
         counter.add(1);
     }
 }
 
 /// The reason why a message is not queued.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Unsendable {
+pub(super) enum SendRefusal {
     /// The channel for the message is being closed; another may be opened afterwards.
     Closing,
     /// There is no channel for the message, and none is to be opened.

@@ -91,7 +91,7 @@ enum Op {
         lacking: usize,
     },
     /// Seals again the packet that was sealed `back` packets ago.
-    Again {
+    Repeat {
         back: usize,
         change: Change,
     },
@@ -123,7 +123,7 @@ fn op() -> impl Strategy<Value = Op> {
         12 => (0..2usize, BLOCK..80, any::<bool>())
             .prop_map(|(sender, bytes, marker)| Op::Seal { sender, bytes, marker }),
         1 => (0..2usize, 1..60usize).prop_map(|(sender, lacking)| Op::Cramped { sender, lacking }),
-        8 => (0..700usize, change).prop_map(|(back, change)| Op::Again { back, change }),
+        8 => (0..700usize, change).prop_map(|(back, change)| Op::Repeat { back, change }),
         1 => (0..40usize).prop_map(|back| Op::AgainCramped { back }),
         1 => (0..1200u64).prop_map(|ms| Op::Wait { ms }),
         1 => (0..2usize, 0..1100u16).prop_map(|(sender, count)| Op::Skip { sender, count }),
@@ -180,7 +180,7 @@ impl Watched {
                         .seal(SenderIndex(sender), 1, false, &payload, self.now, &mut out);
                 sealed.is_none_or(|sealed| self.ledger.note(&out[..sealed.len], &payload))
             }
-            Op::Again { back, change } => self.again(back, change, 1500),
+            Op::Repeat { back, change } => self.again(back, change, 1500),
             Op::AgainCramped { back } => self.again(back, Change::Payload, 30),
             Op::Wait { ms } => {
                 // The server gets no answer, and gives up after 20 s.
