@@ -190,7 +190,7 @@ impl Server {
         Ok(values.iter().sum())
     }
 
-    /// Sends SIGHUP.
+    /// Sends the signal SIGHUP to the server.
     pub(crate) fn hang_up(&self) -> Result<(), String> {
         self.running.signal("-HUP")
     }

@@ -35,7 +35,7 @@ pub struct GatherError(String);
 /// A TURN allocation, and the connection that it depends on.
 #[derive(Debug)]
 pub struct Gathered {
-    /// The allocation.
+    /// Allocation on the TURN server.
     pub relay: Allocation,
     /// Connection to the server; `None` over UDP.
     pub connection: Option<Connection>,

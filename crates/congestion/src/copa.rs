@@ -83,7 +83,7 @@ pub struct Copa {
     velocity: Velocity,
     /// Standing round trip.
     standing: Windowed<Duration, Least>,
-    /// Competitive mode.
+    /// State of the competitive mode.
     competition: Competition,
     /// Smoothed round trip.
     smoothed: Option<Duration>,

@@ -45,7 +45,7 @@ const LOST_PACKETS_MAX: usize = 1024;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Flow {
-    /// The controller.
+    /// Controller that decides window and pacing rate.
     controller: Box<dyn Controller>,
     /// Statistics of round trips.
     round_trips: RoundTrips,

@@ -164,7 +164,7 @@ pub enum Reason {
     /// The file uses a variant of the format that cannot be sent to viewers.
     #[error("this is {found}, which is not supported; {instead}")]
     Refused {
-        /// The variant.
+        /// Name of the variant that was found.
         found: &'static str,
         /// What the user can do.
         instead: &'static str,

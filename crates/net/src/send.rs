@@ -161,7 +161,7 @@ pub(crate) struct Message<'a> {
 /// Position in a batch: how much of it the kernel has accepted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor<'a> {
-    /// The batch.
+    /// Transmits of the batch.
     pub(crate) transmits: &'a [Transmit<'a>],
     /// Index of the next transmit.
     pub(crate) index: usize,

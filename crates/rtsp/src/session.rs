@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Identifier of a session, and how long the session lives without a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// Opaque identifier.
+    /// Opaque identifier of the session.
     pub id: String,
     /// Timeout of 1 s to 1 day; [`Session::TIMEOUT`] where the server names none or zero.
     pub timeout: Duration,

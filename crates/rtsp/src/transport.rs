@@ -8,7 +8,7 @@ use glassline_media::Ssrc;
 /// One transport of a track. A header may list several, the best first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transport {
-    /// RTP profile.
+    /// RTP profile of the transport.
     pub profile: Profile,
     /// Protocol below RTP.
     pub lower: Lower,
@@ -59,7 +59,7 @@ pub enum Lower {
 /// Number of receivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// One receiver.
+    /// Media goes to one receiver.
     Unicast,
     /// A multicast group.
     Multicast,

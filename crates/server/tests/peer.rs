@@ -59,7 +59,7 @@ impl Default for PeerOffer {
 }
 
 impl From<(Vec<Track>, Kinds)> for PeerOffer {
-    /// Media alone.
+    /// Makes an offer of media alone.
     fn from((send, receive): (Vec<Track>, Kinds)) -> Self {
         Self {
             send,

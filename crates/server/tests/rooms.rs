@@ -417,7 +417,7 @@ fn offers_and_names_that_do_not_fit_are_refused() {
 }
 
 const TOKEN: (&str, &str) = ("Authorization", "Bearer speak-1234567");
-/// `ann:pw`, `bob:pw`
+/// Authorization of user `ann` with password `pw`; the next is that of `bob`.
 const ANN: (&str, &str) = ("Authorization", "Basic YW5uOnB3");
 const BOB: (&str, &str) = ("Authorization", "Basic Ym9iOnB3");
 

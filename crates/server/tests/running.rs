@@ -211,7 +211,7 @@ impl Drop for Running {
     }
 }
 
-/// A response.
+/// A response of the server's HTTP API.
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,

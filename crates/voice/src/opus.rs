@@ -47,14 +47,14 @@ impl Frame {
     }
 }
 
-/// Encoder configuration.
+/// Configuration of the Opus encoder.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
     /// Number of channels, 1 or 2.
     pub channels: usize,
     /// Length of the audio in a packet.
     pub frame: Frame,
-    /// Optimization target.
+    /// Purpose that the encoder optimizes for.
     pub purpose: Purpose,
     /// Bitrate, 6 to 510 kbit/s; 32 kbit/s suffice for [`Purpose::Voip`].
     pub bitrate: Bitrate,
@@ -105,7 +105,7 @@ impl From<opusic_c::ErrorCode> for Error {
     }
 }
 
-/// Opus encoder.
+/// Opus encoder of libopus.
 pub struct Encoder {
     config: Config,
     inner: opusic_c::Encoder,
@@ -218,7 +218,7 @@ const fn is_silence(packet: &[u8]) -> bool {
     packet.len() <= 2
 }
 
-/// Opus decoder.
+/// Opus decoder of libopus.
 pub struct Decoder {
     format: Format,
     inner: opusic_c::Decoder,

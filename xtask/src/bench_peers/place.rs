@@ -9,7 +9,7 @@ use crate::process;
 pub(super) struct Cores(Option<Vec<u32>>, Option<String>);
 
 impl Cores {
-    /// No binding.
+    /// Returns the binding to any core.
     pub(super) fn any() -> Cores {
         Cores(None, None)
     }

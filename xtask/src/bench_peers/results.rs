@@ -49,7 +49,7 @@ pub(super) struct Floor {
     pub(super) cost: Cost,
 }
 
-/// Processor time.
+/// Processor time that a server took.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Cost {
     pub(super) ms_per_viewer_second: Option<f64>,

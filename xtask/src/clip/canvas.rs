@@ -158,7 +158,7 @@ pub(super) fn turn_of(p: Point, centre: Point) -> f32 {
     ((p.0 - centre.0).atan2(centre.1 - p.1) / TAU).rem_euclid(1.0)
 }
 
-/// Euclidean length.
+/// Returns the Euclidean length of a vector.
 pub(super) fn length(x: f32, y: f32) -> f32 {
     (x * x + y * y).sqrt()
 }

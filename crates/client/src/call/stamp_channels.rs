@@ -25,7 +25,7 @@ pub(super) struct StampChannels {
     opens: bool,
     records: Option<ChannelId>,
     clock: Option<ChannelId>,
-    /// Our records.
+    /// Records that this end sends to the other end.
     own: Receiver<Record>,
     /// Queue for the far end's records.
     remote: BoundedSender<RemoteRecord>,

@@ -24,7 +24,7 @@ pub use proxy::ImpairmentProxy;
 /// Conditions of the path between the ends, the same in each direction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Impairment {
-    /// One-way delay.
+    /// One-way delay added to each datagram.
     pub delay: Duration,
     /// Largest additional delay, drawn anew for every 10 ms.
     pub jitter: Duration,

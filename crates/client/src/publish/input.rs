@@ -233,9 +233,9 @@ impl FromStr for Rung {
 /// Range of an encoder's bitrate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BitrateRange {
-    /// Lowest bitrate.
+    /// Lowest bitrate of the range.
     pub min: Bitrate,
-    /// Highest bitrate.
+    /// Highest bitrate of the range.
     pub max: Bitrate,
 }
 
@@ -296,17 +296,17 @@ pub enum InputError {
     /// The input does not have this option.
     #[error("'{input}' has no option '{option}': files take fps, test takes size and fps")]
     Option {
-        /// The option.
+        /// Name of the option.
         option: String,
-        /// The input.
+        /// Input that has no such option.
         input: String,
     },
     /// The option's value is invalid.
     #[error("'{value}' is not a valid value of {option}: give {wanted}")]
     Value {
-        /// The option.
+        /// Name of the option.
         option: String,
-        /// The value.
+        /// Value that the option does not take.
         value: String,
         /// What the option accepts.
         wanted: &'static str,

@@ -110,7 +110,7 @@ pub enum Error {
     /// The connection cannot be made, and trying again does not help.
     #[error("{destination}: {error}")]
     Uplink {
-        /// The destination.
+        /// URL of the destination.
         destination: String,
         /// What is wrong.
         error: uplink::Error,

@@ -22,7 +22,7 @@ pub(in crate::viewers) enum Act {
     Stall,
     /// Close the sockets without a farewell.
     Vanish,
-    /// Send garbage.
+    /// Send datagrams of random bytes.
     Garbage,
     /// Read again what the rate allows by now.
     Read,

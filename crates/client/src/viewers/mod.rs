@@ -200,7 +200,7 @@ pub enum State {
     Connecting,
     /// Keys are established; no media has arrived.
     Connected,
-    /// Media arrives.
+    /// Media arrives at the viewer.
     Playing,
     /// The viewer has ended; [`Viewer::failure`] says why.
     Ended,

@@ -34,7 +34,7 @@ pub enum Error {
     /// The text is no URL that can be dialled.
     #[error("{url:?} is not an http or https URL: {reason}")]
     Url {
-        /// The text.
+        /// Text that is no URL.
         url: String,
         /// What is wrong with it.
         reason: String,
@@ -54,7 +54,7 @@ pub enum Error {
     Refused {
         /// URL that refused.
         url: Url,
-        /// HTTP status.
+        /// HTTP status of the answer.
         status: u16,
         /// The problem document's `detail`, else the beginning of the body.
         detail: String,

@@ -91,7 +91,7 @@ pub(crate) enum TrafficSource {
     Camera(f64),
 }
 
-/// One sender.
+/// One sender on the simulated bottleneck.
 pub(crate) struct Sender {
     pub(crate) flow: Flow,
     pub(crate) source: TrafficSource,

@@ -292,7 +292,7 @@ impl Competition {
         None
     }
 
-    /// Ends competition.
+    /// Ends the competitive mode and returns that change.
     fn leave(&mut self, now: Instant) -> ModeChange {
         self.rival = None;
         self.foreign = 0;

@@ -31,7 +31,7 @@ pub(super) struct Delivery {
     round_ends_at: u64,
     /// The interval that is being measured.
     interval: Option<RateInterval>,
-    /// Smoothed rate.
+    /// Smoothed delivery rate of the path.
     sustained: Option<f64>,
     /// Intervals in a row in which the application had more to send than the path took.
     saturated: u32,
@@ -69,7 +69,7 @@ struct AckAggregation {
 /// Acknowledgements that came at the same instant.
 #[derive(Clone, Copy, Debug)]
 struct AckInstant {
-    /// The instant.
+    /// Instant at which the acknowledgment arrived.
     at: Instant,
     /// Bytes that they newly covered.
     bytes: f64,

@@ -51,13 +51,13 @@ const FULL_MIN: Duration = Duration::from_millis(3);
 pub(super) struct LossCount {
     /// When the count began.
     pub(super) began: Instant,
-    /// Bytes delivered.
+    /// Bytes delivered within the count.
     pub(super) delivered: f64,
-    /// Bytes lost.
+    /// Bytes lost within the count.
     pub(super) lost: f64,
     /// Bursts of loss: consecutive lost packets count once.
     pub(super) bursts: u32,
-    /// Round trips.
+    /// Round trips within the count.
     pub(super) rounds: u32,
     /// Longest queueing delay.
     pub(super) queue_max: Duration,

@@ -122,13 +122,13 @@ pub struct Glide {
     doubled: Option<Instant>,
     /// The path's queue, by its round trips.
     queue: Queue,
-    /// Delivery rates.
+    /// Delivery rates measured from acknowledgments.
     delivery: Delivery,
     /// Mean deviation of round trips.
     variation: Duration,
     /// Model of a policer; `None` before the first acknowledgement.
     policer: Option<Policer>,
-    /// Competitive mode.
+    /// State of the competitive mode.
     competition: Competition,
     /// Whether neither window nor queue was full at the latest acknowledgement.
     unfilled: bool,

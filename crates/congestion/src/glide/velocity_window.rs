@@ -41,7 +41,7 @@ struct Round {
 pub(super) struct Step {
     /// When the acknowledgement came.
     pub(super) now: Instant,
-    /// Bytes acknowledged.
+    /// Bytes acknowledged in this step.
     pub(super) acked: f64,
     /// Whether the target rate is above the present one.
     pub(super) rise: bool,

@@ -27,7 +27,7 @@ pub(crate) enum Version {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) version: Version,
-    /// Layer, 1..=3.
+    /// Layer of MPEG audio, 1 to 3.
     pub(crate) layer: u8,
     /// Sampling rate in Hz.
     pub(crate) rate: u32,

@@ -12,9 +12,9 @@ pub(crate) enum Sample {
     /// 32-bit floating point; full scale is 1.
     Float32,
     Float64,
-    /// G.711 A-law.
+    /// Samples coded by G.711 A-law.
     ALaw,
-    /// G.711 µ-law.
+    /// Samples coded by G.711 µ-law.
     MuLaw,
 }
 

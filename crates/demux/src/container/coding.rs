@@ -26,7 +26,7 @@ pub(crate) enum Coding {
     Av1(Vec<u8>),
     /// MPEG-4 visual, and the headers to insert before a keyframe that has none.
     Visual(Vec<u8>),
-    /// PCM samples.
+    /// PCM samples in the format that the container stores.
     Pcm(Pcm),
     /// Text in UTF-8.
     Text,

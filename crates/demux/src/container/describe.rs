@@ -211,7 +211,7 @@ pub(crate) fn aac(config: &[u8], channels: u8) -> Result<Described, Reason> {
     Ok(described)
 }
 
-/// Describes AC-3.
+/// Describes a track of AC-3.
 pub(crate) fn ac3(rate: u32, channels: u8) -> Described {
     audio(Codec::Ac3, channels, rate, Timing::Ac3)
 }

@@ -9,9 +9,9 @@ use crate::audio::pcm::Sample;
 pub(crate) enum SampleFormat {
     /// 8 bits, signed.
     Signed8,
-    /// Little-endian.
+    /// Samples stored in little-endian order.
     Little(Sample),
-    /// Big-endian.
+    /// Samples stored in big-endian order.
     Big(Sample),
     /// G.711 of either law, which is sent without conversion.
     Companded,

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// `WAVE_FORMAT_…`
+/// Format code `WAVE_FORMAT_PCM` of a WAV file.
 const PCM: u16 = 1;
 const FLOAT: u16 = 3;
 const A_LAW: u16 = 6;

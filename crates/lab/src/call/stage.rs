@@ -24,7 +24,7 @@ pub enum Stage {
     Encode,
     /// Waiting for the encoder's thread.
     EncodeQueue,
-    /// Encoding itself.
+    /// Time that the encoder itself takes.
     EncodeOperation,
     /// Signal delay of the encoder (look-ahead).
     EncodeLookAhead,

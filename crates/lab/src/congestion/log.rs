@@ -20,7 +20,7 @@ const LINE_BYTES_MAX: u64 = 1 << 20;
 pub struct Head {
     /// The population's name.
     pub population: String,
-    /// Its version.
+    /// Version of the population.
     pub population_version: u32,
     /// Digest of the population's text, in hexadecimal.
     pub population_digest: String,
@@ -41,7 +41,7 @@ pub enum LogError {
     /// The operating system refused to open, read or write the file.
     #[error("{file}: {source}", file = file.display())]
     Io {
-        /// The log.
+        /// Path of the log.
         file: PathBuf,
         /// Error of the operating system.
         source: io::Error,
@@ -53,7 +53,7 @@ pub enum LogError {
         file = file.display()
     )]
     Alien {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
         /// Line of the file, from 1.
         line: usize,
@@ -67,7 +67,7 @@ pub enum LogError {
         file = file.display()
     )]
     Other {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
         /// Field that differs.
         what: &'static str,
@@ -109,7 +109,7 @@ impl Log {
         Ok((log, outcomes))
     }
 
-    /// Appends `outcome`.
+    /// Appends `outcome` to the log.
     pub fn add(&mut self, outcome: &Outcome) -> Result<(), LogError> {
         self.line(outcome)
     }

@@ -17,7 +17,7 @@ use super::{Contender, Stream};
 /// Sample rate in Hz. It changes the processor time of stretching, not its result.
 const RATE: u32 = 16_000;
 
-/// Glassline's buffer.
+/// Glassline's jitter buffer as a contender.
 #[derive(Clone, Copy, Debug)]
 pub struct Ours {
     /// Configuration of the buffer.

@@ -32,13 +32,13 @@ pub struct Moment {
 pub struct Wait {
     /// Mean of all played packets.
     pub mean: f64,
-    /// Median.
+    /// Median wait, in ms.
     pub p50: f64,
-    /// 95th percentile.
+    /// 95th percentile of the waits, in ms.
     pub p95: f64,
-    /// 99th percentile.
+    /// 99th percentile of the waits, in ms.
     pub p99: f64,
-    /// Longest wait.
+    /// Longest wait, in ms.
     pub max: f64,
 }
 

@@ -64,11 +64,11 @@ pub struct Figures {
 /// Distribution of the gaps, in ms beyond the frame interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gap {
-    /// Median.
+    /// Median gap, in ms.
     pub p50: f64,
-    /// 99th percentile.
+    /// 99th percentile of the gaps, in ms.
     pub p99: f64,
-    /// Longest gap.
+    /// Longest gap, in ms.
     pub max: f64,
 }
 

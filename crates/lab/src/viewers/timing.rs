@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 /// Join times; `None` if no viewer joined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Join {
-    /// Median.
+    /// Median time, in ms.
     pub p50: Option<f64>,
-    /// 95th percentile.
+    /// 95th percentile of the times, in ms.
     pub p95: Option<f64>,
-    /// Longest time.
+    /// Longest time, in ms.
     pub max: Option<f64>,
     /// Time until all viewers of the step had joined or failed.
     pub all: Option<f64>,
@@ -18,9 +18,9 @@ pub struct Join {
 /// Intervals between frames; `None` if no frame arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Gap {
-    /// 99th percentile.
+    /// 99th percentile of the intervals, in ms.
     pub p99: Option<f64>,
-    /// Longest interval.
+    /// Longest interval, in ms.
     pub max: Option<f64>,
 }
 
@@ -34,19 +34,19 @@ pub struct Describe {
     pub failed: usize,
     /// Median; `None` if no request was answered.
     pub p50: Option<f64>,
-    /// 99th percentile.
+    /// 99th percentile of the times, in ms.
     pub p99: Option<f64>,
-    /// Longest time.
+    /// Longest time, in ms.
     pub max: Option<f64>,
 }
 
-/// One-way delay.
+/// One-way delay of media packets, in ms.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Delay {
-    /// Median.
+    /// Median delay, in ms.
     pub p50: f64,
-    /// 95th percentile.
+    /// 95th percentile of the delays, in ms.
     pub p95: f64,
-    /// 99th percentile.
+    /// 99th percentile of the delays, in ms.
     pub p99: f64,
 }

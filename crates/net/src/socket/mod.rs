@@ -39,7 +39,7 @@ use crate::{BindError, PathError, ReceiveBatch, SendError, Sent, Transmit, sys};
 /// ```
 #[derive(Debug)]
 pub struct UdpSocket {
-    /// The socket.
+    /// Socket of the operating system.
     socket: StdSocket,
     /// Address that the socket is bound to.
     local: SocketAddr,

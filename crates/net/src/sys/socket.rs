@@ -114,7 +114,7 @@ pub(crate) fn listen(address: SocketAddr, share: bool, backlog: i32) -> io::Resu
     Ok(listener)
 }
 
-/// Sets `TCP_NOTSENT_LOWAT`.
+/// Sets the socket option `TCP_NOTSENT_LOWAT`.
 pub(crate) fn set_unsent_limit(stream: &TcpStream, bytes: u32) -> io::Result<()> {
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     set(

@@ -72,7 +72,7 @@ pub enum Step {
     },
     /// A whole message.
     Message {
-        /// The message.
+        /// Message that was read.
         message: Message,
         /// Number of bytes that the message takes.
         consumed: usize,

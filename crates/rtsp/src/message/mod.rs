@@ -19,9 +19,9 @@ pub use status::Status;
 /// A request or a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// A request.
+    /// A request of either end.
     Request(Request),
-    /// A response.
+    /// A response of either end.
     Response(Response),
 }
 
@@ -46,7 +46,7 @@ impl Message {
 /// A request (RFC 2326 §6).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The method.
+    /// Method of the request.
     pub method: Method,
     /// The request URI: an absolute URL or `*`, as received. Spaces within it, which some
     /// clients send, are kept.

@@ -129,7 +129,7 @@ pub struct Connection {
 enum Opening {
     /// Too few bytes to decide, or an incomplete HTTP request.
     Open(Vec<u8>),
-    /// RTSP.
+    /// The connection begins with an RTSP request.
     Plain,
     /// A tunnel's direction to the client; the other direction arrives on another connection.
     Get(Decoder),

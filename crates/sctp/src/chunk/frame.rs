@@ -9,7 +9,7 @@ pub const CHUNK_HEADER_BYTES: usize = 4;
 /// One chunk of a packet, whose body is not parsed yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame<'a> {
-    /// Chunk type.
+    /// Type of the chunk (RFC 9260 §3.2).
     pub(super) kind: u8,
     /// Chunk flags; their meaning depends on the type.
     pub(super) flags: u8,

@@ -142,7 +142,7 @@ impl Body<'_> {
         self.len
     }
 
-    /// Appends bytes.
+    /// Appends bytes to the chunk's value.
     pub(crate) fn put(&mut self, bytes: &[u8]) {
         match self.out.get_mut(self.len..self.len + bytes.len()) {
             Some(place) => {

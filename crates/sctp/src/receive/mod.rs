@@ -74,7 +74,7 @@ pub(crate) struct Receiver {
 struct Counts {
     /// Bytes of messages that the application took.
     data: u64,
-    /// SACKs sent.
+    /// Number of SACKs sent.
     sacks: u64,
 }
 

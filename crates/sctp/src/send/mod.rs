@@ -49,7 +49,7 @@ pub(crate) struct Sender {
     recovery: Recovery,
     /// How far the peer is told to skip abandoned messages.
     forward: ForwardTsnState,
-    /// Congestion control.
+    /// Congestion control and round-trip times.
     flow: Flow,
     /// Spreads packets over time.
     pacer: Pacer,

@@ -77,7 +77,7 @@ impl fmt::Display for Origin {
     "'{origin}' is not an origin: write '*', or scheme and host without a path, like 'https://example.com'"
 )]
 pub struct OriginError {
-    /// The text.
+    /// Text that is no origin.
     pub origin: String,
 }
 

@@ -109,7 +109,7 @@ pub(crate) struct Posted {
 /// The content of a [`Posted`].
 #[derive(Debug)]
 pub(crate) enum PostedContent {
-    /// A message.
+    /// A message of a publisher or a viewer.
     Message {
         /// The parameters of the channel that the message came on.
         channel: Arc<Init>,

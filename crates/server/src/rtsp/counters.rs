@@ -12,7 +12,7 @@ use crate::runtime::Counter;
 /// One thread's counts since the server started.
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// Connections accepted.
+    /// Connections accepted since the server started.
     pub accepted: Counter,
     /// Connections closed at once because the limit of connections was reached.
     pub turned_away: Counter,
@@ -39,7 +39,7 @@ pub struct Counters {
     pub srtcp_refused: Counter,
     /// Commands lost because the thread's inbox was full.
     pub inbox_full: Counter,
-    /// Requests answered.
+    /// Requests answered since the server started.
     pub requests: Requests,
 }
 

@@ -161,7 +161,7 @@ pub struct Rtsp {
 /// The streams and files of the server, and the users with rights to them.
 #[derive(Clone, Debug)]
 pub struct Services {
-    /// All streams.
+    /// All streams of the server.
     pub hub: Arc<Hub>,
     /// Registry of stage delays.
     pub latencies: Arc<LatencyRegistry>,

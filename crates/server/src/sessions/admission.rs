@@ -111,7 +111,7 @@ pub enum Full {
         "{address} has {limit} handshakes under way already; raise `limits.half_open_per_address` to allow more"
     )]
     Address {
-        /// Who asked.
+        /// Address that the request came from.
         address: IpAddr,
         /// The configured limit.
         limit: usize,

@@ -12,7 +12,7 @@ use crate::runtime::Counter;
 pub struct Counters {
     /// Keyframe requests (PLI and FIR) from viewers.
     pub keyframe_requests: Counter,
-    /// Datagrams received.
+    /// Datagrams received since the server started.
     pub received: Counter,
     /// Datagrams that belong to no session and are not a valid first STUN request.
     pub stray: Counter,

@@ -27,7 +27,7 @@ pub(super) struct Travelling<T> {
     pub(super) waited: Nanos,
     /// Whether the datagram is marked as congested.
     pub(super) congested: bool,
-    /// The datagram.
+    /// Datagram that travels over the link.
     pub(super) datagram: T,
 }
 

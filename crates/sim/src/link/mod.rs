@@ -44,7 +44,7 @@ pub struct Link<T> {
     start: Option<Instant>,
     /// Datagrams that wait.
     queue: Queue,
-    /// Random decisions.
+    /// Random decisions of the link.
     randomness: Randomness,
     /// State of the policer.
     bucket: Option<Bucket>,

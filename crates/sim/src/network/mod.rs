@@ -69,7 +69,7 @@ pub struct Misrouted {
 /// run it.
 #[derive(Debug)]
 pub struct Network {
-    /// Virtual time.
+    /// Clock of the virtual time.
     clock: Clock,
     /// Seed of all random decisions.
     seed: u64,

@@ -38,10 +38,10 @@ pub(super) struct LogNormal {
     median: f64,
     /// Standard deviation of the natural logarithm.
     sigma: f64,
-    /// Smallest value.
+    /// Smallest value that is drawn.
     #[serde(default)]
     min: f64,
-    /// Largest value.
+    /// Largest value that is drawn.
     #[serde(default = "unlimited")]
     max: f64,
 }

@@ -121,7 +121,7 @@ struct Direction<'a> {
     capacity_scale: f64,
     /// Factor of the queue.
     queue_scale: f64,
-    /// Propagation delay.
+    /// Propagation delay of this direction.
     delay: Duration,
     /// Length of the session.
     duration: Duration,

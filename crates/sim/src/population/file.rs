@@ -33,7 +33,7 @@ pub(super) struct File {
     pub(super) network: NetworkTable,
     /// The live stream.
     pub(super) application: ApplicationTable,
-    /// The strata.
+    /// Strata of the population.
     #[serde(rename = "stratum")]
     pub(super) strata: Vec<StratumTable>,
 }
@@ -144,11 +144,11 @@ pub(super) struct DirectionTable {
     pub(super) fading: Option<FadingTable>,
     /// Rate that changes between states.
     pub(super) markov: Option<MarkovTable>,
-    /// Outages.
+    /// Outages of this direction.
     pub(super) outages: Option<OutageTable>,
 }
 
-/// A policer.
+/// Policer of one direction.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PolicerTable {

@@ -179,7 +179,7 @@ pub enum PopulationError {
     Value {
         /// Name of the stratum, or `the file`.
         place: String,
-        /// The key.
+        /// Name of the key.
         key: String,
         /// What is wrong with the value.
         reason: String,

@@ -19,7 +19,7 @@ pub(super) const LOUDEST: f32 = 0.42;
 /// Largest difference between neighboring samples of [`voice`].
 const STEEPEST: f32 = 0.016;
 
-/// What stalls.
+/// The part of the simulation that stalls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stalled {
     Sender,

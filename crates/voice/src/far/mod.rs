@@ -88,7 +88,7 @@ pub enum Refused {
 /// A record of the far end, converted to our clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteRecord {
-    /// The record.
+    /// Record that the other end sent.
     pub record: Record,
     /// Largest possible error of its times; all are wrong in the same direction.
     pub error: Duration,
@@ -101,7 +101,7 @@ pub struct Report {
     pub is_there: bool,
     /// Whether the far end wants our records.
     pub is_requested: bool,
-    /// Records received.
+    /// Records received from the other end.
     pub received: u64,
     /// Records that the far end could not send, by its own count.
     pub dropped_there: u64,

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     const FORMAT: Format = Format::new(48_000, 1).expect("a voice's");
-    /// 10 ms.
+    /// Samples of a packet of 10 ms.
     const PACKET: usize = 480;
 
     fn tone(peak: f32, packets: std::ops::Range<usize>) -> Vec<f32> {

@@ -12,7 +12,7 @@ const SLOWER: f64 = 0.002;
 /// time, so without a correction everything later would be played late.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DeviceStallDetector {
-    /// First call.
+    /// Instant of the device's first call.
     begun: Option<Instant>,
     /// Audio that the device has asked for, in ms.
     pulled_ms: f64,

@@ -13,7 +13,7 @@ use crate::stamps::Operation;
 pub struct Packet {
     /// RTP sequence number.
     pub sequence: u16,
-    /// RTP timestamp.
+    /// RTP timestamp of the packet.
     pub timestamp: u32,
     /// Payload for the codec.
     pub payload: Bytes,

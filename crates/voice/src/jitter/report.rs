@@ -26,7 +26,7 @@ pub struct Report {
 /// Counters of a jitter buffer; frames are samples per channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Frames pulled.
+    /// Frames pulled by the device.
     pub frames: u64,
     /// Frames concealed because a packet was missing.
     pub frames_concealed: u64,

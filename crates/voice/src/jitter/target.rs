@@ -50,9 +50,9 @@ const LEARN_PER_MS: f64 = 0.0025;
 const EVENT_MS: f64 = 100.0;
 /// Rate at which charged lateness is forgotten, per unit of time that passes.
 const EVENT_FADES: f64 = 0.1;
-/// Smallest margin.
+/// Smallest margin that the target may take.
 const MARGIN_MIN: f64 = 0.15;
-/// Largest margin.
+/// Largest margin that the target may take.
 const MARGIN_MAX: f64 = 2.5;
 /// Fewest packets from which the correlation of delays is estimated.
 const FOLLOWS_PACKETS: usize = 100;
@@ -81,11 +81,11 @@ pub(super) struct Target {
     long: VecDeque<Arrival>,
     /// Delay of a packet that met no queue.
     floor: f64,
-    /// Median delay.
+    /// Median of the recent delays.
     middle: f64,
     /// 98th percentile of the delay.
     tail: f64,
-    /// Highest delay.
+    /// Highest of the recent delays.
     most: f64,
     /// 95th percentile of the delay minus its median.
     spread: f64,

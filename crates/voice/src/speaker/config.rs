@@ -18,7 +18,7 @@ pub struct Config {
     pub preprocess: preprocess::Config,
     /// The parts of that processing which the device already does.
     pub hardware: preprocess::Hardware,
-    /// Encoder configuration.
+    /// Configuration of the Opus encoder.
     pub opus: opus::Config,
     /// Redundancy: packets repeat earlier ones (RFC 2198). `None` sends plain Opus.
     pub red: Option<Red>,

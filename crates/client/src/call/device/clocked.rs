@@ -310,7 +310,7 @@ impl Loudspeaker for VirtualLoudspeaker {
     }
 }
 
-/// Counts periods.
+/// Counts the periods of a virtual device.
 struct Clock {
     start: Instant,
     /// Length of a period by the wall clock, in seconds.

@@ -267,7 +267,7 @@ struct LegKeeper {
     others: BTreeMap<String, Participant>,
 }
 
-/// Another participant.
+/// Another participant of the room, as this end knows them.
 struct Participant {
     /// Name for people.
     name: String,

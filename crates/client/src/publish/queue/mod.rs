@@ -59,7 +59,7 @@ pub enum SendAction {
         group: u64,
         /// Whether the unit begins its group.
         first: bool,
-        /// The unit.
+        /// Unit to be sent.
         unit: Unit,
     },
     /// Give up a group of which units were sent: the rest of it need not be delivered.

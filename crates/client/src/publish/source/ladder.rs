@@ -55,7 +55,7 @@ pub(super) fn play(
     Ok(tracks)
 }
 
-/// One rendition.
+/// One rendition of the input, open for reading.
 struct Rendition {
     name: String,
     source: Demuxer,

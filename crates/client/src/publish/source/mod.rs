@@ -347,7 +347,7 @@ pub enum Error {
     /// The file of `--audio` has no audio, or other tracks as well.
     #[error("--audio {name}: give a file with one track, which is audio")]
     NoAudio {
-        /// The file.
+        /// Path of the file.
         name: String,
     },
     /// The system refused a thread.

@@ -15,7 +15,7 @@ use crate::trust::Trust;
 /// Connection to an RTSP server: plain TCP, TLS, or a pair of HTTP connections.
 #[derive(Debug)]
 pub(super) enum ControlConnection {
-    /// TCP.
+    /// A connection over plain TCP.
     Plain(TcpStream),
     /// TLS over TCP.
     Tls(Box<Tls>),

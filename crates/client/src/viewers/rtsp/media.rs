@@ -150,7 +150,7 @@ enum Delay {
     Untold,
     /// The server's calendar cannot be ours.
     OtherCalendar,
-    /// The delay.
+    /// The delay is known.
     Of(Duration),
 }
 

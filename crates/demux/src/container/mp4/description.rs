@@ -230,7 +230,7 @@ impl<'a> Audio<'a> {
 struct Elementary<'a> {
     /// Object type indication, which names the coding.
     object: u8,
-    /// Decoder-specific information.
+    /// Decoder-specific information (ISO/IEC 14496-1 §7.2.6.7).
     specific: &'a [u8],
 }
 

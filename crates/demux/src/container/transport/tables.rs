@@ -18,7 +18,7 @@ const CHECKSUM_BYTES: usize = 4;
 pub(super) enum Coding {
     /// MPEG-1 or MPEG-2 video.
     Mpeg,
-    /// MPEG-4 visual.
+    /// Video of MPEG-4 Part 2.
     Mpeg4,
     H264,
     H265,

@@ -48,7 +48,7 @@ pub enum Refused {
     /// The file could not be read.
     #[error("{name}: {error}")]
     Read {
-        /// The file.
+        /// Name of the file.
         name: String,
         /// Error of the operating system.
         error: io::Error,
@@ -56,7 +56,7 @@ pub enum Refused {
     /// The file is compressed with gzip.
     #[error("{name}: compressed with gzip; unpack it first: gunzip {name}")]
     Gzip {
-        /// The file.
+        /// Name of the file.
         name: String,
     },
     /// The file is a trace in Perfetto's binary format.
@@ -64,7 +64,7 @@ pub enum Refused {
         "{name}: not text; if it is a trace of Perfetto, record or convert it as JSON (chrome --trace-startup-format=json, or traceconv json)"
     )]
     Binary {
-        /// The file.
+        /// Name of the file.
         name: String,
     },
     /// The file holds no known marker or event.
@@ -72,7 +72,7 @@ pub enum Refused {
         "{name}: neither a marker of an instrumented WebRTC (SendRtp:, Packet received:, Recording delay: …) nor an event of Chromium's `webrtc` category in {lines} lines"
     )]
     Nothing {
-        /// The file.
+        /// Name of the file.
         name: String,
         /// Lines that were read.
         lines: u64,

@@ -36,9 +36,9 @@ pub struct Table {
     pub p95_ms: Option<f64>,
     /// 99th percentile of the delays.
     pub p99_ms: Option<f64>,
-    /// Longest delay.
+    /// Longest delay, in ms.
     pub max_ms: Option<f64>,
-    /// Mean delay.
+    /// Mean delay, in ms.
     pub mean_ms: Option<f64>,
     /// Largest error of a delay, where two clocks took part.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -88,7 +88,7 @@ pub struct Stratum {
 /// Figures of one arm in one stratum.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Means {
-    /// Mean goodput.
+    /// Mean goodput, in Mbit/s.
     pub goodput_mbps: f64,
     /// Median round-trip time of the application's pings.
     pub app_rtt_ms: f64,

@@ -76,9 +76,9 @@ pub struct Measured {
 pub struct Spread {
     /// Mean; 0 without values.
     pub mean: f64,
-    /// Median.
+    /// Median of the values.
     pub p50: f64,
-    /// 95th percentile.
+    /// 95th percentile of the values.
     pub p95: f64,
 }
 

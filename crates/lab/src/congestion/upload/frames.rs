@@ -3,7 +3,7 @@
 /// A STREAM frame (RFC 9000 §19.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StreamFrame {
-    /// Stream id.
+    /// Id of the stream.
     pub(super) id: u64,
     /// Offset of the data in its stream.
     pub(super) offset: u64,

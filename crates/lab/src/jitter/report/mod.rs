@@ -75,7 +75,7 @@ pub struct Curve {
 /// One setting of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// The setting.
+    /// Value of the contender's setting.
     pub setting: f64,
     /// Mean wait of the packets, in ms.
     pub wait_ms: f64,

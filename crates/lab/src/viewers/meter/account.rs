@@ -17,7 +17,7 @@ pub(super) type Key = (u32, u64);
 /// Observation of one process. Times are in ns.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Look {
-    /// Living threads.
+    /// Threads that live at the time of the look.
     pub(super) threads: BTreeMap<u32, Thread>,
     /// Processor time of the process, including ended threads, rounded down to ticks. Read before
     /// the threads.

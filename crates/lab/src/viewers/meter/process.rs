@@ -99,7 +99,7 @@ impl Process {
         })
     }
 
-    /// This process.
+    /// Returns the meter of this process.
     pub fn own() -> Result<Self, Error> {
         Self::of(std::process::id())
     }

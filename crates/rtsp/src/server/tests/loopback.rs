@@ -104,7 +104,7 @@ fn our_client_plays_within_the_connection() {
         for (channel, payload) in [(0, [1, 2].as_slice()), (3, &[3]), (2, &[])] {
             crate::interleaved::write_frame(&mut sent, channel, payload);
         }
-        both.hear(&sent);
+        both.receive(&sent);
         let expected = [
             (0, false, vec![1, 2]),
             (1, true, vec![3]),

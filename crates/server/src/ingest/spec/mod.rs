@@ -323,7 +323,7 @@ pub enum SpecError {
     /// The value of an option is out of range.
     #[error("'{value}' is not a value of '{option}': it takes {wanted}")]
     Value {
-        /// The option.
+        /// Name of the option.
         option: &'static str,
         /// The value found.
         value: String,

@@ -53,7 +53,7 @@ pub enum Malformed {
     /// The message ends within a field.
     #[error("the message ends within {what}")]
     Truncated {
-        /// The field.
+        /// Name of the field.
         what: &'static str,
     },
     /// The message has another version of this protocol, or is none of it.
@@ -73,7 +73,7 @@ pub enum Malformed {
     /// A value outside its bounds.
     #[error("{what} of {value} is out of range")]
     OutOfRange {
-        /// The field.
+        /// Name of the field.
         what: &'static str,
         /// Value in the message.
         value: u64,
@@ -83,7 +83,7 @@ pub enum Malformed {
     TooMany,
 }
 
-/// One message.
+/// A message between the two ends of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
     /// First message of each end.
