@@ -407,7 +407,7 @@ async fn look_after(
                     shared.fingerprint.send_replace(fingerprint);
                 }
                 Err(error) => {
-                    tracing::error!(%error, "cannot renew the QUIC certificate: the previous one stays in use")
+                    tracing::error!(%error, "cannot renew the QUIC certificate: the previous one stays in use");
                 }
             }
         }

@@ -332,7 +332,7 @@ impl Worker {
         {
             Ok(()) => self.waits_writable = blocked,
             Err(error) => {
-                tracing::error!(%error, shard = self.index, "shard cannot wait for its socket")
+                tracing::error!(%error, shard = self.index, "shard cannot wait for its socket");
             }
         }
     }
