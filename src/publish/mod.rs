@@ -30,7 +30,7 @@ pub(crate) struct Options {
     /// built-in clip.
     #[arg(value_name = "INPUT")]
     input: Input,
-    /// Where to publish: moq://HOST[:4443]/NAME, or https://HOST… for MoQ through WebTransport.
+    /// Where to publish: moq://HOST:4443/NAME, or https://HOST… for MoQ through WebTransport.
     /// Add ?token=… if the server wants a token, and #sha256=… to pin its certificate.
     #[arg(value_name = "URL")]
     url: String,

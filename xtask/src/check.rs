@@ -3,7 +3,7 @@
 use crate::summary::{Outcome, Summary};
 use crate::{Failure, process, tidy};
 
-/// Runs formatting, lints and tidiness checks; with `--tables`, prints the tables of tidiness as
+/// Checks formatting, lints, documentation and tidiness; with `--tables`, prints the tables of tidiness as
 /// the code is.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     match arguments.first().map(String::as_str) {
@@ -17,6 +17,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let mut summary = Summary::start();
     formatting(&mut summary);
     lints(&mut summary);
+    summary.step("documentation", |_| {
+        let mut cargo = process::cargo(&["doc", "--workspace", "--no-deps"]);
+        cargo.env("RUSTDOCFLAGS", "-D warnings");
+        process::run(&mut cargo).into()
+    });
     summary.step("tidy", |_| {
         let problems = tidy::problems();
         if problems.is_empty() {

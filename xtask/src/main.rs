@@ -32,7 +32,7 @@ usage: cargo xtask RECIPE
 
   demo [ARGUMENT…]                 build the binary quickly and run `glassline demo`
   test [--no-peers]                everything: formatting, lints, tests against real peers
-  check [--tables]                 formatting, lints and tidiness only; --tables prints
+  check [--tables]                 formatting, lints, docs, tidiness only; --tables prints
                                    what tidiness is measured by, as the code is
   reference                        write the generated parts of docs/reference anew
   fuzz [TARGET…] [--seconds 60]    run fuzz targets on stable Rust

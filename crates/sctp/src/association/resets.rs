@@ -7,7 +7,7 @@ use crate::ResetError;
 
 impl Association {
     /// Resets the outgoing side of streams (RFC 6525). What is queued on them is sent
-    /// first, nothing more is accepted, and [`Event::StreamsReset`] comes when the peer
+    /// first, nothing more is accepted, and [`Event::StreamsReset`](crate::Event::StreamsReset) comes when the peer
     /// agreed.
     ///
     /// # Errors

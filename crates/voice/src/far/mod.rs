@@ -8,7 +8,7 @@
 //!
 //! Two data channels are opened by the end that offers the call. [`RECORDS_LABEL`], ordered
 //! and reliable, carries [`wire`] messages. [`CLOCK_LABEL`], unordered and without
-//! retransmission, carries the requests of [`clock`](crate::clock), because a request that
+//! retransmission, carries the requests of [`clock`], because a request that
 //! waits for a retransmission would measure that wait.
 //!
 //! Each end sends a hello that says whether it wants records. It repeats the hello each

@@ -2,7 +2,7 @@
 //! them.
 //!
 //! Each pull makes a decision. The playout delay that results from the waiting audio is
-//! compared with [`Target`]'s. If it is too long, a pitch period is removed (accelerate); if
+//! compared with the target's. If it is too long, a pitch period is removed (accelerate); if
 //! it is too short, one is repeated (preemptive expand). While somebody speaks, [`Pace`]
 //! decides when that is worthwhile; in silence it is free. Clocks that run at different
 //! speeds need nothing of their own: they make waits grow or shrink.

@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::codec::Format;
 use crate::{opus, preprocess};
-/// Configuration of a [`Speaker`].
+/// Configuration of a [`Speaker`](super::Speaker).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
     /// Sample format that the microphone delivers.

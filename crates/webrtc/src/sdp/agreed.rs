@@ -8,7 +8,7 @@ use super::extensions::ExtensionIds;
 /// A track of ours that the peer accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NegotiatedTrack {
-    /// Index into the tracks that were passed to [`negotiate`](super::negotiate); for an
+    /// Index into the tracks that were passed to [`negotiate`](super::negotiate()); for an
     /// answer, index among the `m=` lines on which our offer sends.
     pub track: TrackIndex,
     /// Index of the `m=` line.

@@ -59,7 +59,7 @@ impl Template {
     }
 
     /// Writes the header to the front of `out`, without sequence number and SSRC, which
-    /// [`Outbound`] fills in. The caller has checked that `out` has room for header and tag.
+    /// `Outbound` fills in. The caller has checked that `out` has room for header and tag.
     /// The whole template is copied whatever its length, because a copy of constant length
     /// needs no call.
     #[inline]

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! From one thread to the next nothing names a frame, so queues are paired in their
-//! order ([`fifo`](super::fifo)). No event names a packet where it is received: a trace
+//! order ([`fifo`]). No event names a packet where it is received: a trace
 //! knows neither the network's delay nor the wait in the jitter buffer.
 
 use std::borrow::Cow;

@@ -3,7 +3,7 @@
 use super::bound::bytes;
 use super::{Interval, Path, Report};
 
-/// Column names of [`line`].
+/// Column names of [`line()`].
 pub const HEAD: &str = "       interval   Mbit/s  msg/s   RTT ms       cwnd   flight   re-sent  \
 buffered  CPU s/Gbit send/recv";
 

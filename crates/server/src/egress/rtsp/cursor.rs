@@ -76,7 +76,7 @@ pub(crate) struct Cursor {
     skipped: u64,
 }
 
-/// The result of [`Cursor::judge`].
+/// The result of [`Cursor::check_lag`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LagOutcome {
     /// The client continues from its position.

@@ -40,7 +40,7 @@ pub struct Negotiated {
     pub(in crate::sdp) lines: Vec<AnswerLine>,
 }
 
-/// Matches what this end wants to an offer; [`answer`](super::answer) then writes the answer.
+/// Matches what this end wants to an offer; [`answer`](super::answer()) then writes the answer.
 ///
 /// An offer may omit audio or video. It is an error, however, if the offer wants video and has no
 /// codec in common, or if nothing can be sent and nothing is received. Tracks that no browser plays
