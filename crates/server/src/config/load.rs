@@ -80,7 +80,7 @@ pub(super) fn read(path: &Path) -> Result<(String, String), Error> {
         .len();
     if bytes > FILE_BYTES_MAX {
         return Err(unreadable(&format_args!(
-            "has {bytes} bytes, which is no configuration file"
+            "it has {bytes} bytes, more than the {FILE_BYTES_MAX} of a configuration file; a film is served by --source NAME=FILE"
         )));
     }
     let text = std::fs::read_to_string(path).map_err(|error| unreadable(&error))?;

@@ -28,7 +28,7 @@ pub(crate) fn open(data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Conta
     let mut window = Window::new(data)?;
     let movie = read(&mut window, warnings)?;
     let Some(movie) = movie else {
-        let reason = "it has no moov box, so its recording was never finished";
+        let reason = "it has no moov box: it is no MP4 file, or its recording was interrupted";
         let end = window.file_bytes();
         return Err(Fault::at(end, Reason::NothingToPlay(reason.to_owned())));
     };
