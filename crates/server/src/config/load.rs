@@ -1,6 +1,7 @@
 //! Reads and writes [`Config`], and reports errors in a file.
 
 use std::fmt;
+use std::io;
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
@@ -83,7 +84,12 @@ pub(super) fn read(path: &Path) -> Result<(String, String), Error> {
             "it has {bytes} bytes, more than the {FILE_BYTES_MAX} of a configuration file; a film is served by --source NAME=FILE"
         )));
     }
-    let text = std::fs::read_to_string(path).map_err(|error| unreadable(&error))?;
+    let text = std::fs::read_to_string(path).map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidData => {
+            unreadable(&"it is no text file; a film is served by --source NAME=FILE")
+        }
+        _ => unreadable(&error),
+    })?;
     Ok((text, name))
 }
 

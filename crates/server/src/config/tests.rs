@@ -343,3 +343,16 @@ fn a_certificate_is_looked_for_beside_the_file_and_its_faults_are_named() {
     assert!(config.rtsp.tls.identity().expect("they fit").is_some());
     std::fs::remove_dir_all(&folder).expect("removed");
 }
+
+#[test]
+fn a_film_in_place_of_a_configuration_is_told_how_to_be_served() {
+    let folder = std::env::temp_dir();
+    for (name, bytes) in [("short", 3), ("long", 2 << 20)] {
+        let path = folder.join(format!("glassline-{}-{name}.mp4", std::process::id()));
+        std::fs::write(&path, vec![0xff; bytes]).expect("the folder takes files");
+        let shown = Config::load(&path).expect_err(name).to_string();
+        std::fs::remove_file(&path).expect("it is there");
+        assert!(shown.contains("--source NAME=FILE"), "{shown}");
+        assert!(shown.contains(&format!("{name}.mp4")), "{shown}");
+    }
+}
