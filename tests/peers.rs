@@ -42,13 +42,12 @@ pub(crate) struct Test {
     pub(crate) run: fn() -> Result<(), Failed>,
 }
 
-/// Modules whose tests may run two at a time, because these tests have files and programs of
-/// their own and deadlines of many seconds. Every other test observes levels, losses or delays
+/// Modules whose tests may run two at a time, because these tests have files, ports and programs
+/// of their own and deadlines of many seconds. Every other test observes levels, losses or delays
 /// in real time and has the machine alone.
 const SHARING: &[&str] = &[
     "aiortc",
     "channels",
-    "commands",
     "files",
     "messages",
     "moq",
