@@ -323,7 +323,7 @@ fn a_stream_of_a_server_is_heard() -> Result<(), Failed> {
     let mut calling = Running::start("call", glassline(&flags))?;
     let status = calling.wait(PATIENCE)?;
     let printed = calling.printed();
-    if !status.success() || !printed.contains("takes no audio") {
+    if !status.success() || !printed.contains("accepts no audio") {
         return Err(printed.into());
     }
     let samples = heard(&path)?;

@@ -129,7 +129,7 @@ impl Peer {
         match self {
             Peer::Live555 => true,
             Peer::Pion | Peer::PionChannels => find("go").is_none(),
-            // `cargo xtask test` builds the program with sound devices where their library is.
+            // A step of its own builds the program with sound devices.
             Peer::PulseAudio => !HAS_DEVICES,
             _ => false,
         }

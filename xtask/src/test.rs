@@ -31,11 +31,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     });
     check::formatting(&mut summary);
     check::lints(&mut summary);
-    let features = sound_devices(&mut summary);
+    sound_devices(&mut summary, with_peers);
     dependencies(&mut summary);
     summary.step("tests", |tests| {
-        let all = [&["test", "--workspace", "--no-fail-fast"], features].concat();
-        let mut cargo = process::cargo(&all);
+        let mut cargo = process::cargo(&["test", "--workspace", "--no-fail-fast"]);
         if !with_peers {
             cargo.env("GLASSLINE_TEST_NO_PEERS", "1");
         }
@@ -45,20 +44,36 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
 }
 
 /// Arguments that enable microphones and loudspeakers.
-const DEVICES: &[&str] = &["--features", "glassline/devices"];
+const DEVICES: [&str; 2] = ["--features", "glassline/devices"];
 
-/// Checks the code that is built only with a sound library, and returns the arguments to test
-/// with: where the library is installed, all tests are built with sound devices, so that one
-/// build serves all of them. The step before has checked the build without devices.
-fn sound_devices(summary: &mut Summary) -> &'static [&'static str] {
-    let library = install::audio();
-    let features = if library.is_ok() { DEVICES } else { &[] };
-    summary.step("sound devices", |_| match library {
-        Ok(()) => check::clippy(DEVICES).into(),
-        Err(reason) if process::on_build_server() => Outcome::Failed(reason),
-        Err(reason) => Outcome::Skipped(reason),
+/// Checks the code that is built only with a sound library, which no other step compiles. Its
+/// tests use the null sinks of a PulseAudio of their own.
+fn sound_devices(summary: &mut Summary, with_peers: bool) {
+    summary.step("sound devices", |_| {
+        if let Err(reason) = install::audio() {
+            return match process::on_build_server() {
+                true => Outcome::Failed(reason),
+                false => Outcome::Skipped(reason),
+            };
+        }
+        if let Err(reason) = check::clippy(&DEVICES) {
+            return Outcome::Failed(reason);
+        }
+        if !with_peers {
+            return Outcome::Passed;
+        }
+        // All crates but those whose tests have the same name and use no sound device: without
+        // them nothing is built again, and features of shared crates stay the same.
+        let all_but = [
+            "--exclude",
+            "glassline-server",
+            "--exclude",
+            "glassline-sctp",
+        ];
+        let named = ["--test", "tests", "sound_cards"];
+        let test = [&["test", "--workspace"][..], &all_but, &DEVICES, &named].concat();
+        process::run(&mut process::cargo(&test)).into()
     });
-    features
 }
 
 /// Licenses, bans and sources of all packages in the lock file; security advisories where their
