@@ -412,8 +412,8 @@ fn who_may_not_or_finds_no_place_is_told() -> Result<(), Failed> {
             false => Err(printed),
         }
     };
-    refused(&[], "asks for its publish token")?;
-    refused(&["--token", "wrong-12345678"], "asks for its publish token")?;
+    refused(&[], "requires its publish token")?;
+    refused(&["--token", "wrong-12345678"], "requires its publish token")?;
     let token = ["--token", "speak-12345678"];
     let first = Participant::start(&url, "ann", OURS, &token)?;
     first
@@ -421,7 +421,7 @@ fn who_may_not_or_finds_no_place_is_told() -> Result<(), Failed> {
         .wait_for_line(PATIENCE, |line| line.starts_with("connected").then_some(()))?;
     refused(&token, "the room has 1 participants already")?;
     let (status, printed) = run_to_end(&["call", &server.url("/call")])?;
-    match status.code() == Some(1) && printed.contains("name a room: /call/ROOM") {
+    match status.code() == Some(1) && printed.contains("open /call/ROOM") {
         true => Ok(()),
         false => Err(printed.into()),
     }
