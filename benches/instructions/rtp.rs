@@ -26,7 +26,7 @@ impl Depacketizing {
         Ok(Self {
             depacketizer,
             frame: frame(frame_bytes),
-            sequence: 0,
+            sequence: 1,
             timestamp: 0,
         })
     }
@@ -53,7 +53,7 @@ impl Depacketizing {
 /// A keyframe of one slice, cut into packets of equal size.
 pub(crate) fn frame(bytes: usize) -> MediaUnit {
     let mut slice = vec![0x5a; bytes - 2 * bytes / PAYLOAD_BYTES];
-    slice[0] = 0x65;
+    (slice[0], slice[1]) = (0x65, 0x88);
     let mut builder = UnitBuilder::with_capacity(bytes);
     h264::packetize(
         std::iter::once(slice.as_slice()),
