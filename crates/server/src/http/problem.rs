@@ -50,7 +50,7 @@ impl Problem {
 
     pub(super) fn no_stream(name: &str) -> Self {
         let detail = format!(
-            "there is no stream called '{name}'; GET /api/v1/streams lists those there are"
+            "there is no stream called '{name}'; GET /api/v1/streams lists the streams that exist"
         );
         Self::new(StatusCode::NOT_FOUND, "No such stream", detail)
     }
