@@ -35,22 +35,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     dependencies(&mut summary);
     summary.step("tests", |tests| {
         let mut cargo = process::cargo(&["test", "--workspace", "--no-fail-fast"]);
-        if std::env::var_os("RUST_TEST_THREADS").is_none() {
-            cargo.env("RUST_TEST_THREADS", test_threads().to_string());
-        }
         if !with_peers {
             cargo.env("GLASSLINE_TEST_NO_PEERS", "1");
         }
         process::run_watching(&mut cargo, |line| tests.read_line(line)).into()
     });
     Ok(summary.finish()?)
-}
-
-/// Returns the number of tests of one binary that run at the same time: at least four, because
-/// the tests of server and client mostly wait for real time to pass. The root's tests choose
-/// theirs by themselves.
-fn test_threads() -> usize {
-    std::thread::available_parallelism().map_or(4, |cores| cores.get().max(4))
 }
 
 /// Arguments that enable microphones and loudspeakers.
