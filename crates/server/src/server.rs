@@ -279,6 +279,7 @@ fn start_rtsp(
     let limits = config.limits.hub();
     let options = rtsp::Options {
         connections_max: config.rtsp.clients,
+        connections_per_address: config.rtsp.clients,
         udp: config.rtsp.udp,
         udp_port: config.rtsp.udp_port,
         multicast: config.rtsp.multicast.as_ref().map(|it| rtsp::GroupRange {

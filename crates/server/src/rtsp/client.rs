@@ -7,7 +7,6 @@ use std::time::Instant;
 use glassline_media::TrackIndex;
 use glassline_rtsp::server::{Connection, Endpoints};
 
-use super::connection_limit::ConnectionPermit;
 use super::counters::Counters;
 use super::file_playback::FilePlayback;
 use super::play_session::PlaySession;
@@ -18,6 +17,7 @@ use crate::egress::rtsp::{
     Budget, ConnectionWriter, Keyring, Sent, StreamReader, TrackTransports, TransportKind,
     WriteOutcome,
 };
+use crate::runtime::ConnectionPermit;
 use crate::runtime::Key;
 
 /// Most bytes of responses that wait behind a frame. Further responses stay in the connection,

@@ -17,7 +17,6 @@ use mio::{Interest, Registry};
 use super::client::{Client, Role};
 use super::client_scope::ClientScope;
 use super::command::Command;
-use super::connection_limit::ConnectionPermit;
 use super::delivery::Delivery;
 use super::event_source::EventSource;
 use super::shared::Shared;
@@ -26,6 +25,7 @@ use super::view::ClientView;
 use super::wire::Wire;
 use crate::config::Identity;
 use crate::egress::rtsp::TransportKind;
+use crate::runtime::ConnectionPermit;
 use crate::runtime::Key;
 
 /// Time that a client has to read the last response.

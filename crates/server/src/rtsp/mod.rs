@@ -21,7 +21,6 @@ mod client;
 mod client_scope;
 mod clients;
 mod command;
-mod connection_limit;
 mod counters;
 mod delivery;
 mod event_source;
@@ -67,9 +66,8 @@ use crate::egress::rtsp::{
 };
 use crate::ingest::library::Library;
 use crate::latency::LatencyRegistry;
-use crate::runtime::{CommandSender, Waker};
+use crate::runtime::{CommandSender, ConnectionLimit, Waker};
 use command::Command;
-use connection_limit::ConnectionLimit;
 use event_source::EventSource;
 use listener::ThreadListeners;
 use shared::Multicast;
@@ -80,6 +78,8 @@ use worker::{Parts, Worker};
 pub struct Options {
     /// Most connections at the same time, over all threads.
     pub connections_max: usize,
+    /// Most of these connections from one IPv4 address, or from one /64 of IPv6.
+    pub connections_per_address: usize,
     /// Whether media may go by UDP.
     pub udp: bool,
     /// The first port for media by UDP; each thread takes two. 0 takes free ones.
@@ -143,7 +143,7 @@ impl Options {
             context,
             budget: self.budget(),
             connection: Arc::new(connection),
-            connections: ConnectionLimit::new(self.connections_max),
+            connections: ConnectionLimit::new(self.connections_max, self.connections_per_address),
             tunnels: Arc::default(),
             multicast,
             handles: OnceLock::new(),

@@ -6,7 +6,6 @@ use glassline_hub::Hub;
 use tokio::sync::oneshot;
 
 use super::command::Command;
-use super::connection_limit::ConnectionLimit;
 use super::counters::Counters;
 use super::tunnels::Tunnels;
 use super::view::ClientView;
@@ -14,6 +13,7 @@ use crate::auth::Users;
 use crate::egress::rtsp::{Budget, Groups, MulticastSender, StreamContext};
 use crate::ingest::library::Library;
 use crate::runtime::CommandSender;
+use crate::runtime::ConnectionLimit;
 
 /// State that all threads share.
 #[derive(Debug)]

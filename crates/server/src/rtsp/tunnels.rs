@@ -14,9 +14,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use mio::unix::SourceFd;
 use mio::{Interest, Registry};
 
-use super::connection_limit::ConnectionPermit;
 use super::event_source::EventSource;
 use super::wire::Wire;
+use crate::runtime::ConnectionPermit;
 use crate::runtime::{Key, Slots};
 
 /// The thread and client that a tunnel leads to.

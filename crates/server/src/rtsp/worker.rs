@@ -2,7 +2,7 @@
 //! handles it.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
@@ -15,7 +15,6 @@ use mio::{Events, Poll};
 use super::background::Background;
 use super::clients::{Clients, ReadOutcome};
 use super::command::{Command, LookupResult};
-use super::connection_limit::ConnectionPermit;
 use super::counters::Counters;
 use super::delivery::Delivery;
 use super::event_source::EventSource;
@@ -29,6 +28,7 @@ use super::tunnels::Handover;
 use super::udp_clients::UdpClients;
 use crate::config::Identity;
 use crate::egress::rtsp::UdpPair;
+use crate::runtime::ConnectionPermit;
 use crate::runtime::{Key, Waker};
 
 /// Interval of a thread's periodic checks; clients' timeouts are seconds.
@@ -258,7 +258,7 @@ impl Worker {
 
     fn adopt(&mut self, stream: TcpStream, peer: SocketAddr, identity: Option<&Identity>) {
         self.clients.delivery.counters.accepted.add(1);
-        let Some(permit) = self.admit() else {
+        let Some(permit) = self.admit(peer.ip()) else {
             self.clients.delivery.counters.turned_away.add(1);
             return;
         };
@@ -268,8 +268,8 @@ impl Worker {
         }
     }
 
-    fn admit(&self) -> Option<ConnectionPermit> {
-        let permit = self.shared.connections.admit();
+    fn admit(&self, peer: IpAddr) -> Option<ConnectionPermit> {
+        let permit = self.shared.connections.admit(peer).ok();
         permit.filter(|_| self.stopping.is_none())
     }
 

@@ -11,9 +11,11 @@
 
 mod clock;
 mod command_sender;
+mod connection_limit;
 mod counter;
 mod session_id;
 mod slots;
+mod source_prefix;
 mod subscription;
 mod timers;
 mod token_bucket;
@@ -21,9 +23,11 @@ mod waker;
 
 pub use clock::Clock;
 pub(crate) use command_sender::CommandSender;
+pub(crate) use connection_limit::{ConnectionLimit, ConnectionPermit};
 pub use counter::Counter;
 pub use session_id::SessionId;
 pub(crate) use slots::{Key, Slots};
+pub(crate) use source_prefix::SourcePrefix;
 pub(crate) use subscription::StreamSubscription;
 pub(crate) use timers::Timers;
 pub(crate) use token_bucket::TokenBucket;

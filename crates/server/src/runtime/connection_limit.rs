@@ -1,0 +1,144 @@
+//! The limit on open connections: over all listening threads, and for each source prefix.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::SourcePrefix;
+
+/// Counts the open connections and limits them.
+#[derive(Clone, Debug)]
+pub(crate) struct ConnectionLimit(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    max: usize,
+    max_per_source: usize,
+    open: Mutex<Open>,
+}
+
+/// The open connections; a prefix without any has no entry, so memory is bounded by the limit.
+#[derive(Debug, Default)]
+struct Open {
+    total: usize,
+    by_source: HashMap<SourcePrefix, usize>,
+}
+
+/// The limit that a connection would exceed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ConnectionRefusal {
+    /// All connections that the limit allows are open.
+    #[error("all {limit} connections are in use")]
+    Total {
+        /// Most connections at the same time.
+        limit: usize,
+    },
+    /// All connections that the limit allows for one source prefix are open.
+    #[error("all {limit} connections of this address are in use")]
+    Source {
+        /// Most connections of one source prefix at the same time.
+        limit: usize,
+    },
+}
+
+impl ConnectionLimit {
+    /// Allows `max` connections at the same time, of which `max_per_source` may have the same
+    /// [`SourcePrefix`].
+    pub(crate) fn new(max: usize, max_per_source: usize) -> Self {
+        Self(Arc::new(Shared {
+            max,
+            max_per_source,
+            open: Mutex::default(),
+        }))
+    }
+
+    /// Counts one more connection from `peer`.
+    ///
+    /// # Errors
+    /// Returns [`ConnectionRefusal`] with the limit that is reached.
+    pub(crate) fn admit(&self, peer: IpAddr) -> Result<ConnectionPermit, ConnectionRefusal> {
+        let source = SourcePrefix::from(peer);
+        let mut open = self.0.lock();
+        if open.total >= self.0.max {
+            return Err(ConnectionRefusal::Total { limit: self.0.max });
+        }
+        let of_source = open.by_source.entry(source).or_default();
+        if *of_source >= self.0.max_per_source {
+            return Err(ConnectionRefusal::Source {
+                limit: self.0.max_per_source,
+            });
+        }
+        *of_source += 1;
+        open.total += 1;
+        drop(open);
+        Ok(ConnectionPermit {
+            source,
+            shared: Arc::clone(&self.0),
+        })
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        // The counts are consistent after every line, so a poisoned lock is no problem.
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The right to one connection, given back when dropped. It stays with the connection when that
+/// moves to another thread.
+#[derive(Debug)]
+pub(crate) struct ConnectionPermit {
+    source: SourcePrefix,
+    shared: Arc<Shared>,
+}
+
+impl Drop for ConnectionPermit {
+    fn drop(&mut self) {
+        let mut open = self.shared.lock();
+        open.total -= 1;
+        if let Entry::Occupied(mut of_source) = open.by_source.entry(self.source) {
+            *of_source.get_mut() -= 1;
+            if *of_source.get() == 0 {
+                of_source.remove();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer(text: &str) -> IpAddr {
+        text.parse().expect("an address")
+    }
+
+    #[test]
+    fn a_connection_that_closes_makes_room_for_another() {
+        let limit = ConnectionLimit::new(1, 1);
+        let first = limit.admit(peer("192.0.2.1"));
+        assert!(first.is_ok());
+        let full = ConnectionRefusal::Total { limit: 1 };
+        assert_eq!(limit.admit(peer("192.0.2.2")).err(), Some(full));
+        assert_eq!(limit.admit(peer("192.0.2.2")).err(), Some(full));
+        drop(first);
+        assert!(limit.admit(peer("192.0.2.2")).is_ok());
+    }
+
+    #[test]
+    fn one_source_leaves_connections_to_others() {
+        let limit = ConnectionLimit::new(3, 2);
+        let held = ["2001:db8::1", "2001:db8::2"].map(|it| limit.admit(peer(it)));
+        assert!(held.iter().all(Result::is_ok));
+        let full = ConnectionRefusal::Source { limit: 2 };
+        assert_eq!(limit.admit(peer("2001:db8::3")).err(), Some(full));
+        let other = limit.admit(peer("2001:db8:0:1::1"));
+        assert!(other.is_ok(), "another network");
+        drop(held);
+        assert!(limit.admit(peer("2001:db8::3")).is_ok());
+        drop(other);
+        assert!(limit.0.lock().by_source.is_empty(), "nothing is left");
+    }
+}
