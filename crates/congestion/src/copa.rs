@@ -81,11 +81,11 @@ pub struct Copa {
     doubled: Option<Instant>,
     /// How fast the window moves.
     velocity: Velocity,
-    /// Standing round trip.
+    /// Standing round-trip time: the smallest one of the last half round trip.
     standing: Windowed<Duration, Least>,
     /// State of the competitive mode.
     competition: Competition,
-    /// Smoothed round trip.
+    /// Smoothed round-trip time; `None` before the first sample.
     smoothed: Option<Duration>,
 }
 

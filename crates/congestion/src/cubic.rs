@@ -49,7 +49,7 @@ pub struct Cubic {
     recovery: Option<Recovery>,
     /// State to return to if the latest loss was spurious (§4.9).
     before: Option<Box<Self>>,
-    /// Smoothed round trip.
+    /// Smoothed round-trip time; `None` before the first sample.
     smoothed: Option<Duration>,
 }
 

@@ -54,7 +54,7 @@ pub struct Flow {
     packets: VecDeque<Option<Packet>>,
     /// Number of the first packet in `packets`.
     first: u64,
-    /// Bytes in flight.
+    /// Number of bytes in flight.
     in_flight: u64,
     /// Counters since the beginning.
     totals: Totals,

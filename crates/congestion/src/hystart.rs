@@ -36,7 +36,7 @@ pub(crate) struct HyStart {
 struct Conservative {
     /// Smallest round trip when it began; a round below that shows a false alarm.
     baseline: Duration,
-    /// Rounds so far.
+    /// Number of round trips so far.
     rounds: u32,
 }
 

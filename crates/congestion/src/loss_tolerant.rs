@@ -41,11 +41,11 @@ const ROUNDS_ALONE: u32 = 10;
 /// window shrinks and grows as CUBIC's does, so that other flows get their share.
 #[derive(Clone, Debug)]
 pub struct LossTolerantBbr {
-    /// The controller below.
+    /// The controller whose decisions this one changes.
     inner: Bbr,
     /// Size of datagrams, in bytes.
     mtu: u64,
-    /// Smoothed round trip.
+    /// Smoothed round-trip time.
     round_trip: Duration,
     /// The round whose losses are being counted.
     round: Option<Round>,

@@ -32,7 +32,7 @@ pub struct Rfc9260Reno {
     shrank: Option<Instant>,
     /// Window and threshold to return to if the latest loss was spurious.
     before: Option<(u64, u64)>,
-    /// Smoothed round trip.
+    /// Smoothed round-trip time; `None` before the first sample.
     smoothed: Option<Duration>,
 }
 

@@ -11,18 +11,18 @@ const LEAST_WINDOW: Duration = Duration::from_secs(10);
 /// says it delayed the acknowledgement: transports that know the time deduct it before.
 #[derive(Clone, Debug)]
 pub struct RoundTrips {
-    /// Latest round trip.
+    /// Latest sample of the round-trip time; `None` before the first.
     latest: Option<Duration>,
-    /// Smoothed round trip.
+    /// Smoothed round-trip time (`SRTT`, RFC 6298).
     smoothed: Duration,
-    /// Mean deviation (`rttvar`).
+    /// Mean deviation of the samples (`RTTVAR`, RFC 6298).
     variation: Duration,
     /// Smallest round trip of the last ten seconds.
     least: Windowed<Duration, Least>,
 }
 
 impl RoundTrips {
-    /// Returns empty statistics.
+    /// Returns statistics without any sample.
     pub(crate) fn new() -> Self {
         Self {
             latest: None,

@@ -29,7 +29,7 @@ const LOSS_BYTES: u64 = 5 * 1200;
 /// History of the last second of a flow.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trend {
-    /// Slots, oldest first.
+    /// The slots of the window, the oldest first.
     slots: VecDeque<Slot>,
 }
 

@@ -12,7 +12,7 @@ pub struct Error {
     pub path: PathBuf,
     /// Offset of the first wrong byte in the file; `None` if the error concerns the whole file.
     pub offset: Option<u64>,
-    /// What is wrong.
+    /// The reason why the input cannot be read.
     #[source]
     pub reason: Reason,
 }
@@ -105,7 +105,7 @@ pub enum Reason {
         what: &'static str,
         /// The largest value that is accepted.
         limit: u64,
-        /// Unit of `limit`.
+        /// Unit of `limit`, for the message.
         unit: &'static str,
         /// Format of the file according to its extension.
         expected: &'static str,
@@ -156,7 +156,7 @@ pub enum Reason {
     /// No frame begins at a place where one must.
     #[error("no {expected} begins here, nor in the {searched} bytes after")]
     NoFrame {
-        /// Kind of frame.
+        /// Kind of frame that was expected.
         expected: &'static str,
         /// Number of bytes that were searched.
         searched: u64,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// A machine in a few words; `None` where the system does not say.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Description {
-    /// The processor's model.
+    /// Model of the processor; `None` where the system does not tell it.
     pub cpu: Option<String>,
     /// Number of cores of the machine, including those that this process may not use.
     pub cores: usize,

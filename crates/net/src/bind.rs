@@ -25,7 +25,7 @@ pub enum BindError {
     System {
         /// The address that was requested.
         address: SocketAddr,
-        /// The system's error.
+        /// The error that the system returned.
         source: io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! Options of sockets.
+//! The options with which sockets are opened.
 
 use std::net::Ipv4Addr;
 

@@ -27,7 +27,7 @@ pub enum Range {
 /// Normal play time (RFC 2326 §3.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Npt {
-    /// The live edge.
+    /// The live edge of the stream (`now`).
     Now,
     /// Time since the presentation's start.
     At(Duration),

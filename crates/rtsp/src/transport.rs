@@ -10,7 +10,7 @@ use glassline_media::Ssrc;
 pub struct Transport {
     /// RTP profile of the transport.
     pub profile: Profile,
-    /// Protocol below RTP.
+    /// The protocol that carries RTP.
     pub lower: Lower,
     /// Unicast or multicast; `None` where the header does not say.
     pub delivery: Option<Delivery>,
@@ -50,18 +50,18 @@ pub enum Profile {
 /// Protocol below RTP (`lower-transport` in RFC 2326).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lower {
-    /// UDP, the default.
+    /// Media goes by UDP, which is the default of RTSP.
     Udp,
     /// TCP: interleaved in the RTSP connection.
     Tcp,
 }
 
-/// Number of receivers.
+/// Whether media goes to one receiver or to a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
     /// Media goes to one receiver.
     Unicast,
-    /// A multicast group.
+    /// Media goes to all receivers of a group.
     Multicast,
 }
 
@@ -74,7 +74,7 @@ pub enum Mode {
     Record,
 }
 
-/// A multicast group.
+/// The multicast group that media is sent to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {
     /// Address of the group.

@@ -9,13 +9,13 @@ use glassline_media::Bitrate;
 pub struct Report {
     /// State of the association.
     pub state: State,
-    /// Smoothed round-trip time.
+    /// Smoothed round-trip time; `None` before the first sample.
     pub rtt: Option<Duration>,
     /// Smallest round-trip time of the last ten seconds.
     pub rtt_min: Option<Duration>,
     /// Latest sample of the round-trip time.
     pub rtt_latest: Option<Duration>,
-    /// Present retransmission time-out.
+    /// Present retransmission time-out (`RTO`, RFC 9260 §6.3.1).
     pub rto: Duration,
     /// Congestion window, in bytes.
     pub cwnd: u64,
@@ -81,7 +81,7 @@ pub enum State {
     /// The association has not begun, or it has ended.
     #[default]
     Closed,
-    /// INIT was sent.
+    /// INIT was sent, and INIT ACK is awaited.
     CookieWait,
     /// COOKIE ECHO was sent.
     CookieEchoed,
@@ -89,7 +89,7 @@ pub enum State {
     Established,
     /// We are shutting down; queued data is still being sent.
     ShutdownPending,
-    /// SHUTDOWN was sent.
+    /// SHUTDOWN was sent, and SHUTDOWN ACK is awaited.
     ShutdownSent,
     /// The peer is shutting down; queued data is still being sent.
     ShutdownReceived,

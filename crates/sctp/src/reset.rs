@@ -59,7 +59,7 @@ struct Request {
     streams: Vec<u16>,
     /// Whether the request has to be sent now.
     due: bool,
-    /// Retransmits the request.
+    /// Timer after which the request is sent again.
     timer: Timer,
 }
 
@@ -213,7 +213,7 @@ impl StreamResets {
         self.answer(number, result);
     }
 
-    /// Queues a response.
+    /// Queues a response to the request `number`.
     fn answer(&mut self, number: u32, result: ReConfigResult) {
         if self.answers.len() < REQUESTS_MAX {
             self.answers.push_back(RequestResult { number, result });

@@ -54,9 +54,9 @@ pub struct SendStamps<T = Instant> {
     pub framed: T,
     /// When echo cancellation, noise suppression and gain control were done.
     pub preprocessed: T,
-    /// When encoding began.
+    /// Time at which encoding began.
     pub encode_began: T,
-    /// When encoding ended.
+    /// Time at which encoding ended.
     pub encoded: T,
     /// When the packet was queued for sending.
     pub enqueued: Option<T>,

@@ -1,4 +1,4 @@
-//! The calling end.
+//! Dials another end of a call, and offers the session to that end.
 
 use std::net::SocketAddr;
 
@@ -53,7 +53,7 @@ pub enum DialError {
     /// The answer is unusable.
     #[error("the answer of {url} is unusable: {source}")]
     Answer {
-        /// URL that answered.
+        /// URL of the end that answered.
         url: Box<Url>,
         /// What is wrong with the answer.
         source: SetAnswerError,

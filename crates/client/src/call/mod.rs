@@ -195,7 +195,7 @@ pub enum CallError {
     /// The operating system refused something.
     #[error("{what}: {reason}")]
     System {
-        /// What was tried.
+        /// The operation that was tried.
         what: &'static str,
         /// Text of the operating system.
         reason: String,

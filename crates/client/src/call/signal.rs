@@ -23,7 +23,7 @@ pub enum AnswerError {
     /// The offer is invalid; the peer's fault.
     #[error(transparent)]
     Offer(#[from] AcceptError),
-    /// Our end failed.
+    /// The end on this machine failed.
     #[error(transparent)]
     Call(#[from] CallError),
 }

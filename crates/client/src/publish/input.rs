@@ -24,11 +24,11 @@ pub enum Input {
     Clip,
     /// The test pattern, encoded by this process.
     Pattern {
-        /// Width in pixels.
+        /// Width of the video in pixels.
         width: u32,
-        /// Height in pixels.
+        /// Height of the video in pixels.
         height: u32,
-        /// Frames per second.
+        /// Frame rate of the video, in frames per second.
         fps: u32,
     },
     /// Standard input, or a path that is read like it: a named pipe or a y4m file. Played
@@ -42,7 +42,7 @@ pub enum Input {
 /// An RTSP server from which the stream is pulled.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Camera {
-    /// URL without credentials.
+    /// URL of the source, without user name and password.
     pub url: Url,
     /// User name and password.
     pub user: Option<(String, String)>,

@@ -54,7 +54,7 @@ pub struct Figures {
     pub elapsed: Duration,
     /// Whether a connection is established.
     pub connected: bool,
-    /// Number of reconnections.
+    /// Number of reconnections to the server so far.
     pub reconnects: u64,
     /// Bitrate that the encoder, or the choice of a rendition, aims at.
     pub target: Bitrate,
@@ -76,7 +76,7 @@ pub struct Figures {
     pub raw_dropped: u64,
     /// Frames that the encoder left out to keep the bitrate.
     pub skipped: u64,
-    /// Changes of rendition.
+    /// Number of changes to another rendition so far.
     pub switches: u64,
     /// Figures of the connection; sums cover all connections.
     pub path: UplinkFigures,
@@ -104,7 +104,7 @@ pub enum End {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The source failed.
+    /// The source of the media failed.
     #[error(transparent)]
     Source(#[from] source::Error),
     /// The connection cannot be made, and trying again does not help.
@@ -112,7 +112,7 @@ pub enum Error {
     Uplink {
         /// URL of the destination.
         destination: String,
-        /// What is wrong.
+        /// The reason why the uplink failed.
         error: uplink::Error,
     },
 }

@@ -209,7 +209,7 @@ pub enum State {
 /// A viewer at the time of the snapshot.
 #[derive(Clone, Debug)]
 pub struct Viewer {
-    /// The viewer's id.
+    /// Identifier of the viewer.
     pub id: Id,
     /// Where the viewer joined.
     pub endpoint: Endpoint,
@@ -251,7 +251,7 @@ pub struct Viewer {
 /// A viewer at the time of the call, without the parts that are costly to copy.
 #[derive(Clone, Debug)]
 pub struct Progress {
-    /// The viewer's id.
+    /// Identifier of the viewer.
     pub id: Id,
     /// What the viewer does with the media.
     pub mode: Mode,

@@ -15,7 +15,7 @@ use super::job::{Answered, Dialled, Job};
 use super::{Endpoint, Join, Mode, Options, route, rtsp};
 use crate::whep;
 
-/// The signalling threads.
+/// The threads that exchange offers and answers with the server.
 pub(super) struct Workers {
     jobs: Sender<Job>,
     stopping: Arc<AtomicBool>,

@@ -52,7 +52,7 @@ pub enum Error {
     /// wrong token, 503 when it is full.
     #[error("{url} answers {status}: {detail}")]
     Refused {
-        /// URL that refused.
+        /// URL of the server that refused.
         url: Url,
         /// HTTP status of the answer.
         status: u16,

@@ -37,7 +37,7 @@ const UNMOVED: f64 = 0.3;
 /// the path has stopped.
 const OTHERS_QUEUE_MAX: f64 = 1.0;
 
-/// State of [`Rule::Coupled`](super::Rule::Coupled).
+/// State of the rule [`Rule::Coupled`](super::Rule::Coupled).
 #[derive(Clone, Debug)]
 pub(super) struct Coupling {
     /// Least backlog since the last decision, in seconds of media.
@@ -55,7 +55,7 @@ pub(super) struct Coupling {
 /// A queue for which the encoder sends less.
 #[derive(Clone, Copy, Debug)]
 struct Draining {
-    /// When draining began.
+    /// Time at which draining began.
     since: Instant,
     /// Length of the queue when draining began, in seconds of media.
     queued: f64,

@@ -155,7 +155,7 @@ pub struct Adaptation {
     last_decision: Option<LastDecision>,
     /// What the transport took lately.
     throughput: Throughput,
-    /// State of [`Rule::Coupled`].
+    /// State of the rule [`Rule::Coupled`].
     coupling: Coupling,
 }
 

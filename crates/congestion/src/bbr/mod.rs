@@ -69,7 +69,7 @@ pub struct Bbr {
     window: f64,
     /// Pacing rate in bytes/s; `None` before the first round trip.
     pacing: Option<f64>,
-    /// Counter of rounds.
+    /// Counter of round trips.
     rounds: Rounds,
     /// Bottleneck bandwidth in bytes/s: the fastest delivery of ten rounds (§4.1.1).
     bandwidth: RoundMax,
@@ -91,11 +91,11 @@ pub struct Bbr {
     restarting: bool,
     /// Bytes lost since the latest acknowledgement.
     lost: f64,
-    /// The latest acknowledgement.
+    /// What the latest acknowledgement showed; `None` before the first.
     last_ack: Option<LastAck>,
 }
 
-/// The latest acknowledgement.
+/// What the latest acknowledgement showed.
 #[derive(Clone, Copy, Debug)]
 struct LastAck {
     /// When the acknowledgement came.

@@ -18,7 +18,7 @@ const FULL_ROUNDS: u32 = 3;
 /// acknowledged (§4.1.1.3).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rounds {
-    /// Rounds so far.
+    /// Number of round trips so far.
     pub(super) count: u64,
     /// Whether the latest acknowledgement began a round.
     pub(super) started: bool,
@@ -61,7 +61,7 @@ impl RoundMax {
         }
     }
 
-    /// Returns the maximum.
+    /// Returns the largest value within the window.
     pub(super) fn get(&self) -> f64 {
         self.0.front().map_or(0.0, |(_, value)| *value)
     }

@@ -26,7 +26,7 @@ const POINT_STEPS: usize = 400;
 /// The path that the flows share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bottleneck {
-    /// Rate, in Mbit/s.
+    /// Rate of the bottleneck, in Mbit/s.
     pub(crate) mbps: f64,
     /// Round trip without a queue.
     pub(crate) round_trip: Duration,
@@ -303,7 +303,7 @@ impl Path {
         self.now
     }
 
-    /// Runs for `time`.
+    /// Runs the senders for `time` of virtual time.
     pub(crate) fn run(&mut self, senders: &mut [Sender], time: Duration) {
         let end = self.now + time;
         while self.now < end {

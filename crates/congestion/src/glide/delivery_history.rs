@@ -21,7 +21,7 @@ pub(super) struct DeliveryHistory {
 /// Bytes delivered at a point in time.
 #[derive(Clone, Copy, Debug)]
 struct DeliveryPoint {
-    /// When it was.
+    /// Time at which the bytes were delivered.
     at: Instant,
     /// Bytes delivered since the beginning.
     bytes: f64,

@@ -59,7 +59,7 @@ pub(super) struct LossCount {
     pub(super) bursts: u32,
     /// Round trips within the count.
     pub(super) rounds: u32,
-    /// Longest queueing delay.
+    /// Longest queueing delay of the counted packets.
     pub(super) queue_max: Duration,
     /// Shortest queueing delay at the time of a loss.
     pub(super) queue_at_loss: Option<Duration>,

@@ -140,7 +140,7 @@ enum Phase {
 struct TrialBaseline {
     /// Delivery rate, in bytes/s.
     rate: f64,
-    /// Count of packets.
+    /// Count of delivered and lost packets.
     count: LossCount,
 }
 
@@ -158,7 +158,7 @@ impl TrialBaseline {
 pub(super) struct PolicerInputs {
     /// The present time.
     pub(super) now: Instant,
-    /// Smoothed round trip.
+    /// Smoothed round-trip time.
     pub(super) smoothed: Duration,
     /// Queueing delay of the latest packet.
     pub(super) queue: Duration,

@@ -23,15 +23,15 @@ const UNTOUCHED: u32 = 4;
 /// The path's queue, measured by round trips.
 #[derive(Clone, Debug)]
 pub(super) struct Queue {
-    /// Smallest round trip.
+    /// Smallest round-trip time within the window.
     least: Windowed<Duration, Least>,
     /// Standing round trip: the smallest of half a smoothed one.
     standing: Windowed<Duration, Least>,
     /// Largest round trip of the swing.
     largest: Windowed<Duration, Largest>,
-    /// Latest round trip.
+    /// Latest sample of the round-trip time.
     latest: Duration,
-    /// Smoothed round trip.
+    /// Smoothed round-trip time.
     smoothed: Duration,
     /// When the queue was nearly empty last.
     emptied: Option<Instant>,

@@ -15,7 +15,7 @@ const STEP_MAX: f64 = 0.5;
 /// The window of the default mode, with its velocity and direction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct VelocityWindow {
-    /// Window, in bytes.
+    /// Congestion window, in bytes.
     pub(super) window: f64,
     /// Factor of each step.
     velocity: f64,
@@ -49,7 +49,7 @@ pub(super) struct Step {
     pub(super) used: bool,
     /// Bytes that the flow aims to keep queued: 1/delta.
     pub(super) queue_target: f64,
-    /// Smoothed round trip.
+    /// Smoothed round-trip time.
     pub(super) smoothed: Duration,
 }
 

@@ -28,7 +28,7 @@ pub(crate) enum Coding {
     Visual(Vec<u8>),
     /// PCM samples in the format that the container stores.
     Pcm(Pcm),
-    /// Text in UTF-8.
+    /// Text is in UTF-8.
     Text,
 }
 

@@ -7,7 +7,7 @@ use crate::audio::pcm::Sample;
 /// Format of a sample in a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SampleFormat {
-    /// 8 bits, signed.
+    /// Samples have 8 bits and a sign.
     Signed8,
     /// Samples stored in little-endian order.
     Little(Sample),

@@ -82,9 +82,9 @@ pub(crate) enum Content {
     OrphanSlice,
     /// A slice whose header is damaged or cut.
     DamagedSlice,
-    /// A parameter set.
+    /// The NAL unit is a parameter set.
     ParameterSet(Set),
-    /// Any other content.
+    /// The NAL unit has any other content.
     Other,
 }
 
@@ -117,7 +117,7 @@ pub(crate) struct OutputOrder {
 /// before that keyframe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Leading {
-    /// It does not.
+    /// The picture does not depend on any picture before the keyframe.
     No,
     /// It does, so a decoder that starts at the keyframe cannot decode it.
     NeedsEarlier,

@@ -46,7 +46,7 @@ pub enum Stage {
     Open,
     /// Wait in the jitter buffer.
     JitterBuffer,
-    /// Decoding or concealment.
+    /// Time for decoding, or for concealment of a loss.
     Decode,
     /// Mixing of several voices.
     Mix,

@@ -6,7 +6,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
-    /// Milliseconds, rounded down.
+    /// Values are in milliseconds, rounded down.
     Ms,
     /// Microseconds, rounded down to whole milliseconds (0, 1000, 2000), the resolution of the
     /// study's clock.

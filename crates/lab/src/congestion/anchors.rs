@@ -38,7 +38,7 @@ pub struct Agreement {
     pub arm: String,
     /// Figures in virtual time.
     pub simulated: Measured,
-    /// Figures over sockets.
+    /// Figures that were measured over real sockets.
     pub relayed: Measured,
 }
 

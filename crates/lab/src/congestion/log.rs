@@ -18,7 +18,7 @@ const LINE_BYTES_MAX: u64 = 1 << 20;
 /// Description of a run. Outcomes belong together only if all fields are equal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
-    /// The population's name.
+    /// Name of the population.
     pub population: String,
     /// Version of the population.
     pub population_version: u32,
@@ -69,7 +69,7 @@ pub enum LogError {
     Other {
         /// Path of the file.
         file: PathBuf,
-        /// Field that differs.
+        /// Name of the field that differs.
         what: &'static str,
         /// Value in the file.
         theirs: String,

@@ -82,7 +82,7 @@ impl Metric {
         Self::RtxOverhead,
     ];
 
-    /// Name in JSON.
+    /// Returns the metric's name in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Goodput => "goodput_mbps",
@@ -92,7 +92,7 @@ impl Metric {
         }
     }
 
-    /// Name for people.
+    /// Returns the metric's name for people to read.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Goodput => "Goodput, Mbit/s",

@@ -34,7 +34,7 @@ impl Sample {
         sample
     }
 
-    /// Number of sessions.
+    /// Returns the number of sessions.
     pub const fn len(&self) -> usize {
         self.weights.len()
     }

@@ -29,14 +29,14 @@ use super::report::{Findings, Report};
 pub struct Request {
     /// Test that is asked for.
     pub plan: Plan,
-    /// The SDP offer.
+    /// Text of the SDP offer.
     pub sdp: String,
 }
 
 /// Body of the server's answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Response {
-    /// The SDP answer.
+    /// Text of the SDP answer.
     pub sdp: String,
 }
 
@@ -93,9 +93,9 @@ pub enum DialError {
     Refused {
         /// URL of the server.
         url: Url,
-        /// HTTP status code.
+        /// HTTP status code of the refusal.
         status: u16,
-        /// The server's reason.
+        /// The server's reason for the refusal.
         detail: String,
     },
     /// The UDP socket could not be opened.

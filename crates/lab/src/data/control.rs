@@ -44,7 +44,7 @@ pub struct Sample {
     pub rtt_ms: Option<f64>,
     /// Congestion window, in bytes.
     pub cwnd_bytes: u64,
-    /// Bytes in flight.
+    /// Number of bytes in flight.
     pub in_flight_bytes: u64,
     /// Pacing rate; `None` without pacing.
     pub pacing_mbps: Option<f64>,
@@ -70,7 +70,7 @@ pub struct Sample {
 }
 
 impl Control {
-    /// Serializes the message.
+    /// Returns the message as JSON text.
     pub fn to_text(&self) -> String {
         serde_json::to_string(self).expect("plain data")
     }

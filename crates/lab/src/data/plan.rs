@@ -177,7 +177,7 @@ impl Plan {
         Duration::from_millis(self.time_ms)
     }
 
-    /// Interval between samples.
+    /// Returns the interval between two samples.
     pub const fn interval(&self) -> Duration {
         Duration::from_millis(self.interval_ms)
     }

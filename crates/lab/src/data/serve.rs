@@ -40,7 +40,7 @@ pub struct ServeError {
 
 /// Receives what happens in tests; called from the tests' threads.
 pub trait Host: Send + Sync + 'static {
-    /// A test begins.
+    /// Reports that a test begins.
     fn begun(&self, peer: SocketAddr, plan: &Plan);
     /// A sample of a test was taken.
     fn sampled(&self, peer: SocketAddr, sample: &Sample);
@@ -106,7 +106,7 @@ impl Server {
         self.listening.address()
     }
 
-    /// URL for clients.
+    /// Returns the URL that clients dial.
     pub fn url(&self) -> String {
         format!("http://{}{PATH}", self.address())
     }
@@ -132,7 +132,7 @@ async fn script() -> HttpResponse {
     asset("text/javascript; charset=utf-8", body)
 }
 
-/// Handles `POST /data`.
+/// Answers the offer of a client (`POST /data`).
 async fn offer(
     State(app): State<Arc<App>>,
     ConnectInfo(ends): ConnectInfo<Ends>,

@@ -226,7 +226,7 @@ impl fmt::Display for Point {
 }
 
 impl Sweep {
-    /// Number of runs.
+    /// Returns the number of runs of the sweep.
     pub fn runs(&self) -> usize {
         self.axes.iter().map(|(_, values)| values.len()).product()
     }

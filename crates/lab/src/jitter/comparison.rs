@@ -22,7 +22,7 @@ const FIXED: [f64; 7] = [0.000_1, 0.000_3, 0.001, 0.002, 0.004, 0.008, 0.016];
 pub struct Comparison<'a> {
     /// Name of the trace: its file, or family and seed.
     pub trace: String,
-    /// Stream of packets.
+    /// The stream of packets that every buffer receives.
     pub stream: Stream<'a>,
     /// Our buffer with its configuration.
     pub ours: Ours,

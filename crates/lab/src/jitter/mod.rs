@@ -49,7 +49,7 @@ pub struct Stream<'a> {
 
 /// A jitter buffer that takes part in a comparison.
 pub trait Contender {
-    /// Name in tables.
+    /// Returns the buffer's name in tables.
     fn name(&self) -> String;
 
     /// Plays the whole stream.

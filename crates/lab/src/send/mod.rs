@@ -37,7 +37,7 @@ pub struct Experiment {
     pub clients: usize,
     /// Bits per second of each client, including framing.
     pub bitrate_bps: u64,
-    /// Frames per second.
+    /// Frame rate of the stream, in frames per second.
     pub fps: u32,
     /// Bytes of a packet on the connection, including the four of its framing.
     pub packet_bytes: usize,
@@ -101,7 +101,7 @@ pub enum Error {
          process may have {limit}: raise it (`ulimit -n {needed}`) or take fewer clients"
     )]
     Descriptors {
-        /// Number of connections.
+        /// Number of connections that receive the stream.
         clients: usize,
         /// File descriptors that the connections need.
         needed: usize,
@@ -111,7 +111,7 @@ pub enum Error {
     /// The connections on loopback could not be opened.
     #[error("cannot connect on loopback: {0}")]
     Connect(std::io::Error),
-    /// A connection failed.
+    /// A connection failed during the measurement.
     #[error("{method}: sending on loopback failed: {error}")]
     Send {
         /// Method that was measured.

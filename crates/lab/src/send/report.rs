@@ -9,15 +9,15 @@ use crate::statistics::median;
 pub struct Report {
     /// Begin of the run in UTC (RFC 3339).
     pub started: String,
-    /// Version of Glassline.
+    /// Version of Glassline that made the report.
     pub version: String,
     /// Machine that the run was made on.
     pub machine: machine::Description,
-    /// Number of connections.
+    /// Number of connections that received the stream.
     pub clients: usize,
     /// Requested bitrate of each client.
     pub bitrate_bps: u64,
-    /// Frames per second.
+    /// Frame rate of the stream, in frames per second.
     pub fps: u32,
     /// Bytes of a packet, including its framing.
     pub packet_bytes: usize,

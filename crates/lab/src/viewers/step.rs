@@ -53,7 +53,7 @@ pub struct Step {
     pub frames_damaged: u64,
     /// Times from the request until the first media packet, of viewers that joined in this step.
     pub join_ms: Join,
-    /// Intervals between frames.
+    /// Intervals between frames of a viewer, in ms.
     pub gap_ms: Gap,
     /// Results of the same viewers together with clients that hinder others.
     pub hol: Option<Hol>,

@@ -23,7 +23,7 @@ pub struct Trouble {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Hol {
-    /// The hindering clients.
+    /// The clients that hinder the viewers.
     #[serde(flatten)]
     pub trouble: Trouble,
     /// Number of hindering clients whose connection was over at the end. A stalled client does
@@ -52,7 +52,7 @@ impl Trouble {
         self.count() == 0
     }
 
-    /// Number of clients.
+    /// Returns the number of hindering clients.
     pub const fn count(&self) -> usize {
         self.stalled + self.slow + self.tiny_window
     }

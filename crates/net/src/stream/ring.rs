@@ -15,7 +15,7 @@ pub struct Ring {
     /// Memory that the kernel may still read, oldest first, and how many sends read it. The
     /// number of the first batch is `batch - held.len()`.
     held: VecDeque<(Shared, u32)>,
-    /// Batches so far.
+    /// Number of batches that were sent so far.
     batch: u32,
     /// Sends of the current batch that have no result yet.
     awaited: u32,

@@ -99,7 +99,7 @@ impl CongestionMonitor {
 pub struct CongestionStats {
     /// Bytes of QUIC packets so far.
     pub totals: Totals,
-    /// Bytes in flight.
+    /// Number of bytes in flight.
     pub in_flight: u64,
     /// Congestion window in bytes.
     pub window: u64,
@@ -113,7 +113,7 @@ pub struct CongestionStats {
     /// Round-trip time of the newest packet of the latest acknowledgement, including the peer's
     /// delay.
     pub rtt: Option<Duration>,
-    /// Smoothed round-trip time.
+    /// Smoothed round-trip time; `None` before the first sample.
     pub smoothed_rtt: Option<Duration>,
     /// Least round-trip time of the last ten seconds.
     pub least_rtt: Option<Duration>,

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use bytes::{Buf, BufMut};
 use glassline_media::Bitrate;
 
-/// Interval between echoes.
+/// Interval between two echo requests.
 pub(super) const PERIOD: Duration = Duration::from_secs(1);
 
 /// First bytes of our datagrams: a subscription number that no session reaches (a QUIC

@@ -10,7 +10,7 @@ pub enum Ended {
     /// The peer closed the session with this reason.
     #[error("the peer closed the session: {0}")]
     Closed(String),
-    /// The connection failed.
+    /// The QUIC connection failed.
     #[error("the connection ended: {0}")]
     Network(String),
     /// One of the ends broke the protocol.

@@ -23,7 +23,7 @@ fn code_of(wire: noq::VarInt, is_web: bool) -> Option<u32> {
 /// Why a connection or a stream has ended.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum Error {
-    /// The connection failed.
+    /// The QUIC connection failed.
     #[error(transparent)]
     Connection(#[from] noq::ConnectionError),
     /// The peer closed the session.

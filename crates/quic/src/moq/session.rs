@@ -39,7 +39,7 @@ pub(super) const INBOUND_BYTES: u64 = 32 << 20;
 /// What a client wants to do. A server may require different credentials for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It publishes broadcasts.
+    /// The session publishes broadcasts.
     Publisher,
     /// It subscribes to broadcasts.
     Subscriber,
@@ -442,7 +442,7 @@ pub enum ConnectError {
     /// The host name cannot be resolved.
     #[error("cannot resolve {host}: {source}")]
     Unknown {
-        /// The host name.
+        /// Host name in the URL.
         host: String,
         /// Error of the system.
         source: std::io::Error,
@@ -450,7 +450,7 @@ pub enum ConnectError {
     /// The host name has no address.
     #[error("{host} has no address")]
     Nowhere {
-        /// The host name.
+        /// Host name in the URL.
         host: String,
     },
     /// The server cannot be reached, or its certificate is not accepted.

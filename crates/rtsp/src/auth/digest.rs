@@ -116,7 +116,7 @@ pub struct Challenge {
     pub opaque: Option<String>,
     /// Whether the credentials were right, and only the nonce was too old.
     pub stale: bool,
-    /// The hash algorithm.
+    /// Hash algorithm of the challenge.
     pub algorithm: Algorithm,
     /// The quality of protection; `None` is the scheme of RFC 2069, which live555 uses.
     pub qop: Option<Qop>,
@@ -125,11 +125,11 @@ pub struct Challenge {
 /// The parts of a request that the hash of digest authentication covers.
 #[derive(Clone, Copy, Debug)]
 pub struct HashedRequest<'a> {
-    /// The request's method.
+    /// Method of the request.
     pub method: &'a str,
     /// The request's URI, as on its start line.
     pub uri: &'a str,
-    /// The request's body.
+    /// Body of the request; it counts with `qop=auth-int` only.
     pub body: &'a [u8],
 }
 
@@ -211,21 +211,21 @@ impl fmt::Display for Challenge {
 /// Digest credentials that a client sends in `Authorization` (RFC 7616 §3.4).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credentials {
-    /// The user's name.
+    /// Name of the user who logs in.
     pub user: String,
     /// The realm, which says what name and password are for.
     pub realm: String,
-    /// The server's nonce.
+    /// The nonce of the server's challenge.
     pub nonce: String,
     /// The URI that was hashed, to be compared with the request's own.
     pub uri: String,
-    /// The hash algorithm.
+    /// Hash algorithm of the response.
     pub algorithm: Algorithm,
     /// The challenge's opaque data.
     pub opaque: Option<String>,
     /// The quality of protection; `None` is the scheme of RFC 2069.
     pub qop: Option<Qop>,
-    /// The client's nonce.
+    /// The client's own nonce (`cnonce`).
     pub client_nonce: Option<String>,
     /// The number of requests that used this nonce, this one included. A server refuses a count
     /// that it has seen before.

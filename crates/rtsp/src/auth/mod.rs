@@ -26,7 +26,7 @@ use parameters::Parameters;
 /// A user's name and password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct User {
-    /// The user's name.
+    /// Name of the user who logs in.
     pub name: String,
     /// The password, in the clear.
     pub password: String,

@@ -33,7 +33,7 @@ pub enum Closed {
     /// The server refused a request.
     #[error("the server refused {method}: {status} {reason}")]
     Refused {
-        /// The refused request.
+        /// Method of the refused request.
         method: Method,
         /// The status of the server's response.
         status: Status,
@@ -68,7 +68,7 @@ pub enum Closed {
     /// The server refuses the client's credentials.
     #[error("the server refused the name or password of `{user}` (401)")]
     CredentialsRefused {
-        /// The user's name.
+        /// Name of the user that was refused.
         user: String,
     },
     /// The server offers only authentication schemes that are unknown to this client.

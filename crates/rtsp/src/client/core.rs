@@ -59,10 +59,10 @@ pub(super) enum State {
     Described,
     /// SETUP of the requested track with this index was sent.
     SettingUp(usize),
-    /// PLAY was sent.
+    /// PLAY was sent, and its response is awaited.
     Starting,
     Playing,
-    /// TEARDOWN was sent.
+    /// TEARDOWN was sent, and its response is awaited.
     Leaving,
     Closed,
 }

@@ -63,14 +63,14 @@ pub enum Error {
 /// What stands at the front of the bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A whole frame.
+    /// A complete interleaved frame.
     Frame {
         /// The channel that the frame is for.
         channel: u8,
         /// Range of the payload in the bytes; the frame ends with it.
         payload: Range<usize>,
     },
-    /// A whole message.
+    /// A complete RTSP message.
     Message {
         /// Message that was read.
         message: Message,

@@ -4,9 +4,9 @@ use crate::message::Message;
 /// A whole item of the stream.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Item<'a> {
-    /// An interleaved frame.
+    /// An interleaved frame (RFC 2326 §10.12).
     Frame {
-        /// The frame's channel.
+        /// Channel of the interleaved frame.
         channel: u8,
         /// The payload, without the four bytes of header.
         payload: &'a [u8],

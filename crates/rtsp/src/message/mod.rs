@@ -91,7 +91,7 @@ impl Request {
 pub struct Response {
     /// Protocol and version; some servers answer malformed requests with HTTP.
     pub version: Version,
-    /// The status code.
+    /// Status code of the response.
     pub status: Status,
     /// The server's reason phrase; may be empty.
     pub reason: String,

@@ -9,7 +9,7 @@ pub struct Limits {
     pub head_bytes_max: usize,
     /// Most bytes of one line of the head.
     pub line_bytes_max: usize,
-    /// Most header fields.
+    /// Most header fields of one message.
     pub headers_max: usize,
     /// Most bytes of the body.
     pub body_bytes_max: usize,
@@ -90,7 +90,7 @@ impl ParseError {
     }
 }
 
-/// Result of [`parse`].
+/// The result of [`parse`], when the bytes are not malformed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Parsed {
     /// A whole message, and the number of bytes that it takes.

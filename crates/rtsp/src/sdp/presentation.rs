@@ -37,7 +37,7 @@ pub struct Section {
     pub track: Track,
     /// Usual bitrate of the payload, without headers.
     pub bitrate: Option<Bitrate>,
-    /// Frames per second.
+    /// Frame rate of the video, in frames per second.
     pub frame_rate: Option<f64>,
     /// Multicast group that the server sends the track to.
     pub multicast: Option<Group>,

@@ -68,7 +68,7 @@ pub enum SrtpPolicy {
 pub struct Endpoints {
     /// The client's address. Tracks by UDP go to this address only.
     pub peer: SocketAddr,
-    /// The server's address.
+    /// Address of the server's end of the connection.
     pub local: SocketAddr,
     /// Whether the connection runs within TLS.
     pub secure: bool,

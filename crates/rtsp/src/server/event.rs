@@ -17,9 +17,9 @@ pub struct RequestId(pub(super) u32);
 /// What a client wants to do with a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Play the stream.
+    /// The client wants to play the stream.
     Read,
-    /// Publish the stream.
+    /// The client wants to publish the stream.
     Publish,
 }
 
@@ -53,7 +53,7 @@ pub enum Event {
     /// The answer is [`Answer::Authorized`], or a refusal: [`Refusal::Unauthorized`] asks for
     /// credentials, [`Refusal::Forbidden`] does not.
     Authorize {
-        /// Identifies the request.
+        /// Identifier of the request, which the answer repeats.
         id: RequestId,
         /// Whether the client wants to play or to publish.
         access: Access,
@@ -67,7 +67,7 @@ pub enum Event {
     },
     /// Asks for the description of a stream: [`Answer::Described`].
     Describe {
-        /// Identifies the request.
+        /// Identifier of the request, which the answer repeats.
         id: RequestId,
         /// Path of the stream.
         path: String,
@@ -80,7 +80,7 @@ pub enum Event {
     /// A second SETUP of a track replaces the first, whose resources are freed when the owner
     /// grants it.
     SetUp {
-        /// Identifies the request.
+        /// Identifier of the request, which the answer repeats.
         id: RequestId,
         /// Path of the stream.
         path: String,
@@ -100,7 +100,7 @@ pub enum Event {
     /// Asks the owner to send the tracks that are set up: [`Answer::Playing`]. While playing,
     /// this is a seek.
     Play {
-        /// Identifies the request.
+        /// Identifier of the request, which the answer repeats.
         id: RequestId,
         /// The range to play; `None` continues from the current position. `smpte` ranges are
         /// converted to `npt`.
@@ -112,13 +112,13 @@ pub enum Event {
     },
     /// Asks the owner to stop sending for now: [`Answer::Paused`].
     Pause {
-        /// Identifies the request.
+        /// Identifier of the request, which the answer repeats.
         id: RequestId,
     },
     /// Asks whether the client may publish this stream: [`Answer::Announced`]. SETUP of each
     /// track and RECORD follow.
     Announce {
-        /// Identifies the request.
+        /// Identifier of the request, which the answer repeats.
         id: RequestId,
         /// Path of the stream.
         path: String,
@@ -129,7 +129,7 @@ pub enum Event {
     },
     /// The client begins to send the tracks that it set up: [`Answer::Recording`].
     Record {
-        /// Identifies the request.
+        /// Identifier of the request, which the answer repeats.
         id: RequestId,
     },
     /// The client ends the session or one track: stop sending and free its resources.
@@ -190,7 +190,7 @@ pub enum Answer {
     },
     /// Answers [`Event::Describe`] with the stream's description.
     Described(Box<Presentation>),
-    /// Answers [`Event::SetUp`].
+    /// The answer to [`Event::SetUp`].
     SetUp {
         /// SSRC of the packets to come, if known.
         ssrc: Option<Ssrc>,
@@ -202,7 +202,7 @@ pub enum Answer {
         /// ([`Keys::to_base64`]), either that of the description or a newer one.
         keys: Option<String>,
     },
-    /// Answers [`Event::Play`].
+    /// The answer to [`Event::Play`].
     Playing {
         /// The range that is played.
         range: Option<Range>,
@@ -213,7 +213,7 @@ pub enum Answer {
         /// Where each track begins.
         starts: Vec<Start>,
     },
-    /// Answers [`Event::Pause`].
+    /// The answer to [`Event::Pause`].
     Paused {
         /// The position at which playing stopped.
         range: Option<Range>,

@@ -19,7 +19,7 @@ pub enum Event {
     Message {
         /// Channel on which the message came.
         channel: ChannelId,
-        /// Message that arrived.
+        /// The message that arrived.
         message: Message,
     },
     /// The bytes queued on a channel fell to its low threshold.
@@ -29,7 +29,7 @@ pub enum Event {
     },
     /// A channel is closed; its identifier is not used again.
     Closed {
-        /// Channel that closed.
+        /// The channel that closed.
         channel: ChannelId,
         /// Why the channel closed.
         by: ClosedBy,

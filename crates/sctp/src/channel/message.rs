@@ -76,7 +76,7 @@ impl Message {
 /// What a payload protocol identifier says about an SCTP message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PayloadKind {
-    /// A DCEP message.
+    /// A message of the channel protocol itself (DCEP, RFC 8832).
     Control,
     /// A whole message, or the last part of one.
     Last(Kind),

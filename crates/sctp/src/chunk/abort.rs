@@ -14,7 +14,7 @@ pub struct Abort<'a> {
 }
 
 impl<'a> Abort<'a> {
-    /// Reads the chunk.
+    /// Reads the chunk from its frame.
     pub(super) fn parse(frame: Frame<'a>) -> Self {
         Self {
             reflected_tag: frame.flags & REFLECTED_TAG != 0,

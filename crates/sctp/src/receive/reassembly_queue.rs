@@ -24,7 +24,7 @@ pub(super) struct MessageInfo {
     pub(super) unordered: bool,
 }
 
-/// A complete message.
+/// A message all of whose fragments arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ReassembledMessage {
     /// Stream, number and identifier of the message.

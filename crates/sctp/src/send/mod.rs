@@ -71,7 +71,7 @@ pub(crate) struct Sender {
     sack_coverage_end: u64,
     /// Chunks to be retransmitted, lowest TSN first.
     lost: BTreeSet<u64>,
-    /// The tail-loss probe.
+    /// State of the tail-loss probe.
     probe: TailProbe,
     /// Counters for the report.
     counts: Counts,

@@ -44,7 +44,7 @@ pub(crate) struct OutstandingChunk {
     pub(crate) offset: u32,
     /// Number of the fragment in its message.
     pub(crate) index: u32,
-    /// Payload, in bytes.
+    /// Length of the payload, in bytes.
     pub(crate) len: u16,
     /// How often the chunk was sent.
     pub(crate) times: u16,
@@ -139,7 +139,7 @@ impl Outstanding {
         self.held
     }
 
-    /// Returns chunk `tsn`.
+    /// Returns the outstanding chunk `tsn`.
     pub(crate) fn get(&self, tsn: u64) -> Option<&OutstandingChunk> {
         self.chunks.get(self.place(tsn)?)
     }
@@ -155,7 +155,7 @@ impl Outstanding {
         usize::try_from(tsn.checked_sub(self.first)?).ok()
     }
 
-    /// Returns message `number`.
+    /// Returns the outstanding message `number`.
     pub(crate) fn message(&self, number: u64) -> Option<&Message> {
         let place = usize::try_from(number.checked_sub(self.first_message)?).ok()?;
         self.messages.get(place)?.as_ref()

@@ -32,9 +32,9 @@ const PEER_ACK_DELAY: Duration = Duration::from_millis(50);
 pub(crate) struct RtoBounds {
     /// Value before the first round trip is known.
     pub(crate) initial: Duration,
-    /// Smallest retransmission time-out.
+    /// Smallest value of the retransmission time-out.
     pub(crate) min: Duration,
-    /// Largest retransmission time-out.
+    /// Largest value of the retransmission time-out.
     pub(crate) max: Duration,
 }
 

@@ -35,7 +35,7 @@ impl RetransmitLimits {
 pub(crate) struct QueuedMessage {
     /// Content of the message.
     pub(crate) data: Bytes,
-    /// Payload protocol identifier.
+    /// Payload protocol identifier of the message.
     pub(crate) ppid: u32,
     /// Whether the message is delivered without regard to order.
     pub(crate) unordered: bool,

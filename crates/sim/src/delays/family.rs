@@ -84,7 +84,7 @@ struct Bin {
     packets: f64,
 }
 
-/// Returns a bin.
+/// Returns a bin that ends at `edge_ms` and has the share `packets`.
 const fn bin(edge_ms: f64, packets: f64) -> Bin {
     Bin { edge_ms, packets }
 }

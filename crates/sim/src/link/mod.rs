@@ -42,7 +42,7 @@ pub struct Link<T> {
     conditions: Conditions,
     /// Origin of the link's times; `None` before the first datagram.
     start: Option<Instant>,
-    /// Datagrams that wait.
+    /// Datagrams that wait for the link.
     queue: Queue,
     /// Random decisions of the link.
     randomness: Randomness,
@@ -50,7 +50,7 @@ pub struct Link<T> {
     bucket: Option<Bucket>,
     /// When the last datagram arrives that keeps its order.
     last_arrival: Nanos,
-    /// Datagrams in flight.
+    /// Datagrams that left the queue and have not arrived.
     flight: Flight<T>,
     /// Counters since the start.
     counts: Counts,

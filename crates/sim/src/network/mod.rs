@@ -73,7 +73,7 @@ pub struct Network {
     clock: Clock,
     /// Seed of all random decisions.
     seed: u64,
-    /// Paths, by index.
+    /// The paths, by their index.
     paths: Vec<Path<Datagram>>,
     /// Which path leads from one node to another.
     routes: Vec<Route>,

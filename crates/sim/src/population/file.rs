@@ -31,7 +31,7 @@ pub(super) struct File {
     /// What all strata share.
     #[serde(default)]
     pub(super) network: NetworkTable,
-    /// The live stream.
+    /// Table of the live stream that sessions upload.
     pub(super) application: ApplicationTable,
     /// Strata of the population.
     #[serde(rename = "stratum")]
@@ -73,7 +73,7 @@ pub(super) struct ApplicationTable {
     /// Time that each application round trip takes beyond the network, in ms.
     #[serde(default = "zero")]
     pub(super) processing_ms: Distribution,
-    /// Frames per second.
+    /// Frame rate of the video, in frames per second.
     #[serde(default = "thirty")]
     pub(super) frames_per_second: f64,
     /// Time from one keyframe to the next, in s.

@@ -13,7 +13,7 @@ use crate::rng::mix;
 /// A point of the sequence of one stratum of one sample.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spread {
-    /// Decides the sequence.
+    /// Key that decides the sequence of numbers.
     key: u64,
     /// Number of the point in the sequence.
     rank: u32,

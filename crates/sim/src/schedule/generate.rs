@@ -135,7 +135,7 @@ impl Writer {
         self.now_ms = end;
     }
 
-    /// Returns the trace.
+    /// Returns the finished trace.
     fn finish(mut self) -> Schedule {
         if self.at_ms.is_empty() {
             self.at_ms.push(self.period_ms);

@@ -14,7 +14,7 @@ pub(super) fn voice(at: f64) -> f32 {
     (0.3 * swell * tone) as f32
 }
 
-/// Peak of [`voice`].
+/// Largest amplitude of [`voice`].
 pub(super) const LOUDEST: f32 = 0.42;
 /// Largest difference between neighboring samples of [`voice`].
 const STEEPEST: f32 = 0.016;

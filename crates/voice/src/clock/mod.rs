@@ -175,7 +175,7 @@ impl Exchange {
         }
     }
 
-    /// Takes a request.
+    /// Handles a request of the other end.
     fn on_request(&mut self, sequence: u32, t1: u64, arrived: Instant) -> Result<(), Refused> {
         if self.pending.len() >= PENDING_MAX {
             return Err(Refused::TooMany);
@@ -187,7 +187,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Takes a response.
+    /// Handles a response of the other end.
     fn on_response(
         &mut self,
         sequence: u32,

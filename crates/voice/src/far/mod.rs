@@ -45,9 +45,9 @@ pub const PROTOCOL: &str = "glassline-stamps-1";
 /// Which of the two data channels a message belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Channel {
-    /// The channel [`RECORDS_LABEL`].
+    /// The data channel with the label [`RECORDS_LABEL`].
     Records,
-    /// The channel [`CLOCK_LABEL`].
+    /// The data channel with the label [`CLOCK_LABEL`].
     Clock,
 }
 

@@ -11,7 +11,7 @@ use crate::stamps::Operation;
 /// A voice packet: its RTP numbers and payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// RTP sequence number.
+    /// RTP sequence number of the packet.
     pub sequence: u16,
     /// RTP timestamp of the packet.
     pub timestamp: u32,

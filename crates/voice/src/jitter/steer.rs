@@ -44,7 +44,7 @@ const HASTE_SHARE: f64 = 0.30;
 /// What the buffer does with its delay while somebody speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Adjustment {
-    /// The delay stays.
+    /// The delay stays as it is.
     #[default]
     Hold,
     /// The delay rises, because too little of the margin is left.

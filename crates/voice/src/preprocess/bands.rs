@@ -76,7 +76,7 @@ impl Split {
         }
     }
 
-    /// Splits [`FRAME`] samples.
+    /// Splits a frame of [`FRAME`] samples into its bands.
     pub(super) fn split(&mut self, frame: &[f32], bands: &mut Bands) {
         for (phase, line) in self.lines.iter_mut().enumerate() {
             line.copy_within(BAND.., 0);

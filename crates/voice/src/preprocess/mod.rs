@@ -47,7 +47,7 @@ const STREAM_DELAY_MAX: Duration = Duration::from_millis(500);
 pub struct Config {
     /// Remove what the loudspeaker plays from what the microphone captures.
     pub echo: bool,
-    /// Suppress steady noise.
+    /// Whether steady noise is suppressed.
     pub noise: bool,
     /// Bring speech to an even level.
     pub gain: bool,

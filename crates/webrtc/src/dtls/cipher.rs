@@ -8,9 +8,9 @@ use dimpl::crypto::Dtls12CipherSuite as Suite;
 /// A cipher of DTLS 1.2 records, with ephemeral ECDH and ECDSA certificates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cipher {
-    /// AES-128-GCM (RFC 5289).
+    /// AES-128-GCM with SHA-256 (RFC 5289).
     Aes128Gcm,
-    /// AES-256-GCM (RFC 5289).
+    /// AES-256-GCM with SHA-384 (RFC 5289).
     Aes256Gcm,
     /// ChaCha20-Poly1305 (RFC 7905).
     ChaCha20Poly1305,

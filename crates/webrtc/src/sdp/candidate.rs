@@ -42,7 +42,7 @@ pub enum Protocol {
 /// Address of a candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// An IP address.
+    /// The candidate has an IP address.
     Ip(IpAddr),
     /// A name that is not resolved yet, such as the `….local` names of multicast DNS.
     Name(String),

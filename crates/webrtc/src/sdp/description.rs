@@ -35,7 +35,7 @@ pub struct Origin {
     pub session_id: String,
     /// Session version, a decimal number that rises with each version.
     pub session_version: String,
-    /// Network type, `IN`.
+    /// Network type; `IN` for the Internet.
     pub network_type: String,
     /// Address type, `IP4` or `IP6`.
     pub address_type: String,
@@ -52,7 +52,7 @@ pub struct MediaDescription {
     pub port: u16,
     /// Number of ports, if a slash and a number follow the port.
     pub port_count: Option<u16>,
-    /// Protocol: `UDP/TLS/RTP/SAVPF`, …
+    /// Protocol of the media, such as `UDP/TLS/RTP/SAVPF`.
     pub protocol: String,
     /// Formats, which are payload types for RTP, most preferred first; never empty.
     pub formats: Vec<String>,

@@ -14,17 +14,17 @@ pub enum H264Profile {
     /// Constrained Baseline: Baseline without the error resilience tools, which no decoder
     /// implements.
     ConstrainedBaseline,
-    /// The Baseline profile.
+    /// Baseline profile (`profile_idc` 66).
     Baseline,
-    /// The Main profile.
+    /// Main profile (`profile_idc` 77).
     Main,
-    /// The Extended profile.
+    /// Extended profile (`profile_idc` 88).
     Extended,
     /// High without interlacing and B pictures.
     ConstrainedHigh,
     /// Progressive High: High without interlacing.
     ProgressiveHigh,
-    /// The High profile.
+    /// High profile (`profile_idc` 100).
     High,
     /// Any other, by `profile_idc` and flags: high bit depths, 4:2:2, 4:4:4, intra-only.
     Other(u8, u8),

@@ -69,7 +69,7 @@ impl std::fmt::Debug for Room {
 pub enum Change {
     /// This participant joined, and will be heard.
     Joined(String),
-    /// This participant left.
+    /// This participant left the room.
     Left(String),
     /// A participant cannot be heard for now, or the list of participants is not available;
     /// it is tried again.
@@ -269,7 +269,7 @@ struct LegKeeper {
 
 /// Another participant of the room, as this end knows them.
 struct Participant {
-    /// Name for people.
+    /// Name of the participant, for people to read.
     name: String,
     leg: Option<Dialled>,
     /// SSRC of the last voice.

@@ -5,14 +5,14 @@ use super::{Ssrc, far};
 /// A record about another participant of a room.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RoomRecord {
-    /// The participant joined.
+    /// A participant joined the room.
     Joined {
         /// Id of the participant.
         id: String,
-        /// Name for people.
+        /// Name of the participant, for people to read.
         name: String,
     },
-    /// The participant left.
+    /// A participant left the room.
     Left {
         /// Id of the participant.
         id: String,

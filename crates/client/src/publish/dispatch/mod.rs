@@ -58,7 +58,7 @@ impl Dispatch {
         }
     }
 
-    /// Queues a unit.
+    /// Queues a unit for sending.
     pub fn push(&mut self, now: Instant, unit: Unit) {
         self.queue.push(now, unit);
     }

@@ -44,7 +44,7 @@ pub trait Encoder: Send {
     fn request_keyframe(&mut self);
 }
 
-/// An encoded frame.
+/// One frame as the encoder wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Encoded {
     /// Annex-B bytes, with parameter sets if the frame is a keyframe.
@@ -60,9 +60,9 @@ pub enum Error {
     /// The encoder cannot start.
     #[error("the H.264 encoder does not start for {width} x {height}: {detail}")]
     Start {
-        /// Width in pixels.
+        /// Width of the video in pixels.
         width: u32,
-        /// Height in pixels.
+        /// Height of the video in pixels.
         height: u32,
         /// The encoder's own text.
         detail: String,

@@ -261,7 +261,7 @@ impl SendQueue {
         self.resets.pop_front()
     }
 
-    /// Bytes that wait.
+    /// Returns the number of bytes that wait.
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }

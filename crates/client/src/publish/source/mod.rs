@@ -57,7 +57,7 @@ impl SourceControl {
         self.target_bps.store(target.bps(), Ordering::Relaxed);
     }
 
-    /// Requests a keyframe.
+    /// Asks the encoder for a keyframe as soon as possible.
     pub fn want_keyframe(&self) {
         self.keyframe.store(true, Ordering::Relaxed);
     }
@@ -96,7 +96,7 @@ pub struct SourceCounters {
     pub raw_dropped: AtomicU64,
     /// Frames that the encoder left out to keep its bitrate.
     pub skipped: AtomicU64,
-    /// Changes of rendition.
+    /// Number of changes to another rendition so far.
     pub switches: AtomicU64,
 }
 
@@ -308,9 +308,9 @@ pub enum Error {
     /// The camera cannot be used.
     #[error("{url}: {why}")]
     Camera {
-        /// URL without credentials.
+        /// URL of the source, without user name and password.
         url: String,
-        /// What is wrong.
+        /// The reason why the source cannot be opened.
         why: String,
         /// Whether calling again does not help.
         lasting: bool,
@@ -318,7 +318,7 @@ pub enum Error {
     /// The pipe ended before its first frame.
     #[error("the piped input ended before its first frame: check the command before the |")]
     NothingPiped,
-    /// The encoder failed.
+    /// The encoder of the source failed.
     #[error(transparent)]
     Encoder(#[from] encoder::Error),
     /// No track has a codec that the destination carries.

@@ -85,7 +85,7 @@ impl UplinkFigures {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Destination {
-    /// A MoQ server.
+    /// A server that takes streams by MoQ over QUIC.
     Moq {
         /// Address of the server, and name of the stream.
         address: Address,

@@ -42,7 +42,7 @@ pub(super) struct Counts {
     delays: Recent,
 }
 
-/// Counts of frames.
+/// Counts of a viewer's video frames.
 #[derive(Clone, Copy, Debug, Default)]
 struct Frames {
     whole: u64,

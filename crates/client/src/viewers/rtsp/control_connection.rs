@@ -17,7 +17,7 @@ use crate::trust::Trust;
 pub(super) enum ControlConnection {
     /// A connection over plain TCP.
     Plain(TcpStream),
-    /// TLS over TCP.
+    /// A connection within TLS (`rtsps://`).
     Tls(Box<Tls>),
     /// RTSP over HTTP: base64 towards the server, on a connection of its own.
     Tunnel(Box<Tunnel>),

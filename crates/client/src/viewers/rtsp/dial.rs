@@ -19,7 +19,7 @@ pub(in crate::viewers) struct Connection {
     pub(super) server: SocketAddr,
     /// Our address on the connection, where the server can send datagrams.
     pub(super) local: SocketAddr,
-    /// When connecting began.
+    /// Time at which connecting began.
     pub(in crate::viewers) started: Instant,
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn open(data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Conta
 struct Reading<'w> {
     window: Window,
     warnings: &'w mut Warnings,
-    /// Nanoseconds per tick.
+    /// Nanoseconds of one tick (`TimestampScale`).
     scale_ns: u64,
     tracks: Option<PlayedTracks>,
     /// Time of the current cluster, in ticks.

@@ -97,7 +97,7 @@ struct TrackEntry<'a> {
 enum Encoding<'a> {
     /// Header stripping: these bytes are missing at the start of every frame.
     LeftOut(&'a [u8]),
-    /// Compression or encryption.
+    /// The track is compressed in another way, or encrypted.
     Other,
 }
 

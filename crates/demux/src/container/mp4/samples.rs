@@ -237,7 +237,7 @@ impl<'a> Sizes<'a> {
     }
 }
 
-/// Run-length coded values.
+/// Values of samples, as runs of equal values (`stts`, `ctts`).
 #[derive(Default)]
 struct Runs<'a> {
     entries: &'a [[u8; 8]],

@@ -88,7 +88,7 @@ impl<R: Read> Pages<R> {
         self.whole.then_some(&self.page)
     }
 
-    /// Returns the input.
+    /// Returns a reference to the input.
     pub(crate) fn get_ref(&self) -> &R {
         &self.input
     }

@@ -31,9 +31,9 @@ pub(super) struct Stream {
     sequence: u32,
     /// Magic numbers of the headers that must still follow.
     expected: &'static [&'static [u8]],
-    /// The setup header.
+    /// The setup header of the codec.
     setup: Vec<u8>,
-    /// The incomplete packet.
+    /// The packet of which the next page has more; `None` if there is none.
     open: Option<Open>,
     /// Samples or frames before the next packet, including pre-skip.
     position: i64,

@@ -22,7 +22,7 @@ const HAS_CLOCK: u8 = 0x10;
 const CLOCK_AT: usize = HEADER_BYTES + 2;
 const CLOCK_BYTES: usize = 6;
 
-/// A whole packet.
+/// A packet with all of its 188 bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Packet(pub(super) [u8; PACKET_BYTES]);
 

@@ -32,7 +32,7 @@ pub(super) struct SequenceSet {
     pub(super) width: u32,
     pub(super) height: u32,
     pub(super) separate_planes: bool,
-    /// Bits of `slice_pic_order_cnt_lsb`.
+    /// Number of bits of `slice_pic_order_cnt_lsb`.
     pub(super) order_bits: u32,
     /// Number of pictures that may precede another one in decoding order and follow it in
     /// output order.

@@ -26,7 +26,7 @@ impl Default for Accounts {
 }
 
 impl Accounts {
-    /// Accounts without records.
+    /// Returns accounts without any record.
     pub fn new() -> Self {
         Self {
             sent: Join::with_remote_end(),

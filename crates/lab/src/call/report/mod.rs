@@ -82,7 +82,7 @@ pub struct Copies {
     /// Reason of the copies.
     #[serde(serialize_with = "name")]
     pub kind: DuplicateReason,
-    /// Number of copies.
+    /// Number of copies that were counted.
     pub count: u64,
     /// Median delay behind the first packet, in ms; `None` if it is not known.
     pub after_p50_ms: Option<f64>,

@@ -224,7 +224,7 @@ impl Way {
     }
 }
 
-/// Index in [`GROUPS`].
+/// Returns the index of a stage's group in [`GROUPS`].
 const fn group(stage: Stage) -> usize {
     match stage {
         Stage::CaptureInterval | Stage::Capture | Stage::Reframe => 0,

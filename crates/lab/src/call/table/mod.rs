@@ -22,7 +22,7 @@ mod tests;
 pub struct Table {
     /// Stage of the table.
     pub stage: Stage,
-    /// Unit of `rows`.
+    /// Unit of the values in `rows`.
     pub unit: Unit,
     /// Number of delays that were measured: the sum of the rows.
     pub count: u64,
@@ -107,7 +107,7 @@ pub struct Delays {
 const HOUR_US: i64 = 3_600_000_000;
 
 impl Delays {
-    /// Counts one delay.
+    /// Adds one measured delay.
     pub fn record(&mut self, delay: Duration) {
         self.record_us(i64::try_from(delay.as_micros()).unwrap_or(i64::MAX));
     }

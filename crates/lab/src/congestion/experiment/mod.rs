@@ -32,7 +32,7 @@ pub struct Progress {
     pub done: usize,
     /// Finished runs that were not known from a log.
     pub ran: usize,
-    /// Number of runs.
+    /// Number of runs of the experiment.
     pub of: usize,
     /// Time since the experiment began.
     pub elapsed: Duration,

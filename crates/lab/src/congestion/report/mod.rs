@@ -26,7 +26,7 @@ pub type Percentiles<T> = BTreeMap<String, T>;
 /// Percentiles are over sessions, with one value per session, as in the study.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// The population's name.
+    /// Name of the population.
     pub population: String,
     /// Version of the population.
     pub population_version: u32,
@@ -43,7 +43,7 @@ pub struct Report {
     pub virtual_s_per_cpu_s: f64,
     /// Begin of the run in UTC (RFC 3339).
     pub started: String,
-    /// Version of Glassline.
+    /// Version of Glassline that made the report.
     pub version: String,
     /// Machine that the run was made on.
     pub machine: machine::Description,
@@ -96,7 +96,7 @@ pub struct Means {
     pub transport_rtt_ms: f64,
     /// Median of the sessions' 95th percentiles of the queueing delay.
     pub queue_p95_ms: f64,
-    /// Mean retransmission overhead.
+    /// Mean of the sessions' retransmission overhead, as a ratio to the bytes sent.
     pub rtx_overhead: f64,
     /// Goodput divided by [`BASE`]'s, with its 95 % interval; absent for the base itself.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -110,7 +110,7 @@ pub enum Change {
 /// A live encoder with the application around it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Source {
-    /// Frames per second.
+    /// Frame rate of the video, in frames per second.
     pub frames_per_second: f64,
     /// Time from keyframe to keyframe.
     pub group: Duration,

@@ -1,4 +1,4 @@
-//! The uploading end.
+//! The publisher, which encodes and uploads the stream.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -103,7 +103,7 @@ impl Publisher {
         }
     }
 
-    /// Observations until `now`.
+    /// Returns the observations of the upload until `now`.
     pub(crate) fn published(&self, now: Instant) -> Published {
         let mut published = self.published.clone();
         let age = |ping: &Ping| now.saturating_duration_since(ping.sent);

@@ -12,7 +12,7 @@ pub enum EndError {
     /// The operating system refused an operation.
     #[error("{what}: {source}")]
     System {
-        /// Operation that failed.
+        /// Name of the operation that failed.
         what: &'static str,
         /// Error of the operating system.
         source: io::Error,

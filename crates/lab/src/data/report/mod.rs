@@ -23,7 +23,7 @@ pub struct Report {
     pub label: String,
     /// Begin of the run in UTC (RFC 3339).
     pub started: String,
-    /// Version of Glassline.
+    /// Version of Glassline that made the report.
     pub version: String,
     /// Machine that the run was made on.
     pub machine: machine::Description,

@@ -14,7 +14,7 @@ const RIGHT: f64 = 856.0;
 const PANEL: f64 = 150.0;
 const BETWEEN: f64 = 46.0;
 
-/// A named curve.
+/// A curve of the chart, and its name in the legend.
 struct Curve {
     name: String,
     points: Vec<(f64, f64)>,

@@ -17,7 +17,7 @@ use histogram::{Reordering, Underruns};
 
 mod histogram;
 
-/// Version of NetEq.
+/// The version of NetEq whose behavior is simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     /// NetEq of Chromium 98 (December 2021), which the study used.
@@ -26,7 +26,7 @@ pub enum Version {
     Y2026,
 }
 
-/// NetEq's control logic.
+/// The part of NetEq that decides what to play next.
 #[derive(Clone, Copy, Debug)]
 pub struct NetEq {
     /// Version of the control logic.

@@ -16,7 +16,7 @@ pub struct Report {
     pub trace: String,
     /// Begin of the run in UTC (RFC 3339).
     pub started: String,
-    /// Version of Glassline.
+    /// Version of Glassline that made the report.
     pub version: String,
     /// Number of packets that were sent.
     pub packets: u64,
@@ -56,7 +56,7 @@ pub struct Figures {
 /// Figures of a buffer with its name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Named {
-    /// Name in tables.
+    /// Name of the row in tables.
     pub name: String,
     /// Figures of the buffer.
     #[serde(flatten)]
@@ -66,7 +66,7 @@ pub struct Named {
 /// One buffer at several settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
-    /// Name in tables.
+    /// Name of the row in tables.
     pub name: String,
     /// Points in order of the setting.
     pub points: Vec<Point>,
@@ -86,7 +86,7 @@ pub struct Point {
 /// Waits of a buffer over time, for the chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timeline {
-    /// Name in tables.
+    /// Name of the row in tables.
     pub name: String,
     /// Played packets of the drawn minute.
     pub moments: Vec<Moment>,

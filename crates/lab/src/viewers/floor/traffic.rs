@@ -99,7 +99,7 @@ impl Traffic {
         Ok(Self { units, length })
     }
 
-    /// Packets per second.
+    /// Returns the number of packets per second and viewer.
     pub fn packets_per_second(&self) -> f64 {
         self.packets() as f64 / self.length.as_secs_f64()
     }

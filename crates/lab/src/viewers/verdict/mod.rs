@@ -35,7 +35,7 @@ const WAITED_HIGH: f64 = 0.15;
 /// Observations of one step. Shares are of one core unless said otherwise; 1 is a whole core.
 #[derive(Clone, Debug)]
 pub struct Evidence {
-    /// Number of viewers.
+    /// Number of viewers in the step.
     pub viewers: usize,
     /// Viewers that received media.
     pub connected: usize,
@@ -83,7 +83,7 @@ pub struct Judgement {
     pub reason: String,
 }
 
-/// Judges one step.
+/// Judges one step by what was seen in it.
 pub fn judge(seen: &Evidence) -> Judgement {
     let fine = delivered(seen.delivered_ratio, seen.connected, seen.viewers);
     let (bottleneck, reason) = generator(seen)

@@ -22,7 +22,7 @@ pub enum CatalogError {
     /// The catalog has too many renditions.
     #[error("the catalog offers {count} renditions, at most {RENDITIONS_MAX} are read")]
     Many {
-        /// Number of renditions.
+        /// Number of renditions in the catalog.
         count: usize,
     },
     /// A field of a rendition has an impossible value.

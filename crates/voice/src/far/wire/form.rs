@@ -25,9 +25,9 @@ pub(super) const AUDIO_MAX: Duration = Duration::from_secs(1);
 /// Longest duration of decoding, mixing or resampling; a machine may sleep meanwhile.
 pub(super) const OPERATION_MAX: Duration = Duration::from_secs(60);
 
-/// Message type: hello.
+/// Type number of a hello message.
 pub(super) const HELLO: u8 = 1;
-/// Message type: records.
+/// Type number of a message with records.
 pub(super) const RECORDS: u8 = 2;
 /// Flag of a hello: the sender wants records.
 pub(super) const WANTS_RECORDS: u8 = 1;

@@ -78,7 +78,7 @@ impl Writer {
         self.records == 0
     }
 
-    /// Returns the message.
+    /// Returns the bytes of the message.
     pub fn finish(self) -> Vec<u8> {
         self.bytes
     }
