@@ -48,19 +48,24 @@ async fn serve(config: Config, quiet: bool) -> Result<ExitCode, Failure> {
         let text = announcement(server.listeners(), pin.as_deref(), &page);
         output::print(&text)?;
     }
-    loop {
+    let failure = loop {
         tokio::select! {
-            _ = signals.next() => break,
+            _ = signals.next() => break None,
+            reason = server.failed() => break Some(reason),
             is_terminal_gone = hangup.next() => match is_terminal_gone {
-                true => break,
+                true => break None,
                 false => server.reload(),
             },
         }
-    }
+    };
     tracing::info!("shutting down: viewers are told; a second signal stops at once");
     tokio::select! {
-        () = server.shutdown(GRACE) => Ok(ExitCode::SUCCESS),
-        code = signals.next() => Ok(ExitCode::from(code)),
+        () = server.shutdown(GRACE) => {}
+        code = signals.next() => return Ok(ExitCode::from(code)),
+    }
+    match failure {
+        None => Ok(ExitCode::SUCCESS),
+        Some(reason) => Err(Failure::runtime(reason)),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::ingest::FrameCodes;
 use crate::ingest::library::Library;
 use crate::latency::LatencyRegistry;
 use crate::rooms::Rooms;
-use crate::runtime::Clock;
+use crate::runtime::{Clock, Supervisor};
 use crate::sessions::Negotiator;
 use crate::{quic, rtsp};
 
@@ -27,6 +27,8 @@ pub(crate) struct App {
     pub(crate) library: Option<Arc<Library>>,
     pub(crate) hub: Arc<Hub>,
     pub(crate) sessions: Arc<Negotiator>,
+    /// Watches the threads and tasks of the server.
+    pub(crate) supervisor: Arc<Supervisor>,
     /// State of the RTSP threads; `None` if RTSP is turned off.
     pub(crate) rtsp: Option<Arc<rtsp::Shared>>,
     /// State of the QUIC listener; `None` if QUIC is turned off.

@@ -32,4 +32,5 @@ mod server;
 pub mod sessions;
 mod spelling;
 
+pub use metrics::{LOG, LogCounters};
 pub use server::{Server, StartError};

@@ -22,7 +22,7 @@ use crate::quic::{self, Quic};
 use crate::reload::Reload;
 use crate::rooms::{self, Rooms};
 use crate::rtsp::{self, Listener, Rtsp};
-use crate::runtime::Clock;
+use crate::runtime::{Clock, Heartbeat, Part, Supervisor, keep_running};
 use crate::sessions::{self, Bounds, Command, ConnectionAddresses, DataPolicy, Negotiator};
 use crate::sessions::{Registry, Settings, Shards, Shared};
 
@@ -42,6 +42,7 @@ pub struct Server {
     stop: watch::Sender<bool>,
     reload: Arc<Notify>,
     sources: ingest::Sources,
+    supervisor: Arc<Supervisor>,
     tasks: Vec<JoinHandle<()>>,
 }
 
@@ -52,6 +53,7 @@ impl Server {
     /// Returns [`StartError`] with the listener or the source, and what to change.
     pub async fn start(config: Config, specs: Vec<SourceSpec>) -> Result<Self, StartError> {
         let clock = Clock::start();
+        let supervisor = Supervisor::start()?;
         let http = listen("http", "http.address or --http", config.http.address).await?;
         let admin = listen("admin", "admin.address or --admin", config.admin.address).await?;
         let latencies = Arc::new(LatencyRegistry::default());
@@ -65,6 +67,7 @@ impl Server {
             registry,
             Arc::clone(&latencies),
             config.media.advertise.clone(),
+            Arc::clone(&supervisor),
         ));
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let shards = Shards::start(
@@ -118,6 +121,7 @@ impl Server {
             library,
             hub: Arc::clone(&hub),
             sessions: Arc::new(sessions),
+            supervisor: Arc::clone(&supervisor),
             rtsp: rtsp.as_ref().map(|rtsp| Arc::clone(rtsp.shared())),
             quic: quic.as_ref().map(|quic| Arc::clone(quic.shared())),
             latencies: Arc::clone(&latencies),
@@ -128,7 +132,7 @@ impl Server {
             tokio::spawn(serve(http, http::public(app.clone()), stopped.clone())),
             tokio::spawn(serve(admin, http::admin(app), stopped.clone())),
             tokio::spawn(reload.run(Arc::clone(&asked), stopped.clone())),
-            tokio::spawn(sweep(
+            tokio::spawn(keep_sweeping(
                 Arc::clone(&shared),
                 Arc::clone(&hub),
                 latencies,
@@ -145,6 +149,7 @@ impl Server {
             stop,
             reload: asked,
             sources,
+            supervisor,
             tasks,
         })
     }
@@ -170,6 +175,12 @@ impl Server {
     /// Returns the hub, which has all streams.
     pub fn hub(&self) -> &Arc<Hub> {
         &self.hub
+    }
+
+    /// Waits until the server cannot go on, because one of its parts panics again and again. Returns
+    /// the reason; the process should then end, so that its service manager starts it again.
+    pub async fn failed(&self) -> String {
+        self.supervisor.failed().await
     }
 
     /// Takes no new viewers, ends all sessions, and returns within `grace`.
@@ -334,16 +345,31 @@ async fn serve(listener: TcpListener, router: axum::Router, mut stopped: watch::
     }
 }
 
-async fn sweep(
+/// Sweeps until `stopped` becomes true. The task is also the heartbeat of tokio's threads.
+async fn keep_sweeping(
     shared: Arc<Shared>,
     hub: Arc<Hub>,
     latencies: Arc<LatencyRegistry>,
+    stopped: watch::Receiver<bool>,
+) {
+    let supervisor = Arc::clone(&shared.supervisor);
+    let heartbeat = supervisor.register(Part::Background, "tokio");
+    let make = || sweep(&shared, &hub, &latencies, &heartbeat, stopped.clone());
+    let task = (Part::Background, "sweep");
+    keep_running(supervisor, task, stopped.clone(), make).await;
+}
+
+async fn sweep(
+    shared: &Shared,
+    hub: &Hub,
+    latencies: &LatencyRegistry,
+    heartbeat: &Heartbeat,
     mut stopped: watch::Receiver<bool>,
 ) {
     let mut ticks = tokio::time::interval(SWEEP);
     loop {
         tokio::select! {
-            _ = ticks.tick() => {}
+            _ = ticks.tick() => heartbeat.beat(),
             _ = stopped.wait_for(|stop| *stop) => return,
         }
         let now = Instant::now();

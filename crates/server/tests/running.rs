@@ -137,9 +137,34 @@ impl Running {
 
     /// Requests `path` on the listener for operators.
     pub(crate) fn admin(&self, path: &str) -> Response {
+        self.admin_request("GET", path, "")
+    }
+
+    /// Requests `path` on the listener for operators, as JSON.
+    pub(crate) fn admin_json(&self, path: &str) -> Response {
+        self.admin_request("GET", path, "Accept: application/json\r\n")
+    }
+
+    /// Sends a POST without a body to the listener for operators.
+    pub(crate) fn admin_post(&self, path: &str) -> Response {
+        self.admin_request("POST", path, "Content-Length: 0\r\n")
+    }
+
+    fn admin_request(&self, method: &str, path: &str, headers: &str) -> Response {
         let stream = self.connect(Ipv4Addr::LOCALHOST.into(), self.listener("admin"));
-        let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n"
+        );
         exchange(stream, &request).expect("an HTTP response")
+    }
+
+    /// Waits until the server cannot go on, and returns the reason.
+    pub(crate) fn failed(&self) -> String {
+        let server = self.server.as_ref().expect("running");
+        let limit = Duration::from_secs(30);
+        self.runtime
+            .block_on(async { tokio::time::timeout(limit, server.failed()).await })
+            .expect("it fails")
     }
 
     fn connect(&self, from: IpAddr, to: SocketAddr) -> TcpStream {

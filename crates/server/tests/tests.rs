@@ -24,6 +24,7 @@ mod loss;
 mod media;
 mod multicast;
 mod pacing;
+mod panics;
 mod peer;
 mod quic;
 mod reload;

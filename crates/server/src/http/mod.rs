@@ -11,6 +11,9 @@
 mod api;
 mod auth;
 mod call;
+#[cfg(feature = "fault-injection")]
+mod fault;
+mod health;
 mod metrics;
 mod pages;
 mod problem;
@@ -84,10 +87,13 @@ pub(crate) fn public(app: App) -> Router {
 
 /// Returns the routes for operators: the API, metrics, health.
 pub(crate) fn admin(app: App) -> Router {
-    Router::new()
+    let router = Router::new();
+    #[cfg(feature = "fault-injection")]
+    let router = router.route("/api/v1/faults", post(fault::inject));
+    router
         .route("/metrics", get(metrics::prometheus))
-        .route("/healthz", get(async || "ok\n"))
-        .route("/readyz", get(api::ready))
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready))
         .route("/api/v1/rtsp/clients", get(api::rtsp::clients))
         .route("/api/v1/rtsp/requests", get(api::rtsp::requests))
         .route("/api/v1/quic/sessions", get(api::quic::sessions))

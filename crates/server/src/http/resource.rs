@@ -213,6 +213,7 @@ impl From<OfferError> for Problem {
                 ),
             ),
             OfferError::NotLive { stream, state } => not_live(&stream, &state),
+            OfferError::NoMedia(why) => Self::try_later("No media", why),
             OfferError::Full(why) => full(why),
             OfferError::Refused(why) => refused(why),
         }

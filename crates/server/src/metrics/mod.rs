@@ -9,6 +9,8 @@
 //! above hand over their counters.
 
 mod family;
+mod log;
+mod supervision;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -20,6 +22,9 @@ use glassline_hub::{State, Stream};
 use crate::ingest::library;
 use crate::latency::{LatencyRegistry, ViewerPath};
 pub(crate) use family::Family;
+pub(crate) use log::log;
+pub use log::{LOG, LogCounters};
+pub(crate) use supervision::supervision;
 
 /// Upper bounds of the stage histograms' buckets, in microseconds: stages of a healthy server take
 /// less than 10 ms, a viewer's jitter buffer less than 500 ms.

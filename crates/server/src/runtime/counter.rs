@@ -7,6 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Counter(AtomicU64);
 
 impl Counter {
+    /// Creates a counter at zero.
+    pub const fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
     /// Adds `by` to the counter.
     pub fn add(&self, by: u64) {
         self.0.fetch_add(by, Ordering::Relaxed);

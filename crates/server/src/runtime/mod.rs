@@ -5,6 +5,7 @@
 //!  hub ─ units ─► StreamSubscription: read once for all receivers of the thread
 //!  other threads ─ CommandSender ─► the thread's inbox, bounded
 //!  Slots: the receivers served here, by stable keys    Timers: when each is due
+//!  Supervisor: goes on after a panic, and knows which thread makes progress
 //! ```
 //!
 //! Nothing here knows a protocol or a session: the modules above do.
@@ -17,6 +18,7 @@ mod session_id;
 mod slots;
 mod source_prefix;
 mod subscription;
+mod supervision;
 mod timers;
 mod token_bucket;
 mod waker;
@@ -29,6 +31,12 @@ pub use session_id::SessionId;
 pub(crate) use slots::{Key, Slots};
 pub(crate) use source_prefix::SourcePrefix;
 pub(crate) use subscription::StreamSubscription;
+#[cfg(feature = "fault-injection")]
+pub(crate) use supervision::Fault;
+pub(crate) use supervision::{
+    Heartbeat, Part, PartCounters, PollingThread, ServedPeer, Serving, Supervisor, ThreadProgress,
+    Turn, catch, keep_running,
+};
 pub(crate) use timers::Timers;
 pub(crate) use token_bucket::TokenBucket;
 pub(crate) use waker::{StreamWaker, Waker};

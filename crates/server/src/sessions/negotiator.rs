@@ -291,6 +291,9 @@ impl Negotiator {
         receive: Kinds,
         data: Option<DataConfig>,
     ) -> Result<Negotiated, OfferError> {
+        if let Some(outage) = self.shared.outage() {
+            return Err(OfferError::NoMedia(outage));
+        }
         let ConnectionAddresses { peer, local } = offer.connection;
         let permit = self.shared.registry.admit(peer.ip())?;
         let secrets = draw_secrets();

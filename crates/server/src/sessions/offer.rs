@@ -55,6 +55,9 @@ pub(crate) enum OfferError {
         /// Present state of the stream.
         state: State,
     },
+    /// No media would reach the peer; holds the reason.
+    #[error("{0}")]
+    NoMedia(String),
     /// The server has as many sessions or handshakes as configured.
     #[error(transparent)]
     Full(#[from] Full),

@@ -8,6 +8,8 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use glassline_hub::StreamName;
+
 use super::admission::{Bounds, Full, HalfOpen, Permit};
 use super::peer::Peer;
 use super::record::{IceGeneration, SessionLocation, SessionRecord};
@@ -138,6 +140,28 @@ impl Registry {
             swept += 1;
         }
         swept
+    }
+
+    /// Removes the sessions whose peers shard `index` owned and has dropped. Returns the stream and
+    /// the identifier of each.
+    pub(super) fn take_of_shard(&self, index: usize) -> Vec<(StreamName, SessionId)> {
+        let records: Vec<Arc<SessionRecord>> = {
+            let index = self.lock();
+            let records = index.by_id.values().map(|indexed| &indexed.record);
+            records.cloned().collect()
+        };
+        let mut taken = Vec::new();
+        for record in records {
+            let mut state = record.state();
+            if !matches!(state.location, SessionLocation::Shard(owner) if owner == index) {
+                continue;
+            }
+            state.location = SessionLocation::Gone;
+            drop(state);
+            self.remove(&record.id);
+            taken.push((record.stream.clone(), record.id.clone()));
+        }
+        taken
     }
 
     /// Returns the number of sessions, and how many of these are half-open.

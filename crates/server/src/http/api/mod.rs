@@ -228,16 +228,6 @@ async fn server(State(app): State<App>) -> Json<ServerView> {
     })
 }
 
-/// `GET /readyz`: 200 when a source is live, or if none is configured.
-pub(super) async fn ready(State(app): State<App>) -> Response {
-    let streams = app.hub.streams();
-    let live = |stream: &Arc<Stream>| matches!(stream.state(), StreamState::Live { .. });
-    if streams.is_empty() || streams.iter().any(live) {
-        return "ready\n".into_response();
-    }
-    Problem::try_later("Not ready", "no source is live yet").into_response()
-}
-
 /// `POST /{stream}/whep/{session}/report`
 pub(super) async fn report(
     State(app): State<App>,

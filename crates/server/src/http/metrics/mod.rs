@@ -32,6 +32,8 @@ pub(super) async fn prometheus(State(app): State<App>) -> Response {
         metrics::files(library.counts(), &mut text);
     }
     metrics::sessions(app.sessions.shared().registry.counts(), &mut text);
+    metrics::supervision(&app.supervisor, &mut text);
+    metrics::log(&mut text);
     metrics::process(&mut text);
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }

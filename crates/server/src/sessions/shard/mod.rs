@@ -26,7 +26,7 @@ pub use command::{Command, Forwarded};
 pub use shared::{Handle, Shared};
 
 use super::counters::Counters;
-use crate::runtime::{CommandSender, Waker};
+use crate::runtime::{CommandSender, Part, Waker};
 
 /// Receive buffer to request from the system, in bytes: a second of a few hundred viewers'
 /// feedback.
@@ -84,28 +84,27 @@ impl Shards {
                 inbox,
                 counters: Arc::clone(&counters),
             });
-            workers.push(worker::Worker::new(
+            let heartbeat = shared.supervisor.register(Part::Shard, &name(index));
+            let parts = worker::Parts {
                 index,
                 poll,
                 socket,
                 waker,
                 commands,
                 counters,
-                Arc::clone(shared),
-            )?);
+            };
+            let worker = worker::Worker::new(parts, Arc::clone(shared), &heartbeat)?;
+            workers.push((worker, heartbeat));
         }
         shared
             .handles
             .set(handles)
             .expect("shards are started once");
         let mut threads = Vec::with_capacity(count);
-        for (index, worker) in workers.into_iter().enumerate() {
-            let name = format!("shard-{index}");
-            threads.push(
-                std::thread::Builder::new()
-                    .name(name)
-                    .spawn(move || worker.run())?,
-            );
+        for (index, (worker, heartbeat)) in workers.into_iter().enumerate() {
+            let supervisor = Arc::clone(&shared.supervisor);
+            let thread = std::thread::Builder::new().name(name(index));
+            threads.push(thread.spawn(move || supervisor.run(worker, &heartbeat))?);
         }
         Ok(Self { local, threads })
     }
@@ -123,6 +122,11 @@ impl Shards {
             }
         }
     }
+}
+
+/// Returns the name of a shard's thread.
+fn name(index: usize) -> String {
+    format!("shard-{index}")
 }
 
 /// The reason why the shards could not start.

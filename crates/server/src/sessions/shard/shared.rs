@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use super::command::Command;
 use crate::latency::LatencyRegistry;
 use crate::messages::MessageBrokers;
-use crate::runtime::CommandSender;
+use crate::runtime::{CommandSender, Part, Supervisor};
 use crate::sessions::counters::Counters;
 use crate::sessions::registry::Registry;
 
@@ -21,21 +21,25 @@ pub struct Shared {
     pub advertise: Vec<IpAddr>,
     /// Brokers of messages on data channels.
     pub(crate) brokers: MessageBrokers,
+    /// Watches the shards' threads.
+    pub(crate) supervisor: Arc<Supervisor>,
     pub(super) handles: OnceLock<Vec<Handle>>,
 }
 
 impl Shared {
     /// Creates the shared state, before the shards exist.
-    pub fn new(
+    pub(crate) fn new(
         registry: Arc<Registry>,
         latencies: Arc<LatencyRegistry>,
         advertise: Vec<IpAddr>,
+        supervisor: Arc<Supervisor>,
     ) -> Self {
         Self {
             registry,
             latencies,
             advertise,
             brokers: MessageBrokers::default(),
+            supervisor,
             handles: OnceLock::new(),
         }
     }
@@ -43,6 +47,22 @@ impl Shared {
     /// Returns the shard with this index.
     pub fn shard(&self, index: usize) -> Option<&Handle> {
         self.handles.get()?.get(index)
+    }
+
+    /// Returns why no media would reach a new peer; `None` if every shard makes progress.
+    ///
+    /// The kernel chooses the shard that gets a peer's datagrams, and nobody knows beforehand which
+    /// one that is. An offer can therefore be answered only if all of them would adopt the peer.
+    pub(crate) fn outage(&self) -> Option<String> {
+        if self.supervisor.failure().is_some() {
+            return Some("the server is about to restart".to_owned());
+        }
+        let stuck = self.supervisor.stuck(Some(Part::Shard))?;
+        let seconds = stuck.quiet.as_secs();
+        Some(format!(
+            "media would not flow: {} has made no progress for {seconds} s",
+            stuck.thread
+        ))
     }
 
     /// Returns every shard.

@@ -240,6 +240,14 @@ impl<S: Sink> Outbox<S> {
         }
     }
 
+    /// Drops everything that the kernel did not take yet, whatever state that is in.
+    pub(crate) fn discard(&mut self) {
+        self.runs.clear();
+        self.filled = 0;
+        self.backlog = Backlog::default();
+        self.congested = false;
+    }
+
     /// Iterates over the runs from `next` on; the first one begins at its byte `offset`.
     fn transmits(&self, next: usize, offset: usize) -> impl Iterator<Item = Transmit<'_>> {
         let mut offset = offset;

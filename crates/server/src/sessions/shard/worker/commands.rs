@@ -11,15 +11,10 @@ impl Worker {
     /// Handles the commands that arrived since the last call.
     pub(super) fn process_commands(&mut self) {
         while let Ok(command) = self.commands.try_recv() {
+            self.serving.end();
             let now = Instant::now();
             match command {
-                Command::Adopt(peer) => {
-                    let key = self.adopt(peer);
-                    if let Some(peer) = self.peers.get_mut(key) {
-                        peer.resume(now, &self.counters);
-                    }
-                    self.serve(key, now);
-                }
+                Command::Adopt(peer) => self.adopt_moved(peer, now),
                 Command::Forward {
                     session,
                     from,
@@ -33,13 +28,15 @@ impl Worker {
                     None => self.pass_on(&session.clone(), command),
                 },
                 Command::Stop => {
+                    // First of all, so that a panic for one peer does not keep the shard running.
+                    self.stopping = true;
                     for key in self.peers.keys() {
                         if let Some(peer) = self.peers.get_mut(key) {
+                            self.serving.begin(key);
                             peer.session.close(now);
                         }
                         self.serve(key, now);
                     }
-                    self.stopping = true;
                 }
             }
         }
@@ -51,6 +48,7 @@ impl Worker {
         let Some(peer) = self.peers.get_mut(key) else {
             return;
         };
+        self.serving.begin(key);
         match command {
             Command::Leave { done, .. } => {
                 peer.session.close(now);

@@ -24,8 +24,17 @@ pub(super) struct Path {
 
 impl Worker {
     /// Reads the waiting datagrams, up to a limit that leaves time for media.
-    pub(super) fn receive(&mut self, batch: &mut ReceiveBatch) {
+    pub(super) fn receive(&mut self) {
+        // A panic loses the batch, and another one takes its place.
+        let batch = self.batch.take();
+        let mut batch = batch.unwrap_or_else(|| ReceiveBatch::new(ReceiveBatch::CAPACITY_MAX));
+        self.receive_batches(&mut batch);
+        self.batch = Some(batch);
+    }
+
+    fn receive_batches(&mut self, batch: &mut ReceiveBatch) {
         for _ in 0..BATCHES_PER_TURN {
+            self.serving.end();
             match self.outbox.socket().receive_batch(batch) {
                 Ok(0) => return,
                 Ok(_) => {}
@@ -111,6 +120,7 @@ impl Worker {
         let Some(peer) = self.peers.get_mut(key) else {
             return;
         };
+        self.serving.begin(key);
         match peer
             .session
             .handle_datagram(now, path.source, path.destination, bytes)
@@ -146,6 +156,7 @@ impl Worker {
         with_new_data.dedup();
         for key in with_new_data.drain(..) {
             if let Some(peer) = self.peers.get_mut(key) {
+                self.serving.begin(key);
                 peer.end_batch(now);
                 self.serve(key, now);
             }

@@ -27,6 +27,7 @@ impl Worker {
         let mut posted: Vec<Arc<Posted>> = Vec::new();
         let mut index = 0;
         while let Some(subscription) = self.subscriptions.get(index) {
+            self.serving.end();
             index += 1;
             subscription.inbox.take(&mut posted);
             if posted.is_empty() {
@@ -36,6 +37,7 @@ impl Worker {
             for key in subscription.sessions.clone() {
                 let now = Instant::now();
                 if let Some(peer) = self.peers.get_mut(key) {
+                    self.serving.begin(key);
                     peer.deliver(&posted, now, &self.counters);
                 }
                 self.serve(key, now);

@@ -5,6 +5,7 @@ mod datagrams;
 mod messages;
 mod ownership;
 mod peers;
+mod recovery;
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
+use glassline_hub::StreamName;
 use glassline_media::{MediaUnit, Track};
 use glassline_net::{ReceiveBatch, UdpSocket};
 use mio::event::Event;
@@ -22,7 +24,7 @@ use mio::{Events, Interest, Poll, Token};
 use super::Shared;
 use super::command::Command;
 use crate::egress::webrtc::Outbox;
-use crate::runtime::{Key, StreamSubscription, Timers, Waker};
+use crate::runtime::{Heartbeat, Key, Serving, SessionId, StreamSubscription, Timers, Turn, Waker};
 use crate::sessions::counters::Counters;
 use crate::sessions::peer::{Leaving, Peer, Served, ShardContext};
 use crate::sessions::record::SessionLocation;
@@ -57,7 +59,24 @@ pub(super) struct Worker {
     with_new_data: Vec<Key>,
     timers: Timers,
     scratch: Scratch,
+    events: Events,
+    /// Buffers for datagrams; `None` after a panic.
+    batch: Option<ReceiveBatch>,
+    /// The peer whose input or deadline is being handled.
+    serving: Serving,
+    /// Whether a panic may have kept units from peers, which are offered again then.
+    is_behind: bool,
     stopping: bool,
+}
+
+/// The parts of a shard that outlive a panic of its thread, before the thread starts.
+pub(super) struct Parts {
+    pub(super) index: usize,
+    pub(super) poll: Poll,
+    pub(super) socket: UdpSocket,
+    pub(super) waker: Arc<Waker>,
+    pub(super) commands: Receiver<Command>,
+    pub(super) counters: Arc<Counters>,
 }
 
 /// Buffers that are empty between turns of the loop and kept for their capacity.
@@ -73,14 +92,18 @@ struct Scratch {
 
 impl Worker {
     pub(super) fn new(
-        index: usize,
-        poll: Poll,
-        socket: UdpSocket,
-        waker: Arc<Waker>,
-        commands: Receiver<Command>,
-        counters: Arc<Counters>,
+        parts: Parts,
         shared: Arc<Shared>,
+        heartbeat: &Heartbeat,
     ) -> io::Result<Self> {
+        let Parts {
+            index,
+            poll,
+            socket,
+            waker,
+            commands,
+            counters,
+        } = parts;
         poll.registry().register(
             &mut SourceFd(&socket.as_raw_fd()),
             SOCKET,
@@ -103,46 +126,59 @@ impl Worker {
             with_new_data: Vec::new(),
             timers: Timers::default(),
             scratch: Scratch::default(),
+            events: Events::with_capacity(8),
+            batch: None,
+            serving: Serving::new(heartbeat),
+            is_behind: false,
             stopping: false,
         })
     }
 
-    /// Runs the loop until [`Command::Stop`].
-    pub(super) fn run(mut self) {
-        let mut events = Events::with_capacity(8);
-        let mut batch = ReceiveBatch::new(ReceiveBatch::CAPACITY_MAX);
-        while !self.stopping {
-            let now = Instant::now();
-            let longest = if self.outbox.is_congested() {
-                RETRY
-            } else {
-                IDLE
-            };
-            let held = self
-                .streams
-                .iter()
-                .filter_map(StreamSubscription::deadline)
-                .min();
-            let next = [self.timers.next(), held].into_iter().flatten().min();
-            let wait = next.map_or(longest, |at| at.saturating_duration_since(now).min(longest));
-            if let Err(error) = self.poll.poll(&mut events, Some(wait))
-                && error.kind() != io::ErrorKind::Interrupted
-            {
-                tracing::error!(%error, shard = self.index, "shard cannot wait for events");
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            // Media goes first: its delay is measured, and one wake-up announces it.
-            self.waker.clear();
-            let is_error = |event: &Event| event.token() == SOCKET && event.is_error();
-            if events.iter().any(is_error) {
-                self.take_path_errors();
-            }
-            self.publish();
-            self.deliver_messages();
-            self.process_commands();
-            self.receive(&mut batch);
-            self.expire();
-            self.unblock();
+    /// Waits for events and handles them. [`Command::Stop`] makes this turn the last one.
+    fn next_turn(&mut self) -> Turn {
+        self.wait();
+        // Media goes first: its delay is measured, and one wake-up announces it.
+        self.waker.clear();
+        let is_error = |event: &Event| event.token() == SOCKET && event.is_error();
+        if self.events.iter().any(is_error) {
+            self.take_path_errors();
+        }
+        if self.is_behind {
+            self.catch_up();
+        }
+        self.publish();
+        self.deliver_messages();
+        self.process_commands();
+        self.receive();
+        self.expire();
+        self.unblock();
+        if self.stopping {
+            Turn::Ended
+        } else {
+            Turn::Again
+        }
+    }
+
+    /// Waits for an event or the next deadline.
+    fn wait(&mut self) {
+        let now = Instant::now();
+        let longest = if self.outbox.is_congested() {
+            RETRY
+        } else {
+            IDLE
+        };
+        let held = self
+            .streams
+            .iter()
+            .filter_map(StreamSubscription::deadline)
+            .min();
+        let next = [self.timers.next(), held].into_iter().flatten().min();
+        let wait = next.map_or(longest, |at| at.saturating_duration_since(now).min(longest));
+        if let Err(error) = self.poll.poll(&mut self.events, Some(wait))
+            && error.kind() != io::ErrorKind::Interrupted
+        {
+            tracing::error!(%error, shard = self.index, "shard cannot wait for events");
+            std::thread::sleep(Duration::from_millis(10));
         }
     }
 
@@ -152,6 +188,7 @@ impl Worker {
         let mut offered = std::mem::take(&mut self.scratch.offered);
         let mut index = 0;
         while index < self.streams.len() {
+            self.serving.end();
             let read_at = Instant::now();
             let subscription = &mut self.streams[index];
             subscription.read(&mut units, read_at);
@@ -179,6 +216,7 @@ impl Worker {
             let Some(peer) = self.peers.get_mut(*key) else {
                 continue;
             };
+            self.serving.begin(*key);
             if peer.gets_reordered(tracks) {
                 let (session, stream) = (peer.id(), peer.stream().name());
                 tracing::warn!(%session, %stream, "viewer disconnected: the video has B-frames, which browsers show in the wrong order; encode without them");
@@ -204,6 +242,7 @@ impl Worker {
             let Some(peer) = self.peers.get_mut(*key) else {
                 continue;
             };
+            self.serving.begin(*key);
             for unit in units {
                 peer.offer(unit, read_at, &self.counters);
             }
@@ -230,6 +269,7 @@ impl Worker {
 
     /// Hands the sealed datagrams to the kernel and notes when it had them. Returns that time.
     fn dispatch(&mut self) -> Instant {
+        self.serving.end();
         self.outbox.flush();
         let sent = Instant::now();
         for leaving in self.scratch.leaving.drain(..) {
@@ -245,6 +285,7 @@ impl Worker {
         let Some(peer) = self.peers.get_mut(key) else {
             return Served::Closed;
         };
+        self.serving.begin(key);
         let mut context = ShardContext {
             key,
             outbox: &mut self.outbox,
@@ -262,14 +303,19 @@ impl Worker {
             // A thread that does not find the session in the registry may rely on the peer being
             // released.
             drop(peer);
-            if let Some(record) = self.shared.registry.remove(&session) {
-                record.state().location = SessionLocation::Gone;
-            }
-            // A latency report that arrives in between does not find the session and drops what it
-            // wrote.
-            self.shared.latencies.forget(stream.name(), &session);
+            self.forget(&session, stream.name());
         }
         served
+    }
+
+    /// Removes a session whose peer was released from what other threads know.
+    fn forget(&self, session: &SessionId, stream: &StreamName) {
+        if let Some(record) = self.shared.registry.remove(session) {
+            record.state().location = SessionLocation::Gone;
+        }
+        // A latency report that arrives in between does not find the session and drops what it
+        // wrote.
+        self.shared.latencies.forget(stream, session);
     }
 
     fn expire(&mut self) {
@@ -286,6 +332,7 @@ impl Worker {
                 continue;
             }
             peer.armed = None;
+            self.serving.begin(key);
             if peer.session.poll_timeout().is_some_and(|due| due <= now) {
                 peer.session.handle_timeout(now);
             }

@@ -28,6 +28,7 @@ impl Worker {
         let mut state = record.state();
         match std::mem::replace(&mut state.location, SessionLocation::Gone) {
             SessionLocation::Waiting(mut peer) => {
+                self.serving.begin_joining(record.id.clone());
                 let accepted =
                     peer.session
                         .handle_datagram(now, path.source, path.destination, bytes);
@@ -35,6 +36,7 @@ impl Worker {
                     // The request is not authentic. The real peer may still come.
                     self.counters.refused.add(1);
                     state.location = SessionLocation::Waiting(peer);
+                    self.serving.end_joining();
                     return;
                 }
                 state.location = SessionLocation::Shard(self.index);
@@ -42,6 +44,7 @@ impl Worker {
                 peer.note_address(path.source, path.local);
                 let key = self.adopt(peer);
                 self.peers.link(path.source, key);
+                self.serving.end_joining();
                 self.serve(key, now);
             }
             SessionLocation::Shard(index) => {
@@ -100,6 +103,7 @@ impl Worker {
         let Some(peer) = self.peers.get_mut(key) else {
             return;
         };
+        self.serving.begin(key);
         let path = Path {
             source: datagram.source,
             destination: datagram.destination,
@@ -139,22 +143,41 @@ impl Worker {
         }
         // Datagrams sealed here must leave before those that the other shard will seal.
         self.dispatch();
+        self.serving.begin(key);
         let Some(peer) = self.release(key) else {
             return;
         };
+        self.serving.begin_joining(record.id.clone());
         match shard.send(Command::Adopt(peer)) {
             Ok(()) => {
                 state.location = SessionLocation::Shard(to);
                 self.counters.moves.add(1);
+                self.serving.end_joining();
             }
             // The other shard's inbox is full: the peer stays, and its next request tries again.
             Err(Command::Adopt(peer)) => {
                 drop(state);
                 let key = self.adopt(peer);
+                self.serving.end_joining();
                 self.serve(key, now);
             }
-            Err(_) => {}
+            Err(_) => self.serving.end_joining(),
         }
+    }
+
+    /// Takes over a peer that another shard handed over.
+    pub(super) fn adopt_moved(&mut self, peer: Box<Peer>, now: Instant) {
+        // The session may have been removed because this shard started anew.
+        if self.shared.registry.by_id(peer.id()).is_none() {
+            return;
+        }
+        self.serving.begin_joining(peer.id().clone());
+        let key = self.adopt(peer);
+        if let Some(peer) = self.peers.get_mut(key) {
+            peer.resume(now, &self.counters);
+        }
+        self.serving.end_joining();
+        self.serve(key, now);
     }
 
     /// Makes `peer` a peer of this shard.

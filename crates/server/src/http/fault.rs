@@ -1,0 +1,56 @@
+//! `POST /api/v1/faults`: makes a thread of this process fail, for tests of the supervision.
+//!
+//! The route exists with the feature `fault-injection` only, which no release has.
+
+use std::time::Duration;
+
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use serde::Deserialize;
+
+use super::problem::Problem;
+use crate::app::App;
+use crate::runtime::Fault;
+
+/// The fault to make.
+#[derive(Debug, Deserialize)]
+pub(super) struct Request {
+    /// Name of the thread, such as `shard-0`; `/healthz` lists them as JSON.
+    thread: String,
+    kind: Kind,
+    /// Time that the thread hangs.
+    #[serde(default)]
+    ms: u64,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Kind {
+    /// Panic while no peer is served.
+    Panic,
+    /// Panic while the next peer is served.
+    PanicServing,
+    /// Hang for `ms`.
+    Hang,
+}
+
+/// `POST /api/v1/faults?thread=NAME&kind=panic|panic-serving|hang[&ms=N]`
+pub(super) async fn inject(
+    State(app): State<App>,
+    Query(request): Query<Request>,
+) -> Result<StatusCode, Problem> {
+    let fault = match request.kind {
+        Kind::Panic => Fault::Panic,
+        Kind::PanicServing => Fault::PanicServing,
+        Kind::Hang => Fault::Hang(Duration::from_millis(request.ms)),
+    };
+    if app.supervisor.inject(&request.thread, fault) {
+        return Ok(StatusCode::ACCEPTED);
+    }
+    let detail = format!("no thread is called '{}'", request.thread);
+    Err(Problem::new(
+        StatusCode::NOT_FOUND,
+        "No such thread",
+        detail,
+    ))
+}

@@ -1,0 +1,98 @@
+//! `/healthz` and `/readyz`: whether the server's threads make progress, and whether media can flow.
+//!
+//! Both answer with plain text, or with the progress of each thread as JSON if the client accepts
+//! `application/json`.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use glassline_hub::{State as StreamState, Stream};
+use serde::Serialize;
+
+use crate::app::App;
+use crate::runtime::ThreadProgress;
+
+/// The result of a health check.
+#[derive(Debug, Serialize)]
+struct Health {
+    /// Whether the check passed.
+    ok: bool,
+    /// The reason why the check failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
+    threads: Vec<ThreadView>,
+}
+
+/// One thread of the server.
+#[derive(Debug, Serialize)]
+struct ThreadView {
+    thread: String,
+    /// Time since the thread was last seen to make progress.
+    last_progress_s: f64,
+    stuck: bool,
+}
+
+/// `GET /healthz`: 200 while every thread makes progress. A service that answers 503 for long
+/// should be started again.
+pub(super) async fn alive(State(app): State<App>, headers: HeaderMap) -> Response {
+    answer(&app, &headers, "ok", fault(&app))
+}
+
+/// `GET /readyz`: 200 while every thread makes progress, and a source is live or none is there.
+pub(super) async fn ready(State(app): State<App>, headers: HeaderMap) -> Response {
+    let streams = app.hub.streams();
+    let live = |stream: &Arc<Stream>| matches!(stream.state(), StreamState::Live { .. });
+    let has_source = streams.is_empty() || streams.iter().any(live);
+    let sourceless = || (!has_source).then(|| "no source is live yet".to_owned());
+    answer(&app, &headers, "ready", fault(&app).or_else(sourceless))
+}
+
+/// Returns what is wrong with the server's threads.
+fn fault(app: &App) -> Option<String> {
+    if let Some(failure) = app.supervisor.failure() {
+        return Some(format!("the server is about to restart: {failure}"));
+    }
+    let stuck = app.supervisor.stuck(None)?;
+    let (thread, seconds) = (stuck.thread, stuck.quiet.as_secs());
+    Some(format!("{thread} has made no progress for {seconds} s"))
+}
+
+fn answer(app: &App, headers: &HeaderMap, well: &str, detail: Option<String>) -> Response {
+    let status = match detail {
+        None => StatusCode::OK,
+        Some(_) => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    let uncached = [(header::CACHE_CONTROL, "no-store")];
+    let accepts = headers
+        .get(header::ACCEPT)
+        .and_then(|it| it.to_str().ok())
+        .is_some_and(|it| it.contains("application/json"));
+    let mut response = if accepts {
+        let threads = app.supervisor.threads();
+        let health = Health {
+            ok: detail.is_none(),
+            detail,
+            threads: threads.into_iter().map(view).collect(),
+        };
+        (status, uncached, Json(health)).into_response()
+    } else {
+        let text = detail.unwrap_or_else(|| well.to_owned());
+        (status, uncached, format!("{text}\n")).into_response()
+    };
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        let second = header::HeaderValue::from_static("1");
+        response.headers_mut().insert(header::RETRY_AFTER, second);
+    }
+    response
+}
+
+fn view(thread: ThreadProgress) -> ThreadView {
+    ThreadView {
+        thread: thread.thread,
+        last_progress_s: thread.quiet.as_secs_f64(),
+        stuck: thread.is_stuck,
+    }
+}

@@ -1,0 +1,37 @@
+//! Counts of the process's log.
+
+use std::fmt::Write;
+
+use super::head;
+use crate::runtime::Counter;
+
+/// The counters of the process's log. The program that writes the log raises them; like the log
+/// itself, they exist once for each process.
+pub static LOG: LogCounters = LogCounters {
+    dropped: Counter::new(),
+    suppressed: Counter::new(),
+};
+
+/// Lines that are not in the log.
+#[derive(Debug, Default)]
+pub struct LogCounters {
+    /// Lines dropped because the reader of the log did not keep up.
+    pub dropped: Counter,
+    /// Lines left out because their place in the code writes too many.
+    pub suppressed: Counter,
+}
+
+/// Appends the number of lines that are not in the log.
+pub(crate) fn log(text: &mut String) {
+    let name = "log_lines_lost_total";
+    head(
+        text,
+        name,
+        "counter",
+        "Lines that are not in the log: its reader did not keep up (`dropped`), or their place in the code writes too many (`suppressed`).",
+    );
+    for (reason, counter) in [("dropped", &LOG.dropped), ("suppressed", &LOG.suppressed)] {
+        let count = counter.get();
+        let _ = writeln!(text, "glassline_{name}{{reason=\"{reason}\"}} {count}");
+    }
+}

@@ -1,0 +1,40 @@
+//! Metrics of the server's threads and tasks: their progress, panics and restarts.
+
+use std::fmt::Write;
+
+use super::{head, label_value};
+use crate::runtime::{Part, PartCounters, Supervisor};
+
+/// Appends the progress of every thread, and the panics and restarts of every part.
+pub(crate) fn supervision(supervisor: &Supervisor, text: &mut String) {
+    head(
+        text,
+        "thread_last_progress_seconds",
+        "gauge",
+        "Time since a thread was last seen to make progress, in steps of 0.5 s; from 5 s on it counts as stuck.",
+    );
+    for progress in supervisor.threads() {
+        let (thread, quiet) = (label_value(&progress.thread), progress.quiet.as_secs_f64());
+        let _ = writeln!(
+            text,
+            "glassline_thread_last_progress_seconds{{thread=\"{thread}\"}} {quiet}"
+        );
+    }
+    let mut by_part = |name: &str, help: &str, read: fn(&PartCounters) -> u64| {
+        head(text, name, "counter", help);
+        for (part, counters) in supervisor.parts() {
+            let (part, count) = (Part::as_str(part), read(counters));
+            let _ = writeln!(text, "glassline_{name}{{part=\"{part}\"}} {count}");
+        }
+    };
+    by_part(
+        "panics_total",
+        "Panics of a part of the server, each of which is a bug: the log has its place in the code.",
+        |counters| counters.panics.get(),
+    );
+    by_part(
+        "part_restarts_total",
+        "Times that a part of the server started anew after a panic.",
+        |counters| counters.restarts.get(),
+    );
+}

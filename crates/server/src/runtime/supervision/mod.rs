@@ -1,0 +1,38 @@
+//! Keeps the server's threads and tasks running after a panic, and tells whether each makes
+//! progress.
+//!
+//! ```text
+//!  turn of a thread ─ panics ─► one peer was served: that peer is dropped ─► next turn
+//!                             └► else: the thread starts anew with its sockets ─► next turn
+//!                                  └► five times in a minute: the process ends with an error
+//!  turn of a thread ─ Heartbeat ─► Watchdog: who made no progress for 5 s ─► health, log, offers
+//! ```
+//!
+//! A panic is a bug of this server, whoever caused it. It must cost as little as possible: the peer
+//! whose input led to it at best, never the media of other threads, and never a thread that is gone
+//! while the rest of the server goes on as if nothing had happened.
+
+#[cfg(feature = "fault-injection")]
+mod fault;
+mod heartbeat;
+mod panicked;
+mod part;
+mod polling;
+mod restart_limit;
+mod serving;
+mod supervisor;
+mod task;
+mod watchdog;
+
+#[cfg(feature = "fault-injection")]
+pub(crate) use fault::Fault;
+pub(crate) use heartbeat::{Heartbeat, ThreadProgress};
+pub(crate) use panicked::catch;
+pub(crate) use part::{Part, PartCounters};
+pub(crate) use polling::{PollingThread, Turn};
+pub(crate) use serving::{ServedPeer, Serving};
+pub(crate) use supervisor::Supervisor;
+pub(crate) use task::keep_running;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! Whose input a polling thread handles at the moment.
+
+#[cfg(feature = "fault-injection")]
+use std::sync::Arc;
+
+use super::heartbeat::Heartbeat;
+#[cfg(feature = "fault-injection")]
+use super::heartbeat::Pulse;
+use crate::runtime::{Key, SessionId};
+
+/// The peer that a polling thread serves at the moment. After a panic it is the peer to drop.
+///
+/// Setting it is one store for each peer and batch of units or datagrams, which is cheaper than
+/// catching the panic of each step.
+#[derive(Debug)]
+pub(crate) struct Serving {
+    peer: Option<Key>,
+    joining: Option<SessionId>,
+    #[cfg(feature = "fault-injection")]
+    pulse: Arc<Pulse>,
+}
+
+/// The peer that was served when a turn panicked.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum ServedPeer {
+    /// A peer of the thread.
+    Peer(Key),
+    /// A session that was about to become a peer of the thread.
+    Joining(SessionId),
+}
+
+impl Serving {
+    /// Creates the state of the thread with this heartbeat.
+    #[cfg_attr(
+        not(feature = "fault-injection"),
+        expect(
+            unused_variables,
+            reason = "faults of a thread stand next to its pulse"
+        )
+    )]
+    pub(crate) fn new(heartbeat: &Heartbeat) -> Self {
+        Self {
+            peer: None,
+            joining: None,
+            #[cfg(feature = "fault-injection")]
+            pulse: Arc::clone(heartbeat.pulse()),
+        }
+    }
+
+    /// Notes that `peer` is served from now on.
+    #[inline]
+    pub(crate) fn begin(&mut self, peer: Key) {
+        self.peer = Some(peer);
+        #[cfg(feature = "fault-injection")]
+        self.pulse.faults.strike_peer();
+    }
+
+    /// Notes that the session is about to become a peer.
+    pub(crate) fn begin_joining(&mut self, session: SessionId) {
+        self.peer = None;
+        self.joining = Some(session);
+    }
+
+    /// Notes that what is done from now on is not done for one peer.
+    #[inline]
+    pub(crate) fn end(&mut self) {
+        self.peer = None;
+    }
+
+    /// Notes that the session that was about to become a peer is one now, or has been refused.
+    pub(crate) fn end_joining(&mut self) {
+        self.joining = None;
+    }
+
+    /// Returns the peer that is served, and notes that none is any more.
+    pub(crate) fn take(&mut self) -> Option<ServedPeer> {
+        let joining = self.joining.take().map(ServedPeer::Joining);
+        let peer = self.peer.take().map(ServedPeer::Peer);
+        joining.or(peer)
+    }
+}

@@ -1,0 +1,110 @@
+//! The state of all threads and tasks of one server.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+#[cfg(feature = "fault-injection")]
+use super::fault::Fault;
+use super::heartbeat::{Heartbeat, Pulse, ThreadProgress};
+use super::part::{Part, PartCounters};
+
+/// Watches the threads and tasks of one server.
+#[derive(Debug)]
+pub(crate) struct Supervisor {
+    pulses: Mutex<Vec<Arc<Pulse>>>,
+    counters: [PartCounters; Part::ALL.len()],
+    /// Why the server cannot go on; `None` while all is well.
+    failure: watch::Sender<Option<String>>,
+}
+
+impl Supervisor {
+    pub(super) fn new() -> Self {
+        Self {
+            pulses: Mutex::default(),
+            counters: std::array::from_fn(|_| PartCounters::default()),
+            failure: watch::Sender::new(None),
+        }
+    }
+
+    /// Returns the heartbeat of a new thread. The thread counts as running until the heartbeat is
+    /// dropped.
+    pub(crate) fn register(&self, part: Part, thread: &str) -> Heartbeat {
+        let (heartbeat, pulse) = Heartbeat::new(part, thread);
+        self.lock().push(pulse);
+        heartbeat
+    }
+
+    /// Counts a panic that was caught elsewhere, for example by tokio in a task.
+    pub(crate) fn count_panic(&self, part: Part) {
+        self.counters(part).panics.add(1);
+    }
+
+    /// Returns the counters of `part`.
+    pub(super) fn counters(&self, part: Part) -> &PartCounters {
+        &self.counters[part as usize]
+    }
+
+    /// Iterates over all parts with their counters.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (Part, &PartCounters)> {
+        Part::ALL.into_iter().zip(&self.counters)
+    }
+
+    /// Returns the progress of every thread.
+    pub(crate) fn threads(&self) -> Vec<ThreadProgress> {
+        self.lock().iter().map(|pulse| pulse.progress()).collect()
+    }
+
+    /// Returns the first thread of `part` that makes no progress, or of any part if that is `None`.
+    pub(crate) fn stuck(&self, part: Option<Part>) -> Option<ThreadProgress> {
+        let pulses = self.lock();
+        let mut pulses = pulses
+            .iter()
+            .filter(|pulse| part.is_none_or(|part| part == pulse.part));
+        pulses.find_map(|pulse| Some(pulse.progress()).filter(|progress| progress.is_stuck))
+    }
+
+    /// Notes that the server cannot go on. Only the first reason is kept.
+    pub(crate) fn fail(&self, reason: String) {
+        tracing::error!(reason, "the server cannot go on: the process ends");
+        self.failure.send_if_modified(|failure| {
+            let is_first = failure.is_none();
+            failure.get_or_insert(reason);
+            is_first
+        });
+    }
+
+    /// Returns why the server cannot go on; `None` while all is well.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.failure.borrow().clone()
+    }
+
+    /// Waits until the server cannot go on, and returns the reason.
+    pub(crate) async fn failed(&self) -> String {
+        let mut failure = self.failure.subscribe();
+        loop {
+            if let Some(reason) = failure.borrow_and_update().clone() {
+                return reason;
+            }
+            if failure.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Makes the thread `thread` fail in the way that `fault` says. Returns false if there is no
+    /// thread of this name.
+    #[cfg(feature = "fault-injection")]
+    pub(crate) fn inject(&self, thread: &str, fault: Fault) -> bool {
+        let pulses = self.lock();
+        let pulse = pulses.iter().find(|pulse| pulse.thread == thread);
+        if let Some(pulse) = pulse {
+            pulse.faults.inject(fault);
+        }
+        pulse.is_some()
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Vec<Arc<Pulse>>> {
+        self.pulses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

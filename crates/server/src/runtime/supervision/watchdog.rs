@@ -1,0 +1,53 @@
+//! The thread that looks whether all other threads make progress.
+
+use std::io;
+use std::sync::{Arc, Weak};
+use std::thread;
+
+use super::heartbeat::{LOOK, Look};
+use super::supervisor::Supervisor;
+
+fn watch(supervisor: &Weak<Supervisor>) {
+    loop {
+        thread::sleep(LOOK);
+        let Some(supervisor) = supervisor.upgrade() else {
+            return;
+        };
+        supervisor.look();
+    }
+}
+
+impl Supervisor {
+    /// Starts the watchdog thread, which ends when the supervisor is dropped.
+    ///
+    /// # Errors
+    /// Returns the system's error if it has no thread to give.
+    pub(crate) fn start() -> io::Result<Arc<Self>> {
+        let supervisor = Arc::new(Self::new());
+        let watched = Arc::downgrade(&supervisor);
+        let watchdog = thread::Builder::new().name("watchdog".to_owned());
+        watchdog.spawn(move || watch(&watched))?;
+        Ok(supervisor)
+    }
+
+    /// Looks at every thread once, and logs those that got stuck or recovered.
+    pub(super) fn look(&self) {
+        let mut pulses = self.lock();
+        pulses.retain(|pulse| !pulse.has_ended());
+        for pulse in pulses.iter() {
+            let thread = &pulse.thread;
+            match pulse.look() {
+                Look::Same => {}
+                Look::Stuck => {
+                    let quiet_s = pulse.progress().quiet.as_secs();
+                    tracing::error!(
+                        thread,
+                        quiet_s,
+                        "thread is stuck: it makes no progress, and whoever it serves gets nothing"
+                    );
+                }
+                Look::Recovered => tracing::warn!(thread, "thread makes progress again"),
+            }
+        }
+    }
+}

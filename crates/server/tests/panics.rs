@@ -1,0 +1,208 @@
+//! Threads panic and hang: what that costs, and whom.
+
+use std::time::{Duration, Instant};
+
+use glassline_media::Kind;
+use glassline_webrtc::Event;
+
+use crate::loss;
+use crate::peer::{Peer, SDP, SOON, live};
+use crate::running::{Running, STREAM};
+use crate::source::{Film, Source};
+
+/// Ports that are tried until every shard has viewers.
+const VIEWERS_MAX: usize = 60;
+
+/// Longest time until a thread that panicked serves again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+fn fail(running: &Running, thread: &str, kind: &str) {
+    let path = format!("/api/v1/faults?thread={thread}&kind={kind}");
+    let response = running.admin_post(&path);
+    assert_eq!(response.status, 202, "{}", response.body);
+}
+
+/// Waits until `done`, and returns the time that it took.
+fn await_that(running: &Running, what: &str, mut done: impl FnMut(&Running) -> bool) -> Duration {
+    let start = Instant::now();
+    while !done(running) {
+        assert!(start.elapsed() < SOON * 4, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    start.elapsed()
+}
+
+/// Returns the number of viewers that joined on each shard.
+fn joins(running: &Running) -> Vec<u64> {
+    let joins = running.metric("joins_total");
+    joins.into_iter().map(|(_, count)| count).collect()
+}
+
+/// Joins viewers until each of two shards has two of them. Returns the viewers of each shard.
+fn on_both_shards(running: &Running) -> [Vec<Peer<'_>>; 2] {
+    let mut shards = [Vec::new(), Vec::new()];
+    while shards.iter().any(|peers| peers.len() < 2) {
+        let served: usize = shards.iter().map(Vec::len).sum();
+        assert!(served < VIEWERS_MAX, "a shard that nobody lands on");
+        let before = joins(running);
+        let peer = Peer::joined(running);
+        let after = joins(running);
+        let shard = usize::from(after[1] > before[1]);
+        shards[shard].push(peer);
+        // What waits in the peers' sockets for too long would be lost.
+        shards
+            .iter_mut()
+            .for_each(|peers| live(peers, Duration::from_millis(50)));
+    }
+    shards
+}
+
+/// Checks that the viewer has every packet between its first and its last.
+fn lost_nothing(peer: &Peer<'_>, source: &Source) {
+    let (_, missing) = loss::account(peer, source);
+    assert_eq!(missing, 0);
+}
+
+fn frames(peer: &Peer<'_>) -> usize {
+    let video = peer.in_order(Kind::Video);
+    video.iter().filter(|packet| packet.marker).count()
+}
+
+fn has_closed(peer: &Peer<'_>) -> bool {
+    let is_end = |event: &Event| matches!(event, Event::Closed(_));
+    peer.events.iter().any(is_end)
+}
+
+#[test]
+fn a_panic_in_one_shard_costs_the_viewers_of_the_other_nothing() {
+    let running = Running::start(2);
+    let source = Source::start(&running.stream(), Film::default());
+    let [mut dead, mut living] = on_both_shards(&running);
+    let sessions = running.sessions().0;
+    let before: Vec<usize> = living.iter().map(frames).collect();
+
+    fail(&running, "shard-0", "panic");
+    let restarts = |running: &Running| {
+        let parts = running.metric("part_restarts_total");
+        parts.into_iter().find(|(part, _)| part == "part=\"shard\"")
+    };
+    let took = await_that(&running, "the shard starts anew", |running| {
+        restarts(running).is_some_and(|(_, count)| count == 1)
+    });
+    assert!(took < AGAIN, "serves again after {took:?}");
+    assert_eq!(running.total("panics_total"), 1);
+
+    // The viewers of the shard that panicked are told, and nothing is left of their sessions.
+    live(&mut dead, Duration::from_millis(300));
+    for peer in &mut dead {
+        assert!(peer.run_until(SOON, has_closed), "{:?}", peer.events);
+        peer.delete().problem(404);
+    }
+    let left = u64::try_from(living.len()).expect("few");
+    assert_eq!(sessions, left + u64::try_from(dead.len()).expect("few"));
+    running.await_sessions(left, SOON);
+    assert_eq!(running.stream().viewers(), living.len());
+
+    // The viewers of the other shard have every packet, and more keep coming.
+    let go_on = |peers: &[Peer<'_>]| {
+        let mut peers = peers.iter().zip(&before);
+        peers.all(|(peer, before)| frames(peer) > before + 30)
+    };
+    let end = Instant::now() + SOON;
+    while !go_on(&living) && Instant::now() < end {
+        live(&mut living, Duration::from_millis(100));
+    }
+    assert!(go_on(&living), "media goes on");
+    for peer in &living {
+        lost_nothing(peer, &source);
+    }
+
+    // Newcomers are served by both shards.
+    let joined = joins(&running);
+    let mut again = Vec::new();
+    while joins(&running)[0] == joined[0] {
+        assert!(again.len() < VIEWERS_MAX, "the shard adopts nobody");
+        again.push(Peer::joined(&running));
+    }
+}
+
+#[test]
+fn a_panic_for_one_viewer_costs_that_viewer() {
+    let running = Running::start(1);
+    let source = Source::start(&running.stream(), Film::default());
+    let mut peers: Vec<Peer<'_>> = (0..4).map(|_| Peer::joined(&running)).collect();
+    for _ in 0..2 {
+        fail(&running, "shard-0", "panic-serving");
+        live(&mut peers, Duration::from_millis(500));
+    }
+    await_that(&running, "two peers are dropped", |running| {
+        running.total("panics_total") == 2
+    });
+    running.await_sessions(2, SOON);
+    assert_eq!(running.total("part_restarts_total"), 0);
+    assert_eq!(running.stream().viewers(), 2);
+    let counts: Vec<usize> = peers.iter().map(frames).collect();
+    live(&mut peers, Duration::from_millis(1500));
+    let goes_on = |(peer, before): (&Peer<'_>, &usize)| frames(peer) > *before;
+    let served = peers.iter().zip(&counts).filter(|it| goes_on(*it)).count();
+    assert_eq!(served, 2, "{counts:?}");
+    for peer in &peers {
+        lost_nothing(peer, &source);
+    }
+    let newcomer = Peer::joined(&running);
+    assert!(frames(&newcomer) > 0);
+}
+
+#[test]
+fn a_shard_that_hangs_is_reported_and_no_offer_is_answered_meanwhile() {
+    let running = Running::start(2);
+    let _source = Source::start(&running.stream(), Film::default());
+    drop(Peer::joined(&running));
+    assert_eq!(running.admin("/healthz").body, "ok\n");
+    assert_eq!(running.admin("/readyz").status, 200);
+
+    fail(&running, "shard-1", "hang&ms=9000");
+    await_that(&running, "the hanging shard is noticed", |running| {
+        running.admin("/healthz").status == 503
+    });
+    let text = running.admin("/healthz").body;
+    assert!(text.starts_with("shard-1 has made no progress"), "{text}");
+    assert_eq!(running.admin("/readyz").status, 503);
+    let health = running.admin_json("/healthz").json();
+    let threads = health["threads"].as_array().expect("a list");
+    let stuck = |name: &str| {
+        let mut threads = threads.iter();
+        threads.find(|it| it["thread"] == name).expect("the thread")["stuck"].clone()
+    };
+    assert_eq!(
+        (stuck("shard-0"), stuck("shard-1")),
+        (false.into(), true.into())
+    );
+    let path = format!("/{STREAM}/whep");
+    let refusal = running.request("POST", &path, &[SDP], "v=0\r\n");
+    let problem = refusal.problem(503);
+    let detail = problem["detail"].as_str().expect("a text");
+    assert!(detail.contains("media would not flow"), "{detail}");
+    assert!(refusal.header("retry-after").is_some());
+
+    await_that(&running, "the shard recovers", |running| {
+        running.admin("/healthz").status == 200
+    });
+    drop(Peer::joined(&running));
+}
+
+#[test]
+fn a_server_whose_shard_panics_again_and_again_fails_as_a_whole() {
+    let running = Running::start(2);
+    for panics in 1..=5 {
+        fail(&running, "shard-0", "panic");
+        await_that(&running, "the panic comes", |running| {
+            running.total("panics_total") == panics
+        });
+    }
+    assert_eq!(
+        running.failed(),
+        "shard-0 panicked five times within a minute"
+    );
+    assert_eq!(running.admin("/healthz").status, 503);
+}
