@@ -69,13 +69,12 @@ enum Command {
 
 fn main() -> std::process::ExitCode {
     let command_line = CommandLine::parse();
-    match run(command_line) {
-        Ok(code) => code,
-        Err(failure) => {
-            eprintln!("glassline: {failure}");
-            failure.code()
-        }
-    }
+    let code = run(command_line).unwrap_or_else(|failure| {
+        logging::print(&format!("glassline: {failure}"));
+        failure.code()
+    });
+    logging::finish();
+    code
 }
 
 fn run(command_line: CommandLine) -> Result<std::process::ExitCode, Failure> {

@@ -49,6 +49,7 @@ const SHARING: &[&str] = &[
     "aiortc",
     "channels",
     "files",
+    "logging",
     "messages",
     "moq",
     "publish",

@@ -21,6 +21,7 @@ mod data;
 mod files;
 mod guest;
 mod http;
+mod logging;
 mod messages;
 mod moq;
 mod peers;
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
     arguments.test_threads.get_or_insert(2);
     let tests = [
         commands::TESTS,
+        logging::TESTS,
         signalling::TESTS,
         viewers::TESTS,
         churn::TESTS,

@@ -97,7 +97,7 @@ async fn join(
     let offer = Offer { sdp, connection };
     let answered = app.sessions.join_room(&app.rooms, &room, (id, name), offer);
     let answered = answered.map_err(|error| refused(&room, error))?;
-    let location = format!("/call/{room}/{}", answered.record.id);
+    let location = format!("/call/{room}/{}", answered.record.id.as_str());
     Ok(resource::created(answered, location))
 }
 
@@ -188,7 +188,10 @@ async fn add_leg(
     let data = DataChannelSetup::between(&room, &participant.id, &other);
     let offer = Offer { sdp, connection };
     let answered = app.sessions.watch_with_data(stream, offer, data)?;
-    let location = format!("/call/{room}/{session}/hear/{id}/{}", answered.record.id);
+    let location = format!(
+        "/call/{room}/{session}/hear/{id}/{}",
+        answered.record.id.as_str()
+    );
     Ok(resource::created(answered, location))
 }
 

@@ -24,7 +24,7 @@ pub(super) async fn offer(
     resource::expect_type(&headers, resource::SDP)?;
     let sdp = resource::text(&body)?;
     let answered = app.sessions.watch(&name, Offer { sdp, connection }).await?;
-    let location = format!("/{name}/whep/{}", answered.record.id);
+    let location = format!("/{name}/whep/{}", answered.record.id.as_str());
     Ok(resource::created(answered, location))
 }
 

@@ -50,6 +50,6 @@ pub(super) async fn offer(
     let stream =
         stream.map_err(|error| Problem::try_later("Too many streams", error.to_string()))?;
     let answered = app.sessions.publish_messages(stream, offer)?;
-    let location = format!("/{name}/whip/{}", answered.record.id);
+    let location = format!("/{name}/whip/{}", answered.record.id.as_str());
     Ok(resource::created(answered, location))
 }

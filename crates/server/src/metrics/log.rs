@@ -28,7 +28,7 @@ pub(crate) fn log(text: &mut String) {
         text,
         name,
         "counter",
-        "Lines that are not in the log: its reader did not keep up (`dropped`), or their place in the code writes too many (`suppressed`).",
+        "Lines not logged: dropped, as the log's reader is too slow; suppressed, as one place writes too many.",
     );
     for (reason, counter) in [("dropped", &LOG.dropped), ("suppressed", &LOG.suppressed)] {
         let count = counter.get();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// The identifier of one WebRTC session in URLs. It cannot be guessed: a client that knows it may
 /// change and end the session.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionId(Arc<str>);
 
 impl SessionId {
@@ -21,8 +21,35 @@ impl SessionId {
     }
 }
 
+/// Characters of an identifier that logs show: enough to tell sessions apart, too few to use one.
+const SHOWN_CHARS: usize = 6;
+
 impl fmt::Display for SessionId {
+    /// Writes the beginning, for logs. Whoever reads a log must not be able to end the session.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        match self.0.char_indices().nth(SHOWN_CHARS) {
+            Some((end, _)) => write!(f, "{}…", &self.0[..end]),
+            None => f.write_str(&self.0),
+        }
+    }
+}
+
+impl fmt::Debug for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SessionId({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logs_show_too_little_of_an_identifier_to_use_it() {
+        let id = SessionId::new("0123456789abcdef0123456789abcdef");
+        assert_eq!(id.to_string(), "012345…");
+        assert_eq!(format!("{id:?}"), "SessionId(012345…)");
+        assert_eq!(id.as_str().len(), 32);
+        assert_eq!(SessionId::new("short").to_string(), "short");
     }
 }

@@ -1,0 +1,231 @@
+//! Lines on their way to a reader that may stop reading.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use glassline_server::LogCounters;
+
+/// Most bytes that wait for the reader.
+pub(super) const BYTES_MAX: usize = 1 << 20;
+
+/// Most lines that wait for the reader; with few bytes each, their bookkeeping is most of the
+/// memory.
+pub(super) const LINES_MAX: usize = 8192;
+
+/// A bounded queue of lines, which a thread writes to a stream. Threads that add a line never wait
+/// for the stream.
+pub(super) struct LineQueue {
+    state: Mutex<State>,
+    /// Signaled when a line was added, and when a line was written.
+    changed: Condvar,
+    counters: &'static LogCounters,
+}
+
+#[derive(Default)]
+struct State {
+    lines: VecDeque<Vec<u8>>,
+    bytes: usize,
+    /// Lines that were dropped since the reader was last told.
+    dropped: u64,
+    /// Whether the thread is writing a line.
+    is_writing: bool,
+}
+
+impl LineQueue {
+    /// Starts the thread that writes to `stream`, and that counts dropped lines in `counters`.
+    ///
+    /// # Errors
+    /// Returns the system's error if it has no thread to give.
+    pub(super) fn start(
+        stream: impl Write + Send + 'static,
+        counters: &'static LogCounters,
+    ) -> io::Result<Arc<Self>> {
+        let queue = Arc::new(Self {
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            counters,
+        });
+        let writing = Arc::clone(&queue);
+        let thread = thread::Builder::new().name("log".to_owned());
+        // The thread is never joined: a write may never return.
+        thread.spawn(move || writing.write_to(stream))?;
+        Ok(queue)
+    }
+
+    /// Adds a line, or drops and counts it if there is no room.
+    pub(super) fn push(&self, line: &str) {
+        self.push_bytes(line.as_bytes());
+    }
+
+    fn push_bytes(&self, line: &[u8]) {
+        let mut state = self.lock();
+        if state.bytes + line.len() > BYTES_MAX || state.lines.len() >= LINES_MAX {
+            state.dropped += 1;
+            self.counters.dropped.add(1);
+            return;
+        }
+        state.bytes += line.len();
+        state.lines.push_back(line.to_vec());
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Waits until all lines are written, for `limit` at most.
+    pub(super) fn flush(&self, limit: Duration) {
+        let end = Instant::now() + limit;
+        let mut state = self.lock();
+        while !state.lines.is_empty() || state.is_writing {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            let waited = self.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn write_to(&self, mut stream: impl Write) {
+        loop {
+            let (line, dropped) = self.next();
+            // A stream that cannot be written to is closed, and nobody is there to be told.
+            let _ = stream.write_all(&line);
+            if dropped > 0 {
+                let text = format!(
+                    "{dropped} log lines were dropped: the reader of stderr did not keep up\n"
+                );
+                let _ = stream.write_all(text.as_bytes());
+            }
+            let mut state = self.lock();
+            state.is_writing = false;
+            drop(state);
+            self.changed.notify_all();
+        }
+    }
+
+    /// Waits for a line and returns it. With the last one that waited, returns how many lines were
+    /// dropped behind it.
+    fn next(&self) -> (Vec<u8>, u64) {
+        let mut state = self.lock();
+        loop {
+            if let Some(line) = state.lines.pop_front() {
+                state.bytes -= line.len();
+                state.is_writing = true;
+                let is_last = state.lines.is_empty();
+                let dropped = if is_last {
+                    std::mem::take(&mut state.dropped)
+                } else {
+                    0
+                };
+                return (line, dropped);
+            }
+            let waited = self.changed.wait(state);
+            state = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Adds each piece that is written as a line: `tracing_subscriber` writes a line as one piece.
+impl Write for &LineQueue {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.push_bytes(line);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+    use super::*;
+
+    /// A stream whose reader takes one line for each permission.
+    struct Reluctant {
+        permissions: Receiver<()>,
+        written: SyncSender<String>,
+    }
+
+    impl Write for Reluctant {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let _ = self.permissions.recv();
+            let text = String::from_utf8_lossy(bytes).into_owned();
+            let _ = self.written.send(text);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn counters() -> &'static LogCounters {
+        Box::leak(Box::default())
+    }
+
+    #[test]
+    fn a_reader_that_stops_makes_nobody_wait_and_is_told_what_it_missed() {
+        let (permit, permissions) = sync_channel(2 * LINES_MAX);
+        let (written, lines) = sync_channel(2 * LINES_MAX);
+        let counters = counters();
+        let stream = Reluctant {
+            permissions,
+            written,
+        };
+        let queue = LineQueue::start(stream, counters).expect("a thread");
+        for number in 0..LINES_MAX + 100 {
+            queue.push(&format!("line {number}\n"));
+        }
+        // The thread holds one line or none already.
+        let dropped = counters.dropped.get();
+        assert!((99..=100).contains(&dropped), "{dropped}");
+        for _ in 0..=LINES_MAX + 1 {
+            permit.send(()).expect("the thread lives");
+        }
+        let mut last = String::new();
+        let mut count = 0;
+        while !last.contains("dropped") {
+            last = lines
+                .recv_timeout(Duration::from_secs(60))
+                .expect("more lines");
+            count += 1;
+        }
+        assert!(
+            last.starts_with(&format!("{dropped} log lines were dropped")),
+            "{last}"
+        );
+        let kept = u64::try_from(LINES_MAX + 100).expect("few") - dropped;
+        assert_eq!(count, kept + 1);
+    }
+
+    #[test]
+    fn waiting_lines_are_bounded_in_bytes() {
+        let (_permit, permissions) = sync_channel(1);
+        let (written, _lines) = sync_channel(1);
+        let counters = counters();
+        let stream = Reluctant {
+            permissions,
+            written,
+        };
+        let queue = LineQueue::start(stream, counters).expect("a thread");
+        let line = "x".repeat(BYTES_MAX / 4);
+        for _ in 0..8 {
+            queue.push(&line);
+        }
+        // Four wait, and the thread may hold one.
+        assert!((3..=4).contains(&counters.dropped.get()));
+        assert!(queue.lock().bytes <= BYTES_MAX);
+        let start = Instant::now();
+        queue.flush(Duration::from_millis(50));
+        assert!(start.elapsed() < Duration::from_secs(30), "it gives up");
+    }
+}

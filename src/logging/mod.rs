@@ -1,0 +1,117 @@
+//! The log, which is written to stderr and never makes a thread of the server wait.
+//!
+//! ```text
+//!  tracing event ─► filter ─► LineLimit (per place in the code) ─► one line, fields shortened
+//!     ─► LineQueue: bounded in bytes and lines ─► thread `log` ─► stderr
+//! ```
+//!
+//! Whoever reads stderr may stop reading. Lines that find no room in the queue are dropped and
+//! counted, and the log says so when the reader goes on. Strangers cause lines, too, so each place
+//! in the code may write some lines at once and a few a second.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the log reads the clock, and its own threads wait"
+)]
+
+mod fields;
+mod line_limit;
+mod line_queue;
+
+use std::io::IsTerminal as _;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use clap::Args;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use crate::exit::Failure;
+use line_limit::LineLimit;
+use line_queue::LineQueue;
+
+/// Log filter without `--log`: our notes, warnings of dependencies, and errors only of moq-net,
+/// whose warnings are mostly about sessions that ended normally.
+const DEFAULT: &str =
+    "warn,moq_net=error,glassline=info,glassline_server=info,glassline_client::publish=info";
+
+/// Longest time that the end of the program waits for the reader of stderr.
+const FLUSH: Duration = Duration::from_millis(500);
+
+/// The queue of the process's log; unset before [`start`].
+static QUEUE: OnceLock<Arc<LineQueue>> = OnceLock::new();
+
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Print errors only.
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+    /// Log filter, like `debug` or `warn,glassline_server=trace`.
+    #[arg(long, global = true, value_name = "FILTER", env = "RUST_LOG")]
+    log: Option<String>,
+}
+
+/// Starts logging to stderr.
+pub(crate) fn start(options: &Options) -> Result<(), Failure> {
+    let default = if options.quiet { "error" } else { DEFAULT };
+    let filter = options.log.as_deref().unwrap_or(default);
+    let filter = EnvFilter::builder()
+        .parse(filter)
+        .map_err(|error| Failure::usage(format_args!("--log '{filter}': {error}")))?;
+    let queue = LineQueue::start(std::io::stderr(), &glassline_server::LOG)
+        .map_err(|error| Failure::runtime(format_args!("cannot start the log: {error}")))?;
+    let lines = tracing_subscriber::fmt::layer()
+        .fmt_fields(fields::shortened())
+        .with_writer(Arc::clone(&queue))
+        .with_ansi(color(&std::io::stderr()));
+    tracing_subscriber::registry()
+        .with(LineLimit::start(&glassline_server::LOG))
+        .with(lines)
+        .with(filter)
+        .init();
+    // The hook of the standard library writes to stderr itself, and so would wait for its reader.
+    std::panic::set_hook(Box::new(|panic| {
+        let message = panic.payload_as_str().unwrap_or("no message");
+        let place = panic.location().map(ToString::to_string);
+        let thread = std::thread::current();
+        tracing::error!(
+            thread = thread.name().unwrap_or("unnamed"),
+            place = place.as_deref().unwrap_or("unknown"),
+            "panic, which is a bug of glassline: {message}"
+        );
+        let backtrace = std::backtrace::Backtrace::capture();
+        if backtrace.status() == std::backtrace::BacktraceStatus::Captured
+            && let Some(queue) = QUEUE.get()
+        {
+            queue.push(&backtrace.to_string());
+        }
+    }));
+    QUEUE.get_or_init(|| queue);
+    Ok(())
+}
+
+/// Prints `text` as a line to stderr, behind the log.
+pub(crate) fn print(text: &str) {
+    match QUEUE.get() {
+        Some(queue) => queue.push(&format!("{text}\n")),
+        None => eprintln!("{text}"),
+    }
+}
+
+/// Waits until the reader of stderr has the lines of the log, for half a second at most.
+pub(crate) fn finish() {
+    if let Some(queue) = QUEUE.get() {
+        queue.flush(FLUSH);
+    }
+}
+
+/// Whether to use colors on `stream`: it is a terminal, and NO_COLOR is not set (no-color.org).
+pub(crate) fn color(stream: &impl std::io::IsTerminal) -> bool {
+    stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// Whether stdout is a terminal.
+pub(crate) fn stdout_is_terminal() -> bool {
+    std::io::stdout().is_terminal()
+}
