@@ -53,7 +53,7 @@ impl Sink for UdpSocket {
 #[derive(Debug)]
 pub(crate) struct Outbox<S: Sink = UdpSocket> {
     socket: S,
-    scratch: Box<[u8]>,
+    scratch: Box<[u8; SCRATCH_BYTES]>,
     /// Bytes of the buffer that are sealed and not handed over.
     filled: usize,
     runs: Vec<Run>,
@@ -101,7 +101,9 @@ impl<S: Sink> Outbox<S> {
     pub(crate) fn new(socket: S, counters: Arc<SendCounters>) -> Self {
         Self {
             socket,
-            scratch: vec![0; SCRATCH_BYTES].into(),
+            scratch: vec![0; SCRATCH_BYTES]
+                .try_into()
+                .expect("the length is that of the type"),
             filled: 0,
             runs: Vec::with_capacity(4 * RIPE_RUNS),
             backlog: Backlog::default(),
