@@ -32,6 +32,10 @@ pub(crate) fn run(config: Config, quiet: bool) -> Result<ExitCode, Failure> {
 async fn serve(config: Config, quiet: bool) -> Result<ExitCode, Failure> {
     // First of all, so that a signal during the start is handled, too.
     let (mut signals, mut hangup) = (Signals::new()?, Hangup::new()?);
+    // The soft limit is often 1,024 for the sake of old programs that call `select`.
+    if let Err(error) = glassline_server::raise_descriptor_limit() {
+        tracing::warn!(%error, "cannot raise the limit of open files (RLIMIT_NOFILE)");
+    }
     let specs = config.specs();
     if specs.is_empty() {
         tracing::warn!("no sources, so there is nothing to watch: add --source NAME=…");

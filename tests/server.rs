@@ -70,10 +70,22 @@ impl Server {
         Server::start(&arguments)
     }
 
-    /// Starts the server, and waits until the API answers.
+    /// Starts a server of `sources` that may open `descriptors` files, sockets included.
+    pub(crate) fn limited(descriptors: usize, sources: &[&str]) -> Result<Server, String> {
+        let limit = format!("ulimit -n {descriptors} && exec \"$0\" \"$@\"");
+        let mut command = Command::new("sh");
+        command.args(["-c", &limit, env!("CARGO_BIN_EXE_glassline")]);
+        command.args(serve_arguments(sources)).env("NO_COLOR", "1");
+        Server::start_command(command)
+    }
+
     fn start(arguments: &[&str]) -> Result<Server, String> {
+        Server::start_command(glassline(arguments))
+    }
+
+    /// Starts the server, and waits until the API answers.
+    fn start_command(mut command: Command) -> Result<Server, String> {
         let [http, media, admin, rtsp] = free_ports()?;
-        let mut command = glassline(arguments);
         let places = [
             ("--http", http),
             ("--media", media),

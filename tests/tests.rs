@@ -18,6 +18,7 @@ mod channels;
 mod churn;
 mod commands;
 mod data;
+mod descriptors;
 mod files;
 mod guest;
 mod http;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
     arguments.test_threads.get_or_insert(2);
     let tests = [
         commands::TESTS,
+        descriptors::TESTS,
         logging::TESTS,
         signalling::TESTS,
         viewers::TESTS,

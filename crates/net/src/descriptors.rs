@@ -6,6 +6,18 @@ pub fn raise_descriptor_limit() -> io::Result<u64> {
     sys::raise()
 }
 
+/// Returns the soft limit of open file descriptors, `u64::MAX` if there is none.
+pub fn descriptor_limit() -> io::Result<u64> {
+    sys::limit()
+}
+
+/// Returns whether `error` says that the process or the system has no descriptor, or no memory for
+/// a socket, to give at present (`EMFILE`, `ENFILE`, `ENOBUFS`, `ENOMEM`). The same call may
+/// succeed once something was closed.
+pub fn is_descriptor_shortage(error: &io::Error) -> bool {
+    sys::is_shortage(error)
+}
+
 #[cfg(unix)]
 mod sys {
     #![expect(
@@ -17,14 +29,7 @@ mod sys {
 
     /// Calls `getrlimit` and `setrlimit`.
     pub(super) fn raise() -> io::Result<u64> {
-        let mut limit = libc::rlimit {
-            rlim_cur: 0,
-            rlim_max: 0,
-        };
-        // SAFETY: the kernel writes one `rlimit`.
-        if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        let mut limit = get()?;
         if limit.rlim_cur < limit.rlim_max {
             let raised = libc::rlimit {
                 rlim_cur: limit.rlim_max,
@@ -37,10 +42,37 @@ mod sys {
             // Some systems refuse what they announce (macOS beyond OPEN_MAX): then
             // the old limit stays in force, which is no error.
         }
-        if limit.rlim_cur == libc::RLIM_INFINITY {
-            return Ok(u64::MAX);
+        Ok(soft(&limit))
+    }
+
+    /// Calls `getrlimit`.
+    pub(super) fn limit() -> io::Result<u64> {
+        get().map(|limit| soft(&limit))
+    }
+
+    pub(super) fn is_shortage(error: &io::Error) -> bool {
+        let code = error.raw_os_error();
+        let shortages = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];
+        code.is_some_and(|code| shortages.contains(&code))
+    }
+
+    fn get() -> io::Result<libc::rlimit> {
+        let mut limit = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        // SAFETY: the kernel writes one `rlimit`.
+        match unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } {
+            0 => Ok(limit),
+            _ => Err(io::Error::last_os_error()),
         }
-        Ok(limit.rlim_cur)
+    }
+
+    fn soft(limit: &libc::rlimit) -> u64 {
+        match limit.rlim_cur {
+            libc::RLIM_INFINITY => u64::MAX,
+            descriptors => descriptors,
+        }
     }
 }
 
@@ -52,6 +84,15 @@ mod sys {
     pub(super) fn raise() -> io::Result<u64> {
         Ok(u64::MAX)
     }
+
+    /// Returns `u64::MAX`, because this system has no such limit.
+    pub(super) fn limit() -> io::Result<u64> {
+        Ok(u64::MAX)
+    }
+
+    pub(super) fn is_shortage(error: &io::Error) -> bool {
+        error.kind() == io::ErrorKind::OutOfMemory
+    }
 }
 
 #[cfg(test)]
@@ -59,6 +100,15 @@ mod sys {
 mod tests {
     use super::*;
     use std::fs;
+
+    #[test]
+    fn a_full_table_of_descriptors_is_told_from_a_lost_connection() {
+        let shortage = |code| is_descriptor_shortage(&io::Error::from_raw_os_error(code));
+        assert!(
+            [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM].map(shortage) == [true; 4]
+        );
+        assert!(!shortage(libc::ECONNABORTED) && !shortage(libc::EAGAIN));
+    }
 
     #[test]
     fn the_soft_limit_becomes_the_hard_one() {
@@ -76,5 +126,6 @@ mod tests {
         let wanted = (limit != u64::MAX).then_some(limit);
         assert_eq!(in_force, [wanted, wanted]);
         assert_eq!(raise_descriptor_limit().expect("again"), limit);
+        assert_eq!(descriptor_limit().expect("Linux has the limit"), limit);
     }
 }

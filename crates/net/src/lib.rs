@@ -35,7 +35,7 @@ mod tcp;
 
 pub use affinity::run_where;
 pub use bind::{BindError, port_is_free};
-pub use descriptors::raise_descriptor_limit;
+pub use descriptors::{descriptor_limit, is_descriptor_shortage, raise_descriptor_limit};
 pub use options::{Multicast, Options};
 pub use process::{open_fds, process_cpu, rss_bytes, thread_cpu};
 pub use receive::{DATAGRAM_BYTES_MAX, Datagram, ReceiveBatch};
@@ -43,4 +43,4 @@ pub use send::{
     PathError, PathErrorKind, SEGMENTED_BYTES_MAX, SEGMENTS_MAX, SendError, Sent, Transmit,
 };
 pub use socket::{UdpSocket, gso_supported};
-pub use tcp::{listen, set_unsent_limit, tcp_port_is_free};
+pub use tcp::{listen, refuse, set_unsent_limit, tcp_port_is_free};

@@ -32,11 +32,19 @@ pub fn set_unsent_limit(stream: &TcpStream, bytes: u32) -> io::Result<()> {
     sys::set_unsent_limit(stream, bytes)
 }
 
+/// Closes a connection that was accepted, at the least cost: the peer is sent a reset, and the
+/// kernel keeps no state of the connection (`SO_LINGER` of 0 s; RFC 9293 §3.10.4). Data that waits
+/// in either direction is lost.
+pub fn refuse(stream: TcpStream) {
+    sys::reset_on_close(&stream);
+    drop(stream);
+}
+
 #[cfg(test)]
 #[cfg(target_os = "linux")]
 mod tests {
     use super::*;
-    use std::io::Write;
+    use std::io::{Read, Write};
     use std::net::Ipv4Addr;
 
     fn anywhere() -> SocketAddr {
@@ -63,6 +71,18 @@ mod tests {
         drop((accepted, listener));
         tcp_port_is_free(address).expect("nobody listens");
         listen(address, true).expect("nobody listens");
+    }
+
+    #[test]
+    fn a_refused_peer_is_reset() {
+        let listener = listen(anywhere(), false).expect("loopback");
+        listener.set_nonblocking(false).expect("for the test");
+        let address = listener.local_addr().expect("bound");
+        let mut client = TcpStream::connect(address).expect("it listens");
+        let (accepted, _) = listener.accept().expect("a connection");
+        refuse(accepted);
+        let error = client.read(&mut [0]).expect_err("no orderly end");
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
     }
 
     #[test]

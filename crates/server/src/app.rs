@@ -8,6 +8,7 @@ use glassline_hub::Hub;
 
 use crate::auth::Users;
 use crate::config::Config;
+use crate::http::server::ListenerCounters;
 use crate::ingest::FrameCodes;
 use crate::ingest::library::Library;
 use crate::latency::LatencyRegistry;
@@ -36,4 +37,6 @@ pub(crate) struct App {
     pub(crate) latencies: Arc<LatencyRegistry>,
     pub(crate) codes: FrameCodes,
     pub(crate) clock: Clock,
+    /// Counters of the HTTP listeners.
+    pub(crate) http: ListenerCounters,
 }

@@ -32,5 +32,6 @@ mod server;
 pub mod sessions;
 mod spelling;
 
+pub use glassline_net::raise_descriptor_limit;
 pub use metrics::{LOG, LogCounters};
 pub use server::{Server, StartError};

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use glassline_hub::Hub;
 use glassline_quic::Fingerprint;
 use glassline_webrtc::Certificate;
-use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
@@ -15,6 +14,7 @@ use crate::app::App;
 use crate::auth::Users;
 use crate::config::{Config, DataAccess};
 use crate::http;
+use crate::http::server::ListenerCounters;
 use crate::ingest::library::{self, Library};
 use crate::ingest::{self, FrameCodes, SourceSpec};
 use crate::latency::LatencyRegistry;
@@ -22,13 +22,25 @@ use crate::quic::{self, Quic};
 use crate::reload::Reload;
 use crate::rooms::{self, Rooms};
 use crate::rtsp::{self, Listener, Rtsp};
-use crate::runtime::{Clock, Heartbeat, Part, Supervisor, keep_running};
-use crate::sessions::{self, Bounds, Command, ConnectionAddresses, DataPolicy, Negotiator};
+use crate::runtime::{Clock, DescriptorBudget, Heartbeat, Part, Supervisor, keep_running};
+use crate::sessions::{self, Bounds, Command, DataPolicy, Negotiator};
 use crate::sessions::{Registry, Settings, Shards, Shared};
 
 /// Interval at which sessions that got no datagram and streams without viewers and source are
 /// removed.
 const SWEEP: Duration = Duration::from_secs(1);
+
+/// Most connections of operators at the same time.
+const ADMIN_CONNECTIONS: usize = 32;
+
+/// Descriptors that are reserved for each thread that polls: its poll, its waker, its sockets.
+const DESCRIPTORS_OF_THREAD: usize = 8;
+
+/// Descriptors that are reserved for each configured source: connections and files.
+const DESCRIPTORS_OF_SOURCE: usize = 4;
+
+/// Most descriptors that are reserved for files of the media folder.
+const MEDIA_FILES: usize = 128;
 
 /// A running server.
 #[derive(Debug)]
@@ -54,8 +66,8 @@ impl Server {
     pub async fn start(config: Config, specs: Vec<SourceSpec>) -> Result<Self, StartError> {
         let clock = Clock::start();
         let supervisor = Supervisor::start()?;
-        let http = listen("http", "http.address or --http", config.http.address).await?;
-        let admin = listen("admin", "admin.address or --admin", config.admin.address).await?;
+        let http = listen("http", "http.address or --http", config.http.address)?;
+        let admin = listen("admin", "admin.address or --admin", config.admin.address)?;
         let latencies = Arc::new(LatencyRegistry::default());
         let registry = Arc::new(Registry::new(Bounds {
             viewers: config.limits.viewers,
@@ -89,20 +101,20 @@ impl Server {
             .iter()
             .map(|listener| (listener.name(), listener.local_addr()))
             .collect::<Vec<_>>();
-        let rtsp = start_rtsp(
-            &config,
-            listeners,
-            &hub,
-            &latencies,
-            &users,
-            library.as_ref(),
-            clock,
-        )?;
+        let allowed = AllowedConnections::of(&config, cores);
+        let services = rtsp::Services {
+            hub: Arc::clone(&hub),
+            latencies: Arc::clone(&latencies),
+            users: Arc::clone(&users),
+            library: library.clone(),
+            wall: clock.wall(),
+        };
+        let rtsp = start_rtsp(&config, allowed, listeners, services)?;
         let quic = Quic::start(&config.quic, &hub, &users, clock, &stopped)?;
-        let mut listeners = vec![("http", http.local_addr()?), ("media", shards.local_addr())];
+        let mut listeners = vec![("http", http.local_addr()), ("media", shards.local_addr())];
         listeners.extend(rtsp_listeners);
         listeners.extend(quic.as_ref().map(|quic| ("quic", quic.local_addr())));
-        listeners.push(("admin", admin.local_addr()?));
+        listeners.push(("admin", admin.local_addr()));
         let rooms = Arc::new(Rooms::new(rooms::Bounds {
             rooms: config.limits.rooms,
             participants: config.limits.room_participants,
@@ -127,10 +139,12 @@ impl Server {
             latencies: Arc::clone(&latencies),
             codes,
             clock,
+            http: ListenerCounters::default(),
         };
+        let [public, operators] = serve_http(app, allowed, http, admin, &stopped);
         let tasks = vec![
-            tokio::spawn(serve(http, http::public(app.clone()), stopped.clone())),
-            tokio::spawn(serve(admin, http::admin(app), stopped.clone())),
+            public,
+            operators,
             tokio::spawn(reload.run(Arc::clone(&asked), stopped.clone())),
             tokio::spawn(keep_sweeping(
                 Arc::clone(&shared),
@@ -277,19 +291,16 @@ fn open_rtsp_listeners(config: &Config, cores: usize) -> Result<Vec<Listener>, S
 
 fn start_rtsp(
     config: &Config,
+    allowed: AllowedConnections,
     listeners: Vec<Listener>,
-    hub: &Arc<Hub>,
-    latencies: &Arc<LatencyRegistry>,
-    users: &Arc<Users>,
-    library: Option<&Arc<Library>>,
-    clock: Clock,
+    services: rtsp::Services,
 ) -> Result<Option<Rtsp>, StartError> {
     if listeners.is_empty() {
         return Ok(None);
     }
     let limits = config.limits.hub();
     let options = rtsp::Options {
-        connections_max: config.rtsp.clients,
+        connections_max: allowed.rtsp,
         connections_per_address: config.rtsp.clients,
         udp: config.rtsp.udp,
         udp_port: config.rtsp.udp_port,
@@ -306,43 +317,96 @@ fn start_rtsp(
         ring_bytes: limits.ring_bytes,
         ring_span: limits.ring_span,
     };
-    let sources = rtsp::Services {
-        hub: Arc::clone(hub),
-        latencies: Arc::clone(latencies),
-        users: Arc::clone(users),
-        library: library.cloned(),
-        wall: clock.wall(),
-    };
-    Ok(Some(Rtsp::start(&options, listeners, sources)?))
+    Ok(Some(Rtsp::start(&options, listeners, services)?))
 }
 
-async fn listen(
+fn listen(
     name: &'static str,
     setting: &'static str,
     address: SocketAddr,
-) -> Result<TcpListener, StartError> {
-    TcpListener::bind(address)
-        .await
-        .map_err(|source| StartError::Listen {
-            name,
-            setting,
-            address,
-            source,
-        })
+) -> Result<http::server::Listener, StartError> {
+    http::server::Listener::open(address).map_err(|source| StartError::Listen {
+        name,
+        setting,
+        address,
+        source,
+    })
 }
 
-async fn serve(listener: TcpListener, router: axum::Router, mut stopped: watch::Receiver<bool>) {
-    let service = router.into_make_service_with_connect_info::<ConnectionAddresses>();
-    let until = async move {
-        // A dropped sender means that the server ends.
-        let _ = stopped.wait_for(|stop| *stop).await;
-    };
-    if let Err(error) = axum::serve(listener, service)
-        .with_graceful_shutdown(until)
-        .await
-    {
-        tracing::error!(%error, "HTTP server ended");
+/// Connections that the listeners may have open at the same time, so that descriptors remain for
+/// the rest of the server.
+#[derive(Clone, Copy, Debug)]
+struct AllowedConnections {
+    http: usize,
+    rtsp: usize,
+}
+
+impl AllowedConnections {
+    /// Returns what is configured, or less if the process may not open enough files. Must be called
+    /// when most other descriptors are open.
+    fn of(config: &Config, threads: usize) -> Self {
+        let threads = config.shards.unwrap_or(threads);
+        let has_rtsp = config.rtsp.address.is_some() || config.rtsp.tls.address.is_some();
+        let files = config.rtsp.media_folder.as_ref();
+        let files = files.map_or(0, |_| config.rtsp.media_clients.min(MEDIA_FILES));
+        let planned = ADMIN_CONNECTIONS
+            + threads * DESCRIPTORS_OF_THREAD
+            + config.sources.len() * DESCRIPTORS_OF_SOURCE
+            + files;
+        let budget = DescriptorBudget::of_process(planned);
+        let grants = budget.share([
+            ("http.connections", config.http.connections),
+            (
+                "rtsp.clients",
+                if has_rtsp { config.rtsp.clients } else { 0 },
+            ),
+        ]);
+        for shortage in grants.iter().filter_map(|grant| budget.shortage(*grant)) {
+            tracing::warn!("{shortage}");
+        }
+        let [http, rtsp] = grants.map(|grant| grant.granted);
+        Self { http, rtsp }
     }
+}
+
+/// Starts to serve both HTTP listeners: `public` for viewers, `admin` for operators.
+fn serve_http(
+    app: App,
+    allowed: AllowedConnections,
+    public: http::server::Listener,
+    admin: http::server::Listener,
+    stopped: &watch::Receiver<bool>,
+) -> [JoinHandle<()>; 2] {
+    let for_viewers = http::server::Options {
+        name: "http",
+        connections: allowed.http,
+        connections_per_address: app.config.http.connections_per_address,
+    };
+    // Operators have places of their own, so that the server can be looked into while it is full.
+    let for_operators = http::server::Options {
+        name: "admin",
+        connections: ADMIN_CONNECTIONS,
+        connections_per_address: ADMIN_CONNECTIONS,
+    };
+    let counters = app.http.clone();
+    let router = http::public(app.clone());
+    let serving = http::server::serve(
+        public,
+        router,
+        for_viewers,
+        counters.public,
+        stopped.clone(),
+    );
+    let public = tokio::spawn(serving);
+    let router = http::admin(app);
+    let serving = http::server::serve(
+        admin,
+        router,
+        for_operators,
+        counters.admin,
+        stopped.clone(),
+    );
+    [public, tokio::spawn(serving)]
 }
 
 /// Sweeps until `stopped` becomes true. The task is also the heartbeat of tokio's threads.

@@ -131,6 +131,11 @@ impl Running {
         exchange(stream, text)
     }
 
+    /// Connects to the listener for viewers, from an address of loopback.
+    pub(crate) fn connect_http(&self, from: Ipv4Addr) -> TcpStream {
+        self.connect(from.into(), self.listener("http"))
+    }
+
     pub(crate) fn get(&self, path: &str) -> Response {
         self.request("GET", path, &[], "")
     }

@@ -15,6 +15,7 @@
 
 mod abuse;
 mod check;
+mod connections;
 mod data;
 mod handshake;
 mod isolation;

@@ -18,4 +18,6 @@ pub(crate) use errors::{
 };
 pub(crate) use name::Name;
 pub(crate) use process::{page_bytes, process_cpu, thread_cpu};
-pub(crate) use socket::{bind, listen, receive_buffer, send_buffer, set_unsent_limit};
+pub(crate) use socket::{
+    bind, listen, receive_buffer, reset_on_close, send_buffer, set_unsent_limit,
+};

@@ -125,6 +125,27 @@ pub(crate) fn set_unsent_limit(stream: &TcpStream, bytes: u32) -> io::Result<()>
     )
 }
 
+/// Sets `SO_LINGER` to 0 s, so that closing resets the connection.
+pub(crate) fn reset_on_close(stream: &TcpStream) {
+    let at_once = libc::linger {
+        l_onoff: 1,
+        l_linger: 0,
+    };
+    let len = socklen::<libc::linger>();
+    let (level, name) = (libc::SOL_SOCKET, libc::SO_LINGER);
+    // SAFETY: the kernel reads `len` bytes of `at_once`.
+    let _ = unsafe {
+        // A connection that cannot be told to is closed in the ordinary way.
+        libc::setsockopt(
+            stream.as_raw_fd(),
+            level,
+            name,
+            (&raw const at_once).cast(),
+            len,
+        )
+    };
+}
+
 /// Returns the size of the receive buffer, in bytes.
 pub(crate) fn receive_buffer(socket: &UdpSocket) -> io::Result<usize> {
     get(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF)

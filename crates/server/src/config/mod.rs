@@ -86,6 +86,15 @@ pub struct Config {
 pub struct Http {
     /// Where to listen, `IP:PORT`; port 0 takes a free one.
     pub address: SocketAddr,
+    /// Most connections at the same time. When all are in use, a client that has not sent a request
+    /// yet makes room for a new one.
+    #[serde(deserialize_with = "parts::positive")]
+    #[schemars(range(min = 1))]
+    pub connections: usize,
+    /// Most of these connections from one IPv4 address, or from one /64 of IPv6.
+    #[serde(deserialize_with = "parts::positive")]
+    #[schemars(range(min = 1))]
+    pub connections_per_address: usize,
 }
 
 /// WebRTC media over UDP.
@@ -204,6 +213,9 @@ impl Default for Http {
     fn default() -> Self {
         Self {
             address: loopback(8889),
+            connections: 4_096,
+            // Enough for an office behind one address.
+            connections_per_address: 1_024,
         }
     }
 }

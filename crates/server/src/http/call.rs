@@ -14,7 +14,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Bytes;
+use axum::body::Body;
 use axum::extract::{ConnectInfo, Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::Response;
@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use super::problem::Problem;
-use super::{auth, pages, resource};
+use super::{auth, body, pages, resource};
 use crate::app::App;
 use crate::rooms::{Full, Listing, Participant, ParticipantId, RoomName};
 use crate::runtime::SessionId;
@@ -81,11 +81,10 @@ async fn join(
     Query(query): Query<JoinQuery>,
     uri: Uri,
     headers: HeaderMap,
-    body: Bytes,
+    body: Body,
 ) -> Result<Response, Problem> {
     let room = room_name(&room)?;
     resource::expect_type(&headers, resource::SDP)?;
-    let sdp = resource::text(&body)?;
     let name = called(&query.name)?;
     let mut drawn = [0; 6];
     rand::rng().fill_bytes(&mut drawn);
@@ -93,7 +92,8 @@ async fn join(
     let stream = room.stream(&id);
     let peer = connection.peer.ip();
     auth::participant(&app.users, peer, &headers, &uri, stream.as_str()).await?;
-
+    let body = body::read(body).await?;
+    let sdp = resource::text(&body)?;
     let offer = Offer { sdp, connection };
     let answered = app.sessions.join_room(&app.rooms, &room, (id, name), offer);
     let answered = answered.map_err(|error| refused(&room, error))?;
@@ -164,12 +164,13 @@ async fn add_leg(
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
     Path((room, session, id)): Path<(String, String, String)>,
     headers: HeaderMap,
-    body: Bytes,
+    body: Body,
 ) -> Result<Response, Problem> {
     resource::expect_type(&headers, resource::SDP)?;
-    let sdp = resource::text(&body)?;
     let room = room_name(&room)?;
     let (listing, participant) = find(&app, &room, &SessionId::new(&session))?;
+    let body = body::read(body).await?;
+    let sdp = resource::text(&body)?;
     let other = {
         let listing = listing.borrow();
         let mut people = listing.people.iter();
@@ -201,12 +202,12 @@ async fn change(
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
     Path((room, session)): Path<(String, String)>,
     headers: HeaderMap,
-    body: Bytes,
+    body: Body,
 ) -> Result<Response, Problem> {
     let (_, participant) = find(&app, &room_name(&room)?, &SessionId::new(&session))?;
     let record = app.sessions.by_id(&participant.session);
     let record = record.ok_or_else(Problem::no_session)?;
-    resource::change(&app.sessions, &record, connection, &headers, &body)
+    resource::change(&app.sessions, &record, connection, &headers, body).await
 }
 
 /// `DELETE /call/{room}/{session}`
@@ -230,10 +231,10 @@ async fn change_leg(
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
     Path(leg): Path<Leg>,
     headers: HeaderMap,
-    body: Bytes,
+    body: Body,
 ) -> Result<Response, Problem> {
     let record = resource::find(&app.sessions, &stream_of(&leg), &leg.3)?;
-    resource::change(&app.sessions, &record, connection, &headers, &body)
+    resource::change(&app.sessions, &record, connection, &headers, body).await
 }
 
 /// `DELETE` of a leg.

@@ -10,6 +10,7 @@
 
 mod api;
 mod auth;
+mod body;
 mod call;
 #[cfg(feature = "fault-injection")]
 mod fault;
@@ -18,38 +19,21 @@ mod metrics;
 mod pages;
 mod problem;
 mod resource;
+pub(crate) mod server;
 mod signaling;
 mod whep;
 mod whip;
 
-use std::net::SocketAddr;
-
 use axum::Router;
-use axum::extract::connect_info::Connected;
 use axum::extract::rejection::RawPathParamsRejection;
-use axum::extract::{ConnectInfo, DefaultBodyLimit, MatchedPath, RawPathParams, Request, State};
+use axum::extract::{ConnectInfo, MatchedPath, RawPathParams, Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::serve::IncomingStream;
-use tokio::net::TcpListener;
 
 use crate::app::App;
 use crate::sessions::ConnectionAddresses;
-
-/// Largest request body, in bytes: an offer has 64 kB at most, a report of 1000 frames 150 kB.
-const BODY_BYTES_MAX: usize = 256 << 10;
-
-impl Connected<IncomingStream<'_, TcpListener>> for ConnectionAddresses {
-    fn connect_info(stream: IncomingStream<'_, TcpListener>) -> Self {
-        let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
-        Self {
-            peer: *stream.remote_addr(),
-            local: stream.io().local_addr().unwrap_or(unknown),
-        }
-    }
-}
 
 /// Returns the routes for viewers: pages, WHEP, the reading API.
 pub(crate) fn public(app: App) -> Router {
@@ -79,7 +63,6 @@ pub(crate) fn public(app: App) -> Router {
         .merge(call::router())
         .merge(api::router())
         .fallback(not_found)
-        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(from_fn_with_state(app.clone(), readers))
         .layer(from_fn_with_state(app.clone(), cross_origin))
         .with_state(app)

@@ -3,13 +3,14 @@
 
 use std::sync::Arc;
 
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use glassline_hub::{State, StreamName};
 use glassline_webrtc::AcceptError;
 use glassline_webrtc::sdp::{Fragment, IceCredentials, NegotiationError};
 
+use super::body;
 use super::problem::Problem;
 use crate::sessions::{
     AnsweredOffer, ChangeError, ConnectionAddresses, Expected, Full, Negotiator, OfferError,
@@ -50,15 +51,16 @@ pub(super) fn created(answered: AnsweredOffer, location: String) -> Response {
 }
 
 /// Adds the candidates of a `PATCH`, or restarts ICE.
-pub(super) fn change(
+pub(super) async fn change(
     sessions: &Negotiator,
     record: &SessionRecord,
     connection: ConnectionAddresses,
     headers: &HeaderMap,
-    body: &Bytes,
+    body: Body,
 ) -> Result<Response, Problem> {
     expect_type(headers, FRAGMENT)?;
-    let fragment = Fragment::parse(text(body)?).map_err(|error| malformed(&error))?;
+    let body = body::read(body).await?;
+    let fragment = Fragment::parse(text(&body)?).map_err(|error| malformed(&error))?;
     let restarts = fragment
         .credentials()
         .filter(|theirs| theirs.ufrag != record.state().ice.theirs);

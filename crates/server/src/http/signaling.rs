@@ -4,15 +4,15 @@
 use std::sync::Arc;
 
 use axum::Extension;
-use axum::body::Bytes;
+use axum::body::Body;
 use axum::extract::{ConnectInfo, Query, State};
 use axum::response::{IntoResponse, Response};
 use glassline_hub::Stream;
 use serde::{Deserialize, Serialize};
 
-use super::api;
 use super::auth::Reader;
 use super::problem::Problem;
+use super::{api, body};
 use crate::app::App;
 use crate::sessions::{ConnectionAddresses, Offer};
 
@@ -35,8 +35,9 @@ pub(super) async fn exchange(
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
     reader: Option<Extension<Reader>>,
     Query(query): Query<StreamQuery>,
-    body: Bytes,
+    body: Body,
 ) -> Result<Response, Problem> {
+    let body = body::read(body).await?;
     let offer: Description = serde_json::from_slice(&body).map_err(|error| {
         let line = error.line();
         Problem::bad_request(format!(

@@ -3,13 +3,13 @@
 //! A `POST` of an offer returns `201` with the answer. The session's URL then takes `PATCH` (ICE
 //! candidates, ICE restart) and `DELETE`.
 
-use axum::body::Bytes;
+use axum::body::Body;
 use axum::extract::{ConnectInfo, Path, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 
 use super::problem::Problem;
-use super::resource;
+use super::{body, resource};
 use crate::app::App;
 use crate::sessions::{ConnectionAddresses, Offer};
 
@@ -19,9 +19,10 @@ pub(super) async fn offer(
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
     Path(name): Path<String>,
     headers: HeaderMap,
-    body: Bytes,
+    body: Body,
 ) -> Result<Response, Problem> {
     resource::expect_type(&headers, resource::SDP)?;
+    let body = body::read(body).await?;
     let sdp = resource::text(&body)?;
     let answered = app.sessions.watch(&name, Offer { sdp, connection }).await?;
     let location = format!("/{name}/whep/{}", answered.record.id.as_str());
@@ -34,10 +35,10 @@ pub(super) async fn change(
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
     Path((name, session)): Path<(String, String)>,
     headers: HeaderMap,
-    body: Bytes,
+    body: Body,
 ) -> Result<Response, Problem> {
     let record = resource::find(&app.sessions, &name, &session)?;
-    resource::change(&app.sessions, &record, connection, &headers, &body)
+    resource::change(&app.sessions, &record, connection, &headers, body).await
 }
 
 /// `DELETE /{stream}/whep/{session}`

@@ -4,14 +4,14 @@
 //! The stream's media comes from another source. An offer that has media is refused and not
 //! answered without the media.
 
-use axum::body::Bytes;
+use axum::body::Body;
 use axum::extract::{ConnectInfo, Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use glassline_hub::StreamName;
 
 use super::problem::Problem;
-use super::resource;
+use super::{body, resource};
 use crate::app::App;
 use crate::config::DataAccess;
 use crate::sessions::{ConnectionAddresses, Offer};
@@ -22,7 +22,7 @@ pub(super) async fn offer(
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
     Path(name): Path<String>,
     headers: HeaderMap,
-    body: Bytes,
+    body: Body,
 ) -> Result<Response, Problem> {
     if app.config.webrtc.data.viewers == DataAccess::Off {
         let detail =
@@ -34,6 +34,7 @@ pub(super) async fn offer(
         ));
     }
     resource::expect_type(&headers, resource::SDP)?;
+    let body = body::read(body).await?;
     let sdp = resource::text(&body)?;
     let offer = Offer { sdp, connection };
     let media = offer.media().map_err(|error| resource::malformed(&error))?;

@@ -12,10 +12,14 @@ use crate::runtime::Counter;
 /// One thread's counts since the server started.
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// Connections accepted since the server started.
+    /// Connections accepted since the server started, refused ones included.
     pub accepted: Counter,
     /// Connections closed at once because the limit of connections was reached.
     pub turned_away: Counter,
+    /// Connections refused because the client's address opened too many in a short time.
+    pub refused_rate: Counter,
+    /// Connections refused because the process had no descriptor left.
+    pub refused_descriptors: Counter,
     /// Connections open now.
     pub open: Gauge,
     /// Clients that are being sent media and reports.

@@ -2,12 +2,25 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::time::{Duration, Instant};
 
 use mio::net::TcpStream;
 use mio::{Interest, Registry};
 
+use super::counters::Counters;
 use super::event_source::EventSource;
 use crate::config::Identity;
+use crate::runtime::{AcceptOutage, SpareDescriptor};
+
+/// Time until a listener with more connections than one turn allows is served again. Media goes out
+/// in between, also during a flood.
+const TURN: Duration = Duration::from_millis(2);
+
+/// Time until a listener is tried again after descriptors ran out.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// Most connections that are refused in one turn because there is no descriptor for them.
+const SHED_PER_TURN: usize = 16;
 
 /// One port, opened once for each thread.
 #[derive(Debug)]
@@ -65,15 +78,19 @@ impl Listener {
 
 /// A thread's share of every listener.
 #[derive(Debug)]
-pub(super) struct ThreadListeners(Vec<ThreadListener>);
+pub(super) struct ThreadListeners {
+    listeners: Vec<ThreadListener>,
+    spare: SpareDescriptor,
+}
 
 /// A thread's share of one listener.
 #[derive(Debug)]
 pub(super) struct ThreadListener {
     listener: mio::net::TcpListener,
     identity: Option<Identity>,
-    /// Whether more connections may wait than were accepted.
-    has_more: bool,
+    /// Time of the next turn; `None` if no connection waited after the last one.
+    retry_at: Option<Instant>,
+    outage: AcceptOutage,
 }
 
 /// The result of accepting a connection.
@@ -91,13 +108,18 @@ impl ThreadListeners {
         let addresses = listeners.iter().map(Listener::local_addr).collect();
         let mut threads: Vec<Self> = Vec::new();
         for listener in listeners {
+            let (name, identity) = (listener.name(), listener.identity);
             let count = threads.len().max(listener.listeners.len());
-            threads.resize_with(count, || Self(Vec::new()));
+            threads.resize_with(count, || Self {
+                listeners: Vec::new(),
+                spare: SpareDescriptor::new(),
+            });
             for (socket, thread) in listener.listeners.into_iter().zip(&mut threads) {
-                thread.0.push(ThreadListener {
+                thread.listeners.push(ThreadListener {
                     listener: mio::net::TcpListener::from_std(socket),
-                    identity: listener.identity.clone(),
-                    has_more: false,
+                    identity: identity.clone(),
+                    retry_at: None,
+                    outage: AcceptOutage::new(name),
                 });
             }
         }
@@ -105,7 +127,7 @@ impl ThreadListeners {
     }
 
     pub(super) fn register(&mut self, registry: &Registry) -> io::Result<()> {
-        for (index, it) in self.0.iter_mut().enumerate() {
+        for (index, it) in self.listeners.iter_mut().enumerate() {
             let token = EventSource::Listener(index).token();
             registry.register(&mut it.listener, token, Interest::READABLE)?;
         }
@@ -113,18 +135,26 @@ impl ThreadListeners {
     }
 
     pub(super) fn deregister(&mut self, registry: &Registry) {
-        for it in &mut self.0 {
+        for it in &mut self.listeners {
             // The listener may have been deregistered before.
             let _ = registry.deregister(&mut it.listener);
         }
     }
 
     /// Accepts a connection of listener `index`.
-    pub(super) fn accept(&mut self, index: usize) -> Accepted<'_> {
-        let Some(it) = self.0.get_mut(index) else {
+    pub(super) fn accept(
+        &mut self,
+        index: usize,
+        counters: &Counters,
+        now: Instant,
+    ) -> Accepted<'_> {
+        let Some(it) = self.listeners.get_mut(index) else {
             return Accepted::Nobody;
         };
-        it.has_more = false;
+        if it.retry_at.is_some_and(|at| now < at) {
+            return Accepted::Nobody;
+        }
+        it.retry_at = None;
         loop {
             match it.listener.accept() {
                 Ok((stream, peer)) => {
@@ -133,28 +163,58 @@ impl ThreadListeners {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return Accepted::Nobody;
                 }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => {
-                    // Most likely the process has no descriptor left. The next sweep tries again.
-                    tracing::warn!(%error, "cannot accept RTSP connections");
-                    it.has_more = true;
+                Err(error) if glassline_net::is_descriptor_shortage(&error) => {
+                    let open = usize::try_from(counters.open.get()).unwrap_or(usize::MAX);
+                    it.outage.note_failure(&error, open, now);
+                    let refused = it.refuse(&mut self.spare);
+                    counters.refused_descriptors.add(refused);
+                    it.retry_at = Some(now + RETRY);
                     return Accepted::Nobody;
                 }
+                // The call was interrupted, or the connection ended while it waited (accept(2)).
+                Err(_) => {}
             }
         }
     }
 
     /// Leaves the connections that still wait at listener `index` to a later turn.
-    pub(super) fn leave_rest(&mut self, index: usize) {
-        if let Some(it) = self.0.get_mut(index) {
-            it.has_more = true;
+    pub(super) fn leave_rest(&mut self, index: usize, now: Instant) {
+        if let Some(it) = self.listeners.get_mut(index) {
+            it.retry_at = Some(now + TURN);
         }
     }
 
-    /// Returns the listeners at which more connections may wait than were accepted.
-    pub(super) fn with_more(&self) -> Vec<usize> {
-        let listeners = self.0.iter().enumerate();
-        let with_more = listeners.filter(|(_, it)| it.has_more);
-        with_more.map(|(index, _)| index).collect()
+    /// Returns the time of the next turn of any listener at which more connections may wait.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.listeners.iter().filter_map(|it| it.retry_at).min()
+    }
+
+    /// Returns the listeners whose next turn is due.
+    pub(super) fn due(&self, now: Instant) -> impl Iterator<Item = usize> + use<> {
+        let is_due = |it: &ThreadListener| it.retry_at.is_some_and(|at| at <= now);
+        let due = self
+            .listeners
+            .iter()
+            .map(is_due)
+            .collect::<smallvec::SmallVec<[bool; 4]>>();
+        due.into_iter()
+            .enumerate()
+            .filter_map(|(index, due)| due.then_some(index))
+    }
+
+    /// Notes the end of outages.
+    pub(super) fn check_outages(&mut self, now: Instant) {
+        for it in &mut self.listeners {
+            it.outage.check(now);
+        }
+    }
+}
+
+impl ThreadListener {
+    /// Refuses connections for which there is no descriptor. Returns their number.
+    fn refuse(&self, spare: &mut SpareDescriptor) -> u64 {
+        let accept = || self.listener.accept().map(|(stream, _)| stream.into());
+        let refused = (0..SHED_PER_TURN).take_while(|_| spare.refuse_one(accept));
+        refused.count() as u64
     }
 }

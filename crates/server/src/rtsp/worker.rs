@@ -28,8 +28,7 @@ use super::tunnels::Handover;
 use super::udp_clients::UdpClients;
 use crate::config::Identity;
 use crate::egress::rtsp::UdpPair;
-use crate::runtime::ConnectionPermit;
-use crate::runtime::{Key, Waker};
+use crate::runtime::{ConnectionPermit, Key, SourceRates, Waker};
 
 /// Interval of a thread's periodic checks; clients' timeouts are seconds.
 const SWEEP: Duration = Duration::from_millis(250);
@@ -40,8 +39,12 @@ const READ_BYTES: usize = 64 << 10;
 /// Reads of one client before other clients are read.
 const READS_PER_TURN: usize = 8;
 
-/// Connections accepted before clients are served.
-const ACCEPTS_PER_TURN: usize = 64;
+/// Connections accepted, or refused, before clients are served.
+const ACCEPTS_PER_TURN: usize = 32;
+
+/// Connections that one address may open a second on each thread, and at once.
+const CONNECTS_PER_S: f64 = 1_000.0;
+const CONNECTS_AT_ONCE: f64 = 1_024.0;
 
 /// Time that clients have to read the last messages when the server stops.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -54,6 +57,7 @@ pub(super) struct Worker {
     waker: Arc<Waker>,
     commands: Receiver<Command>,
     listeners: ThreadListeners,
+    rates: SourceRates,
     clients: Clients,
     requests: Requests,
     publishers: Publishers,
@@ -107,6 +111,7 @@ impl Worker {
             waker,
             commands,
             listeners,
+            rates: SourceRates::new(CONNECTS_PER_S, CONNECTS_AT_ONCE),
             clients,
             requests: Requests::new(Arc::clone(&shared)),
             publishers: Publishers::default(),
@@ -140,6 +145,9 @@ impl Worker {
             }
             self.read_rest();
             let now = Instant::now();
+            for index in self.listeners.due(now) {
+                self.accept(index);
+            }
             self.publishers.publish_held(&mut self.clients, now);
             self.sweep();
             if self
@@ -152,7 +160,11 @@ impl Worker {
     }
 
     fn longest_wait(&self, now: Instant) -> Duration {
-        let deadlines = [self.clients.delivery.deadline(), self.publishers.held_until];
+        let deadlines = [
+            self.clients.delivery.deadline(),
+            self.publishers.held_until,
+            self.listeners.deadline(),
+        ];
         let deadlines = deadlines.into_iter().flatten();
         let until = deadlines.fold(self.swept + SWEEP, Instant::min);
         until.saturating_duration_since(now)
@@ -243,23 +255,30 @@ impl Worker {
     }
 
     fn accept(&mut self, index: usize) {
+        let now = Instant::now();
         for _ in 0..ACCEPTS_PER_TURN {
-            match self.listeners.accept(index) {
+            let counters = &self.clients.delivery.counters;
+            match self.listeners.accept(index, counters, now) {
                 Accepted::Nobody => return,
                 Accepted::Connection(stream, peer, identity) => {
+                    counters.accepted.add(1);
+                    if !self.rates.take(peer.ip(), now) {
+                        counters.refused_rate.add(1);
+                        glassline_net::refuse(stream.into());
+                        continue;
+                    }
                     let identity = identity.cloned();
                     self.adopt(stream, peer, identity.as_ref());
                 }
             }
         }
-        self.listeners.leave_rest(index);
-        self.waker.wake();
+        self.listeners.leave_rest(index, now);
     }
 
     fn adopt(&mut self, stream: TcpStream, peer: SocketAddr, identity: Option<&Identity>) {
-        self.clients.delivery.counters.accepted.add(1);
         let Some(permit) = self.admit(peer.ip()) else {
             self.clients.delivery.counters.turned_away.add(1);
+            glassline_net::refuse(stream.into());
             return;
         };
         let now = Instant::now();
@@ -395,17 +414,14 @@ impl Worker {
         }
     }
 
-    /// Runs four times a second: handles timeouts, clients that stopped reading, and listeners that
-    /// failed.
+    /// Runs four times a second: handles timeouts and clients that stopped reading.
     fn sweep(&mut self) {
         let now = Instant::now();
         if now < self.swept + SWEEP {
             return;
         }
         self.swept = now;
-        for index in self.listeners.with_more() {
-            self.accept(index);
-        }
+        self.listeners.check_outages(now);
         for key in self.clients.keys() {
             if !self.clients.check_progress(key, now) {
                 continue;

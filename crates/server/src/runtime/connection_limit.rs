@@ -56,20 +56,20 @@ impl ConnectionLimit {
     /// Counts one more connection from `peer`.
     ///
     /// # Errors
-    /// Returns [`ConnectionRefusal`] with the limit that is reached.
+    /// Returns [`ConnectionRefusal`] with the limit that is reached, that of the source first.
     pub(crate) fn admit(&self, peer: IpAddr) -> Result<ConnectionPermit, ConnectionRefusal> {
         let source = SourcePrefix::from(peer);
         let mut open = self.0.lock();
-        if open.total >= self.0.max {
-            return Err(ConnectionRefusal::Total { limit: self.0.max });
-        }
-        let of_source = open.by_source.entry(source).or_default();
-        if *of_source >= self.0.max_per_source {
+        let of_source = open.by_source.get(&source).copied().unwrap_or_default();
+        if of_source >= self.0.max_per_source {
             return Err(ConnectionRefusal::Source {
                 limit: self.0.max_per_source,
             });
         }
-        *of_source += 1;
+        if open.total >= self.0.max {
+            return Err(ConnectionRefusal::Total { limit: self.0.max });
+        }
+        open.by_source.insert(source, of_source + 1);
         open.total += 1;
         drop(open);
         Ok(ConnectionPermit {

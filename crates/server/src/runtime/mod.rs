@@ -10,26 +10,32 @@
 //!
 //! Nothing here knows a protocol or a session: the modules above do.
 
+mod accept_outage;
 mod clock;
 mod command_sender;
 mod connection_limit;
 mod counter;
+mod descriptor_budget;
 mod session_id;
 mod slots;
 mod source_prefix;
+mod source_rates;
 mod subscription;
 mod supervision;
 mod timers;
 mod token_bucket;
 mod waker;
 
+pub(crate) use accept_outage::{AcceptOutage, SpareDescriptor};
 pub use clock::Clock;
 pub(crate) use command_sender::CommandSender;
-pub(crate) use connection_limit::{ConnectionLimit, ConnectionPermit};
+pub(crate) use connection_limit::{ConnectionLimit, ConnectionPermit, ConnectionRefusal};
 pub use counter::Counter;
+pub(crate) use descriptor_budget::DescriptorBudget;
 pub use session_id::SessionId;
 pub(crate) use slots::{Key, Slots};
 pub(crate) use source_prefix::SourcePrefix;
+pub(crate) use source_rates::SourceRates;
 pub(crate) use subscription::StreamSubscription;
 #[cfg(feature = "fault-injection")]
 pub(crate) use supervision::Fault;

@@ -25,13 +25,23 @@ impl TokenBucket {
 
     /// Takes one token. Returns false, and takes nothing, if the bucket holds less than one.
     pub(crate) fn take(&mut self, now: Instant) -> bool {
-        let since = self.at.replace(now).unwrap_or(now);
-        let gained = now.saturating_duration_since(since).as_secs_f64() * self.per_s;
-        self.left = (self.left + gained).min(self.at_once);
+        self.left = self.left_at(now);
+        self.at = Some(now);
         let has_one = self.left >= 1.0;
         if has_one {
             self.left -= 1.0;
         }
         has_one
+    }
+
+    /// Returns whether no token is missing, so that the bucket is like a new one.
+    pub(crate) fn is_full(&self, now: Instant) -> bool {
+        self.left_at(now) >= self.at_once
+    }
+
+    fn left_at(&self, now: Instant) -> f64 {
+        let since = self.at.unwrap_or(now);
+        let gained = now.saturating_duration_since(since).as_secs_f64() * self.per_s;
+        (self.left + gained).min(self.at_once)
     }
 }

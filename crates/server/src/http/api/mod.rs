@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::body::Bytes;
+use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -18,7 +18,7 @@ pub(crate) mod webrtc;
 
 use super::auth::Reader;
 use super::problem::Problem;
-use super::resource;
+use super::{body, resource};
 use crate::app::App;
 use crate::latency::{self, Report, StreamLatency, ViewerLatency};
 use crate::quic::Sender;
@@ -232,9 +232,10 @@ async fn server(State(app): State<App>) -> Json<ServerView> {
 pub(super) async fn report(
     State(app): State<App>,
     Path((name, session)): Path<(String, String)>,
-    body: Bytes,
+    body: Body,
 ) -> Result<Json<ViewerLatency>, Problem> {
     let record = resource::find(&app.sessions, &name, &session)?;
+    let body = body::read(body).await?;
     let report: Report = serde_json::from_slice(&body).map_err(|error| {
         let line = error.line();
         Problem::bad_request(format!("not a report: {error}")).with("line", line)

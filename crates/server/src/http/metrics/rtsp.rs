@@ -43,6 +43,14 @@ const FAMILIES: &[Family<Counters>] = &[
         "RTSP connections beyond the limit.",
         |c| &c.turned_away,
     ),
+    Family::by_reason(
+        "rtsp_connections_refused_total",
+        "RTSP connections closed at once because their address opened too many in a short time, or no descriptor was left.",
+        &[
+            ("rate", |c| &c.refused_rate),
+            ("descriptors", |c| &c.refused_descriptors),
+        ],
+    ),
     Family::plain(
         "rtsp_packets_total",
         "Media and report packets handed to the kernel for RTSP clients.",

@@ -1,0 +1,55 @@
+//! Counters of the HTTP listeners' connections.
+
+use std::fmt::Write;
+
+use crate::app::App;
+use crate::http::server::Counters;
+use crate::metrics::{Family, head};
+
+/// The metrics of the listeners.
+const FAMILIES: &[Family<Counters>] = &[
+    Family::plain(
+        "http_accepted_total",
+        "HTTP connections accepted, refused ones included.",
+        |c| &c.accepted,
+    ),
+    Family::by_reason(
+        "http_connections_refused_total",
+        "HTTP connections refused.",
+        &[
+            ("limit", |c| &c.refused_limit),
+            ("address", |c| &c.refused_address),
+            ("rate", |c| &c.refused_rate),
+            ("descriptors", |c| &c.refused_descriptors),
+        ],
+    ),
+    Family::by_reason(
+        "http_connections_closed_total",
+        "HTTP connections closed at a deadline, or for another connection.",
+        &[
+            ("header", |c| &c.closed_header),
+            ("idle", |c| &c.closed_idle),
+            ("stalled", |c| &c.closed_stalled),
+            ("evicted", |c| &c.closed_evicted),
+        ],
+    ),
+];
+
+/// Writes the counters of both listeners.
+pub(super) fn metrics(app: &App, text: &mut String) {
+    let counting: [(String, &Counters); 2] = [
+        ("http".to_owned(), &app.http.public),
+        ("admin".to_owned(), &app.http.admin),
+    ];
+    head(text, "http_connections", "gauge", "HTTP connections.");
+    for (listener, counters) in &counting {
+        let open = counters.open();
+        let _ = writeln!(
+            text,
+            "glassline_http_connections{{listener=\"{listener}\"}} {open}"
+        );
+    }
+    for family in FAMILIES {
+        family.write("listener", &counting, text);
+    }
+}

@@ -1,0 +1,272 @@
+//! Accepts the connections of one listener.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use futures_util::FutureExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinError, JoinSet};
+
+use super::activity::{Activity, Deadlines};
+use super::connection;
+use super::connection_table::{ConnectionSlot, ConnectionTable};
+use super::counters::{Counters, OpenConnection};
+use crate::runtime::{AcceptOutage, SourceRates, SpareDescriptor};
+use crate::sessions::ConnectionAddresses;
+
+/// Connections that one address may open a second, and at once. A page needs two or three; a load
+/// test of a thousand joins a second, two thousand.
+const CONNECTS_PER_S: f64 = 2_000.0;
+const CONNECTS_AT_ONCE: f64 = 4_096.0;
+
+/// Most connections accepted, or refused, in one turn.
+const ACCEPTS_PER_TURN: usize = 64;
+
+/// Shortest time from one full turn to the next: a flood costs at most 16,000 connections a second,
+/// and the tasks of other connections run in between.
+const TURN: Duration = Duration::from_millis(4);
+
+/// Connections that make room, or are refused, in one turn without descriptors.
+const SHED_PER_TURN: usize = 16;
+
+/// Time until accepting is tried again after descriptors ran out.
+const RETRY: Duration = Duration::from_millis(20);
+
+/// Interval at which an outage is checked for its end.
+const OUTAGE_CHECK: Duration = Duration::from_secs(1);
+
+/// A TCP port for HTTP, which accepts nothing before [`serve`] is called.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    socket: std::net::TcpListener,
+    local: SocketAddr,
+}
+
+impl Listener {
+    /// Opens `address`; port 0 takes a free one.
+    ///
+    /// # Errors
+    /// Returns an error if the port is taken.
+    pub(crate) fn open(address: SocketAddr) -> io::Result<Self> {
+        let socket = glassline_net::listen(address, false)?;
+        let local = socket.local_addr()?;
+        Ok(Self { socket, local })
+    }
+
+    /// Returns the address that clients connect to.
+    pub(crate) fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+}
+
+/// The limits of one listener.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Options {
+    /// Name of the listener in the log.
+    pub(crate) name: &'static str,
+    /// Most connections at the same time.
+    pub(crate) connections: usize,
+    /// Most of these connections from one IPv4 address, or from one /64 of IPv6.
+    pub(crate) connections_per_address: usize,
+}
+
+/// Serves the connections of `listener` with `router` until the server is `stopped`, and then until
+/// every request in progress is answered.
+pub(crate) async fn serve(
+    listener: Listener,
+    router: Router,
+    options: Options,
+    counters: Arc<Counters>,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let socket = match TcpListener::from_std(listener.socket) {
+        Ok(socket) => socket,
+        Err(error) => {
+            tracing::error!(listener = options.name, %error, "HTTP cannot be served");
+            return;
+        }
+    };
+    let mut acceptor = Acceptor::new(router, options, counters, stopped.clone());
+    loop {
+        let first = tokio::select! {
+            first = socket.accept() => first,
+            Some(ended) = acceptor.connections.join_next() => {
+                acceptor.reap(ended);
+                continue;
+            }
+            () = tokio::time::sleep(OUTAGE_CHECK), if acceptor.has_outage => {
+                acceptor.check_outage(Instant::now());
+                continue;
+            }
+            _ = stopped.wait_for(|stop| *stop) => break,
+        };
+        let pause = acceptor.accept_turn(first, &socket);
+        if !pause.is_zero() {
+            tokio::time::sleep(pause).await;
+        }
+    }
+    drop(socket);
+    while let Some(ended) = acceptor.connections.join_next().await {
+        acceptor.reap(ended);
+    }
+}
+
+/// The result of accepting: a connection and its client's address.
+type Accepted = io::Result<(TcpStream, SocketAddr)>;
+
+/// Closes a connection at the least cost.
+fn refuse(stream: TcpStream) {
+    // A stream that cannot leave the runtime is closed in the ordinary way.
+    if let Ok(stream) = stream.into_std() {
+        glassline_net::refuse(stream);
+    }
+}
+
+/// Accepts connections and starts a task for each.
+struct Acceptor {
+    router: Router,
+    options: Options,
+    counters: Arc<Counters>,
+    stopped: watch::Receiver<bool>,
+    table: ConnectionTable,
+    rates: SourceRates,
+    connections: JoinSet<()>,
+    spare: SpareDescriptor,
+    outage: AcceptOutage,
+    has_outage: bool,
+}
+
+impl Acceptor {
+    fn new(
+        router: Router,
+        options: Options,
+        counters: Arc<Counters>,
+        stopped: watch::Receiver<bool>,
+    ) -> Self {
+        Self {
+            router,
+            options,
+            counters,
+            stopped,
+            table: ConnectionTable::new(options.connections, options.connections_per_address),
+            rates: SourceRates::new(CONNECTS_PER_S, CONNECTS_AT_ONCE),
+            connections: JoinSet::new(),
+            spare: SpareDescriptor::new(),
+            outage: AcceptOutage::new(options.name),
+            has_outage: false,
+        }
+    }
+
+    /// Serves the connection that was accepted `first` and those that wait behind it, up to a
+    /// number. Returns the time until the next turn.
+    fn accept_turn(&mut self, first: Accepted, socket: &TcpListener) -> Duration {
+        let began = Instant::now();
+        let rest = std::iter::from_fn(|| socket.accept().now_or_never());
+        let mut accepted = 0;
+        for connection in std::iter::once(first).chain(rest).take(ACCEPTS_PER_TURN) {
+            accepted += 1;
+            match connection {
+                Ok((stream, peer)) => self.take(stream, peer),
+                Err(error) if glassline_net::is_descriptor_shortage(&error) => {
+                    self.make_room(&error, socket);
+                    return RETRY;
+                }
+                // The connection ended while it waited (accept(2)).
+                Err(_) => {}
+            }
+        }
+        match accepted {
+            ACCEPTS_PER_TURN => TURN.saturating_sub(began.elapsed()),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// Serves a connection, or refuses it.
+    fn take(&mut self, stream: TcpStream, peer: SocketAddr) {
+        let now = Instant::now();
+        self.counters.accepted.add(1);
+        if !self.rates.take(peer.ip(), now) {
+            self.counters.refused_rate.add(1);
+            refuse(stream);
+            return;
+        }
+        let activity = Arc::new(Activity::new(now));
+        let slot = match self.table.admit(peer.ip(), &activity) {
+            Ok(slot) => slot,
+            Err(refusal) => {
+                tracing::debug!(listener = self.options.name, %peer, %refusal, "HTTP connection refused");
+                self.counters.note_refused(refusal);
+                refuse(stream);
+                return;
+            }
+        };
+        if let Err(error) = self.start(stream, peer, slot, activity) {
+            tracing::debug!(listener = self.options.name, %peer, %error, "HTTP connection lost before it was served");
+        }
+    }
+
+    fn start(
+        &mut self,
+        stream: TcpStream,
+        peer: SocketAddr,
+        slot: ConnectionSlot,
+        activity: Arc<Activity>,
+    ) -> io::Result<()> {
+        // Each response is one write; parts of a longer one would only be late.
+        stream.set_nodelay(true)?;
+        let addresses = ConnectionAddresses {
+            peer,
+            local: stream.local_addr()?,
+        };
+        let (router, stopped) = (self.router.clone(), self.stopped.clone());
+        let mut open = OpenConnection::new(Arc::clone(&self.counters));
+        self.connections.spawn(async move {
+            let deadlines = Deadlines::default();
+            let serving =
+                connection::serve(stream, router, addresses, activity, deadlines, stopped);
+            open.closed = serving.await;
+            drop((open, slot));
+        });
+        Ok(())
+    }
+
+    /// Closes connections that the server only waits for, because the process has no descriptor left; or
+    /// refuses those that wait to be accepted if there are none.
+    fn make_room(&mut self, error: &io::Error, socket: &TcpListener) {
+        self.outage
+            .note_failure(error, self.counters.open(), Instant::now());
+        self.has_outage = true;
+        let evicted = (0..SHED_PER_TURN).take_while(|_| self.table.evict_one());
+        if evicted.count() > 0 {
+            return;
+        }
+        for _ in 0..SHED_PER_TURN {
+            let accept = || {
+                let waiting = socket.accept().now_or_never();
+                let (stream, _) = waiting.unwrap_or(Err(io::ErrorKind::WouldBlock.into()))?;
+                stream.into_std()
+            };
+            if !self.spare.refuse_one(accept) {
+                break;
+            }
+            self.counters.refused_descriptors.add(1);
+        }
+    }
+
+    fn check_outage(&mut self, now: Instant) {
+        self.has_outage = self.outage.check(now);
+    }
+
+    /// Notes the end of a connection's task.
+    fn reap(&mut self, ended: Result<(), JoinError>) {
+        let ended =
+            std::iter::once(ended).chain(std::iter::from_fn(|| self.connections.try_join_next()));
+        for error in ended.filter_map(Result::err).filter(JoinError::is_panic) {
+            tracing::error!(listener = self.options.name, %error, "a request ended in a panic; its connection is closed");
+        }
+    }
+}

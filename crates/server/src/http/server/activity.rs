@@ -1,0 +1,288 @@
+//! What a connection waits for, and since when.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+/// The times that a client has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadlines {
+    /// From the accepted connection, or from the first byte of a further request, to the end of the
+    /// request's header.
+    pub(super) header: Duration,
+    /// From the end of a response to the first byte of the next request.
+    pub(super) idle: Duration,
+    /// From a full send buffer to the next byte that the client takes.
+    pub(super) write: Duration,
+    /// From the end of the last response to the end of what the client still sends.
+    pub(super) linger: Duration,
+}
+
+impl Default for Deadlines {
+    fn default() -> Self {
+        Self {
+            header: Duration::from_secs(10),
+            // Pages ask for something every few seconds while they are open.
+            idle: Duration::from_secs(60),
+            write: Duration::from_secs(20),
+            linger: Duration::from_secs(1),
+        }
+    }
+}
+
+/// The reason why a connection was closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Closed {
+    /// The client or the server ended it in the ordinary way.
+    Ended,
+    /// No complete request header came in time.
+    Header,
+    /// No further request came in time.
+    Idle,
+    /// The client stopped reading.
+    Stalled,
+    /// A new connection needed its place.
+    Evicted,
+}
+
+/// The state of one connection, shared between the task that serves it and the listener that may
+/// close it in favor of another.
+#[derive(Debug)]
+pub(super) struct Activity {
+    state: Mutex<State>,
+    evicted: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    phase: Phase,
+    /// Time at which the phase began.
+    since: Instant,
+    /// Whether a part of a request's header arrived in this phase.
+    has_partial_header: bool,
+    /// Requests whose response is not complete.
+    requests: usize,
+    /// Whether a request's body is waited for.
+    awaits_body: bool,
+    /// Time since which the client has taken no byte although there are some for it.
+    blocked_since: Option<Instant>,
+    /// Whether a request was granted: its response was no error.
+    is_granted: bool,
+}
+
+/// The phase of a connection while it has no request in progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The header of a request is expected.
+    Header,
+    /// A response was sent, and a further request may follow.
+    Idle,
+    /// The last response was sent, and the client has not closed its end yet.
+    Lingering,
+}
+
+/// How readily a connection is closed in favor of a new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum EvictionRank {
+    /// The server waits for a client that has shown no right yet.
+    HalfOpen,
+    /// The server waits for a client that was granted a request before.
+    Waiting,
+    /// The server works on a request.
+    Busy,
+}
+
+impl Activity {
+    /// Creates the state of a connection that was accepted at `now`.
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            state: Mutex::new(State {
+                phase: Phase::Header,
+                since: now,
+                has_partial_header: false,
+                requests: 0,
+                awaits_body: false,
+                blocked_since: None,
+                is_granted: false,
+            }),
+            evicted: Notify::new(),
+        }
+    }
+
+    /// Notes that bytes of the client arrived.
+    pub(super) fn note_read(&self, now: Instant) {
+        let mut state = self.lock();
+        if state.requests > 0 {
+            return;
+        }
+        if state.phase == Phase::Idle {
+            state.begin(Phase::Header, now);
+        }
+        state.has_partial_header = true;
+    }
+
+    /// Notes that the client took bytes.
+    pub(super) fn note_written(&self) {
+        self.lock().blocked_since = None;
+    }
+
+    /// Notes that the client's send buffer is full.
+    pub(super) fn note_blocked(&self, now: Instant) {
+        self.lock().blocked_since.get_or_insert(now);
+    }
+
+    /// Notes that the header of a request is complete.
+    pub(super) fn begin_request(&self) {
+        self.lock().requests += 1;
+    }
+
+    /// Notes that a request was granted.
+    pub(super) fn note_granted(&self) {
+        self.lock().is_granted = true;
+    }
+
+    /// Notes whether the body of a request is waited for.
+    pub(super) fn note_body(&self, is_awaited: bool) {
+        self.lock().awaits_body = is_awaited;
+    }
+
+    /// Notes that the response to a request is complete, or that nobody waits for it any more.
+    pub(super) fn end_request(&self, now: Instant) {
+        let mut state = self.lock();
+        state.requests -= 1;
+        state.awaits_body = false;
+        if state.requests == 0 {
+            state.begin(Phase::Idle, now);
+        }
+    }
+
+    /// Notes that the last response was sent.
+    pub(super) fn begin_to_linger(&self, now: Instant) {
+        self.lock().begin(Phase::Lingering, now);
+    }
+
+    /// Returns whether a part of a request's header arrived, and not the whole of it.
+    pub(super) fn has_partial_header(&self) -> bool {
+        let state = self.lock();
+        state.requests == 0 && state.has_partial_header
+    }
+
+    /// Returns whether the server works on a request.
+    pub(super) fn has_request(&self) -> bool {
+        self.lock().requests > 0
+    }
+
+    /// Returns when the connection is to be closed unless the client does something, and why; `None`
+    /// while the server works on a request.
+    pub(super) fn deadline(&self, deadlines: &Deadlines) -> Option<(Instant, Closed)> {
+        let state = self.lock();
+        if let Some(since) = state.blocked_since {
+            return Some((since + deadlines.write, Closed::Stalled));
+        }
+        match state.phase {
+            _ if state.requests > 0 => None,
+            Phase::Header => Some((state.since + deadlines.header, Closed::Header)),
+            Phase::Idle => Some((state.since + deadlines.idle, Closed::Idle)),
+            Phase::Lingering => Some((state.since + deadlines.linger, Closed::Ended)),
+        }
+    }
+
+    /// Returns how readily the connection is closed in favor of a new one.
+    pub(super) fn eviction_rank(&self) -> EvictionRank {
+        let state = self.lock();
+        let waits = state.requests == 0 || state.awaits_body || state.blocked_since.is_some();
+        match (waits, state.is_granted) {
+            (false, _) => EvictionRank::Busy,
+            (true, true) => EvictionRank::Waiting,
+            (true, false) => EvictionRank::HalfOpen,
+        }
+    }
+
+    /// Asks the connection's task to close it.
+    pub(super) fn evict(&self) {
+        self.evicted.notify_one();
+    }
+
+    /// Waits until the connection is to be closed in favor of a new one.
+    pub(super) async fn evicted(&self) {
+        self.evicted.notified().await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Every method leaves the state consistent.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn begin(&mut self, phase: Phase, now: Instant) {
+        self.phase = phase;
+        self.since = now;
+        self.has_partial_header = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_phase_has_its_deadline() {
+        let deadlines = Deadlines::default();
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let activity = Activity::new(start);
+        let deadline = || activity.deadline(&deadlines);
+        assert_eq!(deadline(), Some((at(10), Closed::Header)));
+        activity.note_read(at(9));
+        assert_eq!(
+            deadline(),
+            Some((at(10), Closed::Header)),
+            "no byte extends it"
+        );
+        activity.begin_request();
+        assert_eq!(deadline(), None, "the server works");
+        activity.note_blocked(at(12));
+        activity.note_blocked(at(13));
+        assert_eq!(deadline(), Some((at(32), Closed::Stalled)));
+        activity.note_written();
+        activity.end_request(at(14));
+        assert_eq!(deadline(), Some((at(74), Closed::Idle)));
+        activity.note_read(at(70));
+        assert_eq!(
+            deadline(),
+            Some((at(80), Closed::Header)),
+            "a second request"
+        );
+        activity.begin_to_linger(at(71));
+        assert_eq!(deadline(), Some((at(72), Closed::Ended)));
+    }
+
+    #[test]
+    fn only_a_client_that_is_waited_for_may_be_displaced() {
+        let now = Instant::now();
+        let activity = Activity::new(now);
+        assert_eq!(activity.eviction_rank(), EvictionRank::HalfOpen);
+        activity.begin_request();
+        assert_eq!(activity.eviction_rank(), EvictionRank::Busy);
+        activity.note_body(true);
+        assert_eq!(
+            activity.eviction_rank(),
+            EvictionRank::HalfOpen,
+            "a body that does not come"
+        );
+        activity.note_body(false);
+        activity.note_granted();
+        assert_eq!(activity.eviction_rank(), EvictionRank::Busy);
+        activity.note_blocked(now);
+        assert_eq!(
+            activity.eviction_rank(),
+            EvictionRank::Waiting,
+            "a response that is not read"
+        );
+        activity.note_written();
+        activity.end_request(now);
+        assert_eq!(activity.eviction_rank(), EvictionRank::Waiting);
+    }
+}

@@ -1,0 +1,266 @@
+//! Serves HTTP on one connection, to its end or to a deadline.
+
+use std::convert::Infallible;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use axum::body::{Body, Bytes};
+use axum::extract::ConnectInfo;
+use axum::response::Response;
+use axum::{Error, Router};
+use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+use hyper::server::conn::http1;
+use hyper::service::Service;
+use hyper::{Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::watch;
+use tokio::time::Sleep;
+
+use super::activity::{Activity, Closed, Deadlines};
+use super::observed_stream::ObservedStream;
+use crate::sessions::ConnectionAddresses;
+
+/// Largest header of a request, in bytes: browsers add the cookies of everything else on the host.
+const HEADER_BYTES_MAX: usize = 32 << 10;
+
+/// Largest buffer of a connection in each direction, in bytes.
+const BUFFER_BYTES_MAX: usize = 64 << 10;
+
+/// Bytes that a client may still send after the last response, until the connection is closed.
+const LINGER_BYTES_MAX: usize = 1 << 20;
+
+/// Answer to a client whose request header does not end (RFC 9110 §15.5.9).
+const TIMEOUT_RESPONSE: &[u8] =
+    b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+
+/// Serves requests of `stream` with `router` until the client leaves, a deadline passes, another
+/// connection takes this one's place, or the server is `stopped`. A request that is being worked
+/// on is still answered after that.
+pub(super) async fn serve<S>(
+    stream: S,
+    router: Router,
+    addresses: ConnectionAddresses,
+    activity: Arc<Activity>,
+    deadlines: Deadlines,
+    mut stopped: watch::Receiver<bool>,
+) -> Closed
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let requests = Requests {
+        router: TowerToHyperService::new(router),
+        addresses,
+        activity: Arc::clone(&activity),
+    };
+    let stream = ObservedStream::new(stream, Arc::clone(&activity));
+    let mut connection = http1::Builder::new()
+        // The deadline of this module counts from the accepted connection, and tells an unfinished
+        // header from a pause between two requests.
+        .header_read_timeout(None)
+        .max_header_size(HEADER_BYTES_MAX)
+        .max_buf_size(BUFFER_BYTES_MAX)
+        .serve_connection(TokioIo::new(stream), requests);
+    let mut sleep = pin!(tokio::time::sleep(deadlines.header));
+    let mut is_stopping = false;
+    let closed = loop {
+        let step = poll_fn(|context| {
+            if connection.poll_without_shutdown(context).is_ready() {
+                return Poll::Ready(Closed::Ended);
+            }
+            // The connection may have moved its deadline.
+            poll_deadline(&activity, &deadlines, sleep.as_mut(), context)
+        });
+        tokio::select! {
+            biased;
+            closed = step => break closed,
+            () = activity.evicted() => break Closed::Evicted,
+            _ = stopped.wait_for(|stop| *stop), if !is_stopping => {
+                if !activity.has_request() {
+                    return Closed::Ended;
+                }
+                is_stopping = true;
+                Pin::new(&mut connection).graceful_shutdown();
+            }
+        }
+    };
+    let has_partial_header = activity.has_partial_header();
+    let mut stream = connection.into_parts().io.into_inner().stream;
+    match closed {
+        Closed::Ended => {
+            activity.begin_to_linger(Instant::now());
+            linger(&mut stream, &activity, deadlines).await
+        }
+        Closed::Header if has_partial_header => {
+            // There is room for it: nothing was sent yet, or all of it was taken.
+            let sent = |context: &mut Context<'_>| {
+                Poll::Ready(Pin::new(&mut stream).poll_write(context, TIMEOUT_RESPONSE))
+            };
+            let _ = poll_fn(sent).await;
+            closed
+        }
+        _ => closed,
+    }
+}
+
+/// Ends the direction to the client, and waits for the client to end the other one. To close both
+/// at once would reset the connection while a body that nobody reads is still arriving, and the
+/// client might lose the response (RFC 9112 §9.6).
+async fn linger<S>(stream: &mut S, activity: &Activity, deadlines: Deadlines) -> Closed
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let drained = async {
+        poll_fn(|context| Pin::new(&mut *stream).poll_shutdown(context)).await?;
+        let mut left = LINGER_BYTES_MAX;
+        let mut buffer = vec![0; 4 << 10];
+        while left > 0 {
+            let count = read(stream, &mut buffer).await?;
+            if count == 0 {
+                break;
+            }
+            left = left.saturating_sub(count);
+        }
+        io::Result::Ok(())
+    };
+    tokio::select! {
+        // An error says that the client is gone, too.
+        _ = tokio::time::timeout(deadlines.linger, drained) => Closed::Ended,
+        () = activity.evicted() => Closed::Evicted,
+    }
+}
+
+async fn read(stream: &mut (impl AsyncRead + Unpin), buffer: &mut [u8]) -> io::Result<usize> {
+    poll_fn(|context| {
+        let mut buffer = ReadBuf::new(buffer);
+        ready!(Pin::new(&mut *stream).poll_read(context, &mut buffer))?;
+        Poll::Ready(Ok(buffer.filled().len()))
+    })
+    .await
+}
+
+/// Completes when the connection's deadline has passed, which moves with its activity.
+fn poll_deadline(
+    activity: &Activity,
+    deadlines: &Deadlines,
+    mut sleep: Pin<&mut Sleep>,
+    context: &mut Context<'_>,
+) -> Poll<Closed> {
+    let Some((at, closed)) = activity.deadline(deadlines) else {
+        return Poll::Pending;
+    };
+    let at = tokio::time::Instant::from_std(at);
+    if sleep.deadline() != at {
+        sleep.as_mut().reset(at);
+    }
+    sleep.poll(context).map(|()| closed)
+}
+
+/// Hands the requests of one connection to the router.
+struct Requests {
+    router: TowerToHyperService<Router>,
+    addresses: ConnectionAddresses,
+    activity: Arc<Activity>,
+}
+
+impl Service<Request<Incoming>> for Requests {
+    type Response = hyper::Response<ResponseBody>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let progress = RequestProgress::begin(&self.activity);
+        let activity = Arc::clone(&self.activity);
+        let mut request = request.map(|body| RequestBody { body, activity });
+        request.extensions_mut().insert(ConnectInfo(self.addresses));
+        let answered = self.router.call(request);
+        Box::pin(async move {
+            let response: Response = answered.await?;
+            if response.status() < StatusCode::BAD_REQUEST {
+                progress.0.note_granted();
+            }
+            Ok(response.map(|body| ResponseBody {
+                body,
+                _progress: progress,
+            }))
+        })
+    }
+}
+
+/// A request in progress; dropped when the response is complete or nobody waits for it.
+struct RequestProgress(Arc<Activity>);
+
+impl RequestProgress {
+    fn begin(activity: &Arc<Activity>) -> Self {
+        activity.begin_request();
+        Self(Arc::clone(activity))
+    }
+}
+
+impl Drop for RequestProgress {
+    fn drop(&mut self) {
+        self.0.end_request(Instant::now());
+    }
+}
+
+/// The body of a request, which notes while more of it is waited for.
+struct RequestBody {
+    body: Incoming,
+    activity: Arc<Activity>,
+}
+
+impl HttpBody for RequestBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(context);
+        self.activity.note_body(polled.is_pending());
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// The body of a response. Its request is in progress until the body was taken.
+struct ResponseBody {
+    body: Body,
+    _progress: RequestProgress,
+}
+
+impl HttpBody for ResponseBody {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests;

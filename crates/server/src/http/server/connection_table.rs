@@ -1,0 +1,257 @@
+//! The open connections of one listener, their limits, and which of them makes room for a new one.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::activity::{Activity, EvictionRank};
+use crate::runtime::{ConnectionLimit, ConnectionPermit, ConnectionRefusal, SourcePrefix};
+
+/// The open connections of one listener, by source prefix.
+///
+/// A newcomer for whom there is no place takes that of a client that is only waited for: of the
+/// newcomer's own prefix if that has all its places, else of the prefix with the most connections.
+/// The oldest connection that has shown no right yet goes first, and then the oldest one between
+/// two requests. A connection whose request is being worked on is never closed for another.
+#[derive(Clone, Debug)]
+pub(super) struct ConnectionTable(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    limit: ConnectionLimit,
+    open: Mutex<Open>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    /// Number of the next connection. Connections are numbered in the order of their arrival.
+    next: u64,
+    by_source: HashMap<SourcePrefix, BTreeMap<u64, Entry>>,
+}
+
+/// One open connection.
+#[derive(Debug)]
+struct Entry {
+    activity: Arc<Activity>,
+    /// Given back when the entry is dropped.
+    _permit: ConnectionPermit,
+}
+
+/// A connection's place in the table, given back when dropped.
+#[derive(Debug)]
+pub(super) struct ConnectionSlot {
+    table: ConnectionTable,
+    source: SourcePrefix,
+    number: u64,
+}
+
+impl ConnectionTable {
+    /// Creates a table for `max` connections, of which `max_per_source` may have the same
+    /// [`SourcePrefix`].
+    pub(super) fn new(max: usize, max_per_source: usize) -> Self {
+        Self(Arc::new(Shared {
+            limit: ConnectionLimit::new(max, max_per_source),
+            open: Mutex::default(),
+        }))
+    }
+
+    /// Admits a connection from `peer`. Another connection may be closed for it.
+    ///
+    /// # Errors
+    /// Returns the limit that is reached if no connection can be closed for this one.
+    pub(super) fn admit(
+        &self,
+        peer: IpAddr,
+        activity: &Arc<Activity>,
+    ) -> Result<ConnectionSlot, ConnectionRefusal> {
+        let source = SourcePrefix::from(peer);
+        let mut open = self.lock();
+        let permit = match self.0.limit.admit(peer) {
+            Ok(permit) => permit,
+            Err(refusal) => {
+                let oldest = match refusal {
+                    ConnectionRefusal::Source { .. } => open.oldest_of(source),
+                    ConnectionRefusal::Total { .. } => open.oldest_of_largest(),
+                };
+                let (source, number) = oldest.ok_or(refusal)?;
+                open.evict(source, number);
+                self.0.limit.admit(peer)?
+            }
+        };
+        let number = open.next;
+        open.next += 1;
+        let entry = Entry {
+            activity: Arc::clone(activity),
+            _permit: permit,
+        };
+        open.by_source
+            .entry(source)
+            .or_default()
+            .insert(number, entry);
+        drop(open);
+        Ok(ConnectionSlot {
+            table: self.clone(),
+            source,
+            number,
+        })
+    }
+
+    /// Closes the connection that would make room for a newcomer from anywhere. Returns false if
+    /// there is none.
+    pub(super) fn evict_one(&self) -> bool {
+        let mut open = self.lock();
+        let oldest = open.oldest_of_largest();
+        if let Some((source, number)) = oldest {
+            open.evict(source, number);
+        }
+        oldest.is_some()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        // The table is consistent after every line, so a poisoned lock is no problem.
+        self.0.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Open {
+    /// Returns the connection of `source` that goes first.
+    fn oldest_of(&self, source: SourcePrefix) -> Option<(SourcePrefix, u64)> {
+        let (_, number) = first_to_go(self.by_source.get(&source)?)?;
+        Some((source, number))
+    }
+
+    /// Returns the connection that goes first, of the source with the most connections among those
+    /// with the least right.
+    fn oldest_of_largest(&self) -> Option<(SourcePrefix, u64)> {
+        let of_each = self.by_source.iter().filter_map(|(source, entries)| {
+            let (rank, number) = first_to_go(entries)?;
+            Some((rank, entries.len(), *source, number))
+        });
+        let first = of_each.min_by_key(|(rank, count, ..)| (*rank, usize::MAX - count))?;
+        let (_, _, source, number) = first;
+        Some((source, number))
+    }
+
+    /// Removes a connection and asks its task to close it.
+    fn evict(&mut self, source: SourcePrefix, number: u64) {
+        if let Some(entry) = self.remove(source, number) {
+            entry.activity.evict();
+        }
+    }
+
+    fn remove(&mut self, source: SourcePrefix, number: u64) -> Option<Entry> {
+        let entries = self.by_source.get_mut(&source)?;
+        let removed = entries.remove(&number);
+        if entries.is_empty() {
+            self.by_source.remove(&source);
+        }
+        removed
+    }
+}
+
+/// Returns the oldest half-open connection, or else the oldest between two requests.
+fn first_to_go(entries: &BTreeMap<u64, Entry>) -> Option<(EvictionRank, u64)> {
+    let mut waiting = None;
+    for (number, entry) in entries {
+        match entry.activity.eviction_rank() {
+            EvictionRank::HalfOpen => return Some((EvictionRank::HalfOpen, *number)),
+            EvictionRank::Waiting => {
+                waiting.get_or_insert((EvictionRank::Waiting, *number));
+            }
+            EvictionRank::Busy => {}
+        }
+    }
+    waiting
+}
+
+impl Drop for ConnectionSlot {
+    fn drop(&mut self) {
+        // The connection may have been evicted before.
+        drop(self.table.lock().remove(self.source, self.number));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+    use std::time::Instant;
+
+    struct Client {
+        activity: Arc<Activity>,
+        slot: Option<ConnectionSlot>,
+    }
+
+    impl Client {
+        fn is_evicted(&self) -> bool {
+            let polled =
+                pin!(self.activity.evicted()).poll(&mut Context::from_waker(Waker::noop()));
+            polled == Poll::Ready(())
+        }
+    }
+
+    fn connect(table: &ConnectionTable, peer: &str) -> Client {
+        let activity = Arc::new(Activity::new(Instant::now()));
+        let peer = peer.parse().expect("an address");
+        let slot = table.admit(peer, &activity).ok();
+        Client { activity, slot }
+    }
+
+    #[test]
+    fn the_oldest_half_open_connection_of_an_address_makes_room() {
+        let table = ConnectionTable::new(10, 3);
+        let clients = [(); 3].map(|()| connect(&table, "192.0.2.1"));
+        clients[0].activity.begin_request();
+        let other = connect(&table, "192.0.2.2");
+        let fourth = connect(&table, "192.0.2.1");
+        assert!(fourth.slot.is_some());
+        let evicted = clients.each_ref().map(Client::is_evicted);
+        assert_eq!(evicted, [false, true, false], "the first is being answered");
+        assert!(!other.is_evicted(), "another address");
+    }
+
+    #[test]
+    fn the_address_with_the_most_connections_makes_room_when_all_places_are_taken() {
+        let table = ConnectionTable::new(4, 3);
+        let quiet = connect(&table, "2001:db8:0:1::1");
+        let flood = ["2001:db8::1", "2001:db8::2", "2001:db8::3"].map(|it| connect(&table, it));
+        let newcomer = connect(&table, "2001:db8:0:2::1");
+        assert!(newcomer.slot.is_some() && !quiet.is_evicted());
+        assert_eq!(
+            flood.each_ref().map(Client::is_evicted),
+            [true, false, false]
+        );
+    }
+
+    #[test]
+    fn who_was_granted_something_goes_after_those_who_were_not() {
+        let table = ConnectionTable::new(2, 2);
+        let [first, second] = [(); 2].map(|()| connect(&table, "192.0.2.1"));
+        first.activity.begin_request();
+        first.activity.note_granted();
+        first.activity.end_request(Instant::now());
+        let third = connect(&table, "192.0.2.1");
+        assert!(second.is_evicted() && !first.is_evicted());
+        third.activity.begin_request();
+        let fourth = connect(&table, "192.0.2.1");
+        assert!(first.is_evicted() && fourth.slot.is_some());
+    }
+
+    #[test]
+    fn a_newcomer_is_refused_while_every_connection_is_being_answered() {
+        let table = ConnectionTable::new(2, 2);
+        let mut clients = [(); 2].map(|()| connect(&table, "192.0.2.1"));
+        for client in &clients {
+            client.activity.begin_request();
+        }
+        assert!(connect(&table, "192.0.2.1").slot.is_none());
+        assert!(connect(&table, "192.0.2.2").slot.is_none());
+        clients[0].slot = None;
+        assert!(connect(&table, "192.0.2.2").slot.is_some());
+        assert!(!clients[1].is_evicted());
+        drop(clients);
+        assert!(table.lock().by_source.is_empty(), "nothing is left");
+    }
+}

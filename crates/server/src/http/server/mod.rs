@@ -1,0 +1,25 @@
+//! The connections of HTTP: accepting them, their limits and their deadlines.
+//!
+//! ```text
+//!  Listener ─ accept ─► SourceRates ─► ConnectionTable ─► a task: connection::serve
+//!             │ too fast: reset        │ full: the oldest      │ ObservedStream ─► hyper ─► Router
+//!             │ no descriptor: shed    │ half-open one goes    └ Activity: what is waited for,
+//!                                                                since when
+//! ```
+//!
+//! A client that sends nothing, or sends or reads too slowly, is closed at a deadline and holds
+//! one place among many until then. When all places are taken, the oldest connection that has
+//! shown no right yet makes room for a newcomer, so a flood displaces itself. The deadline for a
+//! request's body is where the body is read ([`super::body`]).
+//!
+//! [`connection::serve`] takes any stream of bytes: TLS may stand in front of it.
+
+mod accept;
+mod activity;
+mod connection;
+mod connection_table;
+mod counters;
+mod observed_stream;
+
+pub(crate) use accept::{Listener, Options, serve};
+pub(crate) use counters::{Counters, ListenerCounters};
