@@ -149,6 +149,9 @@ pub struct Secrets {
     pub tracks: Vec<TrackSecrets>,
     /// Random bytes for the SCTP association.
     pub sctp: [u8; 40],
+    /// Key of the transactions of the checks that an ICE-lite end sends (RFC 7675). The peer must
+    /// not be able to guess them.
+    pub consent: [u8; 32],
 }
 
 /// Random values of one sender.
@@ -199,6 +202,7 @@ impl Secrets {
             rtcp_ssrc,
             tracks,
             sctp: bytes.take(),
+            consent: bytes.take(),
         }
     }
 }

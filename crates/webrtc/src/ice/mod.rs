@@ -1,7 +1,11 @@
 //! Adapter of the `is` crate: connectivity checks, the selected path, and path changes.
 //!
-//! The accepting side is ICE-lite (RFC 8445 §2.5): it answers checks on its one port and sends
-//! none. The dialing side is a full, controlling agent.
+//! The accepting side is ICE-lite (RFC 8445 §2.5): it answers checks on its one port and goes where
+//! the peer nominates, once the peer has proven that address ([`consent`]). The dialing side is a
+//! full, controlling agent.
+
+mod check;
+mod consent;
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -14,10 +18,19 @@ use is::{
 
 use crate::sdp::{self, IceCredentials};
 
+use consent::Consent;
+
 fn creds(credentials: IceCredentials) -> IceCreds {
     IceCreds {
         ufrag: credentials.ufrag,
         pass: credentials.pwd,
+    }
+}
+
+fn sdp_credentials(credentials: &IceCreds) -> IceCredentials {
+    IceCredentials {
+        ufrag: credentials.ufrag.clone(),
+        pwd: credentials.pass.clone(),
     }
 }
 
@@ -56,9 +69,9 @@ const STUN_BYTES: usize = 320;
 /// nomination of several paths at once must not make media jump between them.
 const NOMINATION_HELD: Duration = Duration::from_millis(900);
 
-/// Time without authentic STUN after which the peer is gone. Browsers send checks every 2.5 to
-/// 5 s, and consent ends after 30 s (RFC 7675 §5.1). The `is` agent gives a pair up after 15 s;
-/// this limit catches what it does not detect: a restart that the peer never followed.
+/// Time without authentic STUN after which the peer is gone: from the address in use, for a lite
+/// agent. Browsers send checks every 2.5 to 5 s. The `is` agent gives a pair up after 15 s; this
+/// limit catches what it does not detect: a restart that the peer never followed.
 const STUN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Why a STUN message had no effect.
@@ -98,19 +111,38 @@ pub(crate) struct Agent {
     path_local: Option<SocketAddr>,
     /// Instant at which the controlling peer last confirmed `path`.
     nominated: Option<Instant>,
-    /// Instant at which authentic STUN last arrived.
+    /// Address that the peer nominated but has not proven, and the local address.
+    wanted: Option<(SocketAddr, SocketAddr)>,
+    /// The peer's consent to be sent to; `None` for a full agent, whose checks are consent.
+    consent: Option<Box<Consent>>,
+    /// Address that the handshake was sent to.
+    handshake: HandshakePath,
+    /// Instant at which authentic STUN last arrived; from the path's address, for a lite agent.
     last_received: Instant,
 }
 
+/// The addresses that datagrams of the DTLS handshake were sent to. A peer that completes a
+/// handshake has received them, so a single address is proven by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HandshakePath {
+    None,
+    One(SocketAddr),
+    Several,
+}
+
 impl Agent {
-    /// Creates a controlled ICE-lite agent.
+    /// Creates a controlled ICE-lite agent. `consent`: random bytes for its checks.
     pub(crate) fn lite(
         local: IceCredentials,
         tie_breaker: u64,
+        consent: &[u8; 32],
         addresses: &[SocketAddr],
         now: Instant,
     ) -> Self {
-        Self::new(local, tie_breaker, addresses, true, now)
+        Self {
+            consent: Some(Box::new(Consent::new(consent, tie_breaker, now))),
+            ..Self::new(local, tie_breaker, addresses, true, now)
+        }
     }
 
     /// Creates a controlling full agent.
@@ -154,6 +186,9 @@ impl Agent {
             path: None,
             path_local: None,
             nominated: None,
+            wanted: None,
+            consent: None,
+            handshake: HandshakePath::None,
             last_received: now,
         }
     }
@@ -222,17 +257,65 @@ impl Agent {
         self.agent.set_remote_credentials(creds(remote));
         self.remote_candidates = 0;
         self.nominated = None;
+        self.wanted = None;
         // Media continues on the old path meanwhile (RFC 8445 §9: data can continue to be sent
         // using the previously selected pair).
         let path = self.path;
         self.validated.retain(|address| Some(*address) == path);
+        if let Some(consent) = &mut self.consent {
+            consent.restart(path, now);
+        }
         self.agent.handle_timeout(now);
     }
 
-    /// Returns the instant at which the peer counts as gone unless authentic STUN arrives
-    /// before.
+    /// Returns the instant at which the peer counts as gone unless it is heard from before, and
+    /// answers checks if it ever answered one.
     pub(crate) fn stun_deadline(&self) -> Instant {
-        self.last_received + STUN_TIMEOUT
+        let silent = self.last_received + STUN_TIMEOUT;
+        let consent = self.consent.as_ref();
+        let expired = consent.and_then(|consent| consent.deadline(self.path));
+        expired.map_or(silent, |at| at.min(silent))
+    }
+
+    /// Returns whether the peer proved that it receives at `address`.
+    pub(crate) fn is_proven(&self, address: SocketAddr, now: Instant) -> bool {
+        let consent = self.consent.as_ref();
+        consent.is_some_and(|consent| consent.is_proven(address, now))
+    }
+
+    /// Notes that a datagram of the handshake goes to the path's address.
+    pub(crate) fn on_handshake_sent(&mut self) {
+        let Some(path) = self.path else {
+            return;
+        };
+        self.handshake = match self.handshake {
+            HandshakePath::None => HandshakePath::One(path),
+            HandshakePath::One(other) if other == path => HandshakePath::One(path),
+            HandshakePath::One(_) | HandshakePath::Several => HandshakePath::Several,
+        };
+    }
+
+    /// Notes that the handshake is done. From now on the path leads only to addresses that are
+    /// proven. If the present one is not and another one is, that one becomes the path.
+    pub(crate) fn on_connected(&mut self, now: Instant) {
+        let local = self.path_local;
+        let (Some(consent), Some(path)) = (&mut self.consent, self.path) else {
+            return;
+        };
+        if let (HandshakePath::One(address), Some(local)) = (self.handshake, local)
+            && !consent.is_proven(address, now)
+        {
+            consent.prove(address, local, now);
+        }
+        self.last_received = now;
+        if !consent.is_proven(path, now)
+            && let Some((address, from)) = consent.latest()
+        {
+            self.wanted = local.map(|local| (path, local));
+            self.path = Some(address);
+            self.path_local = Some(from);
+        }
+        consent.connect(self.path, now);
     }
 
     /// Returns the round-trip time of the last connectivity check; `None` for a lite agent,
@@ -269,6 +352,8 @@ impl Agent {
         true
     }
 
+    /// Takes a STUN message. It has an effect only if its integrity is right.
+
     pub(crate) fn handle_stun(
         &mut self,
         now: Instant,
@@ -276,6 +361,9 @@ impl Agent {
         destination: SocketAddr,
         datagram: &[u8],
     ) -> Result<Option<PathChange>, Ignored> {
+        if self.take_response(now, source, datagram) {
+            return Ok(self.follow_wanted(now));
+        }
         let message = StunMessage::parse(datagram).map_err(|_| Ignored::Malformed)?;
         let known = self.validated.contains(&source);
         if !known && self.validated.len() >= ADDRESSES_MAX {
@@ -300,14 +388,39 @@ impl Agent {
         if !known {
             self.validated.push(source);
         }
-        self.last_received = now;
+        if !self.lite || self.path.is_none_or(|path| path == source) {
+            self.last_received = now;
+        }
         self.agent.handle_timeout(now);
         let change = self.poll_change();
+        let local = self.arrived_at(destination);
+        if let Some(consent) = &mut self.consent {
+            consent.ask(source, local, self.path, now);
+        }
         if self.lite && nominates {
-            let local = self.arrived_at(destination);
             return Ok(self.nominate(now, source, local).or(change));
         }
         Ok(change)
+    }
+
+    /// Takes a response to a check of a lite agent. Returns whether the datagram is one.
+    fn take_response(&mut self, now: Instant, source: SocketAddr, datagram: &[u8]) -> bool {
+        let Some(consent) = &mut self.consent else {
+            return false;
+        };
+        let Some(remote) = self.agent.remote_credentials() else {
+            return false;
+        };
+        consent.take_response(source, datagram, &remote.pass, self.path, now)
+    }
+
+    /// Goes to the address that the peer nominated, if it is proven by now.
+    fn follow_wanted(&mut self, now: Instant) -> Option<PathChange> {
+        let (address, local) = self.wanted?;
+        if !self.is_proven(address, now) {
+            return None;
+        }
+        self.nominate(now, address, local)
     }
 
     /// Clears the address tables except for the path in use. A lite agent learns all of them
@@ -335,6 +448,7 @@ impl Agent {
     ) -> Option<PathChange> {
         if self.path == Some(source) {
             self.nominated = Some(now);
+            self.wanted = None;
             return None;
         }
         let held = self
@@ -343,28 +457,63 @@ impl Agent {
         if held {
             return None;
         }
+        let unproven =
+            |consent: &Consent| consent.is_connected() && !consent.is_proven(source, now);
+        if self.consent.as_deref().is_some_and(unproven) {
+            // Media stays where the peer is known to be until the peer answers a check.
+            self.wanted = Some((source, local));
+            return None;
+        }
+        self.wanted = None;
         self.nominated = Some(now);
         self.path = Some(source);
         self.path_local = Some(local);
+        self.last_received = now;
+        if let Some(consent) = &mut self.consent {
+            consent.follow(self.path, now);
+        }
         Some(PathChange::Path(source))
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Instant) -> Option<PathChange> {
+        if let Some(consent) = &mut self.consent {
+            consent.handle_timeout(self.path, now);
+        }
         self.agent.handle_timeout(now);
         self.poll_change()
     }
 
     pub(crate) fn poll_timeout(&mut self) -> Option<Instant> {
-        self.agent.poll_timeout()
+        let consent = self.consent.as_ref();
+        let consent = consent.and_then(|consent| consent.poll_timeout());
+        let agent = self.agent.poll_timeout();
+        [agent, consent].into_iter().flatten().min()
     }
 
     /// Writes the next STUN message over `out`. Returns the local address that it is sent from,
     /// and its destination.
+    ///
+    /// Checks go before responses: a peer that answers the check first has proven its address when
+    /// the datagram arrives that the response lets it send.
     pub(crate) fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(SocketAddr, SocketAddr)> {
+        if let Some(check) = self.poll_check(out) {
+            return Some(check);
+        }
         let transmit = self.agent.poll_transmit()?;
         out.clear();
         out.extend_from_slice(&transmit.contents);
         Some((transmit.source, transmit.destination))
+    }
+
+    /// Writes the next check of a lite agent over `out`.
+    fn poll_check(&mut self, out: &mut Vec<u8>) -> Option<(SocketAddr, SocketAddr)> {
+        let consent = self
+            .consent
+            .as_mut()
+            .filter(|consent| consent.has_checks())?;
+        let local = sdp_credentials(self.agent.local_credentials());
+        let remote = sdp_credentials(self.agent.remote_credentials()?);
+        consent.poll_transmit(out, &local, &remote)
     }
 
     fn poll_change(&mut self) -> Option<PathChange> {
