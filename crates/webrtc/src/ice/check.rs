@@ -3,6 +3,7 @@
 use aws_lc_rs::hmac;
 use is::stun::StunMessage;
 
+use crate::demux::is_stun_response;
 use crate::sdp::IceCredentials;
 
 /// Number that ties a response to its request (RFC 8489 §5).
@@ -10,8 +11,6 @@ pub(super) type TransactionId = [u8; 12];
 
 /// Message type of a binding request.
 const BINDING_REQUEST: u16 = 0x0001;
-/// Message type of a binding success response.
-const BINDING_SUCCESS: u16 = 0x0101;
 /// Magic cookie in the header of every STUN message.
 const MAGIC_COOKIE: u32 = 0x2112_a442;
 /// Length of STUN's fixed header in bytes.
@@ -61,14 +60,13 @@ pub(super) fn write_request(
 /// Returns the transaction of a binding success response; `None` for all other messages. The
 /// response is not authenticated by this.
 pub(super) fn response_transaction(datagram: &[u8]) -> Option<TransactionId> {
-    let header = datagram.get(..HEADER_BYTES)?;
-    let is_response =
-        header[..2] == BINDING_SUCCESS.to_be_bytes() && header[4..8] == MAGIC_COOKIE.to_be_bytes();
-    is_response.then(|| header[8..].try_into().expect("12 of 20 bytes remain"))
+    let header = is_stun_response(datagram).then(|| &datagram[8..HEADER_BYTES])?;
+    Some(header.try_into().expect("12 of 20 bytes"))
 }
 
-/// Returns whether a message has the right MESSAGE-INTEGRITY for the password `pwd`.
-pub(super) fn is_authentic(datagram: &[u8], pwd: &str) -> bool {
+/// Returns whether a STUN message has the right MESSAGE-INTEGRITY for the password `pwd`
+/// (RFC 8489 §14.5): the receiver's for a request, the sender's for a response.
+pub fn stun_is_authentic(datagram: &[u8], pwd: &str) -> bool {
     let hmac = |key: &[u8], payloads: &[&[u8]]| {
         is::Sha1HmacProvider::sha1_hmac(&super::HMAC_SHA1, key, payloads)
     };
@@ -124,10 +122,10 @@ mod tests {
         assert_eq!(message.ice_controlled(), Some(0x0102_0304_0506_0708));
         assert_eq!(message.prio(), Some(PEER_REFLEXIVE));
         assert!(!message.use_candidate());
-        assert!(is_authentic(&out, &remote.pwd));
-        assert!(!is_authentic(&out, &local.pwd));
+        assert!(stun_is_authentic(&out, &remote.pwd));
+        assert!(!stun_is_authentic(&out, &local.pwd));
         assert_eq!(response_transaction(&out), None);
-        out[..2].copy_from_slice(&BINDING_SUCCESS.to_be_bytes());
+        out[..2].copy_from_slice(&[1, 1]);
         assert_eq!(response_transaction(&out), Some([9; 12]));
         assert_eq!(response_transaction(&out[..19]), None);
     }

@@ -171,7 +171,7 @@ impl Consent {
         let Some(asked) = self.addresses.iter_mut().find(awaited) else {
             return false;
         };
-        if !check::is_authentic(datagram, pwd) {
+        if !check::stun_is_authentic(datagram, pwd) {
             return false;
         }
         asked.proven = Some(now);

@@ -18,6 +18,7 @@ use is::{
 
 use crate::sdp::{self, IceCredentials};
 
+pub use check::stun_is_authentic;
 use consent::Consent;
 
 fn creds(credentials: IceCredentials) -> IceCreds {

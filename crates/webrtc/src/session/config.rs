@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use aws_lc_rs::hkdf;
 use glassline_media::{Kind, Ssrc, Track, WallClock};
+use zeroize::Zeroizing;
 
 use glassline_sctp as sctp;
 
@@ -217,7 +218,7 @@ impl std::fmt::Debug for Secrets {
 
 /// Pseudo-random bytes, taken from the front.
 struct Expanded {
-    bytes: [u8; EXPANDED_BYTES],
+    bytes: Zeroizing<[u8; EXPANDED_BYTES]>,
     next: usize,
 }
 
@@ -235,11 +236,11 @@ impl hkdf::KeyType for Length {
 
 impl Expanded {
     fn new(seed: &[u8; 32]) -> Self {
-        let mut bytes = [0; EXPANDED_BYTES];
+        let mut bytes = Zeroizing::new([0; EXPANDED_BYTES]);
         hkdf::Salt::new(hkdf::HKDF_SHA256, b"glassline session secrets")
             .extract(seed)
             .expand(&[b"v1"], Length)
-            .and_then(|okm| okm.fill(&mut bytes))
+            .and_then(|okm| okm.fill(&mut *bytes))
             .expect("512 bytes are within HKDF-SHA-256's 8160");
         Self { bytes, next: 0 }
     }

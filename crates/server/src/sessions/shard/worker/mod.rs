@@ -1,5 +1,6 @@
 //! The loop of a shard's thread.
 
+mod claims;
 mod commands;
 mod datagrams;
 mod messages;
@@ -28,6 +29,7 @@ use crate::runtime::{Heartbeat, Key, Serving, SessionId, StreamSubscription, Tim
 use crate::sessions::counters::Counters;
 use crate::sessions::peer::{Leaving, Peer, Served, ShardContext};
 use crate::sessions::record::SessionLocation;
+use claims::Claims;
 use messages::BrokerSubscription;
 use peers::PeerTable;
 
@@ -52,6 +54,8 @@ pub(super) struct Worker {
     counters: Arc<Counters>,
     shared: Arc<Shared>,
     peers: PeerTable,
+    /// Addresses of sessions that are not found by them yet.
+    claims: Claims,
     streams: Vec<StreamSubscription>,
     /// Subscriptions to the message brokers of streams whose sessions here have data channels.
     subscriptions: Vec<BrokerSubscription>,
@@ -121,6 +125,7 @@ impl Worker {
             counters,
             shared,
             peers: PeerTable::default(),
+            claims: Claims::default(),
             streams: Vec::new(),
             subscriptions: Vec::new(),
             with_new_data: Vec::new(),
