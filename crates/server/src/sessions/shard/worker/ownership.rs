@@ -199,7 +199,7 @@ impl Worker {
             return;
         }
         self.serving.begin_joining(peer.id().clone());
-        let key = self.adopt(peer);
+        let key = self.adopt(peer, now);
         if let Some(peer) = self.peers.get_mut(key) {
             peer.resume(now, &self.counters);
         }
