@@ -33,8 +33,6 @@ pub const fn classify(first: u8) -> DatagramKind {
 const HEADER_BYTES: usize = 20;
 /// Message type of a STUN binding request.
 const BINDING_REQUEST: u16 = 0x0001;
-/// Message type of a STUN binding success response.
-const BINDING_SUCCESS: u16 = 0x0101;
 /// Magic cookie in the header of every STUN message.
 const MAGIC_COOKIE: u32 = 0x2112_a442;
 /// Type of the USERNAME attribute.
@@ -67,15 +65,6 @@ pub fn stun_username(datagram: &[u8]) -> Option<(&str, &str)> {
         attributes = attributes.get(4 + bytes.next_multiple_of(4)..)?;
     }
     None
-}
-
-/// Returns whether a datagram is a STUN binding success response (RFC 8489 §5). It is not
-/// authenticated; the session does that.
-pub fn is_stun_response(datagram: &[u8]) -> bool {
-    let cookie = MAGIC_COOKIE.to_be_bytes();
-    datagram.len() >= HEADER_BYTES
-        && read_u16(datagram, 0) == Some(BINDING_SUCCESS)
-        && datagram[4..8] == cookie
 }
 
 fn split(username: &[u8]) -> Option<(&str, &str)> {
@@ -111,8 +100,6 @@ mod tests {
         let mut answer = RFC_5769_REQUEST.to_vec();
         answer[0] = 1;
         assert_eq!(stun_username(&answer), None);
-        assert!(is_stun_response(&answer) && !is_stun_response(RFC_5769_REQUEST));
-        assert!(!is_stun_response(&answer[..19]));
     }
 
     #[test]

@@ -1,9 +1,7 @@
 //! STUN binding requests of an ICE-lite end, and the responses to them.
 
 use aws_lc_rs::hmac;
-use is::stun::StunMessage;
 
-use crate::demux::is_stun_response;
 use crate::sdp::IceCredentials;
 
 /// Number that ties a response to its request (RFC 8489 §5).
@@ -11,6 +9,8 @@ pub(super) type TransactionId = [u8; 12];
 
 /// Message type of a binding request.
 const BINDING_REQUEST: u16 = 0x0001;
+/// Message type of a binding success response.
+const BINDING_SUCCESS: u16 = 0x0101;
 /// Magic cookie in the header of every STUN message.
 const MAGIC_COOKIE: u32 = 0x2112_a442;
 /// Length of STUN's fixed header in bytes.
@@ -57,20 +57,19 @@ pub(super) fn write_request(
     attribute(out, FINGERPRINT, &[&fingerprint.to_be_bytes()]);
 }
 
+/// Returns whether a datagram is a STUN binding success response (RFC 8489 §5). It is not
+/// authenticated; the session does that.
+pub fn is_stun_response(datagram: &[u8]) -> bool {
+    datagram.len() >= HEADER_BYTES
+        && datagram[..2] == BINDING_SUCCESS.to_be_bytes()
+        && datagram[4..8] == MAGIC_COOKIE.to_be_bytes()
+}
+
 /// Returns the transaction of a binding success response; `None` for all other messages. The
 /// response is not authenticated by this.
 pub(super) fn response_transaction(datagram: &[u8]) -> Option<TransactionId> {
     let header = is_stun_response(datagram).then(|| &datagram[8..HEADER_BYTES])?;
     Some(header.try_into().expect("12 of 20 bytes"))
-}
-
-/// Returns whether a STUN message has the right MESSAGE-INTEGRITY for the password `pwd`
-/// (RFC 8489 §14.5): the receiver's for a request, the sender's for a response.
-pub fn stun_is_authentic(datagram: &[u8], pwd: &str) -> bool {
-    let hmac = |key: &[u8], payloads: &[&[u8]]| {
-        is::Sha1HmacProvider::sha1_hmac(&super::HMAC_SHA1, key, payloads)
-    };
-    StunMessage::parse(datagram).is_ok_and(|message| message.verify(pwd.as_bytes(), hmac))
 }
 
 /// Appends an attribute whose value is the concatenation of `parts`, padded to four bytes.
@@ -105,7 +104,10 @@ fn crc32(bytes: &[u8]) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use is::stun::StunMessage;
+
     use super::*;
+    use crate::ice::integrity::stun_is_authentic;
 
     #[test]
     fn a_request_is_what_a_full_agent_expects() {

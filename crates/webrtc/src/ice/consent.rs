@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use aws_lc_rs::hmac;
 
 use super::check::{self, TransactionId};
+use super::integrity::stun_is_authentic;
 use crate::sdp::IceCredentials;
 
 /// Most addresses whose consent is remembered.
@@ -52,7 +53,7 @@ pub(super) struct Consent {
     key: hmac::Key,
     drawn: u64,
     tie_breaker: u64,
-    addresses: Vec<Asked>,
+    addresses: Vec<CheckedAddress>,
     rounds_left: u32,
     rounds_counted: Instant,
     /// When the handshake was done; `None` before.
@@ -60,7 +61,7 @@ pub(super) struct Consent {
 }
 
 /// An address that checks were sent to.
-struct Asked {
+struct CheckedAddress {
     address: SocketAddr,
     /// The server's address that the checks are sent from.
     local: SocketAddr,
@@ -94,15 +95,18 @@ impl Consent {
 
     /// Returns whether the peer proved at most 30 s ago that it receives at `address`.
     pub(super) fn is_proven(&self, address: SocketAddr, now: Instant) -> bool {
-        let proven = self.find(address).and_then(|asked| asked.proven);
+        let proven = self.find(address).and_then(|checked| checked.proven);
         proven.is_some_and(|at| now.saturating_duration_since(at) < VALID)
     }
 
     /// Returns the address that was proven last.
     pub(super) fn latest(&self) -> Option<(SocketAddr, SocketAddr)> {
-        let proven = self.addresses.iter().filter(|asked| asked.proven.is_some());
-        let latest = proven.max_by_key(|asked| asked.proven);
-        latest.map(|asked| (asked.address, asked.local))
+        let proven = self
+            .addresses
+            .iter()
+            .filter(|checked| checked.proven.is_some());
+        let latest = proven.max_by_key(|checked| checked.proven);
+        latest.map(|checked| (checked.address, checked.local))
     }
 
     /// Returns whether the handshake is done.
@@ -118,8 +122,8 @@ impl Consent {
 
     /// Counts `address` as proven without a check.
     pub(super) fn prove(&mut self, address: SocketAddr, local: SocketAddr, now: Instant) {
-        let asked = self.entry(address, local, None, now);
-        asked.proven = Some(now);
+        let checked = self.entry(address, local, None, now);
+        checked.proven = Some(now);
     }
 
     /// Begins to check `address`, unless it is proven or was asked a short time ago.
@@ -133,8 +137,8 @@ impl Consent {
         if self.is_proven(address, now) {
             return;
         }
-        let asked_before = self.find(address).filter(|asked| asked.sent > 0);
-        if asked_before.is_some_and(|it| now.saturating_duration_since(it.began) < HOLD_OFF) {
+        let checked_before = self.find(address).filter(|checked| checked.sent > 0);
+        if checked_before.is_some_and(|it| now.saturating_duration_since(it.began) < HOLD_OFF) {
             return;
         }
         let gained = now.saturating_duration_since(self.rounds_counted);
@@ -166,18 +170,19 @@ impl Consent {
         let Some(transaction) = check::response_transaction(datagram) else {
             return false;
         };
-        let awaited =
-            |it: &&mut Asked| it.address == source && it.sent > 0 && it.transaction == transaction;
-        let Some(asked) = self.addresses.iter_mut().find(awaited) else {
+        let awaited = |it: &&mut CheckedAddress| {
+            it.address == source && it.sent > 0 && it.transaction == transaction
+        };
+        let Some(checked) = self.addresses.iter_mut().find(awaited) else {
             return false;
         };
-        if !check::stun_is_authentic(datagram, pwd) {
+        if !stun_is_authentic(datagram, pwd) {
             return false;
         }
-        asked.proven = Some(now);
-        asked.answers = true;
-        asked.is_due = false;
-        asked.next = (path == Some(source)).then(|| now + interval(transaction));
+        checked.proven = Some(now);
+        checked.answers = true;
+        checked.is_due = false;
+        checked.next = (path == Some(source)).then(|| now + interval(transaction));
         true
     }
 
@@ -186,11 +191,11 @@ impl Consent {
         let Some(path) = path.filter(|_| self.is_connected()) else {
             return;
         };
-        if let Some(asked) = self.addresses.iter_mut().find(|it| it.address == path)
-            && asked.next.is_none()
-            && asked.answers
+        if let Some(checked) = self.addresses.iter_mut().find(|it| it.address == path)
+            && checked.next.is_none()
+            && checked.answers
         {
-            asked.next = Some(now + interval(asked.transaction));
+            checked.next = Some(now + interval(checked.transaction));
         }
     }
 
@@ -198,51 +203,54 @@ impl Consent {
     /// answered a check there, so that silence means nothing.
     pub(super) fn deadline(&self, path: Option<SocketAddr>) -> Option<Instant> {
         let connected = self.connected?;
-        let asked = self.find(path?);
-        match asked.and_then(|asked| asked.proven.map(|at| (at, asked.answers))) {
+        let checked = self.find(path?);
+        match checked.and_then(|checked| checked.proven.map(|at| (at, checked.answers))) {
             Some((at, true)) => Some(at + VALID),
             Some((_, false)) => None,
             None => Some(connected + UNPROVEN_MAX),
         }
     }
 
-    /// Drops what was asked under the former credentials. The peer's consent for `path` goes on.
+    /// Drops what was checked under the former credentials. The peer's consent for `path` goes on.
     pub(super) fn restart(&mut self, path: Option<SocketAddr>, now: Instant) {
         self.addresses.retain(|it| Some(it.address) == path);
-        for asked in &mut self.addresses {
-            asked.is_due = false;
-            asked.sent = 0;
-            asked.next = asked.answers.then_some(now + INTERVAL_MIN);
+        for checked in &mut self.addresses {
+            checked.is_due = false;
+            checked.sent = 0;
+            checked.next = checked.answers.then_some(now + INTERVAL_MIN);
         }
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
-        self.addresses.iter().filter_map(|asked| asked.next).min()
+        self.addresses
+            .iter()
+            .filter_map(|checked| checked.next)
+            .min()
     }
 
     /// Makes the checks due that are to be sent at `now`.
     pub(super) fn handle_timeout(&mut self, path: Option<SocketAddr>, now: Instant) {
         for index in 0..self.addresses.len() {
-            let asked = &mut self.addresses[index];
-            if asked.next.is_none_or(|at| at > now) {
+            let checked = &mut self.addresses[index];
+            if checked.next.is_none_or(|at| at > now) {
                 continue;
             }
-            let is_answered = asked.proven.is_some_and(|at| at >= asked.began);
-            if asked.sent > 0 && !is_answered && asked.sent < WAITS.len() {
-                asked.is_due = true;
-                asked.next = None;
-            } else if asked.answers && path == Some(asked.address) {
+            let is_answered = checked.proven.is_some_and(|at| at >= checked.began);
+            if checked.sent > 0 && !is_answered && checked.sent < WAITS.len() {
+                checked.is_due = true;
+                checked.next = None;
+            } else if checked.answers && path == Some(checked.address) {
                 let transaction = self.draw();
                 self.addresses[index].begin(transaction, now);
             } else {
-                asked.next = None;
+                checked.next = None;
             }
         }
     }
 
     /// Returns whether a check waits to be sent.
     pub(super) fn has_checks(&self) -> bool {
-        self.addresses.iter().any(|asked| asked.is_due)
+        self.addresses.iter().any(|checked| checked.is_due)
     }
 
     /// Writes the next check over `out`. Returns its source and its destination.
@@ -252,17 +260,19 @@ impl Consent {
         local: &IceCredentials,
         remote: &IceCredentials,
     ) -> Option<(SocketAddr, SocketAddr)> {
-        let asked = self.addresses.iter_mut().find(|asked| asked.is_due)?;
-        asked.is_due = false;
-        let elapsed: Duration = WAITS[..=asked.sent.min(WAITS.len() - 1)].iter().sum();
-        asked.next = Some(asked.began + elapsed);
-        asked.sent += 1;
-        check::write_request(out, asked.transaction, local, remote, self.tie_breaker);
-        Some((asked.local, asked.address))
+        let checked = self.addresses.iter_mut().find(|checked| checked.is_due)?;
+        checked.is_due = false;
+        let elapsed: Duration = WAITS[..=checked.sent.min(WAITS.len() - 1)].iter().sum();
+        checked.next = Some(checked.began + elapsed);
+        checked.sent += 1;
+        check::write_request(out, checked.transaction, local, remote, self.tie_breaker);
+        Some((checked.local, checked.address))
     }
 
-    fn find(&self, address: SocketAddr) -> Option<&Asked> {
-        self.addresses.iter().find(|asked| asked.address == address)
+    fn find(&self, address: SocketAddr) -> Option<&CheckedAddress> {
+        self.addresses
+            .iter()
+            .find(|checked| checked.address == address)
     }
 
     /// Returns the entry of `address`. A new one replaces the oldest if there are too many.
@@ -272,7 +282,7 @@ impl Consent {
         local: SocketAddr,
         path: Option<SocketAddr>,
         now: Instant,
-    ) -> &mut Asked {
+    ) -> &mut CheckedAddress {
         let known = self.addresses.iter().position(|it| it.address == address);
         let place = known.unwrap_or_else(|| {
             if self.addresses.len() >= ADDRESSES_MAX {
@@ -282,7 +292,7 @@ impl Consent {
                 let oldest = oldest.map_or(0, |(place, _)| place);
                 self.addresses.swap_remove(oldest);
             }
-            self.addresses.push(Asked {
+            self.addresses.push(CheckedAddress {
                 address,
                 local,
                 transaction: [0; 12],
@@ -295,9 +305,9 @@ impl Consent {
             });
             self.addresses.len() - 1
         });
-        let asked = &mut self.addresses[place];
-        asked.local = local;
-        asked
+        let checked = &mut self.addresses[place];
+        checked.local = local;
+        checked
     }
 
     /// Returns a transaction that nobody can guess.
@@ -310,7 +320,7 @@ impl Consent {
     }
 }
 
-impl Asked {
+impl CheckedAddress {
     /// Begins a round of checks.
     fn begin(&mut self, transaction: TransactionId, now: Instant) {
         self.transaction = transaction;

@@ -6,11 +6,12 @@
 
 mod check;
 mod consent;
+mod integrity;
+mod lite;
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use aws_lc_rs::hmac;
 use is::stun::{StunMessage, StunPacket};
 use is::{
     Candidate, CandidateKind, IceAgent, IceAgentEvent, IceConnectionState, IceCreds, Protocol,
@@ -18,8 +19,11 @@ use is::{
 
 use crate::sdp::{self, IceCredentials};
 
-pub use check::stun_is_authentic;
+pub use check::is_stun_response;
 use consent::Consent;
+use integrity::HMAC_SHA1;
+pub use integrity::stun_is_authentic;
+use lite::HandshakePath;
 
 fn creds(credentials: IceCredentials) -> IceCreds {
     IceCreds {
@@ -27,33 +31,6 @@ fn creds(credentials: IceCredentials) -> IceCreds {
         pass: credentials.pwd,
     }
 }
-
-fn sdp_credentials(credentials: &IceCreds) -> IceCredentials {
-    IceCredentials {
-        ufrag: credentials.ufrag.clone(),
-        pwd: credentials.pass.clone(),
-    }
-}
-
-/// STUN's MESSAGE-INTEGRITY computed by aws-lc (RFC 8489 §14.5).
-#[derive(Debug)]
-struct HmacSha1;
-
-impl is::Sha1HmacProvider for HmacSha1 {
-    fn sha1_hmac(&self, key: &[u8], payloads: &[&[u8]]) -> [u8; 20] {
-        let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, key);
-        let mut context = hmac::Context::with_key(&key);
-        for payload in payloads {
-            context.update(payload);
-        }
-        let mut tag = [0; 20];
-        tag.copy_from_slice(context.sign().as_ref());
-        tag
-    }
-}
-
-/// The provider of message integrity for every agent.
-static HMAC_SHA1: HmacSha1 = HmacSha1;
 
 /// Most addresses that are remembered per peer. A phone that moves between networks needs a few
 /// at a time; without a limit the agent's tables would grow with every port from which a
@@ -120,15 +97,6 @@ pub(crate) struct Agent {
     handshake: HandshakePath,
     /// Instant at which authentic STUN last arrived; from the path's address, for a lite agent.
     last_received: Instant,
-}
-
-/// The addresses that datagrams of the DTLS handshake were sent to. A peer that completes a
-/// handshake has received them, so a single address is proven by it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum HandshakePath {
-    None,
-    One(SocketAddr),
-    Several,
 }
 
 impl Agent {
@@ -284,41 +252,6 @@ impl Agent {
         consent.is_some_and(|consent| consent.is_proven(address, now))
     }
 
-    /// Notes that a datagram of the handshake goes to the path's address.
-    pub(crate) fn on_handshake_sent(&mut self) {
-        let Some(path) = self.path else {
-            return;
-        };
-        self.handshake = match self.handshake {
-            HandshakePath::None => HandshakePath::One(path),
-            HandshakePath::One(other) if other == path => HandshakePath::One(path),
-            HandshakePath::One(_) | HandshakePath::Several => HandshakePath::Several,
-        };
-    }
-
-    /// Notes that the handshake is done. From now on the path leads only to addresses that are
-    /// proven. If the present one is not and another one is, that one becomes the path.
-    pub(crate) fn on_connected(&mut self, now: Instant) {
-        let local = self.path_local;
-        let (Some(consent), Some(path)) = (&mut self.consent, self.path) else {
-            return;
-        };
-        if let (HandshakePath::One(address), Some(local)) = (self.handshake, local)
-            && !consent.is_proven(address, now)
-        {
-            consent.prove(address, local, now);
-        }
-        self.last_received = now;
-        if !consent.is_proven(path, now)
-            && let Some((address, from)) = consent.latest()
-        {
-            self.wanted = local.map(|local| (path, local));
-            self.path = Some(address);
-            self.path_local = Some(from);
-        }
-        consent.connect(self.path, now);
-    }
-
     /// Returns the round-trip time of the last connectivity check; `None` for a lite agent,
     /// which sends none.
     pub(crate) fn round_trip(&self) -> Option<Duration> {
@@ -335,26 +268,7 @@ impl Agent {
         self.path
     }
 
-    /// Selects an address that ICE validated before the peer has nominated any. Returns whether
-    /// it did.
-    ///
-    /// Chromium sends its ClientHello over the first path that works and nominates about 50 ms
-    /// later, Pion 200 ms later; waiting for the nomination would add that to every join.
-    pub(crate) fn use_before_nomination(
-        &mut self,
-        source: SocketAddr,
-        destination: SocketAddr,
-    ) -> bool {
-        if self.path.is_some() || !self.validated.contains(&source) {
-            return false;
-        }
-        self.path = Some(source);
-        self.path_local = Some(self.arrived_at(destination));
-        true
-    }
-
     /// Takes a STUN message. It has an effect only if its integrity is right.
-
     pub(crate) fn handle_stun(
         &mut self,
         now: Instant,
@@ -404,78 +318,6 @@ impl Agent {
         Ok(change)
     }
 
-    /// Takes a response to a check of a lite agent. Returns whether the datagram is one.
-    fn take_response(&mut self, now: Instant, source: SocketAddr, datagram: &[u8]) -> bool {
-        let Some(consent) = &mut self.consent else {
-            return false;
-        };
-        let Some(remote) = self.agent.remote_credentials() else {
-            return false;
-        };
-        consent.take_response(source, datagram, &remote.pass, self.path, now)
-    }
-
-    /// Goes to the address that the peer nominated, if it is proven by now.
-    fn follow_wanted(&mut self, now: Instant) -> Option<PathChange> {
-        let (address, local) = self.wanted?;
-        if !self.is_proven(address, now) {
-            return None;
-        }
-        self.nominate(now, address, local)
-    }
-
-    /// Clears the address tables except for the path in use. A lite agent learns all of them
-    /// again from the peer's next checks. Without this, a viewer whose NAT assigns new ports
-    /// now and then would lose its video after hours.
-    fn forget_addresses(&mut self) {
-        let local = self.agent.local_credentials().clone();
-        let remote = self.agent.remote_credentials().cloned();
-        self.agent.ice_restart(local, true);
-        if let Some(remote) = remote {
-            self.agent.set_remote_credentials(remote);
-        }
-        let path = self.path;
-        self.validated.retain(|address| Some(*address) == path);
-    }
-
-    /// Follows the last nomination of the peer, for a lite agent. The `is` agent would keep an
-    /// older path of higher priority until that fails 15 s later, and a phone that leaves its
-    /// Wi-Fi would lose its video until then.
-    fn nominate(
-        &mut self,
-        now: Instant,
-        source: SocketAddr,
-        local: SocketAddr,
-    ) -> Option<PathChange> {
-        if self.path == Some(source) {
-            self.nominated = Some(now);
-            self.wanted = None;
-            return None;
-        }
-        let held = self
-            .nominated
-            .is_some_and(|at| now.saturating_duration_since(at) < NOMINATION_HELD);
-        if held {
-            return None;
-        }
-        let unproven =
-            |consent: &Consent| consent.is_connected() && !consent.is_proven(source, now);
-        if self.consent.as_deref().is_some_and(unproven) {
-            // Media stays where the peer is known to be until the peer answers a check.
-            self.wanted = Some((source, local));
-            return None;
-        }
-        self.wanted = None;
-        self.nominated = Some(now);
-        self.path = Some(source);
-        self.path_local = Some(local);
-        self.last_received = now;
-        if let Some(consent) = &mut self.consent {
-            consent.follow(self.path, now);
-        }
-        Some(PathChange::Path(source))
-    }
-
     pub(crate) fn handle_timeout(&mut self, now: Instant) -> Option<PathChange> {
         if let Some(consent) = &mut self.consent {
             consent.handle_timeout(self.path, now);
@@ -504,17 +346,6 @@ impl Agent {
         out.clear();
         out.extend_from_slice(&transmit.contents);
         Some((transmit.source, transmit.destination))
-    }
-
-    /// Writes the next check of a lite agent over `out`.
-    fn poll_check(&mut self, out: &mut Vec<u8>) -> Option<(SocketAddr, SocketAddr)> {
-        let consent = self
-            .consent
-            .as_mut()
-            .filter(|consent| consent.has_checks())?;
-        let local = sdp_credentials(self.agent.local_credentials());
-        let remote = sdp_credentials(self.agent.remote_credentials()?);
-        consent.poll_transmit(out, &local, &remote)
     }
 
     fn poll_change(&mut self) -> Option<PathChange> {

@@ -105,7 +105,7 @@ impl Worker {
             let is_taken = self.dispatch_datagram(key, bytes, path, now);
             // The address may still lead to a session that used it before, and the response be for
             // the one that is to replace it.
-            if !is_taken && !(is_response && self.on_claimed(bytes, path, now)) {
+            if !(is_taken || is_response && self.on_sighted(bytes, path, now)) {
                 self.counters.refused.add(1);
             }
             return;
@@ -115,23 +115,22 @@ impl Worker {
                 Some(record) => self.on_unknown_stun(&record, bytes, path, now),
                 None => self.counters.stray.add(1),
             }
-        } else if !is_stun_response(bytes) || !self.on_claimed(bytes, path, now) {
+        } else if !is_stun_response(bytes) || !self.on_sighted(bytes, path, now) {
             self.counters.stray.add(1);
         }
     }
 
     /// Hands the response to a check to the session that was seen at the address. Returns false if
     /// there is none.
-    fn on_claimed(&mut self, bytes: &mut [u8], path: Path, now: Instant) -> bool {
-        let Some(record) = self.claims.take(path.source, now) else {
+    fn on_sighted(&mut self, bytes: &mut [u8], path: Path, now: Instant) -> bool {
+        let Some(record) = self.sightings.take(path.source, now) else {
             return false;
         };
-        let location = match record.state().location {
-            SessionLocation::Shard(index) => index,
-            _ => return false,
+        let SessionLocation::Shard(owner) = record.state().location else {
+            return false;
         };
-        if location != self.index {
-            self.forward(&record, location, bytes, path);
+        if owner != self.index {
+            self.forward(&record, owner, bytes, path);
             return true;
         }
         let key = self.peers.by_session(&record.id);

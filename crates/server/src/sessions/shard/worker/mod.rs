@@ -1,12 +1,12 @@
 //! The loop of a shard's thread.
 
-mod claims;
 mod commands;
 mod datagrams;
 mod messages;
 mod ownership;
 mod peers;
 mod recovery;
+mod sightings;
 
 use std::io;
 use std::net::SocketAddr;
@@ -29,9 +29,9 @@ use crate::runtime::{Heartbeat, Key, Serving, SessionId, StreamSubscription, Tim
 use crate::sessions::counters::Counters;
 use crate::sessions::peer::{Leaving, Peer, Served, ShardContext};
 use crate::sessions::record::SessionLocation;
-use claims::Claims;
 use messages::BrokerSubscription;
 use peers::PeerTable;
+use sightings::Sightings;
 
 pub(super) const WAKE: Token = Token(0);
 const SOCKET: Token = Token(1);
@@ -55,7 +55,7 @@ pub(super) struct Worker {
     shared: Arc<Shared>,
     peers: PeerTable,
     /// Addresses of sessions that are not found by them yet.
-    claims: Claims,
+    sightings: Sightings,
     streams: Vec<StreamSubscription>,
     /// Subscriptions to the message brokers of streams whose sessions here have data channels.
     subscriptions: Vec<BrokerSubscription>,
@@ -125,7 +125,7 @@ impl Worker {
             counters,
             shared,
             peers: PeerTable::default(),
-            claims: Claims::default(),
+            sightings: Sightings::default(),
             streams: Vec::new(),
             subscriptions: Vec::new(),
             with_new_data: Vec::new(),

@@ -20,18 +20,18 @@ const PASSED_AT_ONCE: f64 = 25.0;
 
 /// The addresses, in a table of fixed size.
 #[derive(Debug)]
-pub(super) struct Claims {
-    places: Box<[Option<Claim>]>,
+pub(super) struct Sightings {
+    places: Box<[Option<Sighting>]>,
 }
 
 #[derive(Debug)]
-struct Claim {
+struct Sighting {
     address: SocketAddr,
     record: Weak<SessionRecord>,
     allowance: TokenBucket,
 }
 
-impl Default for Claims {
+impl Default for Sightings {
     fn default() -> Self {
         Self {
             places: std::iter::repeat_with(|| None).take(PLACES).collect(),
@@ -39,7 +39,7 @@ impl Default for Claims {
     }
 }
 
-impl Claims {
+impl Sightings {
     /// Notes that an authentic check for the session of `record` came from `address`. Returns
     /// whether one more datagram from there may be passed on.
     pub(super) fn note(
@@ -48,30 +48,30 @@ impl Claims {
         record: &Arc<SessionRecord>,
         now: Instant,
     ) -> bool {
-        let claim = &mut self.places[place(address)];
-        let is_same = claim.as_ref().is_some_and(|claim| {
-            claim.address == address && Weak::as_ptr(&claim.record) == Arc::as_ptr(record)
+        let sighting = &mut self.places[place(address)];
+        let is_same = sighting.as_ref().is_some_and(|sighting| {
+            sighting.address == address && Weak::as_ptr(&sighting.record) == Arc::as_ptr(record)
         });
         if !is_same {
-            *claim = Some(Claim {
+            *sighting = Some(Sighting {
                 address,
                 record: Arc::downgrade(record),
                 allowance: TokenBucket::new(PASSED_PER_S, PASSED_AT_ONCE),
             });
         }
-        claim
+        sighting
             .as_mut()
-            .is_some_and(|claim| claim.allowance.take(now))
+            .is_some_and(|sighting| sighting.allowance.take(now))
     }
 
     /// Returns the session that was seen at `address`, if a datagram from there may be passed on.
     pub(super) fn take(&mut self, address: SocketAddr, now: Instant) -> Option<Arc<SessionRecord>> {
-        let claim = self.places[place(address)].as_mut();
-        let claim = claim.filter(|claim| claim.address == address)?;
-        if !claim.allowance.take(now) {
+        let sighting = self.places[place(address)].as_mut();
+        let sighting = sighting.filter(|sighting| sighting.address == address)?;
+        if !sighting.allowance.take(now) {
             return None;
         }
-        claim.record.upgrade()
+        sighting.record.upgrade()
     }
 }
 
