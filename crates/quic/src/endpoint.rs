@@ -5,8 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use noq::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use noq_proto::HashedConnectionIdGenerator;
 use rustls::crypto::CryptoProvider;
 
+use crate::identity::ResetKeys;
 use crate::trust::TrustError;
 use crate::{CongestionControl, CongestionMonitor, Identity, IdentityError, Trust};
 
@@ -112,7 +114,15 @@ impl Listener {
         protocols: Vec<Vec<u8>>,
     ) -> Result<Self, ListenError> {
         let config = server_config(identity, &protocols)?;
-        let endpoint = noq::Endpoint::server(config.clone(), address)?;
+        let endpoint = match identity.reset_keys() {
+            Some(keys) => {
+                let runtime = noq::default_runtime();
+                let runtime = runtime.ok_or_else(|| std::io::Error::other("outside of tokio"))?;
+                let socket = std::net::UdpSocket::bind(address)?;
+                noq::Endpoint::new(endpoint_config(keys), Some(config.clone()), socket, runtime)?
+            }
+            None => noq::Endpoint::server(config.clone(), address)?,
+        };
         Ok(Self {
             endpoint,
             config: Mutex::new(config),
@@ -179,6 +189,19 @@ impl Listener {
     }
 }
 
+/// Configuration of an endpoint whose resets the clients of an earlier process recognise.
+fn endpoint_config(keys: ResetKeys) -> noq::EndpointConfig {
+    let ResetKeys {
+        reset,
+        connection_id,
+    } = keys;
+    let mut config = noq::EndpointConfig::new(Arc::new(reset));
+    config.cid_generator(Arc::new(move || {
+        Box::new(HashedConnectionIdGenerator::from_key(connection_id))
+    }));
+    config
+}
+
 fn server_config(
     identity: &Identity,
     protocols: &[Vec<u8>],
@@ -242,4 +265,80 @@ pub enum DialError {
     /// The network failed, or the server refused the connection.
     #[error(transparent)]
     Connection(#[from] noq::ConnectionError),
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests wait for loopback")]
+mod tests {
+    use super::*;
+    use glassline_congestion::Algorithm;
+    use std::path::Path;
+
+    /// Writes a certificate and its key into a folder of their own.
+    fn files(folder: &Path) -> Identity {
+        std::fs::create_dir_all(folder).expect("a folder");
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]);
+        let made = made.expect("a certificate");
+        let (chain, key) = (folder.join("chain.pem"), folder.join("key.pem"));
+        std::fs::write(&chain, made.cert.pem()).expect("written");
+        std::fs::write(&key, made.signing_key.serialize_pem()).expect("written");
+        Identity::load(&chain, &key).expect("both are PEM")
+    }
+
+    fn congestion() -> CongestionControl {
+        CongestionControl::new(Algorithm::Cubic)
+    }
+
+    /// A server's process: its threads end without a word when it is dropped.
+    fn serve(address: SocketAddr, identity: &Identity) -> (tokio::runtime::Runtime, SocketAddr) {
+        let runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = { runtime }.worker_threads(1).enable_all().build();
+        let runtime = runtime.expect("a thread");
+        let context = runtime.enter();
+        let listener = Listener::bind(address, identity, vec![b"test".to_vec()]);
+        let listener = listener.expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        runtime.spawn(async move {
+            let mut connections = Vec::new();
+            while let Some((connecting, _)) = listener.next(congestion).await {
+                connections.extend(connecting.await.ok());
+            }
+        });
+        drop(context);
+        (runtime, address)
+    }
+
+    #[test]
+    fn clients_of_a_server_that_was_killed_are_told_by_the_next_one() {
+        let folder = format!("glassline-resets-{}", std::process::id());
+        let folder = std::env::temp_dir().join(folder);
+        let identity = files(&folder);
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let (first, address) = serve(any, &identity);
+        let runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = { runtime }.worker_threads(1).enable_all().build();
+        let runtime = runtime.expect("a thread");
+        let connection = runtime.block_on(async {
+            let endpoint = ClientEndpoint::new().expect("a socket");
+            let protocols = vec![b"test".to_vec()];
+            let trust = Trust::Anyone;
+            let dial = endpoint.dial(address, "localhost", &trust, protocols, congestion());
+            dial.await.expect("it listens")
+        });
+        first.shutdown_background();
+        // The old process's socket is closed when its last task has ended.
+        let begun = std::time::Instant::now();
+        while std::net::UdpSocket::bind(address).is_err() {
+            assert!(begun.elapsed() < IDLE, "the port is not free");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let (_second, _) = serve(address, &identity);
+        let ended = runtime.block_on(async {
+            let patience = IDLE - Duration::from_secs(10);
+            tokio::time::timeout(patience, connection.closed()).await
+        });
+        let ended = ended.expect("the client is told before its idle timeout");
+        assert!(matches!(ended, noq::ConnectionError::Reset), "{ended}");
+        std::fs::remove_dir_all(folder).expect("ours");
+    }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
-use aws_lc_rs::digest;
+use aws_lc_rs::{digest, hkdf, hmac};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
@@ -80,9 +80,48 @@ impl Identity {
         Fingerprint::of(self.chain.first().map_or(&[][..], |first| first))
     }
 
+    /// Returns the keys for stateless resets and connection ids (RFC 9000 §10.3.2), derived from
+    /// the private key of a file, so that a server that was killed and started again can tell its
+    /// old clients at once. `None` for a certificate that lives no longer than the process.
+    pub(crate) fn reset_keys(&self) -> Option<ResetKeys> {
+        if self.renew.is_some() {
+            return None;
+        }
+        let salt = hkdf::Salt::new(hkdf::HKDF_SHA256, b"glassline stateless reset");
+        let secret = salt.extract(self.key.secret_der());
+        let mut bytes = [0; 40];
+        secret
+            .expand(&[b"v1"], Length(bytes.len()))
+            .ok()?
+            .fill(&mut bytes)
+            .ok()?;
+        let (reset, id) = bytes.split_at(32);
+        Some(ResetKeys {
+            reset: hmac::Key::new(hmac::HMAC_SHA256, reset),
+            connection_id: u64::from_be_bytes(id.try_into().ok()?),
+        })
+    }
+
     /// Returns after which time the certificate must be replaced; `None` for files.
     pub const fn renew_after(&self) -> Option<Duration> {
         self.renew
+    }
+}
+
+/// Keys that must be the same in every process that serves one address.
+pub(crate) struct ResetKeys {
+    /// Key of the tokens by which clients recognise a reset.
+    pub(crate) reset: hmac::Key,
+    /// Key by which the server recognises connection ids of its own.
+    pub(crate) connection_id: u64,
+}
+
+/// Number of bytes to derive.
+struct Length(usize);
+
+impl hkdf::KeyType for Length {
+    fn len(&self) -> usize {
+        self.0
     }
 }
 
