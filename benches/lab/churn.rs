@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use glassline_lab::viewers::meter::{Process, Usage};
+use glassline_lab::meter::{Process, Usage};
 use serde_json::json;
 
 use crate::guest::visits;

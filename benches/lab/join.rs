@@ -4,7 +4,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use glassline_lab::viewers::meter::{Machine, Process, Usage};
+use glassline_lab::meter::{Machine, Process, Usage};
 use serde_json::{Value, json};
 
 use crate::machine;

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::process::Command;
 use std::time::Duration;
 
-use glassline_lab::viewers::meter::Process;
+use glassline_lab::meter::Process;
 use serde_json::Value;
 
 use crate::http;

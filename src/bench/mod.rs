@@ -1,5 +1,6 @@
 //! `glassline bench`: measurements of servers, connections and algorithms.
 
+mod chaos;
 mod congestion;
 mod data;
 pub(crate) mod files;
@@ -58,7 +59,28 @@ pub(crate) enum Benchmark {
     /// the same figures.
     #[command(after_help = JITTER)]
     Jitter(Box<jitter::Options>),
+    /// Attack a server of its own, and measure what good viewers lose meanwhile.
+    ///
+    /// Starts a server, publishers and viewers as processes of their own, all on this machine.
+    /// Then a schedule of actions follows from the seed: floods, half-open requests, garbage,
+    /// killed and stopped processes, full disks, broken files. The report says for each action
+    /// what the viewers received, when they were back after a planned interruption, and what the
+    /// server needed. Nothing is sent to another machine.
+    #[command(after_help = CHAOS)]
+    Chaos(Box<chaos::Options>),
+    /// Good viewers of `bench chaos`.
+    #[command(hide = true)]
+    ChaosViewers(chaos::AudienceOptions),
 }
+
+const CHAOS: &str = "\
+Examples:
+  glassline bench chaos --minutes 10 --seed 7 --svg chaos.svg --json chaos.json
+  glassline bench chaos --smoke
+  glassline bench chaos --only flood-stun --rate 50000 --time 30s
+  glassline bench chaos --only half-open --count 1100 --descriptors 1024
+
+Exit codes: 0 nothing was missed, 1 failed, 2 wrong usage, 3 a demand was missed, 130 interrupted.";
 
 const JITTER: &str = "\
 Examples:
@@ -103,5 +125,7 @@ pub(crate) fn run(benchmark: &Benchmark, quiet: bool) -> Result<ExitCode, Failur
         Benchmark::Data(options) => data::run(options, quiet),
         Benchmark::Congestion(options) => congestion::run(options, quiet),
         Benchmark::Jitter(options) => jitter::run(options, quiet),
+        Benchmark::Chaos(options) => chaos::run(options, quiet),
+        Benchmark::ChaosViewers(options) => chaos::watch(options),
     }
 }

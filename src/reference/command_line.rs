@@ -21,7 +21,7 @@ fn the_page_of_the_command_line_agrees() {
 
 /// Appends the section of `command` and those of the commands below it.
 fn write_command(command: &mut Command, text: &mut String) {
-    if command.get_name() == "help" {
+    if command.get_name() == "help" || command.is_hide_set() {
         return;
     }
     let usage = command.render_usage().to_string();

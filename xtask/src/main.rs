@@ -1,4 +1,4 @@
-//! The project's tasks: `cargo xtask demo|test|check|reference|fuzz|bench|bench-peers`.
+//! The project's tasks: `cargo xtask demo|test|check|reference|fuzz|chaos|bench|bench-peers`.
 //!
 //! Every recipe for people and for build servers is here, so that both run the same. A recipe
 //! first installs what it needs (`install`), then runs cargo (`process`); `test` ends with a
@@ -13,6 +13,7 @@
 
 mod bench;
 mod bench_peers;
+mod chaos;
 mod check;
 mod clip;
 mod demo;
@@ -36,6 +37,9 @@ usage: cargo xtask RECIPE
                                    what tidiness is measured by, as the code is
   reference                        write the generated parts of docs/reference anew
   fuzz [TARGET…] [--seconds 60]    run fuzz targets on stable Rust
+  chaos [--seed 1] [--minutes 10] [--smoke] [--only ACTION]
+                                   attack a server, and report what its viewers lose;
+                                   `glassline bench chaos --help` says more
   bench [RECIPE…]                  run benchmarks, or list them with --list
   bench-peers [--servers A,B] [--layouts pinned,shared] [--ramp 0:300:25]
               [--every 5s] [--hold 10s] [--quick]
@@ -62,6 +66,7 @@ fn main() -> ExitCode {
         "check" => check::run(rest),
         "reference" => reference::run(rest),
         "fuzz" => fuzz::run(rest),
+        "chaos" => chaos::run(rest),
         "bench" => bench::run(rest),
         "bench-peers" => bench_peers::run(rest),
         "help" | "--help" | "-h" => {

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::summary::{Outcome, Summary};
-use crate::{Failure, check, install, process};
+use crate::{Failure, chaos, check, install, process};
 
-/// Runs peers, formatting, lints, licenses and advisories, and all tests; then prints the
-/// summary.
+/// Runs peers, formatting, lints, licenses and advisories, all tests, and a minute of chaos; then
+/// prints the summary.
 ///
 /// A missing peer is skipped by name on a laptop, and a failure where `CI=true`.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
@@ -40,6 +40,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         }
         process::run_watching(&mut cargo, |line| tests.read_line(line)).into()
     });
+    // Alone: the smoke watches delivery, which other tests would disturb.
+    summary.step("chaos", |_| chaos::smoke().into());
     Ok(summary.finish()?)
 }
 

@@ -17,11 +17,13 @@
 #![expect(clippy::disallowed_methods, reason = "a laboratory measures real time")]
 
 pub mod call;
+pub mod chaos;
 pub mod condition;
 pub mod congestion;
 pub mod data;
 pub mod jitter;
 pub mod machine;
+pub mod meter;
 mod plot;
 pub mod send;
 mod statistics;

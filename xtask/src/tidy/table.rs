@@ -102,7 +102,9 @@ pub(super) const ROOMS: &[(&str, &[Row])] = &[
         ("data", &["machine", "plot", "statistics", "timestamp"]),
         ("jitter", &["plot", "statistics", "timestamp"]),
         ("send", &["machine", "plot", "statistics", "timestamp"]),
-        ("viewers", &["machine", "plot", "statistics", "timestamp"]),
+        ("meter", &[]),
+        ("chaos", &["machine", "meter", "plot", "timestamp"]),
+        ("viewers", &["machine", "meter", "plot", "statistics", "timestamp"]),
     ]),
     ("quic", &[
         ("identity", &[]),

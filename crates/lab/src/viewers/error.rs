@@ -1,6 +1,7 @@
 //! Errors that keep a load test from being run.
 
-use crate::viewers::{floor, meter};
+use crate::meter;
+use crate::viewers::floor;
 
 /// Error that keeps a load test from being run.
 #[derive(Debug, thiserror::Error)]

@@ -16,7 +16,6 @@ use std::time::Duration;
 pub mod bottleneck;
 pub mod error;
 pub mod floor;
-pub mod meter;
 pub mod plan;
 pub mod ramp;
 pub mod report;

@@ -9,9 +9,9 @@ pub use glassline_client::viewers::{Endpoint, RtspTransport};
 use glassline_net::{Options, UdpSocket};
 use url::Url;
 
+use crate::meter;
 use crate::viewers::RECEIVE_BUFFER_BYTES;
 use crate::viewers::error::Error;
-use crate::viewers::meter;
 use crate::viewers::ramp::Ramp;
 use crate::viewers::trouble::Trouble;
 

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use super::mark::Account;
+use crate::meter::{self, Machine, Process, Usage};
 use crate::viewers::bottleneck::Bottleneck;
-use crate::viewers::meter::{self, Machine, Process, Usage};
 use crate::viewers::report::Baseline;
 use crate::viewers::step::Step;
 use crate::viewers::verdict::{Evidence, Server};

@@ -1,0 +1,178 @@
+//! What the harness can do to a server: names, and how each action is judged.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Kind of an action. Its name is the one of `--only`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Binding requests with random user names.
+    FloodStun,
+    /// DTLS client hellos from an address without a session.
+    FloodDtls,
+    /// RTSP connections, each with one request.
+    FloodRtsp,
+    /// HTTP connections, each with one request.
+    FloodHttp,
+    /// QUIC Initial packets.
+    FloodQuic,
+    /// Connections with the beginning of a request or of a TLS handshake.
+    HalfOpen,
+    /// Random bytes to every port, some of which begin like a protocol's.
+    GarbageStrangers,
+    /// Viewers over WebRTC and RTSP that send garbage once they play.
+    GarbageViewers,
+    /// Authentic RTCP and data records of a connected WebRTC peer, with broken contents.
+    GarbageSealed,
+    /// Broken requests and interleaved frames in every state of an RTSP connection.
+    GarbageRtsp,
+    /// Broken requests on HTTP connections that stay open.
+    GarbageHttp,
+    /// A publisher is killed and started again.
+    KillPublisher,
+    /// A publisher is stopped for five seconds.
+    StopPublisher,
+    /// The process of a group of viewers is stopped for five seconds.
+    StopViewers,
+    /// The server is stopped for five seconds.
+    StopServer,
+    /// The server is killed and started again.
+    KillServer,
+    /// Nobody reads the server's log for five seconds, while strangers cause lines.
+    StallLog,
+    /// The server runs with a log on a full disk.
+    FillDisk,
+    /// The server has no file descriptor left.
+    FillDescriptors,
+    /// The calendar of the server's process jumps; needs the feature `fault-injection`.
+    StepClock,
+    /// Users, certificate and configuration are broken, and read again by SIGHUP.
+    Reload,
+    /// One shard panics; needs the feature `fault-injection`.
+    Panic,
+    /// Logins with wrong passwords.
+    Logins,
+    /// Viewers join and vanish.
+    Churn,
+    /// Bad clients all the time, and publishers that restart every 20 s.
+    Soak,
+}
+
+/// Names of the kinds, in the order of the tables.
+const NAMES: [(Kind, &str); 25] = [
+    (Kind::FloodStun, "flood-stun"),
+    (Kind::FloodDtls, "flood-dtls"),
+    (Kind::FloodRtsp, "flood-rtsp"),
+    (Kind::FloodHttp, "flood-http"),
+    (Kind::FloodQuic, "flood-quic"),
+    (Kind::HalfOpen, "half-open"),
+    (Kind::GarbageStrangers, "garbage-strangers"),
+    (Kind::GarbageViewers, "garbage-viewers"),
+    (Kind::GarbageSealed, "garbage-sealed"),
+    (Kind::GarbageRtsp, "garbage-rtsp"),
+    (Kind::GarbageHttp, "garbage-http"),
+    (Kind::KillPublisher, "kill-publisher"),
+    (Kind::StopPublisher, "stop-publisher"),
+    (Kind::StopViewers, "stop-viewers"),
+    (Kind::StopServer, "stop-server"),
+    (Kind::KillServer, "kill-server"),
+    (Kind::StallLog, "stall-log"),
+    (Kind::FillDisk, "fill-disk"),
+    (Kind::FillDescriptors, "fill-descriptors"),
+    (Kind::StepClock, "step-clock"),
+    (Kind::Reload, "reload"),
+    (Kind::Panic, "panic"),
+    (Kind::Logins, "logins"),
+    (Kind::Churn, "churn"),
+    (Kind::Soak, "soak"),
+];
+
+/// Error for a text that names no kind of action.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no action is called '{0}'; there are {all}", all = Kind::names())]
+pub struct UnknownKind(String);
+
+impl Kind {
+    /// All kinds, in the order of the tables.
+    pub fn all() -> impl Iterator<Item = Self> {
+        NAMES.iter().map(|(kind, _)| *kind)
+    }
+
+    /// Name of the kind.
+    pub fn name(self) -> &'static str {
+        let found = NAMES.iter().find(|(kind, _)| *kind == self);
+        found.map_or("action", |(_, name)| name)
+    }
+
+    fn names() -> String {
+        NAMES.map(|(_, name)| name).join(", ")
+    }
+
+    /// Whether the server itself is interrupted, so that all viewers lose video by design.
+    pub const fn interrupts_server(self) -> bool {
+        matches!(self, Self::StopServer | Self::KillServer | Self::FillDisk)
+    }
+
+    /// Longest time from the end of a planned interruption until all its viewers have video.
+    pub const fn back_within(self) -> Option<Duration> {
+        match self {
+            Self::KillServer | Self::FillDisk | Self::KillPublisher | Self::Panic => {
+                Some(Duration::from_secs(3))
+            }
+            Self::StopServer | Self::StopViewers | Self::StopPublisher => {
+                Some(Duration::from_secs(1))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Kind {
+    type Err = UnknownKind;
+
+    fn from_str(text: &str) -> Result<Self, UnknownKind> {
+        let found = NAMES.iter().find(|(_, name)| *name == text);
+        found
+            .map(|(kind, _)| *kind)
+            .ok_or_else(|| UnknownKind(text.to_owned()))
+    }
+}
+
+/// An action of the schedule.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Action {
+    /// What is done.
+    pub kind: Kind,
+    /// Events a second: datagrams, connections, logins or joins.
+    pub rate: u32,
+    /// Number of connections or viewers that are held or made in all.
+    pub count: usize,
+    /// Time that the action lasts.
+    pub time: Duration,
+    /// Seed of the action's own choices.
+    pub seed: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_a_name_that_is_read_back() {
+        for kind in Kind::all() {
+            assert_eq!(kind.name().parse::<Kind>(), Ok(kind));
+        }
+        let error = "flood".parse::<Kind>().expect_err("no kind").to_string();
+        assert!(error.contains("flood-stun") && error.contains("'flood'"));
+    }
+}

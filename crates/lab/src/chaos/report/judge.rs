@@ -1,0 +1,478 @@
+//! Figures of each action and of the whole run, held to the demands.
+
+use super::{ActionReport, Answers, Footprint, Group, Second};
+use crate::chaos::account::{Account, GroupSamples, Span};
+use crate::chaos::action::Kind;
+use crate::chaos::attack::Interruption;
+use crate::chaos::clock::seconds;
+use crate::chaos::plan::{Plan, Strength};
+use crate::chaos::record::{Performed, Record};
+
+/// Least share of frames and packets outside of planned interruptions.
+const DELIVERED_MIN: f64 = 0.999;
+
+/// The same for the short actions of the smoke, of which one frame of one viewer is a larger part.
+const DELIVERED_MIN_SHORT: f64 = 0.99;
+
+/// Most by which the 99th percentile of the times between frames may grow in a flood, in ms.
+const GAP_MORE_MAX_MS: f64 = 5.0;
+
+/// Most by which memory may grow, in bytes.
+const MEMORY_MORE_MAX: i64 = 20 << 20;
+
+/// Most by which the number of descriptors may grow.
+const DESCRIPTORS_MORE_MAX: i64 = 20;
+
+/// Longest answer to a good client while requests are half open, in ms.
+const ANSWER_MAX_MS: f64 = 100.0;
+
+/// Time that the machine may keep the harness waiting before losses say nothing about the server:
+/// a server's queue for a viewer holds 200 ms.
+const STARVED_MAX_MS: u64 = 100;
+
+/// Idle share of all cores below which the machine is full, in percent.
+const IDLE_MIN_PERCENT: f64 = 5.0;
+
+/// Share of a full machine that server and attacks use at least, if no other program has it.
+const OWN_MIN_SHARE: f64 = 0.5;
+
+/// Time after an action in which its effects still show, in ms.
+const AFTERMATH_MS: u64 = 500;
+
+/// Time around a planned interruption that is left out of other figures, in ms.
+const MARGIN_MS: u64 = 1200;
+
+/// Time after a start of the server until its memory is compared, in ms.
+const SETTLED_MS: u64 = 15_000;
+
+/// Judged figures of a run.
+pub(super) struct Judged {
+    pub(super) groups: Vec<Group>,
+    pub(super) actions: Vec<ActionReport>,
+    pub(super) before: Footprint,
+    pub(super) after: Footprint,
+    pub(super) misses: Vec<String>,
+    pub(super) starved: Vec<String>,
+}
+
+pub(super) fn judge(plan: &Plan, record: &Record) -> Judged {
+    let mut judged = Judged {
+        groups: Vec::new(),
+        actions: Vec::new(),
+        before: Footprint::default(),
+        after: Footprint::default(),
+        misses: record.misses.clone(),
+        starved: Vec::new(),
+    };
+    let quiet = Span {
+        from_ms: record.warm_ms,
+        to_ms: record.began_ms,
+    };
+    for performed in &record.performed {
+        let judging = Judging {
+            plan,
+            record,
+            performed,
+            quiet,
+        };
+        let report = judging.report();
+        let misses = judging.misses(&report);
+        let starved = judging.starved(&report);
+        let (own, by_machine): (Vec<String>, Vec<String>) = misses
+            .into_iter()
+            .map(|(is_timed, text)| (is_timed, format!("{}: {text}", report.name)))
+            .fold((Vec::new(), Vec::new()), |mut all, (is_timed, text)| {
+                match starved.as_ref().filter(|_| is_timed) {
+                    Some(why) => all.1.push(format!("{text} ({why})")),
+                    None => all.0.push(text),
+                }
+                all
+            });
+        judged.misses.extend(own);
+        judged.starved.extend(by_machine);
+        judged.actions.push(report);
+    }
+    judged.groups = record
+        .groups
+        .iter()
+        .map(|it| group(record, it, quiet))
+        .collect();
+    (judged.before, judged.after) = footprints(record);
+    judged.misses.extend(growth(judged.before, judged.after));
+    judged
+}
+
+/// One action, and all that is known of the run.
+struct Judging<'a> {
+    plan: &'a Plan,
+    record: &'a Record,
+    performed: &'a Performed,
+    quiet: Span,
+}
+
+impl Judging<'_> {
+    fn span(&self) -> Span {
+        Span {
+            from_ms: self.performed.from_ms,
+            to_ms: self.performed.to_ms + AFTERMATH_MS,
+        }
+    }
+
+    /// Accounts of the groups that should not lose anything.
+    fn accounts(&self) -> Vec<(Account, Account)> {
+        let interruption = self.performed.outcome.interruption.as_ref();
+        let groups = self.record.groups.iter();
+        groups
+            .filter(|group| interruption.is_none_or(|it| !group.is_concerned(it)))
+            .map(|group| {
+                let planned = interrupted(self.record, group, 0);
+                let now = group.account(self.span(), &planned);
+                (now, group.account(self.quiet, &[]))
+            })
+            .collect()
+    }
+
+    fn report(&self) -> ActionReport {
+        let Performed {
+            action,
+            from_ms,
+            to_ms,
+            outcome,
+        } = self.performed;
+        let accounts = self.accounts();
+        let ratios = accounts.iter().filter_map(|(now, _)| now.delivered_ratio());
+        let more = accounts
+            .iter()
+            .filter_map(|(now, quiet)| Some(now.gap_ms(0.99)? - quiet.gap_ms(0.99)?));
+        let observed = || {
+            let seconds = self.record.observed.seconds.iter();
+            seconds.filter(|it| {
+                self.span()
+                    .overlaps(it.at_ms.saturating_sub(1000), it.at_ms)
+            })
+        };
+        let starved = accounts.iter().map(|(now, _)| now.starved_ms);
+        let starved = starved.chain(observed().map(|it| it.starved_ms));
+        let server_cpu: Vec<f64> = observed().filter_map(|it| it.server_cpu_percent).collect();
+        let idle: Vec<f64> = observed().map(|it| it.idle_percent).collect();
+        let harness_cpu: Vec<f64> = observed().map(|it| it.harness_cpu_percent).collect();
+        ActionReport {
+            name: action.kind.name().to_owned(),
+            from_s: seconds(self.record.began_ms, *from_ms),
+            to_s: seconds(self.record.began_ms, *to_ms),
+            rate: action.rate,
+            delivered_ratio: ratios.min_by(f64::total_cmp),
+            gap_p99_more_ms: more.max_by(f64::total_cmp),
+            freezes: accounts.iter().map(|(now, _)| now.freezes.len()).sum(),
+            back_s: outcome.interruption.as_ref().and_then(|it| self.back_s(it)),
+            memory_more_bytes: self.memory_more(),
+            server_cpu_percent: mean(&server_cpu),
+            harness_cpu_percent: mean(&harness_cpu),
+            idle_percent: mean(&idle),
+            starved_ms: starved.max().unwrap_or(0),
+            answers: self.answers(),
+            outcome: outcome.clone(),
+        }
+    }
+
+    /// Why what viewers lost says nothing about the server: the machine stood still, or other
+    /// programs had it.
+    fn starved(&self, report: &ActionReport) -> Option<String> {
+        if report.starved_ms > STARVED_MAX_MS {
+            return Some(format!(
+                "the machine stood still for {} ms",
+                report.starved_ms
+            ));
+        }
+        let own = report.server_cpu_percent.unwrap_or(0.0);
+        let own = own + report.harness_cpu_percent.unwrap_or(0.0);
+        let all = 100.0 * self.record.cores as f64;
+        let idle = report.idle_percent?;
+        (idle < IDLE_MIN_PERCENT && own < all * OWN_MIN_SHARE).then(|| {
+            format!("the machine was {idle:.0} % idle, with {own:.0} of {all:.0} % used by server and harness")
+        })
+    }
+
+    /// Time until the last viewer of all groups that were interrupted had video.
+    fn back_s(&self, interruption: &Interruption) -> Option<f64> {
+        let groups = self.record.groups.iter();
+        let mut longest = 0;
+        for group in groups.filter(|group| group.is_concerned(interruption)) {
+            longest = longest.max(group.back_after(interruption, self.performed.to_ms + 1500)?);
+        }
+        Some(longest as f64 / 1e3)
+    }
+
+    /// Growth of memory, from before the action to the most during it; `None` if the server was
+    /// started again.
+    fn memory_more(&self) -> Option<i64> {
+        let kind = self.performed.action.kind;
+        if kind.interrupts_server() && kind != Kind::StopServer {
+            return None;
+        }
+        let seconds = &self.record.observed.seconds;
+        let before = seconds
+            .iter()
+            .rfind(|it| it.at_ms <= self.performed.from_ms);
+        let before = before?.server_rss_bytes?;
+        let during = seconds
+            .iter()
+            .filter(|it| self.span().overlaps(it.at_ms.saturating_sub(1), it.at_ms))
+            .filter_map(|it| it.server_rss_bytes);
+        Some(during.max()?.cast_signed() - before.cast_signed())
+    }
+
+    fn answers(&self) -> Vec<Answers> {
+        let mut all: Vec<Answers> = Vec::new();
+        for answer in &self.record.observed.answers {
+            let is_in = (self.performed.from_ms..self.performed.to_ms).contains(&answer.at_ms);
+            if !is_in {
+                continue;
+            }
+            let index = all.iter().position(|it| it.name == answer.name);
+            let index = index.unwrap_or_else(|| {
+                all.push(Answers {
+                    name: answer.name.clone(),
+                    asked: 0,
+                    failed: 0,
+                    longest_ms: None,
+                    failure: None,
+                });
+                all.len() - 1
+            });
+            let of = &mut all[index];
+            of.asked += 1;
+            match answer.ms {
+                Some(ms) => of.longest_ms = Some(of.longest_ms.map_or(ms, |it| it.max(ms))),
+                None => {
+                    of.failed += 1;
+                    of.failure.clone_from(&answer.failure);
+                }
+            }
+        }
+        all
+    }
+
+    /// Demands that the action missed; true for those that a machine that stands still misses,
+    /// too.
+    fn misses(&self, report: &ActionReport) -> Vec<(bool, String)> {
+        if report.outcome.skipped.is_some() {
+            return Vec::new();
+        }
+        let mut misses: Vec<(bool, String)> = Vec::new();
+        misses.extend(
+            report
+                .outcome
+                .misses
+                .iter()
+                .map(|text| (false, text.clone())),
+        );
+        let is_short = self.plan.strength == Strength::Smoke;
+        let least = match is_short {
+            true => DELIVERED_MIN_SHORT,
+            false => DELIVERED_MIN,
+        };
+        if let Some(ratio) = report.delivered_ratio.filter(|ratio| *ratio < least) {
+            misses.push((true, format!("delivered {ratio:.4}, not {least}")));
+        }
+        let kind = self.performed.action.kind;
+        if let (Some(within), Some(_)) = (kind.back_within(), &report.outcome.interruption) {
+            let within = within.as_secs_f64();
+            match report.back_s {
+                Some(back) if back <= within => {}
+                Some(back) => {
+                    misses.push((
+                        true,
+                        format!("video is back after {back:.1} s, not {within} s"),
+                    ));
+                }
+                None => misses.push((false, "video did not come back".to_owned())),
+            }
+        }
+        if self.plan.strength == Strength::Target {
+            misses.extend(self.target_misses(report));
+        }
+        if !kind.interrupts_server() {
+            misses.extend(unanswered(kind, report));
+        }
+        misses
+    }
+
+    /// Demands of the table of targets.
+    fn target_misses(&self, report: &ActionReport) -> Vec<(bool, String)> {
+        let mut misses = Vec::new();
+        let kind = self.performed.action.kind;
+        let is_flood = kind.name().starts_with("flood-");
+        if let Some(more) = report
+            .gap_p99_more_ms
+            .filter(|more| is_flood && *more > GAP_MORE_MAX_MS)
+        {
+            let text = format!("p99 of gaps is {more:.1} ms longer, not {GAP_MORE_MAX_MS} ms");
+            misses.push((true, text));
+        }
+        if let Some(more) = report
+            .memory_more_bytes
+            .filter(|more| *more > MEMORY_MORE_MAX)
+        {
+            let (more, most) = (mib(more), mib(MEMORY_MORE_MAX));
+            misses.push((
+                false,
+                format!("memory grew by {more:.0} MiB, not {most:.0} MiB"),
+            ));
+        }
+        misses
+    }
+}
+
+/// Requests of a good client that were not answered, or too late.
+fn unanswered(kind: Kind, report: &ActionReport) -> Vec<(bool, String)> {
+    // Without descriptors new connections may be refused; those that are open go on.
+    if kind == Kind::FillDescriptors {
+        return Vec::new();
+    }
+    let mut misses = Vec::new();
+    for answers in &report.answers {
+        if answers.failed > 0 {
+            let Answers {
+                name,
+                asked,
+                failed,
+                ..
+            } = answers;
+            let why = answers.failure.as_deref().unwrap_or("no answer");
+            misses.push((
+                true,
+                format!("{failed} of {asked} requests at {name} failed: {why}"),
+            ));
+        }
+        let is_held = matches!(kind, Kind::HalfOpen | Kind::Logins);
+        if let Some(ms) = answers
+            .longest_ms
+            .filter(|ms| is_held && *ms > ANSWER_MAX_MS)
+        {
+            let text = format!(
+                "{} answered after {ms:.0} ms, not {ANSWER_MAX_MS} ms",
+                answers.name
+            );
+            misses.push((true, text));
+        }
+    }
+    misses
+}
+
+/// Spans that are left out of a group's figures: planned interruptions until its viewers are back.
+fn interrupted(record: &Record, of: &GroupSamples, margin_ms: u64) -> Vec<Span> {
+    let performed = record.performed.iter();
+    performed
+        .filter_map(|it| {
+            it.outcome
+                .interruption
+                .as_ref()
+                .map(|planned| (it, planned))
+        })
+        .filter(|(_, planned)| of.is_concerned(planned))
+        .map(|(it, planned)| Span {
+            from_ms: planned.from_ms.saturating_sub(margin_ms),
+            to_ms: it.to_ms + margin_ms,
+        })
+        .collect()
+}
+
+fn group(record: &Record, of: &GroupSamples, quiet: Span) -> Group {
+    let all = Span {
+        from_ms: record.began_ms,
+        to_ms: record.ended_ms,
+    };
+    let account = of.account(all, &interrupted(record, of, MARGIN_MS));
+    Group {
+        name: of.name.clone(),
+        viewers: of.viewers,
+        delivered_ratio: account.delivered_ratio(),
+        quiet_gap_p99_ms: of.account(quiet, &[]).gap_ms(0.99),
+        gap_p99_ms: account.gap_ms(0.99),
+        freezes: account.freezes.len(),
+        longest_freeze_ms: account.longest_freeze_ms(),
+    }
+}
+
+/// Memory and descriptors after the warm-up, or after the last restart, and at the end.
+fn footprints(record: &Record) -> (Footprint, Footprint) {
+    let restarted = record.restarts_ms.last().map(|at_ms| at_ms + SETTLED_MS);
+    let from_ms = restarted.unwrap_or(record.began_ms);
+    let footprint = |it: &crate::chaos::Observation| Footprint {
+        memory_bytes: it.server_rss_bytes,
+        descriptors: it.server_descriptors,
+    };
+    let seconds = &record.observed.seconds;
+    let is_known = |it: &&crate::chaos::Observation| it.server_rss_bytes.is_some();
+    let before = match restarted {
+        Some(_) => seconds
+            .iter()
+            .filter(is_known)
+            .find(|it| it.at_ms >= from_ms),
+        None => seconds
+            .iter()
+            .filter(is_known)
+            .rfind(|it| it.at_ms <= from_ms),
+    };
+    let after = seconds.iter().rfind(is_known);
+    (
+        before.map(footprint).unwrap_or_default(),
+        after.map(footprint).unwrap_or_default(),
+    )
+}
+
+fn growth(before: Footprint, after: Footprint) -> Vec<String> {
+    let mut misses = Vec::new();
+    if let (Some(from), Some(to)) = (before.memory_bytes, after.memory_bytes) {
+        let more = to.cast_signed() - from.cast_signed();
+        if more > MEMORY_MORE_MAX {
+            misses.push(format!("memory grew by {:.0} MiB in the run", mib(more)));
+        }
+    }
+    if let (Some(from), Some(to)) = (before.descriptors, after.descriptors) {
+        let more = to.cast_signed() as i64 - from.cast_signed() as i64;
+        if more > DESCRIPTORS_MORE_MAX {
+            misses.push(format!(
+                "{more} more descriptors are open than at the begin"
+            ));
+        }
+    }
+    misses
+}
+
+/// Observations of each second, for charts.
+pub(super) fn timeline(record: &Record) -> Vec<Second> {
+    let delivered = |of: &GroupSamples, at_ms: u64| {
+        let span = Span {
+            from_ms: at_ms.saturating_sub(1000),
+            to_ms: at_ms,
+        };
+        of.account(span, &[]).delivered_ratio()
+    };
+    let seconds_of = record.observed.seconds.iter();
+    seconds_of
+        .map(|it| Second {
+            at_s: seconds(record.began_ms, it.at_ms),
+            delivered: record
+                .groups
+                .iter()
+                .map(|of| delivered(of, it.at_ms))
+                .collect(),
+            memory_bytes: it.server_rss_bytes,
+            descriptors: it.server_descriptors,
+            server_cpu_percent: it.server_cpu_percent,
+            harness_cpu_percent: it.harness_cpu_percent,
+            idle_percent: it.idle_percent,
+            starved_ms: it.starved_ms,
+        })
+        .collect()
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+fn mib(bytes: i64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}

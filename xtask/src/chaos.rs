@@ -1,0 +1,54 @@
+//! `cargo xtask chaos`: a server under attack, and what its good viewers lose.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::{Failure, install, process};
+
+/// Exit code of a run in which a demand was missed, as of `glassline bench chaos`.
+const MISSED: i32 = 3;
+
+/// Builds the optimized binary, and runs `glassline bench chaos` with `arguments`.
+///
+/// With `--smoke` the binary of tests is used, because the test command has built that.
+pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
+    install::build_tools()?;
+    let is_smoke = arguments.iter().any(|argument| argument == "--smoke");
+    let program = if is_smoke { debug()? } else { release()? };
+    let mut command = Command::new(program);
+    command.current_dir(process::root());
+    command.args(["bench", "chaos", "--media-folder", "assets"]);
+    command.args(arguments);
+    perform(command)
+}
+
+/// Runs the smoke with the binary of tests.
+pub(crate) fn smoke() -> Result<(), String> {
+    run(&["--smoke".to_owned()]).map_err(|failure| failure.text)
+}
+
+fn debug() -> Result<PathBuf, Failure> {
+    process::run(&mut process::cargo(&["build", "--package", "glassline"]))?;
+    Ok(process::target_directory().join("debug/glassline"))
+}
+
+fn release() -> Result<PathBuf, Failure> {
+    let build = ["build", "--release", "--package", "glassline"];
+    process::run(&mut process::cargo(&build))?;
+    Ok(process::target_directory().join("release/glassline"))
+}
+
+fn perform(mut command: Command) -> Result<(), Failure> {
+    let line = process::line(&command);
+    println!("$ {line}");
+    let status = command.status();
+    let status = status.map_err(|error| format!("cannot start {line}: {error}"))?;
+    match status.code() {
+        Some(0) => Ok(()),
+        Some(MISSED) => Err(Failure {
+            text: "the server missed a demand; the lines above say which".to_owned(),
+            exit_code: 3,
+        }),
+        _ => Err(format!("{line} ended with {status}").into()),
+    }
+}
