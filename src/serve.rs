@@ -44,9 +44,13 @@ async fn serve(config: Config, quiet: bool) -> Result<ExitCode, Failure> {
         [only] => only.name.to_string(),
         _ => String::new(),
     };
+    let guarded = config.clone();
     let server = Server::start(config, specs)
         .await
         .map_err(Failure::runtime)?;
+    if let Some(exposure) = guarded.exposure(server.listeners()) {
+        tracing::warn!("{exposure}");
+    }
     if !quiet {
         let pin = server.quic_fingerprint().map(|pin| pin.to_string());
         let text = announcement(server.listeners(), pin.as_deref(), &page);

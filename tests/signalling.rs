@@ -112,7 +112,9 @@ fn a_session_is_made_changed_and_deleted() -> Result<(), Failed> {
 }
 
 fn other_sites_may_ask_and_read() -> Result<(), Failed> {
-    let server = demo()?;
+    let yaml = "cors: {origins: ['https://elsewhere.example']}\n";
+    let server = Server::configured(yaml, &["demo"])?;
+    server.wait_for_state("demo", "live")?;
     let preflight = [
         ("Origin", "https://elsewhere.example"),
         ("Access-Control-Request-Method", "POST"),
@@ -129,6 +131,9 @@ fn other_sites_may_ask_and_read() -> Result<(), Failed> {
             return Err(format!("{name} lacks {part}: {:?}", asked.headers).into());
         }
     }
+    let stranger = [("Origin", "https://another.example")];
+    let refused = request("OPTIONS", &server.url("/demo/whep"), &stranger, "")?;
+    expect_problem(&refused, 403)?;
     let wrong = request("PUT", &server.url("/demo/whep"), &[SDP], "v=0")?;
     expect_problem(&wrong, 405)?;
     Ok(())

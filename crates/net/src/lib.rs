@@ -23,6 +23,7 @@ mod affinity;
 mod bind;
 mod descriptors;
 mod options;
+mod priority;
 mod process;
 mod receive;
 mod send;
@@ -37,6 +38,7 @@ pub use affinity::run_where;
 pub use bind::{BindError, port_is_free};
 pub use descriptors::{descriptor_limit, is_descriptor_shortage, raise_descriptor_limit};
 pub use options::{Multicast, Options};
+pub use priority::lower_thread_priority;
 pub use process::{open_fds, process_cpu, rss_bytes, thread_cpu};
 pub use receive::{DATAGRAM_BYTES_MAX, Datagram, ReceiveBatch};
 pub use send::{

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use glassline_hub::Hub;
 
-use crate::auth::Users;
+use crate::auth::{Sites, Users};
 use crate::config::Config;
 use crate::http::server::ListenerCounters;
 use crate::ingest::FrameCodes;
@@ -22,6 +22,8 @@ use crate::{quic, rtsp};
 pub(crate) struct App {
     pub(crate) config: Arc<Config>,
     pub(crate) users: Arc<Users>,
+    /// Which pages of browsers may use the server.
+    pub(crate) sites: Arc<Sites>,
     /// Rooms of voice calls.
     pub(crate) rooms: Arc<Rooms>,
     /// The media folder, whose files become streams on request; `None` if no folder is configured.

@@ -11,7 +11,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
 use crate::app::App;
-use crate::auth::Users;
+use crate::auth::{Access, Users};
 use crate::config::{Config, DataAccess};
 use crate::http;
 use crate::http::server::ListenerCounters;
@@ -92,6 +92,7 @@ impl Server {
         let (stop, stopped) = watch::channel(false);
         let sources = ingest::spawn(&hub, specs, &codes, stopped.clone()).await?;
         let users = Arc::new(Users::new(&config.auth));
+        let sites = Arc::new(config.sites());
         let library = library(&config, &hub)?;
         let listeners = open_rtsp_listeners(&config, cores)?;
         let identity = listeners.iter().find_map(Listener::identity);
@@ -106,11 +107,12 @@ impl Server {
             hub: Arc::clone(&hub),
             latencies: Arc::clone(&latencies),
             users: Arc::clone(&users),
+            sites: Arc::clone(&sites),
             library: library.clone(),
             wall: clock.wall(),
         };
         let rtsp = start_rtsp(&config, allowed, listeners, services)?;
-        let quic = Quic::start(&config.quic, &hub, &users, clock, &stopped)?;
+        let quic = Quic::start(&config.quic, &hub, (&users, &sites), clock, &stopped)?;
         let mut listeners = vec![("http", http.local_addr()), ("media", shards.local_addr())];
         listeners.extend(rtsp_listeners);
         listeners.extend(quic.as_ref().map(|quic| ("quic", quic.local_addr())));
@@ -129,6 +131,7 @@ impl Server {
         let app = App {
             config: Arc::new(config),
             users,
+            sites,
             rooms,
             library,
             hub: Arc::clone(&hub),
@@ -141,10 +144,12 @@ impl Server {
             clock,
             http: ListenerCounters::default(),
         };
+        let participants = tokio::spawn(end_lost_participants(app.clone(), stopped.clone()));
         let [public, operators] = serve_http(app, allowed, http, admin, &stopped);
         let tasks = vec![
             public,
             operators,
+            participants,
             tokio::spawn(reload.run(Arc::clone(&asked), stopped.clone())),
             tokio::spawn(keep_sweeping(
                 Arc::clone(&shared),
@@ -447,6 +452,37 @@ async fn sweep(
                 swept,
                 "sessions removed: no datagram of the viewer arrived within limits.handshake_s"
             );
+        }
+    }
+}
+
+/// Ends the sessions in rooms of users that have lost the right to be there.
+async fn end_lost_participants(app: App, mut stopped: watch::Receiver<bool>) {
+    let mut ticks = tokio::time::interval(SWEEP);
+    let mut checked = app.users.generation();
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            _ = stopped.wait_for(|stop| *stop) => return,
+        }
+        let generation = app.users.generation();
+        if generation == checked {
+            continue;
+        }
+        checked = generation;
+        let lost = app.rooms.sessions_where(|user, stream| {
+            let may = |access| app.users.may(user, access, stream.as_str());
+            !may(Access::Publish) || !may(Access::Read)
+        });
+        for session in lost {
+            let Some(record) = app.sessions.by_id(&session) else {
+                continue;
+            };
+            tracing::info!(stream = %record.stream, "participant put out of its room: its user has lost the right");
+            if app.sessions.leave(&record).await.is_err() {
+                // The shard is busy: the next turn tries again.
+                checked = checked.wrapping_sub(1);
+            }
         }
     }
 }

@@ -31,7 +31,7 @@ fn malformed_requests_get_an_answer_each() {
         "CONNECT cam:80",
         "GET http://cam",
     ] {
-        let text = format!("{target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let text = format!("{target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         assert!(
             running.raw(&text).is_some(),
             "{target}: the connection broke"

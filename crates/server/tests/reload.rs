@@ -114,10 +114,21 @@ fn users_come_and_go_and_who_plays_goes_on() {
     assert!(set_up.contains("200 OK"), "{set_up}");
     let answer = playing.ask("PLAY", "", &basic(ann));
     assert!(answer.contains("200 OK"), "{answer}");
+    // Another connection has shown the right to read and has set up nothing yet.
+    let mut authorized = Sealed::new(&running);
+    let answer = authorized.ask("DESCRIBE", "", &basic(ann));
+    assert!(answer.contains("200 OK"), "{answer}");
 
     folder.write("users.yml", entry("bob", "second-secret"));
     reload_until(&running, || status(&running, bob) == "200");
     assert_eq!(status(&running, ann), "401", "and remembered no longer");
+    for credentials in ["", &basic(ann)] {
+        let answer = authorized.ask("SETUP", "/trackID=0", &(credentials.to_owned() + transport));
+        assert!(
+            answer.contains(" 401 "),
+            "a removed user sets up nothing: {answer}"
+        );
+    }
     for _ in 0..200 {
         playing.packet();
     }

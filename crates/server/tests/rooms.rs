@@ -7,8 +7,6 @@ use glassline_media::{Codec, Kind, Track};
 use glassline_rtp::red::{self, Repeat};
 use glassline_sctp::Reliability;
 use glassline_sctp::channel::{ChannelId, Message};
-use glassline_server::auth::{Account, Name, Pattern};
-use glassline_server::config::Secret;
 use glassline_webrtc::{DataConfig, Kinds, OpusOptions, Redundancy, SKIP_MAX, SenderIndex};
 use serde_json::Value;
 
@@ -23,7 +21,7 @@ fn voice() -> (Vec<Track>, Kinds) {
     (vec![Track::audio(Codec::Opus, 1)], Kinds::NONE)
 }
 
-fn join<'a>(
+pub(crate) fn join<'a>(
     running: &'a Running,
     room: &str,
     headers: &[(&str, &str)],
@@ -39,7 +37,7 @@ fn joined<'a>(running: &'a Running, room: &str) -> Peer<'a> {
     peer
 }
 
-fn others(peer: &Peer<'_>, since: Option<u64>) -> Value {
+pub(crate) fn others(peer: &Peer<'_>, since: Option<u64>) -> Value {
     let since = since.map_or_else(String::new, |it| format!("?since={it}"));
     let response = peer.running.get(&format!("{}{since}", peer.location));
     assert_eq!(response.status, 200, "{}", response.body);
@@ -52,7 +50,7 @@ fn ids(list: &Value) -> Vec<String> {
     ids.map(str::to_owned).collect()
 }
 
-fn you(peer: &Peer<'_>) -> String {
+pub(crate) fn you(peer: &Peer<'_>) -> String {
     others(peer, None)["you"]
         .as_str()
         .expect("an id")
@@ -414,55 +412,4 @@ fn offers_and_names_that_do_not_fit_are_refused() {
     let other = peer.location.replace("team", "other");
     running.get(&other).problem(404);
     assert_eq!(running.sessions(), (1, 0), "those refused hold nothing");
-}
-
-const TOKEN: (&str, &str) = ("Authorization", "Bearer speak-1234567");
-/// Authorization of user `ann` with password `pw`; the next is that of `bob`.
-const ANN: (&str, &str) = ("Authorization", "Basic YW5uOnB3");
-const BOB: (&str, &str) = ("Authorization", "Basic Ym9iOnB3");
-
-#[test]
-fn joining_takes_the_right_to_publish_and_to_read() {
-    let account = |name: &str, read: &str| {
-        let pattern = |text: &str| vec![Pattern::parse(text).expect("a pattern")];
-        Account {
-            read: pattern(read),
-            publish: pattern("call~team~*"),
-            ..Account::new(Name::parse(name).expect("a name"), "pw", &[5; 16])
-        }
-    };
-    let running = Running::with(1, |config| {
-        config.auth.publish_token = Secret::new("speak-1234567").ok();
-        config.auth.users = vec![account("ann", "call~*"), account("bob", "cam")];
-    });
-    let refused = |room: &str, headers: &[(&str, &str)], status: u16| {
-        let refused = join(&running, room, headers).err().expect("refused");
-        refused.problem(status)["detail"].to_string()
-    };
-    assert!(refused("team", &[], 401).contains("publish token"));
-    let wrong = ("Authorization", "Bearer wrong");
-    refused("team", &[wrong], 401);
-    join(&running, "team", &[ANN]).expect("she may do both");
-    assert!(refused("other", &[ANN], 403).contains("`publish` list"));
-    assert!(refused("team", &[BOB], 403).contains("`read` list"));
-    let peer = join(&running, "other", &[TOKEN]).expect("all rooms");
-    // The session's name is the right to the rest.
-    assert_eq!(running.get(&peer.location).status, 200);
-    assert_eq!(peer.delete().status, 200);
-    running.get("/call/team").problem(401);
-    let page = running.request("GET", "/call/team", &[ANN], "");
-    assert_eq!(page.status, 200);
-}
-
-#[test]
-fn where_nothing_is_asked_for_only_this_machines_own_pages_join() {
-    let running = Running::start(1);
-    assert_eq!(running.get("/call").status, 200);
-    assert_eq!(running.get("/call/team").status, 200);
-    join(&running, "team", &[]).expect("no page");
-    for site in ["https://example.org", "http://test", "null"] {
-        let refused = join(&running, "team", &[("Origin", site)]).err();
-        let detail = refused.expect("any page could listen").problem(403)["detail"].to_string();
-        assert!(detail.contains("auth.publish_token"), "{detail}");
-    }
 }

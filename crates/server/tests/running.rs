@@ -116,10 +116,7 @@ impl Running {
         headers: &[(&str, &str)],
         body: &str,
     ) -> Response {
-        let mut text = format!("{method} {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n");
-        for (name, value) in headers {
-            text += &format!("{name}: {value}\r\n");
-        }
+        let mut text = head(method, path, headers);
         text += &format!("Content-Length: {}\r\n\r\n{body}", body.len());
         let stream = self.connect(from.into(), self.listener("http"));
         exchange(stream, &text).expect("an HTTP response")
@@ -142,24 +139,27 @@ impl Running {
 
     /// Requests `path` on the listener for operators.
     pub(crate) fn admin(&self, path: &str) -> Response {
-        self.admin_request("GET", path, "")
+        self.admin_with(path, &[])
+    }
+
+    /// Requests `path` on the listener for operators, with more headers.
+    pub(crate) fn admin_with(&self, path: &str, headers: &[(&str, &str)]) -> Response {
+        self.admin_request("GET", path, headers)
     }
 
     /// Requests `path` on the listener for operators, as JSON.
     pub(crate) fn admin_json(&self, path: &str) -> Response {
-        self.admin_request("GET", path, "Accept: application/json\r\n")
+        self.admin_with(path, &[("Accept", "application/json")])
     }
 
     /// Sends a POST without a body to the listener for operators.
     pub(crate) fn admin_post(&self, path: &str) -> Response {
-        self.admin_request("POST", path, "Content-Length: 0\r\n")
+        self.admin_request("POST", path, &[("Content-Length", "0")])
     }
 
-    fn admin_request(&self, method: &str, path: &str, headers: &str) -> Response {
+    fn admin_request(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Response {
         let stream = self.connect(Ipv4Addr::LOCALHOST.into(), self.listener("admin"));
-        let request = format!(
-            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n"
-        );
+        let request = head(method, path, headers) + "\r\n";
         exchange(stream, &request).expect("an HTTP response")
     }
 
@@ -170,6 +170,24 @@ impl Running {
         self.runtime
             .block_on(async { tokio::time::timeout(limit, server.failed()).await })
             .expect("it fails")
+    }
+
+    /// Sends `text` to the RTSP port and returns what the server answers until it closes the
+    /// connection or is silent for a while.
+    pub(crate) fn raw_rtsp(&self, text: &str) -> String {
+        let mut stream = self.connect(Ipv4Addr::LOCALHOST.into(), self.rtsp());
+        stream
+            .write_all(text.as_bytes())
+            .expect("room for a request");
+        let mut answer = Vec::new();
+        let mut buffer = [0; 1024];
+        while !String::from_utf8_lossy(&answer).contains("\r\n\r\n") {
+            match stream.read(&mut buffer) {
+                Ok(count @ 1..) => answer.extend_from_slice(&buffer[..count]),
+                _ => break,
+            }
+        }
+        String::from_utf8_lossy(&answer).into_owned()
     }
 
     fn connect(&self, from: IpAddr, to: SocketAddr) -> TcpStream {
@@ -270,6 +288,18 @@ impl Response {
         assert_eq!(problem["status"], status);
         problem
     }
+}
+
+/// Returns a request up to its last header. The host is `localhost` unless `headers` name another.
+fn head(method: &str, path: &str, headers: &[(&str, &str)]) -> String {
+    let mut text = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
+    if !headers.iter().any(|(name, _)| *name == "Host") {
+        text += "Host: localhost\r\n";
+    }
+    for (name, value) in headers {
+        text += &format!("{name}: {value}\r\n");
+    }
+    text
 }
 
 /// One request, one response: the connection is closed behind it.

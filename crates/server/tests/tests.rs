@@ -14,6 +14,7 @@
 )]
 
 mod abuse;
+mod browsers;
 mod check;
 mod connections;
 mod data;
@@ -32,6 +33,7 @@ mod reload;
 mod reordered;
 mod restart;
 mod roaming;
+mod room_rights;
 mod rooms;
 mod rtsp;
 mod rtsps;

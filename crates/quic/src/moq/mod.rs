@@ -58,4 +58,4 @@ pub use server::{Grant, Incoming, RequestError, Server, SessionRequest};
 pub use session::{
     Announced, Announcement, ConnectError, Options, Role, Session, SessionStats, connect,
 };
-pub use web::HandshakeError;
+pub use web::{HandshakeError, Page};

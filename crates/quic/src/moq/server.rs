@@ -13,7 +13,7 @@ use super::refusal::Refusal;
 use super::session::{INBOUND_BYTES, Role, Session, negotiated};
 use super::transport;
 use super::version::{alpns, versions};
-use super::web::{ALPN, HandshakeError, Request};
+use super::web::{ALPN, HandshakeError, Page, Request};
 use crate::endpoint::{ListenError, Listener, RECEIVE_WINDOW};
 use crate::{CongestionControl, CongestionMonitor, Identity, IdentityError};
 
@@ -110,7 +110,7 @@ impl Incoming {
     async fn handshake(self) -> Result<SessionRequest, RequestError> {
         let connection = self.connecting.await.map_err(RequestError::Connection)?;
         let protocol = negotiated(&connection).ok_or(RequestError::NoVersion)?;
-        let (transport, web_target) = if protocol.as_bytes() == ALPN {
+        let (transport, web) = if protocol.as_bytes() == ALPN {
             let request = Request::accept(connection.clone()).await?;
             let ours = alpns();
             let offered = request.protocols().iter();
@@ -119,11 +119,11 @@ impl Incoming {
                 request.refuse(400).await;
                 return Err(RequestError::NoVersion);
             };
-            let target = request.target();
+            let (target, page) = (request.target(), request.page());
             let web = request.accept_with(&word).await?;
             let monitor = self.monitor;
             let session = transport::Session::new(connection, Some(web), word, monitor);
-            (session, Some(target))
+            (session, Some((target, page)))
         } else {
             let session = transport::Session::new(connection, None, protocol, self.monitor);
             (session, None)
@@ -134,7 +134,10 @@ impl Incoming {
             .accept_request(Instant::now(), transport)
             .await
             .map_err(Ended::of)?;
-        let target = web_target.unwrap_or_else(|| handshake.path().to_owned());
+        let (target, page) = match web {
+            Some((target, page)) => (target, Some(page)),
+            None => (handshake.path().to_owned(), None),
+        };
         if target.len() > TARGET_BYTES_MAX {
             handshake.close(moq_net::Error::ProtocolViolation);
             return Err(RequestError::Long {
@@ -152,6 +155,7 @@ impl Incoming {
             query: query.to_owned(),
             role,
             peer: self.peer,
+            page,
             link,
             handshake,
         })
@@ -172,6 +176,7 @@ pub struct SessionRequest {
     query: String,
     role: Role,
     peer: SocketAddr,
+    page: Option<Page>,
     link: std::sync::Arc<transport::Link>,
     handshake: moq_net::server::Handshake<transport::Session>,
 }
@@ -202,6 +207,12 @@ impl SessionRequest {
     /// Returns the query of the path. It may contain secrets.
     pub fn query(&self) -> &str {
         &self.query
+    }
+
+    /// Returns the page that requests the session by WebTransport; `None` for raw QUIC, which no
+    /// browser speaks.
+    pub const fn page(&self) -> Option<&Page> {
+        self.page.as_ref()
     }
 
     /// Returns what the client wants to do, as far as it says so.

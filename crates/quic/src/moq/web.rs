@@ -24,6 +24,15 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// ALPN protocol of HTTP/3 (RFC 9114 §3.1).
 pub(super) const ALPN: &[u8] = b"h3";
 
+/// The page of a browser that requests a WebTransport session, or a program that acts like one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Value of `Origin`: scheme, host and port of the page; `None` for a program.
+    pub origin: Option<String>,
+    /// Host and port of the server that the request names.
+    pub host: String,
+}
+
 /// A WebTransport session that the peer has requested, and that is not answered yet.
 pub(super) struct Request {
     connection: noq::Connection,
@@ -64,6 +73,15 @@ impl Request {
             Some(query) => format!("{}?{query}", url.path()),
             None => url.path().to_owned(),
         }
+    }
+
+    /// Returns the value of `Origin`, which browsers send with the page's site
+    /// (draft-ietf-webtrans-http3 §3.3), and the host and port that the request names.
+    pub(super) fn page(&self) -> Page {
+        let origin = self.request.headers.get("origin");
+        let origin = origin.map(|it| it.to_str().unwrap_or("?").to_owned());
+        let host = self.request.url.authority().to_owned();
+        Page { origin, host }
     }
 
     /// Returns the protocols that the peer supports, the preferred one first.

@@ -17,6 +17,8 @@ pub(super) struct Authenticator {
     failures: u32,
     /// The youngest nonce that came back: its window, and its highest nonce count.
     last_nonce: (u32, u32),
+    /// Whether a proxy has forwarded a request of this connection.
+    is_forwarded: bool,
 }
 
 /// An access that the owner has granted.
@@ -57,6 +59,7 @@ impl Authenticator {
             granted: None,
             failures: 0,
             last_nonce: (0, 0),
+            is_forwarded: false,
         }
     }
 
@@ -85,6 +88,19 @@ impl Authenticator {
     /// again for the next one.
     pub(super) fn forget(&mut self) {
         self.granted = None;
+    }
+
+    /// Notes whether a proxy has forwarded this request (RFC 7239, RFC 9110 §7.6.3, RFC 7826
+    /// §18.57).
+    pub(super) fn note_forwarded(&mut self, request: &Request) {
+        let names = ["Forwarded", "Via", "X-Forwarded-For", "X-Real-IP"];
+        let is_forwarded = names.iter().any(|name| request.headers.get(name).is_some());
+        self.is_forwarded |= is_forwarded;
+    }
+
+    /// Returns whether a proxy has forwarded a request, so that the peer's address is the proxy's.
+    pub(super) const fn is_forwarded(&self) -> bool {
+        self.is_forwarded
     }
 
     /// Counts wrong credentials. Returns their number so far.

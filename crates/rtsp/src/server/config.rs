@@ -1,4 +1,6 @@
+use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::message::Limits;
@@ -30,6 +32,18 @@ pub struct Config {
     /// Whether basic authentication is also offered outside of TLS, where the password passes
     /// unencrypted.
     pub basic_over_plain: bool,
+    /// Decides under which host names tunnels may be opened; `None` for all names.
+    pub tunnel_hosts: Option<Arc<dyn TunnelHosts>>,
+}
+
+/// The host names under which HTTP requests may open tunnels.
+///
+/// A page of a browser can send HTTP to an RTSP port, too, under any name that its owner lets
+/// resolve to the server's address (DNS rebinding). Players name the host that they were told.
+pub trait TunnelHosts: fmt::Debug + Send + Sync {
+    /// Returns whether `host`, the value of the request's `Host`, is a name of the server, which the
+    /// client reached at `local`.
+    fn has(&self, host: &str, local: SocketAddr) -> bool;
 }
 
 impl Default for Config {
@@ -46,6 +60,7 @@ impl Default for Config {
             multicast: false,
             srtp: SrtpPolicy::Off,
             basic_over_plain: false,
+            tunnel_hosts: None,
         }
     }
 }

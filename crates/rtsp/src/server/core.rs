@@ -11,6 +11,7 @@ use super::pending::Pending;
 use super::session::{Announced, Session};
 use super::{
     Answered, Closed, Config, Endpoints, Event, RequestId, SelectedTransport, SetUp, State,
+    TunnelHosts,
 };
 use crate::interleaved;
 use crate::message::{Message, Request, Response, Status, Version};
@@ -234,7 +235,8 @@ impl Core {
     pub(super) fn open_tunnel(&mut self, now: Instant, request: &Request, rest: &[u8]) -> bool {
         self.last_activity_at = now;
         self.incomplete_since = None;
-        match TunnelRequest::read(request) {
+        self.authenticator.note_forwarded(request);
+        match self.tunnel_request(request) {
             Ok(TunnelRequest::Get { cookie }) => {
                 let mut response = Response::new(Status::OK);
                 response.version = Version {
@@ -265,6 +267,28 @@ impl Core {
                 false
             }
         }
+    }
+
+    /// Reads an HTTP request that should open one direction of a tunnel. The error says why the
+    /// request opens none.
+    ///
+    /// A browser sends `Origin` with every POST of a page (Fetch standard §3.1) and with every
+    /// request to another site; no player does.
+    fn tunnel_request(&self, request: &Request) -> Result<TunnelRequest, &'static str> {
+        if request.headers.get("Origin").is_some() {
+            return Err("a page of a browser (Origin) may open no tunnel");
+        }
+        let (hosts, local) = (&self.config.tunnel_hosts, self.endpoints.local);
+        let host = request.headers.get("Host");
+        let is_strange =
+            |hosts: &Arc<dyn TunnelHosts>| host.is_some_and(|it| !hosts.has(it, local));
+        if hosts.as_ref().is_some_and(is_strange) {
+            return Err(
+                "this server does not know the name in the Host header as its own: use its IP \
+                 address, or add the name to http.hosts",
+            );
+        }
+        TunnelRequest::read(request)
     }
 
     /// Notes whether an incomplete request waits for more bytes.

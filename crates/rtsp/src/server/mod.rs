@@ -48,7 +48,7 @@ mod transport_selector;
 
 pub use client_credentials::{ClientCredentials, Digest};
 pub use closed::Closed;
-pub use config::{Config, Endpoints, SrtpPolicy};
+pub use config::{Config, Endpoints, SrtpPolicy, TunnelHosts};
 pub use event::{Access, Answer, Event, Refusal, RequestId, SelectedTransport, Srtp, Start};
 
 use self::core::Core;
@@ -275,6 +275,18 @@ impl Connection {
     pub fn path(&self) -> Option<&str> {
         let session = self.core.session.as_deref();
         session.map(|session| session.path.as_str())
+    }
+
+    /// Withdraws what was granted to the client: its next request that needs a right is checked
+    /// again ([`Event::Authorize`]). What the client has set up goes on.
+    pub fn withdraw_grant(&mut self) {
+        self.core.authenticator.forget();
+    }
+
+    /// Returns whether a proxy has forwarded a request of this connection, so that the peer's
+    /// address is the proxy's.
+    pub const fn is_forwarded(&self) -> bool {
+        self.core.authenticator.is_forwarded()
     }
 
     /// Returns the user's name from [`Answer::Authorized`].

@@ -148,6 +148,7 @@ impl Core {
         {
             return self.dispatch(now, request, target);
         }
+        self.authenticator.note_forwarded(&request);
         let shown = self
             .authenticator
             .read(now, &request, &target, &self.config, &self.endpoints);

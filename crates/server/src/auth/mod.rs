@@ -1,10 +1,13 @@
 //! Users, tokens and their rights: one store for every protocol of the server.
 //!
 //! ```text
-//! auth.users, users_file ─┐            ┌► is_open, token_opens: without a name
-//! auth.*_token ───────────┴► Users ────┼► verify: HTTP, Basic (argon2id, remembered)
-//!                                      ├► digest_secret: RTSP, Digest (RFC 7616)
-//!                                      └► may: what a name may do to a stream
+//! auth.users, users_file ─┐            ┌► is_open, open_streams: without credentials
+//! auth.*_token ───────────┴► Users ────┼► verify: Basic (argon2id, remembered)
+//!                             │        ├► verify_token
+//!                             │        ├► verify_digest: RTSP, Digest (RFC 7616)
+//!                             │        └► may: what a name may do to a stream
+//!                             └ LoginLimit: failed logins cost their address, not the server
+//! cors.origins, http.hosts ─► Sites: which pages of browsers may use the server
 //! ```
 //!
 //! A password is stored as its argon2id hash (RFC 9106) and, for Digest, as the two hashes of name,
@@ -12,50 +15,70 @@
 //! person who reads them can use them for RTSP: protect the file that holds them like a private
 //! key.
 //!
+//! A user with a Digest secret for SHA-256 has, in effect, two hashes of the same password. If all
+//! users do, the fast one is compared first: a wrong password then costs microseconds, and argon2id
+//! takes time only for passwords that are right. The file has the fast hash anyway, so this tells
+//! its reader nothing new; guesses over the network are bounded by the limit of failed logins.
+//!
 //! The time that an answer takes does not depend on whether a name exists.
 
 mod account;
+mod checked_pairs;
+mod hash_threads;
+mod login_limit;
 mod password;
 mod pattern;
+mod requester;
 mod secret;
 mod settings;
-mod verified;
+mod sites;
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use glassline_rtsp::auth::digest;
+use glassline_rtsp::auth::{User, digest, same_secret};
+use glassline_rtsp::server::Digest;
 use rand::RngCore;
-use tokio::sync::Semaphore;
+use tokio::sync::watch;
 
-use verified::Verified;
+use crate::rooms;
+use crate::runtime::SourcePrefix;
+use checked_pairs::CheckedPairs;
+use hash_threads::HashThreads;
+use login_limit::LoginLimit;
 
 pub use account::{Account, DigestSecret, DigestSecretError, Name, NameError};
 pub use glassline_rtsp::server::Access;
+pub use login_limit::{FailureCounters, LoginCounters};
 pub use password::{HashError, PasswordHash};
 pub use pattern::{Pattern, PatternError};
+pub use requester::{Listener, Requester};
 pub(crate) use secret::HIDDEN;
 pub use secret::{Secret, SecretError};
 pub use settings::Auth;
 pub(crate) use settings::list;
+pub use sites::{HostName, HostNameError, Origin, OriginError, PageHeaders, PageRefusal, Sites};
 
 /// The authentication realm that clients are told. It is part of what Digest hashes, so it must
 /// never change.
 pub const REALM: &str = "glassline";
 
-/// Most passwords that are hashed at the same time: each takes a core for some 20 ms and 19 MiB,
-/// and strangers can cause it.
-const HASHING_MAX: usize = 2;
+/// Time after which a client should try again that was refused because too many passwords wait.
+const BUSY_RETRY: Duration = Duration::from_secs(1);
 
 /// Users, tokens and their rights.
 #[derive(Debug)]
 pub struct Users {
     table: RwLock<Arc<UserTable>>,
+    /// Number of times that the users were replaced.
+    generation: AtomicU64,
+    replaced: watch::Sender<()>,
     read_token: Option<Secret>,
     publish_token: Option<Secret>,
-    hashing: Semaphore,
+    limit: LoginLimit,
+    hashing: HashThreads,
     /// Hash that is checked for names that do not exist.
     nobody: PasswordHash,
     /// Digest secret of names that do not exist: drawn at start, so no response is ever right.
@@ -66,19 +89,82 @@ pub struct Users {
 #[derive(Debug)]
 struct UserTable {
     accounts: BTreeMap<Name, Account>,
-    /// Verified passwords of these accounts; they are dropped together with the accounts.
-    verified: Verified,
+    /// Passwords and tokens that were right; they are dropped together with the accounts.
+    verified: CheckedPairs,
+    /// Passwords and tokens that were wrong: a player that repeats the same one guesses nothing.
+    refused: CheckedPairs,
+    /// Whether every account has the fast hash that is compared before argon2id.
+    has_fast_hashes: bool,
+}
+
+/// The streams that a request may read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Readable {
+    /// Every stream, the voices of rooms included.
+    All,
+    /// Every stream but the voices of rooms.
+    AllButRooms,
+    /// The streams for which this user has the right.
+    OfUser(String),
+}
+
+/// The reason why a login is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoginError {
+    /// Name, password or token is wrong.
+    #[error("wrong name, password or token")]
+    Wrong,
+    /// The address has failed too often.
+    #[error("too many wrong logins from this address: wait {} s", .retry_after.as_secs().max(1))]
+    Limited {
+        /// Time until the next login of the address is checked.
+        retry_after: Duration,
+    },
+    /// Too many passwords wait to be hashed.
+    #[error("too many logins wait to be checked: wait {} s", .retry_after.as_secs().max(1))]
+    Busy {
+        /// Time after which the client should try again.
+        retry_after: Duration,
+    },
+}
+
+impl LoginError {
+    /// Returns the time after which the client should try again, if waiting helps.
+    pub const fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Wrong => None,
+            Self::Limited { retry_after } | Self::Busy { retry_after } => Some(*retry_after),
+        }
+    }
+}
+
+impl Readable {
+    /// Returns whether `stream` is one of them.
+    pub fn has(&self, users: &Users, stream: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::AllButRooms => !rooms::is_voice(stream),
+            Self::OfUser(name) => users.may(name, Access::Read, stream),
+        }
+    }
 }
 
 impl UserTable {
     fn new(accounts: &[Account]) -> Self {
         let accounts = accounts.iter();
         let accounts = accounts.map(|account| (account.name.clone(), account.clone()));
-        let mut key = [0; 32];
-        rand::rng().fill_bytes(&mut key);
+        let accounts: BTreeMap<_, _> = accounts.collect();
+        let pairs = || {
+            let mut key = [0; 32];
+            rand::rng().fill_bytes(&mut key);
+            CheckedPairs::new(key)
+        };
         Self {
-            accounts: accounts.collect(),
-            verified: Verified::new(key),
+            has_fast_hashes: accounts.values().all(|it| it.digest_sha256.is_some()),
+            accounts,
+            verified: pairs(),
+            refused: pairs(),
         }
     }
 }
@@ -90,24 +176,40 @@ impl Users {
         rand::rng().fill_bytes(&mut nobody);
         Self {
             table: RwLock::new(Arc::new(UserTable::new(&auth.users))),
+            generation: AtomicU64::new(0),
+            replaced: watch::Sender::new(()),
             read_token: auth.read_token.clone(),
             publish_token: auth.publish_token.clone(),
-            hashing: Semaphore::new(HASHING_MAX),
+            limit: LoginLimit::new(),
+            hashing: HashThreads::new(),
             nobody: PasswordHash::of_nobody(),
             nobody_secret: nobody.iter().map(|byte| format!("{byte:02x}")).collect(),
         }
     }
 
-    /// Replaces all users. Returns false if they are the same. A client that is connected stays
-    /// connected.
+    /// Replaces all users. Returns false if they are the same. What was granted before must be
+    /// checked again, since [`generation`](Self::generation) has changed.
     pub fn replace(&self, accounts: &[Account]) -> bool {
         let table = UserTable::new(accounts);
         let is_new = table.accounts != self.table().accounts;
         if is_new {
             let mut current = self.table.write().unwrap_or_else(PoisonError::into_inner);
             *current = Arc::new(table);
+            self.generation.fetch_add(1, Ordering::Release);
+            self.replaced.send_replace(());
         }
         is_new
+    }
+
+    /// Returns the number of times that the users were replaced. A right that was granted at
+    /// another number must be checked again before it is used.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Returns a receiver that tells when the users are replaced.
+    pub fn watch(&self) -> watch::Receiver<()> {
+        self.replaced.subscribe()
     }
 
     fn table(&self) -> Arc<UserTable> {
@@ -124,17 +226,115 @@ impl Users {
         self.token(access).is_some()
     }
 
-    /// Returns whether `peer` needs no credentials: to read if there are neither users nor a read
-    /// token; to publish from this machine if there are neither users nor a publish token.
-    pub fn is_open(&self, access: Access, peer: IpAddr) -> bool {
-        let guarded = self.any() || self.has_token(access);
-        let here = || peer.to_canonical().is_loopback();
-        !guarded && (access == Access::Read || here())
+    /// Returns the counts of failed logins.
+    pub fn failures(&self) -> &LoginCounters {
+        self.limit.counters()
     }
 
-    /// Returns whether `token` gives `access`; a token gives it to every stream.
+    /// Returns whether `by` needs no credentials: to read if there are neither users nor a read
+    /// token; to publish from this machine if there are neither users nor a publish token. Which
+    /// streams an open server lets a client read: [`open_streams`](Self::open_streams).
+    pub fn is_open(&self, access: Access, by: &Requester) -> bool {
+        let guarded = self.any() || self.has_token(access);
+        !guarded && (access == Access::Read || by.is_local())
+    }
+
+    /// Returns the streams that `by` may read without credentials; `None` for no stream. Voices of
+    /// rooms are private: without credentials, only this machine hears them, as only this machine
+    /// may join a room.
+    pub fn open_streams(&self, by: &Requester) -> Option<Readable> {
+        if !self.is_open(Access::Read, by) {
+            None
+        } else if self.is_open(Access::Publish, by) {
+            Some(Readable::All)
+        } else {
+            Some(Readable::AllButRooms)
+        }
+    }
+
+    /// Returns whether `token` gives `access`; a token gives it to every stream. Only for tokens
+    /// that [`verify_token`](Self::verify_token) has accepted, since failures are not counted here.
     pub fn token_opens(&self, access: Access, token: &str) -> bool {
         self.token(access).is_some_and(|it| it.matches(token))
+    }
+
+    /// Checks that `token` gives one of `accesses`.
+    ///
+    /// # Errors
+    /// Returns [`LoginError`]; a wrong token is counted, unless no token is configured that it could
+    /// be.
+    pub fn verify_token(
+        &self,
+        by: &Requester,
+        accesses: &[Access],
+        token: &str,
+    ) -> Result<(), LoginError> {
+        if !accesses.iter().any(|access| self.has_token(*access)) {
+            return Err(LoginError::Wrong);
+        }
+        let (table, now) = (self.table(), Instant::now());
+        // No user's name has a colon.
+        let kind = match accesses {
+            [Access::Read] => ":read",
+            [Access::Publish] => ":publish",
+            _ => ":any",
+        };
+        let pair = table
+            .verified
+            .key(SourcePrefix::from(by.address()), kind, token);
+        let opens = || accesses.iter().any(|it| self.token_opens(*it, token));
+        if table.verified.has(&pair, now) && opens() {
+            return Ok(());
+        }
+        self.check(&table, by, None, pair, now, opens)
+    }
+
+    /// Returns whether `password` is a token that gives `access`, presented as the password of a
+    /// user of any name. It is not counted as a failure if it is none, since it may be the user's
+    /// password; an address that has failed too often gets no answer.
+    pub fn is_token(&self, by: &Requester, accesses: &[Access], password: &str) -> bool {
+        let opens = accesses.iter().any(|it| self.token_opens(*it, password));
+        opens && self.limit.may_begin(by, Instant::now())
+    }
+
+    /// Checks the credentials of a Digest request (RFC 7616).
+    ///
+    /// # Errors
+    /// Returns [`LoginError`]; wrong credentials are counted.
+    pub fn verify_digest(&self, by: &Requester, response: &Digest) -> Result<(), LoginError> {
+        let (user, now) = (response.user(), Instant::now());
+        self.limit.begin(by, now)?;
+        if response.verify(&self.digest_secret(user, response.algorithm())) {
+            self.limit.succeed(by, now);
+            return Ok(());
+        }
+        self.limit.fail(by, Some(user), now);
+        Err(LoginError::Wrong)
+    }
+
+    /// Runs a check that takes no time, within the limit of failed logins.
+    fn check(
+        &self,
+        table: &UserTable,
+        by: &Requester,
+        user: Option<&str>,
+        pair: checked_pairs::Pair,
+        now: Instant,
+        is_right: impl FnOnce() -> bool,
+    ) -> Result<(), LoginError> {
+        if table.refused.has(&pair, now) {
+            self.limit.fail(by, user, now);
+            return Err(LoginError::Wrong);
+        }
+        self.limit.begin(by, now)?;
+        if is_right() {
+            table.verified.remember(pair, now);
+            self.limit.succeed(by, now);
+            return Ok(());
+        }
+        table.refused.remember(pair, now);
+        self.limit.fail(by, user, now);
+        Err(LoginError::Wrong)
     }
 
     /// Returns whether `user`, whose password was verified, has `access` to `stream`, which is a
@@ -151,6 +351,11 @@ impl Users {
         patterns.iter().any(|pattern| pattern.matches(stream))
     }
 
+    /// Returns whether there is a user of this name.
+    pub fn has(&self, user: &str) -> bool {
+        self.table().accounts.contains_key(user)
+    }
+
     /// Returns the patterns of the streams that `user` may read.
     pub fn readable(&self, user: &str) -> Vec<String> {
         let table = self.table();
@@ -162,38 +367,76 @@ impl Users {
     /// Returns the hash of name, realm and password that `user`'s Digest responses are made of, in
     /// hexadecimal. For a name that is unknown or has no such hash, a random value is returned: a
     /// response is checked in the same time and fails.
-    pub fn digest_secret(&self, user: &str, algorithm: digest::Algorithm) -> String {
+    fn digest_secret(&self, user: &str, algorithm: digest::Algorithm) -> String {
         let table = self.table();
         let account = table.accounts.get(user);
         let secret = account.and_then(|account| account.digest_secret(algorithm));
         secret.unwrap_or(&self.nobody_secret).to_owned()
     }
 
-    /// Returns whether this is `user`'s password.
+    /// Checks that this is `user`'s password.
     ///
-    /// The password is hashed on a blocking thread, and only a few at once. A right pair of name
-    /// and password is remembered for some minutes and then costs nothing. Needs a tokio runtime.
-    pub async fn verify(&self, user: &str, password: &str) -> bool {
-        let table = self.table();
-        let pair = table.verified.key(user, password);
-        if table.verified.has(&pair, Instant::now()) {
-            return true;
-        }
-        let permit = self.hashing.acquire().await;
-        let _permit = permit.expect("nobody closes the semaphore");
-        // A player's requests arrive together: the first one that was verified counts for all.
-        if table.verified.has(&pair, Instant::now()) {
-            return true;
+    /// A right pair of name and password is remembered for some minutes and then costs nothing, for
+    /// the address that it came from. Others are hashed on threads of low priority.
+    ///
+    /// # Errors
+    /// Returns [`LoginError`]; a wrong name or password is counted.
+    pub async fn verify(
+        &self,
+        by: &Requester,
+        user: &str,
+        password: &str,
+    ) -> Result<(), LoginError> {
+        let (table, now) = (self.table(), Instant::now());
+        let pair = table
+            .verified
+            .key(SourcePrefix::from(by.address()), user, password);
+        if table.verified.has(&pair, now) {
+            return Ok(());
         }
         let account = table.accounts.get(user);
-        let hash = account.map_or(&self.nobody, |account| &account.password);
-        let (hash, given) = (hash.clone(), password.to_owned());
-        let checked = tokio::task::spawn_blocking(move || hash.is_of(&given)).await;
-        let right = account.is_some() && checked.unwrap_or(false);
-        if right {
-            table.verified.remember(pair, Instant::now());
+        if table.has_fast_hashes {
+            let is_likely = self.has_fast_hash(account, user, password);
+            if !is_likely {
+                return self.check(&table, by, Some(user), pair, now, || false);
+            }
         }
-        right
+        if table.refused.has(&pair, now) {
+            self.limit.fail(by, Some(user), now);
+            return Err(LoginError::Wrong);
+        }
+        self.limit.begin(by, now)?;
+        let hash = account.map_or(&self.nobody, |account| &account.password);
+        let is_guess = !table.has_fast_hashes;
+        let compared = self
+            .hashing
+            .compare(hash.clone(), password.to_owned(), is_guess);
+        let Some(compared) = compared else {
+            self.limit.abandon(by, now);
+            let retry_after = BUSY_RETRY;
+            return Err(LoginError::Busy { retry_after });
+        };
+        let is_right = compared.await.unwrap_or(false) && account.is_some();
+        if is_right {
+            table.verified.remember(pair, now);
+            self.limit.succeed(by, now);
+            return Ok(());
+        }
+        table.refused.remember(pair, now);
+        self.limit.fail(by, Some(user), now);
+        Err(LoginError::Wrong)
+    }
+
+    /// Returns whether the password has the account's fast hash; false for no account, in the same
+    /// time.
+    fn has_fast_hash(&self, account: Option<&Account>, user: &str, password: &str) -> bool {
+        let shown = User {
+            name: user.to_owned(),
+            password: password.to_owned(),
+        };
+        let shown = digest::secret(digest::Algorithm::Sha256, &shown, REALM);
+        let known = account.and_then(|it| it.digest_secret(digest::Algorithm::Sha256));
+        same_secret(&shown, known.unwrap_or(&self.nobody_secret))
     }
 
     fn token(&self, access: Access) -> Option<&Secret> {

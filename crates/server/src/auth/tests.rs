@@ -2,8 +2,14 @@ use super::*;
 use crate::config::Config;
 use digest::Algorithm;
 
-const AWAY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 7));
-const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+const AWAY: Requester = from([192, 0, 2, 7]);
+const HERE: Requester = from([127, 0, 0, 1]);
+
+const fn from(octets: [u8; 4]) -> Requester {
+    let [a, b, c, d] = octets;
+    let address = std::net::Ipv4Addr::new(a, b, c, d);
+    Requester::direct(std::net::IpAddr::V4(address), Listener::Http)
+}
 
 fn account(name: &str, password: &str, read: &[&str], publish: &[&str]) -> Account {
     let patterns = |texts: &[&str]| {
@@ -30,26 +36,27 @@ fn users(accounts: Vec<Account>, read: Option<&str>, publish: Option<&str>) -> U
 #[test]
 fn a_server_that_knows_nobody_is_open_and_takes_sources_from_itself_only() {
     let users = users(Vec::new(), None, None);
-    assert!(users.is_open(Access::Read, AWAY));
-    assert!(users.is_open(Access::Publish, HERE));
+    assert!(users.is_open(Access::Read, &AWAY));
+    assert!(users.is_open(Access::Publish, &HERE));
     let mapped = "::ffff:127.0.0.1".parse().expect("an address");
-    assert!(users.is_open(Access::Publish, mapped));
-    assert!(!users.is_open(Access::Publish, AWAY));
+    let mapped = Requester::direct(mapped, Listener::Http);
+    assert!(users.is_open(Access::Publish, &mapped));
+    assert!(!users.is_open(Access::Publish, &AWAY));
 }
 
 #[test]
 fn users_and_tokens_close_what_they_are_for() {
     let tokens = users(Vec::new(), Some("r"), None);
-    assert!(!tokens.is_open(Access::Read, HERE));
-    assert!(tokens.is_open(Access::Publish, HERE), "as it was");
+    assert!(!tokens.is_open(Access::Read, &HERE));
+    assert!(tokens.is_open(Access::Publish, &HERE), "as it was");
     assert!(tokens.token_opens(Access::Read, "r"));
     assert!(!tokens.token_opens(Access::Publish, "r"));
     let publishing = users(Vec::new(), None, Some("p"));
-    assert!(publishing.is_open(Access::Read, AWAY));
-    assert!(!publishing.is_open(Access::Publish, HERE));
+    assert!(publishing.is_open(Access::Read, &AWAY));
+    assert!(!publishing.is_open(Access::Publish, &HERE));
     assert!(publishing.token_opens(Access::Publish, "p"));
     let named = users(vec![account("ann", "pw", &[], &[])], None, None);
-    assert!(!named.is_open(Access::Read, HERE) && !named.is_open(Access::Publish, HERE));
+    assert!(!named.is_open(Access::Read, &HERE) && !named.is_open(Access::Publish, &HERE));
 }
 
 #[test]
@@ -65,31 +72,134 @@ fn rights_are_lists_of_patterns() {
     assert!(!users.may("eve", Access::Read, "hall"));
 }
 
+const WRONG: Result<(), LoginError> = Err(LoginError::Wrong);
+
 #[tokio::test]
-async fn a_password_is_hashed_once_and_then_remembered() {
+async fn a_password_is_hashed_once_and_then_remembered_for_its_address() {
     let users = users(vec![account("ann", "open sesame", &["*"], &[])], None, None);
-    assert!(!users.verify("ann", "open").await);
-    assert!(users.verify("ann", "open sesame").await);
-    // No permit to hash is left, but a remembered pair still passes.
-    users.hashing.forget_permits(HASHING_MAX);
-    assert!(users.verify("ann", "open sesame").await);
-    let wait = std::time::Duration::from_millis(50);
-    let unknown = tokio::time::timeout(wait, users.verify("ann", "other")).await;
-    assert!(unknown.is_err(), "another one waits to be hashed");
+    assert_eq!(users.verify(&HERE, "ann", "open").await, WRONG);
+    assert_eq!(users.verify(&HERE, "ann", "open sesame").await, Ok(()));
+    // The address has used up its failures, but a remembered pair still passes.
+    while users.limit.begin(&HERE, Instant::now()).is_ok() {}
+    assert_eq!(users.verify(&HERE, "ann", "open sesame").await, Ok(()));
+    let limited = users.verify(&HERE, "ann", "other").await;
+    assert!(
+        matches!(limited, Err(LoginError::Limited { .. })),
+        "{limited:?}"
+    );
+    // Another address may not try guesses against the pairs of this one.
+    while users.limit.begin(&AWAY, Instant::now()).is_ok() {}
+    let limited = users.verify(&AWAY, "ann", "open sesame").await;
+    assert!(
+        matches!(limited, Err(LoginError::Limited { .. })),
+        "{limited:?}"
+    );
+}
+
+/// A wrong password and an unknown name are both refused by the fast hash, or both by argon2id.
+#[tokio::test]
+async fn an_unknown_name_is_hashed_like_a_known_one() {
+    let mut ann = account("ann", "open sesame", &["*"], &[]);
+    let fast = users(vec![ann.clone()], None, None);
+    ann.digest_sha256 = None;
+    let slow = users(vec![ann, account("bob", "pw", &["*"], &[])], None, None);
+    assert!(fast.table().has_fast_hashes && !slow.table().has_fast_hashes);
+    for users in [fast, slow] {
+        for (name, password) in [("eve", "open sesame"), ("", ""), ("ann", "x")] {
+            assert_eq!(users.verify(&HERE, name, password).await, WRONG, "{name}");
+        }
+        assert_eq!(users.verify(&HERE, "ann", "open sesame").await, Ok(()));
+    }
 }
 
 #[tokio::test]
-async fn an_unknown_name_is_hashed_like_a_known_one() {
+async fn the_slow_hash_decides_even_if_the_fast_one_matches() {
+    let mut ann = account("ann", "open sesame", &["*"], &[]);
+    ann.password = PasswordHash::of("another", &[1; 16]);
+    let users = users(vec![ann], None, None);
+    assert_eq!(users.verify(&HERE, "ann", "open sesame").await, WRONG);
+    assert_eq!(users.verify(&HERE, "ann", "another").await, WRONG);
+}
+
+/// Each address may fail some times; were wrong passwords hashed, a thousand would take 20 s.
+#[tokio::test]
+async fn wrong_logins_from_everywhere_delay_no_right_one() {
     let users = users(vec![account("ann", "open sesame", &["*"], &[])], None, None);
-    let nobody = users.nobody.clone();
-    assert!(!users.verify("eve", "open sesame").await);
-    assert!(!users.verify("", "").await);
-    assert!(nobody.reveal().starts_with("$argon2id$"));
-    // Without permits, a wrong password waits just like an unknown name.
-    users.hashing.forget_permits(HASHING_MAX);
-    let wait = std::time::Duration::from_millis(50);
-    let hashed = tokio::time::timeout(wait, users.verify("eve", "x")).await;
-    assert!(hashed.is_err(), "no answer without hashing");
+    let hashed = {
+        let begun = Instant::now();
+        PasswordHash::of_nobody().is_of("x");
+        begun.elapsed()
+    };
+    let begun = Instant::now();
+    for guess in 0..1_000_u16 {
+        let [high, low] = guess.to_be_bytes();
+        let password = format!("guess {guess}");
+        let by = from([198, 51, high, low]);
+        assert_eq!(users.verify(&by, "ann", &password).await, WRONG);
+    }
+    assert!(begun.elapsed() < hashed * 500, "{:?}", begun.elapsed());
+    assert_eq!(users.verify(&AWAY, "ann", "open sesame").await, Ok(()));
+}
+
+#[tokio::test]
+async fn wrong_tokens_cost_their_address() {
+    let users = users(Vec::new(), Some("look"), Some("show"));
+    let ask = |by: &Requester, access, token: &str| users.verify_token(by, &[access], token);
+    assert_eq!(ask(&HERE, Access::Read, "look"), Ok(()));
+    assert_eq!(ask(&AWAY, Access::Publish, "look"), WRONG);
+    assert_eq!(ask(&AWAY, Access::Read, "look"), Ok(()), "right for this");
+    let mut answers = (0..40).map(|guess| ask(&AWAY, Access::Publish, &guess.to_string()));
+    let limited = answers.find(|it| *it != WRONG).expect("it ends");
+    assert!(
+        matches!(limited, Err(LoginError::Limited { .. })),
+        "{limited:?}"
+    );
+    assert!(
+        ask(&AWAY, Access::Publish, "show").is_err(),
+        "no more guesses"
+    );
+    assert_eq!(ask(&AWAY, Access::Read, "look"), Ok(()), "shown before");
+    assert_eq!(ask(&HERE, Access::Publish, "show"), Ok(()), "others may");
+}
+
+#[test]
+fn voices_of_rooms_are_private_unless_a_right_was_given() {
+    let voice = "call~team~0123456789ab";
+    let reads = |users: &Users, by: &Requester, stream: &str| {
+        users
+            .open_streams(by)
+            .is_some_and(|it| it.has(users, stream))
+    };
+    let nobody = users(Vec::new(), None, None);
+    assert!(reads(&nobody, &HERE, voice) && !reads(&nobody, &AWAY, voice));
+    assert!(!reads(&nobody, &HERE.forwarded(true), voice));
+    assert!(reads(&nobody, &AWAY, "cam"));
+    let publishing = users(Vec::new(), None, Some("p"));
+    for by in [HERE, AWAY] {
+        assert!(!reads(&publishing, &by, voice) && reads(&publishing, &by, "cam"));
+    }
+    let reading = users(Vec::new(), Some("r"), None);
+    assert!(!reads(&reading, &HERE, voice) && !reads(&reading, &HERE, "cam"));
+    let ann = users(
+        vec![account("ann", "pw", &["call~team~*"], &[])],
+        None,
+        None,
+    );
+    assert!(Readable::OfUser("ann".to_owned()).has(&ann, voice));
+}
+
+#[test]
+fn replaced_users_are_another_generation() {
+    let users = users(vec![account("ann", "pw", &["*"], &[])], None, None);
+    let before = users.generation();
+    let bob = account("bob", "pw", &["*"], &[]);
+    assert!(users.replace(std::slice::from_ref(&bob)) && users.generation() != before);
+    let now = users.generation();
+    assert!(
+        !users.replace(&[bob]) && users.generation() == now,
+        "the same users"
+    );
+    assert!(users.has("bob") && !users.has("ann"));
 }
 
 #[test]

@@ -10,6 +10,7 @@
 //! hide them.
 
 mod data;
+mod exposure;
 mod identity;
 mod load;
 mod parts;
@@ -29,13 +30,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use crate::auth::Auth;
+use crate::auth::Sites;
 use crate::ingest::{Input, SourceSpec};
 
+pub use crate::auth::{HostName, HostNameError, Origin, OriginError};
 pub use crate::auth::{Secret, SecretError};
 pub use data::{Data, DataAccess, DataAccessError};
+pub use exposure::Exposure;
 pub use identity::{Identity, IdentityError};
 pub use load::Error;
-pub use parts::{Origin, OriginError};
 pub use quic::{Quic, QuicIdentityError};
 pub use rtsp::{Groups, Multicast, Rtsp, RtspTls, Srtp};
 pub use users::{users_in, users_of};
@@ -95,6 +98,11 @@ pub struct Http {
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub connections_per_address: usize,
+    /// Names of this server beside its IP addresses and `localhost`, like `media.example.com`, also
+    /// for RTSP over HTTP, WebTransport and the admin port. Where no credential is required,
+    /// browsers reach the server under no other name, except those of private networks
+    /// (`camera.lan`).
+    pub hosts: Vec<HostName>,
 }
 
 /// WebRTC media over UDP.
@@ -164,10 +172,12 @@ pub struct Limits {
 }
 
 /// Other web sites that may embed the streams.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Cors {
-    /// Allowed values of `Origin`, like `https://example.com`, or `*` for all.
+    /// Origins whose pages may read the server's answers, like `https://example.com`; `*` for every
+    /// site that a person in the network visits. Pages of other sites read nothing unless they send
+    /// a credential.
     pub origins: Vec<Origin>,
 }
 
@@ -181,6 +191,11 @@ impl Config {
                 input: input.clone(),
             })
             .collect()
+    }
+
+    /// Returns the rules for pages of browsers.
+    pub fn sites(&self) -> Sites {
+        Sites::new(&self.cors.origins, &self.http.hosts)
     }
 }
 
@@ -202,13 +217,6 @@ impl Limits {
     }
 }
 
-impl Cors {
-    /// Returns whether a page of `origin` may read the server's answers.
-    pub fn allows(&self, origin: &str) -> bool {
-        self.origins.iter().any(|allowed| allowed.allows(origin))
-    }
-}
-
 impl Default for Http {
     fn default() -> Self {
         Self {
@@ -216,6 +224,7 @@ impl Default for Http {
             connections: 4_096,
             // Enough for an office behind one address.
             connections_per_address: 1_024,
+            hosts: Vec::new(),
         }
     }
 }
@@ -255,14 +264,6 @@ impl Default for Limits {
             rooms: 100,
             room_participants: 16,
             departed_s: hub.departed_span.as_secs(),
-        }
-    }
-}
-
-impl Default for Cors {
-    fn default() -> Self {
-        Self {
-            origins: vec![Origin::any()],
         }
     }
 }

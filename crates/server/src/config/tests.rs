@@ -21,7 +21,7 @@ fn nothing_said_means_loopback_and_no_tokens() {
     assert_eq!(config.shards, None);
     assert_eq!(config.limits.handshake(), Duration::from_secs(10));
     assert!(config.auth.read_token.is_none());
-    assert!(config.cors.allows("https://anywhere.example"));
+    assert!(!config.sites().allows("https://anywhere.example"));
     assert!(config.specs().is_empty());
 }
 
@@ -54,7 +54,7 @@ fn a_whole_file_is_read() {
         .map(|spec| spec.name.to_string())
         .collect();
     assert_eq!(names, ["cam", "demo", "hall"]);
-    assert!(!config.cors.allows("https://example.org"));
+    assert!(!config.sites().allows("https://example.org"));
 }
 
 #[test]

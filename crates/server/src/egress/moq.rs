@@ -27,10 +27,19 @@ const DEADLINE: Duration = Duration::from_secs(2);
 /// Time for which a stream's broadcast is still written after its last reader left.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// Announces the hub's live streams in `origin` until the server stops.
+/// Streams that are offered to the same readers.
+#[derive(Debug)]
+pub(crate) struct Offer {
+    /// Collection that the readers read.
+    pub(crate) origin: Origin,
+    /// Returns whether the stream of this name is one of them.
+    pub(crate) has: fn(&str) -> bool,
+}
+
+/// Announces the hub's live streams, as far as `offer` has them, until the server stops.
 pub(crate) async fn run(
     hub: Arc<Hub>,
-    origin: Origin,
+    offer: Offer,
     left_out: Arc<Counter>,
     clock: Clock,
     mut stopped: watch::Receiver<bool>,
@@ -45,14 +54,15 @@ pub(crate) async fn run(
         changed.mark_unchanged();
         offered.retain(|_, task| !task.is_finished());
         for stream in hub.streams() {
-            if !is_live(&stream) || offered.contains_key(stream.name()) {
+            let is_offered = (offer.has)(stream.name().as_str());
+            if !is_offered || !is_live(&stream) || offered.contains_key(stream.name()) {
                 continue;
             }
             let name = stream.name().clone();
             let changed = changes.0.subscribe();
             let serving = serve(
                 stream,
-                origin.clone(),
+                offer.origin.clone(),
                 Arc::clone(&left_out),
                 clock,
                 changed,

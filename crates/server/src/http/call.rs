@@ -25,9 +25,10 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use super::problem::Problem;
+use super::shown::Shown;
 use super::{auth, body, pages, resource};
 use crate::app::App;
-use crate::rooms::{Full, Listing, Participant, ParticipantId, RoomName};
+use crate::rooms::{Full, Listing, Newcomer, Participant, ParticipantId, RoomName};
 use crate::runtime::SessionId;
 use crate::sessions::{ConnectionAddresses, DataChannelSetup, JoinError, Offer};
 
@@ -90,12 +91,13 @@ async fn join(
     rand::rng().fill_bytes(&mut drawn);
     let id = ParticipantId::new(drawn);
     let stream = room.stream(&id);
-    let peer = connection.peer.ip();
-    auth::participant(&app.users, peer, &headers, &uri, stream.as_str()).await?;
+    let shown = Shown::new(connection, &headers, &uri);
+    let user = auth::participant(&app.users, &app.sites, &shown, stream.as_str()).await?;
     let body = body::read(body).await?;
     let sdp = resource::text(&body)?;
     let offer = Offer { sdp, connection };
-    let answered = app.sessions.join_room(&app.rooms, &room, (id, name), offer);
+    let newcomer = Newcomer { id, name, user };
+    let answered = app.sessions.join_room(&app.rooms, &room, newcomer, offer);
     let answered = answered.map_err(|error| refused(&room, error))?;
     let location = format!("/call/{room}/{}", answered.record.id.as_str());
     Ok(resource::created(answered, location))
@@ -250,6 +252,7 @@ fn stream_of((room, _, id, _): &Leg) -> String {
 }
 
 /// Returns the participant who speaks in `session`, with the list of the participants in its room.
+/// A participant whose user has lost the right to be in the room is as good as gone.
 fn find(
     app: &App,
     room: &RoomName,
@@ -257,7 +260,13 @@ fn find(
 ) -> Result<(watch::Receiver<Arc<Listing>>, Participant), Problem> {
     let listing = app.rooms.watch(room).ok_or_else(Problem::no_session)?;
     let participant = listing.borrow().of_session(session).cloned();
-    Ok((listing, participant.ok_or_else(Problem::no_session)?))
+    let participant = participant.ok_or_else(Problem::no_session)?;
+    let stream = room.stream(&participant.id);
+    let user = participant.user.as_deref();
+    if user.is_some_and(|user| auth::missing_right(&app.users, user, stream.as_str()).is_some()) {
+        return Err(Problem::no_session());
+    }
+    Ok((listing, participant))
 }
 
 fn room_name(text: &str) -> Result<RoomName, Problem> {

@@ -16,10 +16,12 @@ mod call;
 mod fault;
 mod health;
 mod metrics;
+mod page_guard;
 mod pages;
 mod problem;
 mod resource;
 pub(crate) mod server;
+mod shown;
 mod signaling;
 mod whep;
 mod whip;
@@ -27,13 +29,14 @@ mod whip;
 use axum::Router;
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{ConnectInfo, MatchedPath, RawPathParams, Request, State};
-use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 
 use crate::app::App;
 use crate::sessions::ConnectionAddresses;
+use shown::Shown;
 
 /// Returns the routes for viewers: pages, WHEP, the reading API.
 pub(crate) fn public(app: App) -> Router {
@@ -64,7 +67,7 @@ pub(crate) fn public(app: App) -> Router {
         .merge(api::router())
         .fallback(not_found)
         .layer(from_fn_with_state(app.clone(), readers))
-        .layer(from_fn_with_state(app.clone(), cross_origin))
+        .layer(from_fn_with_state(app.clone(), page_guard::viewers))
         .with_state(app)
 }
 
@@ -87,6 +90,7 @@ pub(crate) fn admin(app: App) -> Router {
         )
         .merge(api::router())
         .fallback(not_found)
+        .layer(from_fn_with_state(app.clone(), page_guard::operators))
         .with_state(app)
 }
 
@@ -123,16 +127,15 @@ async fn readers(
         // A name that is not UTF-8 is refused by the handler.
         let named = params.as_ref().ok().and_then(stream_in_path);
         let stream = named.or_else(|| query_stream(request.uri()));
-        let (headers, uri) = (request.headers(), request.uri());
-        let peer = connection.peer.ip();
+        let shown = Shown::new(connection, request.headers(), request.uri());
         if route.starts_with("/{stream}/whip") {
             let stream = stream.as_deref().unwrap_or_default();
-            if let Err(problem) = auth::publisher(&app.users, peer, headers, uri, stream).await {
+            if let Err(problem) = auth::publisher(&app.users, &app.sites, &shown, stream).await {
                 return problem.into_response();
             }
             return next.run(request).await;
         }
-        match auth::reader(&app.users, peer, headers, uri, stream.as_deref()).await {
+        match auth::reader(&app.users, &shown, stream.as_deref()).await {
             Ok(reader) => request.extensions_mut().insert(reader),
             Err(problem) => return problem.into_response(),
         };
@@ -151,24 +154,4 @@ fn stream_in_path(params: &RawPathParams) -> Option<String> {
 fn query_stream(uri: &Uri) -> Option<String> {
     let mut pairs = url::form_urlencoded::parse(uri.query()?.as_bytes());
     pairs.find_map(|(name, value)| (name == "stream").then(|| value.into_owned()))
-}
-
-/// Allows configured web sites to read the answers (Fetch standard, CORS protocol).
-async fn cross_origin(State(app): State<App>, request: Request, next: Next) -> Response {
-    let origin = request.headers().get(header::ORIGIN).cloned();
-    let mut response = next.run(request).await;
-    let allowed = origin.filter(|origin| {
-        origin
-            .to_str()
-            .is_ok_and(|origin| app.config.cors.allows(origin))
-    });
-    if let Some(origin) = allowed {
-        let headers = response.headers_mut();
-        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-        headers.append(header::VARY, HeaderValue::from_static("Origin"));
-        let exposed =
-            HeaderValue::from_static("Location, ETag, Accept-Post, Accept-Patch, Retry-After");
-        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
-    }
-    response
 }

@@ -32,6 +32,12 @@ impl Problem {
         self
     }
 
+    /// Adds the rule that the request broke to the detail.
+    pub(super) fn because(mut self, rule: &str) -> Self {
+        self.detail = format!("{rule}; {}", self.detail);
+        self
+    }
+
     /// Adds a header; `value` must be visible ASCII.
     pub(super) fn header(mut self, name: HeaderName, value: &str) -> Self {
         let value = HeaderValue::from_str(value).expect("ours is visible ASCII");

@@ -221,7 +221,7 @@ mod tests {
     use glassline_rtp::red::Repeat;
     use glassline_rtp::{Extensions, Header};
 
-    use crate::rooms::{Bounds, ParticipantId, RoomName, Rooms};
+    use crate::rooms::{Bounds, Newcomer, ParticipantId, RoomName, Rooms};
     use crate::runtime::SessionId;
 
     struct NoWake;
@@ -247,7 +247,12 @@ mod tests {
         let name = RoomName::parse("room").expect("good");
         let id = ParticipantId::new([1; 6]);
         let stream = Hub::default().admit(name.stream(&id)).expect("room");
-        let membership = rooms.enter(&name, id, "", SessionId::new("s"));
+        let newcomer = Newcomer {
+            id,
+            name: "",
+            user: None,
+        };
+        let membership = rooms.enter(&name, newcomer, SessionId::new("s"));
         let publisher = stream.publish(vec![Track::audio(Codec::Opus, 1)], start);
         let membership = membership.expect("a place");
         Room {

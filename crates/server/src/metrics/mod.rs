@@ -19,8 +19,10 @@ use std::time::{Duration, Instant};
 
 use glassline_hub::{State, Stream};
 
+use crate::auth::{Listener, LoginCounters};
 use crate::ingest::library;
 use crate::latency::{LatencyRegistry, ViewerPath};
+use crate::rooms;
 pub(crate) use family::Family;
 pub(crate) use log::log;
 pub use log::{LOG, LogCounters};
@@ -33,6 +35,9 @@ const BUCKETS_US: [u64; 14] = [
     1_000_000,
 ];
 
+/// Reads one count of a stream for a metric.
+type ReadStream = fn(&Stream) -> u64;
+
 /// Appends the `HELP` and `TYPE` lines of a metric.
 pub(crate) fn head(text: &mut String, name: &str, kind: &str, help: &str) {
     let _ = writeln!(
@@ -41,7 +46,17 @@ pub(crate) fn head(text: &mut String, name: &str, kind: &str, help: &str) {
     );
 }
 
-/// Appends state, bytes and stages of every stream.
+/// Returns the value of the label `stream` for a stream. All voices of rooms are one value, since
+/// every participant that joins has a stream of another name.
+pub(crate) fn stream_label(name: &str) -> String {
+    match rooms::is_voice(name) {
+        true => "call~*".to_owned(),
+        false => label_value(name),
+    }
+}
+
+/// Appends state, bytes and stages of every stream. Voices of rooms are counted together, and in
+/// gauges only: a sum over participants that leave would fall, which no counter may.
 pub(crate) fn streams(
     streams: &[Arc<Stream>],
     latencies: &LatencyRegistry,
@@ -52,53 +67,48 @@ pub(crate) fn streams(
         text,
         "stream_live",
         "gauge",
-        "1 while the stream's source delivers.",
+        "1 while the stream's source delivers; for `call~*` the number of voices.",
     );
+    let mut live = BTreeMap::<String, usize>::new();
     for stream in streams {
-        let live = u8::from(matches!(stream.state(), State::Live { .. }));
-        let _ = writeln!(
-            text,
-            "glassline_stream_live{{stream=\"{}\"}} {live}",
-            stream.name()
-        );
+        let is_live = matches!(stream.state(), State::Live { .. });
+        let label = stream_label(stream.name().as_str());
+        *live.entry(label).or_default() += usize::from(is_live);
     }
-    head(
-        text,
-        "ingest_bytes_total",
-        "counter",
-        "RTP payload bytes published.",
-    );
-    for stream in streams {
-        let _ = writeln!(
-            text,
-            "glassline_ingest_bytes_total{{stream=\"{}\"}} {}",
-            stream.name(),
-            stream.totals().bytes
-        );
+    for (label, live) in live {
+        let _ = writeln!(text, "glassline_stream_live{{stream=\"{label}\"}} {live}");
     }
-    head(
-        text,
-        "ingest_packets_total",
-        "counter",
-        "RTP packets published.",
-    );
-    for stream in streams {
-        let _ = writeln!(
-            text,
-            "glassline_ingest_packets_total{{stream=\"{}\"}} {}",
-            stream.name(),
-            stream.totals().packets
-        );
+    let is_voice = |stream: &&Arc<Stream>| rooms::is_voice(stream.name().as_str());
+    let streams: Vec<_> = streams.iter().filter(|it| !is_voice(it)).collect();
+    let plain: [(&str, &str, ReadStream); 2] = [
+        (
+            "ingest_bytes_total",
+            "RTP payload bytes published; voices of rooms are left out.",
+            |it| it.totals().bytes,
+        ),
+        (
+            "ingest_packets_total",
+            "RTP packets published; voices of rooms are left out.",
+            |it| it.totals().packets,
+        ),
+    ];
+    for (name, help, value) in plain {
+        head(text, name, "counter", help);
+        for stream in &streams {
+            let (label, value) = (stream_label(stream.name().as_str()), value(stream));
+            let _ = writeln!(text, "glassline_{name}{{stream=\"{label}\"}} {value}");
+        }
     }
     head(
         text,
         "stage_latency_seconds",
         "histogram",
-        "Delay of each of the server's stages.",
+        "Delay of each of the server's stages; voices of rooms are left out.",
     );
-    for stream in streams {
+    for stream in &streams {
+        let label = stream_label(stream.name().as_str());
         for (stage, delays) in latencies.server_stages(stream, now).totals() {
-            let labels = format!("stage=\"{stage}\",stream=\"{}\"", stream.name());
+            let labels = format!("stage=\"{stage}\",stream=\"{label}\"");
             for bound in BUCKETS_US {
                 let count = delays.count_at_most(Duration::from_micros(bound));
                 let le = Duration::from_micros(bound).as_secs_f64();
@@ -130,8 +140,11 @@ pub(crate) fn streams(
 /// Appends the numbers of viewers whose media flows, by stream or file and by protocol.
 pub(crate) fn viewers(rows: &[(String, &str, usize)], text: &mut String) {
     head(text, "viewers", "gauge", "Viewers whose media flows.");
+    let mut by_label = BTreeMap::<(String, &str), usize>::new();
     for (name, protocol, viewers) in rows {
-        let name = label_value(name);
+        *by_label.entry((stream_label(name), protocol)).or_default() += viewers;
+    }
+    for ((name, protocol), viewers) in by_label {
         let _ = writeln!(
             text,
             "glassline_viewers{{stream=\"{name}\",protocol=\"{protocol}\"}} {viewers}"
@@ -149,9 +162,9 @@ pub(crate) fn rooms((rooms, participants): (usize, usize), text: &mut String) {
 
 /// Appends the numbers of viewers of each stream that are reached directly and through relays.
 pub(crate) fn paths(selected: &[ViewerPath], text: &mut String) {
-    let mut counts: BTreeMap<(&str, bool), usize> = BTreeMap::new();
+    let mut counts: BTreeMap<(String, bool), usize> = BTreeMap::new();
     for viewer in selected {
-        let key = (viewer.stream.as_str(), viewer.path.relayed);
+        let key = (stream_label(viewer.stream.as_str()), viewer.path.relayed);
         *counts.entry(key).or_default() += 1;
     }
     head(
@@ -206,6 +219,32 @@ pub(crate) fn files(counts: library::Counts, text: &mut String) {
     for (name, kind, help, value) in families {
         head(text, name, kind, help);
         let _ = writeln!(text, "glassline_{name} {value}");
+    }
+}
+
+/// Appends the counts of failed logins, by listener and reason.
+pub(crate) fn logins(failures: &LoginCounters, text: &mut String) {
+    head(
+        text,
+        "login_failures_total",
+        "counter",
+        "Logins that failed: `wrong` ones, `limited` after too many of an address, `busy` while too many waited.",
+    );
+    for listener in Listener::ALL {
+        let counters = failures.of(listener);
+        let rows = [
+            ("wrong", &counters.wrong),
+            ("limited", &counters.limited),
+            ("busy", &counters.busy),
+        ];
+        let listener = listener.as_str();
+        for (reason, count) in rows {
+            let count = count.get();
+            let _ = writeln!(
+                text,
+                "glassline_login_failures_total{{listener=\"{listener}\",reason=\"{reason}\"}} {count}"
+            );
+        }
     }
 }
 

@@ -4,20 +4,24 @@
 //! The query is encrypted by TLS and never logged. `token` or `jwt` is a token; `user` and
 //! `password` are a user's.
 
-use std::net::IpAddr;
+use std::net::SocketAddr;
 
-use glassline_quic::moq::Role;
+use glassline_quic::moq::{Page, Role};
+use tokio::sync::watch;
 
-use crate::auth::{Access, Users};
+use crate::auth::{
+    Access, LoginError, PageHeaders, PageRefusal, Readable, Requester, Sites, Users,
+};
 
 /// The streams that a session may publish and read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rights {
     pub(super) publish: Scope,
-    pub(super) read: Scope,
+    /// The streams that the session may read; `None` for no stream.
+    pub(super) read: Option<Readable>,
 }
 
-/// The streams that a right is for.
+/// The streams that a right to publish is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
     None,
@@ -41,41 +45,125 @@ impl Scope {
     }
 }
 
-/// Returns the rights of a session from `peer` that is opened for `role` with this query; `None` if
-/// it has no right to that.
-pub(super) async fn rights(users: &Users, peer: IpAddr, query: &str, role: Role) -> Option<Rights> {
-    let shown = Shown::of(query);
-    let user = match &shown.user {
-        Some((name, password)) if users.verify(name, password).await => Some(name),
-        _ => None,
-    };
-    let scope = |access| {
-        let token = shown.token.as_deref();
-        if users.is_open(access, peer) || token.is_some_and(|it| users.token_opens(access, it)) {
-            Scope::All
-        } else {
-            user.map_or(Scope::None, |name| Scope::User(name.clone()))
+impl Rights {
+    /// Returns the user whose rights these are; `None` if a token gives them, or if the server is
+    /// open.
+    fn user(&self) -> Option<&str> {
+        match (&self.publish, &self.read) {
+            (Scope::User(name), _) | (_, Some(Readable::OfUser(name))) => Some(name),
+            _ => None,
         }
-    };
-    let rights = Rights {
-        publish: scope(Access::Publish),
-        read: scope(Access::Read),
-    };
+    }
+
+    /// Waits until the user whose rights these are is removed, or may read other streams than
+    /// `only`, which its session was granted. Waits forever if they are no user's rights.
+    pub(super) async fn lost(
+        &self,
+        only: Option<&[String]>,
+        users: &Users,
+        replaced: &mut watch::Receiver<()>,
+    ) {
+        let Some(user) = self.user() else {
+            return std::future::pending().await;
+        };
+        let has_lost = || {
+            let reads_others = only.is_some_and(|only| users.readable(user) != only);
+            !users.has(user) || reads_others
+        };
+        while !has_lost() {
+            if replaced.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+        }
+    }
+}
+
+/// The reason why a session has no right to what it is opened for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Denied {
+    #[error("no right to what it asks for, or wrong credentials")]
+    NoRight,
+    #[error(transparent)]
+    Page(#[from] PageRefusal),
+    #[error(transparent)]
+    Login(#[from] LoginError),
+}
+
+/// A client's request for a session, as far as rights depend on it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RightsRequest<'a> {
+    pub(super) by: Requester,
+    /// Address of the server that the client reached.
+    pub(super) local: SocketAddr,
+    pub(super) page: Option<&'a Page>,
+    pub(super) query: &'a str,
+    pub(super) role: Role,
+}
+
+impl RightsRequest<'_> {
+    fn page(&self) -> PageHeaders<'_> {
+        PageHeaders {
+            origin: self.page.and_then(|page| page.origin.as_deref()),
+            host: self.page.map(|page| page.host.as_str()),
+            local: self.local,
+        }
+    }
+}
+
+/// Returns the rights of a session.
+///
+/// # Errors
+/// Returns [`Denied`] if the session has no right to what it is opened for.
+pub(super) async fn rights(
+    users: &Users,
+    sites: &Sites,
+    asked: &RightsRequest<'_>,
+) -> Result<Rights, Denied> {
+    let (shown, by) = (Shown::of(asked.query), &asked.by);
+    let page = asked.page();
+    let is_guarded =
+        users.any() || users.has_token(Access::Read) || users.has_token(Access::Publish);
     // A client with wrong credentials is refused even if the server is open to everybody, so that
     // it learns of the mistake.
-    let tokens = shown.token.iter();
-    let mut opens = [Access::Publish, Access::Read].into_iter();
-    let in_vain = tokens.clone().next().is_some_and(|token| {
-        let guarded =
-            users.any() || users.has_token(Access::Read) || users.has_token(Access::Publish);
-        guarded && !opens.any(|access| users.token_opens(access, token))
-    }) || shown.user.is_some() && users.any() && user.is_none();
-    let enough = match role {
-        Role::Publisher => rights.publish.is_some(),
-        Role::Subscriber => rights.read.is_some(),
-        Role::Both => rights.publish.is_some() || rights.read.is_some(),
+    if let Some(token) = shown.token.as_deref().filter(|_| is_guarded) {
+        users.verify_token(by, &[Access::Publish, Access::Read], token)?;
+    }
+    let mut user = None;
+    if let Some((name, password)) = shown.user.as_ref().filter(|_| users.any()) {
+        users.verify(by, name, password).await?;
+        user = Some(name);
+    }
+    let opens = |access| {
+        let token = shown.token.as_deref();
+        token.is_some_and(|it| users.token_opens(access, it))
     };
-    (enough && !in_vain).then_some(rights)
+    let open = users
+        .open_streams(by)
+        .filter(|_| sites.check_reader(&page).is_ok());
+    // The owner of the publish token may join rooms, so the voices are not private for it.
+    let opens_all =
+        opens(Access::Read) || opens(Access::Publish) && users.is_open(Access::Read, by);
+    let read = match opens_all {
+        true => Some(Readable::All),
+        false => open.or_else(|| user.map(|name| Readable::OfUser(name.clone()))),
+    };
+    let is_own = || sites.check_own(&page).is_ok();
+    let publish = if opens(Access::Publish) || users.is_open(Access::Publish, by) && is_own() {
+        Scope::All
+    } else {
+        user.map_or(Scope::None, |name| Scope::User(name.clone()))
+    };
+    let enough = match asked.role {
+        Role::Publisher => publish.is_some(),
+        Role::Subscriber => read.is_some(),
+        Role::Both => publish.is_some() || read.is_some(),
+    };
+    if !enough {
+        // A page of another site learns which key to set.
+        sites.check_own(&page)?;
+        return Err(Denied::NoRight);
+    }
+    Ok(Rights { publish, read })
 }
 
 #[derive(Debug, Default)]
@@ -104,24 +192,42 @@ impl Shown {
 mod tests {
     use super::*;
 
-    use crate::auth::{Account, Name, Pattern};
+    use crate::auth::{Account, Listener, Name, Origin, Pattern};
     use crate::config::{Auth, Secret};
 
-    const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
-    const AWAY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+    const HERE: [u8; 4] = [127, 0, 0, 1];
+    const AWAY: [u8; 4] = [192, 0, 2, 1];
 
-    async fn ask(auth: &Auth, peer: IpAddr, query: &str, role: Role) -> Option<(Scope, Scope)> {
-        let rights = rights(&Users::new(auth), peer, query, role).await?;
-        Some((rights.publish, rights.read))
+    fn asked<'a>(peer: [u8; 4], query: &'a str, role: Role) -> RightsRequest<'a> {
+        let local = if peer == HERE { HERE } else { [192, 0, 2, 200] };
+        RightsRequest {
+            by: Requester::direct(peer.into(), Listener::Quic),
+            local: (local, 4443).into(),
+            page: None,
+            query,
+            role,
+        }
+    }
+
+    async fn ask(
+        auth: &Auth,
+        peer: [u8; 4],
+        query: &str,
+        role: Role,
+    ) -> Option<(Scope, Option<Readable>)> {
+        let asked = asked(peer, query, role);
+        let rights = rights(&Users::new(auth), &Sites::default(), &asked).await;
+        rights.ok().map(|rights| (rights.publish, rights.read))
     }
 
     #[tokio::test]
     async fn without_users_and_tokens_everybody_reads_and_this_machine_publishes() {
         let auth = Auth::default();
-        let here = Some((Scope::All, Scope::All));
+        let here = Some((Scope::All, Some(Readable::All)));
         assert_eq!(ask(&auth, HERE, "", Role::Both).await, here);
         assert_eq!(ask(&auth, HERE, "token=any", Role::Publisher).await, here);
-        let away = Some((Scope::None, Scope::All));
+        // Only this machine hears rooms.
+        let away = Some((Scope::None, Some(Readable::AllButRooms)));
         assert_eq!(ask(&auth, AWAY, "", Role::Both).await, away);
         assert_eq!(ask(&auth, AWAY, "", Role::Publisher).await, None);
     }
@@ -137,14 +243,14 @@ mod tests {
             users: vec![ann],
             ..Auth::default()
         };
-        let token = Some((Scope::All, Scope::None));
+        let token = Some((Scope::All, None));
         assert_eq!(ask(&auth, HERE, "token=show", Role::Publisher).await, token);
         assert_eq!(ask(&auth, HERE, "a=b&jwt=show", Role::Both).await, token);
         assert_eq!(ask(&auth, HERE, "token=show", Role::Subscriber).await, None);
         assert_eq!(ask(&auth, HERE, "token=wrong", Role::Publisher).await, None);
         assert_eq!(ask(&auth, HERE, "", Role::Publisher).await, None);
         let user = Scope::User("ann".to_owned());
-        let both = Some((user.clone(), user.clone()));
+        let both = Some((user.clone(), Some(Readable::OfUser("ann".to_owned()))));
         let query = "user=ann&password=p%20w";
         assert_eq!(ask(&auth, AWAY, query, Role::Publisher).await, both);
         assert_eq!(
@@ -154,7 +260,6 @@ mod tests {
         let users = Users::new(&auth);
         assert!(user.covers(&users, Access::Publish, "cam1"));
         assert!(!user.covers(&users, Access::Publish, "hall"));
-        assert!(!user.covers(&users, Access::Read, "cam1"));
     }
 
     #[tokio::test]
@@ -164,7 +269,82 @@ mod tests {
             ..Auth::default()
         };
         assert_eq!(ask(&auth, AWAY, "token=wrong", Role::Both).await, None);
-        let open = Some((Scope::None, Scope::All));
+        let open = Some((Scope::None, Some(Readable::AllButRooms)));
         assert_eq!(ask(&auth, AWAY, "", Role::Both).await, open);
+        let token = Some((Scope::All, Some(Readable::All)));
+        assert_eq!(ask(&auth, AWAY, "token=show", Role::Both).await, token);
+    }
+
+    #[tokio::test]
+    async fn pages_of_other_sites_neither_read_nor_publish_by_webtransport() {
+        let users = Users::new(&Auth::default());
+        let page = |origin: &str, host: &str| Page {
+            origin: Some(origin.to_owned()),
+            host: host.to_owned(),
+        };
+        let own = page("http://127.0.0.1:8889", "127.0.0.1:4443");
+        let foreign = page("http://evil.example", "127.0.0.1:4443");
+        let rebound = page("http://evil.example:4443", "evil.example:4443");
+        for (page, listed, expected) in [
+            (&foreign, false, false),
+            (&rebound, false, false),
+            (&own, false, false),
+            (&own, true, true),
+            (&foreign, true, false),
+        ] {
+            let origins = listed.then(|| Origin::try_from("http://127.0.0.1:8889".to_owned()));
+            let origins = origins.into_iter().collect::<Result<Vec<_>, _>>();
+            let sites = Sites::new(&origins.expect("a good origin"), &[]);
+            let asked = RightsRequest {
+                page: Some(page),
+                ..asked(HERE, "", Role::Both)
+            };
+            let rights = rights(&users, &sites, &asked).await;
+            assert_eq!(rights.is_ok(), expected, "{page:?}");
+            if let Ok(rights) = rights {
+                assert_eq!(rights.publish, Scope::None, "only own pages publish");
+            }
+        }
+        // With a token, the page's site does not matter.
+        let auth = Auth {
+            publish_token: Secret::new("show").ok(),
+            ..Auth::default()
+        };
+        let asked = RightsRequest {
+            page: Some(&foreign),
+            ..asked(AWAY, "token=show", Role::Both)
+        };
+        let rights = rights(&Users::new(&auth), &Sites::default(), &asked).await;
+        assert!(rights.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_session_of_a_user_whose_rights_change_is_over() {
+        let account = |name: &str, read: &str| Account {
+            read: vec![Pattern::parse(read).expect("a pattern")],
+            ..Account::new(Name::parse(name).expect("a name"), "pw", &[3; 16])
+        };
+        for (after, ends) in [
+            (vec![account("bob", "*")], true),
+            (vec![account("ann", "hall")], true),
+            (vec![account("ann", "cam*"), account("bob", "*")], false),
+        ] {
+            let users = Users::new(&Auth {
+                users: vec![account("ann", "cam*")],
+                ..Auth::default()
+            });
+            let request = asked(AWAY, "user=ann&password=pw", Role::Subscriber);
+            let rights = rights(&users, &Sites::default(), &request).await;
+            let rights = rights.expect("she may read");
+            let (only, mut replaced) = (users.readable("ann"), users.watch());
+            let wait = async |replaced: &mut watch::Receiver<()>| {
+                let lost = rights.lost(Some(&only), &users, replaced);
+                let wait = std::time::Duration::from_millis(50);
+                tokio::time::timeout(wait, lost).await.is_ok()
+            };
+            assert!(!wait(&mut replaced).await);
+            assert!(users.replace(&after));
+            assert_eq!(wait(&mut replaced).await, ends, "{after:?}");
+        }
     }
 }

@@ -20,18 +20,20 @@ use std::time::{Duration, Instant, SystemTime};
 use glassline_congestion::Algorithm;
 use glassline_hub::{Hub, PublishError, State, StreamName};
 use glassline_quic::moq::{
-    Announcement, Ended, Grant, Incoming, Origin, Refusal, Server, Session, SubscribeError,
+    Announcement, Ended, Grant, Incoming, Origin, Refusal, Server, Session, SessionRequest,
+    SubscribeError,
 };
 use glassline_quic::{CongestionControl, Fingerprint, Identity, IdentityError, ListenError};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::auth::{Access, Users};
+use crate::auth::{self, Access, Readable, Requester, Sites, Users};
 use crate::config;
 use crate::egress::moq;
 use crate::ingest::moq::{BroadcastError, BroadcastIngest};
+use crate::rooms;
 use crate::runtime::Clock;
-use access::{Rights, Scope, rights};
+use access::{Rights, RightsRequest, Scope, rights};
 use account::{Accounts, SessionPermit};
 use counters::Counters;
 
@@ -65,7 +67,13 @@ pub(crate) struct Shared {
 struct SessionContext {
     hub: Arc<Hub>,
     users: Arc<Users>,
+    sites: Arc<Sites>,
+    /// Address that the server listens on.
+    local: SocketAddr,
+    /// Collection that has every stream.
     origin: Origin,
+    /// Collection that has every stream but the voices of rooms.
+    without_rooms: Origin,
     accounts: Arc<Accounts>,
     counters: Arc<Counters>,
 }
@@ -75,7 +83,7 @@ impl Quic {
     pub(crate) fn start(
         config: &config::Quic,
         hub: &Arc<Hub>,
-        users: &Arc<Users>,
+        (users, sites): (&Arc<Users>, &Arc<Sites>),
         clock: Clock,
         stopped: &watch::Receiver<bool>,
     ) -> Result<Option<Self>, StartError> {
@@ -91,7 +99,10 @@ impl Quic {
         let context = SessionContext {
             hub: Arc::clone(hub),
             users: Arc::clone(users),
+            sites: Arc::clone(sites),
+            local,
             origin: Origin::new(),
+            without_rooms: Origin::new(),
             accounts: Arc::default(),
             counters: Arc::default(),
         };
@@ -100,19 +111,27 @@ impl Quic {
             counters: Arc::clone(&context.counters),
             fingerprint: watch::Sender::new(identity.fingerprint()),
         });
-        let offering = moq::run(
-            Arc::clone(hub),
-            context.origin.clone(),
-            Arc::clone(context.counters.left_out()),
-            clock,
-            stopped.clone(),
-        );
+        let offering = |origin: &Origin, offers| {
+            moq::run(
+                Arc::clone(hub),
+                moq::Offer {
+                    origin: origin.clone(),
+                    has: offers,
+                },
+                Arc::clone(context.counters.left_out()),
+                clock,
+                stopped.clone(),
+            )
+        };
+        let all = offering(&context.origin, |_: &str| true);
+        let public = offering(&context.without_rooms, |name: &str| !rooms::is_voice(name));
         let limits = Limits {
             clients: config.clients,
             congestion: config.congestion,
         };
         let tasks = vec![
-            tokio::spawn(offering),
+            tokio::spawn(all),
+            tokio::spawn(public),
             tokio::spawn(accept(
                 Arc::clone(&server),
                 context,
@@ -218,21 +237,27 @@ async fn serve(
             return;
         }
     };
-    let (query, role) = (request.query().to_owned(), request.role());
-    let Some(rights) = rights(&context.users, peer.ip(), &query, role).await else {
-        context.counters.refuse(Reason::Unauthorized);
-        tracing::info!(%peer, ?role, "QUIC session refused: no right to what it asks for, or wrong credentials");
-        return request.refuse(Refusal::Unauthorized);
+    // Before the rights are read, so that no change after that is missed.
+    let mut replaced = context.users.watch();
+    replaced.mark_unchanged();
+    let rights = match rights(
+        &context.users,
+        &context.sites,
+        &rights_request(&request, &context),
+    )
+    .await
+    {
+        Ok(rights) => rights,
+        Err(error) => {
+            let role = request.role();
+            context.counters.refuse(Reason::Unauthorized);
+            tracing::info!(%peer, ?role, "QUIC session refused: {error}");
+            return request.refuse(Refusal::Unauthorized);
+        }
     };
     let folder = request.path().to_owned();
-    let grant = Grant {
-        publish: rights.publish != Scope::None,
-        read: (rights.read != Scope::None).then(|| context.origin.clone()),
-        only: match &rights.read {
-            Scope::User(name) => Some(context.users.readable(name)),
-            _ => None,
-        },
-    };
+    let grant = grant(&rights, &context);
+    let only = grant.only.clone();
     let reads = grant.read.is_some();
     let session = match request.grant(grant).await {
         Ok(session) => Arc::new(session),
@@ -248,6 +273,40 @@ async fn serve(
         ended = session.ended() => tracing::debug!(%peer, %ended, "QUIC session ended"),
         () = taking => {}
         _ = stopped.wait_for(|stop| *stop) => session.abort(Refusal::Shutdown),
+        () = rights.lost(only.as_deref(), &context.users, &mut replaced) => {
+            tracing::info!(%peer, "QUIC session closed: the rights of its user have changed");
+            session.abort(Refusal::Unauthorized);
+        }
+    }
+}
+
+fn rights_request<'a>(request: &'a SessionRequest, context: &SessionContext) -> RightsRequest<'a> {
+    let peer = request.peer().ip();
+    // A client with a loopback address has reached one, even if the server listens on all.
+    let local = match peer.to_canonical().is_loopback() {
+        true => SocketAddr::new(peer, context.local.port()),
+        false => context.local,
+    };
+    RightsRequest {
+        by: Requester::direct(peer, auth::Listener::Quic),
+        local,
+        page: request.page(),
+        query: request.query(),
+        role: request.role(),
+    }
+}
+
+fn grant(rights: &Rights, context: &SessionContext) -> Grant {
+    let (read, only) = match &rights.read {
+        None => (None, None),
+        Some(Readable::All) => (Some(&context.origin), None),
+        Some(Readable::AllButRooms) => (Some(&context.without_rooms), None),
+        Some(Readable::OfUser(name)) => (Some(&context.origin), Some(context.users.readable(name))),
+    };
+    Grant {
+        publish: rights.publish != Scope::None,
+        read: read.cloned(),
+        only,
     }
 }
 

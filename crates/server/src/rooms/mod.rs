@@ -61,11 +61,25 @@ pub struct Participant {
     pub id: ParticipantId,
     /// Name that the participant gave; it may be empty.
     pub name: Box<str>,
+    /// User whose right to join the participant used; `None` if a token gave the right, or if the
+    /// server is open.
+    pub user: Option<Box<str>>,
     /// Session that the participant speaks in. A client that knows this identifier is the
     /// participant.
     pub session: SessionId,
     /// Permits for the participant's requests that wait for a change.
     pub waits: Arc<Semaphore>,
+}
+
+/// A client that joins a room.
+#[derive(Clone, Debug)]
+pub struct Newcomer<'a> {
+    /// Identifier for the others.
+    pub id: ParticipantId,
+    /// Name that the client gave; it may be empty.
+    pub name: &'a str,
+    /// User whose right it is; `None` if no user's.
+    pub user: Option<String>,
 }
 
 /// Most requests of one participant that wait for a change: one, and one more that its client gave
@@ -102,17 +116,17 @@ impl Rooms {
         }
     }
 
-    /// Adds `participant` to `room`, which is created if it has no participants.
+    /// Adds `newcomer` to `room`, which is created if it has no participants.
     ///
     /// # Errors
     /// Returns [`Full`] with the limit that was reached.
     pub fn enter(
         self: &Arc<Self>,
         room: &RoomName,
-        id: ParticipantId,
-        name: &str,
+        newcomer: Newcomer<'_>,
         session: SessionId,
     ) -> Result<RoomMembership, Full> {
+        let Newcomer { id, name, user } = newcomer;
         let mut inner = self.lock();
         let here = inner
             .rooms
@@ -135,6 +149,7 @@ impl Rooms {
             listing.people.push(Participant {
                 id: id.clone(),
                 name: name.into(),
+                user: user.map(String::into_boxed_str),
                 session,
                 waits: Arc::new(Semaphore::new(WAITS_MAX)),
             });
@@ -149,6 +164,22 @@ impl Rooms {
     /// Returns a receiver of the participants of `room` and of every change; `None` if it has none.
     pub fn watch(&self, room: &RoomName) -> Option<watch::Receiver<Arc<Listing>>> {
         self.lock().rooms.get(room).map(watch::Sender::subscribe)
+    }
+
+    /// Returns the sessions of the participants for which `has_lost` returns true. It is called with
+    /// the user and the name of the stream of each participant that joined by a user's right.
+    pub fn sessions_where(&self, has_lost: impl Fn(&str, &StreamName) -> bool) -> Vec<SessionId> {
+        let inner = self.lock();
+        let mut sessions = Vec::new();
+        for (room, listing) in &inner.rooms {
+            let listing = listing.borrow();
+            let lost = listing.people.iter().filter(|it| {
+                let user = it.user.as_deref();
+                user.is_some_and(|user| has_lost(user, &room.stream(&it.id)))
+            });
+            sessions.extend(lost.map(|it| it.session.clone()));
+        }
+        sessions
     }
 
     /// Returns the number of rooms with participants, and the number of participants of all of
@@ -235,6 +266,11 @@ impl RoomName {
     }
 }
 
+/// Returns whether `stream` is the name of a voice of a room.
+pub fn is_voice(stream: &str) -> bool {
+    stream.starts_with(STREAM)
+}
+
 impl fmt::Display for RoomName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -316,9 +352,17 @@ mod tests {
         RoomName::parse(text).expect("a good name")
     }
 
+    fn newcomer(byte: u8, user: Option<&str>) -> Newcomer<'static> {
+        Newcomer {
+            id: ParticipantId::new([byte; 6]),
+            name: "",
+            user: user.map(str::to_owned),
+        }
+    }
+
     fn enter(rooms: &Arc<Rooms>, name: &str, byte: u8) -> Result<RoomMembership, Full> {
         let session = SessionId::new(&format!("session {byte}"));
-        rooms.enter(&room(name), ParticipantId::new([byte; 6]), "", session)
+        rooms.enter(&room(name), newcomer(byte, None), session)
     }
 
     #[test]
@@ -337,6 +381,21 @@ mod tests {
         assert_eq!(rooms.counts(), (0, 0));
         assert!(rooms.watch(&room("a")).is_none());
         let _b = enter(&rooms, "b", 2).expect("the other room is gone");
+    }
+
+    #[test]
+    fn participants_of_a_user_are_found() {
+        let rooms = rooms();
+        let session = SessionId::new("session 1");
+        let ann = rooms.enter(&room("a"), newcomer(1, Some("ann")), session.clone());
+        let _ann = ann.expect("room");
+        let _token = enter(&rooms, "a", 2).expect("room");
+        let found = rooms.sessions_where(|user, stream| {
+            assert_eq!((user, stream.as_str()), ("ann", "call~a~010101010101"));
+            true
+        });
+        assert_eq!(found, [session]);
+        assert_eq!(rooms.sessions_where(|_, _| false), []);
     }
 
     #[test]

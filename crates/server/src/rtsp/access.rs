@@ -1,10 +1,8 @@
 //! Rights to read and publish over RTSP, from the [user store](crate::auth).
 
-use std::net::IpAddr;
-
 use glassline_rtsp::server::{Access, Answer, ClientCredentials, Refusal};
 
-use crate::auth::Users;
+use crate::auth::{LoginError, Requester, Users};
 
 /// The result of checking a request's credentials, as far as it is known at once.
 #[derive(Debug, PartialEq)]
@@ -21,11 +19,11 @@ pub(super) enum Decision {
     },
 }
 
-/// Checks the credentials of a client at `peer` against users and tokens. A token is taken from the
-/// URL's `?token=`, or as the password of any user of Basic.
+/// Checks the credentials of a client against users and tokens. A token is taken from the URL's
+/// `?token=`, or as the password of any user of Basic.
 pub(super) fn authorize(
     users: &Users,
-    peer: IpAddr,
+    by: &Requester,
     access: Access,
     path: &str,
     query: Option<&str>,
@@ -36,20 +34,31 @@ pub(super) fn authorize(
             user: user.map(str::to_owned),
         })
     };
-    if users.is_open(access, peer) {
+    if users.is_open(access, by) && is_open_stream(users, by, access, path) {
         return granted(None);
     }
-    let token = query.and_then(query_token);
-    if token.is_some_and(|token| users.token_opens(access, &token)) {
-        return granted(None);
+    let accesses = opening(users, by, access);
+    if let Some(token) = query.and_then(query_token) {
+        match users.verify_token(by, accesses, &token) {
+            Ok(()) => return granted(None),
+            // Other credentials of the request may be right.
+            Err(LoginError::Wrong) => {}
+            Err(error) => return Decision::Now(Answer::Refused(refused(error))),
+        }
     }
+    let has_token = accesses.iter().any(|it| users.has_token(*it));
     match shown {
         // No credentials would be accepted.
-        None if !users.any() && !users.has_token(access) => {
-            Decision::Now(Answer::Refused(Refusal::Forbidden))
-        }
+        None if !users.any() && !has_token => Decision::Now(Answer::Refused(Refusal::Forbidden)),
         None => Decision::Now(Answer::Refused(Refusal::Unauthorized)),
-        Some(ClientCredentials::Basic(user)) if users.token_opens(access, &user.password) => {
+        // Without users, the password can be a token only.
+        Some(ClientCredentials::Basic(user)) if !users.any() => {
+            match users.verify_token(by, accesses, &user.password) {
+                Ok(()) => granted(Some(&user.name)),
+                Err(error) => Decision::Now(Answer::Refused(refused(error))),
+            }
+        }
+        Some(ClientCredentials::Basic(user)) if users.is_token(by, accesses, &user.password) => {
             granted(Some(&user.name))
         }
         Some(ClientCredentials::Basic(user)) => Decision::Hash {
@@ -57,29 +66,51 @@ pub(super) fn authorize(
             password: user.password,
         },
         Some(ClientCredentials::Digest(response)) => {
-            let user = response.user();
-            let is_right = response.verify(&users.digest_secret(user, response.algorithm()));
-            Decision::Now(by_name(users, is_right, user, access, path))
+            let login = users.verify_digest(by, &response);
+            Decision::Now(by_name(users, login, response.user(), access, path))
         }
     }
 }
 
-/// Returns the answer to a user whose password was right, or wrong.
+/// Returns whether an open server lets the client have `access` to this stream.
+fn is_open_stream(users: &Users, by: &Requester, access: Access, path: &str) -> bool {
+    let readable = || users.open_streams(by).is_some_and(|it| it.has(users, path));
+    access == Access::Publish || readable()
+}
+
+/// Returns the rights whose token gives `access`: the publish token also opens the voices of rooms
+/// where reading is open, since its owner may join them.
+fn opening(users: &Users, by: &Requester, access: Access) -> &'static [Access] {
+    match access {
+        Access::Publish => &[Access::Publish],
+        Access::Read if users.is_open(Access::Read, by) => &[Access::Publish],
+        Access::Read => &[Access::Read],
+    }
+}
+
+/// Returns the answer to a user whose login was right, or not.
 pub(super) fn by_name(
     users: &Users,
-    is_right: bool,
+    login: Result<(), LoginError>,
     user: &str,
     access: Access,
     path: &str,
 ) -> Answer {
-    if !is_right {
-        Answer::Refused(Refusal::Unauthorized)
-    } else if users.may(user, access, path) {
-        Answer::Authorized {
+    match login {
+        Err(error) => Answer::Refused(refused(error)),
+        Ok(()) if users.may(user, access, path) => Answer::Authorized {
             user: Some(user.to_owned()),
-        }
-    } else {
-        Answer::Refused(Refusal::Forbidden)
+        },
+        Ok(()) => Answer::Refused(Refusal::Forbidden),
+    }
+}
+
+fn refused(error: LoginError) -> Refusal {
+    match error.retry_after() {
+        Some(retry_after) => Refusal::Unavailable {
+            retry_after: Some(retry_after),
+        },
+        None => Refusal::Unauthorized,
     }
 }
 
@@ -94,13 +125,19 @@ mod tests {
 
     use glassline_rtsp::auth::User;
 
+    use crate::auth::Listener;
     use crate::config::{Auth, Secret};
 
     const HERE: [u8; 4] = [127, 0, 0, 1];
     const AWAY: [u8; 4] = [192, 0, 2, 1];
 
     fn ask(auth: &Auth, peer: [u8; 4], access: Access, query: Option<&str>) -> Decision {
-        authorize(&Users::new(auth), peer.into(), access, "cam", query, None)
+        let by = from(peer);
+        authorize(&Users::new(auth), &by, access, "cam", query, None)
+    }
+
+    fn from(peer: [u8; 4]) -> Requester {
+        Requester::direct(peer.into(), Listener::Rtsp)
     }
 
     fn open() -> Decision {
@@ -144,12 +181,65 @@ mod tests {
         let users = Users::new(&auth);
         let answer = |access| {
             let basic = Some(basic.clone());
-            authorize(&users, AWAY.into(), access, "cam", None, basic)
+            authorize(&users, &from(AWAY), access, "cam", None, basic)
         };
         let ann = Answer::Authorized {
             user: Some("ann".to_owned()),
         };
         assert_eq!(answer(Access::Publish), Decision::Now(ann));
-        assert!(matches!(answer(Access::Read), Decision::Hash { .. }));
+        assert_eq!(answer(Access::Read), refused(Refusal::Unauthorized));
+    }
+
+    #[test]
+    fn a_client_behind_a_proxy_of_this_machine_is_not_local() {
+        let users = Users::new(&Auth::default());
+        let by = from(HERE).forwarded(true);
+        let answer = authorize(&users, &by, Access::Publish, "cam", None, None);
+        assert_eq!(answer, refused(Refusal::Forbidden));
+    }
+
+    #[test]
+    fn voices_of_rooms_are_heard_with_the_publish_token() {
+        let auth = Auth {
+            publish_token: Secret::new("show-1234567").ok(),
+            ..Auth::default()
+        };
+        let users = Users::new(&auth);
+        let ask = |path, query| authorize(&users, &from(HERE), Access::Read, path, query, None);
+        let voice = "call~team~0123456789ab";
+        assert_eq!(ask("cam", None), open());
+        assert_eq!(ask(voice, None), refused(Refusal::Unauthorized));
+        assert_eq!(ask(voice, Some("token=show-1234567")), open());
+        let nobody = Users::new(&Auth::default());
+        let away = authorize(&nobody, &from(AWAY), Access::Read, voice, None, None);
+        assert_eq!(away, refused(Refusal::Forbidden));
+    }
+
+    #[test]
+    fn an_address_that_guesses_tokens_is_asked_to_wait() {
+        let auth = Auth {
+            read_token: Secret::new("look-1234567").ok(),
+            ..Auth::default()
+        };
+        let users = Users::new(&auth);
+        let ask = |peer, token: &str| {
+            let query = format!("token={token}");
+            authorize(&users, &from(peer), Access::Read, "cam", Some(&query), None)
+        };
+        for guess in 0..20 {
+            let answer = ask(AWAY, &guess.to_string());
+            assert_eq!(answer, refused(Refusal::Unauthorized));
+        }
+        let waits = |answer| {
+            matches!(
+                answer,
+                Decision::Now(Answer::Refused(Refusal::Unavailable {
+                    retry_after: Some(_)
+                }))
+            )
+        };
+        assert!(waits(ask(AWAY, "another")));
+        assert!(waits(ask(AWAY, "look-1234567")));
+        assert_eq!(ask(HERE, "look-1234567"), open());
     }
 }

@@ -30,13 +30,14 @@ impl Background {
         self.shared.runtime.spawn(async move {
             let users = &shared.users;
             let Credentials {
+                by,
                 user,
                 password,
                 access,
                 path,
             } = credentials;
-            let is_right = users.verify(&user, &password).await;
-            let answer = Box::new(access::by_name(users, is_right, &user, access, &path));
+            let login = users.verify(&by, &user, &password).await;
+            let answer = Box::new(access::by_name(users, login, &user, access, &path));
             shared.send(thread, Command::Answer { client, id, answer });
         });
     }

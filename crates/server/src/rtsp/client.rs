@@ -13,6 +13,7 @@ use super::play_session::PlaySession;
 use super::publish_session::PublishSession;
 use super::view::ClientView;
 use super::wire::Wire;
+use crate::auth::{self, Requester, Users};
 use crate::egress::rtsp::{
     Budget, ConnectionWriter, Keyring, Sent, StreamReader, TrackTransports, TransportKind,
     WriteOutcome,
@@ -29,6 +30,8 @@ const RESPONSE_BYTES_MAX: usize = 64 << 10;
 pub(super) struct Client {
     pub(super) wire: Wire,
     pub(super) connection: Connection,
+    /// Generation of the users that the client's rights were checked with.
+    users_generation: u64,
     pub(super) writer: ConnectionWriter,
     pub(super) peer: SocketAddr,
     pub(super) local: SocketAddr,
@@ -112,6 +115,7 @@ impl Client {
         Self {
             wire,
             connection,
+            users_generation: 0,
             writer: ConnectionWriter::default(),
             peer: endpoints.peer,
             local: endpoints.local,
@@ -164,6 +168,22 @@ impl Client {
 
     pub(super) fn is_playing(&self) -> bool {
         self.player().is_some_and(PlaySession::is_playing)
+    }
+
+    /// Withdraws the client's rights if the users have changed since they were checked: its next
+    /// request is checked with the present users.
+    pub(super) fn recheck_rights(&mut self, users: &Users) {
+        let generation = users.generation();
+        if self.users_generation != generation {
+            self.users_generation = generation;
+            self.connection.withdraw_grant();
+        }
+    }
+
+    /// Returns the client as rights see it.
+    pub(super) fn requester(&self) -> Requester {
+        let requester = Requester::direct(self.peer.ip(), auth::Listener::Rtsp);
+        requester.forwarded(self.connection.is_forwarded())
     }
 
     /// Takes data from the client's connection.

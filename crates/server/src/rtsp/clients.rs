@@ -283,6 +283,7 @@ impl Clients {
     /// Handles data from a client's connection.
     pub(super) fn take_bytes(&mut self, key: Key, bytes: &[u8], now: Instant) {
         if let Some(client) = self.delivery.clients.get_mut(key) {
+            client.recheck_rights(&self.shared.users);
             client.take(bytes, now, &self.delivery.counters);
         }
     }
@@ -290,6 +291,7 @@ impl Clients {
     /// Handles data from the other connection of a client's tunnel.
     pub(super) fn take_tunnelled(&mut self, key: Key, base64: &[u8], now: Instant) {
         if let Some(client) = self.delivery.clients.get_mut(key) {
+            client.recheck_rights(&self.shared.users);
             client.take_tunnelled(base64, now, &self.delivery.counters);
         }
     }

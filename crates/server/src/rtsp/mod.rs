@@ -60,7 +60,7 @@ pub use listener::Listener;
 pub use shared::{Handle, Shared};
 pub use view::ClientView;
 
-use crate::auth::{REALM, Users};
+use crate::auth::{REALM, Sites, Users};
 use crate::egress::rtsp::{
     Bounds, Budget, MulticastSender, NumberKeys, StreamContext, UdpPair, open_multicast,
 };
@@ -133,6 +133,7 @@ impl Options {
             udp: self.udp,
             multicast: multicast.is_some(),
             srtp: self.srtp,
+            tunnel_hosts: Some(services.sites),
             ..Default::default()
         };
         Shared {
@@ -167,6 +168,8 @@ pub struct Services {
     pub latencies: Arc<LatencyRegistry>,
     /// Users and their rights.
     pub users: Arc<Users>,
+    /// Which pages of browsers may use the server.
+    pub sites: Arc<Sites>,
     /// The media folder, if there is one.
     pub library: Option<Arc<Library>>,
     /// Calendar clock for NTP times.

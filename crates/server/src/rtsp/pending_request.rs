@@ -5,6 +5,8 @@ use glassline_rtsp::mikey::Cipher;
 use glassline_rtsp::server::Refusal;
 use glassline_rtsp::server::{Access, SelectedTransport, Srtp};
 
+use crate::auth::Requester;
+
 /// A request that waits until a path was looked up in the media folder.
 #[derive(Debug)]
 pub(super) enum PendingRequest {
@@ -43,6 +45,7 @@ impl TrackRequest {
 /// The name and password of a user, and the access that they are presented for.
 #[derive(Debug)]
 pub(super) struct Credentials {
+    pub(super) by: Requester,
     pub(super) user: String,
     pub(super) password: String,
     pub(super) access: Access,

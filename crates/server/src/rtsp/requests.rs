@@ -147,11 +147,12 @@ impl Requests {
         query: Option<&str>,
         credentials: Option<ClientCredentials>,
     ) -> Effect {
-        let (users, peer) = (&self.shared.users, scope.client.peer.ip());
-        match access::authorize(users, peer, access, &path, query, credentials) {
+        let (users, by) = (&self.shared.users, scope.client.requester());
+        match access::authorize(users, &by, access, &path, query, credentials) {
             Decision::Now(answer) => Effect::Answer(id, answer),
             Decision::Hash { user, password } => {
                 let credentials = Credentials {
+                    by,
                     user,
                     password,
                     access,

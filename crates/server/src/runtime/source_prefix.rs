@@ -15,6 +15,25 @@ pub(crate) enum SourcePrefix {
     V6([u16; 4]),
 }
 
+impl SourcePrefix {
+    /// Returns the network in eight bytes, which differ for different networks.
+    pub(crate) fn octets(self) -> [u8; 8] {
+        let [a, b, c, d] = match self {
+            // No global IPv6 address begins with `::/16` (RFC 4291 §2.5).
+            Self::V4(address) => {
+                let [a, b, c, d] = address.octets();
+                [0, 1, u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])]
+            }
+            Self::V6(segments) => segments,
+        };
+        let mut octets = [0; 8];
+        for (pair, segment) in octets.chunks_exact_mut(2).zip([a, b, c, d]) {
+            pair.copy_from_slice(&segment.to_be_bytes());
+        }
+        octets
+    }
+}
+
 impl From<IpAddr> for SourcePrefix {
     fn from(address: IpAddr) -> Self {
         match address.to_canonical() {

@@ -1,6 +1,6 @@
 //! A token bucket, which bounds how often a peer may make the server do something.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A token bucket. It gains `per_s` tokens a second and holds at most `at_once` of them.
 #[derive(Clone, Copy, Debug)]
@@ -43,5 +43,34 @@ impl TokenBucket {
         let since = self.at.unwrap_or(now);
         let gained = now.saturating_duration_since(since).as_secs_f64() * self.per_s;
         (self.left + gained).min(self.at_once)
+    }
+
+    /// Puts a token back that was taken in vain.
+    pub(crate) fn put_back(&mut self) {
+        self.left = (self.left + 1.0).min(self.at_once);
+    }
+
+    /// Returns the time from the latest [`take`](Self::take) until the bucket holds a token.
+    pub(crate) fn wait(&self) -> Duration {
+        let missing = (1.0 - self.left).max(0.0);
+        Duration::try_from_secs_f64(missing / self.per_s).unwrap_or(Duration::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_gives_what_it_holds_and_says_when_it_holds_more() {
+        let (mut bucket, now) = (TokenBucket::new(0.5, 2.0), Instant::now());
+        assert!(bucket.is_full(now));
+        assert!(bucket.take(now) && bucket.take(now) && !bucket.take(now));
+        assert_eq!(bucket.wait(), Duration::from_secs(2));
+        bucket.put_back();
+        assert!(bucket.take(now) && !bucket.take(now));
+        let later = now + Duration::from_secs(4);
+        assert!(!bucket.is_full(now + Duration::from_secs(3)) && bucket.is_full(later));
+        assert!(bucket.take(later));
     }
 }

@@ -27,7 +27,7 @@ use super::shard::Shared;
 use crate::ingest::Voice;
 use crate::ingest::library::{Library, SharedReading};
 use crate::messages::{Messages, Publication, Side};
-use crate::rooms::{self, ParticipantId, RoomName, Rooms};
+use crate::rooms::{self, Newcomer, RoomName, Rooms};
 use crate::runtime::SessionId;
 
 /// Settings for the answers to offers.
@@ -215,7 +215,7 @@ impl Negotiator {
         &self,
         rooms: &Arc<Rooms>,
         room: &RoomName,
-        (id, name): (ParticipantId, &str),
+        newcomer: Newcomer<'_>,
         offer: Offer<'_>,
     ) -> Result<AnsweredOffer, JoinError> {
         let accepted = self.accept(offer, &[], Kinds::AUDIO, None)?;
@@ -225,8 +225,8 @@ impl Negotiator {
             return Err(JoinError::NotOpus { offered });
         }
         let session = draw_session_id();
-        let stream = room.stream(&id);
-        let membership = rooms.enter(room, id, name, session.clone())?;
+        let stream = room.stream(&newcomer.id);
+        let membership = rooms.enter(room, newcomer, session.clone())?;
         let stream = self.hub.admit(stream);
         let stream = stream.map_err(|error| JoinError::NoStream(error.to_string()))?;
         // A participant that joins again gets another id, even if it is the same person.

@@ -33,6 +33,7 @@ pub(super) async fn prometheus(State(app): State<App>) -> Response {
     if let Some(library) = &app.library {
         metrics::files(library.counts(), &mut text);
     }
+    metrics::logins(app.users.failures(), &mut text);
     metrics::sessions(app.sessions.shared().registry.counts(), &mut text);
     metrics::supervision(&app.supervisor, &mut text);
     metrics::log(&mut text);

@@ -1,0 +1,421 @@
+//! Web pages and host names through which a browser reaches the server.
+//!
+//! A browser sends requests for every page that it shows, also for pages of strangers, and it runs
+//! inside networks that strangers cannot reach. Two headers tell whose page sends a request:
+//!
+//! ```text
+//! Origin: http://evil.example   a page of another site (Fetch standard §3.1)
+//! Host: evil.example:8889       a name of a stranger that resolves to this machine (DNS rebinding)
+//! ```
+//!
+//! Every protocol that a browser speaks asks [`Sites`]: HTTP, RTSP over HTTP, WebTransport. Programs
+//! that are no browsers can send any header; nothing here replaces credentials.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+use glassline_rtsp::server::TunnelHosts;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Ends of names that nobody can register for the public: RFC 6762 (`local`), RFC 8375
+/// (`home.arpa`), ICANN's reservation of 2024 (`internal`), and those that routers hand out although
+/// the root zone does not have them.
+const PRIVATE_SUFFIXES: &[&str] = &[
+    "local",
+    "home.arpa",
+    "internal",
+    "lan",
+    "home",
+    "corp",
+    "localdomain",
+];
+
+/// The host names of this server, and the other web sites whose pages may read its answers.
+#[derive(Clone, Debug, Default)]
+pub struct Sites {
+    origins: Vec<Origin>,
+    hosts: Vec<HostName>,
+}
+
+/// The headers of a request that tell which page sent it, if a page did.
+#[derive(Clone, Copy, Debug)]
+pub struct PageHeaders<'a> {
+    /// Value of `Origin`; `None` if the request has none.
+    pub origin: Option<&'a str>,
+    /// Host and port that the request names; `None` if the request names none, which no browser
+    /// does.
+    pub host: Option<&'a str>,
+    /// Address of the server that the connection reached.
+    pub local: SocketAddr,
+}
+
+/// The reason why a request is refused that a page of a stranger may have sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PageRefusal {
+    /// The request names a host that may belong to a stranger.
+    #[error(
+        "this server does not know itself as '{host}', and another site may let that name resolve \
+         to this machine: open the server by its IP address, or add the name to `http.hosts`"
+    )]
+    Host {
+        /// The name, shortened.
+        host: String,
+    },
+    /// The request comes from a page of another site.
+    #[error(
+        "pages of '{origin}' may not use this server: add the origin to `cors.origins`, or require \
+         a credential and send it (`auth.read_token`, `auth.users`)"
+    )]
+    Origin {
+        /// The origin, shortened.
+        origin: String,
+    },
+}
+
+impl Sites {
+    /// Creates the rules from the configured `cors.origins` and `http.hosts`.
+    pub fn new(origins: &[Origin], hosts: &[HostName]) -> Self {
+        Self {
+            origins: origins.to_vec(),
+            hosts: hosts.to_vec(),
+        }
+    }
+
+    /// Returns whether a page of `origin` may read the server's answers.
+    pub fn allows(&self, origin: &str) -> bool {
+        self.origins.iter().any(|allowed| allowed.allows(origin))
+    }
+
+    /// Checks a request that needs no credential to read: the server's own pages, pages of
+    /// configured origins, and programs may send it.
+    ///
+    /// # Errors
+    /// Returns [`PageRefusal`] with the key to set.
+    pub fn check_reader(&self, page: &PageHeaders<'_>) -> Result<(), PageRefusal> {
+        match page.origin {
+            // With `*`, every site may read, whatever the name of the server.
+            _ if self.origins.iter().any(Origin::is_any) => Ok(()),
+            Some(origin) if self.allows(origin) => Ok(()),
+            _ => self.check_own(page),
+        }
+    }
+
+    /// Checks a request that only the server's own pages and programs may send without a
+    /// credential: one that publishes, or one to the listener for operators.
+    ///
+    /// # Errors
+    /// Returns [`PageRefusal`] with the key to set.
+    pub fn check_own(&self, page: &PageHeaders<'_>) -> Result<(), PageRefusal> {
+        if let Some(host) = page.host.filter(|host| !self.is_own_host(host, page.local)) {
+            let host = shortened(host);
+            return Err(PageRefusal::Host { host });
+        }
+        match page.origin {
+            Some(origin) if !is_of_host(origin, page.host) => {
+                let origin = shortened(origin);
+                Err(PageRefusal::Origin { origin })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns whether `authority`, a host with or without port, cannot be a stranger's name for
+    /// this server: an IP address, `localhost`, or a configured name. A request that came in by a
+    /// network may also use a name that exists in private networks only, such as `camera.lan`.
+    pub fn is_own_host(&self, authority: &str, local: SocketAddr) -> bool {
+        let host = host_of(authority);
+        if host.is_empty() {
+            return false;
+        }
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        if bare.parse::<IpAddr>().is_ok() {
+            return true;
+        }
+        let host = host.strip_suffix('.').unwrap_or(host);
+        let is_known = has_suffix(host, "localhost")
+            || self.hosts.iter().any(|known| known.is(host))
+            || self.origins.iter().any(|it| it.has_host(host));
+        let by_network = !local.ip().to_canonical().is_loopback();
+        is_known || by_network && is_private_name(host)
+    }
+}
+
+impl TunnelHosts for Sites {
+    fn has(&self, host: &str, local: SocketAddr) -> bool {
+        self.is_own_host(host, local)
+    }
+}
+
+/// Returns whether nobody can register `host` in the public DNS.
+fn is_private_name(host: &str) -> bool {
+    let is_single_label = !host.contains('.');
+    is_single_label || PRIVATE_SUFFIXES.iter().any(|it| has_suffix(host, it))
+}
+
+/// Returns whether `host` is `suffix`, or a name below it.
+fn has_suffix(host: &str, suffix: &str) -> bool {
+    let Some(start) = host.len().checked_sub(suffix.len()) else {
+        return false;
+    };
+    let (head, tail) = host.as_bytes().split_at(start);
+    tail.eq_ignore_ascii_case(suffix.as_bytes()) && matches!(head.last(), None | Some(b'.'))
+}
+
+/// Returns the host of `authority` without port; an IPv6 address keeps its brackets.
+fn host_of(authority: &str) -> &str {
+    match authority.strip_prefix('[').and_then(|it| it.find(']')) {
+        Some(end) => authority.get(..end + 2).unwrap_or(authority),
+        None => authority.split(':').next().unwrap_or_default(),
+    }
+}
+
+/// Returns whether a page of `origin` is a page of the host that the request names.
+fn is_of_host(origin: &str, host: Option<&str>) -> bool {
+    let authority = origin.split_once("://").map(|(_, authority)| authority);
+    let (Some(authority), Some(host)) = (authority, host) else {
+        return false;
+    };
+    authority.eq_ignore_ascii_case(host)
+}
+
+/// Returns the first characters of a text that a stranger sent, without control characters.
+fn shortened(text: &str) -> String {
+    let visible = text.chars().filter(|c| !c.is_control());
+    visible.take(80).collect()
+}
+
+/// A web site that may embed the streams: `*`, or scheme and host (RFC 6454 §6.2).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
+pub struct Origin(String);
+
+impl Origin {
+    /// Returns the value `*`, for every site.
+    pub fn any() -> Self {
+        Self("*".to_owned())
+    }
+
+    /// Returns whether this is `*`.
+    pub fn is_any(&self) -> bool {
+        self.0 == "*"
+    }
+
+    /// Returns whether this includes a page of `origin`.
+    pub fn allows(&self, origin: &str) -> bool {
+        self.is_any() || self.0.eq_ignore_ascii_case(origin)
+    }
+
+    /// Returns the value as it appears in the file.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    fn has_host(&self, host: &str) -> bool {
+        let authority = self.0.split_once("://").map(|(_, authority)| authority);
+        authority.is_some_and(|it| host_of(it).eq_ignore_ascii_case(host))
+    }
+}
+
+impl TryFrom<String> for Origin {
+    type Error = OriginError;
+
+    fn try_from(text: String) -> Result<Self, OriginError> {
+        if text == "*" {
+            return Ok(Self(text));
+        }
+        let (scheme, rest) = text.split_once("://").unwrap_or_default();
+        if !matches!(scheme, "http" | "https") || rest.is_empty() {
+            return Err(OriginError { origin: text });
+        }
+        // Browsers send neither path nor trailing slash, so such an entry never matches.
+        if rest.contains(['/', '?', '#', '*', ' ']) {
+            return Err(OriginError { origin: text });
+        }
+        Ok(Self(text))
+    }
+}
+
+impl From<Origin> for String {
+    fn from(origin: Origin) -> Self {
+        origin.0
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A text is not an [`Origin`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "'{origin}' is not an origin: write '*', or scheme and host without a path, like 'https://example.com'"
+)]
+pub struct OriginError {
+    /// Text that is no origin.
+    pub origin: String,
+}
+
+/// A name of this server without scheme and port, such as `media.example.com`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
+pub struct HostName(String);
+
+impl HostName {
+    fn is(&self, host: &str) -> bool {
+        self.0.eq_ignore_ascii_case(host)
+    }
+}
+
+impl TryFrom<String> for HostName {
+    type Error = HostNameError;
+
+    fn try_from(text: String) -> Result<Self, HostNameError> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+        let is_name = (1..=253).contains(&text.len()) && text.chars().all(allowed);
+        if is_name && !text.ends_with('.') {
+            Ok(Self(text))
+        } else {
+            Err(HostNameError { host: text })
+        }
+    }
+}
+
+impl From<HostName> for String {
+    fn from(host: HostName) -> Self {
+        host.0
+    }
+}
+
+/// A text is not a [`HostName`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{host}' is not a host name: write it without scheme and port, like 'media.example.com'")]
+pub struct HostNameError {
+    /// Text that is no host name.
+    pub host: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sites(origins: &[&str], hosts: &[&str]) -> Sites {
+        let origins = origins.iter().map(|it| Origin::try_from((*it).to_owned()));
+        let hosts = hosts.iter().map(|it| HostName::try_from((*it).to_owned()));
+        Sites {
+            origins: origins.collect::<Result<_, _>>().expect("good origins"),
+            hosts: hosts.collect::<Result<_, _>>().expect("good names"),
+        }
+    }
+
+    fn page<'a>(origin: Option<&'a str>, host: &'a str, local: &str) -> PageHeaders<'a> {
+        PageHeaders {
+            origin,
+            host: Some(host),
+            local: SocketAddr::new(local.parse().expect("an address"), 8889),
+        }
+    }
+
+    #[test]
+    fn pages_of_this_server_read_and_publish() {
+        let sites = sites(&[], &["media.example"]);
+        for (host, local) in [
+            ("127.0.0.1:8889", "127.0.0.1"),
+            ("localhost:8889", "127.0.0.1"),
+            ("demo.localhost:8889", "127.0.0.1"),
+            ("[::1]:8889", "::1"),
+            ("192.0.2.1:8889", "192.0.2.1"),
+            ("mycam.lan:8889", "192.0.2.1"),
+            ("mycam:8889", "::ffff:192.0.2.1"),
+            ("MEDIA.example", "127.0.0.1"),
+            ("media.example.:80", "127.0.0.1"),
+        ] {
+            let origin = format!("http://{host}");
+            for origin in [None, Some(origin.as_str())] {
+                let page = page(origin, host, local);
+                assert_eq!(sites.check_own(&page), Ok(()), "{page:?}");
+                assert_eq!(sites.check_reader(&page), Ok(()), "{page:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_that_a_stranger_may_own_is_refused() {
+        let sites = sites(&[], &["media.example"]);
+        for (host, local) in [
+            ("evil.example:8889", "127.0.0.1"),
+            ("evil.example:8889", "192.0.2.1"),
+            // Somebody in the same network may answer for such names, also with 127.0.0.1.
+            ("evil.local:8889", "127.0.0.1"),
+            ("evil:8889", "::ffff:127.0.0.1"),
+            ("127.0.0.1.evil.example", "127.0.0.1"),
+            ("notlocalhost", "127.0.0.1"),
+            ("evillan", "127.0.0.1"),
+            ("", "127.0.0.1"),
+            ("[::1.evil.example", "127.0.0.1"),
+        ] {
+            let page = page(None, host, local);
+            let refused = sites.check_reader(&page).expect_err(host);
+            assert!(refused.to_string().contains("http.hosts"), "{refused}");
+            assert_eq!(sites.check_own(&page), Err(refused));
+        }
+    }
+
+    #[test]
+    fn pages_of_other_sites_read_only_if_they_are_configured() {
+        let own = "127.0.0.1:8889";
+        let closed = sites(&[], &[]);
+        let listed = sites(&["https://site.example"], &[]);
+        let all = sites(&["*"], &[]);
+        for origin in [
+            "https://site.example",
+            "http://127.0.0.1:80",
+            "http://evil.example",
+            "null",
+        ] {
+            let page = page(Some(origin), own, "127.0.0.1");
+            let refused = closed.check_reader(&page).expect_err(origin);
+            assert!(refused.to_string().contains("cors.origins"), "{refused}");
+            let is_listed = origin == "https://site.example";
+            assert_eq!(listed.check_reader(&page).is_ok(), is_listed, "{origin}");
+            assert_eq!(all.check_reader(&page), Ok(()));
+            for sites in [&closed, &listed, &all] {
+                assert!(sites.check_own(&page).is_err(), "{origin}");
+            }
+        }
+        // A proxy hands on the name of the site that it serves.
+        let proxied = page(Some("https://site.example"), "site.example", "127.0.0.1");
+        assert_eq!(listed.check_own(&proxied), Ok(()));
+    }
+
+    #[test]
+    fn origins_are_scheme_and_host() {
+        let origin = |text: &str| Origin::try_from(text.to_owned());
+        let site = origin("https://example.com:8443").expect("a good origin");
+        assert!(site.allows("https://EXAMPLE.com:8443"));
+        assert!(!site.allows("https://example.com"));
+        assert!(origin("*").expect("all").allows("null"));
+        for bad in [
+            "",
+            "example.com",
+            "https://",
+            "https://a.b/",
+            "ftp://a",
+            "https://*.a",
+        ] {
+            assert!(origin(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn host_names_have_neither_scheme_nor_port() {
+        for bad in ["", "http://a", "a:80", "a/b", "*", "a."] {
+            assert!(HostName::try_from(bad.to_owned()).is_err(), "{bad}");
+        }
+    }
+}

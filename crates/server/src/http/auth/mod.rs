@@ -1,0 +1,263 @@
+//! Checks the credentials of requests to read, to publish messages, or to join a room: a token or a
+//! user of the [user store](crate::auth).
+
+use std::sync::Arc;
+
+use axum::http::{StatusCode, header};
+
+use super::page_guard;
+use super::problem::Problem;
+use super::shown::Shown;
+use crate::auth::{Access, LoginError, REALM, Readable, Requester, Sites, Users};
+
+/// The streams that a request may know of, attached to the request by [`reader`].
+#[derive(Clone, Debug)]
+pub(super) struct Reader {
+    users: Arc<Users>,
+    streams: Readable,
+}
+
+impl Reader {
+    /// Returns whether the reader may know of `stream`.
+    pub(super) fn sees(&self, stream: &str) -> bool {
+        self.streams.has(&self.users, stream)
+    }
+}
+
+/// Checks that a request may read `stream`, or any stream if the request names none.
+///
+/// The request carries the read token, or a user's name and password as `Authorization: Basic`.
+pub(super) async fn reader(
+    users: &Arc<Users>,
+    shown: &Shown<'_>,
+    stream: Option<&str>,
+) -> Result<Reader, Problem> {
+    let by = shown.requester();
+    if let Some(streams) = users.open_streams(&by) {
+        return open_reader(users, shown, stream, streams);
+    }
+    let of = |streams| Reader {
+        users: Arc::clone(users),
+        streams,
+    };
+    if let Some(token) = shown.token() {
+        match users.verify_token(&by, &[Access::Read], &token) {
+            Ok(()) => return Ok(of(Readable::All)),
+            Err(error) => refuse_later(error)?,
+        }
+    }
+    let user = login(users, shown, &by, Access::Read).await?;
+    let reader = of(Readable::OfUser(user));
+    match stream.filter(|stream| !reader.sees(stream)) {
+        Some(stream) => Err(forbidden(format!(
+            "this user may not read '{stream}': the user's `read` list does not have it"
+        ))),
+        None => Ok(reader),
+    }
+}
+
+/// Checks that a request to a server whose streams are open may read `stream`. Voices of rooms need
+/// the publish token, as joining a room does.
+fn open_reader(
+    users: &Arc<Users>,
+    shown: &Shown<'_>,
+    stream: Option<&str>,
+    streams: Readable,
+) -> Result<Reader, Problem> {
+    let mut reader = Reader {
+        users: Arc::clone(users),
+        streams,
+    };
+    if reader.streams == Readable::AllButRooms
+        && let Some(token) = shown.token()
+    {
+        match users.verify_token(&shown.requester(), &[Access::Publish], &token) {
+            Ok(()) => reader.streams = Readable::All,
+            Err(error) => refuse_later(error)?,
+        }
+    }
+    match stream.filter(|stream| !reader.sees(stream)) {
+        Some(_) if users.has_token(Access::Publish) => Err(unauthorised(users, Access::Publish)),
+        Some(stream) => Err(forbidden(format!(
+            "'{stream}' is a voice of a room, which only this machine may hear: set \
+             `auth.publish_token`, `auth.read_token` or `auth.users` to allow others"
+        ))),
+        None => Ok(reader),
+    }
+}
+
+/// Checks that a request may publish messages next to `stream`.
+///
+/// The request carries the same kinds of credentials as for [`reader`], with the right to publish.
+/// If no credentials are configured, only this machine's own pages may publish, because a browser
+/// on this machine opens pages of other sites, too.
+pub(super) async fn publisher(
+    users: &Users,
+    sites: &Sites,
+    shown: &Shown<'_>,
+    stream: &str,
+) -> Result<(), Problem> {
+    let by = shown.requester();
+    if shows_token(users, shown, &by, Access::Publish)? {
+        return Ok(());
+    }
+    if users.is_open(Access::Publish, &by) {
+        return sites.check_own(&shown.page()).map_err(|refusal| {
+            let page = page_guard::refuse(&refusal);
+            page.because("pages of other sites may publish only with `auth.publish_token`")
+        });
+    }
+    if !users.any() && !users.has_token(Access::Publish) {
+        return Err(forbidden(
+            "only this machine may publish here: set `auth.publish_token` or `auth.users` to \
+             allow others",
+        ));
+    }
+    let user = login(users, shown, &by, Access::Publish).await?;
+    match users.may(&user, Access::Publish, stream) {
+        true => Ok(()),
+        false => Err(forbidden(format!(
+            "this user may not publish '{stream}': the user's `publish` list does not have it"
+        ))),
+    }
+}
+
+/// Checks that a request may speak as `stream` in a room, and hear the others. Returns the name of
+/// the user whose right that is; `None` if a token gives it, or if the server is open.
+///
+/// The request carries the same kinds of credentials as for [`reader`]; a token must be the publish
+/// token, since a participant who may speak in a room may also hear it. If no credentials are
+/// configured, only this machine's own pages may join: otherwise any site could speak through a
+/// browser that runs here.
+pub(super) async fn participant(
+    users: &Users,
+    sites: &Sites,
+    shown: &Shown<'_>,
+    stream: &str,
+) -> Result<Option<String>, Problem> {
+    let by = shown.requester();
+    let is_open = users.is_open(Access::Publish, &by);
+    if shows_token(users, shown, &by, Access::Publish)? {
+        return Ok(None);
+    }
+    if is_open {
+        if shows_token(users, shown, &by, Access::Read)? {
+            return Ok(None);
+        }
+        if !users.is_open(Access::Read, &by) {
+            return Err(unauthorised(users, Access::Read));
+        }
+        let own = sites.check_own(&shown.page());
+        return own.map(|()| None).map_err(|refusal| {
+            let page = page_guard::refuse(&refusal);
+            page.because("pages of other sites may join rooms only with `auth.publish_token`")
+        });
+    }
+    if !users.any() && !users.has_token(Access::Publish) {
+        return Err(forbidden(
+            "only this machine may publish here, and joining a room is publishing: set \
+             `auth.publish_token` or `auth.users` to allow others",
+        ));
+    }
+    let user = login(users, shown, &by, Access::Publish).await?;
+    match missing_right(users, &user, stream) {
+        Some(list) => Err(forbidden(format!(
+            "this user may not {list} '{stream}': the user's `{list}` list does not have it; a \
+             room's voices are the streams `call~ROOM~*`"
+        ))),
+        None => Ok(Some(user)),
+    }
+}
+
+/// Returns the name of the right that `user` lacks to be in the room of the voice `stream`.
+pub(super) fn missing_right(users: &Users, user: &str, stream: &str) -> Option<&'static str> {
+    let lists = [(Access::Publish, "publish"), (Access::Read, "read")];
+    let mut lists = lists.into_iter();
+    let missing = lists.find(|(access, _)| !users.may(user, *access, stream));
+    missing.map(|(_, list)| list)
+}
+
+/// Returns whether the request shows the token that gives `access`. A wrong token is counted if
+/// there is such a token.
+fn shows_token(
+    users: &Users,
+    shown: &Shown<'_>,
+    by: &Requester,
+    access: Access,
+) -> Result<bool, Problem> {
+    let Some(token) = shown.token().filter(|_| users.has_token(access)) else {
+        return Ok(false);
+    };
+    match users.verify_token(by, &[access], &token) {
+        Ok(()) => Ok(true),
+        Err(error) => refuse_later(error).map(|()| false),
+    }
+}
+
+/// Checks a user's name and password, and returns the name.
+async fn login(
+    users: &Users,
+    shown: &Shown<'_>,
+    by: &Requester,
+    access: Access,
+) -> Result<String, Problem> {
+    let Some(user) = shown.user() else {
+        return Err(unauthorised(users, access));
+    };
+    match users.verify(by, &user.name, &user.password).await {
+        Ok(()) => Ok(user.name),
+        Err(error) => {
+            refuse_later(error)?;
+            Err(unauthorised(users, access))
+        }
+    }
+}
+
+/// Returns an error if the login was not checked, and `Ok` if it was wrong: other credentials of the
+/// request may be right.
+fn refuse_later(error: LoginError) -> Result<(), Problem> {
+    let (status, title) = match error {
+        LoginError::Wrong => return Ok(()),
+        LoginError::Limited { .. } => (StatusCode::TOO_MANY_REQUESTS, "Too many wrong logins"),
+        LoginError::Busy { .. } => (StatusCode::SERVICE_UNAVAILABLE, "Too many logins"),
+    };
+    let wait = error.retry_after().unwrap_or_default().as_secs().max(1);
+    let problem = Problem::new(status, title, error.to_string());
+    Err(problem.header(header::RETRY_AFTER, &wait.to_string()))
+}
+
+fn forbidden(detail: impl Into<String>) -> Problem {
+    Problem::new(StatusCode::FORBIDDEN, "Not allowed", detail)
+}
+
+/// Returns status 401 with every kind of credentials that would be accepted.
+fn unauthorised(users: &Users, access: Access) -> Problem {
+    let (name, token) = (users.any(), users.has_token(access));
+    let kind = match access {
+        Access::Read => "read",
+        Access::Publish => "publish",
+    };
+    let by_name = "a user's name and password";
+    let by_token = "`Authorization: Bearer TOKEN` or `?token=TOKEN`";
+    let detail = match (name, token) {
+        (true, true) => format!(
+            "this server requires {by_name}, or its {kind} token: send `Authorization: Basic …`, {by_token}"
+        ),
+        (true, false) => format!("this server requires {by_name}: send `Authorization: Basic …`"),
+        _ => format!("this server requires its {kind} token: send {by_token}"),
+    };
+    let mut problem = Problem::new(StatusCode::UNAUTHORIZED, "Not authorized", detail);
+    // RFC 7617 §2.1: the encoding in which the browser is to send characters beyond ASCII.
+    if name {
+        let challenge = format!("Basic realm=\"{REALM}\", charset=\"UTF-8\"");
+        problem = problem.header(header::WWW_AUTHENTICATE, &challenge);
+    }
+    if token {
+        let challenge = format!("Bearer realm=\"{REALM}\"");
+        problem = problem.header(header::WWW_AUTHENTICATE, &challenge);
+    }
+    problem
+}
+
+#[cfg(test)]
+mod tests;

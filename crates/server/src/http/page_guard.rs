@@ -1,0 +1,88 @@
+//! Guards the server against pages of strangers in a browser that reaches it, and tells browsers
+//! which other sites may read the answers (Fetch standard, CORS protocol).
+//!
+//! A browser cannot be told apart from other programs, but what a page sends has an `Origin`, and
+//! everything has the `Host` under which the browser knows the server. If reading needs no
+//! credential, both must be the server's own, or configured.
+
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use super::problem::Problem;
+use super::shown::Shown;
+use crate::app::App;
+use crate::auth::{Access, PageRefusal};
+use crate::sessions::ConnectionAddresses;
+
+/// Refuses requests of strangers' pages to the listener for viewers, and allows configured web sites
+/// to read the answers.
+pub(super) async fn viewers(
+    State(app): State<App>,
+    ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if let Err(refusal) = check(&app, connection, &request) {
+        return refuse(&refusal).into_response();
+    }
+    let origin = request.headers().get(header::ORIGIN).cloned();
+    let mut response = next.run(request).await;
+    let allowed = origin.filter(|origin| origin.to_str().is_ok_and(|it| app.sites.allows(it)));
+    if let Some(origin) = allowed {
+        let headers = response.headers_mut();
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        headers.append(header::VARY, HeaderValue::from_static("Origin"));
+        let exposed =
+            HeaderValue::from_static("Location, ETag, Accept-Post, Accept-Patch, Retry-After");
+        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
+    }
+    response
+}
+
+/// Refuses requests of strangers' pages to the listener for operators, which asks for no
+/// credentials.
+pub(super) async fn operators(
+    State(app): State<App>,
+    ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let page = Shown::new(connection, request.headers(), request.uri()).page();
+    match app.sites.check_own(&page) {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => refuse(&refusal).into_response(),
+    }
+}
+
+/// Checks a request to the listener for viewers. Where reading needs a credential, a page of a
+/// stranger has none, and handlers refuse it. A token, which such a page cannot know either, is
+/// enough elsewhere.
+fn check(app: &App, connection: ConnectionAddresses, request: &Request) -> Result<(), PageRefusal> {
+    let shown = Shown::new(connection, request.headers(), request.uri());
+    let by = shown.requester();
+    if !app.users.is_open(Access::Read, &by) {
+        return Ok(());
+    }
+    let checked = app.sites.check_reader(&shown.page());
+    if checked.is_ok() {
+        return checked;
+    }
+    let token = shown.token();
+    let accesses = [Access::Publish];
+    if token.is_some_and(|token| app.users.verify_token(&by, &accesses, &token).is_ok()) {
+        return Ok(());
+    }
+    checked
+}
+
+/// Returns the problem for a request that a page of a stranger may have sent: 421 for the name of
+/// another host (RFC 9110 §15.5.20), 403 for another origin.
+pub(super) fn refuse(refusal: &PageRefusal) -> Problem {
+    let (status, title) = match refusal {
+        PageRefusal::Host { .. } => (StatusCode::MISDIRECTED_REQUEST, "Unknown host"),
+        PageRefusal::Origin { .. } => (StatusCode::FORBIDDEN, "Not allowed"),
+    };
+    Problem::new(status, title, refusal.to_string())
+}

@@ -1,0 +1,83 @@
+//! What a request shows of its client, before anything of it is believed.
+
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, Uri, header};
+use glassline_rtsp::auth::{Authorization, User};
+
+use crate::auth::{Listener, PageHeaders, Requester};
+use crate::sessions::ConnectionAddresses;
+
+/// What a request shows of its client: the address, the page that sent it, and credentials.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shown<'a> {
+    connection: ConnectionAddresses,
+    headers: &'a HeaderMap,
+    uri: &'a Uri,
+}
+
+impl<'a> Shown<'a> {
+    pub(super) const fn new(
+        connection: ConnectionAddresses,
+        headers: &'a HeaderMap,
+        uri: &'a Uri,
+    ) -> Self {
+        Self {
+            connection,
+            headers,
+            uri,
+        }
+    }
+
+    pub(super) fn requester(&self) -> Requester {
+        let names = Requester::FORWARDING_HEADERS;
+        let is_forwarded = names.iter().any(|name| self.headers.contains_key(*name));
+        Requester::direct(self.connection.peer.ip(), Listener::Http).forwarded(is_forwarded)
+    }
+
+    /// Returns the headers that tell which page sent the request. A header that is not text counts
+    /// as a stranger's.
+    pub(super) fn page(&self) -> PageHeaders<'a> {
+        let text = |name| {
+            let value = self.headers.get(name)?;
+            Some(value.to_str().unwrap_or("?"))
+        };
+        // RFC 9112 §3.2.2: the authority of the request's target replaces `Host`.
+        let authority = self.uri.authority().map(Authority::as_str);
+        PageHeaders {
+            origin: text(header::ORIGIN),
+            host: authority.or_else(|| text(header::HOST)),
+            local: self.connection.local,
+        }
+    }
+
+    /// Returns the token in `Authorization: Bearer`, or in the query for players that cannot set
+    /// headers.
+    pub(super) fn token(&self) -> Option<String> {
+        bearer(self.headers).or_else(|| query_token(self.uri))
+    }
+
+    /// Returns name and password in `Authorization: Basic`.
+    pub(super) fn user(&self) -> Option<User> {
+        match basic(self.headers) {
+            Some(Authorization::Basic(user)) => Some(user),
+            _ => None,
+        }
+    }
+}
+
+fn basic(headers: &HeaderMap) -> Option<Authorization> {
+    Authorization::parse(headers.get(header::AUTHORIZATION)?.to_str().ok()?)
+}
+
+fn bearer(headers: &HeaderMap) -> Option<String> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    scheme
+        .eq_ignore_ascii_case("bearer")
+        .then(|| token.trim().to_owned())
+}
+
+fn query_token(uri: &Uri) -> Option<String> {
+    let mut pairs = url::form_urlencoded::parse(uri.query()?.as_bytes());
+    pairs.find_map(|(name, value)| (name == "token").then(|| value.into_owned()))
+}
