@@ -19,7 +19,6 @@ mod check;
 mod connections;
 mod data;
 mod handshake;
-mod hijack;
 mod isolation;
 mod kernel;
 mod latency;

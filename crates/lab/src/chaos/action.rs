@@ -117,6 +117,12 @@ impl Kind {
         matches!(self, Self::StopServer | Self::KillServer | Self::FillDisk)
     }
 
+    /// Whether the server, or one of its shards, has other memory afterwards: a new process's, or
+    /// that of the symbols which a panic's backtrace read.
+    pub const fn starts_anew(self) -> bool {
+        matches!(self, Self::KillServer | Self::FillDisk | Self::Panic)
+    }
+
     /// Longest time from the end of a planned interruption until all its viewers have video.
     pub const fn back_within(self) -> Option<Duration> {
         match self {

@@ -116,7 +116,7 @@ impl Configuration {
             "shards: 2\nhttp: {{address: '{}'}}\nmedia: {{address: '{}'}}\nadmin: {{address: \
              '{}'}}\nquic: {{address: '{}', certificate: certificate.pem, key: key.pem}}\nrtsp:\n  address: '{}'\n  media_folder: \
              {media_folder}\n  tls: {{address: '{}', certificate: certificate.pem, key: \
-             key.pem}}\nauth: {{read_token: '{}', publish_token: '{}', users_file: \
+             key.pem}}\nwebrtc: {{data: {{viewers: write}}}}\nauth: {{read_token: '{}', publish_token: '{}', users_file: \
              users.yml}}\nsources: {{demo: demo}}\n",
             self.http,
             self.media,

@@ -127,7 +127,7 @@ impl Run<'_> {
             }
         };
         let outcome = attack::perform(deployment, action, self.stop, &mut tick)?;
-        if action.kind.interrupts_server() && action.kind != Kind::StopServer {
+        if action.kind.starts_anew() {
             self.record.restarts_ms.push(unix_ms());
         }
         self.revive(deployment, action.kind)?;

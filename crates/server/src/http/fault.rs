@@ -1,4 +1,4 @@
-//! `POST /api/v1/faults`: makes a thread of this process fail, for tests of the supervision.
+//! `POST /api/v1/faults`: makes a thread of this process fail, or its calendar jump, for tests.
 //!
 //! The route exists with the feature `fault-injection` only, which no release has.
 
@@ -10,17 +10,21 @@ use serde::Deserialize;
 
 use super::problem::Problem;
 use crate::app::App;
-use crate::runtime::Fault;
+use crate::runtime::{Fault, calendar};
 
 /// The fault to make.
 #[derive(Debug, Deserialize)]
 pub(super) struct Request {
     /// Name of the thread, such as `shard-0`; `/healthz` lists them as JSON.
+    #[serde(default)]
     thread: String,
     kind: Kind,
     /// Time that the thread hangs.
     #[serde(default)]
     ms: u64,
+    /// Step of the calendar in ms; negative for a step back.
+    #[serde(default)]
+    step_ms: i64,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -32,9 +36,12 @@ enum Kind {
     PanicServing,
     /// Hang for `ms`.
     Hang,
+    /// The calendar of this process jumps by `step_ms`.
+    Calendar,
 }
 
-/// `POST /api/v1/faults?thread=NAME&kind=panic|panic-serving|hang[&ms=N]`
+/// `POST /api/v1/faults?thread=NAME&kind=panic|panic-serving|hang[&ms=N]`, or
+/// `?kind=calendar&step_ms=N`
 pub(super) async fn inject(
     State(app): State<App>,
     Query(request): Query<Request>,
@@ -43,6 +50,10 @@ pub(super) async fn inject(
         Kind::Panic => Fault::Panic,
         Kind::PanicServing => Fault::PanicServing,
         Kind::Hang => Fault::Hang(Duration::from_millis(request.ms)),
+        Kind::Calendar => {
+            calendar::step(request.step_ms);
+            return Ok(StatusCode::ACCEPTED);
+        }
     };
     if app.supervisor.inject(&request.thread, fault) {
         return Ok(StatusCode::ACCEPTED);

@@ -6,7 +6,7 @@
 //! ```
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use glassline_hub::{CreateError, Hub, PublishError, Publisher, State, StreamName};
 use glassline_media::{Kind, MediaTime, MediaUnit, Stage, TrackIndex};
@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::{Unit, Units, with_sets};
-use crate::runtime::Counter;
+use crate::runtime::{Counter, calendar};
 
 /// Distance from the newest group at which a late group is given up.
 const DEADLINE: Duration = Duration::from_secs(2);
@@ -267,7 +267,7 @@ impl BroadcastReceiver<'_> {
     fn uplink(&self, time: MediaTime, ago: Duration) -> Option<Duration> {
         let into = Duration::from_nanos(u64::try_from(time.nanos()).ok()?);
         let captured = self.clock?.checked_add(into)?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+        let now = calendar::now().duration_since(UNIX_EPOCH).ok()?;
         let uplink = now.checked_sub(ago)?.checked_sub(captured)?;
         (uplink <= UPLINK_MAX).then_some(uplink)
     }

@@ -32,7 +32,7 @@ use crate::config;
 use crate::egress::moq;
 use crate::ingest::moq::{BroadcastError, BroadcastIngest};
 use crate::rooms;
-use crate::runtime::Clock;
+use crate::runtime::{Clock, calendar};
 use access::{Rights, RightsRequest, Scope, rights};
 use account::{Accounts, SessionPermit};
 use counters::Counters;
@@ -436,6 +436,19 @@ fn reason_of(fault: &BroadcastError) -> Option<Reason> {
     })
 }
 
+/// Longest step back of the calendar that a certificate outlives: it is valid from an hour before
+/// it was made.
+const STEP_BACK_MAX: Duration = Duration::from_secs(1800);
+
+/// Whether a certificate that was made at `made` is older than `after` at `now`, or the calendar
+/// went back so far that clients take it for one of the future.
+fn is_outdated(made: SystemTime, now: SystemTime, after: Duration) -> bool {
+    match now.duration_since(made) {
+        Ok(age) => age > after,
+        Err(back) => back.duration() > STEP_BACK_MAX,
+    }
+}
+
 /// Measures sessions once a second, and makes another certificate in time.
 async fn look_after(
     server: Arc<Server>,
@@ -445,16 +458,16 @@ async fn look_after(
     mut stopped: watch::Receiver<bool>,
 ) {
     let mut ticks = tokio::time::interval(Duration::from_secs(1));
-    let mut made = SystemTime::now();
+    let mut made = calendar::now();
     loop {
         tokio::select! {
             _ = ticks.tick() => {}
             _ = stopped.wait_for(|stop| *stop) => return,
         }
         shared.accounts.measure(Instant::now());
-        let due = renew_after.is_some_and(|after| made.elapsed().is_ok_and(|age| age > after));
+        let due = renew_after.is_some_and(|after| is_outdated(made, calendar::now(), after));
         if due {
-            made = SystemTime::now();
+            made = calendar::now();
             match config
                 .identity()
                 .map_err(StartError::from)
@@ -503,4 +516,25 @@ pub enum StartError {
         /// The system's or the library's error.
         source: ListenError,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_is_renewed_when_it_is_old_or_of_the_future() {
+        let made = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+        let after = Duration::from_secs(10 * 86_400);
+        let second = Duration::from_secs(1);
+        for (now, expected) in [
+            (made, false),
+            (made + after, false),
+            (made + after + second, true),
+            (made - STEP_BACK_MAX, false),
+            (made - STEP_BACK_MAX - second, true),
+        ] {
+            assert_eq!(is_outdated(made, now, after), expected, "{now:?}");
+        }
+    }
 }

@@ -349,15 +349,14 @@ impl Delivery {
         }
     }
 
-    /// Handles the datagrams that arrived, up to a limit. Returns the publishers among their
-    /// senders, and whether more datagrams may wait.
-    pub(super) fn receive(&mut self, batch: &mut ReceiveBatch, now: Instant) -> (Vec<Key>, bool) {
+    /// Handles the datagrams that arrived. Returns the publishers among their senders.
+    pub(super) fn receive(&mut self, batch: &mut ReceiveBatch, now: Instant) -> Vec<Key> {
         let mut publishers = Vec::new();
         let Some(udp) = &self.udp else {
-            return (publishers, false);
+            return publishers;
         };
         let (clients, counters) = (&mut self.clients, &self.counters);
-        let is_rest = udp.receive(batch, |datagram| {
+        udp.receive(batch, |datagram| {
             let ClientDatagram {
                 client: key,
                 track,
@@ -376,7 +375,7 @@ impl Delivery {
             }
         });
         publishers.dedup();
-        (publishers, is_rest)
+        publishers
     }
 }
 

@@ -56,14 +56,12 @@ impl UdpClients {
         }
     }
 
-    /// Reads the waiting datagrams of both ports, up to a limit, and hands those of clients to
-    /// `take`. Returns whether more may wait.
-    #[must_use]
+    /// Reads all waiting datagrams of both ports and hands those of clients to `take`.
     pub(super) fn receive(
         &self,
         batch: &mut ReceiveBatch,
         mut take: impl FnMut(ClientDatagram<'_>),
-    ) -> bool {
+    ) {
         self.writer.sockets.receive(batch, |arrived| {
             let Arrived {
                 source,
@@ -78,6 +76,6 @@ impl UdpClients {
                     bytes,
                 });
             }
-        })
+        });
     }
 }

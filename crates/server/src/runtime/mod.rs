@@ -11,14 +11,13 @@
 //! Nothing here knows a protocol or a session: the modules above do.
 
 mod accept_outage;
+pub(crate) mod calendar;
 mod clock;
 mod command_sender;
 mod connection_limit;
 mod counter;
 mod descriptor_budget;
-mod free_memory;
 mod session_id;
-mod shrink;
 mod slots;
 mod source_prefix;
 mod source_rates;
@@ -34,9 +33,7 @@ pub(crate) use command_sender::CommandSender;
 pub(crate) use connection_limit::{ConnectionLimit, ConnectionPermit, ConnectionRefusal};
 pub use counter::Counter;
 pub(crate) use descriptor_budget::DescriptorBudget;
-pub(crate) use free_memory::FreeMemory;
 pub use session_id::SessionId;
-pub(crate) use shrink::shrink;
 pub(crate) use slots::{Key, Slots};
 pub(crate) use source_prefix::SourcePrefix;
 pub(crate) use source_rates::SourceRates;

@@ -105,7 +105,6 @@ impl Session {
             _ => None,
         };
         self.state = State::Connected;
-        self.ice.on_connected(now);
         if !self.receivers.is_empty() {
             self.reports.at = Some(now + control::REPORT_INTERVAL);
         }

@@ -14,12 +14,14 @@
 mod clients;
 mod connections;
 mod datagrams;
+mod faults;
 mod files;
 mod floods;
 mod garbage;
 mod pacer;
 mod processes;
 mod resources;
+mod sealed;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -137,10 +139,9 @@ impl Attack<'_> {
             Kind::GarbageViewers => self.misbehave(),
             Kind::Churn => self.churn(),
             Kind::Soak => self.soak(),
-            kind => {
-                self.outcome.skipped = Some(format!("{kind} is not implemented"));
-                Ok(())
-            }
+            Kind::GarbageSealed => self.send_sealed_garbage(),
+            Kind::Panic => self.panic_in_a_shard(),
+            Kind::StepClock => self.step_clock(),
         }
     }
 

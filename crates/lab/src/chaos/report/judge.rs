@@ -207,7 +207,7 @@ impl Judging<'_> {
     /// started again.
     fn memory_more(&self) -> Option<i64> {
         let kind = self.performed.action.kind;
-        if kind.interrupts_server() && kind != Kind::StopServer {
+        if kind.starts_anew() {
             return None;
         }
         let seconds = &self.record.observed.seconds;

@@ -7,8 +7,6 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use glassline_webrtc::stun_is_authentic;
-
 use super::Worker;
 use super::datagrams::Path;
 use crate::runtime::Key;
@@ -43,27 +41,16 @@ impl Worker {
                 }
                 state.location = SessionLocation::Shard(self.index);
                 drop(state);
-                peer.note_address(path.source, path.local, now);
-                peer.heard();
-                let key = self.adopt(peer, now);
-                self.peers.link(path.source, key, now);
-                if self.peers.by_address(path.source) != Some(key) {
-                    self.sightings.note(path.source, record, now);
-                }
+                peer.note_address(path.source, path.local);
+                let key = self.adopt(peer);
+                self.peers.link(path.source, key);
                 self.serving.end_joining();
                 self.serve(key, now);
             }
             SessionLocation::Shard(index) => {
                 state.location = SessionLocation::Shard(index);
-                let is_authentic =
-                    index == self.index || stun_is_authentic(bytes, &state.ice.ours.pwd);
                 drop(state);
-                if is_authentic {
-                    self.on_stun_for_owned(record, index, bytes, path, now);
-                } else {
-                    // What strangers make up is not worth another shard's time.
-                    self.counters.refused.add(1);
-                }
+                self.on_stun_for_owned(record, index, bytes, path, now);
             }
             SessionLocation::Gone => self.counters.stray.add(1),
         }
@@ -72,32 +59,18 @@ impl Worker {
     /// Handles a STUN request from an unknown address for a peer that a shard owns.
     fn on_stun_for_owned(
         &mut self,
-        record: &Arc<SessionRecord>,
+        record: &SessionRecord,
         owner: usize,
         bytes: &mut [u8],
         path: Path,
         now: Instant,
     ) {
-        if owner != self.index {
-            if self.sightings.note(path.source, record, now) {
-                self.forward(record, owner, bytes, path);
-            } else {
-                self.counters.refused.add(1);
+        if owner == self.index {
+            if let Some(key) = self.peers.by_session(&record.id) {
+                self.dispatch_datagram(key, bytes, path, now);
             }
             return;
         }
-        let Some(key) = self.peers.by_session(&record.id) else {
-            return;
-        };
-        if !self.dispatch_datagram(key, bytes, path, now) {
-            self.counters.refused.add(1);
-        } else if self.peers.by_address(path.source) != Some(key) {
-            self.sightings.note(path.source, record, now);
-        }
-    }
-
-    /// Sends a datagram to the shard `owner` of the session that it is for.
-    pub(super) fn forward(&self, record: &SessionRecord, owner: usize, bytes: &[u8], path: Path) {
         let datagram = Box::new(Forwarded {
             bytes: bytes.to_vec(),
             source: path.source,
@@ -144,7 +117,7 @@ impl Worker {
             self.counters.refused.add(1);
             return;
         }
-        let forgotten = peer.note_address(path.source, path.local, now);
+        let forgotten = peer.note_address(path.source, path.local);
         // A peer may move before its handshake is done: one with two networks may be seen from one
         // first and then choose the other.
         let moved = peer.session.peer() == Some(path.source);
@@ -184,7 +157,7 @@ impl Worker {
             // The other shard's inbox is full: the peer stays, and its next request tries again.
             Err(Command::Adopt(peer)) => {
                 drop(state);
-                let key = self.adopt(peer, now);
+                let key = self.adopt(peer);
                 self.serving.end_joining();
                 self.serve(key, now);
             }
@@ -199,7 +172,7 @@ impl Worker {
             return;
         }
         self.serving.begin_joining(peer.id().clone());
-        let key = self.adopt(peer, now);
+        let key = self.adopt(peer);
         if let Some(peer) = self.peers.get_mut(key) {
             peer.resume(now, &self.counters);
         }
@@ -208,9 +181,9 @@ impl Worker {
     }
 
     /// Makes `peer` a peer of this shard.
-    pub(super) fn adopt(&mut self, peer: Box<Peer>, now: Instant) -> Key {
+    pub(super) fn adopt(&mut self, peer: Box<Peer>) -> Key {
         let stream = Arc::clone(peer.stream());
-        let key = self.peers.insert(peer, now);
+        let key = self.peers.insert(peer);
         self.subscribe_to_broker(key);
         if self.peers.get_mut(key).is_some_and(|it| !it.is_sent_to()) {
             // A participant or publisher of messages gets no stream.

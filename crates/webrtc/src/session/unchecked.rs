@@ -1,0 +1,44 @@
+//! Packets that the other end should refuse: sealed with this session's keys, whatever they hold.
+//!
+//! Tests of robustness need a peer that is authentic and hostile. Nothing else calls this.
+
+use super::{Session, State};
+use crate::dtls::record::ContentType;
+
+impl Session {
+    /// Seals `packet` as RTCP and queues it, without a look at its contents.
+    ///
+    /// Returns false before the session is connected, and for a packet under 8 bytes.
+    pub fn queue_unchecked_rtcp(&mut self, packet: &[u8]) -> bool {
+        if self.state != State::Connected || packet.len() < 8 {
+            return false;
+        }
+        self.timeout = None;
+        self.send_rtcp(packet.to_vec());
+        true
+    }
+
+    /// Seals `packet` as a DTLS record of data and queues it, without a look at its contents.
+    ///
+    /// Returns false before the session is connected, without data channels, and for a packet
+    /// that is too long for a record.
+    pub fn queue_unchecked_record(&mut self, packet: &[u8]) -> bool {
+        let Some(dtls) = self.dtls.as_mut() else {
+            return false;
+        };
+        let Some(sealer) = dtls.sealer() else {
+            return false;
+        };
+        let (offset, overhead) = (sealer.payload_offset(), sealer.overhead());
+        let mut datagram = vec![0; packet.len() + overhead];
+        datagram[offset..offset + packet.len()].copy_from_slice(packet);
+        let sealed = sealer.seal(ContentType::ApplicationData, &mut datagram, packet.len());
+        let Ok(bytes) = sealed else {
+            return false;
+        };
+        datagram.truncate(bytes);
+        dtls.queue(datagram);
+        self.timeout = None;
+        true
+    }
+}
