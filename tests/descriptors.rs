@@ -74,7 +74,7 @@ fn an_empty_table_of_descriptors_is_survived() -> Result<(), Failed> {
     let server = Server::serve(&["demo=demo"])?;
     let limit = |descriptors: usize| {
         let id = server.id().to_string();
-        let limit = format!("--nofile={descriptors}:65536");
+        let limit = format!("--nofile={descriptors}:");
         let status = Command::new("prlimit")
             .args(["--pid", &id, &limit])
             .status();
