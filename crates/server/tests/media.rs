@@ -11,14 +11,17 @@ use crate::running::Running;
 struct Folder(PathBuf);
 
 impl Folder {
-    fn new() -> Self {
-        let name = format!("glassline-media-{}", std::process::id());
+    fn new(test: &str) -> Self {
+        let name = format!("glassline-{test}-{}", std::process::id());
         let folder = Self(std::env::temp_dir().join(name));
         std::fs::create_dir_all(&folder.0).expect("a folder");
         let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets");
         let clip = std::fs::read(assets.join("demo.h264")).expect("the clip");
         std::fs::write(folder.0.join("clip.h264"), &clip).expect("a file");
         std::fs::write(folder.0.join("broken.h264"), "no clip").expect("a file");
+        let films = folder.0.join("films");
+        std::fs::create_dir_all(&films).expect("a folder");
+        std::fs::write(films.join("a clip.h264"), &clip).expect("a file");
         folder
     }
 }
@@ -31,7 +34,7 @@ impl Drop for Folder {
 
 #[test]
 fn a_file_plays_while_somebody_watches_it() {
-    let folder = Folder::new();
+    let folder = Folder::new("plays");
     let running = Running::with(1, |config| {
         config.rtsp.media_folder = Some(folder.0.clone());
         config.limits.handshake_s = 3;
@@ -64,4 +67,24 @@ fn a_file_plays_while_somebody_watches_it() {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     assert_eq!(stream.state().as_str(), "ended");
+}
+
+#[test]
+fn a_viewer_of_a_file_in_a_folder_leaves_by_its_location() {
+    let folder = Folder::new("folder");
+    let running = Running::with(1, |config| {
+        config.rtsp.media_folder = Some(folder.0.clone());
+    });
+    for spelling in ["films%2Fa%20clip.h264", "%66ilms%2fa%20clip.h264"] {
+        let peer = Peer::of_stream(&running, spelling).expect("an answer");
+        let start = "/films%2Fa%20clip.h264/whep/";
+        assert!(peer.location.starts_with(start), "{}", peer.location);
+        // A session of this name belongs to this file alone.
+        let (_, session) = peer.location.rsplit_once('/').expect("a path");
+        let other = format!("/clip.h264/whep/{session}");
+        running.request("DELETE", &other, &[], "").problem(404);
+        assert_eq!(peer.delete().status, 200);
+        assert_eq!(running.total("media_files_opened_total"), 1, "one entry");
+    }
+    running.await_sessions(0, SOON);
 }

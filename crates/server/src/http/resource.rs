@@ -1,6 +1,7 @@
 //! The common parts of WHEP, WHIP and calls: SDP bodies, and the URL of a session, which takes
 //! `PATCH` (ICE candidates, ICE restart) and `DELETE` (RFC 9725 §4).
 
+use std::fmt::Write;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
@@ -23,6 +24,20 @@ const FRAGMENT: &str = "application/trickle-ice-sdpfrag";
 /// Returns the entity tag of an ICE generation: the server's user name fragment in quotes.
 fn entity_tag(ufrag: &str) -> String {
     format!("\"{ufrag}\"")
+}
+
+/// Writes a name as one segment of a URL's path: all but unreserved characters are percent-encoded
+/// (RFC 3986 §2.1, §2.3), a file's `/` included.
+pub(super) fn path_segment(name: &str) -> String {
+    let mut segment = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            segment.push(char::from(byte));
+        } else {
+            let _ = write!(segment, "%{byte:02X}");
+        }
+    }
+    segment
 }
 
 /// Returns the session of a URL that also names the stream.
@@ -277,5 +292,16 @@ fn refused(error: AcceptError) -> Problem {
         ),
         AcceptError::Malformed(error) => malformed(&error),
         other => Problem::bad_request(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_one_segment_of_a_path() {
+        assert_eq!(path_segment("cam-1.a_b~c"), "cam-1.a_b~c");
+        assert_eq!(path_segment("films/a ä?.ogg"), "films%2Fa%20%C3%A4%3F.ogg");
     }
 }

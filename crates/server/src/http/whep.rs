@@ -25,7 +25,8 @@ pub(super) async fn offer(
     let body = body::read(body).await?;
     let sdp = resource::text(&body)?;
     let answered = app.sessions.watch(&name, Offer { sdp, connection }).await?;
-    let location = format!("/{name}/whep/{}", answered.record.id.as_str());
+    let segment = resource::path_segment(&name);
+    let location = format!("/{segment}/whep/{}", answered.record.id.as_str());
     Ok(resource::created(answered, location))
 }
 

@@ -60,10 +60,10 @@ enum Owner<'a> {
 }
 
 impl Negotiator {
-    /// Returns the session with the id `session`, if it is a session of the stream `stream`.
-    pub(crate) fn find(&self, stream: &str, session: &str) -> Option<Arc<SessionRecord>> {
+    /// Returns the session with the id `session`, if it is a session of the stream or file `name`.
+    pub(crate) fn find(&self, name: &str, session: &str) -> Option<Arc<SessionRecord>> {
         let record = self.shared.registry.by_id(&SessionId::new(session));
-        record.filter(|record| record.stream.as_str() == stream)
+        record.filter(|record| record.resource_name() == name)
     }
 
     /// Returns the session with this id.

@@ -137,6 +137,7 @@ impl Negotiator {
             return Err(OfferError::NoStream(name.to_owned()));
         };
         let answered = self.watch_stream(Arc::clone(live.stream()), offer)?;
+        answered.record.set_file(name);
         live.play();
         // A connected viewer keeps the file playing. Until the handshake is done, this task does.
         let handshake = self.settings.handshake;

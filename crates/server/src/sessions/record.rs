@@ -1,6 +1,6 @@
 //! The registry's record of one session, whichever thread owns the peer.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_hub::StreamName;
@@ -16,6 +16,9 @@ pub struct SessionRecord {
     /// Name of the stream that the peer watches, publishes its voice as, or publishes messages next
     /// to.
     pub stream: StreamName,
+    /// Name of the watched file in the session's URL; unset if a stream is watched. The stream of a
+    /// file may have another name, since a stream's name has no `/`.
+    file: OnceLock<Box<str>>,
     created: Instant,
     state: Mutex<SessionState>,
 }
@@ -55,12 +58,23 @@ impl SessionRecord {
         Self {
             id: peer.id().clone(),
             stream: peer.stream().name().clone(),
+            file: OnceLock::new(),
             created: now,
             state: Mutex::new(SessionState {
                 location: SessionLocation::Waiting(peer),
                 ice,
             }),
         }
+    }
+
+    /// Returns the name in the session's URL: of its stream, or of its file.
+    pub fn resource_name(&self) -> &str {
+        self.file.get().map_or(self.stream.as_str(), AsRef::as_ref)
+    }
+
+    /// Sets the name of the file that the session watches.
+    pub(super) fn set_file(&self, name: &str) {
+        self.file.get_or_init(|| name.into());
     }
 
     /// Locks the session's state. The lock is to be held briefly. The registry's lock may be taken
