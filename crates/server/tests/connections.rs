@@ -25,7 +25,7 @@ impl HalfOpen {
     fn open(running: &Running, count: usize) -> Self {
         let connections = (0..count).map(|_| {
             let mut stream = running.connect_http(Ipv4Addr::LOCALHOST);
-            let text = b"POST /cam/whep HTTP/1.1\r\nHost: test\r\nX-";
+            let text = b"POST /cam/whep HTTP/1.1\r\nHost: localhost\r\nX-";
             stream.write_all(text).expect("a connection");
             stream.set_nonblocking(true).expect("a socket");
             stream
@@ -99,7 +99,7 @@ fn half_open_requests_make_room_for_others_and_end_at_the_deadline() {
 fn a_flood_of_connections_leaves_one_that_was_granted_a_request_alone() {
     let running = Running::with(1, limited);
     let mut page = running.connect_http(Ipv4Addr::LOCALHOST);
-    let request = b"GET /api/v1/clock HTTP/1.1\r\nHost: test\r\n\r\n";
+    let request = b"GET /api/v1/clock HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let mut ask = || {
         page.write_all(request).expect("it is open");
         let mut answer = [0; 4096];
@@ -124,7 +124,7 @@ fn requests_without_rights_are_answered_before_their_body_is_read() {
     });
     let answer = |method: &str, path: &str, kind: &str, length: usize| {
         let text = format!(
-            "{method} {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
              Content-Type: {kind}\r\nContent-Length: {length}\r\n\r\nv=0"
         );
         let answer = running.raw(&text);
@@ -214,7 +214,7 @@ fn an_offer_may_arrive_in_parts() {
     let running = Running::start(1);
     let mut stream = running.connect_http(Ipv4Addr::LOCALHOST);
     let (name, kind) = SDP;
-    let head = format!("POST /nobody/whep HTTP/1.1\r\nHost: test\r\n{name}: {kind}\r\n");
+    let head = format!("POST /nobody/whep HTTP/1.1\r\nHost: localhost\r\n{name}: {kind}\r\n");
     for part in [
         &head,
         "Content-Length: 5\r\n",
