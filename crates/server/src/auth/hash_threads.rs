@@ -30,8 +30,9 @@ const GUESSING_SHARE: f64 = 0.25;
 /// Wall-clock time whose share may be used at once after a pause.
 const GUESSING_BURST: Duration = Duration::from_secs(2);
 
-/// Nice value of the threads: media and signalling go first.
-const NICENESS: i32 = 10;
+/// Nice value of the threads: media and signalling go first, and on a core that they fill, hashing
+/// still gets a quarter of the time.
+const NICENESS: i32 = 5;
 
 /// Threads that hash passwords; they start with the first password.
 pub(super) struct HashThreads {
