@@ -39,7 +39,7 @@ pub use bind::{BindError, port_is_free};
 pub use descriptors::{descriptor_limit, is_descriptor_shortage, raise_descriptor_limit};
 pub use options::{Multicast, Options};
 pub use priority::lower_thread_priority;
-pub use process::{open_fds, process_cpu, rss_bytes, thread_cpu};
+pub use process::{open_fds, process_cpu, release_free_memory, rss_bytes, thread_cpu};
 pub use receive::{DATAGRAM_BYTES_MAX, Datagram, ReceiveBatch};
 pub use send::{
     PathError, PathErrorKind, SEGMENTED_BYTES_MAX, SEGMENTS_MAX, SendError, Sent, Transmit,

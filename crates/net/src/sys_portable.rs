@@ -129,6 +129,10 @@ pub(crate) fn page_bytes() -> u64 {
     4096
 }
 
+pub(crate) fn release_free_memory() -> bool {
+    false
+}
+
 pub(crate) fn process_cpu() -> Duration {
     Duration::ZERO
 }

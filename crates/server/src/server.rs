@@ -22,13 +22,18 @@ use crate::quic::{self, Quic};
 use crate::reload::Reload;
 use crate::rooms::{self, Rooms};
 use crate::rtsp::{self, Listener, Rtsp};
-use crate::runtime::{Clock, DescriptorBudget, Heartbeat, Part, Supervisor, keep_running};
+use crate::runtime::{
+    Clock, DescriptorBudget, FreeMemory, Heartbeat, Part, Supervisor, keep_running,
+};
 use crate::sessions::{self, Bounds, Command, DataPolicy, Negotiator};
 use crate::sessions::{Registry, Settings, Shards, Shared};
 
 /// Interval at which sessions that got no datagram and streams without viewers and source are
 /// removed.
 const SWEEP: Duration = Duration::from_secs(1);
+
+/// Number of sweeps between two looks whether a crowd has left.
+const MEMORY_SWEEPS: u32 = 5;
 
 /// Most connections of operators at the same time.
 const ADMIN_CONNECTIONS: usize = 32;
@@ -436,6 +441,8 @@ async fn sweep(
     mut stopped: watch::Receiver<bool>,
 ) {
     let mut ticks = tokio::time::interval(SWEEP);
+    let mut free_memory = FreeMemory::default();
+    let mut sweeps = 0_u32;
     loop {
         tokio::select! {
             _ = ticks.tick() => heartbeat.beat(),
@@ -452,6 +459,14 @@ async fn sweep(
                 swept,
                 "sessions removed: no datagram of the viewer arrived within limits.handshake_s"
             );
+        }
+        sweeps = sweeps.wrapping_add(1);
+        // To count descriptors is to list a folder.
+        if sweeps.is_multiple_of(MEMORY_SWEEPS) {
+            let load = shared.registry.counts().0 + glassline_net::open_fds().unwrap_or(0);
+            if free_memory.is_due(load, now) {
+                tokio::task::spawn_blocking(glassline_net::release_free_memory);
+            }
         }
     }
 }

@@ -101,8 +101,10 @@ fn caps_are_raised_by_configuration() {
     for _ in 1..150 {
         assert_eq!(offer_from(&running, Ipv4Addr::LOCALHOST, &text).status, 201);
     }
-    let refused = offer_from(&running, Ipv4Addr::LOCALHOST, &text);
-    assert_eq!(refused.status, 503);
+    // On a slow machine the first is older than a second by now, and makes room.
+    let another = offer_from(&running, Ipv4Addr::LOCALHOST, &text).status;
+    assert!([429, 201].contains(&another), "{another}");
+    assert_eq!(running.sessions(), (150, 150));
 }
 
 /// A handshake that is slow but within the configured time is waited for.

@@ -19,6 +19,7 @@ mod check;
 mod connections;
 mod data;
 mod handshake;
+mod hijack;
 mod isolation;
 mod kernel;
 mod latency;

@@ -114,6 +114,7 @@ pub mod turn;
 
 pub use demux::{DatagramKind, classify, stun_username};
 pub use dtls::{Certificate, Cipher, CipherChoice};
+pub use ice::{is_stun_response, stun_is_authentic};
 pub use sdp::{IceCredentials, OpusOptions, OpusParameters, Redundancy};
 pub use session::{
     AcceptConfig, AcceptError, CloseReason, Counts, DataConfig, DataCounts, DialConfig, Dropped,

@@ -109,6 +109,18 @@ fn zero_copy_holds_its_memory_until_the_kernel_is_done() {
 }
 
 #[test]
+fn zero_copy_never_frees_memory_that_the_kernel_may_read() {
+    let (near, mut far) = pair();
+    let mut zero_copy = ZeroCopy::enable(&near).expect("Linux 4.14");
+    let bytes = pattern(30_000);
+    let sent = zero_copy.send(&near, &bytes, 0).expect("room");
+    // The kernel has reported nothing yet.
+    drop((zero_copy, near));
+    assert_eq!(Arc::strong_count(&bytes), 2);
+    assert_eq!(read(&mut far, sent), bytes[..sent]);
+}
+
+#[test]
 fn a_ring_sends_to_all_with_one_call_or_says_why_not() {
     for zero_copy in [false, true] {
         let (near, mut far): (Vec<_>, Vec<_>) = (0..3).map(|_| pair()).unzip();

@@ -6,7 +6,9 @@ use std::os::fd::AsRawFd as _;
 use super::{FLAGS, Shared, sent, set};
 
 /// Sends of one connection that the kernel makes from the caller's memory (`MSG_ZEROCOPY`),
-/// and the memory that it may still read.
+/// and the memory that it may still read. Memory whose release the kernel has not reported is
+/// leaked when this is dropped: [`reap`](Self::reap) until nothing is [under
+/// way](Self::under_way).
 ///
 /// The kernel counts such sends per socket from 0, and reports completed ones as ranges of
 /// these numbers through the socket's error queue.
@@ -86,6 +88,16 @@ impl ZeroCopy {
             completed,
             copied: if was_copied { completed } else { 0 },
         }))
+    }
+}
+
+impl Drop for ZeroCopy {
+    /// Leaks memory that the kernel may still read: a closed socket goes on sending what was
+    /// handed to it.
+    fn drop(&mut self) {
+        for (_, bytes) in self.held.drain(..) {
+            std::mem::forget(bytes);
+        }
     }
 }
 

@@ -18,6 +18,15 @@ pub(crate) fn thread_cpu() -> Duration {
     clock(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// Returns the allocator's free pages to the system. Returns whether there were any.
+pub(crate) fn release_free_memory() -> bool {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: takes an integer; each arena is locked while it is trimmed.
+    return unsafe { libc::malloc_trim(0) } != 0;
+    #[cfg(not(target_env = "gnu"))]
+    false
+}
+
 /// Reads a clock of processor time; zero if the system lacks it.
 fn clock(id: libc::clockid_t) -> Duration {
     let mut time = libc::timespec {

@@ -134,11 +134,13 @@ pub struct Limits {
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub viewers: usize,
-    /// Most viewers that got an answer but have not finished their handshake.
+    /// Most viewers that got an answer but have not finished their handshake. At the limit, the
+    /// oldest of the address that has most of them makes room for one of another address.
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub half_open: usize,
-    /// Most such viewers from one IP address. Raise it for a load test.
+    /// Most such viewers from one IPv4 address or IPv6 network of 64 bits. At the limit, a viewer
+    /// that sent nothing for a second makes room. Raise it for a load test.
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub half_open_per_address: usize,

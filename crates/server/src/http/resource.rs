@@ -231,7 +231,7 @@ impl From<OfferError> for Problem {
             ),
             OfferError::NotLive { stream, state } => not_live(&stream, &state),
             OfferError::NoMedia(why) => Self::try_later("No media", why),
-            OfferError::Full(why) => full(why),
+            OfferError::Full(why) => full(&why),
             OfferError::Refused(why) => refused(why),
         }
     }
@@ -249,7 +249,7 @@ fn not_live(stream: &StreamName, state: &State) -> Problem {
     Problem::try_later("Stream not live", detail).with("state", state.as_str())
 }
 
-fn full(full: Full) -> Problem {
+fn full(full: &Full) -> Problem {
     match full {
         Full::Address { .. } => Problem::new(
             StatusCode::TOO_MANY_REQUESTS,

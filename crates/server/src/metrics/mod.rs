@@ -248,8 +248,8 @@ pub(crate) fn logins(failures: &LoginCounters, text: &mut String) {
     }
 }
 
-/// Appends the number of sessions, and how many of them are half-open.
-pub(crate) fn sessions((sessions, half_open): (usize, usize), text: &mut String) {
+/// Appends the number of sessions, how many of them are half-open, and how many were evicted.
+pub(crate) fn sessions((sessions, half_open): (usize, usize), evicted: u64, text: &mut String) {
     head(
         text,
         "sessions",
@@ -264,6 +264,13 @@ pub(crate) fn sessions((sessions, half_open): (usize, usize), text: &mut String)
         "Sessions whose handshake is not done.",
     );
     let _ = writeln!(text, "glassline_sessions_half_open {half_open}");
+    head(
+        text,
+        "sessions_evicted_total",
+        "counter",
+        "Half-open sessions that ended because others needed their place.",
+    );
+    let _ = writeln!(text, "glassline_sessions_evicted_total {evicted}");
 }
 
 /// Appends the process's use of memory, processor time and descriptors.

@@ -349,14 +349,15 @@ impl Delivery {
         }
     }
 
-    /// Handles the datagrams that arrived. Returns the publishers among their senders.
-    pub(super) fn receive(&mut self, batch: &mut ReceiveBatch, now: Instant) -> Vec<Key> {
+    /// Handles the datagrams that arrived, up to a limit. Returns the publishers among their
+    /// senders, and whether more datagrams may wait.
+    pub(super) fn receive(&mut self, batch: &mut ReceiveBatch, now: Instant) -> (Vec<Key>, bool) {
         let mut publishers = Vec::new();
         let Some(udp) = &self.udp else {
-            return publishers;
+            return (publishers, false);
         };
         let (clients, counters) = (&mut self.clients, &self.counters);
-        udp.receive(batch, |datagram| {
+        let is_rest = udp.receive(batch, |datagram| {
             let ClientDatagram {
                 client: key,
                 track,
@@ -375,7 +376,7 @@ impl Delivery {
             }
         });
         publishers.dedup();
-        publishers
+        (publishers, is_rest)
     }
 }
 

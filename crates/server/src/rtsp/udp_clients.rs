@@ -56,12 +56,14 @@ impl UdpClients {
         }
     }
 
-    /// Reads all waiting datagrams of both ports and hands those of clients to `take`.
+    /// Reads the waiting datagrams of both ports, up to a limit, and hands those of clients to
+    /// `take`. Returns whether more may wait.
+    #[must_use]
     pub(super) fn receive(
         &self,
         batch: &mut ReceiveBatch,
         mut take: impl FnMut(ClientDatagram<'_>),
-    ) {
+    ) -> bool {
         self.writer.sockets.receive(batch, |arrived| {
             let Arrived {
                 source,
@@ -76,6 +78,6 @@ impl UdpClients {
                     bytes,
                 });
             }
-        });
+        })
     }
 }

@@ -67,6 +67,8 @@ pub(super) struct Worker {
     unread: Vec<Key>,
     buffer: Vec<u8>,
     batch: ReceiveBatch,
+    /// Whether datagrams may wait that the last turn did not read.
+    has_datagrams: bool,
     swept: Instant,
     stopping: Option<Instant>,
 }
@@ -120,6 +122,7 @@ impl Worker {
             unread: Vec::new(),
             buffer: vec![0; READ_BYTES],
             batch: ReceiveBatch::new(ReceiveBatch::CAPACITY_MAX),
+            has_datagrams: false,
             swept: Instant::now(),
             stopping: None,
         })
@@ -140,6 +143,9 @@ impl Worker {
             self.waker.clear();
             self.forward_streams();
             self.process_commands();
+            if self.has_datagrams {
+                self.read_datagrams();
+            }
             for event in &events {
                 self.react(event);
             }
@@ -224,7 +230,12 @@ impl Worker {
     fn react(&mut self, event: &Event) {
         match EventSource::of(event.token()) {
             EventSource::Waker => {}
-            EventSource::UdpMedia | EventSource::UdpControl => self.react_to_udp(event),
+            EventSource::UdpMedia | EventSource::UdpControl => {
+                self.read_datagrams();
+                if event.is_writable() {
+                    self.clients.unblock_datagrams(Instant::now());
+                }
+            }
             EventSource::Listener(index) => self.accept(index),
             EventSource::Tunnel(post) => self.read_tunnel(post),
             EventSource::Client(key) => {
@@ -243,11 +254,13 @@ impl Worker {
         }
     }
 
-    fn react_to_udp(&mut self, event: &Event) {
+    /// Reads datagrams, up to a limit. The rest is read in the next turn, behind media.
+    fn read_datagrams(&mut self) {
         let now = Instant::now();
-        let publishers = self.clients.delivery.receive(&mut self.batch, now);
-        if event.is_writable() {
-            self.clients.unblock_datagrams(now);
+        let (publishers, is_rest) = self.clients.delivery.receive(&mut self.batch, now);
+        self.has_datagrams = is_rest;
+        if is_rest {
+            self.waker.wake();
         }
         for key in publishers {
             self.publishers.publish(&mut self.clients, key, now);

@@ -110,7 +110,7 @@ impl Negotiator {
     ) -> Result<Restarted, ChangeError> {
         // The lock is held to the end: of two restarts of one generation only one may succeed.
         let mut state = record.state();
-        let current = &state.ice.ours;
+        let current = &state.ice.ours.ufrag;
         let is_expected = match expected {
             Expected::Any => true,
             Expected::Generation(ufrag) => ufrag == Some(current.as_str()),
@@ -125,7 +125,7 @@ impl Negotiator {
             pwd: secrets.pwd,
         };
         let ice = IceGeneration {
-            ours: ours.ufrag.clone(),
+            ours: ours.clone(),
             theirs: theirs.ufrag.clone(),
         };
         let answer = restart_fragment(fragment, &ours, &self.candidates(reached));
@@ -141,8 +141,8 @@ impl Negotiator {
                 theirs,
             }),
         })?;
-        self.shared.registry.add_ufrag(&record.id, &ice.ours);
-        let ufrag = ice.ours.clone();
+        self.shared.registry.add_ufrag(&record.id, &ice.ours.ufrag);
+        let ufrag = ice.ours.ufrag.clone();
         state.ice = ice;
         Ok(Restarted {
             fragment: answer,
@@ -183,6 +183,25 @@ impl Negotiator {
         self.shared.registry.remove(&record.id);
         drop(left);
         Ok(())
+    }
+
+    /// Ends a session whose handshake is not done, because another session needs its place.
+    pub(super) fn evict(&self, id: &SessionId) {
+        let Some(record) = self.shared.registry.by_id(id) else {
+            return;
+        };
+        let mut state = record.state();
+        if let SessionLocation::Shard(index) = state.location {
+            if let Some(shard) = self.shared.shard(index) {
+                // A full inbox is counted by the handle; the handshake then ends at its deadline.
+                let _ = shard.send(Command::Evict(id.clone()));
+            }
+            return;
+        }
+        let peer = std::mem::replace(&mut state.location, SessionLocation::Gone);
+        drop(state);
+        self.shared.registry.remove(id);
+        drop(peer);
     }
 
     /// Asks the viewer's shard when the frames with these RTP timestamps passed its stages. The

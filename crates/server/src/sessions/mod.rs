@@ -16,7 +16,7 @@ mod record;
 mod registry;
 mod shard;
 
-pub use admission::{Bounds, Full, Permit};
+pub use admission::{Admitted, Bounds, Full, Permit};
 pub(crate) use change::{ChangeError, Expected};
 pub use counters::Counters;
 pub(crate) use data_channels::{DataChannelSetup, DataPolicy};

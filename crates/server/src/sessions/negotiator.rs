@@ -18,7 +18,7 @@ use glassline_webrtc::{
 };
 use rand::RngCore;
 
-use super::admission::Permit;
+use super::admission::{Admitted, Permit};
 use super::data_channels::{DataChannelSetup, DataPolicy};
 use super::offer::{ConnectionAddresses, Offer, OfferError};
 use super::peer::{DataPublisher, Participant, Peer, Role, Viewer};
@@ -296,10 +296,13 @@ impl Negotiator {
             return Err(OfferError::NoMedia(outage));
         }
         let ConnectionAddresses { peer, local } = offer.connection;
-        let permit = self.shared.registry.admit(peer.ip())?;
+        let now = Instant::now();
+        let Admitted { permit, evicted } = self.shared.registry.admit(peer.ip(), now)?;
+        if let Some(evicted) = evicted {
+            self.evict(&evicted);
+        }
         let secrets = draw_secrets();
         let ufrag = secrets.ufrag.clone();
-        let now = Instant::now();
         let settings = &self.settings;
         let config = AcceptConfig {
             certificate: Arc::clone(&settings.certificate),
@@ -355,9 +358,10 @@ impl Negotiator {
             .remote_credentials()
             .map_or_else(String::new, |theirs| theirs.ufrag.clone());
         let ice = IceGeneration {
-            ours: ufrag.clone(),
+            ours: session.local_credentials().clone(),
             theirs,
         };
+        permit.assign(&id);
         let role = role(&session, &stream);
         let mut peer = Peer::new(id, stream, session, role, permit, now);
         if let Some(messages) = messages {

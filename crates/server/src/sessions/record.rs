@@ -4,6 +4,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_hub::StreamName;
+use glassline_webrtc::IceCredentials;
 
 use super::peer::Peer;
 use crate::runtime::SessionId;
@@ -46,8 +47,8 @@ pub enum SessionLocation {
 /// One generation of ICE credentials, which a restart replaces (RFC 8445 §9).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IceGeneration {
-    /// The server's user name fragment, which identifies the generation.
-    pub ours: String,
+    /// The server's credentials. Their user name fragment identifies the generation.
+    pub ours: IceCredentials,
     /// The peer's user name fragment; a request with another one is an ICE restart.
     pub theirs: String,
 }

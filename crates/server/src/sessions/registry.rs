@@ -10,10 +10,10 @@ use std::time::Instant;
 
 use glassline_hub::StreamName;
 
-use super::admission::{Bounds, Full, HalfOpen, Permit};
+use super::admission::{Admitted, Bounds, Full, HalfOpen};
 use super::peer::Peer;
 use super::record::{IceGeneration, SessionLocation, SessionRecord};
-use crate::runtime::SessionId;
+use crate::runtime::{SessionId, shrink};
 
 /// Most ICE user name fragments that lead to one session: the latest, and the one before it, whose
 /// checks may still be on their way.
@@ -52,22 +52,22 @@ impl Registry {
     }
 
     /// Admits one more half-open session of `address`. The permit is held until the handshake is
-    /// done or has failed.
+    /// done or has failed. The caller ends the session that is evicted, if there is one.
     ///
     /// # Errors
     /// Returns [`Full`] with the limit that was reached.
-    pub fn admit(&self, address: IpAddr) -> Result<Permit, Full> {
+    pub fn admit(&self, address: IpAddr, now: Instant) -> Result<Admitted, Full> {
         if self.lock().by_id.len() >= self.bounds.viewers {
             return Err(Full::Viewers {
                 limit: self.bounds.viewers,
             });
         }
-        self.half_open.admit(address, &self.bounds)
+        self.half_open.admit(address, &self.bounds, now)
     }
 
     /// Stores `peer` until a shard adopts it, and returns its record.
     pub fn insert(&self, peer: Box<Peer>, ice: IceGeneration, now: Instant) -> Arc<SessionRecord> {
-        let ufrag: Box<str> = ice.ours.as_str().into();
+        let ufrag: Box<str> = ice.ours.ufrag.as_str().into();
         let record = Arc::new(SessionRecord::new(peer, ice, now));
         let mut index = self.lock();
         index.by_ufrag.insert(ufrag.clone(), Arc::clone(&record));
@@ -115,6 +115,8 @@ impl Registry {
         for ufrag in ufrags {
             index.by_ufrag.remove(&ufrag);
         }
+        shrink(&mut index.by_id);
+        shrink(&mut index.by_ufrag);
         Some(record)
     }
 
@@ -170,6 +172,12 @@ impl Registry {
         (sessions, self.half_open.count())
     }
 
+    /// Returns the number of half-open sessions that were evicted in favor of others since the
+    /// server started.
+    pub fn evicted(&self) -> u64 {
+        self.half_open.evicted()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Index> {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -180,6 +188,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::sessions::admission::Permit;
 
     fn registry() -> Registry {
         Registry::new(Bounds {
@@ -190,30 +199,103 @@ mod tests {
         })
     }
 
+    fn address(text: &str) -> IpAddr {
+        text.parse().expect("an address")
+    }
+
+    /// Admits a session that is called `name`. Returns its permit and the name of the evicted one.
+    fn join(
+        registry: &Registry,
+        from: &str,
+        name: &str,
+        now: Instant,
+    ) -> Result<(Permit, Option<String>), Full> {
+        let admitted = registry.admit(address(from), now)?;
+        admitted.permit.assign(&SessionId::new(name));
+        let evicted = admitted.evicted.map(|it| it.as_str().to_owned());
+        Ok((admitted.permit, evicted))
+    }
+
     #[test]
-    fn half_open_sessions_are_capped_per_address_and_in_total() {
-        let registry = registry();
-        let (a, b) = (IpAddr::from([127, 0, 0, 1]), IpAddr::from([127, 0, 0, 2]));
-        let first = registry.admit(a).expect("one");
-        let _second = registry.admit(a).expect("two");
-        assert_eq!(
-            registry.admit(a).expect_err("three"),
-            Full::Address {
-                address: a,
-                limit: 2
-            }
-        );
-        let _third = registry.admit(b).expect("another address");
-        assert_eq!(
-            registry.admit(b).expect_err("total"),
-            Full::HalfOpen { limit: 3 }
-        );
+    fn half_open_sessions_are_counted_by_source() {
+        let (registry, now) = (registry(), Instant::now());
+        let first = join(&registry, "2001:db8::1", "first", now).expect("one");
+        let _second = join(&registry, "2001:db8::2", "second", now).expect("two");
+        let full = Full::Address {
+            from: "2001:db8::/64".to_owned(),
+            limit: 2,
+        };
+        let third = join(&registry, "2001:db8::3", "third", now);
+        assert_eq!(third.expect_err("too many at once"), full);
+        let _other = join(&registry, "192.0.2.1", "other", now).expect("another source");
         drop(first);
-        assert!(registry.admit(a).is_ok(), "a place is free again");
+        assert!(join(&registry, "2001:db8::3", "third", now).is_ok());
         assert_eq!(
             registry.counts(),
             (0, 2),
             "the last permit was dropped at once"
         );
+    }
+
+    #[test]
+    fn a_source_at_its_limit_evicts_its_oldest_silent_session() {
+        let (registry, now) = (registry(), Instant::now());
+        let heard = join(&registry, "192.0.2.1", "heard", now).expect("one");
+        heard.0.heard();
+        let silent = join(&registry, "192.0.2.1", "silent", now).expect("two");
+        let soon = now + Duration::from_millis(900);
+        assert!(join(&registry, "192.0.2.1", "refused", soon).is_err());
+        let later = now + Duration::from_millis(1_100);
+        let (third, evicted) = join(&registry, "192.0.2.1", "third", later).expect("three");
+        assert_eq!(evicted.as_deref(), Some("silent"));
+        // The evicted session's permit does nothing any more.
+        silent.0.heard();
+        drop(silent);
+        assert_eq!(registry.counts().1, 2);
+        let late = now + Duration::from_millis(3_100);
+        third.heard();
+        let (_fourth, evicted) = join(&registry, "192.0.2.1", "fourth", late).expect("four");
+        assert_eq!(evicted.as_deref(), Some("heard"));
+        assert_eq!(registry.evicted(), 2);
+    }
+
+    #[test]
+    fn ten_addresses_do_not_keep_others_from_joining() {
+        let registry = Registry::new(Bounds {
+            viewers: 10_000,
+            half_open: 1_000,
+            half_open_per_address: 100,
+            handshake: Duration::from_secs(10),
+        });
+        let now = Instant::now();
+        let flood = (0..1_000).map(|index| {
+            let from = format!("198.51.100.{}", index % 10);
+            join(&registry, &from, &format!("flood {index}"), now).expect("below the limits")
+        });
+        let flood: Vec<_> = flood.collect();
+        assert_eq!(registry.counts().1, 1_000);
+        let mut innocent = Vec::new();
+        for index in 0..200 {
+            let from = format!("192.0.2.{index}");
+            let (permit, evicted) = join(&registry, &from, "innocent", now).expect("has a place");
+            let evicted = evicted.expect("somebody's place");
+            assert!(evicted.starts_with("flood"), "{evicted}");
+            permit.heard();
+            innocent.push(permit);
+        }
+        assert_eq!(registry.counts().1, 1_000, "the limit holds");
+        drop((flood, innocent));
+        assert_eq!(registry.counts().1, 0);
+    }
+
+    #[test]
+    fn equals_do_not_evict_each_other() {
+        let (registry, now) = (registry(), Instant::now());
+        let held = ["192.0.2.1", "192.0.2.2", "192.0.2.3"];
+        let held = held.map(|from| join(&registry, from, from, now).expect("below the limits"));
+        let full = Full::HalfOpen { limit: 3 };
+        let other = join(&registry, "192.0.2.4", "other", now);
+        assert_eq!(other.expect_err("one session each"), full);
+        drop(held);
     }
 }

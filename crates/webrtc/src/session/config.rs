@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use aws_lc_rs::hkdf;
 use glassline_media::{Kind, Ssrc, Track, WallClock};
+use zeroize::Zeroizing;
 
 use glassline_sctp as sctp;
 
@@ -149,6 +150,9 @@ pub struct Secrets {
     pub tracks: Vec<TrackSecrets>,
     /// Random bytes for the SCTP association.
     pub sctp: [u8; 40],
+    /// Key of the transactions of the checks that an ICE-lite end sends (RFC 7675). The peer must
+    /// not be able to guess them.
+    pub consent: [u8; 32],
 }
 
 /// Random values of one sender.
@@ -199,6 +203,7 @@ impl Secrets {
             rtcp_ssrc,
             tracks,
             sctp: bytes.take(),
+            consent: bytes.take(),
         }
     }
 }
@@ -213,7 +218,7 @@ impl std::fmt::Debug for Secrets {
 
 /// Pseudo-random bytes, taken from the front.
 struct Expanded {
-    bytes: [u8; EXPANDED_BYTES],
+    bytes: Zeroizing<[u8; EXPANDED_BYTES]>,
     next: usize,
 }
 
@@ -231,11 +236,11 @@ impl hkdf::KeyType for Length {
 
 impl Expanded {
     fn new(seed: &[u8; 32]) -> Self {
-        let mut bytes = [0; EXPANDED_BYTES];
+        let mut bytes = Zeroizing::new([0; EXPANDED_BYTES]);
         hkdf::Salt::new(hkdf::HKDF_SHA256, b"glassline session secrets")
             .extract(seed)
             .expand(&[b"v1"], Length)
-            .and_then(|okm| okm.fill(&mut bytes))
+            .and_then(|okm| okm.fill(&mut *bytes))
             .expect("512 bytes are within HKDF-SHA-256's 8160");
         Self { bytes, next: 0 }
     }

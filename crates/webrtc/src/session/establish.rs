@@ -41,8 +41,13 @@ impl Session {
         let senders = senders(&negotiated, secrets)?;
         let data = config.data.filter(|_| negotiated.data.is_some());
         let credentials = credentials(secrets);
-        let mut ice =
-            ice::Agent::lite(credentials.clone(), secrets.tie_breaker, &config.local, now);
+        let mut ice = ice::Agent::lite(
+            credentials.clone(),
+            secrets.tie_breaker,
+            &secrets.consent,
+            &config.local,
+            now,
+        );
         if ice.local().is_empty() {
             return Err(AcceptError::NoAddress(config.local));
         }

@@ -105,6 +105,7 @@ impl Session {
             _ => None,
         };
         self.state = State::Connected;
+        self.ice.on_connected(now);
         if !self.receivers.is_empty() {
             self.reports.at = Some(now + control::REPORT_INTERVAL);
         }

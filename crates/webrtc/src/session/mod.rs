@@ -302,6 +302,7 @@ impl Session {
         let path = self.ice.path()?;
         if let Some(datagram) = self.dtls.as_mut().and_then(Association::poll_transmit) {
             self.timeout = None;
+            self.ice.on_handshake_sent();
             out.clear();
             out.extend_from_slice(&datagram);
             return Some(path);
@@ -349,6 +350,12 @@ impl Session {
     /// Returns the address to which datagrams for the peer go; `None` before ICE found a path.
     pub fn peer(&self) -> Option<SocketAddr> {
         self.ice.path()
+    }
+
+    /// Returns whether the peer proved at most 30 s ago that it receives at `address`: it answered
+    /// a check there, or made the handshake there. Only an ICE-lite end knows this.
+    pub fn is_proven(&self, address: SocketAddr, now: Instant) -> bool {
+        self.ice.is_proven(address, now)
     }
 
     /// Returns whether the handshake is done, so that media can be sent.

@@ -5,6 +5,7 @@ use aws_lc_rs::cipher::{self, EncryptingKey, EncryptionContext, UnboundCipherKey
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::hmac;
 use aws_lc_rs::iv::FixedLength;
+use zeroize::Zeroizing;
 
 use super::Profile;
 
@@ -56,15 +57,16 @@ pub(super) enum Transform {
 
 impl Transform {
     pub(super) fn derive(profile: Profile, key: &[u8], salt: &[u8], label: u8) -> Self {
-        let mut session_key = [0; 32];
+        // The cipher keeps a copy of its own, which it clears itself.
+        let mut session_key = Zeroizing::new([0; 32]);
         let session_key = &mut session_key[..profile.key_bytes()];
         generate(key, salt, label, session_key);
         match profile {
             Profile::Aes128CmSha1_80 => {
-                let (mut auth, mut session_salt) = ([0; 20], [0; 14]);
-                generate(key, salt, label + 1, &mut auth);
+                let (mut auth, mut session_salt) = (Zeroizing::new([0; 20]), [0; 14]);
+                generate(key, salt, label + 1, &mut *auth);
                 generate(key, salt, label + 2, &mut session_salt);
-                Self::cm_sha1(session_key, &auth, session_salt)
+                Self::cm_sha1(session_key, &*auth, session_salt)
             }
             Profile::AeadAes128Gcm | Profile::AeadAes256Gcm => {
                 let mut session_salt = [0; 12];

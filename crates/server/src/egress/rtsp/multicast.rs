@@ -46,6 +46,8 @@ pub(crate) struct MulticastSender {
     budget: Budget,
     writer: DatagramWriter,
     batch: ReceiveBatch,
+    /// Whether datagrams may wait that are not read yet.
+    is_unread: bool,
     sendings: Slots<Sending>,
     /// The value of [`Groups::changes`] when the table was read last.
     changes: u64,
@@ -103,6 +105,7 @@ impl MulticastSender {
             budget,
             writer: DatagramWriter::new(sockets),
             batch: ReceiveBatch::new(BATCH),
+            is_unread: false,
             sendings: Slots::default(),
             changes: 0,
             swept: Instant::now(),
@@ -132,8 +135,12 @@ impl MulticastSender {
                 if event.is_writable() {
                     self.writer.unblock();
                 }
-                if event.is_readable() {
-                    self.writer.sockets.receive(&mut self.batch, |_| {});
+                self.is_unread |= event.is_readable();
+            }
+            if self.is_unread {
+                self.is_unread = self.writer.sockets.receive(&mut self.batch, |_| {});
+                if self.is_unread {
+                    self.waker.wake();
                 }
             }
             if self.groups.is_stopping() {

@@ -16,6 +16,9 @@ const SEND_BUFFER_BYTES: usize = 2 << 20;
 /// Receive buffer to request from the system: reports of a few thousand clients at once.
 const RECEIVE_BUFFER_BYTES: usize = 1 << 20;
 
+/// Batches of datagrams that are read from each socket before media is served again.
+const BATCHES_PER_TURN: usize = 8;
+
 /// Most attempts to get a pair of adjacent ports from the system.
 const ATTEMPTS: usize = 64;
 
@@ -88,9 +91,18 @@ impl UdpPair {
         (port(&self.media), port(&self.control))
     }
 
-    /// Reads all waiting datagrams of both sockets and hands each to `take`.
-    pub(crate) fn receive(&self, batch: &mut ReceiveBatch, mut take: impl FnMut(Arrived<'_>)) {
+    /// Reads the waiting datagrams of both sockets, up to a limit that leaves time for media, and
+    /// hands each to `take`. Returns whether more may wait: an edge-triggered poll does not report
+    /// them again.
+    #[must_use]
+    pub(crate) fn receive(
+        &self,
+        batch: &mut ReceiveBatch,
+        mut take: impl FnMut(Arrived<'_>),
+    ) -> bool {
+        let mut is_rest = false;
         for (socket, is_control) in [(&self.control, true), (&self.media, false)] {
+            let mut batches = 0;
             // An error is an ICMP answer to an earlier datagram.
             while let Ok(count @ 1..) = socket.receive_batch(batch) {
                 for datagram in batch.iter_mut() {
@@ -100,11 +112,17 @@ impl UdpPair {
                         bytes: datagram.bytes,
                     });
                 }
+                batches += 1;
                 if count < batch.capacity() {
+                    break;
+                }
+                if batches == BATCHES_PER_TURN {
+                    is_rest = true;
                     break;
                 }
             }
         }
+        is_rest
     }
 
     /// Sends one report, if the kernel takes it now.
@@ -112,5 +130,40 @@ impl UdpPair {
         let transmit = Transmit::new(packet, to.control).from(from);
         // A lost report does not matter: the next follows two seconds later.
         let _ = self.control.send_batch(&[transmit]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn a_flood_leaves_time_for_media() {
+        let pair = UdpPair::bind(Ipv4Addr::LOCALHOST.into(), 0, None).expect("two ports");
+        let sender = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+        let (_, control) = pair.ports();
+        let mut batch = ReceiveBatch::new(2);
+        let limit = BATCHES_PER_TURN * batch.capacity();
+        for _ in 0..limit + 3 {
+            sender
+                .send_to(b"x", ("127.0.0.1", control))
+                .expect("loopback takes it");
+        }
+        let until = Instant::now() + Duration::from_secs(10);
+        let mut turns = Vec::new();
+        while turns.iter().sum::<usize>() < limit + 3 && Instant::now() < until {
+            let mut count = 0;
+            let is_rest = pair.receive(&mut batch, |arrived| {
+                assert!(arrived.is_control);
+                count += 1;
+            });
+            assert_eq!(is_rest, count == limit);
+            turns.push(count);
+        }
+        assert_eq!(turns.iter().sum::<usize>(), limit + 3, "nothing is lost");
+        assert!(turns.iter().all(|count| *count <= limit), "{turns:?}");
     }
 }

@@ -34,7 +34,8 @@ pub(super) async fn prometheus(State(app): State<App>) -> Response {
         metrics::files(library.counts(), &mut text);
     }
     metrics::logins(app.users.failures(), &mut text);
-    metrics::sessions(app.sessions.shared().registry.counts(), &mut text);
+    let registry = &app.sessions.shared().registry;
+    metrics::sessions(registry.counts(), registry.evicted(), &mut text);
     metrics::supervision(&app.supervisor, &mut text);
     metrics::log(&mut text);
     metrics::process(&mut text);

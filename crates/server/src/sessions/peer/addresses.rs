@@ -1,12 +1,17 @@
 //! The addresses of a peer, and the routes of the answers to it.
 
 use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
 
 use crate::egress::webrtc::Route;
 
 /// Most addresses of one peer that lead to its session: one for each candidate pair that a browser
 /// tries.
 const ADDRESSES_MAX: usize = 16;
+
+/// Time without an authentic datagram from the address in use after which another peer may have the
+/// address for the asking. Peers send checks at least every 5 s, and reports more often.
+const SILENT: Duration = Duration::from_secs(6);
 
 /// The addresses that belong to one peer.
 #[derive(Debug, Default)]
@@ -17,6 +22,8 @@ pub(in crate::sessions) struct Addresses {
     muted: Option<SocketAddr>,
     /// The server's address that the peer sends to; `None` if the socket does not tell.
     local: Option<IpAddr>,
+    /// When an authentic datagram came from the address in use.
+    heard: Option<Instant>,
 }
 
 impl Addresses {
@@ -32,8 +39,12 @@ impl Addresses {
         from: SocketAddr,
         to: Option<IpAddr>,
         in_use: Option<SocketAddr>,
+        now: Instant,
     ) -> Option<SocketAddr> {
         self.local = to;
+        if in_use == Some(from) {
+            self.heard = Some(now);
+        }
         if self.known.contains(&from) {
             return None;
         }
@@ -45,6 +56,12 @@ impl Addresses {
         let forgotten = spare.map(|place| self.known.remove(place));
         self.known.push(from);
         forgotten
+    }
+
+    /// Returns whether the peer was heard a short time ago at the address in use.
+    pub(super) fn is_heard(&self, now: Instant) -> bool {
+        self.heard
+            .is_some_and(|at| now.saturating_duration_since(at) < SILENT)
     }
 
     /// Sends nothing to `address` until [`unmute`](Self::unmute) is called for it.

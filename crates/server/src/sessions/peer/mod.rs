@@ -115,7 +115,7 @@ impl Peer {
     }
 
     /// Returns whether the handshake is done.
-    const fn is_joined(&self) -> bool {
+    pub(super) const fn is_joined(&self) -> bool {
         self.permit.is_none()
     }
 
@@ -164,8 +164,22 @@ impl Peer {
         &mut self,
         from: SocketAddr,
         to: Option<IpAddr>,
+        now: Instant,
     ) -> Option<SocketAddr> {
-        self.addresses.note(from, to, self.session.peer())
+        self.addresses.note(from, to, self.session.peer(), now)
+    }
+
+    /// Notes that an authentic connectivity check of the peer arrived.
+    pub(super) fn heard(&self) {
+        if let Some(permit) = &self.permit {
+            permit.heard();
+        }
+    }
+
+    /// Returns whether the peer has joined, is sent to at `address`, and was heard there a short
+    /// time ago.
+    pub(super) fn uses(&self, address: SocketAddr, now: Instant) -> bool {
+        self.is_joined() && self.session.peer() == Some(address) && self.addresses.is_heard(now)
     }
 
     /// Sends nothing to `address`, which another peer uses now, until an authentic datagram of this

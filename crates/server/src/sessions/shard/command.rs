@@ -31,6 +31,8 @@ pub enum Command {
         /// Sent to, or dropped, when the peer is released.
         done: oneshot::Sender<()>,
     },
+    /// End the session if its handshake is not done: another session needs its place.
+    Evict(SessionId),
     /// Add ICE candidates of the peer.
     Trickle(SessionId, Vec<Candidate>),
     /// Restart ICE (RFC 8445 §9).

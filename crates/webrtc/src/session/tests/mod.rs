@@ -5,6 +5,7 @@ mod codecs;
 mod congestion_control;
 mod data;
 mod handshake;
+mod hijack;
 mod hostile;
 mod media;
 mod nonces;

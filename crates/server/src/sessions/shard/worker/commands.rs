@@ -21,6 +21,7 @@ impl Worker {
                     datagram,
                 } => self.take_forwarded(&session, from, *datagram),
                 Command::Leave { ref session, .. }
+                | Command::Evict(ref session)
                 | Command::Trickle(ref session, _)
                 | Command::Restart { ref session, .. }
                 | Command::Stamps { ref session, .. } => match self.peers.by_session(session) {
@@ -57,6 +58,8 @@ impl Worker {
                 let _ = done.send(());
                 return;
             }
+            Command::Evict(_) if peer.is_joined() => return,
+            Command::Evict(_) => peer.session.close(now),
             Command::Trickle(_, candidates) => {
                 for candidate in &candidates {
                     peer.session.add_remote_candidate(candidate, now);

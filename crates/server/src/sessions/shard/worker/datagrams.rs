@@ -4,10 +4,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
 use glassline_net::{PathErrorKind, ReceiveBatch};
-use glassline_webrtc::{Received, stun_username};
+use glassline_webrtc::{Received, is_stun_response, stun_username};
 
 use super::Worker;
 use crate::runtime::Key;
+use crate::sessions::record::SessionLocation;
 
 /// Batches of datagrams that are read before media is served again.
 const BATCHES_PER_TURN: usize = 8;
@@ -100,28 +101,55 @@ impl Worker {
             // reloaded.
             && ufrag.is_none_or(|ufrag| ufrag == peer.session.local_credentials().ufrag)
         {
-            self.dispatch_datagram(key, bytes, path, now);
+            let is_response = is_stun_response(bytes);
+            let is_taken = self.dispatch_datagram(key, bytes, path, now);
+            // The address may still lead to a session that used it before, and the response be for
+            // the one that is to replace it.
+            if !(is_taken || is_response && self.on_sighted(bytes, path, now)) {
+                self.counters.refused.add(1);
+            }
             return;
         }
-        match ufrag.and_then(|ufrag| self.shared.registry.by_ufrag(ufrag)) {
-            Some(record) => self.on_unknown_stun(&record, bytes, path, now),
-            None => self.counters.stray.add(1),
+        if let Some(ufrag) = ufrag {
+            match self.shared.registry.by_ufrag(ufrag) {
+                Some(record) => self.on_unknown_stun(&record, bytes, path, now),
+                None => self.counters.stray.add(1),
+            }
+        } else if !is_stun_response(bytes) || !self.on_sighted(bytes, path, now) {
+            self.counters.stray.add(1);
         }
     }
 
-    /// Hands a datagram to the peer `key` of this shard.
+    /// Hands the response to a check to the session that was seen at the address. Returns false if
+    /// there is none.
+    fn on_sighted(&mut self, bytes: &mut [u8], path: Path, now: Instant) -> bool {
+        let Some(record) = self.sightings.take(path.source, now) else {
+            return false;
+        };
+        let SessionLocation::Shard(owner) = record.state().location else {
+            return false;
+        };
+        if owner != self.index {
+            self.forward(&record, owner, bytes, path);
+            return true;
+        }
+        let key = self.peers.by_session(&record.id);
+        key.is_some_and(|key| self.dispatch_datagram(key, bytes, path, now))
+    }
+
+    /// Hands a datagram to the peer `key` of this shard. Returns whether the peer took it.
     pub(super) fn dispatch_datagram(
         &mut self,
         key: Key,
         bytes: &mut [u8],
         path: Path,
         now: Instant,
-    ) {
+    ) -> bool {
         let Some(peer) = self.peers.get_mut(key) else {
-            return;
+            return false;
         };
         self.serving.begin(key);
-        match peer
+        let is_taken = match peer
             .session
             .handle_datagram(now, path.source, path.destination, bytes)
         {
@@ -139,14 +167,19 @@ impl Worker {
                     self.with_new_data.push(key);
                 }
                 peer.unmute(path.source);
-                if let Some(forgotten) = peer.note_address(path.source, path.local) {
+                if let Some(forgotten) = peer.note_address(path.source, path.local, now) {
                     self.peers.unlink(forgotten, key);
                 }
-                self.peers.link(path.source, key);
+                self.peers.link(path.source, key, now);
+                true
             }
-            Err(_) => self.counters.refused.add(1),
+            Err(_) => false,
+        };
+        // A refused datagram changes nothing, and a flood of them must cost little.
+        if is_taken {
+            self.serve(key, now);
         }
-        self.serve(key, now);
+        is_taken
     }
 
     /// Lets each session with data channels acknowledge the records of this read together.

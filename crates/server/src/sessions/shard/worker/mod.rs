@@ -6,6 +6,7 @@ mod messages;
 mod ownership;
 mod peers;
 mod recovery;
+mod sightings;
 
 use std::io;
 use std::net::SocketAddr;
@@ -30,6 +31,7 @@ use crate::sessions::peer::{Leaving, Peer, Served, ShardContext};
 use crate::sessions::record::SessionLocation;
 use messages::BrokerSubscription;
 use peers::PeerTable;
+use sightings::Sightings;
 
 pub(super) const WAKE: Token = Token(0);
 const SOCKET: Token = Token(1);
@@ -52,6 +54,8 @@ pub(super) struct Worker {
     counters: Arc<Counters>,
     shared: Arc<Shared>,
     peers: PeerTable,
+    /// Addresses of sessions that are not found by them yet.
+    sightings: Sightings,
     streams: Vec<StreamSubscription>,
     /// Subscriptions to the message brokers of streams whose sessions here have data channels.
     subscriptions: Vec<BrokerSubscription>,
@@ -121,6 +125,7 @@ impl Worker {
             counters,
             shared,
             peers: PeerTable::default(),
+            sightings: Sightings::default(),
             streams: Vec::new(),
             subscriptions: Vec::new(),
             with_new_data: Vec::new(),

@@ -7,6 +7,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use glassline_webrtc::stun_is_authentic;
+
 use super::Worker;
 use super::datagrams::Path;
 use crate::runtime::Key;
@@ -41,16 +43,27 @@ impl Worker {
                 }
                 state.location = SessionLocation::Shard(self.index);
                 drop(state);
-                peer.note_address(path.source, path.local);
-                let key = self.adopt(peer);
-                self.peers.link(path.source, key);
+                peer.note_address(path.source, path.local, now);
+                peer.heard();
+                let key = self.adopt(peer, now);
+                self.peers.link(path.source, key, now);
+                if self.peers.by_address(path.source) != Some(key) {
+                    self.sightings.note(path.source, record, now);
+                }
                 self.serving.end_joining();
                 self.serve(key, now);
             }
             SessionLocation::Shard(index) => {
                 state.location = SessionLocation::Shard(index);
+                let is_authentic =
+                    index == self.index || stun_is_authentic(bytes, &state.ice.ours.pwd);
                 drop(state);
-                self.on_stun_for_owned(record, index, bytes, path, now);
+                if is_authentic {
+                    self.on_stun_for_owned(record, index, bytes, path, now);
+                } else {
+                    // What strangers make up is not worth another shard's time.
+                    self.counters.refused.add(1);
+                }
             }
             SessionLocation::Gone => self.counters.stray.add(1),
         }
@@ -59,18 +72,32 @@ impl Worker {
     /// Handles a STUN request from an unknown address for a peer that a shard owns.
     fn on_stun_for_owned(
         &mut self,
-        record: &SessionRecord,
+        record: &Arc<SessionRecord>,
         owner: usize,
         bytes: &mut [u8],
         path: Path,
         now: Instant,
     ) {
-        if owner == self.index {
-            if let Some(key) = self.peers.by_session(&record.id) {
-                self.dispatch_datagram(key, bytes, path, now);
+        if owner != self.index {
+            if self.sightings.note(path.source, record, now) {
+                self.forward(record, owner, bytes, path);
+            } else {
+                self.counters.refused.add(1);
             }
             return;
         }
+        let Some(key) = self.peers.by_session(&record.id) else {
+            return;
+        };
+        if !self.dispatch_datagram(key, bytes, path, now) {
+            self.counters.refused.add(1);
+        } else if self.peers.by_address(path.source) != Some(key) {
+            self.sightings.note(path.source, record, now);
+        }
+    }
+
+    /// Sends a datagram to the shard `owner` of the session that it is for.
+    pub(super) fn forward(&self, record: &SessionRecord, owner: usize, bytes: &[u8], path: Path) {
         let datagram = Box::new(Forwarded {
             bytes: bytes.to_vec(),
             source: path.source,
@@ -117,7 +144,7 @@ impl Worker {
             self.counters.refused.add(1);
             return;
         }
-        let forgotten = peer.note_address(path.source, path.local);
+        let forgotten = peer.note_address(path.source, path.local, now);
         // A peer may move before its handshake is done: one with two networks may be seen from one
         // first and then choose the other.
         let moved = peer.session.peer() == Some(path.source);
@@ -157,7 +184,7 @@ impl Worker {
             // The other shard's inbox is full: the peer stays, and its next request tries again.
             Err(Command::Adopt(peer)) => {
                 drop(state);
-                let key = self.adopt(peer);
+                let key = self.adopt(peer, now);
                 self.serving.end_joining();
                 self.serve(key, now);
             }
@@ -172,7 +199,7 @@ impl Worker {
             return;
         }
         self.serving.begin_joining(peer.id().clone());
-        let key = self.adopt(peer);
+        let key = self.adopt(peer, now);
         if let Some(peer) = self.peers.get_mut(key) {
             peer.resume(now, &self.counters);
         }
@@ -181,9 +208,9 @@ impl Worker {
     }
 
     /// Makes `peer` a peer of this shard.
-    pub(super) fn adopt(&mut self, peer: Box<Peer>) -> Key {
+    pub(super) fn adopt(&mut self, peer: Box<Peer>, now: Instant) -> Key {
         let stream = Arc::clone(peer.stream());
-        let key = self.peers.insert(peer);
+        let key = self.peers.insert(peer, now);
         self.subscribe_to_broker(key);
         if self.peers.get_mut(key).is_some_and(|it| !it.is_sent_to()) {
             // A participant or publisher of messages gets no stream.

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::time::Instant;
 
-use crate::runtime::{Key, SessionId, Slots};
+use crate::runtime::{Key, SessionId, Slots, shrink};
 use crate::sessions::peer::Peer;
 
 /// The peers of one shard.
@@ -37,7 +38,7 @@ impl PeerTable {
     }
 
     /// Inserts `peer` with no timer set. Its addresses lead to it from now on.
-    pub(super) fn insert(&mut self, mut peer: Box<Peer>) -> Key {
+    pub(super) fn insert(&mut self, mut peer: Box<Peer>, now: Instant) -> Key {
         peer.armed = None;
         let session = peer.id().clone();
         let (used, addresses) = (peer.session.peer(), peer.addresses().to_vec());
@@ -45,7 +46,7 @@ impl PeerTable {
         for address in addresses {
             // An address that the peer no longer uses may belong to another peer by now.
             if used == Some(address) {
-                self.link(address, key);
+                self.link(address, key, now);
             } else {
                 self.by_address.entry(address).or_insert(key);
             }
@@ -61,21 +62,38 @@ impl PeerTable {
             self.unlink(*address, key);
         }
         self.by_session.remove(peer.id());
+        shrink(&mut self.by_address);
+        shrink(&mut self.by_session);
         Some(peer)
     }
 
-    /// Makes `address` lead to the peer `key`. The peer that the address led to before is not
-    /// closed, because sources can be forged. It sends nothing more to the address: a handshake
-    /// that was given up half way repeats itself for seconds, and would disturb the newcomer's.
-    pub(super) fn link(&mut self, address: SocketAddr, key: Key) {
-        if self.by_address.get(&address) == Some(&key) {
+    /// Makes `address` lead to the peer `key`, from which an authentic datagram came.
+    ///
+    /// Sources can be forged. If another peer uses the address at present, it keeps the address
+    /// until the newcomer has proven that it receives there. The peer that the address led to
+    /// before is not closed. It sends nothing more to the address: a handshake that was given up
+    /// half way repeats itself for seconds, and would disturb the newcomer's.
+    pub(super) fn link(&mut self, address: SocketAddr, key: Key, now: Instant) {
+        let former = self.by_address(address);
+        if former == Some(key) {
             return;
         }
-        if let Some(former) = self.by_address.insert(address, key)
-            && let Some(former) = self.get_mut(former)
+        if let Some(former) = former.and_then(|key| self.get_mut(key))
+            && former.uses(address, now)
+            && !self.is_proven(key, address, now)
         {
+            return;
+        }
+        self.by_address.insert(address, key);
+        if let Some(former) = former.and_then(|key| self.get_mut(key)) {
             former.mute(address);
         }
+    }
+
+    /// Returns whether the peer `key` has proven that it receives at `address`.
+    fn is_proven(&self, key: Key, address: SocketAddr, now: Instant) -> bool {
+        let peer = self.slots.get(key);
+        peer.is_some_and(|peer| peer.session.is_proven(address, now))
     }
 
     /// Removes `address` from the peer `key`.

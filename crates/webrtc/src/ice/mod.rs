@@ -1,12 +1,17 @@
 //! Adapter of the `is` crate: connectivity checks, the selected path, and path changes.
 //!
-//! The accepting side is ICE-lite (RFC 8445 §2.5): it answers checks on its one port and sends
-//! none. The dialing side is a full, controlling agent.
+//! The accepting side is ICE-lite (RFC 8445 §2.5): it answers checks on its one port and goes where
+//! the peer nominates, once the peer has proven that address ([`consent`]). The dialing side is a
+//! full, controlling agent.
+
+mod check;
+mod consent;
+mod integrity;
+mod lite;
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use aws_lc_rs::hmac;
 use is::stun::{StunMessage, StunPacket};
 use is::{
     Candidate, CandidateKind, IceAgent, IceAgentEvent, IceConnectionState, IceCreds, Protocol,
@@ -14,32 +19,18 @@ use is::{
 
 use crate::sdp::{self, IceCredentials};
 
+pub use check::is_stun_response;
+use consent::Consent;
+use integrity::HMAC_SHA1;
+pub use integrity::stun_is_authentic;
+use lite::HandshakePath;
+
 fn creds(credentials: IceCredentials) -> IceCreds {
     IceCreds {
         ufrag: credentials.ufrag,
         pass: credentials.pwd,
     }
 }
-
-/// STUN's MESSAGE-INTEGRITY computed by aws-lc (RFC 8489 §14.5).
-#[derive(Debug)]
-struct HmacSha1;
-
-impl is::Sha1HmacProvider for HmacSha1 {
-    fn sha1_hmac(&self, key: &[u8], payloads: &[&[u8]]) -> [u8; 20] {
-        let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, key);
-        let mut context = hmac::Context::with_key(&key);
-        for payload in payloads {
-            context.update(payload);
-        }
-        let mut tag = [0; 20];
-        tag.copy_from_slice(context.sign().as_ref());
-        tag
-    }
-}
-
-/// The provider of message integrity for every agent.
-static HMAC_SHA1: HmacSha1 = HmacSha1;
 
 /// Most addresses that are remembered per peer. A phone that moves between networks needs a few
 /// at a time; without a limit the agent's tables would grow with every port from which a
@@ -56,9 +47,9 @@ const STUN_BYTES: usize = 320;
 /// nomination of several paths at once must not make media jump between them.
 const NOMINATION_HELD: Duration = Duration::from_millis(900);
 
-/// Time without authentic STUN after which the peer is gone. Browsers send checks every 2.5 to
-/// 5 s, and consent ends after 30 s (RFC 7675 §5.1). The `is` agent gives a pair up after 15 s;
-/// this limit catches what it does not detect: a restart that the peer never followed.
+/// Time without authentic STUN after which the peer is gone: from the address in use, for a lite
+/// agent. Browsers send checks every 2.5 to 5 s. The `is` agent gives a pair up after 15 s; this
+/// limit catches what it does not detect: a restart that the peer never followed.
 const STUN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Why a STUN message had no effect.
@@ -98,19 +89,29 @@ pub(crate) struct Agent {
     path_local: Option<SocketAddr>,
     /// Instant at which the controlling peer last confirmed `path`.
     nominated: Option<Instant>,
-    /// Instant at which authentic STUN last arrived.
+    /// Address that the peer nominated but has not proven, and the local address.
+    wanted: Option<(SocketAddr, SocketAddr)>,
+    /// The peer's consent to be sent to; `None` for a full agent, whose checks are consent.
+    consent: Option<Box<Consent>>,
+    /// Address that the handshake was sent to.
+    handshake: HandshakePath,
+    /// Instant at which authentic STUN last arrived; from the path's address, for a lite agent.
     last_received: Instant,
 }
 
 impl Agent {
-    /// Creates a controlled ICE-lite agent.
+    /// Creates a controlled ICE-lite agent. `consent`: random bytes for its checks.
     pub(crate) fn lite(
         local: IceCredentials,
         tie_breaker: u64,
+        consent: &[u8; 32],
         addresses: &[SocketAddr],
         now: Instant,
     ) -> Self {
-        Self::new(local, tie_breaker, addresses, true, now)
+        Self {
+            consent: Some(Box::new(Consent::new(consent, tie_breaker, now))),
+            ..Self::new(local, tie_breaker, addresses, true, now)
+        }
     }
 
     /// Creates a controlling full agent.
@@ -154,6 +155,9 @@ impl Agent {
             path: None,
             path_local: None,
             nominated: None,
+            wanted: None,
+            consent: None,
+            handshake: HandshakePath::None,
             last_received: now,
         }
     }
@@ -222,17 +226,30 @@ impl Agent {
         self.agent.set_remote_credentials(creds(remote));
         self.remote_candidates = 0;
         self.nominated = None;
+        self.wanted = None;
         // Media continues on the old path meanwhile (RFC 8445 §9: data can continue to be sent
         // using the previously selected pair).
         let path = self.path;
         self.validated.retain(|address| Some(*address) == path);
+        if let Some(consent) = &mut self.consent {
+            consent.restart(path, now);
+        }
         self.agent.handle_timeout(now);
     }
 
-    /// Returns the instant at which the peer counts as gone unless authentic STUN arrives
-    /// before.
+    /// Returns the instant at which the peer counts as gone unless it is heard from before, and
+    /// answers checks if it ever answered one.
     pub(crate) fn stun_deadline(&self) -> Instant {
-        self.last_received + STUN_TIMEOUT
+        let silent = self.last_received + STUN_TIMEOUT;
+        let consent = self.consent.as_ref();
+        let expired = consent.and_then(|consent| consent.deadline(self.path));
+        expired.map_or(silent, |at| at.min(silent))
+    }
+
+    /// Returns whether the peer proved that it receives at `address`.
+    pub(crate) fn is_proven(&self, address: SocketAddr, now: Instant) -> bool {
+        let consent = self.consent.as_ref();
+        consent.is_some_and(|consent| consent.is_proven(address, now))
     }
 
     /// Returns the round-trip time of the last connectivity check; `None` for a lite agent,
@@ -251,24 +268,7 @@ impl Agent {
         self.path
     }
 
-    /// Selects an address that ICE validated before the peer has nominated any. Returns whether
-    /// it did.
-    ///
-    /// Chromium sends its ClientHello over the first path that works and nominates about 50 ms
-    /// later, Pion 200 ms later; waiting for the nomination would add that to every join.
-    pub(crate) fn use_before_nomination(
-        &mut self,
-        source: SocketAddr,
-        destination: SocketAddr,
-    ) -> bool {
-        if self.path.is_some() || !self.validated.contains(&source) {
-            return false;
-        }
-        self.path = Some(source);
-        self.path_local = Some(self.arrived_at(destination));
-        true
-    }
-
+    /// Takes a STUN message. It has an effect only if its integrity is right.
     pub(crate) fn handle_stun(
         &mut self,
         now: Instant,
@@ -276,6 +276,9 @@ impl Agent {
         destination: SocketAddr,
         datagram: &[u8],
     ) -> Result<Option<PathChange>, Ignored> {
+        if self.take_response(now, source, datagram) {
+            return Ok(self.follow_wanted(now));
+        }
         let message = StunMessage::parse(datagram).map_err(|_| Ignored::Malformed)?;
         let known = self.validated.contains(&source);
         if !known && self.validated.len() >= ADDRESSES_MAX {
@@ -300,67 +303,45 @@ impl Agent {
         if !known {
             self.validated.push(source);
         }
-        self.last_received = now;
+        if !self.lite || self.path.is_none_or(|path| path == source) {
+            self.last_received = now;
+        }
         self.agent.handle_timeout(now);
         let change = self.poll_change();
+        let local = self.arrived_at(destination);
+        if let Some(consent) = &mut self.consent {
+            consent.ask(source, local, self.path, now);
+        }
         if self.lite && nominates {
-            let local = self.arrived_at(destination);
             return Ok(self.nominate(now, source, local).or(change));
         }
         Ok(change)
     }
 
-    /// Clears the address tables except for the path in use. A lite agent learns all of them
-    /// again from the peer's next checks. Without this, a viewer whose NAT assigns new ports
-    /// now and then would lose its video after hours.
-    fn forget_addresses(&mut self) {
-        let local = self.agent.local_credentials().clone();
-        let remote = self.agent.remote_credentials().cloned();
-        self.agent.ice_restart(local, true);
-        if let Some(remote) = remote {
-            self.agent.set_remote_credentials(remote);
-        }
-        let path = self.path;
-        self.validated.retain(|address| Some(*address) == path);
-    }
-
-    /// Follows the last nomination of the peer, for a lite agent. The `is` agent would keep an
-    /// older path of higher priority until that fails 15 s later, and a phone that leaves its
-    /// Wi-Fi would lose its video until then.
-    fn nominate(
-        &mut self,
-        now: Instant,
-        source: SocketAddr,
-        local: SocketAddr,
-    ) -> Option<PathChange> {
-        if self.path == Some(source) {
-            self.nominated = Some(now);
-            return None;
-        }
-        let held = self
-            .nominated
-            .is_some_and(|at| now.saturating_duration_since(at) < NOMINATION_HELD);
-        if held {
-            return None;
-        }
-        self.nominated = Some(now);
-        self.path = Some(source);
-        self.path_local = Some(local);
-        Some(PathChange::Path(source))
-    }
-
     pub(crate) fn handle_timeout(&mut self, now: Instant) -> Option<PathChange> {
+        if let Some(consent) = &mut self.consent {
+            consent.handle_timeout(self.path, now);
+        }
         self.agent.handle_timeout(now);
         self.poll_change()
     }
 
     pub(crate) fn poll_timeout(&mut self) -> Option<Instant> {
-        self.agent.poll_timeout()
+        let consent = self.consent.as_ref();
+        let consent = consent.and_then(|consent| consent.poll_timeout());
+        let agent = self.agent.poll_timeout();
+        [agent, consent].into_iter().flatten().min()
     }
 
     /// Writes the next STUN message over `out`. Returns the local address that it is sent from,
     /// and its destination.
+    ///
+    /// Checks go before responses: a peer that answers the check first has proven its address when
+    /// the datagram arrives that the response lets it send.
     pub(crate) fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(SocketAddr, SocketAddr)> {
+        if let Some(check) = self.poll_check(out) {
+            return Some(check);
+        }
         let transmit = self.agent.poll_transmit()?;
         out.clear();
         out.extend_from_slice(&transmit.contents);
