@@ -31,6 +31,7 @@ pub mod runtime;
 mod server;
 pub mod sessions;
 mod spelling;
+mod sweep;
 
 pub use glassline_net::raise_descriptor_limit;
 pub use metrics::{LOG, LogCounters};

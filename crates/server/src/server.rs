@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use glassline_hub::Hub;
 use glassline_quic::Fingerprint;
@@ -11,7 +11,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
 use crate::app::App;
-use crate::auth::{Access, Users};
+use crate::auth::Users;
 use crate::config::{Config, DataAccess};
 use crate::http;
 use crate::http::server::ListenerCounters;
@@ -22,18 +22,10 @@ use crate::quic::{self, Quic};
 use crate::reload::Reload;
 use crate::rooms::{self, Rooms};
 use crate::rtsp::{self, Listener, Rtsp};
-use crate::runtime::{
-    Clock, DescriptorBudget, FreeMemory, Heartbeat, Part, Supervisor, keep_running,
-};
+use crate::runtime::{Clock, DescriptorBudget, Supervisor};
 use crate::sessions::{self, Bounds, Command, DataPolicy, Negotiator};
 use crate::sessions::{Registry, Settings, Shards, Shared};
-
-/// Interval at which sessions that got no datagram and streams without viewers and source are
-/// removed.
-const SWEEP: Duration = Duration::from_secs(1);
-
-/// Number of sweeps between two looks whether a crowd has left.
-const MEMORY_SWEEPS: u32 = 5;
+use crate::sweep;
 
 /// Most connections of operators at the same time.
 const ADMIN_CONNECTIONS: usize = 32;
@@ -149,14 +141,14 @@ impl Server {
             clock,
             http: ListenerCounters::default(),
         };
-        let participants = tokio::spawn(end_lost_participants(app.clone(), stopped.clone()));
+        let participants = tokio::spawn(sweep::end_lost_participants(app.clone(), stopped.clone()));
         let [public, operators] = serve_http(app, allowed, http, admin, &stopped);
         let tasks = vec![
             public,
             operators,
             participants,
             tokio::spawn(reload.run(Arc::clone(&asked), stopped.clone())),
-            tokio::spawn(keep_sweeping(
+            tokio::spawn(sweep::keep_sweeping(
                 Arc::clone(&shared),
                 Arc::clone(&hub),
                 latencies,
@@ -417,89 +409,6 @@ fn serve_http(
         stopped.clone(),
     );
     [public, tokio::spawn(serving)]
-}
-
-/// Sweeps until `stopped` becomes true. The task is also the heartbeat of tokio's threads.
-async fn keep_sweeping(
-    shared: Arc<Shared>,
-    hub: Arc<Hub>,
-    latencies: Arc<LatencyRegistry>,
-    stopped: watch::Receiver<bool>,
-) {
-    let supervisor = Arc::clone(&shared.supervisor);
-    let heartbeat = supervisor.register(Part::Background, "tokio");
-    let make = || sweep(&shared, &hub, &latencies, &heartbeat, stopped.clone());
-    let task = (Part::Background, "sweep");
-    keep_running(supervisor, task, stopped.clone(), make).await;
-}
-
-async fn sweep(
-    shared: &Shared,
-    hub: &Hub,
-    latencies: &LatencyRegistry,
-    heartbeat: &Heartbeat,
-    mut stopped: watch::Receiver<bool>,
-) {
-    let mut ticks = tokio::time::interval(SWEEP);
-    let mut free_memory = FreeMemory::default();
-    let mut sweeps = 0_u32;
-    loop {
-        tokio::select! {
-            _ = ticks.tick() => heartbeat.beat(),
-            _ = stopped.wait_for(|stop| *stop) => return,
-        }
-        let now = Instant::now();
-        for stream in hub.sweep(now) {
-            latencies.forget_stream(&stream);
-            tracing::info!(%stream, "stream removed: its publisher left, and nobody watches it");
-        }
-        let swept = shared.registry.sweep(now);
-        if swept > 0 {
-            tracing::info!(
-                swept,
-                "sessions removed: no datagram of the viewer arrived within limits.handshake_s"
-            );
-        }
-        sweeps = sweeps.wrapping_add(1);
-        // To count descriptors is to list a folder.
-        if sweeps.is_multiple_of(MEMORY_SWEEPS) {
-            let load = shared.registry.counts().0 + glassline_net::open_fds().unwrap_or(0);
-            if free_memory.is_due(load, now) {
-                tokio::task::spawn_blocking(glassline_net::release_free_memory);
-            }
-        }
-    }
-}
-
-/// Ends the sessions in rooms of users that have lost the right to be there.
-async fn end_lost_participants(app: App, mut stopped: watch::Receiver<bool>) {
-    let mut ticks = tokio::time::interval(SWEEP);
-    let mut checked = app.users.generation();
-    loop {
-        tokio::select! {
-            _ = ticks.tick() => {}
-            _ = stopped.wait_for(|stop| *stop) => return,
-        }
-        let generation = app.users.generation();
-        if generation == checked {
-            continue;
-        }
-        checked = generation;
-        let lost = app.rooms.sessions_where(|user, stream| {
-            let may = |access| app.users.may(user, access, stream.as_str());
-            !may(Access::Publish) || !may(Access::Read)
-        });
-        for session in lost {
-            let Some(record) = app.sessions.by_id(&session) else {
-                continue;
-            };
-            tracing::info!(stream = %record.stream, "participant put out of its room: its user has lost the right");
-            if app.sessions.leave(&record).await.is_err() {
-                // The shard is busy: the next turn tries again.
-                checked = checked.wrapping_sub(1);
-            }
-        }
-    }
 }
 
 /// The reason why the server could not start.

@@ -79,7 +79,8 @@ pub(super) const ROOMS: &[(&str, &[Row])] = &[
         ("metrics", &["auth", "ingest", "latency", "rooms", "runtime"]),
         ("http", &["app", "auth", "config", "http/server", "latency", "metrics", "quic", "rooms", "rtsp", "runtime", "sessions"]),
         ("reload", &["auth", "config"]),
-        ("server", &["app", "auth", "config", "egress", "http", "http/server", "ingest", "latency", "quic", "reload", "rooms", "rtsp", "runtime", "sessions"]),
+        ("sweep", &["app", "auth", "latency", "runtime", "sessions"]),
+        ("server", &["app", "auth", "config", "egress", "http", "http/server", "ingest", "latency", "quic", "reload", "rooms", "rtsp", "runtime", "sessions", "sweep"]),
     ]),
     ("client", &[
         ("http", &[]),

@@ -123,7 +123,7 @@ impl Worker {
     /// Hands the response to a check to the session that was seen at the address. Returns false if
     /// there is none.
     fn on_sighted(&mut self, bytes: &mut [u8], path: Path, now: Instant) -> bool {
-        let Some(record) = self.sightings.take(path.source, now) else {
+        let Some(record) = self.peers.sightings.take(path.source, now) else {
             return false;
         };
         let SessionLocation::Shard(owner) = record.state().location else {

@@ -31,7 +31,6 @@ use crate::sessions::peer::{Leaving, Peer, Served, ShardContext};
 use crate::sessions::record::SessionLocation;
 use messages::BrokerSubscription;
 use peers::PeerTable;
-use sightings::Sightings;
 
 pub(super) const WAKE: Token = Token(0);
 const SOCKET: Token = Token(1);
@@ -54,8 +53,6 @@ pub(super) struct Worker {
     counters: Arc<Counters>,
     shared: Arc<Shared>,
     peers: PeerTable,
-    /// Addresses of sessions that are not found by them yet.
-    sightings: Sightings,
     streams: Vec<StreamSubscription>,
     /// Subscriptions to the message brokers of streams whose sessions here have data channels.
     subscriptions: Vec<BrokerSubscription>,
@@ -125,7 +122,6 @@ impl Worker {
             counters,
             shared,
             peers: PeerTable::default(),
-            sightings: Sightings::default(),
             streams: Vec::new(),
             subscriptions: Vec::new(),
             with_new_data: Vec::new(),

@@ -48,7 +48,7 @@ impl Worker {
                 let key = self.adopt(peer, now);
                 self.peers.link(path.source, key, now);
                 if self.peers.by_address(path.source) != Some(key) {
-                    self.sightings.note(path.source, record, now);
+                    self.peers.sightings.note(path.source, record, now);
                 }
                 self.serving.end_joining();
                 self.serve(key, now);
@@ -79,7 +79,7 @@ impl Worker {
         now: Instant,
     ) {
         if owner != self.index {
-            if self.sightings.note(path.source, record, now) {
+            if self.peers.sightings.note(path.source, record, now) {
                 self.forward(record, owner, bytes, path);
             } else {
                 self.counters.refused.add(1);
@@ -92,7 +92,7 @@ impl Worker {
         if !self.dispatch_datagram(key, bytes, path, now) {
             self.counters.refused.add(1);
         } else if self.peers.by_address(path.source) != Some(key) {
-            self.sightings.note(path.source, record, now);
+            self.peers.sightings.note(path.source, record, now);
         }
     }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::time::Instant;
 
+use super::sightings::Sightings;
 use crate::runtime::{Key, SessionId, Slots, shrink};
 use crate::sessions::peer::Peer;
 
@@ -13,6 +14,8 @@ pub(super) struct PeerTable {
     slots: Slots<Box<Peer>>,
     by_address: HashMap<SocketAddr, Key>,
     by_session: HashMap<SessionId, Key>,
+    /// Addresses of sessions that are not found by them yet.
+    pub(super) sightings: Sightings,
 }
 
 impl PeerTable {
