@@ -12,10 +12,11 @@
 mod access;
 mod account;
 mod counters;
+mod renewal;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use glassline_congestion::Algorithm;
 use glassline_hub::{Hub, PublishError, State, StreamName};
@@ -436,19 +437,6 @@ fn reason_of(fault: &BroadcastError) -> Option<Reason> {
     })
 }
 
-/// Longest step back of the calendar that a certificate outlives: it is valid from an hour before
-/// it was made.
-const STEP_BACK_MAX: Duration = Duration::from_secs(1800);
-
-/// Whether a certificate that was made at `made` is older than `after` at `now`, or the calendar
-/// went back so far that clients take it for one of the future.
-fn is_outdated(made: SystemTime, now: SystemTime, after: Duration) -> bool {
-    match now.duration_since(made) {
-        Ok(age) => age > after,
-        Err(back) => back.duration() > STEP_BACK_MAX,
-    }
-}
-
 /// Measures sessions once a second, and makes another certificate in time.
 async fn look_after(
     server: Arc<Server>,
@@ -465,7 +453,8 @@ async fn look_after(
             _ = stopped.wait_for(|stop| *stop) => return,
         }
         shared.accounts.measure(Instant::now());
-        let due = renew_after.is_some_and(|after| is_outdated(made, calendar::now(), after));
+        let due =
+            renew_after.is_some_and(|after| renewal::is_outdated(made, calendar::now(), after));
         if due {
             made = calendar::now();
             match config
@@ -516,25 +505,4 @@ pub enum StartError {
         /// The system's or the library's error.
         source: ListenError,
     },
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_certificate_is_renewed_when_it_is_old_or_of_the_future() {
-        let made = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
-        let after = Duration::from_secs(10 * 86_400);
-        let second = Duration::from_secs(1);
-        for (now, expected) in [
-            (made, false),
-            (made + after, false),
-            (made + after + second, true),
-            (made - STEP_BACK_MAX, false),
-            (made - STEP_BACK_MAX - second, true),
-        ] {
-            assert_eq!(is_outdated(made, now, after), expected, "{now:?}");
-        }
-    }
 }
