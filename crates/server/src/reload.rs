@@ -18,6 +18,7 @@ use tokio::sync::{Notify, watch};
 use crate::auth::Users;
 use crate::config::Config;
 use crate::config::{Identity, IdentityError};
+use crate::runtime::catch;
 
 /// Interval at which files are checked. A change is read only once it is as old as this, so that no
 /// file is read while it is being written.
@@ -97,7 +98,8 @@ impl Reload {
             };
             // The check runs on a blocking thread, because a file may be on a sleeping disk.
             let looked = tokio::task::spawn_blocking(move || {
-                self.look(is_asked);
+                // The panic's line has its place in the code; the files are looked at again later.
+                let _ = catch(|| self.look(is_asked));
                 self
             });
             match looked.await {

@@ -22,10 +22,10 @@ use crate::quic::{self, Quic};
 use crate::reload::Reload;
 use crate::rooms::{self, Rooms};
 use crate::rtsp::{self, Listener, Rtsp};
-use crate::runtime::{Clock, DescriptorBudget, Supervisor};
+use crate::runtime::{Clock, DescriptorBudget, Part, Supervisor, run_once};
 use crate::sessions::{self, Bounds, Command, DataPolicy, Negotiator};
 use crate::sessions::{Registry, Settings, Shards, Shared};
-use crate::sweep;
+use crate::sweep::{end_lost_participants, keep_sweeping};
 
 /// Most connections of operators at the same time.
 const ADMIN_CONNECTIONS: usize = 32;
@@ -87,10 +87,10 @@ impl Server {
         let hub = Arc::new(Hub::new(config.limits.hub()));
         let codes = FrameCodes::default();
         let (stop, stopped) = watch::channel(false);
-        let sources = ingest::spawn(&hub, specs, &codes, stopped.clone()).await?;
+        let sources = ingest::spawn(&hub, specs, &codes, &supervisor, stopped.clone()).await?;
         let users = Arc::new(Users::new(&config.auth));
         let sites = Arc::new(config.sites());
-        let library = library(&config, &hub)?;
+        let library = library(&config, &hub, &supervisor)?;
         let listeners = open_rtsp_listeners(&config, cores)?;
         let identity = listeners.iter().find_map(Listener::identity);
         let reload = Reload::new(&config, &users, identity);
@@ -107,9 +107,18 @@ impl Server {
             sites: Arc::clone(&sites),
             library: library.clone(),
             wall: clock.wall(),
+            supervisor: Arc::clone(&supervisor),
         };
         let rtsp = start_rtsp(&config, allowed, listeners, services)?;
-        let quic = Quic::start(&config.quic, &hub, (&users, &sites), clock, &stopped)?;
+        let users_and_sites = (&users, &sites);
+        let quic = Quic::start(
+            &config.quic,
+            &hub,
+            users_and_sites,
+            clock,
+            &supervisor,
+            &stopped,
+        )?;
         let mut listeners = vec![("http", http.local_addr()), ("media", shards.local_addr())];
         listeners.extend(rtsp_listeners);
         listeners.extend(quic.as_ref().map(|quic| ("quic", quic.local_addr())));
@@ -141,14 +150,17 @@ impl Server {
             clock,
             http: ListenerCounters::default(),
         };
-        let participants = tokio::spawn(sweep::end_lost_participants(app.clone(), stopped.clone()));
+        let participants = tokio::spawn(end_lost_participants(app.clone(), stopped.clone()));
         let [public, operators] = serve_http(app, allowed, http, admin, &stopped);
+        let reload = reload.run(Arc::clone(&asked), stopped.clone());
+        let task = (Part::Background, "reload");
+        let reload = run_once(Arc::clone(&supervisor), task, stopped.clone(), reload);
         let tasks = vec![
             public,
             operators,
             participants,
-            tokio::spawn(reload.run(Arc::clone(&asked), stopped.clone())),
-            tokio::spawn(sweep::keep_sweeping(
+            tokio::spawn(reload),
+            tokio::spawn(keep_sweeping(
                 Arc::clone(&shared),
                 Arc::clone(&hub),
                 latencies,
@@ -256,7 +268,11 @@ fn settings(config: &Config, media: SocketAddr, clock: Clock) -> Result<Settings
 }
 
 /// Opens the media folder, if one is configured.
-fn library(config: &Config, hub: &Arc<Hub>) -> std::io::Result<Option<Arc<Library>>> {
+fn library(
+    config: &Config,
+    hub: &Arc<Hub>,
+    supervisor: &Arc<Supervisor>,
+) -> std::io::Result<Option<Arc<Library>>> {
     let Some(folder) = config.rtsp.media_folder.clone() else {
         return Ok(None);
     };
@@ -264,7 +280,7 @@ fn library(config: &Config, hub: &Arc<Hub>) -> std::io::Result<Option<Arc<Librar
         private: config.rtsp.media_clients,
         ..library::Limits::default()
     };
-    Library::new(folder, Arc::clone(hub), limits).map(|library| Some(Arc::new(library)))
+    Library::new(folder, Arc::clone(hub), limits, supervisor).map(|library| Some(Arc::new(library)))
 }
 
 /// Opens the ports of RTSP, plain and within TLS; either may be turned off.
@@ -391,6 +407,7 @@ fn serve_http(
         connections_per_address: ADMIN_CONNECTIONS,
     };
     let counters = app.http.clone();
+    let supervisor = Arc::clone(&app.supervisor);
     let router = http::public(app.clone());
     let serving = http::server::serve(
         public,
@@ -399,7 +416,9 @@ fn serve_http(
         counters.public,
         stopped.clone(),
     );
-    let public = tokio::spawn(serving);
+    let task = (Part::Http, "HTTP listener");
+    let public = run_once(Arc::clone(&supervisor), task, stopped.clone(), serving);
+    let public = tokio::spawn(public);
     let router = http::admin(app);
     let serving = http::server::serve(
         admin,
@@ -408,7 +427,9 @@ fn serve_http(
         counters.admin,
         stopped.clone(),
     );
-    [public, tokio::spawn(serving)]
+    let task = (Part::Http, "listener for operators");
+    let operators = run_once(supervisor, task, stopped.clone(), serving);
+    [public, tokio::spawn(operators)]
 }
 
 /// The reason why the server could not start.

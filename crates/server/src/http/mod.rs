@@ -18,6 +18,7 @@ mod health;
 mod metrics;
 mod page_guard;
 mod pages;
+mod panics;
 mod problem;
 mod resource;
 pub(crate) mod server;
@@ -68,6 +69,7 @@ pub(crate) fn public(app: App) -> Router {
         .fallback(not_found)
         .layer(from_fn_with_state(app.clone(), readers))
         .layer(from_fn_with_state(app.clone(), page_guard::viewers))
+        .layer(from_fn_with_state(app.clone(), panics::contain))
         .with_state(app)
 }
 
@@ -91,6 +93,7 @@ pub(crate) fn admin(app: App) -> Router {
         .merge(api::router())
         .fallback(not_found)
         .layer(from_fn_with_state(app.clone(), page_guard::operators))
+        .layer(from_fn_with_state(app.clone(), panics::contain))
         .with_state(app)
 }
 

@@ -13,6 +13,7 @@ use super::backoff::Backoff;
 use super::pace::Pace;
 use super::unit_packetizer::{UnitPacketizer, UnitTiming};
 use super::{FileSource, FrameCode, FrameCodes};
+use crate::runtime::{Heartbeat, Panicked, Part, Supervisor};
 
 /// Time from opening a source to its first frame.
 const LEAD: Duration = Duration::from_millis(5);
@@ -59,7 +60,7 @@ impl Clip {
     }
 }
 
-/// Publishes `clip` into `stream` until it ends or `stopped` becomes true. `opened` is the clip,
+/// Publishes `clip` into `stream` until it ends or `stop` says so. `opened` is the clip,
 /// already open.
 ///
 /// The function blocks: frames are due to a fraction of a millisecond, which a sleeping thread
@@ -69,14 +70,18 @@ pub(super) fn run(
     opened: Demuxer,
     stream: &Arc<Stream>,
     codes: &FrameCodes,
-    stopped: &watch::Receiver<bool>,
+    supervisor: &Supervisor,
+    stop: &Stop,
 ) {
     let mut backoff = Backoff::new();
-    let mut opened = Ok(opened);
+    let mut opened = Some(opened);
     loop {
-        let played = opened
-            .map_err(Failure::from)
-            .and_then(|source| play(clip, source, stream, codes, stopped));
+        // A file whose content makes the server panic is down, like a file that is broken.
+        let played = supervisor.catch(Part::Source, || {
+            let opened = opened.take().map_or_else(|| clip.open(), Ok);
+            play(clip, opened?, stream, codes, stop)
+        });
+        let played = played.unwrap_or_else(|panicked| Err(panicked.into()));
         codes.remove(stream.name().as_str());
         let failure = match played {
             Ok(()) => return,
@@ -86,10 +91,9 @@ pub(super) fn run(
         stream.set_state(State::Down {
             detail: failure.to_string(),
         });
-        if !sleep_until(Instant::now() + backoff.pause(), stopped) {
+        if !stop.sleep_until(Instant::now() + backoff.pause()) {
             return;
         }
-        opened = clip.open();
     }
 }
 
@@ -98,7 +102,7 @@ fn play(
     mut source: Demuxer,
     stream: &Arc<Stream>,
     codes: &FrameCodes,
-    stopped: &watch::Receiver<bool>,
+    stop: &Stop,
 ) -> Result<(), Failure> {
     let mut packetizers: Vec<UnitPacketizer> =
         source.tracks().iter().map(UnitPacketizer::new).collect();
@@ -126,7 +130,7 @@ fn play(
                 return Err(failure);
             }
         };
-        if !sleep_until(pace.due(frame.decode_time), stopped) {
+        if !stop.sleep_until(pace.due(frame.decode_time)) {
             return Ok(());
         }
         if pace.catch_up(frame.decode_time, Instant::now()) {
@@ -161,15 +165,25 @@ fn push(
     Ok(())
 }
 
-/// Sleeps until `due`. Returns false if the sources are to stop.
-fn sleep_until(due: Instant, stopped: &watch::Receiver<bool>) -> bool {
-    loop {
-        if *stopped.borrow() || stopped.has_changed().is_err() {
-            return false;
-        }
-        match due.checked_duration_since(Instant::now()) {
-            Some(left) if !left.is_zero() => thread::sleep(left.min(NAP)),
-            _ => return true,
+/// The signal that ends a source, and the sign of life that its thread gives meanwhile.
+#[derive(Debug)]
+pub(super) struct Stop {
+    pub(super) stopped: watch::Receiver<bool>,
+    pub(super) heartbeat: Heartbeat,
+}
+
+impl Stop {
+    /// Sleeps until `due`. Returns false if the sources are to stop.
+    fn sleep_until(&self, due: Instant) -> bool {
+        loop {
+            self.heartbeat.beat();
+            if *self.stopped.borrow() || self.stopped.has_changed().is_err() {
+                return false;
+            }
+            match due.checked_duration_since(Instant::now()) {
+                Some(left) if !left.is_zero() => thread::sleep(left.min(NAP)),
+                _ => return true,
+            }
         }
     }
 }
@@ -179,6 +193,13 @@ fn sleep_until(due: Instant, stopped: &watch::Receiver<bool>) -> bool {
 enum Failure {
     File(demux::Error),
     Publish(PublishError),
+    Panicked(Panicked),
+}
+
+impl From<Panicked> for Failure {
+    fn from(panicked: Panicked) -> Self {
+        Self::Panicked(panicked)
+    }
 }
 
 impl From<demux::Error> for Failure {
@@ -198,6 +219,7 @@ impl fmt::Display for Failure {
         match self {
             Self::File(error) => error.fmt(f),
             Self::Publish(error) => error.fmt(f),
+            Self::Panicked(error) => write!(f, "playing the file: {error}"),
         }
     }
 }

@@ -5,7 +5,7 @@
 //!                      └► rtsp: a task, paced by the camera ──┴► hub::Publisher::push
 //! ```
 //!
-//! Each source runs on its own. A source that fails is tried again with growing pauses, and its
+//! Each source runs on its own. A source that fails, or panics, is tried again with growing pauses, and its
 //! stream shows why it is down. Media is packetized once, here, into units whose accounted delay
 //! begins at their origin: a frame's due time in a file, or the arrival of its first packet from a
 //! network.
@@ -32,6 +32,7 @@ use glassline_hub::{CreateError, Hub, Stream, StreamName};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::runtime::{Part, Supervisor};
 use file::Clip;
 
 pub(crate) use assembler::{Assembler, Packet};
@@ -73,20 +74,26 @@ impl Sources {
         source: Ready,
         stream: Arc<Stream>,
         codes: FrameCodes,
+        supervisor: &Arc<Supervisor>,
         stopped: watch::Receiver<bool>,
     ) -> std::io::Result<()> {
+        let supervisor = Arc::clone(supervisor);
         match source {
             // The source has a thread of its own, not one of tokio's, because it runs until the
             // server stops.
             Ready::File(clip, source) => {
-                let thread = thread::Builder::new().name(format!("file {}", stream.name()));
-                self.threads.push(
-                    thread.spawn(move || file::run(&clip, source, &stream, &codes, &stopped))?,
-                );
+                let name = format!("file {}", stream.name());
+                let heartbeat = supervisor.register(Part::Source, &name);
+                let thread = thread::Builder::new().name(name);
+                let stop = file::Stop { stopped, heartbeat };
+                self.threads.push(thread.spawn(move || {
+                    file::run(&clip, source, &stream, &codes, &supervisor, &stop);
+                })?);
             }
             Ready::Rtsp(camera) => {
-                self.tasks
-                    .push(tokio::spawn(camera::run(camera, stream, stopped)));
+                self.tasks.push(tokio::spawn(camera::run(
+                    camera, stream, supervisor, stopped,
+                )));
             }
         }
         Ok(())
@@ -103,10 +110,11 @@ impl Sources {
 /// Returns [`StartError`] if a source can never work: a file that is missing or broken, a name used
 /// twice, more streams than the hub takes. A camera that does not answer is no error; the server
 /// tries again until it does.
-pub async fn spawn(
+pub(crate) async fn spawn(
     hub: &Hub,
     specs: Vec<SourceSpec>,
     codes: &FrameCodes,
+    supervisor: &Arc<Supervisor>,
     stopped: watch::Receiver<bool>,
 ) -> Result<Sources, StartError> {
     let mut ready = Vec::with_capacity(specs.len());
@@ -129,7 +137,7 @@ pub async fn spawn(
                 source,
             })?;
         sources
-            .start(source, stream, codes.clone(), stopped.clone())
+            .start(source, stream, codes.clone(), supervisor, stopped.clone())
             .map_err(|source| StartError::Thread { name, source })?;
     }
     Ok(sources)

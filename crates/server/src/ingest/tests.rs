@@ -5,6 +5,7 @@ use glassline_hub::{Limits, State, Wake};
 use glassline_media::{MediaTime, MediaUnit, TrackIndex};
 
 use super::*;
+use crate::runtime::Fault;
 
 static DEMO_VIDEO: &[u8] = include_bytes!("../../../../assets/demo.h264");
 static DEMO_AUDIO: &[u8] = include_bytes!("../../../../assets/demo.ogg");
@@ -52,6 +53,7 @@ struct Running {
     codes: FrameCodes,
     stop: watch::Sender<bool>,
     sources: Sources,
+    supervisor: Arc<Supervisor>,
 }
 
 impl Running {
@@ -62,12 +64,14 @@ impl Running {
         let parsed = specs
             .iter()
             .map(|text| SourceSpec::parse(text).expect(text));
-        let sources = spawn(&hub, parsed.collect(), &codes, stopped).await?;
+        let supervisor = Supervisor::start().expect("a thread");
+        let sources = spawn(&hub, parsed.collect(), &codes, &supervisor, stopped).await?;
         Ok(Self {
             hub,
             codes,
             stop,
             sources,
+            supervisor,
         })
     }
 
@@ -244,5 +248,31 @@ async fn a_camera_that_does_not_answer_is_down_and_keeps_its_password() {
     let detail = stream.state().detail().unwrap_or_default().to_owned();
     assert!(detail.contains("connect"), "{detail}");
     assert!(!detail.contains("hunter2"), "{detail}");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_file_source_that_panics_is_down_and_comes_back() {
+    let running = Running::start(&["demo=demo"]).await.expect("starts");
+    let stream = running.stream("demo");
+    let is_live = || matches!(stream.state(), State::Live { .. });
+    until("the demo", is_live).await;
+    for round in 1..=6 {
+        let sources = stream.totals().sources;
+        assert!(running.supervisor.inject("file demo", Fault::Panic));
+        until("it comes back", || {
+            is_live() && stream.totals().sources > sources
+        })
+        .await;
+        let panics = running.supervisor.parts();
+        let panics = panics.map(|(_, counters)| counters.panics.get());
+        assert_eq!(panics.sum::<u64>(), round);
+        assert!(running.codes.get("demo").is_some(), "a new epoch");
+    }
+    assert_eq!(
+        running.supervisor.failure(),
+        None,
+        "a source ends no process"
+    );
     running.stop().await;
 }

@@ -13,6 +13,7 @@ mod access;
 mod account;
 mod counters;
 mod renewal;
+mod start_error;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ use glassline_quic::moq::{
     Announcement, Ended, Grant, Incoming, Origin, Refusal, Server, Session, SessionRequest,
     SubscribeError,
 };
-use glassline_quic::{CongestionControl, Fingerprint, Identity, IdentityError, ListenError};
+use glassline_quic::{CongestionControl, Fingerprint, Identity, ListenError};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -33,13 +34,14 @@ use crate::config;
 use crate::egress::moq;
 use crate::ingest::moq::{BroadcastError, BroadcastIngest};
 use crate::rooms;
-use crate::runtime::{Clock, calendar};
+use crate::runtime::{Clock, Part, Supervisor, calendar, spawn_kept};
 use access::{Rights, RightsRequest, Scope, rights};
 use account::{Accounts, SessionPermit};
 use counters::Counters;
 
 pub(crate) use account::{Sender, SessionView};
 pub(crate) use counters::Reason;
+pub use start_error::StartError;
 
 /// Most broadcasts that one session may publish.
 const BROADCASTS_MAX: usize = 16;
@@ -77,6 +79,7 @@ struct SessionContext {
     without_rooms: Origin,
     accounts: Arc<Accounts>,
     counters: Arc<Counters>,
+    supervisor: Arc<Supervisor>,
 }
 
 impl Quic {
@@ -86,6 +89,7 @@ impl Quic {
         hub: &Arc<Hub>,
         (users, sites): (&Arc<Users>, &Arc<Sites>),
         clock: Clock,
+        supervisor: &Arc<Supervisor>,
         stopped: &watch::Receiver<bool>,
     ) -> Result<Option<Self>, StartError> {
         let Some(address) = config.address else {
@@ -106,46 +110,47 @@ impl Quic {
             without_rooms: Origin::new(),
             accounts: Arc::default(),
             counters: Arc::default(),
+            supervisor: Arc::clone(supervisor),
         };
         let shared = Arc::new(Shared {
             accounts: Arc::clone(&context.accounts),
             counters: Arc::clone(&context.counters),
             fingerprint: watch::Sender::new(identity.fingerprint()),
         });
-        let offering = |origin: &Origin, offers| {
-            moq::run(
-                Arc::clone(hub),
-                moq::Offer {
-                    origin: origin.clone(),
-                    has: offers,
-                },
-                Arc::clone(context.counters.left_out()),
-                clock,
-                stopped.clone(),
-            )
+        let offering = |origin: &Origin, has: fn(&str) -> bool| {
+            let (hub, origin) = (Arc::clone(hub), origin.clone());
+            let left_out = Arc::clone(context.counters.left_out());
+            let stopped = stopped.clone();
+            move || {
+                let origin = origin.clone();
+                let offer = moq::Offer { origin, has };
+                let (hub, left_out) = (Arc::clone(&hub), Arc::clone(&left_out));
+                moq::run(hub, offer, left_out, clock, stopped.clone())
+            }
         };
-        let all = offering(&context.origin, |_: &str| true);
-        let public = offering(&context.without_rooms, |name: &str| !rooms::is_voice(name));
+        let all = offering(&context.origin, |_| true);
+        let public = offering(&context.without_rooms, |name| !rooms::is_voice(name));
         let limits = Limits {
             clients: config.clients,
             congestion: config.congestion,
         };
+        let (accepting, stop) = (Arc::clone(&server), stopped.clone());
+        let accepting = move || {
+            let server = Arc::clone(&accepting);
+            accept(server, context.clone(), limits, stop.clone())
+        };
+        let (renewed, stop) = (Arc::clone(&shared), stopped.clone());
+        let (config, renew_after) = (config.clone(), identity.renew_after());
+        let looking_after = move || {
+            let (server, shared) = (Arc::clone(&server), Arc::clone(&renewed));
+            look_after(server, config.clone(), renew_after, shared, stop.clone())
+        };
+        let (of, until) = (supervisor, stopped);
         let tasks = vec![
-            tokio::spawn(all),
-            tokio::spawn(public),
-            tokio::spawn(accept(
-                Arc::clone(&server),
-                context,
-                limits,
-                stopped.clone(),
-            )),
-            tokio::spawn(look_after(
-                server,
-                config.clone(),
-                identity.renew_after(),
-                Arc::clone(&shared),
-                stopped.clone(),
-            )),
+            spawn_kept(of, (Part::Quic, "QUIC: all streams"), until, all),
+            spawn_kept(of, (Part::Quic, "QUIC: streams but rooms"), until, public),
+            spawn_kept(of, (Part::Quic, "QUIC listener"), until, accepting),
+            spawn_kept(of, (Part::Quic, "QUIC certificate"), until, looking_after),
         ];
         Ok(Some(Self {
             shared,
@@ -204,7 +209,10 @@ async fn accept(
     loop {
         let incoming = tokio::select! {
             incoming = server.accept(|| CongestionControl::new(limits.congestion)) => incoming,
-            Some(_) = sessions.join_next() => continue,
+            Some(ended) = sessions.join_next() => {
+                context.supervisor.note_end(Part::Quic, &ended);
+                continue;
+            }
             _ = stopped.wait_for(|stop| *stop) => break,
         };
         let Some(incoming) = incoming else { break };
@@ -324,10 +332,15 @@ async fn take(
     let fault = loop {
         let announcement = tokio::select! {
             announcement = announced.next() => announcement,
-            Some(ended) = broadcasts.join_next() => match ended {
-                Ok(Some(fault)) => break fault,
-                _ => continue,
-            },
+            Some(ended) = broadcasts.join_next() => {
+                context.supervisor.note_end(Part::Quic, &ended);
+                match ended {
+                    Ok(Some(fault)) => break fault,
+                    Ok(None) => continue,
+                    // The session's data led to a panic: all of the session goes.
+                    Err(_) => break (Refusal::Malformed, Reason::Frame),
+                }
+            }
         };
         let Some(Announcement::Began(path)) = announcement else {
             match announcement {
@@ -481,28 +494,4 @@ fn renew(
 ) -> Result<(Fingerprint, Option<Duration>), StartError> {
     server.renew(identity)?;
     Ok((identity.fingerprint(), identity.renew_after()))
-}
-
-/// The reason why QUIC could not start.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StartError {
-    /// The files of the certificate do not work.
-    #[error(transparent)]
-    Files(#[from] config::QuicIdentityError),
-    /// The certificate itself does not work.
-    #[error("quic: {0}")]
-    Identity(#[from] IdentityError),
-    /// The UDP port could not be opened.
-    #[error(
-        "quic: cannot listen on UDP {address}: {source}; stop the program that holds port {port} \
-         (`ss -lunp 'sport = :{port}'` names it) or change quic.address or --quic (`off` for none)",
-        port = address.port()
-    )]
-    Listen {
-        /// The configured address.
-        address: SocketAddr,
-        /// The system's or the library's error.
-        source: ListenError,
-    },
 }

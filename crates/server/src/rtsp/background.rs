@@ -9,7 +9,8 @@ use super::access;
 use super::command::{Command, LookupResult};
 use super::pending_request::{Credentials, PendingRequest};
 use super::shared::Shared;
-use crate::runtime::Key;
+use crate::auth::LoginError;
+use crate::runtime::{Key, Part};
 
 /// Starts such work for the clients of one thread.
 #[derive(Debug)]
@@ -36,7 +37,10 @@ impl Background {
                 access,
                 path,
             } = credentials;
-            let login = users.verify(&by, &user, &password).await;
+            let verified = users.verify(&by, &user, &password);
+            let verified = shared.supervisor.catch_task(Part::Rtsp, verified).await;
+            // A client that waits for its answer gets one even after a panic.
+            let login = verified.unwrap_or(Err(LoginError::Wrong));
             let answer = Box::new(access::by_name(users, login, &user, access, &path));
             shared.send(thread, Command::Answer { client, id, answer });
         });
@@ -55,7 +59,9 @@ impl Background {
         };
         let (shared, thread) = (Arc::clone(&self.shared), self.thread);
         self.shared.runtime.spawn(async move {
-            let media_file = match library.find(&path).await {
+            let found = library.find(&path);
+            let found = shared.supervisor.catch_task(Part::Library, found).await;
+            let media_file = match found.unwrap_or(Ok(None)) {
                 Ok(media_file) => media_file,
                 Err(error) => {
                     tracing::warn!(%error, "a file that an RTSP client asked for cannot be played");

@@ -160,6 +160,15 @@ impl Clients {
         drop(self.take(key));
     }
 
+    /// Forgets all clients that could not be released in order.
+    pub(super) fn clear(&mut self) {
+        self.tunnels.clear();
+        self.delivery.clear();
+        self.count = 0;
+        self.delivery.counters.open.set(0);
+        self.delivery.counters.playing.set(0);
+    }
+
     /// Removes a client and returns it with its connection.
     fn take(&mut self, key: Key) -> Option<Client> {
         let mut client = self.delivery.clients.remove(key)?;

@@ -18,7 +18,7 @@ use super::counters::Counters;
 use super::streams::Streams;
 use super::udp_clients::{ClientDatagram, UdpClients};
 use crate::egress::rtsp::{Budget, Recipient, Ring, Sent, TrackTransport, TransportKind};
-use crate::runtime::{Key, Slots};
+use crate::runtime::{Key, Serving, Slots};
 
 /// The clients of one thread, and the streams that they are sent.
 #[derive(Debug)]
@@ -29,6 +29,8 @@ pub(super) struct Delivery {
     pub(super) udp: Option<UdpClients>,
     pub(super) counters: Arc<Counters>,
     budget: Budget,
+    /// The client that is served at the moment.
+    pub(super) serving: Serving,
     /// Clients to be released: their connection is lost, or they take too little.
     pub(super) gone: Vec<Key>,
 }
@@ -49,6 +51,7 @@ impl Delivery {
         udp: Option<UdpClients>,
         counters: Arc<Counters>,
         budget: Budget,
+        serving: Serving,
     ) -> Self {
         Self {
             clients: Slots::default(),
@@ -56,7 +59,31 @@ impl Delivery {
             udp,
             counters,
             budget,
+            serving,
             gone: Vec::new(),
+        }
+    }
+
+    /// Forgets all streams, and all addresses of clients.
+    pub(super) fn clear(&mut self) {
+        self.streams.clear();
+        if let Some(udp) = &mut self.udp {
+            udp.clear();
+        }
+        self.gone.clear();
+        self.serving.take();
+    }
+
+    /// Enters every client in the list of its stream's receivers again, because a panic may have come
+    /// while the list was taken out.
+    pub(super) fn restore_receivers(&mut self) {
+        for reader in self.streams.keys() {
+            let clients = self.clients.entries();
+            let receivers = clients.filter(|(_, client)| client.reader() == Some(reader));
+            let receivers = receivers.map(|(key, _)| key).collect();
+            if let Some(reader) = self.streams.get_mut(reader) {
+                reader.subscription.viewers = receivers;
+            }
         }
     }
 
@@ -192,13 +219,16 @@ impl Delivery {
             let Some(client) = self.clients.get_mut(*key) else {
                 continue;
             };
+            self.serving.begin(*key);
             if client.is_playing()
                 && client.pump(Some(reader), budget, read_at, &self.counters) == Served::Ends
             {
                 self.gone.push(*key);
             }
         }
-        // No client joined in the meantime: only this thread adds clients.
+        self.serving.end();
+        // No client joined in the meantime: only this thread adds clients. After a panic,
+        // `restore_receivers` finds them again.
         reader.subscription.viewers = receivers;
         self.offer_datagrams(reader_key, read_at);
         self.account(reader_key, before, read_at);
@@ -240,6 +270,7 @@ impl Delivery {
             let Some(client) = self.clients.get_mut(*key) else {
                 continue;
             };
+            self.serving.begin(*key);
             let before = sent.skips;
             if !plan(
                 *key,
@@ -256,6 +287,7 @@ impl Delivery {
             if sent.skips > before {
                 client.log_skip(&sent);
             }
+            self.serving.end();
             if udp.writer.is_ripe() {
                 udp.writer
                     .flush(&reader.ring, counters, &mut sent, &mut left);
@@ -322,6 +354,7 @@ impl Delivery {
             };
             let has_ended = reader.has_ended();
             for key in reader.subscription.viewers.clone() {
+                self.serving.begin(key);
                 let session = self.clients.get_mut(key).and_then(Client::player_mut);
                 let Some(session) = session else {
                     continue;
@@ -357,6 +390,7 @@ impl Delivery {
             return (publishers, false);
         };
         let (clients, counters) = (&mut self.clients, &self.counters);
+        let serving = &mut self.serving;
         let is_rest = udp.receive(batch, |datagram| {
             let ClientDatagram {
                 client: key,
@@ -367,6 +401,7 @@ impl Delivery {
             let Some(client) = clients.get_mut(key) else {
                 return;
             };
+            serving.begin(key);
             if !client.role.take(track, is_control, bytes, now, counters) {
                 return;
             }
@@ -375,6 +410,7 @@ impl Delivery {
                 publishers.push(key);
             }
         });
+        serving.end();
         publishers.dedup();
         (publishers, is_rest)
     }

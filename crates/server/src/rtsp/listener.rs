@@ -184,6 +184,13 @@ impl ThreadListeners {
         }
     }
 
+    /// Has every listener accept in this turn.
+    pub(super) fn accept_all(&mut self, now: Instant) {
+        for it in &mut self.listeners {
+            it.retry_at.get_or_insert(now);
+        }
+    }
+
     /// Returns the time of the next turn of any listener at which more connections may wait.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.listeners.iter().filter_map(|it| it.retry_at).min()

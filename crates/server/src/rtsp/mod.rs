@@ -31,6 +31,7 @@ mod pending_request;
 mod play_session;
 mod publish_session;
 mod publishers;
+mod recovery;
 mod requests;
 mod setup;
 mod shared;
@@ -66,7 +67,7 @@ use crate::egress::rtsp::{
 };
 use crate::ingest::library::Library;
 use crate::latency::LatencyRegistry;
-use crate::runtime::{CommandSender, ConnectionLimit, Waker};
+use crate::runtime::{CommandSender, ConnectionLimit, Part, Supervisor, Waker};
 use command::Command;
 use event_source::EventSource;
 use listener::ThreadListeners;
@@ -140,6 +141,7 @@ impl Options {
             hub: services.hub,
             users: services.users,
             library: services.library,
+            supervisor: services.supervisor,
             runtime: tokio::runtime::Handle::current(),
             context,
             budget: self.budget(),
@@ -174,6 +176,8 @@ pub struct Services {
     pub library: Option<Arc<Library>>,
     /// Calendar clock for NTP times.
     pub wall: WallClock,
+    /// Watches the threads.
+    pub(crate) supervisor: Arc<Supervisor>,
 }
 
 impl Rtsp {
@@ -188,6 +192,7 @@ impl Rtsp {
         listeners: Vec<Listener>,
         services: Services,
     ) -> io::Result<Self> {
+        let supervisor = Arc::clone(&services.supervisor);
         let (addresses, listeners) = ThreadListeners::split(listeners);
         let context = StreamContext {
             latencies: Arc::clone(&services.latencies),
@@ -215,6 +220,7 @@ impl Rtsp {
             let counters = Arc::new(Counters::default());
             handles.push(Handle::new(inbox, Arc::clone(&counters)));
             let udp = local.map(|local| open_udp(*local, options.udp_port, index));
+            let heartbeat = supervisor.register(Part::Rtsp, &format!("rtsp-{index}"));
             let parts = Parts {
                 index,
                 poll,
@@ -224,18 +230,24 @@ impl Rtsp {
                 udp: udp.transpose()?,
                 counters,
             };
-            workers.push(Worker::new(parts, Arc::clone(&shared))?);
+            let worker = Worker::new(parts, Arc::clone(&shared), &heartbeat)?;
+            workers.push((worker, heartbeat));
         }
         shared
             .handles
             .set(handles)
             .expect("the threads are started once");
         let mut threads = Vec::with_capacity(workers.len() + 1);
-        for (index, worker) in workers.into_iter().enumerate() {
-            threads.push(spawn(format!("rtsp-{index}"), move || worker.run())?);
+        for (index, (worker, heartbeat)) in workers.into_iter().enumerate() {
+            let supervisor = Arc::clone(&supervisor);
+            let run = move || supervisor.run(worker, &heartbeat);
+            threads.push(spawn(format!("rtsp-{index}"), run)?);
         }
         if let Some(sender) = sender {
-            threads.push(spawn("rtsp-multicast".to_owned(), move || sender.run())?);
+            let name = "rtsp-multicast";
+            let heartbeat = supervisor.register(Part::Multicast, name);
+            let run = move || supervisor.run(sender, &heartbeat);
+            threads.push(spawn(name.to_owned(), run)?);
         }
         Ok(Self { shared, threads })
     }

@@ -40,6 +40,7 @@ impl Publishers {
         }
         self.held_until = None;
         for key in clients.keys() {
+            clients.delivery.serving.begin(key);
             let session = clients.get_mut(key).and_then(Client::publisher_mut);
             if let Some(session) = session
                 && session.recording.deadline().is_some()

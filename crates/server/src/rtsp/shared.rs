@@ -13,7 +13,7 @@ use crate::auth::Users;
 use crate::egress::rtsp::{Budget, Groups, MulticastSender, StreamContext};
 use crate::ingest::library::Library;
 use crate::runtime::CommandSender;
-use crate::runtime::ConnectionLimit;
+use crate::runtime::{ConnectionLimit, Supervisor};
 
 /// State that all threads share.
 #[derive(Debug)]
@@ -21,6 +21,7 @@ pub struct Shared {
     pub(super) hub: Arc<Hub>,
     pub(super) users: Arc<Users>,
     pub(super) library: Option<Arc<Library>>,
+    pub(super) supervisor: Arc<Supervisor>,
     /// The runtime for work that takes time.
     pub(super) runtime: tokio::runtime::Handle,
     pub(super) context: StreamContext,

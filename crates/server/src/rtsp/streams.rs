@@ -83,6 +83,13 @@ impl Streams {
         }
     }
 
+    /// Drops all readers.
+    pub(super) fn clear(&mut self) {
+        for key in self.readers.keys() {
+            self.readers.remove(key);
+        }
+    }
+
     /// Reads the new units of a stream. Returns the number of the first new entry, if there is one.
     pub(super) fn read(&mut self, reader: Key, now: Instant) -> Option<u64> {
         let reader = self.readers.get_mut(reader)?;

@@ -135,6 +135,19 @@ impl TunnelPosts {
         }
     }
 
+    /// Closes all connections.
+    pub(super) fn clear(&mut self) {
+        for post in self.posts.keys() {
+            self.remove(post);
+        }
+        self.unread.clear();
+    }
+
+    /// Has every connection read in the next turn.
+    pub(super) fn read_all_later(&mut self) {
+        self.unread = self.posts.keys();
+    }
+
     /// Leaves the rest of a connection's data to the next turn.
     pub(super) fn read_later(&mut self, post: Key) {
         self.unread.push(post);

@@ -56,6 +56,13 @@ impl UdpClients {
         }
     }
 
+    /// Forgets all clients, and drops what was planned for them.
+    pub(super) fn clear(&mut self) {
+        self.writer.discard();
+        self.by_address.clear();
+        self.paced_until = None;
+    }
+
     /// Reads the waiting datagrams of both ports, up to a limit, and hands those of clients to
     /// `take`. Returns whether more may wait.
     #[must_use]

@@ -28,7 +28,10 @@ use super::tunnels::Handover;
 use super::udp_clients::UdpClients;
 use crate::config::Identity;
 use crate::egress::rtsp::UdpPair;
-use crate::runtime::{ConnectionPermit, Key, SourceRates, Waker};
+use crate::runtime::{ConnectionPermit, Heartbeat, Key, Serving, SourceRates, Turn, Waker};
+
+/// Events that are handled in one turn.
+const EVENTS: usize = 1024;
 
 /// Interval of a thread's periodic checks; clients' timeouts are seconds.
 const SWEEP: Duration = Duration::from_millis(250);
@@ -54,21 +57,25 @@ const FAREWELL: Duration = Duration::from_secs(2);
 pub(super) struct Worker {
     index: usize,
     poll: Poll,
-    waker: Arc<Waker>,
+    pub(super) waker: Arc<Waker>,
     commands: Receiver<Command>,
-    listeners: ThreadListeners,
+    pub(super) listeners: ThreadListeners,
     rates: SourceRates,
-    clients: Clients,
+    pub(super) clients: Clients,
     requests: Requests,
-    publishers: Publishers,
+    pub(super) publishers: Publishers,
     background: Background,
     shared: Arc<Shared>,
     /// Clients that have more to read than one turn allows.
-    unread: Vec<Key>,
+    pub(super) unread: Vec<Key>,
     buffer: Vec<u8>,
-    batch: ReceiveBatch,
+    /// Buffers for datagrams; `None` after a panic.
+    batch: Option<ReceiveBatch>,
     /// Whether datagrams may wait that the last turn did not read.
-    has_datagrams: bool,
+    pub(super) has_datagrams: bool,
+    events: Events,
+    /// Whether a panic may have kept events from clients.
+    pub(super) is_behind: bool,
     swept: Instant,
     stopping: Option<Instant>,
 }
@@ -87,7 +94,11 @@ pub(super) struct Parts {
 }
 
 impl Worker {
-    pub(super) fn new(parts: Parts, shared: Arc<Shared>) -> io::Result<Self> {
+    pub(super) fn new(
+        parts: Parts,
+        shared: Arc<Shared>,
+        heartbeat: &Heartbeat,
+    ) -> io::Result<Self> {
         let Parts {
             index,
             poll,
@@ -105,7 +116,8 @@ impl Worker {
         }
         let udp = udp.map(UdpClients::new);
         let streams = Streams::new(shared.context.clone(), Arc::clone(&waker), index);
-        let delivery = Delivery::new(streams, udp, counters, shared.budget);
+        let serving = Serving::new(heartbeat);
+        let delivery = Delivery::new(streams, udp, counters, shared.budget, serving);
         let clients = Clients::new(index, delivery, registry, Arc::clone(&shared))?;
         Ok(Self {
             index,
@@ -121,47 +133,57 @@ impl Worker {
             shared,
             unread: Vec::new(),
             buffer: vec![0; READ_BYTES],
-            batch: ReceiveBatch::new(ReceiveBatch::CAPACITY_MAX),
+            batch: None,
             has_datagrams: false,
+            events: Events::with_capacity(EVENTS),
+            is_behind: false,
             swept: Instant::now(),
             stopping: None,
         })
     }
 
-    /// Runs until [`Command::Stop`], and then until the last messages to all clients are written.
-    pub(super) fn run(mut self) {
-        let mut events = Events::with_capacity(1024);
-        loop {
-            let wait = self.longest_wait(Instant::now());
-            if let Err(error) = self.poll.poll(&mut events, Some(wait))
-                && error.kind() != io::ErrorKind::Interrupted
-            {
-                tracing::error!(%error, thread = self.index, "RTSP thread cannot wait for events");
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            // Media goes first: one wake-up announces it, and viewers wait for it.
-            self.waker.clear();
-            self.forward_streams();
-            self.process_commands();
-            if self.has_datagrams {
-                self.read_datagrams();
-            }
-            for event in &events {
-                self.react(event);
-            }
-            self.read_rest();
-            let now = Instant::now();
-            for index in self.listeners.due(now) {
-                self.accept(index);
-            }
-            self.publishers.publish_held(&mut self.clients, now);
-            self.sweep();
-            if self
-                .stopping
-                .is_some_and(|until| self.clients.is_empty() || until <= Instant::now())
-            {
-                return;
-            }
+    /// Waits for events and handles them. After [`Command::Stop`], the turn in which the last
+    /// messages to all clients are written is the last one.
+    pub(super) fn next_turn(&mut self) -> Turn {
+        if self.events.capacity() == 0 {
+            self.events = Events::with_capacity(EVENTS);
+        }
+        let wait = self.longest_wait(Instant::now());
+        if let Err(error) = self.poll.poll(&mut self.events, Some(wait))
+            && error.kind() != io::ErrorKind::Interrupted
+        {
+            tracing::error!(%error, thread = self.index, "RTSP thread cannot wait for events");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        // Media goes first: one wake-up announces it, and viewers wait for it.
+        self.waker.clear();
+        if self.is_behind {
+            self.catch_up();
+        }
+        self.forward_streams();
+        self.process_commands();
+        if self.has_datagrams {
+            self.read_datagrams();
+        }
+        // A panic loses the events, and `catch_up` makes up for them.
+        let events = std::mem::replace(&mut self.events, Events::with_capacity(0));
+        for event in &events {
+            self.react(event);
+        }
+        self.events = events;
+        self.read_rest();
+        let now = Instant::now();
+        self.clients.delivery.serving.end();
+        for index in self.listeners.due(now) {
+            self.accept(index);
+        }
+        self.publishers.publish_held(&mut self.clients, now);
+        self.sweep();
+        let has_ended = |until| self.clients.is_empty() || until <= Instant::now();
+        if self.stopping.is_some_and(has_ended) {
+            Turn::Ended
+        } else {
+            Turn::Again
         }
     }
 
@@ -180,6 +202,7 @@ impl Worker {
     fn forward_streams(&mut self) {
         for reader in self.clients.delivery.streams.keys() {
             let read_at = Instant::now();
+            self.clients.delivery.serving.end();
             if let Some(before) = self.clients.delivery.streams.read(reader, read_at) {
                 self.answer_starts(reader, read_at);
                 self.clients.offer(reader, before, read_at);
@@ -191,8 +214,10 @@ impl Worker {
     fn process_commands(&mut self) {
         while let Ok(command) = self.commands.try_recv() {
             let now = Instant::now();
+            self.clients.delivery.serving.end();
             match command {
                 Command::Answer { client, id, answer } => {
+                    self.clients.delivery.serving.begin(client);
                     self.clients.delivery.answer(client, id, *answer, now);
                     self.serve(client, now);
                 }
@@ -207,6 +232,7 @@ impl Worker {
 
     fn answer_found(&mut self, found: LookupResult, now: Instant) {
         let (key, id) = (found.client, found.id);
+        self.clients.delivery.serving.begin(key);
         if let Some(mut scope) = self.clients.scope(key, now) {
             let answer = self.requests.answer_found(&mut scope, found);
             self.clients.delivery.answer(key, id, answer, now);
@@ -219,6 +245,7 @@ impl Worker {
         self.stopping = Some(now + FAREWELL);
         self.listeners.deregister(self.poll.registry());
         for key in self.clients.keys() {
+            self.clients.delivery.serving.begin(key);
             self.clients.delivery.push_farewell(key, now);
             if let Some(client) = self.clients.get_mut(key) {
                 client.closing.get_or_insert(now + FAREWELL);
@@ -257,12 +284,16 @@ impl Worker {
     /// Reads datagrams, up to a limit. The rest is read in the next turn, behind media.
     fn read_datagrams(&mut self) {
         let now = Instant::now();
-        let (publishers, is_rest) = self.clients.delivery.receive(&mut self.batch, now);
+        let batch = self.batch.take();
+        let mut batch = batch.unwrap_or_else(|| ReceiveBatch::new(ReceiveBatch::CAPACITY_MAX));
+        let (publishers, is_rest) = self.clients.delivery.receive(&mut batch, now);
+        self.batch = Some(batch);
         self.has_datagrams = is_rest;
         if is_rest {
             self.waker.wake();
         }
         for key in publishers {
+            self.clients.delivery.serving.begin(key);
             self.publishers.publish(&mut self.clients, key, now);
         }
     }
@@ -305,8 +336,16 @@ impl Worker {
         permit.filter(|_| self.stopping.is_none())
     }
 
-    fn read(&mut self, key: Key) {
+    /// Takes the buffer that clients are read into. A panic loses it, and another one takes its
+    /// place.
+    fn take_buffer(&mut self) -> Vec<u8> {
         let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.resize(READ_BYTES, 0);
+        buffer
+    }
+
+    fn read(&mut self, key: Key) {
+        let mut buffer = self.take_buffer();
         let mut reads = 0;
         while self.clients.get(key).is_some() {
             if reads == READS_PER_TURN {
@@ -315,6 +354,7 @@ impl Worker {
                 break;
             }
             reads += 1;
+            self.clients.delivery.serving.begin(key);
             match self.clients.read(key, &mut buffer) {
                 ReadOutcome::Bytes(count) => {
                     let now = Instant::now();
@@ -346,7 +386,7 @@ impl Worker {
     }
 
     fn read_tunnel(&mut self, post: Key) {
-        let mut buffer = std::mem::take(&mut self.buffer);
+        let mut buffer = self.take_buffer();
         for reads in 0.. {
             if reads == READS_PER_TURN {
                 self.clients.tunnels.read_later(post);
@@ -362,6 +402,7 @@ impl Worker {
     }
 
     fn take_tunnelled(&mut self, key: Key, base64: &[u8], now: Instant) {
+        self.clients.delivery.serving.begin(key);
         self.clients.take_tunnelled(key, base64, now);
         self.publishers.publish(&mut self.clients, key, now);
         self.serve(key, now);
@@ -379,6 +420,7 @@ impl Worker {
 
     /// Serves a client after any input: first its requests, then what waits for it.
     fn serve(&mut self, key: Key, now: Instant) {
+        self.clients.delivery.serving.begin(key);
         while let Some(event) = self.clients.poll_event(key) {
             let Some(mut scope) = self.clients.scope(key, now) else {
                 break;
@@ -436,6 +478,7 @@ impl Worker {
         self.swept = now;
         self.listeners.check_outages(now);
         for key in self.clients.keys() {
+            self.clients.delivery.serving.begin(key);
             if !self.clients.check_progress(key, now) {
                 continue;
             }
@@ -446,6 +489,7 @@ impl Worker {
                 self.serve(key, now);
             }
         }
+        self.clients.delivery.serving.end();
         let playing = self.clients.playing();
         self.clients.delivery.counters.playing.set(playing);
         self.clients.check_streams(now);

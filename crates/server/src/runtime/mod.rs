@@ -45,8 +45,8 @@ pub(crate) use subscription::StreamSubscription;
 #[cfg(feature = "fault-injection")]
 pub(crate) use supervision::Fault;
 pub(crate) use supervision::{
-    Heartbeat, Part, PartCounters, PollingThread, ServedPeer, Serving, Supervisor, ThreadProgress,
-    Turn, catch, keep_running,
+    Heartbeat, Panicked, Part, PartCounters, PollingThread, ServedPeer, Serving, Supervisor,
+    ThreadProgress, Turn, catch, keep_running, run_once, spawn_kept,
 };
 pub(crate) use timers::Timers;
 pub(crate) use token_bucket::TokenBucket;

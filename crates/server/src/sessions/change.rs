@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 use super::negotiator::{Negotiator, draw_secrets};
 use super::peer::Peer;
 use super::record::{IceGeneration, SessionLocation, SessionRecord};
+use super::registry::Registry;
 use super::shard::Command;
 use crate::latency::FrameStamps;
 use crate::runtime::SessionId;
@@ -57,6 +58,18 @@ pub(crate) enum ChangeError {
 enum Owner<'a> {
     Waiting(&'a mut Peer),
     Shard,
+}
+
+/// The end of a session, which leaves the registry when this is dropped.
+struct Removal<'a> {
+    registry: &'a Registry,
+    record: &'a SessionRecord,
+}
+
+impl Drop for Removal<'_> {
+    fn drop(&mut self) {
+        self.registry.remove(&self.record.id);
+    }
 }
 
 impl Negotiator {
@@ -176,11 +189,15 @@ impl Negotiator {
             let left = std::mem::replace(&mut state.location, SessionLocation::Gone);
             (left, gone)
         };
+        // The request may be dropped while it waits.
+        let _removal = Removal {
+            registry: &self.shared.registry,
+            record,
+        };
         if let Some(gone) = gone {
             // An error means that the shard dropped the sender: the session ended in another way.
             let _ = tokio::time::timeout(LEAVING, gone).await;
         }
-        self.shared.registry.remove(&record.id);
         drop(left);
         Ok(())
     }

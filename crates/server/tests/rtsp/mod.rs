@@ -1,5 +1,6 @@
 //! Streams over RTSP: hundreds of players, players that stall, and requests that no player sends.
 
+mod panics;
 mod publishers;
 
 use std::io::{Read, Write};

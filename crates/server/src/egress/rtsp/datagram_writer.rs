@@ -80,6 +80,12 @@ impl DatagramWriter {
         }
     }
 
+    /// Drops what was planned and not sent.
+    pub(crate) fn discard(&mut self) {
+        self.messages.clear();
+        self.is_full = false;
+    }
+
     /// Notes that the kernel has room again.
     pub(crate) fn unblock(&mut self) {
         self.is_full = false;

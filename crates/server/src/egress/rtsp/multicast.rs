@@ -24,7 +24,7 @@ use super::groups::{GroupRange, Groups, Played};
 use super::stream_reader::{StreamContext, StreamReader};
 use super::transport::{TrackTransport, TrackTransports, UdpAddresses};
 use super::udp::UdpPair;
-use crate::runtime::{Key, Slots, Waker};
+use crate::runtime::{Key, PollingThread, Slots, Turn, Waker, catch};
 
 const MEDIA: Token = Token(0);
 const CONTROL: Token = Token(1);
@@ -51,6 +51,9 @@ pub(crate) struct MulticastSender {
     sendings: Slots<Sending>,
     /// The value of [`Groups::changes`] when the table was read last.
     changes: u64,
+    /// Whether the table must be read although it has not changed.
+    must_follow: bool,
+    events: Events,
     swept: Instant,
     /// Number of this thread in the tables of stage delays.
     index: usize,
@@ -73,6 +76,63 @@ pub(crate) fn open(range: GroupRange) -> io::Result<(Groups, Poll, Arc<Waker>)> 
     let poll = Poll::new()?;
     let waker = Arc::new(Waker::new(&poll, WAKE)?);
     Ok((Groups::new(range, Arc::clone(&waker)), poll, waker))
+}
+
+impl PollingThread for MulticastSender {
+    /// Waits for events and sends. [`Groups::stop`] makes this turn the last one.
+    fn turn(&mut self) -> Turn {
+        let wait = self.longest_wait(Instant::now());
+        if let Err(error) = self.poll.poll(&mut self.events, Some(wait))
+            && error.kind() != io::ErrorKind::Interrupted
+        {
+            tracing::error!(%error, "the multicast thread cannot wait for events");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self.waker.clear();
+        let now = Instant::now();
+        for event in &self.events {
+            if event.is_writable() {
+                self.writer.unblock();
+            }
+            self.is_unread |= event.is_readable();
+        }
+        if self.is_unread {
+            self.is_unread = self.writer.sockets.receive(&mut self.batch, |_| {});
+            if self.is_unread {
+                self.waker.wake();
+            }
+        }
+        if self.groups.is_stopping() {
+            for key in self.sendings.keys() {
+                self.send_bye(key, now);
+            }
+            return Turn::Ended;
+        }
+        self.follow(now);
+        for key in self.sendings.keys() {
+            self.send(key, now);
+        }
+        self.sweep(now);
+        Turn::Again
+    }
+
+    /// Drops nothing: the thread has no peers, only groups.
+    fn drop_served(&mut self) -> bool {
+        false
+    }
+
+    fn start_anew(&mut self) {
+        for key in self.sendings.keys() {
+            let sending = self.sendings.remove(key);
+            // One that is half changed may panic again while it is dropped.
+            let _ = catch(move || drop(sending));
+        }
+        self.writer.discard();
+        self.batch = ReceiveBatch::new(BATCH);
+        self.is_unread = true;
+        self.must_follow = true;
+        self.waker.wake();
+    }
 }
 
 impl MulticastSender {
@@ -108,6 +168,8 @@ impl MulticastSender {
             is_unread: false,
             sendings: Slots::default(),
             changes: 0,
+            must_follow: false,
+            events: Events::with_capacity(16),
             swept: Instant::now(),
             index,
         })
@@ -116,45 +178,6 @@ impl MulticastSender {
     /// Returns the groups that this thread sends to.
     pub(crate) fn groups(&self) -> &Arc<Groups> {
         &self.groups
-    }
-
-    /// Runs until [`Groups::stop`].
-    pub(crate) fn run(mut self) {
-        let mut events = Events::with_capacity(16);
-        loop {
-            let wait = self.longest_wait(Instant::now());
-            if let Err(error) = self.poll.poll(&mut events, Some(wait))
-                && error.kind() != io::ErrorKind::Interrupted
-            {
-                tracing::error!(%error, "the multicast thread cannot wait for events");
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            self.waker.clear();
-            let now = Instant::now();
-            for event in &events {
-                if event.is_writable() {
-                    self.writer.unblock();
-                }
-                self.is_unread |= event.is_readable();
-            }
-            if self.is_unread {
-                self.is_unread = self.writer.sockets.receive(&mut self.batch, |_| {});
-                if self.is_unread {
-                    self.waker.wake();
-                }
-            }
-            if self.groups.is_stopping() {
-                for key in self.sendings.keys() {
-                    self.send_bye(key, now);
-                }
-                return;
-            }
-            self.follow(now);
-            for key in self.sendings.keys() {
-                self.send(key, now);
-            }
-            self.sweep(now);
-        }
     }
 
     fn longest_wait(&self, now: Instant) -> Duration {
@@ -170,9 +193,10 @@ impl MulticastSender {
     /// more.
     fn follow(&mut self, now: Instant) {
         let changes = self.groups.changes();
-        if changes == self.changes {
+        if changes == self.changes && !self.must_follow {
             return;
         }
+        self.must_follow = false;
         self.changes = changes;
         let played = self.groups.played();
         for key in self.sendings.keys() {

@@ -18,6 +18,7 @@ use tokio::sync::watch;
 
 use super::RtspSource;
 use super::backoff::Backoff;
+use crate::runtime::{Part, Supervisor};
 
 /// Length of a session after which it counts as working, so that the next pause is short again.
 const WORKED: Duration = Duration::from_secs(5);
@@ -30,14 +31,19 @@ const LONG_PAUSE: Duration = Duration::from_secs(30);
 pub(super) async fn run(
     camera: RtspSource,
     stream: Arc<Stream>,
+    supervisor: Arc<Supervisor>,
     mut stopped: watch::Receiver<bool>,
 ) {
     let pulling = async {
         let mut backoff = Backoff::new();
         loop {
             let began = Instant::now();
-            let failure = session::pull(&camera, &stream).await;
-            let detail = failure.to_string();
+            // A camera whose data makes the server panic is down, like one that is broken.
+            let pulled = supervisor.catch_task(Part::Source, session::pull(&camera, &stream));
+            let (detail, is_lasting) = match pulled.await {
+                Ok(failure) => (failure.to_string(), failure.is_lasting()),
+                Err(panicked) => (format!("reading the camera: {panicked}"), false),
+            };
             let known = stream.state().detail() == Some(&detail);
             if known {
                 tracing::debug!(stream = %stream.name(), %camera, detail, "camera still down");
@@ -48,7 +54,7 @@ pub(super) async fn run(
             if began.elapsed() >= WORKED {
                 backoff.reset();
             }
-            let pause = if failure.is_lasting() {
+            let pause = if is_lasting {
                 LONG_PAUSE
             } else {
                 backoff.pause()

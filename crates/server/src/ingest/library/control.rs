@@ -156,6 +156,11 @@ impl Control {
         inner.gone
     }
 
+    /// Ends the reading, whether it has users or not.
+    pub(super) fn end(&self) {
+        self.lock().gone = true;
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -12,10 +12,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::reading::{Next, Reading};
+use crate::runtime::{
+    Heartbeat, Part, PollingThread, ServedPeer, Serving, Supervisor, Turn, catch,
+};
 
 /// Shortest time to the next unit in which the thread reads ahead for another reading: data in the
 /// system's cache is read in less.
 const SPARE: Duration = Duration::from_micros(500);
+
+/// Longest time that a thread sleeps, so that it is seen to live.
+const IDLE: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
 pub(super) struct Driver {
@@ -46,7 +52,7 @@ pub(super) struct Handle {
 }
 
 impl Driver {
-    pub(super) fn start(threads: usize) -> io::Result<Self> {
+    pub(super) fn start(threads: usize, supervisor: &Arc<Supervisor>) -> io::Result<Self> {
         let mut driver = Self {
             threads: Vec::new(),
             next_id: AtomicU64::new(0),
@@ -54,8 +60,12 @@ impl Driver {
         for number in 0..threads.max(1) {
             let driver_thread = Arc::new(DriverThread::default());
             driver.threads.push(Arc::clone(&driver_thread));
-            let thread = thread::Builder::new().name(format!("library {number}"));
-            thread.spawn(move || DriverLoop::default().run(&driver_thread))?;
+            let name = format!("library-{number}");
+            let heartbeat = supervisor.register(Part::Library, &name);
+            let driver_loop = DriverLoop::new(driver_thread, &heartbeat);
+            let supervisor = Arc::clone(supervisor);
+            let thread = thread::Builder::new().name(name);
+            thread.spawn(move || supervisor.run(driver_loop, &heartbeat))?;
         }
         Ok(driver)
     }
@@ -108,23 +118,15 @@ impl Handle {
 impl DriverThread {
     /// Returns the new readings, the readings to wake, and whether the thread is to end. Waits
     /// until `until` if there are none.
-    fn receive(&self, until: Option<Instant>) -> (Vec<(u64, Reading)>, Vec<u64>, bool) {
+    fn receive(&self, until: Instant) -> (Vec<(u64, Reading)>, Vec<u64>, bool) {
         let mut inbox = self.lock();
         while inbox.new.is_empty() && inbox.woken.is_empty() && !inbox.closed {
-            let waited = match until {
-                None => self.changed.wait(inbox),
-                Some(until) => {
-                    let left = until.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        break;
-                    }
-                    let waited = self.changed.wait_timeout(inbox, left);
-                    waited
-                        .map(|(inbox, _)| inbox)
-                        .map_err(|error| PoisonError::new(error.into_inner().0))
-                }
-            };
-            inbox = waited.unwrap_or_else(PoisonError::into_inner);
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            let waited = self.changed.wait_timeout(inbox, left);
+            inbox = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         let Inbox { new, woken, closed } = &mut *inbox;
         (std::mem::take(new), std::mem::take(woken), *closed)
@@ -136,8 +138,12 @@ impl DriverThread {
 }
 
 /// One thread's own state.
-#[derive(Default)]
 struct DriverLoop {
+    driver_thread: Arc<DriverThread>,
+    /// The reading that is advanced at the moment.
+    serving: Serving<u64>,
+    /// Identifiers of readings that have a new command or are new.
+    woken: VecDeque<u64>,
     readings: HashMap<u64, ScheduledReading>,
     due: BinaryHeap<Reverse<(Instant, u64)>>,
     /// Identifiers of readings that want to read ahead.
@@ -152,52 +158,100 @@ struct ScheduledReading {
     is_queued: bool,
 }
 
-impl DriverLoop {
-    fn run(mut self, driver_thread: &DriverThread) {
-        loop {
-            // While some reading wants to read ahead, the inbox is only checked.
-            let until = if self.read_ahead_queue.is_empty() {
-                self.due.peek().map(|Reverse((at, _))| *at)
-            } else {
-                Some(Instant::now())
+impl PollingThread for DriverLoop {
+    fn turn(&mut self) -> Turn {
+        let (new, woken, closed) = self.driver_thread.receive(self.wake_at());
+        if closed {
+            return Turn::Ended;
+        }
+        for (id, reading) in new {
+            let entry = ScheduledReading {
+                reading,
+                next: None,
+                is_queued: false,
             };
-            let (new, woken, closed) = driver_thread.receive(until);
-            if closed {
-                return;
-            }
-            for (id, reading) in new {
-                let entry = ScheduledReading {
-                    reading,
-                    next: None,
-                    is_queued: false,
-                };
-                self.readings.insert(id, entry);
-                self.step(id, driver_thread);
-            }
-            for id in woken {
-                self.step(id, driver_thread);
-            }
-            self.publish_due(driver_thread);
-            self.read_ahead();
+            self.readings.insert(id, entry);
+            self.woken.push_back(id);
+        }
+        self.woken.extend(woken);
+        while let Some(id) = self.woken.pop_front() {
+            self.step(id);
+        }
+        self.publish_due();
+        self.read_ahead();
+        Turn::Again
+    }
+
+    fn drop_served(&mut self) -> bool {
+        let Some(ServedPeer::Peer(id)) = self.serving.take() else {
+            return false;
+        };
+        self.abandon(id);
+        true
+    }
+
+    fn start_anew(&mut self) {
+        let readings: Vec<u64> = self.readings.keys().copied().collect();
+        for id in readings {
+            self.abandon(id);
+        }
+        self.due.clear();
+        self.read_ahead_queue.clear();
+        self.woken.clear();
+    }
+}
+
+impl DriverLoop {
+    fn new(driver_thread: Arc<DriverThread>, heartbeat: &Heartbeat) -> Self {
+        Self {
+            driver_thread,
+            serving: Serving::new(heartbeat),
+            woken: VecDeque::new(),
+            readings: HashMap::new(),
+            due: BinaryHeap::new(),
+            read_ahead_queue: VecDeque::new(),
         }
     }
 
-    fn publish_due(&mut self, driver_thread: &DriverThread) {
+    /// Returns when the next turn begins, even if no command comes.
+    fn wake_at(&self) -> Instant {
+        let now = Instant::now();
+        // While some reading wants to read ahead, the inbox is only checked.
+        if !self.read_ahead_queue.is_empty() || !self.woken.is_empty() {
+            return now;
+        }
+        let latest = now + IDLE;
+        let due = self.due.peek().map(|Reverse((at, _))| *at);
+        due.map_or(latest, |at| at.min(latest))
+    }
+
+    /// Ends a reading that panicked. Its clients are told that the stream is down.
+    fn abandon(&mut self, id: u64) {
+        if let Some(entry) = self.readings.remove(&id) {
+            self.driver_thread.readings.fetch_sub(1, Ordering::Relaxed);
+            let mut reading = entry.reading;
+            // A reading that is half changed may panic again while it is dropped.
+            let _ = catch(move || reading.abandon());
+        }
+    }
+
+    fn publish_due(&mut self) {
         while let Some(Reverse((at, id))) = self.due.peek().copied() {
             if at > Instant::now() {
                 return;
             }
             self.due.pop();
             if self.readings.get(&id).is_some_and(|it| it.next == Some(at)) {
-                self.step(id, driver_thread);
+                self.step(id);
             }
         }
     }
 
-    fn step(&mut self, id: u64, driver_thread: &DriverThread) {
+    fn step(&mut self, id: u64) {
         let Some(entry) = self.readings.get_mut(&id) else {
             return;
         };
+        self.serving.begin(id);
         match entry.reading.advance(Instant::now()) {
             Next::At(at) => {
                 entry.next = Some(at);
@@ -206,13 +260,15 @@ impl DriverLoop {
             Next::Idle => entry.next = None,
             Next::Gone => {
                 self.readings.remove(&id);
-                driver_thread.readings.fetch_sub(1, Ordering::Relaxed);
+                self.driver_thread.readings.fetch_sub(1, Ordering::Relaxed);
+                self.serving.end();
                 return;
             }
         }
         if entry.reading.wants_read_ahead() && !std::mem::replace(&mut entry.is_queued, true) {
             self.read_ahead_queue.push_back(id);
         }
+        self.serving.end();
     }
 
     /// Reads ahead for one reading, if there is time.
@@ -232,7 +288,9 @@ impl DriverLoop {
             return;
         };
         if let Some(entry) = self.readings.get_mut(&id) {
+            self.serving.begin(id);
             entry.reading.read_ahead();
+            self.serving.end();
             entry.is_queued = entry.reading.wants_read_ahead();
             if entry.is_queued {
                 self.read_ahead_queue.push_back(id);

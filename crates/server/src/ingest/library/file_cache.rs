@@ -68,6 +68,26 @@ impl CachedFile {
     }
 }
 
+/// A name that a task looks up. When the task is done, or was dropped because its client left, a
+/// name without a file leaves nothing behind.
+struct LookedUp<'a> {
+    cache: &'a FileCache,
+    name: &'a str,
+    slot: Arc<Slot>,
+}
+
+impl Drop for LookedUp<'_> {
+    fn drop(&mut self) {
+        let mut slots = self.cache.lock();
+        // Whoever holds the slot now, or gets it next, does the same afterwards.
+        let is_empty = self.slot.try_lock().is_ok_and(|cached| cached.is_none());
+        let is_ours = |it: &Arc<Slot>| Arc::ptr_eq(it, &self.slot);
+        if is_empty && slots.get(self.name).is_some_and(is_ours) {
+            slots.remove(self.name);
+        }
+    }
+}
+
 impl FileCache {
     pub(super) fn new(folder: PathBuf, context: Arc<LibraryContext>) -> Self {
         Self {
@@ -102,16 +122,14 @@ impl FileCache {
             return Ok(None);
         }
         let slot = Arc::clone(self.lock().entry(name.to_owned()).or_default());
-        let mut cached = slot.lock().await;
+        let looked_up = LookedUp {
+            cache: self,
+            name,
+            slot,
+        };
+        let mut cached = looked_up.slot.lock().await;
         let found = self.look_up(name, &mut cached).await;
-        if cached.is_none() {
-            // A name without a file leaves nothing behind. Tasks that wait for this slot find the
-            // same; a later one gets a new slot.
-            let mut slots = self.lock();
-            if slots.get(name).is_some_and(|it| Arc::ptr_eq(it, &slot)) {
-                slots.remove(name);
-            }
-        } else {
+        if cached.is_some() {
             self.sweep_later();
         }
         found

@@ -44,6 +44,8 @@ use context::LibraryContext;
 use driver::Driver;
 use file_cache::FileCache;
 
+use crate::runtime::Supervisor;
+
 pub use context::Limits;
 pub use control::{Failure, Started};
 pub use error::Error;
@@ -78,11 +80,16 @@ impl Library {
     ///
     /// # Errors
     /// Returns the system's error if a thread cannot be started.
-    pub fn new(folder: PathBuf, hub: Arc<Hub>, limits: Limits) -> io::Result<Self> {
+    pub(crate) fn new(
+        folder: PathBuf,
+        hub: Arc<Hub>,
+        limits: Limits,
+        supervisor: &Arc<Supervisor>,
+    ) -> io::Result<Self> {
         let context = LibraryContext {
             hub,
             limits,
-            driver: Driver::start(limits.threads)?,
+            driver: Driver::start(limits.threads, supervisor)?,
             private: AtomicUsize::new(0),
         };
         Ok(Self {

@@ -301,6 +301,21 @@ impl Reading {
         }
     }
 
+    /// Ends the reading because of a panic. The next client gets another one.
+    pub(super) fn abandon(&mut self) {
+        self.control.end();
+        tracing::warn!(
+            file = self.file.name(),
+            "playback of a file stopped: it panicked"
+        );
+        if let Some(publisher) = self.publisher.take() {
+            publisher.finish(State::Down {
+                detail: "playing the file panicked; the log has the place in the code".to_owned(),
+            });
+        }
+        self.unlist();
+    }
+
     fn leave(&mut self) {
         self.playback = None;
         if let Some(publisher) = self.publisher.take() {
@@ -308,6 +323,11 @@ impl Reading {
                 detail: "the last viewer left".to_owned(),
             });
         }
+        self.unlist();
+    }
+
+    /// Removes the stream from the hub.
+    fn unlist(&self) {
         if let Audience::All { hub, .. } = &self.audience {
             let name = self.stream.name().as_str();
             // Another stream may have this name.

@@ -10,13 +10,25 @@ use std::time::{Duration, Instant};
 use glassline_hub::{Hub, State, Stream, Subscription, Wake};
 use glassline_media::{MediaTime, MediaUnit};
 
+use futures_util::FutureExt as _;
+
 use super::*;
+use crate::runtime::{Fault, Supervisor};
 
 static VIDEO: &[u8] = include_bytes!("../../../../../assets/demo.h264");
 static AUDIO: &[u8] = include_bytes!("../../../../../assets/demo.ogg");
 
 /// Longest wait of a test.
 const SOON: Duration = Duration::from_secs(20);
+
+/// Playback from the start, again and again.
+const LOOPED: Play = Play {
+    from: Some(Duration::ZERO),
+    until: None,
+    scale: 1.0,
+    speed: 1.0,
+    once: false,
+};
 
 /// A folder that is removed with the test.
 struct Folder(PathBuf);
@@ -44,7 +56,8 @@ impl Folder {
             repair_span: 2 * SOON,
             ..glassline_hub::Limits::default()
         }));
-        let library = Library::new(self.0.clone(), Arc::clone(&hub), limits);
+        let supervisor = Supervisor::start().expect("a thread");
+        let library = Library::new(self.0.clone(), Arc::clone(&hub), limits, &supervisor);
         (library.expect("threads"), hub)
     }
 }
@@ -560,4 +573,59 @@ async fn one_thread_paces_hundreds() {
         median < Duration::from_millis(50),
         "median {median:?}, nine of ten {most:?}"
     );
+}
+
+#[tokio::test]
+async fn a_request_that_is_dropped_leaves_no_entry_behind() {
+    let folder = Folder::new();
+    let (library, _) = folder.library(Limits::default());
+    let (mut number, mut dropped) = (0, 0);
+    while dropped < 20 {
+        number += 1;
+        assert!(number < 100_000, "no lookup takes more than one poll");
+        let name = format!("missing-{number}.mp4");
+        // Polled once, and dropped like the request of a client that hung up.
+        let found = library.find(&name).now_or_never();
+        dropped += usize::from(found.is_none());
+    }
+    assert_eq!(library.counts().media_files, 0);
+    let found = library.find("clip.h264").await.expect("a good file");
+    assert!(found.is_some());
+    assert_eq!(library.counts().media_files, 1);
+}
+
+#[tokio::test]
+async fn a_reading_that_panics_is_down_and_the_others_play_on() {
+    let folder = Folder::new();
+    let hub = Arc::new(Hub::default());
+    let supervisor = Supervisor::start().expect("a thread");
+    let limits = Limits {
+        threads: 1,
+        ..Limits::default()
+    };
+    let library = Library::new(folder.0.clone(), Arc::clone(&hub), limits, &supervisor);
+    let library = library.expect("a thread");
+    let file = library.find("clip.h264").await.expect("a good file");
+    let file = file.expect("it is there");
+    let readings: Vec<_> = (0..2).map(|_| file.fork(None).expect("a place")).collect();
+    assert!(supervisor.inject("library-0", Fault::PanicServing));
+    readings.iter().for_each(|reading| reading.play(LOOPED));
+    let is_down =
+        |reading: &&PrivateReading| matches!(reading.stream().state(), State::Down { .. });
+    let packets = || readings.iter().map(|it| it.stream().totals().packets);
+    let deadline = Instant::now() + 4 * SOON;
+    while readings.iter().filter(is_down).count() != 1 || packets().max() < Some(30) {
+        assert!(
+            Instant::now() < deadline,
+            "{:?}",
+            packets().collect::<Vec<_>>()
+        );
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(supervisor.failure(), None);
+    let again = file.fork(Some(LOOPED)).expect("a place");
+    while again.stream().totals().packets == 0 {
+        assert!(Instant::now() < deadline, "no newcomer is served");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }

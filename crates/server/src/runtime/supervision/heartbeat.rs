@@ -77,6 +77,8 @@ impl Heartbeat {
         // Only this thread writes, so no atomic addition is needed.
         let turns = self.0.turns.load(Ordering::Relaxed);
         self.0.turns.store(turns.wrapping_add(1), Ordering::Relaxed);
+        #[cfg(feature = "fault-injection")]
+        self.0.faults.strike();
     }
 
     /// Returns the part that the thread belongs to.

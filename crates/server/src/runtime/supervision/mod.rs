@@ -27,12 +27,12 @@ mod watchdog;
 #[cfg(feature = "fault-injection")]
 pub(crate) use fault::Fault;
 pub(crate) use heartbeat::{Heartbeat, ThreadProgress};
-pub(crate) use panicked::catch;
+pub(crate) use panicked::{Panicked, catch};
 pub(crate) use part::{Part, PartCounters};
 pub(crate) use polling::{PollingThread, Turn};
 pub(crate) use serving::{ServedPeer, Serving};
 pub(crate) use supervisor::Supervisor;
-pub(crate) use task::keep_running;
+pub(crate) use task::{keep_running, run_once, spawn_kept};
 
 #[cfg(test)]
 mod tests;

@@ -36,6 +36,12 @@ impl Part {
         Self::Background,
     ];
 
+    /// Returns whether the part's threads may have to wait for a disk. One that waits delays its
+    /// own streams only, and starting the server again would not help.
+    pub(crate) const fn waits_for_disks(self) -> bool {
+        matches!(self, Self::Library | Self::Source)
+    }
+
     /// Returns the part's name for logs and metrics.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {

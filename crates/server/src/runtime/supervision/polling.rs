@@ -39,8 +39,6 @@ impl Supervisor {
         loop {
             let turn = catch(|| {
                 heartbeat.beat();
-                #[cfg(feature = "fault-injection")]
-                heartbeat.pulse().faults.strike();
                 thread.turn()
             });
             match turn {

@@ -13,8 +13,8 @@ use crate::runtime::{Key, SessionId};
 /// Setting it is one store for each peer and batch of units or datagrams, which is cheaper than
 /// catching the panic of each step.
 #[derive(Debug)]
-pub(crate) struct Serving {
-    peer: Option<Key>,
+pub(crate) struct Serving<K = Key> {
+    peer: Option<K>,
     joining: Option<SessionId>,
     #[cfg(feature = "fault-injection")]
     pulse: Arc<Pulse>,
@@ -22,14 +22,14 @@ pub(crate) struct Serving {
 
 /// The peer that was served when a turn panicked.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum ServedPeer {
+pub(crate) enum ServedPeer<K = Key> {
     /// A peer of the thread.
-    Peer(Key),
+    Peer(K),
     /// A session that was about to become a peer of the thread.
     Joining(SessionId),
 }
 
-impl Serving {
+impl<K> Serving<K> {
     /// Creates the state of the thread with this heartbeat.
     #[cfg_attr(
         not(feature = "fault-injection"),
@@ -49,7 +49,7 @@ impl Serving {
 
     /// Notes that `peer` is served from now on.
     #[inline]
-    pub(crate) fn begin(&mut self, peer: Key) {
+    pub(crate) fn begin(&mut self, peer: K) {
         self.peer = Some(peer);
         #[cfg(feature = "fault-injection")]
         self.pulse.faults.strike_peer();
@@ -73,7 +73,7 @@ impl Serving {
     }
 
     /// Returns the peer that is served, and notes that none is any more.
-    pub(crate) fn take(&mut self) -> Option<ServedPeer> {
+    pub(crate) fn take(&mut self) -> Option<ServedPeer<K>> {
         let joining = self.joining.take().map(ServedPeer::Joining);
         let peer = self.peer.take().map(ServedPeer::Peer);
         joining.or(peer)

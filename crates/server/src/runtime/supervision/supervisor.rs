@@ -1,12 +1,16 @@
 //! The state of all threads and tasks of one server.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures_util::FutureExt as _;
 use tokio::sync::watch;
+use tokio::task::JoinError;
 
 #[cfg(feature = "fault-injection")]
 use super::fault::Fault;
 use super::heartbeat::{Heartbeat, Pulse, ThreadProgress};
+use super::panicked::{Panicked, catch};
 use super::part::{Part, PartCounters};
 
 /// Watches the threads and tasks of one server.
@@ -35,6 +39,38 @@ impl Supervisor {
         heartbeat
     }
 
+    /// Calls `work`, and counts a panic of it for `part`.
+    ///
+    /// # Errors
+    /// Returns [`Panicked`]. The state that `work` changed may then be half changed: the caller must
+    /// discard it.
+    pub(crate) fn catch<T>(&self, part: Part, work: impl FnOnce() -> T) -> Result<T, Panicked> {
+        catch(work).inspect_err(|Panicked| self.count_panic(part))
+    }
+
+    /// Waits for `work`, and counts a panic of it for `part`.
+    ///
+    /// # Errors
+    /// Returns [`Panicked`], as [`Self::catch`] does.
+    pub(crate) async fn catch_task<F: Future>(
+        &self,
+        part: Part,
+        work: F,
+    ) -> Result<F::Output, Panicked> {
+        let caught = AssertUnwindSafe(work).catch_unwind().await;
+        caught.map_err(|_payload| {
+            self.count_panic(part);
+            Panicked
+        })
+    }
+
+    /// Counts the panic of a task of tokio, if it ended in one. What the task served is gone with it.
+    pub(crate) fn note_end<T>(&self, part: Part, ended: &Result<T, JoinError>) {
+        if ended.as_ref().is_err_and(JoinError::is_panic) {
+            self.count_panic(part);
+        }
+    }
+
     /// Counts a panic that was caught elsewhere, for example by tokio in a task.
     pub(crate) fn count_panic(&self, part: Part) {
         self.counters(part).panics.add(1);
@@ -55,12 +91,14 @@ impl Supervisor {
         self.lock().iter().map(|pulse| pulse.progress()).collect()
     }
 
-    /// Returns the first thread of `part` that makes no progress, or of any part if that is `None`.
+    /// Returns the first thread of `part` that makes no progress, or of any part that does not wait
+    /// for disks if `part` is `None`.
     pub(crate) fn stuck(&self, part: Option<Part>) -> Option<ThreadProgress> {
         let pulses = self.lock();
-        let mut pulses = pulses
-            .iter()
-            .filter(|pulse| part.is_none_or(|part| part == pulse.part));
+        let mut pulses = pulses.iter().filter(|pulse| match part {
+            Some(part) => part == pulse.part,
+            None => !pulse.part.waits_for_disks(),
+        });
         pulses.find_map(|pulse| Some(pulse.progress()).filter(|progress| progress.is_stuck))
     }
 

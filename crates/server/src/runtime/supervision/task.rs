@@ -1,12 +1,12 @@
 //! Tasks on tokio that go on after a panic.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::FutureExt as _;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
+use super::panicked::Panicked;
 use super::part::Part;
 use super::restart_limit::RestartLimit;
 use super::supervisor::Supervisor;
@@ -26,17 +26,14 @@ pub(crate) async fn keep_running<F>(
 {
     let mut limit = RestartLimit::default();
     loop {
-        let ended = AssertUnwindSafe(make()).catch_unwind().await;
+        let ended = supervisor.catch_task(part, make()).await;
         // A dropped sender means that the server ends, too.
         if *stopped.borrow() || stopped.has_changed().is_err() {
             return;
         }
         let how = match ended {
             Ok(()) => "ended",
-            Err(_payload) => {
-                supervisor.count_panic(part);
-                "panicked"
-            }
+            Err(Panicked) => "panicked",
         };
         if !limit.allows(Instant::now()) {
             return supervisor.fail(format!("{name} {how} five times within a minute"));
@@ -45,4 +42,34 @@ pub(crate) async fn keep_running<F>(
         supervisor.counters(part).restarts.add(1);
         tracing::error!(task = name, "task {how}: it runs again");
     }
+}
+
+/// Starts [`keep_running`] as a task of its own.
+pub(crate) fn spawn_kept<F>(
+    supervisor: &Arc<Supervisor>,
+    what: (Part, &'static str),
+    stopped: &watch::Receiver<bool>,
+    make: impl FnMut() -> F + Send + 'static,
+) -> JoinHandle<()>
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let running = keep_running(Arc::clone(supervisor), what, stopped.clone(), make);
+    tokio::spawn(running)
+}
+
+/// Runs a task that cannot be made again. If it panics, or ends before `stopped` becomes true, the
+/// server fails.
+pub(crate) async fn run_once(
+    supervisor: Arc<Supervisor>,
+    (part, name): (Part, &'static str),
+    stopped: watch::Receiver<bool>,
+    task: impl Future<Output = ()>,
+) {
+    let ended = supervisor.catch_task(part, task).await;
+    if *stopped.borrow() || stopped.has_changed().is_err() {
+        return;
+    }
+    let how = if ended.is_ok() { "ended" } else { "panicked" };
+    supervisor.fail(format!("{name} {how}"));
 }
