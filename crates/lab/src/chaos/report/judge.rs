@@ -20,6 +20,9 @@ const GAP_MORE_MAX_MS: f64 = 5.0;
 /// Most by which memory may grow, in bytes.
 const MEMORY_MORE_MAX: i64 = 20 << 20;
 
+/// The same at the end of the smoke, when the half-open sessions of its last actions still live.
+const MEMORY_MORE_MAX_SHORT: i64 = 64 << 20;
+
 /// Most by which the number of descriptors may grow.
 const DESCRIPTORS_MORE_MAX: i64 = 20;
 
@@ -97,9 +100,31 @@ pub(super) fn judge(plan: &Plan, record: &Record) -> Judged {
         .iter()
         .map(|it| group(record, it, quiet))
         .collect();
+    // A group that never recovers from an interruption loses nothing in any single action.
+    for group in &judged.groups {
+        let lost = group
+            .delivered_ratio
+            .filter(|ratio| *ratio < delivered_min(plan));
+        let text =
+            lost.map(|ratio| format!("{}: delivered {ratio:.4} in the whole run", group.name));
+        match judged.starved.is_empty() {
+            true => judged.misses.extend(text),
+            false => judged.starved.extend(text),
+        }
+    }
     (judged.before, judged.after) = footprints(record);
-    judged.misses.extend(growth(judged.before, judged.after));
     judged
+        .misses
+        .extend(growth(plan.strength, judged.before, judged.after));
+    judged
+}
+
+/// Least share of frames and packets that a group must receive.
+fn delivered_min(plan: &Plan) -> f64 {
+    match plan.strength {
+        Strength::Smoke => DELIVERED_MIN_SHORT,
+        Strength::Mixed | Strength::Target => DELIVERED_MIN,
+    }
 }
 
 /// One action, and all that is known of the run.
@@ -267,11 +292,7 @@ impl Judging<'_> {
                 .iter()
                 .map(|text| (false, text.clone())),
         );
-        let is_short = self.plan.strength == Strength::Smoke;
-        let least = match is_short {
-            true => DELIVERED_MIN_SHORT,
-            false => DELIVERED_MIN,
-        };
+        let least = delivered_min(self.plan);
         if let Some(ratio) = report.delivered_ratio.filter(|ratio| *ratio < least) {
             misses.push((true, format!("delivered {ratio:.4}, not {least}")));
         }
@@ -422,11 +443,15 @@ fn footprints(record: &Record) -> (Footprint, Footprint) {
     )
 }
 
-fn growth(before: Footprint, after: Footprint) -> Vec<String> {
+fn growth(strength: Strength, before: Footprint, after: Footprint) -> Vec<String> {
+    let most = match strength {
+        Strength::Smoke => MEMORY_MORE_MAX_SHORT,
+        Strength::Mixed | Strength::Target => MEMORY_MORE_MAX,
+    };
     let mut misses = Vec::new();
     if let (Some(from), Some(to)) = (before.memory_bytes, after.memory_bytes) {
         let more = to.cast_signed() - from.cast_signed();
-        if more > MEMORY_MORE_MAX {
+        if more > most {
             misses.push(format!("memory grew by {:.0} MiB in the run", mib(more)));
         }
     }
