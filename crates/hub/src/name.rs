@@ -122,6 +122,12 @@ mod tests {
             StreamName::parse(&"x".repeat(129)),
             Err(NameError::Length { bytes: 129 })
         ));
+        let longest = StreamName::parse(&"x".repeat(128)).expect("128 bytes");
+        assert_eq!(longest.as_str().len(), 128);
+        for start in [".hidden", "-option"] {
+            let refused = StreamName::parse(start);
+            assert!(matches!(refused, Err(NameError::Start { .. })), "{start}");
+        }
         assert!(matches!(
             StreamName::parse("a/b"),
             Err(NameError::Character { found: '/', .. })

@@ -95,3 +95,225 @@ impl Drop for Publisher {
         self.stream.end_publishing(self.generation, state);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Hub, Limits, PublishError, StreamLifetime, StreamName, Totals, Wake};
+    use glassline_media::{Codec, MediaTime, Stamps, TrackIndex, UnitBuilder, VideoParameters};
+
+    struct NoWake;
+
+    impl Wake for NoWake {
+        fn wake(&self) {}
+    }
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn stream() -> Arc<Stream> {
+        let name = StreamName::parse("cam").expect("good");
+        Hub::default().create(name).expect("room")
+    }
+
+    fn tracks() -> Vec<Track> {
+        vec![
+            Track::audio(Codec::Opus, 2),
+            Track::h264(VideoParameters::default()),
+        ]
+    }
+
+    fn unit(track: usize, payloads: &[&[u8]], at: Instant) -> MediaUnit {
+        let mut builder = UnitBuilder::default();
+        for payload in payloads {
+            builder.push(payload);
+        }
+        let stamps = Stamps::arrived(at);
+        builder
+            .build(TrackIndex(track), MediaTime::ZERO, true, stamps)
+            .expect("has packets")
+    }
+
+    #[test]
+    fn one_request_is_answered_by_one_keyframe() {
+        let stream = stream();
+        let publisher = stream.publish(tracks(), Instant::now()).expect("free");
+        assert!(!publisher.keyframe_wanted(), "nobody asked");
+        stream.request_keyframe();
+        stream.request_keyframe();
+        assert!(publisher.keyframe_wanted());
+        assert!(!publisher.keyframe_wanted(), "it was told");
+        stream.request_keyframe();
+        assert!(publisher.keyframe_wanted(), "another asks");
+    }
+
+    #[test]
+    fn units_are_counted_stamped_and_kept() {
+        let (stream, start) = (stream(), Instant::now());
+        let mut publisher = stream.publish(tracks(), start).expect("free");
+        assert!(Arc::ptr_eq(publisher.stream(), &stream));
+        assert_eq!(stream.state(), State::Live { since: start });
+        assert_eq!(stream.tracks().len(), 2);
+        assert_eq!(stream.memory_bytes(), 0);
+        let mut bytes = 0;
+        for payloads in [&[&b"one"[..], b"two"][..], &[b"three"]] {
+            let now = start + 3 * MS;
+            let unit = publisher.push(unit(1, payloads, start), now);
+            let unit = unit.expect("track 1");
+            assert_eq!(unit.stamps.published, now);
+            bytes += unit.memory_bytes();
+        }
+        assert_eq!(stream.memory_bytes(), bytes);
+        let totals = Totals {
+            units: 2,
+            packets: 3,
+            bytes: 11,
+            sources: 1,
+        };
+        assert_eq!(stream.totals(), totals);
+        let found = stream.find(TrackIndex(1), 2).expect("kept");
+        assert_eq!(
+            (found.0.payload(found.1), found.1),
+            (Some(&b"three"[..]), 0)
+        );
+        assert!(stream.find(TrackIndex(0), 0).is_none(), "the other track");
+        assert!(stream.find(TrackIndex(2), 0).is_none(), "no such track");
+    }
+
+    #[test]
+    fn the_ingest_stage_is_that_of_the_first_video_track() {
+        let (stream, start) = (stream(), Instant::now());
+        let mut publisher = stream.publish(tracks(), start).expect("free");
+        assert_eq!(stream.latency_track(), TrackIndex(1));
+        let mut push = |track, delay| {
+            let pushed = publisher.push(unit(track, &[b"p"], start), start + delay);
+            pushed.expect("announced");
+        };
+        push(0, 50 * MS);
+        push(1, 7 * MS);
+        publisher.record_stage(Stage::Uplink, 20 * MS, start);
+        let mut table = stream.ingest_stage();
+        let rows = table.summaries(start + 100 * MS);
+        let counts: Vec<_> = rows.iter().map(|(stage, it)| (*stage, it.count)).collect();
+        assert_eq!(counts, [(Stage::Uplink, 1), (Stage::Ingest, 1)]);
+        let delays = [rows[0].1.max, rows[1].1.max].map(|it| it.as_millis());
+        assert_eq!(delays, [20, 7]);
+    }
+
+    #[test]
+    fn without_video_the_ingest_stage_is_that_of_the_audio() {
+        let (stream, start) = (stream(), Instant::now());
+        let audio = vec![Track::audio(Codec::Opus, 2); 2];
+        let mut publisher = stream.publish(audio, start).expect("free");
+        assert_eq!(stream.latency_track(), TrackIndex(0));
+        for track in [0, 1] {
+            let pushed = publisher.push(unit(track, &[b"p"], start), start + MS);
+            pushed.expect("announced");
+        }
+        assert_eq!(stream.ingest_stage().summaries(start + MS)[0].1.count, 1);
+    }
+
+    #[test]
+    fn a_unit_of_a_track_that_was_not_announced_is_refused_and_not_counted() {
+        let (stream, start) = (stream(), Instant::now());
+        let mut publisher = stream.publish(tracks(), start).expect("free");
+        let refused = publisher.push(unit(2, &[b"p"], start), start);
+        let reason = PublishError::NoSuchTrack {
+            track: TrackIndex(2),
+            tracks: 2,
+        };
+        assert_eq!(refused.expect_err("there are two"), reason);
+        assert_eq!(stream.totals().units, 0);
+    }
+
+    /// A publisher that was replaced must change nothing any more.
+    #[test]
+    fn only_the_present_publisher_describes_and_ends_the_stream() {
+        let (stream, start) = (stream(), Instant::now());
+        drop(stream.publish(tracks(), start).expect("free"));
+        let known = |reordered| {
+            let mut tracks = tracks();
+            tracks[1].video.reordered = reordered;
+            tracks
+        };
+        let reordered = || stream.tracks()[1].video.reordered;
+        stream.describe(1, &known(true)).expect("the same codecs");
+        assert!(!reordered(), "it left");
+        let down = stream.state();
+        stream.end_publishing(1, State::Connecting);
+        assert_eq!(stream.state(), down, "it left");
+
+        let second = stream.publish(tracks(), start).expect("free again");
+        assert_eq!(stream.totals().sources, 2);
+        stream.describe(1, &known(true)).expect("the same codecs");
+        assert!(!reordered(), "there is another");
+        stream.end_publishing(1, State::Connecting);
+        assert_eq!(stream.state(), State::Live { since: start });
+        stream.describe(2, &known(true)).expect("the same codecs");
+        assert!(reordered());
+        drop(second);
+        assert_eq!(stream.state().detail(), Some("the source stopped"));
+    }
+
+    #[test]
+    fn a_source_without_publisher_says_what_it_does() {
+        let stream = stream();
+        assert_eq!(stream.state(), State::Connecting);
+        let down = State::Down {
+            detail: "no route".to_owned(),
+        };
+        stream.set_state(down.clone());
+        assert_eq!(stream.state(), down);
+    }
+
+    #[test]
+    fn a_source_may_append_tracks_and_readers_get_them() {
+        let (stream, start) = (stream(), Instant::now());
+        let one = vec![Track::audio(Codec::Opus, 2)];
+        drop(stream.publish(one, start).expect("free"));
+        let mut subscription = stream.subscribe(Arc::new(NoWake));
+        assert!(Arc::ptr_eq(subscription.stream(), &stream));
+        let mut publisher = stream.publish(tracks(), start).expect("free");
+        for track in [1, 0] {
+            let pushed = publisher.push(unit(track, &[b"p"], start), start);
+            pushed.expect("announced");
+        }
+        let mut out = Vec::new();
+        subscription.poll(&mut out);
+        let of = out.iter().map(|unit| unit.track.get());
+        assert_eq!(of.collect::<Vec<_>>(), [0, 1], "track by track");
+        assert_eq!(subscription.missed(), 0);
+    }
+
+    #[test]
+    fn a_slow_reader_learns_how_many_units_it_missed() {
+        let (start, track) = (Instant::now(), vec![Track::audio(Codec::Opus, 2)]);
+        let limits = Limits {
+            ring_bytes: 0,
+            ..Limits::default()
+        };
+        let name = StreamName::parse("radio").expect("good");
+        let stream = Stream::unlisted(name, limits);
+        let mut publisher = stream.publish(track, start).expect("free");
+        let mut subscription = stream.subscribe(Arc::new(NoWake));
+        let mut out = Vec::new();
+        for missed in [2, 4] {
+            for _ in 0..3 {
+                let pushed = publisher.push(unit(0, &[b"p"], start), start);
+                pushed.expect("announced");
+            }
+            subscription.poll(&mut out);
+            assert_eq!(subscription.missed(), missed);
+        }
+        let indices = out.iter().map(|unit| unit.index);
+        assert_eq!(indices.collect::<Vec<_>>(), [2, 5]);
+    }
+
+    #[test]
+    fn an_unlisted_stream_stays_whatever_lifetime_it_is_given() {
+        let name = StreamName::parse("film").expect("good");
+        let stream = Stream::unlisted(name, Limits::default());
+        stream.set_lifetime(StreamLifetime::Transient);
+        assert_eq!(stream.unused_for(false, Instant::now()), None);
+        assert!(format!("{stream:?}").contains("film"));
+    }
+}

@@ -161,6 +161,152 @@ mod tests {
         assert_eq!(out.last().map(|unit| unit.index), Some(49));
     }
 
+    const MS: Duration = Duration::from_millis(1);
+
+    /// Numbers of the units that a reader from the beginning gets.
+    fn kept(ring: &Ring) -> Vec<u64> {
+        let mut out = Vec::new();
+        ring.read_from(0, &mut out);
+        out.iter().map(|unit| unit.index).collect()
+    }
+
+    /// A ring with one-packet units that were published at these times in ms, keyframes first.
+    fn ring_at(limits: &Limits, start: Instant, units: &[(u32, bool)]) -> Ring {
+        let mut ring = Ring::default();
+        for (ms, keyframe) in units {
+            ring.push(unit(1, *keyframe, start + *ms * MS), limits);
+        }
+        ring
+    }
+
+    #[test]
+    fn a_unit_before_the_keyframe_stays_for_the_repair_span_and_no_longer() {
+        let limits = Limits {
+            repair_span: 100 * MS,
+            ..Limits::default()
+        };
+        let start = Instant::now();
+        let times = |last| [(0, true), (10, true), (last, false)];
+        assert_eq!(kept(&ring_at(&limits, start, &times(100))), [0, 1, 2]);
+        assert_eq!(kept(&ring_at(&limits, start, &times(101))), [1, 2]);
+        // The latest keyframe itself stays however old, since viewers begin with it.
+        assert_eq!(kept(&ring_at(&limits, start, &times(5_000))), [1, 2]);
+    }
+
+    #[test]
+    fn without_a_keyframe_a_unit_stays_for_the_ring_span_and_no_longer() {
+        let limits = Limits {
+            ring_span: 1_000 * MS,
+            repair_span: 100 * MS,
+            ..Limits::default()
+        };
+        let start = Instant::now();
+        let times = |last| [(0, false), (500, false), (last, false)];
+        assert_eq!(kept(&ring_at(&limits, start, &times(1_000))), [0, 1, 2]);
+        assert_eq!(kept(&ring_at(&limits, start, &times(1_001))), [1, 2]);
+        // A keyframe leaves at the same age.
+        let keyframe = [(0, true), (500, false), (1_001, false)];
+        assert_eq!(kept(&ring_at(&limits, start, &keyframe)), [1, 2]);
+    }
+
+    #[test]
+    fn a_ring_holds_its_bytes_to_the_last_one() {
+        let start = Instant::now();
+        let bytes = unit(1, false, start).memory_bytes();
+        let of_bytes = |ring_bytes| Limits {
+            ring_bytes,
+            ..Limits::default()
+        };
+        let four = [(0, true), (1, false), (2, false), (3, false)];
+        let ring = ring_at(&of_bytes(3 * bytes), start, &four);
+        assert_eq!((kept(&ring), ring.bytes()), (vec![1, 2, 3], 3 * bytes));
+        let ring = ring_at(&of_bytes(3 * bytes - 1), start, &four);
+        assert_eq!((kept(&ring), ring.bytes()), (vec![2, 3], 2 * bytes));
+        let ring = ring_at(&of_bytes(0), start, &four);
+        assert_eq!((kept(&ring), ring.bytes()), (vec![3], bytes), "the newest");
+    }
+
+    #[test]
+    fn a_viewer_begins_with_the_first_part_of_the_latest_keyframe() {
+        let limits = Limits::default();
+        let start = Instant::now();
+        let mut ring = Ring::default();
+        let begins = |ring: &Ring| {
+            let mut out = Vec::new();
+            ring.since_keyframe(&mut out);
+            out.iter().map(|unit| unit.index).collect::<Vec<_>>()
+        };
+        let part = |keyframe, first| {
+            let mut part = unit(1, keyframe, start);
+            part.first = first;
+            part
+        };
+        ring.push(part(false, true), &limits);
+        assert!(begins(&ring).is_empty(), "there was no keyframe");
+        ring.push(part(true, true), &limits);
+        assert_eq!(begins(&ring), [1]);
+        ring.push(part(true, false), &limits);
+        assert_eq!(begins(&ring), [1, 2], "its second part is no beginning");
+        ring.push(part(false, true), &limits);
+        assert_eq!(begins(&ring), [1, 2, 3]);
+        assert_eq!(ring.next_index(), 4);
+    }
+
+    #[test]
+    fn a_viewer_begins_with_a_keyframe_only_while_the_ring_has_it() {
+        let start = Instant::now();
+        let bytes = unit(1, false, start).memory_bytes();
+        let limits = Limits {
+            ring_bytes: 2 * bytes,
+            ..Limits::default()
+        };
+        let count = |units: &[(u32, bool)]| {
+            let mut out = Vec::new();
+            ring_at(&limits, start, units).since_keyframe(&mut out);
+            out.len()
+        };
+        assert_eq!(count(&[(0, false), (1, true), (2, false)]), 2, "the oldest");
+        assert_eq!(count(&[(0, true), (1, false), (2, false)]), 0, "it left");
+        assert_eq!(count(&[]), 0);
+    }
+
+    #[test]
+    fn a_reader_skips_what_it_has_and_misses_nothing_that_is_kept() {
+        let start = Instant::now();
+        let ring = ring_at(
+            &Limits::default(),
+            start,
+            &[(0, true), (1, false), (2, false)],
+        );
+        let read = |index| {
+            let mut out = Vec::new();
+            let missed = ring.read_from(index, &mut out);
+            let indices = out.iter().map(|unit| unit.index);
+            (missed, indices.collect::<Vec<_>>())
+        };
+        assert_eq!(read(0), (0, vec![0, 1, 2]));
+        assert_eq!(read(2), (0, vec![2]));
+        assert_eq!(read(3), (0, vec![]));
+        assert_eq!(read(u64::MAX), (0, vec![]));
+        let empty = Ring::default();
+        assert_eq!(empty.read_from(0, &mut Vec::new()), 0);
+        assert_eq!((empty.bytes(), empty.next_index()), (0, 0));
+    }
+
+    #[test]
+    fn packets_are_found_at_the_edges_of_units() {
+        let (limits, start) = (Limits::default(), Instant::now());
+        let mut ring = Ring::default();
+        for packets in [2, 1, 3] {
+            ring.push(unit(packets, false, start), &limits);
+        }
+        let found = (0..7).map(|number| ring.find(number).map(|(unit, at)| (unit.index, at)));
+        let wanted = [(0, 0), (0, 1), (1, 0), (2, 0), (2, 1), (2, 2)];
+        let wanted = wanted.map(Some).into_iter().chain([None]);
+        assert!(found.eq(wanted));
+        assert!(Ring::default().find(0).is_none());
+    }
+
     proptest! {
         #[test]
         fn bytes_stay_bounded_and_numbers_gapless(

@@ -212,4 +212,84 @@ mod tests {
         let due = start + Duration::from_millis(100 + 101 * 300);
         assert!(due.duration_since(placed.reference) < Duration::from_millis(250));
     }
+
+    /// A source whose times move by less than the threshold against its arrivals was held up; from
+    /// the threshold on it restarted.
+    #[test]
+    fn a_source_leaps_from_three_seconds_on_in_either_direction() {
+        let placed_ms = |late_ms: i64| {
+            let start = Instant::now();
+            let mut timeline = Timeline::default();
+            timeline.map(time(10_000), start);
+            let at = start + Duration::from_secs(20);
+            // By its clock 20 s passed, less what the frame came late.
+            let placed = timeline.map(time(30_000 - late_ms), at).time;
+            placed.nanos() / 1_000_000
+        };
+        assert_eq!(placed_ms(0), 20_000);
+        assert_eq!(placed_ms(2_999), 17_001, "held up");
+        assert_eq!(placed_ms(3_000), 20_000, "began anew");
+        assert_eq!(placed_ms(-2_999), 22_999, "ahead");
+        assert_eq!(placed_ms(-3_000), 20_000, "began anew");
+    }
+
+    #[test]
+    fn a_restart_is_a_millisecond_behind_the_latest_frame_at_least() {
+        let start = Instant::now();
+        let mut timeline = Timeline::default();
+        timeline.map(time(0), start);
+        // The latest frame need not be the last one: B-frames go back.
+        timeline.map(time(80), start);
+        timeline.map(time(40), start);
+        timeline.begin_source();
+        assert_eq!(timeline.map(time(7), start).time, time(81));
+        assert_eq!(
+            timeline.map(time(8), start).time,
+            time(82),
+            "it keeps its distance"
+        );
+    }
+
+    #[test]
+    fn the_least_lag_is_that_of_the_present_window_and_the_one_before() {
+        let start = Instant::now();
+        let at = |s| start + Duration::from_secs(s);
+        let mut lag = ArrivalLag::default();
+        assert_eq!(lag.least(), None);
+        assert_eq!(lag.observe(50, at(0)), 50);
+        assert_eq!(lag.observe(20, at(1)), 20);
+        assert_eq!(
+            lag.observe(30, at(10)),
+            20,
+            "a window ends after 10 s, not at"
+        );
+        assert_eq!(lag.observe(40, at(11)), 20, "the window before counts");
+        assert_eq!(lag.observe(60, at(21)), 20);
+        assert_eq!(lag.observe(60, at(22)), 40, "the first window is over");
+    }
+
+    #[test]
+    fn instants_move_and_compare_in_both_directions() {
+        let start = Instant::now() + Duration::from_secs(10);
+        let later = start + Duration::from_nanos(7);
+        assert_eq!(signed_nanos(start, later), 7);
+        assert_eq!(signed_nanos(later, start), -7);
+        assert_eq!(signed_nanos(start, start), 0);
+        assert_eq!(shift(start, 7), later);
+        assert_eq!(shift(later, -7), start);
+        assert_eq!(shift(start, 0), start);
+        assert_eq!(nanos(Duration::from_secs(3)), 3_000_000_000);
+        assert_eq!(nanos(Duration::MAX), u64::MAX);
+    }
+
+    /// Without a frame before it, an arrival before the stream's zero is placed before zero.
+    #[test]
+    fn a_frame_may_arrive_before_the_first_one_was_captured() {
+        let start = Instant::now() + Duration::from_secs(10);
+        let mut timeline = Timeline::default();
+        timeline.map(time(0), start);
+        let early = timeline.map(time(-40), start - Duration::from_millis(40));
+        assert_eq!(early.time, time(-40));
+        assert_eq!(early.reference, start - Duration::from_millis(40));
+    }
 }

@@ -43,3 +43,40 @@ impl Rate {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_ends_after_two_seconds_and_the_next_one_counts_from_there() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut rate = Rate::default();
+        assert_eq!(rate.read(start).bps(), 0, "nothing was published");
+        rate.add(1_000, start);
+        assert_eq!(rate.read(at(0)).bps(), 40_000, "over 200 ms at least");
+        assert_eq!(rate.read(at(1_000)).bps(), 8_000);
+        rate.add(1_000, at(1_999));
+        assert_eq!(rate.read(at(2_000)).bps(), 8_000, "still the first span");
+        // The span ends: its 2,000 bytes, without those that begin the next one.
+        rate.add(500, at(2_000));
+        assert_eq!(rate.read(at(2_000)).bps(), 8_000);
+        rate.add(500, at(3_000));
+        assert_eq!(rate.read(at(3_500)).bps(), 8_000, "the span before");
+        rate.add(9_000, at(4_000));
+        assert_eq!(rate.read(at(4_000)).bps(), 4_000, "1,000 bytes in 2 s");
+    }
+
+    #[test]
+    fn after_a_pause_the_bitrate_falls() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut rate = Rate::default();
+        rate.add(4_000, start);
+        rate.add(1_000, at(2_000));
+        assert_eq!(rate.read(at(6_000)).bps(), 16_000, "4 s may pass");
+        assert_eq!(rate.read(at(6_001)).bps(), 1_999, "1,000 bytes in 4,001 ms");
+        assert_eq!(rate.read(at(10_000)).bps(), 1_000);
+    }
+}

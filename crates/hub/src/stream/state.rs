@@ -56,3 +56,28 @@ pub enum StreamLifetime {
     /// return under this name.
     Transient,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_have_names_and_failures_have_reasons() {
+        let detail = || "cable".to_owned();
+        let states = [
+            (State::Connecting, "connecting", None),
+            (
+                State::Live {
+                    since: Instant::now(),
+                },
+                "live",
+                None,
+            ),
+            (State::Down { detail: detail() }, "down", Some("cable")),
+            (State::Ended { detail: detail() }, "ended", Some("cable")),
+        ];
+        for (state, name, detail) in states {
+            assert_eq!((state.as_str(), state.detail()), (name, detail));
+        }
+    }
+}

@@ -112,3 +112,81 @@ impl fmt::Debug for Subscription {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Limits, StreamName};
+    use glassline_media::{Codec, Layer, MediaTime, Stamps, Track, TrackIndex, UnitBuilder};
+    use std::time::Instant;
+
+    struct NoWake;
+
+    impl Wake for NoWake {
+        fn wake(&self) {}
+    }
+
+    fn layered() -> Arc<Stream> {
+        let name = StreamName::parse("layers").expect("good");
+        Stream::unlisted(name, Limits::default())
+    }
+
+    fn track() -> Vec<Track> {
+        vec![Track::new(Codec::Vp8).with_layers(vec![Layer::default(), Layer::default()])]
+    }
+
+    fn unit(layer: u8, at: Instant) -> MediaUnit {
+        let mut builder = UnitBuilder::default();
+        builder.push(b"payload");
+        let unit = builder.build(TrackIndex(0), MediaTime::ZERO, true, Stamps::arrived(at));
+        let mut unit = unit.expect("has a packet");
+        unit.layer = LayerIndex(layer);
+        unit
+    }
+
+    fn layer(track: usize, layer: u8) -> TrackLayer {
+        TrackLayer {
+            track: TrackIndex(track),
+            layer: LayerIndex(layer),
+        }
+    }
+
+    /// To choose the layer that is read already must skip nothing that was not read yet.
+    #[test]
+    fn another_layer_begins_with_its_next_unit_and_the_same_layer_goes_on() {
+        let (stream, start) = (layered(), Instant::now());
+        let mut publisher = stream.publish(track(), start).expect("free");
+        let mut subscription = stream.subscribe(Arc::new(NoWake));
+        let mut push = |of| {
+            publisher.push(unit(of, start), start).expect("announced");
+        };
+        let read = |subscription: &mut Subscription| {
+            let mut out = Vec::new();
+            subscription.poll(&mut out);
+            let numbers = out.iter().map(|unit| (unit.layer.0, unit.index));
+            numbers.collect::<Vec<_>>()
+        };
+        (0..2).for_each(&mut push);
+        assert!(subscription.select(layer(0, 0)));
+        assert_eq!(read(&mut subscription), [(0, 0)], "nothing was skipped");
+        assert!(subscription.select(layer(0, 1)));
+        (0..2).for_each(&mut push);
+        assert_eq!(read(&mut subscription), [(1, 1)]);
+        assert!(!subscription.select(layer(0, 2)), "no such layer");
+        assert!(!subscription.select(layer(1, 0)), "no such track");
+        (0..2).for_each(&mut push);
+        assert_eq!(read(&mut subscription), [(1, 2)]);
+        assert_eq!(subscription.missed(), 0);
+        assert!(format!("{subscription:?}").contains("layers"));
+    }
+
+    #[test]
+    fn subscribers_that_left_are_forgotten_although_nothing_is_published() {
+        let stream = layered();
+        for _ in 0..3 {
+            drop(stream.subscribe(Arc::new(NoWake)));
+        }
+        let _subscription = stream.subscribe(Arc::new(NoWake));
+        assert_eq!(stream.lock().subscribers.len(), 1);
+    }
+}
