@@ -275,6 +275,9 @@ mod tests {
         assert_eq!(signed_nanos(start, later), 7);
         assert_eq!(signed_nanos(later, start), -7);
         assert_eq!(signed_nanos(start, start), 0);
+        let far = start + Duration::from_secs(10_000_000_000);
+        assert_eq!(signed_nanos(start, far), i64::MAX);
+        assert_eq!(signed_nanos(far, start), -i64::MAX);
         assert_eq!(shift(start, 7), later);
         assert_eq!(shift(later, -7), start);
         assert_eq!(shift(start, 0), start);

@@ -94,9 +94,10 @@ mod tests {
             let watcher: super::Arc<dyn Wake> = super::Arc::new(WakeCount::default());
             hub.watch(&watcher);
         }
-        let held: super::Arc<dyn Wake> = super::Arc::new(WakeCount::default());
-        hub.watch(&held);
+        let held: [super::Arc<dyn Wake>; 2] =
+            std::array::from_fn(|_| super::Arc::new(WakeCount::default()) as _);
+        held.iter().for_each(|it| hub.watch(it));
         let watchers = hub.watchers.0.lock().expect("no panic");
-        assert_eq!(watchers.len(), 1);
+        assert_eq!(watchers.len(), 2, "those that are held stay");
     }
 }

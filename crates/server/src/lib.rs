@@ -18,6 +18,13 @@ mod app;
 pub mod auth;
 pub mod config;
 pub mod egress;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing {
+    //! Drivers of fuzz targets that need what no caller of this crate may do.
+
+    pub use crate::ingest::fuzz_assembler as assembler;
+    pub use crate::ingest::rtsp::fuzzing::record;
+}
 mod http;
 pub mod ingest;
 pub mod latency;

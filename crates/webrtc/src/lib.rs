@@ -106,6 +106,13 @@
 
 pub mod demux;
 pub mod dtls;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing {
+    //! Drivers of fuzz targets that need what no caller of this crate may do.
+
+    pub use crate::session::fuzzing::established;
+    pub use crate::turn::fuzzing::turn;
+}
 mod ice;
 pub mod sdp;
 pub mod session;

@@ -186,7 +186,7 @@ mod tests {
         for _ in 0..3 {
             drop(stream.subscribe(Arc::new(NoWake)));
         }
-        let _subscription = stream.subscribe(Arc::new(NoWake));
-        assert_eq!(stream.lock().subscribers.len(), 1);
+        let _held = [(); 2].map(|()| stream.subscribe(Arc::new(NoWake)));
+        assert_eq!(stream.lock().subscribers.len(), 2, "those that are held");
     }
 }

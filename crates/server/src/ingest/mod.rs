@@ -35,6 +35,9 @@ use tokio::task::JoinHandle;
 use crate::runtime::{Part, Supervisor};
 use file::Clip;
 
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub use assembler::fuzzing::assembler as fuzz_assembler;
 pub(crate) use assembler::{Assembler, Packet};
 pub(crate) use pace::{Pace, Rate};
 pub(crate) use tracks::{Unusable, track_of, with_sets};

@@ -16,6 +16,8 @@ mod data;
 mod error;
 mod establish;
 mod event;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod index;
 mod lifecycle;
 mod media;

@@ -167,6 +167,17 @@ impl Sender {
         Some(self.streams?.next)
     }
 
+    /// Returns the SRTP stream of the media, or of its retransmissions.
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn srtp_stream(&self, rtx: bool) -> Option<StreamIndex> {
+        let streams = self.streams?;
+        if rtx {
+            streams.rtx
+        } else {
+            Some(streams.media)
+        }
+    }
+
     /// Registers the SSRCs with the new keys.
     pub(super) fn connect(&mut self, outbound: &mut Outbound) -> Result<(), DuplicateSsrc> {
         let media = outbound.add_stream(self.ssrc, self.first)?;

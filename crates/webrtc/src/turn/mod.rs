@@ -17,8 +17,10 @@
 //! The caller opens sockets, resolves names and runs TLS. The crate draws transaction identifiers
 //! from the operating system, as the ICE crate does.
 
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod server;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 pub(crate) mod test_server;
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,8 @@
 //!   └ arrival, timestamp ─► SourceClock (one timeline for the tracks) ─┘
 //! ```
 
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod parameter_sets;
 mod source_clock;
 

@@ -9,6 +9,8 @@
 //! ```
 
 mod feedback;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod track_pipeline;
 
 use std::sync::Arc;
