@@ -1,10 +1,11 @@
-//! The project's tasks: `cargo xtask demo|test|check|reference|fuzz|chaos|bench|bench-peers`.
+//! The project's tasks: `cargo xtask demo|test|check|reference|fuzz|mutants|chaos|bench|bench-peers`.
 //!
 //! Every recipe for people and for build servers is here, so that both run the same. A recipe
 //! first installs what it needs (`install`), then runs cargo (`process`); `test` ends with a
 //! summary of everything it ran.
 //!
-//! Exit codes: 0 success, 1 something failed, 2 wrong command line.
+//! Exit codes: 0 success, 1 something failed, 2 wrong command line, 3 the tests of a crate notice
+//! too few mutants.
 
 #![expect(
     clippy::disallowed_methods,
@@ -19,8 +20,10 @@ mod clip;
 mod demo;
 mod fuzz;
 mod install;
+mod mutants;
 mod process;
 mod reference;
+mod result_table;
 mod summary;
 mod test;
 mod tidy;
@@ -37,6 +40,12 @@ usage: cargo xtask RECIPE
                                    what tidiness is measured by, as the code is
   reference                        write the generated parts of docs/reference anew
   fuzz [TARGET…] [--seconds 60]    run fuzz targets on stable Rust
+  fuzz --long [TARGET…] [--minutes 10]
+                                   two targets at a time, with a smaller corpus and a table in
+                                   docs/benchmarks/fuzzing.md afterwards
+  mutants [PART…] [--seed 1] [--sample 60]
+                                   put faults into crates and count what their tests notice;
+                                   exit code 3 where that is too little
   chaos [--seed 1] [--minutes 10] [--smoke] [--only ACTION]
                                    attack a server, and report what its viewers lose;
                                    `glassline bench chaos --help` says more
@@ -67,6 +76,7 @@ fn main() -> ExitCode {
         "reference" => reference::run(rest),
         "fuzz" => fuzz::run(rest),
         "chaos" => chaos::run(rest),
+        "mutants" => mutants::run(rest),
         "bench" => bench::run(rest),
         "bench-peers" => bench_peers::run(rest),
         "help" | "--help" | "-h" => {

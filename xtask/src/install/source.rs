@@ -36,6 +36,31 @@ pub(crate) fn live555() -> Result<PathBuf, String> {
     })
 }
 
+/// cargo-mutants: the one on the PATH, else the pinned one, compiled from the registry.
+///
+/// # Errors It could not be built; the text has what cargo printed.
+pub(crate) fn cargo_mutants() -> Result<PathBuf, String> {
+    if let Some(own) = process::find("cargo-mutants") {
+        return Ok(own);
+    }
+    let version = versions::of("cargo-mutants", "version")?;
+    let folder = process::target_directory().join("tools/cargo-mutants");
+    let program = folder.join("bin/cargo-mutants");
+    let printed = process::output_of(Command::new(&program).args(["mutants", "--version"]));
+    if printed.is_some_and(|line| line.trim().ends_with(&version)) {
+        return Ok(program);
+    }
+    let package = format!("cargo-mutants@{version}");
+    let mut install = process::cargo(&["install", "--quiet", &package, "--root"]);
+    install.arg(&folder);
+    if !process::on_build_server() {
+        // On a build server every call of cargo is locked.
+        install.arg("--locked");
+    }
+    process::run_quietly(&mut install)?;
+    Ok(program)
+}
+
 /// MediaMTX: the one on the PATH, else the one that is built here.
 ///
 /// # Errors As [`live555`].
