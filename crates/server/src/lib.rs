@@ -24,6 +24,7 @@ pub mod fuzzing {
 
     pub use crate::ingest::fuzz_assembler as assembler;
     pub use crate::ingest::rtsp::fuzzing::record;
+    pub use crate::sessions::fuzz_registry as registry;
 }
 mod http;
 pub mod ingest;

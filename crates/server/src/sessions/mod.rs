@@ -25,4 +25,7 @@ pub(crate) use offer::{ConnectionAddresses, Offer, OfferError};
 pub use peer::Peer;
 pub use record::{IceGeneration, SessionLocation, SessionRecord, SessionState};
 pub use registry::Registry;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub use shard::fuzz_registry;
 pub use shard::{Command, Forwarded, Handle, Shards, Shared, StartError};

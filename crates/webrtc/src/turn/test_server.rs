@@ -141,6 +141,10 @@ impl TestServer {
             return self.refuse(request, 401);
         };
         self.integrity.push(integrity);
+        if request.has_method(CHANNEL_BIND) && !self.allocations.contains_key(&from) {
+            // Allocation Mismatch (RFC 8656 §5): the client released it meanwhile.
+            return self.refuse(request, 437);
+        }
         let mut answer = Message::builder_success(request, MessageWriteVec::new());
         let id = request.transaction_id();
         let lifetime = Lifetime::new(600);

@@ -59,7 +59,7 @@ struct Scene {
 
 /// A track of any codec, and one of Opus unless the highest bit of `options` is set.
 fn tracks(options: u8) -> Vec<Track> {
-    let codecs: Vec<_> = Codec::all().into_iter().collect();
+    let codecs: Vec<_> = Codec::all().collect();
     let first = match usize::from(options & 0x7f) % (codecs.len() + 1) {
         // Parameter sets from the description, which keyframes without any get.
         0 => Track::h264(VideoParameters {

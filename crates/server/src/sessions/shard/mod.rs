@@ -24,6 +24,9 @@ use glassline_net::{Options, UdpSocket};
 
 pub use command::{Command, Forwarded};
 pub use shared::{Handle, Shared};
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub use worker::fuzzing::registry as fuzz_registry;
 
 use super::counters::Counters;
 use crate::runtime::{CommandSender, Part, Waker};

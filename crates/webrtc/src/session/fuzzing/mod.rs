@@ -410,7 +410,7 @@ impl Scene {
                 .into_iter()
                 .filter_map(|side| side.session.poll_timeout())
                 .min();
-            let step = Duration::from_millis(5);
+            let step = Duration::from_millis(100);
             self.now = next
                 .map_or(end, |at| at.clamp(self.now, self.now + step))
                 .min(end);

@@ -93,7 +93,7 @@ impl Worker {
         SocketAddr::new(advertised.copied().unwrap_or(actual), self.local.port())
     }
 
-    fn on_datagram(&mut self, bytes: &mut [u8], path: Path, now: Instant) {
+    pub(super) fn on_datagram(&mut self, bytes: &mut [u8], path: Path, now: Instant) {
         let ufrag = stun_username(bytes).map(|(ours, _)| ours);
         if let Some(key) = self.peers.by_address(path.source)
             && let Some(peer) = self.peers.get_mut(key)

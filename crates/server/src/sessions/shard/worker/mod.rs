@@ -2,6 +2,8 @@
 
 mod commands;
 mod datagrams;
+#[cfg(any(test, fuzzing))]
+pub(super) mod fuzzing;
 mod messages;
 mod ownership;
 mod peers;
