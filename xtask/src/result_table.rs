@@ -78,7 +78,7 @@ impl Table {
         let path = self.page.path("md");
         let page =
             fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let page = self.into_page(&page)?;
+        let page = self.placed_in(&page)?;
         for (path, text) in [(path, page), (self.page.path("csv"), self.csv())] {
             fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
         }
@@ -103,7 +103,7 @@ impl Table {
         out
     }
 
-    fn into_page(&self, page: &str) -> Result<String, String> {
+    fn placed_in(&self, page: &str) -> Result<String, String> {
         let missing = || format!("{}.md has no line `{}`", self.page.name, MARKS[0]);
         let (before, rest) = page.split_once(MARKS[0]).ok_or_else(missing)?;
         let (_, after) = rest.split_once(MARKS[1]).ok_or_else(missing)?;
@@ -182,15 +182,15 @@ mod tests {
     fn the_page_around_the_table_stays() {
         let table = table(&[row("sdp", 600)]);
         let page = format!("before\n{}\nold\n{}\nafter\n", MARKS[0], MARKS[1]);
-        let once = table.into_page(&page).expect("marks");
+        let once = table.placed_in(&page).expect("marks");
         assert!(
             once.starts_with("before\n") && once.ends_with("\nafter\n"),
             "{once}"
         );
         assert!(once.contains("| sdp | 600 | 2026-11-22 |"), "{once}");
         assert!(!once.contains("old"), "{once}");
-        assert_eq!(table.into_page(&once), Ok(once.clone()), "written twice");
-        assert!(table.into_page("no marks").is_err());
+        assert_eq!(table.placed_in(&once), Ok(once.clone()), "written twice");
+        assert!(table.placed_in("no marks").is_err());
         let text = table.text();
         assert_eq!(text.lines().count(), 2);
         assert!(text.lines().all(|line| line == line.trim_end()), "{text}");
@@ -202,7 +202,7 @@ mod tests {
             let text = fs::read_to_string(page.path("md"));
             let text = text.expect("the page is part of the checkout");
             let table = Table::read(page).expect("what a run wrote");
-            assert!(table.into_page(&text).is_ok(), "{}", page.name);
+            assert!(table.placed_in(&text).is_ok(), "{}", page.name);
         }
     }
 }

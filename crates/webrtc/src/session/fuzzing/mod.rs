@@ -101,6 +101,7 @@ thread_local! {
 impl Scene {
     /// Connects two sessions. Bits of `options`: 1 the client attacks, 2 no data channels, 4 no
     /// retransmission format, 8 congestion control at the victim, 16 only counts what arrives.
+    #[expect(clippy::disallowed_methods, reason = "virtual time may begin anywhere")]
     fn new(options: u8) -> Self {
         let now = Instant::now();
         let wall = WallClock::new(now, Duration::from_secs(1_700_000_000));
