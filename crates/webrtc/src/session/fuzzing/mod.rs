@@ -9,6 +9,7 @@
 //! bytes are sealed with the attacker's own keys, so the victim decrypts them and its handlers see
 //! them. No other build of the crate can seal what a session did not make itself.
 
+mod input;
 mod side;
 
 use std::collections::VecDeque;
@@ -27,6 +28,7 @@ use super::{
 use crate::dtls::Certificate;
 use crate::dtls::record::ContentType;
 use crate::sdp::{OpusOptions, Redundancy};
+use input::Input;
 use side::Side;
 
 /// Most operations of one input.
@@ -54,30 +56,6 @@ pub fn established(bytes: &[u8]) {
     }
     scene.pass_for(Duration::from_secs(2));
     scene.check();
-}
-
-struct Input<'a>(&'a [u8]);
-
-impl<'a> Input<'a> {
-    fn byte(&mut self) -> u8 {
-        let Some((first, rest)) = self.0.split_first() else {
-            return 0;
-        };
-        self.0 = rest;
-        *first
-    }
-
-    fn word(&mut self) -> u16 {
-        u16::from_be_bytes([self.byte(), self.byte()])
-    }
-
-    /// The next bytes, as many as the two before them say.
-    fn piece(&mut self) -> &'a [u8] {
-        let count = usize::from(self.word()) % PLAINTEXT_MAX;
-        let (taken, rest) = self.0.split_at(count.min(self.0.len()));
-        self.0 = rest;
-        taken
-    }
 }
 
 /// The attacker and its victim.
