@@ -1,6 +1,6 @@
 //! Figures of each action and of the whole run, held to the demands.
 
-use super::{ActionReport, Answers, Footprint, Group, Second};
+use super::{ActionReport, Answers, Footprint, Group};
 use crate::chaos::account::{Account, GroupSamples, Span};
 use crate::chaos::action::Kind;
 use crate::chaos::attack::Interruption;
@@ -464,34 +464,6 @@ fn growth(strength: Strength, before: Footprint, after: Footprint) -> Vec<String
         }
     }
     misses
-}
-
-/// Observations of each second, for charts.
-pub(super) fn timeline(record: &Record) -> Vec<Second> {
-    let delivered = |of: &GroupSamples, at_ms: u64| {
-        let span = Span {
-            from_ms: at_ms.saturating_sub(1000),
-            to_ms: at_ms,
-        };
-        of.account(span, &[]).delivered_ratio()
-    };
-    let seconds_of = record.observed.seconds.iter();
-    seconds_of
-        .map(|it| Second {
-            at_s: seconds(record.began_ms, it.at_ms),
-            delivered: record
-                .groups
-                .iter()
-                .map(|of| delivered(of, it.at_ms))
-                .collect(),
-            memory_bytes: it.server_rss_bytes,
-            descriptors: it.server_descriptors,
-            server_cpu_percent: it.server_cpu_percent,
-            harness_cpu_percent: it.harness_cpu_percent,
-            idle_percent: it.idle_percent,
-            starved_ms: it.starved_ms,
-        })
-        .collect()
 }
 
 fn mean(values: &[f64]) -> Option<f64> {

@@ -4,6 +4,7 @@ mod csv;
 mod judge;
 mod svg;
 mod table;
+mod timeline;
 
 use serde::{Deserialize, Serialize};
 
@@ -167,7 +168,7 @@ impl Report {
             actions: judged.actions,
             before: judged.before,
             after: judged.after,
-            timeline: judge::timeline(record),
+            timeline: timeline::timeline(record),
             misses: judged.misses,
             starved: judged.starved,
         }
