@@ -45,9 +45,12 @@ async fn serve(config: Config, quiet: bool) -> Result<ExitCode, Failure> {
         _ => String::new(),
     };
     let guarded = config.clone();
-    let server = Server::start(config, specs)
-        .await
-        .map_err(Failure::runtime)?;
+    let starting = Server::start(config, specs);
+    let server = tokio::select! {
+        started = starting => started.map_err(Failure::runtime)?,
+        // A file on a disk or share that does not answer must not hold the process.
+        code = signals.next() => return Ok(ExitCode::from(code)),
+    };
     if let Some(exposure) = guarded.exposure(server.listeners()) {
         tracing::warn!("{exposure}");
     }

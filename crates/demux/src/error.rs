@@ -65,6 +65,14 @@ pub enum Reason {
     /// The path is a directory.
     #[error("is a directory, not a file")]
     Directory,
+    /// The path is a named pipe, socket or device. Files are read again from any position.
+    #[error(
+        "is {kind}, not a file that can be read twice; `glassline publish` reads live media from pipes and devices"
+    )]
+    NotAFile {
+        /// What the path is, with its article.
+        kind: &'static str,
+    },
     /// The file is empty.
     #[error("the file is empty")]
     Empty,

@@ -49,7 +49,7 @@ mod synthetic;
 #[cfg(test)]
 mod tests;
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -119,12 +119,12 @@ impl Input {
         let format =
             Format::of(path).ok_or_else(|| Error::new(path, None, Reason::UnknownExtension))?;
         let failed = |error| Error::new(path, None, Reason::Open(error));
+        // Asked before the file is opened: opening a named pipe waits until somebody writes to it.
+        check_kind(&fs::metadata(path).map_err(failed)?)
+            .map_err(|reason| Error::new(path, None, reason))?;
         let file = File::open(path).map_err(failed)?;
         let meta = file.metadata().map_err(failed)?;
-        if meta.is_dir() {
-            return Err(Error::new(path, None, Reason::Directory));
-        }
-        if meta.is_file() && meta.len() == 0 {
+        if meta.len() == 0 {
             return Err(Error::new(path, Some(0), Reason::Empty));
         }
         Ok(Self {
@@ -133,6 +133,34 @@ impl Input {
             data: Box::new(SharedFile::new(file)),
         })
     }
+}
+
+/// Checks that a path is a regular file.
+fn check_kind(meta: &fs::Metadata) -> Result<(), Reason> {
+    let kind = meta.file_type();
+    if kind.is_file() {
+        return Ok(());
+    }
+    if kind.is_dir() {
+        return Err(Reason::Directory);
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt as _;
+        for (is_it, kind) in [
+            (kind.is_fifo(), "a named pipe"),
+            (kind.is_socket(), "a socket"),
+            (kind.is_char_device(), "a character device"),
+            (kind.is_block_device(), "a block device"),
+        ] {
+            if is_it {
+                return Err(Reason::NotAFile { kind });
+            }
+        }
+    }
+    Err(Reason::NotAFile {
+        kind: "a special file",
+    })
 }
 
 /// Opens files whose tracks become one stream, in the given order; at most one track of video

@@ -71,6 +71,16 @@ impl Config {
 /// Returns a file's text, and its name in errors.
 pub(super) fn read(path: &Path) -> Result<(String, String), Error> {
     let name = path.display().to_string();
+    if let Some((scheme, _)) = name.split_once("://") {
+        // The rest of the URL may have a password.
+        return Err(Error {
+            file: format!("{scheme}://…"),
+            place: None,
+            reason:
+                "it is a URL and no configuration file; a camera is served by --source NAME=URL"
+                    .to_owned(),
+        });
+    }
     let unreadable = |reason: &dyn fmt::Display| Error {
         file: name.clone(),
         place: None,

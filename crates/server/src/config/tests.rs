@@ -355,4 +355,8 @@ fn a_film_in_place_of_a_configuration_is_told_how_to_be_served() {
         assert!(shown.contains("--source NAME=FILE"), "{shown}");
         assert!(shown.contains(&format!("{name}.mp4")), "{shown}");
     }
+    let url = std::path::Path::new("rtsp://admin:hunter2@192.0.2.1/live");
+    let shown = Config::load(url).expect_err("a URL").to_string();
+    assert!(shown.contains("--source NAME=URL"), "{shown}");
+    assert!(!shown.contains("hunter2"), "{shown}");
 }
