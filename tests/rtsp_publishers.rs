@@ -7,7 +7,7 @@ use std::time::Duration;
 use libtest_mimic::Failed;
 
 use crate::peers::{Peer, Test};
-use crate::process::Running;
+use crate::process::{Running, eventually};
 use crate::server::{Server, free_ports, rtsps_yaml};
 
 pub(crate) const TESTS: &[Test] = &[
@@ -20,6 +20,11 @@ pub(crate) const TESTS: &[Test] = &[
         name: "rtsp_publishers::gstreamer_publishes_what_it_has_sealed",
         needs: &[Peer::Ffmpeg, Peer::RtspServer],
         run: gstreamer_publishes_what_it_has_sealed,
+    },
+    Test {
+        name: "rtsp_publishers::ffmpeg_comes_back_with_another_codec",
+        needs: &[Peer::Ffmpeg],
+        run: ffmpeg_comes_back_with_another_codec,
     },
 ];
 
@@ -70,6 +75,63 @@ fn gstreamer_publishes_what_it_has_sealed() -> Result<(), Failed> {
         plays(&server.rtsp_url(way)).map_err(failed)?;
     }
     Ok(())
+}
+
+/// H.264 with Opus, then VP8, then H.264 with AAC under one name; somebody plays the first.
+fn ffmpeg_comes_back_with_another_codec() -> Result<(), Failed> {
+    let server = Server::serve(&["demo"])?;
+    let url = server.rtsp_url("studio");
+    let mut watched = None;
+    for (codings, codecs) in [
+        (
+            "-c:v libx264 -bf 0 -c:a libopus",
+            ["H264", "opus"].as_slice(),
+        ),
+        ("-an -c:v libvpx -deadline realtime", &["VP8"]),
+        ("-c:v libx264 -bf 0 -c:a aac", &["H264", "mpeg4-generic"]),
+    ] {
+        let mut publisher = encoder(&url, codings)?;
+        let failed = |reason: String| -> Failed {
+            format!("{reason}\n{}\n{}", publisher.printed(), server.printed()).into()
+        };
+        eventually(Duration::from_secs(20), || {
+            let stream = server.stream("studio")?;
+            let tracks = stream["tracks"].as_array().into_iter().flatten();
+            let are: Vec<_> = tracks.filter_map(|it| it["codec"].as_str()).collect();
+            match stream["state"] == "live" && are == codecs {
+                true => Ok(()),
+                false => Err(format!("{codecs:?} are not live: {stream}")),
+            }
+        })
+        .map_err(failed)?;
+        plays(&url).map_err(failed)?;
+        if watched.is_none() {
+            let mut command = Command::new("ffmpeg");
+            command.args(["-v", "error", "-rtsp_transport", "tcp", "-i", &url]);
+            command.args(["-f", "null", "-"]);
+            watched = Some(Running::start("ffmpeg", command)?);
+        }
+        publisher.terminate().map_err(failed)?;
+        publisher.wait(Duration::from_secs(10))?;
+    }
+    // Its connection was closed with the first change.
+    if let Some(mut player) = watched {
+        player.wait(Duration::from_secs(10))?;
+    }
+    Ok(())
+}
+
+/// Publishes a test pattern and a tone by FFmpeg, encoded as `codings` says.
+fn encoder(url: &str, codings: &str) -> Result<Running, String> {
+    let mut command = Command::new("ffmpeg");
+    command.args(["-v", "error", "-re", "-f", "lavfi", "-i"]);
+    command.args(["testsrc=size=320x240:rate=25", "-f", "lavfi", "-i"]);
+    command.args(["sine=frequency=440:sample_rate=48000", "-g", "25"]);
+    command
+        .args(["-pix_fmt", "yuv420p"])
+        .args(codings.split(' '));
+    command.args(["-f", "rtsp", "-rtsp_transport", "tcp", url]);
+    Running::start("ffmpeg", command)
 }
 
 /// Publishes a test pattern at 25 frames per second, with a keyframe every `group` frames.

@@ -15,17 +15,15 @@ pub enum PublishError {
         /// Name of the stream.
         name: StreamName,
     },
-    /// A track of the new source has another codec than the same track of the source before.
-    /// Viewers negotiated the old codec.
-    #[error(
-        "track {track} changed from {old} to {new}, but viewers negotiated {old}: publish under another stream name"
-    )]
+    /// A publisher describes one of its tracks with another codec, clock rate or number of
+    /// channels than it began with.
+    #[error("track {track} changed from {old} to {new} within one source")]
     TrackChanged {
         /// Index of the track.
         track: usize,
-        /// Codec that viewers negotiated.
+        /// Codec that the source began with.
         old: Codec,
-        /// Codec of the new source.
+        /// Codec of the new description.
         new: Codec,
     },
     /// A unit names a track that the source did not announce, or a description has another

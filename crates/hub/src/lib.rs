@@ -12,6 +12,10 @@
 //! restarts, the next [`Publisher`] continues the same timeline with the same unit and packet
 //! numbers, so that viewers stay connected.
 //!
+//! A source whose tracks have other codecs than those of the source before begins a new
+//! [`TrackLayout`]: the units of the old layout are dropped, and receivers that negotiated the
+//! old tracks compare [`Stream::layout`] with the layout that they began with, and end.
+//!
 //! A [`Subscription`] is a cursor into the stream. The stream calls its [`Wake`] once per
 //! unit, on the publisher's thread; the subscriber then reads units on its own thread. A
 //! server subscribes once per thread, whatever the number of viewers of that thread.
@@ -72,6 +76,7 @@
 )]
 
 mod error;
+mod layout;
 mod name;
 mod publisher;
 mod ring;
@@ -85,6 +90,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 pub use error::PublishError;
+pub use layout::TrackLayout;
 pub use name::{NameError, StreamName};
 pub use publisher::Publisher;
 pub use stream::{State, Stream, StreamLifetime, Subscription, Totals, ViewerToken};

@@ -22,13 +22,13 @@ pub struct Publisher {
 impl Stream {
     /// Begins publishing `tracks`, continuing the stream's timeline.
     ///
-    /// A track that continues must keep its index. A new source may change codec parameters and
-    /// append tracks.
+    /// A track that continues must keep its index. A new source may change parameters that
+    /// keyframes repeat, such as the resolution, and append or leave out tracks; receivers then
+    /// stay. A source with other codecs begins a new [`TrackLayout`](crate::TrackLayout).
     ///
     /// # Errors
     /// [`PublishError::Busy`] while there is another publisher, [`PublishError::NoTracks`]
-    /// without tracks, and [`PublishError::TrackChanged`] if a track has another codec than
-    /// before, since viewers negotiated the old one.
+    /// without tracks.
     pub fn publish(
         self: &Arc<Self>,
         tracks: Vec<Track>,

@@ -34,6 +34,13 @@ impl Ring {
         unit
     }
 
+    /// Drops all units. The numbers of units and packets go on.
+    pub(crate) fn clear(&mut self) {
+        self.units.clear();
+        self.bytes = 0;
+        self.keyframe = None;
+    }
+
     /// Drops the oldest units that are beyond the limits; the newest unit always stays.
     fn evict(&mut self, now: Instant, limits: &Limits) {
         while self.units.len() > 1 {
@@ -51,6 +58,12 @@ impl Ring {
         }
     }
 
+    /// Number of the oldest unit; of the next one if the ring is empty.
+    pub(crate) fn oldest_index(&self) -> u64 {
+        let oldest = self.units.front();
+        oldest.map_or(self.next_index, |unit| unit.index)
+    }
+
     /// Number that the next unit will get.
     pub(crate) fn next_index(&self) -> u64 {
         self.next_index
@@ -59,10 +72,7 @@ impl Ring {
     /// Appends the units from number `index` on to `out`. Returns how many units from `index`
     /// on have left the ring before they were read.
     pub(crate) fn read_from(&self, index: u64, out: &mut Vec<Arc<MediaUnit>>) -> u64 {
-        let oldest = self
-            .units
-            .front()
-            .map_or(self.next_index, |unit| unit.index);
+        let oldest = self.oldest_index();
         let skip = usize::try_from(index.saturating_sub(oldest)).unwrap_or(usize::MAX);
         out.extend(self.units.iter().skip(skip).cloned());
         oldest.saturating_sub(index)
@@ -71,10 +81,7 @@ impl Ring {
     /// Appends the units from the latest keyframe on to `out`; none if the keyframe has left
     /// the ring.
     pub(crate) fn since_keyframe(&self, out: &mut Vec<Arc<MediaUnit>>) {
-        let oldest = self
-            .units
-            .front()
-            .map_or(self.next_index, |unit| unit.index);
+        let oldest = self.oldest_index();
         if let Some(keyframe) = self.keyframe.filter(|keyframe| *keyframe >= oldest) {
             self.read_from(keyframe, out);
         }
@@ -141,6 +148,26 @@ mod tests {
         let mut gop = Vec::new();
         ring.since_keyframe(&mut gop);
         assert_eq!((gop[0].index, gop.len()), (60, 30));
+    }
+
+    #[test]
+    fn a_cleared_ring_has_no_units_and_counts_on() {
+        let start = Instant::now();
+        let limits = Limits::default();
+        let mut ring = Ring::default();
+        for _ in 0..3 {
+            ring.push(unit(2, true, start), &limits);
+        }
+        ring.clear();
+        let mut out = Vec::new();
+        ring.since_keyframe(&mut out);
+        assert!(out.is_empty(), "the keyframe is gone");
+        assert!(ring.find(5).is_none());
+        assert_eq!((ring.bytes(), ring.next_index()), (0, 3));
+        let next = ring.push(unit(2, false, start), &limits);
+        assert_eq!((next.index, next.first_packet), (3, 6));
+        ring.since_keyframe(&mut out);
+        assert!(out.is_empty(), "no keyframe has come yet");
     }
 
     #[test]

@@ -173,6 +173,12 @@ impl Codec {
         )
     }
 
+    /// Returns whether a decoder needs [`Track::format_parameters`] that no packet repeats: the
+    /// configuration of AAC (RFC 3640 §4.1), and the packed headers of Vorbis and Theora.
+    pub const fn is_configured_out_of_band(self) -> bool {
+        matches!(self, Self::Aac | Self::Vorbis | Self::Theora)
+    }
+
     /// Returns whether the RTP marker bit ends a frame. With other codecs the marker begins a
     /// talk spurt or follows a discontinuity, and a steady stream never sets it.
     pub const fn marks_frames(self) -> bool {
@@ -303,6 +309,18 @@ impl Track {
         self.codec.kind()
     }
 
+    /// Returns whether receivers that negotiated this track can also decode `next` in its place:
+    /// both have one codec, clock rate and number of channels, and one configuration where the
+    /// codec carries it out of band. Resolution and parameter sets may differ, since keyframes
+    /// repeat them, and so may the channels of Opus (RFC 7587 §4.2).
+    pub fn is_continued_by(&self, next: &Self) -> bool {
+        self.codec == next.codec
+            && self.clock_rate == next.clock_rate
+            && (self.channels == next.channels || self.codec == Codec::Opus)
+            && (!self.codec.is_configured_out_of_band()
+                || self.format_parameters == next.format_parameters)
+    }
+
     /// Returns the payload type that RFC 3551 §6 assigns to this codec, clock rate and number
     /// of channels; `None` if the payload type is dynamic.
     pub fn static_payload_type(&self) -> Option<u8> {
@@ -338,6 +356,26 @@ mod tests {
         for (place, (codec, ..)) in CODECS.iter().enumerate() {
             assert_eq!(*codec as usize, place, "{codec}");
         }
+    }
+
+    #[test]
+    fn receivers_stay_while_their_decoder_fits() {
+        let frames = |width| {
+            Track::h264(VideoParameters {
+                width,
+                ..VideoParameters::default()
+            })
+        };
+        assert!(frames(640).is_continued_by(&frames(1920)));
+        assert!(!frames(640).is_continued_by(&Track::new(Codec::Vp8)));
+        let samples = |rate, channels| Track::audio(Codec::L16, channels).with_clock_rate(rate);
+        assert!(samples(44_100, 2).is_continued_by(&samples(44_100, 2)));
+        assert!(!samples(44_100, 2).is_continued_by(&samples(48_000, 2)));
+        assert!(!samples(44_100, 2).is_continued_by(&samples(44_100, 1)));
+        let aac = |config: &str| Track::audio(Codec::Aac, 2).with_format_parameters(config);
+        assert!(!aac("config=1190").is_continued_by(&aac("config=1210")));
+        let opus = |fmtp: &str| Track::audio(Codec::Opus, 2).with_format_parameters(fmtp);
+        assert!(opus("").is_continued_by(&opus("useinbandfec=1")));
     }
 
     #[test]

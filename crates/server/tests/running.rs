@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use glassline_hub::{Hub, Stream, StreamName};
 use glassline_server::Server;
 use glassline_server::config::Config;
+use glassline_server::ingest::SourceSpec;
 use tokio::net::TcpSocket;
 use tokio::runtime::Runtime;
 
@@ -26,6 +27,15 @@ impl Running {
 
     /// Starts a server with a configuration that `change` modifies.
     pub(crate) fn with(shards: usize, change: impl FnOnce(&mut Config)) -> Self {
+        Self::of(shards, Vec::new(), change)
+    }
+
+    /// Starts a server with sources of its own.
+    pub(crate) fn with_sources(sources: Vec<SourceSpec>) -> Self {
+        Self::of(1, sources, |_| {})
+    }
+
+    fn of(shards: usize, sources: Vec<SourceSpec>, change: impl FnOnce(&mut Config)) -> Self {
         let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let mut config = Config {
             shards: Some(shards),
@@ -46,7 +56,7 @@ impl Running {
             .build()
             .expect("a runtime");
         let server = runtime
-            .block_on(Server::start(config, Vec::new()))
+            .block_on(Server::start(config, sources))
             .expect("a server on free ports");
         Self {
             runtime,
@@ -190,7 +200,8 @@ impl Running {
         String::from_utf8_lossy(&answer).into_owned()
     }
 
-    fn connect(&self, from: IpAddr, to: SocketAddr) -> TcpStream {
+    /// Connects from an address of this machine.
+    pub(crate) fn connect(&self, from: IpAddr, to: SocketAddr) -> TcpStream {
         let connecting = async {
             let socket = TcpSocket::new_v4()?;
             socket.bind(SocketAddr::new(from, 0))?;

@@ -43,4 +43,5 @@ mod shards;
 mod source;
 mod srtp;
 mod start;
+mod track_changes;
 mod users;

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use glassline_media::{Bitrate, Kind, MediaUnit, Stage, StageTable, Track, TrackIndex, TrackLayer};
 
 use crate::error::PublishError;
+use crate::layout::{LayoutTracks, TrackLayout};
 use crate::ring::Ring;
 use crate::timeline::Timeline;
 use crate::wake::Wake;
@@ -57,6 +58,7 @@ pub struct Stream {
 struct Inner {
     state: State,
     tracks: Arc<[Track]>,
+    layout: LayoutTracks,
     /// The rings of each track, by index: one for each layer.
     rings: Vec<Vec<Ring>>,
     timeline: Timeline,
@@ -109,6 +111,7 @@ impl Stream {
             inner: Mutex::new(Inner {
                 state: State::Connecting,
                 tracks: Arc::new([]),
+                layout: LayoutTracks::default(),
                 rings: Vec::new(),
                 timeline: Timeline::default(),
                 generation: 0,
@@ -177,6 +180,13 @@ impl Stream {
         Arc::clone(&self.lock().tracks)
     }
 
+    /// Returns the present track layout. A receiver reads the layout before
+    /// [`tracks`](Self::tracks) and ends once the layout is another one, because the stream then
+    /// has tracks that the receiver did not negotiate.
+    pub fn layout(&self) -> TrackLayout {
+        self.lock().layout.number()
+    }
+
     /// Returns the index of the track whose frames the latency tables count: the first video
     /// track, or track 0 if there is no video.
     pub fn latency_track(&self) -> TrackIndex {
@@ -213,7 +223,13 @@ impl Stream {
                 name: self.name.clone(),
             });
         }
-        same_codecs(&inner.tracks, &tracks)?;
+        if inner.layout.begin_source(&tracks) {
+            for ring in inner.rings.iter_mut().flatten() {
+                ring.clear();
+            }
+            // Receivers of the old tracks end now, and not only with the first new unit.
+            inner.wake();
+        }
         inner.make_rings(&tracks);
         inner.tracks = tracks.into();
         inner.timeline.begin_source();
@@ -230,7 +246,13 @@ impl Stream {
     /// Replaces the description of the tracks if publisher `generation` is the current one.
     pub(crate) fn describe(&self, generation: u64, tracks: &[Track]) -> Result<(), PublishError> {
         let mut inner = self.lock();
-        same_codecs(&inner.tracks, tracks)?;
+        if let Some((track, old)) = inner.layout.first_changed(tracks) {
+            return Err(PublishError::TrackChanged {
+                track,
+                old: old.codec,
+                new: tracks[track].codec,
+            });
+        }
         if inner.tracks.len() != tracks.len() {
             return Err(PublishError::NoSuchTrack {
                 track: TrackIndex(tracks.len()),
@@ -361,22 +383,6 @@ impl fmt::Debug for Stream {
             .field("name", &self.name)
             .field("state", &self.state())
             .finish_non_exhaustive()
-    }
-}
-
-/// Checks that tracks which both sources have keep their codecs.
-fn same_codecs(old: &[Track], new: &[Track]) -> Result<(), PublishError> {
-    let tracks = old.iter().zip(new).enumerate();
-    match tracks
-        .into_iter()
-        .find(|(_, (old, new))| old.codec != new.codec)
-    {
-        Some((track, (old, new))) => Err(PublishError::TrackChanged {
-            track,
-            old: old.codec,
-            new: new.codec,
-        }),
-        None => Ok(()),
     }
 }
 

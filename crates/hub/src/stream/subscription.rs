@@ -4,6 +4,7 @@ use std::sync::Arc;
 use glassline_media::{LayerIndex, MediaUnit, TrackLayer};
 
 use super::Stream;
+use crate::layout::TrackLayout;
 use crate::ring::Ring;
 use crate::wake::Wake;
 
@@ -23,14 +24,25 @@ impl Cursor {
             next: ring.next_index(),
         }
     }
+
+    /// Creates a cursor before the oldest unit of `ring`, the ring of a track's base layer.
+    fn at_oldest(ring: &Ring) -> Self {
+        Self {
+            layer: LayerIndex::BASE,
+            next: ring.oldest_index(),
+        }
+    }
 }
 
 /// A reader of one stream: reads every unit of one layer of each track, in publishing order per
-/// track. It reads the base layer until [`select`](Self::select) chooses another.
+/// track. It reads the base layer until [`select`](Self::select) chooses another, and again from
+/// the beginning of a new [`TrackLayout`] on.
 ///
 /// [`Stream::subscribe`] creates subscriptions.
 pub struct Subscription {
     stream: Arc<Stream>,
+    /// Layout of the units that the latest poll returned.
+    layout: TrackLayout,
     /// One cursor per track.
     cursors: Vec<Cursor>,
     /// Units that left a ring before they were read.
@@ -50,9 +62,11 @@ impl Stream {
         let base = inner.rings.iter().filter_map(|layers| layers.first());
         let cursors = base.map(|ring| Cursor::at(LayerIndex::BASE, ring));
         let cursors = cursors.collect();
+        let layout = inner.layout.number();
         drop(inner);
         Subscription {
             stream: Arc::clone(self),
+            layout,
             cursors,
             missed: 0,
             _wake: wake,
@@ -66,13 +80,28 @@ impl Subscription {
         &self.stream
     }
 
-    /// Appends the units that were published since the last call to `out`, track by track.
+    /// Returns the layout of the units that the latest [`poll`](Self::poll) returned; before the
+    /// first poll, the layout at the time of the subscription.
+    pub fn layout(&self) -> TrackLayout {
+        self.layout
+    }
+
+    /// Appends the units that were published since the last call to `out`, track by track. All of
+    /// them belong to one [`layout`](Self::layout): once the stream has a new one, those of the old
+    /// layout that were not read yet are gone.
     pub fn poll(&mut self, out: &mut Vec<Arc<MediaUnit>>) {
         let inner = self.stream.lock();
         let unread = Cursor {
             layer: LayerIndex::BASE,
             next: 0,
         };
+        if self.layout != inner.layout.number() {
+            self.layout = inner.layout.number();
+            self.cursors.clear();
+            // The rings hold units of the new layout only, which are read from the first on.
+            let base = inner.rings.iter().filter_map(|layers| layers.first());
+            self.cursors.extend(base.map(Cursor::at_oldest));
+        }
         self.cursors
             .resize(inner.rings.len().max(self.cursors.len()), unread);
         for (layers, cursor) in inner.rings.iter().zip(&mut self.cursors) {

@@ -131,15 +131,75 @@ fn viewers_outlive_a_restart_of_the_source() {
 }
 
 #[test]
-fn a_source_that_changes_codec_is_refused_by_name() {
+fn a_source_with_another_codec_is_taken_and_begins_a_layout() {
+    let (stream, start) = (stream(), Instant::now());
+    let mut first = stream.publish(tracks(), start).expect("free");
+    let before = stream.layout();
+    let wakes = Arc::new(WakeCount::default());
+    let mut subscription = stream.subscribe(Arc::clone(&wakes) as Arc<dyn Wake>);
+    for _ in 0..3 {
+        first.push(unit(0, 0, true, start), start).expect("track 0");
+    }
+    drop(first);
+    assert_eq!(stream.layout(), before, "the next source may be the same");
+    let woken = wakes.0.load(Ordering::Relaxed);
+
+    let changed = vec![Track::new(Codec::Vp8), Track::audio(Codec::Opus, 2)];
+    let mut second = stream.publish(changed, start).expect("another codec");
+    assert_ne!(stream.layout(), before);
+    assert_eq!(wakes.0.load(Ordering::Relaxed), woken + 1, "readers look");
+    assert_eq!(stream.tracks()[0].codec, Codec::Vp8);
+    let mut out = Vec::new();
+    subscription.poll(&mut out);
+    assert!(out.is_empty(), "no unit of the old layout is left");
+    assert_eq!(subscription.layout(), stream.layout());
+    assert_eq!(subscription.missed(), 0);
+    assert!(stream.since_keyframe(TrackIndex(0)).is_empty());
+    assert!(stream.find(TrackIndex(0), 0).is_none(), "nothing to repair");
+    let next = second
+        .push(unit(0, 0, true, start), start)
+        .expect("track 0");
+    assert_eq!((next.index, next.first_packet), (3, 3), "numbers go on");
+    subscription.poll(&mut out);
+    assert_eq!(out.len(), 1);
+}
+
+#[test]
+fn a_reader_gets_a_new_layout_from_its_first_unit_on() {
     let (stream, start) = (stream(), Instant::now());
     drop(stream.publish(tracks(), start).expect("free"));
-    assert_eq!(stream.state().as_str(), "down");
+    let mut subscription = stream.subscribe(Arc::new(WakeCount::default()));
     let changed = vec![Track::audio(Codec::Opus, 2)];
-    let refused = stream
-        .publish(changed, start)
-        .expect_err("track 0 was H.264");
-    assert!(refused.to_string().contains("H.264 to Opus"), "{refused}");
+    let mut second = stream.publish(changed, start).expect("another layout");
+    for _ in 0..2 {
+        second
+            .push(unit(0, 0, true, start), start)
+            .expect("track 0");
+    }
+    let mut out = Vec::new();
+    subscription.poll(&mut out);
+    assert_eq!((out.len(), subscription.missed()), (2, 0));
+    assert_eq!(subscription.layout(), stream.layout());
+}
+
+#[test]
+fn another_resolution_or_number_of_tracks_keeps_the_layout() {
+    let (stream, start) = (stream(), Instant::now());
+    drop(stream.publish(tracks(), start).expect("free"));
+    let layout = stream.layout();
+    let mut wider = tracks();
+    wider[0].video.width = 1920;
+    drop(stream.publish(wider, start).expect("the same codecs"));
+    drop(
+        stream
+            .publish(tracks()[..1].to_vec(), start)
+            .expect("no audio"),
+    );
+    assert_eq!(stream.layout(), layout, "viewers stay");
+    // Viewers that negotiated Opus are still there, although the last source had no audio.
+    let other_audio = vec![tracks()[0].clone(), Track::audio(Codec::Aac, 2)];
+    drop(stream.publish(other_audio, start).expect("AAC"));
+    assert_ne!(stream.layout(), layout);
     assert_eq!(
         stream.publish(Vec::new(), start).expect_err("no tracks"),
         PublishError::NoTracks

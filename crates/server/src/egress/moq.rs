@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use bytes::Bytes;
-use glassline_hub::{Hub, State, Stream, StreamName, Subscription, Wake};
+use glassline_hub::{Hub, State, Stream, StreamName, Subscription, TrackLayout, Wake};
 use glassline_media::{Bitrate, Kind, MediaTime, MediaUnit, Track, TrackIndex};
 use glassline_quic::moq::{self, Broadcast, Origin, TrackConfig};
 use tokio::sync::{Notify, watch};
@@ -26,6 +26,10 @@ const DEADLINE: Duration = Duration::from_secs(2);
 
 /// Time for which a stream's broadcast is still written after its last reader left.
 const LINGER: Duration = Duration::from_secs(5);
+
+/// Time for which a stream is not offered after its codecs changed, so that readers see the end of
+/// the old broadcast.
+const ABSENCE: Duration = Duration::from_millis(500);
 
 /// Streams that are offered to the same readers.
 #[derive(Debug)]
@@ -110,11 +114,14 @@ async fn serve(
     clock: Clock,
     mut changed: watch::Receiver<()>,
 ) {
+    let layout = stream.layout();
     let tracks = stream.tracks();
     let codecs = |tracks: &[Track]| tracks.iter().map(|it| it.codec).collect::<Vec<_>>();
     let before = codecs(&tracks);
-    let goes_on = || is_live(&stream) && codecs(&stream.tracks()) == before;
-    let Some((mut broadcast, mut remuxers)) = publish(&stream, &tracks, &origin, clock) else {
+    let goes_on =
+        || is_live(&stream) && stream.layout() == layout && codecs(&stream.tracks()) == before;
+    let published = publish(&stream, (layout, &tracks), &origin, clock);
+    let Some((mut broadcast, mut remuxers)) = published else {
         while goes_on() && changed.changed().await.is_ok() {}
         return;
     };
@@ -146,6 +153,9 @@ async fn serve(
         });
         arrival.0.notified().await;
         subscription.poll(&mut arrived);
+        if subscription.layout() != layout {
+            break;
+        }
         for unit in arrived.drain(..) {
             if let Some(remuxer) = remuxers.iter_mut().find(|it| it.track == unit.track) {
                 remuxer.write(&unit, &mut broadcast, &left_out);
@@ -153,13 +163,21 @@ async fn serve(
         }
     }
     broadcast.finish();
+    if stream.layout() != layout {
+        // A broadcast that returns at once under its name is taken for the same one: readers would
+        // go on with the old catalog and never learn of the new tracks.
+        tokio::time::sleep(ABSENCE).await;
+    }
 }
 
 /// Creates the broadcast of a stream and the remuxers of its tracks. Returns `None` if MoQ carries
 /// none of the tracks, or if the name is taken.
+///
+/// Tracks of each layout have names of their own: a session that reads a track goes on with the
+/// track of the same name in the next broadcast, and its decoder would get frames of another codec.
 fn publish(
     stream: &Arc<Stream>,
-    tracks: &[Track],
+    (layout, tracks): (TrackLayout, &[Track]),
     origin: &Origin,
     clock: Clock,
 ) -> Option<(Broadcast, Vec<TrackRemuxer>)> {
@@ -169,7 +187,13 @@ fn publish(
         return None;
     }
     let name = stream.name().as_str();
-    let track_configs = carried.iter().map(|(_, track)| track_config(track, stream));
+    let track_configs = carried.iter().map(|(index, track)| {
+        let config = track_config(track, stream);
+        if layout == TrackLayout::default() {
+            return config;
+        }
+        config.named(format!("{}{index}-{layout}", track.kind()))
+    });
     let mut broadcast = origin
         .publish(name, track_configs.collect())
         .inspect_err(

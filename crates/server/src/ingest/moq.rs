@@ -242,8 +242,10 @@ impl BroadcastReceiver<'_> {
                     let tracks = self.units.tracks().to_vec();
                     let name = &self.ingest.name;
                     let stream = self.ingest.hub.admit(name.clone())?;
-                    tracing::info!(stream = %name, tracks = tracks.len(), "publisher live");
-                    self.publisher.insert(stream.publish(tracks, now)?)
+                    let count = tracks.len();
+                    let publisher = stream.publish(tracks, now)?;
+                    tracing::info!(stream = %name, tracks = count, "publisher live");
+                    self.publisher.insert(publisher)
                 }
                 None => continue,
             };

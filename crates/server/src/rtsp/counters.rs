@@ -35,6 +35,10 @@ pub struct Counters {
     /// Clients closed because they did not speak TLS on a TLS port, violated it, or did not finish
     /// the handshake in time.
     pub closed_tls: Counter,
+    /// Clients closed because the stream's source came back with other codecs.
+    pub closed_tracks_changed: Counter,
+    /// Connections without a session closed because others needed their places.
+    pub closed_for_others: Counter,
     /// SRTP packets of publishers that were not authentic under the publisher's keys.
     pub srtp_refused: Counter,
     /// SRTCP packets of clients that were authentic.

@@ -6,7 +6,7 @@
 //! ```
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use glassline_media::Stage;
 use glassline_net::ReceiveBatch;
@@ -19,6 +19,10 @@ use super::streams::Streams;
 use super::udp_clients::{ClientDatagram, UdpClients};
 use crate::egress::rtsp::{Budget, Recipient, Ring, Sent, TrackTransport, TransportKind};
 use crate::runtime::{Key, Serving, Slots};
+
+/// Time that a client has to take the rest of a stream that ended for it, and again to take the
+/// last reports.
+const REST: Duration = Duration::from_secs(2);
 
 /// The clients of one thread, and the streams that they are sent.
 #[derive(Debug)]
@@ -352,6 +356,10 @@ impl Delivery {
             let Some(reader) = self.streams.get(reader_key) else {
                 continue;
             };
+            if let Some(since) = reader.superseded_at() {
+                self.end_superseded(reader_key, since, now);
+                continue;
+            }
             let has_ended = reader.has_ended();
             for key in reader.subscription.viewers.clone() {
                 self.serving.begin(key);
@@ -379,6 +387,35 @@ impl Delivery {
                     reader.stream().request_keyframe();
                 }
             }
+        }
+    }
+
+    /// Ends the clients of a reader whose stream has other tracks `since` some time. A client first
+    /// gets what was read for it, for at most [`REST`].
+    fn end_superseded(&mut self, reader_key: Key, since: Instant, now: Instant) {
+        let Some(reader) = self.streams.get(reader_key) else {
+            return;
+        };
+        let (end, is_over) = (reader.ring.end(), since + REST <= now);
+        for key in reader.subscription.viewers.clone() {
+            let Some(client) = self.clients.get_mut(key) else {
+                continue;
+            };
+            let cursor = client.player().and_then(|session| session.cursor.as_ref());
+            let has_rest = cursor.is_some_and(|cursor| cursor.position() < end);
+            let by_group = client
+                .player()
+                .is_some_and(|it| it.is(TransportKind::Multicast));
+            if client.closing.is_some() || has_rest && !by_group && !is_over {
+                continue;
+            }
+            tracing::info!(client = %client.name(), "RTSP client disconnected: the source changed its codecs; the client may set the stream up again");
+            self.counters.closed_tracks_changed.add(1);
+            self.push_farewell(key, now);
+            if let Some(client) = self.clients.get_mut(key) {
+                client.closing = Some(now + REST);
+            }
+            self.pump(key, now);
         }
     }
 

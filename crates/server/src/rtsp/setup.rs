@@ -16,7 +16,8 @@ use super::pending_request::TrackRequest;
 use super::play_session::PlaySession;
 use super::shared::Shared;
 use crate::egress::rtsp::{
-    Channels, Keyring, MulticastMembership, TRACKS_MAX, TrackSrtp, TrackTransport, UdpAddresses,
+    Channels, Keyring, MulticastMembership, StreamReader, TRACKS_MAX, TrackSrtp, TrackTransport,
+    UdpAddresses,
 };
 use crate::runtime::Key;
 
@@ -77,6 +78,11 @@ fn try_set_up(
     if let Some(session) = scope.client.player() {
         if !Arc::ptr_eq(&session.stream, stream) {
             return Err(Refusal::AggregateNotAllowed);
+        }
+        let reader = scope.streams.get(session.reader);
+        if !reader.is_some_and(StreamReader::is_current) {
+            // The stream's tracks changed since the first SETUP; the session is about to end.
+            return Err(Refusal::NotInThisState);
         }
         if !session.accepts(request.transport) {
             return Err(Refusal::UnsupportedTransport);

@@ -52,11 +52,14 @@ impl Streams {
         deadlines.flatten().min()
     }
 
-    /// Returns the reader of `stream`, subscribed if no client on this thread has the stream yet. A
+    /// Returns the reader of `stream` and its present track layout, subscribed if no client on this
+    /// thread has them yet. A
     /// reader that no client joins must be dropped with [`Self::leave`].
     pub(super) fn subscribe(&mut self, stream: &Arc<Stream>, now: Instant) -> Key {
         let mut known = self.readers.entries();
-        if let Some((key, _)) = known.find(|(_, reader)| Arc::ptr_eq(reader.stream(), stream)) {
+        let is_same =
+            |reader: &StreamReader| Arc::ptr_eq(reader.stream(), stream) && reader.is_current();
+        if let Some((key, _)) = known.find(|(_, reader)| is_same(reader)) {
             return key;
         }
         drop(known);

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use glassline_hub::{Stream, Subscription, Wake};
+use glassline_hub::{Stream, Subscription, TrackLayout, Wake};
 use glassline_media::{Kind, MediaTime, MediaUnit, Stage, StageTable, Track};
 
 use super::slots::Key;
@@ -31,6 +31,8 @@ pub(crate) struct StreamSubscription {
     frames: Frames,
     /// The stream's tracks at the last read.
     tracks: Arc<[Track]>,
+    /// Layout of the units of the last read.
+    layout: TrackLayout,
     /// Whether the stream's tracks changed since [`Self::take_changed`] was called last.
     is_changed: bool,
     /// Audio that is held back for the video frame that is due.
@@ -85,8 +87,10 @@ impl StreamSubscription {
         wake: Arc<dyn Wake>,
         stages: Arc<Mutex<StageTable>>,
     ) -> Self {
+        let subscription = stream.subscribe(Arc::new(ThreadWake(wake)));
         Self {
-            subscription: stream.subscribe(Arc::new(ThreadWake(wake))),
+            layout: subscription.layout(),
+            subscription,
             viewers: Vec::new(),
             stages,
             frames: Frames::default(),
@@ -108,6 +112,12 @@ impl StreamSubscription {
         changed.then(|| Arc::clone(&self.tracks))
     }
 
+    /// Returns the track layout of the units that were read last. Receivers of another layout must
+    /// not be offered these units.
+    pub(crate) fn layout(&self) -> TrackLayout {
+        self.layout
+    }
+
     /// Returns the time at which held audio must be released even if no video frame came.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.held_until
@@ -119,6 +129,9 @@ impl StreamSubscription {
     /// alone, it costs a viewer more than four packets of the frame.
     pub(crate) fn read(&mut self, out: &mut Vec<Arc<MediaUnit>>, now: Instant) {
         self.subscription.poll(&mut self.arrived);
+        if self.layout != self.subscription.layout() {
+            self.begin_layout();
+        }
         if self.arrived.is_empty() {
             if self.held_until.is_some_and(|until| until <= now) {
                 self.release(out);
@@ -159,6 +172,17 @@ impl StreamSubscription {
         if self.held_until.is_none_or(|until| until <= now) {
             self.release(out);
         }
+    }
+
+    /// Forgets everything of the layout before. Called once for each new layout, with or without
+    /// units.
+    fn begin_layout(&mut self) {
+        self.layout = self.subscription.layout();
+        self.held.clear();
+        self.held_until = None;
+        self.frames = Frames::default();
+        self.tracks = self.subscription.stream().tracks();
+        self.is_changed = true;
     }
 
     fn release(&mut self, out: &mut Vec<Arc<MediaUnit>>) {
@@ -242,6 +266,48 @@ mod tests {
             [1],
             "the frame is overdue: no use to wait"
         );
+    }
+
+    #[test]
+    fn a_new_layout_is_told_at_once_and_drops_held_audio() {
+        let start = Instant::now();
+        let ms = |ms: u64| start + Duration::from_millis(ms);
+        let name = StreamName::parse("cam").expect("a good name");
+        let stream = Hub::default().create(name).expect("room");
+        let tracks = |codec| vec![Track::new(codec), Track::audio(Codec::Opus, 2)];
+        let mut publisher = stream.publish(tracks(Codec::H264), start).expect("free");
+        let stages = Arc::new(Mutex::new(StageTable::new(Duration::from_secs(10))));
+        let mut subscription =
+            StreamSubscription::new(&stream, Arc::new(WakeCounter::default()), stages);
+        let unit = |track: usize, at: u64| {
+            let mut builder = UnitBuilder::default();
+            builder.push(b"media");
+            let time = MediaTime::from_nanos(i64::try_from(at).expect("small") * 1_000_000);
+            let unit = builder.build(TrackIndex(track), time, true, Stamps::arrived(ms(at)));
+            unit.expect("a packet")
+        };
+        let mut out = Vec::new();
+        for (track, at) in [(0, 0), (0, 40), (1, 77)] {
+            let pushed = publisher.push(unit(track, at), ms(at));
+            pushed.expect("a track");
+            subscription.read(&mut out, ms(at));
+        }
+        assert_eq!(out.len(), 2);
+        assert!(subscription.deadline().is_some(), "audio is held");
+        assert!(subscription.take_changed().is_none());
+        let before = subscription.layout();
+        drop(publisher);
+        let mut next = stream.publish(tracks(Codec::Vp8), ms(78)).expect("free");
+        out.clear();
+        subscription.read(&mut out, ms(78));
+        assert!(out.is_empty() && subscription.deadline().is_none());
+        assert!(subscription.layout() > before);
+        let changed = subscription.take_changed().expect("other tracks");
+        assert_eq!(changed[0].codec, Codec::Vp8);
+        next.push(unit(0, 80), ms(80)).expect("a track");
+        subscription.read(&mut out, ms(80));
+        assert_eq!(out.len(), 1);
+        assert!(subscription.take_changed().is_none(), "told once");
     }
 
     #[test]

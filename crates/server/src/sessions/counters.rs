@@ -24,6 +24,10 @@ pub struct Counters {
     pub moves: Counter,
     /// Sessions that ended before their handshake was done.
     pub handshakes_failed: Counter,
+    /// Sessions closed because the stream's source came back with other codecs.
+    pub closed_tracks_changed: Counter,
+    /// Sessions closed because the video turned out to have B-frames.
+    pub closed_reordered: Counter,
     /// Commands lost because the shard's inbox was full.
     pub inbox_full: Counter,
     /// Counts of media sent to viewers, shared with the outbox.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_congestion::Algorithm;
-use glassline_hub::{Hub, Stream, StreamLifetime};
+use glassline_hub::{Hub, Stream, StreamLifetime, TrackLayout};
 use glassline_media::{Codec, Track, WallClock};
 use glassline_webrtc::{
     AcceptConfig, Certificate, DataConfig, Kinds, OpusOptions, Receiver, Redundancy, Secrets,
@@ -168,12 +168,12 @@ impl Negotiator {
         offer: Offer<'_>,
     ) -> Result<AnsweredOffer, OfferError> {
         let data = self.data_beside(&stream, Side::Viewers);
-        let tracks = stream.tracks();
+        let (layout, tracks) = (stream.layout(), stream.tracks());
         // A session that asks for messages only needs no media.
         if tracks.is_empty() && !(data.is_some() && offer.media()?.is_none()) {
             return Err(not_live(&stream));
         }
-        self.answer(stream, &tracks, offer, data)
+        self.answer(stream, (layout, &tracks), offer, data)
     }
 
     /// Makes a viewer of `stream`, which must be live, whose data channels are connected as `data`
@@ -187,11 +187,11 @@ impl Negotiator {
         offer: Offer<'_>,
         data: DataChannelSetup,
     ) -> Result<AnsweredOffer, OfferError> {
-        let tracks = stream.tracks();
+        let (layout, tracks) = (stream.layout(), stream.tracks());
         if tracks.is_empty() {
             return Err(not_live(&stream));
         }
-        self.answer(stream, &tracks, offer, Some(data))
+        self.answer(stream, (layout, &tracks), offer, Some(data))
     }
 
     /// Makes a publisher of messages next to `stream`. The publisher sends no media.
@@ -204,7 +204,8 @@ impl Negotiator {
         offer: Offer<'_>,
     ) -> Result<AnsweredOffer, OfferError> {
         let data = self.data_beside(&stream, Side::Publisher);
-        self.answer(stream, &[], offer, data)
+        let layout = stream.layout();
+        self.answer(stream, (layout, &[]), offer, data)
     }
 
     /// Makes a participant called `name` of `room` out of the participant's offer to send its
@@ -246,11 +247,12 @@ impl Negotiator {
         Some(DataChannelSetup::beside(stream, side, policy))
     }
 
-    /// Answers an offer to receive `tracks`, and connects its data channels if `data` is there.
+    /// Answers an offer to receive `tracks`, which are those of `layout`, and connects its data
+    /// channels if `data` is there.
     fn answer(
         &self,
         stream: Arc<Stream>,
-        tracks: &[Track],
+        (layout, tracks): (TrackLayout, &[Track]),
         offer: Offer<'_>,
         data: Option<DataChannelSetup>,
     ) -> Result<AnsweredOffer, OfferError> {
@@ -278,7 +280,7 @@ impl Negotiator {
         });
         let role = |session: &Session, stream: &Stream| match publication {
             Some(publication) => Role::DataPublisher(DataPublisher::new(publication)),
-            None => Role::Viewer(Viewer::new(session, stream, lag, now)),
+            None => Role::Viewer(Viewer::new(session, (stream, layout), lag, now)),
         };
         Ok(self.keep(accepted, id, stream, role, messages))
     }

@@ -5,20 +5,69 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use glassline_client::viewers::{Endpoint, Join, RtspTransport};
-use glassline_media::Ssrc;
+use glassline_media::{Codec, Ssrc};
 use glassline_rtp::rtcp::{self, ReportBlock};
 
 use super::{Hand, SOON, pool};
 use crate::running::Running;
+use crate::track_changes::read_to_end;
 
-/// A client that publishes by hand, within its connection.
+/// A client that publishes µ-law by hand, within its connection.
 fn announce(running: &Running, name: &str) -> (Hand, String) {
+    announce_as(running, name, 0)
+}
+
+/// A client that publishes audio of a static payload type by hand, within its connection.
+fn announce_as(running: &Running, name: &str, payload_type: u8) -> (Hand, String) {
     let mut hand = Hand::new(running.rtsp());
     let url = format!("rtsp://{}/{name}", running.rtsp());
-    let sdp = "v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\n\
-               m=audio 0 RTP/AVP 0\r\na=control:streamid=0\r\n";
-    let answer = hand.announce(&url, sdp);
+    let sdp = format!(
+        "v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\n\
+         m=audio 0 RTP/AVP {payload_type}\r\na=control:streamid=0\r\n"
+    );
+    let answer = hand.announce(&url, &sdp);
     (hand, answer)
+}
+
+/// Publishes one packet of audio of a static payload type, and waits until the stream has it.
+fn record(running: &Running, name: &str, payload_type: u8) -> Hand {
+    let published = || {
+        let stream = running.hub().stream(name);
+        stream.map_or(0, |it| it.totals().units)
+    };
+    let before = published();
+    let (mut hand, answer) = announce_as(running, name, payload_type);
+    assert!(answer.contains("200 OK"), "{answer}");
+    let url = format!("rtsp://{}/{name}", running.rtsp());
+    let transport = "Transport: RTP/AVP/TCP;unicast;mode=record;interleaved=0-1\r\n";
+    hand.ask("SETUP", &format!("{url}/streamid=0"), transport);
+    hand.ask("RECORD", &url, "");
+    let mut packet = audio(0);
+    packet[1] = payload_type;
+    let frame = [&[b'$', 0, 0, 172], &packet[..]].concat();
+    hand.stream.write_all(&frame).expect("sent");
+    let end = Instant::now() + SOON;
+    while published() == before {
+        assert!(Instant::now() < end, "nothing published");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    hand
+}
+
+#[test]
+fn a_publisher_that_comes_back_with_another_codec_is_taken() {
+    let running = Running::start(1);
+    let url = format!("rtsp://{}/mic", running.rtsp());
+    record(&running, "mic", 0).ask("TEARDOWN", &url, "");
+    let mut viewer = Hand::new(running.rtsp());
+    let transport = "Transport: RTP/AVP/TCP;unicast;interleaved=0-1\r\n";
+    viewer.ask("SETUP", &format!("{url}/trackID=0"), transport);
+    viewer.ask("PLAY", &url, "");
+    let _publisher = record(&running, "mic", 8);
+    let stream = running.hub().stream("mic").expect("there");
+    assert_eq!(stream.tracks()[0].codec, Codec::Pcma);
+    assert_eq!(stream.state().as_str(), "live");
+    read_to_end(&mut viewer);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use glassline_hub::Stream;
+use glassline_hub::{Stream, TrackLayout};
 use glassline_media::TrackIndex;
 use glassline_rtsp::transport::Group;
 
@@ -70,6 +70,8 @@ pub(crate) struct Groups {
 #[derive(Debug)]
 struct AssignedGroup {
     stream: Arc<Stream>,
+    /// Layout of the stream's tracks: after a change of codecs, tracks get groups of their own.
+    layout: TrackLayout,
     track: TrackIndex,
     group: Group,
     members: usize,
@@ -81,6 +83,7 @@ struct AssignedGroup {
 #[derive(Debug)]
 pub(crate) struct Played {
     pub(crate) stream: Arc<Stream>,
+    pub(crate) layout: TrackLayout,
     pub(crate) track: TrackIndex,
     pub(crate) group: Group,
 }
@@ -103,10 +106,11 @@ impl Groups {
         stream: &Arc<Stream>,
         track: TrackIndex,
     ) -> Option<MulticastMembership> {
+        let layout = stream.layout();
         let mut held = self.lock();
-        let known = held
-            .iter_mut()
-            .find(|(_, it)| it.track == track && Arc::ptr_eq(&it.stream, stream));
+        let known = held.iter_mut().find(|(_, it)| {
+            it.track == track && it.layout == layout && Arc::ptr_eq(&it.stream, stream)
+        });
         let (index, group) = if let Some((index, it)) = known {
             it.members += 1;
             (*index, it.group)
@@ -118,6 +122,7 @@ impl Groups {
             let group = self.range.group(index)?;
             let new = AssignedGroup {
                 stream: Arc::clone(stream),
+                layout,
                 track,
                 group,
                 members: 1,
@@ -145,6 +150,7 @@ impl Groups {
         let played = held.values().filter(|it| it.players > 0);
         let played = played.map(|it| Played {
             stream: Arc::clone(&it.stream),
+            layout: it.layout,
             track: it.track,
             group: it.group,
         });
@@ -224,6 +230,7 @@ impl Drop for MulticastMembership {
 mod tests {
     use super::*;
     use glassline_hub::{Hub, StreamName};
+    use glassline_media::{Codec, Track};
 
     fn range(count: u32, port: u16) -> GroupRange {
         GroupRange {
@@ -292,6 +299,28 @@ mod tests {
         two.set_playing(false);
         assert!(groups.played().is_empty());
         assert_ne!(groups.changes(), changes);
+    }
+
+    #[test]
+    fn a_track_of_another_codec_has_another_group() {
+        let hub = Hub::default();
+        let cam = stream(&hub, "cam");
+        let groups = groups(range(3, 5000));
+        let publish = |codec| {
+            let tracks = vec![Track::new(codec)];
+            drop(
+                cam.publish(tracks, std::time::Instant::now())
+                    .expect("free"),
+            );
+        };
+        publish(Codec::H264);
+        let old = groups.join(&cam, TrackIndex(0)).expect("free");
+        publish(Codec::Vp8);
+        let new = groups.join(&cam, TrackIndex(0)).expect("free");
+        assert_ne!(old.group(), new.group());
+        drop(old);
+        let again = groups.join(&cam, TrackIndex(0)).expect("shared");
+        assert_eq!(again.group(), new.group());
     }
 
     #[test]

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{io, mem};
 
+use glassline_hub::{Stream, TrackLayout};
 use glassline_net::{Multicast, ReceiveBatch};
 use mio::{Events, Poll, Token};
 
@@ -204,15 +205,15 @@ impl MulticastSender {
                 continue;
             };
             if !sending.aim(&played) {
-                if sending.reader.has_ended() {
+                if sending.reader.has_ended() || sending.reader.superseded_at().is_some() {
                     self.send_bye(key, now);
                 }
                 self.sendings.remove(key);
             }
         }
-        for Played { stream, .. } in &played {
+        for Played { stream, layout, .. } in &played {
             let mut known = self.sendings.iter();
-            if known.any(|it| Arc::ptr_eq(it.reader.stream(), stream)) {
+            if known.any(|it| it.is_of(stream, *layout)) {
                 continue;
             }
             drop(known);
@@ -226,7 +227,10 @@ impl MulticastSender {
                 paced_until: None,
                 bytes: 0,
             };
-            sending.aim(&played);
+            if !sending.aim(&played) {
+                // The group is of a layout that is gone; its clients are about to leave.
+                continue;
+            }
             sending.reader.stream().request_keyframe();
             self.sendings.insert(sending);
         }
@@ -296,11 +300,15 @@ impl MulticastSender {
 }
 
 impl Sending {
+    fn is_of(&self, stream: &Arc<Stream>, layout: TrackLayout) -> bool {
+        Arc::ptr_eq(self.reader.stream(), stream) && self.reader.layout() == layout
+    }
+
     /// Sets the groups that the played tracks of this stream are sent to. Returns false, and
     /// changes nothing, if no track is played.
     fn aim(&mut self, played: &[Played]) -> bool {
-        let stream = self.reader.stream();
-        let own = played.iter().filter(|it| Arc::ptr_eq(&it.stream, stream));
+        let own = played.iter();
+        let own = own.filter(|it| self.is_of(&it.stream, it.layout));
         let mut transports = TrackTransports::default();
         for Played { track, group, .. } in own {
             let addresses = UdpAddresses {

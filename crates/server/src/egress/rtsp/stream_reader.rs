@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use glassline_hub::{State, Stream, Wake};
+use glassline_hub::{State, Stream, TrackLayout, Wake};
 use glassline_media::{MediaTime, MediaUnit, Stage, Track, TrackIndex, WallClock};
 use glassline_rtp::rtcp::{Bye, SenderReport, SourceDescription};
 use glassline_rtsp::server::Start;
@@ -38,6 +38,10 @@ pub(crate) struct StreamReader {
     waker: Arc<StreamWaker>,
     pub(crate) ring: Ring,
     pub(crate) tracks: Arc<[Track]>,
+    /// Layout of the tracks. A reader reads one layout.
+    layout: TrackLayout,
+    /// Time at which the reader found that the stream has another layout.
+    superseded_at: Option<Instant>,
     templates: Vec<HeaderTemplate>,
     counts: Vec<SenderCounts>,
     keys: NumberKeys,
@@ -75,8 +79,11 @@ impl StreamReader {
         let waker = Arc::new(StreamWaker::new(Arc::clone(waker)));
         let stages = context.latencies.stages(stream.name(), table);
         let wake = Arc::clone(&waker) as Arc<dyn Wake>;
+        let subscription = StreamSubscription::new(stream, wake, stages);
         let mut reader = Self {
-            subscription: StreamSubscription::new(stream, wake, stages),
+            layout: subscription.layout(),
+            superseded_at: None,
+            subscription,
             waker,
             ring: Ring::new(anchor, context.bounds),
             tracks: Arc::new([]),
@@ -100,6 +107,22 @@ impl StreamReader {
     /// Returns whether the stream came to its end.
     pub(crate) fn has_ended(&self) -> bool {
         matches!(self.stream().state(), State::Ended { .. })
+    }
+
+    /// Returns the track layout that is read.
+    pub(crate) fn layout(&self) -> TrackLayout {
+        self.layout
+    }
+
+    /// Returns whether the stream still has the layout that is read, so that more clients may join.
+    pub(crate) fn is_current(&self) -> bool {
+        self.superseded_at.is_none() && self.layout == self.stream().layout()
+    }
+
+    /// Returns since when the stream has other tracks than those that are read. The ring gets
+    /// nothing more from then on.
+    pub(crate) fn superseded_at(&self) -> Option<Instant> {
+        self.superseded_at
     }
 
     /// Returns whether the hub woke the thread for this stream since the last call, or held audio
@@ -132,6 +155,10 @@ impl StreamReader {
     pub(crate) fn read(&mut self, wall: &WallClock, now: Instant) -> bool {
         let mut arrived = std::mem::take(&mut self.arrived);
         self.subscription.read(&mut arrived, now);
+        if self.layout != self.subscription.layout() {
+            self.superseded_at.get_or_insert(now);
+            arrived.clear();
+        }
         if !arrived.is_empty() {
             self.refresh();
         }

@@ -91,11 +91,13 @@ const FAMILIES: &[Family<Counters>] = &[
     ),
     Family::by_reason(
         "rtsp_clients_closed_total",
-        "RTSP clients closed because they read too slowly, or violated TLS.",
+        "RTSP clients that the server closed.",
         &[
             ("stalled", |c| &c.closed_stalled),
             ("hopeless", |c| &c.closed_too_slow),
             ("tls", |c| &c.closed_tls),
+            ("tracks_changed", |c| &c.closed_tracks_changed),
+            ("no_session", |c| &c.closed_for_others),
         ],
     ),
     Family::by_reason(

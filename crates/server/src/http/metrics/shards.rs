@@ -61,6 +61,14 @@ const FAMILIES: &[Family<Counters>] = &[
         "Sessions that ended before their media began.",
         |c| &c.handshakes_failed,
     ),
+    Family::by_reason(
+        "viewers_closed_total",
+        "Viewers disconnected because the stream changed. They may join again.",
+        &[
+            ("tracks_changed", |c| &c.closed_tracks_changed),
+            ("b_frames", |c| &c.closed_reordered),
+        ],
+    ),
     Family::plain(
         "send_abandoned_datagrams_total",
         "Datagrams dropped because the kernel will never take them.",

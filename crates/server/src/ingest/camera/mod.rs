@@ -20,7 +20,8 @@ use super::RtspSource;
 use super::backoff::Backoff;
 use crate::runtime::{Part, Supervisor};
 
-/// Length of a session after which it counts as working, so that the next pause is short again.
+/// Time of publishing after which a session counts as working, so that the next pause is short
+/// again. A camera that answers and then sends nothing usable is not called more often for that.
 const WORKED: Duration = Duration::from_secs(5);
 
 /// Pause before the next attempt when a camera refuses the password; nobody can fix that within
@@ -37,9 +38,9 @@ pub(super) async fn run(
     let pulling = async {
         let mut backoff = Backoff::new();
         loop {
-            let began = Instant::now();
+            let mut live_since = None;
             // A camera whose data makes the server panic is down, like one that is broken.
-            let pulled = supervisor.catch_task(Part::Source, session::pull(&camera, &stream));
+            let pulled = supervisor.catch_task(Part::Source, session::pull(&camera, &stream, &mut live_since));
             let (detail, is_lasting) = match pulled.await {
                 Ok(failure) => (failure.to_string(), failure.is_lasting()),
                 Err(panicked) => (format!("reading the camera: {panicked}"), false),
@@ -51,7 +52,7 @@ pub(super) async fn run(
                 tracing::warn!(stream = %stream.name(), %camera, detail, "camera down");
             }
             stream.set_state(State::Down { detail });
-            if began.elapsed() >= WORKED {
+            if live_since.is_some_and(|since: Instant| since.elapsed() >= WORKED) {
                 backoff.reset();
             }
             let pause = if is_lasting {

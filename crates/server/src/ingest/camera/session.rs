@@ -27,12 +27,17 @@ const KEYFRAME: Duration = Duration::from_secs(20);
 const REASON_CHARS_MAX: usize = 200;
 
 /// Connects to `camera` and publishes what it sends until something fails. Returns the failure.
-pub(super) async fn pull(camera: &RtspSource, stream: &Arc<Stream>) -> Failure {
+/// `live_since` is set to the time of the first unit that was published.
+pub(super) async fn pull(
+    camera: &RtspSource,
+    stream: &Arc<Stream>,
+    live_since: &mut Option<Instant>,
+) -> Failure {
     let (session, chosen) = match connect(camera, stream).await {
         Ok(connected) => connected,
         Err(failure) => return failure,
     };
-    match receive(session, &chosen, camera.timeout, stream).await {
+    match receive(session, &chosen, camera.timeout, stream, live_since).await {
         Ok(never) => match never {},
         Err(failure) => failure,
     }
@@ -172,6 +177,7 @@ async fn receive(
     chosen: &[Chosen],
     timeout: Duration,
     stream: &Arc<Stream>,
+    live_since: &mut Option<Instant>,
 ) -> Result<Never, Failure> {
     let began = Instant::now();
     let mut receiver = Receiver::new(chosen, stream, began)?;
@@ -182,7 +188,7 @@ async fn receive(
             Ok(None) => return Err(Failure::HungUp),
             Err(_) => return Err(Failure::Silent { timeout }),
         }
-        receiver.publish()?;
+        receiver.publish(live_since)?;
         if receiver.publisher.is_none() && began.elapsed() > KEYFRAME {
             return Err(Failure::NoKeyframe);
         }
@@ -263,7 +269,7 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    fn publish(&mut self) -> Result<(), PublishError> {
+    fn publish(&mut self, live_since: &mut Option<Instant>) -> Result<(), PublishError> {
         if let Some(publisher) = &mut self.publisher
             && let Some(tracks) = self.assembler.take_redescribed()
         {
@@ -275,13 +281,17 @@ impl<'a> Receiver<'a> {
                 // Nobody can watch before the first keyframe, so the stream is not live until then.
                 None if self.assembler.starts(&media_unit) => {
                     let tracks = self.assembler.tracks().to_vec();
-                    tracing::info!(stream = %self.stream.name(), tracks = tracks.len(), "camera live");
                     self.publisher
                         .insert(self.stream.publish(tracks, Instant::now())?)
                 }
                 None => continue,
             };
             publisher.push(media_unit, Instant::now())?;
+            if live_since.is_none() {
+                let (stream, tracks) = (self.stream.name(), self.assembler.tracks().len());
+                tracing::info!(%stream, tracks, "camera live");
+                *live_since = Some(Instant::now());
+            }
         }
         Ok(())
     }

@@ -307,8 +307,10 @@ impl Recording {
                 None if self.assembler.starts(&media_unit) => {
                     let tracks = self.assembler.tracks().to_vec();
                     let stream = self.hub.admit(self.name.clone())?;
-                    tracing::info!(stream = %self.name, tracks = tracks.len(), "publisher live");
-                    self.publisher.insert(stream.publish(tracks, now)?)
+                    let count = tracks.len();
+                    let publisher = stream.publish(tracks, now)?;
+                    tracing::info!(stream = %self.name, tracks = count, "publisher live");
+                    self.publisher.insert(publisher)
                 }
                 None => continue,
             };

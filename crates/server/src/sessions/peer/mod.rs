@@ -21,7 +21,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use glassline_hub::Stream;
+use glassline_hub::{Stream, TrackLayout};
 use glassline_media::{MediaUnit, StageTable, Track};
 use glassline_rtp::Packet;
 use glassline_webrtc::{Event, ReceiverIndex, Session};
@@ -299,10 +299,10 @@ impl Peer {
         if self.is_joined() {
             return;
         }
-        if self.gets_reordered(&self.stream.tracks()) {
-            // The stream turned out to have B-frames after the offer was answered.
-            tracing::warn!(session = %self.id, stream = %self.stream.name(), "viewer disconnected: the video has B-frames, which browsers show in the wrong order; encode without them");
-            self.session.close(now);
+        // The stream may have changed after the offer was answered.
+        if self.close_if_superseded(self.stream.layout(), now, counters)
+            || self.close_if_reordered(&self.stream.tracks(), now, counters)
+        {
             return;
         }
         self.permit = None;
@@ -317,9 +317,39 @@ impl Peer {
         }
     }
 
-    /// Returns whether the peer gets video with B-frames, which a browser shows in the wrong order.
-    pub(super) fn gets_reordered(&self, tracks: &[Track]) -> bool {
-        matches!(&self.role, Role::Viewer(viewer) if viewer.sender.is_reordered(tracks))
+    /// Closes the session if the peer gets video with B-frames, which a browser shows in the wrong
+    /// order. Returns whether it did. New viewers of the stream are refused with the same reason.
+    pub(super) fn close_if_reordered(
+        &mut self,
+        tracks: &[Track],
+        now: Instant,
+        counters: &Counters,
+    ) -> bool {
+        let gets_them =
+            matches!(&self.role, Role::Viewer(viewer) if viewer.sender.is_reordered(tracks));
+        if gets_them {
+            tracing::warn!(session = %self.id, stream = %self.stream.name(), "viewer disconnected: the video has B-frames, which browsers show in the wrong order; encode without them");
+            counters.closed_reordered.add(1);
+            self.session.close(now);
+        }
+        gets_them
+    }
+
+    /// Closes the session if the peer negotiated tracks that the stream no longer has in `layout`.
+    /// Returns whether it did. The viewer may join again and negotiate the new tracks.
+    pub(super) fn close_if_superseded(
+        &mut self,
+        layout: TrackLayout,
+        now: Instant,
+        counters: &Counters,
+    ) -> bool {
+        let is_old = matches!(&self.role, Role::Viewer(viewer) if viewer.is_superseded(layout));
+        if is_old {
+            tracing::info!(session = %self.id, stream = %self.stream.name(), "viewer disconnected: the source changed its codecs; the viewer may join again");
+            counters.closed_tracks_changed.add(1);
+            self.session.close(now);
+        }
+        is_old
     }
 
     /// Loads the session's state into the cache before it is used; see [`Session::prefetch`].

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use glassline_hub::{Stream, ViewerToken};
+use glassline_hub::{Stream, TrackLayout, ViewerToken};
 use glassline_webrtc::Session;
 
 use crate::egress::webrtc::StreamSender;
@@ -17,6 +17,8 @@ const SKIP_LOGGED: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Viewer {
     pub(super) sender: StreamSender,
+    /// The stream's track layout that the session negotiated.
+    layout: TrackLayout,
     /// Counts the peer among the stream's viewers, from the handshake on.
     token: Option<ViewerToken>,
     last_skip_logged: Option<Instant>,
@@ -25,16 +27,17 @@ pub(crate) struct Viewer {
 }
 
 impl Viewer {
-    /// Creates a viewer of `stream` over `session`, whose handshake has not begun. A frame waits
-    /// for the viewer no longer than `lag`, if that is set.
+    /// Creates a viewer of `stream` over `session`, which negotiated tracks of `layout` and whose
+    /// handshake has not begun. A frame waits for the viewer no longer than `lag`, if that is set.
     pub(crate) fn new(
         session: &Session,
-        stream: &Stream,
+        (stream, layout): (&Stream, TrackLayout),
         lag: Option<Duration>,
         now: Instant,
     ) -> Self {
         Self {
             sender: StreamSender::new(session, stream, lag, now),
+            layout,
             token: None,
             last_skip_logged: None,
             path_shown: None,
@@ -45,6 +48,11 @@ impl Viewer {
     pub(super) fn start(&mut self, session: &mut Session, stream: &Arc<Stream>, now: Instant) {
         self.token = Some(stream.add_viewer());
         self.sender.start(session, stream, now);
+    }
+
+    /// Returns whether the viewer negotiated tracks that the stream no longer has in `layout`.
+    pub(super) fn is_superseded(&self, layout: TrackLayout) -> bool {
+        self.layout < layout && !self.sender.is_empty()
     }
 
     /// Returns whether the log should say at `now` that units were dropped.

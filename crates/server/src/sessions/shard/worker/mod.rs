@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use glassline_hub::StreamName;
+use glassline_hub::{StreamName, TrackLayout};
 use glassline_media::{MediaUnit, Track};
 use glassline_net::{ReceiveBatch, UdpSocket};
 use mio::event::Event;
@@ -196,6 +196,7 @@ impl Worker {
             let subscription = &mut self.streams[index];
             subscription.read(&mut units, read_at);
             let changed = subscription.take_changed();
+            let layout = subscription.layout();
             index += 1;
             if units.is_empty() && changed.is_none() {
                 continue;
@@ -203,7 +204,7 @@ impl Worker {
             // A copy, because a viewer that is served in between may leave.
             offered.clone_from(&subscription.viewers);
             if let Some(tracks) = changed {
-                self.let_go_of_reordered(&offered, &tracks, read_at);
+                self.close_unfit(&offered, &tracks, layout, read_at);
             }
             self.offer(&units, &offered, read_at);
             units.clear();
@@ -212,18 +213,17 @@ impl Worker {
         self.scratch.offered = offered;
     }
 
-    /// Closes the sessions of viewers whose stream turned out to have B-frames. New viewers of the
-    /// stream are refused with the same reason.
-    fn let_go_of_reordered(&mut self, keys: &[Key], tracks: &[Track], now: Instant) {
+    /// Closes the sessions of viewers that cannot play the stream's new tracks: those who negotiated
+    /// an older layout, and all if the video has B-frames.
+    fn close_unfit(&mut self, keys: &[Key], tracks: &[Track], layout: TrackLayout, now: Instant) {
         for key in keys {
             let Some(peer) = self.peers.get_mut(*key) else {
                 continue;
             };
             self.serving.begin(*key);
-            if peer.gets_reordered(tracks) {
-                let (session, stream) = (peer.id(), peer.stream().name());
-                tracing::warn!(%session, %stream, "viewer disconnected: the video has B-frames, which browsers show in the wrong order; encode without them");
-                peer.session.close(now);
+            if peer.close_if_superseded(layout, now, &self.counters)
+                || peer.close_if_reordered(tracks, now, &self.counters)
+            {
                 self.serve(*key, now);
             }
         }

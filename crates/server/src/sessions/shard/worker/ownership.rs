@@ -201,7 +201,10 @@ impl Worker {
         self.serving.begin_joining(peer.id().clone());
         let key = self.adopt(peer, now);
         if let Some(peer) = self.peers.get_mut(key) {
-            peer.resume(now, &self.counters);
+            let layout = peer.stream().layout();
+            if !peer.close_if_superseded(layout, now, &self.counters) {
+                peer.resume(now, &self.counters);
+            }
         }
         self.serving.end_joining();
         self.serve(key, now);

@@ -1,0 +1,56 @@
+use glassline_media::Track;
+
+/// Number of a stream's track layout: the set of codecs that receivers negotiate. Layouts are
+/// counted from 0. A stream begins the next layout when a source publishes a track that does not
+/// continue the track of the same index, as [`Track::is_continued_by`] decides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TrackLayout(u64);
+
+impl std::fmt::Display for TrackLayout {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl TrackLayout {
+    /// Returns the layout that follows this one.
+    pub(crate) const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+/// The tracks that the sources of one layout have had, by index.
+///
+/// A source with fewer tracks does not end a layout: receivers that negotiated all tracks stay, so
+/// the tracks that are missing now are still compared with those of the next source.
+#[derive(Debug, Default)]
+pub(crate) struct LayoutTracks {
+    number: TrackLayout,
+    tracks: Vec<Track>,
+}
+
+impl LayoutTracks {
+    pub(crate) const fn number(&self) -> TrackLayout {
+        self.number
+    }
+
+    /// Returns the first track of `next` that does not continue the layout: its index, and the
+    /// track that it would replace.
+    pub(crate) fn first_changed(&self, next: &[Track]) -> Option<(usize, &Track)> {
+        let tracks = self.tracks.iter().zip(next).enumerate();
+        let mut changed = tracks.filter(|(_, (old, new))| !old.is_continued_by(new));
+        changed.next().map(|(index, (old, _))| (index, old))
+    }
+
+    /// Takes the tracks of a new source. Returns true if they begin a new layout.
+    pub(crate) fn begin_source(&mut self, next: &[Track]) -> bool {
+        let is_new = self.first_changed(next).is_some();
+        if is_new {
+            self.number = self.number.next();
+            self.tracks.clear();
+        }
+        let known = self.tracks.len().min(next.len());
+        self.tracks.extend_from_slice(&next[known..]);
+        is_new
+    }
+}
