@@ -52,7 +52,8 @@ async fn site(at: SocketAddr, identity: &Identity, refusal: Option<Refusal>) -> 
     let (out, sessions) = mpsc::channel(4);
     let task = tokio::spawn(async move {
         let new_congestion = || CongestionControl::new(Algorithm::Cubic);
-        while let Some(incoming) = server.accept(new_congestion).await {
+        let must_prove = |_| false;
+        while let Some(incoming) = server.accept(new_congestion, must_prove).await {
             let Ok(request) = incoming.request().await else {
                 continue;
             };

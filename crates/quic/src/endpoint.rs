@@ -1,6 +1,6 @@
 //! QUIC endpoints on UDP sockets; each connection gets a congestion controller of its own.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -19,11 +19,11 @@ const IDLE: Duration = Duration::from_secs(45);
 /// Interval of keep-alives on a quiet connection, which also keep NAT bindings open.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
-/// Receive window of a connection before its client is authorized, in bytes.
+/// Receive window of a connection before its client is authorized, and of a reader, in bytes.
 pub(crate) const UNAUTHORIZED_RECEIVE_WINDOW: u32 = 256 << 10;
 
-/// Receive window of an authorized connection over all its streams, in bytes: about half a
-/// second at 100 Mbit/s.
+/// Receive window of an authorized publisher over all its streams, in bytes: about half a second
+/// at 100 Mbit/s.
 pub(crate) const RECEIVE_WINDOW: u32 = 8 << 20;
 
 /// Receive window of one stream, in bytes: the largest frame that is expected, and some more.
@@ -150,14 +150,17 @@ impl Listener {
 
     /// Accepts the next connection; `None` once the listener is closed.
     ///
-    /// The caller awaits the handshake, concurrently with others.
+    /// The caller awaits the handshake, concurrently with others. A client must prove its address
+    /// first (RFC 9000 §8.1.2) if `must_prove` says so, and if there are many connections.
     pub(crate) async fn next(
         &self,
         mut new_congestion: impl FnMut() -> CongestionControl,
+        must_prove: impl Fn(IpAddr) -> bool,
     ) -> Option<(noq::Connecting, CongestionMonitor)> {
         loop {
             let incoming = self.endpoint.accept().await?;
-            if self.endpoint.open_connections() > UNVALIDATED_CONNECTIONS_MAX
+            let is_busy = self.endpoint.open_connections() > UNVALIDATED_CONNECTIONS_MAX;
+            if (is_busy || must_prove(incoming.remote_address().ip()))
                 && !incoming.remote_address_validated()
                 && incoming.may_retry()
             {
@@ -300,7 +303,7 @@ mod tests {
         let address = listener.local_addr().expect("bound");
         runtime.spawn(async move {
             let mut connections = Vec::new();
-            while let Some((connecting, _)) = listener.next(congestion).await {
+            while let Some((connecting, _)) = listener.next(congestion, |_| false).await {
                 connections.extend(connecting.await.ok());
             }
         });

@@ -1,4 +1,4 @@
-//! Reads users and the certificate of RTSPS again while the server runs.
+//! Reads users and the certificates of RTSPS and QUIC again while the server runs.
 //!
 //! ```text
 //! SIGHUP ─► Server::reload ─┐
@@ -16,8 +16,8 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::{Notify, watch};
 
 use crate::auth::Users;
-use crate::config::Config;
-use crate::config::{Identity, IdentityError};
+use crate::config::{self, Config, Identity, IdentityError};
+use crate::quic;
 use crate::runtime::catch;
 
 /// Interval at which files are checked. A change is read only once it is as old as this, so that no
@@ -29,6 +29,7 @@ const INTERVAL: Duration = Duration::from_secs(5);
 pub(crate) struct Reload {
     users: Option<Watched<UserFiles>>,
     certificate: Option<Watched<CertificateFiles>>,
+    quic: Option<Watched<QuicFiles>>,
 }
 
 #[derive(Debug)]
@@ -47,13 +48,24 @@ struct CertificateFiles {
     key: PathBuf,
 }
 
+/// The certificate and key of QUIC.
+#[derive(Debug)]
+struct QuicFiles {
+    quic: Arc<quic::Shared>,
+    config: config::Quic,
+}
+
 /// The reason why a file was not read.
 #[derive(Debug, thiserror::Error)]
 enum Error {
     #[error(transparent)]
-    Config(#[from] crate::config::Error),
+    Config(#[from] config::Error),
     #[error(transparent)]
     Identity(#[from] IdentityError),
+    #[error(transparent)]
+    QuicFiles(#[from] config::QuicIdentityError),
+    #[error("quic.certificate and quic.key: {0}")]
+    Quic(#[from] glassline_quic::IdentityError),
     #[error(
         "{}: no users are left, which would open every stream to everybody; \
          restart the server if that is meant",
@@ -84,7 +96,19 @@ impl Reload {
         Self {
             users: users.map(Watched::new),
             certificate: certificate.map(Watched::new),
+            quic: None,
         }
+    }
+
+    /// Prepares to reload the certificate of `quic`, which was started with `config`, if it is read
+    /// from files.
+    pub(crate) fn watch_quic(&mut self, config: &config::Quic, quic: &Arc<quic::Shared>) {
+        let has_files = config.certificate.is_some() && config.key.is_some();
+        let files = has_files.then(|| QuicFiles {
+            quic: Arc::clone(quic),
+            config: config.clone(),
+        });
+        self.quic = files.map(Watched::new);
     }
 
     /// Checks the files every few seconds, and when `asked` is notified, until `stopped`.
@@ -120,6 +144,9 @@ impl Reload {
         if let Some(certificate) = &mut self.certificate {
             certificate.look(is_asked, "certificate of rtsp.tls");
         }
+        if let Some(quic) = &mut self.quic {
+            quic.look(is_asked, "certificate of quic");
+        }
     }
 }
 
@@ -154,6 +181,17 @@ impl Files for CertificateFiles {
 
     fn read(&self) -> Result<bool, Error> {
         Ok(self.identity.reload(&self.certificate, &self.key)?)
+    }
+}
+
+impl Files for QuicFiles {
+    fn paths(&self) -> Vec<&Path> {
+        let files = [&self.config.certificate, &self.config.key];
+        files.into_iter().flatten().map(PathBuf::as_path).collect()
+    }
+
+    fn read(&self) -> Result<bool, Error> {
+        Ok(self.quic.renew(&self.config.identity()?)?)
     }
 }
 

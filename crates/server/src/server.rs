@@ -93,7 +93,7 @@ impl Server {
         let library = library(&config, &hub, &supervisor)?;
         let listeners = open_rtsp_listeners(&config, cores)?;
         let identity = listeners.iter().find_map(Listener::identity);
-        let reload = Reload::new(&config, &users, identity);
+        let mut reload = Reload::new(&config, &users, identity);
         let asked = Arc::new(Notify::new());
         let rtsp_listeners = listeners
             .iter()
@@ -119,6 +119,9 @@ impl Server {
             &supervisor,
             &stopped,
         )?;
+        if let Some(quic) = &quic {
+            reload.watch_quic(&config.quic, quic.shared());
+        }
         let mut listeners = vec![("http", http.local_addr()), ("media", shards.local_addr())];
         listeners.extend(rtsp_listeners);
         listeners.extend(quic.as_ref().map(|quic| ("quic", quic.local_addr())));
@@ -319,7 +322,7 @@ fn start_rtsp(
     let limits = config.limits.hub();
     let options = rtsp::Options {
         connections_max: allowed.rtsp,
-        connections_per_address: config.rtsp.clients,
+        connections_per_address: config.rtsp.clients_per_address(),
         udp: config.rtsp.udp,
         udp_port: config.rtsp.udp_port,
         multicast: config.rtsp.multicast.as_ref().map(|it| rtsp::GroupRange {

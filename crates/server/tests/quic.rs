@@ -17,6 +17,7 @@ use tokio::runtime::Runtime;
 use crate::peer::{Peer, SOON};
 use crate::running::{Running, STREAM};
 use crate::source::{Film, Source, VIDEO};
+use crate::track_changes::Vp8Source;
 
 fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread()
@@ -32,7 +33,16 @@ async fn soon<T>(what: impl Future<Output = T>) -> T {
 
 /// A session with `running`, for a broadcast called `name`, with `query` behind.
 async fn open(running: &Running, name: &str, role: Role) -> Result<Session, ConnectError> {
-    let (at, pin) = (running.quic(), running.fingerprint());
+    open_pinned(running, name, role, &running.fingerprint()).await
+}
+
+async fn open_pinned(
+    running: &Running,
+    name: &str,
+    role: Role,
+    pin: &str,
+) -> Result<Session, ConnectError> {
+    let at = running.quic();
     let address = Address::parse(&format!("moq://{at}/{name}#sha256={pin}"));
     let endpoint = ClientEndpoint::new().expect("a socket");
     let options = Options {
@@ -241,6 +251,64 @@ fn streams_of_the_hub_are_read_as_they_were_published() {
             let nanos = got.time.nanos().abs_diff(media_unit.time.nanos());
             assert!(nanos < 20_000, "no frame is missing: {nanos} ns apart");
             assert_eq!(got.keyframe, media_unit.keyframe);
+        }
+    });
+}
+
+/// Returns whether a client that trusts only the certificate with this SHA-256 can read.
+pub(crate) fn is_reached(running: &Running, pin: &str) -> bool {
+    let session = open_pinned(running, STREAM, Role::Subscriber, pin);
+    runtime().block_on(session).is_ok()
+}
+
+#[test]
+fn an_address_has_a_number_of_sessions_of_its_own() {
+    let running = Running::with(1, |config| config.quic.clients_per_address = Some(2));
+    let runtime = runtime();
+    let open = || runtime.block_on(open(&running, STREAM, Role::Subscriber));
+    let sessions = [open().expect("one"), open().expect("two")];
+    // Until then they are handshakes, which make room.
+    eventually("both are granted", || {
+        running.total("quic_accepted_total") == 2
+    });
+    assert!(open().is_err(), "the address has two");
+    drop(sessions);
+    eventually("the places are free again", || open().is_ok());
+}
+
+#[test]
+fn a_reader_is_told_that_the_codec_changed_and_reads_the_new_catalog() {
+    let running = Running::start(1);
+    let stream = running.stream();
+    let source = Source::start(&stream, Film::default());
+    source.await_published(|media_units| media_units.len() > 20);
+    runtime().block_on(async {
+        let session = open(&running, STREAM, Role::Subscriber)
+            .await
+            .expect("reading is open");
+        let codec = async || {
+            let mut subscription = soon(session.subscribe(STREAM)).await.expect("it is there");
+            let catalog = soon(subscription.catalog()).await.expect("good");
+            let chosen = catalog.expect("one").choose().expect("video");
+            let frames = soon(subscription.read(&chosen[0], SOON)).await;
+            (chosen[0].track.codec, frames, subscription)
+        };
+        let (before, frames, _subscription) = codec().await;
+        assert_eq!(before, Codec::H264);
+        let mut frames = frames.expect("there");
+        drop(source);
+        let _source = Vp8Source::start(&stream);
+        let ended = async { while let Ok(Some(_)) = frames.next().await {} };
+        soon(ended).await;
+        let end = Instant::now() + SOON;
+        loop {
+            let (codec, frames, _subscription) = codec().await;
+            if codec == Codec::Vp8 {
+                let frame = soon(frames.expect("there").next()).await;
+                assert!(frame.expect("good").is_some(), "the new track is read");
+                break;
+            }
+            assert!(Instant::now() < end, "the catalog is the old one");
         }
     });
 }

@@ -168,6 +168,28 @@ fn a_broken_users_file_opens_nothing() {
     }
 }
 
+#[test]
+fn a_new_certificate_of_quic_is_shown_to_who_comes_next() {
+    let folder = Folder::new("quic-certificate");
+    folder.identify("localhost.pem", "localhost.key.pem");
+    let running = Running::with(1, |config| {
+        config.quic.certificate = Some(folder.0.join("certificate.pem"));
+        config.quic.key = Some(folder.0.join("key.pem"));
+    });
+    let first = running.fingerprint();
+    assert!(crate::quic::is_reached(&running, &first));
+    // They do not belong together.
+    folder.identify("other.pem", "localhost.key.pem");
+    running.reload();
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(running.fingerprint(), first);
+    folder.identify("other.pem", "other.key.pem");
+    reload_until(&running, || running.fingerprint() != first);
+    let second = running.fingerprint();
+    assert!(crate::quic::is_reached(&running, &second));
+    assert!(!crate::quic::is_reached(&running, &first));
+}
+
 fn shown(running: &Running) -> CertificateDer<'static> {
     let roots = ["localhost.pem", "other.pem"];
     let mut line = Sealed::trusting(running, &roots);

@@ -177,10 +177,19 @@ fn rtsp_clients_are_closed_when_the_codec_changes_and_are_described_the_new_one(
 
 #[test]
 fn a_camera_that_changes_its_codec_is_live_again() {
+    for transport in ["tcp", "udp"] {
+        camera_changes_its_codec(transport);
+    }
+}
+
+fn camera_changes_its_codec(transport: &str) {
     let camera = Running::start(1);
     let source = Source::start(&camera.stream(), Film::default());
     source.await_published(|units| units.len() > 5);
-    let spec = format!("{STREAM}=rtsp://{}/{STREAM}", camera.rtsp());
+    let spec = format!(
+        "{STREAM}=rtsp://{}/{STREAM}?transport={transport}",
+        camera.rtsp()
+    );
     let spec = SourceSpec::parse(&spec).expect("a source");
     let running = Running::with_sources(vec![spec]);
     let stream = running.stream();

@@ -78,7 +78,7 @@ pub(super) const ROOMS: &[(&str, &[Row])] = &[
         ("app", &["auth", "config", "http/server", "ingest", "latency", "quic", "rooms", "rtsp", "runtime", "sessions"]),
         ("metrics", &["auth", "ingest", "latency", "rooms", "runtime"]),
         ("http", &["app", "auth", "config", "http/server", "latency", "metrics", "quic", "rooms", "rtsp", "runtime", "sessions"]),
-        ("reload", &["auth", "config", "runtime"]),
+        ("reload", &["auth", "config", "quic", "runtime"]),
         ("sweep", &["app", "auth", "latency", "runtime", "sessions"]),
         ("server", &["app", "auth", "config", "egress", "http", "http/server", "ingest", "latency", "quic", "reload", "rooms", "rtsp", "runtime", "sessions", "sweep"]),
     ]),

@@ -2,7 +2,7 @@
 //! granted.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use moq_net::{Path, Pattern, Patterns, stats};
@@ -61,12 +61,14 @@ impl Server {
     }
 
     /// Accepts the next connection; `None` once the server is closed. `new_congestion` creates
-    /// its congestion control.
+    /// its congestion control. A client that `must_prove` names has to prove that it receives what is
+    /// sent to its address (Retry, RFC 9000 §8.1.2) before anything is kept of its connection.
     pub async fn accept(
         &self,
         new_congestion: impl FnMut() -> CongestionControl,
+        must_prove: impl Fn(IpAddr) -> bool,
     ) -> Option<Incoming> {
-        let (connecting, monitor) = self.listener.next(new_congestion).await?;
+        let (connecting, monitor) = self.listener.next(new_congestion, must_prove).await?;
         Some(Incoming {
             peer: connecting.remote_address(),
             connecting,
@@ -244,9 +246,12 @@ impl SessionRequest {
         if let Some(inbound) = &inbound {
             handshake = handshake.with_subscriber(inbound.producer.clone());
         }
-        self.link
-            .connection
-            .set_receive_window(RECEIVE_WINDOW.into());
+        // A reader sends requests only, for which the window before the grant suffices.
+        if grant.publish && self.role != Role::Subscriber {
+            self.link
+                .connection
+                .set_receive_window(RECEIVE_WINDOW.into());
+        }
         let (session, driver) = handshake.ok().await.map_err(Ended::of)?;
         tokio::spawn(moq_net::time::run(driver));
         Ok(Session::assemble(

@@ -29,7 +29,7 @@ fn site(grant: Result<Grant, Refusal>, scheme: &str) -> Site {
     let (out, sessions) = tokio::sync::mpsc::channel(4);
     let task = tokio::spawn(async move {
         let new_congestion = || CongestionControl::new(Algorithm::Cubic);
-        while let Some(incoming) = server.accept(new_congestion).await {
+        while let Some(incoming) = server.accept(new_congestion, |_| false).await {
             let Ok(request) = incoming.request().await else {
                 continue;
             };

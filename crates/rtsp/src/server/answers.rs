@@ -40,7 +40,9 @@ impl Core {
         let Some(asked) = asked else {
             return;
         };
-        self.last_activity_at = now;
+        if self.session.is_some() || !matches!(answer, Answer::Refused(_)) {
+            self.last_activity_at = now;
+        }
         let Pending {
             request,
             target,

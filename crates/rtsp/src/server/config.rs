@@ -16,7 +16,9 @@ pub struct Config {
     pub session_timeout: Duration,
     /// How long a request may take from its first byte to its last.
     pub request_timeout: Duration,
-    /// How long a connection may last without a session and without a request.
+    /// How long a connection may last without a session, from its beginning or from the last
+    /// request that the owner granted. Requests that take no right, such as OPTIONS, and requests
+    /// that are refused do not prolong this time.
     pub idle_timeout: Duration,
     /// Bounds for the size of a message.
     pub limits: Limits,
@@ -47,14 +49,14 @@ pub trait TunnelHosts: fmt::Debug + Send + Sync {
 }
 
 impl Default for Config {
-    /// 60 s for a session, 10 s for a request, 30 s without a session; no multicast, no SRTP.
+    /// 60 s for a session, 10 s for a request, 10 s without a session; no multicast, no SRTP.
     fn default() -> Self {
         Self {
             server_name: String::new(),
             realm: "glassline".to_owned(),
             session_timeout: Duration::from_secs(60),
             request_timeout: Duration::from_secs(10),
-            idle_timeout: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(10),
             limits: Limits::default(),
             udp: true,
             multicast: false,

@@ -41,7 +41,8 @@ pub(super) struct Core {
     /// Responses written since the owner last polled.
     pub(super) answered: VecDeque<Answered>,
     pub(super) output: Output,
-    /// When the client last showed that it is alive.
+    /// When the client last showed that it is alive: with a session by any message or frame of a
+    /// track, without one only by a request that the owner granted.
     pub(super) last_activity_at: Instant,
     /// When a request began that has not ended.
     incomplete_since: Option<Instant>,
@@ -100,7 +101,9 @@ impl Core {
         if self.ignores_input {
             return;
         }
-        self.last_activity_at = now;
+        if self.session.is_some() {
+            self.last_activity_at = now;
+        }
         self.incomplete_since = None;
         match message {
             Message::Request(request) if request.version.http => {
@@ -232,8 +235,7 @@ impl Core {
 
     /// Opens one direction of a tunnel, which begins with an HTTP request. Returns false if
     /// this request opens none.
-    pub(super) fn open_tunnel(&mut self, now: Instant, request: &Request, rest: &[u8]) -> bool {
-        self.last_activity_at = now;
+    pub(super) fn open_tunnel(&mut self, request: &Request, rest: &[u8]) -> bool {
         self.incomplete_since = None;
         self.authenticator.note_forwarded(request);
         match self.tunnel_request(request) {

@@ -355,7 +355,7 @@ impl Connection {
                 let is_get = request.method == Method::Get;
                 let rest = &begun[consumed..];
                 self.opening = Opening::Over;
-                if core.open_tunnel(now, &request, rest) && is_get {
+                if core.open_tunnel(&request, rest) && is_get {
                     self.opening = Opening::Get(Decoder::default());
                     // Bytes behind a GET are refused as later ones are.
                     self.handle_data(now, rest, sink);

@@ -23,12 +23,26 @@ where
     Ok(value)
 }
 
-pub(super) fn positive_or_null<'de, D>(deserializer: D) -> Result<Option<u64>, D::Error>
+/// Least number of connections that one address may have unless the configuration says otherwise:
+/// a video wall, or an office behind one address.
+const PER_ADDRESS_MIN: usize = 32;
+
+/// Returns the most connections of one address: the `configured` number, or a quarter of all, which
+/// are `max`.
+pub(super) fn per_address(configured: Option<usize>, max: usize) -> usize {
+    let usual = (max / 4).max(PER_ADDRESS_MIN);
+    configured.unwrap_or(usual).min(max)
+}
+
+pub(super) fn positive_or_null<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
+    T: Deserialize<'de> + PartialEq + Default,
 {
-    match Option::deserialize(deserializer)? {
-        Some(0) => Err(D::Error::custom("must be at least 1, or null")),
+    match Option::<T>::deserialize(deserializer)? {
+        Some(value) if value == T::default() => {
+            Err(D::Error::custom("must be at least 1, or null"))
+        }
         value => Ok(value),
     }
 }

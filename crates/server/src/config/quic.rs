@@ -31,9 +31,20 @@ pub struct Quic {
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub clients: usize,
+    /// Most sessions of one client address; IPv6 addresses of one /64 network count as one. Null
+    /// allows a quarter of `clients`, and at least 32. At the limit, the oldest handshake is given up
+    /// in favor of a new one.
+    #[serde(deserialize_with = "parts::positive_or_null")]
+    #[schemars(range(min = 1))]
+    pub clients_per_address: Option<usize>,
 }
 
 impl Quic {
+    /// Returns the most sessions of one client address.
+    pub fn clients_per_address(&self) -> usize {
+        parts::per_address(self.clients_per_address, self.clients)
+    }
+
     /// Returns the identity for TLS: that of the files, or a certificate made now for this
     /// machine's names.
     ///
@@ -61,6 +72,7 @@ impl Default for Quic {
             key: None,
             congestion: Algorithm::Glide,
             clients: 1_000,
+            clients_per_address: None,
         }
     }
 }

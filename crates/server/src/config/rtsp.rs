@@ -21,6 +21,12 @@ pub struct Rtsp {
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub clients: usize,
+    /// Most connections at the same time of one client address; IPv6 addresses of one /64 network
+    /// count as one. Null allows a quarter of `clients`, and at least 32. At the limit, the oldest
+    /// connection without a session is closed in favor of a new one.
+    #[serde(deserialize_with = "parts::positive_or_null")]
+    #[schemars(range(min = 1))]
+    pub clients_per_address: Option<usize>,
     /// Whether media may go by UDP, to the address that the client connects from.
     pub udp: bool,
     /// The first UDP port for media; each thread takes an even port and the next one. 0 takes free
@@ -195,6 +201,11 @@ impl Rtsp {
         Duration::from_millis(self.lag_ms)
     }
 
+    /// Returns the most connections of one client address.
+    pub fn clients_per_address(&self) -> usize {
+        parts::per_address(self.clients_per_address, self.clients)
+    }
+
     /// Returns the time without taking any byte after which a client is closed.
     pub const fn stall(&self) -> Duration {
         Duration::from_secs(self.stall_s)
@@ -206,6 +217,7 @@ impl Default for Rtsp {
         Self {
             address: Some(loopback(8554)),
             clients: 10_000,
+            clients_per_address: None,
             udp: true,
             udp_port: 0,
             multicast: None,

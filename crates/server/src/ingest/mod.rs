@@ -40,7 +40,7 @@ use file::Clip;
 pub use assembler::fuzzing::assembler as fuzz_assembler;
 pub(crate) use assembler::{Assembler, Packet};
 pub(crate) use pace::{Pace, Rate};
-pub(crate) use tracks::{Unusable, track_of, with_sets};
+pub(crate) use tracks::{track_of, with_sets};
 pub(crate) use unit_packetizer::{UnitPacketizer, UnitTiming};
 pub(crate) use units::{Unit, Units};
 

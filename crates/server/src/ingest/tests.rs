@@ -251,6 +251,58 @@ async fn a_named_pipe_is_refused_at_once() {
     assert!(error.contains("glassline publish"), "{error}");
 }
 
+/// Sends bytes without an end to whoever connects and asks for a description, and returns how many
+/// MiB were taken before the connection was closed.
+async fn endless_camera(listener: tokio::net::TcpListener, head: &'static str) -> usize {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let (mut stream, _) = listener.accept().await.expect("somebody connects");
+    let mut requests = String::new();
+    let mut buffer = vec![0; 1 << 20];
+    while !requests.contains("DESCRIBE") {
+        let count = stream.read(&mut buffer).await.expect("a request");
+        assert!(count > 0, "it asks for a description");
+        requests += std::str::from_utf8(&buffer[..count]).expect("text");
+        let number = requests.matches("CSeq: ").count();
+        if !requests.contains("DESCRIBE") && requests.ends_with("\r\n\r\n") {
+            let answer = format!("RTSP/1.0 200 OK\r\nCSeq: {number}\r\n\r\n");
+            stream.write_all(answer.as_bytes()).await.expect("taken");
+        }
+    }
+    let number = requests.matches("CSeq: ").count();
+    let head = format!("RTSP/1.0 200 OK\r\nCSeq: {number}\r\n{head}");
+    stream.write_all(head.as_bytes()).await.expect("taken");
+    buffer.fill(b'x');
+    for sent in 0..700 {
+        if stream.write_all(&buffer).await.is_err() {
+            return sent;
+        }
+    }
+    700
+}
+
+#[tokio::test]
+async fn a_camera_whose_message_has_no_end_is_given_up_at_once() {
+    let body = "Content-Type: application/sdp\r\nContent-Length: 4000000000000\r\n\r\n";
+    for head in [body, "X-Endless: "] {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
+        let listener = listener.expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        let camera = tokio::spawn(endless_camera(listener, head));
+        let running = Running::start(&[&format!("cam=rtsp://{address}/live")]).await;
+        let running = running.expect("a camera is no file");
+        let taken = tokio::time::timeout(Duration::from_secs(60), camera).await;
+        let taken = taken.expect("it is closed").expect("no panic");
+        // What the kernel holds for both ends, and the server's own bound.
+        assert!(taken < 40, "{taken} MiB were taken");
+        let stream = running.stream("cam");
+        until("the failure", || {
+            matches!(stream.state(), State::Down { .. })
+        })
+        .await;
+        running.stop().await;
+    }
+}
+
 #[tokio::test]
 async fn a_camera_that_does_not_answer_is_down_and_keeps_its_password() {
     // A port that was free a moment ago.

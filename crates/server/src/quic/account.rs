@@ -191,26 +191,23 @@ struct Open {
     taken: usize,
 }
 
-/// The right to one session, given back when dropped.
+/// One session or handshake among the statistics, until it is dropped.
 #[derive(Debug)]
-pub(super) struct SessionPermit {
+pub(super) struct SessionEntry {
     accounts: Arc<Accounts>,
     id: u64,
 }
 
 impl Accounts {
-    /// Admits one more session if there are fewer than `max`.
-    pub(super) fn admit(self: &Arc<Self>, max: usize) -> Option<SessionPermit> {
+    /// Counts one more session or handshake.
+    pub(super) fn enter(self: &Arc<Self>) -> SessionEntry {
         let mut open = self.lock();
-        if open.taken >= max {
-            return None;
-        }
         open.taken += 1;
         open.next += 1;
-        Some(SessionPermit {
+        SessionEntry {
             accounts: Arc::clone(self),
             id: open.next,
-        })
+        }
     }
 
     /// Returns the number of sessions and handshakes.
@@ -244,7 +241,7 @@ impl Accounts {
     }
 }
 
-impl SessionPermit {
+impl SessionEntry {
     /// Creates the statistics of the session that was admitted.
     pub(super) fn open(&self, session: &Arc<Session>, reads: bool, now: Instant) -> Arc<Account> {
         let account = Arc::new(Account {
@@ -263,7 +260,7 @@ impl SessionPermit {
     }
 }
 
-impl Drop for SessionPermit {
+impl Drop for SessionEntry {
     fn drop(&mut self) {
         let mut open = self.accounts.lock();
         open.taken -= 1;

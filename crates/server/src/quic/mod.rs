@@ -11,7 +11,9 @@
 
 mod access;
 mod account;
+mod broadcasts;
 mod counters;
+mod places;
 mod renewal;
 mod start_error;
 
@@ -20,31 +22,25 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_congestion::Algorithm;
-use glassline_hub::{Hub, PublishError, State, StreamName};
-use glassline_quic::moq::{
-    Announcement, Ended, Grant, Incoming, Origin, Refusal, Server, Session, SessionRequest,
-    SubscribeError,
-};
-use glassline_quic::{CongestionControl, Fingerprint, Identity, ListenError};
+use glassline_hub::Hub;
+use glassline_quic::moq::{Grant, Incoming, Origin, Refusal, Server, Session, SessionRequest};
+use glassline_quic::{CongestionControl, Fingerprint, Identity, IdentityError, ListenError};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::auth::{self, Access, Readable, Requester, Sites, Users};
+use crate::auth::{self, Readable, Requester, Sites, Users};
 use crate::config;
 use crate::egress::moq;
-use crate::ingest::moq::{BroadcastError, BroadcastIngest};
 use crate::rooms;
 use crate::runtime::{Clock, Part, Supervisor, calendar, spawn_kept};
 use access::{Rights, RightsRequest, Scope, rights};
-use account::{Accounts, SessionPermit};
+use account::{Accounts, SessionEntry};
 use counters::Counters;
+use places::{Handshake, Places};
 
 pub(crate) use account::{Sender, SessionView};
 pub(crate) use counters::Reason;
 pub use start_error::StartError;
-
-/// Most broadcasts that one session may publish.
-const BROADCASTS_MAX: usize = 16;
 
 /// Time that sessions have to close when the server stops.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -63,6 +59,7 @@ pub(crate) struct Shared {
     accounts: Arc<Accounts>,
     counters: Arc<Counters>,
     fingerprint: watch::Sender<Fingerprint>,
+    server: Arc<Server>,
 }
 
 /// The parts of the server that sessions use.
@@ -116,6 +113,7 @@ impl Quic {
             accounts: Arc::clone(&context.accounts),
             counters: Arc::clone(&context.counters),
             fingerprint: watch::Sender::new(identity.fingerprint()),
+            server: Arc::clone(&server),
         });
         let offering = |origin: &Origin, has: fn(&str) -> bool| {
             let (hub, origin) = (Arc::clone(hub), origin.clone());
@@ -130,20 +128,19 @@ impl Quic {
         };
         let all = offering(&context.origin, |_| true);
         let public = offering(&context.without_rooms, |name| !rooms::is_voice(name));
-        let limits = Limits {
-            clients: config.clients,
-            congestion: config.congestion,
-        };
-        let (accepting, stop) = (Arc::clone(&server), stopped.clone());
+        let places = Arc::new(Places::new(config.clients, config.clients_per_address()));
+        let congestion = config.congestion;
+        let (accepting, stop) = (server, stopped.clone());
         let accepting = move || {
             let server = Arc::clone(&accepting);
-            accept(server, context.clone(), limits, stop.clone())
+            let places = Arc::clone(&places);
+            accept(server, context.clone(), places, congestion, stop.clone())
         };
         let (renewed, stop) = (Arc::clone(&shared), stopped.clone());
         let (config, renew_after) = (config.clone(), identity.renew_after());
         let looking_after = move || {
-            let (server, shared) = (Arc::clone(&server), Arc::clone(&renewed));
-            look_after(server, config.clone(), renew_after, shared, stop.clone())
+            let shared = Arc::clone(&renewed);
+            look_after(config.clone(), renew_after, shared, stop.clone())
         };
         let (of, until) = (supervisor, stopped);
         let tasks = vec![
@@ -179,6 +176,16 @@ impl Shared {
         *self.fingerprint.borrow()
     }
 
+    /// Uses another certificate for new connections. Returns whether it differs from the one before.
+    ///
+    /// # Errors
+    /// The certificate and its key are not usable together; the old certificate stays.
+    pub(crate) fn renew(&self, identity: &Identity) -> Result<bool, IdentityError> {
+        self.server.renew(identity)?;
+        let fingerprint = identity.fingerprint();
+        Ok(self.fingerprint.send_replace(fingerprint) != fingerprint)
+    }
+
     pub(crate) fn sessions(&self, now: Instant) -> Vec<SessionView> {
         self.accounts.views(now)
     }
@@ -193,22 +200,20 @@ impl Shared {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Limits {
-    clients: usize,
-    congestion: Algorithm,
-}
-
 async fn accept(
     server: Arc<Server>,
     context: SessionContext,
-    limits: Limits,
+    places: Arc<Places>,
+    congestion: Algorithm,
     mut stopped: watch::Receiver<bool>,
 ) {
     let mut sessions = JoinSet::new();
     loop {
         let incoming = tokio::select! {
-            incoming = server.accept(|| CongestionControl::new(limits.congestion)) => incoming,
+            incoming = server.accept(
+                || CongestionControl::new(congestion),
+                |peer| places.must_prove(peer),
+            ) => incoming,
             Some(ended) = sessions.join_next() => {
                 context.supervisor.note_end(Part::Quic, &ended);
                 continue;
@@ -216,12 +221,12 @@ async fn accept(
             _ = stopped.wait_for(|stop| *stop) => break,
         };
         let Some(incoming) = incoming else { break };
-        let Some(permit) = context.accounts.admit(limits.clients) else {
+        let Some(handshake) = places.admit(incoming.peer().ip()) else {
             context.counters.refuse(Reason::Full);
             // A connection that is dropped here is refused by QUIC.
             continue;
         };
-        sessions.spawn(serve(incoming, permit, context.clone(), stopped.clone()));
+        sessions.spawn(serve(incoming, handshake, context.clone(), stopped.clone()));
     }
     // Each session closes by itself; those that do not are closed with the socket.
     let leaving = async { while sessions.join_next().await.is_some() {} };
@@ -233,17 +238,73 @@ async fn accept(
 /// Serves one session from its first request to its end.
 async fn serve(
     incoming: Incoming,
-    permit: SessionPermit,
+    handshake: Handshake,
     context: SessionContext,
     mut stopped: watch::Receiver<bool>,
 ) {
+    let entry = context.accounts.enter();
+    let peer = incoming.peer();
+    let opening = open(incoming, &entry, &context);
+    let opened = tokio::select! {
+        opened = opening => opened,
+        () = handshake.evicted() => {
+            context.counters.refuse(Reason::Full);
+            tracing::debug!(%peer, "QUIC handshake ended: others need its place");
+            None
+        }
+    };
+    let Some(mut opened) = opened else { return };
+    let Some(_permit) = handshake.establish() else {
+        context.counters.refuse(Reason::Full);
+        return opened.session.abort(Refusal::Full);
+    };
+    context.counters.accept();
+    let session = &opened.session;
+    let taking = broadcasts::publish_all(
+        session,
+        &opened.account,
+        &opened.rights,
+        &opened.folder,
+        &context,
+    );
+    tokio::select! {
+        ended = session.ended() => tracing::debug!(%peer, %ended, "QUIC session ended"),
+        () = taking => {}
+        _ = stopped.wait_for(|stop| *stop) => session.abort(Refusal::Shutdown),
+        () = opened.rights.lost(opened.only.as_deref(), &context.users, &mut opened.replaced) => {
+            tracing::info!(%peer, "QUIC session closed: the rights of its user have changed");
+            session.abort(Refusal::Unauthorized);
+        }
+    }
+}
+
+/// A session whose client was granted what it asked for.
+struct OpenedSession {
+    session: Arc<Session>,
+    account: Arc<account::Account>,
+    rights: Rights,
+    /// Names that the session may read; `None` if all.
+    only: Option<Vec<String>>,
+    /// Tells when users are replaced.
+    replaced: watch::Receiver<()>,
+    /// Path that the names of its broadcasts are relative to.
+    folder: String,
+}
+
+/// Completes the handshake, reads the client's request and grants it. `None` if the client has no
+/// right or left, which is counted and logged.
+async fn open(
+    incoming: Incoming,
+    entry: &SessionEntry,
+    context: &SessionContext,
+) -> Option<OpenedSession> {
     let peer = incoming.peer();
     let request = match incoming.request().await {
         Ok(request) => request,
         Err(error) => {
             context.counters.refuse(Reason::Handshake);
             tracing::debug!(%peer, %error, "QUIC handshake failed");
-            return;
+            return None;
         }
     };
     // Before the rights are read, so that no change after that is missed.
@@ -261,7 +322,8 @@ async fn serve(
             let role = request.role();
             context.counters.refuse(Reason::Unauthorized);
             tracing::info!(%peer, ?role, "QUIC session refused: {error}");
-            return request.refuse(Refusal::Unauthorized);
+            request.refuse(Refusal::Unauthorized);
+            return None;
         }
     };
     let folder = request.path().to_owned();
@@ -272,21 +334,18 @@ async fn serve(
         Ok(session) => Arc::new(session),
         Err(error) => {
             tracing::debug!(%peer, %error, "QUIC session ended during its handshake");
-            return;
+            return None;
         }
     };
-    context.counters.accept();
-    let account = permit.open(&session, reads, Instant::now());
-    let taking = take(&session, &account, &rights, &folder, &context);
-    tokio::select! {
-        ended = session.ended() => tracing::debug!(%peer, %ended, "QUIC session ended"),
-        () = taking => {}
-        _ = stopped.wait_for(|stop| *stop) => session.abort(Refusal::Shutdown),
-        () = rights.lost(only.as_deref(), &context.users, &mut replaced) => {
-            tracing::info!(%peer, "QUIC session closed: the rights of its user have changed");
-            session.abort(Refusal::Unauthorized);
-        }
-    }
+    let account = entry.open(&session, reads, Instant::now());
+    Some(OpenedSession {
+        session,
+        account,
+        rights,
+        only,
+        replaced,
+        folder,
+    })
 }
 
 fn rights_request<'a>(request: &'a SessionRequest, context: &SessionContext) -> RightsRequest<'a> {
@@ -319,140 +378,8 @@ fn grant(rights: &Rights, context: &SessionContext) -> Grant {
     }
 }
 
-/// Publishes the broadcasts of a session until it does something that it may not.
-async fn take(
-    session: &Arc<Session>,
-    account: &Arc<account::Account>,
-    rights: &Rights,
-    folder: &str,
-    context: &SessionContext,
-) {
-    let mut announced = session.announced();
-    let mut broadcasts = JoinSet::new();
-    let fault = loop {
-        let announcement = tokio::select! {
-            announcement = announced.next() => announcement,
-            Some(ended) = broadcasts.join_next() => {
-                context.supervisor.note_end(Part::Quic, &ended);
-                match ended {
-                    Ok(Some(fault)) => break fault,
-                    Ok(None) => continue,
-                    // The session's data led to a panic: all of the session goes.
-                    Err(_) => break (Refusal::Malformed, Reason::Frame),
-                }
-            }
-        };
-        let Some(Announcement::Began(path)) = announcement else {
-            match announcement {
-                // The session only reads, or is about to end.
-                None => std::future::pending().await,
-                _ => continue,
-            }
-        };
-        let name = match named(folder, &path, rights, context) {
-            Ok(name) => name,
-            Err(fault) => break fault,
-        };
-        if account.broadcasts() >= BROADCASTS_MAX {
-            break (Refusal::Full, Reason::Full);
-        }
-        let ingest = BroadcastIngest {
-            hub: Arc::clone(&context.hub),
-            session: Arc::clone(session),
-            received_bytes: Arc::clone(account.received_bytes()),
-            late_groups: Arc::clone(context.counters.late_groups()),
-            name,
-        };
-        broadcasts.spawn(publish(ingest, Arc::clone(account), path));
-    };
-    let (refusal, reason) = fault;
-    context.counters.refuse(reason);
-    tracing::info!(peer = %session.peer(), reason = reason.as_str(), "QUIC session closed: {refusal}");
-    session.abort(refusal);
-    session.ended().await;
-}
-
-type Fatal = (Refusal, Reason);
-
-/// Returns the name of the stream that a broadcast becomes.
-fn named(
-    folder: &str,
-    path: &str,
-    rights: &Rights,
-    context: &SessionContext,
-) -> Result<StreamName, Fatal> {
-    let whole = if folder.is_empty() || path.is_empty() {
-        format!("{folder}{path}")
-    } else {
-        format!("{folder}/{path}")
-    };
-    let shown: String = whole.chars().take(80).collect();
-    let name = StreamName::parse(&whole).map_err(|error| {
-        tracing::info!(path = shown, %error, "publisher refused: the announced name is not a valid stream name");
-        (Refusal::Name, Reason::Name)
-    })?;
-    if !rights
-        .publish
-        .covers(&context.users, Access::Publish, &whole)
-    {
-        tracing::info!(stream = %name, "publisher refused: it has no right to publish this stream");
-        return Err((Refusal::Unauthorized, Reason::Unauthorized));
-    }
-    let present = context.hub.lookup(&name).map_err(|error| {
-        tracing::warn!(stream = %name, %error, "stream cannot be published");
-        (Refusal::Full, Reason::Full)
-    })?;
-    if present.is_some_and(|stream| matches!(stream.state(), State::Live { .. })) {
-        tracing::info!(stream = %name, "publisher refused: the stream has a source already");
-        return Err((Refusal::Busy, Reason::Busy));
-    }
-    Ok(name)
-}
-
-/// Publishes a broadcast until it ends. Returns the reason to disconnect its publisher, if there is
-/// one.
-async fn publish(
-    ingest: BroadcastIngest,
-    account: Arc<account::Account>,
-    path: String,
-) -> Option<Fatal> {
-    let stream = ingest.name.as_str().to_owned();
-    account.publishes(&stream, true);
-    let end = ingest.run(&path).await;
-    account.publishes(&stream, false);
-    let fault = end.err()?;
-    let Some(reason) = reason_of(&fault) else {
-        tracing::info!(stream, %fault, "publisher left");
-        return None;
-    };
-    tracing::warn!(stream, peer = %ingest.session.peer(), %fault, "publisher disconnected");
-    let refusal = match fault {
-        BroadcastError::Publish(PublishError::Busy { .. }) => Refusal::Busy,
-        BroadcastError::Create(_) => Refusal::Full,
-        _ => Refusal::Malformed,
-    };
-    Some((refusal, reason))
-}
-
-/// Returns the reason that the end of a broadcast is counted under; `None` for an ordinary end.
-fn reason_of(fault: &BroadcastError) -> Option<Reason> {
-    Some(match fault {
-        BroadcastError::Subscribe(SubscribeError::Ended(Ended::Protocol(_))) => Reason::Frame,
-        BroadcastError::Subscribe(SubscribeError::Ended(_) | SubscribeError::PublishOnly) => {
-            return None;
-        }
-        BroadcastError::Subscribe(SubscribeError::Frame(_)) => Reason::Frame,
-        BroadcastError::Subscribe(_) => Reason::Catalog,
-        BroadcastError::Silent | BroadcastError::NoKeyframe => Reason::Silent,
-        BroadcastError::Publish(PublishError::Busy { .. }) => Reason::Busy,
-        BroadcastError::Publish(_) => Reason::Catalog,
-        BroadcastError::Create(_) => Reason::Full,
-    })
-}
-
 /// Measures sessions once a second, and makes another certificate in time.
 async fn look_after(
-    server: Arc<Server>,
     config: config::Quic,
     mut renew_after: Option<Duration>,
     shared: Arc<Shared>,
@@ -473,12 +400,12 @@ async fn look_after(
             match config
                 .identity()
                 .map_err(StartError::from)
-                .and_then(|it| renew(&server, &it))
+                .and_then(|it| Ok((shared.renew(&it)?, it.renew_after())))
             {
-                Ok((fingerprint, after)) => {
+                Ok((_, after)) => {
                     renew_after = after;
-                    tracing::info!(sha256 = %fingerprint, "QUIC certificate renewed: clients that pin it need this fingerprint");
-                    shared.fingerprint.send_replace(fingerprint);
+                    let sha256 = shared.fingerprint();
+                    tracing::info!(%sha256, "QUIC certificate renewed: clients that pin it need this fingerprint");
                 }
                 Err(error) => {
                     tracing::error!(%error, "cannot renew the QUIC certificate: the previous one stays in use");
@@ -486,12 +413,4 @@ async fn look_after(
             }
         }
     }
-}
-
-fn renew(
-    server: &Server,
-    identity: &Identity,
-) -> Result<(Fingerprint, Option<Duration>), StartError> {
-    server.renew(identity)?;
-    Ok((identity.fingerprint(), identity.renew_after()))
 }

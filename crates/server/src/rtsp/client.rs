@@ -18,8 +18,7 @@ use crate::egress::rtsp::{
     Budget, ConnectionWriter, Keyring, Sent, StreamReader, TrackTransports, TransportKind,
     WriteOutcome,
 };
-use crate::runtime::ConnectionPermit;
-use crate::runtime::Key;
+use crate::runtime::{Arrival, ConnectionPermit, Key};
 
 /// Most bytes of responses that wait behind a frame. Further responses stay in the connection,
 /// which has a limit of its own.
@@ -49,6 +48,8 @@ pub(super) struct Client {
     /// this time.
     pub(super) closing: Option<Instant>,
     pub(super) permit: ConnectionPermit,
+    /// The connection's place among the newcomers; `None` once the client has played or published.
+    pub(super) arrival: Option<Arrival>,
 }
 
 /// The role of a client.
@@ -126,6 +127,7 @@ impl Client {
             progressed: now,
             closing: None,
             permit,
+            arrival: None,
         }
     }
 

@@ -25,8 +25,7 @@ use super::view::ClientView;
 use super::wire::Wire;
 use crate::config::Identity;
 use crate::egress::rtsp::TransportKind;
-use crate::runtime::ConnectionPermit;
-use crate::runtime::Key;
+use crate::runtime::{ConnectionPermit, Key, Newcomers, SourcePrefix};
 
 /// Time that a client has to read the last response.
 const LINGER: Duration = Duration::from_secs(2);
@@ -37,6 +36,7 @@ pub(super) struct Clients {
     pub(super) delivery: Delivery,
     /// How many clients there are.
     count: usize,
+    newcomers: Newcomers<Key>,
     /// The connections from client to server of tunnels.
     pub(super) tunnels: TunnelPosts,
     /// Index of this thread, by which other threads know the tunnels of its clients.
@@ -65,6 +65,7 @@ impl Clients {
         Ok(Self {
             delivery,
             count: 0,
+            newcomers: Newcomers::default(),
             tunnels: TunnelPosts::new(registry.try_clone()?),
             thread,
             registry: registry.try_clone()?,
@@ -142,17 +143,40 @@ impl Clients {
         let fd = wire.as_raw_fd();
         let client = Client::new(wire, connection, endpoints, permit, now);
         let key = self.delivery.clients.insert(client);
+        let arrival = self.newcomers.add(SourcePrefix::from(peer.ip()), key);
+        if let Some(client) = self.delivery.clients.get_mut(key) {
+            client.arrival = Some(arrival);
+        }
         // The poll is edge-triggered: the kernel reports room only to sockets whose write it
         // refused, so registering for writable events from the start costs nothing.
         let interest = Interest::READABLE | Interest::WRITABLE;
         let token = EventSource::Client(key).token();
         if let Err(error) = self.registry.register(&mut SourceFd(&fd), token, interest) {
             self.delivery.clients.remove(key);
+            self.newcomers.remove(arrival);
             return Err(error);
         }
         self.count += 1;
         self.delivery.counters.open.set(self.count);
         Ok(())
+    }
+
+    /// Closes the oldest connection whose client has shown no right yet, of `source` if that is
+    /// given. Returns false if there is none.
+    pub(super) fn make_room(&mut self, source: Option<SourcePrefix>) -> bool {
+        while let Some(key) = self.newcomers.take_oldest(source) {
+            let Some(client) = self.delivery.clients.get_mut(key) else {
+                continue;
+            };
+            client.arrival = None;
+            if matches!(client.role, Role::Idle) {
+                tracing::debug!(client = %client.name(), "RTSP connection closed: it had no session, and others need its place");
+                self.delivery.counters.closed_for_others.add(1);
+                self.release(key);
+                return true;
+            }
+        }
+        false
     }
 
     /// Removes a client and closes its connection.
@@ -172,6 +196,9 @@ impl Clients {
     /// Removes a client and returns it with its connection.
     fn take(&mut self, key: Key) -> Option<Client> {
         let mut client = self.delivery.clients.remove(key)?;
+        if let Some(arrival) = client.arrival.take() {
+            self.newcomers.remove(arrival);
+        }
         if let Some(cookie) = client.cookie.take() {
             let owner = self.tunnel_owner(key);
             let tunnels = &self.shared.tunnels;

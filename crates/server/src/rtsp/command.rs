@@ -9,7 +9,7 @@ use super::pending_request::PendingRequest;
 use super::tunnels::Handover;
 use super::view::ClientView;
 use crate::ingest::library::MediaFile;
-use crate::runtime::Key;
+use crate::runtime::{Key, SourcePrefix};
 
 /// A command to an RTSP thread.
 #[derive(Debug)]
@@ -26,6 +26,9 @@ pub(super) enum Command {
     Found(Box<LookupResult>),
     /// The other connection of a client's tunnel, which another thread accepted.
     Tunnel(Box<Handover>),
+    /// Close the oldest connection without a session, of this source prefix if one is given, because
+    /// another thread refused a connection and has none to close.
+    MakeRoom(Option<SourcePrefix>),
     /// End every session and then the thread.
     Stop,
 }

@@ -28,7 +28,10 @@ use super::tunnels::Handover;
 use super::udp_clients::UdpClients;
 use crate::config::Identity;
 use crate::egress::rtsp::UdpPair;
-use crate::runtime::{ConnectionPermit, Heartbeat, Key, Serving, SourceRates, Turn, Waker};
+use crate::runtime::{
+    ConnectionPermit, ConnectionRefusal, Heartbeat, Key, Serving, SourcePrefix, SourceRates, Turn,
+    Waker,
+};
 
 /// Events that are handled in one turn.
 const EVENTS: usize = 1024;
@@ -223,6 +226,9 @@ impl Worker {
                 }
                 // The requester may have stopped waiting; the reply is then dropped.
                 Command::List(reply) => drop(reply.send(self.clients.views(now))),
+                Command::MakeRoom(source) => {
+                    self.clients.make_room(source);
+                }
                 Command::Tunnel(handover) => self.adopt_tunnel(*handover, now),
                 Command::Found(found) => self.answer_found(*found, now),
                 Command::Stop => self.begin_to_stop(now),
@@ -331,9 +337,28 @@ impl Worker {
         }
     }
 
-    fn admit(&self, peer: IpAddr) -> Option<ConnectionPermit> {
-        let permit = self.shared.connections.admit(peer).ok();
-        permit.filter(|_| self.stopping.is_none())
+    /// Returns the right to one more connection from `peer`. If the limit is reached, a connection
+    /// without a session is closed in favor of the new one: of the same source prefix if the limit
+    /// of the source is reached, of any if that of the server is.
+    fn admit(&mut self, peer: IpAddr) -> Option<ConnectionPermit> {
+        if self.stopping.is_some() {
+            return None;
+        }
+        let source = match self.shared.connections.admit(peer) {
+            Ok(permit) => return Some(permit),
+            Err(ConnectionRefusal::Source { .. }) => Some(SourcePrefix::from(peer)),
+            Err(ConnectionRefusal::Total { .. }) => None,
+        };
+        if self.clients.make_room(source) {
+            return self.shared.connections.admit(peer).ok();
+        }
+        // The connections without a session are on other threads. The client's next attempt finds
+        // room.
+        let threads = self.shared.threads().len();
+        for thread in (0..threads).filter(|thread| *thread != self.index) {
+            self.shared.send(thread, Command::MakeRoom(source));
+        }
+        None
     }
 
     /// Takes the buffer that clients are read into. A panic loses it, and another one takes its

@@ -1,6 +1,7 @@
 //! Streams over RTSP: hundreds of players, players that stall, and requests that no player sends.
 
 mod panics;
+mod places;
 mod publishers;
 
 use std::io::{Read, Write};
@@ -115,7 +116,11 @@ pub(crate) struct Hand {
 
 impl Hand {
     pub(crate) fn new(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).expect("it listens");
+        Self::over(TcpStream::connect(address).expect("it listens"))
+    }
+
+    /// Returns a client on a connection that was made elsewhere.
+    pub(crate) fn over(stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(SOON)).expect("a timeout");
         Self {
             stream,

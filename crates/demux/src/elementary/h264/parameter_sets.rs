@@ -22,6 +22,20 @@ pub(crate) struct ParameterSets {
     picture: BTreeMap<u8, Vec<u8>>,
 }
 
+/// Reads a sequence parameter set, given as a whole NAL unit. Returns the picture's width and height
+/// in pixels, too.
+pub(crate) fn sequence(nal: &[u8]) -> Result<(SeqParameterSet, (u32, u32)), String> {
+    let bits = BitReader::new(ByteReader::skipping_h264_header(nal));
+    let set = SeqParameterSet::from_bits(bits).map_err(|e| format!("{e:?}"))?;
+    let (width, height) = set.pixel_dimensions().map_err(|e| format!("{e:?}"))?;
+    // The uncropped size is checked, too, since the parser multiplies it without a check.
+    let sides = [set.pic_width_in_mbs(), set.pic_height_in_map_units()];
+    if sides.iter().any(|&side| side > SIDE_PIXELS_MAX / 16) || width == 0 || height == 0 {
+        return Err(format!("it says {width} x {height} pixels"));
+    }
+    Ok((set, (width, height)))
+}
+
 impl ParameterSets {
     /// Stores a sequence or picture parameter set, given as a whole NAL unit.
     pub(crate) fn put(&mut self, nal: &[u8]) -> Result<(), Reason> {
@@ -77,14 +91,7 @@ impl ParameterSets {
         if self.sequence.values().any(|known| known == nal) {
             return Ok(());
         }
-        let bits = BitReader::new(ByteReader::skipping_h264_header(nal));
-        let set = SeqParameterSet::from_bits(bits).map_err(|e| format!("{e:?}"))?;
-        let (width, height) = set.pixel_dimensions().map_err(|e| format!("{e:?}"))?;
-        // The uncropped size is checked, too, since the parser multiplies it without a check.
-        let sides = [set.pic_width_in_mbs(), set.pic_height_in_map_units()];
-        if sides.iter().any(|&side| side > SIDE_PIXELS_MAX / 16) || width == 0 || height == 0 {
-            return Err(format!("it says {width} x {height} pixels"));
-        }
+        let (set, _) = sequence(nal)?;
         self.sequence
             .insert(set.seq_parameter_set_id.id(), nal.to_vec());
         self.parsed.put_seq_param_set(set);

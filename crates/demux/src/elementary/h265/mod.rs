@@ -1,7 +1,7 @@
 //! The grammar of H.265: which NAL units make one picture (ITU-T H.265 clause 7.4.2.4.4), and
 //! the output order of pictures (8.3.1).
 
-mod parameter_sets;
+pub(crate) mod parameter_sets;
 
 use std::num::NonZeroUsize;
 

@@ -5,7 +5,7 @@ use crate::message::Method;
 
 const URI: &str = "rtsp://192.0.2.1:8554/cam";
 
-fn guarded() -> Owner {
+pub(super) fn guarded() -> Owner {
     Owner {
         users: vec![("ann", "pass word"), ("bob", "b")],
         ..Owner::default()

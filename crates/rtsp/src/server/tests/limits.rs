@@ -1,3 +1,4 @@
+use super::auth::guarded;
 use super::*;
 use proptest::prelude::*;
 
@@ -138,7 +139,9 @@ fn half_a_request_is_not_waited_for_forever() {
         assert_eq!(line.closed(), &Closed::RequestTimeout { after: 10 * S });
     }
     // A whole request in time restarts the timeout for the next one.
-    let mut line = Line::open();
+    let mut owner = Owner::default();
+    owner.config.idle_timeout = 60 * S;
+    let mut line = Line::of(owner);
     line.feed(b"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n");
     line.now += 9 * S;
     line.feed(b"\r\nOPTIONS");
@@ -148,12 +151,12 @@ fn half_a_request_is_not_waited_for_forever() {
 #[test]
 fn silence_ends_idle_connections_and_sessions() {
     let mut line = Line::open();
-    line.pass(29 * S);
-    line.ask("OPTIONS *", "");
-    line.pass(29 * S);
+    line.pass(9 * S);
+    line.ask(&format!("DESCRIBE {CAM}"), "");
+    line.pass(9 * S);
     assert!(!line.connection.is_closed());
     line.pass(S);
-    assert_eq!(line.closed(), &Closed::Idle { after: 30 * S });
+    assert_eq!(line.closed(), &Closed::Idle { after: 10 * S });
 
     let mut line = Line::playing();
     line.pass(59 * S);
@@ -181,8 +184,28 @@ fn the_owners_thinking_is_not_the_clients_silence() {
     line.connection.handle_timeout(line.now);
     line.settle();
     assert_eq!(line.response().status.0, 200);
-    line.pass(29 * S);
+    line.pass(9 * S);
     assert!(!line.connection.is_closed());
+}
+
+#[test]
+fn requests_without_a_right_do_not_keep_a_connection_open() {
+    let refused = |line: &mut Line, request: &str| {
+        line.pass(4 * S);
+        line.ask(request, "");
+    };
+    let describe = format!("DESCRIBE {CAM}");
+    for request in ["OPTIONS *", "GET_PARAMETER *", "PLAY *", &describe] {
+        let mut line = match request.starts_with("DESCRIBE") {
+            true => Line::of(guarded()),
+            false => Line::open(),
+        };
+        refused(&mut line, request);
+        refused(&mut line, request);
+        assert!(!line.connection.is_closed(), "{request}");
+        line.pass(2 * S);
+        assert_eq!(line.closed(), &Closed::Idle { after: 10 * S }, "{request}");
+    }
 }
 
 #[test]

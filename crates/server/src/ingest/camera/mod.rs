@@ -1,13 +1,16 @@
 //! Ingest from cameras that the server connects to over RTSP.
 //!
 //! ```text
-//! retina (RTSP, RTP order) ─► Assembler (access units, media units) ─► Publisher
+//! Client (RTSP) ─► TrackPipeline (RTP order) ─► Assembler (access units, media units) ─► Publisher
 //! ```
 //!
-//! The retina crate speaks RTSP to real cameras with all their quirks. Its raw packets are used and
-//! not its frames, because it has no Opus and because the arrival of every packet counts here. The
-//! server connects again to a camera that fails, without an end; the stream shows why it is down.
+//! A camera may be hostile or broken: every message and every queue is bounded. The server connects
+//! again to a camera that fails, without an end; the stream shows why it is down.
 
+mod failure;
+mod limits;
+mod ports;
+mod receiver;
 mod session;
 
 use std::sync::Arc;
@@ -40,7 +43,10 @@ pub(super) async fn run(
         loop {
             let mut live_since = None;
             // A camera whose data makes the server panic is down, like one that is broken.
-            let pulled = supervisor.catch_task(Part::Source, session::pull(&camera, &stream, &mut live_since));
+            let pulled = supervisor.catch_task(
+                Part::Source,
+                session::pull(&camera, &stream, &mut live_since),
+            );
             let (detail, is_lasting) = match pulled.await {
                 Ok(failure) => (failure.to_string(), failure.is_lasting()),
                 Err(panicked) => (format!("reading the camera: {panicked}"), false),

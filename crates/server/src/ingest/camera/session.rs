@@ -1,30 +1,36 @@
+//! One session with a camera, from the connection to its end.
+//!
+//! ```text
+//! TCP ─┬► Client (RTSP) ─► description ─► choose ─► SETUP, PLAY
+//!      └► frames ─┐
+//! UDP ─► packets ─┴► Receiver ─► hub
+//! ```
+
+use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use futures_util::StreamExt as _;
-use glassline_hub::{PublishError, Publisher, Stream};
-use glassline_media::{Kind, MediaUnit, Track, TrackIndex, VideoParameters};
-use glassline_rtp::SequenceExtender;
-use glassline_rtp::payload::UnsupportedFormat;
-use glassline_rtsp::sdp::{Description, Format, Media};
-use retina::client::{
-    Credentials, Described, InitialSequenceNumberPolicy, InitialTimestampPolicy, PacketItem,
-    PlayOptions, Playing, Session, SessionOptions, SetupOptions, TcpTransportOptions,
-    UdpTransportOptions,
-};
-use retina::codec::ParametersRef;
+use glassline_hub::Stream;
+use glassline_media::{Kind, Track, TrackIndex};
+use glassline_rtsp::auth::User;
+use glassline_rtsp::client::{Client, Config, Event, RequestedTransport};
+use glassline_rtsp::message::Limits;
+use glassline_rtsp::sdp::Description;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
-use crate::ingest::{Assembler, Packet, RtspSource, Transport, Unusable, track_of};
+use super::failure::Failure;
+use super::limits::{BODY_BYTES_MAX, KEYFRAME, STEP};
+use super::ports::Ports;
+use super::receiver::Receiver;
+use crate::ingest::tracks::sets_of_h265;
+use crate::ingest::{RtspSource, Transport, track_of};
 
-/// Longest time for each step of the RTSP handshake; a camera on the same continent needs a tenth
-/// of it.
-const STEP: Duration = Duration::from_secs(5);
+/// Default port of RTSP (RFC 2326 §3.2).
+const PORT: u16 = 554;
 
-/// Longest time without a keyframe. Without keyframes no new viewer can start to watch.
-const KEYFRAME: Duration = Duration::from_secs(20);
-
-/// Most characters of an error that a camera's text may take.
-const REASON_CHARS_MAX: usize = 200;
+/// Size of the buffer that a camera's connection and datagrams are read into.
+const READ_BYTES: usize = 64 << 10;
 
 /// Connects to `camera` and publishes what it sends until something fails. Returns the failure.
 /// `live_since` is set to the time of the first unit that was published.
@@ -33,338 +39,256 @@ pub(super) async fn pull(
     stream: &Arc<Stream>,
     live_since: &mut Option<Instant>,
 ) -> Failure {
-    let (session, chosen) = match connect(camera, stream).await {
-        Ok(connected) => connected,
-        Err(failure) => return failure,
-    };
-    match receive(session, &chosen, camera.timeout, stream, live_since).await {
-        Ok(never) => match never {},
+    match CameraSession::connect(camera, stream).await {
+        Ok(session) => session.run(live_since).await,
         Err(failure) => failure,
     }
 }
 
-/// A track of the camera that is used: its index in retina and its description.
-struct Chosen {
-    stream_id: usize,
-    track: Track,
-}
-
-async fn connect(
-    camera: &RtspSource,
-    stream: &Arc<Stream>,
-) -> Result<(Session<Playing>, Vec<Chosen>), Failure> {
-    let anonymous = camera.user.is_none() && camera.password.is_none();
-    let credentials = (!anonymous).then(|| Credentials {
-        username: camera.user.clone().unwrap_or_default(),
-        password: camera.password.clone().unwrap_or_default(),
-    });
-    let options = SessionOptions::default()
-        .creds(credentials)
-        .user_agent(concat!("glassline/", env!("CARGO_PKG_VERSION")).to_owned());
-    let describe = Session::describe(camera.url.clone(), options);
-    let mut session = step("DESCRIBE", describe).await?;
-    let (chosen, others) = choose(&session);
-    let others = others.join(", ");
-    if chosen.is_empty() {
-        return Err(Failure::NothingUsable { offered: others });
-    }
-    if !others.is_empty() {
-        tracing::info!(stream = %stream.name(), skipped = others, "tracks of the camera left out");
-    }
-    for track in &chosen {
-        let transport = match camera.transport {
-            Transport::Tcp => retina::client::Transport::Tcp(TcpTransportOptions::default()),
-            Transport::Udp => retina::client::Transport::Udp(UdpTransportOptions::default()),
-        };
-        let setup = SetupOptions::default().transport(transport);
-        step("SETUP", session.setup(track.stream_id, setup)).await?;
-    }
-    // RTP-Info headers of cameras are wrong too often to require correct ones.
-    let play = PlayOptions::default()
-        .initial_timestamp(InitialTimestampPolicy::Ignore)
-        .initial_seq(InitialSequenceNumberPolicy::Ignore);
-    let session = step("PLAY", session.play(play)).await?;
-    Ok((session, chosen))
-}
-
-async fn step<T>(
-    what: &'static str,
-    doing: impl Future<Output = Result<T, retina::Error>>,
-) -> Result<T, Failure> {
-    match tokio::time::timeout(STEP, doing).await {
-        Ok(Ok(done)) => Ok(done),
-        Ok(Err(error)) => Err(Failure::rtsp(&error)),
-        Err(_) => Err(Failure::NoAnswer { what }),
-    }
-}
-
-/// Returns the first video track and the first audio track that the server can carry, video first,
-/// and the names of all other tracks with the reason why they are left out.
-///
-/// The tracks are read from the session description itself: retina keeps neither its format
-/// parameters unchanged nor the codecs that it cannot depacketize.
-fn choose(session: &Session<Described>) -> (Vec<Chosen>, Vec<String>) {
-    let mut video = None;
-    let mut audio = None;
-    let mut others = Vec::new();
-    let description = Description::parse(session.sdp()).unwrap_or_default();
-    for (stream_id, offered) in session.streams().iter().enumerate() {
-        let kind = offered.media();
-        let usable = description_of(&description, session.streams(), stream_id).map_or_else(
-            || Err(Unusable::Unknown(offered.encoding_name().to_owned())),
-            track_of,
-        );
-        let mut track = match usable {
-            Ok(track) => track,
-            Err(unusable) => {
-                others.push(format!("{kind} {unusable}"));
-                continue;
-            }
-        };
-        size(&mut track.video, offered);
-        let place = match track.kind() {
-            Kind::Video => &mut video,
-            Kind::Audio => &mut audio,
-            Kind::Text => {
-                others.push(format!("{kind} {}", track.codec));
-                continue;
-            }
-        };
-        if place.is_none() {
-            *place = Some(Chosen { stream_id, track });
-        } else {
-            others.push(format!("second {kind} {}", track.codec));
-        }
-    }
-    (video.into_iter().chain(audio).collect(), others)
-}
-
-/// Returns the format of one of retina's streams in the description as this server parses it.
-/// retina leaves out `m=` lines that it cannot parse, so an index is not enough to find it.
-fn description_of<'a>(
-    description: &'a Description,
-    streams: &[retina::client::Stream],
-    stream_id: usize,
-) -> Option<&'a Format> {
-    let alike = |media: &str, payload_type: u8, it: &Media| {
-        it.name.eq_ignore_ascii_case(media)
-            && it
-                .format()
-                .is_some_and(|it| it.payload_type == payload_type)
-    };
-    let offered = streams.get(stream_id)?;
-    let (media, payload_type) = (offered.media(), offered.rtp_payload_type());
-    let before = streams[..stream_id].iter();
-    let number = before
-        .filter(|it| it.media() == media && it.rtp_payload_type() == payload_type)
-        .count();
-    let mut tracks = description.tracks.iter();
-    let mut found = tracks.by_ref().filter(|it| alike(media, payload_type, it));
-    found.nth(number)?.format()
-}
-
-/// Sets the video's width and height, which retina reads from parameter sets.
-fn size(video: &mut VideoParameters, offered: &retina::client::Stream) {
-    if let Some(ParametersRef::Video(parameters)) = offered.parameters() {
-        (video.width, video.height) = parameters.pixel_dimensions();
-    }
-}
-
-enum Never {}
-
-async fn receive(
-    mut session: Session<Playing>,
-    chosen: &[Chosen],
-    timeout: Duration,
-    stream: &Arc<Stream>,
-    live_since: &mut Option<Instant>,
-) -> Result<Never, Failure> {
-    let began = Instant::now();
-    let mut receiver = Receiver::new(chosen, stream, began)?;
-    loop {
-        let deadline = tokio::time::Instant::from_std(receiver.last_received + timeout);
-        match tokio::time::timeout_at(deadline, session.next()).await {
-            Ok(Some(item)) => receiver.take(&item.map_err(|error| Failure::rtsp(&error))?),
-            Ok(None) => return Err(Failure::HungUp),
-            Err(_) => return Err(Failure::Silent { timeout }),
-        }
-        receiver.publish(live_since)?;
-        if receiver.publisher.is_none() && began.elapsed() > KEYFRAME {
-            return Err(Failure::NoKeyframe);
-        }
-    }
-}
-
-/// Publishes the packets of a playing camera.
-struct Receiver<'a> {
+/// A session whose camera is connected.
+struct CameraSession<'a> {
+    camera: &'a RtspSource,
     stream: &'a Arc<Stream>,
-    /// Index of each track in the camera's description.
-    stream_ids: Vec<usize>,
-    /// Extends the sequence numbers of each track. retina returns packets in order and drops late
-    /// ones.
-    sequences: Vec<SequenceExtender>,
-    assembler: Assembler,
-    media_units: Vec<MediaUnit>,
-    publisher: Option<Publisher>,
-    /// Arrival of the first track's latest packet. The first track decides: a microphone may be
-    /// switched off, but a camera whose video stands still is down even if its audio continues.
-    last_received: Instant,
+    socket: TcpStream,
+    peer: IpAddr,
+    client: Client,
+    /// The tracks' ports for packets by UDP.
+    ports: Ports,
+    /// The tracks that are used; `None` before the camera has described them.
+    receiver: Option<Receiver<'a>>,
+    /// When the camera granted PLAY.
+    playing_since: Option<Instant>,
 }
 
-impl<'a> Receiver<'a> {
-    fn new(
-        chosen: &[Chosen],
-        stream: &'a Arc<Stream>,
-        now: Instant,
-    ) -> Result<Self, UnsupportedFormat> {
-        let tracks = chosen.iter().map(|chosen| chosen.track.clone()).collect();
+impl<'a> CameraSession<'a> {
+    async fn connect(camera: &'a RtspSource, stream: &'a Arc<Stream>) -> Result<Self, Failure> {
+        let host = camera.url.host_str().unwrap_or_default();
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let port = camera.url.port().unwrap_or(PORT);
+        let connecting = TcpStream::connect((host, port));
+        let socket = match tokio::time::timeout(STEP, connecting).await {
+            Ok(connected) => connected.map_err(Failure::Connect)?,
+            Err(_) => return Err(Failure::NoAnswer { what: "connect" }),
+        };
+        let peer = socket.peer_addr().map_err(Failure::Connect)?.ip();
+        let mut config = Config::new(camera.url.clone(), rand::random());
+        if camera.user.is_some() || camera.password.is_some() {
+            config.user = Some(User {
+                name: camera.user.clone().unwrap_or_default(),
+                password: camera.password.clone().unwrap_or_default(),
+            });
+        }
+        concat!("glassline/", env!("CARGO_PKG_VERSION")).clone_into(&mut config.user_agent);
+        config.response_timeout = STEP;
+        config.limits = Limits {
+            body_bytes_max: BODY_BYTES_MAX,
+            ..Limits::default()
+        };
+        let mut client = Client::new(config);
+        client.start(Instant::now());
         Ok(Self {
+            camera,
             stream,
-            stream_ids: chosen.iter().map(|chosen| chosen.stream_id).collect(),
-            sequences: vec![SequenceExtender::new(); chosen.len()],
-            assembler: Assembler::new(tracks)?,
-            media_units: Vec::new(),
-            publisher: None,
-            last_received: now,
+            socket,
+            peer,
+            client,
+            ports: Ports::default(),
+            receiver: None,
+            playing_since: None,
         })
     }
 
-    fn take(&mut self, item: &PacketItem) {
-        match item {
-            PacketItem::Rtp(packet) => self.packet(packet),
-            PacketItem::Rtcp(compound) => self.report(compound),
-            _ => {}
+    async fn run(mut self, live_since: &mut Option<Instant>) -> Failure {
+        let mut buffer = vec![0; READ_BYTES];
+        loop {
+            if let Err(failure) = self.turn(&mut buffer, live_since).await {
+                return failure;
+            }
         }
     }
 
-    fn packet(&mut self, packet: &retina::rtp::ReceivedPacket) {
-        let Some(track) = self.track(packet.stream_id()) else {
-            return;
+    /// Sends what waits, waits for something to happen, and handles what happened.
+    async fn turn(
+        &mut self,
+        buffer: &mut [u8],
+        live_since: &mut Option<Instant>,
+    ) -> Result<(), Failure> {
+        self.send().await?;
+        let deadline = self.deadline();
+        let wake = async {
+            match deadline {
+                Some(at) => tokio::time::sleep_until(at.into()).await,
+                None => std::future::pending().await,
+            }
         };
-        let received = packet.ctx().received();
-        if track == TrackIndex(0) {
-            self.last_received = received;
-        }
-        let packet = Packet {
-            track,
-            sequence: self.sequences[track].extend(packet.sequence_number()),
-            timestamp: on_wire(packet.timestamp()),
-            marker: packet.mark(),
-            payload: packet.payload(),
-            received,
-        };
-        self.assembler.push(&packet, &mut self.media_units);
-    }
-
-    fn report(&mut self, compound: &retina::rtcp::ReceivedCompoundPacket) {
-        let report = compound
-            .pkts()
-            .find_map(|packet| packet.as_sender_report().ok().flatten());
-        let track = self.track(compound.stream_id());
-        if let (Some(track), Some(report), Some(timestamp)) =
-            (track, report, compound.rtp_timestamp())
-        {
-            let ntp = report.ntp_timestamp().0;
-            self.assembler.sender_report(track, ntp, on_wire(timestamp));
-        }
-    }
-
-    fn publish(&mut self, live_since: &mut Option<Instant>) -> Result<(), PublishError> {
-        if let Some(publisher) = &mut self.publisher
-            && let Some(tracks) = self.assembler.take_redescribed()
-        {
-            publisher.describe(tracks)?;
-        }
-        for media_unit in self.media_units.drain(..) {
-            let publisher = match &mut self.publisher {
-                Some(publisher) => publisher,
-                // Nobody can watch before the first keyframe, so the stream is not live until then.
-                None if self.assembler.starts(&media_unit) => {
-                    let tracks = self.assembler.tracks().to_vec();
-                    self.publisher
-                        .insert(self.stream.publish(tracks, Instant::now())?)
+        tokio::select! {
+            read = self.socket.read(buffer) => match read {
+                Ok(0) => self.client.handle_end(),
+                Ok(count) => self.take_bytes(&buffer[..count]),
+                Err(error) => return Err(Failure::Connection(error)),
+            },
+            (datagram, end) = self.ports.receive(self.peer) => {
+                if let Some(receiver) = &mut self.receiver {
+                    let bytes = &self.ports.buffer()[..end];
+                    receiver.take(datagram.track, datagram.is_control, bytes, Instant::now());
                 }
-                None => continue,
-            };
-            publisher.push(media_unit, Instant::now())?;
-            if live_since.is_none() {
-                let (stream, tracks) = (self.stream.name(), self.assembler.tracks().len());
-                tracing::info!(%stream, tracks, "camera live");
-                *live_since = Some(Instant::now());
+            }
+            () = wake => {}
+        }
+        let now = Instant::now();
+        self.client.handle_timeout(now);
+        while let Some(event) = self.client.poll_event() {
+            self.on_event(event, now)?;
+        }
+        self.check(now, live_since)
+    }
+
+    async fn send(&mut self) -> Result<(), Failure> {
+        while !self.client.output().is_empty() {
+            let writing = self.socket.write(self.client.output());
+            match tokio::time::timeout(STEP, writing).await {
+                Ok(Ok(count)) if count > 0 => self.client.advance(count),
+                Ok(Ok(_)) => return Err(Failure::HungUp),
+                Ok(Err(error)) => return Err(Failure::Connection(error)),
+                Err(_) => return Err(Failure::NoAnswer { what: "anything" }),
             }
         }
         Ok(())
     }
 
-    fn track(&self, stream_id: usize) -> Option<TrackIndex> {
-        let mut ids = self.stream_ids.iter();
-        ids.position(|id| *id == stream_id).map(TrackIndex)
-    }
-}
-
-/// retina extends timestamps; the low 32 bits are those of the wire.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the low bits are wanted"
-)]
-fn on_wire(timestamp: retina::Timestamp) -> u32 {
-    timestamp.timestamp() as u32
-}
-
-/// The reason why a camera is down.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub(super) enum Failure {
-    /// The camera did not answer in time.
-    #[error("the camera did not answer {what} within {} s", STEP.as_secs())]
-    NoAnswer { what: &'static str },
-    /// The camera refused a request or sent invalid RTSP, or the network failed.
-    #[error("{0}")]
-    Rtsp(String),
-    /// The camera refused the credentials (status 401 or 403).
-    #[error("the camera refuses the credentials: check user and password in its URL")]
-    Refused,
-    /// The camera has no stream of this path (status 404).
-    #[error("the camera has no stream at this path (404): check the end of its URL")]
-    NoSuchPath,
-    /// The camera offers only media that the server cannot carry.
-    #[error("the camera offers no media that this server can carry: {offered}")]
-    NothingUsable { offered: String },
-    /// The connection is open, but no packets arrive.
-    #[error("no packet from the camera for {} s", timeout.as_secs_f64())]
-    Silent { timeout: Duration },
-    /// The camera closed the connection.
-    #[error("the camera closed the connection")]
-    HungUp,
-    /// Frames arrive, but none that a decoder can start with.
-    #[error("no keyframe with parameter sets within {} s", KEYFRAME.as_secs())]
-    NoKeyframe,
-    /// The payload format of a track is not supported. Tracks are checked before, so this means
-    /// that the check and the depacketizer disagree.
-    #[error(transparent)]
-    Format(#[from] UnsupportedFormat),
-    /// The hub refused the stream.
-    #[error(transparent)]
-    Publish(#[from] PublishError),
-}
-
-impl Failure {
-    /// Returns whether trying again soon does harm: cameras lock users out after repeated failures.
-    pub(super) fn is_lasting(&self) -> bool {
-        matches!(self, Self::Refused)
+    fn take_bytes(&mut self, bytes: &[u8]) {
+        let (client, receiver) = (&mut self.client, &mut self.receiver);
+        let now = Instant::now();
+        client.handle_data(now, bytes, |frame| {
+            if let Some(receiver) = receiver {
+                receiver.take(frame.track, frame.control, frame.payload, now);
+            }
+        });
     }
 
-    fn rtsp(error: &retina::Error) -> Self {
-        // The first line names the problem. The lines below name connection and packet, for a log.
-        let text = error.to_string();
-        tracing::debug!(error = %text, "camera: RTSP error");
-        match error.status_code() {
-            Some(401 | 403) => return Self::Refused,
-            Some(404) => return Self::NoSuchPath,
-            _ => {}
+    fn on_event(&mut self, event: Event, now: Instant) -> Result<(), Failure> {
+        match event {
+            Event::Described(description) => self.set_up(&description, now)?,
+            Event::SetUp { track, transport } => {
+                if let Some(server) = transport.server_port {
+                    self.ports.open_path(track, self.peer, server);
+                }
+            }
+            Event::Playing { .. } => {
+                self.playing_since = Some(now);
+                if let Some(receiver) = &mut self.receiver {
+                    receiver.last_received = now;
+                }
+            }
+            Event::Closed(reason) => return Err(Failure::of(reason)),
         }
-        let first = text.lines().next().unwrap_or_default();
-        Self::Rtsp(first.chars().take(REASON_CHARS_MAX).collect())
+        Ok(())
     }
+
+    fn set_up(&mut self, description: &Description, now: Instant) -> Result<(), Failure> {
+        let (chosen, others) = choose(description);
+        let others = others.join(", ");
+        if chosen.is_empty() {
+            return Err(Failure::NothingUsable { offered: others });
+        }
+        if !others.is_empty() {
+            tracing::info!(stream = %self.stream.name(), skipped = others, "tracks of the camera left out");
+        }
+        let mut wanted = Vec::new();
+        for (track, _) in &chosen {
+            let transport = match self.camera.transport {
+                Transport::Tcp => RequestedTransport::Interleaved,
+                Transport::Udp => {
+                    let local = self.socket.local_addr().map_err(Failure::Connection)?;
+                    let ports = self.ports.bind(*track, local.ip());
+                    RequestedTransport::Udp {
+                        ports: ports.map_err(Failure::Ports)?,
+                    }
+                }
+            };
+            wanted.push((*track, transport));
+        }
+        let by_datagrams = self.camera.transport == Transport::Udp;
+        let receiver = Receiver::new(chosen, by_datagrams, self.stream, now)?;
+        self.receiver = Some(receiver);
+        self.client.set_up(now, &wanted);
+        Ok(())
+    }
+
+    /// Returns the next time at which something is due without anything having arrived.
+    fn deadline(&self) -> Option<Instant> {
+        let receiver = self.receiver.as_ref();
+        let silent = receiver
+            .filter(|_| self.playing_since.is_some())
+            .map(|it| it.last_received + self.camera.timeout);
+        let overdue = receiver.and_then(Receiver::deadline);
+        [self.client.poll_timeout(), silent, overdue]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Publishes what is complete, and checks that packets and keyframes arrive.
+    fn check(&mut self, now: Instant, live_since: &mut Option<Instant>) -> Result<(), Failure> {
+        let Some(receiver) = &mut self.receiver else {
+            return Ok(());
+        };
+        receiver.publish(now, live_since)?;
+        let Some(since) = self.playing_since else {
+            return Ok(());
+        };
+        let timeout = self.camera.timeout;
+        if now.saturating_duration_since(receiver.last_received) >= timeout {
+            return Err(Failure::Silent { timeout });
+        }
+        if !receiver.is_live() && now.saturating_duration_since(since) > KEYFRAME {
+            return Err(Failure::NoKeyframe);
+        }
+        Ok(())
+    }
+}
+
+/// Returns width and height in pixels, as far as the description has parameter sets.
+fn picture_size(track: &Track) -> Option<(u32, u32)> {
+    let mut sets = sets_of_h265(track);
+    sets.push(track.video.sps.clone());
+    let mut sizes = sets.iter();
+    sizes.find_map(|set| glassline_demux::picture_size(track.codec, set))
+}
+
+/// Returns the first video track and the first audio track that the server can carry, video first,
+/// each with its index in the description, and the names of all other tracks with the reason why
+/// they are left out.
+fn choose(description: &Description) -> (Vec<(TrackIndex, Track)>, Vec<String>) {
+    let (mut video, mut audio, mut others) = (None, None, Vec::new());
+    for (index, media) in TrackIndex::enumerate(&description.tracks) {
+        let Some(format) = media.format().filter(|_| !media.back_channel) else {
+            others.push(media.name.clone());
+            continue;
+        };
+        let mut track = match track_of(format) {
+            Ok(track) => track,
+            Err(unusable) => {
+                others.push(format!("{} {unusable}", media.name));
+                continue;
+            }
+        };
+        if let Some(size) = picture_size(&track) {
+            (track.video.width, track.video.height) = size;
+        }
+        let place = match track.kind() {
+            Kind::Video => &mut video,
+            Kind::Audio => &mut audio,
+            Kind::Text => {
+                others.push(format!("{} {}", media.name, track.codec));
+                continue;
+            }
+        };
+        if place.is_none() {
+            *place = Some((index, track));
+        } else {
+            others.push(format!("second {} {}", media.name, track.codec));
+        }
+    }
+    (video.into_iter().chain(audio).collect(), others)
 }

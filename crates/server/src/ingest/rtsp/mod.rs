@@ -27,7 +27,7 @@ use glassline_rtsp::server::Refusal;
 use crate::ingest::{Assembler, Packet, track_of};
 use crate::runtime::Counter;
 use feedback::Feedback;
-use track_pipeline::TrackPipeline;
+pub(super) use track_pipeline::TrackPipeline;
 
 /// Time without packets after which a publisher counts as gone.
 const SILENCE: Duration = Duration::from_secs(10);

@@ -27,7 +27,7 @@ const JUMP_MAX: u64 = 3000;
 
 /// Receives one track of a publisher: puts its packets in order and keeps statistics for reports.
 #[derive(Debug)]
-pub(super) struct TrackPipeline {
+pub(in crate::ingest) struct TrackPipeline {
     clock_rate: u32,
     sequences: SequenceExtender,
     reorder: ReorderBuffer,
@@ -42,7 +42,7 @@ pub(super) struct TrackPipeline {
 impl TrackPipeline {
     /// Creates the state of a track with a clock of `clock_rate` Hz whose packets come within the
     /// connection.
-    pub(super) fn new(clock_rate: u32) -> Self {
+    pub(in crate::ingest) fn new(clock_rate: u32) -> Self {
         Self {
             clock_rate,
             sequences: SequenceExtender::new(),
@@ -54,12 +54,12 @@ impl TrackPipeline {
     }
 
     /// Notes that the track's packets come by UDP.
-    pub(super) fn come_by_datagrams(&mut self) {
+    pub(in crate::ingest) fn come_by_datagrams(&mut self) {
         self.reorder = ReorderBuffer::new(BY_DATAGRAMS);
     }
 
     /// Takes a packet, and hands `sink` the packets that are in order now.
-    pub(super) fn take(
+    pub(in crate::ingest) fn take(
         &mut self,
         packet: &Rtp<'_>,
         now: Instant,
@@ -94,16 +94,16 @@ impl TrackPipeline {
     }
 
     /// Gives up missing packets that are overdue.
-    pub(super) fn expire(&mut self, now: Instant, sink: impl FnMut(ReceivedPacket<'_>)) {
+    pub(in crate::ingest) fn expire(&mut self, now: Instant, sink: impl FnMut(ReceivedPacket<'_>)) {
         self.reorder.expire(now, sink);
     }
 
     /// Returns when [`Self::expire`] must be called.
-    pub(super) fn deadline(&self) -> Option<Instant> {
+    pub(in crate::ingest) fn deadline(&self) -> Option<Instant> {
         self.reorder.deadline()
     }
 
-    pub(super) fn on_sender_report(&mut self, report: &SenderReport, now: Instant) {
+    pub(in crate::ingest) fn on_sender_report(&mut self, report: &SenderReport, now: Instant) {
         let statistics = self.statistics.as_mut();
         if let Some(statistics) = statistics.filter(|it| it.ssrc() == report.ssrc) {
             statistics.on_sender_report(report.ntp, now);
@@ -112,18 +112,18 @@ impl TrackPipeline {
 
     /// Returns the number of packets since the last call that were duplicates, or too late to be
     /// put in order.
-    pub(super) fn take_late(&mut self) -> u64 {
+    pub(in crate::ingest) fn take_late(&mut self) -> u64 {
         let late = self.reorder.late();
         late - std::mem::replace(&mut self.late_told, late)
     }
 
     /// Returns the SSRC of the packets; `None` before the first.
-    pub(super) fn source(&self) -> Option<Ssrc> {
+    pub(in crate::ingest) fn source(&self) -> Option<Ssrc> {
         self.statistics.as_ref().map(ReceiveStatistics::ssrc)
     }
 
     /// Returns the report block for the publisher; its loss fraction counts since the last call.
-    pub(super) fn report_block(&mut self, now: Instant) -> Option<ReportBlock> {
+    pub(in crate::ingest) fn report_block(&mut self, now: Instant) -> Option<ReportBlock> {
         self.statistics.as_mut()?.report_block(now)
     }
 

@@ -1,0 +1,78 @@
+use std::io;
+use std::time::Duration;
+
+use glassline_hub::PublishError;
+use glassline_rtp::payload::UnsupportedFormat;
+use glassline_rtsp::client::Closed;
+
+use super::limits::{KEYFRAME, STEP};
+
+/// Most characters of an error that a camera's text may take.
+const REASON_CHARS_MAX: usize = 200;
+
+/// The reason why a camera is down.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(super) enum Failure {
+    /// The camera's address is unknown or refuses the connection.
+    #[error("cannot connect to the camera: {0}")]
+    Connect(io::Error),
+    /// The connection broke.
+    #[error("the connection to the camera broke: {0}")]
+    Connection(io::Error),
+    /// No UDP ports are free for the camera's packets.
+    #[error("no UDP ports for the camera's packets: {0}")]
+    Ports(io::Error),
+    /// The camera did not answer in time.
+    #[error("the camera did not answer {what} within {} s", STEP.as_secs())]
+    NoAnswer { what: &'static str },
+    /// The camera refused a request or sent invalid RTSP.
+    #[error("{0}")]
+    Rtsp(String),
+    /// The camera refused the credentials (status 401 or 403).
+    #[error("the camera refuses the credentials: check user and password in its URL")]
+    Refused,
+    /// The camera has no stream of this path (status 404).
+    #[error("the camera has no stream at this path (404): check the end of its URL")]
+    NoSuchPath,
+    /// The camera offers only media that the server cannot carry.
+    #[error("the camera offers no media that this server can carry: {offered}")]
+    NothingUsable { offered: String },
+    /// The connection is open, but no packets arrive.
+    #[error("no packet from the camera for {} s", timeout.as_secs_f64())]
+    Silent { timeout: Duration },
+    /// The camera closed the connection.
+    #[error("the camera closed the connection")]
+    HungUp,
+    /// Frames arrive, but none that a decoder can start with.
+    #[error("no keyframe with parameter sets within {} s", KEYFRAME.as_secs())]
+    NoKeyframe,
+    /// The payload format of a track is not supported. Tracks are checked before, so this means
+    /// that the check and the depacketizer disagree.
+    #[error(transparent)]
+    Format(#[from] UnsupportedFormat),
+    /// The hub refused the stream.
+    #[error(transparent)]
+    Publish(#[from] PublishError),
+}
+
+impl Failure {
+    /// Returns whether trying again soon does harm: cameras lock users out after repeated failures.
+    pub(super) fn is_lasting(&self) -> bool {
+        matches!(self, Self::Refused)
+    }
+
+    /// Returns the failure that the end of an RTSP session is.
+    pub(super) fn of(reason: Closed) -> Self {
+        match reason {
+            Closed::CredentialsMissing | Closed::CredentialsRefused { .. } => Self::Refused,
+            Closed::Refused { status, .. } if matches!(status.0, 401 | 403) => Self::Refused,
+            Closed::Refused { status, .. } if status.0 == 404 => Self::NoSuchPath,
+            Closed::ByServer | Closed::ConnectionEnded { waiting_for: None } => Self::HungUp,
+            other => {
+                let text = format!("the camera: {other}");
+                Self::Rtsp(text.chars().take(REASON_CHARS_MAX).collect())
+            }
+        }
+    }
+}

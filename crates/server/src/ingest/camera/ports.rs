@@ -1,0 +1,111 @@
+use std::future::poll_fn;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::task::Poll;
+
+use glassline_media::TrackIndex;
+use tokio::io::ReadBuf;
+use tokio::net::UdpSocket;
+
+/// Attempts to find an even port whose neighbor is free, too.
+const ATTEMPTS: usize = 64;
+
+/// Longest datagram that is read, in bytes.
+const DATAGRAM_BYTES_MAX: usize = 64 << 10;
+
+/// The UDP ports that a camera sends to: for each track an even one for RTP and the next one for
+/// RTCP (RFC 3550 §11). There are none if packets come within the connection.
+#[derive(Debug, Default)]
+pub(super) struct Ports {
+    tracks: Vec<(TrackIndex, [UdpSocket; 2])>,
+    buffer: Vec<u8>,
+}
+
+/// Where a datagram arrived.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Datagram {
+    /// Index of the track in the camera's description.
+    pub(super) track: TrackIndex,
+    pub(super) is_control: bool,
+}
+
+impl Ports {
+    /// Binds the ports of a track at `local`, and returns their numbers.
+    pub(super) fn bind(&mut self, track: TrackIndex, local: IpAddr) -> io::Result<(u16, u16)> {
+        self.buffer.resize(DATAGRAM_BYTES_MAX, 0);
+        let mut failure = None;
+        for _ in 0..ATTEMPTS {
+            let first = std::net::UdpSocket::bind((local, 0))?;
+            let port = first.local_addr()?.port();
+            // The neighbor below an odd port makes a pair as well.
+            let second = match std::net::UdpSocket::bind((local, port ^ 1)) {
+                Ok(second) => second,
+                Err(error) => {
+                    failure = Some(error);
+                    continue;
+                }
+            };
+            let pair = match port.is_multiple_of(2) {
+                true => [first, second],
+                false => [second, first],
+            };
+            let [media, control] = pair;
+            let numbers = (media.local_addr()?.port(), control.local_addr()?.port());
+            self.tracks
+                .push((track, [into_tokio(media)?, into_tokio(control)?]));
+            return Ok(numbers);
+        }
+        Err(failure.unwrap_or_else(|| io::Error::other("no pair of ports")))
+    }
+
+    /// Sends a datagram to each of the camera's ports of a track, so that firewalls and NATs on the
+    /// way let the answers pass.
+    pub(super) fn open_path(&self, track: TrackIndex, camera: IpAddr, server: (u16, u16)) {
+        let of_track = self.tracks.iter().find(|(of, _)| *of == track);
+        let Some((_, [media, control])) = of_track else {
+            return;
+        };
+        // An empty RTP packet and an empty receiver report. Losing them does no harm where nothing
+        // stands in the way.
+        let rtp = [0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        let report = [0x80, 201, 0, 1, 0, 0, 0, 0];
+        let _ = media.try_send_to(&rtp, SocketAddr::new(camera, server.0));
+        let _ = control.try_send_to(&report, SocketAddr::new(camera, server.1));
+    }
+
+    /// Waits for a datagram from `camera`; returns its length, too. Never returns without ports.
+    pub(super) async fn receive(&mut self, camera: IpAddr) -> (Datagram, usize) {
+        let Self { tracks, buffer } = self;
+        poll_fn(|context| {
+            for (track, sockets) in tracks.iter() {
+                for (is_control, socket) in [false, true].into_iter().zip(sockets) {
+                    loop {
+                        let mut space = ReadBuf::new(buffer);
+                        match socket.poll_recv_from(context, &mut space) {
+                            Poll::Ready(Ok(from)) if from.ip() == camera => {
+                                let track = *track;
+                                let length = space.filled().len();
+                                return Poll::Ready((Datagram { track, is_control }, length));
+                            }
+                            // A stranger's datagram, or word of a port that is closed.
+                            Poll::Ready(_) => {}
+                            Poll::Pending => break,
+                        }
+                    }
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// The buffer that the latest datagram is at the beginning of.
+    pub(super) fn buffer(&self) -> &[u8] {
+        &self.buffer
+    }
+}
+
+fn into_tokio(socket: std::net::UdpSocket) -> io::Result<UdpSocket> {
+    socket.set_nonblocking(true)?;
+    UdpSocket::from_std(socket)
+}
