@@ -59,7 +59,7 @@ use glassline_media::{MediaTime, TrackIndex};
 
 pub use data::Data;
 pub use demuxer::Demuxer;
-pub use elementary::{annexb, picture_size};
+pub use elementary::{annexb, frame_size};
 pub use error::{Error, Reason, Warning, WarningReason};
 pub use format::Format;
 pub use frame_rate::FrameRate;

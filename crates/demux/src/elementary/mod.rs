@@ -18,13 +18,13 @@ pub(crate) mod video;
 /// Returns width and height in pixels after cropping, from a sequence parameter set of H.264 or
 /// H.265: a whole NAL unit without start code. `None` for other codecs and other NAL units, and for
 /// a set that cannot be read.
-pub fn picture_size(codec: Codec, nal: &[u8]) -> Option<(u32, u32)> {
+pub fn frame_size(codec: Codec, nal: &[u8]) -> Option<(u32, u32)> {
     match codec {
         Codec::H264 if nal.first().is_some_and(|first| first & 0x1f == 7) => {
             let read = h264::parameter_sets::sequence(nal);
             read.ok().map(|(_, size)| size)
         }
-        Codec::H265 => h265::parameter_sets::picture_size(nal),
+        Codec::H265 => h265::parameter_sets::frame_size(nal),
         _ => None,
     }
 }
@@ -37,10 +37,10 @@ mod tests {
     #[test]
     fn sizes_are_read_from_sequence_parameter_sets_only() {
         let sps = synthetic::sps(Sequence::default());
-        assert_eq!(picture_size(Codec::H264, &sps), Some((64, 48)));
-        assert_eq!(picture_size(Codec::Vp8, &sps), None);
-        assert_eq!(picture_size(Codec::H264, &sps[..3]), None);
-        assert_eq!(picture_size(Codec::H264, &[]), None);
-        assert_eq!(picture_size(Codec::H265, &sps), None);
+        assert_eq!(frame_size(Codec::H264, &sps), Some((64, 48)));
+        assert_eq!(frame_size(Codec::Vp8, &sps), None);
+        assert_eq!(frame_size(Codec::H264, &sps[..3]), None);
+        assert_eq!(frame_size(Codec::H264, &[]), None);
+        assert_eq!(frame_size(Codec::H265, &sps), None);
     }
 }

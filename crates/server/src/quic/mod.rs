@@ -313,7 +313,7 @@ async fn open(
     let rights = match rights(
         &context.users,
         &context.sites,
-        &rights_request(&request, &context),
+        &rights_request(&request, context),
     )
     .await
     {
@@ -327,7 +327,7 @@ async fn open(
         }
     };
     let folder = request.path().to_owned();
-    let grant = grant(&rights, &context);
+    let grant = grant(&rights, context);
     let only = grant.only.clone();
     let reads = grant.read.is_some();
     let session = match request.grant(grant).await {

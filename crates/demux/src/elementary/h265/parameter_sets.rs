@@ -114,7 +114,7 @@ impl ParameterSets {
 
 /// Returns width and height in pixels, from a sequence parameter set given as a whole NAL unit; `None`
 /// for another NAL unit, and for a set that cannot be read.
-pub(crate) fn picture_size(nal: &[u8]) -> Option<(u32, u32)> {
+pub(crate) fn frame_size(nal: &[u8]) -> Option<(u32, u32)> {
     let is_sequence = nal.first().is_some_and(|first| first >> 1 & 0x3f == 33);
     if !is_sequence || nal.len() >= PARAMETER_SET_BYTES_MAX {
         return None;

@@ -249,11 +249,11 @@ impl<'a> CameraSession<'a> {
 }
 
 /// Returns width and height in pixels, as far as the description has parameter sets.
-fn picture_size(track: &Track) -> Option<(u32, u32)> {
+fn frame_size(track: &Track) -> Option<(u32, u32)> {
     let mut sets = sets_of_h265(track);
     sets.push(track.video.sps.clone());
     let mut sizes = sets.iter();
-    sizes.find_map(|set| glassline_demux::picture_size(track.codec, set))
+    sizes.find_map(|set| glassline_demux::frame_size(track.codec, set))
 }
 
 /// Returns the first video track and the first audio track that the server can carry, video first,
@@ -273,7 +273,7 @@ fn choose(description: &Description) -> (Vec<(TrackIndex, Track)>, Vec<String>) 
                 continue;
             }
         };
-        if let Some(size) = picture_size(&track) {
+        if let Some(size) = frame_size(&track) {
             (track.video.width, track.video.height) = size;
         }
         let place = match track.kind() {

@@ -1,37 +1,33 @@
 //! The poll loop of one RTSP thread, which waits for events and hands each to the component that
 //! handles it.
 
+mod accept;
+
 use std::io;
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use glassline_net::ReceiveBatch;
 use mio::event::Event;
-use mio::net::TcpStream;
 use mio::{Events, Poll};
 
-use super::background::Background;
-use super::clients::{Clients, ReadOutcome};
-use super::command::{Command, LookupResult};
-use super::counters::Counters;
-use super::delivery::Delivery;
-use super::event_source::EventSource;
-use super::listener::{Accepted, ThreadListeners};
-use super::media_folder;
-use super::publishers::{self, Publishers};
-use super::requests::{Effect, Requests};
-use super::shared::Shared;
-use super::streams::Streams;
-use super::tunnels::Handover;
-use super::udp_clients::UdpClients;
-use crate::config::Identity;
 use crate::egress::rtsp::UdpPair;
-use crate::runtime::{
-    ConnectionPermit, ConnectionRefusal, Heartbeat, Key, Serving, SourcePrefix, SourceRates, Turn,
-    Waker,
-};
+use crate::rtsp::background::Background;
+use crate::rtsp::clients::{Clients, ReadOutcome};
+use crate::rtsp::command::{Command, LookupResult};
+use crate::rtsp::counters::Counters;
+use crate::rtsp::delivery::Delivery;
+use crate::rtsp::event_source::EventSource;
+use crate::rtsp::listener::ThreadListeners;
+use crate::rtsp::media_folder;
+use crate::rtsp::publishers::{self, Publishers};
+use crate::rtsp::requests::{Effect, Requests};
+use crate::rtsp::shared::Shared;
+use crate::rtsp::streams::Streams;
+use crate::rtsp::tunnels::Handover;
+use crate::rtsp::udp_clients::UdpClients;
+use crate::runtime::{Heartbeat, Key, Serving, SourceRates, Turn, Waker};
 
 /// Events that are handled in one turn.
 const EVENTS: usize = 1024;
@@ -44,9 +40,6 @@ const READ_BYTES: usize = 64 << 10;
 
 /// Reads of one client before other clients are read.
 const READS_PER_TURN: usize = 8;
-
-/// Connections accepted, or refused, before clients are served.
-const ACCEPTS_PER_TURN: usize = 32;
 
 /// Connections that one address may open a second on each thread, and at once.
 const CONNECTS_PER_S: f64 = 1_000.0;
@@ -302,63 +295,6 @@ impl Worker {
             self.clients.delivery.serving.begin(key);
             self.publishers.publish(&mut self.clients, key, now);
         }
-    }
-
-    fn accept(&mut self, index: usize) {
-        let now = Instant::now();
-        for _ in 0..ACCEPTS_PER_TURN {
-            let counters = &self.clients.delivery.counters;
-            match self.listeners.accept(index, counters, now) {
-                Accepted::Nobody => return,
-                Accepted::Connection(stream, peer, identity) => {
-                    counters.accepted.add(1);
-                    if !self.rates.take(peer.ip(), now) {
-                        counters.refused_rate.add(1);
-                        glassline_net::refuse(stream.into());
-                        continue;
-                    }
-                    let identity = identity.cloned();
-                    self.adopt(stream, peer, identity.as_ref());
-                }
-            }
-        }
-        self.listeners.leave_rest(index, now);
-    }
-
-    fn adopt(&mut self, stream: TcpStream, peer: SocketAddr, identity: Option<&Identity>) {
-        let Some(permit) = self.admit(peer.ip()) else {
-            self.clients.delivery.counters.turned_away.add(1);
-            glassline_net::refuse(stream.into());
-            return;
-        };
-        let now = Instant::now();
-        if let Err(error) = self.clients.accept(stream, peer, identity, permit, now) {
-            tracing::debug!(%peer, %error, "RTSP connection lost before it was set up");
-        }
-    }
-
-    /// Returns the right to one more connection from `peer`. If the limit is reached, a connection
-    /// without a session is closed in favor of the new one: of the same source prefix if the limit
-    /// of the source is reached, of any if that of the server is.
-    fn admit(&mut self, peer: IpAddr) -> Option<ConnectionPermit> {
-        if self.stopping.is_some() {
-            return None;
-        }
-        let source = match self.shared.connections.admit(peer) {
-            Ok(permit) => return Some(permit),
-            Err(ConnectionRefusal::Source { .. }) => Some(SourcePrefix::from(peer)),
-            Err(ConnectionRefusal::Total { .. }) => None,
-        };
-        if self.clients.make_room(source) {
-            return self.shared.connections.admit(peer).ok();
-        }
-        // The connections without a session are on other threads. The client's next attempt finds
-        // room.
-        let threads = self.shared.threads().len();
-        for thread in (0..threads).filter(|thread| *thread != self.index) {
-            self.shared.send(thread, Command::MakeRoom(source));
-        }
-        None
     }
 
     /// Takes the buffer that clients are read into. A panic loses it, and another one takes its

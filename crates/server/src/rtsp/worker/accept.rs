@@ -1,0 +1,75 @@
+//! Accepts connections, and makes room for them at a limit.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Instant;
+
+use mio::net::TcpStream;
+
+use super::Worker;
+use crate::config::Identity;
+use crate::rtsp::command::Command;
+use crate::rtsp::listener::Accepted;
+use crate::runtime::{ConnectionPermit, ConnectionRefusal, SourcePrefix};
+
+/// Connections accepted, or refused, before clients are served.
+const ACCEPTS_PER_TURN: usize = 32;
+
+impl Worker {
+    /// Accepts the connections that wait at listener `index`, up to a number.
+    pub(super) fn accept(&mut self, index: usize) {
+        let now = Instant::now();
+        for _ in 0..ACCEPTS_PER_TURN {
+            let counters = &self.clients.delivery.counters;
+            match self.listeners.accept(index, counters, now) {
+                Accepted::Nobody => return,
+                Accepted::Connection(stream, peer, identity) => {
+                    counters.accepted.add(1);
+                    if !self.rates.take(peer.ip(), now) {
+                        counters.refused_rate.add(1);
+                        glassline_net::refuse(stream.into());
+                        continue;
+                    }
+                    let identity = identity.cloned();
+                    self.adopt(stream, peer, identity.as_ref());
+                }
+            }
+        }
+        self.listeners.leave_rest(index, now);
+    }
+
+    fn adopt(&mut self, stream: TcpStream, peer: SocketAddr, identity: Option<&Identity>) {
+        let Some(permit) = self.admit(peer.ip()) else {
+            self.clients.delivery.counters.turned_away.add(1);
+            glassline_net::refuse(stream.into());
+            return;
+        };
+        let now = Instant::now();
+        if let Err(error) = self.clients.accept(stream, peer, identity, permit, now) {
+            tracing::debug!(%peer, %error, "RTSP connection lost before it was set up");
+        }
+    }
+
+    /// Returns the right to one more connection from `peer`. If the limit is reached, a connection
+    /// without a session is closed in favor of the new one: of the same source prefix if the limit
+    /// of the source is reached, of any if that of the server is.
+    fn admit(&mut self, peer: IpAddr) -> Option<ConnectionPermit> {
+        if self.stopping.is_some() {
+            return None;
+        }
+        let source = match self.shared.connections.admit(peer) {
+            Ok(permit) => return Some(permit),
+            Err(ConnectionRefusal::Source { .. }) => Some(SourcePrefix::from(peer)),
+            Err(ConnectionRefusal::Total { .. }) => None,
+        };
+        if self.clients.make_room(source) {
+            return self.shared.connections.admit(peer).ok();
+        }
+        // The connections without a session are on other threads. The client's next attempt finds
+        // room.
+        let threads = self.shared.threads().len();
+        for thread in (0..threads).filter(|thread| *thread != self.index) {
+            self.shared.send(thread, Command::MakeRoom(source));
+        }
+        None
+    }
+}
