@@ -96,10 +96,21 @@ struct Camera {
 
 impl Camera {
     fn start(running: &Running, name: &str, query: &str, track_configs: Vec<TrackConfig>) -> Self {
+        Self::sending(running, name, query, track_configs, u32::MAX)
+    }
+
+    /// Starts a client that sends `frames` frames and then stays silent.
+    fn sending(
+        running: &Running,
+        name: &str,
+        query: &str,
+        track_configs: Vec<TrackConfig>,
+        frames: u32,
+    ) -> Self {
         let runtime = runtime();
         let target = format!("{name}{query}");
         let ended = match runtime.block_on(open(running, &target, Role::Publisher)) {
-            Ok(session) => runtime.spawn(film(session, name.to_owned(), track_configs)),
+            Ok(session) => runtime.spawn(film(session, name.to_owned(), track_configs, frames)),
             Err(ConnectError::Ended(ended)) => runtime.spawn(async { ended }),
             Err(other) => panic!("{other}"),
         };
@@ -113,11 +124,16 @@ impl Camera {
     }
 }
 
-async fn film(session: Session, name: String, track_configs: Vec<TrackConfig>) -> Ended {
+async fn film(
+    session: Session,
+    name: String,
+    track_configs: Vec<TrackConfig>,
+    frames: u32,
+) -> Ended {
     let mut broadcast = session.publish(&name, track_configs).expect("a good name");
     broadcast.set_clock(MediaTime::ZERO, SystemTime::now());
     let mut ticks = tokio::time::interval(Duration::from_micros(33_333));
-    for number in 0.. {
+    for number in 0..frames {
         tokio::select! {
             _ = ticks.tick() => {}
             ended = session.ended() => return ended,
@@ -351,6 +367,34 @@ fn a_name_has_one_publisher_and_must_be_one() {
         unnamed.to_string().contains("no stream can have"),
         "{unnamed}"
     );
+}
+
+#[test]
+fn a_silent_publisher_gives_its_stream_to_the_next_one() {
+    let running = Running::start(1);
+    let killed = Camera::sending(&running, STREAM, "", track_configs(), 30);
+    eventually("it is live", || running.hub().stream(STREAM).is_some());
+    // Like `glassline publish`, the next one tries again until it is taken.
+    let end = Instant::now() + SOON;
+    let next = loop {
+        let next = Camera::start(&running, STREAM, "", track_configs());
+        std::thread::sleep(Duration::from_millis(500));
+        if !next.ended.is_finished() {
+            break next;
+        }
+        assert!(Instant::now() < end, "{}", next.ended());
+    };
+    let ended = killed.ended();
+    let text = ended.to_string();
+    assert!(
+        text.contains("another source publishes this stream"),
+        "{text}"
+    );
+    let stream = running.hub().stream(STREAM).expect("it has a source");
+    eventually("the next one is live", || {
+        matches!(stream.state(), glassline_hub::State::Live { .. })
+    });
+    assert!(!next.ended.is_finished());
 }
 
 #[test]

@@ -32,6 +32,16 @@ struct State {
     /// before.
     goodput: Option<(u64, Instant)>,
     rate: Bitrate,
+    /// Time of the latest measurement before which nothing more was received; `None` if there was
+    /// none, or if bytes arrived since.
+    silent_since: Option<Instant>,
+}
+
+impl State {
+    /// Returns the number of bytes that had been received at the latest measurement.
+    fn measured(&self) -> u64 {
+        self.goodput.map_or(0, |(received, _)| received)
+    }
 }
 
 impl Account {
@@ -64,8 +74,30 @@ impl Account {
         let mut state = self.lock();
         if let Some((before, at)) = state.goodput {
             state.rate = Bitrate::over(received - before, now.saturating_duration_since(at));
+            state.silent_since = match received == before {
+                true => state.silent_since.or(Some(at)),
+                false => None,
+            };
         }
         state.goodput = Some((received, now));
+    }
+
+    /// Returns the session if it publishes `stream` and no media arrived for at least `silence`.
+    fn silent_publisher(
+        &self,
+        stream: &str,
+        silence: Duration,
+        now: Instant,
+    ) -> Option<Arc<Session>> {
+        let state = self.lock();
+        let is_silent = state.silent_since.is_some_and(|since| {
+            now.saturating_duration_since(since) >= silence
+                && self.received.get() == state.measured()
+        });
+        let publishes = state.publishes.iter().any(|it| it == stream);
+        drop(state);
+        let session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        session.upgrade().filter(|_| is_silent && publishes)
     }
 
     fn view(&self, id: u64, now: Instant) -> Option<SessionView> {
@@ -227,6 +259,20 @@ impl Accounts {
         views
             .filter_map(|(id, account)| account.view(*id, now))
             .collect()
+    }
+
+    /// Returns the session that publishes `stream` if no media of it arrived for at least `silence`,
+    /// by measurements a second apart.
+    pub(super) fn silent_publisher(
+        &self,
+        stream: &str,
+        silence: Duration,
+        now: Instant,
+    ) -> Option<Arc<Session>> {
+        let accounts: Vec<_> = self.lock().accounts.values().cloned().collect();
+        accounts
+            .iter()
+            .find_map(|account| account.silent_publisher(stream, silence, now))
     }
 
     pub(super) fn measure(&self, now: Instant) {

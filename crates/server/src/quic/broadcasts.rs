@@ -2,6 +2,7 @@
 //! the right to publish that stream.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use glassline_hub::{PublishError, State, StreamName};
 use glassline_quic::moq::{Announcement, Ended, Refusal, Session, SubscribeError};
@@ -15,6 +16,16 @@ use crate::runtime::Part;
 
 /// Most broadcasts that one session may publish.
 const BROADCASTS_MAX: usize = 16;
+
+/// Time without media after which a publisher gives its stream to another one that has the right to
+/// publish. QUIC notices only after tens of seconds that the program at the other end was killed or
+/// has another address, and that program has usually started again by then.
+const SILENCE: Duration = Duration::from_secs(2);
+
+/// Longest time for the end of a publisher that is replaced, and the interval at which the end is
+/// looked for.
+const HANDOVER: Duration = Duration::from_secs(1);
+const HANDOVER_CHECK: Duration = Duration::from_millis(10);
 
 /// Publishes the broadcasts of a session until it does something that it may not.
 pub(super) async fn publish_all(
@@ -50,6 +61,9 @@ pub(super) async fn publish_all(
             Ok(name) => name,
             Err(fault) => break fault,
         };
+        if let Err(fault) = find_free(&name, context).await {
+            break fault;
+        }
         if account.broadcasts() >= BROADCASTS_MAX {
             break (Refusal::Full, Reason::Full);
         }
@@ -71,7 +85,7 @@ pub(super) async fn publish_all(
 
 type Fatal = (Refusal, Reason);
 
-/// Returns the name of the stream that a broadcast becomes.
+/// Returns the name of the stream that a broadcast becomes, if the session may publish it.
 fn named(
     folder: &str,
     path: &str,
@@ -95,15 +109,38 @@ fn named(
         tracing::info!(stream = %name, "publisher refused: it has no right to publish this stream");
         return Err((Refusal::Unauthorized, Reason::Unauthorized));
     }
-    let present = context.hub.lookup(&name).map_err(|error| {
+    Ok(name)
+}
+
+/// Checks that the stream `name` has no source. A source over QUIC that is silent is disconnected in
+/// favor of the new one.
+async fn find_free(name: &StreamName, context: &SessionContext) -> Result<(), Fatal> {
+    let present = context.hub.lookup(name).map_err(|error| {
         tracing::warn!(stream = %name, %error, "stream cannot be published");
         (Refusal::Full, Reason::Full)
     })?;
-    if present.is_some_and(|stream| matches!(stream.state(), State::Live { .. })) {
-        tracing::info!(stream = %name, "publisher refused: the stream has a source already");
-        return Err((Refusal::Busy, Reason::Busy));
+    let is_live = || {
+        let state = present.as_ref().map(|stream| stream.state());
+        matches!(state, Some(State::Live { .. }))
+    };
+    if !is_live() {
+        return Ok(());
     }
-    Ok(name)
+    let accounts = &context.accounts;
+    if let Some(former) = accounts.silent_publisher(name.as_str(), SILENCE, Instant::now()) {
+        tracing::info!(stream = %name, peer = %former.peer(), "silent publisher disconnected: another one publishes the stream");
+        former.abort(Refusal::Busy);
+        let freed = async {
+            while is_live() {
+                tokio::time::sleep(HANDOVER_CHECK).await;
+            }
+        };
+        if tokio::time::timeout(HANDOVER, freed).await.is_ok() {
+            return Ok(());
+        }
+    }
+    tracing::info!(stream = %name, "publisher refused: the stream has a source already");
+    Err((Refusal::Busy, Reason::Busy))
 }
 
 /// Publishes a broadcast until it ends. Returns the reason to disconnect its publisher, if there is
