@@ -1,6 +1,7 @@
-//! Checks of the documentation: short paragraphs and cells, links with a target, and every route
-//! of the HTTP server on its page.
+//! Checks of the documentation: short paragraphs and cells, links with a target, every route of the
+//! HTTP server on its page, and the tests that the page on security names.
 
+mod defenses;
 mod links;
 mod prose;
 mod routes;
@@ -28,6 +29,11 @@ pub(super) fn problems(sources: &BTreeMap<PathBuf, String>) -> Vec<String> {
     let page = Path::new("docs/reference/http-api.md");
     problems.extend(match pages.get(page) {
         Some(text) => routes::problems(page, text, sources),
+        None => vec![format!("{}: missing", page.display())],
+    });
+    let page = Path::new("docs/reference/security.md");
+    problems.extend(match pages.get(page) {
+        Some(text) => defenses::problems(page, text, sources),
         None => vec![format!("{}: missing", page.display())],
     });
     problems
