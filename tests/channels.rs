@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use glassline_webrtc::{Cipher, CipherChoice, CloseReason};
@@ -224,8 +225,11 @@ fn total() -> usize {
 struct Folder(PathBuf);
 
 impl Folder {
+    /// Creates a folder of its own for each call, since several tests run at a time.
     fn new(name: &str) -> Result<Self, String> {
-        let unique = format!("glassline-channels-{name}-{}", std::process::id());
+        static CREATED: AtomicU32 = AtomicU32::new(0);
+        let number = CREATED.fetch_add(1, Ordering::Relaxed);
+        let unique = format!("glassline-channels-{name}-{}-{number}", std::process::id());
         let path = std::env::temp_dir().join(unique);
         // Files of a run that was killed.
         let _ = fs::remove_dir_all(&path);
