@@ -19,6 +19,9 @@ const JOINING_MAX: usize = 32;
 /// Time between two publishers' restarts in the soak.
 const RESTART_EVERY: Duration = Duration::from_secs(20);
 
+/// Time after which the streams' rings, which hold 20 s, no longer grow.
+const RINGS_FULL: Duration = Duration::from_secs(25);
+
 /// Time in which memory may come back after a churn: vanished viewers are forgotten after about
 /// 20 s of silence.
 const FORGET: Duration = Duration::from_secs(40);
@@ -64,6 +67,7 @@ impl Attack<'_> {
 
     /// Joins `count` viewers, a few at a time; each leaves or vanishes when it plays.
     pub(super) fn churn(&mut self) -> Result<(), Error> {
+        self.wait(RINGS_FULL)?;
         let before = self.server_memory();
         let url = self.deployment.configuration.whep("demo");
         let endpoint = Endpoint::parse(&url).map_err(std::io::Error::other)?;
