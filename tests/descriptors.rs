@@ -97,6 +97,9 @@ fn an_empty_table_of_descriptors_is_survived() -> Result<(), Failed> {
         let mut stream = connect(&server.url(""))?;
         match stream.read(&mut [0; 1]) {
             Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
+            // A thread of RTSP gave up its spare descriptor at this moment, and HTTP accepted the
+            // connection with the descriptor. The next shortage closes it.
+            Ok(0) => {}
             other => return Err(format!("HTTP does not refuse: {other:?}").into()),
         }
     }
