@@ -10,7 +10,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
@@ -34,10 +34,9 @@ const GUESSING_BURST: Duration = Duration::from_secs(2);
 /// still gets a quarter of the time.
 const NICENESS: i32 = 5;
 
-/// Threads that hash passwords; they start with the first password.
+/// Threads that hash passwords. They start with the first password, and again if they are gone.
 pub(super) struct HashThreads {
     queue: Arc<Queue>,
-    started: OnceLock<()>,
 }
 
 struct Queue {
@@ -51,6 +50,8 @@ struct Jobs {
     guesses: VecDeque<Job>,
     /// Time up to which the share of wrong guesses is used up.
     guessed_until: Option<Instant>,
+    /// Number of threads that take passwords.
+    threads: usize,
     is_over: bool,
 }
 
@@ -69,21 +70,25 @@ impl HashThreads {
         };
         Self {
             queue: Arc::new(queue),
-            started: OnceLock::new(),
         }
     }
 
     /// Compares `password` with `hash` on another thread. `is_guess` says that nothing is known of
-    /// the password yet. Returns `None` if too many passwords wait.
+    /// the password yet. Returns `None` if too many passwords wait, or if no thread can be started.
     pub(super) fn compare(
         &self,
         hash: PasswordHash,
         password: String,
         is_guess: bool,
     ) -> Option<oneshot::Receiver<bool>> {
-        self.started.get_or_init(|| start(&self.queue));
         let (reply, answer) = oneshot::channel();
         let mut jobs = self.queue.lock();
+        if jobs.threads == 0 {
+            jobs.threads = start(&self.queue);
+        }
+        if jobs.threads == 0 {
+            return None;
+        }
         let (waiting, max) = match is_guess {
             true => (&mut jobs.guesses, GUESSES_MAX),
             false => (&mut jobs.likely, LIKELY_MAX),
@@ -124,20 +129,41 @@ impl fmt::Debug for HashThreads {
     }
 }
 
-fn start(queue: &Arc<Queue>) {
+/// Starts the threads. Returns how many there are, which is 0 if the system has none to give.
+fn start(queue: &Arc<Queue>) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut started = 0;
     for _ in 0..(cores / 2).max(1) {
         let queue = Arc::clone(queue);
-        let started = std::thread::Builder::new()
-            .name("glassline-hash".to_owned())
-            .spawn(move || {
-                if let Err(error) = glassline_net::lower_thread_priority(NICENESS) {
-                    tracing::debug!(%error, "the thread that hashes passwords keeps its priority");
-                }
-                queue.work();
-            });
-        if let Err(error) = started {
-            tracing::error!(%error, "cannot start a thread that hashes passwords: users may not log in");
+        let thread = std::thread::Builder::new().name("glassline-hash".to_owned());
+        let spawned = thread.spawn(move || {
+            let _working = Working(&queue);
+            if let Err(error) = glassline_net::lower_thread_priority(NICENESS) {
+                tracing::debug!(%error, "the thread that hashes passwords keeps its priority");
+            }
+            queue.work();
+        });
+        match spawned {
+            Ok(_) => started += 1,
+            Err(error) => {
+                tracing::error!(%error, "cannot start a thread that hashes passwords: logins may have to wait");
+            }
+        }
+    }
+    started
+}
+
+/// A thread that takes passwords, until it ends in any way.
+struct Working<'a>(&'a Queue);
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        let mut jobs = self.0.lock();
+        jobs.threads -= 1;
+        if jobs.threads == 0 {
+            // Nobody will compare these, and the next password starts threads again.
+            jobs.likely.clear();
+            jobs.guesses.clear();
         }
     }
 }
@@ -235,7 +261,7 @@ mod tests {
     fn guesses_that_wait_are_bounded_and_leave_room_for_likely_passwords() {
         let threads = HashThreads::new();
         // No thread takes anything.
-        threads.started.set(()).expect("not started yet");
+        threads.queue.lock().threads = 1;
         let nobody = PasswordHash::of_nobody;
         let ask = |is_guess| threads.compare(nobody(), "x".to_owned(), is_guess);
         let waiting: Vec<_> = std::iter::from_fn(|| ask(true)).take(1_000).collect();
@@ -246,6 +272,27 @@ mod tests {
             ask(true).is_some(),
             "clients that gave up free their places"
         );
+    }
+
+    #[test]
+    fn threads_that_are_gone_start_again() {
+        let threads = HashThreads::new();
+        let hash = PasswordHash::of("open sesame", &[7; 16]);
+        let ask = || {
+            let answer = threads.compare(hash.clone(), "open sesame".to_owned(), false);
+            answer.expect("nothing else waits").blocking_recv()
+        };
+        assert_eq!(ask(), Ok(true));
+        // As after a panic: each thread ends, and a password that waits gets no answer.
+        threads.queue.lock().is_over = true;
+        threads.queue.changed.notify_all();
+        let until = Instant::now() + Duration::from_secs(60);
+        while threads.queue.lock().threads > 0 {
+            assert!(Instant::now() < until, "the threads do not end");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        threads.queue.lock().is_over = false;
+        assert_eq!(ask(), Ok(true));
     }
 
     #[test]
