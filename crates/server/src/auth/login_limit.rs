@@ -107,6 +107,28 @@ impl LoginLimit {
         Err(LoginError::Limited { retry_after })
     }
 
+    /// Begins to check a login that takes time. One that is most likely right holds no token
+    /// meanwhile, so that any number of users behind one address may log in at the same time.
+    ///
+    /// # Errors
+    /// [`LoginError::Limited`] if the address has failed too often.
+    pub(super) fn attempt<'a>(
+        &'a self,
+        by: &'a Requester,
+        is_likely: bool,
+        now: Instant,
+    ) -> Result<Attempt<'a>, LoginError> {
+        self.begin(by, now)?;
+        if is_likely {
+            self.succeed(by, now);
+        }
+        Ok(Attempt {
+            limit: self,
+            by,
+            holds_token: !is_likely,
+        })
+    }
+
     /// Returns whether a login of the address would be checked.
     pub(super) fn may_begin(&self, by: &Requester, now: Instant) -> bool {
         let mut table = self.lock();
@@ -132,10 +154,9 @@ impl LoginLimit {
         }
     }
 
-    /// Notes that the login was not checked after all, since the server was busy.
-    pub(super) fn abandon(&self, by: &Requester, now: Instant) {
+    /// Counts a login that was not checked because the server was busy.
+    pub(super) fn count_busy(&self, by: &Requester) {
         self.counters.of(by.listener()).busy.add(1);
-        self.succeed(by, now);
     }
 
     /// Counts a wrong login; `user` is the name that it had, `None` for a token.
@@ -168,6 +189,23 @@ impl LoginLimit {
 
     fn lock(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A login that is being checked.
+pub(super) struct Attempt<'a> {
+    limit: &'a LoginLimit,
+    by: &'a Requester,
+    /// Whether a token is given back if the login was right.
+    holds_token: bool,
+}
+
+impl Attempt<'_> {
+    /// Notes that the login was right, or was not checked after all: it costs nothing.
+    pub(super) fn succeed(self, now: Instant) {
+        if self.holds_token {
+            self.limit.succeed(self.by, now);
+        }
     }
 }
 

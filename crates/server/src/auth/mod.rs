@@ -395,36 +395,42 @@ impl Users {
             return Ok(());
         }
         let account = table.accounts.get(user);
-        if table.has_fast_hashes {
-            let is_likely = self.has_fast_hash(account, user, password);
-            if !is_likely {
-                return self.check(&table, by, Some(user), pair, now, || false);
-            }
+        let is_likely = table.has_fast_hashes && self.has_fast_hash(account, user, password);
+        if table.has_fast_hashes && !is_likely {
+            return self.check(&table, by, Some(user), pair, now, || false);
         }
         if table.refused.has(&pair, now) {
             self.limit.fail(by, Some(user), now);
             return Err(LoginError::Wrong);
         }
-        self.limit.begin(by, now)?;
+        let attempt = self.limit.attempt(by, is_likely, now)?;
         let hash = account.map_or(&self.nobody, |account| &account.password);
-        let is_guess = !table.has_fast_hashes;
-        let compared = self
+        let answer = self
             .hashing
-            .compare(hash.clone(), password.to_owned(), is_guess);
-        let Some(compared) = compared else {
-            self.limit.abandon(by, now);
-            let retry_after = BUSY_RETRY;
-            return Err(LoginError::Busy { retry_after });
+            .compare(hash.clone(), password.to_owned(), !is_likely);
+        let compared = match answer {
+            // An error means that the hashing thread is gone.
+            Some(answer) => answer.await.ok(),
+            None => None,
         };
-        let is_right = compared.await.unwrap_or(false) && account.is_some();
-        if is_right {
-            table.verified.remember(pair, now);
-            self.limit.succeed(by, now);
-            return Ok(());
+        match compared.map(|is_right| is_right && account.is_some()) {
+            Some(true) => {
+                table.verified.remember(pair, now);
+                attempt.succeed(now);
+                Ok(())
+            }
+            Some(false) => {
+                table.refused.remember(pair, now);
+                self.limit.fail(by, Some(user), now);
+                Err(LoginError::Wrong)
+            }
+            None => {
+                attempt.succeed(now);
+                self.limit.count_busy(by);
+                let retry_after = BUSY_RETRY;
+                Err(LoginError::Busy { retry_after })
+            }
         }
-        table.refused.remember(pair, now);
-        self.limit.fail(by, Some(user), now);
-        Err(LoginError::Wrong)
     }
 
     /// Returns whether the password has the account's fast hash; false for no account, in the same

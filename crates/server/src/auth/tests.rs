@@ -121,6 +121,22 @@ async fn the_slow_hash_decides_even_if_the_fast_one_matches() {
     assert_eq!(users.verify(&HERE, "ann", "another").await, WRONG);
 }
 
+/// An office behind one address after a restart of the server.
+#[tokio::test]
+async fn users_behind_one_address_log_in_at_the_same_time() {
+    let users = users(vec![account("ann", "open sesame", &["*"], &[])], None, None);
+    let logins = (0..40).map(|_| users.verify(&AWAY, "ann", "open sesame"));
+    let answers = futures_util::future::join_all(logins).await;
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    // An address that has failed too often learns nothing of a right guess.
+    while users.limit.begin(&HERE, Instant::now()).is_ok() {}
+    let limited = users.verify(&HERE, "ann", "open sesame").await;
+    assert!(
+        matches!(limited, Err(LoginError::Limited { .. })),
+        "{limited:?}"
+    );
+}
+
 /// Each address may fail some times; were wrong passwords hashed, a thousand would take 20 s.
 #[tokio::test]
 async fn wrong_logins_from_everywhere_delay_no_right_one() {
