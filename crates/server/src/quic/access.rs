@@ -55,11 +55,13 @@ impl Rights {
         }
     }
 
-    /// Waits until the user whose rights these are is removed, or may read other streams than
-    /// `only`, which its session was granted. Waits forever if they are no user's rights.
+    /// Waits until the user whose rights these are is removed, may read other streams than `only`,
+    /// which its session was granted, or may no longer publish one of the streams that `published`
+    /// returns. Waits forever if they are no user's rights.
     pub(super) async fn lost(
         &self,
         only: Option<&[String]>,
+        published: impl Fn() -> Vec<String>,
         users: &Users,
         replaced: &mut watch::Receiver<()>,
     ) {
@@ -67,8 +69,9 @@ impl Rights {
             return std::future::pending().await;
         };
         let has_lost = || {
+            let may_publish = |stream: &String| self.publish.covers(users, Access::Publish, stream);
             let reads_others = only.is_some_and(|only| users.readable(user) != only);
-            !users.has(user) || reads_others
+            !users.has(user) || reads_others || !published().iter().all(may_publish)
         };
         while !has_lost() {
             if replaced.changed().await.is_err() {
@@ -324,13 +327,19 @@ mod tests {
             read: vec![Pattern::parse(read).expect("a pattern")],
             ..Account::new(Name::parse(name).expect("a name"), "pw", &[3; 16])
         };
+        let publisher = |publish: &str| Account {
+            publish: vec![Pattern::parse(publish).expect("a pattern")],
+            ..account("ann", "cam*")
+        };
         for (after, ends) in [
             (vec![account("bob", "*")], true),
             (vec![account("ann", "hall")], true),
-            (vec![account("ann", "cam*"), account("bob", "*")], false),
+            (vec![account("ann", "cam*")], true),
+            (vec![publisher("hall")], true),
+            (vec![publisher("cam1"), account("bob", "*")], false),
         ] {
             let users = Users::new(&Auth {
-                users: vec![account("ann", "cam*")],
+                users: vec![publisher("cam*")],
                 ..Auth::default()
             });
             let request = asked(AWAY, "user=ann&password=pw", Role::Subscriber);
@@ -338,7 +347,8 @@ mod tests {
             let rights = rights.expect("she may read");
             let (only, mut replaced) = (users.readable("ann"), users.watch());
             let wait = async |replaced: &mut watch::Receiver<()>| {
-                let lost = rights.lost(Some(&only), &users, replaced);
+                let published = || vec!["cam1".to_owned()];
+                let lost = rights.lost(Some(&only), published, &users, replaced);
                 let wait = std::time::Duration::from_millis(50);
                 tokio::time::timeout(wait, lost).await.is_ok()
             };

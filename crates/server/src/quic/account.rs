@@ -59,6 +59,11 @@ impl Account {
         }
     }
 
+    /// Returns the names of the streams that the session publishes.
+    pub(super) fn published(&self) -> Vec<String> {
+        self.lock().publishes.clone()
+    }
+
     /// Returns the number of broadcasts that the session publishes.
     pub(super) fn broadcasts(&self) -> usize {
         self.lock().publishes.len()

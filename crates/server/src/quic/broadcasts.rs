@@ -67,6 +67,12 @@ pub(super) async fn publish_all(
         if account.broadcasts() >= BROADCASTS_MAX {
             break (Refusal::Full, Reason::Full);
         }
+        // First the list, then the right: users may have been replaced while the stream was busy,
+        // and whoever withdraws rights looks at the list.
+        account.publishes(name.as_str(), true);
+        if let Err(fault) = check_right(&name, rights, context) {
+            break fault;
+        }
         let ingest = BroadcastIngest {
             hub: Arc::clone(&context.hub),
             session: Arc::clone(session),
@@ -102,14 +108,17 @@ fn named(
         tracing::info!(path = shown, %error, "publisher refused: the announced name is not a valid stream name");
         (Refusal::Name, Reason::Name)
     })?;
-    if !rights
-        .publish
-        .covers(&context.users, Access::Publish, &whole)
-    {
-        tracing::info!(stream = %name, "publisher refused: it has no right to publish this stream");
-        return Err((Refusal::Unauthorized, Reason::Unauthorized));
-    }
+    check_right(&name, rights, context)?;
     Ok(name)
+}
+
+fn check_right(name: &StreamName, rights: &Rights, context: &SessionContext) -> Result<(), Fatal> {
+    let users = &context.users;
+    if rights.publish.covers(users, Access::Publish, name.as_str()) {
+        return Ok(());
+    }
+    tracing::info!(stream = %name, "publisher refused: it has no right to publish this stream");
+    Err((Refusal::Unauthorized, Reason::Unauthorized))
 }
 
 /// Checks that the stream `name` has no source. A source over QUIC that is silent is disconnected in
@@ -151,7 +160,6 @@ async fn publish(
     path: String,
 ) -> Option<Fatal> {
     let stream = ingest.name.as_str().to_owned();
-    account.publishes(&stream, true);
     let end = ingest.run(&path).await;
     account.publishes(&stream, false);
     let fault = end.err()?;

@@ -267,11 +267,18 @@ async fn serve(
         &opened.folder,
         &context,
     );
+    let account = &opened.account;
+    let lost = opened.rights.lost(
+        opened.only.as_deref(),
+        || account.published(),
+        &context.users,
+        &mut opened.replaced,
+    );
     tokio::select! {
         ended = session.ended() => tracing::debug!(%peer, %ended, "QUIC session ended"),
         () = taking => {}
         _ = stopped.wait_for(|stop| *stop) => session.abort(Refusal::Shutdown),
-        () = opened.rights.lost(opened.only.as_deref(), &context.users, &mut opened.replaced) => {
+        () = lost => {
             tracing::info!(%peer, "QUIC session closed: the rights of its user have changed");
             session.abort(Refusal::Unauthorized);
         }
