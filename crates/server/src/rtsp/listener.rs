@@ -171,8 +171,13 @@ impl ThreadListeners {
                     it.retry_at = Some(now + RETRY);
                     return Accepted::Nobody;
                 }
-                // The call was interrupted, or the connection ended while it waited (accept(2)).
-                Err(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // The connection ended while it waited (accept(2)). The next turn goes on, so that an
+                // error that lasts cannot hold the thread.
+                Err(_) => {
+                    it.retry_at = Some(now + TURN);
+                    return Accepted::Nobody;
+                }
             }
         }
     }

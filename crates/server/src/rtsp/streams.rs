@@ -53,8 +53,7 @@ impl Streams {
     }
 
     /// Returns the reader of `stream` and its present track layout, subscribed if no client on this
-    /// thread has them yet. A
-    /// reader that no client joins must be dropped with [`Self::leave`].
+    /// thread has them yet. A reader that no client joins must be dropped with [`Self::leave`].
     pub(super) fn subscribe(&mut self, stream: &Arc<Stream>, now: Instant) -> Key {
         let mut known = self.readers.entries();
         let is_same =
