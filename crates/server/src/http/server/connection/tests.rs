@@ -50,7 +50,13 @@ async fn answer(target: Uri) -> Response {
 }
 
 fn serve_with(deadlines: Deadlines) -> Served {
+    serve_sent(deadlines, "")
+}
+
+/// Serves a connection on which the client has sent `text` before the deadlines begin.
+fn serve_sent(deadlines: Deadlines, text: &str) -> Served {
     let (client, server) = UnixStream::pair().expect("a pair");
+    (&client).write_all(text.as_bytes()).expect("it is short");
     client.set_read_timeout(Some(PATIENCE)).expect("a socket");
     client.set_write_timeout(Some(PATIENCE)).expect("a socket");
     server.set_nonblocking(true).expect("a socket");
@@ -109,6 +115,15 @@ impl Served {
         String::from_utf8(rest).expect("text")
     }
 
+    /// Reads to the end, which is a reset if the server closed the connection while more arrived.
+    fn rest_or_reset(&mut self) -> String {
+        let mut rest = Vec::new();
+        if let Err(error) = self.client.read_to_end(&mut rest) {
+            assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+        }
+        String::from_utf8(rest).expect("text")
+    }
+
     async fn closed(self) -> Closed {
         let ended = tokio::time::timeout(PATIENCE, self.task).await;
         ended.expect("it ends").expect("no panic")
@@ -140,18 +155,18 @@ async fn a_header_that_trickles_is_refused_at_the_deadline() {
         );
         std::thread::sleep(SOON / 10);
     }
-    let rest = served.rest();
+    let rest = served.rest_or_reset();
     assert!(rest.starts_with("HTTP/1.1 408 "), "{rest}");
     assert_eq!(served.closed().await, Closed::Header);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_request_has_the_same_header_deadline() {
-    let mut served = serve_with(Deadlines {
+    let deadlines = Deadlines {
         header: SOON * 4,
         ..NO_DEADLINES
-    });
-    served.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    };
+    let mut served = serve_sent(deadlines, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(served.response().starts_with("http/1.1 200 "));
     served.send("GET /");
     assert!(served.rest().starts_with("HTTP/1.1 408 "));
@@ -178,8 +193,7 @@ async fn a_handler_may_take_longer_than_any_deadline() {
         write: SOON,
         linger: SOON,
     };
-    let mut served = serve_with(deadlines);
-    served.send("GET /late HTTP/1.1\r\nHost: a\r\n\r\n");
+    let mut served = serve_sent(deadlines, "GET /late HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(served.response().starts_with("http/1.1 200 "));
     assert_eq!(served.closed().await, Closed::Idle);
 }
