@@ -53,7 +53,7 @@ pub(super) async fn ready(State(app): State<App>, headers: HeaderMap) -> Respons
 /// Returns what is wrong with the server's threads.
 fn fault(app: &App) -> Option<String> {
     if let Some(failure) = app.supervisor.failure() {
-        return Some(format!("the server is about to restart: {failure}"));
+        return Some(format!("the server is about to end: {failure}"));
     }
     let stuck = app.supervisor.stuck(None)?;
     let (thread, seconds) = (stuck.thread, stuck.quiet.as_secs());

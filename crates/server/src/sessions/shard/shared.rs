@@ -55,7 +55,7 @@ impl Shared {
     /// one that is. An offer can therefore be answered only if all of them would adopt the peer.
     pub(crate) fn outage(&self) -> Option<String> {
         if self.supervisor.failure().is_some() {
-            return Some("the server is about to restart".to_owned());
+            return Some("the server is about to end".to_owned());
         }
         let stuck = self.supervisor.stuck(Some(Part::Shard))?;
         let seconds = stuck.quiet.as_secs();
