@@ -179,7 +179,6 @@ pub(super) const CIRCLES: &[Circle] = &[];
 pub(super) const LONG_FILES: &[&str] = &[
     "crates/congestion/src/bbr/mod.rs",
     "crates/congestion/src/glide/policer.rs",
-    "crates/sctp/src/channel/tests.rs",
     "crates/sctp/src/chunk/tests.rs",
     "crates/server/src/ingest/library/tests.rs",
     "crates/server/src/messages/session/tests.rs",
