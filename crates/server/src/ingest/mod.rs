@@ -5,8 +5,8 @@
 //!                      └► rtsp: a task, paced by the camera ──┴► hub::Publisher::push
 //! ```
 //!
-//! Each source runs on its own. A source that fails, or panics, is tried again with growing pauses, and its
-//! stream shows why it is down. Media is packetized once, here, into units whose accounted delay
+//! Each source runs on its own. A source that fails, or panics, is tried again with growing pauses,
+//! and its stream shows why it is down. Media is packetized once, here, into units whose accounted delay
 //! begins at their origin: a frame's due time in a file, or the arrival of its first packet from a
 //! network.
 
@@ -18,6 +18,7 @@ mod frame_codes;
 pub mod library;
 pub(crate) mod moq;
 mod pace;
+mod publishing;
 pub(crate) mod rtsp;
 mod spec;
 mod tracks;
@@ -48,7 +49,7 @@ pub use frame_codes::{FrameCode, FrameCodes};
 pub use spec::{FileSource, Input, RtspSource, SourceSpec, SpecError, Transport};
 pub use voice::{Voice, VoiceCounters};
 
-/// The running sources.
+/// The running sources of the configuration: threads of files and tasks of cameras.
 #[derive(Debug)]
 pub struct Sources {
     tasks: Vec<JoinHandle<()>>,
@@ -190,7 +191,7 @@ pub enum StartError {
     Create {
         /// Name of the stream.
         name: StreamName,
-        /// The hub's reason.
+        /// Reason why the hub refused the stream.
         source: CreateError,
     },
     /// The system has no thread to give.
@@ -198,7 +199,7 @@ pub enum StartError {
     Thread {
         /// Name of the stream.
         name: StreamName,
-        /// The system's error.
+        /// The error that the system returned.
         source: std::io::Error,
     },
 }

@@ -16,6 +16,7 @@ use glassline_quic::moq::{
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use super::publishing::go_live;
 use super::{Unit, Units, with_sets};
 use crate::runtime::{Counter, calendar};
 
@@ -53,7 +54,7 @@ pub(crate) struct BroadcastIngest {
 /// An event from a task that reads a track or the catalog.
 enum ReaderEvent {
     Frame(TrackIndex, ReceivedFrame),
-    /// The track ended.
+    /// A track of the broadcast ended.
     TrackOver,
     /// The catalog has other tracks now, or the broadcast ended.
     CatalogOver,
@@ -239,12 +240,8 @@ impl BroadcastReceiver<'_> {
                 Some(publisher) => publisher,
                 // Nobody can watch before the first keyframe.
                 None if self.units.starts(&media_unit) => {
-                    let tracks = self.units.tracks().to_vec();
-                    let name = &self.ingest.name;
-                    let stream = self.ingest.hub.admit(name.clone())?;
-                    let count = tracks.len();
-                    let publisher = stream.publish(tracks, now)?;
-                    tracing::info!(stream = %name, tracks = count, "publisher live");
+                    let (hub, name) = (&self.ingest.hub, &self.ingest.name);
+                    let publisher = go_live::<BroadcastError>(hub, name, self.units.tracks(), now)?;
                     self.publisher.insert(publisher)
                 }
                 None => continue,

@@ -16,7 +16,7 @@ pub(crate) struct Rate {
 }
 
 impl Rate {
-    /// The recorded rate.
+    /// The rate at which the source was recorded.
     pub(crate) const REAL: Self = Self {
         scale: 1.0,
         speed: 1.0,

@@ -17,6 +17,7 @@ use glassline_demux::reordering::Reordering;
 use glassline_media::{Codec, Kind, MediaUnit, Track, TrackIndex, annexb};
 use glassline_rtp::TimestampExtender;
 use glassline_rtp::payload::{Depacketizer, Unit, UnsupportedFormat};
+use glassline_rtp::reorder::ReceivedPacket;
 
 use super::tracks;
 use super::unit_packetizer::{UnitPacketizer, UnitTiming};
@@ -38,9 +39,23 @@ pub(crate) struct Packet<'a> {
     /// RTP timestamp as on the wire.
     pub(crate) timestamp: u32,
     pub(crate) marker: bool,
-    /// Payload without padding.
+    /// Payload of the packet, without header and padding.
     pub(crate) payload: &'a [u8],
     pub(crate) received: Instant,
+}
+
+impl<'a> Packet<'a> {
+    /// Returns a packet of `track` that a reorder buffer handed on.
+    pub(crate) fn of(track: TrackIndex, packet: ReceivedPacket<'a>) -> Self {
+        Self {
+            track,
+            sequence: packet.sequence,
+            timestamp: packet.timestamp,
+            marker: packet.marker,
+            payload: packet.payload,
+            received: packet.received,
+        }
+    }
 }
 
 /// Assembles a source's packets to access units and packetizes these anew as media units, on one

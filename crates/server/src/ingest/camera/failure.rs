@@ -17,7 +17,7 @@ pub(super) enum Failure {
     /// The camera's address is unknown or refuses the connection.
     #[error("cannot connect to the camera: {0}")]
     Connect(io::Error),
-    /// The connection broke.
+    /// The TCP connection to the camera broke.
     #[error("the connection to the camera broke: {0}")]
     Connection(io::Error),
     /// No UDP ports are free for the camera's packets.

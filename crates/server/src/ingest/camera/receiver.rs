@@ -5,7 +5,6 @@ use glassline_hub::{PublishError, Publisher, Stream};
 use glassline_media::{MediaUnit, Track, TrackIndex};
 use glassline_rtp::Packet as Rtp;
 use glassline_rtp::payload::UnsupportedFormat;
-use glassline_rtp::reorder::ReceivedPacket;
 use glassline_rtp::rtcp;
 
 use crate::ingest::rtsp::TrackPipeline;
@@ -81,7 +80,7 @@ impl<'a> Receiver<'a> {
         }
         let (assembler, out) = (&mut self.assembler, &mut self.media_units);
         self.pipelines[track].take(&packet, received, |packet| {
-            push(assembler, track, packet, out);
+            assembler.push(&Packet::of(track, packet), out);
         });
     }
 
@@ -110,7 +109,9 @@ impl<'a> Receiver<'a> {
     ) -> Result<(), PublishError> {
         let (assembler, out) = (&mut self.assembler, &mut self.media_units);
         for (track, pipeline) in TrackIndex::enumerate(&mut self.pipelines) {
-            pipeline.expire(now, |packet| push(assembler, track, packet, out));
+            pipeline.expire(now, |packet| {
+                assembler.push(&Packet::of(track, packet), out);
+            });
         }
         if let Some(publisher) = &mut self.publisher
             && let Some(tracks) = self.assembler.take_redescribed()
@@ -136,21 +137,4 @@ impl<'a> Receiver<'a> {
         }
         Ok(())
     }
-}
-
-fn push(
-    assembler: &mut Assembler,
-    track: TrackIndex,
-    packet: ReceivedPacket<'_>,
-    out: &mut Vec<MediaUnit>,
-) {
-    let packet = Packet {
-        track,
-        sequence: packet.sequence,
-        timestamp: packet.timestamp,
-        marker: packet.marker,
-        payload: packet.payload,
-        received: packet.received,
-    };
-    assembler.push(&packet, out);
 }

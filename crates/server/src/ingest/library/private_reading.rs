@@ -145,6 +145,6 @@ impl Drop for ReadingPermit {
     "{limit} clients seek in files or change their speed already; raise `rtsp.media_clients` to allow more"
 )]
 pub struct Full {
-    /// The configured limit.
+    /// Configured number of private readings, `rtsp.media_clients`.
     pub limit: usize,
 }

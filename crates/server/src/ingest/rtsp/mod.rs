@@ -19,11 +19,11 @@ use std::time::{Duration, Instant};
 use glassline_hub::{CreateError, Hub, PublishError, Publisher, State, StreamName};
 use glassline_media::{Kind, MediaUnit, Ssrc, TrackIndex};
 use glassline_rtp::Packet as Rtp;
-use glassline_rtp::reorder::ReceivedPacket;
 use glassline_rtp::rtcp;
 use glassline_rtsp::sdp::Description;
 use glassline_rtsp::server::Refusal;
 
+use crate::ingest::publishing::go_live;
 use crate::ingest::{Assembler, Packet, track_of};
 use crate::runtime::Counter;
 use feedback::Feedback;
@@ -199,7 +199,7 @@ impl Recording {
         };
         let (assembler, out) = (&mut self.assembler, &mut self.media_units);
         self.pipelines[track].take(&packet, received, |packet| {
-            push(assembler, track, packet, out);
+            assembler.push(&Packet::of(track, packet), out);
         });
     }
 
@@ -224,7 +224,9 @@ impl Recording {
     pub(crate) fn expire(&mut self, now: Instant) {
         let (assembler, out) = (&mut self.assembler, &mut self.media_units);
         for (track, pipeline) in TrackIndex::enumerate(&mut self.pipelines) {
-            pipeline.expire(now, |packet| push(assembler, track, packet, out));
+            pipeline.expire(now, |packet| {
+                assembler.push(&Packet::of(track, packet), out);
+            });
         }
     }
 
@@ -305,11 +307,8 @@ impl Recording {
                 Some(publisher) => publisher,
                 // Nobody can watch before the first keyframe.
                 None if self.assembler.starts(&media_unit) => {
-                    let tracks = self.assembler.tracks().to_vec();
-                    let stream = self.hub.admit(self.name.clone())?;
-                    let count = tracks.len();
-                    let publisher = stream.publish(tracks, now)?;
-                    tracing::info!(stream = %self.name, tracks = count, "publisher live");
+                    let tracks = self.assembler.tracks();
+                    let publisher = go_live::<Ended>(&self.hub, &self.name, tracks, now)?;
                     self.publisher.insert(publisher)
                 }
                 None => continue,
@@ -348,23 +347,6 @@ impl Recording {
         }
         Ok(())
     }
-}
-
-fn push(
-    assembler: &mut Assembler,
-    track: TrackIndex,
-    packet: ReceivedPacket<'_>,
-    out: &mut Vec<MediaUnit>,
-) {
-    let packet = Packet {
-        track,
-        sequence: packet.sequence,
-        timestamp: packet.timestamp,
-        marker: packet.marker,
-        payload: packet.payload,
-        received: packet.received,
-    };
-    assembler.push(&packet, out);
 }
 
 #[cfg(test)]

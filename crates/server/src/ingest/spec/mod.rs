@@ -295,7 +295,7 @@ pub enum SpecError {
     /// The URL's scheme is not supported.
     #[error("'{scheme}://' is not supported: a source is rtsp://…, files, or demo")]
     Scheme {
-        /// The scheme found.
+        /// Scheme of the URL.
         scheme: String,
     },
     /// The text is not a valid URL.
@@ -315,7 +315,7 @@ pub enum SpecError {
     /// The option is unknown for this kind of source.
     #[error("unknown option '{option}': {hint}")]
     Option {
-        /// The option found.
+        /// Name of the unknown option.
         option: String,
         /// A similar option, or the list of options.
         hint: String,
@@ -325,7 +325,7 @@ pub enum SpecError {
     Value {
         /// Name of the option.
         option: &'static str,
-        /// The value found.
+        /// Value that the option was given.
         value: String,
         /// The values that the option takes.
         wanted: &'static str,
