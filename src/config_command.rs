@@ -15,7 +15,7 @@ use crate::output;
 pub(crate) enum Action {
     /// Check a configuration file, and summarize what it configures.
     Check {
-        /// Configuration file (YAML).
+        /// Configuration file in YAML that is checked.
         file: PathBuf,
     },
     /// Print every setting in effect, with secrets hidden.

@@ -14,7 +14,7 @@ use glassline_webrtc::{
 
 use crate::http;
 
-/// Ways of leaving.
+/// The way in which a guest leaves the server.
 #[derive(Clone, Copy, Debug)]
 enum Exit {
     /// By a WHEP DELETE.
@@ -97,7 +97,7 @@ struct Guest {
     socket: UdpSocket,
     local: SocketAddr,
     location: String,
-    /// Whether media arrived.
+    /// Whether a packet of media has arrived.
     played: bool,
     answered: Instant,
     events: Vec<Event>,

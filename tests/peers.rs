@@ -18,7 +18,7 @@ pub(crate) enum Peer {
     RtspServer,
     /// live555's media server. Debian 12 has no package of it, so it may always be missing.
     Live555,
-    /// aiortc, through `peers/aiortc_whep.py`.
+    /// aiortc, a WebRTC stack in Python, through `peers/aiortc_whep.py`.
     Aiortc,
     /// ffmpeg, to make files.
     Ffmpeg,

@@ -31,7 +31,7 @@ pub(crate) fn run_to_end(arguments: &[&str]) -> Result<(ExitStatus, String), Str
 /// A serving glassline. Dropping it kills it.
 pub(crate) struct Server {
     running: Running,
-    /// Base URL: `http://127.0.0.1:PORT`.
+    /// Base URL of pages, WHEP and API: `http://127.0.0.1:PORT`.
     url: String,
     admin_url: String,
     rtsp_url: String,
@@ -52,7 +52,7 @@ pub(crate) fn rtsps_yaml(port: u16) -> String {
 }
 
 impl Server {
-    /// Starts `glassline demo`.
+    /// Starts `glassline demo` on free ports.
     pub(crate) fn demo() -> Result<Server, String> {
         Server::start(&["demo"])
     }

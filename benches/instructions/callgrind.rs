@@ -13,7 +13,7 @@ use crate::cases::{CASES, FENCE, PREFIX};
 pub(crate) struct Count {
     /// Instructions of this workspace, its Rust dependencies and std.
     pub(crate) ours: u64,
-    /// Instructions of aws-lc.
+    /// Instructions of aws-lc, the library that encrypts and authenticates packets.
     pub(crate) cipher: u64,
     /// Instructions of shared objects: copying, allocating, system calls.
     pub(crate) libc: u64,

@@ -7,7 +7,7 @@ use std::path::Path;
 pub(crate) struct Media {
     /// Name in tables, and of the stream on the server.
     pub(crate) name: &'static str,
-    /// Description in words.
+    /// Description of the stream for people, in a few words.
     pub(crate) about: &'static str,
     /// Right side of `--source NAME=`.
     pub(crate) source: String,

@@ -20,7 +20,7 @@ pub(crate) struct Options {
     /// Bitrate that each client is sent.
     #[arg(long, default_value = "3M", value_name = "BITS", value_parser = quantity::bitrate)]
     bitrate: u64,
-    /// Frames per second.
+    /// Frame rate of the stream, in frames per second.
     #[arg(long, default_value_t = 30, value_name = "N")]
     fps: u32,
     /// Bytes of a packet, including the four bytes of its interleaving header.

@@ -15,7 +15,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 pub(super) enum Key {
     /// `m`: mute or unmute.
     Mute,
-    /// `q`: hang up.
+    /// `q`: end the call.
     HangUp,
 }
 

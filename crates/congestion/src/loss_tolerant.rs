@@ -45,7 +45,7 @@ pub struct LossTolerantBbr {
     inner: Bbr,
     /// Size of datagrams, in bytes.
     mtu: u64,
-    /// Smoothed round-trip time.
+    /// Smoothed round-trip time of the path (RFC 6298 §2).
     round_trip: Duration,
     /// The round whose losses are being counted.
     round: Option<Round>,

@@ -22,7 +22,7 @@ pub enum Format {
     Aac,
     /// AC-3 without a container.
     Ac3,
-    /// AMR or AMR-WB.
+    /// AMR or AMR-WB in the storage format of RFC 4867 §5.
     Amr,
     /// MPEG audio, such as MP3.
     MpegAudio,
@@ -32,9 +32,9 @@ pub enum Format {
     Dv,
     /// MPEG-4 visual without a container.
     Mpeg4Visual,
-    /// Matroska or WebM.
+    /// Matroska (RFC 9559), or WebM, which is a subset of it.
     Matroska,
-    /// MP4 or QuickTime.
+    /// MP4 (ISO/IEC 14496-14) or QuickTime, whole or in fragments.
     Mp4,
 }
 

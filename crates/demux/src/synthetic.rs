@@ -49,7 +49,7 @@ pub(crate) struct Sequence {
     /// Values of `num_units_in_tick` and `time_scale`.
     pub(crate) timing: Option<(u32, u32)>,
     pub(crate) interlaced: bool,
-    /// Value of `max_num_reorder_frames`.
+    /// Value of `max_num_reorder_frames` (ITU-T H.264 §E.2.1); `None` leaves it out.
     pub(crate) reorder: Option<u32>,
     pub(crate) width_in_macroblocks: u32,
     /// Whether the order count follows the frame number (order type 1): 4 from one picture to

@@ -45,7 +45,7 @@ mod sys {
         Ok(soft(&limit))
     }
 
-    /// Calls `getrlimit`.
+    /// Returns the soft limit that `getrlimit` tells.
     pub(super) fn limit() -> io::Result<u64> {
         get().map(|limit| soft(&limit))
     }

@@ -13,7 +13,7 @@ pub fn send(mut socket: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
     socket.write(bytes)
 }
 
-/// Returns `Unsupported`.
+/// Returns `Unsupported`: only Linux can be told that more data follows.
 pub fn send_more(_: &TcpStream, _: &[u8]) -> io::Result<usize> {
     Err(io::ErrorKind::Unsupported.into())
 }
@@ -23,7 +23,7 @@ pub fn send_parts(mut socket: &TcpStream, parts: &[IoSlice<'_>]) -> io::Result<u
     socket.write_vectored(parts)
 }
 
-/// Returns `Unsupported`.
+/// Returns `Unsupported`: only Linux has `TCP_CORK`.
 pub fn cork(_: &TcpStream, _: bool) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
@@ -33,7 +33,7 @@ pub fn set_send_buffer(_: &TcpStream, _: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns `Unsupported`.
+/// Returns `Unsupported`: the receive buffer is set before connecting on Linux only.
 pub fn connect(_: SocketAddr, _: usize, _: Duration) -> io::Result<TcpStream> {
     Err(io::ErrorKind::Unsupported.into())
 }
@@ -48,7 +48,7 @@ pub fn is_no_buffers(_: &io::Error) -> bool {
 pub enum MemoryFile {}
 
 impl MemoryFile {
-    /// Returns `Unsupported`.
+    /// Returns `Unsupported`: only Linux has `memfd_create`.
     pub fn new() -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -69,7 +69,7 @@ impl MemoryFile {
 pub enum Pipe {}
 
 impl Pipe {
-    /// Returns `Unsupported`.
+    /// Returns `Unsupported`: only Linux has `splice`.
     pub fn new() -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -99,7 +99,7 @@ pub struct Reaped {
 }
 
 impl ZeroCopy {
-    /// Returns `Unsupported`.
+    /// Returns `Unsupported`: only Linux has `MSG_ZEROCOPY`.
     pub fn enable(_: &TcpStream) -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -141,7 +141,7 @@ pub struct Completion {
 }
 
 impl Ring {
-    /// Returns `Unsupported`.
+    /// Returns `Unsupported`: only Linux has `io_uring`.
     pub fn new(_: &[TcpStream], _: bool) -> io::Result<Self> {
         Err(io::Error::new(
             io::ErrorKind::Unsupported,

@@ -37,9 +37,9 @@ pub enum Cipher {
     /// `AES_CM_128_HMAC_SHA1_80` (RFC 3711), which every peer supports.
     #[default]
     AesCm128,
-    /// `AEAD_AES_128_GCM` (RFC 7714).
+    /// `AEAD_AES_128_GCM` (RFC 7714), with keys of 16 bytes.
     AesGcm128,
-    /// `AEAD_AES_256_GCM` (RFC 7714).
+    /// `AEAD_AES_256_GCM` (RFC 7714), with keys of 32 bytes.
     AesGcm256,
 }
 

@@ -37,13 +37,13 @@ pub struct Transport {
 /// Profiles of RTP (RFC 3551, 4585, 3711, 5124).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
-    /// `RTP/AVP`
+    /// Plain RTP with reports every few seconds: `RTP/AVP` (RFC 3551).
     Avp,
-    /// `RTP/AVPF`
+    /// Plain RTP with feedback at any time: `RTP/AVPF` (RFC 4585).
     Avpf,
-    /// `RTP/SAVP`
+    /// SRTP with reports every few seconds: `RTP/SAVP` (RFC 3711).
     Savp,
-    /// `RTP/SAVPF`
+    /// SRTP with feedback at any time: `RTP/SAVPF` (RFC 5124).
     Savpf,
 }
 

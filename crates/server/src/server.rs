@@ -39,7 +39,7 @@ const DESCRIPTORS_OF_SOURCE: usize = 4;
 /// Most descriptors that are reserved for files of the media folder.
 const MEDIA_FILES: usize = 128;
 
-/// A running server.
+/// A running server with its listeners, threads and tasks.
 #[derive(Debug)]
 pub struct Server {
     listeners: Vec<(&'static str, SocketAddr)>,
@@ -452,7 +452,7 @@ pub enum StartError {
         setting: &'static str,
         /// Address that could not be opened.
         address: SocketAddr,
-        /// The system's error.
+        /// The error that the system returned.
         source: std::io::Error,
     },
     /// The media port could not be opened, or its threads could not be started.

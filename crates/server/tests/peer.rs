@@ -242,7 +242,7 @@ impl<'a> Peer<'a> {
         );
     }
 
-    /// Runs for `time`.
+    /// Runs the peer for `time`, whatever happens.
     pub(crate) fn run_for(&mut self, time: Duration) {
         self.run_until(time, |_| false);
     }

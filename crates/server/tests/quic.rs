@@ -150,7 +150,7 @@ fn track_configs() -> Vec<TrackConfig> {
     vec![TrackConfig::new(Track::new(Codec::H264))]
 }
 
-/// Waits until `done`.
+/// Waits until `done` returns true, and fails with `what` if it never does.
 fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     let end = Instant::now() + SOON;
     while !done() {

@@ -75,7 +75,7 @@ impl Running {
         self.hub().create(name).expect("room for a stream")
     }
 
-    /// The server's streams.
+    /// Returns the hub with the server's streams.
     pub(crate) fn hub(&self) -> &Hub {
         self.server.as_ref().expect("running").hub()
     }

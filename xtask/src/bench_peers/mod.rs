@@ -53,7 +53,7 @@ struct Options {
     data: bool,
 }
 
-/// `START:END:STEP`.
+/// Numbers of viewers to measure, as `START:END:STEP` on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ramp {
     start: u64,
@@ -425,7 +425,7 @@ fn readers(text: &str) -> Result<usize, String> {
     }
 }
 
-/// `5s` or `5`.
+/// Parses a time such as `5s` or `5`, in whole seconds.
 fn seconds_of(text: &str) -> Result<u64, String> {
     match text.strip_suffix('s').unwrap_or(text).parse() {
         Ok(seconds) if (1..=3_600).contains(&seconds) => Ok(seconds),

@@ -109,7 +109,7 @@ impl Placement {
         })
     }
 
-    /// Description for people.
+    /// Describes for people which cores server and generator have.
     pub(super) fn words(&self) -> String {
         if self.server == self.generator {
             return format!("server and generator on {}", self.server.words());

@@ -57,7 +57,7 @@ pub(super) struct Cost {
 }
 
 impl Run {
-    /// Reads a report.
+    /// Reads the report of one run, in JSON.
     pub(super) fn read(path: &Path) -> Result<Run, String> {
         let report = report(path)?;
         Run::from_json(&report).map_err(|error| format!("{}: {error}", path.display()))

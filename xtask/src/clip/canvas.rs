@@ -5,9 +5,9 @@
 
 use std::f32::consts::TAU;
 
-/// Width in pixels.
+/// Width of the frame in pixels.
 pub(super) const WIDTH: usize = 1280;
-/// Height in pixels.
+/// Height of the frame in pixels.
 pub(super) const HEIGHT: usize = 720;
 
 /// A position in pixels; the center of the first pixel is (0.5, 0.5).
@@ -119,12 +119,12 @@ impl Canvas {
         });
     }
 
-    /// A filled disc.
+    /// Draws a filled disc around `centre`.
     pub(super) fn disc(&mut self, centre: Point, radius: f32, color: Color, alpha: f32) {
         self.line(centre, centre, radius * 2.0, color, alpha);
     }
 
-    /// A circle line.
+    /// Draws a circle line around `centre`.
     pub(super) fn ring(
         &mut self,
         centre: Point,

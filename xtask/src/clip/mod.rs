@@ -23,7 +23,7 @@ use std::process::{Command, Stdio};
 use canvas::{HEIGHT, WIDTH};
 use pattern::{CELL_WIDTH, CELLS, CODE_TOP, Painter};
 
-/// Frames per second.
+/// Frame rate of the clip, in frames per second.
 const FPS: u32 = 30;
 /// Frames of one loop.
 const FRAMES: u16 = 300;

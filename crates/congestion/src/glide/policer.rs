@@ -156,9 +156,9 @@ impl TrialBaseline {
 /// State of the queue, for judging a loss.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PolicerInputs {
-    /// The present time.
+    /// Time at which the loss is judged.
     pub(super) now: Instant,
-    /// Smoothed round-trip time.
+    /// Smoothed round-trip time of the path (RFC 6298 §2).
     pub(super) smoothed: Duration,
     /// Queueing delay of the latest packet.
     pub(super) queue: Duration,

@@ -31,7 +31,7 @@ pub(super) struct Queue {
     largest: Windowed<Duration, Largest>,
     /// Latest sample of the round-trip time.
     latest: Duration,
-    /// Smoothed round-trip time.
+    /// Smoothed round-trip time of the path (RFC 6298 §2).
     smoothed: Duration,
     /// When the queue was nearly empty last.
     emptied: Option<Instant>,

@@ -49,7 +49,7 @@ pub(super) struct Step {
     pub(super) used: bool,
     /// Bytes that the flow aims to keep queued: 1/delta.
     pub(super) queue_target: f64,
-    /// Smoothed round-trip time.
+    /// Smoothed round-trip time of the path (RFC 6298 §2).
     pub(super) smoothed: Duration,
 }
 

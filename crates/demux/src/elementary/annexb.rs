@@ -17,13 +17,13 @@ pub mod nal_type {
     pub const PARTITION_A: u8 = 2;
     /// Slice of an IDR picture.
     pub const IDR: u8 = 5;
-    /// Supplemental enhancement information.
+    /// Supplemental enhancement information, which decoding does not need.
     pub const SEI: u8 = 6;
-    /// Sequence parameter set.
+    /// Sequence parameter set: frame size, reordering and timing of a stream.
     pub const SPS: u8 = 7;
-    /// Picture parameter set.
+    /// Picture parameter set: coding tools that slices refer to by its number.
     pub const PPS: u8 = 8;
-    /// Access unit delimiter.
+    /// Access unit delimiter, which may stand in front of each access unit.
     pub const AUD: u8 = 9;
 }
 

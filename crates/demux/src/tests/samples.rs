@@ -1,4 +1,4 @@
-//! WAV files.
+//! Tests of WAV files with PCM samples and with G.711.
 
 use super::*;
 

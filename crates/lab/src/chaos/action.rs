@@ -18,7 +18,7 @@ pub enum Kind {
     FloodRtsp,
     /// HTTP connections, each with one request.
     FloodHttp,
-    /// QUIC Initial packets.
+    /// QUIC Initial packets, each of which asks for a new connection.
     FloodQuic,
     /// Connections with the beginning of a request or of a TLS handshake.
     HalfOpen,
@@ -157,7 +157,7 @@ impl FromStr for Kind {
 /// An action of the schedule.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Action {
-    /// What is done.
+    /// Kind of attack, fault or interruption.
     pub kind: Kind,
     /// Events a second: datagrams, connections, logins or joins.
     pub rate: u32,

@@ -105,7 +105,7 @@ impl Deployment {
         Ok(begun.elapsed())
     }
 
-    /// Kills the server.
+    /// Kills the server with SIGKILL, so that it says goodbye to nobody.
     pub(super) fn kill_server(&mut self) {
         self.server_id.store(0, Ordering::Relaxed);
         self.server = None;

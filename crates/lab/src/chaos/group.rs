@@ -133,7 +133,7 @@ impl ViewerGroup {
         })
     }
 
-    /// The newest sample.
+    /// Returns the newest sample; `None` before the first.
     pub(super) fn last(&self) -> Option<Sample> {
         lock(&self.samples).last().cloned()
     }

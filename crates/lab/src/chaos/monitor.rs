@@ -82,7 +82,7 @@ impl Monitor {
         observed.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The newest observation.
+    /// Returns the newest observation, or an empty one before the first.
     pub(super) fn last(&self) -> Observation {
         let observed = self.observed.lock();
         let observed = observed.unwrap_or_else(PoisonError::into_inner);

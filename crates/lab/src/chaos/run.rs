@@ -34,7 +34,7 @@ pub struct Progress {
     pub done: f64,
     /// Viewers without video at this time.
     pub frozen: usize,
-    /// All good viewers.
+    /// Number of good viewers, with and without video.
     pub viewers: usize,
     /// Newest observation of the server.
     pub observation: Observation,

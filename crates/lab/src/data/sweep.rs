@@ -21,11 +21,11 @@ pub struct Sweep {
 pub enum Setting {
     /// Bytes of a message: `message-size`.
     MessageSize,
-    /// High-water mark: `high-water`.
+    /// Bytes in a channel's queue at which its sender pauses: `high-water`.
     HighWater,
-    /// Low-water mark: `low-water`.
+    /// Bytes in a channel's queue at which its sender resumes: `low-water`.
     LowWater,
-    /// Receive window: `window`.
+    /// SCTP receive window in bytes: `window`.
     Window,
     /// Buffers of UDP sockets: `udp-buffer`.
     UdpBuffer,

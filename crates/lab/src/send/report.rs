@@ -75,23 +75,23 @@ pub struct Gap {
 /// Figures of one method in one round; names are those of [`Figures`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Round {
-    /// See [`Figures::cpu_ns_per_packet`].
+    /// Processor time of the sending thread per packet, in ns.
     pub cpu_ns_per_packet: f64,
-    /// See [`Figures::system_calls_per_packet`].
+    /// System calls for sending per packet.
     pub system_calls_per_packet: f64,
-    /// See [`Figures::copied_bytes_per_byte`].
+    /// Bytes copied outside of the kernel, or into a memory file, per byte sent.
     pub copied_bytes_per_byte: f64,
-    /// See [`Gap::p50`].
+    /// Median of the gaps between frames beyond the frame interval, in ms.
     pub gap_p50_ms: f64,
-    /// See [`Gap::p99`].
+    /// 99th percentile of the gaps between frames beyond the frame interval, in ms.
     pub gap_p99_ms: f64,
-    /// See [`Gap::max`].
+    /// Longest gap between frames beyond the frame interval, in ms.
     pub gap_max_ms: f64,
-    /// See [`Figures::delivered_ratio`].
+    /// Frames that arrived whole ÷ frames that were due.
     pub delivered_ratio: f64,
-    /// See [`Figures::frames_damaged`].
+    /// Number of frames that arrived damaged.
     pub frames_damaged: u64,
-    /// See [`Figures::zero_copy_copied_ratio`].
+    /// Share of the zero-copy sends that the kernel copied after all, 0–1.
     pub zero_copy_copied_ratio: Option<f64>,
 }
 

@@ -30,9 +30,9 @@ pub struct Reaped {
     pub copied: u32,
 }
 
-/// `SO_EE_ORIGIN_ZEROCOPY` of `linux/errqueue.h`.
+/// Origin of notices about zero-copy sends: `SO_EE_ORIGIN_ZEROCOPY` of `linux/errqueue.h`.
 const ORIGIN_ZEROCOPY: u8 = 5;
-/// `SO_EE_CODE_ZEROCOPY_COPIED` of `linux/errqueue.h`.
+/// Code of sends that were copied after all: `SO_EE_CODE_ZEROCOPY_COPIED` of `linux/errqueue.h`.
 const CODE_ZEROCOPY_COPIED: u8 = 1;
 
 impl ZeroCopy {

@@ -466,7 +466,7 @@ pub enum WriteError {
     NoSuchTrack {
         /// Index of the track.
         track: TrackIndex,
-        /// Number of tracks.
+        /// Number of tracks in the broadcast.
         tracks: usize,
     },
     /// The frame is too long.

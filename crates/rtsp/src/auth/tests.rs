@@ -60,7 +60,7 @@ fn vectors_of_rfc_7616() {
     assert_eq!(challenges.len(), 2);
 }
 
-/// RFC 2617 §3.5.
+/// Holds the example of RFC 2617 §3.5 against our Digest.
 #[test]
 fn vector_of_rfc_2617() {
     let challenges = digests(&[

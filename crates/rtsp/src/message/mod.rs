@@ -154,7 +154,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// RTSP/1.0 (RFC 2326).
+    /// The version RTSP/1.0 (RFC 2326), which all players and cameras speak.
     pub const RTSP_1_0: Self = Self {
         http: false,
         major: 1,

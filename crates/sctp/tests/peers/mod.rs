@@ -18,7 +18,7 @@ pub(crate) use usrsctp::Usrsctp;
 
 /// One end of an association.
 pub(crate) trait Peer {
-    /// Starts the handshake.
+    /// Starts the handshake as the end that sends INIT.
     fn connect(&mut self, now: Instant);
 
     /// Handles a packet that arrived.

@@ -5,7 +5,7 @@ use glassline_sctp::{Association, Config, Direction, Event, Secrets, SendError, 
 
 use super::{Figures, Happened, PPID, Peer, Setup};
 
-/// Our implementation, `glassline_sctp`.
+/// One end of an association in our implementation, `glassline_sctp`.
 pub(crate) struct Ours {
     association: Association,
     mtu_max: usize,

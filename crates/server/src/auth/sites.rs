@@ -60,7 +60,7 @@ pub enum PageRefusal {
          to this machine: open the server by its IP address, or add the name to `http.hosts`"
     )]
     Host {
-        /// The name, shortened.
+        /// Name in the request, cut to 80 characters.
         host: String,
     },
     /// The request comes from a page of another site.
@@ -69,7 +69,7 @@ pub enum PageRefusal {
          a credential and send it (`auth.read_token`, `auth.users`)"
     )]
     Origin {
-        /// The origin, shortened.
+        /// Origin in the request, cut to 80 characters.
         origin: String,
     },
 }

@@ -56,7 +56,7 @@ pub enum IdentityError {
         key: &'static str,
         /// Path of the file.
         file: PathBuf,
-        /// The system's error.
+        /// The error that the system returned.
         source: io::Error,
     },
     /// The file has no usable section.

@@ -58,7 +58,7 @@ pub struct Config {
     pub media: Media,
     /// How media is sent to WebRTC viewers.
     pub webrtc: WebRtc,
-    /// Streams over RTSP.
+    /// RTSP for players, recorders and publishers.
     pub rtsp: Rtsp,
     /// Streams over QUIC, as MoQ: publishing and reading.
     pub quic: Quic,

@@ -1,4 +1,4 @@
-//! The section `quic`.
+//! The section `quic` of the configuration: MoQ over QUIC.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

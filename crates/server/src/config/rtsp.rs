@@ -1,4 +1,4 @@
-//! The section `rtsp`.
+//! The section `rtsp` of the configuration: RTSP, plain and within TLS.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{Identity, IdentityError, loopback, parts};
 
-/// Streams at `rtsp://HOST:PORT/NAME`.
+/// RTSP, which serves streams at `rtsp://HOST:PORT/NAME`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Rtsp {
@@ -51,11 +51,11 @@ pub struct Rtsp {
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub media_clients: usize,
-    /// RTSP within TLS.
+    /// RTSP within TLS, on a port of its own.
     pub tls: RtspTls,
 }
 
-/// Streams at `rtsps://HOST:PORT/NAME`.
+/// RTSP within TLS, which serves streams at `rtsps://HOST:PORT/NAME`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RtspTls {
@@ -124,7 +124,7 @@ const fn local_ttl() -> u8 {
 /// Consecutive addresses of multicast groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Groups {
-    /// The first address.
+    /// First address of the range.
     pub first: Ipv4Addr,
     /// Number of addresses, at least 1.
     pub count: u32,

@@ -61,7 +61,7 @@ pub(super) fn router() -> Router<App> {
         .route("/call/{room}/{session}/hear/{id}/{leg}", leg)
 }
 
-/// `POST /call`
+/// Refuses `POST /call`, which names no room.
 async fn no_room() -> Problem {
     Problem::bad_request(
         "the address names no room: open /call/ROOM; everybody who opens the same address is in the call",
@@ -74,7 +74,7 @@ struct JoinQuery {
     name: String,
 }
 
-/// `POST /call/{room}`
+/// Answers the offer of a new participant: `POST /call/{room}`.
 async fn join(
     State(app): State<App>,
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
@@ -160,7 +160,7 @@ async fn others(
     Ok(axum::response::IntoResponse::into_response((headers, body)))
 }
 
-/// `POST /call/{room}/{session}/hear/{id}`
+/// Answers a participant's offer to hear another one: `POST /call/{room}/{session}/hear/{id}`.
 async fn add_leg(
     State(app): State<App>,
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
@@ -198,7 +198,7 @@ async fn add_leg(
     Ok(resource::created(answered, location))
 }
 
-/// `PATCH /call/{room}/{session}`
+/// Adds a participant's candidates, or restarts ICE: `PATCH /call/{room}/{session}`.
 async fn change(
     State(app): State<App>,
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
@@ -212,7 +212,7 @@ async fn change(
     resource::change(&app.sessions, &record, connection, &headers, body).await
 }
 
-/// `DELETE /call/{room}/{session}`
+/// Ends a participant's session: `DELETE /call/{room}/{session}`.
 async fn leave(
     State(app): State<App>,
     Path((room, session)): Path<(String, String)>,

@@ -34,7 +34,7 @@ enum Kind {
     Panic,
     /// Panic while the next peer is served.
     PanicServing,
-    /// Hang for `ms`.
+    /// Hang for `ms` milliseconds in the next turn.
     Hang,
     /// The calendar of this process jumps by `step_ms`.
     Calendar,

@@ -49,7 +49,7 @@ const ASSETS: &[(&str, &str, &str)] = assets! {
     "whep.js" => SCRIPT,
 };
 
-/// `GET /`
+/// Serves the page that lists all streams: `GET /`.
 pub(super) async fn index() -> Response {
     page(StatusCode::OK, include_str!("../../assets/index.html"))
 }
@@ -70,7 +70,7 @@ pub(super) async fn call() -> Response {
     page(StatusCode::OK, include_str!("../../assets/call.html"))
 }
 
-/// `GET /-/{name}`
+/// Serves a script, style sheet or icon of the pages: `GET /-/{name}`.
 pub(super) async fn asset(Path(name): Path<String>) -> Response {
     match ASSETS.iter().find(|(known, ..)| *known == name) {
         Some((_, kind, body)) => (headers(kind), *body).into_response(),

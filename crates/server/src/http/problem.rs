@@ -4,7 +4,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value};
 
-/// An error response.
+/// An error response with a status, a detail for people and members for programs.
 #[derive(Debug)]
 pub(super) struct Problem {
     status: StatusCode,

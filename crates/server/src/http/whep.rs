@@ -13,7 +13,7 @@ use super::{body, resource};
 use crate::app::App;
 use crate::sessions::{ConnectionAddresses, Offer};
 
-/// `POST /{stream}/whep`
+/// Answers a viewer's offer: `POST /{stream}/whep`.
 pub(super) async fn offer(
     State(app): State<App>,
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
@@ -30,7 +30,7 @@ pub(super) async fn offer(
     Ok(resource::created(answered, location))
 }
 
-/// `PATCH /{stream}/whep/{session}`
+/// Adds a viewer's candidates, or restarts ICE: `PATCH /{stream}/whep/{session}`.
 pub(super) async fn change(
     State(app): State<App>,
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
@@ -42,7 +42,7 @@ pub(super) async fn change(
     resource::change(&app.sessions, &record, connection, &headers, body).await
 }
 
-/// `DELETE /{stream}/whep/{session}`
+/// Ends a viewer's session: `DELETE /{stream}/whep/{session}`.
 pub(super) async fn leave(
     State(app): State<App>,
     Path((name, session)): Path<(String, String)>,

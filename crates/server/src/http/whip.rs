@@ -16,7 +16,7 @@ use crate::app::App;
 use crate::config::DataAccess;
 use crate::sessions::{ConnectionAddresses, Offer};
 
-/// `POST /{stream}/whip`
+/// Answers the offer of a publisher of messages: `POST /{stream}/whip`.
 pub(super) async fn offer(
     State(app): State<App>,
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,

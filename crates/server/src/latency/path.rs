@@ -51,9 +51,9 @@ impl PathView {
 /// The candidate pair that ICE selected. It contains a viewer's address and is for operators only.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SelectedPath {
-    /// The server's end.
+    /// Candidate of the server: its type, protocol and address.
     pub local: SelectedEnd,
-    /// The viewer's end.
+    /// Candidate of the viewer: its type, protocol and address.
     pub remote: SelectedEnd,
     /// Whether a TURN server relays the datagrams; `remote.address` is then an address of that
     /// server.

@@ -139,7 +139,7 @@ pub struct ViewerPath {
     pub stream: String,
     /// First letters of the session's name.
     pub viewer: String,
-    /// The selected path.
+    /// Candidate pair that ICE selected.
     pub path: SelectedPath,
     /// Statistics of the viewer's data channels, if it has any.
     #[serde(skip_serializing_if = "Option::is_none")]

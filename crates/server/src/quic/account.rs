@@ -135,12 +135,12 @@ impl Account {
 pub(crate) struct SessionView {
     pub(crate) id: u64,
     peer: String,
-    /// Version of moq-lite.
+    /// Version of moq-lite that the session negotiated.
     version: &'static str,
     open_s: f64,
     /// Names of the streams that the session publishes.
     pub(crate) publishes: Vec<String>,
-    /// It may read.
+    /// Whether the session may read streams.
     reads: bool,
     /// Bytes of frames received from the session.
     received_bytes: u64,

@@ -19,7 +19,7 @@ pub(crate) struct Counters {
 /// The reason why a session was refused or closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// The handshake failed.
+    /// The handshake of QUIC, TLS or WebTransport failed.
     Handshake,
     /// Token, user or right were missing or wrong.
     Unauthorized,

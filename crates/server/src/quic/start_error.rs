@@ -21,7 +21,7 @@ pub enum StartError {
         port = address.port()
     )]
     Listen {
-        /// The configured address.
+        /// UDP address that the configuration names.
         address: SocketAddr,
         /// The system's or the library's error.
         source: ListenError,

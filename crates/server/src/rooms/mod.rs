@@ -324,7 +324,7 @@ pub enum Full {
         "the room has {limit} participants already; wait until somebody leaves, or raise `limits.room_participants`"
     )]
     Room {
-        /// The configured limit.
+        /// Configured number of participants in a room, `limits.room_participants`.
         limit: usize,
     },
     /// The server has as many rooms as configured.
@@ -332,7 +332,7 @@ pub enum Full {
         "{limit} rooms are in use already; join one of them, or raise `limits.rooms` to allow more"
     )]
     Rooms {
-        /// The configured limit.
+        /// Configured number of rooms, `limits.rooms`.
         limit: usize,
     },
 }

@@ -65,7 +65,7 @@ pub(super) enum Role {
 /// Whether the client stays after a write.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Served {
-    /// The client stays.
+    /// The client stays connected.
     Stays,
     /// The client is to be released.
     Ends,

@@ -20,7 +20,7 @@ pub struct Counters {
     pub refused_rate: Counter,
     /// Connections refused because the process had no descriptor left.
     pub refused_descriptors: Counter,
-    /// Connections open now.
+    /// Number of connections that are open now.
     pub open: Gauge,
     /// Clients that are being sent media and reports.
     pub playing: Gauge,

@@ -29,7 +29,7 @@ pub(super) enum EventSource {
     Listener(usize),
     /// A tunnel's connection from client to server.
     Tunnel(Key),
-    /// A client's connection.
+    /// The connection of the client with this key.
     Client(Key),
 }
 

@@ -97,7 +97,7 @@ pub(super) struct ThreadListener {
 pub(super) enum Accepted<'a> {
     /// A connection, its client's address, and the certificate to use if the port is within TLS.
     Connection(TcpStream, SocketAddr, Option<&'a Identity>),
-    /// No connection waits.
+    /// No connection waits, or none may be accepted in this turn.
     Nobody,
 }
 

@@ -154,7 +154,7 @@ impl Options {
     }
 }
 
-/// The running threads.
+/// The running RTSP threads, and the thread of multicast groups if there is one.
 #[derive(Debug)]
 pub struct Rtsp {
     shared: Arc<Shared>,
@@ -176,7 +176,7 @@ pub struct Services {
     pub library: Option<Arc<Library>>,
     /// Calendar clock for NTP times.
     pub wall: WallClock,
-    /// Watches the threads.
+    /// Supervisor of the RTSP threads.
     pub(crate) supervisor: Arc<Supervisor>,
 }
 

@@ -15,7 +15,7 @@ use crate::egress::rtsp::{
 };
 use crate::runtime::Key;
 
-/// A player's session.
+/// The session of a client that plays: its stream, tracks and position.
 #[derive(Debug)]
 pub(super) struct PlaySession {
     /// The reader of the stream on this thread.

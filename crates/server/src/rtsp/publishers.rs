@@ -66,7 +66,7 @@ pub(super) fn check(clients: &mut Clients, key: Key, now: Instant) -> bool {
     true
 }
 
-/// Disconnects a publisher.
+/// Disconnects a publisher for `reason`, which the log and the stream's state name.
 fn dismiss(clients: &mut Clients, key: Key, reason: &Ended, now: Instant) {
     if let Some(client) = clients.get(key)
         && let Some(session) = client.publisher()

@@ -30,7 +30,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(2);
 /// What a thread has to do after a request or another event of a connection.
 #[derive(Debug)]
 pub(super) enum Effect {
-    /// Answer the request.
+    /// Answer the request with this number.
     Answer(RequestId, Answer),
     /// Answer PLAY, and begin to send if the client plays now.
     Play(RequestId, Answer),

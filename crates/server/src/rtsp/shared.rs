@@ -70,7 +70,7 @@ impl Shared {
         self.multicast.as_ref().map(|multicast| &multicast.counters)
     }
 
-    /// Returns every thread.
+    /// Returns the handles of all RTSP threads.
     pub fn threads(&self) -> &[Handle] {
         self.handles.get().map_or(&[], Vec::as_slice)
     }

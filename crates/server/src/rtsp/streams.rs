@@ -8,7 +8,7 @@ use glassline_hub::Stream;
 use crate::egress::rtsp::{StreamContext, StreamReader};
 use crate::runtime::{Key, Slots, Waker};
 
-/// One thread's readers.
+/// The readers of one thread: one for each stream that its clients play.
 #[derive(Debug)]
 pub(super) struct Streams {
     readers: Slots<StreamReader>,
@@ -85,7 +85,7 @@ impl Streams {
         }
     }
 
-    /// Drops all readers.
+    /// Drops all readers, whether clients have joined them or not.
     pub(super) fn clear(&mut self) {
         for key in self.readers.keys() {
             self.readers.remove(key);

@@ -147,7 +147,7 @@ impl AsRawFd for Tls {
 }
 
 impl fmt::Debug for Tls {
-    /// Prints no keys.
+    /// Writes the socket only, and none of the keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Tls({:?})", self.socket)
     }

@@ -135,7 +135,7 @@ impl TunnelPosts {
         }
     }
 
-    /// Closes all connections.
+    /// Closes all connections from clients to the server.
     pub(super) fn clear(&mut self) {
         for post in self.posts.keys() {
             self.remove(post);

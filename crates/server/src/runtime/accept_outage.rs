@@ -77,7 +77,7 @@ impl AcceptOutage {
 pub(crate) struct SpareDescriptor(Option<File>);
 
 impl SpareDescriptor {
-    /// Opens the descriptor.
+    /// Opens the spare descriptor; without one, nothing can be refused.
     pub(crate) fn new() -> Self {
         let mut spare = Self(None);
         spare.open();

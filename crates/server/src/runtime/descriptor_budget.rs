@@ -24,7 +24,7 @@ pub(crate) struct DescriptorBudget {
 pub(crate) struct Grant {
     /// The configuration key that names the wanted number.
     pub(crate) key: &'static str,
-    /// The configured number.
+    /// Number of connections that the configuration names.
     pub(crate) wanted: usize,
     /// The number in force.
     pub(crate) granted: usize,

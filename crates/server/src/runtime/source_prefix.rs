@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// (`::ffff:192.0.2.1`, RFC 4291 §2.5.5.2) is the IPv4 address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum SourcePrefix {
-    /// One IPv4 address.
+    /// A single IPv4 address.
     V4(Ipv4Addr),
     /// The network of an IPv6 address: its first four segments of 16 bits.
     V6([u16; 4]),

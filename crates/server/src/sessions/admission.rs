@@ -42,7 +42,7 @@ struct Table {
     evicted: u64,
 }
 
-/// One half-open session.
+/// One session whose handshake is not done.
 #[derive(Debug)]
 struct Entry {
     since: Instant,
@@ -223,13 +223,13 @@ pub enum Full {
     /// The server has as many sessions as configured.
     #[error("{limit} viewers are served already; raise `limits.viewers` to allow more")]
     Viewers {
-        /// The configured limit.
+        /// Configured number of sessions, `limits.viewers`.
         limit: usize,
     },
     /// As many handshakes at once as configured.
     #[error("{limit} handshakes are under way already; raise `limits.half_open` to allow more")]
     HalfOpen {
-        /// The configured limit.
+        /// Configured number of handshakes under way, `limits.half_open`.
         limit: usize,
     },
     /// One IPv4 address or IPv6 network has as many handshakes under way as configured.
@@ -239,7 +239,7 @@ pub enum Full {
     Address {
         /// Source that the request came from: an IPv4 address or a /64 network of IPv6.
         from: String,
-        /// The configured limit.
+        /// Configured number of handshakes of one source, `limits.half_open_per_address`.
         limit: usize,
     },
 }

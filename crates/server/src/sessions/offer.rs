@@ -11,7 +11,7 @@ use super::admission::Full;
 /// Both ends of the HTTP connection over which a session is negotiated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ConnectionAddresses {
-    /// The client's address.
+    /// Address that the client sends its requests from.
     pub(crate) peer: SocketAddr,
     /// The server's address that the client reached. The client can reach it for media, too.
     pub(crate) local: SocketAddr,

@@ -12,7 +12,7 @@ pub enum Cipher {
     Aes128Gcm,
     /// AES-256-GCM with SHA-384 (RFC 5289).
     Aes256Gcm,
-    /// ChaCha20-Poly1305 (RFC 7905).
+    /// ChaCha20-Poly1305 with SHA-256 (RFC 7905).
     ChaCha20Poly1305,
 }
 

@@ -227,11 +227,11 @@ impl SupportedDtls12CipherSuite for TappedSuite {
 /// A cipher suite as `dimpl` takes it.
 type Suite = &'static dyn SupportedDtls12CipherSuite;
 
-/// AES-128-GCM with taps.
+/// The suite AES-128-GCM, whose keys the session learns.
 static AES_128: TappedSuite = TappedSuite(Cipher::Aes128Gcm);
-/// AES-256-GCM with taps.
+/// The suite AES-256-GCM, whose keys the session learns.
 static AES_256: TappedSuite = TappedSuite(Cipher::Aes256Gcm);
-/// ChaCha20-Poly1305 with taps.
+/// The suite ChaCha20-Poly1305, whose keys the session learns.
 static CHACHA20: TappedSuite = TappedSuite(Cipher::ChaCha20Poly1305);
 
 /// The suites with AES-128-GCM preferred.

@@ -1,4 +1,4 @@
-//! STUN's message integrity.
+//! The message integrity of STUN: HMAC-SHA1 under the ICE password (RFC 8489 §14.5).
 
 use aws_lc_rs::hmac;
 use is::stun::StunMessage;

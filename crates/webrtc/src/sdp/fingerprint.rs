@@ -17,13 +17,13 @@ pub struct Fingerprint {
 pub enum HashAlgorithm {
     /// `sha-1`, which is parsed but never trusted.
     Sha1,
-    /// `sha-224`.
+    /// `sha-224`, with a hash of 28 bytes.
     Sha224,
     /// `sha-256`, which every WebRTC implementation sends.
     Sha256,
-    /// `sha-384`.
+    /// `sha-384`, with a hash of 48 bytes.
     Sha384,
-    /// `sha-512`.
+    /// `sha-512`, with a hash of 64 bytes.
     Sha512,
     /// Any other hash function, in lower case.
     Other(String),

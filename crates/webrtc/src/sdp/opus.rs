@@ -71,7 +71,7 @@ pub struct OpusParameters {
     pub dtx: bool,
     /// `stereo`: the peer plays two channels; without it, one channel is enough.
     pub stereo: bool,
-    /// `maxaveragebitrate` in bit/s.
+    /// `maxaveragebitrate`: the highest average bitrate that the peer wants, in bit/s.
     pub bitrate_max: Option<u32>,
     /// `minptime`: the shortest packet duration that the peer wants, in ms.
     pub packet_ms_min: Option<u32>,

@@ -60,7 +60,7 @@ pub const RTCP_OVERHEAD_MAX: usize = 20;
 pub enum Profile {
     /// `SRTP_AES128_CM_HMAC_SHA1_80` (RFC 5764); costs four times as much as GCM.
     Aes128CmSha1_80,
-    /// `SRTP_AEAD_AES_128_GCM` (RFC 7714).
+    /// `SRTP_AEAD_AES_128_GCM` (RFC 7714); the cheapest of the three profiles.
     AeadAes128Gcm,
     /// `SRTP_AEAD_AES_256_GCM` (RFC 7714); costs about 8 % more than 128 bits.
     AeadAes256Gcm,

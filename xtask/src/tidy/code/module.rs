@@ -19,7 +19,7 @@ pub(super) struct Module {
     /// Local names, with the paths that `use` lines give them: a module and a function may share
     /// a name.
     pub(super) imports: BTreeMap<String, Vec<Vec<String>>>,
-    /// Paths before `::*`.
+    /// Paths of glob imports: what stands before `::*` in `use` lines.
     pub(super) globs: Vec<Vec<String>>,
     pub(super) mentions: Vec<Mention>,
 }

@@ -118,7 +118,7 @@ impl RawFrameSender {
         !state.abandoned
     }
 
-    /// Ends the frames.
+    /// Notes that no further frame comes, and how the source ended.
     pub(super) fn end(self, how: Result<(), Error>) {
         self.slot.lock().ended = Some(how);
     }

@@ -46,7 +46,7 @@ pub(super) struct SequenceSet {
 pub(super) struct PictureSet {
     sequence: u32,
     pub(super) has_output_flag: bool,
-    /// Value of `num_extra_slice_header_bits`.
+    /// Value of `num_extra_slice_header_bits` (ITU-T H.265 §7.4.3.3.1), 0–7.
     pub(super) extra_bits: u32,
 }
 
@@ -288,7 +288,7 @@ fn skip_tools<B: BitRead>(bits: &mut B, order_bits: u32) -> Result<(), Invalid> 
     Ok(bits.skip(2, "sps_temporal_mvp, strong_intra_smoothing")?)
 }
 
-/// Skips `scaling_list_data` (7.3.4).
+/// Skips the structure `scaling_list_data` (ITU-T H.265 §7.3.4), of which nothing is used.
 fn skip_scaling_lists<B: BitRead>(bits: &mut B) -> Result<(), Invalid> {
     for size in 0..4 {
         for _ in 0..if size == 3 { 2 } else { 6 } {

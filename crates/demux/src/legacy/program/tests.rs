@@ -12,10 +12,10 @@ use crate::{Demuxer, Format, Input, Options};
 const MPEG1: &[u8] = include_bytes!("../../../samples/mpeg1-mp2.mpg");
 /// Likewise `r=30000/1001:d=1.6`, `-c:v mpeg2video`, `-c:a ac3 -b:a 64k -ac 2 -f vob`.
 const MPEG2: &[u8] = include_bytes!("../../../samples/mpeg2-ac3.vob");
-/// Its pictures alone.
+/// The pictures of an MPEG-2 stream with open groups, without a container.
 const BARE: &[u8] = include_bytes!("../../../samples/open-gop.m2v");
 
-/// Of 90 kHz.
+/// Duration of a tick of the 90 kHz clock, in ns.
 const TICK_NS: i64 = 1_000_000_000 / 90_000;
 
 fn open_bytes(bytes: &[u8]) -> Result<Program, Fault> {

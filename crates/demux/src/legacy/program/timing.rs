@@ -2,7 +2,8 @@
 
 use super::pictures::{Kind, Picture, Stamps};
 
-/// Modulus of `temporal_reference`.
+/// Number of values of `temporal_reference`, which counts pictures in display order (ISO/IEC
+/// 13818-2 §6.3.9).
 const TEMPORAL_MODULUS: i64 = 1024;
 
 /// Distance of stamps from the counted time that indicates a different recording, in ticks of

@@ -29,7 +29,7 @@ pub(super) struct ConnectionFlood {
     counts: Arc<Counts>,
 }
 
-/// Outcomes of connections.
+/// Number of a flood's connections by outcome.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     /// Connections that were tried.

@@ -22,7 +22,7 @@ pub use table::table;
 pub struct Report {
     /// Begin of the run in UTC (RFC 3339).
     pub started: String,
-    /// Version of Glassline.
+    /// Version of Glassline that was tested.
     pub version: String,
     /// Machine that the run was made on.
     pub machine: machine::Description,
@@ -54,7 +54,7 @@ pub struct Report {
 pub struct Group {
     /// Name of the group.
     pub name: String,
-    /// Number of viewers.
+    /// Number of viewers in the group.
     pub viewers: usize,
     /// Share of frames and packets that arrived outside of planned interruptions, 0–1.
     pub delivered_ratio: Option<f64>,
@@ -109,7 +109,7 @@ pub struct ActionReport {
 pub struct Answers {
     /// Name of the listener.
     pub name: String,
-    /// Number of requests.
+    /// Number of requests that the good client sent.
     pub asked: usize,
     /// Number of requests without a right answer.
     pub failed: usize,
@@ -124,7 +124,7 @@ pub struct Answers {
 pub struct Footprint {
     /// Resident memory, in bytes.
     pub memory_bytes: Option<u64>,
-    /// Open file descriptors.
+    /// Number of open file descriptors.
     pub descriptors: Option<usize>,
 }
 

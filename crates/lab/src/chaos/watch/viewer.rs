@@ -74,7 +74,7 @@ impl Connection {
 }
 
 impl PersistentViewer {
-    /// Begins to join.
+    /// Creates the viewer, which begins to join at `now`.
     pub(super) fn begin(pool: &Pool, join: Join, now: Instant) -> Self {
         let id = pool.join(join.clone());
         Self {

@@ -134,21 +134,22 @@ pub struct Health {
 /// Description of a run, without its outcomes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct About {
-    /// See [`Report::population`].
+    /// Name of the population from which sessions were drawn.
     pub population: String,
-    /// See [`Report::population_version`].
+    /// Version of the population from which sessions were drawn.
     pub population_version: u32,
-    /// See [`Report::seed`].
+    /// Seed that decides which sessions were drawn.
     pub seed: u64,
-    /// See [`Report::held_out`].
+    /// Whether sessions were drawn from the seeds that nothing is tuned on.
     pub held_out: bool,
-    /// See [`Report::duration_s`].
+    /// Virtual duration of each session, in seconds.
     pub duration_s: f64,
-    /// See [`Report::virtual_s_per_cpu_s`].
+    /// Virtual seconds simulated per second of processor time; 0 where every session was known
+    /// from a log.
     pub virtual_s_per_cpu_s: f64,
-    /// See [`Report::started`].
+    /// Begin of the run in UTC (RFC 3339).
     pub started: String,
-    /// See [`Report::version`].
+    /// Version of Glassline that made the report.
     pub version: String,
     /// Share of each stratum in the population, 0–1. Strata of which more or fewer sessions ran
     /// are weighted by it.

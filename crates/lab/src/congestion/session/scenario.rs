@@ -124,7 +124,8 @@ pub struct Source {
     pub bitrate_max: Bitrate,
     /// Bitrate of the encoder at the start.
     pub bitrate_start: Bitrate,
-    /// See [`Config::knee`](glassline_congestion::adaptation::Config::knee).
+    /// Unacknowledged media that the encoder accepts of a good path, in seconds of media:
+    /// [`Config::knee`](glassline_congestion::adaptation::Config::knee).
     pub knee: Duration,
     /// Constant time that capture, encoding and the server add to every ping's round trip.
     pub processing: Duration,

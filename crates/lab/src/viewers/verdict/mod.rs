@@ -39,7 +39,7 @@ pub struct Evidence {
     pub viewers: usize,
     /// Viewers that received media.
     pub connected: usize,
-    /// See [`Step::delivered_of_clock`].
+    /// Share of the expected media that arrived, as [`Step::delivered_of_clock`] computes it.
     pub delivered_ratio: f64,
     /// Reason why the first viewer failed.
     pub first_failure: Option<String>,

@@ -41,7 +41,7 @@ pub(crate) struct ConnectionWriter {
 /// The result of [`ConnectionWriter::pump`].
 #[derive(Debug)]
 pub(crate) enum WriteOutcome {
-    /// Everything is written.
+    /// Everything that waited is written.
     Empty,
     /// The kernel takes no more bytes for now.
     Full,

@@ -123,7 +123,7 @@ impl TrackTransports {
         self.0[track] = Some(transport);
     }
 
-    /// Drops a track.
+    /// Removes and returns the transport of a track; `None` if it was not set up.
     pub(crate) fn remove(&mut self, track: TrackIndex) -> Option<TrackTransport> {
         self.0.get_mut(track.get())?.take()
     }

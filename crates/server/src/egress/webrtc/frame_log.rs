@@ -41,7 +41,7 @@ impl FrameLog {
         }
     }
 
-    /// Adds one frame.
+    /// Adds the stamps of one frame, and forgets the oldest ones if there is no room.
     pub(crate) fn push(&mut self, frame: FrameStamps) {
         while self.frames.len() >= self.capacity {
             self.frames.pop_front();

@@ -228,7 +228,7 @@ async fn server(State(app): State<App>) -> Json<ServerView> {
     })
 }
 
-/// `POST /{stream}/whep/{session}/report`
+/// Takes a player's measurements of its frames: `POST /{stream}/whep/{session}/report`.
 pub(super) async fn report(
     State(app): State<App>,
     Path((name, session)): Path<(String, String)>,

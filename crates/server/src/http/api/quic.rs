@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::app::App;
 use crate::quic::SessionView;
 
-/// All QUIC sessions.
+/// Body of the list of all QUIC sessions.
 #[derive(Debug, Serialize)]
 pub(crate) struct Sessions {
     /// SHA-256 of the certificate, for clients that pin it.
@@ -17,7 +17,7 @@ pub(crate) struct Sessions {
     sessions: Vec<SessionView>,
 }
 
-/// `GET /api/v1/quic/sessions`
+/// Lists all QUIC sessions: `GET /api/v1/quic/sessions`.
 pub(crate) async fn sessions(State(app): State<App>) -> Json<Sessions> {
     let now = Instant::now();
     let quic = app.quic.as_ref();

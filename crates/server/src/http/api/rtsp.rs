@@ -15,7 +15,7 @@ pub(crate) struct Clients {
     clients: Vec<ClientView>,
 }
 
-/// `GET /api/v1/rtsp/clients`
+/// Lists all RTSP clients: `GET /api/v1/rtsp/clients`.
 pub(crate) async fn clients(State(app): State<App>) -> Json<Clients> {
     Json(Clients {
         clients: all(&app).await,
@@ -35,7 +35,7 @@ struct Answered {
     count: u64,
 }
 
-/// `GET /api/v1/rtsp/requests`
+/// Lists the counts of RTSP requests: `GET /api/v1/rtsp/requests`.
 pub(crate) async fn requests(State(app): State<App>) -> Json<Requests> {
     let threads = app.rtsp.iter().flat_map(|rtsp| rtsp.threads());
     let counted = threads.flat_map(|thread| thread.counters().requests.iter());

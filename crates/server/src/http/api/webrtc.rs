@@ -8,13 +8,13 @@ use serde::Serialize;
 use crate::app::App;
 use crate::latency::{DataPublisher, ViewerPath};
 
-/// All connected viewers.
+/// Body of the list of all connected viewers.
 #[derive(Debug, Serialize)]
 pub(crate) struct Viewers {
     viewers: Vec<ViewerPath>,
 }
 
-/// `GET /api/v1/webrtc/viewers`
+/// Lists all connected viewers: `GET /api/v1/webrtc/viewers`.
 pub(crate) async fn viewers(State(app): State<App>) -> Json<Viewers> {
     Json(Viewers {
         viewers: app.latencies.selected(),
@@ -27,7 +27,7 @@ pub(crate) struct Publishers {
     publishers: Vec<DataPublisher>,
 }
 
-/// `GET /api/v1/webrtc/data-publishers`
+/// Lists the publishers of messages: `GET /api/v1/webrtc/data-publishers`.
 pub(crate) async fn publishers(State(app): State<App>) -> Json<Publishers> {
     Json(Publishers {
         publishers: app.latencies.data_publishers(),

@@ -1,4 +1,4 @@
-//! Counters of RTSP.
+//! Metrics of the RTSP threads and their clients.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

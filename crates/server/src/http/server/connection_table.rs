@@ -29,7 +29,7 @@ struct Open {
     by_source: HashMap<SourcePrefix, BTreeMap<u64, Entry>>,
 }
 
-/// One open connection.
+/// One open connection in the table, with its right to a place.
 #[derive(Debug)]
 struct Entry {
     activity: Arc<Activity>,

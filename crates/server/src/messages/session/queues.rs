@@ -74,7 +74,7 @@ impl ChannelQueues {
         Some(queue)
     }
 
-    /// Removes all channels.
+    /// Removes all channels with the messages that wait in them.
     pub(super) fn clear(&mut self) {
         self.all.clear();
         self.queued_bytes = 0;

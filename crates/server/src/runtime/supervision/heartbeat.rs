@@ -48,7 +48,7 @@ pub(crate) struct ThreadProgress {
 /// The change that a look of the watchdog found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// Nothing to tell.
+    /// Nothing that the log should tell has changed.
     Same,
     /// The thread has just begun to count as stuck.
     Stuck,

@@ -1,4 +1,4 @@
-//! Catches panics.
+//! Catches a panic, so that the thread goes on.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

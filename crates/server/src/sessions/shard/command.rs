@@ -24,7 +24,7 @@ pub enum Command {
         /// The datagram, with its addresses.
         datagram: Box<Forwarded>,
     },
-    /// End the session.
+    /// End the session, and confirm it.
     Leave {
         /// The session to end.
         session: SessionId,
@@ -46,7 +46,7 @@ pub enum Command {
     },
     /// Report when these frames passed the shard's stages, in the order of the request.
     Stamps {
-        /// The viewer's session.
+        /// Session of the viewer that received the frames.
         session: SessionId,
         /// RTP timestamps of the frames, as this viewer knows them.
         timestamps: Vec<u32>,

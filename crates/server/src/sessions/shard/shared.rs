@@ -65,7 +65,7 @@ impl Shared {
         ))
     }
 
-    /// Returns every shard.
+    /// Returns the handles of all shards.
     pub fn shards(&self) -> &[Handle] {
         self.handles.get().map_or(&[], Vec::as_slice)
     }

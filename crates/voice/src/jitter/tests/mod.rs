@@ -171,7 +171,7 @@ impl<D: Decoder> Call<D> {
     }
 }
 
-/// A steady path.
+/// Delay of a steady path, which is the same for every packet.
 pub(super) fn steady(_: u64) -> Option<Duration> {
     Some(millis(20))
 }

@@ -17,9 +17,9 @@ pub use values::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Attribute {
-    /// `group` (RFC 5888).
+    /// `group`: media sections that belong together, such as a bundle (RFC 5888 §5).
     Group(Group),
-    /// `mid` (RFC 5888).
+    /// `mid`: identification of a media section (RFC 5888 §4).
     Mid(String),
     /// `sendrecv`, `sendonly`, `recvonly`, `inactive` (RFC 8866 §6.7).
     Direction(Direction),

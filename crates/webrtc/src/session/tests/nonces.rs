@@ -103,7 +103,7 @@ enum Op {
     Wait {
         ms: u64,
     },
-    /// Skips sequence numbers.
+    /// Skips `count` sequence numbers of a sender.
     Skip {
         sender: usize,
         count: u16,

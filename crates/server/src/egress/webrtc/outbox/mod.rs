@@ -39,7 +39,7 @@ const PACKET_BYTES_MAX: usize = 1500;
 /// The socket that takes datagrams. On loopback the kernel's socket never reports that it is full,
 /// whatever its send buffer, so tests use one that does.
 pub(crate) trait Sink {
-    /// See [`UdpSocket::send_batch`].
+    /// Hands datagrams to the kernel, as [`UdpSocket::send_batch`] does.
     fn send_batch(&self, transmits: &[Transmit<'_>]) -> Sent;
 }
 
