@@ -37,6 +37,14 @@ fn offer_from(running: &Running, from: Ipv4Addr, offer: &str) -> Response {
 
 #[test]
 fn half_open_sessions_are_capped_and_their_places_are_freed() {
+    // The caps hold for a second, so a machine that takes longer for a few offers tries again.
+    let is_held = (0..20).any(|_| half_open_sessions_are_capped());
+    assert!(is_held, "four offers take more than a second each time");
+}
+
+/// Returns false if a session was older than a second before all offers were answered: it then may
+/// have made room for another one.
+fn half_open_sessions_are_capped() -> bool {
     let running = Running::with(2, |config| {
         config.limits.half_open_per_address = 2;
         config.limits.half_open = 3;
@@ -44,21 +52,26 @@ fn half_open_sessions_are_capped_and_their_places_are_freed() {
     });
     let _source = Source::start(&running.stream(), Film::default());
     let mut text = String::new();
+    let began = Instant::now();
     let mut silent = Peer::offering(&running, |offer| {
         text = offer.to_owned();
         text.clone()
     })
     .expect("answered");
     let (here, there) = (Ipv4Addr::LOCALHOST, Ipv4Addr::new(127, 0, 0, 2));
-    assert_eq!(offer_from(&running, here, &text).status, 201);
-    let refused = offer_from(&running, here, &text);
+    let [second, refused, third, full] =
+        [here, here, there, there].map(|from| offer_from(&running, from, &text));
+    let sessions = running.sessions();
+    if began.elapsed() > Duration::from_millis(900) {
+        return false;
+    }
+    assert_eq!((second.status, third.status), (201, 201));
     assert!(refused.header("retry-after").is_some());
     let detail = refused.problem(429)["detail"].to_string();
     assert!(detail.contains("limits.half_open_per_address"), "{detail}");
-    assert_eq!(offer_from(&running, there, &text).status, 201);
-    let detail = offer_from(&running, there, &text).problem(503)["detail"].to_string();
+    let detail = full.problem(503)["detail"].to_string();
     assert!(detail.contains("limits.half_open`"), "{detail}");
-    assert_eq!(running.sessions(), (3, 3));
+    assert_eq!(sessions, (3, 3));
 
     // One of them comes, but never begins its DTLS handshake.
     silent.check_from(&silent.socket, true);
@@ -84,6 +97,7 @@ fn half_open_sessions_are_capped_and_their_places_are_freed() {
         peer.drain();
     }
     assert_eq!(running.sessions(), (4, 0));
+    true
 }
 
 #[test]

@@ -20,8 +20,9 @@ const FILM: Film = Film {
     frame_bytes: 4_000,
 };
 
-/// Longest time until a thread that panicked serves again.
-const AGAIN: Duration = Duration::from_secs(1);
+/// Longest time until a thread that panicked serves again, on a machine that does much else. On one
+/// that does not it takes milliseconds.
+const AGAIN: Duration = Duration::from_secs(8);
 
 fn fail(running: &Running, thread: &str, kind: &str) {
     let path = format!("/api/v1/faults?thread={thread}&kind={kind}");
@@ -138,21 +139,29 @@ fn a_panic_for_one_viewer_costs_that_viewer() {
     let running = Running::start(1);
     let source = Source::start(&running.stream(), FILM);
     let mut peers: Vec<Peer<'_>> = (0..4).map(|_| Peer::joined(&running)).collect();
-    for _ in 0..2 {
+    for panics in 1..=2 {
         fail(&running, "shard-0", "panic-serving");
-        live(&mut peers, Duration::from_millis(500));
+        await_that(&running, "a peer is dropped", |running| {
+            live(&mut peers, Duration::from_millis(50));
+            running.total("panics_total") == panics
+        });
     }
-    await_that(&running, "two peers are dropped", |running| {
-        running.total("panics_total") == 2
-    });
     running.await_sessions(2, SOON);
     assert_eq!(running.total("part_restarts_total"), 0);
     assert_eq!(running.stream().viewers(), 2);
     let counts: Vec<usize> = peers.iter().map(frames).collect();
-    live(&mut peers, Duration::from_millis(1500));
-    let goes_on = |(peer, before): (&Peer<'_>, &usize)| frames(peer) > *before;
-    let served = peers.iter().zip(&counts).filter(|it| goes_on(*it)).count();
-    assert_eq!(served, 2, "{counts:?}");
+    let served = |peers: &[Peer<'_>]| {
+        let pairs = peers.iter().zip(&counts);
+        pairs
+            .filter(|(peer, before)| frames(peer) > **before + 30)
+            .count()
+    };
+    let end = Instant::now() + SOON;
+    while served(&peers) < 2 {
+        assert!(Instant::now() < end, "{counts:?}");
+        live(&mut peers, Duration::from_millis(100));
+    }
+    assert_eq!(served(&peers), 2, "{counts:?}");
     for peer in &peers {
         lost_nothing(peer, &source);
     }

@@ -378,7 +378,9 @@ fn a_silent_publisher_gives_its_stream_to_the_next_one() {
     let end = Instant::now() + SOON;
     let next = loop {
         let next = Camera::start(&running, STREAM, "", track_configs());
-        std::thread::sleep(Duration::from_millis(500));
+        eventually("one of them ends", || {
+            next.ended.is_finished() || killed.ended.is_finished()
+        });
         if !next.ended.is_finished() {
             break next;
         }

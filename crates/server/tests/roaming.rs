@@ -225,7 +225,7 @@ fn a_viewer_that_leaves_during_a_move_is_gone() {
     peer.change_port();
     leave_while(&peer, || peer.check_from(&peer.socket, true));
 
-    let end = Instant::now() + Duration::from_secs(3);
+    let end = Instant::now() + SOON;
     while running.stream().viewers() > 0 || running.sessions() != (0, 0) {
         assert!(
             Instant::now() < end,

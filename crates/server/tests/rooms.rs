@@ -44,6 +44,16 @@ pub(crate) fn others(peer: &Peer<'_>, since: Option<u64>) -> Value {
     response.json()
 }
 
+/// Waits until each leg has got `count` packets of audio.
+fn await_packets(legs: &mut [Peer<'_>], count: usize) {
+    let end = Instant::now() + SOON;
+    while legs.iter().any(|leg| leg.of(Kind::Audio).count() < count) {
+        let counts = legs.iter().map(|leg| leg.of(Kind::Audio).count());
+        assert!(Instant::now() < end, "{:?}", counts.collect::<Vec<_>>());
+        live(legs, Duration::from_millis(10));
+    }
+}
+
 fn ids(list: &Value) -> Vec<String> {
     let list = list["others"].as_array().expect("a list");
     let ids = list.iter().map(|it| it["id"].as_str().expect("an id"));
@@ -105,7 +115,7 @@ fn three_participants_hear_each_other_and_not_themselves() {
         }
         live(&mut legs, Duration::from_millis(10));
     }
-    live(&mut legs, Duration::from_millis(100));
+    await_packets(&mut legs, 20);
     let received = [[1, 2], [0, 2], [0, 1]].concat();
     for (leg, from) in legs.iter().zip(received) {
         let wanted: Vec<String> = (0..20).map(|it| format!("{from}: {it}")).collect();
@@ -209,6 +219,8 @@ fn copies_mend_each_way_by_itself() {
         assert!(plain_talker.say(time, &name(packet)));
         live(&mut legs, Duration::from_millis(10));
     }
+    await_packets(&mut legs[..1], 59);
+    await_packets(&mut legs[2..], 60);
     live(&mut legs, Duration::from_millis(100));
     // The last is lost for good, since nothing came after it.
     let said: Vec<Vec<u8>> = (0..59).map(name).collect();

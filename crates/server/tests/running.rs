@@ -270,6 +270,14 @@ impl Drop for Running {
     }
 }
 
+impl Running {
+    /// Ends the server, which gives its clients `grace` to leave.
+    pub(crate) fn stop(mut self, grace: Duration) {
+        let server = self.server.take().expect("running");
+        self.runtime.block_on(server.shutdown(grace));
+    }
+}
+
 /// A response of the server's HTTP API.
 #[derive(Debug)]
 pub(crate) struct Response {
