@@ -105,6 +105,8 @@ fn caps_are_raised_by_configuration() {
     let running = Running::with(1, |config| {
         config.limits.half_open_per_address = 150;
         config.limits.half_open = 150;
+        // Longer than a slow machine takes for the offers.
+        config.limits.handshake_s = 300;
     });
     let _source = Source::start(&running.stream(), Film::default());
     let mut text = String::new();

@@ -22,7 +22,7 @@ const FILM: Film = Film {
 
 /// Longest time until a thread that panicked serves again, on a machine that does much else. On one
 /// that does not it takes milliseconds.
-const AGAIN: Duration = Duration::from_secs(8);
+const AGAIN: Duration = SOON;
 
 fn fail(running: &Running, thread: &str, kind: &str) {
     let path = format!("/api/v1/faults?thread={thread}&kind={kind}");

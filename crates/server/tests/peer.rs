@@ -19,7 +19,7 @@ use crate::check;
 use crate::running::{Response, Running, STREAM};
 
 /// Time limit for everything that takes a moment, even on a busy machine.
-pub(crate) const SOON: Duration = Duration::from_secs(8);
+pub(crate) const SOON: Duration = Duration::from_secs(20);
 
 pub(crate) const SDP: (&str, &str) = ("Content-Type", "application/sdp");
 
