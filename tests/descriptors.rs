@@ -21,6 +21,11 @@ pub(crate) const TESTS: &[Test] = &[
         run: half_open_requests_leave_descriptors_to_others,
     },
     Test {
+        name: "descriptors::half_open_rtsp_connections_make_room",
+        needs: &[],
+        run: half_open_rtsp_connections_make_room,
+    },
+    Test {
         name: "descriptors::an_empty_table_of_descriptors_is_survived",
         needs: &[],
         run: an_empty_table_of_descriptors_is_survived,
@@ -68,26 +73,54 @@ fn half_open_requests_leave_descriptors_to_others() -> Result<(), Failed> {
     Ok(())
 }
 
+/// Connections over RTSP that send nothing fill the table of descriptors. They make room for clients
+/// that ask, and those that play are left alone.
+fn half_open_rtsp_connections_make_room() -> Result<(), Failed> {
+    const FREE: usize = 40;
+    let server = Server::serve(&["demo=demo"])?;
+    let mut player = hold_rtsp(&server)?.ok_or("RTSP refuses")?;
+    limit(&server, highest_descriptor(server.id())? + 1 + FREE)?;
+    let idle: Result<Vec<_>, _> = (0..4 * FREE)
+        .map(|_| connect(&server.rtsp_url("")))
+        .collect();
+    let idle = idle?;
+    // A thread without idle connections refuses, and asks the others to make room.
+    eventually(PATIENCE, || match ask_rtsp(&server)? {
+        Some(_) => Ok(()),
+        None => Err("RTSP refuses".to_owned()),
+    })?;
+    let made = "glassline_rtsp_clients_closed_total{reason=\"no_session\"";
+    if server.metric(made)? < 1.0 {
+        return Err("no idle connection made room".into());
+    }
+    options(&mut player).map_err(|error| format!("the player was closed: {error}"))?;
+    drop(idle);
+    Ok(())
+}
+
+/// Sets the limit of a server's descriptors.
+fn limit(server: &Server, descriptors: usize) -> Result<(), String> {
+    let id = server.id().to_string();
+    let limit = format!("--nofile={descriptors}:");
+    let status = Command::new("prlimit")
+        .args(["--pid", &id, &limit])
+        .status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        other => Err(format!("cannot run prlimit: {other:?}")),
+    }
+}
+
 /// Lets the table of descriptors fill up while the server runs, as if something else had used up
 /// what was planned for connections.
 fn an_empty_table_of_descriptors_is_survived() -> Result<(), Failed> {
     let server = Server::serve(&["demo=demo"])?;
-    let limit = |descriptors: usize| {
-        let id = server.id().to_string();
-        let limit = format!("--nofile={descriptors}:");
-        let status = Command::new("prlimit")
-            .args(["--pid", &id, &limit])
-            .status();
-        match status {
-            Ok(status) if status.success() => Ok(()),
-            other => Err(format!("cannot run prlimit: {other:?}")),
-        }
-    };
     // A descriptor gets the lowest free number, which must be below the limit.
     let highest = highest_descriptor(server.id())?;
-    limit(highest + 1)?;
+    limit(&server, highest + 1)?;
     let mut held = Vec::new();
-    while let Some(stream) = ask_rtsp(&server)? {
+    // Connections with a session do not make room for others.
+    while let Some(stream) = hold_rtsp(&server)? {
         held.push(stream);
         if held.len() > highest {
             return Err(format!("{} connections, none refused", held.len()).into());
@@ -116,7 +149,7 @@ fn an_empty_table_of_descriptors_is_survived() -> Result<(), Failed> {
     for stream in &mut held {
         options(stream).map_err(|error| format!("an open connection is not served: {error}"))?;
     }
-    limit(1024)?;
+    limit(&server, 1024)?;
     eventually(PATIENCE, || is_answered(&server))?;
     eventually(PATIENCE, || {
         let printed = server.printed();
@@ -138,8 +171,23 @@ fn highest_descriptor(process: u32) -> Result<usize, String> {
 
 /// Connects by RTSP; returns `None` if the server refuses the connection.
 fn ask_rtsp(server: &Server) -> Result<Option<TcpStream>, String> {
+    asked(server, options)
+}
+
+/// Connects by RTSP and sets up a track; returns `None` if the server refuses the connection.
+fn hold_rtsp(server: &Server) -> Result<Option<TcpStream>, String> {
+    let url = format!("{}/trackID=0", server.rtsp_url("demo"));
+    let transport = "Transport: RTP/AVP/TCP;unicast;interleaved=0-1\r\n";
+    let request = format!("SETUP {url} RTSP/1.0\r\nCSeq: 1\r\n{transport}\r\n");
+    asked(server, |stream| ask(stream, &request))
+}
+
+fn asked(
+    server: &Server,
+    request: impl Fn(&mut TcpStream) -> io::Result<()>,
+) -> Result<Option<TcpStream>, String> {
     let mut stream = connect(&server.rtsp_url(""))?;
-    match options(&mut stream) {
+    match request(&mut stream) {
         Ok(()) => Ok(Some(stream)),
         Err(error)
             if matches!(
@@ -155,14 +203,22 @@ fn ask_rtsp(server: &Server) -> Result<Option<TcpStream>, String> {
 
 /// Sends OPTIONS by RTSP and reads the whole answer.
 fn options(stream: &mut TcpStream) -> io::Result<()> {
-    stream.write_all(b"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n")?;
+    ask(stream, "OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n")
+}
+
+/// Sends a request by RTSP and reads the whole answer, which has no body.
+fn ask(stream: &mut TcpStream, request: &str) -> io::Result<()> {
+    stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
     while !answer.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
         stream.read_exact(&mut byte)?;
         answer.extend(byte);
     }
-    Ok(())
+    match answer.starts_with(b"RTSP/1.0 200 ") {
+        true => Ok(()),
+        false => Err(io::Error::other(String::from_utf8_lossy(&answer))),
+    }
 }
 
 /// Connects to the address of a URL.

@@ -19,8 +19,8 @@ const TURN: Duration = Duration::from_millis(2);
 /// Time until a listener is tried again after descriptors ran out.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// Most connections that are refused in one turn because there is no descriptor for them.
-const SHED_PER_TURN: usize = 16;
+/// Most connections that make room, or are refused, in one turn without descriptors.
+pub(super) const SHED_PER_TURN: usize = 16;
 
 /// One port, opened once for each thread.
 #[derive(Debug)]
@@ -99,6 +99,8 @@ pub(super) enum Accepted<'a> {
     Connection(TcpStream, SocketAddr, Option<&'a Identity>),
     /// No connection waits, or none may be accepted in this turn.
     Nobody,
+    /// A connection waits, and the process has no descriptor for it.
+    NoDescriptor,
 }
 
 impl ThreadListeners {
@@ -166,10 +168,7 @@ impl ThreadListeners {
                 Err(error) if glassline_net::is_descriptor_shortage(&error) => {
                     let open = usize::try_from(counters.open.get()).unwrap_or(usize::MAX);
                     it.outage.note_failure(&error, open, now);
-                    let refused = it.refuse(&mut self.spare);
-                    counters.refused_descriptors.add(refused);
-                    it.retry_at = Some(now + RETRY);
-                    return Accepted::Nobody;
+                    return Accepted::NoDescriptor;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // The connection ended while it waited (accept(2)). The next turn goes on, so that an
@@ -180,6 +179,18 @@ impl ThreadListeners {
                 }
             }
         }
+    }
+
+    /// Refuses connections of listener `index` for which there is no descriptor, and leaves the
+    /// others to a later turn. Returns the number of refused ones.
+    pub(super) fn refuse(&mut self, index: usize, now: Instant) -> u64 {
+        let Some(it) = self.listeners.get_mut(index) else {
+            return 0;
+        };
+        it.retry_at = Some(now + RETRY);
+        let accept = || it.listener.accept().map(|(stream, _)| stream.into());
+        let refused = (0..SHED_PER_TURN).take_while(|_| self.spare.refuse_one(accept));
+        refused.count() as u64
     }
 
     /// Leaves the connections that still wait at listener `index` to a later turn.
@@ -219,14 +230,5 @@ impl ThreadListeners {
         for it in &mut self.listeners {
             it.outage.check(now);
         }
-    }
-}
-
-impl ThreadListener {
-    /// Refuses connections for which there is no descriptor. Returns their number.
-    fn refuse(&self, spare: &mut SpareDescriptor) -> u64 {
-        let accept = || self.listener.accept().map(|(stream, _)| stream.into());
-        let refused = (0..SHED_PER_TURN).take_while(|_| spare.refuse_one(accept));
-        refused.count() as u64
     }
 }

@@ -8,7 +8,7 @@ use mio::net::TcpStream;
 use super::Worker;
 use crate::config::Identity;
 use crate::rtsp::command::Command;
-use crate::rtsp::listener::Accepted;
+use crate::rtsp::listener::{Accepted, SHED_PER_TURN};
 use crate::runtime::{ConnectionPermit, ConnectionRefusal, SourcePrefix};
 
 /// Connections accepted, or refused, before clients are served.
@@ -22,6 +22,7 @@ impl Worker {
             let counters = &self.clients.delivery.counters;
             match self.listeners.accept(index, counters, now) {
                 Accepted::Nobody => return,
+                Accepted::NoDescriptor => return self.shed(index, now),
                 Accepted::Connection(stream, peer, identity) => {
                     counters.accepted.add(1);
                     if !self.rates.take(peer.ip(), now) {
@@ -35,6 +36,20 @@ impl Worker {
             }
         }
         self.listeners.leave_rest(index, now);
+    }
+
+    /// Closes connections whose clients have shown no right yet, because the process has no
+    /// descriptor left. If this thread has none, connections that wait to be accepted are refused,
+    /// and the other threads are asked to make room.
+    fn shed(&mut self, index: usize, now: Instant) {
+        let closed = (0..SHED_PER_TURN).take_while(|_| self.clients.make_room(None));
+        if closed.count() > 0 {
+            return self.listeners.leave_rest(index, now);
+        }
+        let refused = self.listeners.refuse(index, now);
+        let counters = &self.clients.delivery.counters;
+        counters.refused_descriptors.add(refused);
+        self.ask_others_for_room(None);
     }
 
     fn adopt(&mut self, stream: TcpStream, peer: SocketAddr, identity: Option<&Identity>) {
@@ -66,10 +81,15 @@ impl Worker {
         }
         // The connections without a session are on other threads. The client's next attempt finds
         // room.
+        self.ask_others_for_room(source);
+        None
+    }
+
+    /// Has each other thread close a connection without a session, of `source` if that is given.
+    fn ask_others_for_room(&self, source: Option<SourcePrefix>) {
         let threads = self.shared.threads().len();
         for thread in (0..threads).filter(|thread| *thread != self.index) {
             self.shared.send(thread, Command::MakeRoom(source));
         }
-        None
     }
 }
