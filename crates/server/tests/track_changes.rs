@@ -93,6 +93,15 @@ fn a_viewer_is_closed_when_the_codec_changes_and_plays_when_it_comes_back() {
     }
     eventually("the server forgets them", || stream.viewers() == 0);
     assert_eq!(running.total("viewers_closed_total"), 2);
+    for peer in &peers {
+        let told = || {
+            let answer = peer.delete();
+            (answer.status == 410).then(|| answer.problem(410))
+        };
+        eventually("the session tells why", || told().is_some());
+        let problem = told().expect("it is kept");
+        assert_eq!(problem["title"], "The source changed its codecs");
+    }
     let mut again = Peer::of_stream(&running, STREAM).expect("answered");
     let gets_vp8 = |peer: &Peer<'_>| {
         let mut video = peer.received.iter().filter(|it| it.kind == Kind::Video);
@@ -173,6 +182,29 @@ fn rtsp_clients_are_closed_when_the_codec_changes_and_are_described_the_new_one(
         assert!(count > 0, "it stays");
         came.extend_from_slice(&buffer[..count]);
     }
+}
+
+#[test]
+fn a_client_that_was_described_other_tracks_has_to_ask_again() {
+    let running = Running::start(2);
+    let stream = running.stream();
+    let source = Source::start(&stream, Film::default());
+    let mut hand = Hand::new(running.rtsp());
+    let url = format!("rtsp://{}/{STREAM}", running.rtsp());
+    let described = hand.ask("DESCRIBE", &url, "");
+    assert!(described.contains("H264/90000"), "{described}");
+    drop(source);
+    let _source = Vp8Source::start(&stream);
+    let track = format!("{url}/trackID=0");
+    let transport = "Transport: RTP/AVP/TCP;unicast;interleaved=0-1\r\n";
+    let gone = hand.ask("SETUP", &track, transport);
+    assert!(gone.contains("410 Gone"), "{gone}");
+    eventually("nobody is set up", || stream.viewers() == 0);
+
+    let described = hand.ask("DESCRIBE", &url, "");
+    assert!(described.contains("VP8/90000"), "{described}");
+    let answer = hand.ask("SETUP", &track, transport);
+    assert!(answer.contains("200 OK"), "{answer}");
 }
 
 #[test]

@@ -41,6 +41,7 @@ statuses! {
     NOT_ACCEPTABLE 406 "Not Acceptable"
     REQUEST_TIME_OUT 408 "Request Time-out"
     CONFLICT 409 "Conflict"
+    GONE 410 "Gone"
     REQUEST_ENTITY_TOO_LARGE 413 "Request Entity Too Large"
     REQUEST_URI_TOO_LONG 414 "Request-URI Too Large"
     UNSUPPORTED_MEDIA_TYPE 415 "Unsupported Media Type"

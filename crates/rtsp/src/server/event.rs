@@ -248,6 +248,9 @@ pub enum Refusal {
     NotFound,
     /// 409: another client publishes the stream.
     Busy,
+    /// 410: the tracks that were described to the client are gone; it has to ask for the
+    /// description again.
+    Gone,
     /// 415: the description holds media that the server cannot receive.
     UnsupportedMedia,
     /// 453: the server has no capacity for one more client.
@@ -279,6 +282,7 @@ impl Refusal {
             Self::Forbidden => Status::FORBIDDEN,
             Self::NotFound => Status::NOT_FOUND,
             Self::Busy => Status::CONFLICT,
+            Self::Gone => Status::GONE,
             Self::UnsupportedMedia => Status::UNSUPPORTED_MEDIA_TYPE,
             Self::NotEnoughBandwidth => Status::NOT_ENOUGH_BANDWIDTH,
             Self::NotInThisState => Status::METHOD_NOT_VALID_IN_THIS_STATE,

@@ -2,8 +2,10 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
+use glassline_hub::{Stream, TrackLayout};
 use glassline_media::TrackIndex;
 use glassline_rtsp::server::{Connection, Endpoints};
 
@@ -37,6 +39,9 @@ pub(super) struct Client {
     pub(super) role: Role,
     /// Keys that the description announced to the client, for the tracks that it sets up next.
     pub(super) keyring: Option<Box<Keyring>>,
+    /// The stream that was described to the client last, and its tracks at that time. A client
+    /// depacketizes by them until it asks again.
+    pub(super) described: Option<(Weak<Stream>, TrackLayout)>,
     /// Cookie of the HTTP tunnel whose connection from server to client this is; `None` without a
     /// tunnel.
     pub(super) cookie: Option<Box<str>>,
@@ -122,6 +127,7 @@ impl Client {
             local: endpoints.local,
             role: Role::Idle,
             keyring: None,
+            described: None,
             cookie: None,
             is_full: false,
             progressed: now,
@@ -161,6 +167,20 @@ impl Client {
             Role::Publisher(session) => Some(session),
             Role::Idle | Role::Player(_) => None,
         }
+    }
+
+    /// Notes that the tracks of `stream` are described to the client as of `layout`.
+    pub(super) fn note_described(&mut self, stream: &Arc<Stream>, layout: TrackLayout) {
+        self.described = Some((Arc::downgrade(stream), layout));
+    }
+
+    /// Returns whether the client was described other tracks of `stream` than those of `layout`. A
+    /// client that never asked for the description on this connection knows the tracks otherwise.
+    pub(super) fn was_described_others(&self, stream: &Arc<Stream>, layout: TrackLayout) -> bool {
+        let described = self.described.as_ref();
+        described.is_some_and(|(of, then)| {
+            std::ptr::eq(of.as_ptr(), Arc::as_ptr(stream)) && *then != layout
+        })
     }
 
     /// The reader of the stream that the client has set up.

@@ -196,6 +196,7 @@ impl Requests {
     ) -> Effect {
         let answer = match self.stream(&path) {
             Ok(stream) => {
+                scope.client.note_described(&stream, stream.layout());
                 let described = Described {
                     name: stream.name().as_str(),
                     tracks: &stream.tracks(),

@@ -74,6 +74,10 @@ fn try_set_up(
     stream: &Arc<Stream>,
     request: &TrackRequest,
 ) -> Result<Answer, Refusal> {
+    // The client would depacketize the new tracks by the description of the old ones.
+    if scope.client.was_described_others(stream, stream.layout()) {
+        return Err(Refusal::Gone);
+    }
     let track = request.index(stream.tracks().len().min(TRACKS_MAX))?;
     if let Some(session) = scope.client.player() {
         if !Arc::ptr_eq(&session.stream, stream) {
@@ -82,7 +86,7 @@ fn try_set_up(
         let reader = scope.streams.get(session.reader);
         if !reader.is_some_and(StreamReader::is_current) {
             // The stream's tracks changed since the first SETUP; the session is about to end.
-            return Err(Refusal::NotInThisState);
+            return Err(Refusal::Gone);
         }
         if !session.accepts(request.transport) {
             return Err(Refusal::UnsupportedTransport);
@@ -96,7 +100,12 @@ fn try_set_up(
         _ => None,
     };
     let reader = scope.streams.subscribe(stream, scope.now);
-    let set_up = set_up_track(scope, reader, track, membership, request);
+    let subscribed = scope.streams.get(reader).map(StreamReader::layout);
+    let set_up = match subscribed {
+        // The tracks changed since the check above.
+        Some(layout) if scope.client.was_described_others(stream, layout) => Err(Refusal::Gone),
+        _ => set_up_track(scope, reader, track, membership, request),
+    };
     if set_up.is_err() && scope.client.reader() != Some(reader) {
         // No client on this thread may have the stream now.
         scope.streams.leave(reader, scope.key);
