@@ -111,8 +111,9 @@ async function run() {
   for (;;) {
     const reason = await watch();
     if (joinedAtMs !== null) delayMs = BACKOFF_FIRST_MS;
+    const isExpected = joinedAtMs !== null && reason.atOnce === true;
     delayMs = explain(reason, delayMs);
-    await pause(delayMs);
+    await pause(isExpected ? 0 : delayMs);
     delayMs = Math.min(delayMs * 2, BACKOFF_MAX_MS);
   }
 }

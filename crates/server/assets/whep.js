@@ -18,14 +18,18 @@ const NO_NETWORK = 'The browser found no network of its own: WebRTC needs one, e
 
 /** A session that has ended, or that failed after the answer. */
 export class Lost extends Error {
-  constructor(message) {
+  /** `atOnce`: the server ended the session so that the page dials again, without a pause. */
+  constructor(message, atOnce = false) {
     super(message);
-    this.name = 'Lost';
+    Object.assign(this, { name: 'Lost', atOnce });
   }
 }
 
 export class Session {
   #over;
+
+  /** Whether the server, which closed the session, was asked for its reason. */
+  #asks = false;
 
   /** Resolves with a `Lost` once the connection failed; never rejects. */
   ended = new Promise((resolve) => { this.#over = resolve; });
@@ -72,7 +76,7 @@ export class Session {
       }
       // 'disconnected' is not the end: ICE may recover by itself.
       if (pc.connectionState === 'failed') this.lose('The connection failed');
-      if (pc.connectionState === 'closed') this.lose('The server closed the connection');
+      if (pc.connectionState === 'closed') this.#closedByServer();
     });
     for (const kind of send ? [send] : kinds) {
       const direction = send ? 'sendonly' : 'recvonly';
@@ -83,8 +87,31 @@ export class Session {
   }
 
   /** Ends the session with a reason, for instance because the server no longer knows it. */
-  lose(message) {
-    this.#over(new Lost(message));
+  lose(message, atOnce = false) {
+    this.#over(new Lost(message, atOnce));
+  }
+
+  /**
+   * Ends the session, which the server has closed, with the server's reason if it tells one: the
+   * session's own address answers 410 with it.
+   */
+  async #closedByServer() {
+    // The connection and its transport both tell of the end.
+    if (this.#asks) return;
+    this.#asks = true;
+    const { resource } = this;
+    this.resource = null;
+    let message = 'The server closed the connection';
+    let told = false;
+    if (resource) {
+      try {
+        await request(resource, { method: 'DELETE', timeoutMs: 2000 });
+      } catch (problem) {
+        told = problem.status === 410;
+        if (told) message = problem.title;
+      }
+    }
+    this.lose(message, told);
   }
 
   /**
@@ -137,7 +164,7 @@ export class Session {
   #watchTransport() {
     const transport = this.pc.getReceivers()[0]?.transport;
     transport?.addEventListener('statechange', () => {
-      if (transport.state === 'closed') this.lose('The server closed the connection');
+      if (transport.state === 'closed') this.#closedByServer();
       if (transport.state === 'failed') this.lose('The DTLS handshake failed');
     });
   }

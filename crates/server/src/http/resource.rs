@@ -47,7 +47,10 @@ pub(super) fn find(
     session: &str,
 ) -> Result<Arc<SessionRecord>, Problem> {
     let record = sessions.find(stream, session);
-    record.ok_or_else(Problem::no_session)
+    record.ok_or_else(|| match sessions.ending(stream, session) {
+        Some(reason) => Problem::new(StatusCode::GONE, reason.title(), reason.to_string()),
+        None => Problem::no_session(),
+    })
 }
 
 /// Returns status 201 with the SDP answer and the URL of the session.
@@ -143,7 +146,13 @@ pub(super) async fn end(
     sessions: &Negotiator,
     record: &SessionRecord,
 ) -> Result<Response, Problem> {
-    sessions.leave(record).await?;
+    let ended = sessions.leave(record).await;
+    // The server may have ended the session since it was found.
+    if let Some(reason) = sessions.ending(record.resource_name(), record.id.as_str()) {
+        let problem = Problem::new(StatusCode::GONE, reason.title(), reason.to_string());
+        return Err(problem);
+    }
+    ended?;
     Ok(StatusCode::OK.into_response())
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use glassline_webrtc::sdp::{Candidate, Fragment, IceCredentials, restart_fragment};
 use tokio::sync::oneshot;
 
+use super::endings::EndReason;
 use super::negotiator::{Negotiator, draw_secrets};
 use super::peer::Peer;
 use super::record::{IceGeneration, SessionLocation, SessionRecord};
@@ -77,6 +78,12 @@ impl Negotiator {
     pub(crate) fn find(&self, name: &str, session: &str) -> Option<Arc<SessionRecord>> {
         let record = self.shared.registry.by_id(&SessionId::new(session));
         record.filter(|record| record.resource_name() == name)
+    }
+
+    /// Returns why the server ended a session of the stream or file `name`, if that was lately.
+    pub(crate) fn ending(&self, name: &str, session: &str) -> Option<EndReason> {
+        let id = SessionId::new(session);
+        self.shared.registry.ending(name, &id)
     }
 
     /// Returns the session with this id.

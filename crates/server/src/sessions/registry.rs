@@ -11,6 +11,7 @@ use std::time::Instant;
 use glassline_hub::StreamName;
 
 use super::admission::{Admitted, Bounds, Full, HalfOpen};
+use super::endings::{EndReason, Endings};
 use super::peer::Peer;
 use super::record::{IceGeneration, SessionLocation, SessionRecord};
 use crate::runtime::{SessionId, shrink};
@@ -25,6 +26,7 @@ pub struct Registry {
     bounds: Bounds,
     half_open: HalfOpen,
     index: Mutex<Index>,
+    endings: Mutex<Endings>,
 }
 
 #[derive(Debug, Default)]
@@ -48,6 +50,7 @@ impl Registry {
             bounds,
             half_open: HalfOpen::default(),
             index: Mutex::default(),
+            endings: Mutex::default(),
         }
     }
 
@@ -120,8 +123,29 @@ impl Registry {
         Some(record)
     }
 
+    /// Notes why the session of `record`, which is removed next, has ended.
+    pub(super) fn note_ending(&self, id: &SessionId, reason: EndReason, now: Instant) {
+        if let Some(record) = self.by_id(id) {
+            self.endings().note(record, reason, now);
+        }
+    }
+
+    /// Returns why the server ended the session `id` of the stream or file `name`; `None` if the
+    /// session exists, if its peer left, or if the end was too long ago.
+    pub fn ending(&self, name: &str, id: &SessionId) -> Option<EndReason> {
+        let endings = self.endings();
+        let (record, reason) = endings.get(id)?;
+        (record.resource_name() == name).then_some(reason)
+    }
+
+    fn endings(&self) -> MutexGuard<'_, Endings> {
+        // The list is consistent after every line, so a poisoned lock is no problem.
+        self.endings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Removes the sessions that got no datagram within the handshake time. Returns their number.
     pub fn sweep(&self, now: Instant) -> usize {
+        self.endings().forget_old(now);
         let late: Vec<Arc<SessionRecord>> = {
             let index = self.lock();
             let records = index.by_id.values().map(|indexed| &indexed.record);

@@ -28,6 +28,7 @@ use glassline_webrtc::{Event, ReceiverIndex, Session};
 
 use super::admission::Permit;
 use super::counters::Counters;
+use super::endings::EndReason;
 use crate::egress::webrtc::{Nack, Route};
 use crate::latency::{FrameStamps, LatencyRegistry, PathView, SelectedPath};
 use crate::messages::Messages;
@@ -58,6 +59,8 @@ pub struct Peer {
     permit: Option<Permit>,
     addresses: Addresses,
     created: Instant,
+    /// Why the server closed the session; `None` if it did not.
+    ending: Option<EndReason>,
     /// The deadline that the shard's timers hold for this peer.
     pub(super) armed: Option<Instant>,
     /// Time at which the selected path was published last.
@@ -85,6 +88,7 @@ impl Peer {
             permit: Some(permit),
             addresses: Addresses::default(),
             created: now,
+            ending: None,
             armed: None,
             selected_shown: None,
             rtt: None,
@@ -317,6 +321,11 @@ impl Peer {
         }
     }
 
+    /// Returns why the server closed the session; `None` if it did not.
+    pub(super) fn ending(&self) -> Option<EndReason> {
+        self.ending
+    }
+
     /// Closes the session if the peer gets video with B-frames, which a browser shows in the wrong
     /// order. Returns whether it did. New viewers of the stream are refused with the same reason.
     pub(super) fn close_if_reordered(
@@ -330,6 +339,7 @@ impl Peer {
         if gets_them {
             tracing::warn!(session = %self.id, stream = %self.stream.name(), "viewer disconnected: the video has B-frames, which browsers show in the wrong order; encode without them");
             counters.closed_reordered.add(1);
+            self.ending = Some(EndReason::Reordered);
             self.session.close(now);
         }
         gets_them
@@ -347,6 +357,7 @@ impl Peer {
         if is_old {
             tracing::info!(session = %self.id, stream = %self.stream.name(), "viewer disconnected: the source changed its codecs; the viewer may join again");
             counters.closed_tracks_changed.add(1);
+            self.ending = Some(EndReason::TracksChanged);
             self.session.close(now);
         }
         is_old

@@ -303,6 +303,9 @@ impl Worker {
             && let Some(peer) = self.release(key)
         {
             let (session, stream) = (peer.id().clone(), Arc::clone(peer.stream()));
+            if let Some(reason) = peer.ending() {
+                self.shared.registry.note_ending(&session, reason, now);
+            }
             // A thread that does not find the session in the registry may rely on the peer being
             // released.
             drop(peer);
