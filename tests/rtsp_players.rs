@@ -45,9 +45,9 @@ pub(crate) const TESTS: &[Test] = &[
         run: a_file_is_sought_in,
     },
     Test {
-        name: "rtsp_players::retina_pulls_from_us_by_digest",
+        name: "rtsp_players::another_of_our_servers_pulls_by_digest",
         needs: &[],
-        run: retina_pulls_from_us_by_digest,
+        run: another_of_our_servers_pulls_by_digest,
     },
     Test {
         name: "rtsp_players::ffmpeg_publishes_and_chromium_watches",
@@ -448,7 +448,7 @@ fn a_file_is_sought_in() -> Result<(), Failed> {
     Err(format!("{times:?}\n{}", server.printed()).into())
 }
 
-fn retina_pulls_from_us_by_digest() -> Result<(), Failed> {
+fn another_of_our_servers_pulls_by_digest() -> Result<(), Failed> {
     let users = output_folder().join("users.yml");
     // An earlier run may have left the file.
     let _ = fs::remove_file(&users);

@@ -92,6 +92,7 @@ pub mod rtcp;
 pub mod rtx;
 mod sequence;
 pub mod twcc;
+pub mod units;
 
 pub use error::ParseError;
 pub use extensions::{Extensions, ExtensionsIter};

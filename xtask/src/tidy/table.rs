@@ -26,7 +26,7 @@ pub(super) const CRATES: &[Row] = &[
     ("net", &[]),
     ("quic", &["congestion", "media"]),
     ("rtp", &["media"]),
-    ("rtsp", &["media"]),
+    ("rtsp", &["media", "rtp"]),
     ("sctp", &["congestion", "media"]),
     ("sim", &["media"]),
     ("voice", &["media", "rtp"]),

@@ -36,6 +36,8 @@ pub use endpoint::{Endpoint, RtspTransport};
 pub use flow::Flow;
 pub use glassline_webrtc::Kinds;
 pub use route::{local_addresses, wildcard};
+#[cfg(test)]
+pub(crate) use rtsp::test_server as rtsp_test_server;
 
 use crate::trust::Trust;
 use command::{Command, Mailbox};

@@ -2,12 +2,12 @@
 //! units, in decoding order, without DONL fields.
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use glassline_media::annexb::{self, LONG_START_CODE};
 use glassline_media::{Codec, Track, UnitBuilder};
 
 use super::assembly::{DropReason, FrameFormat};
-use super::{UnsupportedFormat, equal_pieces, parameter};
+use super::{UnsupportedFormat, equal_pieces, parameter, parameter_set, push_parameter};
 
 /// Types of NAL units (H.265 table 7-1) and of RTP payloads (RFC 7798 §4.4).
 pub mod nal {
@@ -53,6 +53,30 @@ pub fn profile(track: &Track) -> Option<u8> {
     // Twelve characters of base64 are nine bytes.
     let head = STANDARD_NO_PAD.decode(sets.get(..12)?).ok()?;
     head.get(PROFILE_OFFSET).map(|byte| byte & 0x1f)
+}
+
+/// Names of the format parameters with parameter sets (RFC 7798 §7.1), in the order that a decoder
+/// needs.
+const SETS: [&str; 3] = ["sprop-vps", "sprop-sps", "sprop-pps"];
+
+/// Returns the NAL units in the track's format parameters `sprop-vps`, `sprop-sps` and `sprop-pps`
+/// (RFC 7798 §7.1).
+pub fn sets_of(track: &Track) -> Vec<Vec<u8>> {
+    let lists = SETS.into_iter();
+    lists
+        .filter_map(|name| parameter(&track.format_parameters, name))
+        .flat_map(|list| list.split(',').filter_map(parameter_set))
+        .collect()
+}
+
+/// Adds parameter sets (VPS, SPS, PPS) to the format parameters of a track that has none.
+pub fn describe(track: &mut Track, sets: [&[u8]; 3]) {
+    if !sets_of(track).is_empty() {
+        return;
+    }
+    for (name, set) in SETS.into_iter().zip(sets) {
+        push_parameter(&mut track.format_parameters, name, &STANDARD.encode(set));
+    }
 }
 
 /// Length of a NAL unit header in bytes; every payload begins with one (RFC 7798 §1.1.4).

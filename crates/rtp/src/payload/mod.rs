@@ -9,6 +9,8 @@
 //! on the container or network from which it came. Payloads have at most
 //! [`PAYLOAD_BYTES_MAX`] bytes and contain nothing that depends on a receiver.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
 use glassline_media::{Codec, PAYLOAD_BYTES_MAX, Track, UnitBuilder, annexb};
 
 use crate::h264;
@@ -26,6 +28,7 @@ mod mpeg4_visual;
 mod mpeg_audio;
 mod mpeg_ts;
 mod mpeg_video;
+mod parameter_sets;
 mod picture_id;
 mod vp8;
 mod vp9;
@@ -37,6 +40,7 @@ use xiph::Identifier;
 
 pub use assembly::UnsupportedFormat;
 pub use depacketizer::{Depacketizer, Unit};
+pub use parameter_sets::ParameterSets;
 
 /// Splits the access units of one track into RTP payloads.
 ///
@@ -150,6 +154,25 @@ pub fn parameter<'a>(parameters: &'a str, name: &str) -> Option<&'a str> {
         let found = key.trim().eq_ignore_ascii_case(name);
         found.then(|| value.trim().trim_matches('"'))
     })
+}
+
+/// Appends a format parameter to a track's format parameters.
+pub fn push_parameter(parameters: &mut String, name: &str, value: &str) {
+    if !parameters.is_empty() && !parameters.ends_with(';') {
+        parameters.push(';');
+    }
+    parameters.push_str(name);
+    parameters.push('=');
+    parameters.push_str(value);
+}
+
+/// Returns the parameter set that `text` holds in base64, as in `sprop-parameter-sets`; `None` for
+/// an invalid or empty one. Some cameras leave the padding out.
+pub fn parameter_set(text: &str) -> Option<Vec<u8>> {
+    STANDARD_NO_PAD
+        .decode(text.trim().trim_end_matches('='))
+        .ok()
+        .filter(|set| !set.is_empty())
 }
 
 /// Splits `bytes` into the fewest pieces of at most `room` bytes (at least 1), all of one size

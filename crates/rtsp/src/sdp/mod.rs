@@ -10,9 +10,11 @@ use thiserror::Error;
 
 mod formats;
 mod presentation;
+mod tracks;
 
 pub use formats::Format;
 pub use presentation::{Presentation, Section, control, payload_type};
+pub use tracks::{ChosenTracks, Unusable};
 
 /// A presentation as its session description declares it.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -36,14 +36,14 @@ use tokio::task::JoinHandle;
 use crate::runtime::{Part, Supervisor};
 use file::Clip;
 
+pub(crate) use assembler::Assembler;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub use assembler::fuzzing::assembler as fuzz_assembler;
-pub(crate) use assembler::{Assembler, Packet};
 pub(crate) use pace::{Pace, Rate};
-pub(crate) use tracks::{track_of, with_sets};
+pub(crate) use tracks::with_sets;
 pub(crate) use unit_packetizer::{UnitPacketizer, UnitTiming};
-pub(crate) use units::{Unit, Units};
+pub(crate) use units::Units;
 
 pub use frame_codes::{FrameCode, FrameCodes};
 pub use spec::{FileSource, Input, RtspSource, SourceSpec, SpecError, Transport};

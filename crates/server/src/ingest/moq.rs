@@ -13,11 +13,12 @@ use glassline_media::{Kind, MediaTime, MediaUnit, Stage, TrackIndex};
 use glassline_quic::moq::{
     BroadcastReader, CatalogError, ReceivedFrame, Rendition, Session, SubscribeError, TrackReader,
 };
+use glassline_rtp::units::TimedUnit;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::publishing::go_live;
-use super::{Unit, Units, with_sets};
+use super::{Units, with_sets};
 use crate::runtime::{Counter, calendar};
 
 /// Distance from the newest group at which a late group is given up.
@@ -220,7 +221,7 @@ impl BroadcastReceiver<'_> {
     fn publish(&mut self, track: TrackIndex, frame: ReceivedFrame) -> Result<(), BroadcastError> {
         self.last_received = frame.arrived;
         self.ingest.received_bytes.add(frame.data.len() as u64);
-        let unit = Unit {
+        let unit = TimedUnit {
             track,
             time: frame.time,
             keyframe: frame.keyframe,

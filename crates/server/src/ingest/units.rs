@@ -1,34 +1,17 @@
 //! Turns whole access units of a source into media units.
 //!
 //! ```text
-//! Unit ─► ParameterSets ─► UnitPacketizer ─► MediaUnit
-//!     └─► Reordering
+//! TimedUnit ─► ParameterSets ─► UnitPacketizer ─► MediaUnit
+//!          └─► Reordering
 //! ```
 
-use std::time::Instant;
-
 use glassline_demux::reordering::Reordering;
-use glassline_media::{Kind, MediaTime, MediaUnit, Track, TrackIndex};
+use glassline_media::{Codec, Kind, MediaUnit, Track, TrackIndex, annexb};
+use glassline_rtp::payload::{ParameterSets, h265};
+use glassline_rtp::units::TimedUnit;
 
-use super::assembler::{ParameterSets, reordering};
 use super::tracks;
 use super::unit_packetizer::{UnitPacketizer, UnitTiming};
-
-/// One access unit as it arrived.
-#[derive(Debug)]
-pub(crate) struct Unit {
-    /// Index into the tracks given to [`Units::new`].
-    pub(crate) track: TrackIndex,
-    /// Time on the source's timeline, which all tracks share.
-    pub(crate) time: MediaTime,
-    /// Whether a decoder can start here, if its parameter sets are known.
-    pub(crate) keyframe: bool,
-    /// Whether data before this unit was lost.
-    pub(crate) after_loss: bool,
-    /// Coded data in the form that the payload format takes: Annex B for H.264 and H.265.
-    pub(crate) data: Vec<u8>,
-    pub(crate) received: Instant,
-}
 
 /// Packetizes a source's access units. A keyframe that comes without parameter sets gets the latest
 /// ones, or those of the description.
@@ -76,7 +59,7 @@ impl Units {
     }
 
     /// Appends the media units of an access unit to `out`. Ignores a unit of an unknown track.
-    pub(crate) fn push(&mut self, unit: Unit, out: &mut Vec<MediaUnit>) {
+    pub(crate) fn push(&mut self, unit: TimedUnit, out: &mut Vec<MediaUnit>) {
         let Some(state) = self.states.get_mut(unit.track.get()) else {
             return;
         };
@@ -107,4 +90,19 @@ impl Units {
     pub(crate) fn take_redescribed(&mut self) -> Option<&[Track]> {
         std::mem::take(&mut self.redescribed).then_some(&self.tracks)
     }
+}
+
+/// Creates the detector of B-frames for a track, starting from its description; `None` for a codec
+/// without them.
+fn reordering(track: &Track) -> Option<Reordering> {
+    let mut reordering = Reordering::of(track.codec)?;
+    let sets = match track.codec {
+        Codec::H264 => vec![track.video.sps.clone(), track.video.pps.clone()],
+        _ => h265::sets_of(track),
+    };
+    for set in sets {
+        let unit = [&[0], &annexb::START_CODE[..], &set].concat();
+        reordering.push(&unit, false);
+    }
+    Some(reordering)
 }

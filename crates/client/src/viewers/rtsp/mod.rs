@@ -400,6 +400,6 @@ impl MediaTransport {
 }
 
 #[cfg(test)]
-mod test_server;
+pub(crate) mod test_server;
 #[cfg(test)]
 mod tests;

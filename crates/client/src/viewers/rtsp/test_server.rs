@@ -15,36 +15,36 @@ use glassline_rtsp::transport::{Lower, Transport};
 use glassline_rtsp::{Method, Request, Response, Status};
 
 /// Dropping it closes all connections.
-pub(super) struct Server {
+pub(crate) struct Server {
     address: SocketAddr,
-    pub(super) shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 /// State that a test shares with the server: switches and counts.
 #[derive(Default)]
-pub(super) struct Shared {
+pub(crate) struct Shared {
     /// Status with which DESCRIBE is refused; 0 accepts it.
-    pub(super) refuse: AtomicUsize,
+    pub(crate) refuse: AtomicUsize,
     /// Whether `user` with the password `pass word` is required.
-    pub(super) guarded: AtomicBool,
+    pub(crate) guarded: AtomicBool,
     /// Interval of dropped packets, in packets; 0 drops none.
-    pub(super) lose_every: AtomicUsize,
+    pub(crate) lose_every: AtomicUsize,
     /// Whether all connections are to be closed.
-    pub(super) hang_up: AtomicBool,
+    pub(crate) hang_up: AtomicBool,
     /// Whether RTCP BYE is to be sent.
-    pub(super) bye: AtomicBool,
+    pub(crate) bye: AtomicBool,
     /// Connections that are open.
-    pub(super) open: AtomicUsize,
+    pub(crate) open: AtomicUsize,
     /// Sessions ended by TEARDOWN.
-    pub(super) torn_down: AtomicUsize,
+    pub(crate) torn_down: AtomicUsize,
     /// Receiver reports that contain a report block.
-    pub(super) reports: AtomicUsize,
+    pub(crate) reports: AtomicUsize,
     /// Connections dropped for garbage.
-    pub(super) garbage: AtomicUsize,
+    pub(crate) garbage: AtomicUsize,
 }
 
 impl Server {
-    pub(super) fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback");
         let address = listener.local_addr().expect("bound");
         let shared = Arc::new(Shared::default());
@@ -63,7 +63,7 @@ impl Server {
         Self { address, shared }
     }
 
-    pub(super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("rtsp://{}/stream", self.address)
     }
 }

@@ -7,7 +7,10 @@ use std::time::{Duration, Instant};
 use glassline_hub::{Hub, StreamName, Subscription, Wake};
 use glassline_media::{Codec, MediaUnit, PAYLOAD_BYTES_MAX, Track, TrackIndex, VideoParameters};
 
-use super::{ARRIVALS_MAX, Assembler, Packet};
+use glassline_rtp::receive::Received;
+use glassline_rtp::reorder::ReceivedPacket;
+
+use super::Assembler;
 
 /// Most packets of one input.
 const PACKETS_MAX: usize = 400;
@@ -110,13 +113,16 @@ impl Scene {
             let count = payload.len().min(8);
             ntp[..count].copy_from_slice(&payload[..count]);
             let ntp = u64::from_be_bytes(ntp);
-            self.assembler.sender_report(TrackIndex(track), ntp, next.1);
+            let timestamp = next.1;
+            let report = Received::Report { ntp, timestamp };
+            let track = TrackIndex(track);
+            self.assembler.take(track, report, &mut self.out);
             return;
         }
         // Numbers go on, with gaps; a source that begins anew goes on above all earlier ones.
         next.0 += 1 + u64::from(sequence & 0x3f) * u64::from(sequence >> 7);
-        let packet = Packet {
-            track: TrackIndex(track),
+        let track = TrackIndex(track);
+        let packet = ReceivedPacket {
             sequence: next.0,
             timestamp: next.1,
             marker: bits & 8 != 0,
@@ -124,7 +130,8 @@ impl Scene {
             received: self.now,
         };
         self.given += payload.len();
-        self.assembler.push(&packet, &mut self.out);
+        self.assembler
+            .take(track, Received::Packet(packet), &mut self.out);
         self.publish();
     }
 
@@ -152,9 +159,6 @@ impl Scene {
     }
 
     fn check(&mut self) {
-        for state in &self.assembler.states {
-            assert!(state.arrivals.len() <= ARRIVALS_MAX);
-        }
         // Start codes, parameter sets and headers of JPEG are added: less than a packet's worth for
         // every few bytes.
         assert!(self.taken <= 16_384 + 1_400 * self.given, "more than came");

@@ -1,7 +1,9 @@
 use super::*;
+use glassline_media::annexb;
 use glassline_media::{Codec, TrackIndex, UnitBuilder, VideoParameters};
 use glassline_rtp::h264;
-use std::time::Duration;
+use glassline_rtp::reorder::ReceivedPacket;
+use std::time::{Duration, Instant};
 
 const SPS: &[u8] = &[0x67, 0x42, 0xc0, 0x1f, 0xda];
 const PPS: &[u8] = &[0x68, 0xce, 0x3c, 0x80];
@@ -45,15 +47,16 @@ impl Camera {
             if lost.contains(&place) {
                 continue;
             }
-            let packet = Packet {
-                track: TrackIndex(0),
+            let track = TrackIndex(0);
+            let packet = ReceivedPacket {
                 sequence: self.sequence,
                 timestamp: ms * 90,
                 marker: marker && media_unit.marker(place),
                 payload,
                 received: self.at(ms + place as u32),
             };
-            self.assembler.push(&packet, &mut self.out);
+            self.assembler
+                .take(track, Received::Packet(packet), &mut self.out);
         }
         media_unit.payloads().map(<[u8]>::to_vec).collect()
     }
@@ -172,15 +175,17 @@ fn a_damaged_frame_is_left_out() {
 fn audio_goes_through_at_once() {
     let mut camera = Camera::new(VideoParameters::default());
     for number in 0..3u16 {
-        let packet = Packet {
-            track: TrackIndex(1),
+        let track = TrackIndex(1);
+        let packet = ReceivedPacket {
             sequence: u64::from(number),
             timestamp: 160 * u32::from(number),
             marker: number == 0,
             payload: &[0xd5; 160],
             received: camera.at(20 * u32::from(number)),
         };
-        camera.assembler.push(&packet, &mut camera.out);
+        camera
+            .assembler
+            .take(track, Received::Packet(packet), &mut camera.out);
     }
     let times: Vec<_> = camera
         .take()
@@ -196,20 +201,22 @@ fn garbage_never_panics() {
     for number in 0..2000u32 {
         let noise = number.wrapping_mul(0x9e37_79b9);
         let payload = noise.to_be_bytes();
-        let packet = Packet {
-            track: TrackIndex((number % 3) as usize),
+        let track = TrackIndex((number % 3) as usize);
+        let packet = ReceivedPacket {
             sequence: u64::from(noise >> 7),
             timestamp: noise,
             marker: noise & 1 == 0,
             payload: &payload[..(noise % 5) as usize],
             received: camera.at(number),
         };
-        camera.assembler.push(&packet, &mut camera.out);
-        camera.assembler.sender_report(
-            TrackIndex((number % 3) as usize),
-            u64::from(noise) << 20,
-            noise,
-        );
+        camera
+            .assembler
+            .take(track, Received::Packet(packet), &mut camera.out);
+        let report = Received::Report {
+            ntp: u64::from(noise) << 20,
+            timestamp: noise,
+        };
+        camera.assembler.take(track, report, &mut camera.out);
     }
 }
 
@@ -222,15 +229,15 @@ fn push(
 ) -> Vec<MediaUnit> {
     let (sequence, ms) = numbers;
     let mut out = Vec::new();
-    let packet = Packet {
-        track: TrackIndex(0),
+    let track = TrackIndex(0);
+    let packet = ReceivedPacket {
         sequence,
         timestamp: ms * 90,
         marker: true,
         payload,
         received: start + Duration::from_millis(u64::from(ms)),
     };
-    assembler.push(&packet, &mut out);
+    assembler.take(track, Received::Packet(packet), &mut out);
     out
 }
 
@@ -290,15 +297,15 @@ fn fragments_of_other_codecs_come_out_whole_and_cut_to_our_size() {
         .iter()
         .zip(1..)
     {
-        let packet = Packet {
-            track: TrackIndex(0),
+        let track = TrackIndex(0);
+        let packet = ReceivedPacket {
             sequence,
             timestamp: 0,
             marker: sequence == 2,
             payload,
             received: start,
         };
-        assembler.push(&packet, &mut out);
+        assembler.take(track, Received::Packet(packet), &mut out);
     }
     let [media_unit] = &out[..] else {
         panic!("{out:?}");

@@ -3,12 +3,10 @@ use std::time::Instant;
 
 use glassline_hub::{PublishError, Publisher, Stream};
 use glassline_media::{MediaUnit, Track, TrackIndex};
-use glassline_rtp::Packet as Rtp;
 use glassline_rtp::payload::UnsupportedFormat;
-use glassline_rtp::rtcp;
+use glassline_rtp::receive::{Received, SourceReceiver};
 
-use crate::ingest::rtsp::TrackPipeline;
-use crate::ingest::{Assembler, Packet};
+use crate::ingest::Assembler;
 
 /// Publishes the packets of a playing camera.
 #[derive(Debug)]
@@ -16,7 +14,7 @@ pub(super) struct Receiver<'a> {
     stream: &'a Arc<Stream>,
     /// Index of each used track in the camera's description.
     described: Vec<TrackIndex>,
-    pipelines: Vec<TrackPipeline>,
+    packets: SourceReceiver,
     assembler: Assembler,
     media_units: Vec<MediaUnit>,
     publisher: Option<Publisher>,
@@ -33,19 +31,18 @@ impl<'a> Receiver<'a> {
         stream: &'a Arc<Stream>,
         now: Instant,
     ) -> Result<Self, UnsupportedFormat> {
-        let mut pipelines = Vec::with_capacity(chosen.len());
-        for (_, track) in &chosen {
-            let mut pipeline = TrackPipeline::new(track.clock_rate);
-            if by_datagrams {
-                pipeline.come_by_datagrams();
+        let (described, tracks): (Vec<_>, Vec<_>) = chosen.into_iter().unzip();
+        let mut packets = SourceReceiver::new(&tracks);
+        if by_datagrams {
+            for track in TrackIndex::first(tracks.len()) {
+                packets.come_by_datagrams(track);
             }
-            pipelines.push(pipeline);
         }
         Ok(Self {
             stream,
-            described: chosen.iter().map(|(index, _)| *index).collect(),
-            pipelines,
-            assembler: Assembler::new(chosen.into_iter().map(|(_, track)| track).collect())?,
+            described,
+            packets,
+            assembler: Assembler::new(tracks)?,
             media_units: Vec::new(),
             publisher: None,
             last_received: now,
@@ -68,36 +65,20 @@ impl<'a> Receiver<'a> {
         let Some(track) = used.position(|it| *it == described).map(TrackIndex) else {
             return;
         };
-        if control {
-            return self.take_reports(track, bytes, received);
-        }
-        // Data that is not RTP is dropped, as on any port.
-        let Ok(packet) = Rtp::parse(bytes) else {
-            return;
-        };
-        if track == TrackIndex(0) {
-            self.last_received = received;
-        }
         let (assembler, out) = (&mut self.assembler, &mut self.media_units);
-        self.pipelines[track].take(&packet, received, |packet| {
-            assembler.push(&Packet::of(track, packet), out);
-        });
-    }
-
-    fn take_reports(&mut self, track: TrackIndex, bytes: &[u8], received: Instant) {
-        for packet in rtcp::parse(bytes).flatten() {
-            if let rtcp::Packet::SenderReport(report) = packet {
-                let (ntp, timestamp) = (report.ntp.0, report.rtp_timestamp);
-                self.assembler.sender_report(track, ntp, timestamp);
-                self.pipelines[track].on_sender_report(&report, received);
-            }
+        let is_media = self
+            .packets
+            .take(track, control, bytes, received, |track, item| {
+                assembler.take(track, item, out);
+            });
+        if is_media && track == TrackIndex(0) {
+            self.last_received = received;
         }
     }
 
     /// Returns when [`Self::publish`] must be called because a missing packet is overdue.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        let deadlines = self.pipelines.iter().filter_map(TrackPipeline::deadline);
-        deadlines.min()
+        self.packets.deadline()
     }
 
     /// Gives up missing packets that are overdue, and publishes the units that are complete.
@@ -108,11 +89,8 @@ impl<'a> Receiver<'a> {
         live_since: &mut Option<Instant>,
     ) -> Result<(), PublishError> {
         let (assembler, out) = (&mut self.assembler, &mut self.media_units);
-        for (track, pipeline) in TrackIndex::enumerate(&mut self.pipelines) {
-            pipeline.expire(now, |packet| {
-                assembler.push(&Packet::of(track, packet), out);
-            });
-        }
+        let sink = |track, item: Received<'_>| assembler.take(track, item, out);
+        self.packets.expire(now, sink);
         if let Some(publisher) = &mut self.publisher
             && let Some(tracks) = self.assembler.take_redescribed()
         {

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use glassline_hub::Stream;
-use glassline_media::{Kind, Track, TrackIndex};
+use glassline_media::Track;
+use glassline_rtp::payload::h265;
 use glassline_rtsp::auth::User;
 use glassline_rtsp::client::{Client, Config, Event, RequestedTransport};
 use glassline_rtsp::message::Limits;
@@ -23,8 +24,7 @@ use super::failure::Failure;
 use super::limits::{BODY_BYTES_MAX, KEYFRAME, STEP};
 use super::ports::Ports;
 use super::receiver::Receiver;
-use crate::ingest::tracks::sets_of_h265;
-use crate::ingest::{RtspSource, Transport, track_of};
+use crate::ingest::{RtspSource, Transport};
 
 /// Default port of RTSP (RFC 2326 §3.2).
 const PORT: u16 = 554;
@@ -186,8 +186,13 @@ impl<'a> CameraSession<'a> {
     }
 
     fn set_up(&mut self, description: &Description, now: Instant) -> Result<(), Failure> {
-        let (chosen, others) = choose(description);
-        let others = others.join(", ");
+        let choice = description.choose(|_| true);
+        let (mut chosen, others) = (choice.tracks, choice.left_out.join(", "));
+        for (_, track) in &mut chosen {
+            if let Some(size) = frame_size(track) {
+                (track.video.width, track.video.height) = size;
+            }
+        }
         if chosen.is_empty() {
             return Err(Failure::NothingUsable { offered: others });
         }
@@ -250,45 +255,8 @@ impl<'a> CameraSession<'a> {
 
 /// Returns width and height in pixels, as far as the description has parameter sets.
 fn frame_size(track: &Track) -> Option<(u32, u32)> {
-    let mut sets = sets_of_h265(track);
+    let mut sets = h265::sets_of(track);
     sets.push(track.video.sps.clone());
     let mut sizes = sets.iter();
     sizes.find_map(|set| glassline_demux::frame_size(track.codec, set))
-}
-
-/// Returns the first video track and the first audio track that the server can carry, video first,
-/// each with its index in the description, and the names of all other tracks with the reason why
-/// they are left out.
-fn choose(description: &Description) -> (Vec<(TrackIndex, Track)>, Vec<String>) {
-    let (mut video, mut audio, mut others) = (None, None, Vec::new());
-    for (index, media) in TrackIndex::enumerate(&description.tracks) {
-        let Some(format) = media.format().filter(|_| !media.back_channel) else {
-            others.push(media.name.clone());
-            continue;
-        };
-        let mut track = match track_of(format) {
-            Ok(track) => track,
-            Err(unusable) => {
-                others.push(format!("{} {unusable}", media.name));
-                continue;
-            }
-        };
-        if let Some(size) = frame_size(&track) {
-            (track.video.width, track.video.height) = size;
-        }
-        let place = match track.kind() {
-            Kind::Video => &mut video,
-            Kind::Audio => &mut audio,
-            Kind::Text => {
-                others.push(format!("{} {}", media.name, track.codec));
-                continue;
-            }
-        };
-        if place.is_none() {
-            *place = Some((index, track));
-        } else {
-            others.push(format!("second {} {}", media.name, track.codec));
-        }
-    }
-    (video.into_iter().chain(audio).collect(), others)
 }

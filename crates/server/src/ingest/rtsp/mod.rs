@@ -4,30 +4,27 @@
 //! the publisher leaves on the same way.
 //!
 //! ```text
-//! packets of a track ─► TrackPipeline: order ─► Assembler ─► Publisher ─► hub
-//!                       reports, PLI ◄── Feedback ◄─┘ statistics          keyframe wanted ◄─┘
+//! packets of a track ─► SourceReceiver: order ─► Assembler ─► Publisher ─► hub
+//!                       reports, PLI ◄── Feedback ◄─┘ statistics           keyframe wanted ◄─┘
 //! ```
 
 mod feedback;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
-mod track_pipeline;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::{CreateError, Hub, PublishError, Publisher, State, StreamName};
 use glassline_media::{Kind, MediaUnit, Ssrc, TrackIndex};
-use glassline_rtp::Packet as Rtp;
-use glassline_rtp::rtcp;
-use glassline_rtsp::sdp::Description;
+use glassline_rtp::receive::{Received, SourceReceiver};
+use glassline_rtsp::sdp::{Description, Format};
 use glassline_rtsp::server::Refusal;
 
+use crate::ingest::Assembler;
 use crate::ingest::publishing::go_live;
-use crate::ingest::{Assembler, Packet, track_of};
 use crate::runtime::Counter;
 use feedback::Feedback;
-pub(super) use track_pipeline::TrackPipeline;
 
 /// Time without packets after which a publisher counts as gone.
 const SILENCE: Duration = Duration::from_secs(10);
@@ -62,8 +59,8 @@ pub(crate) struct Recording {
     /// For each announced track its index among the tracks that are used; `None` for one that is
     /// not.
     used_indices: Vec<Option<TrackIndex>>,
-    /// The receiving state of each used track.
-    pipelines: Vec<TrackPipeline>,
+    /// The receiving state of the used tracks.
+    packets: SourceReceiver,
     feedback: Feedback,
     assembler: Assembler,
     media_units: Vec<MediaUnit>,
@@ -108,7 +105,7 @@ impl Recording {
     ) -> Result<Self, Refusal> {
         let mut taken: Vec<_> = Vec::new();
         for (index, media) in TrackIndex::enumerate(&description.tracks) {
-            let usable = media.format().map(track_of);
+            let usable = media.format().map(Format::track);
             match usable {
                 Some(Ok(track)) if track.kind() != Kind::Text => taken.push((index, track)),
                 Some(Ok(_)) | None => {}
@@ -126,13 +123,10 @@ impl Recording {
         for (used, (index, _)) in TrackIndex::enumerate(&taken) {
             used_indices[*index] = Some(used);
         }
-        let pipelines = taken
-            .iter()
-            .map(|(_, track)| TrackPipeline::new(track.clock_rate));
-        let pipelines = pipelines.collect();
         let announced = description.tracks[taken[0].0].feedback;
         let feedback = Feedback::new(reporter, announced);
-        let tracks = taken.into_iter().map(|(_, track)| track).collect();
+        let tracks: Vec<_> = taken.into_iter().map(|(_, track)| track).collect();
+        let packets = SourceReceiver::new(&tracks);
         let assembler = Assembler::new(tracks).map_err(|_| Refusal::UnsupportedMedia)?;
         let present = hub.lookup(&name).map_err(|error| {
             tracing::warn!(path = %name, %error, "stream cannot be published");
@@ -145,7 +139,7 @@ impl Recording {
             hub: Arc::clone(hub),
             name,
             used_indices,
-            pipelines,
+            packets,
             feedback,
             assembler,
             media_units: Vec::new(),
@@ -185,57 +179,29 @@ impl Recording {
         }
         self.last_received = now;
         self.bytes += bytes.len() as u64;
-        if control {
-            self.take_reports(used, bytes, now);
-        } else {
-            self.take_media(used, bytes, now);
-        }
-    }
-
-    fn take_media(&mut self, track: TrackIndex, bytes: &[u8], received: Instant) {
-        // Data that is not RTP is dropped, as on any port.
-        let Ok(packet) = Rtp::parse(bytes) else {
-            return;
-        };
         let (assembler, out) = (&mut self.assembler, &mut self.media_units);
-        self.pipelines[track].take(&packet, received, |packet| {
-            assembler.push(&Packet::of(track, packet), out);
+        self.packets.take(used, control, bytes, now, |track, item| {
+            assembler.take(track, item, out);
         });
-    }
-
-    fn take_reports(&mut self, track: TrackIndex, bytes: &[u8], received: Instant) {
-        for packet in rtcp::parse(bytes).flatten() {
-            if let rtcp::Packet::SenderReport(report) = packet {
-                let (ntp, timestamp) = (report.ntp.0, report.rtp_timestamp);
-                self.assembler.sender_report(track, ntp, timestamp);
-                self.pipelines[track].on_sender_report(&report, received);
-            }
-        }
     }
 
     /// Notes that packets of announced track `track` come by UDP.
     pub(crate) fn comes_by_datagrams(&mut self, track: TrackIndex) {
         if let Some(used) = self.used_indices.get(track.get()).copied().flatten() {
-            self.pipelines[used].come_by_datagrams();
+            self.packets.come_by_datagrams(used);
         }
     }
 
     /// Gives up missing packets that are overdue.
     pub(crate) fn expire(&mut self, now: Instant) {
         let (assembler, out) = (&mut self.assembler, &mut self.media_units);
-        for (track, pipeline) in TrackIndex::enumerate(&mut self.pipelines) {
-            pipeline.expire(now, |packet| {
-                assembler.push(&Packet::of(track, packet), out);
-            });
-        }
+        let sink = |track, item: Received<'_>| assembler.take(track, item, out);
+        self.packets.expire(now, sink);
     }
 
     /// Returns when [`Self::expire`] must be called.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.pipelines
-            .iter()
-            .filter_map(TrackPipeline::deadline)
-            .min()
+        self.packets.deadline()
     }
 
     /// Returns the RTCP packets to send to the publisher now, each with the index of the announced
@@ -254,10 +220,11 @@ impl Recording {
         self.note_keyframe_wishes();
         // The video track, if there is one, is the first of the used tracks.
         let has_video = self.assembler.tracks()[0].kind() == Kind::Video;
-        let asks =
-            has_video && self.pipelines[0].source().is_some() && self.feedback.poll_keyframe(now);
+        let video = self.packets.pipeline(TrackIndex(0)).filter(|_| has_video);
+        let has_source = video.is_some_and(|video| video.source().is_some());
+        let asks = has_source && self.feedback.poll_keyframe(now);
         for (track, used) in TrackIndex::enumerate(&self.used_indices) {
-            let Some(pipeline) = used.and_then(|used| self.pipelines.get_mut(used.get())) else {
+            let Some(pipeline) = used.and_then(|used| self.packets.pipeline_mut(used)) else {
                 continue;
             };
             let Some(source) = pipeline.source() else {

@@ -6,6 +6,7 @@ use glassline_rtp::{HEADER_BYTES, Header, h264};
 use glassline_sim::Rng;
 
 use super::*;
+use glassline_rtp::rtcp;
 
 const MS: Duration = Duration::from_millis(1);
 

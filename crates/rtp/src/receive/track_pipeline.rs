@@ -1,10 +1,10 @@
 use std::time::{Duration, Instant};
 
+use super::ReceiveStatistics;
+use crate::reorder::{self, ReceivedPacket, ReorderBuffer};
+use crate::rtcp::{ReportBlock, SenderReport};
+use crate::{Packet, SequenceExtender};
 use glassline_media::Ssrc;
-use glassline_rtp::receive::ReceiveStatistics;
-use glassline_rtp::reorder::{self, ReceivedPacket, ReorderBuffer};
-use glassline_rtp::rtcp::{ReportBlock, SenderReport};
-use glassline_rtp::{Packet as Rtp, SequenceExtender};
 
 /// Bounds of reordering for packets by UDP. Networks of several links and radio networks reorder
 /// packets by milliseconds, and viewers' jitter buffers hold about as much. Half a MiB is 80 Mbit/s
@@ -25,9 +25,9 @@ const BY_CONNECTION: reorder::Config = reorder::Config {
 /// the source began anew (`MAX_DROPOUT` of RFC 3550 A.1).
 const JUMP_MAX: u64 = 3000;
 
-/// Receives one track of a publisher: puts its packets in order and keeps statistics for reports.
+/// Receives one track of a source: puts its packets in order and keeps statistics for reports.
 #[derive(Debug)]
-pub(in crate::ingest) struct TrackPipeline {
+pub struct TrackPipeline {
     clock_rate: u32,
     sequences: SequenceExtender,
     reorder: ReorderBuffer,
@@ -42,7 +42,7 @@ pub(in crate::ingest) struct TrackPipeline {
 impl TrackPipeline {
     /// Creates the state of a track with a clock of `clock_rate` Hz whose packets come within the
     /// connection.
-    pub(in crate::ingest) fn new(clock_rate: u32) -> Self {
+    pub fn new(clock_rate: u32) -> Self {
         Self {
             clock_rate,
             sequences: SequenceExtender::new(),
@@ -54,14 +54,14 @@ impl TrackPipeline {
     }
 
     /// Notes that the track's packets come by UDP.
-    pub(in crate::ingest) fn come_by_datagrams(&mut self) {
+    pub fn come_by_datagrams(&mut self) {
         self.reorder = ReorderBuffer::new(BY_DATAGRAMS);
     }
 
     /// Takes a packet, and hands `sink` the packets that are in order now.
-    pub(in crate::ingest) fn take(
+    pub fn take(
         &mut self,
-        packet: &Rtp<'_>,
+        packet: &Packet<'_>,
         now: Instant,
         mut sink: impl FnMut(ReceivedPacket<'_>),
     ) {
@@ -94,16 +94,17 @@ impl TrackPipeline {
     }
 
     /// Gives up missing packets that are overdue.
-    pub(in crate::ingest) fn expire(&mut self, now: Instant, sink: impl FnMut(ReceivedPacket<'_>)) {
+    pub fn expire(&mut self, now: Instant, sink: impl FnMut(ReceivedPacket<'_>)) {
         self.reorder.expire(now, sink);
     }
 
     /// Returns when [`Self::expire`] must be called.
-    pub(in crate::ingest) fn deadline(&self) -> Option<Instant> {
+    pub fn deadline(&self) -> Option<Instant> {
         self.reorder.deadline()
     }
 
-    pub(in crate::ingest) fn on_sender_report(&mut self, report: &SenderReport, now: Instant) {
+    /// Notes a sender report that arrived at `now`, for the next report block.
+    pub fn on_sender_report(&mut self, report: &SenderReport, now: Instant) {
         let statistics = self.statistics.as_mut();
         if let Some(statistics) = statistics.filter(|it| it.ssrc() == report.ssrc) {
             statistics.on_sender_report(report.ntp, now);
@@ -112,18 +113,18 @@ impl TrackPipeline {
 
     /// Returns the number of packets since the last call that were duplicates, or too late to be
     /// put in order.
-    pub(in crate::ingest) fn take_late(&mut self) -> u64 {
+    pub fn take_late(&mut self) -> u64 {
         let late = self.reorder.late();
         late - std::mem::replace(&mut self.late_told, late)
     }
 
     /// Returns the SSRC of the packets; `None` before the first.
-    pub(in crate::ingest) fn source(&self) -> Option<Ssrc> {
+    pub fn source(&self) -> Option<Ssrc> {
         self.statistics.as_ref().map(ReceiveStatistics::ssrc)
     }
 
-    /// Returns the report block for the publisher; its loss fraction counts since the last call.
-    pub(in crate::ingest) fn report_block(&mut self, now: Instant) -> Option<ReportBlock> {
+    /// Returns the report block for the source; its loss fraction counts since the last call.
+    pub fn report_block(&mut self, now: Instant) -> Option<ReportBlock> {
         self.statistics.as_mut()?.report_block(now)
     }
 

@@ -1,14 +1,12 @@
+use super::h265;
+use crate::h264;
 use glassline_media::{Codec, Track, annexb};
-use glassline_rtp::h264;
-use glassline_rtp::payload::h265;
-
-use crate::ingest::tracks;
 
 /// The latest parameter sets that a decoder of H.264 or H.265 needs to start. Sources that send
 /// them only now and then, or only in their session description, get them in front of every
 /// keyframe.
 #[derive(Debug)]
-pub(in crate::ingest) struct ParameterSets {
+pub struct ParameterSets {
     codec: Codec,
     /// The sets in the order that a decoder needs; empty slots until each is seen.
     sets: Vec<(u8, Vec<u8>)>,
@@ -22,7 +20,7 @@ const SET_BYTES_MAX: usize = 4096;
 impl ParameterSets {
     /// Creates the state from the sets in the track's description; `None` for a codec without
     /// parameter sets.
-    pub(in crate::ingest) fn of(track: &Track) -> Option<Self> {
+    pub fn of(track: &Track) -> Option<Self> {
         let kinds: &[u8] = match track.codec {
             Codec::H264 => &[h264::nal::SPS, h264::nal::PPS],
             Codec::H265 => &[h265::nal::VPS, h265::nal::SPS, h265::nal::PPS],
@@ -39,7 +37,7 @@ impl ParameterSets {
                 sets.learn(&track.video.pps);
             }
             _ => {
-                for set in tracks::sets_of_h265(track) {
+                for set in h265::sets_of(track) {
                     sets.learn(&set);
                 }
             }
@@ -49,7 +47,7 @@ impl ParameterSets {
 
     /// Returns whether a decoder can start with the Annex-B `unit` now, and the unit with the sets
     /// that it lacks if it is a keyframe.
-    pub(in crate::ingest) fn complete(&mut self, keyframe: bool, unit: Vec<u8>) -> (bool, Vec<u8>) {
+    pub fn complete(&mut self, keyframe: bool, unit: Vec<u8>) -> (bool, Vec<u8>) {
         let mut found = 0;
         for nal in annexb::nals(&unit) {
             found |= self.learn(nal);
@@ -74,7 +72,7 @@ impl ParameterSets {
 
     /// Adds the sets to the description of `track` once all are known, unless the description has
     /// them.
-    pub(in crate::ingest) fn describe(&mut self, track: &mut Track) {
+    pub fn describe(&mut self, track: &mut Track) {
         if self.described || self.sets.iter().any(|(_, set)| set.is_empty()) {
             return;
         }
@@ -84,7 +82,7 @@ impl ParameterSets {
                 track.video.sps.clone_from(sps);
                 track.video.pps.clone_from(pps);
             }
-            [(_, vps), (_, sps), (_, pps)] => tracks::describe_h265(track, [vps, sps, pps]),
+            [(_, vps), (_, sps), (_, pps)] => h265::describe(track, [vps, sps, pps]),
             _ => {}
         }
     }

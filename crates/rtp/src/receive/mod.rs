@@ -1,10 +1,17 @@
-//! Receive statistics of one stream: loss, jitter, round trip (RFC 3550 §6.4.1, A.1, A.3, A.8).
+//! Receiving: statistics of one stream (RFC 3550 §6.4.1, A.1, A.3, A.8), and the packets of a
+//! source's tracks in order.
+
+mod source_receiver;
+mod track_pipeline;
 
 use std::time::{Duration, Instant};
 
 use glassline_media::{NtpTime, Ssrc};
 
 use crate::rtcp::ReportBlock;
+
+pub use source_receiver::{Received, SourceReceiver};
+pub use track_pipeline::TrackPipeline;
 
 /// Statistics of one received source, from which its report blocks are made.
 #[derive(Clone, Debug)]

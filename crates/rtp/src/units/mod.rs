@@ -1,0 +1,155 @@
+//! Turns the RTP packets of a source's tracks into access units on one timeline.
+//!
+//! ```text
+//! packets in order ─► Depacketizer ─► access unit ─┬► TimedUnit
+//! timestamps, arrivals, sender reports ─► SourceClock ─┘
+//! ```
+
+mod source_clock;
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use glassline_media::{Kind, MediaTime, Track, TrackIndex};
+
+use crate::TimestampExtender;
+use crate::payload::{Depacketizer, Unit, UnsupportedFormat};
+use crate::reorder::ReceivedPacket;
+use source_clock::SourceClock;
+
+/// Most access units of a track whose arrival is remembered: the one being assembled and a few
+/// whose packets are lost.
+const ARRIVALS_MAX: usize = 16;
+
+/// One access unit of a source, as it arrived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimedUnit {
+    /// Index into the source's tracks.
+    pub track: TrackIndex,
+    /// Time on the source's timeline, which all tracks share.
+    pub time: MediaTime,
+    /// Whether a decoder can start here, if its parameter sets are known.
+    pub keyframe: bool,
+    /// Whether data before this unit was lost.
+    pub after_loss: bool,
+    /// Coded data in the form that [`Packetizer::packetize`](crate::payload::Packetizer::packetize)
+    /// takes: Annex B for H.264 and H.265.
+    pub data: Vec<u8>,
+    /// Arrival of the unit's first packet.
+    pub received: Instant,
+}
+
+/// Assembles a source's packets to access units, and gives these their times.
+///
+/// A frame is complete at its marker, or when the next frame begins for sources that set no marker.
+/// Memory is bounded by one access unit a track.
+#[derive(Debug)]
+pub struct UnitAssembler {
+    states: Vec<TrackState>,
+    clock: SourceClock,
+}
+
+/// The state of one track between its packets and its access units.
+#[derive(Debug)]
+struct TrackState {
+    timestamps: TimestampExtender,
+    depacketizer: Depacketizer,
+    /// Extended RTP timestamp and arrival of the first packet of each access unit.
+    arrivals: VecDeque<(i64, Instant)>,
+}
+
+impl UnitAssembler {
+    /// Creates an assembler of tracks as their session description has them.
+    ///
+    /// # Errors
+    /// Returns [`UnsupportedFormat`] if the payload format of a track is not supported.
+    pub fn new(tracks: &[Track]) -> Result<Self, UnsupportedFormat> {
+        let rates: Vec<_> = tracks.iter().map(|track| track.clock_rate).collect();
+        let audio = tracks.iter().position(|track| track.kind() == Kind::Audio);
+        Ok(Self {
+            states: tracks
+                .iter()
+                .map(TrackState::new)
+                .collect::<Result<_, _>>()?,
+            clock: SourceClock::new(&rates, TrackIndex(audio.unwrap_or(0))),
+        })
+    }
+
+    /// Takes a packet of `track`, in sequence order, and hands `sink` the access units that are
+    /// complete with it. Ignores a packet of an unknown track.
+    ///
+    /// The packet's extended sequence number continues above all earlier ones when the source
+    /// begins anew.
+    pub fn push(
+        &mut self,
+        track: TrackIndex,
+        packet: ReceivedPacket<'_>,
+        mut sink: impl FnMut(TimedUnit),
+    ) {
+        let Some(state) = self.states.get_mut(track.get()) else {
+            return;
+        };
+        let ticks = state.push(packet);
+        while let Some(unit) = state.depacketizer.poll() {
+            let (ticks, received) = state.arrival(&unit, ticks, packet.received);
+            sink(TimedUnit {
+                track,
+                time: self.clock.time(track, ticks, received),
+                keyframe: unit.keyframe,
+                after_loss: unit.after_loss,
+                data: unit.data,
+                received,
+            });
+        }
+    }
+
+    /// Notes that the source sampled `timestamp` of `track`, as on the wire, at the NTP time `ntp`
+    /// (RFC 3550 §6.4.1). Does nothing before the track's first packet.
+    pub fn sender_report(&mut self, track: TrackIndex, ntp: u64, timestamp: u32) {
+        let state = self.states.get(track.get());
+        if let Some(latest) = state.and_then(|state| state.timestamps.highest()) {
+            let ticks = TimestampExtender::near(latest, timestamp);
+            self.clock.sender_report(track, ntp, ticks);
+        }
+    }
+}
+
+impl TrackState {
+    fn new(track: &Track) -> Result<Self, UnsupportedFormat> {
+        Ok(Self {
+            timestamps: TimestampExtender::new(),
+            depacketizer: Depacketizer::new(track)?,
+            arrivals: VecDeque::new(),
+        })
+    }
+
+    /// Hands the packet to the depacketizer and returns its extended timestamp.
+    fn push(&mut self, packet: ReceivedPacket<'_>) -> i64 {
+        let ticks = self.timestamps.extend(packet.timestamp);
+        let latest = self.arrivals.back();
+        if latest.is_none_or(|(timestamp, _)| *timestamp != ticks) {
+            if self.arrivals.len() == ARRIVALS_MAX {
+                self.arrivals.pop_front();
+            }
+            self.arrivals.push_back((ticks, packet.received));
+        }
+        debug_assert!(self.arrivals.len() <= ARRIVALS_MAX);
+        packet.push_to(&mut self.depacketizer);
+        ticks
+    }
+
+    /// Returns the extended timestamp and the arrival of the first packet of `unit`, which was
+    /// completed by a packet with timestamp `now`.
+    fn arrival(&mut self, unit: &Unit, now: i64, received: Instant) -> (i64, Instant) {
+        let ticks = TimestampExtender::near(now, unit.timestamp);
+        // Further units of one audio packet are not found, and they are not the first.
+        let found = self.arrivals.iter().position(|(it, _)| *it == ticks);
+        match found {
+            Some(first) => {
+                self.arrivals.drain(..first);
+                (ticks, self.arrivals[0].1)
+            }
+            None => (ticks, received),
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Tracks of a description: which of a server's formats can be received, and as which codec.
+
+use glassline_media::{Codec, Kind, Track, TrackIndex, VideoParameters};
+use glassline_rtp::payload::{Depacketizer, UnsupportedFormat, parameter, parameter_set};
+
+use super::{Description, Format};
+
+/// The tracks of a description that a client plays.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ChosenTracks {
+    /// The first video track and the first audio track, video first, each with its index in the
+    /// description.
+    pub tracks: Vec<(TrackIndex, Track)>,
+    /// Names of all other tracks, each with the reason why it is left out.
+    pub left_out: Vec<String>,
+}
+
+impl Description {
+    /// Chooses the first video track and the first audio track whose format can be received and
+    /// whose codec the client `carries`.
+    pub fn choose(&self, carries: impl Fn(Codec) -> bool) -> ChosenTracks {
+        let (mut video, mut audio, mut left_out) = (None, None, Vec::new());
+        for (index, media) in TrackIndex::enumerate(&self.tracks) {
+            let Some(format) = media.format().filter(|_| !media.back_channel) else {
+                left_out.push(media.name.clone());
+                continue;
+            };
+            let track = match format.track() {
+                Ok(track) => track,
+                Err(unusable) => {
+                    left_out.push(format!("{} {unusable}", media.name));
+                    continue;
+                }
+            };
+            let place = match track.kind() {
+                Kind::Video => &mut video,
+                Kind::Audio => &mut audio,
+                Kind::Text => {
+                    left_out.push(format!("{} {}", media.name, track.codec));
+                    continue;
+                }
+            };
+            if !carries(track.codec) {
+                left_out.push(format!("{} {}", media.name, track.codec));
+            } else if place.is_none() {
+                *place = Some((index, track));
+            } else {
+                left_out.push(format!("second {} {}", media.name, track.codec));
+            }
+        }
+        ChosenTracks {
+            tracks: video.into_iter().chain(audio).collect(),
+            left_out,
+        }
+    }
+}
+
+impl Format {
+    /// Returns the track of a format that a server offers, with its parameters unchanged.
+    ///
+    /// # Errors
+    /// Returns [`Unusable`] with the format and the reason why it cannot be used.
+    pub fn track(&self) -> Result<Track, Unusable> {
+        let name = &self.encoding_name;
+        let codec = Codec::from_encoding_name(name).ok_or_else(|| {
+            let name = if name.is_empty() {
+                "without name"
+            } else {
+                name
+            };
+            Unusable::Unknown(format!("{name} (payload type {})", self.payload_type))
+        })?;
+        let clock_rate = clock_rate(codec, self.clock_rate)?;
+        let channels = match codec {
+            // Opus always announces two channels (RFC 7587 §7), and a decoder may treat it so.
+            Codec::Opus => 2,
+            _ => self.channels.max(1),
+        };
+        if matches!(codec, Codec::Pcmu | Codec::Pcma) && channels > 1 {
+            return Err(Unusable::Channels { codec, channels });
+        }
+        let mut track = Track::audio(codec, channels)
+            .with_clock_rate(clock_rate)
+            .with_format_parameters(self.parameters.clone());
+        if codec == Codec::H264 {
+            track.video = h264_parameters(&self.parameters);
+            track.format_parameters.clear();
+        }
+        Depacketizer::new(&track)?;
+        Ok(track)
+    }
+}
+
+/// The reason why a format of a source is left out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unusable {
+    /// The codec is not supported.
+    #[error("{0}, which is not supported")]
+    Unknown(String),
+    /// The clock rate is not one that the payload format allows.
+    #[error("{codec} with an RTP clock of {rate} Hz")]
+    ClockRate {
+        /// Codec of the format.
+        codec: Codec,
+        /// Clock rate of the format, in Hz.
+        rate: u32,
+    },
+    /// The format has more audio channels than can be carried for this codec.
+    #[error("{codec} of {channels} channels")]
+    Channels {
+        /// Codec of the format.
+        codec: Codec,
+        /// Number of channels of the format.
+        channels: u8,
+    },
+    /// The mode of the payload format is not supported.
+    #[error(transparent)]
+    Format(#[from] UnsupportedFormat),
+}
+
+/// Returns the clock rate, for codecs whose clock is their sample rate. A missing rate, or one
+/// faster than any converter, is refused.
+fn clock_rate(codec: Codec, rate: u32) -> Result<u32, Unusable> {
+    let free = matches!(
+        codec,
+        Codec::L16 | Codec::Aac | Codec::Ac3 | Codec::Vorbis | Codec::T140
+    );
+    match rate {
+        1_000..=384_000 if free => Ok(rate),
+        _ if rate == codec.clock_rate() => Ok(rate),
+        _ => Err(Unusable::ClockRate { codec, rate }),
+    }
+}
+
+/// Returns the parameters that `sprop-parameter-sets` gives (RFC 6184 §8.1), if any.
+fn h264_parameters(parameters: &str) -> VideoParameters {
+    let mut video = VideoParameters::default();
+    let sets = parameter(parameters, "sprop-parameter-sets").unwrap_or_default();
+    for set in sets.split(',').filter_map(parameter_set) {
+        match set.first().map(|first| first & 0x1f) {
+            Some(7) if video.sps.is_empty() => video.sps = set,
+            Some(8) if video.pps.is_empty() => video.pps = set,
+            _ => {}
+        }
+    }
+    video
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first format of a description with these lines for its one track.
+    fn track(lines: &str) -> Result<Track, Unusable> {
+        let text = format!("v=0\r\ns=-\r\n{lines}\r\n");
+        let description = Description::parse(text.as_bytes()).expect("a description");
+        description.tracks[0].format().expect("a format").track()
+    }
+
+    #[test]
+    fn format_parameters_of_a_camera_are_kept_as_they_are() {
+        let aac = track(
+            "m=audio 0 RTP/AVP 97\r\na=rtpmap:97 MPEG4-GENERIC/16000/1\r\na=fmtp:97 \
+             streamtype=5; profile-level-id=15; mode=AAC-hbr; config=1408; SizeLength=13; \
+             IndexLength=3; IndexDeltaLength=3",
+        );
+        let aac = aac.expect("AAC");
+        assert_eq!(
+            (aac.codec, aac.clock_rate, aac.channels),
+            (Codec::Aac, 16_000, 1)
+        );
+        let told = "streamtype=5; profile-level-id=15; mode=AAC-hbr; config=1408; \
+                    SizeLength=13; IndexLength=3; IndexDeltaLength=3";
+        assert_eq!(aac.format_parameters, told);
+        let jpeg = track("m=video 0 RTP/AVP 26").expect("a static payload type");
+        assert_eq!(jpeg, Track::new(Codec::Jpeg));
+    }
+
+    #[test]
+    fn parameter_sets_of_h264_are_read_with_and_without_padding() {
+        for sets in ["Z0LAH9o=,aM48gA==", "Z0LAH9o,aM48gA"] {
+            let lines = format!(
+                "m=video 0 RTP/AVP 96\r\na=rtpmap:96 H264/90000\r\na=fmtp:96 \
+                 packetization-mode=1;sprop-parameter-sets={sets}"
+            );
+            let video = track(&lines).expect("H.264").video;
+            assert_eq!(video.sps, [0x67, 0x42, 0xc0, 0x1f, 0xda]);
+            assert_eq!(video.pps, [0x68, 0xce, 0x3c, 0x80]);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_taken_is_named() {
+        for (lines, text) in [
+            (
+                "m=audio 0 RTP/AVP 98\r\na=rtpmap:98 G726-32/8000",
+                "G726-32 (payload type 98)",
+            ),
+            ("m=audio 0 RTP/AVP 99", "without name (payload type 99)"),
+            ("m=video 0 RTP/AVP 96\r\na=rtpmap:96 H264/8000", "8000 Hz"),
+            (
+                "m=audio 0 RTP/AVP 97\r\na=rtpmap:97 AMR/8000",
+                "octet-align=1",
+            ),
+            (
+                "m=audio 0 RTP/AVP 96\r\na=rtpmap:96 PCMU/8000/2",
+                "2 channels",
+            ),
+        ] {
+            let refused = track(lines).expect_err(lines).to_string();
+            assert!(refused.contains(text), "{refused}");
+        }
+    }
+}
