@@ -1,9 +1,14 @@
 //! Wakes a polling thread from other threads.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use glassline_hub::Wake;
+
+/// Pause after the system refused to wait, so that a failure that lasts does not spin.
+const REFUSED: Duration = Duration::from_millis(10);
 
 /// Wakes one polling thread. Several calls before the thread runs cost one system call.
 #[derive(Debug)]
@@ -17,7 +22,7 @@ impl Waker {
     ///
     /// # Errors
     /// Returns the system's error if it has no descriptor left.
-    pub(crate) fn new(poll: &mio::Poll, token: mio::Token) -> std::io::Result<Self> {
+    pub(crate) fn new(poll: &mio::Poll, token: mio::Token) -> io::Result<Self> {
         Ok(Self {
             waker: mio::Waker::new(poll.registry(), token)?,
             is_pending: AtomicBool::new(false),
@@ -34,9 +39,22 @@ impl Waker {
         }
     }
 
-    /// Marks the wake-up as seen. The thread calls this before it reads its inputs, so that a later
+    /// Waits for events of the calling thread's `poll`, for at most `longest`, and marks the wake-up
+    /// as seen.
+    pub(crate) fn wait(&self, poll: &mut mio::Poll, events: &mut mio::Events, longest: Duration) {
+        if let Err(error) = poll.poll(events, Some(longest))
+            && error.kind() != io::ErrorKind::Interrupted
+        {
+            let thread = std::thread::current();
+            tracing::error!(%error, thread = thread.name(), "a thread cannot wait for events");
+            std::thread::sleep(REFUSED);
+        }
+        self.clear();
+    }
+
+    /// Marks the wake-up as seen. This comes before the thread reads its inputs, so that a later
     /// call to [`Self::wake`] wakes it again.
-    pub(crate) fn clear(&self) {
+    fn clear(&self) {
         self.is_pending.store(false, Ordering::Release);
     }
 }

@@ -83,13 +83,7 @@ impl PollingThread for MulticastSender {
     /// Waits for events and sends. [`Groups::stop`] makes this turn the last one.
     fn turn(&mut self) -> Turn {
         let wait = self.longest_wait(Instant::now());
-        if let Err(error) = self.poll.poll(&mut self.events, Some(wait))
-            && error.kind() != io::ErrorKind::Interrupted
-        {
-            tracing::error!(%error, "the multicast thread cannot wait for events");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        self.waker.clear();
+        self.waker.wait(&mut self.poll, &mut self.events, wait);
         let now = Instant::now();
         for event in &self.events {
             if event.is_writable() {

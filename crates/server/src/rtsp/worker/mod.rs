@@ -145,14 +145,8 @@ impl Worker {
             self.events = Events::with_capacity(EVENTS);
         }
         let wait = self.longest_wait(Instant::now());
-        if let Err(error) = self.poll.poll(&mut self.events, Some(wait))
-            && error.kind() != io::ErrorKind::Interrupted
-        {
-            tracing::error!(%error, thread = self.index, "RTSP thread cannot wait for events");
-            std::thread::sleep(Duration::from_millis(10));
-        }
         // Media goes first: one wake-up announces it, and viewers wait for it.
-        self.waker.clear();
+        self.waker.wait(&mut self.poll, &mut self.events, wait);
         if self.is_behind {
             self.catch_up();
         }

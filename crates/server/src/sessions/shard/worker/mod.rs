@@ -139,9 +139,8 @@ impl Worker {
 
     /// Waits for events and handles them. [`Command::Stop`] makes this turn the last one.
     fn next_turn(&mut self) -> Turn {
-        self.wait();
         // Media goes first: its delay is measured, and one wake-up announces it.
-        self.waker.clear();
+        self.wait();
         let is_error = |event: &Event| event.token() == SOCKET && event.is_error();
         if self.events.iter().any(is_error) {
             self.take_path_errors();
@@ -177,12 +176,7 @@ impl Worker {
             .min();
         let next = [self.timers.next(), held].into_iter().flatten().min();
         let wait = next.map_or(longest, |at| at.saturating_duration_since(now).min(longest));
-        if let Err(error) = self.poll.poll(&mut self.events, Some(wait))
-            && error.kind() != io::ErrorKind::Interrupted
-        {
-            tracing::error!(%error, shard = self.index, "shard cannot wait for events");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        self.waker.wait(&mut self.poll, &mut self.events, wait);
     }
 
     /// Reads every stream once and offers the new units to the stream's viewers.
