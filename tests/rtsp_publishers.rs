@@ -9,6 +9,7 @@ use libtest_mimic::Failed;
 use crate::peers::{Peer, Test};
 use crate::process::{Running, eventually};
 use crate::server::{Server, free_ports, rtsps_yaml};
+use crate::webdriver::Browser;
 
 pub(crate) const TESTS: &[Test] = &[
     Test {
@@ -22,11 +23,19 @@ pub(crate) const TESTS: &[Test] = &[
         run: gstreamer_publishes_what_it_has_sealed,
     },
     Test {
+        name: "rtsp_publishers::the_player_is_told_of_another_codec_and_plays_it",
+        needs: &[Peer::Ffmpeg, Peer::Chromium],
+        run: the_player_is_told_of_another_codec_and_plays_it,
+    },
+    Test {
         name: "rtsp_publishers::ffmpeg_comes_back_with_another_codec",
         needs: &[Peer::Ffmpeg],
         run: ffmpeg_comes_back_with_another_codec,
     },
 ];
+
+/// Longest wait for video of another codec, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Time for which the hub keeps a stream, and a second more.
 const KEYFRAME_IS_FORGOTTEN: Duration = Duration::from_secs(3);
@@ -119,6 +128,37 @@ fn ffmpeg_comes_back_with_another_codec() -> Result<(), Failed> {
         player.wait(Duration::from_secs(10))?;
     }
     Ok(())
+}
+
+/// The page names the change as the reason of its new session, and makes no pause before it.
+fn the_player_is_told_of_another_codec_and_plays_it() -> Result<(), Failed> {
+    let server = Server::serve(&["demo"])?;
+    let url = server.rtsp_url("studio");
+    let mut publisher = encoder(&url, "-an -c:v libx264 -bf 0")?;
+    let failed = |reason: String| -> Failed { format!("{reason}\n{}", server.printed()).into() };
+    server.wait_for_state("studio", "live").map_err(failed)?;
+    let browser = Browser::start()?;
+    browser.open(&server.url("/studio"))?;
+    let plays = |codec: &str| {
+        format!(
+            "return glassline.state === 'live' && glassline.framesDecoded > 10 \
+             && /{codec}/i.test(glassline.codec)"
+        )
+    };
+    browser
+        .wait_until(PATIENCE, &plays("h264"))
+        .map_err(failed)?;
+    publisher.terminate().map_err(failed)?;
+    publisher.wait(Duration::from_secs(10))?;
+    let _publisher = encoder(&url, "-an -c:v libvpx -deadline realtime")?;
+    browser
+        .wait_until(PATIENCE, &plays("vp8"))
+        .map_err(failed)?;
+    let told = browser.run("return glassline.lastEnd")?;
+    match told == "The source changed its codecs" {
+        true => Ok(()),
+        false => Err(failed(format!("the page was told {told}"))),
+    }
 }
 
 /// Publishes a test pattern and a tone by FFmpeg, encoded as `codings` says.

@@ -62,7 +62,8 @@ const loudness = new Loudness();
  * cover the last second; `framesDecoded` and `audioEnergy` (getStats
  * totalAudioEnergy, and while muted what the track itself carries) the session. `stages`, `endToEnd`, `glassToGlass`: the
  * server's latest answer; `accounted`: frames whose stages add up to the
- * measured delay. `sessions`, `reports`: counts since the page was opened.
+ * measured delay. `sessions`, `reports`: counts since the page was opened. `lastEnd`: why the
+ * latest session, or attempt at one, ended.
  */
 const seen = {
   stream: name, state: 'connecting', detail: null,
@@ -70,7 +71,7 @@ const seen = {
   framesRendered: 0, framesDecoded: 0, fps: null, bitrate: null, lossRatio: null,
   codec: null, width: null, height: null, jitterBufferMs: null, audioEnergy: 0, path: null,
   stages: [], endToEnd: null, glassToGlass: null, accounted: null, frames: [],
-  clock: null, lastError: null,
+  clock: null, lastError: null, lastEnd: null,
 };
 window.glassline = seen;
 
@@ -111,6 +112,7 @@ async function run() {
   for (;;) {
     const reason = await watch();
     if (joinedAtMs !== null) delayMs = BACKOFF_FIRST_MS;
+    seen.lastEnd = reason.message;
     const isExpected = joinedAtMs !== null && reason.atOnce === true;
     delayMs = explain(reason, delayMs);
     await pause(isExpected ? 0 : delayMs);

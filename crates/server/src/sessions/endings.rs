@@ -1,10 +1,8 @@
 //! Why the server ended sessions, for peers that ask after the end.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::record::SessionRecord;
 use crate::runtime::SessionId;
 
 /// Time for which a reason is kept. A page asks as soon as it sees its connection closed.
@@ -43,20 +41,29 @@ pub(super) struct Endings(VecDeque<Ending>);
 
 #[derive(Debug)]
 struct Ending {
-    record: Arc<SessionRecord>,
+    session: SessionId,
+    /// Name of the stream or file in the session's URL.
+    resource: Box<str>,
     reason: EndReason,
     at: Instant,
 }
 
 impl Endings {
-    /// Notes why the session of `record` has ended.
-    pub(super) fn note(&mut self, record: Arc<SessionRecord>, reason: EndReason, now: Instant) {
+    /// Notes why `session` has ended, whose URL names the stream or file `resource`.
+    pub(super) fn note(
+        &mut self,
+        session: &SessionId,
+        resource: &str,
+        reason: EndReason,
+        now: Instant,
+    ) {
         self.forget_old(now);
         if self.0.len() == KEPT_MAX {
             self.0.pop_front();
         }
         self.0.push_back(Ending {
-            record,
+            session: session.clone(),
+            resource: resource.into(),
             reason,
             at: now,
         });
@@ -73,10 +80,32 @@ impl Endings {
         }
     }
 
-    /// Returns the record of the session with the identifier `id`, and why it has ended.
-    pub(super) fn get(&self, id: &SessionId) -> Option<(&SessionRecord, EndReason)> {
+    /// Returns why `session` has ended, if its URL names `resource`.
+    pub(super) fn get(&self, session: &SessionId, resource: &str) -> Option<EndReason> {
         let mut kept = self.0.iter();
-        let ending = kept.find(|it| it.record.id == *id)?;
-        Some((&ending.record, ending.reason))
+        let ending = kept.find(|it| it.session == *session && *it.resource == *resource)?;
+        Some(ending.reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_are_kept_for_a_while_and_their_number_is_bounded() {
+        let (mut endings, now) = (Endings::default(), Instant::now());
+        let id = |number: usize| SessionId::new(&number.to_string());
+        for number in 0..=KEPT_MAX {
+            endings.note(&id(number), "cam", EndReason::TracksChanged, now);
+        }
+        assert_eq!(endings.get(&id(0), "cam"), None, "the oldest made room");
+        assert_eq!(endings.get(&id(1), "cam"), Some(EndReason::TracksChanged));
+        assert_eq!(endings.get(&id(1), "other"), None, "another stream's");
+        endings.note(&id(7_000), "cam", EndReason::Reordered, now + KEPT);
+        assert!(endings.get(&id(2), "cam").is_some(), "not yet");
+        endings.forget_old(now + KEPT + Duration::from_millis(1));
+        assert_eq!(endings.get(&id(KEPT_MAX), "cam"), None);
+        assert_eq!(endings.get(&id(7_000), "cam"), Some(EndReason::Reordered));
     }
 }

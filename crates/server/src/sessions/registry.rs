@@ -123,19 +123,18 @@ impl Registry {
         Some(record)
     }
 
-    /// Notes why the session of `record`, which is removed next, has ended.
+    /// Notes why the session `id`, which is removed next, has ended.
     pub(super) fn note_ending(&self, id: &SessionId, reason: EndReason, now: Instant) {
         if let Some(record) = self.by_id(id) {
-            self.endings().note(record, reason, now);
+            let name = record.resource_name();
+            self.endings().note(id, name, reason, now);
         }
     }
 
     /// Returns why the server ended the session `id` of the stream or file `name`; `None` if the
     /// session exists, if its peer left, or if the end was too long ago.
     pub fn ending(&self, name: &str, id: &SessionId) -> Option<EndReason> {
-        let endings = self.endings();
-        let (record, reason) = endings.get(id)?;
-        (record.resource_name() == name).then_some(reason)
+        self.endings().get(id, name)
     }
 
     fn endings(&self) -> MutexGuard<'_, Endings> {
