@@ -15,7 +15,8 @@ try:
 
     gi.require_version("Gst", "1.0")
     gi.require_version("GstRtspServer", "1.0")
-    from gi.repository import GLib, Gst, GstRtspServer
+    gi.require_version("GstRtsp", "1.0")
+    from gi.repository import GLib, Gst, GstRtsp, GstRtspServer
 except (ImportError, ValueError) as error:
     sys.exit(f"rtsp-server.py: {error}")
 
@@ -30,13 +31,28 @@ ELEMENTS = {
     "appsrc": "base",
     "h264parse": "bad",
     "x264enc": "ugly",
+    "rtph265pay": "good",
+    "h265parse": "bad",
+    "x265enc": "bad",
+    "voaacenc": "bad",
+    "rtpmp4gpay": "good",
 }
 
 AUDIO = {
     "none": "",
     "opus": "opusenc bitrate=64000 ! rtpopuspay name=pay1 pt=97",
+    "aac": "audio/x-raw,rate=48000,channels=2 ! voaacenc ! rtpmp4gpay name=pay1 pt=97",
     "pcmu": "audio/x-raw,rate=8000,channels=1 ! mulawenc ! rtppcmupay name=pay1 pt=0",
 }
+
+VIDEO = {
+    "h264": "x264enc tune=zerolatency speed-preset=ultrafast bitrate=2000 key-int-max={gop} "
+    "! video/x-h264,profile=baseline ! h264parse",
+    "h265": "x265enc tune=zerolatency speed-preset=ultrafast bitrate=2000 key-int-max={gop} "
+    "! h265parse",
+}
+
+PAYLOADER = {"h264": "rtph264pay", "h265": "rtph265pay"}
 
 
 def arguments():
@@ -45,6 +61,10 @@ def arguments():
     parser.add_argument("--size", default="640x360", help="of the test pattern")
     parser.add_argument("--fps", type=int, default=30)
     parser.add_argument("--gop", type=int, default=30, help="frames from keyframe to keyframe")
+    parser.add_argument("--codec", choices=VIDEO, default="h264", help="of the test pattern")
+    parser.add_argument("--user", help="NAME:PASSWORD that clients must show")
+    parser.add_argument("--scheme", choices=("basic", "digest"), default="digest")
+    parser.add_argument("--timeout", type=int, help="of sessions that are not kept alive, in s")
     parser.add_argument("--h264", help="an Annex-B file to loop instead of the test pattern")
     parser.add_argument("--audio", choices=AUDIO, default="none", help="a test tone")
     parser.add_argument("--ogg", help="an Ogg/Opus file to loop instead of the test tone")
@@ -62,6 +82,7 @@ def missing_elements():
 
 
 def video(options):
+    codec = "h264" if options.h264 else options.codec
     if options.h264:
         caps = "video/x-h264,stream-format=byte-stream,alignment=au"
         source = (
@@ -74,10 +95,9 @@ def video(options):
             "videotestsrc is-live=true pattern=ball "
             f"! video/x-raw,width={width},height={height},framerate={options.fps}/1 "
             "! timeoverlay "
-            f"! x264enc tune=zerolatency speed-preset=ultrafast bitrate=2000 key-int-max={options.gop} "
-            "! video/x-h264,profile=baseline ! h264parse"
+            f"! {VIDEO[codec].format(gop=options.gop)}"
         )
-    return f"{source} ! rtph264pay name=pay0 pt=96 config-interval=1"
+    return f"{source} ! {PAYLOADER[codec]} name=pay0 pt=96 config-interval=1"
 
 
 def audio(options):
@@ -157,6 +177,39 @@ def configure(_factory, media, found):
         media.get_element().get_by_name_recurse_up(name).connect("need-data", loop.feed)
 
 
+def guard(server, factory, options):
+    """Lets only clients in that show the user's password."""
+    name, password = options.user.split(":", 1)
+    token = GstRtspServer.RTSPToken()
+    token.set_string(GstRtspServer.RTSP_TOKEN_MEDIA_FACTORY_ROLE, "reader")
+    auth = GstRtspServer.RTSPAuth()
+    if options.scheme == "digest":
+        auth.set_supported_methods(GstRtsp.RTSPAuthMethod.DIGEST)
+        auth.add_digest(name, password, token)
+    else:
+        basic = GstRtspServer.RTSPAuth.make_basic(name, password)
+        auth.add_basic(basic, token)
+    server.set_auth(auth)
+    rights = Gst.Structure.new_from_string(
+        "reader, media.factory.access=(boolean)true, media.factory.construct=(boolean)true"
+    )
+    factory.add_role_from_structure(rights)
+
+
+def expire(server, seconds):
+    """Ends sessions that are not kept alive for `seconds`."""
+
+    def on_client(_server, client):
+        client.connect("new-session", lambda _client, session: session.set_timeout(seconds))
+
+    def clean():
+        server.get_session_pool().cleanup()
+        return True
+
+    server.connect("client-connected", on_client)
+    GLib.timeout_add_seconds(1, clean)
+
+
 def pipeline(options):
     return f"( {video(options)} {audio(options)} )"
 
@@ -182,6 +235,10 @@ def main():
     server.set_address("127.0.0.1")
     server.set_service(options.port)
     server.get_mount_points().add_factory("/cam", factory)
+    if options.user:
+        guard(server, factory, options)
+    if options.timeout:
+        expire(server, options.timeout)
     if server.attach(None) == 0:
         sys.exit(f"rtsp-server.py: port {options.port} is in use")
     loop = GLib.MainLoop()

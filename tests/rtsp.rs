@@ -10,7 +10,7 @@ use libtest_mimic::Failed;
 
 use crate::peers::{self, Peer, Test};
 use crate::process::{Running, eventually, output_folder};
-use crate::server::Server;
+use crate::server::{Server, glassline};
 use crate::webdriver::Browser;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -33,6 +33,26 @@ pub(crate) const TESTS: &[Test] = &[
         name: "rtsp::a_camera_that_is_not_there_shows_in_the_api_and_is_retried",
         needs: &[Peer::RtspServer],
         run: a_camera_that_is_not_there_shows_in_the_api_and_is_retried,
+    },
+    Test {
+        name: "rtsp::cameras_of_gstreamer_are_live_by_every_transport",
+        needs: &[Peer::RtspServer],
+        run: cameras_of_gstreamer_are_live_by_every_transport,
+    },
+    Test {
+        name: "rtsp::a_password_is_shown_to_gstreamer_and_a_wrong_one_is_told",
+        needs: &[Peer::RtspServer],
+        run: a_password_is_shown_to_gstreamer_and_a_wrong_one_is_told,
+    },
+    Test {
+        name: "rtsp::a_session_with_gstreamer_is_kept_alive",
+        needs: &[Peer::RtspServer],
+        run: a_session_with_gstreamer_is_kept_alive,
+    },
+    Test {
+        name: "rtsp::a_camera_of_gstreamer_is_published_on",
+        needs: &[Peer::RtspServer],
+        run: a_camera_of_gstreamer_is_published_on,
     },
     Test {
         name: "rtsp::a_file_of_live555_plays_on_when_it_begins_again",
@@ -106,6 +126,126 @@ fn a_camera_that_is_not_there_shows_in_the_api_and_is_retried() -> Result<(), Fa
     println!("{entry}");
     let _camera = Camera::start(port, &[])?;
     server.wait_for_state("cam", "live")?;
+    Ok(())
+}
+
+/// H.264 and H.265, with and without audio, within the connection and by UDP. Each camera disappears
+/// once, and the stream is live again.
+fn cameras_of_gstreamer_are_live_by_every_transport() -> Result<(), Failed> {
+    let cases: [(&[&str], &[&str]); 4] = [
+        (&["--codec", "h264"], &["H264"]),
+        (&["--codec", "h265"], &["H265"]),
+        (
+            &["--codec", "h264", "--audio", "aac"],
+            &["H264", "mpeg4-generic"],
+        ),
+        (&["--codec", "h265", "--audio", "opus"], &["H265", "opus"]),
+    ];
+    for (arguments, codecs) in cases {
+        let mut camera = Camera::start(0, arguments)?;
+        let sources = ["tcp", "udp"].map(|way| format!("{way}={}?transport={way}", camera.url));
+        let server = Server::serve(&sources.each_ref().map(String::as_str))?;
+        let failed = |reason: String| -> Failed {
+            format!("{arguments:?}: {reason}\n{}", server.printed()).into()
+        };
+        for way in ["tcp", "udp"] {
+            let entry = server.wait_for_state(way, "live").map_err(failed)?;
+            let tracks = entry["tracks"].as_array().into_iter().flatten();
+            let are: Vec<_> = tracks.filter_map(|it| it["codec"].as_str()).collect();
+            if are != codecs {
+                return Err(failed(format!("{way}: {entry}")));
+            }
+        }
+        camera.running.kill();
+        for way in ["tcp", "udp"] {
+            server.wait_for_state(way, "down").map_err(failed)?;
+        }
+        let _camera = Camera::start(camera.port, arguments)?;
+        for way in ["tcp", "udp"] {
+            server.wait_for_state(way, "live").map_err(failed)?;
+        }
+    }
+    Ok(())
+}
+
+fn a_password_is_shown_to_gstreamer_and_a_wrong_one_is_told() -> Result<(), Failed> {
+    for scheme in ["digest", "basic"] {
+        let camera = Camera::start(0, &["--user", "viewer:se cret", "--scheme", scheme])?;
+        let with = |user: &str| camera.url.replace("rtsp://", &format!("rtsp://{user}@"));
+        let right = format!("right={}", with("viewer:se%20cret"));
+        let wrong = format!("wrong={}", with("viewer:guess"));
+        let server = Server::serve(&[&right, &wrong])?;
+        let failed = |reason: String| -> Failed {
+            format!("{scheme}: {reason}\n{}", server.printed()).into()
+        };
+        server.wait_for_state("right", "live").map_err(failed)?;
+        let refused = server.wait_for_state("wrong", "down").map_err(failed)?;
+        let told = refused["detail"].as_str().unwrap_or_default();
+        if !told.contains("refuses the credentials") {
+            return Err(failed(format!("a wrong password gave {refused}")));
+        }
+    }
+    Ok(())
+}
+
+/// The camera ends sessions that show no life for 5 s. By UDP, media alone shows none.
+fn a_session_with_gstreamer_is_kept_alive() -> Result<(), Failed> {
+    const SESSION: Duration = Duration::from_secs(5);
+    let camera = Camera::start(0, &["--timeout", &SESSION.as_secs().to_string()])?;
+    let server = Server::serve(&[&format!("cam={}?transport=udp", camera.url)])?;
+    server.wait_for_state("cam", "live")?;
+    // Three times the session's life: it is the passage of time that is tested.
+    std::thread::sleep(3 * SESSION);
+    let entry = server.wait_for_state("cam", "live")?;
+    if entry["sources"] == 1 {
+        return Ok(());
+    }
+    Err(format!("the session ended: {entry}\n{}", server.printed()).into())
+}
+
+/// `glassline publish rtsp://…` pulls the camera, with its password, and sends it to a server.
+fn a_camera_of_gstreamer_is_published_on() -> Result<(), Failed> {
+    for (codec, audio, codecs) in [
+        ("h264", "aac", ["H264", "mpeg4-generic"]),
+        ("h265", "opus", ["H265", "opus"]),
+    ] {
+        let guarded = [
+            "--user",
+            "viewer:secret",
+            "--codec",
+            codec,
+            "--audio",
+            audio,
+        ];
+        let mut camera = Camera::start(0, &guarded)?;
+        let server = Server::serve(&[])?;
+        let url = camera.url.replace("rtsp://", "rtsp://viewer:secret@");
+        let command = glassline(&["publish", &url, &server.moq_url("cam")?]);
+        let publisher = Running::start("publish", command)?;
+        let failed = |reason: String| -> Failed {
+            let (ours, theirs) = (publisher.printed(), server.printed());
+            format!("{codec}: {reason}\n{ours}\n{theirs}").into()
+        };
+        let entry = server.wait_for_state("cam", "live").map_err(failed)?;
+        let tracks = entry["tracks"].as_array().into_iter().flatten();
+        let are: Vec<_> = tracks.filter_map(|it| it["codec"].as_str()).collect();
+        let has_size = entry["tracks"][0]["width"] == 640;
+        if are != codecs || !has_size {
+            return Err(failed(format!("other tracks: {entry}")));
+        }
+        let packets = || server.stream("cam").map(|it| it["packets"].as_u64());
+        camera.running.kill();
+        publisher
+            .wait_for_line(PATIENCE, |line| line.contains("reconnecting").then_some(()))
+            .map_err(failed)?;
+        let _camera = Camera::start(camera.port, &guarded)?;
+        let before = packets().map_err(failed)?;
+        eventually(PATIENCE, || match packets()? {
+            now if now > before.map(|it| it + 60) => Ok(()),
+            now => Err(format!("{now:?} packets, {before:?} before")),
+        })
+        .map_err(failed)?;
+    }
     Ok(())
 }
 
