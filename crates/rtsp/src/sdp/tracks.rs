@@ -178,6 +178,35 @@ mod tests {
     }
 
     #[test]
+    fn the_first_track_of_a_kind_that_is_carried_is_chosen() {
+        let text = "v=0\r\ns=-\r\n\
+            m=audio 0 RTP/AVP 8\r\na=sendonly\r\n\
+            m=audio 0 RTP/AVP 0\r\n\
+            m=application 0 RTP/AVP 99\r\n\
+            m=video 0 RTP/AVP 96\r\na=rtpmap:96 H265/90000\r\n\
+            m=video 0 RTP/AVP 97\r\na=rtpmap:97 H264/90000\r\n\
+            m=video 0 RTP/AVP 98\r\na=rtpmap:98 VP8/90000\r\n\
+            m=text 0 RTP/AVP 100\r\na=rtpmap:100 t140/1000\r\n";
+        let description = Description::parse(text.as_bytes()).expect("a description");
+        let chosen = description.choose(|codec| codec != Codec::H265);
+        let tracks = chosen.tracks.iter().map(|(index, it)| (*index, it.codec));
+        let tracks: Vec<_> = tracks.collect();
+        let wanted = [(TrackIndex(4), Codec::H264), (TrackIndex(1), Codec::Pcmu)];
+        assert_eq!(tracks, wanted, "video first");
+        let left_out = chosen.left_out.join(", ");
+        for part in [
+            "audio",
+            "application",
+            "video H.265",
+            "second video VP8",
+            "text",
+        ] {
+            assert!(left_out.contains(part), "{part}: {left_out}");
+        }
+        assert_eq!(description.choose(|_| false).tracks, []);
+    }
+
+    #[test]
     fn parameter_sets_of_h264_are_read_with_and_without_padding() {
         for sets in ["Z0LAH9o=,aM48gA==", "Z0LAH9o,aM48gA"] {
             let lines = format!(
