@@ -10,13 +10,22 @@ use tokio::task::AbortHandle;
 /// are dropped first, the newest group of a track never.
 const CACHE_BYTES: u64 = 64 << 20;
 
-/// Frames that were neither read nor written for this long are dropped.
+/// Frames that were neither read nor written for this long are dropped, where publishers choose
+/// their deadlines themselves.
 const CACHE_EXPIRY: Duration = Duration::from_secs(30);
+
+/// Frames that a peer has sent, and that were not read for this long, are dropped. Twice the longest
+/// deadline of the server's readers.
+pub(super) const INBOUND_EXPIRY: Duration = Duration::from_secs(4);
+
+/// Shortest time that frames are kept for.
+const EXPIRY_MIN: Duration = Duration::from_millis(500);
 
 /// Broadcasts by name, which any number of sessions can read.
 #[derive(Clone)]
 pub struct Origin {
     pub(super) producer: origin::Producer,
+    pool: cache::Pool,
     _driver: Arc<Driver>,
 }
 
@@ -33,23 +42,38 @@ impl Drop for Driver {
 impl Origin {
     /// Creates an empty collection. Must be called within tokio.
     pub fn new() -> Self {
-        Self::bounded(CACHE_BYTES)
+        Self::bounded(CACHE_BYTES, CACHE_EXPIRY)
     }
 
-    /// Creates an empty collection whose frames take at most about `bytes`.
-    pub(super) fn bounded(bytes: u64) -> Self {
+    /// Creates an empty collection for broadcasts whose tracks have this deadline at most. Frames
+    /// that nobody reads are dropped after twice the deadline, so that a broadcast takes the memory
+    /// of some seconds of it. Must be called within tokio.
+    pub fn with_deadline(deadline: Duration) -> Self {
+        let expiry = deadline.saturating_mul(2).clamp(EXPIRY_MIN, CACHE_EXPIRY);
+        Self::bounded(CACHE_BYTES, expiry)
+    }
+
+    /// Creates an empty collection whose frames take at most about `bytes`, and are dropped when
+    /// they were neither read nor written for `expiry`.
+    pub(super) fn bounded(bytes: u64, expiry: Duration) -> Self {
         let mut config = origin::Config::default();
-        config.pool = cache::Pool::new(
-            cache::Config::default()
-                .with_capacity(bytes)
-                .with_expiry(CACHE_EXPIRY),
-        );
+        let pool = cache::Config::default()
+            .with_capacity(bytes)
+            .with_expiry(expiry);
+        let pool = cache::Pool::new(pool);
+        config.pool = pool.clone();
         let (producer, driver) = origin::Producer::new(config);
         let driver = tokio::spawn(moq_net::time::run(driver));
         Self {
             producer,
+            pool,
             _driver: Arc::new(Driver(driver.abort_handle())),
         }
+    }
+
+    /// Returns the bytes of all frames that are kept at present, with a fixed cost for each group.
+    pub fn kept_bytes(&self) -> u64 {
+        self.pool.used()
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use moq_net::{Path, Pattern, Patterns, stats};
 
 use super::ended::Ended;
-use super::origin::Origin;
+use super::origin::{INBOUND_EXPIRY, Origin};
 use super::refusal::Refusal;
 use super::session::{INBOUND_BYTES, Role, Session, negotiated};
 use super::transport;
@@ -242,7 +242,9 @@ impl SessionRequest {
                 }
             };
         }
-        let inbound = grant.publish.then(|| Origin::bounded(INBOUND_BYTES));
+        let inbound = grant
+            .publish
+            .then(|| Origin::bounded(INBOUND_BYTES, INBOUND_EXPIRY));
         if let Some(inbound) = &inbound {
             handshake = handshake.with_subscriber(inbound.producer.clone());
         }

@@ -13,7 +13,7 @@ use super::broadcast::{Broadcast, TrackConfig};
 use super::broadcast_reader::{BroadcastReader, SubscribeError};
 use super::control_datagrams::{self, Report, RoundTrips};
 use super::ended::Ended;
-use super::origin::Origin;
+use super::origin::{INBOUND_EXPIRY, Origin};
 use super::refusal::Refusal;
 use super::transport::{self, Link};
 use super::version::{alpns, versions};
@@ -168,7 +168,8 @@ impl Session {
         if let Some(outbound) = &outbound {
             client = client.with_publisher(&outbound.producer);
         }
-        let inbound = (role != Role::Publisher).then(|| Origin::bounded(INBOUND_BYTES));
+        let inbound =
+            (role != Role::Publisher).then(|| Origin::bounded(INBOUND_BYTES, INBOUND_EXPIRY));
         if let Some(inbound) = &inbound {
             client = client.with_subscriber(inbound.producer.clone());
         }
@@ -284,6 +285,12 @@ impl Session {
         let _ = self
             .link
             .send_datagram(&control_datagrams::keyframe_request());
+    }
+
+    /// Returns the bytes of frames that the session keeps of what its peer has sent.
+    pub fn kept_bytes(&self) -> u64 {
+        let inbound = self.inbound.as_ref();
+        inbound.map_or(0, |(origin, _)| origin.kept_bytes())
     }
 
     /// Returns the session's statistics.

@@ -231,6 +231,69 @@ async fn readers_get_what_is_offered_from_its_newest_keyframe_on() {
     );
 }
 
+/// Waits until at most two groups of video are kept, for less than half of the time for which a
+/// publisher keeps its frames.
+async fn is_forgotten(kept_bytes: impl Fn() -> u64) -> Result<(), u64> {
+    let forgotten = async {
+        while kept_bytes() > 2 * 10 * 3000 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let forgotten = tokio::time::timeout(PATIENCE / 2, forgotten).await;
+    forgotten.map_err(|_| kept_bytes())
+}
+
+#[tokio::test]
+async fn frames_of_a_publisher_are_forgotten_within_seconds() {
+    let grant = Grant {
+        publish: true,
+        ..Grant::default()
+    };
+    let mut site = site(Ok(grant), "moq");
+    let client = soon(open(&site.address, Role::Publisher))
+        .await
+        .expect("open");
+    let server = soon(site.sessions.recv()).await.expect("granted");
+    let mut broadcast = client.publish("cam", track_configs()).expect("a good name");
+    broadcast.write(TrackIndex(0), &frame(0)).expect("open");
+    let mut subscription = soon(server.subscribe("cam")).await.expect("there");
+    let catalog = soon(subscription.catalog())
+        .await
+        .expect("good")
+        .expect("one");
+    let rendition = catalog.choose().expect("video").remove(0);
+    let mut frames = soon(subscription.read(&rendition, PATIENCE))
+        .await
+        .expect("there");
+    for number in 0..200 {
+        if number > 0 {
+            broadcast
+                .write(TrackIndex(0), &frame(number))
+                .expect("open");
+        }
+        let got = soon(frames.next()).await.expect("good").expect("more");
+        assert_eq!(got.time, frame(number).time);
+    }
+    let kept = is_forgotten(|| server.kept_bytes()).await;
+    assert_eq!(kept, Ok(()), "bytes of frames that were read");
+    // The newest group is kept for readers to come.
+    assert!(server.kept_bytes() >= 10 * 3000);
+}
+
+#[tokio::test]
+async fn frames_that_nobody_reads_are_forgotten_after_twice_the_deadline() {
+    let origin = Origin::with_deadline(Duration::from_millis(500));
+    let mut broadcast = origin.publish("cam", track_configs()).expect("a good name");
+    for number in 0..200 {
+        broadcast
+            .write(TrackIndex(0), &frame(number))
+            .expect("open");
+    }
+    assert!(origin.kept_bytes() >= 200 * 3000);
+    assert_eq!(is_forgotten(|| origin.kept_bytes()).await, Ok(()));
+    assert!(origin.kept_bytes() >= 10 * 3000);
+}
+
 #[tokio::test]
 async fn who_is_sent_away_hears_why() {
     let site = site(Err(Refusal::Unauthorized), "moq");

@@ -22,7 +22,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use crate::runtime::{Clock, Counter};
 
 /// Distance from the newest group at which a group that is still being sent is given up.
-const DEADLINE: Duration = Duration::from_secs(2);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(2);
 
 /// Time for which a stream's broadcast is still written after its last reader left.
 const LINGER: Duration = Duration::from_secs(5);
