@@ -34,7 +34,7 @@ pub use report::{FrameReport, Report, ReportError, join};
 pub use view::{Accounted, DataPublisher, FrameLine, NamedLatency, NamedPath, StageRow};
 pub use view::{StreamLatency, ViewerLatency, ViewerPath, Whole};
 
-use crate::runtime::SessionId;
+use crate::runtime::{SessionId, shrink};
 
 /// The registry of delays, paths and data channel statistics of every stream.
 #[derive(Debug, Default)]
@@ -49,6 +49,29 @@ struct Accounts {
     paths: HashMap<SessionId, (Instant, PathView)>,
     selected: HashMap<SessionId, SelectedPath>,
     data: HashMap<SessionId, DataView>,
+}
+
+impl Accounts {
+    /// Returns whether a thread writes a table, or a viewer has an entry.
+    fn is_in_use(&self) -> bool {
+        let is_written = |table: &Arc<_>| Arc::strong_count(table) > 1;
+        self.shards.values().any(is_written)
+            || !self.viewers.is_empty()
+            || !self.paths.is_empty()
+            || !self.selected.is_empty()
+            || !self.data.is_empty()
+    }
+
+    fn forget(&mut self, viewer: &SessionId) {
+        self.viewers.remove(viewer);
+        self.paths.remove(viewer);
+        self.selected.remove(viewer);
+        self.data.remove(viewer);
+        shrink(&mut self.viewers);
+        shrink(&mut self.paths);
+        shrink(&mut self.selected);
+        shrink(&mut self.data);
+    }
 }
 
 impl LatencyRegistry {
@@ -144,11 +167,16 @@ impl LatencyRegistry {
     /// Removes all entries of a viewer that left.
     pub fn forget(&self, stream: &StreamName, viewer: &SessionId) {
         if let Some(accounts) = self.lock().get_mut(stream) {
-            accounts.viewers.remove(viewer);
-            accounts.paths.remove(viewer);
-            accounts.selected.remove(viewer);
-            accounts.data.remove(viewer);
+            accounts.forget(viewer);
         }
+    }
+
+    /// Removes the entries of streams that nobody reads any more and that are not `listed`: files
+    /// of the media folder end without being swept out of the hub.
+    pub fn sweep(&self, listed: impl Fn(&StreamName) -> bool) {
+        let mut streams = self.lock();
+        streams.retain(|stream, accounts| accounts.is_in_use() || listed(stream));
+        shrink(&mut streams);
     }
 
     /// Removes all entries of a stream that no longer exists.
@@ -233,4 +261,58 @@ impl LatencyRegistry {
 /// to change the session.
 fn short(session: &SessionId) -> String {
     session.as_str().chars().take(6).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> StreamName {
+        StreamName::parse(text).expect("a name")
+    }
+
+    #[test]
+    fn a_stream_that_is_gone_leaves_nothing() {
+        let registry = LatencyRegistry::default();
+        let now = Instant::now();
+        // A folder of many files, each played once by a thread.
+        for file in 0..1_000 {
+            drop(registry.stages(&name(&format!("file-{file}")), 0));
+        }
+        let live = registry.stages(&name("~played"), 0);
+        drop(registry.stages(&name("camera"), 0));
+        let viewer = SessionId::new("viewer");
+        registry.report(&name("watched"), &viewer, Joined::default(), now);
+        let kept = |registry: &LatencyRegistry| {
+            registry.sweep(|stream| stream.as_str() == "camera");
+            let streams = registry.lock();
+            let mut names: Vec<String> = streams.keys().map(ToString::to_string).collect();
+            names.sort();
+            (names, streams.capacity())
+        };
+        let (names, capacity) = kept(&registry);
+        assert_eq!(names, ["camera", "watched", "~played"]);
+        assert!(capacity < 1_000, "{capacity}");
+        drop(live);
+        registry.forget(&name("watched"), &viewer);
+        assert_eq!(kept(&registry).0, ["camera"]);
+    }
+
+    #[test]
+    fn a_crowd_of_viewers_leaves_no_room_behind() {
+        let registry = LatencyRegistry::default();
+        let now = Instant::now();
+        let stream = name("camera");
+        let viewers: Vec<_> = (0..5_000)
+            .map(|it| SessionId::new(&it.to_string()))
+            .collect();
+        for viewer in &viewers {
+            registry.report(&stream, viewer, Joined::default(), now);
+        }
+        for viewer in &viewers {
+            registry.forget(&stream, viewer);
+        }
+        let capacity = registry.lock()[&stream].viewers.capacity();
+        assert!(capacity < 1_000, "{capacity}");
+    }
 }

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use glassline_hub::StreamName;
 use tokio::sync::{Semaphore, watch};
 
-use crate::runtime::SessionId;
+use crate::runtime::{SessionId, shrink};
 
 /// Limits on rooms and participants.
 #[derive(Clone, Copy, Debug)]
@@ -204,6 +204,7 @@ impl Rooms {
         });
         if sender.borrow().people.is_empty() {
             inner.rooms.remove(room);
+            shrink(&mut inner.rooms);
         }
     }
 

@@ -17,7 +17,7 @@ use mio::{Interest, Registry};
 use super::event_source::EventSource;
 use super::wire::Wire;
 use crate::runtime::ConnectionPermit;
-use crate::runtime::{Key, Slots};
+use crate::runtime::{Key, Slots, shrink};
 
 /// The thread and client that a tunnel leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +48,7 @@ impl Tunnels {
         let mut tunnels = self.lock();
         if tunnels.get(&key) == Some(&owner) {
             tunnels.remove(&key);
+            shrink(&mut tunnels);
         }
     }
 

@@ -8,7 +8,7 @@ use glassline_media::TrackIndex;
 use glassline_net::ReceiveBatch;
 
 use crate::egress::rtsp::{Arrived, DatagramWriter, UdpAddresses, UdpPair};
-use crate::runtime::Key;
+use crate::runtime::{Key, shrink};
 
 /// Sends to clients by UDP, and assigns received datagrams to clients.
 #[derive(Debug)]
@@ -54,6 +54,7 @@ impl UdpClients {
                 self.by_address.remove(&address);
             }
         }
+        shrink(&mut self.by_address);
     }
 
     /// Forgets all clients, and drops what was planned for them.

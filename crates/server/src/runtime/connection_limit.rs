@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::SourcePrefix;
+use super::{SourcePrefix, shrink};
 
 /// Counts the open connections and limits them.
 #[derive(Clone, Debug)]
@@ -102,6 +102,7 @@ impl Drop for ConnectionPermit {
             *of_source.get_mut() -= 1;
             if *of_source.get() == 0 {
                 of_source.remove();
+                shrink(&mut open.by_source);
             }
         }
     }

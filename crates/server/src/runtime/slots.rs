@@ -24,11 +24,17 @@ impl Key {
     }
 }
 
-/// A growing table with stable keys. The slots of removed values are used again.
+/// Slots for which a table keeps room in any case.
+const KEPT: usize = 64;
+
+/// A table with stable keys. The slots of removed values are used again, and given back when the
+/// table has become eight times too large.
 #[derive(Debug)]
 pub(crate) struct Slots<T> {
     slots: Vec<Slot<T>>,
     free: Vec<u32>,
+    /// Generation of the slots that are added: later than that of any slot that was given back.
+    generation: u32,
 }
 
 #[derive(Debug)]
@@ -42,6 +48,7 @@ impl<T> Default for Slots<T> {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
+            generation: 0,
         }
     }
 }
@@ -51,7 +58,7 @@ impl<T> Slots<T> {
     pub(crate) fn insert(&mut self, value: T) -> Key {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot {
-                generation: 0,
+                generation: self.generation,
                 value: None,
             });
             u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 viewers on a shard")
@@ -89,7 +96,25 @@ impl<T> Slots<T> {
         let value = slot.value.take()?;
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(key.index);
+        if self.slots.len() > 8 * (self.slots.len() - self.free.len() + KEPT) {
+            self.shrink();
+        }
         Some(value)
+    }
+
+    /// Gives back the unused slots behind the last value, if they are half of all.
+    fn shrink(&mut self) {
+        let used = self.slots.iter().rposition(|slot| slot.value.is_some());
+        let used = used.map_or(0, |last| last + 1).max(KEPT);
+        if used > self.slots.len() / 2 {
+            return;
+        }
+        let given_back = self.slots.drain(used..).map(|slot| slot.generation);
+        let latest = given_back.max().unwrap_or(0);
+        self.generation = self.generation.max(latest).wrapping_add(1);
+        self.free.retain(|index| (*index as usize) < used);
+        self.slots.shrink_to_fit();
+        self.free.shrink_to_fit();
     }
 
     /// Iterates over all values with their keys.
@@ -129,5 +154,29 @@ mod tests {
         assert_eq!(slots.remove(first), None);
         assert_eq!(slots.get_mut(second), Some(&mut "second"));
         assert_eq!(slots.keys(), vec![second]);
+    }
+
+    #[test]
+    fn a_table_is_small_again_after_a_crowd_and_old_keys_name_nobody() {
+        let mut slots = Slots::default();
+        let stays = slots.insert(u32::MAX);
+        let mut old = Vec::new();
+        for crowd in 0..3 {
+            let keys: Vec<Key> = (0..10_000).map(|it| slots.insert(it)).collect();
+            assert!(
+                keys.iter()
+                    .zip(0..)
+                    .all(|(key, it)| slots.get(*key) == Some(&it))
+            );
+            for key in &keys {
+                assert!(slots.remove(*key).is_some());
+            }
+            old.extend(keys);
+            assert!(slots.slots.capacity() <= 16 * KEPT, "crowd {crowd}");
+            assert!(slots.free.capacity() <= 16 * KEPT, "crowd {crowd}");
+        }
+        let _others: Vec<Key> = (0..10_000).map(|it| slots.insert(it)).collect();
+        assert!(old.iter().all(|key| slots.get(*key).is_none()));
+        assert_eq!(slots.get(stays), Some(&u32::MAX));
     }
 }

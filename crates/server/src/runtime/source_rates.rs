@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use super::{SourcePrefix, TokenBucket};
+use super::{SourcePrefix, TokenBucket, shrink};
 
 /// Most source prefixes with a token bucket of their own.
 const SOURCES_MAX: usize = 4096;
@@ -59,6 +59,7 @@ impl SourceRates {
         if self.purged.is_none_or(is_due) {
             self.purged = Some(now);
             self.buckets.retain(|_, bucket| !bucket.is_full(now));
+            shrink(&mut self.buckets);
         }
     }
 }

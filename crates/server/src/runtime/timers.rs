@@ -6,6 +6,9 @@ use std::time::Instant;
 
 use super::slots::Key;
 
+/// Entries for which the heap keeps room in any case.
+const KEPT: usize = 1024;
+
 /// The earliest deadline of each receiver.
 ///
 /// An entry that a later call replaced stays in the heap until its time. The owner then sees that
@@ -31,5 +34,34 @@ impl Timers {
         while self.next().is_some_and(|at| at <= now) {
             out.extend(self.heap.pop().map(|Reverse(entry)| entry));
         }
+        if self.heap.capacity() > 8 * (self.heap.len() + KEPT) {
+            self.heap.shrink_to(2 * (self.heap.len() + KEPT));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_heap_is_small_again_after_a_crowd() {
+        let start = Instant::now();
+        let mut timers = Timers::default();
+        for number in 0..100_000 {
+            let at = start + Duration::from_micros(number);
+            timers.arm(at, Key::from_bits(number));
+        }
+        let mut due = Vec::new();
+        timers.take_due(start + Duration::from_millis(50), &mut due);
+        assert_eq!(due.len(), 50_001);
+        timers.take_due(start + Duration::from_secs(1), &mut due);
+        assert_eq!((due.len(), timers.next()), (100_000, None));
+        assert!(
+            timers.heap.capacity() <= 8 * KEPT,
+            "{}",
+            timers.heap.capacity()
+        );
     }
 }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::activity::{Activity, EvictionRank};
-use crate::runtime::{ConnectionLimit, ConnectionPermit, ConnectionRefusal, SourcePrefix};
+use crate::runtime::{ConnectionLimit, ConnectionPermit, ConnectionRefusal, SourcePrefix, shrink};
 
 /// The open connections of one listener, by source prefix.
 ///
@@ -144,6 +144,7 @@ impl Open {
         let removed = entries.remove(&number);
         if entries.is_empty() {
             self.by_source.remove(&source);
+            shrink(&mut self.by_source);
         }
         removed
     }
