@@ -39,7 +39,10 @@ pub use bind::{BindError, port_is_free};
 pub use descriptors::{descriptor_limit, is_descriptor_shortage, raise_descriptor_limit};
 pub use options::{Multicast, Options};
 pub use priority::lower_thread_priority;
-pub use process::{open_fds, process_cpu, release_free_memory, rss_bytes, thread_cpu};
+pub use process::{
+    idle_heap_bytes, open_fds, private_bytes, process_cpu, release_free_memory, rss_bytes,
+    thread_cpu,
+};
 pub use receive::{DATAGRAM_BYTES_MAX, Datagram, ReceiveBatch};
 pub use send::{
     PathError, PathErrorKind, SEGMENTED_BYTES_MAX, SEGMENTS_MAX, SendError, Sent, Transmit,

@@ -16,9 +16,39 @@ pub fn open_fds() -> Option<usize> {
 /// Returns the resident memory of this process in bytes; `None` where the system does not
 /// provide it (no `/proc`).
 pub fn rss_bytes() -> Option<u64> {
+    let [resident, _] = resident_and_shared()?;
+    Some(resident)
+}
+
+/// Returns the resident memory of this process that no file backs, in bytes: heap, stacks and
+/// changed data, without the pages of the program's file. `None` where the system does not provide
+/// it (no `/proc`).
+pub fn private_bytes() -> Option<u64> {
+    let [resident, shared] = resident_and_shared()?;
+    Some(resident.saturating_sub(shared))
+}
+
+/// Returns the private memory of this process that the allocator has given to nobody, in bytes:
+/// freed memory that was not returned to the system, and a constant part for stacks and data. Zero if
+/// more is allocated than was ever written. `None` where the allocator does not say it (musl, other
+/// systems).
+///
+/// The allocator of glibc locks one arena after the other and counts its free blocks.
+pub fn idle_heap_bytes() -> Option<u64> {
+    let private = private_bytes()?;
+    let allocated = crate::sys::allocated_bytes_modulo()?;
+    // Both sides wrap, and the difference is far below 2 GiB.
+    #[expect(clippy::cast_possible_truncation, reason = "the lower half is meant")]
+    let idle = (private as u32).wrapping_sub(allocated).cast_signed();
+    Some(u64::try_from(idle).unwrap_or(0))
+}
+
+/// Reads the resident memory, and how much of it files back, in bytes.
+fn resident_and_shared() -> Option<[u64; 2]> {
     let statm = fs::read_to_string("/proc/self/statm").ok()?;
-    let pages: u64 = statm.split_ascii_whitespace().nth(1)?.parse().ok()?;
-    Some(pages * crate::sys::page_bytes())
+    let mut pages = statm.split_ascii_whitespace().skip(1);
+    let mut bytes = || Some(pages.next()?.parse::<u64>().ok()? * crate::sys::page_bytes());
+    Some([bytes()?, bytes()?])
 }
 
 /// Returns the pages of freed memory to the system that the allocator keeps for later. Returns
@@ -70,10 +100,16 @@ mod tests {
             }
         }
         let before = rss_bytes().expect("Linux has /proc");
+        let idle = idle_heap_bytes().expect("glibc");
+        assert!(idle > 50 << 20, "{idle}");
         assert!(release_free_memory());
         let after = rss_bytes().expect("Linux has /proc");
         // Other tests need some memory at the same time.
         assert!(after + (40 << 20) < before, "{before} {after}");
+        let still_idle = idle_heap_bytes().expect("glibc");
+        assert!(still_idle + (40 << 20) < idle, "{idle} {still_idle}");
+        let private = private_bytes().expect("Linux has /proc");
+        assert!(private < after + (20 << 20), "{private} {after}");
         drop(blocks);
     }
 

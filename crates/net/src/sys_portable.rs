@@ -133,6 +133,10 @@ pub(crate) fn release_free_memory() -> bool {
     false
 }
 
+pub(crate) fn allocated_bytes_modulo() -> Option<u32> {
+    None
+}
+
 pub(crate) fn process_cpu() -> Duration {
     Duration::ZERO
 }

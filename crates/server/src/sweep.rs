@@ -16,8 +16,8 @@ use crate::sessions::Shared;
 /// removed.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// Number of sweeps between two looks whether a crowd has left.
-const MEMORY_SWEEPS: u32 = 5;
+/// Number of sweeps between two turns of the work that nobody waits for.
+const RARE_SWEEPS: u32 = 5;
 
 /// Sweeps until `stopped` becomes true. The task is also the heartbeat of tokio's threads.
 pub(crate) async fn keep_sweeping(
@@ -41,7 +41,7 @@ async fn sweep(
     mut stopped: watch::Receiver<bool>,
 ) {
     let mut ticks = tokio::time::interval(SWEEP);
-    let mut free_memory = FreeMemory::default();
+    let free_memory = Arc::<FreeMemory>::default();
     let mut sweeps = 0_u32;
     loop {
         tokio::select! {
@@ -61,12 +61,10 @@ async fn sweep(
             );
         }
         sweeps = sweeps.wrapping_add(1);
-        // To count descriptors is to list a folder.
-        if sweeps.is_multiple_of(MEMORY_SWEEPS) {
-            let load = shared.registry.counts().0 + glassline_net::open_fds().unwrap_or(0);
-            if free_memory.is_due(load, now) {
-                tokio::task::spawn_blocking(glassline_net::release_free_memory);
-            }
+        if sweeps.is_multiple_of(RARE_SWEEPS) {
+            latencies.sweep(|stream| hub.stream(stream.as_str()).is_some());
+            let free_memory = Arc::clone(&free_memory);
+            tokio::task::spawn_blocking(move || free_memory.tend());
         }
     }
 }

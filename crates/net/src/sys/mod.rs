@@ -17,7 +17,9 @@ pub(crate) use errors::{
     is_no_buffers, is_offload_absent, is_offload_refused, is_too_large, may_be_of_another,
 };
 pub(crate) use name::Name;
-pub(crate) use process::{page_bytes, process_cpu, release_free_memory, thread_cpu};
+pub(crate) use process::{
+    allocated_bytes_modulo, page_bytes, process_cpu, release_free_memory, thread_cpu,
+};
 pub(crate) use socket::{
     bind, listen, receive_buffer, reset_on_close, send_buffer, set_unsent_limit,
 };
