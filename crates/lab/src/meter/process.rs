@@ -31,6 +31,9 @@ pub struct Usage {
     cpu_ns: u64,
     /// Resident memory in bytes, summed over the processes; shared memory counts for each.
     pub resident_bytes: u64,
+    /// The part of the resident memory that no file backs, in bytes: heap, stacks and changed data,
+    /// without the pages of the program's own file and of files that are mapped.
+    pub private_bytes: u64,
     /// Living threads of all processes, by id.
     pub threads: BTreeMap<u32, Thread>,
 }
@@ -134,7 +137,9 @@ impl Process {
             };
             let (threads, children) = threads(id);
             open.extend(children.into_iter().filter(|child| seen.insert(*child)));
-            usage.resident_bytes += resident_bytes(id);
+            let memory = Memory::of(id);
+            usage.resident_bytes += memory.resident;
+            usage.private_bytes += memory.private;
             usage.threads.extend(threads.clone());
             let key: Key = (id, stat.started);
             let look = Look {
@@ -243,13 +248,31 @@ fn threads(id: u32) -> (BTreeMap<u32, Thread>, Vec<u32>) {
     (threads, children)
 }
 
-fn resident_bytes(id: u32) -> u64 {
-    let text = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
-    let kib: Option<u64> = text
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
-        .and_then(|rest| rest.split_ascii_whitespace().next()?.parse().ok());
-    kib.unwrap_or(0) * 1024
+/// Memory of a process in bytes; zero where the system does not say it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Memory {
+    resident: u64,
+    private: u64,
+}
+
+impl Memory {
+    fn of(id: u32) -> Self {
+        let text = fs::read_to_string(format!("/proc/{id}/status"));
+        Self::parse(&text.unwrap_or_default())
+    }
+
+    /// Parses the text of `status`.
+    fn parse(text: &str) -> Self {
+        let bytes = |key: &str| {
+            let rest = text.lines().find_map(|line| line.strip_prefix(key))?;
+            let kib: u64 = rest.split_ascii_whitespace().next()?.parse().ok()?;
+            Some(kib * 1024)
+        };
+        Self {
+            resident: bytes("VmRSS:").unwrap_or(0),
+            private: bytes("RssAnon:").unwrap_or(0),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -258,6 +281,20 @@ mod tests {
     use super::*;
     use std::process::{Command, Stdio};
     use std::thread;
+
+    #[test]
+    fn memory_is_read_with_and_without_files() {
+        let text =
+            "Name:\tcat\nVmRSS:\t   65056 kB\nRssAnon:\t   37512 kB\nRssFile:\t   27544 kB\n";
+        let memory = Memory {
+            resident: 65056 << 10,
+            private: 37512 << 10,
+        };
+        assert_eq!(Memory::parse(text), memory);
+        assert_eq!(Memory::parse("Name:\tkthreadd\n"), Memory::default());
+        let own = Memory::of(std::process::id());
+        assert!(0 < own.private && own.private < own.resident, "{own:?}");
+    }
 
     #[test]
     fn stat_is_read_whatever_the_name_is() {

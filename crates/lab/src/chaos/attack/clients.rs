@@ -19,15 +19,33 @@ const JOINING_MAX: usize = 32;
 /// Time between two publishers' restarts in the soak.
 const RESTART_EVERY: Duration = Duration::from_secs(20);
 
-/// Time after which the streams' rings, which hold 20 s, no longer grow.
-const RINGS_FULL: Duration = Duration::from_secs(25);
+/// Viewers of a first crowd, after which every thread and table of the server has the memory that
+/// it keeps for the next viewers.
+const FIRST_CROWD: usize = 200;
+
+/// Time in which vanished viewers are forgotten, and the streams' rings no longer grow.
+const SETTLE: Duration = Duration::from_secs(30);
 
 /// Time in which memory may come back after a churn: vanished viewers are forgotten after about
 /// 20 s of silence.
 const FORGET: Duration = Duration::from_secs(40);
 
+/// Time over which memory is averaged: streams need more and less of it from keyframe to keyframe.
+const AVERAGED: Duration = Duration::from_secs(10);
+
+/// Time between two looks at the server's memory.
+const LOOK: Duration = Duration::from_millis(500);
+
 /// Most memory that a churn may leave, as a share of what there was.
 const CHURN_GROWTH_MAX: f64 = 0.05;
+
+/// Memory of the server, in MiB.
+#[derive(Clone, Copy, Debug, Default)]
+struct Memory {
+    /// Memory that no file backs.
+    private: f64,
+    resident: f64,
+}
 
 impl Attack<'_> {
     /// Viewers that stall, vanish or send garbage; those that end are replaced.
@@ -65,17 +83,27 @@ impl Attack<'_> {
         Ok(Pool::start(options)?)
     }
 
-    /// Joins `count` viewers, a few at a time; each leaves or vanishes when it plays.
+    /// Joins `count` viewers, a few at a time; each leaves when it plays. Compares the server's
+    /// memory before and after, when all are forgotten.
     pub(super) fn churn(&mut self) -> Result<(), Error> {
-        self.wait(RINGS_FULL)?;
-        let before = self.server_memory();
+        let count = self.action.count;
+        self.crowd(FIRST_CROWD.min(count))?;
+        self.outcome = super::Outcome::default();
+        self.wait(SETTLE)?;
+        let before = self.mean_memory()?;
+        self.crowd(count)?;
+        self.outcome.sent = count as u64;
+        self.judge_churn(before)
+    }
+
+    fn crowd(&mut self, count: usize) -> Result<(), Error> {
         let url = self.deployment.configuration.whep("demo");
         let endpoint = Endpoint::parse(&url).map_err(std::io::Error::other)?;
         let pool = self.pool()?;
         let mut joining = std::collections::BTreeMap::new();
         let mut begun = 0;
-        while begun < self.action.count || !joining.is_empty() {
-            while begun < self.action.count && joining.len() < JOINING_MAX {
+        while begun < count || !joining.is_empty() {
+            while begun < count && joining.len() < JOINING_MAX {
                 let id = pool.join(Join::new(endpoint.clone()).counting());
                 joining.insert(id, Instant::now());
                 begun += 1;
@@ -90,40 +118,67 @@ impl Attack<'_> {
             }
             self.step(Duration::from_millis(2))?;
         }
-        self.outcome.sent = begun as u64;
-        drop(pool);
-        self.judge_churn(before)
+        Ok(())
     }
 
-    fn judge_churn(&mut self, before: Option<u64>) -> Result<(), Error> {
-        let limit = |before: u64| (before as f64 * (1.0 + CHURN_GROWTH_MAX)) as u64;
+    fn judge_churn(&mut self, before: Option<Memory>) -> Result<(), Error> {
+        let is_back =
+            |now: Memory, before: Memory| now.private <= before.private * (1.0 + CHURN_GROWTH_MAX);
         let end = Instant::now() + FORGET;
-        let is_back = |attack: &Self| {
-            let now = attack.server_memory().zip(before);
-            now.is_none_or(|(now, before)| now <= limit(before))
-        };
-        while Instant::now() < end && !is_back(self) {
-            self.wait(Duration::from_millis(500))?;
-        }
-        if let Some((now, before)) = self.server_memory().zip(before) {
-            let mib = |bytes: u64| bytes as f64 / 1048576.0;
-            let text = format!(
-                "memory: {:.1} MiB before, {:.1} after",
-                mib(before),
-                mib(now)
-            );
-            if now > limit(before) {
-                self.miss(text.clone());
+        let mut compared = None;
+        while compared.is_none_or(|(now, before)| !is_back(now, before)) && Instant::now() < end {
+            compared = self.mean_memory()?.zip(before);
+            if compared.is_none() {
+                return Ok(());
             }
-            self.note(text);
+        }
+        if let Some((now, before)) = compared {
+            let text = format!(
+                "memory without files: {:.1} MiB before, {:.1} after ({:+.1} %); resident {:.1} and {:.1}",
+                before.private,
+                now.private,
+                (now.private / before.private - 1.0) * 100.0,
+                before.resident,
+                now.resident
+            );
+            if is_back(now, before) {
+                self.note(text);
+            } else {
+                self.miss(text);
+            }
         }
         Ok(())
     }
 
-    fn server_memory(&self) -> Option<u64> {
+    /// Watches for [`AVERAGED`], and returns the mean of the server's memory; `None` if the server
+    /// does not run.
+    fn mean_memory(&mut self) -> Result<Option<Memory>, Error> {
+        let end = Instant::now() + AVERAGED;
+        let (mut sum, mut looks) = (Memory::default(), 0.0);
+        while Instant::now() < end {
+            let Some(memory) = self.server_memory() else {
+                return Ok(None);
+            };
+            sum.private += memory.private;
+            sum.resident += memory.resident;
+            looks += 1.0;
+            self.wait(LOOK)?;
+        }
+        Ok(Some(Memory {
+            private: sum.private / looks,
+            resident: sum.resident / looks,
+        }))
+    }
+
+    fn server_memory(&self) -> Option<Memory> {
         let id = self.deployment.server().ok()?.id();
         let mut process = crate::meter::Process::of(id).ok()?;
-        Some(process.look().ok()?.resident_bytes)
+        let usage = process.look().ok()?;
+        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        Some(Memory {
+            private: mib(usage.private_bytes),
+            resident: mib(usage.resident_bytes),
+        })
     }
 
     /// A fifth of all clients are bad, and publishers are killed in turn.
