@@ -344,4 +344,36 @@ mod tests {
         assert!(matches!(ended, noq::ConnectionError::Reset), "{ended}");
         std::fs::remove_dir_all(folder).expect("ours");
     }
+
+    #[test]
+    fn a_client_without_rights_may_send_a_quarter_of_a_mebibyte() {
+        let identity =
+            Identity::self_signed(vec!["localhost".to_owned()], std::time::SystemTime::now());
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let (server, address) = serve(any, &identity.expect("a certificate"));
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.enable_all().build().expect("a runtime");
+        let sent = runtime.block_on(async {
+            let endpoint = ClientEndpoint::new().expect("a socket");
+            let protocols = vec![b"test".to_vec()];
+            let trust = Trust::Anyone;
+            let dial = endpoint.dial(address, "localhost", &trust, protocols, congestion());
+            let connection = dial.await.expect("it listens");
+            let mut stream = connection.open_uni().await.expect("a stream");
+            let mut sent = 0;
+            let limit = UNAUTHORIZED_RECEIVE_WINDOW as usize;
+            loop {
+                // Up to the limit the server takes everything, however long that lasts.
+                let patience = Duration::from_secs(if sent < limit { 60 } else { 2 });
+                let written = tokio::time::timeout(patience, stream.write(&[0; 16 << 10])).await;
+                match written {
+                    Ok(count) => sent += count.expect("the connection is open"),
+                    Err(_) => break sent,
+                }
+                assert!(sent <= limit, "{sent} bytes of a stranger are kept");
+            }
+        });
+        assert_eq!(sent, UNAUTHORIZED_RECEIVE_WINDOW as usize);
+        server.shutdown_background();
+    }
 }

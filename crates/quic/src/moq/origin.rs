@@ -1,5 +1,6 @@
 //! Collections of broadcasts that sessions can read.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +27,8 @@ const EXPIRY_MIN: Duration = Duration::from_millis(500);
 pub struct Origin {
     pub(super) producer: origin::Producer,
     pool: cache::Pool,
-    _driver: Arc<Driver>,
+    /// Held for its drop; `None` if another part runs the background task.
+    _driver: Option<Arc<Driver>>,
 }
 
 /// The background task of a collection; it is aborted when the last clone of the collection is
@@ -49,13 +51,25 @@ impl Origin {
     /// that nobody reads are dropped after twice the deadline, so that a broadcast takes the memory
     /// of some seconds of it. Must be called within tokio.
     pub fn with_deadline(deadline: Duration) -> Self {
-        let expiry = deadline.saturating_mul(2).clamp(EXPIRY_MIN, CACHE_EXPIRY);
-        Self::bounded(CACHE_BYTES, expiry)
+        Self::bounded(CACHE_BYTES, expiry(deadline))
+    }
+
+    /// Creates an empty collection, as [`Self::with_deadline`] does, and its background task, which
+    /// the caller has to run. The task ends only if the collection cannot go on.
+    pub fn driven(deadline: Duration) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        Self::parts(CACHE_BYTES, expiry(deadline))
     }
 
     /// Creates an empty collection whose frames take at most about `bytes`, and are dropped when
     /// they were neither read nor written for `expiry`.
     pub(super) fn bounded(bytes: u64, expiry: Duration) -> Self {
+        let (mut origin, driver) = Self::parts(bytes, expiry);
+        let driver = tokio::spawn(driver);
+        origin._driver = Some(Arc::new(Driver(driver.abort_handle())));
+        origin
+    }
+
+    fn parts(bytes: u64, expiry: Duration) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let mut config = origin::Config::default();
         let pool = cache::Config::default()
             .with_capacity(bytes)
@@ -63,18 +77,26 @@ impl Origin {
         let pool = cache::Pool::new(pool);
         config.pool = pool.clone();
         let (producer, driver) = origin::Producer::new(config);
-        let driver = tokio::spawn(moq_net::time::run(driver));
-        Self {
+        let driven = async {
+            moq_net::time::run(driver).await;
+        };
+        let origin = Self {
             producer,
             pool,
-            _driver: Arc::new(Driver(driver.abort_handle())),
-        }
+            _driver: None,
+        };
+        (origin, driven)
     }
 
     /// Returns the bytes of all frames that are kept at present, with a fixed cost for each group.
     pub fn kept_bytes(&self) -> u64 {
         self.pool.used()
     }
+}
+
+/// Returns the time after which frames that nobody reads are dropped.
+fn expiry(deadline: Duration) -> Duration {
+    deadline.saturating_mul(2).clamp(EXPIRY_MIN, CACHE_EXPIRY)
 }
 
 impl Default for Origin {

@@ -20,16 +20,20 @@ pub enum Refusal {
     /// The server shuts down.
     #[error("the server shuts down")]
     Shutdown,
+    /// The streams that the client reads are offered anew; it may come back at once.
+    #[error("the streams are offered anew: connect again")]
+    Restart,
 }
 
 impl Refusal {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Unauthorized,
         Self::Malformed,
         Self::Name,
         Self::Busy,
         Self::Full,
         Self::Shutdown,
+        Self::Restart,
     ];
 
     /// Returns this refusal's number among the error codes of applications.

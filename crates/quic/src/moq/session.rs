@@ -222,6 +222,11 @@ impl Session {
     }
 
     #[cfg(test)]
+    pub(super) fn connection(&self) -> &noq::Connection {
+        &self.link.connection
+    }
+
+    #[cfg(test)]
     pub(super) const fn outbound(&self) -> Option<&Origin> {
         self.outbound.as_ref()
     }

@@ -359,3 +359,42 @@ async fn catalogs_that_cannot_be_are_named_over_the_wire() {
         assert!(error.contains(expected), "{error}");
     }
 }
+
+/// Returns how often the server has raised the receive window of a client with `role` that may
+/// publish and read, after the client has read some frames or they have been read from it.
+async fn windows_raised(role: Role) -> u64 {
+    let origin = Origin::new();
+    let grant = Grant {
+        publish: true,
+        read: Some(origin.clone()),
+        only: None,
+    };
+    let mut site = site(Ok(grant), "moq");
+    let client = soon(open(&site.address, role)).await.expect("open");
+    let server = soon(site.sessions.recv()).await.expect("granted");
+    let (mut broadcast, reader) = match role {
+        Role::Subscriber => (origin.publish("cam", track_configs()), &client),
+        _ => (client.publish("cam", track_configs()), &server),
+    };
+    let broadcast = broadcast.as_mut().expect("a good name");
+    broadcast.write(TrackIndex(0), &frame(0)).expect("open");
+    broadcast.write(TrackIndex(1), &audio(0)).expect("open");
+    let mut subscription = soon(reader.subscribe("cam")).await.expect("there");
+    let catalog = soon(subscription.catalog()).await.expect("good");
+    let chosen = catalog.expect("one").choose().expect("video and audio");
+    let frames = soon(subscription.read(&chosen[0], PATIENCE)).await;
+    let mut frames = frames.expect("there");
+    for number in 1..10 {
+        broadcast
+            .write(TrackIndex(0), &frame(number))
+            .expect("open");
+        assert!(soon(frames.next()).await.expect("good").is_some());
+    }
+    client.connection().stats().frame_rx.max_data
+}
+
+#[tokio::test]
+async fn only_publishers_are_granted_a_large_window() {
+    assert_eq!(windows_raised(Role::Subscriber).await, 0);
+    assert!(windows_raised(Role::Publisher).await > 0);
+}
