@@ -1,4 +1,4 @@
-//! Checks the lines that all manifests have.
+//! Checks the lines that all manifests have, and that none turns faults on.
 
 use std::fs;
 
@@ -6,6 +6,9 @@ use serde_json::Value;
 
 use super::crates::packages;
 use crate::process;
+
+/// Feature with which threads of the server fail on request. Only tests turn it on.
+const FAULTS: &str = "fault-injection";
 
 /// Manifests that lack one of these lines.
 pub(super) fn problems(metadata: &Value) -> Vec<String> {
@@ -16,6 +19,9 @@ pub(super) fn problems(metadata: &Value) -> Vec<String> {
         let name = package["name"].as_str().unwrap_or_default();
         if package["publish"] != Value::Array(Vec::new()) {
             problems.push(format!("{name}: `publish.workspace = true` is missing"));
+        }
+        if has_faults(package) {
+            problems.push(format!("{name}: `{FAULTS}` is on in a default build"));
         }
         let manifest = package["manifest_path"].as_str().unwrap_or_default();
         let text = fs::read_to_string(manifest).unwrap_or_default();
@@ -29,9 +35,33 @@ pub(super) fn problems(metadata: &Value) -> Vec<String> {
     problems
 }
 
+/// Whether a default build of `package` has [`FAULTS`]: by its default features, or by those that it
+/// asks a dependency for.
+fn has_faults(package: &Value) -> bool {
+    let has = |features: &Value| {
+        let mut features = features.as_array().into_iter().flatten();
+        features.any(|it| it.as_str().is_some_and(|it| it.ends_with(FAULTS)))
+    };
+    let mut dependencies = package["dependencies"].as_array().into_iter().flatten();
+    has(&package["features"]["default"])
+        || dependencies.any(|it| it["kind"] != "dev" && has(&it["features"]))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_manifest_that_turns_faults_on_is_reported() {
+        let by_default = json!({"features": {"default": ["server/fault-injection"]}});
+        let of_server = |kind: Value| json!({"dependencies": [{"kind": kind, "features": ["fault-injection"]}]});
+        assert!(has_faults(&by_default));
+        assert!(has_faults(&of_server(Value::Null)));
+        assert!(!has_faults(&of_server(json!("dev"))));
+        let on_request = json!({"features": {"fault-injection": ["server/fault-injection"]}});
+        assert!(!has_faults(&on_request));
+    }
 
     #[test]
     fn manifests_keep_the_house_rules() {
