@@ -69,12 +69,23 @@ enum Command {
 
 fn main() -> std::process::ExitCode {
     let command_line = CommandLine::parse();
-    let code = run(command_line).unwrap_or_else(|failure| {
+    let code = unwound(|| run(command_line)).unwrap_or_else(|failure| {
         logging::print(&format!("glassline: {failure}"));
         failure.code()
     });
     logging::finish();
     code
+}
+
+/// Calls `run`, and makes a failure of its panic, so that the log is written to its end.
+fn unwound(
+    run: impl FnOnce() -> Result<std::process::ExitCode, Failure>,
+) -> Result<std::process::ExitCode, Failure> {
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+    caught.unwrap_or_else(|_payload| {
+        let text = "the program panicked, which is a bug; the log has the place in the code";
+        Err(Failure::runtime(text))
+    })
 }
 
 fn run(command_line: CommandLine) -> Result<std::process::ExitCode, Failure> {
@@ -96,6 +107,13 @@ fn run(command_line: CommandLine) -> Result<std::process::ExitCode, Failure> {
 mod tests {
     use super::*;
     use clap::CommandFactory as _;
+
+    #[test]
+    fn a_panic_of_the_program_is_a_failure_with_an_exit_code() {
+        let failure = unwound(|| panic!("as told")).expect_err("it panicked");
+        assert!(matches!(failure, Failure::Runtime(_)), "{failure}");
+        assert!(unwound(|| Ok(std::process::ExitCode::SUCCESS)).is_ok());
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt::{Debug, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -129,12 +130,18 @@ fn report(places: &Weak<Callsites>) {
         let Some(places) = places.upgrade() else {
             return;
         };
-        for (lines, like) in places.take_suppressed() {
-            tracing::warn!(
-                lines,
-                like,
-                "lines were left out: this place writes too many"
-            );
+        // A panic costs this report.
+        let reported = catch_unwind(AssertUnwindSafe(|| {
+            for (lines, like) in places.take_suppressed() {
+                tracing::warn!(
+                    lines,
+                    like,
+                    "lines were left out: this place writes too many"
+                );
+            }
+        }));
+        if reported.is_err() {
+            places.counters.panics.add(1);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,6 +15,9 @@ pub(super) const BYTES_MAX: usize = 1 << 20;
 /// Most lines that wait for the reader; with few bytes each, their bookkeeping is most of the
 /// memory.
 pub(super) const LINES_MAX: usize = 8192;
+
+/// Longest time that the thread waits for a line before it shows again that it makes progress.
+const TURN: Duration = Duration::from_secs(1);
 
 /// A bounded queue of lines, which a thread writes to a stream. Threads that add a line never wait
 /// for the stream.
@@ -48,6 +52,8 @@ impl LineQueue {
             changed: Condvar::new(),
             counters,
         });
+        // The server shows the progress of a thread that has had a turn.
+        counters.turns.add(1);
         let writing = Arc::clone(&queue);
         let thread = thread::Builder::new().name("log".to_owned());
         // The thread is never joined: a write may never return.
@@ -90,13 +96,19 @@ impl LineQueue {
     fn write_to(&self, mut stream: impl Write) {
         loop {
             let (line, dropped) = self.next();
-            // A stream that cannot be written to is closed, and nobody is there to be told.
-            let _ = stream.write_all(&line);
-            if dropped > 0 {
-                let text = format!(
-                    "{dropped} log lines were dropped: the reader of stderr did not keep up\n"
-                );
-                let _ = stream.write_all(text.as_bytes());
+            // A panic costs the line: without this thread, nobody would see another one.
+            let written = catch_unwind(AssertUnwindSafe(|| {
+                // A stream that cannot be written to is closed, and nobody is there to be told.
+                let _ = stream.write_all(&line);
+                if dropped > 0 {
+                    let text = format!(
+                        "{dropped} log lines were dropped: the reader of stderr did not keep up\n"
+                    );
+                    let _ = stream.write_all(text.as_bytes());
+                }
+            }));
+            if written.is_err() {
+                self.counters.panics.add(1);
             }
             let mut state = self.lock();
             state.is_writing = false;
@@ -110,6 +122,7 @@ impl LineQueue {
     fn next(&self) -> (Vec<u8>, u64) {
         let mut state = self.lock();
         loop {
+            self.counters.turns.add(1);
             if let Some(line) = state.lines.pop_front() {
                 state.bytes -= line.len();
                 state.is_writing = true;
@@ -121,8 +134,8 @@ impl LineQueue {
                 };
                 return (line, dropped);
             }
-            let waited = self.changed.wait(state);
-            state = waited.unwrap_or_else(PoisonError::into_inner);
+            let waited = self.changed.wait_timeout(state, TURN);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
@@ -227,5 +240,41 @@ mod tests {
         let start = Instant::now();
         queue.flush(Duration::from_millis(50));
         assert!(start.elapsed() < Duration::from_secs(30), "it gives up");
+    }
+
+    /// A stream that panics at its second line.
+    struct Panicking(SyncSender<String>, usize);
+
+    impl Write for Panicking {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.1 += 1;
+            assert_ne!(self.1, 2, "as told");
+            let _ = self.0.send(String::from_utf8_lossy(bytes).into_owned());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_panic_while_a_line_is_written_costs_that_line() {
+        let (written, lines) = sync_channel(8);
+        let counters = counters();
+        let queue = LineQueue::start(Panicking(written, 0), counters).expect("a thread");
+        for line in ["one\n", "two\n", "three\n"] {
+            queue.push(line);
+        }
+        let next = || lines.recv_timeout(Duration::from_secs(30));
+        assert_eq!(next().as_deref(), Ok("one\n"));
+        assert_eq!(next().as_deref(), Ok("three\n"));
+        assert_eq!(counters.panics.get(), 1);
+        let turns = counters.turns.get();
+        let end = Instant::now() + Duration::from_secs(30);
+        while counters.turns.get() == turns {
+            assert!(Instant::now() < end, "an idle thread shows its progress");
+            thread::sleep(Duration::from_millis(20));
+        }
     }
 }

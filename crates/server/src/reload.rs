@@ -18,7 +18,7 @@ use tokio::sync::{Notify, watch};
 use crate::auth::Users;
 use crate::config::{self, Config, Identity, IdentityError};
 use crate::quic;
-use crate::runtime::catch;
+use crate::runtime::{FaultPoint, Part, Supervisor};
 
 /// Interval at which files are checked. A change is read only once it is as old as this, so that no
 /// file is read while it is being written.
@@ -30,6 +30,7 @@ pub(crate) struct Reload {
     users: Option<Watched<UserFiles>>,
     certificate: Option<Watched<CertificateFiles>>,
     quic: Option<Watched<QuicFiles>>,
+    supervisor: Arc<Supervisor>,
 }
 
 #[derive(Debug)]
@@ -76,7 +77,12 @@ enum Error {
 
 impl Reload {
     /// Prepares to reload the files of a server that was started with `config`.
-    pub(crate) fn new(config: &Config, users: &Arc<Users>, identity: Option<&Identity>) -> Self {
+    pub(crate) fn new(
+        config: &Config,
+        users: &Arc<Users>,
+        identity: Option<&Identity>,
+        supervisor: &Arc<Supervisor>,
+    ) -> Self {
         let users = config.file.as_ref().map(|file| UserFiles {
             users: Arc::clone(users),
             config: file.clone(),
@@ -97,6 +103,7 @@ impl Reload {
             users: users.map(Watched::new),
             certificate: certificate.map(Watched::new),
             quic: None,
+            supervisor: Arc::clone(supervisor),
         }
     }
 
@@ -122,8 +129,7 @@ impl Reload {
             };
             // The check runs on a blocking thread, because a file may be on a sleeping disk.
             let looked = tokio::task::spawn_blocking(move || {
-                // The panic's line has its place in the code; the files are looked at again later.
-                let _ = catch(|| self.look(is_asked));
+                self.look(is_asked);
                 self
             });
             match looked.await {
@@ -138,15 +144,29 @@ impl Reload {
 
     /// Reads the files that have changed, or all of them if `is_asked`.
     fn look(&mut self, is_asked: bool) {
-        if let Some(users) = &mut self.users {
-            users.look(is_asked, "users");
-        }
-        if let Some(certificate) = &mut self.certificate {
-            certificate.look(is_asked, "certificate of rtsp.tls");
-        }
-        if let Some(quic) = &mut self.quic {
-            quic.look(is_asked, "certificate of quic");
-        }
+        let supervisor = &self.supervisor;
+        look_at(&mut self.users, is_asked, "users", supervisor);
+        let what = "certificate of rtsp.tls";
+        look_at(&mut self.certificate, is_asked, what, supervisor);
+        look_at(&mut self.quic, is_asked, "certificate of quic", supervisor);
+    }
+}
+
+/// Looks at files of one kind. A panic is like a broken file: the previous content stays in force,
+/// and the other files are looked at all the same.
+fn look_at<T: Files>(
+    watched: &mut Option<Watched<T>>,
+    is_asked: bool,
+    what: &'static str,
+    supervisor: &Supervisor,
+) {
+    let Some(watched) = watched else { return };
+    let looked = supervisor.catch(Part::Background, || {
+        supervisor.fault_point(FaultPoint::Reload);
+        watched.look(is_asked, what);
+    });
+    if let Err(error) = looked {
+        tracing::error!(%error, "{what} not read again: the previous content stays in force");
     }
 }
 

@@ -18,11 +18,12 @@ use crate::http::server::ListenerCounters;
 use crate::ingest::library::{self, Library};
 use crate::ingest::{self, FrameCodes, SourceSpec};
 use crate::latency::LatencyRegistry;
+use crate::metrics::LOG;
 use crate::quic::{self, Quic};
 use crate::reload::Reload;
 use crate::rooms::{self, Rooms};
 use crate::rtsp::{self, Listener, Rtsp};
-use crate::runtime::{Clock, DescriptorBudget, Part, Supervisor, run_once};
+use crate::runtime::{Clock, DescriptorBudget, Part, Supervisor, run_once, spawn_kept};
 use crate::sessions::{self, Bounds, Command, DataPolicy, Negotiator};
 use crate::sessions::{Registry, Settings, Shards, Shared};
 use crate::sweep::{end_lost_participants, keep_sweeping};
@@ -63,6 +64,9 @@ impl Server {
     pub async fn start(config: Config, specs: Vec<SourceSpec>) -> Result<Self, StartError> {
         let clock = Clock::start();
         let supervisor = Supervisor::start()?;
+        if LOG.turns.get() > 0 {
+            supervisor.register_counted(Part::Log, "log", &LOG.turns);
+        }
         let http = listen("http", "http.address or --http", config.http.address)?;
         let admin = listen("admin", "admin.address or --admin", config.admin.address)?;
         let latencies = Arc::new(LatencyRegistry::default());
@@ -93,7 +97,7 @@ impl Server {
         let library = library(&config, &hub, &supervisor)?;
         let listeners = open_rtsp_listeners(&config, cores)?;
         let identity = listeners.iter().find_map(Listener::identity);
-        let mut reload = Reload::new(&config, &users, identity);
+        let mut reload = Reload::new(&config, &users, identity, &supervisor);
         let asked = Arc::new(Notify::new());
         let rtsp_listeners = listeners
             .iter()
@@ -153,7 +157,10 @@ impl Server {
             clock,
             http: ListenerCounters::default(),
         };
-        let participants = tokio::spawn(end_lost_participants(app.clone(), stopped.clone()));
+        let task = (Part::Background, "participants");
+        let (of_rooms, until) = (app.clone(), stopped.clone());
+        let ending = move || end_lost_participants(of_rooms.clone(), until.clone());
+        let participants = spawn_kept(&supervisor, task, &stopped, ending);
         let [public, operators] = serve_http(app, allowed, http, admin, &stopped);
         let reload = reload.run(Arc::clone(&asked), stopped.clone());
         let task = (Part::Background, "reload");
@@ -411,28 +418,27 @@ fn serve_http(
     };
     let counters = app.http.clone();
     let supervisor = Arc::clone(&app.supervisor);
-    let router = http::public(app.clone());
-    let serving = http::server::serve(
-        public,
-        router,
-        for_viewers,
-        counters.public,
-        stopped.clone(),
-    );
-    let task = (Part::Http, "HTTP listener");
-    let public = run_once(Arc::clone(&supervisor), task, stopped.clone(), serving);
-    let public = tokio::spawn(public);
-    let router = http::admin(app);
-    let serving = http::server::serve(
-        admin,
-        router,
-        for_operators,
-        counters.admin,
-        stopped.clone(),
-    );
-    let task = (Part::Http, "listener for operators");
-    let operators = run_once(supervisor, task, stopped.clone(), serving);
-    [public, tokio::spawn(operators)]
+    let serve = |listener, router, options, counters| {
+        let supervisor = Arc::clone(&supervisor);
+        let serving = http::server::serve(
+            listener,
+            router,
+            options,
+            counters,
+            supervisor,
+            stopped.clone(),
+        );
+        tokio::spawn(serving)
+    };
+    [
+        serve(
+            public,
+            http::public(app.clone()),
+            for_viewers,
+            counters.public,
+        ),
+        serve(admin, http::admin(app), for_operators, counters.admin),
+    ]
 }
 
 /// The reason why the server could not start.

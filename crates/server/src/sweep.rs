@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use crate::app::App;
 use crate::auth::Access;
 use crate::latency::LatencyRegistry;
-use crate::runtime::{FreeMemory, Heartbeat, Part, keep_running};
+use crate::runtime::{FaultPoint, FreeMemory, Heartbeat, Part, keep_running};
 use crate::sessions::Shared;
 
 /// Interval at which sessions that got no datagram and streams without viewers and source are
@@ -64,7 +64,10 @@ async fn sweep(
         if sweeps.is_multiple_of(RARE_SWEEPS) {
             latencies.sweep(|stream| hub.stream(stream.as_str()).is_some());
             let free_memory = Arc::clone(&free_memory);
-            tokio::task::spawn_blocking(move || free_memory.tend());
+            let supervisor = Arc::clone(&shared.supervisor);
+            tokio::task::spawn_blocking(move || {
+                supervisor.catch(Part::Background, || free_memory.tend())
+            });
         }
     }
 }
@@ -72,17 +75,19 @@ async fn sweep(
 /// Ends the sessions in rooms of users that have lost the right to be there.
 pub(crate) async fn end_lost_participants(app: App, mut stopped: watch::Receiver<bool>) {
     let mut ticks = tokio::time::interval(SWEEP);
-    let mut checked = app.users.generation();
+    // All are looked at first: after a panic, some that have lost their right may be left.
+    let mut checked = None;
     loop {
         tokio::select! {
             _ = ticks.tick() => {}
             _ = stopped.wait_for(|stop| *stop) => return,
         }
         let generation = app.users.generation();
-        if generation == checked {
+        if Some(generation) == checked {
             continue;
         }
-        checked = generation;
+        app.supervisor.fault_point(FaultPoint::LostParticipants);
+        checked = Some(generation);
         let lost = app.rooms.sessions_where(|user, stream| {
             let may = |access| app.users.may(user, access, stream.as_str());
             !may(Access::Publish) || !may(Access::Read)
@@ -94,7 +99,7 @@ pub(crate) async fn end_lost_participants(app: App, mut stopped: watch::Receiver
             tracing::info!(stream = %record.stream, "participant put out of its room: its user has lost the right");
             if app.sessions.leave(&record).await.is_err() {
                 // The shard is busy: the next turn tries again.
-                checked = checked.wrapping_sub(1);
+                checked = None;
             }
         }
     }

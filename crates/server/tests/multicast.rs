@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use glassline_rtp::Packet;
 use glassline_server::config::Multicast;
 
+use crate::panics::{await_that, fail};
 use crate::rtsp::Hand;
 use crate::running::{Running, STREAM};
 use crate::source::{Film, Source};
@@ -138,4 +139,40 @@ fn without_groups_multicast_is_refused() {
     assert!(refused.contains("461"), "{refused}");
     let set_up = hand.ask("SETUP", &url, "Transport: RTP/AVP/TCP;unicast\r\n");
     assert!(set_up.contains("200 OK"), "it stands after that: {set_up}");
+}
+
+#[test]
+fn groups_go_on_after_the_thread_that_sends_to_them_has_panicked() {
+    let Some((media, _control)) = receivers() else {
+        return;
+    };
+    let running = server(media.local_addr().expect("bound").port());
+    let _source = Source::start(&running.stream(), Film::default());
+    let mut hand = Hand::new(running.rtsp());
+    play(&mut hand, &running);
+    for restarts in 1..=2 {
+        let (mut last, _) = next(&media).expect("media");
+        fail(&running, "rtsp-multicast", "panic");
+        await_that(&running, "the thread starts anew", |running| {
+            running.of_part("part_restarts_total", "multicast") == restarts
+        });
+        // The group begins again with a keyframe; until then, packets of before wait in the socket.
+        let end = Instant::now() + SOON;
+        loop {
+            let (sequence, first) = next(&media).expect("the group goes on");
+            if sequence != last.wrapping_add(1) && first & 0x1f == 24 {
+                break;
+            }
+            last = sequence;
+            assert!(Instant::now() < end, "no keyframe comes");
+        }
+        for _ in 0..50 {
+            next(&media).expect("the group goes on");
+        }
+    }
+    let url = format!("rtsp://{}/{STREAM}", running.rtsp());
+    assert!(
+        hand.ask("GET_PARAMETER", &url, "").contains("200"),
+        "its client stays"
+    );
 }

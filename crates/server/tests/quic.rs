@@ -19,7 +19,7 @@ use crate::running::{Running, STREAM};
 use crate::source::{Film, Source, VIDEO};
 use crate::track_changes::Vp8Source;
 
-fn runtime() -> Runtime {
+pub(crate) fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -27,12 +27,16 @@ fn runtime() -> Runtime {
         .expect("a runtime")
 }
 
-async fn soon<T>(what: impl Future<Output = T>) -> T {
+pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(SOON, what).await.expect("in time")
 }
 
 /// A session with `running`, for a broadcast called `name`, with `query` behind.
-async fn open(running: &Running, name: &str, role: Role) -> Result<Session, ConnectError> {
+pub(crate) async fn open(
+    running: &Running,
+    name: &str,
+    role: Role,
+) -> Result<Session, ConnectError> {
     open_pinned(running, name, role, &running.fingerprint()).await
 }
 
@@ -89,13 +93,18 @@ fn frame(number: u32) -> Frame {
 }
 
 /// A client that publishes frames at their pace until it is dropped or disconnected.
-struct Camera {
+pub(crate) struct Camera {
     runtime: Runtime,
     ended: tokio::task::JoinHandle<Ended>,
 }
 
 impl Camera {
-    fn start(running: &Running, name: &str, query: &str, track_configs: Vec<TrackConfig>) -> Self {
+    pub(crate) fn start(
+        running: &Running,
+        name: &str,
+        query: &str,
+        track_configs: Vec<TrackConfig>,
+    ) -> Self {
         Self::sending(running, name, query, track_configs, u32::MAX)
     }
 
@@ -117,8 +126,13 @@ impl Camera {
         Self { runtime, ended }
     }
 
+    /// Returns whether the server has ended the session.
+    pub(crate) fn is_over(&self) -> bool {
+        self.ended.is_finished()
+    }
+
     /// Returns how the server ended the session.
-    fn ended(self) -> Ended {
+    pub(crate) fn ended(self) -> Ended {
         let Self { runtime, ended } = self;
         runtime.block_on(soon(ended)).expect("no panic")
     }
@@ -146,7 +160,7 @@ async fn film(
     session.ended().await
 }
 
-fn track_configs() -> Vec<TrackConfig> {
+pub(crate) fn track_configs() -> Vec<TrackConfig> {
     vec![TrackConfig::new(Track::new(Codec::H264))]
 }
 

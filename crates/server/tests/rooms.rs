@@ -31,7 +31,7 @@ pub(crate) fn join<'a>(
 }
 
 /// Joins a room and waits until the session has keys.
-fn joined<'a>(running: &'a Running, room: &str) -> Peer<'a> {
+pub(crate) fn joined<'a>(running: &'a Running, room: &str) -> Peer<'a> {
     let mut peer = join(running, room, &[]).expect("answered");
     assert!(peer.run_until(SOON, Peer::is_connected));
     peer
@@ -74,7 +74,7 @@ fn open_leg<'a>(peer: &Peer<'a>, id: &str) -> Result<Peer<'a>, Response> {
     Peer::asking(peer.running, &path, &[], socket(), audio, str::to_owned)
 }
 
-fn hearing<'a>(peer: &Peer<'a>, id: &str) -> Peer<'a> {
+pub(crate) fn hearing<'a>(peer: &Peer<'a>, id: &str) -> Peer<'a> {
     let mut leg = open_leg(peer, id).expect("answered");
     assert!(leg.run_until(SOON, Peer::is_connected));
     leg

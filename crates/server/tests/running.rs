@@ -35,7 +35,21 @@ impl Running {
         Self::of(1, sources, |_| {})
     }
 
+    /// Starts a server with this number of tokio's threads, of which tests may block all but one.
+    pub(crate) fn with_workers(workers: usize) -> Self {
+        Self::on(workers, 1, Vec::new(), |_| {})
+    }
+
     fn of(shards: usize, sources: Vec<SourceSpec>, change: impl FnOnce(&mut Config)) -> Self {
+        Self::on(1, shards, sources, change)
+    }
+
+    fn on(
+        workers: usize,
+        shards: usize,
+        sources: Vec<SourceSpec>,
+        change: impl FnOnce(&mut Config),
+    ) -> Self {
         let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let mut config = Config {
             shards: Some(shards),
@@ -51,7 +65,7 @@ impl Running {
         config.webrtc.lag_ms = Some(10_000);
         change(&mut config);
         let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
+            .worker_threads(workers)
             .enable_all()
             .build()
             .expect("a runtime");
@@ -253,6 +267,14 @@ impl Running {
             .filter_map(split)
             .map(|(labels, value)| (labels, value.parse().expect("a count")))
             .collect()
+    }
+
+    /// Returns a metric's value for one part of the server.
+    pub(crate) fn of_part(&self, name: &str, part: &str) -> u64 {
+        let label = format!("part=\"{part}\"");
+        let values = self.metric(name);
+        let found = values.iter().find(|(labels, _)| *labels == label);
+        found.expect("a part of this name").1
     }
 
     /// Returns a metric's sum over all labels.

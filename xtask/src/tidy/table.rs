@@ -80,7 +80,7 @@ pub(super) const ROOMS: &[(&str, &[Row])] = &[
         ("http", &["app", "auth", "config", "http/server", "latency", "metrics", "quic", "rooms", "rtsp", "runtime", "sessions"]),
         ("reload", &["auth", "config", "quic", "runtime"]),
         ("sweep", &["app", "auth", "latency", "runtime", "sessions"]),
-        ("server", &["app", "auth", "config", "egress", "http", "http/server", "ingest", "latency", "quic", "reload", "rooms", "rtsp", "runtime", "sessions", "sweep"]),
+        ("server", &["app", "auth", "config", "egress", "http", "http/server", "ingest", "latency", "metrics", "quic", "reload", "rooms", "rtsp", "runtime", "sessions", "sweep"]),
     ]),
     ("client", &[
         ("http", &[]),

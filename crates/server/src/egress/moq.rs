@@ -19,7 +19,7 @@ use glassline_quic::moq::{self, Broadcast, Origin, TrackConfig};
 use tokio::sync::{Notify, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::runtime::{Clock, Counter};
+use crate::runtime::{Clock, Counter, FaultPoint, Part, Supervisor};
 
 /// Distance from the newest group at which a group that is still being sent is given up.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(2);
@@ -30,6 +30,19 @@ const LINGER: Duration = Duration::from_secs(5);
 /// Time for which a stream is not offered after its codecs changed, so that readers see the end of
 /// the old broadcast.
 const ABSENCE: Duration = Duration::from_millis(500);
+
+/// Time for which a stream is not offered after its offering has panicked: readers see the end of the
+/// broadcast, and a stream whose data always leads to a panic costs one panic in this time.
+const PANIC_PAUSE: Duration = Duration::from_secs(1);
+
+/// The parts of the server that offering streams needs.
+#[derive(Clone, Debug)]
+pub(crate) struct Services {
+    /// Counts frames that could not be offered.
+    pub(crate) left_out: Arc<Counter>,
+    pub(crate) clock: Clock,
+    pub(crate) supervisor: Arc<Supervisor>,
+}
 
 /// Streams that are offered to the same readers.
 #[derive(Debug)]
@@ -44,8 +57,7 @@ pub(crate) struct Offer {
 pub(crate) async fn run(
     hub: Arc<Hub>,
     offer: Offer,
-    left_out: Arc<Counter>,
-    clock: Clock,
+    services: Services,
     mut stopped: watch::Receiver<bool>,
 ) {
     let changes = Arc::new(StreamChanges(watch::Sender::new(())));
@@ -64,16 +76,11 @@ pub(crate) async fn run(
             }
             let name = stream.name().clone();
             let changed = changes.0.subscribe();
-            let serving = serve(
-                stream,
-                offer.origin.clone(),
-                Arc::clone(&left_out),
-                clock,
-                changed,
-            );
+            let serving = serve_caught(stream, offer.origin.clone(), services.clone(), changed);
             let abort = ended.spawn(serving);
             offered.insert(name, abort);
         }
+        services.supervisor.fault_point(FaultPoint::QuicCollection);
         tokio::select! {
             _ = changed.changed() => {}
             // The stream's tracks have changed, or the stream is over.
@@ -105,15 +112,38 @@ impl Wake for UnitArrived {
     }
 }
 
+/// Offers one stream, as [`serve`] does, and pauses after a panic.
+async fn serve_caught(
+    stream: Arc<Stream>,
+    origin: Origin,
+    services: Services,
+    changed: watch::Receiver<()>,
+) {
+    let supervisor = Arc::clone(&services.supervisor);
+    let name = stream.name().clone();
+    let serving = serve(stream, origin, services, changed);
+    if supervisor.catch_task(Part::Quic, serving).await.is_err() {
+        tracing::error!(
+            stream = %name,
+            "offering the stream over QUIC panicked: its readers see its end, and it is offered again"
+        );
+        tokio::time::sleep(PANIC_PAUSE).await;
+    }
+}
+
 /// Offers one stream for as long as it is live and its tracks do not change. `changed` tells when
 /// either may be over.
 async fn serve(
     stream: Arc<Stream>,
     origin: Origin,
-    left_out: Arc<Counter>,
-    clock: Clock,
+    services: Services,
     mut changed: watch::Receiver<()>,
 ) {
+    let Services {
+        left_out,
+        clock,
+        supervisor,
+    } = services;
     let layout = stream.layout();
     let tracks = stream.tracks();
     let codecs = |tracks: &[Track]| tracks.iter().map(|it| it.codec).collect::<Vec<_>>();
@@ -152,6 +182,7 @@ async fn serve(
             subscription
         });
         arrival.0.notified().await;
+        supervisor.fault_point(FaultPoint::QuicStream);
         subscription.poll(&mut arrived);
         if subscription.layout() != layout {
             break;

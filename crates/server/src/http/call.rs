@@ -29,7 +29,7 @@ use super::shown::Shown;
 use super::{auth, body, pages, resource};
 use crate::app::App;
 use crate::rooms::{Full, Listing, Newcomer, Participant, ParticipantId, RoomName};
-use crate::runtime::SessionId;
+use crate::runtime::{FaultPoint, SessionId};
 use crate::sessions::{ConnectionAddresses, DataChannelSetup, JoinError, Offer};
 
 /// Longest time until a request for changes is answered, with or without a change: less than the
@@ -99,6 +99,7 @@ async fn join(
     let newcomer = Newcomer { id, name, user };
     let answered = app.sessions.join_room(&app.rooms, &room, newcomer, offer);
     let answered = answered.map_err(|error| refused(&room, error))?;
+    app.supervisor.fault_point(FaultPoint::RoomJoin);
     let location = format!("/call/{room}/{}", answered.record.id.as_str());
     Ok(resource::created(answered, location))
 }

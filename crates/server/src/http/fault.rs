@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::problem::Problem;
 use crate::app::App;
-use crate::runtime::{Fault, calendar};
+use crate::runtime::{Fault, FaultPoint, calendar};
 
 /// The fault to make.
 #[derive(Debug, Deserialize)]
@@ -18,6 +18,8 @@ pub(super) struct Request {
     /// Name of the thread, such as `shard-0`; `/healthz` lists them as JSON.
     #[serde(default)]
     thread: String,
+    /// Place in the code of a task, instead of a thread.
+    point: Option<FaultPoint>,
     kind: Kind,
     /// Time that the thread hangs.
     #[serde(default)]
@@ -40,8 +42,8 @@ enum Kind {
     Calendar,
 }
 
-/// `POST /api/v1/faults?thread=NAME&kind=panic|panic-serving|hang[&ms=N]`, or
-/// `?kind=calendar&step_ms=N`
+/// `POST /api/v1/faults?thread=NAME&kind=panic|panic-serving|hang[&ms=N]`,
+/// `?point=NAME&kind=panic|hang[&ms=N]`, or `?kind=calendar&step_ms=N`
 pub(super) async fn inject(
     State(app): State<App>,
     Query(request): Query<Request>,
@@ -55,6 +57,10 @@ pub(super) async fn inject(
             return Ok(StatusCode::ACCEPTED);
         }
     };
+    if let Some(point) = request.point {
+        app.supervisor.inject_at(point, fault);
+        return Ok(StatusCode::ACCEPTED);
+    }
     if app.supervisor.inject(&request.thread, fault) {
         return Ok(StatusCode::ACCEPTED);
     }

@@ -7,11 +7,15 @@ use axum::response::{IntoResponse, Response};
 
 use super::problem::Problem;
 use crate::app::App;
-use crate::runtime::Part;
+use crate::runtime::{FaultPoint, Part};
 
 /// Answers with status 500 if the handler of a request panics.
 pub(super) async fn contain(State(app): State<App>, request: Request, next: Next) -> Response {
-    let answered = app.supervisor.catch_task(Part::Http, next.run(request));
+    let answered = async {
+        app.supervisor.fault_point(FaultPoint::HttpRequest);
+        next.run(request).await
+    };
+    let answered = app.supervisor.catch_task(Part::Http, answered);
     answered.await.unwrap_or_else(|_| {
         let detail = "the server made a mistake; its log has the place in the code";
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "Server error", detail).into_response()

@@ -33,7 +33,7 @@ use glassline_hub::{CreateError, Hub, Stream, StreamName};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::runtime::{Part, Supervisor};
+use crate::runtime::{FaultPoint, Panicked, Part, Supervisor};
 use file::Clip;
 
 pub(crate) use assembler::Assembler;
@@ -95,9 +95,15 @@ impl Sources {
                 })?);
             }
             Ready::Rtsp(camera) => {
-                self.tasks.push(tokio::spawn(camera::run(
-                    camera, stream, supervisor, stopped,
-                )));
+                let heartbeat =
+                    supervisor.register(Part::Source, &format!("camera {}", stream.name()));
+                let life = camera::Life {
+                    supervisor,
+                    heartbeat,
+                    stopped,
+                };
+                self.tasks
+                    .push(tokio::spawn(camera::run(camera, stream, life)));
             }
         }
         Ok(())
@@ -112,7 +118,7 @@ impl Sources {
 ///
 /// # Errors
 /// Returns [`StartError`] if a source can never work: a file that is missing or broken, a name used
-/// twice, more streams than the hub takes. A camera that does not answer is no error; the server
+/// twice, more streams than the hub takes, a panic while a file is opened. A camera that does not answer is no error; the server
 /// tries again until it does.
 pub(crate) async fn spawn(
     hub: &Hub,
@@ -127,7 +133,7 @@ pub(crate) async fn spawn(
         if !names.insert(spec.name.clone()) {
             return Err(StartError::Twice { name: spec.name });
         }
-        ready.push(prepare(spec).await?);
+        ready.push(prepare(spec, supervisor).await?);
     }
     let mut sources = Sources {
         tasks: Vec::new(),
@@ -152,15 +158,27 @@ enum Ready {
     Rtsp(RtspSource),
 }
 
-async fn prepare(spec: SourceSpec) -> Result<(StreamName, Ready), StartError> {
+async fn prepare(
+    spec: SourceSpec,
+    supervisor: &Arc<Supervisor>,
+) -> Result<(StreamName, Ready), StartError> {
     let clip = match spec.input {
         Input::Rtsp(camera) => return Ok((spec.name, Ready::Rtsp(camera))),
         Input::Files(files) => Clip::Files(files),
         Input::Demo => Clip::Demo,
     };
     let name = spec.name.clone();
-    let opening = tokio::task::spawn_blocking(move || clip.open().map(|source| (clip, source)));
-    let opened = opening.await.expect("opening a file does not panic");
+    let supervisor = Arc::clone(supervisor);
+    let opening = tokio::task::spawn_blocking(move || {
+        supervisor.catch(Part::Source, || {
+            supervisor.fault_point(FaultPoint::OpenFile);
+            clip.open().map(|source| (clip, source))
+        })
+    });
+    let opened = match opening.await.unwrap_or(Err(Panicked)) {
+        Ok(opened) => opened,
+        Err(source) => return Err(StartError::Panicked { name, source }),
+    };
     let (clip, source) = opened.map_err(|source| StartError::File {
         name,
         source: Box::new(source),
@@ -179,6 +197,16 @@ pub enum StartError {
         name: StreamName,
         /// The file, the byte, and what is wrong there.
         source: Box<glassline_demux::Error>,
+    },
+    /// A file cannot be played because of a mistake of the server.
+    #[error(
+        "source '{name}': opening the file: {source}; leave the source out until the mistake is fixed"
+    )]
+    Panicked {
+        /// Name of the stream.
+        name: StreamName,
+        /// Says that the place of the panic is in the log.
+        source: Panicked,
     },
     /// Two sources have the same stream name.
     #[error("two sources are called '{name}': give each stream one source")]

@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 
 use super::publishing::go_live;
 use super::{Units, with_sets};
-use crate::runtime::{Counter, calendar};
+use crate::runtime::{Counter, FaultPoint, Panicked, Part, Supervisor, calendar};
 
 /// Distance from the newest group at which a late group is given up.
 const DEADLINE: Duration = Duration::from_secs(2);
@@ -50,6 +50,8 @@ pub(crate) struct BroadcastIngest {
     pub(crate) late_groups: Arc<Counter>,
     /// Name of the stream that the broadcast becomes.
     pub(crate) name: StreamName,
+    /// Counts panics of the tasks that read the tracks.
+    pub(crate) supervisor: Arc<Supervisor>,
 }
 
 /// An event from a task that reads a track or the catalog.
@@ -60,6 +62,8 @@ enum ReaderEvent {
     /// The catalog has other tracks now, or the broadcast ended.
     CatalogOver,
     Error(SubscribeError),
+    /// The task panicked.
+    Panicked,
 }
 
 impl BroadcastIngest {
@@ -68,6 +72,7 @@ impl BroadcastIngest {
     /// # Errors
     /// Returns [`BroadcastError`] if the publisher is to be disconnected.
     pub(crate) async fn run(&self, path: &str) -> Result<(), BroadcastError> {
+        self.supervisor.fault_point(FaultPoint::QuicBroadcast);
         let mut subscription = self.session.subscribe(path).await?;
         let catalog = subscription
             .catalog()
@@ -82,10 +87,14 @@ impl BroadcastIngest {
         let mut tasks = JoinSet::new();
         for (track, rendition) in TrackIndex::enumerate(&chosen) {
             let reader = subscription.read(rendition, DEADLINE).await?;
+            let supervisor = Arc::clone(&self.supervisor);
             let late_groups = Arc::clone(&self.late_groups);
-            tasks.spawn(forward(reader, track, late_groups, out.clone()));
+            let to = out.clone();
+            let forwarding = forward(reader, track, late_groups, to, Arc::clone(&supervisor));
+            tasks.spawn(told(supervisor, forwarding, out.clone()));
         }
-        tasks.spawn(follow(subscription, chosen.clone(), out));
+        let following = follow(subscription, chosen.clone(), out.clone());
+        tasks.spawn(told(Arc::clone(&self.supervisor), following, out));
         let describe = |it: &Rendition| with_sets(it.track.clone(), &it.sets);
         let now = Instant::now();
         let receiver = BroadcastReceiver {
@@ -103,15 +112,29 @@ impl BroadcastIngest {
     }
 }
 
+/// Waits for `reading`, and tells the publishing task if it panics: the track would be missing, and
+/// nobody would know why.
+async fn told(
+    supervisor: Arc<Supervisor>,
+    reading: impl Future<Output = ()>,
+    out: mpsc::Sender<ReaderEvent>,
+) {
+    if supervisor.catch_task(Part::Quic, reading).await.is_err() {
+        let _ = out.send(ReaderEvent::Panicked).await;
+    }
+}
+
 /// Reads a track and sends its frames to the publishing task.
 async fn forward(
     mut reader: TrackReader,
     track: TrackIndex,
     late_groups: Arc<Counter>,
     out: mpsc::Sender<ReaderEvent>,
+    supervisor: Arc<Supervisor>,
 ) {
     let mut late = 0;
     loop {
+        supervisor.fault_point(FaultPoint::QuicTrack);
         let event = match reader.next().await {
             Ok(Some(frame)) => ReaderEvent::Frame(track, frame),
             Ok(None) => ReaderEvent::TrackOver,
@@ -188,6 +211,7 @@ impl BroadcastReceiver<'_> {
                 Some(ReaderEvent::TrackOver) if self.open > 1 => self.open -= 1,
                 Some(ReaderEvent::TrackOver | ReaderEvent::CatalogOver) | None => break Ok(()),
                 Some(ReaderEvent::Error(error)) => break Err(error.into()),
+                Some(ReaderEvent::Panicked) => break Err(Panicked.into()),
             }
         };
         if let Some(publisher) = self.publisher.take() {
@@ -291,6 +315,9 @@ pub(crate) enum BroadcastError {
     /// The hub has as many streams as configured.
     #[error(transparent)]
     Create(#[from] CreateError),
+    /// The publisher's data led to a panic.
+    #[error("reading the broadcast: {0}")]
+    Panicked(#[from] Panicked),
 }
 
 impl From<CatalogError> for BroadcastError {

@@ -58,13 +58,17 @@ struct Running {
 
 impl Running {
     async fn start(specs: &[&str]) -> Result<Self, StartError> {
+        let supervisor = Supervisor::start().expect("a thread");
+        Self::with(specs, supervisor).await
+    }
+
+    async fn with(specs: &[&str], supervisor: Arc<Supervisor>) -> Result<Self, StartError> {
         let hub = Hub::new(Limits::default());
         let codes = FrameCodes::default();
         let (stop, stopped) = watch::channel(false);
         let parsed = specs
             .iter()
             .map(|text| SourceSpec::parse(text).expect(text));
-        let supervisor = Supervisor::start().expect("a thread");
         let sources = spawn(&hub, parsed.collect(), &codes, &supervisor, stopped).await?;
         Ok(Self {
             hub,
@@ -350,4 +354,19 @@ async fn a_file_source_that_panics_is_down_and_comes_back() {
         "a source ends no process"
     );
     running.stop().await;
+}
+
+#[tokio::test]
+async fn a_panic_while_a_file_is_opened_at_start_is_an_error_that_names_the_source() {
+    let supervisor = Supervisor::start().expect("a thread");
+    supervisor.inject_at(FaultPoint::OpenFile, Fault::Panic);
+    let started = Running::with(&["demo=demo"], Arc::clone(&supervisor)).await;
+    let error = started.err().expect("it panicked").to_string();
+    assert!(
+        error.starts_with("source 'demo': opening the file: it panicked"),
+        "{error}"
+    );
+    assert!(error.contains("leave the source out"), "{error}");
+    let running = Running::with(&["demo=demo"], supervisor).await;
+    running.expect("it works the next time").stop().await;
 }

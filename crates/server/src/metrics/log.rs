@@ -10,15 +10,21 @@ use crate::runtime::Counter;
 pub static LOG: LogCounters = LogCounters {
     dropped: Counter::new(),
     suppressed: Counter::new(),
+    turns: Counter::new(),
+    panics: Counter::new(),
 };
 
-/// Lines that are not in the log.
+/// Lines that are not in the log, and the progress of the thread that writes it.
 #[derive(Debug, Default)]
 pub struct LogCounters {
     /// Lines dropped because the reader of the log did not keep up.
     pub dropped: Counter,
     /// Lines left out because their place in the code writes too many.
     pub suppressed: Counter,
+    /// Turns of the thread that writes the log, at least one a second. 0 if no log is written.
+    pub turns: Counter,
+    /// Panics of the log's threads, which go on after each.
+    pub panics: Counter,
 }
 
 /// Appends the number of lines that are not in the log.

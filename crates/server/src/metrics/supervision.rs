@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{head, label_value};
+use super::{LOG, head, label_value};
 use crate::runtime::{Part, PartCounters, Supervisor};
 
 /// Appends the progress of every thread, and the panics and restarts of every part.
@@ -20,21 +20,24 @@ pub(crate) fn supervision(supervisor: &Supervisor, text: &mut String) {
             "glassline_thread_last_progress_seconds{{thread=\"{thread}\"}} {quiet}"
         );
     }
-    let mut by_part = |name: &str, help: &str, read: fn(&PartCounters) -> u64| {
+    let mut by_part = |name: &str, help: &str, read: fn(Part, &PartCounters) -> u64| {
         head(text, name, "counter", help);
         for (part, counters) in supervisor.parts() {
-            let (part, count) = (Part::as_str(part), read(counters));
+            let (part, count) = (part.as_str(), read(part, counters));
             let _ = writeln!(text, "glassline_{name}{{part=\"{part}\"}} {count}");
         }
     };
     by_part(
         "panics_total",
         "Panics of a part of the server, each of which is a bug: the log has its place in the code.",
-        |counters| counters.panics.get(),
+        |part, counters| match part {
+            Part::Log => LOG.panics.get(),
+            _ => counters.panics.get(),
+        },
     );
     by_part(
         "part_restarts_total",
         "Times that a part of the server started anew after a panic.",
-        |counters| counters.restarts.get(),
+        |_, counters| counters.restarts.get(),
     );
 }

@@ -79,6 +79,7 @@ pub(super) async fn publish_all(
             received_bytes: Arc::clone(account.received_bytes()),
             late_groups: Arc::clone(context.counters.late_groups()),
             name,
+            supervisor: Arc::clone(&context.supervisor),
         };
         broadcasts.spawn(publish(ingest, Arc::clone(account), path));
     };
@@ -183,7 +184,9 @@ fn reason_of(fault: &BroadcastError) -> Option<Reason> {
         BroadcastError::Subscribe(SubscribeError::Ended(_) | SubscribeError::PublishOnly) => {
             return None;
         }
-        BroadcastError::Subscribe(SubscribeError::Frame(_)) => Reason::Frame,
+        BroadcastError::Subscribe(SubscribeError::Frame(_)) | BroadcastError::Panicked(_) => {
+            Reason::Frame
+        }
         BroadcastError::Subscribe(_) => Reason::Catalog,
         BroadcastError::Silent | BroadcastError::NoKeyframe => Reason::Silent,
         BroadcastError::Publish(PublishError::Busy { .. }) => Reason::Busy,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Server ─ Incoming ─► rights ─┬► ingest: announced broadcasts ─► hub
-//!                              └► egress: the hub's streams, one Origin for all sessions
+//!                              └► egress: the hub's streams, one Collection for all sessions
 //! ```
 //!
 //! Rights are checked before any media is read: until then a session may have 256 KiB under way,
@@ -12,6 +12,7 @@
 mod access;
 mod account;
 mod broadcasts;
+mod collection;
 mod counters;
 mod places;
 mod renewal;
@@ -23,24 +24,32 @@ use std::time::{Duration, Instant};
 
 use glassline_congestion::Algorithm;
 use glassline_hub::Hub;
-use glassline_quic::moq::{Grant, Incoming, Origin, Refusal, Server, Session, SessionRequest};
+use glassline_quic::moq::{
+    Grant, Incoming, Origin, Refusal, Role, Server, Session, SessionRequest,
+};
 use glassline_quic::{CongestionControl, Fingerprint, Identity, IdentityError, ListenError};
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::auth::{self, Readable, Requester, Sites, Users};
 use crate::config;
 use crate::egress::moq;
 use crate::rooms;
-use crate::runtime::{Clock, Part, Supervisor, calendar, spawn_kept};
+use crate::runtime::{
+    Clock, FaultPoint, Heartbeat, Part, Supervisor, calendar, keep_running, spawn_kept,
+};
 use access::{Rights, RightsRequest, Scope, rights};
 use account::{Accounts, SessionEntry};
+use collection::Collection;
 use counters::Counters;
 use places::{Handshake, Places};
 
 pub(crate) use account::{Sender, SessionView};
 pub(crate) use counters::Reason;
 pub use start_error::StartError;
+
+/// Interval at which the listener shows that it makes progress.
+const TICK: Duration = Duration::from_secs(1);
 
 /// Time that sessions have to close when the server stops.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -71,9 +80,9 @@ struct SessionContext {
     /// Address that the server listens on.
     local: SocketAddr,
     /// Collection that has every stream.
-    origin: Origin,
+    all: Arc<Collection>,
     /// Collection that has every stream but the voices of rooms.
-    without_rooms: Origin,
+    without_rooms: Arc<Collection>,
     accounts: Arc<Accounts>,
     counters: Arc<Counters>,
     supervisor: Arc<Supervisor>,
@@ -98,15 +107,25 @@ impl Quic {
         let local = server.local_addr().map_err(ListenError::from);
         let local = local.map_err(|source| StartError::Listen { address, source })?;
         let server = Arc::new(server);
+        let counters = Arc::<Counters>::default();
+        let services = moq::Services {
+            left_out: Arc::clone(counters.left_out()),
+            clock,
+            supervisor: Arc::clone(supervisor),
+        };
+        let offering = |what| Collection::start(what, hub, &services, supervisor, stopped);
+        let (all, offering_all) = offering(("QUIC: all streams", |_| true));
+        let has = |name: &str| !rooms::is_voice(name);
+        let (without_rooms, offering_public) = offering(("QUIC: streams but rooms", has));
         let context = SessionContext {
             hub: Arc::clone(hub),
             users: Arc::clone(users),
             sites: Arc::clone(sites),
             local,
-            origin: Origin::with_deadline(moq::DEADLINE),
-            without_rooms: Origin::with_deadline(moq::DEADLINE),
+            all,
+            without_rooms,
             accounts: Arc::default(),
-            counters: Arc::default(),
+            counters,
             supervisor: Arc::clone(supervisor),
         };
         let shared = Arc::new(Shared {
@@ -115,27 +134,9 @@ impl Quic {
             fingerprint: watch::Sender::new(identity.fingerprint()),
             server: Arc::clone(&server),
         });
-        let offering = |origin: &Origin, has: fn(&str) -> bool| {
-            let (hub, origin) = (Arc::clone(hub), origin.clone());
-            let left_out = Arc::clone(context.counters.left_out());
-            let stopped = stopped.clone();
-            move || {
-                let origin = origin.clone();
-                let offer = moq::Offer { origin, has };
-                let (hub, left_out) = (Arc::clone(&hub), Arc::clone(&left_out));
-                moq::run(hub, offer, left_out, clock, stopped.clone())
-            }
-        };
-        let all = offering(&context.origin, |_| true);
-        let public = offering(&context.without_rooms, |name| !rooms::is_voice(name));
         let places = Arc::new(Places::new(config.clients, config.clients_per_address()));
         let congestion = config.congestion;
-        let (accepting, stop) = (server, stopped.clone());
-        let accepting = move || {
-            let server = Arc::clone(&accepting);
-            let places = Arc::clone(&places);
-            accept(server, context.clone(), places, congestion, stop.clone())
-        };
+        let accepting = accept(server, context, places, congestion, stopped.clone());
         let (renewed, stop) = (Arc::clone(&shared), stopped.clone());
         let (config, renew_after) = (config.clone(), identity.renew_after());
         let looking_after = move || {
@@ -144,9 +145,9 @@ impl Quic {
         };
         let (of, until) = (supervisor, stopped);
         let tasks = vec![
-            spawn_kept(of, (Part::Quic, "QUIC: all streams"), until, all),
-            spawn_kept(of, (Part::Quic, "QUIC: streams but rooms"), until, public),
-            spawn_kept(of, (Part::Quic, "QUIC listener"), until, accepting),
+            offering_all,
+            offering_public,
+            tokio::spawn(accepting),
             spawn_kept(of, (Part::Quic, "QUIC certificate"), until, looking_after),
         ];
         Ok(Some(Self {
@@ -200,39 +201,78 @@ impl Shared {
     }
 }
 
+/// Accepts sessions until the server is stopped, and then ends them. After a panic it goes on
+/// accepting, and the sessions go on, too; after panics again and again the server fails.
 async fn accept(
     server: Arc<Server>,
     context: SessionContext,
     places: Arc<Places>,
     congestion: Algorithm,
-    mut stopped: watch::Receiver<bool>,
+    stopped: watch::Receiver<bool>,
 ) {
-    let mut sessions = JoinSet::new();
-    loop {
-        let incoming = tokio::select! {
-            incoming = server.accept(
-                || CongestionControl::new(congestion),
-                |peer| places.must_prove(peer),
-            ) => incoming,
-            Some(ended) = sessions.join_next() => {
-                context.supervisor.note_end(Part::Quic, &ended);
-                continue;
-            }
-            _ = stopped.wait_for(|stop| *stop) => break,
-        };
-        let Some(incoming) = incoming else { break };
-        let Some(handshake) = places.admit(incoming.peer().ip()) else {
-            context.counters.refuse(Reason::Full);
-            // A connection that is dropped here is refused by QUIC.
-            continue;
-        };
-        sessions.spawn(serve(incoming, handshake, context.clone(), stopped.clone()));
-    }
+    let supervisor = Arc::clone(&context.supervisor);
+    let heartbeat = supervisor.register(Part::Quic, "quic");
+    let acceptor = Acceptor {
+        server: Arc::clone(&server),
+        context,
+        places,
+        congestion,
+        stopped: stopped.clone(),
+        sessions: JoinSet::new(),
+    };
+    // The lock is free whenever accepting begins anew.
+    let acceptor = Mutex::new(acceptor);
+    let accepting = || async { acceptor.lock().await.run(&heartbeat).await };
+    keep_running(supervisor, (Part::Quic, "quic"), stopped, accepting).await;
     // Each session closes by itself; those that do not are closed with the socket.
+    let mut sessions = acceptor.into_inner().sessions;
     let leaving = async { while sessions.join_next().await.is_some() {} };
     let _ = tokio::time::timeout(FAREWELL, leaving).await;
     server.close("the server shuts down");
     let _ = tokio::time::timeout(FAREWELL, server.idle()).await;
+}
+
+/// Accepts sessions and starts a task for each.
+struct Acceptor {
+    server: Arc<Server>,
+    context: SessionContext,
+    places: Arc<Places>,
+    congestion: Algorithm,
+    stopped: watch::Receiver<bool>,
+    sessions: JoinSet<()>,
+}
+
+impl Acceptor {
+    /// Accepts sessions until the server is stopped.
+    async fn run(&mut self, heartbeat: &Heartbeat) {
+        let mut ticks = tokio::time::interval(TICK);
+        loop {
+            let incoming = tokio::select! {
+                incoming = self.server.accept(
+                    || CongestionControl::new(self.congestion),
+                    |peer| self.places.must_prove(peer),
+                ) => incoming,
+                Some(ended) = self.sessions.join_next() => {
+                    self.context.supervisor.note_end(Part::Quic, &ended);
+                    continue;
+                }
+                _ = ticks.tick() => {
+                    heartbeat.beat();
+                    continue;
+                }
+                _ = self.stopped.wait_for(|stop| *stop) => return,
+            };
+            let Some(incoming) = incoming else { return };
+            let Some(handshake) = self.places.admit(incoming.peer().ip()) else {
+                self.context.counters.refuse(Reason::Full);
+                // A connection that is dropped here is refused by QUIC.
+                continue;
+            };
+            let (context, stopped) = (self.context.clone(), self.stopped.clone());
+            let serving = serve(incoming, handshake, context, stopped);
+            self.sessions.spawn(serving);
+        }
+    }
 }
 
 /// Serves one session from its first request to its end.
@@ -260,6 +300,7 @@ async fn serve(
     };
     context.counters.accept();
     let session = &opened.session;
+    context.supervisor.fault_point(FaultPoint::QuicSession);
     let taking = broadcasts::publish_all(
         session,
         &opened.account,
@@ -282,7 +323,21 @@ async fn serve(
             tracing::info!(%peer, "QUIC session closed: the rights of its user have changed");
             session.abort(Refusal::Unauthorized);
         }
+        () = replaced(&mut opened.collection) => {
+            tracing::info!(%peer, "QUIC session closed: the streams that it reads are offered anew");
+            session.abort(Refusal::Restart);
+        }
     }
+}
+
+/// Waits until the origin that a session reads is replaced. Waits forever if the session reads none.
+async fn replaced(collection: &mut Option<watch::Receiver<Origin>>) {
+    if let Some(origin) = collection
+        && origin.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending::<()>().await;
 }
 
 /// A session whose client was granted what it asked for.
@@ -294,6 +349,8 @@ struct OpenedSession {
     only: Option<Vec<String>>,
     /// Tells when users are replaced.
     replaced: watch::Receiver<()>,
+    /// Tells when the origin that the session reads is replaced; `None` if it only publishes.
+    collection: Option<watch::Receiver<Origin>>,
     /// Path that the names of its broadcasts are relative to.
     folder: String,
 }
@@ -334,7 +391,8 @@ async fn open(
         }
     };
     let folder = request.path().to_owned();
-    let grant = grant(&rights, context);
+    let (grant, collection) = grant(&rights, context);
+    let collection = collection.filter(|_| request.role() != Role::Publisher);
     let only = grant.only.clone();
     let reads = grant.read.is_some();
     let session = match request.grant(grant).await {
@@ -351,6 +409,7 @@ async fn open(
         rights,
         only,
         replaced,
+        collection,
         folder,
     })
 }
@@ -371,18 +430,21 @@ fn rights_request<'a>(request: &'a SessionRequest, context: &SessionContext) -> 
     }
 }
 
-fn grant(rights: &Rights, context: &SessionContext) -> Grant {
+/// Returns the access that `rights` give, and what tells that the origin to read is replaced.
+fn grant(rights: &Rights, context: &SessionContext) -> (Grant, Option<watch::Receiver<Origin>>) {
     let (read, only) = match &rights.read {
         None => (None, None),
-        Some(Readable::All) => (Some(&context.origin), None),
+        Some(Readable::All) => (Some(&context.all), None),
         Some(Readable::AllButRooms) => (Some(&context.without_rooms), None),
-        Some(Readable::OfUser(name)) => (Some(&context.origin), Some(context.users.readable(name))),
+        Some(Readable::OfUser(name)) => (Some(&context.all), Some(context.users.readable(name))),
     };
-    Grant {
+    let (read, replaced) = read.map(|collection| collection.origin()).unzip();
+    let grant = Grant {
         publish: rights.publish != Scope::None,
-        read: read.cloned(),
+        read,
         only,
-    }
+    };
+    (grant, replaced)
 }
 
 /// Measures sessions once a second, and makes another certificate in time.

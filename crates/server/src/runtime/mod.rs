@@ -46,8 +46,9 @@ pub(crate) use source_rates::SourceRates;
 pub(crate) use subscription::StreamSubscription;
 #[cfg(feature = "fault-injection")]
 pub(crate) use supervision::Fault;
+pub use supervision::Panicked;
 pub(crate) use supervision::{
-    Heartbeat, Panicked, Part, PartCounters, PollingThread, ServedPeer, Serving, Supervisor,
+    FaultPoint, Heartbeat, Part, PartCounters, PollingThread, ServedPeer, Serving, Supervisor,
     ThreadProgress, Turn, catch, keep_running, run_once, spawn_kept,
 };
 pub(crate) use timers::Timers;

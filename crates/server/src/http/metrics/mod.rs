@@ -17,6 +17,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::app::App;
 use crate::metrics;
+use crate::runtime::FaultPoint;
 
 pub(super) async fn prometheus(State(app): State<App>) -> Response {
     let mut text = String::with_capacity(8 << 10);
@@ -25,6 +26,7 @@ pub(super) async fn prometheus(State(app): State<App>) -> Response {
     metrics::streams(&streams, &app.latencies, Instant::now(), &mut text);
     viewers(&app, rtsp_viewers, &mut text);
     metrics::rooms(app.rooms.counts(), &mut text);
+    app.supervisor.fault_point(FaultPoint::Metrics);
     shards::metrics(&app, &mut text);
     rtsp::metrics(&app, &mut text);
     quic::metrics(&app, &mut text);

@@ -8,14 +8,17 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use futures_util::FutureExt;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 use tokio::task::{JoinError, JoinSet};
 
 use super::activity::{Activity, Deadlines};
 use super::connection;
 use super::connection_table::{ConnectionSlot, ConnectionTable};
 use super::counters::{Counters, OpenConnection};
-use crate::runtime::{AcceptOutage, SourceRates, SpareDescriptor};
+use crate::runtime::{
+    AcceptOutage, FaultPoint, Heartbeat, Part, SourceRates, SpareDescriptor, Supervisor,
+    keep_running,
+};
 use crate::sessions::ConnectionAddresses;
 
 /// Connections that one address may open a second, and at once. A page needs two or three; a load
@@ -36,24 +39,26 @@ const SHED_PER_TURN: usize = 16;
 /// Time until accepting is tried again after descriptors ran out.
 const RETRY: Duration = Duration::from_millis(20);
 
-/// Interval at which an outage is checked for its end.
-const OUTAGE_CHECK: Duration = Duration::from_secs(1);
+/// Interval at which the listener shows that it makes progress, and at which an outage is checked for
+/// its end.
+const TICK: Duration = Duration::from_secs(1);
 
 /// A TCP port for HTTP, which accepts nothing before [`serve`] is called.
 #[derive(Debug)]
 pub(crate) struct Listener {
-    socket: std::net::TcpListener,
+    socket: TcpListener,
     local: SocketAddr,
 }
 
 impl Listener {
-    /// Opens `address`; port 0 takes a free one.
+    /// Opens `address`; port 0 takes a free one. Must be called within tokio.
     ///
     /// # Errors
     /// Returns an error if the port is taken.
     pub(crate) fn open(address: SocketAddr) -> io::Result<Self> {
         let socket = glassline_net::listen(address, false)?;
         let local = socket.local_addr()?;
+        let socket = TcpListener::from_std(socket)?;
         Ok(Self { socket, local })
     }
 
@@ -66,7 +71,7 @@ impl Listener {
 /// The limits of one listener.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
-    /// Name of the listener in the log.
+    /// Name of the listener in the log and in health checks.
     pub(crate) name: &'static str,
     /// Most connections at the same time.
     pub(crate) connections: usize,
@@ -75,40 +80,26 @@ pub(crate) struct Options {
 }
 
 /// Serves the connections of `listener` with `router` until the server is `stopped`, and then until
-/// every request in progress is answered.
+/// every request in progress is answered. After a panic the listener goes on accepting, and its open
+/// connections go on, too; after panics again and again the server fails.
 pub(crate) async fn serve(
     listener: Listener,
     router: Router,
     options: Options,
     counters: Arc<Counters>,
-    mut stopped: watch::Receiver<bool>,
+    supervisor: Arc<Supervisor>,
+    stopped: watch::Receiver<bool>,
 ) {
-    let socket = match TcpListener::from_std(listener.socket) {
-        Ok(socket) => socket,
-        Err(error) => {
-            tracing::error!(listener = options.name, %error, "HTTP cannot be served");
-            return;
-        }
+    let heartbeat = supervisor.register(Part::Http, options.name);
+    let limits = Acceptor::new(router, options, counters, &supervisor, stopped.clone());
+    // The lock is free whenever accepting begins anew.
+    let acceptor = Mutex::new((limits, listener.socket));
+    let accept = || async {
+        let (acceptor, socket) = &mut *acceptor.lock().await;
+        acceptor.run(socket, &heartbeat).await;
     };
-    let mut acceptor = Acceptor::new(router, options, counters, stopped.clone());
-    loop {
-        let first = tokio::select! {
-            first = socket.accept() => first,
-            Some(ended) = acceptor.connections.join_next() => {
-                acceptor.reap(ended);
-                continue;
-            }
-            () = tokio::time::sleep(OUTAGE_CHECK), if acceptor.has_outage => {
-                acceptor.check_outage(Instant::now());
-                continue;
-            }
-            _ = stopped.wait_for(|stop| *stop) => break,
-        };
-        let pause = acceptor.accept_turn(first, &socket);
-        if !pause.is_zero() {
-            tokio::time::sleep(pause).await;
-        }
-    }
+    keep_running(supervisor, (Part::Http, options.name), stopped, accept).await;
+    let (mut acceptor, socket) = acceptor.into_inner();
     drop(socket);
     while let Some(ended) = acceptor.connections.join_next().await {
         acceptor.reap(ended);
@@ -131,6 +122,7 @@ struct Acceptor {
     router: Router,
     options: Options,
     counters: Arc<Counters>,
+    supervisor: Arc<Supervisor>,
     stopped: watch::Receiver<bool>,
     table: ConnectionTable,
     rates: SourceRates,
@@ -145,12 +137,14 @@ impl Acceptor {
         router: Router,
         options: Options,
         counters: Arc<Counters>,
+        supervisor: &Arc<Supervisor>,
         stopped: watch::Receiver<bool>,
     ) -> Self {
         Self {
             router,
             options,
             counters,
+            supervisor: Arc::clone(supervisor),
             stopped,
             table: ConnectionTable::new(options.connections, options.connections_per_address),
             rates: SourceRates::new(CONNECTS_PER_S, CONNECTS_AT_ONCE),
@@ -158,6 +152,31 @@ impl Acceptor {
             spare: SpareDescriptor::new(),
             outage: AcceptOutage::new(options.name),
             has_outage: false,
+        }
+    }
+
+    /// Accepts connections until the server is stopped.
+    async fn run(&mut self, socket: &TcpListener, heartbeat: &Heartbeat) {
+        let mut ticks = tokio::time::interval(TICK);
+        let mut stopped = self.stopped.clone();
+        loop {
+            let first = tokio::select! {
+                first = socket.accept() => first,
+                Some(ended) = self.connections.join_next() => {
+                    self.reap(ended);
+                    continue;
+                }
+                _ = ticks.tick() => {
+                    heartbeat.beat();
+                    self.check_outage(Instant::now());
+                    continue;
+                }
+                _ = stopped.wait_for(|stop| *stop) => return,
+            };
+            let pause = self.accept_turn(first, socket);
+            if !pause.is_zero() {
+                tokio::time::sleep(pause).await;
+            }
         }
     }
 
@@ -224,7 +243,9 @@ impl Acceptor {
         };
         let (router, stopped) = (self.router.clone(), self.stopped.clone());
         let mut open = OpenConnection::new(Arc::clone(&self.counters));
+        let supervisor = Arc::clone(&self.supervisor);
         self.connections.spawn(async move {
+            supervisor.fault_point(FaultPoint::HttpConnection);
             let deadlines = Deadlines::default();
             let serving =
                 connection::serve(stream, router, addresses, activity, deadlines, stopped);
@@ -258,7 +279,7 @@ impl Acceptor {
     }
 
     fn check_outage(&mut self, now: Instant) {
-        self.has_outage = self.outage.check(now);
+        self.has_outage = self.has_outage && self.outage.check(now);
     }
 
     /// Notes the end of a connection's task.
@@ -266,6 +287,7 @@ impl Acceptor {
         let ended =
             std::iter::once(ended).chain(std::iter::from_fn(|| self.connections.try_join_next()));
         for error in ended.filter_map(Result::err).filter(JoinError::is_panic) {
+            self.supervisor.count_panic(Part::Http);
             tracing::error!(listener = self.options.name, %error, "a request ended in a panic; its connection is closed");
         }
     }

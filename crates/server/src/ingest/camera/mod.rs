@@ -21,7 +21,7 @@ use tokio::sync::watch;
 
 use super::RtspSource;
 use super::backoff::Backoff;
-use crate::runtime::{Part, Supervisor};
+use crate::runtime::{Heartbeat, Part, Supervisor};
 
 /// Time of publishing after which a session counts as working, so that the next pause is short
 /// again. A camera that answers and then sends nothing usable is not called more often for that.
@@ -31,23 +31,36 @@ const WORKED: Duration = Duration::from_secs(5);
 /// seconds.
 const LONG_PAUSE: Duration = Duration::from_secs(30);
 
-/// Publishes what `camera` sends into `stream` until `stopped` becomes true.
-pub(super) async fn run(
-    camera: RtspSource,
-    stream: Arc<Stream>,
-    supervisor: Arc<Supervisor>,
-    mut stopped: watch::Receiver<bool>,
-) {
+/// Interval at which the task of a camera shows that it makes progress.
+const BEAT: Duration = Duration::from_millis(500);
+
+/// What keeps the task of a camera running, and ends it.
+pub(super) struct Life {
+    pub(super) supervisor: Arc<Supervisor>,
+    pub(super) heartbeat: Heartbeat,
+    pub(super) stopped: watch::Receiver<bool>,
+}
+
+/// Publishes what `camera` sends into `stream` until the server is stopped.
+pub(super) async fn run(camera: RtspSource, stream: Arc<Stream>, life: Life) {
+    let Life {
+        supervisor,
+        heartbeat,
+        mut stopped,
+    } = life;
     let pulling = async {
         let mut backoff = Backoff::new();
         loop {
             let mut live_since = None;
             // A camera whose data makes the server panic is down, like one that is broken.
-            let pulled = supervisor.catch_task(
-                Part::Source,
-                session::pull(&camera, &stream, &mut live_since),
-            );
-            let (detail, is_lasting) = match pulled.await {
+            let pulling = async {
+                tokio::select! {
+                    failure = session::pull(&camera, &stream, &mut live_since) => failure,
+                    never = beat(&heartbeat) => never,
+                }
+            };
+            let pulled = supervisor.catch_task(Part::Source, pulling).await;
+            let (detail, is_lasting) = match pulled {
                 Ok(failure) => (failure.to_string(), failure.is_lasting()),
                 Err(panicked) => (format!("reading the camera: {panicked}"), false),
             };
@@ -66,12 +79,24 @@ pub(super) async fn run(
             } else {
                 backoff.pause()
             };
-            tokio::time::sleep(pause).await;
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                never = beat(&heartbeat) => never,
+            }
         }
     };
     tokio::select! {
         () = pulling => {}
         // A dropped sender means that the server ends.
         _ = stopped.wait_for(|stop| *stop) => {}
+    }
+}
+
+/// Shows again and again that the task makes progress.
+async fn beat(heartbeat: &Heartbeat) -> ! {
+    let mut ticks = tokio::time::interval(BEAT);
+    loop {
+        ticks.tick().await;
+        heartbeat.beat();
     }
 }

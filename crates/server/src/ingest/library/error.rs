@@ -6,7 +6,7 @@ use std::sync::Arc;
 pub struct Error {
     /// Name of the file as the client gave it.
     pub name: String,
-    /// What is wrong with the file, and at which byte.
+    /// What is wrong with the file, and at which byte; or that the server made a mistake with it.
     #[source]
-    pub reason: Arc<glassline_demux::Error>,
+    pub reason: Arc<dyn std::error::Error + Send + Sync>,
 }

@@ -13,6 +13,7 @@ use super::context::LibraryContext;
 use super::error::Error;
 use super::media_file::MediaFile;
 use super::resolved_path::{self, ResolvedPath, Stamp};
+use crate::runtime::{FaultPoint, Panicked, Part, Supervisor};
 
 /// Time for which a broken file that did not change is not opened again. Disks and networks may
 /// recover.
@@ -28,6 +29,7 @@ const OPENING_MAX: usize = 4;
 pub(super) struct FileCache {
     folder: PathBuf,
     context: Arc<LibraryContext>,
+    supervisor: Arc<Supervisor>,
     slots: Mutex<HashMap<String, Arc<Slot>>>,
     opening: Semaphore,
     opened: AtomicU64,
@@ -89,10 +91,15 @@ impl Drop for LookedUp<'_> {
 }
 
 impl FileCache {
-    pub(super) fn new(folder: PathBuf, context: Arc<LibraryContext>) -> Self {
+    pub(super) fn new(
+        folder: PathBuf,
+        context: Arc<LibraryContext>,
+        supervisor: &Arc<Supervisor>,
+    ) -> Self {
         Self {
             folder,
             context,
+            supervisor: Arc::clone(supervisor),
             slots: Mutex::default(),
             opening: Semaphore::new(OPENING_MAX),
             opened: AtomicU64::new(0),
@@ -178,25 +185,34 @@ impl FileCache {
         let permit = self.opening.acquire().await;
         let _permit = permit.expect("nobody closes the semaphore");
         self.opened.fetch_add(1, Ordering::Relaxed);
-        let open = move || demux::open(&[resolved.path], &demux::Options::default());
+        let supervisor = Arc::clone(&self.supervisor);
+        let open = move || {
+            supervisor.catch(Part::Library, || {
+                supervisor.fault_point(FaultPoint::OpenFile);
+                demux::open(&[resolved.path], &demux::Options::default())
+            })
+        };
         let opened = tokio::task::spawn_blocking(open).await;
-        let source = opened.expect("opening a file does not panic");
-        match source {
-            Ok(source) => {
-                for warning in source.warnings() {
-                    tracing::warn!(file = name, "{warning}");
-                }
-                let context = Arc::clone(&self.context);
-                Ok(Arc::new(MediaFile::new(name.to_owned(), source, context)))
-            }
-            Err(reason) => {
-                tracing::warn!(file = name, %reason, "file cannot be played");
-                Err(Error {
-                    name: name.to_owned(),
-                    reason: Arc::new(reason),
-                })
-            }
+        // A file whose content makes the server panic cannot be played, like a broken one.
+        let reason: Arc<dyn std::error::Error + Send + Sync> = match opened.unwrap_or(Err(Panicked))
+        {
+            Ok(Ok(source)) => return Ok(self.media_file(name, source)),
+            Ok(Err(error)) => Arc::new(error),
+            Err(panicked) => Arc::new(panicked),
+        };
+        tracing::warn!(file = name, %reason, "file cannot be played");
+        Err(Error {
+            name: name.to_owned(),
+            reason,
+        })
+    }
+
+    fn media_file(&self, name: &str, source: demux::Demuxer) -> Arc<MediaFile> {
+        for warning in source.warnings() {
+            tracing::warn!(file = name, "{warning}");
         }
+        let context = Arc::clone(&self.context);
+        Arc::new(MediaFile::new(name.to_owned(), source, context))
     }
 
     /// Starts a task that closes idle files after a while, again and again while there are any.

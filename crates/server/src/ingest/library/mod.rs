@@ -93,7 +93,7 @@ impl Library {
             private: AtomicUsize::new(0),
         };
         Ok(Self {
-            cache: Arc::new(FileCache::new(folder, Arc::new(context))),
+            cache: Arc::new(FileCache::new(folder, Arc::new(context), supervisor)),
         })
     }
 

@@ -3,9 +3,12 @@
 //! This file is compiled with the feature `fault-injection` only, which no release has.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// A fault of one thread.
+use super::fault_point::FaultPoint;
+
+/// A fault of one thread, or of a task at a [`FaultPoint`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// The thread panics in its next turn, and no peer is to blame.
@@ -56,5 +59,32 @@ impl Faults {
                 || !self.panics_serving.swap(false, Ordering::Relaxed),
             "a panic for one peer was requested (fault-injection)"
         );
+    }
+}
+
+/// The faults that tasks have still to make.
+#[derive(Debug, Default)]
+pub(super) struct PointFaults(Mutex<Vec<(FaultPoint, Fault)>>);
+
+impl PointFaults {
+    pub(super) fn inject(&self, point: FaultPoint, fault: Fault) {
+        let mut faults = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        faults.push((point, fault));
+    }
+
+    /// Makes the oldest fault that was requested at `point`, if there is one.
+    pub(super) fn strike(&self, point: FaultPoint) {
+        let fault = {
+            let mut faults = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let found = faults.iter().position(|(at, _)| *at == point);
+            found.map(|index| faults.remove(index).1)
+        };
+        match fault {
+            None => {}
+            Some(Fault::Hang(time)) => std::thread::sleep(time),
+            Some(Fault::Panic | Fault::PanicServing) => {
+                panic!("a panic at {point:?} was requested (fault-injection)")
+            }
+        }
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 #[cfg(feature = "fault-injection")]
 use super::fault::Faults;
 use super::part::Part;
+use crate::runtime::Counter;
 
 /// Interval at which the watchdog looks at every thread.
 pub(super) const LOOK: Duration = Duration::from_millis(500);
@@ -25,6 +26,8 @@ pub(super) struct Pulse {
     pub(super) thread: String,
     /// Number of turns of the thread. No clock is read for it: the watchdog has one.
     turns: AtomicU64,
+    /// The number of turns of a thread that counts them elsewhere.
+    counted: Option<&'static Counter>,
     /// The value of `turns` at the watchdog's last look.
     seen: AtomicU64,
     /// Looks in a row at which `turns` had not changed.
@@ -58,16 +61,7 @@ pub(super) enum Look {
 
 impl Heartbeat {
     pub(super) fn new(part: Part, thread: &str) -> (Self, Arc<Pulse>) {
-        let pulse = Arc::new(Pulse {
-            part,
-            thread: thread.to_owned(),
-            turns: AtomicU64::new(0),
-            seen: AtomicU64::new(0),
-            quiet_looks: AtomicU32::new(0),
-            has_ended: AtomicBool::new(false),
-            #[cfg(feature = "fault-injection")]
-            faults: Faults::default(),
-        });
+        let pulse = Arc::new(Pulse::new(part, thread, None));
         (Self(Arc::clone(&pulse)), pulse)
     }
 
@@ -104,11 +98,31 @@ impl Drop for Heartbeat {
 }
 
 impl Pulse {
+    fn new(part: Part, thread: &str, counted: Option<&'static Counter>) -> Self {
+        Self {
+            part,
+            thread: thread.to_owned(),
+            turns: AtomicU64::new(0),
+            counted,
+            seen: AtomicU64::new(0),
+            quiet_looks: AtomicU32::new(0),
+            has_ended: AtomicBool::new(false),
+            #[cfg(feature = "fault-injection")]
+            faults: Faults::default(),
+        }
+    }
+
+    /// Creates the pulse of a thread whose turns raise `turns`.
+    pub(super) fn counted(part: Part, thread: &str, turns: &'static Counter) -> Arc<Self> {
+        Arc::new(Self::new(part, thread, Some(turns)))
+    }
+
     /// Compares the number of turns with that of the last look.
     ///
     /// Looks are counted, and not time: a process that was paused as a whole is not stuck.
     pub(super) fn look(&self) -> Look {
-        let turns = self.turns.load(Ordering::Relaxed);
+        let own = || self.turns.load(Ordering::Relaxed);
+        let turns = self.counted.map_or_else(own, Counter::get);
         if self.seen.swap(turns, Ordering::Relaxed) != turns {
             let quiet = self.quiet_looks.swap(0, Ordering::Relaxed);
             return if quiet >= STUCK_LOOKS {

@@ -14,6 +14,7 @@
 
 #[cfg(feature = "fault-injection")]
 mod fault;
+mod fault_point;
 mod heartbeat;
 mod panicked;
 mod part;
@@ -26,8 +27,10 @@ mod watchdog;
 
 #[cfg(feature = "fault-injection")]
 pub(crate) use fault::Fault;
+pub(crate) use fault_point::FaultPoint;
 pub(crate) use heartbeat::{Heartbeat, ThreadProgress};
-pub(crate) use panicked::{Panicked, catch};
+pub use panicked::Panicked;
+pub(crate) use panicked::catch;
 pub(crate) use part::{Part, PartCounters};
 pub(crate) use polling::{PollingThread, Turn};
 pub(crate) use serving::{ServedPeer, Serving};

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Error of work that panicked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it panicked; the log has the place in the code")]
-pub(crate) struct Panicked;
+pub struct Panicked;
 
 /// Calls `work` and catches its panic, whose message and place the panic hook has printed.
 ///

@@ -19,13 +19,15 @@ pub(crate) enum Part {
     Quic,
     /// HTTP connections and requests.
     Http,
-    /// Other tasks of the server: its periodic cleaning, and reading files again.
+    /// Other tasks of the server: its periodic cleaning, the watchdog, and reading files again.
     Background,
+    /// The threads that write the log.
+    Log,
 }
 
 impl Part {
     /// Every part, in the order of the metrics.
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::Shard,
         Self::Rtsp,
         Self::Multicast,
@@ -34,12 +36,14 @@ impl Part {
         Self::Quic,
         Self::Http,
         Self::Background,
+        Self::Log,
     ];
 
-    /// Returns whether the part's threads may have to wait for a disk. One that waits delays its
-    /// own streams only, and starting the server again would not help.
-    pub(crate) const fn waits_for_disks(self) -> bool {
-        matches!(self, Self::Library | Self::Source)
+    /// Returns whether the part's threads may have to wait for something outside of the server: a
+    /// disk, or the reader of the log. A thread that waits delays its own streams or lines only, and
+    /// starting the server again would not help.
+    pub(crate) const fn waits_for_others(self) -> bool {
+        matches!(self, Self::Library | Self::Source | Self::Log)
     }
 
     /// Returns the part's name for logs and metrics.
@@ -53,6 +57,7 @@ impl Part {
             Self::Quic => "quic",
             Self::Http => "http",
             Self::Background => "background",
+            Self::Log => "log",
         }
     }
 }

@@ -8,10 +8,12 @@ use tokio::sync::watch;
 use tokio::task::JoinError;
 
 #[cfg(feature = "fault-injection")]
-use super::fault::Fault;
+use super::fault::{Fault, PointFaults};
+use super::fault_point::FaultPoint;
 use super::heartbeat::{Heartbeat, Pulse, ThreadProgress};
 use super::panicked::{Panicked, catch};
 use super::part::{Part, PartCounters};
+use crate::runtime::Counter;
 
 /// Watches the threads and tasks of one server.
 #[derive(Debug)]
@@ -20,6 +22,8 @@ pub(crate) struct Supervisor {
     counters: [PartCounters; Part::ALL.len()],
     /// Why the server cannot go on; `None` while all is well.
     failure: watch::Sender<Option<String>>,
+    #[cfg(feature = "fault-injection")]
+    point_faults: PointFaults,
 }
 
 impl Supervisor {
@@ -28,6 +32,8 @@ impl Supervisor {
             pulses: Mutex::default(),
             counters: std::array::from_fn(|_| PartCounters::default()),
             failure: watch::Sender::new(None),
+            #[cfg(feature = "fault-injection")]
+            point_faults: PointFaults::default(),
         }
     }
 
@@ -37,6 +43,12 @@ impl Supervisor {
         let (heartbeat, pulse) = Heartbeat::new(part, thread);
         self.lock().push(pulse);
         heartbeat
+    }
+
+    /// Shows the progress of a thread that is not the server's own: each of its turns raises `turns`.
+    /// Must be called once for each thread.
+    pub(crate) fn register_counted(&self, part: Part, thread: &str, turns: &'static Counter) {
+        self.lock().push(Pulse::counted(part, thread, turns));
     }
 
     /// Calls `work`, and counts a panic of it for `part`.
@@ -92,12 +104,12 @@ impl Supervisor {
     }
 
     /// Returns the first thread of `part` that makes no progress, or of any part that does not wait
-    /// for disks if `part` is `None`.
+    /// for disks or readers if `part` is `None`.
     pub(crate) fn stuck(&self, part: Option<Part>) -> Option<ThreadProgress> {
         let pulses = self.lock();
         let mut pulses = pulses.iter().filter(|pulse| match part {
             Some(part) => part == pulse.part,
-            None => !pulse.part.waits_for_disks(),
+            None => !pulse.part.waits_for_others(),
         });
         pulses.find_map(|pulse| Some(pulse.progress()).filter(|progress| progress.is_stuck))
     }
@@ -128,6 +140,22 @@ impl Supervisor {
                 std::future::pending::<()>().await;
             }
         }
+    }
+
+    /// Fails in the way that a test has requested for `point`. Does nothing in a build without the
+    /// feature `fault-injection`.
+    #[inline(always)]
+    pub(crate) fn fault_point(&self, point: FaultPoint) {
+        #[cfg(feature = "fault-injection")]
+        self.point_faults.strike(point);
+        #[cfg(not(feature = "fault-injection"))]
+        let _ = point;
+    }
+
+    /// Makes the next task that reaches `point` fail in the way that `fault` says.
+    #[cfg(feature = "fault-injection")]
+    pub(crate) fn inject_at(&self, point: FaultPoint, fault: Fault) {
+        self.point_faults.inject(point, fault);
     }
 
     /// Makes the thread `thread` fail in the way that `fault` says. Returns false if there is no

@@ -7,6 +7,7 @@ use tokio::sync::watch;
 use super::heartbeat::STUCK_LOOKS;
 use super::restart_limit::RestartLimit;
 use super::*;
+use crate::runtime::Counter;
 
 /// A thread that does in each turn what its script says.
 struct Scripted {
@@ -194,4 +195,43 @@ async fn a_task_that_ends_again_and_again_ends_the_process() {
     keep_running(Arc::clone(&supervisor), what, stopped, || async {}).await;
     let reason = supervisor.failed().await;
     assert_eq!(reason, "QUIC listener ended five times within a minute");
+}
+
+#[test]
+fn a_watchdog_that_panics_looks_again() {
+    let supervisor = Supervisor::start().expect("a thread");
+    let heartbeat = supervisor.register(Part::Rtsp, "rtsp-0");
+    for panics in 1..=6 {
+        supervisor.inject_at(FaultPoint::Watchdog, Fault::Panic);
+        let end = std::time::Instant::now() + Duration::from_secs(60);
+        while counts(&supervisor, Part::Background).0 < panics {
+            assert!(std::time::Instant::now() < end, "it looks no more");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+    assert_eq!(supervisor.failure(), None);
+    drop(heartbeat);
+}
+
+#[test]
+fn a_thread_that_counts_its_own_turns_is_seen_to_make_progress() {
+    static TURNS: Counter = Counter::new();
+    let supervisor = Supervisor::new();
+    supervisor.register_counted(Part::Log, "log", &TURNS);
+    let quiet = || supervisor.threads()[0].quiet;
+    supervisor.look();
+    supervisor.look();
+    assert!(quiet() > Duration::ZERO);
+    TURNS.add(1);
+    supervisor.look();
+    assert_eq!(quiet(), Duration::ZERO);
+    for _ in 0..STUCK_LOOKS {
+        supervisor.look();
+    }
+    assert!(supervisor.threads()[0].is_stuck);
+    assert_eq!(
+        supervisor.stuck(None),
+        None,
+        "the reader of the log may have stopped"
+    );
 }

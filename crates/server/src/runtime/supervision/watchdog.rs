@@ -4,7 +4,9 @@ use std::io;
 use std::sync::{Arc, Weak};
 use std::thread;
 
+use super::fault_point::FaultPoint;
 use super::heartbeat::{LOOK, Look};
+use super::part::Part;
 use super::supervisor::Supervisor;
 
 fn watch(supervisor: &Weak<Supervisor>) {
@@ -13,7 +15,8 @@ fn watch(supervisor: &Weak<Supervisor>) {
         let Some(supervisor) = supervisor.upgrade() else {
             return;
         };
-        supervisor.look();
+        // The next look takes place whatever happens in this one.
+        let _ = supervisor.catch(Part::Background, || supervisor.look());
     }
 }
 
@@ -34,6 +37,7 @@ impl Supervisor {
     pub(super) fn look(&self) {
         let mut pulses = self.lock();
         pulses.retain(|pulse| !pulse.has_ended());
+        self.fault_point(FaultPoint::Watchdog);
         for pulse in pulses.iter() {
             let thread = &pulse.thread;
             match pulse.look() {

@@ -1,13 +1,20 @@
-//! Threads panic and hang: what that costs, and whom.
+//! Threads and tasks panic and hang: what that costs, and whom.
+
+mod http;
+mod quic;
+mod rooms;
+mod tasks;
 
 use std::time::{Duration, Instant};
 
 use glassline_media::Kind;
+use glassline_server::config::DataAccess;
 use glassline_webrtc::Event;
 
 use crate::loss;
-use crate::peer::{Peer, SDP, SOON, live};
-use crate::running::{Running, STREAM};
+use crate::peer::{Peer, SOON, live};
+use crate::rooms::join;
+use crate::running::Running;
 use crate::source::{Film, Source};
 
 /// Ports that are tried until every shard has viewers.
@@ -24,14 +31,26 @@ const FILM: Film = Film {
 /// that does not it takes milliseconds.
 const AGAIN: Duration = SOON;
 
-fn fail(running: &Running, thread: &str, kind: &str) {
+pub(crate) fn fail(running: &Running, thread: &str, kind: &str) {
+    let thread = thread.replace(' ', "%20");
     let path = format!("/api/v1/faults?thread={thread}&kind={kind}");
     let response = running.admin_post(&path);
     assert_eq!(response.status, 202, "{}", response.body);
 }
 
+/// Makes the next task panic that reaches this place in the code.
+fn fail_at(running: &Running, point: &str) {
+    let path = format!("/api/v1/faults?point={point}&kind=panic");
+    let response = running.admin_post(&path);
+    assert_eq!(response.status, 202, "{}", response.body);
+}
+
 /// Waits until `done`, and returns the time that it took.
-fn await_that(running: &Running, what: &str, mut done: impl FnMut(&Running) -> bool) -> Duration {
+pub(crate) fn await_that(
+    running: &Running,
+    what: &str,
+    mut done: impl FnMut(&Running) -> bool,
+) -> Duration {
     let start = Instant::now();
     while !done(running) {
         assert!(start.elapsed() < SOON * 4, "{what}");
@@ -171,7 +190,7 @@ fn a_panic_for_one_viewer_costs_that_viewer() {
 
 #[test]
 fn a_shard_that_hangs_is_reported_and_no_offer_is_answered_meanwhile() {
-    let running = Running::start(2);
+    let running = Running::with(2, |config| config.webrtc.data.viewers = DataAccess::Write);
     let _source = Source::start(&running.stream(), FILM);
     drop(Peer::joined(&running));
     assert_eq!(running.admin("/healthz").body, "ok\n");
@@ -195,12 +214,19 @@ fn a_shard_that_hangs_is_reported_and_no_offer_is_answered_meanwhile() {
         (false.into(), true.into())
     );
     assert_eq!(stuck("rtsp-0"), false);
-    let path = format!("/{STREAM}/whep");
-    let refusal = running.request("POST", &path, &[SDP], "v=0\r\n");
-    let problem = refusal.problem(503);
-    let detail = problem["detail"].as_str().expect("a text");
-    assert!(detail.contains("media would not flow"), "{detail}");
-    assert!(refusal.header("retry-after").is_some());
+    let refusals = [
+        Peer::offering(&running, str::to_owned).err(),
+        Peer::data_publisher(&running).err(),
+        join(&running, "team", &[]).err(),
+    ];
+    for refusal in refusals {
+        let refusal = refusal.expect("no offer is answered");
+        let problem = refusal.problem(503);
+        let detail = problem["detail"].as_str().expect("a text");
+        assert!(detail.contains("media would not flow"), "{detail}");
+        assert!(refusal.header("retry-after").is_some());
+    }
+    assert_eq!(running.total("room_participants"), 0);
 
     await_that(&running, "the shard recovers", |running| {
         running.admin("/healthz").status == 200
