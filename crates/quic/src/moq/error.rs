@@ -35,6 +35,9 @@ pub(super) enum Error {
     /// The peer does not support datagrams.
     #[error("the peer does not support datagrams")]
     NoDatagrams,
+    /// A message of the peer is longer than any that means something.
+    #[error("a message of the peer is too long")]
+    Long,
     /// The stream was used after its end.
     #[error("the stream has ended")]
     Gone,

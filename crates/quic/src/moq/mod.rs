@@ -26,12 +26,15 @@
 mod address;
 mod broadcast;
 mod broadcast_reader;
+mod capsules;
 mod catalog;
 mod codec;
 mod control_datagrams;
 mod ended;
 mod error;
 mod frame;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod origin;
 mod refusal;
 mod server;

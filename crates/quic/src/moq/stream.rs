@@ -4,10 +4,14 @@ use std::future::Future;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 
-use bytes::Bytes;
+use bytes::{BufMut, Bytes, BytesMut};
 use web_transport_trait::poll;
 
 use super::error::{Error, wire_code};
+
+/// Most bytes of an incomplete message that are kept. A SETUP may have as many; no other message of
+/// a peer that means well comes near. Without this limit moq-net keeps 64 MiB for each request.
+const MESSAGE_BYTES_MAX: usize = 64 << 10;
 
 /// A stream for sending.
 pub(super) struct SendStream {
@@ -121,6 +125,30 @@ impl poll::RecvStream for RecvStream {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) => Err(self.error(error)),
         })
+    }
+
+    /// Reads what is missing of a message into the buffer in which moq-net keeps the message.
+    fn poll_read_buf<B: BufMut>(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut B,
+    ) -> Poll<Result<Option<usize>, Error>> {
+        // The buffer is a `BytesMut`, whose room shrinks by what it holds.
+        let held = BytesMut::new().remaining_mut();
+        let held = held.saturating_sub(buffer.remaining_mut());
+        if held > MESSAGE_BYTES_MAX {
+            self.stop(0);
+            return Poll::Ready(Err(Error::Long));
+        }
+        // As much as moq-net has room for: what follows a message is often a frame, which is read
+        // without a copy.
+        let room = buffer.chunk_mut().len();
+        let chunk = ready!(self.poll_read_chunk(cx, room))?;
+        Poll::Ready(Ok(chunk.map(|chunk| {
+            let bytes = chunk.len();
+            buffer.put(chunk);
+            bytes
+        })))
     }
 
     fn poll_read_chunk(

@@ -12,10 +12,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::Notify;
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinSet};
 use web_transport_proto as proto;
 use web_transport_proto::{ConnectRequest, ConnectResponse, Frame, StreamUni, VarInt};
 
+use super::capsules::read_close;
 use super::error::Error;
 
 /// Time that a browser has from the handshake to its CONNECT.
@@ -80,7 +81,14 @@ impl Request {
     pub(super) fn page(&self) -> Page {
         let origin = self.request.headers.get("origin");
         let origin = origin.map(|it| it.to_str().unwrap_or("?").to_owned());
-        let host = self.request.url.authority().to_owned();
+        let url = &self.request.url;
+        // Without a user's name, which has no place in a request (RFC 9114 §4.3.1) and may look like
+        // a host.
+        let host = url.host_str().unwrap_or_default();
+        let host = match url.port() {
+            Some(port) => format!("{host}:{port}"),
+            None => host.to_owned(),
+        };
         Page { origin, host }
     }
 
@@ -336,41 +344,55 @@ async fn exchange_settings(
     Ok((send, recv))
 }
 
+/// Sorts the peer's unidirectional streams by their kind. The tasks that read the streams end with
+/// this one.
 async fn sort_unis(
     connection: noq::Connection,
     session: VarInt,
     unis: Arc<Inbox<noq::RecvStream>>,
 ) {
-    while let Ok(mut stream) = connection.accept_uni().await {
-        let unis = Arc::clone(&unis);
-        tokio::spawn(async move {
-            let Ok(kind) = VarInt::read(&mut stream).await else {
-                return;
-            };
-            if StreamUni(kind) != StreamUni::WEBTRANSPORT {
-                // QPACK's streams must not be stopped (RFC 9204 §4.2). Their contents do not
-                // matter, since no dynamic table is allowed.
-                let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
-                return;
-            }
-            if VarInt::read(&mut stream)
-                .await
-                .is_ok_and(|it| it == session)
-            {
-                unis.put(stream);
-            }
-        });
+    let mut streams = JoinSet::new();
+    loop {
+        let stream = tokio::select! {
+            stream = connection.accept_uni() => stream,
+            Some(_) = streams.join_next() => continue,
+        };
+        let Ok(stream) = stream else { return };
+        streams.spawn(sort_uni(stream, session, Arc::clone(&unis)));
     }
 }
 
+async fn sort_uni(mut stream: noq::RecvStream, session: VarInt, unis: Arc<Inbox<noq::RecvStream>>) {
+    let Ok(kind) = VarInt::read(&mut stream).await else {
+        return;
+    };
+    if StreamUni(kind) != StreamUni::WEBTRANSPORT {
+        // QPACK's streams must not be stopped (RFC 9204 §4.2). Their contents do not matter, since
+        // no dynamic table is allowed.
+        let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
+        return;
+    }
+    let belongs = VarInt::read(&mut stream).await;
+    if belongs.is_ok_and(|it| it == session) {
+        unis.put(stream);
+    }
+}
+
+/// Sorts the peer's bidirectional streams. The tasks that read the streams end with this one.
 async fn sort_bis(
     connection: noq::Connection,
     session: VarInt,
     bis: Arc<Inbox<(noq::SendStream, noq::RecvStream)>>,
 ) {
-    while let Ok((send, mut recv)) = connection.accept_bi().await {
+    let mut streams = JoinSet::new();
+    loop {
+        let stream = tokio::select! {
+            stream = connection.accept_bi() => stream,
+            Some(_) = streams.join_next() => continue,
+        };
+        let Ok((send, mut recv)) = stream else { return };
         let bis = Arc::clone(&bis);
-        tokio::spawn(async move {
+        streams.spawn(async move {
             // Any other stream is a second request; it ends when its streams are dropped.
             let is_ours = VarInt::read(&mut recv)
                 .await
@@ -389,16 +411,8 @@ async fn receive_close(
     recv: noq::RecvStream,
     close_reason: Arc<OnceLock<(u32, String)>>,
 ) {
-    let mut capsules = proto::Http3CapsuleReader::new(recv);
-    let (code, reason) = loop {
-        match capsules.read().await {
-            Ok(Some(proto::Capsule::CloseWebTransportSession { code, reason })) => {
-                break (code, reason);
-            }
-            Ok(Some(_)) => {}
-            Ok(None) | Err(_) => break (0, String::new()),
-        }
-    };
+    let close = read_close(recv).await;
+    let (code, reason) = close.map_or_else(Default::default, |it| (it.code, it.reason));
     let wire = noq::VarInt::from_u64(proto::error_to_http3(code)).unwrap_or_default();
     let _ = close_reason.set((code, reason));
     connection.close(wire, b"");
