@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::result_table::{Page, Table};
 use crate::summary::{Outcome, Summary};
@@ -35,7 +35,7 @@ pub(crate) static PAGE: Page = Page {
     columns: &[
         "target",
         "executions",
-        "per second",
+        "per CPU second",
         "edges",
         "inputs kept",
         "findings",
@@ -317,6 +317,7 @@ fn watch(
     let output = child.stderr.take().expect("standard error is piped");
     for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
         progress.read_line(&String::from_utf8_lossy(&line));
+        progress.set_cpu_time(cpu_time(child.id()));
     }
     let status = child
         .wait()
@@ -324,9 +325,35 @@ fn watch(
     Ok(status.success())
 }
 
+/// Returns the CPU time that a process has used so far; `None` where the system has no `/proc`.
+fn cpu_time(process: u32) -> Option<Duration> {
+    // The kernel counts in these units whatever its own clock is (proc(5), `USER_HZ`).
+    const TICKS_PER_SECOND: f64 = 100.0;
+    let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name of the program, in parentheses, may have spaces.
+    let (_, fields) = text.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace().skip(11);
+    let mut ticks = || fields.next()?.parse::<u32>().ok();
+    let (user, system) = (ticks()?, ticks()?);
+    let seconds = (f64::from(user) + f64::from(system)) / TICKS_PER_SECOND;
+    Some(Duration::from_secs_f64(seconds))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn cpu_time_of_a_process_grows_with_its_work() {
+        let own = || cpu_time(std::process::id()).expect("this process runs");
+        let before = own();
+        let mut sum = 0_u64;
+        while own() <= before {
+            sum = (0..100_000).fold(sum, u64::wrapping_add);
+        }
+        assert!(cpu_time(u32::MAX).is_none(), "no such process, {sum}");
+    }
 
     fn parse(line: &str) -> Option<Request> {
         let words: Vec<_> = line.split_whitespace().map(str::to_owned).collect();

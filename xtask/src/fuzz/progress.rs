@@ -13,6 +13,8 @@ pub(super) struct Progress {
     coverage: u64,
     corpus: u64,
     artifact: Option<String>,
+    /// CPU time that the target has used; `None` where the system does not say.
+    cpu_time: Option<Duration>,
     /// The last lines, shown after a crash.
     tail: Vec<String>,
     /// Whether the line is redrawn on a terminal, as only one target at a time can.
@@ -30,6 +32,7 @@ impl Progress {
             coverage: 0,
             corpus: 0,
             artifact: None,
+            cpu_time: None,
             tail: Vec::new(),
             redraws: alone && std::io::stdout().is_terminal(),
         }
@@ -119,21 +122,22 @@ impl Progress {
         self.corpus = inputs;
     }
 
+    /// Sets the CPU time that the target has used so far.
+    pub(super) fn set_cpu_time(&mut self, used: Option<Duration>) {
+        self.cpu_time = used.or(self.cpu_time);
+    }
+
     /// Row of the table for a run that took `took`.
     pub(super) fn row(&self, took: Duration, findings: u64) -> Vec<String> {
-        let per_second = self.runs / took.as_secs().max(1);
-        let minutes = took.as_secs().div_ceil(60);
-        let numbers = [
-            self.runs,
-            per_second,
-            self.coverage,
-            self.corpus,
-            findings,
-            minutes,
-        ];
+        // A machine that does other things as well gives a target less than a second of a core for
+        // each second.
+        let cpu_seconds = self.cpu_time.unwrap_or(took).as_secs_f64().max(0.01);
+        let per_second = (self.runs as f64 / cpu_seconds) as u64;
+        let numbers = [self.runs, per_second, self.coverage, self.corpus, findings];
         let mut row = vec![self.target.clone()];
         row.extend(numbers.map(|it| it.to_string()));
-        row.extend([today(), commit()]);
+        let minutes = format!("{:.1}", took.as_secs_f64() / 60.0);
+        row.extend([minutes, today(), commit()]);
         row
     }
 }
@@ -159,6 +163,20 @@ mod tests {
             progress.verdict(true, "toy"),
             Ok("5000 runs, coverage 8 → 12 edges, 5 inputs kept".to_owned())
         );
+    }
+
+    #[test]
+    fn a_row_has_the_minutes_that_the_target_ran() {
+        let mut progress = Progress::start("toy", false);
+        progress.read_line("#5000\tDONE   cov: 12 ft: 12 corp: 5/29b lim: 4096");
+        for (seconds, minutes) in [(30, "0.5"), (62, "1.0"), (122, "2.0"), (600, "10.0")] {
+            let row = progress.row(Duration::from_secs(seconds), 0);
+            assert_eq!(row[6], minutes, "{seconds} s");
+        }
+        progress.set_cpu_time(Some(Duration::from_millis(2_500)));
+        progress.set_cpu_time(None);
+        let row = progress.row(Duration::from_secs(60), 0);
+        assert_eq!(row[1..3], ["5000", "2000"], "runs, per CPU second");
     }
 
     #[test]

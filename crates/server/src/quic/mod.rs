@@ -14,6 +14,8 @@ mod account;
 mod broadcasts;
 mod collection;
 mod counters;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod places;
 mod renewal;
 mod start_error;
