@@ -1,10 +1,11 @@
 //! The binary under test, which serves on free ports.
 
+use std::ffi::OsString;
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Command, ExitStatus};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -31,6 +32,8 @@ pub(crate) fn run_to_end(arguments: &[&str]) -> Result<(ExitStatus, String), Str
 /// A serving glassline. Dropping it kills it.
 pub(crate) struct Server {
     running: Running,
+    /// Program and arguments, the ports included.
+    command: Vec<OsString>,
     /// Base URL of pages, WHEP and API: `http://127.0.0.1:PORT`.
     url: String,
     admin_url: String,
@@ -97,7 +100,10 @@ impl Server {
         for (flag, port) in places {
             command.args([flag, &port.to_string()]);
         }
+        let arguments = command.get_args().map(OsString::from);
+        let arguments = std::iter::once(command.get_program().into()).chain(arguments);
         let server = Server {
+            command: arguments.collect(),
             running: Running::start("glassline", command)?,
             url: format!("http://127.0.0.1:{http}"),
             admin_url: format!("http://127.0.0.1:{admin}"),
@@ -105,11 +111,29 @@ impl Server {
             media: SocketAddr::from(([127, 0, 0, 1], media)),
             quic: SocketAddr::from(([127, 0, 0, 1], http)),
         };
-        eventually(START_TIMEOUT, || {
-            http::get_json(&server.admin_url("/api/v1/streams")).map(drop)
-        })
-        .map_err(|reason| format!("{reason}\n{}", server.printed()))?;
+        server.wait_until_it_serves()?;
         Ok(server)
+    }
+
+    fn wait_until_it_serves(&self) -> Result<(), String> {
+        let answer = || http::get_json(&self.admin_url("/api/v1/streams")).map(drop);
+        eventually(START_TIMEOUT, answer).map_err(|reason| format!("{reason}\n{}", self.printed()))
+    }
+
+    /// Kills the server as a crash does, and starts it again on the same ports; returns the time
+    /// at which it served again.
+    pub(crate) fn kill_and_start_again(&mut self) -> Result<Instant, String> {
+        self.running.kill();
+        let mut command = Command::new(&self.command[0]);
+        command.args(&self.command[1..]).env("NO_COLOR", "1");
+        self.running = Running::start("glassline", command)?;
+        self.wait_until_it_serves()?;
+        Ok(Instant::now())
+    }
+
+    /// Sends a signal to the server by its name for `kill`, like `-STOP`.
+    pub(crate) fn signal(&self, signal: &str) -> Result<(), String> {
+        self.running.signal(signal)
     }
 
     /// The one URL that the server prints for a person to open.

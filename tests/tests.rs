@@ -29,6 +29,7 @@ mod peers;
 mod pion;
 mod process;
 mod publish;
+mod restarts;
 mod rooms;
 mod rtsp;
 mod rtsp_players;
@@ -72,6 +73,7 @@ fn main() -> ExitCode {
         traces::TESTS,
         call::TESTS,
         rooms::TESTS,
+        restarts::TESTS,
         sound_cards::TESTS,
     ];
     let trials = peers::trials(tests.concat(), !arguments.list);

@@ -10,12 +10,12 @@
 
 import { Problem, getJson, withToken } from './api.js';
 import { html, setText } from './dom.js';
+import { Retry, sleep } from './retry.js';
 import { SILENCE_DB, arrival, describe, level } from './voice.js';
 import { Session } from './whep.js';
 
 const LEVELS_MS = 80;
 const FIGURES_MS = 1000;
-const RETRY_MS = 1500;
 /** The server answers after 20 s even if the list has not changed. */
 const WATCH_MS = 30000;
 /** Fields that are chosen before a call and apply to all of it. */
@@ -23,7 +23,6 @@ const CHOICES = ['name', 'microphone', 'copies'];
 
 const $ = (id) => document.getElementById(id);
 const room = decodeURIComponent(location.pathname.split('/')[2] ?? '');
-const sleep = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });
 
 /** The present call, or null. */
 let current = null;
@@ -147,9 +146,10 @@ class Call {
     this.state = 'connecting';
     this.follow([]);
     trouble(why);
+    const retry = new Retry();
     while (this.state === 'connecting' && !this.session) {
       state('reconnecting', 'Joining again');
-      await sleep(RETRY_MS);
+      await sleep(retry.next());
       if (this.state !== 'connecting') return;
       try {
         await this.join();
@@ -165,17 +165,19 @@ class Call {
 
   async watch(session) {
     let since = '';
+    const retry = new Retry();
     while (this.session === session && this.state !== 'ended') {
       try {
         const list = await getJson(`${session.resource}${since}`, WATCH_MS);
         if (this.session !== session || this.state === 'ended') return;
         since = `?since=${list.version}`;
+        retry.reset();
         this.follow(list.others);
       } catch (error) {
         if (this.session !== session || this.state === 'ended') return;
         // 404: the server no longer has the session.
         if (error.status === 404) return session.lose('The server ended the session');
-        await sleep(RETRY_MS);
+        await sleep(retry.next());
       }
     }
     return undefined;
@@ -259,6 +261,7 @@ class Other {
 
   /** Receives the voice until the other participant, or this page, leaves. */
   async hear() {
+    const retry = new Retry();
     while (!this.gone) {
       try {
         const endpoint = `${this.call.session.resource}/hear/${this.id}`;
@@ -272,12 +275,13 @@ class Other {
         this.session = session;
         const why = await session.ended;
         session.close();
+        retry.reset();
         if (!this.gone) this.show('reconnecting', why.message);
       } catch (error) {
         if (this.gone) return undefined;
         this.show('waiting', error.message);
       }
-      await sleep(RETRY_MS);
+      await sleep(retry.next());
     }
     return undefined;
   }

@@ -5,6 +5,10 @@
 //    └── back-off ◄───┴── ICE or DTLS failed, the server forgot the session,
 //                         refused it (404, 503, …) or is not there
 //
+// A server that was killed says no goodbye, and ICE takes half a minute to notice its death. The
+// reports notice it: a request that gets no answer is repeated until the server answers, and a
+// server that was started again does not know the session.
+//
 // The page's address may ask for `?sound` (not muted, where the browser lets it),
 // `?lipsync` (video waits for its audio) and carry a `?token=`.
 //
@@ -17,17 +21,24 @@ import { ServerClock } from './clock.js';
 import { FrameLog } from './frames.js';
 import { Loudness } from './loudness.js';
 import { Panel } from './panel.js';
+import { Retry, sleep } from './retry.js';
 import { StatsSampler } from './stats.js';
 import { Session } from './whep.js';
 
-const BACKOFF_FIRST_MS = 250;
-const BACKOFF_MAX_MS = 4000;
+/** Longest pause after a refusal that may end by itself, like that of a stream without a source. */
+const WAITING_MAX_MS = 4000;
+
+/** Longest pause while the server cannot be reached: viewers should be back soon after its start. */
+const UNREACHED_MAX_MS = 2000;
 
 /** Pause after a refusal, which stays the same until somebody changes the configuration. */
 const REFUSED_MS = 15_000;
 
 /** No frame for this long while connected counts as stalled. */
 const STALL_MS = 3000;
+
+/** No frame for this long shows that a session, which the server no longer knows, has ended. */
+const QUIET_MS = 300;
 
 const TICK_MS = 1000;
 
@@ -107,16 +118,15 @@ function joined(presentedMs) {
 }
 
 async function run() {
-  let delayMs = BACKOFF_FIRST_MS;
+  const retry = new Retry(WAITING_MAX_MS);
   show('connecting', 'Connecting');
   for (;;) {
     const reason = await watch();
-    if (joinedAtMs !== null) delayMs = BACKOFF_FIRST_MS;
+    if (joinedAtMs !== null) retry.reset();
     seen.lastEnd = reason.message;
     const isExpected = joinedAtMs !== null && reason.atOnce === true;
-    delayMs = explain(reason, delayMs);
+    const delayMs = explain(reason, retry.next());
     await pause(isExpected ? 0 : delayMs);
-    delayMs = Math.min(delayMs * 2, BACKOFF_MAX_MS);
   }
 }
 
@@ -179,9 +189,9 @@ function play() {
 /** Shows why there is no session, and returns the pause before the next try. */
 function explain(reason, delayMs) {
   seen.lastError = reason.message;
-  if (!(reason instanceof Problem)) {
+  if (!(reason instanceof Problem) || reason.status === 0) {
     show('reconnecting', 'Reconnecting', 'Reconnecting', reason.message);
-    return delayMs;
+    return Math.min(delayMs, UNREACHED_MAX_MS);
   }
   if (REFUSALS.has(reason.status)) {
     show('refused', 'Refused', reason.title, [reason.detail, ADVICE[reason.status]].filter(Boolean).join(' · '), true);
@@ -189,7 +199,7 @@ function explain(reason, delayMs) {
   }
   const wait = Math.max(delayMs, (reason.retryAfter ?? 0) * 1000);
   const title = reason.status === 404 || reason.status === 503 ? 'Waiting for the stream' : reason.title;
-  const detail = [reason.detail ?? (title === reason.title ? null : reason.title), `Next try in ${wait / 1000} s.`];
+  const detail = [reason.detail ?? (title === reason.title ? null : reason.title), `Next try in ${(wait / 1000).toFixed(1)} s.`];
   show('waiting', 'Waiting', title, detail.filter(Boolean).join(' · '), wait > 1000);
   return wait;
 }
@@ -271,12 +281,7 @@ async function report(current, sample, estimate) {
     frames, unmatched, lost: sample?.framesDroppedDelta ?? 0,
   };
   try {
-    const response = await request(`${current.resource}/report`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify(body),
-    });
-    const answer = await response.json();
+    const answer = await (await post(current, body)).json();
     if (current !== session) return;
     seen.reports += 1;
     seen.accounted = panel.account(answer, performance.now());
@@ -286,14 +291,47 @@ async function report(current, sample, estimate) {
     });
   } catch (error) {
     seen.lastError = error.message;
-    // A restarted server does not know this session and never answers its packets, but
-    // ICE takes half a minute to give up. A session that still delivers is left alone.
-    const quiet = performance.now() - (log.lastMs ?? 0) > TICK_MS;
-    if ((error.status === 404 || error.status === 410) && quiet) {
-      current.lose('The server no longer knows this session');
+    if (error.status === 0) await seek(current, body);
+    if (error.status === 404 || error.status === 410) await forgotten(current);
+  }
+}
+
+/** Repeats a report that got no answer until the server answers, or frames come again. */
+async function seek(current, body) {
+  const retry = new Retry(UNREACHED_MAX_MS);
+  const lastMs = log.lastMs;
+  while (current === session) {
+    await sleep(retry.next());
+    if (log.lastMs !== lastMs) return;
+    show('reconnecting', 'Reconnecting', 'Reconnecting', seen.lastError);
+    try {
+      await post(current, { ...body, frames: [], unmatched: 0, lost: 0 });
+      return;
+    } catch (error) {
+      seen.lastError = error.message;
+      if (error.status === 404 || error.status === 410) await forgotten(current);
+      if (error.status !== 0) return;
     }
   }
 }
+
+/**
+ * Ends a session that the server does not know, as after a restart.
+ *
+ * A session whose frames still come is left alone: another process of the server has it.
+ */
+async function forgotten(current) {
+  const lastMs = log.lastMs;
+  await sleep(QUIET_MS);
+  if (log.lastMs === lastMs) current.lose('The server no longer knows this session');
+}
+
+/** Posts a report of a session's frames. */
+const post = (current, body) => request(`${current.resource}/report`, {
+  method: 'POST',
+  headers: { 'content-type': 'application/json' },
+  body: JSON.stringify(body),
+});
 
 async function measure() {
   for (let count = 0; ; count += 1) {
@@ -304,7 +342,7 @@ async function measure() {
       seen.lastError = error.message;
     }
     const leftMs = TICK_MS - (performance.now() - startedMs);
-    await new Promise((resolve) => { setTimeout(resolve, Math.max(50, leftMs)); });
+    await sleep(Math.max(50, leftMs));
   }
 }
 

@@ -42,6 +42,7 @@ const ASSETS: &[(&str, &str, &str)] = assets! {
     "panel.js" => SCRIPT,
     "player.css" => STYLE,
     "player.js" => SCRIPT,
+    "retry.js" => SCRIPT,
     "stats.js" => SCRIPT,
     "theme.js" => SCRIPT,
     "voice.js" => SCRIPT,
