@@ -173,9 +173,11 @@ impl ReceiveStatistics {
         let transit = arrival.wrapping_sub(timestamp);
         if let Some(last) = self.transit.replace(transit) {
             let distance = (transit.wrapping_sub(last) as i32).unsigned_abs();
+            // A publisher chooses the timestamps, so the sum may reach the end of its range.
+            let faded = self.jitter_16.saturating_add(8) >> 4;
             self.jitter_16 = self
                 .jitter_16
-                .saturating_sub((self.jitter_16 + 8) >> 4)
+                .saturating_sub(faded)
                 .saturating_add(distance);
         }
     }
@@ -319,6 +321,21 @@ mod tests {
     fn wrap_cycles_count_from_the_first_packet() {
         let (block, _) = block_after(&[0x1_0005, 0x1_0006]);
         assert_eq!(block.highest_sequence, 6);
+    }
+
+    #[test]
+    fn absurd_timestamps_neither_overflow_the_jitter_nor_stay_in_it() {
+        let now = Instant::now();
+        let mut statistics = statistics();
+        for number in 0..40 {
+            let timestamp = (number as u32 % 2) << 31;
+            statistics.on_packet(number, timestamp, 1, now);
+        }
+        assert!(statistics.jitter() > Duration::from_secs(1));
+        for number in 40..640 {
+            statistics.on_packet(number, 0, 1, now);
+        }
+        assert_eq!(statistics.jitter(), Duration::ZERO);
     }
 
     #[test]
