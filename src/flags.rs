@@ -287,13 +287,7 @@ impl FromStr for ListenAddress {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
-
-    #[derive(Debug, Parser)]
-    struct Line {
-        #[command(flatten)]
-        serve: Serve,
-    }
+    use crate::test_flags;
 
     /// A file in which every value differs from its default.
     const FILE: &str = "\
@@ -308,10 +302,9 @@ sources: {cam: file.h264, other: other.h264}
 ";
 
     fn over_file(flags: &[&str]) -> Result<Config, Failure> {
-        let line = Line::try_parse_from(std::iter::once(&"serve").chain(flags))
-            .expect("flags that clap takes");
+        let serve: Serve = test_flags::parse(flags).expect("flags that clap takes");
         let mut config = Config::from_yaml(FILE, "test.yml").expect("a good file");
-        line.serve.apply(&mut config).map(|()| config)
+        serve.apply(&mut config).map(|()| config)
     }
 
     fn file() -> Config {
@@ -410,8 +403,8 @@ sources: {cam: file.h264, other: other.h264}
         }
         let twice = over_file(&["--source", "a=x.h264", "--source", "a=y.h264"]);
         assert!(matches!(twice, Err(Failure::Usage(text)) if text.contains("two sources")));
-        assert!(Line::try_parse_from(["serve", "--shards", "0"]).is_err());
-        assert!(Line::try_parse_from(["serve", "--http", "localhost"]).is_err());
+        assert!(test_flags::parse::<Serve>(&["--shards", "0"]).is_err());
+        assert!(test_flags::parse::<Serve>(&["--http", "localhost"]).is_err());
     }
 
     #[test]

@@ -23,6 +23,8 @@ mod publish;
 #[cfg(test)]
 mod reference;
 mod serve;
+#[cfg(test)]
+mod test_flags;
 mod trace;
 mod user_command;
 

@@ -9,7 +9,7 @@ use glassline_client::viewers::Endpoint;
 use glassline_lab::chaos::{self, Audience, Error, Kind, Plan, Progress, Strength, Watcher};
 use indicatif::ProgressBar;
 
-use super::files::Outputs;
+use super::files::{OutputPaths, Outputs};
 use super::{interrupt, quantity, terminal};
 use crate::exit::{Failure, INTERRUPTED, THRESHOLD_MISSED};
 
@@ -52,15 +52,8 @@ pub(crate) struct Options {
     /// folder for temporary files].
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
-    /// Write the report as JSON to this file; `-` for stdout.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Write a CSV row for each second to this file; `-` for stdout.
-    #[arg(long, value_name = "FILE")]
-    csv: Option<PathBuf>,
-    /// Draw the timeline as SVG to this file; `-` for stdout.
-    #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
+    #[command(flatten)]
+    files: OutputPaths,
 }
 
 /// Flags of the processes of good viewers, which `bench chaos` starts.
@@ -81,7 +74,7 @@ pub(crate) struct AudienceOptions {
 
 pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     let plan = options.plan()?;
-    let mut outputs = Outputs::open(&options.json, &options.csv, &options.svg)?;
+    let mut outputs = Outputs::open(&options.files)?;
     let stop = interrupt::listen()?;
     let mut lines = Lines::new(quiet);
     lines.say(&format!(
@@ -158,7 +151,7 @@ impl Options {
             folder: self.folder.clone().unwrap_or_else(temporary),
             seed: self.seed,
             time: Duration::from_secs_f64(match strength {
-                Strength::Smoke => 45.0,
+                Strength::Smoke => 52.0,
                 Strength::Mixed | Strength::Target => self.minutes * 60.0,
             }),
             strength,
@@ -231,18 +224,11 @@ impl Watcher for Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
-
-    #[derive(Debug, Parser)]
-    struct Line {
-        #[command(flatten)]
-        options: Options,
-    }
+    use crate::test_flags;
 
     fn plan(flags: &[&str]) -> Result<Plan, String> {
-        let line = Line::try_parse_from(std::iter::once(&"chaos").chain(flags));
-        let line = line.map_err(|error| error.to_string())?;
-        line.options.plan().map_err(|error| error.to_string())
+        let options: Options = test_flags::parse(flags)?;
+        options.plan().map_err(|error| error.to_string())
     }
 
     #[test]

@@ -19,7 +19,7 @@ use glassline_lab::timestamp;
 use glassline_sim::{Population, Sample};
 use indicatif::ProgressBar;
 
-use super::files::{Output, Outputs};
+use super::files::{Output, OutputPaths, Outputs};
 use super::{interrupt, quantity, terminal};
 use crate::exit::{Failure, INTERRUPTED, THRESHOLD_MISSED};
 use crate::output;
@@ -80,15 +80,8 @@ pub(crate) struct Options {
     /// FILE holds already.
     #[arg(long, value_name = "FILE")]
     resume: Option<PathBuf>,
-    /// Write the report as JSON to this file; `-` for stdout.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Write a CSV row for each session and arm to this file; `-` for stdout.
-    #[arg(long, value_name = "FILE")]
-    csv: Option<PathBuf>,
-    /// Draw the charts of the report as SVG to this file; `-` for stdout.
-    #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
+    #[command(flatten)]
+    files: OutputPaths,
     /// Exit with 3 if a figure of the JSON report meets this condition, as
     /// versus_cubic.glide.transport_rtt_ms.P75.ratio>0.6. Repeatable.
     #[arg(long, value_name = "PATH>VALUE")]
@@ -103,7 +96,7 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
         return options.timeline(which, quiet);
     }
     let plan = options.plan()?;
-    let mut outputs = Outputs::open(&options.json, &options.csv, &options.svg)?;
+    let mut outputs = Outputs::open(&options.files)?;
     let (mut log, mut outcomes) = options.open_log(&plan)?;
     let stop = interrupt::listen()?;
     let started = timestamp::now();
@@ -240,7 +233,7 @@ impl Options {
         let population = populations::built_in("anchors").expect("it comes with the program");
         let population = Population::parse(population).map_err(Failure::runtime)?;
         let time = self.time.unwrap_or(population.duration());
-        let mut json = self.json.as_deref().map(Output::open).transpose()?;
+        let mut json = self.files.json.as_deref().map(Output::open).transpose()?;
         let (sessions, mut agreements) = (Sessions::new(), Vec::new());
         for arm in self.arms()? {
             for link in anchors::LINKS {
@@ -275,8 +268,8 @@ impl Options {
         })?;
         let drawn = plan.population.session_of(plan.sample, stratum, rank);
         let drawn = drawn.expect("the stratum is the population's");
-        let mut json = self.json.as_deref().map(Output::open).transpose()?;
-        let mut svg = self.svg.as_deref().map(Output::open).transpose()?;
+        let mut json = self.files.json.as_deref().map(Output::open).transpose()?;
+        let mut svg = self.files.svg.as_deref().map(Output::open).transpose()?;
         let (sessions, scenario) = (Sessions::new(), Scenario::from(&drawn));
         let mut lines = Vec::new();
         for arm in &plan.arms {
@@ -393,18 +386,11 @@ impl Bar {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
-
-    #[derive(Debug, Parser)]
-    struct Line {
-        #[command(flatten)]
-        options: Options,
-    }
+    use crate::test_flags;
 
     fn plan(flags: &[&str]) -> Result<Plan, String> {
-        let line = Line::try_parse_from(std::iter::once(&"congestion").chain(flags));
-        let line = line.map_err(|error| error.to_string())?;
-        line.options.plan().map_err(|failure| failure.to_string())
+        let options: Options = test_flags::parse(flags)?;
+        options.plan().map_err(|failure| failure.to_string())
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Flags of `bench data`, and the writing of its report.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,7 +17,7 @@ use glassline_lab::data::{
 };
 use url::Url;
 
-use super::files::{Output, Outputs};
+use super::files::{Output, OutputPaths, Outputs};
 use super::{interrupt, quantity};
 use crate::exit::{Failure, INTERRUPTED};
 use crate::output;
@@ -117,17 +116,8 @@ pub(crate) struct Options {
     /// Name of this run in charts [default: the URL].
     #[arg(long, value_name = "NAME")]
     label: Option<String>,
-    /// Write the report as JSON to this file; `-` for stdout. With `serve`, one line for each
-    /// test.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Write a CSV row for each interval, or for each run of a sweep or a staircase, to this
-    /// file; `-` for stdout.
-    #[arg(long, value_name = "FILE")]
-    csv: Option<PathBuf>,
-    /// Draw a chart of the run as SVG to this file; `-` for stdout.
-    #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
+    #[command(flatten)]
+    files: OutputPaths,
 }
 
 fn bytes(text: &str) -> Result<usize, String> {
@@ -140,7 +130,7 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     }
     let plan = options.plan();
     plan.check().map_err(Failure::usage)?;
-    let mut outputs = Outputs::open(&options.json, &options.csv, &options.svg)?;
+    let mut outputs = Outputs::open(&options.files)?;
     let stop = interrupt::listen()?;
     // The server must live until the last test has ended.
     let mut here = None;
@@ -253,7 +243,14 @@ fn serve(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     let stop = interrupt::listen()?;
     let host = Arc::new(TestReporter {
         quiet,
-        json: Mutex::new(options.json.as_deref().map(Output::open).transpose()?),
+        json: Mutex::new(
+            options
+                .files
+                .json
+                .as_deref()
+                .map(Output::open)
+                .transpose()?,
+        ),
     });
     let server = Server::start(options.listen, host).map_err(Failure::runtime)?;
     output::print(&format!("{}\n", server.url()))?;
@@ -373,18 +370,10 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
-
-    #[derive(Debug, Parser)]
-    struct Line {
-        #[command(flatten)]
-        options: Options,
-    }
+    use crate::test_flags;
 
     fn parse(flags: &[&str]) -> Result<Plan, String> {
-        let line = Line::try_parse_from(std::iter::once(&"data").chain(flags));
-        line.map(|line| line.options.plan())
-            .map_err(|error| error.to_string())
+        test_flags::parse(flags).map(|options: Options| options.plan())
     }
 
     #[test]

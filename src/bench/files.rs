@@ -4,6 +4,8 @@ use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use clap::Args;
+
 use crate::exit::Failure;
 use crate::{logging, output};
 
@@ -76,6 +78,28 @@ impl Drop for Output {
     }
 }
 
+/// Flags that name the files of a report.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct OutputPaths {
+    /// Write the report as JSON to this file; `-` for stdout.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Write the report's figures as CSV to this file; `-` for stdout.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv: Option<PathBuf>,
+    /// Draw the report's charts as SVG to this file; `-` for stdout.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+}
+
+impl OutputPaths {
+    /// Returns the paths that are given.
+    pub(crate) fn given(&self) -> impl Iterator<Item = &Path> {
+        let all = [&self.json, &self.csv, &self.svg];
+        all.into_iter().flatten().map(PathBuf::as_path)
+    }
+}
+
 /// The files that a command writes: one for each form that was asked for.
 #[derive(Debug)]
 pub(crate) struct Outputs {
@@ -87,22 +111,17 @@ pub(crate) struct Outputs {
 impl Outputs {
     /// Opens the files that are named. At most one of them may be stdout, since two forms mixed
     /// on it could not be read.
-    pub(crate) fn open(
-        json: &Option<PathBuf>,
-        csv: &Option<PathBuf>,
-        svg: &Option<PathBuf>,
-    ) -> Result<Self, Failure> {
-        let to_stdout = [json, csv, svg].into_iter().flatten();
-        if to_stdout.filter(|path| is_stdout(path)).count() > 1 {
+    pub(crate) fn open(paths: &OutputPaths) -> Result<Self, Failure> {
+        if paths.given().filter(|path| is_stdout(path)).count() > 1 {
             return Err(Failure::usage(
                 "only one of --json, --csv and --svg can be `-`",
             ));
         }
         let open = |path: &Option<PathBuf>| path.as_deref().map(Output::open).transpose();
         Ok(Self {
-            json: open(json)?,
-            csv: open(csv)?,
-            svg: open(svg)?,
+            json: open(&paths.json)?,
+            csv: open(&paths.csv)?,
+            svg: open(&paths.svg)?,
         })
     }
 
@@ -179,10 +198,15 @@ mod tests {
     #[test]
     fn stdout_is_given_once() {
         let dash = Some(PathBuf::from("-"));
-        let one = Outputs::open(&dash, &None, &None).expect("one");
+        let mut paths = OutputPaths {
+            json: dash.clone(),
+            ..OutputPaths::default()
+        };
+        let one = Outputs::open(&paths).expect("one");
         assert!(one.takes_stdout());
-        assert!(Outputs::open(&dash, &dash, &None).is_err());
-        let none = Outputs::open(&None, &None, &None).expect("none");
+        paths.csv = dash;
+        assert!(Outputs::open(&paths).is_err());
+        let none = Outputs::open(&OutputPaths::default()).expect("none");
         assert!(!none.takes_stdout());
     }
 }

@@ -1,6 +1,6 @@
 //! Flags of `bench jitter`, and the writing of its report.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::str::FromStr;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use glassline_lab::jitter::report::svg;
 use glassline_lab::jitter::{Comparison, ComparisonResult, Ours, Pace, Stream};
 use glassline_sim::{Delays, Family};
 
-use super::files::Outputs;
+use super::files::{OutputPaths, Outputs};
 use super::{interrupt, quantity, terminal};
 use crate::exit::{Failure, INTERRUPTED, THRESHOLD_MISSED};
 
@@ -50,16 +50,8 @@ pub(crate) struct Options {
     /// Number of threads [default: one per core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
-    /// Write the report as JSON to this file; `-` for stdout.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Write a CSV row for each jitter buffer to this file; `-` for stdout.
-    #[arg(long, value_name = "FILE")]
-    csv: Option<PathBuf>,
-    /// Draw charts as SVG to this file; `-` for stdout. They show concealment against waiting
-    /// time, and waiting over time. Takes longer, since each buffer runs at several settings.
-    #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
+    #[command(flatten)]
+    files: OutputPaths,
     /// Exit with 3 if a figure of the JSON report meets this condition, as wait_ms.mean>30.
     /// Repeatable.
     #[arg(long, value_name = "PATH>VALUE")]
@@ -68,7 +60,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     let delays = options.delays()?;
-    let mut outputs = Outputs::open(&options.json, &options.csv, &options.svg)?;
+    let mut outputs = Outputs::open(&options.files)?;
     let stop = interrupt::listen()?;
     let comparison = options.comparison(&delays);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -165,7 +157,7 @@ impl Options {
                 interval: self.interval,
             },
             ours,
-            has_curves: self.svg.is_some(),
+            has_curves: self.files.svg.is_some(),
         }
     }
 }
@@ -201,17 +193,10 @@ fn late_share(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
-
-    #[derive(Debug, Parser)]
-    struct Line {
-        #[command(flatten)]
-        options: Options,
-    }
+    use crate::test_flags;
 
     fn delays(flags: &[&str]) -> Result<(Delays, Options), String> {
-        let line = Line::try_parse_from(std::iter::once(&"jitter").chain(flags));
-        let options = line.map_err(|error| error.to_string())?.options;
+        let options: Options = test_flags::parse(flags)?;
         let delays = options.delays().map_err(|failure| failure.to_string())?;
         Ok((delays, options))
     }

@@ -25,7 +25,7 @@ pub(crate) enum Benchmark {
     /// The URL is a WHEP endpoint (http://HOST:8889/STREAM/whep), an endpoint that takes POST
     /// /doSignaling, or rtsp://HOST:8554/STREAM. Viewers join in steps; each step becomes a line
     /// of figures. Nothing needs to be installed on the server. With --server-pid, the server's
-    /// processor time and memory are measured, too.
+    /// processor time and memory are measured, too. --csv writes a row every 3 s.
     #[command(after_help = EXAMPLES)]
     Viewers(Box<viewers::Options>),
     /// Compare ways to send the same frames to many TCP connections.
@@ -40,14 +40,17 @@ pub(crate) enum Benchmark {
     /// `glassline bench data serve` prints the URL for the other end, which is another glassline
     /// or a browser. Without a URL, both ends run in this process. Figures are goodput,
     /// round-trip time, windows, retransmitted bytes, and processor seconds per gigabit at each
-    /// end; the last line names what limited the run.
+    /// end; the last line names what limited the run. --csv writes a
+    /// row for each interval, or for each run of a sweep or a staircase. With `serve`, --json writes
+    /// a line for each test.
     #[command(after_help = DATA)]
     Data(Box<data::Options>),
     /// Compare congestion controls on the networks of a whole population.
     ///
     /// Simulates live uploads over QUIC in virtual time: each session of the population runs
     /// under every arm, with the same random events. Figures are percentiles over sessions, and
-    /// their change against CUBIC with 95 % intervals. The same seed gives the same figures.
+    /// their change against CUBIC with 95 % intervals. --csv writes a row for each session and arm.
+    /// The same seed gives the same figures.
     #[command(after_help = CONGESTION)]
     Congestion(Box<congestion::Options>),
     /// Compare jitter buffers on the delays of a voice call's packets.
@@ -56,7 +59,8 @@ pub(crate) enum Benchmark {
     /// lost one; or a family of delays and a seed, as ar98:7 (ar98, ar90, mixed, iid, clean,
     /// spikes). Runs in virtual time: our buffer with real audio, a model of NetEq's control
     /// logic, one fixed delay, and an oracle that knows all future delays. The same trace gives
-    /// the same figures.
+    /// the same figures. --svg shows concealment against waiting time, and waiting over time; it
+    /// takes longer, since each buffer runs at several settings.
     #[command(after_help = JITTER)]
     Jitter(Box<jitter::Options>),
     /// Attack a server of its own, and measure what good viewers lose meanwhile.
@@ -65,7 +69,8 @@ pub(crate) enum Benchmark {
     /// Then a schedule of actions follows from the seed: floods, half-open requests, garbage,
     /// killed and stopped processes, full disks, broken files. The report says for each action
     /// what the viewers received, when they were back after a planned interruption, and what the
-    /// server needed. Nothing is sent to another machine.
+    /// server needed. --csv writes a row for each second, and --svg draws them. Nothing is sent to
+    /// another machine.
     #[command(after_help = CHAOS)]
     Chaos(Box<chaos::Options>),
     /// Good viewers of `bench chaos`.

@@ -1,6 +1,5 @@
 //! Flags of `bench send`, and the writing of its report.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use clap::Args;
 use glassline_lab::send::{self, Experiment, Method, Position, Report, Watcher};
 use indicatif::ProgressBar;
 
-use super::files::Outputs;
+use super::files::{OutputPaths, Outputs};
 use super::{interrupt, quantity, terminal};
 use crate::exit::{Failure, INTERRUPTED};
 
@@ -35,21 +34,14 @@ pub(crate) struct Options {
     /// Methods to measure, in this order [default: all].
     #[arg(long, value_name = "A,B,…", value_delimiter = ',')]
     methods: Vec<Method>,
-    /// Write the report as JSON to this file; `-` for stdout.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Write a CSV row for each method to this file; `-` for stdout.
-    #[arg(long, value_name = "FILE")]
-    csv: Option<PathBuf>,
-    /// Draw costs and gaps as an SVG chart to this file; `-` for stdout.
-    #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
+    #[command(flatten)]
+    files: OutputPaths,
 }
 
 pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     let experiment = options.experiment();
     experiment.check().map_err(Failure::usage)?;
-    let mut outputs = Outputs::open(&options.json, &options.csv, &options.svg)?;
+    let mut outputs = Outputs::open(&options.files)?;
     let stop = interrupt::listen()?;
     let mut progress = Progress::new(quiet);
     let outcome = send::run(&experiment, &mut progress, &stop);
@@ -154,18 +146,10 @@ impl Watcher for Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
-
-    #[derive(Debug, Parser)]
-    struct Line {
-        #[command(flatten)]
-        options: Options,
-    }
+    use crate::test_flags;
 
     fn parse(flags: &[&str]) -> Result<Experiment, String> {
-        let line = Line::try_parse_from(std::iter::once(&"send").chain(flags));
-        line.map(|line| line.options.experiment())
-            .map_err(|error| error.to_string())
+        test_flags::parse(flags).map(|options: Options| options.experiment())
     }
 
     #[test]

@@ -13,7 +13,7 @@ use glassline_lab::viewers::run;
 use glassline_lab::viewers::threshold::Threshold;
 use glassline_lab::viewers::trouble::Trouble;
 
-use super::files::Outputs;
+use super::files::{OutputPaths, Outputs};
 use super::interrupt;
 use super::quantity;
 use super::terminal::Terminal;
@@ -109,16 +109,8 @@ pub(crate) struct Options {
     /// Draw another run's JSON report into the chart as well. Repeatable.
     #[arg(long, value_name = "OTHER.json", requires = "svg")]
     overlay: Vec<PathBuf>,
-    /// Write the report as JSON to this file; `-` for stdout.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Write a CSV row every 3 s to this file; `-` for stdout.
-    #[arg(long, value_name = "FILE")]
-    csv: Option<PathBuf>,
-    /// Draw processor time, delivery and gaps against the number of viewers, as SVG to this file;
-    /// `-` for stdout.
-    #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
+    #[command(flatten)]
+    files: OutputPaths,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -137,7 +129,7 @@ const MEASURING_MAX: Duration = Duration::from_secs(86_400);
 pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     let plan = options.plan()?;
     let overlays = options.overlays()?;
-    let mut outputs = Outputs::open(&options.json, &options.csv, &options.svg)?;
+    let mut outputs = Outputs::open(&options.files)?;
     let warnings = plan.check().map_err(failure)?;
     for warning in warnings {
         tracing::warn!("{warning}");
@@ -287,17 +279,10 @@ fn measuring_time(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
-
-    #[derive(Debug, Parser)]
-    struct Line {
-        #[command(flatten)]
-        options: Options,
-    }
+    use crate::test_flags;
 
     fn parse(flags: &[&str]) -> Options {
-        let line = Line::try_parse_from(std::iter::once(&"viewers").chain(flags));
-        line.expect("flags that clap takes").options
+        test_flags::parse(flags).expect("flags that clap takes")
     }
 
     fn plan(flags: &[&str]) -> Plan {
@@ -387,8 +372,8 @@ mod tests {
             (&[WHEP, "--transport", "sctp"], "sctp"),
         ];
         for (flags, wanted) in cases {
-            let line = Line::try_parse_from(std::iter::once(&"viewers").chain(flags));
-            let error = line.expect_err("a usage error").to_string();
+            let parsed: Result<Options, String> = test_flags::parse(flags);
+            let error = parsed.expect_err("a usage error");
             assert!(error.contains(wanted), "{flags:?}: {error}");
         }
     }

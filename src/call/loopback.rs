@@ -28,11 +28,7 @@ const PLAYED_MAX_S: usize = 600;
 const DELAY_MAX: Duration = Duration::from_millis(900);
 
 pub(super) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
-    let mut outputs = Outputs::open(
-        &options.tables.json,
-        &options.tables.csv,
-        &options.tables.svg,
-    )?;
+    let mut outputs = Outputs::open(&options.tables.files)?;
     let stop = interrupt::listen()?;
     let terminal = Terminal::new(quiet);
     let audio = Audio::open(options)?;

@@ -14,6 +14,7 @@ use glassline_client::trust::Trust;
 use glassline_lab::condition::Condition;
 use url::Url;
 
+use crate::bench::files::OutputPaths;
 use crate::bench::quantity;
 use crate::exit::Failure;
 
@@ -155,15 +156,8 @@ pub(super) struct TableOptions {
     /// Without a URL, both ends are in this process.
     #[arg(long)]
     pub(super) report: bool,
-    /// Write the tables as JSON to this file; `-` for stdout.
-    #[arg(long, value_name = "FILE")]
-    pub(super) json: Option<PathBuf>,
-    /// Write the tables as CSV to this file; `-` for stdout.
-    #[arg(long, value_name = "FILE")]
-    pub(super) csv: Option<PathBuf>,
-    /// Draw a waterfall of the stages and their histograms, as SVG to this file; `-` for stdout.
-    #[arg(long, value_name = "FILE")]
-    pub(super) svg: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) files: OutputPaths,
     /// Exit with 3 if a stage's figure meets this condition, as 'mouth_to_ear.p50_ms>35'.
     /// Repeatable.
     #[arg(long, value_name = "STAGE.FIGURE>LIMIT")]
@@ -245,8 +239,8 @@ impl Options {
     }
 
     pub(super) fn wants_tables(&self) -> bool {
-        let files = [&self.tables.json, &self.tables.csv, &self.tables.svg];
-        self.tables.report || !self.tables.fail_if.is_empty() || files.iter().any(|it| it.is_some())
+        let tables = &self.tables;
+        tables.report || !tables.fail_if.is_empty() || tables.files.given().next().is_some()
     }
 
     pub(super) fn trust(&self) -> Trust {
@@ -307,18 +301,10 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
-
-    #[derive(Debug, Parser)]
-    struct Line {
-        #[command(flatten)]
-        options: Options,
-    }
+    use crate::test_flags;
 
     fn parse(flags: &[&str]) -> Result<Options, String> {
-        let line = Line::try_parse_from(std::iter::once(&"call").chain(flags));
-        line.map(|line| line.options)
-            .map_err(|error| error.to_string())
+        test_flags::parse(flags)
     }
 
     #[test]

@@ -53,11 +53,7 @@ impl Notes {
 
 impl<'a> Tables<'a> {
     pub(super) fn open(options: &'a Options) -> Result<Self, Failure> {
-        let outputs = Outputs::open(
-            &options.tables.json,
-            &options.tables.csv,
-            &options.tables.svg,
-        )?;
+        let outputs = Outputs::open(&options.tables.files)?;
         Ok(Self { options, outputs })
     }
 

@@ -14,7 +14,7 @@ use glassline_client::publish::source;
 use glassline_client::publish::uplink::Destination;
 use glassline_client::publish::{Algorithm, Rule, Trust};
 
-use crate::bench::files::{Output, Outputs};
+use crate::bench::files::{Output, OutputPaths, Outputs};
 use crate::bench::quantity;
 use crate::exit::{Failure, INTERRUPTED};
 use crate::serve::Signals;
@@ -111,7 +111,11 @@ fn frame_rate(text: &str) -> Result<f64, String> {
 pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     let session = options.session()?;
     let spec = options.spec(&session);
-    let Outputs { json, csv, .. } = Outputs::open(&options.json, &options.csv, &None)?;
+    let Outputs { json, csv, .. } = Outputs::open(&OutputPaths {
+        json: options.json.clone(),
+        csv: options.csv.clone(),
+        svg: None,
+    })?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -233,17 +237,10 @@ fn with_token(url: &str, token: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser as _;
+    use crate::test_flags::parse as parse_flags;
 
-    #[derive(Debug, clap::Parser)]
-    struct Line {
-        #[command(flatten)]
-        options: Options,
-    }
-
-    fn parse(words: &[&str]) -> Result<Options, clap::Error> {
-        let words = ["publish"].iter().chain(words);
-        Line::try_parse_from(words).map(|line| line.options)
+    fn parse(words: &[&str]) -> Result<Options, String> {
+        parse_flags(words)
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub(super) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
         })?;
     }
     let report = importer.finish();
-    let mut outputs = Outputs::open(&options.json, &options.csv, &options.svg)?;
+    let mut outputs = Outputs::open(&options.files)?;
     if !quiet {
         outputs.print(|color| report.to_text(color))?;
     }

@@ -5,7 +5,7 @@ mod latency;
 mod logs;
 mod table;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use clap::Args;
 use serde::Deserialize;
 use url::Url;
 
+use crate::bench::files::OutputPaths;
 use crate::exit::Failure;
 use crate::logging;
 use crate::output;
@@ -46,16 +47,8 @@ pub(crate) struct Options {
         hide_env_values = true
     )]
     token: Option<String>,
-    /// Write the latency figures as JSON to this file; `-` for stdout instead of the table.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Write the stages as CSV to this file; `-` for stdout instead of the table.
-    #[arg(long, value_name = "FILE")]
-    csv: Option<PathBuf>,
-    /// Draw a histogram of each stage as SVG to this file, for log files only; `-` for stdout
-    /// instead of the table.
-    #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
+    #[command(flatten)]
+    files: OutputPaths,
     /// Show the table again every second until Ctrl-C.
     #[arg(long, conflicts_with_all = ["json", "csv", "svg"])]
     watch: bool,
@@ -78,7 +71,7 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
 }
 
 fn stream(options: &Options, name: &str, quiet: bool) -> Result<ExitCode, Failure> {
-    if options.svg.is_some() {
+    if options.files.svg.is_some() {
         let why = "--svg draws log files, and there is no file of this name; for a stream use --json or --csv";
         return Err(Failure::usage(format_args!("{name}: {why}")));
     }
@@ -99,8 +92,8 @@ fn stream(options: &Options, name: &str, quiet: bool) -> Result<ExitCode, Failur
             ))
         })?;
         let written = [
-            (&options.json, pretty(&answer)),
-            (&options.csv, table::csv(&latency)),
+            (&options.files.json, pretty(&answer)),
+            (&options.files.csv, table::csv(&latency)),
         ];
         let mut to_stdout = false;
         for (path, text) in written {
@@ -221,17 +214,10 @@ fn problem(body: &str, status: u16) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
-
-    #[derive(Debug, Parser)]
-    struct Line {
-        #[command(flatten)]
-        options: Options,
-    }
+    use crate::test_flags;
 
     fn refused(flags: &[&str]) -> String {
-        let line = Line::try_parse_from(std::iter::once(&"trace").chain(flags));
-        let options = line.expect("flags that clap takes").options;
+        let options: Options = test_flags::parse(flags).expect("flags that clap takes");
         match run(&options, true) {
             Err(Failure::Usage(text)) => text,
             other => panic!("{flags:?}: {other:?}"),
@@ -248,7 +234,7 @@ mod tests {
         let neither = refused(&[here]);
         assert!(neither.contains("neither a marker"), "{neither}");
         assert!(refused(&[here, "--watch"]).contains("--watch"));
-        assert!(Line::try_parse_from(["trace"]).is_err());
+        assert!(test_flags::parse::<Options>(&[]).is_err());
     }
 
     #[test]
@@ -259,10 +245,8 @@ mod tests {
         let log = "(x.cc:1): Recording delay:10\n(x.cc:1): Recording delay:11\n";
         std::fs::write(folder.join("a.log"), log).expect("written");
         let (log, json, csv, svg) = (path("a.log"), path("a.json"), path("a.csv"), path("a.svg"));
-        let flags = [
-            "trace", &log, &log, "--json", &json, "--csv", &csv, "--svg", &svg,
-        ];
-        let options = Line::try_parse_from(flags).expect("good flags").options;
+        let flags = [&log, &log, "--json", &json, "--csv", &csv, "--svg", &svg];
+        let options: Options = test_flags::parse(&flags).expect("good flags");
         run(&options, true).expect("two logs");
         let read = |path: &str| std::fs::read_to_string(path).expect("written");
         assert!(read(&csv).contains("capture_interval,ms,11,2,0.500000,"));
