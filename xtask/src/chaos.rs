@@ -8,7 +8,7 @@ use crate::{Failure, install, process};
 /// Exit code of a run in which a demand was missed, as of `glassline bench chaos`.
 const MISSED: i32 = 3;
 
-/// Builds the optimized binary, and runs `glassline bench chaos` with `arguments`.
+/// Builds the optimized binary with injected faults, and runs `glassline bench chaos` with `arguments`.
 ///
 /// With `--smoke` the binary of tests is used, because the test command has built that.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
@@ -33,8 +33,10 @@ fn debug() -> Result<PathBuf, Failure> {
 }
 
 fn release() -> Result<PathBuf, Failure> {
+    // With this feature the server panics and steps its clock when the harness asks for it.
+    let faults = ["--features", "fault-injection"];
     let build = ["build", "--release", "--package", "glassline"];
-    process::run(&mut process::cargo(&build))?;
+    process::run(process::cargo(&build).args(faults))?;
     Ok(process::target_directory().join("release/glassline"))
 }
 

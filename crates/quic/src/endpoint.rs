@@ -62,6 +62,16 @@ impl ClientEndpoint {
         Ok(Self { endpoint })
     }
 
+    /// Binds `address`, for a client that several addresses of this machine could serve. Must be
+    /// called within tokio.
+    ///
+    /// # Errors
+    /// The socket cannot be bound.
+    pub fn bind(address: SocketAddr) -> std::io::Result<Self> {
+        let endpoint = noq::Endpoint::client(address)?;
+        Ok(Self { endpoint })
+    }
+
     /// Connects to `address`, whose certificate must be valid for `name`.
     pub(crate) async fn dial(
         &self,

@@ -22,12 +22,18 @@ pub enum Kind {
     FloodQuic,
     /// Connections with the beginning of a request or of a TLS handshake.
     HalfOpen,
+    /// Connections with a whole request that stay open, from several addresses.
+    HoldConnections,
     /// Random bytes to every port, some of which begin like a protocol's.
     GarbageStrangers,
     /// Viewers over WebRTC and RTSP that send garbage once they play.
     GarbageViewers,
     /// Authentic RTCP and data records of a connected WebRTC peer, with broken contents.
     GarbageSealed,
+    /// RTP, RTCP and frames of publishers that record over RTSP, with broken contents.
+    GarbageRecording,
+    /// Broken streams and datagrams of authorized MoQ sessions, on raw QUIC and WebTransport.
+    GarbageMoq,
     /// Broken requests and interleaved frames in every state of an RTSP connection.
     GarbageRtsp,
     /// Broken requests on HTTP connections that stay open.
@@ -63,16 +69,19 @@ pub enum Kind {
 }
 
 /// Names of the kinds, in the order of the tables.
-const NAMES: [(Kind, &str); 25] = [
+const NAMES: [(Kind, &str); 28] = [
     (Kind::FloodStun, "flood-stun"),
     (Kind::FloodDtls, "flood-dtls"),
     (Kind::FloodRtsp, "flood-rtsp"),
     (Kind::FloodHttp, "flood-http"),
     (Kind::FloodQuic, "flood-quic"),
     (Kind::HalfOpen, "half-open"),
+    (Kind::HoldConnections, "hold-connections"),
     (Kind::GarbageStrangers, "garbage-strangers"),
     (Kind::GarbageViewers, "garbage-viewers"),
     (Kind::GarbageSealed, "garbage-sealed"),
+    (Kind::GarbageRecording, "garbage-recording"),
+    (Kind::GarbageMoq, "garbage-moq"),
     (Kind::GarbageRtsp, "garbage-rtsp"),
     (Kind::GarbageHttp, "garbage-http"),
     (Kind::KillPublisher, "kill-publisher"),

@@ -14,10 +14,10 @@ use super::probe::{Probe, http_get};
 use super::program::{Log, Program};
 
 /// Longest wait for the server's first answer.
-const SERVING_MAX: Duration = Duration::from_secs(20);
+const SERVING_MAX: Duration = Duration::from_secs(30);
 
 /// Longest wait for the first frame of every viewer.
-const VIDEO_MAX: Duration = Duration::from_secs(40);
+const VIDEO_MAX: Duration = Duration::from_secs(90);
 
 /// A server with publishers and viewers.
 #[derive(Debug)]

@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 /// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// Time between two questions until an answer is right.
+const PAUSE: Duration = Duration::from_millis(100);
+
 /// A listener that is asked.
 #[derive(Clone, Debug)]
 pub(super) struct Probe {
@@ -49,6 +52,18 @@ impl Probe {
             at_ms,
             ms: failure.is_none().then_some(ms),
             failure,
+        }
+    }
+
+    /// Asks again until the answer is right, for at most `time`; returns the last answer.
+    pub(super) fn ask_until_right(&self, time: Duration) -> Answer {
+        let begun = Instant::now();
+        loop {
+            let answer = self.ask();
+            if answer.failure.is_none() || begun.elapsed() >= time {
+                return answer;
+            }
+            std::thread::sleep(PAUSE);
         }
     }
 

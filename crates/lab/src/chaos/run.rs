@@ -50,6 +50,9 @@ const PUBLISHER_MAX: Duration = Duration::from_secs(6);
 /// Longest time that the server has to end by SIGTERM.
 const SHUTDOWN_MAX: Duration = Duration::from_secs(10);
 
+/// Words of a panic in the server's log, and on standard error before there is a log.
+const PANIC_MARKS: [&str; 2] = ["panic, which is a bug", "panicked at"];
+
 /// Performs the plan, and returns the report.
 ///
 /// # Errors
@@ -127,7 +130,7 @@ impl Run<'_> {
             }
         };
         let outcome = attack::perform(deployment, action, self.stop, &mut tick)?;
-        if action.kind.starts_anew() {
+        if action.kind.starts_anew() && outcome.skipped.is_none() {
             self.record.restarts_ms.push(unix_ms());
         }
         self.revive(deployment, action.kind)?;
@@ -228,8 +231,9 @@ impl Run<'_> {
         drop(self.monitor);
         deployment.groups.clear();
         deployment.publishers.clear();
-        if !deployment.stop_server(SHUTDOWN_MAX) {
-            let patience = SHUTDOWN_MAX.as_secs();
+        let shutdown_max = self.plan.patience(SHUTDOWN_MAX);
+        if !deployment.stop_server(shutdown_max) {
+            let patience = shutdown_max.as_secs();
             let text = format!("the server did not end within {patience} s of SIGTERM");
             record.misses.push(text);
         }
@@ -237,8 +241,9 @@ impl Run<'_> {
         let has_panicked = record
             .performed
             .iter()
-            .any(|it| it.action.kind == Kind::Panic);
-        if let Some(line) = log.lines().find(|line| line.contains("panicked at"))
+            .any(|it| it.action.kind == Kind::Panic && it.outcome.skipped.is_none());
+        let is_panic = |line: &&str| PANIC_MARKS.iter().any(|mark| line.contains(mark));
+        if let Some(line) = log.lines().find(is_panic)
             && !has_panicked
         {
             record.misses.push(format!("the server's log says: {line}"));
@@ -286,7 +291,8 @@ fn result(outcome: &Outcome) -> String {
     if outcome.refused > 0 {
         text += &format!(", {} refused", outcome.refused);
     }
-    for note in outcome.notes.iter().chain(&outcome.misses) {
+    let faults = outcome.misses.iter().chain(&outcome.late);
+    for note in outcome.notes.iter().chain(faults) {
         text += "; ";
         text += note;
     }

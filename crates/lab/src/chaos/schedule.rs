@@ -18,18 +18,20 @@ pub(super) struct Schedule {
     is_finite: bool,
 }
 
-/// Kinds that a run has unless `--only` names others. The remaining ones take long, or need a
-/// program with the feature `fault-injection`.
-const USUAL: [Kind; 19] = [
+/// Kinds that every run has unless `--only` names others.
+const USUAL: [Kind; 22] = [
     Kind::FloodStun,
     Kind::FloodDtls,
     Kind::FloodRtsp,
     Kind::FloodHttp,
     Kind::FloodQuic,
     Kind::HalfOpen,
+    Kind::HoldConnections,
     Kind::GarbageStrangers,
     Kind::GarbageViewers,
     Kind::GarbageSealed,
+    Kind::GarbageRecording,
+    Kind::GarbageMoq,
     Kind::GarbageRtsp,
     Kind::GarbageHttp,
     Kind::KillPublisher,
@@ -42,8 +44,15 @@ const USUAL: [Kind; 19] = [
     Kind::Logins,
 ];
 
-/// Kinds that only a long run has: they restart the server, or disturb it for long.
-const LONG: [Kind; 3] = [Kind::FillDisk, Kind::FillDescriptors, Kind::Churn];
+/// Kinds that only a long run has: they restart the server, disturb it for long, or need a program
+/// with the feature `fault-injection` and are skipped without it.
+const LONG: [Kind; 5] = [
+    Kind::FillDisk,
+    Kind::FillDescriptors,
+    Kind::Churn,
+    Kind::StepClock,
+    Kind::Panic,
+];
 
 /// Kinds that the smoke leaves out, to end within a minute.
 const NOT_IN_THE_SMOKE: [Kind; 2] = [Kind::StopPublisher, Kind::StopViewers];
@@ -127,6 +136,7 @@ fn smoke(kind: Kind) -> Strengths {
         Kind::FloodHttp | Kind::FloodRtsp => (500, 0, 1500),
         Kind::GarbageStrangers => (2000, 0, 1500),
         Kind::HalfOpen => (0, 200, 1500),
+        Kind::HoldConnections => (0, 1500, 1000),
         Kind::GarbageViewers => (0, 4, 3000),
         Kind::StopServer => (0, 0, 2000),
         Kind::KillPublisher => (0, 0, 1000),
@@ -151,6 +161,7 @@ fn mixed(kind: Kind, random: &mut StdRng) -> Strengths {
     };
     let (count, seconds) = match kind {
         Kind::HalfOpen => (random.random_range(200..1500), 25),
+        Kind::HoldConnections => (random.random_range(500..6000), 5),
         Kind::GarbageViewers => (random.random_range(2..12), random.random_range(4..10)),
         Kind::StopServer | Kind::StopPublisher | Kind::StopViewers => (0, 5),
         Kind::KillPublisher | Kind::KillServer => (0, 2),
@@ -168,6 +179,7 @@ fn mixed(kind: Kind, random: &mut StdRng) -> Strengths {
 fn target(kind: Kind) -> Strengths {
     let (rate, count, seconds) = match kind {
         Kind::HalfOpen => (0, 1100, 30),
+        Kind::HoldConnections => (0, 6000, 30),
         Kind::FloodStun | Kind::FloodDtls | Kind::FloodHttp | Kind::FloodRtsp => (50_000, 0, 30),
         Kind::FloodQuic => (5000, 0, 30),
         Kind::GarbageStrangers => (20_000, 0, 30),

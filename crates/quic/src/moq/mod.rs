@@ -41,6 +41,7 @@ mod server;
 mod session;
 mod stream;
 mod transport;
+mod unchecked;
 mod version;
 mod web;
 
@@ -61,4 +62,5 @@ pub use server::{Grant, Incoming, RequestError, Server, SessionRequest};
 pub use session::{
     Announced, Announcement, ConnectError, Options, Role, Session, SessionStats, connect,
 };
+pub use unchecked::{StreamKind, UncheckedStream};
 pub use web::{HandshakeError, Page};

@@ -142,7 +142,7 @@ pub(super) fn negotiated(connection: &noq::Connection) -> Option<String> {
 
 /// A session with a peer. It ends at once when this value is dropped.
 pub struct Session {
-    link: Arc<Link>,
+    pub(super) link: Arc<Link>,
     monitor: CongestionMonitor,
     session: moq_net::Session,
     /// Broadcasts that this end publishes in the session.

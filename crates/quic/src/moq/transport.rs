@@ -136,7 +136,7 @@ impl Link {
         }
     }
 
-    async fn open_uni(&self) -> Result<noq::SendStream, Error> {
+    pub(super) async fn open_uni(&self) -> Result<noq::SendStream, Error> {
         let mut stream = self.connection.open_uni().await?;
         if let Some(web) = &self.web {
             write_first(&mut stream, web.uni_header()).await?;
@@ -144,7 +144,7 @@ impl Link {
         Ok(stream)
     }
 
-    async fn open_bi(&self) -> Result<(noq::SendStream, noq::RecvStream), Error> {
+    pub(super) async fn open_bi(&self) -> Result<(noq::SendStream, noq::RecvStream), Error> {
         let (mut send, recv) = self.connection.open_bi().await?;
         if let Some(web) = &self.web {
             write_first(&mut send, web.bi_header()).await?;

@@ -13,6 +13,7 @@ mod incoming;
 mod resets;
 mod shutdown;
 mod transmit;
+mod unchecked;
 
 #[cfg(test)]
 mod tests;

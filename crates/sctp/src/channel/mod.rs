@@ -395,6 +395,11 @@ impl Channels {
         self.association.report()
     }
 
+    /// Returns the association, to be read.
+    pub const fn association(&self) -> &Association {
+        &self.association
+    }
+
     /// Returns the present size of a full SCTP packet, in bytes.
     pub fn mtu(&self) -> usize {
         self.association.mtu()

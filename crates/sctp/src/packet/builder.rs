@@ -184,7 +184,7 @@ impl Body<'_> {
 
 /// Returns the CRC32c of a packet of at least twelve bytes, with zero in place of its
 /// checksum field.
-pub(super) fn crc32c(packet: &[u8]) -> u32 {
+pub(crate) fn crc32c(packet: &[u8]) -> u32 {
     let (header, chunks) = packet.split_at(HEADER_BYTES);
     let mut zeroed = [0; HEADER_BYTES];
     zeroed[..8].copy_from_slice(&header[..8]);

@@ -18,6 +18,24 @@ impl Session {
         true
     }
 
+    /// Seals `chunks` as an SCTP packet with the association's own header and queues it, without
+    /// a look at the chunks.
+    ///
+    /// Returns false before the association has begun, and for a packet that is too long for a
+    /// record.
+    pub fn queue_unchecked_chunks(&mut self, chunks: &[u8]) -> bool {
+        let association = self.data.as_ref().map(|data| data.channels.association());
+        let packet = association.and_then(|it| it.unchecked_packet(chunks));
+        packet.is_some_and(|packet| self.queue_unchecked_record(&packet))
+    }
+
+    /// Returns the TSN that the association's next chunk of data has; `None` without data
+    /// channels.
+    pub fn next_tsn(&self) -> Option<u32> {
+        let data = self.data.as_ref()?;
+        Some(data.channels.association().next_tsn())
+    }
+
     /// Seals `packet` as a DTLS record of data and queues it, without a look at its contents.
     ///
     /// Returns false before the session is connected, without data channels, and for a packet

@@ -72,7 +72,7 @@ impl Attack<'_> {
         Ok(())
     }
 
-    fn pool(&self) -> Result<Pool, Error> {
+    pub(super) fn pool(&self) -> Result<Pool, Error> {
         let token = self.deployment.configuration.read_token.clone();
         let options = Options {
             wait: Wait::Sweep(Duration::from_millis(20)),

@@ -104,7 +104,7 @@ async fn exchange(from: IpAddr, target: SocketAddr, request: &[u8]) -> std::io::
 }
 
 /// Connects from `from`; the connection is reset when it is dropped.
-async fn connect(from: IpAddr, target: SocketAddr) -> std::io::Result<TcpStream> {
+pub(super) async fn connect(from: IpAddr, target: SocketAddr) -> std::io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     socket.set_zero_linger()?;
     socket.set_reuseaddr(true)?;
@@ -122,7 +122,8 @@ pub(super) fn runtime() -> std::io::Result<Runtime> {
 /// Connections that have sent the beginning of something, and stay open.
 pub(super) struct HeldConnections {
     runtime: Runtime,
-    from: IpAddr,
+    /// Address of connections that are opened from now on.
+    pub(super) from: IpAddr,
     streams: Vec<TcpStream>,
     /// Connections that could not be opened.
     pub(super) refused: usize,

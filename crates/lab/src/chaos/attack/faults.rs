@@ -35,8 +35,8 @@ impl Attack<'_> {
         }
         let took = begun.elapsed();
         let text = format!("healthy after {:.2} s", took.as_secs_f64());
-        if took > SERVING_MAX {
-            self.miss(text.clone());
+        if took > self.deployment.plan.patience(SERVING_MAX) {
+            self.late(text.clone());
         }
         self.note(text);
         self.wait(self.action.time.min(Duration::from_secs(5)))

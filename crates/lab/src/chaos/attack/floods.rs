@@ -1,5 +1,6 @@
 //! Floods from one address, and requests that are never finished.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
 use super::connections::{ConnectionFlood, HeldConnections};
@@ -20,6 +21,15 @@ const TLS_HALF: &[u8] = &[22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3];
 /// Time after which no half-open connection may be left: the server's deadline for a header, and
 /// as much again for a slow machine.
 const HALF_OPEN_MAX: Duration = Duration::from_secs(20);
+
+/// A whole request, after which the connection stays open for the next one.
+const HTTP_WHOLE: &[u8] = b"GET /-/ HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
+
+/// The same of RTSP.
+const RTSP_WHOLE: &[u8] = b"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n";
+
+/// Connections that one address opens, a quarter of them RTSP: a server allows 1,024 of HTTP.
+const HELD_PER_ADDRESS: usize = 1500;
 
 impl Attack<'_> {
     pub(super) fn flood_datagrams(&mut self) -> Result<(), Error> {
@@ -65,11 +75,8 @@ impl Attack<'_> {
     pub(super) fn flood_connections(&mut self) -> Result<(), Error> {
         let configuration = &self.deployment.configuration;
         let (target, request): (_, &[u8]) = match self.action.kind {
-            Kind::FloodRtsp => (configuration.rtsp, b"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n"),
-            _ => (
-                configuration.http,
-                b"GET /-/ HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
-            ),
+            Kind::FloodRtsp => (configuration.rtsp, RTSP_WHOLE),
+            _ => (configuration.http, HTTP_WHOLE),
         };
         let mut flood = ConnectionFlood::new(STRANGER, target, self.action.rate, request)?;
         let begun = Instant::now();
@@ -83,6 +90,37 @@ impl Attack<'_> {
         self.outcome.refused = refused;
         self.note_rate(begun, "connections");
         Ok(())
+    }
+
+    /// Opens connections that have a whole request behind them, and holds them: from as many
+    /// addresses as are needed for every limit of the server to be met.
+    pub(super) fn hold_connections(&mut self) -> Result<(), Error> {
+        let configuration = self.deployment.configuration.clone();
+        // The harness needs as many descriptors as the server.
+        if let Err(error) = glassline_net::raise_descriptor_limit() {
+            tracing::debug!(%error, "the limit of descriptors stays");
+        }
+        let mut held = HeldConnections::new(STRANGER)?;
+        for index in 0..self.action.count {
+            held.from = stranger(index / HELD_PER_ADDRESS);
+            let (target, request) = match index % 4 {
+                3 => (configuration.rtsp, RTSP_WHOLE),
+                _ => (configuration.http, HTTP_WHOLE),
+            };
+            held.open(target, request);
+            self.outcome.sent += 1;
+            if index % 20 == 0 {
+                self.step(Duration::from_millis(1))?;
+            }
+        }
+        self.outcome.refused = held.refused as u64;
+        self.wait(self.action.time)?;
+        let open = held.settle();
+        let addresses = self.action.count.div_ceil(HELD_PER_ADDRESS);
+        self.note(format!("{open} are open, of {addresses} addresses"));
+        drop(held);
+        // The next action begins without them.
+        self.wait(Duration::from_millis(300))
     }
 
     fn note_rate(&mut self, begun: Instant, what: &str) {
@@ -128,4 +166,10 @@ impl Attack<'_> {
         }
         Ok(())
     }
+}
+
+/// Address of one of several strangers.
+fn stranger(index: usize) -> IpAddr {
+    let last = 66 + u8::try_from(index % 100).unwrap_or(0);
+    IpAddr::V4(Ipv4Addr::new(127, 0, 0, last))
 }

@@ -1,8 +1,9 @@
 //! Attacks: each performs one action and says what it did.
 //!
 //! ```text
-//! Action ─► perform ─► datagrams, connections: floods and half-open requests of 127.0.0.66
+//! Action ─► perform ─► datagrams, connections: floods, half-open and held requests of 127.0.0.66 …
 //!                      garbage: broken bytes in every state of a connection
+//!                      sealed, recording, moq: authentic peers that send garbage
 //!                      processes: signals to server, publishers, viewers
 //!                      resources: disk, descriptors, log; files: users, certificate
 //!                   ─► Outcome: counts, a planned interruption, what was wrong at once
@@ -11,6 +12,7 @@
 //! Strangers have loopback addresses of their own, so that limits per address hold them and not
 //! the good viewers. Nothing is ever sent to another machine.
 
+mod chunks;
 mod clients;
 mod connections;
 mod datagrams;
@@ -18,8 +20,10 @@ mod faults;
 mod files;
 mod floods;
 mod garbage;
+mod moq;
 mod pacer;
 mod processes;
+mod recording;
 mod resources;
 mod sealed;
 
@@ -60,6 +64,8 @@ pub struct Outcome {
     pub notes: Vec<String>,
     /// Demands that the server missed.
     pub misses: Vec<String>,
+    /// Demands on time that the server missed, or the machine.
+    pub late: Vec<String>,
 }
 
 /// An interruption by design: whose viewers lose video, and since when it should come back.
@@ -124,6 +130,7 @@ impl Attack<'_> {
             Kind::FloodStun | Kind::FloodDtls | Kind::FloodQuic => self.flood_datagrams(),
             Kind::FloodRtsp | Kind::FloodHttp => self.flood_connections(),
             Kind::HalfOpen => self.open_halves(),
+            Kind::HoldConnections => self.hold_connections(),
             Kind::GarbageStrangers => self.flood_noise(),
             Kind::GarbageRtsp | Kind::GarbageHttp => self.send_broken_requests(),
             Kind::KillPublisher => self.kill_publisher(),
@@ -140,6 +147,8 @@ impl Attack<'_> {
             Kind::Churn => self.churn(),
             Kind::Soak => self.soak(),
             Kind::GarbageSealed => self.send_sealed_garbage(),
+            Kind::GarbageRecording => self.record_garbage(),
+            Kind::GarbageMoq => self.send_hostile_sessions(),
             Kind::Panic => self.panic_in_a_shard(),
             Kind::StepClock => self.step_clock(),
         }
@@ -192,5 +201,9 @@ impl Attack<'_> {
 
     fn miss(&mut self, text: String) {
         self.outcome.misses.push(text);
+    }
+
+    fn late(&mut self, text: String) {
+        self.outcome.late.push(text);
     }
 }

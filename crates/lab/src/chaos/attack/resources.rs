@@ -16,6 +16,9 @@ const DESCRIPTORS_LEFT: usize = 4;
 /// Connections that strangers try to open while the table is full.
 const CONNECTIONS: usize = 60;
 
+/// Time after which every listener serves again when descriptors are free.
+const SERVED_MAX: Duration = Duration::from_secs(5);
+
 /// Bytes of the name in a request that the server's log repeats.
 const LONG_NAME: usize = 700;
 
@@ -93,7 +96,7 @@ impl Attack<'_> {
         // Whatever was refused must be served again now.
         self.wait(Duration::from_secs(2))?;
         for probe in self.deployment.probes() {
-            let answer = probe.ask();
+            let answer = probe.ask_until_right(SERVED_MAX);
             if let Some(failure) = answer.failure {
                 self.miss(format!(
                     "{} does not serve afterwards: {failure}",

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! WHEP ─► Session: ICE, DTLS, keys ─► RTCP: NACK, transport feedback, reports, broken lengths
-//!                                  └► data records: SCTP chunks that make no sense
+//!                                  └► data records: SCTP chunks of the association (`chunks`)
 //! ```
 
 use std::net::{SocketAddr, UdpSocket};
@@ -21,14 +21,17 @@ use rand::rngs::StdRng;
 use rand::{Rng as _, RngCore as _};
 use url::Url;
 
-use super::{Attack, STRANGER};
+use super::{Attack, STRANGER, chunks};
 use crate::chaos::error::Error;
 
 /// Packets of garbage in a step of a millisecond.
 const PACKETS: usize = 4;
 
+/// Time after which a peer is replaced: its association may have ended long before.
+const SESSION: Duration = Duration::from_secs(1);
+
 /// Longest wait for the handshake.
-const CONNECT_MAX: Duration = Duration::from_secs(10);
+const CONNECT_MAX: Duration = Duration::from_secs(20);
 
 /// A peer with its socket.
 struct HostilePeer {
@@ -40,8 +43,34 @@ struct HostilePeer {
 }
 
 impl Attack<'_> {
-    /// Connects as a viewer, and sends sealed garbage until the time is over.
+    /// Connects as a viewer, and sends sealed garbage; a new viewer follows every second, until the
+    /// time is over.
     pub(super) fn send_sealed_garbage(&mut self) -> Result<(), Error> {
+        let end = Instant::now() + self.action.time;
+        let (mut opened, mut closed) = (0, 0);
+        while Instant::now() < end {
+            let Some(mut peer) = self.connect()? else {
+                self.late("a viewer from another address could not connect".to_owned());
+                return Ok(());
+            };
+            opened += 1;
+            let until = Instant::now() + SESSION;
+            while Instant::now() < end.min(until) && !peer.session.is_closed() {
+                self.send_sealed(&mut peer);
+                peer.exchange()?;
+                self.step(Duration::from_millis(1))?;
+            }
+            closed += u64::from(peer.session.is_closed());
+            peer.leave(&self.deployment.configuration.read_token);
+        }
+        self.note(format!(
+            "{opened} sessions, of which the server closed {closed}"
+        ));
+        Ok(())
+    }
+
+    /// Joins as a viewer; `None` if the handshake takes too long.
+    fn connect(&mut self) -> Result<Option<HostilePeer>, Error> {
         let configuration = &self.deployment.configuration;
         let url = Url::parse(&configuration.whep("demo")).map_err(std::io::Error::other)?;
         let mut peer = HostilePeer::join(&url, &configuration.read_token)?;
@@ -50,32 +79,30 @@ impl Attack<'_> {
             peer.exchange()?;
             self.step(Duration::from_millis(1))?;
         }
-        if !peer.session.is_connected() {
-            self.miss("a viewer from another address could not connect".to_owned());
-            return Ok(());
+        Ok(peer.session.is_connected().then_some(peer))
+    }
+
+    fn send_sealed(&mut self, peer: &mut HostilePeer) {
+        for _ in 0..PACKETS {
+            let random = &mut self.random;
+            let is_sent = match random.random_range(0..8) {
+                0 => {
+                    let mut record = vec![0; random.random_range(0..400)];
+                    random.fill_bytes(&mut record);
+                    peer.session.queue_unchecked_record(&record)
+                }
+                1..5 => {
+                    let next = peer.session.next_tsn().unwrap_or(0);
+                    let chunks = chunks::garbage(random, next);
+                    peer.session.queue_unchecked_chunks(&chunks)
+                }
+                _ => {
+                    let packet = rtcp(random, &peer.session);
+                    peer.session.queue_unchecked_rtcp(&packet)
+                }
+            };
+            self.outcome.sent += u64::from(is_sent);
         }
-        self.repeat(|attack| {
-            for _ in 0..PACKETS {
-                let is_sent = match attack.random.random_range(0..4) {
-                    0 => peer
-                        .session
-                        .queue_unchecked_record(&sctp(&mut attack.random)),
-                    _ => {
-                        let packet = rtcp(&mut attack.random, &peer.session);
-                        peer.session.queue_unchecked_rtcp(&packet)
-                    }
-                };
-                attack.outcome.sent += u64::from(is_sent);
-            }
-            peer.exchange()
-        })?;
-        let state = match peer.session.is_closed() {
-            true => "the server closed the session",
-            false => "the session lived on",
-        };
-        self.note(state.to_owned());
-        peer.leave(&self.deployment.configuration.read_token);
-        Ok(())
     }
 }
 
@@ -185,42 +212,4 @@ fn rtcp(random: &mut StdRng, session: &Session) -> Vec<u8> {
     }
     packet.resize(packet.len().max(8), 0);
     packet
-}
-
-/// An SCTP packet between the ports of data channels (5000), with chunks that make no sense. Its
-/// checksum is zero, which is acceptable within DTLS (RFC 9653).
-fn sctp(random: &mut StdRng) -> Vec<u8> {
-    let mut chunks = vec![0; random.random_range(4..400)];
-    random.fill_bytes(&mut chunks);
-    // Kinds of RFC 9260, 6525, 3758 and 8260.
-    const KINDS: [u8; 12] = [0, 1, 2, 3, 4, 6, 8, 10, 11, 130, 192, 194];
-    chunks[0] = KINDS[random.random_range(0..KINDS.len())];
-    if random.random() {
-        let length = u16::try_from(chunks.len()).unwrap_or(u16::MAX);
-        chunks[2..4].copy_from_slice(&length.to_be_bytes());
-    }
-    // INIT alone has no verification tag.
-    let tag: u32 = if chunks[0] == 1 { 0 } else { random.random() };
-    let mut packet = vec![0x13, 0x88, 0x13, 0x88];
-    packet.extend(tag.to_be_bytes());
-    packet.extend([0; 4]);
-    packet.extend(chunks);
-    packet
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use rand::SeedableRng as _;
-
-    #[test]
-    fn garbage_of_data_is_a_packet_of_sctp_as_far_as_its_header() {
-        let mut random = StdRng::seed_from_u64(1);
-        for _ in 0..200 {
-            let packet = sctp(&mut random);
-            let parsed = glassline_sctp::packet::Packet::parse(&packet, true);
-            let header = parsed.expect("a header and no checksum").header;
-            assert_eq!((header.source_port, header.destination_port), (5000, 5000));
-        }
-    }
 }
