@@ -300,7 +300,7 @@ async function report(current, sample, estimate) {
 async function seek(current, body) {
   const retry = new Retry(UNREACHED_MAX_MS);
   const lastMs = log.lastMs;
-  while (current === session) {
+  while (current === session && current.resource) {
     await sleep(retry.next());
     if (log.lastMs !== lastMs) return;
     show('reconnecting', 'Reconnecting', 'Reconnecting', seen.lastError);
