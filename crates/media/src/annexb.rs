@@ -62,3 +62,36 @@ pub fn trim_zeros(bytes: &[u8]) -> &[u8] {
     let zeros = bytes.iter().rev().take_while(|&&byte| byte == 0).count();
     &bytes[..bytes.len() - zeros]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_code_is_found_wherever_it_stands() {
+        for at in 0..8 {
+            let mut bytes = vec![7; 12];
+            bytes[at..at + 3].copy_from_slice(&START_CODE);
+            assert_eq!(find_start_code(&bytes), Some(at));
+            bytes.truncate(at + 2);
+            assert_eq!(find_start_code(&bytes), None, "cut after {at}");
+        }
+        assert_eq!(find_start_code(&LONG_START_CODE), Some(1));
+        for near in [[0, 1, 1, 9], [1, 0, 1, 9], [0, 2, 1, 9], [0, 0, 2, 1]] {
+            assert_eq!(find_start_code(&near), None, "{near:?}");
+        }
+    }
+
+    #[test]
+    fn units_come_without_start_codes_trailing_zeros_and_what_precedes_them() {
+        let bytes = [
+            9, 9, 0, 0, 0, 1, 0x67, 0, 5, 0, 0, 0, 1, 0, 0, 1, 0x68, 0, 0, 1, 0x65, 3, 0,
+        ];
+        let units: Vec<_> = nals(&bytes).collect();
+        assert_eq!(units, [&[0x67, 0, 5][..], &[0x68], &[0x65, 3]]);
+        assert_eq!(nals(&[1, 2, 3, 4]).count(), 0, "no start code");
+        assert_eq!(nals(&[]).count(), 0);
+        assert_eq!(trim_zeros(&[0, 4, 0, 0]), [0, 4]);
+        assert_eq!(trim_zeros(&[0, 0]), [0; 0]);
+    }
+}

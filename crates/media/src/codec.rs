@@ -397,4 +397,93 @@ mod tests {
         assert_eq!(video.profile_level_id(), Some([0x42, 0xc0, 0x1f]));
         assert_eq!(VideoParameters::default().profile_level_id(), None);
     }
+
+    #[test]
+    fn every_codec_has_its_media_type_and_the_clock_of_its_payload_format() {
+        let described: Vec<_> = Codec::all()
+            .map(|it| (it.kind().to_string(), it.clock_rate()))
+            .collect();
+        let of = |kind: &str| described.iter().filter(|(it, _)| it == kind).count();
+        assert_eq!((of("video"), of("audio"), of("text")), (11, 10, 1));
+        for (codec, rate) in [
+            (Codec::H264, 90_000),
+            (Codec::Opus, 48_000),
+            (Codec::Pcmu, 8_000),
+            (Codec::AmrWb, 16_000),
+            (Codec::MpegAudio, 90_000),
+            (Codec::T140, 1_000),
+        ] {
+            assert_eq!(codec.clock_rate(), rate, "{codec}");
+            assert_eq!(Track::new(codec).clock_rate, rate, "{codec}");
+        }
+        assert_eq!(Codec::H265.to_string(), "H.265");
+    }
+
+    #[test]
+    fn codecs_differ_in_what_egress_asks_about_them() {
+        let named = |asked: fn(Codec) -> bool| -> Vec<_> {
+            let all = Codec::all().filter(|it| asked(*it));
+            all.map(Codec::encoding_name).collect()
+        };
+        assert_eq!(
+            named(Codec::is_played_by_browsers),
+            ["H264", "H265", "VP8", "VP9", "AV1", "opus", "PCMU", "PCMA"]
+        );
+        assert_eq!(
+            named(Codec::is_configured_out_of_band),
+            ["theora", "mpeg4-generic", "vorbis"]
+        );
+        let marked = named(Codec::marks_frames);
+        assert!(
+            marked.contains(&"H264") && marked.contains(&"ac3"),
+            "{marked:?}"
+        );
+        for unmarked in ["MP2T", "opus", "PCMU", "t140"] {
+            assert!(!marked.contains(&unmarked), "{unmarked}");
+        }
+    }
+
+    #[test]
+    fn a_track_has_what_it_was_made_with() {
+        let video = VideoParameters {
+            width: 640,
+            ..VideoParameters::default()
+        };
+        let track = Track::h264(video.clone());
+        assert_eq!((track.codec, &track.video), (Codec::H264, &video));
+        assert_eq!(
+            (track.kind(), track.channels, track.layer_count()),
+            (Kind::Video, 1, 1)
+        );
+        let layers = vec![Layer::default(); 3];
+        let track = track.with_layers(layers.clone());
+        assert_eq!((track.layer_count(), &track.layers), (3, &layers));
+        assert_eq!(track.video, video, "the rest stays");
+        let track = Track::audio(Codec::Opus, 2).with_format_parameters("stereo=1");
+        assert_eq!((track.channels, &*track.format_parameters), (2, "stereo=1"));
+        assert_eq!(track.with_clock_rate(16_000).clock_rate, 16_000);
+    }
+
+    #[test]
+    fn static_payload_types_are_those_of_the_profile() {
+        for (codec, number) in [
+            (Codec::Pcmu, 0),
+            (Codec::Pcma, 8),
+            (Codec::MpegAudio, 14),
+            (Codec::Jpeg, 26),
+            (Codec::MpegVideo, 32),
+        ] {
+            assert_eq!(Track::new(codec).static_payload_type(), Some(number));
+        }
+        let wide = Track::new(Codec::Pcmu).with_clock_rate(16_000);
+        assert_eq!(wide.static_payload_type(), None);
+    }
+
+    #[test]
+    fn opus_continues_with_other_channels_and_aac_does_not() {
+        let audio = |codec, channels| Track::audio(codec, channels);
+        assert!(audio(Codec::Opus, 1).is_continued_by(&audio(Codec::Opus, 2)));
+        assert!(!audio(Codec::Aac, 1).is_continued_by(&audio(Codec::Aac, 2)));
+        assert!(audio(Codec::Aac, 2).is_continued_by(&audio(Codec::Aac, 2)));
+    }
 }

@@ -55,7 +55,8 @@ impl Histogram {
 
     /// Removes all samples and keeps the memory.
     pub fn clear(&mut self) {
-        self.counts.clear();
+        // Unlike `clear`, `reset` also forgets the maximum.
+        self.counts.reset();
         self.sum_us = 0;
     }
 
@@ -220,5 +221,51 @@ mod tests {
         assert_eq!(window.summary(start + Duration::from_secs(4)).count, 1);
         assert_eq!(window.summary(start + Duration::from_secs(6)).count, 1);
         assert_eq!(window.summary(start + Duration::from_secs(12)).count, 0);
+    }
+
+    #[test]
+    fn sums_maxima_and_counts_add_up_and_can_be_cleared() {
+        let millis = Duration::from_millis;
+        let (mut first, mut second) = (Histogram::default(), Histogram::new());
+        for delay in [10, 20, 30] {
+            first.record(millis(delay));
+        }
+        second.record(millis(40));
+        first.merge(&second);
+        let summary = first.summary();
+        assert_eq!((summary.count, summary.sum), (4, millis(100)));
+        assert!(summary.max >= millis(40) && summary.max < millis(41));
+        let at_most = |limit| first.count_at_most(millis(limit));
+        assert_eq!(
+            [at_most(5), at_most(15), at_most(35), at_most(1_000)],
+            [0, 1, 3, 4]
+        );
+        let bounds: Vec<_> = first.buckets().collect();
+        assert!(bounds.is_sorted() && bounds.len() == 4, "{bounds:?}");
+        first.clear();
+        assert_eq!(first.summary(), Summary::default());
+        assert_eq!(first.count_at_most(millis(1_000)), 0);
+    }
+
+    #[test]
+    fn a_window_keeps_half_of_itself_at_a_turn_and_all_of_another_window() {
+        let start = Instant::now();
+        let seconds = |count| start + Duration::from_secs(count);
+        let mut window = WindowedHistogram::new(Duration::from_secs(10), start);
+        window.record(Duration::from_millis(1), start);
+        // The turn at 5 s keeps the first half, the one at 10 s drops it.
+        window.record(Duration::from_millis(1), seconds(5));
+        window.record(Duration::from_millis(1), seconds(9));
+        assert_eq!(window.summary(seconds(9)).count, 3);
+        assert_eq!(window.histogram(seconds(10)).count(), 2);
+        assert_eq!(window.summary(seconds(14)).count, 2);
+        assert_eq!(window.summary(seconds(15)).count, 0);
+        window.record(Duration::from_millis(1), seconds(16));
+        let mut other = WindowedHistogram::new(Duration::from_secs(10), start);
+        other.record(Duration::from_millis(3), seconds(16));
+        window.merge(&mut other, seconds(17));
+        assert_eq!(window.summary(seconds(17)).count, 2);
+        let after = window.summary(seconds(26));
+        assert_eq!(after, Summary::default(), "two turns at once");
     }
 }

@@ -217,4 +217,33 @@ mod tests {
             [(Stage::Pace, 1), (Stage::Send, 2)]
         );
     }
+
+    #[test]
+    fn stages_are_displayed_by_names_of_their_own() {
+        let names: std::collections::BTreeSet<_> =
+            Stage::ALL.iter().map(ToString::to_string).collect();
+        assert_eq!(names.len(), Stage::ALL.len());
+        assert_eq!(Stage::JitterBuffer.to_string(), "jitter_buffer");
+    }
+
+    #[test]
+    fn a_frame_that_arrived_has_one_instant_in_all_stamps() {
+        let now = Instant::now();
+        let stamps = Stamps::arrived(now);
+        let all = [stamps.origin, stamps.published, stamps.reference];
+        assert_eq!(all, [now; 3]);
+    }
+
+    #[test]
+    fn merging_adds_totals_of_stages_that_the_window_forgot() {
+        let start = Instant::now();
+        let late = start + Duration::from_secs(60);
+        let mut theirs = StageTable::new(Duration::from_secs(10));
+        theirs.record(Stage::Hub, Duration::from_millis(2), start);
+        let mut ours = StageTable::new(Duration::from_secs(10));
+        ours.merge(&mut theirs, late);
+        assert!(ours.summaries(late).is_empty());
+        let totals: Vec<_> = ours.totals().map(|(at, all)| (at, all.count())).collect();
+        assert_eq!(totals, [(Stage::Hub, 1)]);
+    }
 }

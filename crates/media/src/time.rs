@@ -160,4 +160,56 @@ mod tests {
         assert_eq!(ntp.0 & 0xffff_ffff, 1 << 31);
         assert_eq!(ntp.compact(), (2_208_988_800u64 << 16) as u32 | 0x8000);
     }
+
+    #[test]
+    fn times_move_by_durations_and_stop_at_their_ends() {
+        let time = MediaTime::from_nanos(5_000);
+        assert_eq!((time + Duration::from_nanos(7)).nanos(), 5_007);
+        assert_eq!((time - Duration::from_nanos(7)).nanos(), 4_993);
+        assert_eq!((time - Duration::from_nanos(5_001)).nanos(), -1);
+        assert_eq!((time + Duration::MAX).nanos(), i64::MAX);
+        let later = time + Duration::from_millis(2);
+        assert_eq!(later.saturating_since(time), Duration::from_millis(2));
+        assert_eq!(time.saturating_since(later), Duration::ZERO);
+    }
+
+    #[test]
+    fn ticks_and_nanoseconds_round_to_the_nearest() {
+        // A tick of 90 kHz is 11,111.1 ns long.
+        for (nanos, ticks) in [
+            (5_555, 0),
+            (5_556, 1),
+            (16_666, 1),
+            (16_667, 2),
+            (-5_556, -1),
+        ] {
+            assert_eq!(MediaTime::from_nanos(nanos).ticks(90_000), ticks, "{nanos}");
+        }
+        for (ticks, nanos) in [(1, 11_111), (2, 22_222), (5, 55_556), (-1, -11_111)] {
+            assert_eq!(MediaTime::from_ticks(ticks, 90_000).nanos(), nanos);
+        }
+    }
+
+    #[test]
+    fn the_calendar_goes_on_in_both_directions() {
+        let at = Instant::now() + Duration::from_secs(100);
+        let wall = WallClock::new(at, Duration::from_secs(1_000));
+        let seconds = Duration::from_secs;
+        assert_eq!(wall.unix(at), seconds(1_000));
+        assert_eq!(wall.unix(at + seconds(7)), seconds(1_007));
+        assert_eq!(wall.unix(at - seconds(7)), seconds(993));
+        assert_eq!(
+            wall.ntp(at + seconds(7)),
+            NtpTime::from_unix(seconds(1_007))
+        );
+    }
+
+    #[test]
+    fn seconds_of_ntp_wrap_in_2036() {
+        let era = Duration::from_secs((1 << 32) - 2_208_988_800);
+        assert_eq!(NtpTime::from_unix(era), NtpTime(0));
+        let quarter = NtpTime::from_unix(era + Duration::from_millis(3_250));
+        assert_eq!(quarter, NtpTime((3 << 32) | (1 << 30)));
+        assert_eq!(quarter.compact(), (3 << 16) | (1 << 14));
+    }
 }

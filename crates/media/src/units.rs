@@ -65,4 +65,20 @@ mod tests {
         assert_eq!(rate.to_string(), "3.00 Mbit/s");
         assert_eq!(Bitrate::over(1, Duration::ZERO).bps(), 0);
     }
+
+    #[test]
+    fn rates_and_sources_are_displayed_as_operators_read_them() {
+        assert_eq!(Bitrate::from_bps(999_999).to_string(), "999 kbit/s");
+        assert_eq!(Bitrate::from_bps(1_000_000).to_string(), "1.00 Mbit/s");
+        assert_eq!(Bitrate::from_bps(64_000).to_string(), "64 kbit/s");
+        assert_eq!(
+            Bitrate::over(1_000, Duration::from_millis(250)).bps(),
+            32_000
+        );
+        assert_eq!(
+            Bitrate::over(u64::MAX, Duration::from_nanos(1)).bps(),
+            u64::MAX
+        );
+        assert_eq!(Ssrc(0xab).to_string(), "000000ab");
+    }
 }

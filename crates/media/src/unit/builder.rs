@@ -213,3 +213,22 @@ impl UnitBuilder {
 fn offset(bytes: usize) -> u32 {
     u32::try_from(bytes).expect("a unit stays far below 4 GiB")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_builder_keeps_16_kib_for_the_next_unit_and_no_more() {
+        for (bytes, kept) in [(16 << 10, true), ((16 << 10) + 1, false)] {
+            let mut builder = UnitBuilder::with_capacity(bytes);
+            assert!(builder.is_empty());
+            builder.push(&vec![1; bytes]);
+            assert_eq!((builder.is_empty(), builder.packet_count()), (false, 1));
+            builder.clear();
+            assert_eq!(builder.data.capacity() > 0, kept, "{bytes}");
+            builder.reserve(4_000);
+            assert!(builder.data.capacity() >= 4_000);
+        }
+    }
+}

@@ -134,3 +134,57 @@ fn a_builder_is_empty_after_each_unit() {
     assert_eq!(second.payloads().collect::<Vec<_>>(), [b"two"]);
     assert_eq!(second.coded_frame().expect("a frame").to_vec(), b"two");
 }
+
+#[test]
+fn a_unit_tells_the_memory_of_its_bytes_packets_and_map() {
+    let memory = |build_up: fn(&mut UnitBuilder)| {
+        let mut builder = UnitBuilder::default();
+        build_up(&mut builder);
+        build(builder).expect("a packet").memory_bytes()
+    };
+    let base = memory(|it| it.push(b"1234")) - 4 - size_of::<u32>();
+    assert_eq!(base, size_of::<MediaUnit>());
+    let two = memory(|it| {
+        it.push(b"1234");
+        it.push(b"56");
+    });
+    assert_eq!(two, base + 6 + 2 * size_of::<u32>());
+    let mapped = memory(|it| {
+        it.wire_only(b"12");
+        it.coded(b"34");
+    });
+    assert_eq!(mapped, base + 4 + size_of::<u32>() + size_of::<Span>());
+}
+
+#[test]
+fn ranges_that_touch_are_one_piece_of_the_frame() {
+    let mut builder = UnitBuilder::default();
+    builder.wire_only(b"A:");
+    builder.coded(b"one ");
+    builder.end_packet();
+    builder.coded(b"two ");
+    builder.end_packet();
+    builder.wire_only(b"C:");
+    builder.coded(b"");
+    builder.coded(b"three");
+    let unit = build(builder).expect("three packets");
+    let frame = unit.coded_frame().expect("a frame");
+    let pieces: Vec<_> = frame.pieces().collect();
+    assert_eq!(pieces, [&b"one two "[..], b"three"]);
+    assert_eq!(unit.packet_count(), 3);
+}
+
+#[test]
+fn the_marker_is_on_the_last_packet_of_a_frame_only() {
+    let mut builder = UnitBuilder::default();
+    builder.push(b"one");
+    builder.push(b"two");
+    let mut unit = build(builder).expect("two packets");
+    assert_eq!(
+        [unit.marker(0), unit.marker(1), unit.marker(2)],
+        [false, true, false]
+    );
+    unit.last = false;
+    assert!(!unit.marker(1), "the frame goes on");
+    assert!(unit.forwarded().is_none());
+}

@@ -69,3 +69,26 @@ impl<T> IndexMut<TrackIndex> for Vec<T> {
         &mut self[index.0]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_of_lists_are_those_of_their_tracks() {
+        let entries: Vec<_> = TrackIndex::enumerate(["video", "audio"]).collect();
+        assert_eq!(
+            entries,
+            [(TrackIndex(0), "video"), (TrackIndex(1), "audio")]
+        );
+        let first: Vec<_> = TrackIndex::first(2).map(TrackIndex::get).collect();
+        assert_eq!(first, [0, 1]);
+        let mut list = vec![1, 2];
+        list[TrackIndex(1)] = 5;
+        assert_eq!((list[TrackIndex(0)], list[TrackIndex(1)]), (1, 5));
+        let slice = &mut list[..];
+        slice[TrackIndex(0)] = 4;
+        assert_eq!((slice[TrackIndex(0)], slice[TrackIndex(1)]), (4, 5));
+        assert_eq!(TrackIndex(12).to_string(), "12");
+    }
+}
