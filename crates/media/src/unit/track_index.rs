@@ -83,7 +83,7 @@ mod tests {
         );
         let first: Vec<_> = TrackIndex::first(2).map(TrackIndex::get).collect();
         assert_eq!(first, [0, 1]);
-        let mut list = vec![1, 2];
+        let mut list = Vec::from([1, 2]);
         list[TrackIndex(1)] = 5;
         assert_eq!((list[TrackIndex(0)], list[TrackIndex(1)]), (1, 5));
         let slice = &mut list[..];
