@@ -53,3 +53,25 @@ impl Output {
         taken && fits
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_that_reads_nothing_gets_64_kib_and_the_response_that_passes_them() {
+        let mut output = Output::default();
+        assert!(output.push(|out| out.resize(WAITING_BYTES_MAX, 7)));
+        assert!(output.push(|out| out.push(8)), "just full");
+        assert!(!output.push(|_| panic!("nothing may be written")));
+        assert!(!output.push_frame(0, b"frame"));
+        assert_eq!(output.bytes().len(), WAITING_BYTES_MAX + 1);
+        output.advance(WAITING_BYTES_MAX);
+        assert_eq!(output.bytes(), [8]);
+        assert!(output.push_frame(2, b"ab"), "there is room again");
+        assert_eq!(output.bytes(), b"\x08$\x02\0\x02ab");
+        output.advance(100);
+        assert!(output.bytes().is_empty());
+        assert!(output.capacity() <= KEPT_BYTES);
+    }
+}

@@ -336,4 +336,37 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn clocks_with_a_field_too_long_too_short_or_out_of_bounds_are_none() {
+        let start = |text: &str| Range::parse(&format!("clock={text}-"));
+        let at = |seconds| {
+            let start = Duration::from_secs(seconds);
+            Some(Range::Clock { start, end: None })
+        };
+        assert_eq!(start("19700101T000000Z"), at(0));
+        assert_eq!(start("20000229T235959Z"), at(951_868_799));
+        assert_eq!(start("20000301T000000Z"), at(951_868_800));
+        assert_eq!(
+            start("21000301T000060Z"),
+            at(4_107_542_460),
+            "a leap second"
+        );
+        for wrong in [
+            "1996111T142300Z",
+            "199611001T142300Z",
+            "19961101T1423Z",
+            "1996110\u{661}T142300Z",
+            "19691231T235959Z",
+            "19961301T000000Z",
+            "19960001T000000Z",
+            "19961132T000000Z",
+            "19961100T000000Z",
+            "19961101T240000Z",
+            "19961101T236000Z",
+            "19961101T235961Z",
+        ] {
+            assert_eq!(start(wrong), None, "{wrong}");
+        }
+    }
 }

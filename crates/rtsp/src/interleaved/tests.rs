@@ -203,3 +203,30 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn garbage_is_skipped_up_to_its_bound_and_counted_from_the_last_item_on() {
+    let mut reader = reader(64);
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        reader
+            .push(&[0x80; 64], take(&mut seen))
+            .expect("just the bound");
+        reader
+            .push(&bytes_of(&[ok()]), take(&mut seen))
+            .expect("an item");
+    }
+    assert_eq!(seen, [ok(), ok(), ok()]);
+    let error = reader.push(&[0x80; 65], |_| panic!("no item"));
+    let error = error.expect_err("one byte too many");
+    assert!(
+        matches!(
+            error,
+            Error::Garbage {
+                bytes: 65,
+                first: 0x80
+            }
+        ),
+        "{error}"
+    );
+}

@@ -162,3 +162,27 @@ fn the_feedback_that_a_publisher_knows_is_read() {
         (false, false)
     );
 }
+
+#[test]
+fn the_line_of_a_track_is_read_whole() {
+    let description = parse("v=0\nm=audio 5004/2 RTP/SAVP 8 x 97\na=rtpmap:97 L16/44100\n");
+    let [track] = &description.tracks[..] else {
+        panic!("{description:?}");
+    };
+    let line = (&*track.name, track.port, &*track.protocol);
+    assert_eq!(line, ("audio", 5004, "RTP/SAVP"));
+    let formats: Vec<_> = track.formats.iter().map(|it| it.payload_type).collect();
+    assert_eq!(formats, [8, 97]);
+}
+
+#[test]
+fn a_control_is_absolute_only_with_a_scheme() {
+    assert_eq!(join("rtsp://h/a", "rtsps2://other/b"), "rtsps2://other/b");
+    assert_eq!(join("rtsp://h/a", "://b"), "rtsp://h/a/://b");
+    assert_eq!(
+        join("rtsp://h/a", "track=1?u=x://b"),
+        "rtsp://h/a/track=1?u=x://b"
+    );
+    assert_eq!(join("rtsp://h/a/b", "/c"), "rtsp://h/c");
+    assert_eq!(join("rtsp://h", "/c"), "rtsp://h/c");
+}

@@ -134,3 +134,28 @@ fn without_user(url: &str) -> &str {
     let host_at = rest[..authority_end].rfind('@').map_or(0, |at| at + 1);
     rest[host_at..].trim_end_matches('/')
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spellings_of_one_url_share_the_part_behind_the_user() {
+        for url in [
+            "rtsp://host/cam/track1",
+            "rtsp://host/cam/track1/",
+            "rtsp://user:pass@host/cam/track1",
+            "rtsp://us@er:pass@host/cam/track1//",
+            "host/cam/track1",
+        ] {
+            assert_eq!(without_user(url), "host/cam/track1", "{url}");
+        }
+        assert_eq!(
+            without_user("rtsp://host/a@b"),
+            "host/a@b",
+            "no user, but a path"
+        );
+        assert_eq!(without_user("rtsp://host?u=a@b"), "host?u=a@b");
+        assert_eq!(without_user("rtsp://u@host"), "host");
+    }
+}

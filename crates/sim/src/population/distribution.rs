@@ -256,6 +256,11 @@ mod tests {
             ("0.5", [0.5; 3]),
             ("{ uniform = [4, 8] }", [5.0, 6.0, 7.0]),
             ("{ log_uniform = [1, 16] }", [2.0, 4.0, 8.0]),
+            ("{ uniform = [5, 5] }", [5.0; 3]),
+            (
+                "{ log_normal = { median = 9, sigma = 0.8, min = 7, max = 7 } }",
+                [7.0; 3],
+            ),
             (
                 "{ log_normal = { median = 9, sigma = 0.8, min = 6, max = 12 } }",
                 [6.0, 9.0, 12.0],

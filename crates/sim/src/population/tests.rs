@@ -340,3 +340,49 @@ fn the_example_in_the_documentation_is_a_population() {
         assert!(PAGE.contains(&format!("| `{key}`")), "{key}");
     }
 }
+
+#[test]
+fn outages_come_as_often_and_last_as_long_as_the_table_says() {
+    let text = ANCHORS.replacen(
+        "\n[stratum.downlink]\n",
+        "\n[stratum.uplink.outages]\nevery_s = 5\nfor_ms = [200, 400]\n\n[stratum.downlink]\n",
+        1,
+    );
+    let population = Population::parse(&text).expect("anchors with outages");
+    let population = population.lasting(Duration::from_secs(3_600));
+    let session = population.session_of(SAMPLE, 0, 3).expect("a session");
+    let outages = &session.uplink.outages;
+    assert!(
+        (600..800).contains(&outages.len()),
+        "{} in an hour",
+        outages.len()
+    );
+    for outage in outages {
+        let length = outage.end - outage.start;
+        assert!((200..=400).contains(&length.as_millis()), "{outage:?}");
+        assert!(outage.start < Duration::from_secs(3_600), "{outage:?}");
+    }
+    assert!(outages.is_sorted_by(|one, next| one.end <= next.start));
+    let lengths: Duration = outages.iter().map(|it| it.end - it.start).sum();
+    let mean = lengths.as_millis() / outages.len() as u128;
+    assert!((280..320).contains(&mean), "{mean} ms");
+}
+
+#[test]
+fn a_hundred_strata_are_allowed_and_no_more() {
+    let stratum = |index: usize, count: usize| {
+        format!(
+            "\n[[stratum]]\nname = \"s{index}\"\nshare = {}\nrtt_ms = 40\n[stratum.uplink]\n\
+             rate_mbps = 5\nqueue_ms = 100\n[stratum.downlink]\nrate_mbps = 20\nqueue_ms = 100\n",
+            1.0 / count as f64
+        )
+    };
+    let (head, _) = ANCHORS.split_once("\n[[stratum]]").expect("a head");
+    let with = |count: usize| {
+        let strata: String = (0..count).map(|index| stratum(index, count)).collect();
+        Population::parse(&format!("{head}\n{strata}")).map(|it| it.strata().len())
+    };
+    let most = 100;
+    assert_eq!(with(most).expect("as many as allowed"), most);
+    assert!(with(most + 1).is_err() && with(0).is_err());
+}

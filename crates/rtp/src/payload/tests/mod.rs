@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod audio;
 mod golden;
 
 /// Codecs that are both packetized and depacketized.
@@ -326,49 +327,6 @@ fn modes_that_are_not_read_are_refused_by_name() {
         let text = refused(codec, parameters);
         assert!(text.contains(named), "{text}");
     }
-}
-
-#[test]
-fn several_units_of_audio_in_one_packet_get_their_times() {
-    let units = |codec, payload: &[u8]| {
-        let mut depacketizer = Depacketizer::new(&track(codec)).expect("known");
-        depacketizer.push(1, u32::MAX - 99, true, payload);
-        std::iter::from_fn(move || depacketizer.poll())
-            .map(|unit| (unit.timestamp.wrapping_add(100), unit.data))
-            .collect::<Vec<_>>()
-    };
-    // RFC 3640 §3.3.6: three AUs of 1, 2 and 3 bytes.
-    let aac = [0, 48, 0, 1 << 3, 0, 2 << 3, 0, 3 << 3, 1, 2, 2, 3, 3, 3];
-    let expected = vec![(0, vec![1]), (1024, vec![2, 2]), (2048, vec![3, 3, 3])];
-    assert_eq!(units(Codec::Aac, &aac), expected);
-    // RFC 4867 §4.5.1: two frames, of comfort noise and of nothing.
-    let amr = [0xf0, 0xc4, 0x7c, 1, 2, 3, 4, 5];
-    let expected = vec![(0, vec![0x44, 1, 2, 3, 4, 5]), (160, vec![0x7c])];
-    assert_eq!(units(Codec::Amr, &amr), expected);
-    // Two frames of 72 bytes: MPEG-2 layer III, 24 kHz, 24 kbit/s, 24 ms each.
-    let frame = [&[0xff, 0xf3, 0x34, 0xc4][..], &[7; 68]].concat();
-    let payload = [&[0; 4], &frame[..], &frame].concat();
-    assert_eq!(
-        units(Codec::MpegAudio, &payload),
-        vec![(0, frame.clone()), (2160, frame)]
-    );
-    // Two frames of 128 bytes: AC-3, 48 kHz, 32 kbit/s.
-    let frame = [&[0x0b, 0x77, 0, 0, 0, 0x40][..], &[7; 122]].concat();
-    let payload = [&[0, 2], &frame[..], &frame].concat();
-    assert_eq!(
-        units(Codec::Ac3, &payload),
-        vec![(0, frame.clone()), (1536, frame)]
-    );
-}
-
-#[test]
-fn interleaved_aac_is_refused_packet_by_packet() {
-    let mut depacketizer = Depacketizer::new(&track(Codec::Aac)).expect("known");
-    depacketizer.push(1, 0, true, &[0, 32, 0, 1 << 3 | 1, 0, 1 << 3, 1, 2]);
-    assert_eq!(depacketizer.poll(), None);
-    assert_eq!(depacketizer.counters().unsupported, 1);
-    depacketizer.push(2, 1024, true, &[0, 16, 0, 1 << 3, 9]);
-    assert!(depacketizer.poll().expect("in order").after_loss);
 }
 
 #[test]

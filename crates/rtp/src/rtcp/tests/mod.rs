@@ -385,3 +385,13 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn padding_is_no_part_of_an_unknown_packet() {
+    let packet = [0xa5, 204, 0, 2, 1, 2, 3, 4, 0, 0, 0, 4];
+    let Packet::Unknown(unknown) = only(&packet) else {
+        panic!("{:?}", only(&packet));
+    };
+    assert_eq!((unknown.format, unknown.packet_type), (5, 204));
+    assert_eq!(unknown.body, [1, 2, 3, 4]);
+}
