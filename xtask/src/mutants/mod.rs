@@ -1,9 +1,22 @@
 //! `cargo xtask mutants`: puts faults into the code and counts those that the tests notice.
 //!
-//! cargo-mutants replaces functions and operators, one at a time, and runs the tests of the crate.
-//! A mutant that no test notices is a line whose result nothing holds. All mutants of a large crate
+//! cargo-mutants lists the faults: functions and operators that are replaced, one at a time. A
+//! mutant that no test notices is a line whose result nothing holds. All mutants of a large crate
 //! take hours, so a run draws a sample from a seed; the same seed draws the same mutants as long as
 //! the code is the same.
+//!
+//! ```text
+//! listed ─► sample ─► built: one build, each mutant behind a switch ─► tested: with each switch
+//!                        └► a mutant that takes no switch: cargo-mutants builds it alone
+//! ```
+
+mod built;
+mod listed;
+mod part;
+mod request;
+mod switched;
+mod tested;
+mod tree;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,72 +25,17 @@ use std::process::Command;
 
 use crate::result_table::{Page, Table, commit, today};
 use crate::{Failure, install, process};
+use listed::{Kind, Mutant};
+use part::{PARTS, Part};
+use request::Request;
+use tested::{Baseline, Taken};
+use tree::Tree;
 
 /// Exit code if the tests of a part notice less than they have to.
 const EXIT_BELOW: u8 = 3;
 
-/// Number of mutants of a part that a run tests, unless the command line has another.
-const SAMPLE: usize = 60;
-
-/// Least percentage of mutants that the tests of a core must notice.
-const CORES: u32 = 92;
-/// Least percentage for the modules of the server that touch every packet.
-const HOT_PATHS: u32 = 85;
-
 /// Formatting for people who debug is no behavior.
 const EXCLUDED: &str = "impl (fmt::)?Debug for";
-
-/// A crate, or a module of one, whose tests are measured.
-struct Part {
-    name: &'static str,
-    package: &'static str,
-    /// Files of the module; `None` for the whole crate.
-    files: Option<&'static str>,
-    /// Least percentage of mutants that tests must notice.
-    least: u32,
-}
-
-const fn core(name: &'static str, package: &'static str) -> Part {
-    Part {
-        name,
-        package,
-        files: None,
-        least: CORES,
-    }
-}
-
-const fn hot_path(name: &'static str, files: &'static str) -> Part {
-    Part {
-        name,
-        package: "glassline-server",
-        files: Some(files),
-        least: HOT_PATHS,
-    }
-}
-
-const PARTS: [Part; 15] = [
-    core("hub", "glassline-hub"),
-    core("media", "glassline-media"),
-    core("rtp", "glassline-rtp"),
-    core("rtsp", "glassline-rtsp"),
-    core("demux", "glassline-demux"),
-    core("webrtc", "glassline-webrtc"),
-    core("sctp", "glassline-sctp"),
-    core("congestion", "glassline-congestion"),
-    core("voice", "glassline-voice"),
-    core("sim", "glassline-sim"),
-    hot_path("server/egress/webrtc", "crates/server/src/egress/webrtc/**"),
-    hot_path("server/egress/rtsp", "crates/server/src/egress/rtsp/**"),
-    hot_path(
-        "server/sessions/shard",
-        "crates/server/src/sessions/shard/**",
-    ),
-    hot_path("server/runtime", "crates/server/src/runtime/**"),
-    hot_path(
-        "server/ingest/assembler",
-        "crates/server/src/ingest/assembler/**",
-    ),
-];
 
 /// Table of the last runs.
 pub(crate) static PAGE: Page = Page {
@@ -87,52 +45,6 @@ pub(crate) static PAGE: Page = Page {
         "date", "commit",
     ],
 };
-
-/// What the command line asks for.
-#[derive(Debug, PartialEq, Eq)]
-struct Request {
-    /// Names of parts; empty for all.
-    wanted: Vec<String>,
-    seed: u64,
-    sample: usize,
-}
-
-impl Request {
-    fn parse(arguments: &[String]) -> Result<Request, Failure> {
-        let mut request = Request {
-            wanted: Vec::new(),
-            seed: 1,
-            sample: SAMPLE,
-        };
-        let mut words = arguments.iter();
-        while let Some(word) = words.next() {
-            let mut number = || {
-                let value = words.next().and_then(|value| value.parse::<u64>().ok());
-                value.ok_or_else(|| Failure::usage(format!("{word} takes a whole number")))
-            };
-            match word.as_str() {
-                "--seed" => request.seed = number()?,
-                "--sample" => request.sample = usize::try_from(number()?).unwrap_or(usize::MAX),
-                option if option.starts_with('-') => {
-                    return Err(Failure::usage(format!("mutants takes no `{option}`")));
-                }
-                part if PARTS.iter().any(|it| it.name == part) => {
-                    request.wanted.push(part.to_owned());
-                }
-                unknown => {
-                    let known = PARTS.map(|it| it.name).join(", ");
-                    return Err(Failure::usage(format!(
-                        "no part `{unknown}`; there are: {known}"
-                    )));
-                }
-            }
-        }
-        if request.sample == 0 {
-            return Err(Failure::usage("--sample takes a whole number from 1"));
-        }
-        Ok(request)
-    }
-}
 
 /// Tests a sample of the mutants of each part that `arguments` name, or of all parts.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
@@ -149,6 +61,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         }
         let result = part.measure(&program, &request)?;
         result.print(part);
+        if request.only.is_some() || request.unit {
+            continue;
+        }
         if result.per_mille().is_some_and(|it| it < 10 * part.least) {
             below.push(part.name);
         }
@@ -177,59 +92,154 @@ struct Measured {
 /// Outcomes by the files of cargo-mutants that list them.
 const OUTCOMES: [&str; 4] = ["caught", "missed", "timeout", "unviable"];
 
+/// Folder of the builds with faults in them, which every run shares.
+fn build_directory() -> PathBuf {
+    process::target_directory().join("mutants/build")
+}
+
 impl Part {
     fn measure(&self, program: &Path, request: &Request) -> Result<Measured, Failure> {
-        let all = self.mutants(program)?;
-        let sample = sample(&all, request.seed, request.sample);
+        let tree = Tree::at(process::target_directory().join("mutants/tree"))?;
+        let all = self.mutants(program, &tree)?;
+        let names: Vec<_> = all.iter().map(|it| it.name.clone()).collect();
+        let drawn = match &request.only {
+            Some(text) => names.into_iter().filter(|it| it.contains(text)).collect(),
+            None => sample(&names, request.seed, request.sample),
+        };
         println!(
             "\n── {}: {} of {} mutants",
             self.name,
-            sample.len(),
+            drawn.len(),
             all.len()
         );
+        let count = all.len();
+        let drawn: Vec<_> = all
+            .into_iter()
+            .filter(|it| drawn.contains(&it.name))
+            .collect();
+        let integration = if request.unit { &[] } else { self.integration };
+        let mut outcomes = BTreeMap::new();
+        let alone = self.switch(&tree, integration, &drawn, &mut outcomes)?;
+        if !alone.is_empty() {
+            outcomes.extend(self.build_alone(program, integration, &alone)?);
+        }
+        Ok(Measured {
+            all: count,
+            outcomes,
+        })
+    }
+
+    /// Builds all mutants at once and tests each; returns those that must be built alone.
+    fn switch<'a>(
+        &self,
+        tree: &Tree,
+        integration: &[&str],
+        mutants: &'a [Mutant],
+        outcomes: &mut BTreeMap<String, &'static str>,
+    ) -> Result<Vec<&'a Mutant>, Failure> {
+        let mut targets = vec!["--lib"];
+        if !integration.is_empty() {
+            targets.extend(["--test", "tests"]);
+        }
+        let built = built::build(tree, self.package, &targets, mutants)?;
+        let short = self.package.trim_start_matches("glassline-");
+        let folder = tree.path(&format!("crates/{short}"));
+        let mut open: Vec<_> = built.switched.iter().copied().collect();
+        for program in &built.programs {
+            if open.is_empty() {
+                break;
+            }
+            let filters: &[&str] = if program.is_unit { &[] } else { integration };
+            let baseline = Baseline::run(program, &folder, filters)?;
+            let mut missed = Vec::new();
+            for number in open {
+                let name = &mutants[number as usize].name;
+                let outcome = match baseline.test(number)? {
+                    Taken::Caught(by) => {
+                        println!("caught,{name:?},by {by}");
+                        "caught"
+                    }
+                    Taken::Hung => {
+                        println!("timeout,{name:?}");
+                        "timeout"
+                    }
+                    taken => {
+                        println!("missed,{name:?},{taken:?}");
+                        missed.push(number);
+                        "missed"
+                    }
+                };
+                outcomes.insert(name.clone(), outcome);
+            }
+            open = missed;
+        }
+        let named = |number: &u32| &mutants[*number as usize];
+        for number in &built.unviable {
+            outcomes.insert(named(number).name.clone(), "unviable");
+        }
+        Ok(built.unswitched.iter().map(named).collect())
+    }
+
+    /// Lets cargo-mutants build and test each of `mutants`.
+    fn build_alone(
+        &self,
+        program: &Path,
+        integration: &[&str],
+        mutants: &[&Mutant],
+    ) -> Result<BTreeMap<String, &'static str>, Failure> {
+        // Without the switches of others.
+        let tree = Tree::at(process::target_directory().join("mutants/tree"))?;
         let folder = process::target_directory()
             .join("mutants")
             .join(self.name.replace('/', "-"));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        let mut command = self.command(program);
-        for mutant in &sample {
-            command.arg("--re").arg(format!("^{}$", escape(mutant)));
+        let mut command = self.command(program, &tree);
+        for mutant in mutants {
+            command
+                .arg("--re")
+                .arg(format!("^{}$", escape(&mutant.name)));
+        }
+        if mutants.iter().all(|it| it.kind != Kind::Field) {
+            // cargo-mutants takes all fields, whatever the names that are asked for.
+            command.args(["--exclude-re", "delete field"]);
         }
         command
+            .arg("--in-place")
             .arg("--output")
             .arg(&folder)
             .args(["--colors", "never", "--no-shuffle"])
-            // A build of dependencies that every run shares.
-            .env(
-                "CARGO_TARGET_DIR",
-                process::target_directory().join("mutants/build"),
-            );
+            // Generous, so that a busy machine lets no mutant look caught.
+            .args(["--timeout-multiplier", "10"])
+            .args(["--minimum-test-timeout", "120"])
+            .env("CARGO_TARGET_DIR", build_directory())
+            .args(["--", "--lib"]);
+        if !integration.is_empty() {
+            command.args(["--test", "tests", "--"]).args(integration);
+        }
         let ended = process::run(&mut command);
-        let measured = Measured {
-            all: all.len(),
-            outcomes: outcomes(&folder.join("mutants.out"))?,
-        };
+        let mut outcomes = outcomes(&folder.join("mutants.out"))?;
+        outcomes.retain(|name, _| mutants.iter().any(|it| it.name == *name));
         // A run that missed mutants ends without success, as one does that could not build.
         match ended {
-            Err(error) if measured.outcomes.is_empty() => Err(Failure::from(error)),
-            _ => Ok(measured),
+            Err(error) if outcomes.is_empty() => Err(Failure::from(error)),
+            _ => Ok(outcomes),
         }
     }
 
-    /// Names of all mutants of the part: file, line, column, and the change.
-    fn mutants(&self, program: &Path) -> Result<Vec<String>, String> {
-        let mut command = self.command(program);
-        command.arg("--list");
+    /// All mutants of the part.
+    fn mutants(&self, program: &Path, tree: &Tree) -> Result<Vec<Mutant>, String> {
+        let mut command = self.command(program, tree);
+        command.args(["--list", "--json"]);
         let listed = process::output_of(&mut command)
             .ok_or_else(|| format!("{} failed", process::line(&command)))?;
-        Ok(listed.lines().map(str::to_owned).collect())
+        listed::parse(&listed)
     }
 
-    fn command(&self, program: &Path) -> Command {
+    fn command(&self, program: &Path, tree: &Tree) -> Command {
         let mut command = Command::new(program);
         command
-            .current_dir(process::root())
+            .current_dir(tree.root())
             .args(["mutants", "--package", self.package])
             .args(["--exclude-re", EXCLUDED]);
         if let Some(files) = self.files {
@@ -339,30 +349,6 @@ fn escape(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> Result<Request, u8> {
-        let words: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
-        Request::parse(&words).map_err(|failure| failure.exit_code)
-    }
-
-    #[test]
-    fn parts_seed_and_sample_come_in_any_order() {
-        let usual = Request {
-            wanted: Vec::new(),
-            seed: 1,
-            sample: SAMPLE,
-        };
-        assert_eq!(parse(""), Ok(usual));
-        let asked = Request {
-            wanted: vec!["hub".to_owned(), "server/runtime".to_owned()],
-            seed: 7,
-            sample: 5,
-        };
-        assert_eq!(parse("--seed 7 hub --sample 5 server/runtime"), Ok(asked));
-        for wrong in ["--seed x", "--sample 0", "nothing", "--jobs 2"] {
-            assert_eq!(parse(wrong), Err(2), "{wrong}");
-        }
-    }
-
     #[test]
     fn a_seed_draws_the_same_sample_again_and_another_seed_another_one() {
         let all: Vec<_> = (0..500)
@@ -403,16 +389,5 @@ mod tests {
         let escaped = escape(name);
         assert!(escaped.contains(r"a\.rs:1:2"), "{escaped}");
         assert!(escaped.contains(r"\[u8; 2\] with \(0 \* 1\)"), "{escaped}");
-    }
-
-    #[test]
-    fn every_module_that_is_measured_exists() {
-        for part in &PARTS {
-            let folder = match part.files {
-                Some(files) => files.trim_end_matches("/**").to_owned(),
-                None => format!("crates/{}", part.name),
-            };
-            assert!(process::root().join(&folder).is_dir(), "{folder}");
-        }
     }
 }

@@ -1,0 +1,105 @@
+//! Parts of the code whose tests are measured.
+
+/// Least percentage of mutants that the tests of a core must notice.
+const CORES: u32 = 92;
+/// Least percentage for the modules of the server that touch every packet.
+const HOT_PATHS: u32 = 85;
+
+/// A crate, or a module of one, whose tests are measured.
+pub(super) struct Part {
+    pub(super) name: &'static str,
+    pub(super) package: &'static str,
+    /// Files of the module; `None` for the whole crate.
+    pub(super) files: Option<&'static str>,
+    /// Least percentage of mutants that tests must notice.
+    pub(super) least: u32,
+    /// Modules of the package's integration tests that exercise the part: those run where the
+    /// tests beside the code notice nothing. Empty for none.
+    pub(super) integration: &'static [&'static str],
+}
+
+const fn core(name: &'static str, package: &'static str) -> Part {
+    Part {
+        name,
+        package,
+        files: None,
+        least: CORES,
+        integration: &[],
+    }
+}
+
+const fn hot_path(
+    name: &'static str,
+    files: &'static str,
+    integration: &'static [&'static str],
+) -> Part {
+    Part {
+        name,
+        package: "glassline-server",
+        files: Some(files),
+        least: HOT_PATHS,
+        integration,
+    }
+}
+
+/// All parts, in the order of the table.
+pub(super) const PARTS: [Part; 15] = [
+    core("hub", "glassline-hub"),
+    core("media", "glassline-media"),
+    core("rtp", "glassline-rtp"),
+    core("rtsp", "glassline-rtsp"),
+    core("demux", "glassline-demux"),
+    core("webrtc", "glassline-webrtc"),
+    core("sctp", "glassline-sctp"),
+    core("congestion", "glassline-congestion"),
+    core("voice", "glassline-voice"),
+    core("sim", "glassline-sim"),
+    hot_path(
+        "server/egress/webrtc",
+        "crates/server/src/egress/webrtc/**",
+        &["media::", "loss::", "pacing::", "reordered::"],
+    ),
+    hot_path(
+        "server/egress/rtsp",
+        "crates/server/src/egress/rtsp/**",
+        &["rtsp::", "srtp::", "multicast::"],
+    ),
+    hot_path(
+        "server/sessions/shard",
+        "crates/server/src/sessions/shard/**",
+        &[
+            "media::",
+            "shards::",
+            "roaming::",
+            "restart::",
+            "handshake::",
+        ],
+    ),
+    hot_path(
+        "server/runtime",
+        "crates/server/src/runtime/**",
+        &["panics::", "connections::", "abuse::"],
+    ),
+    hot_path(
+        "server/ingest/assembler",
+        "crates/server/src/ingest/assembler/**",
+        &["source::", "media::"],
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process;
+
+    #[test]
+    fn every_module_that_is_measured_exists() {
+        for part in &PARTS {
+            let folder = match part.files {
+                Some(files) => files.trim_end_matches("/**").to_owned(),
+                None => format!("crates/{}", part.name),
+            };
+            assert!(process::root().join(&folder).is_dir(), "{folder}");
+        }
+    }
+}
