@@ -1,6 +1,5 @@
 //! `glassline bench data`: two processes, a browser, and coturn between them.
 
-use std::net::{TcpListener, UdpSocket};
 use std::process::Command;
 use std::time::Duration;
 
@@ -8,6 +7,7 @@ use libtest_mimic::Failed;
 use serde_json::Value;
 
 use crate::peers::{self, Peer, Test};
+use crate::ports::free_port;
 use crate::process::Running;
 use crate::server::{glassline, write_file};
 use crate::webdriver::Browser;
@@ -199,19 +199,6 @@ impl Coturn {
             tls,
         })
     }
-}
-
-/// A port that is free for UDP and TCP.
-fn free_port() -> Result<u16, String> {
-    let refused = |error: std::io::Error| error.to_string();
-    for _ in 0..20 {
-        let listener = TcpListener::bind("127.0.0.1:0").map_err(refused)?;
-        let address = listener.local_addr().map_err(refused)?;
-        if UdpSocket::bind(address).is_ok() {
-            return Ok(address.port());
-        }
-    }
-    Err("no port is free for UDP and TCP".to_owned())
 }
 
 fn relayed(report: &Value, uri: &str, protocol: &str) -> Result<(), Failed> {

@@ -9,8 +9,9 @@ use libtest_mimic::Failed;
 
 use crate::http;
 use crate::peers::Test;
+use crate::ports::free_ports;
 use crate::process::eventually;
-use crate::server::{free_ports, glassline};
+use crate::server::glassline;
 
 pub(crate) const TESTS: &[Test] = &[
     Test {

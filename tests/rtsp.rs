@@ -1,7 +1,6 @@
 //! Cameras: RTSP from servers of other projects, which disappear and return.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -9,6 +8,7 @@ use std::time::{Duration, Instant};
 use libtest_mimic::Failed;
 
 use crate::peers::{self, Peer, Test};
+use crate::ports::free_port;
 use crate::process::{Running, eventually, output_folder};
 use crate::server::{Server, glassline};
 use crate::webdriver::Browser;
@@ -306,11 +306,4 @@ impl Camera {
             .ok_or_else(|| format!("no port in {url}"))?;
         Ok(Camera { running, url, port })
     }
-}
-
-fn free_port() -> Result<u16, String> {
-    TcpListener::bind(("127.0.0.1", 0))
-        .and_then(|listener| listener.local_addr())
-        .map(|address| address.port())
-        .map_err(|error| format!("no free port: {error}"))
 }

@@ -12,8 +12,9 @@ use libtest_mimic::Failed;
 use serde_json::Value;
 
 use crate::peers::{Peer, Test};
+use crate::ports::free_port;
 use crate::process::{Running, output_folder};
-use crate::server::{Server, free_ports, glassline, rtsps_yaml};
+use crate::server::{Server, glassline, rtsps_yaml};
 use crate::webdriver::Browser;
 
 const FFMPEG: &[Peer] = &[Peer::Ffmpeg];
@@ -386,7 +387,7 @@ fn a_live_stream_comes_by_every_transport() -> Result<(), Failed> {
 /// GStreamer's `rtspsrc` takes the keys of a description, and announces its own for its reports.
 fn gstreamer_plays_what_is_sealed_for_it() -> Result<(), Failed> {
     let folder = media_folder()?;
-    let [port, ..] = free_ports()?;
+    let port = free_port()?;
     let media = format!("  media_folder: {}\n", folder.display());
     let server = Server::configured(&(rtsps_yaml(port) + &media), &["demo"])?;
     let url = |name: &str| format!("rtsps://127.0.0.1:{port}/{name}");

@@ -7,8 +7,9 @@ use std::time::Duration;
 use libtest_mimic::Failed;
 
 use crate::peers::{Peer, Test};
+use crate::ports::free_port;
 use crate::process::{Running, eventually};
-use crate::server::{Server, free_ports, rtsps_yaml};
+use crate::server::{Server, rtsps_yaml};
 use crate::webdriver::Browser;
 
 pub(crate) const TESTS: &[Test] = &[
@@ -62,7 +63,7 @@ fn gstreamer_makes_a_keyframe_for_who_comes_late() -> Result<(), Failed> {
 /// Media that is sealed with the publisher's own keys (`profiles=savp`), within TLS: interleaved,
 /// and by UDP.
 fn gstreamer_publishes_what_it_has_sealed() -> Result<(), Failed> {
-    let [port, ..] = free_ports()?;
+    let port = free_port()?;
     let server = Server::configured(&rtsps_yaml(port), &["demo"])?;
     for way in ["tcp", "udp"] {
         let url = format!("rtsps://127.0.0.1:{port}/{way}");

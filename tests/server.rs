@@ -2,14 +2,16 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::http;
+use crate::ports::free_ports;
 use crate::process::{Running, eventually, output_folder};
 
 /// Long, for a debug build on a busy machine.
@@ -67,7 +69,10 @@ impl Server {
 
     /// Starts a server of `sources` with more configuration, in YAML.
     pub(crate) fn configured(yaml: &str, sources: &[&str]) -> Result<Server, String> {
-        let path = write_file("glassline.yml", yaml.as_bytes())?;
+        // Servers of several tests run at the same time.
+        static CONFIGURED: AtomicU32 = AtomicU32::new(0);
+        let number = CONFIGURED.fetch_add(1, Ordering::Relaxed);
+        let path = write_file(&format!("glassline-{number}.yml"), yaml.as_bytes())?;
         let mut arguments = serve_arguments(sources);
         arguments.push(&path);
         Server::start(&arguments)
@@ -94,7 +99,6 @@ impl Server {
             ("--media", media),
             ("--admin", admin),
             ("--rtsp", rtsp),
-            // Very likely free for UDP, too.
             ("--quic", http),
         ];
         for (flag, port) in places {
@@ -241,23 +245,6 @@ impl Server {
 fn serve_arguments<'a>(sources: &[&'a str]) -> Vec<&'a str> {
     let flags = sources.iter().flat_map(|source| ["--source", *source]);
     std::iter::once("serve").chain(flags).collect()
-}
-
-/// Ports that are free for TCP at this moment, and very likely for UDP.
-pub(crate) fn free_ports() -> Result<[u16; 4], String> {
-    let listen = || TcpListener::bind(("127.0.0.1", 0));
-    let port = |listener: &TcpListener| listener.local_addr().map(|address| address.port());
-    let ports = || {
-        // All are held at the same time, so that they differ.
-        let held = [listen()?, listen()?, listen()?, listen()?];
-        Ok([
-            port(&held[0])?,
-            port(&held[1])?,
-            port(&held[2])?,
-            port(&held[3])?,
-        ])
-    };
-    ports().map_err(|error: std::io::Error| format!("no free port: {error}"))
 }
 
 /// Writes a file for a test; returns its path.

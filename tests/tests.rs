@@ -27,6 +27,7 @@ mod messages;
 mod moq;
 mod peers;
 mod pion;
+mod ports;
 mod process;
 mod publish;
 mod restarts;
