@@ -18,14 +18,14 @@ mod switched;
 mod tested;
 mod tree;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::result_table::{Page, Table, commit, today};
 use crate::{Failure, install, process};
-use listed::{Kind, Mutant};
+use listed::Mutant;
 use part::{PARTS, Part};
 use request::Request;
 use tested::{Baseline, Taken};
@@ -194,15 +194,13 @@ impl Part {
             .join(self.name.replace('/', "-"));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        let mut command = self.command(program, &tree);
+        // cargo-mutants takes all fields of these files, whatever the names that are asked for.
+        let files: BTreeSet<_> = mutants.iter().map(|it| it.file.as_str()).collect();
+        let mut command = self.command(program, &tree, files);
         for mutant in mutants {
             command
                 .arg("--re")
                 .arg(format!("^{}$", escape(&mutant.name)));
-        }
-        if mutants.iter().all(|it| it.kind != Kind::Field) {
-            // cargo-mutants takes all fields, whatever the names that are asked for.
-            command.args(["--exclude-re", "delete field"]);
         }
         command
             .arg("--in-place")
@@ -229,21 +227,27 @@ impl Part {
 
     /// All mutants of the part.
     fn mutants(&self, program: &Path, tree: &Tree) -> Result<Vec<Mutant>, String> {
-        let mut command = self.command(program, tree);
+        let mut command = self.command(program, tree, self.files);
         command.args(["--list", "--json"]);
         let listed = process::output_of(&mut command)
             .ok_or_else(|| format!("{} failed", process::line(&command)))?;
         listed::parse(&listed)
     }
 
-    fn command(&self, program: &Path, tree: &Tree) -> Command {
+    /// Calls cargo-mutants for `files`; for the whole package if there are none.
+    fn command<'a>(
+        &self,
+        program: &Path,
+        tree: &Tree,
+        files: impl IntoIterator<Item = &'a str>,
+    ) -> Command {
         let mut command = Command::new(program);
         command
             .current_dir(tree.root())
             .args(["mutants", "--package", self.package])
             .args(["--exclude-re", EXCLUDED]);
-        if let Some(files) = self.files {
-            command.args(["--file", files]);
+        for file in files {
+            command.args(["--file", file]);
         }
         command
     }

@@ -220,6 +220,21 @@ mod tests {
     }
 
     #[test]
+    fn duplicates_are_all_counted_and_the_first_are_told() {
+        let mut arrivals = DataTracker::new(100);
+        let more = DUPLICATES_MAX as u64 + 3;
+        for tsn in 0..more {
+            arrivals.note_duplicate(50 + tsn);
+        }
+        assert_eq!(arrivals.duplicates_total(), more);
+        assert_eq!(arrivals.duplicates().len(), DUPLICATES_MAX);
+        assert_eq!(arrivals.duplicates()[..2], [Tsn(50), Tsn(51)]);
+        arrivals.clear_duplicates();
+        assert_eq!(arrivals.duplicates(), []);
+        assert_eq!(arrivals.duplicates_total(), more);
+    }
+
+    #[test]
     fn of_too_many_blocks_the_ends_are_told() {
         let mut arrivals = DataTracker::new(100);
         for range in 0..20 {

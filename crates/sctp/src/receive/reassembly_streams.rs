@@ -290,3 +290,46 @@ fn completed(
         InsertOutcome::Contradiction(what) => Err(ReassemblyError::Contradiction(what)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Half of an interleaved message, the first half or the second one.
+    fn half(stream: u16, is_second: bool) -> Fragment<'static> {
+        Fragment {
+            number: u64::from(is_second),
+            begins: !is_second,
+            ends: is_second,
+            info: MessageInfo {
+                stream,
+                unordered: false,
+                number: 0,
+                ppid: 53,
+            },
+            payload: &[7; 10],
+        }
+    }
+
+    #[test]
+    fn a_reset_forgets_what_is_incomplete_of_its_streams_and_of_no_others() {
+        for (names, kept) in [(&[1][..], vec![0, 2]), (&[0, 2], vec![1]), (&[], vec![])] {
+            let (mut streams, mut ready) = (ReassemblyStreams::default(), VecDeque::new());
+            let mut insert = |streams: &mut ReassemblyStreams, fragment| {
+                streams.insert_interleaved(&fragment, 100, &mut ready)
+            };
+            for stream in 0..3 {
+                assert_eq!(insert(&mut streams, half(stream, false)), Ok(()));
+            }
+            assert_eq!(streams.bytes(), 30);
+            streams.reset(names);
+            assert_eq!(streams.bytes(), 10 * kept.len(), "{names:?}");
+            assert_eq!(streams.buffers(), kept.len(), "{names:?}");
+            for stream in 0..3 {
+                assert_eq!(insert(&mut streams, half(stream, true)), Ok(()));
+            }
+            let came: Vec<_> = ready.iter().map(|it| it.info.stream).collect();
+            assert_eq!(came, kept, "{names:?}");
+        }
+    }
+}

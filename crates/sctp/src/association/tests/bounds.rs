@@ -196,8 +196,19 @@ fn an_end_that_only_receives_knows_the_round_trip() {
     assert!(rtt < there.rtt.expect("known") * 2, "{rtt:?}");
 }
 
-/// Returns a packet with one DATA chunk for `b`, as if from `a`.
+/// Returns a packet with one DATA chunk for stream 0 of `b`, as if from `a`.
 fn forge(world: &World, tsn: u32, flags: DataFlags, ssn: u16, payload: &[u8]) -> Vec<u8> {
+    forge_on(world, 0, tsn, flags, ssn, payload)
+}
+
+fn forge_on(
+    world: &World,
+    stream: u16,
+    tsn: u32,
+    flags: DataFlags,
+    ssn: u16,
+    payload: &[u8],
+) -> Vec<u8> {
     let mut out = vec![0; 1500];
     let header = Header {
         source_port: 5000,
@@ -209,7 +220,7 @@ fn forge(world: &World, tsn: u32, flags: DataFlags, ssn: u16, payload: &[u8]) ->
     Data {
         flags,
         tsn,
-        stream: 0,
+        stream,
         ssn: Ssn(ssn),
         ppid: 53,
         payload,
@@ -301,6 +312,68 @@ fn a_peer_that_ignores_the_window_gets_no_memory() {
     }
     assert!(refused > 4000, "{refused}");
     assert_eq!(world.b.association.report().state, State::Established);
+}
+
+#[test]
+fn a_chunk_without_data_ends_the_association_and_the_peer_hears_why() {
+    let mut world = World::new(&plain(), Conditions::delayed(MS), 40).connected();
+    let packet = forge(&world, 0, DataFlags::WHOLE, 0, &[]);
+    let now = world.now();
+    let _ = world.b.association.handle_packet(&packet, now);
+    world.run_for(MS * 10);
+    let what = "a DATA chunk without data";
+    assert_eq!(
+        world.b.events.last(),
+        Some(&Event::Closed(CloseReason::Violation(what)))
+    );
+    assert_eq!(
+        world.a.events.last(),
+        Some(&Event::Closed(CloseReason::AbortedByPeer {
+            cause: Some(13),
+            text: what.to_owned()
+        }))
+    );
+}
+
+#[test]
+fn data_of_a_stream_that_was_not_agreed_upon_is_dropped_by_name() {
+    let mut world = World::new(&plain(), Conditions::delayed(MS), 41).connected();
+    world.b.association.incoming_streams = 4;
+    let now = world.now();
+    let beyond = forge_on(&world, 4, 0, DataFlags::WHOLE, 0, b"nowhere");
+    let dropped = world.b.association.handle_packet(&beyond, now);
+    assert_eq!(dropped, Err(crate::Dropped::NoSuchStream { stream: 4 }));
+    let last = forge_on(&world, 3, 1, DataFlags::WHOLE, 0, b"here");
+    assert_eq!(world.b.association.handle_packet(&last, now), Ok(()));
+    world.b.read(now);
+    let came: Vec<_> = world
+        .b
+        .messages
+        .iter()
+        .map(|it| (it.1, &it.2[..]))
+        .collect();
+    assert_eq!(came, [(3, &b"here"[..])]);
+    assert_eq!(world.b.association.report().state, State::Established);
+}
+
+#[test]
+fn what_was_lost_is_counted() {
+    let lost = |share| {
+        let path = Conditions::delayed(MS * 10).with_loss(Loss::Random(share));
+        let mut world = World::new(&plain(), path, 42).connected();
+        let now = world.now();
+        for number in 0..50 {
+            let sent = numbered(number, 1000);
+            let side = &mut world.a.association;
+            assert_eq!(side.send(0, 53, sent, SendOptions::default(), now), Ok(()));
+        }
+        world.expect_within(Duration::from_secs(60), "all arrive", |world| {
+            world.b.messages.len() == 50
+        });
+        world.a.association.report().lost
+    };
+    assert!(lost(0.2) > 0);
+    assert_eq!(lost(0.0), 0);
 }
 
 #[test]
