@@ -386,3 +386,25 @@ impl<'w> Indexer<'w> {
 fn too_many(offset: u64, what: &'static str, limit: usize) -> Fault {
     Fault::too_large(offset, "an MPEG transport stream", what, limit as u64, "")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_unit_is_as_long_as_the_one_before_and_a_short_packet_of_audio_shorter() {
+        let span = |coding, step, bytes| Span {
+            first: 0,
+            last: 1_000,
+            step,
+            bytes,
+            bytes_before: 400,
+            coding,
+        };
+        let long = 4 * FRAME_OF_AUDIO_MAX;
+        assert_eq!(span(Coding::H264, long, 100).end(), 1_000 + long);
+        assert_eq!(span(Coding::Audio, 500, 100).end(), 1_500);
+        assert_eq!(span(Coding::Audio, long, 100).end(), 1_000 + long / 4);
+        assert_eq!(span(Coding::Audio, long, 800).end(), 1_000 + long);
+    }
+}

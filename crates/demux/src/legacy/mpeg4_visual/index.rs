@@ -401,3 +401,16 @@ fn no_start_code(searched: u64) -> Fault {
 fn too_large(offset: u64, what: &'static str, limit: u64, unit: &'static str) -> Fault {
     Fault::too_large(offset, EXPECTED, what, limit, unit)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_has_its_bound_and_no_more() {
+        let most = UNIT_BYTES_MAX;
+        assert_eq!(unit_bytes(7, 7 + most).ok().map(u64::from), Some(most));
+        assert!(unit_bytes(7, 8 + most).is_err());
+        assert!(unit_bytes(7, 8 + (1 << 32)).is_err());
+    }
+}
