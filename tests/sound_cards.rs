@@ -211,8 +211,9 @@ impl Ends {
     }
 }
 
-/// Long enough for some chirps.
-const LISTEN: Duration = Duration::from_secs(8);
+/// Long enough for three undamaged chirps, also on a machine that is so busy that a device fails
+/// for seconds.
+const LISTEN: Duration = Duration::from_secs(14);
 
 fn last(samples: &[f32], time: Duration) -> &[f32] {
     let count = (time.as_secs_f64() * f64::from(RATE)) as usize;

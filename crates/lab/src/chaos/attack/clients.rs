@@ -36,7 +36,7 @@ const AVERAGED: Duration = Duration::from_secs(10);
 /// Time between two looks at the server's memory.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Most memory that a churn may leave, as a share of what there was.
+/// Most resident memory that a churn may leave, as a share of what there was.
 const CHURN_GROWTH_MAX: f64 = 0.05;
 
 /// Memory of the server, in MiB.
@@ -123,7 +123,7 @@ impl Attack<'_> {
 
     fn judge_churn(&mut self, before: Option<Memory>) -> Result<(), Error> {
         let is_back =
-            |now: Memory, before: Memory| now.private <= before.private * (1.0 + CHURN_GROWTH_MAX);
+            |now: Memory, before: Memory| now.resident <= before.resident * (1.0 + CHURN_GROWTH_MAX);
         let end = Instant::now() + FORGET;
         let mut compared = None;
         while compared.is_none_or(|(now, before)| !is_back(now, before)) && Instant::now() < end {
@@ -134,12 +134,12 @@ impl Attack<'_> {
         }
         if let Some((now, before)) = compared {
             let text = format!(
-                "memory without files: {:.1} MiB before, {:.1} after ({:+.1} %); resident {:.1} and {:.1}",
-                before.private,
-                now.private,
-                (now.private / before.private - 1.0) * 100.0,
+                "resident memory: {:.1} MiB before, {:.1} after ({:+.1} %); without files {:.1} and {:.1}",
                 before.resident,
-                now.resident
+                now.resident,
+                (now.resident / before.resident - 1.0) * 100.0,
+                before.private,
+                now.private
             );
             if is_back(now, before) {
                 self.note(text);
