@@ -122,8 +122,9 @@ impl Attack<'_> {
     }
 
     fn judge_churn(&mut self, before: Option<Memory>) -> Result<(), Error> {
-        let is_back =
-            |now: Memory, before: Memory| now.resident <= before.resident * (1.0 + CHURN_GROWTH_MAX);
+        let is_back = |now: Memory, before: Memory| {
+            now.resident <= before.resident * (1.0 + CHURN_GROWTH_MAX)
+        };
         let end = Instant::now() + FORGET;
         let mut compared = None;
         while compared.is_none_or(|(now, before)| !is_back(now, before)) && Instant::now() < end {
