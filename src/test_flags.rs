@@ -4,7 +4,7 @@ use clap::{Args, Parser};
 
 /// A command line that has the flags of `T` alone.
 #[derive(Debug, Parser)]
-struct Line<T: Args> {
+struct CommandLine<T: Args> {
     #[command(flatten)]
     options: T,
 }
@@ -14,7 +14,7 @@ struct Line<T: Args> {
 /// # Errors
 /// The text that a user sees.
 pub(crate) fn parse<T: Args>(flags: &[&str]) -> Result<T, String> {
-    let line = Line::try_parse_from(std::iter::once(&"glassline").chain(flags));
+    let line = CommandLine::try_parse_from(std::iter::once(&"glassline").chain(flags));
     line.map(|line| line.options)
         .map_err(|error| error.to_string())
 }
