@@ -50,7 +50,7 @@ pub(super) struct Account {
 /// [`super::watch::FREEZE_MIN`] in ms: a freeze that begins later has another cause.
 const FREEZE_MIN_MS: u64 = super::watch::FREEZE_MIN.as_millis() as u64;
 
-/// Frames that may be missing at the edges of a span: a sample ends between two frames.
+/// Frames that may be missing at the edges of a span in any case: a sample ends between two frames.
 const EDGE_FRAMES: f64 = 1.0;
 
 impl GroupSamples {
@@ -120,14 +120,22 @@ impl Account {
         self.starved_ms = self.starved_ms.max(sample.starved_ms);
     }
 
+    /// Time that was watched, in seconds.
+    pub(super) fn seconds(&self) -> f64 {
+        self.seconds
+    }
+
     /// Share of the frames and packets that arrived, whichever is less, 0–1; `None` without
-    /// samples.
-    pub(super) fn delivered_ratio(&self) -> Option<f64> {
+    /// samples. `usual_gap_ms` is a time between frames that is usual for this stream: frames due in
+    /// such a time may arrive after the span.
+    pub(super) fn delivered_ratio(&self, usual_gap_ms: Option<f64>) -> Option<f64> {
         let due = self.seconds * self.frame_rate;
         if due <= 0.0 || self.frames.is_empty() {
             return None;
         }
-        let missing = |frames: &u64| (due - *frames as f64 - EDGE_FRAMES).max(0.0);
+        let edge = usual_gap_ms.map_or(0.0, |gap| gap / 1e3 * self.frame_rate);
+        let edge = edge.max(EDGE_FRAMES);
+        let missing = |frames: &u64| (due - *frames as f64 - edge).max(0.0);
         let missing: f64 = self.frames.iter().map(missing).sum();
         let frames = 1.0 - missing / (due * self.frames.len() as f64);
         let lost = self.expected.saturating_sub(self.received) as f64;
@@ -197,7 +205,7 @@ mod tests {
 
     #[test]
     fn frames_and_packets_that_are_missing_lower_the_ratio() {
-        let ratio = |samples| group(samples).account(ALL, &[]).delivered_ratio();
+        let ratio = |samples| group(samples).account(ALL, &[]).delivered_ratio(None);
         let whole: Vec<_> = (0..10).map(|second| sample(second, [30, 30])).collect();
         assert_eq!(ratio(whole.clone()), Some(1.0));
         assert_eq!(ratio(Vec::new()), None);
@@ -214,7 +222,21 @@ mod tests {
             to_ms: 4200,
         };
         let without = group(frozen).account(ALL, &[gap]);
-        assert_eq!(without.delivered_ratio(), Some(1.0));
+        assert_eq!(without.delivered_ratio(None), Some(1.0));
+    }
+
+    #[test]
+    fn frames_of_a_usual_gap_may_arrive_after_the_span() {
+        let with = |usual_gap_ms| {
+            let late = sample(0, [30, 27]);
+            group(vec![late])
+                .account(ALL, &[])
+                .delivered_ratio(usual_gap_ms)
+        };
+        assert_eq!(with(Some(100.0)), Some(1.0));
+        let expected = 1.0 - 1.0 / 60.0;
+        assert!((with(Some(66.667)).expect("samples") - expected).abs() < 1e-4);
+        assert_eq!(with(None), with(Some(5.0)));
     }
 
     #[test]

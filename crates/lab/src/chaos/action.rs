@@ -138,6 +138,8 @@ impl Kind {
             Self::KillServer | Self::FillDisk | Self::KillPublisher | Self::Panic => {
                 Some(Duration::from_secs(3))
             }
+            // A killed publisher's name is free after 2 s of silence.
+            Self::Soak => Some(Duration::from_secs(5)),
             Self::StopServer | Self::StopViewers | Self::StopPublisher => {
                 Some(Duration::from_secs(1))
             }

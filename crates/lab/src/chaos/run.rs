@@ -135,7 +135,7 @@ impl Run<'_> {
         }
         self.revive(deployment, action.kind)?;
         deployment.restart_ended_publishers()?;
-        self.wait_for_video(deployment, outcome.interruption.is_some())?;
+        self.wait_for_video(deployment, !outcome.interruptions.is_empty())?;
         let to_ms = unix_ms();
         let result = result(&outcome);
         self.record.performed.push(Performed {

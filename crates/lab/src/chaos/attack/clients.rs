@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use glassline_client::trust::Trust;
 use glassline_client::viewers::{Conduct, Endpoint, Join, Mode, Options, Pool, State, Wait};
 
-use super::Attack;
+use super::{Attack, Concerns, STEP};
+use crate::chaos::clock::unix_ms;
 use crate::chaos::error::Error;
 use crate::chaos::group::Origin;
 
@@ -196,14 +197,30 @@ impl Attack<'_> {
         let mut turns = origins.iter().cycle();
         while Instant::now() < end {
             let left = end.saturating_duration_since(Instant::now());
-            self.wait(RESTART_EVERY.min(left))?;
+            self.supervise_publishers(RESTART_EVERY.min(left))?;
+            // The last one would not be seen to come back.
+            if Instant::now() + RESTART_EVERY > end {
+                continue;
+            }
             if let Some(origin) = turns.next() {
+                let from = unix_ms();
                 self.deployment.start_publisher(*origin)?;
+                self.interrupted(from, Concerns::Origin(*origin));
                 self.outcome.sent += 1;
             }
-            self.deployment.restart_ended_publishers()?;
         }
         self.note(format!("{} bad viewers were replaced", pool.replaced()));
+        Ok(())
+    }
+
+    /// Waits for `time`, and starts publishers again that end meanwhile: the server refuses a name
+    /// until it has noticed that the publisher before was killed.
+    fn supervise_publishers(&mut self, time: Duration) -> Result<(), Error> {
+        let end = Instant::now() + time;
+        while Instant::now() < end {
+            self.step(STEP)?;
+            self.deployment.restart_ended_publishers()?;
+        }
         Ok(())
     }
 }

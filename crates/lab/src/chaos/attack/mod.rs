@@ -56,8 +56,8 @@ pub struct Outcome {
     pub answered: u64,
     /// Of those, how many the server or the kernel refused.
     pub refused: u64,
-    /// Interruption that the action makes by design.
-    pub interruption: Option<Interruption>,
+    /// Interruptions that the action makes by design, in their order.
+    pub interruptions: Vec<Interruption>,
     /// Reason why the action was not made, which is no fault of the server.
     pub skipped: Option<String>,
     /// Facts for the report.
@@ -188,7 +188,7 @@ impl Attack<'_> {
 
     /// Notes an interruption by design that began at `from_ms` and whose cause ends now.
     fn interrupted(&mut self, from_ms: u64, concerns: Concerns) {
-        self.outcome.interruption = Some(Interruption {
+        self.outcome.interruptions.push(Interruption {
             from_ms,
             until_ms: unix_ms(),
             concerns,

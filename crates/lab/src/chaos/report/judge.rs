@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use super::outage::{interrupted, outages};
 use super::{ActionReport, Answers, Footprint, Group};
 use crate::chaos::account::{Account, GroupSamples, Span};
 use crate::chaos::action::Kind;
-use crate::chaos::attack::Interruption;
 use crate::chaos::clock::seconds;
 use crate::chaos::plan::{Plan, Strength};
 use crate::chaos::record::{Performed, Record};
@@ -46,6 +46,10 @@ const AFTERMATH_MS: u64 = 500;
 
 /// Time around a planned interruption that is left out of other figures, in ms.
 const MARGIN_MS: u64 = 1200;
+
+/// Least time beside its interruptions for which a group is judged in an action, in seconds: half a
+/// second says nothing.
+const JUDGED_MIN_S: f64 = 5.0;
 
 /// Time after a start of the server until its memory is compared, in ms: the streams' rings, which
 /// hold 20 s, no longer grow.
@@ -152,16 +156,18 @@ impl Judging<'_> {
         }
     }
 
-    /// Accounts of the groups that should not lose anything.
+    /// Accounts of the groups for the time in which they should not lose anything, and in quiet.
     fn accounts(&self) -> Vec<(Account, Account)> {
-        let interruption = self.performed.outcome.interruption.as_ref();
         let groups = self.record.groups.iter();
         groups
-            .filter(|group| interruption.is_none_or(|it| !group.is_concerned(it)))
-            .map(|group| {
-                let planned = interrupted(self.record, group, 0);
+            .filter_map(|group| {
+                let mut planned = self.performed.outcome.interruptions.iter();
+                let is_concerned = planned.any(|it| group.is_concerned(it));
+                let margin_ms = if is_concerned { MARGIN_MS } else { 0 };
+                let planned = interrupted(self.record, group, margin_ms);
                 let now = group.account(self.span(), &planned);
-                (now, group.account(self.quiet, &[]))
+                let is_judged = !is_concerned || now.seconds() >= JUDGED_MIN_S;
+                is_judged.then(|| (now, group.account(self.quiet, &[])))
             })
             .collect()
     }
@@ -174,7 +180,9 @@ impl Judging<'_> {
             outcome,
         } = self.performed;
         let accounts = self.accounts();
-        let ratios = accounts.iter().filter_map(|(now, _)| now.delivered_ratio());
+        let ratios = accounts
+            .iter()
+            .filter_map(|(now, quiet)| now.delivered_ratio(quiet.gap_ms(0.99)));
         let more = accounts
             .iter()
             .filter_map(|(now, quiet)| Some(now.gap_ms(0.99)? - quiet.gap_ms(0.99)?));
@@ -198,7 +206,7 @@ impl Judging<'_> {
             delivered_ratio: ratios.min_by(f64::total_cmp),
             gap_p99_more_ms: more.max_by(f64::total_cmp),
             freezes: accounts.iter().map(|(now, _)| now.freezes.len()).sum(),
-            back_s: outcome.interruption.as_ref().and_then(|it| self.back_s(it)),
+            back_s: self.back_s(),
             memory_more_bytes: self.memory_more(),
             server_cpu_percent: mean(&server_cpu),
             harness_cpu_percent: mean(&harness_cpu),
@@ -227,14 +235,16 @@ impl Judging<'_> {
         })
     }
 
-    /// Time until the last viewer of all groups that were interrupted had video.
-    fn back_s(&self, interruption: &Interruption) -> Option<f64> {
-        let groups = self.record.groups.iter();
-        let mut longest = 0;
-        for group in groups.filter(|group| group.is_concerned(interruption)) {
-            longest = longest.max(group.back_after(interruption, self.performed.to_ms + 1500)?);
+    /// Longest time from the end of an interruption until the last viewer of all groups that were
+    /// interrupted had video; `None` without interruptions, and if a viewer did not come back.
+    fn back_s(&self) -> Option<f64> {
+        let mut longest = None;
+        for group in &self.record.groups {
+            for outage in outages(self.performed, group) {
+                longest = longest.max(Some(outage.back_after_ms?));
+            }
         }
-        Some(longest as f64 / 1e3)
+        longest.map(|ms| ms as f64 / 1e3)
     }
 
     /// Growth of memory, from before the action to the most during it; `None` if the server was
@@ -308,7 +318,9 @@ impl Judging<'_> {
             misses.push((true, format!("delivered {ratio:.4}, not {least}")));
         }
         let kind = self.performed.action.kind;
-        if let (Some(within), Some(_)) = (kind.back_within(), &report.outcome.interruption) {
+        if let Some(within) = kind.back_within()
+            && !report.outcome.interruptions.is_empty()
+        {
             let within = self.plan.patience(within).as_secs_f64();
             match report.back_s {
                 Some(back) if back <= within => {}
@@ -396,35 +408,18 @@ impl Judging<'_> {
     }
 }
 
-/// Spans that are left out of a group's figures: planned interruptions until its viewers are back.
-fn interrupted(record: &Record, of: &GroupSamples, margin_ms: u64) -> Vec<Span> {
-    let performed = record.performed.iter();
-    performed
-        .filter_map(|it| {
-            it.outcome
-                .interruption
-                .as_ref()
-                .map(|planned| (it, planned))
-        })
-        .filter(|(_, planned)| of.is_concerned(planned))
-        .map(|(it, planned)| Span {
-            from_ms: planned.from_ms.saturating_sub(margin_ms),
-            to_ms: it.to_ms + margin_ms,
-        })
-        .collect()
-}
-
 fn group(record: &Record, of: &GroupSamples, quiet: Span) -> Group {
     let all = Span {
         from_ms: record.began_ms,
         to_ms: record.ended_ms,
     };
     let account = of.account(all, &interrupted(record, of, MARGIN_MS));
+    let quiet_gap_p99_ms = of.account(quiet, &[]).gap_ms(0.99);
     Group {
         name: of.name.clone(),
         viewers: of.viewers,
-        delivered_ratio: account.delivered_ratio(),
-        quiet_gap_p99_ms: of.account(quiet, &[]).gap_ms(0.99),
+        delivered_ratio: account.delivered_ratio(quiet_gap_p99_ms),
+        quiet_gap_p99_ms,
         gap_p99_ms: account.gap_ms(0.99),
         freezes: account.freezes.len(),
         longest_freeze_ms: account.longest_freeze_ms(),

@@ -2,6 +2,7 @@
 
 mod csv;
 mod judge;
+mod outage;
 mod svg;
 mod table;
 mod timeline;

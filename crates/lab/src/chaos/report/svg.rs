@@ -100,7 +100,7 @@ pub fn draw(report: &Report) -> String {
 /// Shades the time of each action.
 fn shade(plot: &mut Plot, report: &Report, most: f64) {
     for action in &report.actions {
-        let is_planned = action.outcome.interruption.is_some();
+        let is_planned = !action.outcome.interruptions.is_empty();
         let style = match is_planned {
             true => r##"fill="#d9680b" opacity="0.14""##,
             false => r##"fill="#1d5fd1" opacity="0.08""##,

@@ -12,7 +12,7 @@ pub(super) fn timeline(record: &Record) -> Vec<Second> {
             from_ms: at_ms.saturating_sub(1000),
             to_ms: at_ms,
         };
-        of.account(span, &[]).delivered_ratio()
+        of.account(span, &[]).delivered_ratio(None)
     };
     let seconds_of = record.observed.seconds.iter();
     seconds_of
