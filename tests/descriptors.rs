@@ -192,10 +192,12 @@ fn asked(
     let mut stream = connect(&server.rtsp_url(""))?;
     match request(&mut stream) {
         Ok(()) => Ok(Some(stream)),
+        // A connection without a request that was accepted with a spare descriptor is closed by the
+        // next shortage, without a reset.
         Err(error)
             if matches!(
                 error.kind(),
-                ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
+                ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::UnexpectedEof
             ) =>
         {
             Ok(None)
