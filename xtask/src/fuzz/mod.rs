@@ -6,7 +6,7 @@
 //! from build scripts and macros.
 //!
 //! A long run (`--long`) gives each target ten minutes, two targets at a time. It minimizes the
-//! corpus of each target and writes a table of what it found, whose rows for other targets stay.
+//! corpus of each target and writes its row into a table, whose rows for other targets stay.
 
 mod progress;
 
@@ -148,8 +148,7 @@ fn run_long(folder: &Path, all: &[String], chosen: &[String], seconds: u64) -> R
         chosen.len()
     );
     let waiting: Mutex<VecDeque<&String>> = Mutex::new(chosen.iter().collect());
-    let done: Mutex<Vec<(Vec<String>, Option<String>)>> = Mutex::default();
-    let lock = || done.lock().unwrap_or_else(PoisonError::into_inner);
+    let done = Mutex::new(LongResults::default());
     thread::scope(|scope| {
         for _ in 0..at_a_time {
             scope.spawn(|| {
@@ -160,25 +159,41 @@ fn run_long(folder: &Path, all: &[String], chosen: &[String], seconds: u64) -> R
                         .pop_front();
                     let Some(target) = next else { return };
                     let (row, problem) = run_one_long(folder, target, seconds);
-                    let mut done = lock();
-                    done.push((row, problem));
-                    println!("  {} of {} targets done", done.len(), chosen.len());
+                    let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+                    done.add(row, problem, all);
+                    println!("  {} of {} targets done", done.targets, chosen.len());
                 }
             });
         }
     });
-    let mut table = Table::read(&PAGE)?;
-    let mut problems = Vec::new();
-    for (row, problem) in std::mem::take(&mut *lock()) {
-        problems.extend(problem);
-        table.put(row);
-    }
-    table.keep(all);
-    table.write()?;
-    print!("{}", table.text());
-    match problems.is_empty() {
+    let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    print!("{}", Table::read(&PAGE)?.text());
+    match done.problems.is_empty() {
         true => Ok(()),
-        false => Err(problems.join("\n    ")),
+        false => Err(done.problems.join("\n    ")),
+    }
+}
+
+/// What a long run has found so far.
+#[derive(Debug, Default)]
+struct LongResults {
+    /// Number of targets that have run.
+    targets: usize,
+    problems: Vec<String>,
+}
+
+impl LongResults {
+    /// Notes a target's result and writes its row, so that a run which ends early leaves those of
+    /// the targets that it has run. `all`: the targets that there are.
+    fn add(&mut self, row: Vec<String>, problem: Option<String>, all: &[String]) {
+        self.targets += 1;
+        self.problems.extend(problem);
+        let written = Table::read(&PAGE).and_then(|mut table| {
+            table.put(row);
+            table.keep(all);
+            table.write()
+        });
+        self.problems.extend(written.err());
     }
 }
 
