@@ -134,6 +134,11 @@ impl Configuration {
         format!("http://{}/{stream}/whep", self.http)
     }
 
+    /// URL of a room for voice calls.
+    pub(super) fn room(&self, name: &str) -> String {
+        format!("http://{}/call/{name}?name=stranger", self.http)
+    }
+
     /// URL of a stream for RTSP clients, with user and password.
     pub(super) fn rtsp_url(&self, stream: &str) -> String {
         format!("rtsp://{USER}:{}@{}/{stream}", self.password, self.rtsp)

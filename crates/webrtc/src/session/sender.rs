@@ -235,6 +235,21 @@ impl Sender {
         Some(sealed)
     }
 
+    /// Seals a packet that stands in `out`, whatever its header says, see
+    /// [`Session::queue_unchecked_rtp`](super::Session::queue_unchecked_rtp).
+    pub(super) fn seal_unchecked(
+        &mut self,
+        outbound: &mut Outbound,
+        header_bytes: usize,
+        payload_bytes: usize,
+        out: &mut [u8],
+    ) -> Option<()> {
+        let streams = self.streams.as_mut()?;
+        let sealed = outbound.seal_in_place(streams.media, header_bytes, payload_bytes, out)?;
+        streams.next = sealed.index + 1;
+        Some(())
+    }
+
     /// Skips sequence numbers, see [`Session::skip`](super::Session::skip).
     pub(super) fn skip(&mut self, outbound: &mut Outbound, count: u16) -> Option<()> {
         let streams = self.streams.as_mut()?;

@@ -2,7 +2,7 @@
 //!
 //! Tests of robustness need a peer that is authentic and hostile. Nothing else calls this.
 
-use super::{Session, State};
+use super::{SenderIndex, Session, State};
 use crate::dtls::record::ContentType;
 
 impl Session {
@@ -16,6 +16,41 @@ impl Session {
         self.timeout = None;
         self.send_rtcp(packet.to_vec());
         true
+    }
+
+    /// Seals `packet` as RTP of a sender and queues it, without a look at its contents beyond the
+    /// sender's sequence number and SSRC, which are written into it. Bytes after `header_bytes` are
+    /// the payload, which is encrypted.
+    ///
+    /// Returns false before the session is connected, for an unknown sender, and for a header under
+    /// 12 bytes or longer than the packet.
+    pub fn queue_unchecked_rtp(
+        &mut self,
+        sender: SenderIndex,
+        header_bytes: usize,
+        packet: &[u8],
+    ) -> bool {
+        if self.state != State::Connected || !(12..=packet.len()).contains(&header_bytes) {
+            return false;
+        }
+        let sender = self.senders.get_mut(sender.0);
+        let (Some(sender), Some(keys)) = (sender, self.keys.as_mut()) else {
+            return false;
+        };
+        let mut datagram = vec![0; packet.len() + keys.outbound.overhead()];
+        datagram[..packet.len()].copy_from_slice(packet);
+        let payload_bytes = packet.len() - header_bytes;
+        let sealed = sender.seal_unchecked(
+            &mut keys.outbound,
+            header_bytes,
+            payload_bytes,
+            &mut datagram,
+        );
+        if sealed.is_some() {
+            self.reports.push(datagram);
+            self.timeout = None;
+        }
+        sealed.is_some()
     }
 
     /// Seals `chunks` as an SCTP packet with the association's own header and queues it, without

@@ -1,8 +1,9 @@
-//! A WebRTC peer that is authentic and hostile: after its handshake it sends sealed garbage.
+//! WebRTC peers that are authentic and hostile: after their handshake they send sealed garbage.
 //!
 //! ```text
-//! WHEP ─► Session: ICE, DTLS, keys ─► RTCP: NACK, transport feedback, reports, broken lengths
-//!                                  └► data records: SCTP chunks of the association (`chunks`)
+//! viewer       WHEP ─► Session ─► RTCP: NACK, transport feedback, reports, broken lengths
+//!                              └► data records: SCTP chunks of the association (`chunks`)
+//! participant  /call ─► Session ─► RTCP, and RTP: broken headers, extensions, padding and voices
 //! ```
 
 use std::net::{SocketAddr, UdpSocket};
@@ -11,11 +12,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use glassline_client::trust::Trust;
 use glassline_client::whep;
-use glassline_media::WallClock;
+use glassline_media::{Codec, Track, WallClock};
 use glassline_sctp::channel::Limits;
 use glassline_webrtc::dtls::{Cipher, CipherChoice};
 use glassline_webrtc::{
-    Certificate, DataConfig, DialConfig, Kinds, OpusOptions, ReceiveMode, Secrets, Session,
+    Certificate, DataConfig, DialConfig, Kinds, OpusOptions, ReceiveMode, Secrets, SenderIndex,
+    Session,
 };
 use rand::rngs::StdRng;
 use rand::{Rng as _, RngCore as _};
@@ -33,8 +35,22 @@ const SESSION: Duration = Duration::from_secs(1);
 /// Longest wait for the handshake.
 const CONNECT_MAX: Duration = Duration::from_secs(20);
 
+/// Bytes of an RTP header without contributing sources and extensions (RFC 3550 §5.1).
+const HEADER_BYTES: usize = 12;
+
+/// What a hostile peer is to the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// A viewer of the built-in stream, with data channels.
+    Viewer,
+    /// A participant of a room, whose voice others may hear.
+    Participant,
+}
+
 /// A peer with its socket.
 struct HostilePeer {
+    role: Role,
+    token: String,
     socket: UdpSocket,
     local: SocketAddr,
     session: Session,
@@ -43,14 +59,18 @@ struct HostilePeer {
 }
 
 impl Attack<'_> {
-    /// Connects as a viewer, and sends sealed garbage; a new viewer follows every second, until the
-    /// time is over.
+    /// Connects as a viewer, and sends sealed garbage; a participant of a room follows after a
+    /// second, then a viewer again, until the time is over.
     pub(super) fn send_sealed_garbage(&mut self) -> Result<(), Error> {
         let end = Instant::now() + self.action.time;
         let (mut opened, mut closed) = (0, 0);
-        while Instant::now() < end {
-            let Some(mut peer) = self.connect()? else {
-                self.late("a viewer from another address could not connect".to_owned());
+        let roles = [Role::Viewer, Role::Participant];
+        let mut roles = roles.into_iter().cycle();
+        while Instant::now() < end
+            && let Some(role) = roles.next()
+        {
+            let Some(mut peer) = self.connect(role)? else {
+                self.late(format!("no {role:?} from another address could connect"));
                 return Ok(());
             };
             opened += 1;
@@ -61,7 +81,7 @@ impl Attack<'_> {
                 self.step(Duration::from_millis(1))?;
             }
             closed += u64::from(peer.session.is_closed());
-            peer.leave(&self.deployment.configuration.read_token);
+            peer.leave();
         }
         self.note(format!(
             "{opened} sessions, of which the server closed {closed}"
@@ -69,11 +89,15 @@ impl Attack<'_> {
         Ok(())
     }
 
-    /// Joins as a viewer; `None` if the handshake takes too long.
-    fn connect(&mut self) -> Result<Option<HostilePeer>, Error> {
+    /// Joins; `None` if the handshake takes too long.
+    fn connect(&mut self, role: Role) -> Result<Option<HostilePeer>, Error> {
         let configuration = &self.deployment.configuration;
-        let url = Url::parse(&configuration.whep("demo")).map_err(std::io::Error::other)?;
-        let mut peer = HostilePeer::join(&url, &configuration.read_token)?;
+        let (url, token) = match role {
+            Role::Viewer => (configuration.whep("demo"), &configuration.read_token),
+            Role::Participant => (configuration.room("hostile"), &configuration.publish_token),
+        };
+        let url = Url::parse(&url).map_err(std::io::Error::other)?;
+        let mut peer = HostilePeer::join(role, &url, token.clone())?;
         let deadline = Instant::now() + CONNECT_MAX;
         while !peer.session.is_connected() && Instant::now() < deadline {
             peer.exchange()?;
@@ -86,6 +110,11 @@ impl Attack<'_> {
         for _ in 0..PACKETS {
             let random = &mut self.random;
             let is_sent = match random.random_range(0..8) {
+                0..6 if peer.role == Role::Participant => {
+                    let (header_bytes, packet) = rtp(random);
+                    peer.session
+                        .queue_unchecked_rtp(SenderIndex(0), header_bytes, &packet)
+                }
                 0 => {
                     let mut record = vec![0; random.random_range(0..400)];
                     random.fill_bytes(&mut record);
@@ -107,7 +136,7 @@ impl Attack<'_> {
 }
 
 impl HostilePeer {
-    fn join(url: &Url, token: &str) -> Result<Self, Error> {
+    fn join(role: Role, url: &Url, token: String) -> Result<Self, Error> {
         let socket = UdpSocket::bind((STRANGER, 0))?;
         socket.set_nonblocking(true)?;
         let local = socket.local_addr()?;
@@ -118,24 +147,32 @@ impl HostilePeer {
             certificate: Arc::new(certificate),
             local: vec![local],
             turn_allocations: Vec::new(),
-            data: Some(DataConfig {
+            data: (role == Role::Viewer).then(|| DataConfig {
                 cipher: CipherChoice::Prefer(Cipher::fastest(Instant::now)),
                 association: glassline_sctp::Config::default(),
                 limits: Limits::default(),
             }),
             secrets: Secrets::expand(&rand::random()),
             wall: WallClock::new(now, unix.unwrap_or_default()),
-            send: Vec::new(),
-            receive: Kinds::ALL,
+            send: match role {
+                Role::Viewer => Vec::new(),
+                Role::Participant => vec![Track::audio(Codec::Opus, 1)],
+            },
+            receive: match role {
+                Role::Viewer => Kinds::ALL,
+                Role::Participant => Kinds::NONE,
+            },
             opus: OpusOptions::default(),
             mode: ReceiveMode::CountOnly,
         };
         let (mut session, offer) = Session::dial(config, now);
-        let answer = whep::post_offer(url, &offer, Some(token), Trust::Anybody);
+        let answer = whep::post_offer(url, &offer, Some(&token), Trust::Anybody);
         let answer = answer.map_err(std::io::Error::other)?;
         let accepted = session.set_answer(&answer.sdp, Instant::now());
         accepted.map_err(std::io::Error::other)?;
         Ok(Self {
+            role,
+            token,
             socket,
             local,
             session,
@@ -166,14 +203,51 @@ impl HostilePeer {
         Ok(())
     }
 
-    fn leave(mut self, token: &str) {
+    fn leave(mut self) {
         self.session.close(Instant::now());
         let _ = self.exchange();
         if let Some(location) = &self.location {
             // A session that is gone needs no farewell.
-            let _ = whep::delete(location, Some(token), Trust::Anybody);
+            let _ = whep::delete(location, Some(&self.token), Trust::Anybody);
         }
     }
+}
+
+/// An RTP packet and the length of its header as SRTP sees it: payload type, contributing sources,
+/// extension and padding may not fit the packet.
+fn rtp(random: &mut StdRng) -> (usize, Vec<u8>) {
+    let first = match random.random_range(0..4) {
+        // Version 2, and whatever follows.
+        0 => 0x80 | random.random_range(0..0x40),
+        1 => 0x90,
+        _ => 0x80,
+    };
+    let mut packet = vec![0; HEADER_BYTES];
+    random.fill_bytes(&mut packet);
+    packet[0] = first;
+    if random.random_range(0..4) > 0 {
+        // The payload type that the answer most likely names for Opus.
+        packet[1] = 111;
+    }
+    let sources = 4 * usize::from(first & 0xf);
+    packet.resize(HEADER_BYTES + sources, 0);
+    if first & 0x10 != 0 {
+        let words: u16 = random.random_range(0..4);
+        let told = match random.random_range(0..4) {
+            0 => random.random(),
+            _ => words,
+        };
+        packet.extend([0xbe, 0xde]);
+        packet.extend(told.to_be_bytes());
+        let mut elements = vec![0; 4 * usize::from(words)];
+        random.fill_bytes(&mut elements);
+        packet.extend(elements);
+    }
+    let header_bytes = packet.len();
+    let mut voice = vec![0; random.random_range(0..300)];
+    random.fill_bytes(&mut voice);
+    packet.extend(voice);
+    (header_bytes, packet)
 }
 
 /// An RTCP compound packet: of a known kind, with contents and a length that may be wrong.
