@@ -48,6 +48,8 @@ mod bottleneck;
 #[cfg(test)]
 mod curves;
 #[cfg(test)]
+mod datagrams;
+#[cfg(test)]
 mod live;
 #[cfg(test)]
 mod marks;

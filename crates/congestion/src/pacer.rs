@@ -180,6 +180,20 @@ mod tests {
     }
 
     #[test]
+    fn a_full_bucket_lets_a_burst_leave_at_once() {
+        let (now, rate) = (Instant::now(), mbps(12));
+        let mut pacer = Pacer::new(PACKET);
+        // 2 ms at 12 Mbit/s are 3000 bytes.
+        pacer.allowance(now, rate);
+        let full = now + MS * 10;
+        assert_eq!(pacer.allowance(full, rate), 3_000);
+        assert_eq!(pacer.deadline(full, rate, 3_000), None);
+        assert_eq!(pacer.deadline(full, rate, 100_000), None, "a burst at most");
+        pacer.sent(1);
+        assert!(pacer.deadline(full, rate, 3_000).is_some());
+    }
+
+    #[test]
     fn what_left_without_asking_is_made_up_for_a_while_only() {
         let (now, rate) = (Instant::now(), mbps(8));
         let mut pacer = Pacer::new(PACKET);

@@ -203,7 +203,9 @@ impl Sender {
                 }
                 break;
             }
-            self.made -= PACKET as f64;
+            if self.source != TrafficSource::Bulk {
+                self.made -= PACKET as f64;
+            }
             self.credit -= PACKET as f64;
             self.flow.on_sent(now, self.next, PACKET);
             self.unacked.insert(self.next);
@@ -262,7 +264,9 @@ impl Sender {
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
     fn lose(&mut self, lost: Vec<u64>, persistent: bool, now: Instant) {
         if !lost.is_empty() {
-            self.made += lost.len() as f64 * PACKET as f64;
+            if self.source != TrafficSource::Bulk {
+                self.made += lost.len() as f64 * PACKET as f64;
+            }
             self.flow.on_lost(now, lost, persistent);
         }
     }

@@ -56,10 +56,13 @@ mod tests {
     use super::*;
     use std::time::Instant;
 
+    /// Size of datagrams, in bytes.
+    const MTU: f64 = 1200.0;
+
     fn count(packets: f64, bursts: u32) -> LossCount {
         let mut count = LossCount::new(Instant::now());
-        count.lost = f64::from(bursts);
-        count.delivered = packets - count.lost;
+        count.lost = f64::from(bursts) * MTU;
+        count.delivered = packets * MTU - count.lost;
         count.bursts = bursts;
         count
     }
@@ -67,22 +70,22 @@ mod tests {
     #[test]
     fn a_cluster_of_random_loss_is_explained_and_a_policer_is_not() {
         let mut background = RandomLoss::default();
-        assert!(!background.explains(&count(40.0, 4), 1.0), "nothing known");
-        background.learn(&count(2000.0, 40), 1.0);
+        assert!(!background.explains(&count(40.0, 4), MTU), "nothing known");
+        background.learn(&count(2000.0, 40), MTU);
         assert!((background.floor() - 0.02).abs() < 1e-9);
-        assert!(background.explains(&count(92.0, 7), 1.0));
-        assert!(!background.explains(&count(92.0, 20), 1.0));
+        assert!(background.explains(&count(92.0, 7), MTU));
+        assert!(!background.explains(&count(92.0, 20), MTU));
     }
 
     #[test]
     fn the_past_is_forgotten_and_much_loss_is_never_chance() {
         let mut background = RandomLoss::default();
         for _ in 0..10 {
-            background.learn(&count(1000.0, 300), 1.0);
+            background.learn(&count(1000.0, 300), MTU);
         }
         assert!(background.floor() <= MOST);
         for _ in 0..30 {
-            background.learn(&count(1000.0, 0), 1.0);
+            background.learn(&count(1000.0, 0), MTU);
         }
         assert!(background.floor() < 0.001, "{background:?}");
     }

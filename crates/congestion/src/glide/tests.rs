@@ -149,6 +149,10 @@ fn random_loss_is_not_taken_for_a_policer() {
             None,
             "{case}"
         );
+        let begun = sender.curve[0].path_model.loss_floor;
+        assert!(begun.abs() < f64::EPSILON, "{case}: {begun} of nothing");
+        let floor = sender.flow.controller().path_model().loss_floor;
+        assert!((0.01..0.03).contains(&floor), "{case}: {floor} is lost");
         assert!(found > case.expected, "{case}: {found} Mbit/s");
     }
 }
@@ -178,6 +182,30 @@ fn beside_cubic_it_takes_its_share_and_leaves_the_other_s() {
         assert!(case.expected.contains(&ours), "{case}: {ours}");
         assert!(theirs > 0.8, "{case}: {theirs}");
     }
+}
+
+#[test]
+fn a_flow_that_must_not_compete_keeps_to_its_target() {
+    let alone_in_mind = Config {
+        competes: false,
+        ..Config::default()
+    };
+    let path = Bottleneck {
+        queue_bytes: bytes(10.0, 0.16),
+        ..PLAIN
+    };
+    let share = |config| {
+        let mut senders = [start(config), Sender::bulk(Algorithm::Cubic)];
+        path.run(&mut senders, 45, 3);
+        let competed = first(&senders[0], |path_model| path_model.competing);
+        (goodput_between(&senders[0], 10.0, 45.0), competed)
+    };
+    let (meek, competed) = share(alone_in_mind);
+    assert_eq!(competed, None);
+    let (equal, competed) = share(Config::default());
+    assert!(competed.is_some());
+    println!("beside CUBIC on 10 Mbit/s: {equal:.2}, and {meek:.2} without competing");
+    assert!(meek < 0.7 * equal, "{meek} and {equal}");
 }
 
 #[test]

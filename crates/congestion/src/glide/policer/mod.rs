@@ -84,6 +84,10 @@ const PROBE_TIME_MAX: Duration = Duration::from_secs(5);
 /// Share of its gain by which a probe must be used. If it then lost nothing in that time,
 /// the rate is higher, however large the burst.
 const PROBE_USED: f64 = (PROBE_GAIN - 1.0) / 2.0;
+
+#[cfg(test)]
+mod tests;
+
 /// The policer model, with what is known of random loss.
 #[derive(Clone, Debug)]
 pub(super) struct Policer {
