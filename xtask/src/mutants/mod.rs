@@ -37,6 +37,10 @@ const EXIT_BELOW: u8 = 3;
 /// Formatting for people who debug is no behavior.
 const EXCLUDED: &str = "impl (fmt::)?Debug for";
 
+/// Drivers of fuzz targets and servers that only they and tests start: those are tests
+/// themselves, and are in no build of the server.
+const DRIVERS: [&str; 3] = ["**/fuzzing/**", "**/fuzzing.rs", "**/test_server.rs"];
+
 /// Table of the last runs.
 pub(crate) static PAGE: Page = Page {
     name: "mutants",
@@ -246,6 +250,9 @@ impl Part {
             .current_dir(tree.root())
             .args(["mutants", "--package", self.package])
             .args(["--exclude-re", EXCLUDED]);
+        for driver in DRIVERS {
+            command.args(["--exclude", driver]);
+        }
         for file in files {
             command.args(["--file", file]);
         }

@@ -133,6 +133,21 @@ fn a_re_sealed_packet_must_be_the_same() {
         &mut again,
     );
     assert_eq!(unsent, None);
+    // Padding could not be repeated, as only the payload is known then.
+    assert!(!server.senders()[0].may_pad());
+    let mut padded = |padding| {
+        server.seal_padded(
+            SenderIndex(0),
+            9,
+            true,
+            b"payload",
+            padding,
+            now,
+            &mut first,
+        )
+    };
+    assert_eq!(padded(1), None);
+    assert!(padded(0).is_some());
 }
 
 #[test]

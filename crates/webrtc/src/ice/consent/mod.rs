@@ -338,3 +338,6 @@ impl CheckedAddress {
 fn interval(transaction: TransactionId) -> Duration {
     INTERVAL_MIN + INTERVAL_SPREAD * u32::from(transaction[0]) / 255
 }
+
+#[cfg(test)]
+mod tests;
