@@ -101,8 +101,15 @@ fn track_configs() -> Vec<TrackConfig> {
     ]
 }
 
-/// Publishes in a session, and compares what its peer receives.
-async fn carried(scheme: &str) {
+/// A publisher with the right to publish, and the server's end of its session.
+struct Publishing {
+    client: Session,
+    server: Session,
+    _site: Site,
+}
+
+/// Opens a session of a publisher that is granted what it asks for.
+async fn publishing(scheme: &str) -> Publishing {
     let grant = Grant {
         publish: true,
         ..Grant::default()
@@ -112,6 +119,16 @@ async fn carried(scheme: &str) {
         .await
         .expect("open");
     let server = soon(site.sessions.recv()).await.expect("granted");
+    Publishing {
+        client,
+        server,
+        _site: site,
+    }
+}
+
+/// Publishes in a session, and compares what its peer receives.
+async fn carried(scheme: &str) {
+    let Publishing { client, server, .. } = publishing(scheme).await;
     let mut broadcast = client.publish("cam", track_configs()).expect("a good name");
     broadcast.set_clock(MediaTime::ZERO, SystemTime::now());
     broadcast.write(TrackIndex(0), &frame(0)).expect("open");
@@ -245,15 +262,7 @@ async fn is_forgotten(kept_bytes: impl Fn() -> u64) -> Result<(), u64> {
 
 #[tokio::test]
 async fn frames_of_a_publisher_are_forgotten_within_seconds() {
-    let grant = Grant {
-        publish: true,
-        ..Grant::default()
-    };
-    let mut site = site(Ok(grant), "moq");
-    let client = soon(open(&site.address, Role::Publisher))
-        .await
-        .expect("open");
-    let server = soon(site.sessions.recv()).await.expect("granted");
+    let Publishing { client, server, .. } = publishing("moq").await;
     let mut broadcast = client.publish("cam", track_configs()).expect("a good name");
     broadcast.write(TrackIndex(0), &frame(0)).expect("open");
     let mut subscription = soon(server.subscribe("cam")).await.expect("there");
@@ -321,15 +330,7 @@ async fn another_certificate_than_the_pinned_one_is_refused() {
 
 /// A publisher that writes its catalog by hand.
 async fn catalog_of(document: Vec<u8>) -> Result<Catalog, SubscribeError> {
-    let grant = Grant {
-        publish: true,
-        ..Grant::default()
-    };
-    let mut site = site(Ok(grant), "moq");
-    let client = soon(open(&site.address, Role::Publisher))
-        .await
-        .expect("open");
-    let server = soon(site.sessions.recv()).await.expect("granted");
+    let Publishing { client, server, .. } = publishing("moq").await;
     let origin = client.outbound().expect("opened to publish");
     let liar = origin.producer.create_broadcast("cam").expect("a name");
     let mut track = liar.create_track("catalog.json", None).expect("a track");

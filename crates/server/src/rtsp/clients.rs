@@ -188,6 +188,7 @@ impl Clients {
     pub(super) fn clear(&mut self) {
         self.tunnels.clear();
         self.delivery.clear();
+        self.newcomers = Newcomers::default();
         self.count = 0;
         self.delivery.counters.open.set(0);
         self.delivery.counters.playing.set(0);

@@ -85,8 +85,7 @@ fn is_live(running: &Running, name: &str) -> bool {
 #[test]
 fn a_listener_that_panics_accepts_again_and_its_sessions_go_on() {
     let running = Running::start(1);
-    let camera = Camera::start(&running, STREAM, "", track_configs());
-    await_that(&running, "it is live", |running| is_live(running, STREAM));
+    let camera = live_camera(&running);
     let mut reader = Reader::open(&running);
     assert!(reader.read(10));
     for restarts in 1..=2 {
@@ -123,6 +122,13 @@ fn a_session_that_panics_goes_alone() {
     assert_eq!(running.of_part("part_restarts_total", "quic"), 0);
 }
 
+/// A camera that publishes the stream of the tests, which is live.
+fn live_camera(running: &Running) -> Camera {
+    let camera = Camera::start(running, STREAM, "", track_configs());
+    await_that(running, "it is live", |running| is_live(running, STREAM));
+    camera
+}
+
 #[test]
 fn a_publisher_whose_broadcast_panics_is_told_and_comes_back() {
     let running = Running::start(1);
@@ -134,8 +140,7 @@ fn a_publisher_whose_broadcast_panics_is_told_and_comes_back() {
     let ended = Camera::start(&running, STREAM, "", track_configs()).ended();
     assert!(ended.to_string().contains("cannot be carried"), "{ended}");
     assert!(!is_live(&running, STREAM));
-    let camera = Camera::start(&running, STREAM, "", track_configs());
-    await_that(&running, "it is live", |running| is_live(running, STREAM));
+    let camera = live_camera(&running);
     drop(camera);
     assert!(is_live(&running, "other"));
     assert!(!other.is_over());
@@ -145,16 +150,14 @@ fn a_publisher_whose_broadcast_panics_is_told_and_comes_back() {
 #[test]
 fn a_publisher_of_whom_one_track_panics_is_told_and_comes_back() {
     let running = Running::start(1);
-    let camera = Camera::start(&running, STREAM, "", track_configs());
-    await_that(&running, "it is live", |running| is_live(running, STREAM));
+    let camera = live_camera(&running);
     fail_at(&running, "quic-track");
     let ended = camera.ended();
     assert!(ended.to_string().contains("cannot be carried"), "{ended}");
     await_that(&running, "the stream is down", |running| {
         !is_live(running, STREAM)
     });
-    let _camera = Camera::start(&running, STREAM, "", track_configs());
-    await_that(&running, "it is live", |running| is_live(running, STREAM));
+    let _camera = live_camera(&running);
     assert_eq!(running.of_part("panics_total", "quic"), 1);
 }
 
@@ -179,8 +182,7 @@ fn readers_of_a_stream_whose_offering_panics_see_its_end_and_read_it_again() {
 #[test]
 fn readers_come_back_when_all_streams_are_offered_anew() {
     let running = Running::start(1);
-    let camera = Camera::start(&running, STREAM, "", track_configs());
-    await_that(&running, "it is live", |running| is_live(running, STREAM));
+    let camera = live_camera(&running);
     for restarts in 1..=2 {
         let mut reader = Reader::open(&running);
         assert!(reader.read(10));

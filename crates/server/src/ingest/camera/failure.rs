@@ -24,7 +24,7 @@ pub(super) enum Failure {
     #[error("no UDP ports for the camera's packets: {0}")]
     Ports(io::Error),
     /// The camera did not answer in time.
-    #[error("the camera did not answer {what} within {} s", STEP.as_secs())]
+    #[error("the camera did not {what} within {} s", STEP.as_secs())]
     NoAnswer { what: &'static str },
     /// The camera refused a request or sent invalid RTSP.
     #[error("{0}")]

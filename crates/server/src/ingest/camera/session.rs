@@ -68,7 +68,11 @@ impl<'a> CameraSession<'a> {
         let connecting = TcpStream::connect((host, port));
         let socket = match tokio::time::timeout(STEP, connecting).await {
             Ok(connected) => connected.map_err(Failure::Connect)?,
-            Err(_) => return Err(Failure::NoAnswer { what: "connect" }),
+            Err(_) => {
+                return Err(Failure::NoAnswer {
+                    what: "accept the connection",
+                });
+            }
         };
         let peer = socket.peer_addr().map_err(Failure::Connect)?.ip();
         let mut config = Config::new(camera.url.clone(), rand::random());
@@ -150,7 +154,11 @@ impl<'a> CameraSession<'a> {
                 Ok(Ok(count)) if count > 0 => self.client.advance(count),
                 Ok(Ok(_)) => return Err(Failure::HungUp),
                 Ok(Err(error)) => return Err(Failure::Connection(error)),
-                Err(_) => return Err(Failure::NoAnswer { what: "anything" }),
+                Err(_) => {
+                    return Err(Failure::NoAnswer {
+                        what: "read a request",
+                    });
+                }
             }
         }
         Ok(())
