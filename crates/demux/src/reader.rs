@@ -18,13 +18,9 @@ pub(crate) trait Reader: Send {
     /// Returns the tracks: at least one, and at most one of each kind.
     fn tracks(&self) -> &[Track];
 
-    /// Returns the length of one pass in ns: that of its video, if the file has video.
-    fn length_ns(&self) -> i64;
-
-    /// Returns the exact length of one pass, which may not be a whole number of ns.
-    fn length(&self) -> Length {
-        Length::from_nanos(self.length_ns())
-    }
+    /// Returns the exact length of one pass, which may not be a whole number of ns: that of its
+    /// video, if the file has video.
+    fn length(&self) -> Length;
 
     /// Returns the frames per second, if the rate is constant.
     fn frame_rate(&self) -> Option<FrameRate> {

@@ -142,12 +142,16 @@ mod tests {
         header
     }
 
+    fn push(bits: &mut Vec<bool>, count: usize, value: usize) {
+        bits.extend((0..count).map(|bit| value >> bit & 1 == 1));
+    }
+
     /// Filler, the number of modes, modes with these block flags, the framing bit.
     fn setup(flags: &[bool], padding: usize) -> Vec<u8> {
-        let mut bits = vec![true; 53];
-        let push = |bits: &mut Vec<bool>, count: usize, value: usize| {
-            bits.extend((0..count).map(|bit| value >> bit & 1 == 1));
-        };
+        setup_behind(vec![true; 53], flags, padding)
+    }
+
+    fn setup_behind(mut bits: Vec<bool>, flags: &[bool], padding: usize) -> Vec<u8> {
         push(&mut bits, 6, flags.len() - 1);
         for (number, &flag) in flags.iter().enumerate() {
             push(&mut bits, 1, flag.into());
@@ -181,6 +185,24 @@ mod tests {
         }
         assert!(Headers::parse(&identification(), b"\x05vorbis").is_err());
         assert!(Headers::parse(&identification()[..20], &setup(&[true], 0)).is_err());
+    }
+
+    #[test]
+    fn a_mode_with_another_window_or_transform_is_none() {
+        let flags = [false, true];
+        for (window, transform) in [(1, 0), (0, 1), (0x8000, 0), (0, 0x8000)] {
+            // What precedes the modes looks like one more of them, except for its types: three
+            // modes less one, a block flag, the types, and the low bits of a mapping whose
+            // upper ones are the number of modes.
+            let mut before = vec![true; 11];
+            push(&mut before, 6, 2);
+            push(&mut before, 1, 1);
+            push(&mut before, 16, window);
+            push(&mut before, 16, transform);
+            push(&mut before, 2, 0);
+            let headers = Headers::parse(&identification(), &setup_behind(before, &flags, 0));
+            assert_eq!(headers.expect("good").modes, [256, 2048]);
+        }
     }
 
     #[test]

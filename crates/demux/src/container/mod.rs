@@ -24,6 +24,7 @@ use bytes::Bytes;
 use glassline_media::{Kind, Track, TrackIndex};
 
 use crate::error::{Fault, Reason};
+use crate::length::Length;
 use crate::reader::{Reader, Unit};
 use crate::window::read_unit;
 use crate::{Data, FrameRate};
@@ -150,8 +151,8 @@ impl Reader for Container {
         &self.index.tracks
     }
 
-    fn length_ns(&self) -> i64 {
-        self.index.length_ns
+    fn length(&self) -> Length {
+        Length::from_nanos(self.index.length_ns)
     }
 
     fn frame_rate(&self) -> Option<FrameRate> {

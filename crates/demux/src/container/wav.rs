@@ -75,10 +75,6 @@ impl Reader for Wav {
         &self.tracks
     }
 
-    fn length_ns(&self) -> i64 {
-        self.start_ns(self.layout.samples)
-    }
-
     fn length(&self) -> Length {
         let samples = i64::try_from(self.layout.samples).unwrap_or(i64::MAX);
         Length::from_ticks(samples, self.layout.format.rate)

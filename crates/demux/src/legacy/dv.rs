@@ -190,10 +190,6 @@ impl Reader for Dv {
         &self.tracks
     }
 
-    fn length_ns(&self) -> i64 {
-        self.start_ns(self.frames)
-    }
-
     fn length(&self) -> Length {
         self.profile.rate().length(self.frames * 2)
     }

@@ -4,6 +4,7 @@ mod dv;
 mod files;
 mod frames;
 mod loops;
+mod matroska;
 mod mpeg4;
 mod pictures;
 mod reordered;

@@ -9,7 +9,7 @@ const MS: Duration = Duration::from_millis(1);
 const ROUND_TRIP: Duration = Duration::from_millis(40);
 
 /// Packets that reach the model as a path acknowledges and loses them.
-struct Feed {
+struct PacketPath {
     policer: Policer,
     now: Instant,
     /// Packets so far.
@@ -20,7 +20,7 @@ struct Feed {
     queue: Duration,
 }
 
-impl Feed {
+impl PacketPath {
     fn new() -> Self {
         let now = Instant::now();
         Self {
@@ -85,43 +85,43 @@ impl Feed {
 
     /// Loses a tenth, then nothing from the trial on: what a policer does.
     fn held() -> Self {
-        let mut feed = Self::new();
-        feed.until(10, Policer::is_on_trial);
-        feed.until(0, |it| it.rate().is_some());
-        feed
+        let mut path = Self::new();
+        path.until(10, Policer::is_on_trial);
+        path.until(0, |it| it.rate().is_some());
+        path
     }
 }
 
 #[test]
 fn loss_of_a_fiftieth_or_less_begins_no_trial() {
-    let mut feed = Feed::new();
-    feed.send(50, Duration::from_secs(20));
-    assert!(!feed.policer.is_on_trial());
-    assert_eq!(feed.policer.pacing(MTU), None);
-    let floor = feed.policer.floor();
+    let mut path = PacketPath::new();
+    path.send(50, Duration::from_secs(20));
+    assert!(!path.policer.is_on_trial());
+    assert_eq!(path.policer.pacing(MTU), None);
+    let floor = path.policer.floor();
     assert!((0.01..=0.02).contains(&floor), "{floor}");
 }
 
 #[test]
 fn a_trial_sends_nine_tenths_of_what_arrived() {
-    let mut feed = Feed::new();
-    let after = feed.until(10, Policer::is_on_trial);
+    let mut path = PacketPath::new();
+    let after = path.until(10, Policer::is_on_trial);
     assert!(after >= RATE_TIME_MIN && after < MS * 300, "{after:?}");
-    let pace = feed.policer.pacing(MTU).expect("a trial has a pace");
+    let pace = path.policer.pacing(MTU).expect("a trial has a pace");
     let share = pace / RATE;
     assert!((0.79..0.83).contains(&share), "0.9 of 0.9: {share}");
-    assert!(feed.policer.is_testing());
-    assert_eq!(feed.policer.rate(), None, "nothing is known yet");
+    assert!(path.policer.is_testing());
+    assert_eq!(path.policer.rate(), None, "nothing is known yet");
 }
 
 #[test]
 fn loss_that_abates_but_stays_is_tried_three_times_and_no_more() {
-    let mut feed = Feed::new();
-    feed.until(10, Policer::is_on_trial);
-    let mut paces = vec![feed.policer.pacing(MTU).expect("a pace")];
+    let mut path = PacketPath::new();
+    path.until(10, Policer::is_on_trial);
+    let mut paces = vec![path.policer.pacing(MTU).expect("a pace")];
     for _ in 0..5_000 {
-        feed.packet(20);
-        let Some(pace) = feed.policer.pacing(MTU) else {
+        path.packet(20);
+        let Some(pace) = path.policer.pacing(MTU) else {
             break;
         };
         if paces.last() != Some(&pace) {
@@ -133,17 +133,17 @@ fn loss_that_abates_but_stays_is_tried_three_times_and_no_more() {
         paces.is_sorted_by(|a, b| a > b),
         "each is slower: {paces:?}"
     );
-    assert_eq!(feed.policer.pacing(MTU), None, "it passes for random loss");
+    assert_eq!(path.policer.pacing(MTU), None, "it passes for random loss");
 }
 
 #[test]
 fn loss_that_stays_is_random_and_is_not_tested_for_ten_seconds() {
     let random = || {
-        let mut feed = Feed::new();
-        feed.until(20, Policer::is_on_trial);
-        feed.until(20, |it| !it.is_on_trial());
-        assert_eq!(feed.policer.rate(), None);
-        feed
+        let mut path = PacketPath::new();
+        path.until(20, Policer::is_on_trial);
+        path.until(20, |it| !it.is_on_trial());
+        assert_eq!(path.policer.rate(), None);
+        path
     };
     let pause = random().until(6, Policer::is_on_trial);
     assert!(pause >= QUIET && pause < QUIET + MS * 2500, "{pause:?}");
@@ -154,95 +154,95 @@ fn loss_that_stays_is_random_and_is_not_tested_for_ten_seconds() {
 
 #[test]
 fn loss_that_vanishes_shows_the_rate_and_a_probe_confirms_the_policer() {
-    let mut feed = Feed::held();
-    let rate = feed.policer.rate().expect("it is held");
+    let mut path = PacketPath::held();
+    let rate = path.policer.rate().expect("it is held");
     assert!((0.85..0.95).contains(&(rate / RATE)), "{rate}");
-    let pause = feed.until(0, Policer::is_testing);
+    let pause = path.until(0, Policer::is_testing);
     assert!(pause >= REST_FIRST && pause < MS * 550, "{pause:?}");
-    let probing = feed.policer.pacing(MTU).expect("a pace");
+    let probing = path.policer.pacing(MTU).expect("a pace");
     assert!((probing / rate - PROBE_GAIN).abs() < 1e-9, "{probing}");
     // A tenth on an empty path is plain already; the probe keeps it so.
-    assert!(feed.policer.is_policed());
-    feed.until(6, |it| !it.is_testing());
-    assert!(feed.policer.is_policed());
-    let first = feed.until(0, Policer::is_testing);
-    feed.until(6, |it| !it.is_testing());
-    let second = feed.until(0, Policer::is_testing);
+    assert!(path.policer.is_policed());
+    path.until(6, |it| !it.is_testing());
+    assert!(path.policer.is_policed());
+    let first = path.until(0, Policer::is_testing);
+    path.until(6, |it| !it.is_testing());
+    let second = path.until(0, Policer::is_testing);
     let times = second.as_secs_f64() / first.as_secs_f64();
     assert!((1.9..2.1).contains(&times), "{first:?}, {second:?}");
 }
 
 #[test]
 fn little_loss_that_vanished_is_no_policer_until_a_probe_lost_too() {
-    let mut feed = Feed::new();
-    feed.until(25, Policer::is_on_trial);
-    feed.until(0, |it| it.rate().is_some());
-    assert!(!feed.policer.is_policed());
-    feed.until(0, Policer::is_testing);
-    assert!(!feed.policer.is_policed());
-    feed.until(6, |it| !it.is_testing());
-    assert!(feed.policer.is_policed());
+    let mut path = PacketPath::new();
+    path.until(25, Policer::is_on_trial);
+    path.until(0, |it| it.rate().is_some());
+    assert!(!path.policer.is_policed());
+    path.until(0, Policer::is_testing);
+    assert!(!path.policer.is_policed());
+    path.until(6, |it| !it.is_testing());
+    assert!(path.policer.is_policed());
 }
 
 #[test]
 fn a_probe_without_loss_raises_the_rate() {
-    let mut feed = Feed::held();
-    let before = feed.policer.rate().expect("it is held");
-    feed.until(0, |it| it.rate().is_none_or(|rate| rate > before));
-    let after = feed.policer.rate().expect("it probes on");
+    let mut path = PacketPath::held();
+    let before = path.policer.rate().expect("it is held");
+    path.until(0, |it| it.rate().is_none_or(|rate| rate > before));
+    let after = path.policer.rate().expect("it probes on");
     assert!((after / before - PROBE_GAIN).abs() < 1e-9, "{after}");
-    assert!(feed.policer.is_testing(), "and a faster probe follows");
+    assert!(path.policer.is_testing(), "and a faster probe follows");
 }
 
 #[test]
 fn a_rate_that_still_loses_is_lowered() {
-    let mut feed = Feed::held();
-    let before = feed.policer.rate().expect("it is held");
-    feed.until(25, |it| it.rate().is_none_or(|rate| rate < before));
-    let after = feed.policer.rate().expect("it is held");
+    let mut path = PacketPath::held();
+    let before = path.policer.rate().expect("it is held");
+    path.until(25, |it| it.rate().is_none_or(|rate| rate < before));
+    let after = path.policer.rate().expect("it is held");
     assert!((0.7..=0.97).contains(&(after / before)), "{after}");
 }
 
 #[test]
 fn loss_at_the_end_of_a_queue_shortens_the_queue_and_slows_nothing() {
-    let mut feed = Feed::new();
-    feed.queue = MS * 50;
-    feed.until(10, Policer::is_on_trial);
-    feed.queue = Duration::ZERO;
-    feed.until(0, |it| !it.is_on_trial());
-    assert_eq!(feed.policer.pacing(MTU), None);
-    assert_eq!(feed.policer.queue_limit(), Some(MS * 20), "0.4 of 50 ms");
+    let mut path = PacketPath::new();
+    path.queue = MS * 50;
+    path.until(10, Policer::is_on_trial);
+    path.queue = Duration::ZERO;
+    path.until(0, |it| !it.is_on_trial());
+    assert_eq!(path.policer.pacing(MTU), None);
+    assert_eq!(path.policer.queue_limit(), Some(MS * 20), "0.4 of 50 ms");
     // A longer queue is tried after 8 s, and again until it is not short any more.
-    feed.send(0, REST_SHORT);
-    assert_eq!(feed.policer.queue_limit(), Some(MS * 30));
-    feed.send(0, REST_SHORT * 7);
-    assert_eq!(feed.policer.queue_limit(), None);
+    path.send(0, REST_SHORT);
+    assert_eq!(path.policer.queue_limit(), Some(MS * 30));
+    path.send(0, REST_SHORT * 7);
+    assert_eq!(path.policer.queue_limit(), None);
 }
 
 #[test]
 fn a_queue_longer_than_ours_is_no_case_for_a_trial() {
-    let mut feed = Feed::new();
-    feed.queue = MS * 151;
-    feed.send(10, Duration::from_secs(5));
-    assert!(!feed.policer.is_on_trial(), "2.5 of 60 ms are ours");
-    assert!(feed.policer.is_losing() || feed.policer.floor() > 0.0);
-    feed.queue = MS * 150;
-    let mut feed = Feed {
-        policer: Policer::new(feed.now),
-        ..feed
+    let mut path = PacketPath::new();
+    path.queue = MS * 151;
+    path.send(10, Duration::from_secs(5));
+    assert!(!path.policer.is_on_trial(), "2.5 of 60 ms are ours");
+    assert!(path.policer.is_losing() || path.policer.floor() > 0.0);
+    path.queue = MS * 150;
+    let mut path = PacketPath {
+        policer: Policer::new(path.now),
+        ..path
     };
-    feed.until(10, Policer::is_on_trial);
+    path.until(10, Policer::is_on_trial);
 }
 
 #[test]
 fn what_others_caused_is_forgotten() {
-    let mut feed = Feed::held();
-    let now = feed.now;
-    feed.policer.forget(now);
+    let mut path = PacketPath::held();
+    let now = path.now;
+    path.policer.forget(now);
     assert_eq!(
-        (feed.policer.rate(), feed.policer.pacing(MTU)),
+        (path.policer.rate(), path.policer.pacing(MTU)),
         (None, None)
     );
-    assert!(!feed.policer.is_policed());
-    assert!(feed.policer.spare().abs() < f64::EPSILON);
+    assert!(!path.policer.is_policed());
+    assert!(path.policer.spare().abs() < f64::EPSILON);
 }

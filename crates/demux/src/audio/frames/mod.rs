@@ -73,10 +73,6 @@ impl Reader for Frames {
         &self.tracks
     }
 
-    fn length_ns(&self) -> i64 {
-        self.start_ns(self.index.len())
-    }
-
     fn length(&self) -> Length {
         Length::from_ticks(self.samples(self.index.len()), self.format.rate)
     }

@@ -29,6 +29,7 @@ use glassline_media::{Codec, Track};
 
 use crate::Data;
 use crate::error::{Fault, Reason, Warnings};
+use crate::length::Length;
 use crate::reader::{Reader, Unit};
 use crate::system_clock::stamp::clock_ns;
 
@@ -138,8 +139,8 @@ impl Reader for Transport {
         &self.tracks
     }
 
-    fn length_ns(&self) -> i64 {
-        clock_ns(self.index.length())
+    fn length(&self) -> Length {
+        Length::from_nanos(clock_ns(self.index.length()))
     }
 
     fn next_unit(&mut self) -> Result<Option<Unit>, Fault> {

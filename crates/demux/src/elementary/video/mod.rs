@@ -114,10 +114,6 @@ impl Reader for Video {
         &self.tracks
     }
 
-    fn length_ns(&self) -> i64 {
-        self.index.rate.nanos(self.index.halves)
-    }
-
     fn length(&self) -> Length {
         self.index.rate.length(self.index.halves)
     }

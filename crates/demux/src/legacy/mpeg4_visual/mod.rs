@@ -59,10 +59,6 @@ impl Reader for Mpeg4Visual {
         &self.tracks
     }
 
-    fn length_ns(&self) -> i64 {
-        self.index.nanos(self.index.length)
-    }
-
     fn length(&self) -> Length {
         Length::from_ticks(self.index.length, self.index.layer.resolution.into())
     }

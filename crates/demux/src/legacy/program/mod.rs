@@ -24,6 +24,7 @@ use bytes::Bytes;
 use glassline_media::{Codec, Track, TrackIndex};
 
 use crate::error::{Fault, Reason, Warnings};
+use crate::length::Length;
 use crate::reader::{Reader, Unit};
 use crate::system_clock::stamp::clock_ns;
 use crate::system_clock::{Clock, Segment};
@@ -232,8 +233,8 @@ impl Reader for Program {
         &self.index.tracks
     }
 
-    fn length_ns(&self) -> i64 {
-        self.index.ns(self.index.end)
+    fn length(&self) -> Length {
+        Length::from_nanos(self.index.ns(self.index.end))
     }
 
     fn frame_rate(&self) -> Option<FrameRate> {
