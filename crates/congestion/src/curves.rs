@@ -59,7 +59,7 @@ fn draw(algorithm: Algorithm) -> String {
 }
 
 /// Draws 24 seconds of a phone: alone, behind a policer, beside CUBIC, with loss in bursts
-/// and then a mark, with larger and smaller datagrams, with 1.5 Mbit/s to send, and after three seconds
+/// of which one was none, with a mark, with larger and smaller datagrams, with 1.5 Mbit/s to send, and after three seconds
 /// without any way through.
 fn draw_mobile(algorithm: Algorithm) -> String {
     let mut path = Path::new(MOBILE, 11);
@@ -77,10 +77,8 @@ fn draw_mobile(algorithm: Algorithm) -> String {
         };
         path.bottleneck.loss_burst = if tick < 200 { 3.0 } else { 1.0 };
         match tick {
-            155 => {
-                let now = path.now();
-                senders[0].flow.on_marked(now);
-            }
+            145 => senders[0].flow.on_spurious_loss(path.now()),
+            155 => senders[0].flow.on_marked(path.now()),
             160 => senders[0].flow.on_mtu(1_400),
             165 => senders[0].flow.on_mtu(1_100),
             170 => senders[0].source = TrafficSource::Even(1.5),

@@ -55,6 +55,8 @@ mod live;
 mod marks;
 #[cfg(test)]
 mod operations;
+#[cfg(test)]
+mod spurious;
 
 pub use adaptation::Adaptation;
 pub use algorithm::{Algorithm, UnknownAlgorithm};

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use crate::bottleneck::PACKET;
 use crate::{Algorithm, Flow};
 
-const ROUND_TRIP: Duration = Duration::from_millis(50);
+pub(crate) const ROUND_TRIP: Duration = Duration::from_millis(50);
 
 /// Returns a flow in the middle of a transfer, with its window used up.
-fn running(algorithm: Algorithm) -> (Flow, Instant) {
+pub(crate) fn running(algorithm: Algorithm) -> (Flow, Instant) {
     let mut flow = Flow::new(algorithm.start(PACKET));
     let (mut now, mut next) = (Instant::now(), 0);
     for _ in 0..3 {

@@ -71,6 +71,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn round_trips_are_smoothed_as_rfc_9002_says() {
+        let start = Instant::now();
+        let ms = Duration::from_millis;
+        let mut trips = RoundTrips::new();
+        let expected = [
+            (100, 100.0, 50.0),
+            // 7/8 · 100 + 1/8 · 100, and 3/4 · 50 + 1/4 · 0.
+            (100, 100.0, 37.5),
+            // 7/8 · 100 + 1/8 · 180, and 3/4 · 37.5 + 1/4 · 80.
+            (180, 110.0, 48.125),
+            // 7/8 · 110 + 1/8 · 30, and 3/4 · 48.125 + 1/4 · 80.
+            (30, 100.0, 56.093_75),
+        ];
+        for (sample, smoothed, variation) in expected {
+            trips.record(ms(sample), start);
+            let found = trips.smoothed().zip(trips.variation()).expect("recorded");
+            let (found, deviation) = (found.0.as_secs_f64(), found.1.as_secs_f64());
+            assert!((found * 1e3 - smoothed).abs() < 1e-3, "{sample}: {found}");
+            assert!((deviation * 1e3 - variation).abs() < 1e-3, "{deviation}");
+            assert_eq!(trips.latest(), Some(ms(sample)));
+        }
+    }
+
+    #[test]
     fn the_least_round_trip_is_forgotten_after_ten_seconds() {
         let start = Instant::now();
         let ms = Duration::from_millis;

@@ -118,6 +118,9 @@ fn the_study_s_rule_grows_holds_and_cuts_around_the_knee() {
         adaptation.decide(start + PERIOD, signals).bps()
     };
     assert_eq!(after(0.9), 1_040_000);
+    assert_eq!(after(1.0), 1_000_000, "half the knee");
+    assert_eq!(after(2.0), 1_000_000, "the knee");
+    assert_eq!(after(4.0), 760_000, "twice the knee");
     assert_eq!(after(1.5), 1_000_000);
     assert_eq!(after(2.1), 760_000, "95 % of what is taken");
     assert_eq!(after(4.1), 680_000, "85 % of what is taken");

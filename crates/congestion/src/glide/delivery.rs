@@ -229,3 +229,150 @@ impl AckAggregation {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Acked, RateSample, RoundTrips};
+
+    const MS: Duration = Duration::from_millis(1);
+    /// Size of a packet, in bytes.
+    const PACKET: u64 = 1200;
+    /// Round trip of the path.
+    const ROUND_TRIP: Duration = Duration::from_millis(40);
+
+    /// Acknowledgements of a path that carries a packet each ms: 1.2 Mbyte/s.
+    struct Arrivals {
+        delivery: Delivery,
+        now: Instant,
+        delivered: u64,
+        app_limited: bool,
+        /// Whether round trips ended.
+        rounds: u32,
+    }
+
+    impl Arrivals {
+        fn new() -> Self {
+            Self {
+                delivery: Delivery::new(),
+                now: Instant::now(),
+                delivered: 0,
+                app_limited: false,
+                rounds: 0,
+            }
+        }
+
+        /// Acknowledges `packets` in acknowledgements of two, all at once, after the time in
+        /// which the path carries as many, times `slower`.
+        fn lump(&mut self, packets: u64, slower: u32) {
+            self.now += MS * slower * u32::try_from(packets).expect("few");
+            let trips = RoundTrips::new();
+            for _ in 0..packets / 2 {
+                let bytes = 2 * PACKET;
+                let acked = Acked {
+                    sent: self.now - ROUND_TRIP,
+                    bytes,
+                    delivered_before: 0,
+                };
+                let in_flight = 40 * PACKET;
+                self.delivered += bytes;
+                let rate = RateSample {
+                    delivered: 40 * PACKET / u64::from(slower),
+                    interval: ROUND_TRIP,
+                    intervals: None,
+                    app_limited: self.app_limited,
+                    delivered_total: self.delivered,
+                    delivered_before: self.delivered.saturating_sub(in_flight),
+                    lost_total: 0,
+                    lost_before: 0,
+                };
+                let ack = Ack {
+                    now: self.now,
+                    packets: &[acked],
+                    bytes,
+                    in_flight,
+                    in_flight_before: in_flight + bytes,
+                    rtt: Some(ROUND_TRIP),
+                    round_trips: &trips,
+                    rate,
+                };
+                let ended = self.delivery.observe(&ack, ROUND_TRIP, ROUND_TRIP, false);
+                self.rounds += u32::from(ended);
+            }
+        }
+    }
+
+    #[test]
+    fn even_acknowledgements_are_neither_uneven_nor_aggregated() {
+        let mut arrivals = Arrivals::new();
+        for _ in 0..500 {
+            arrivals.lump(2, 1);
+        }
+        let delivery = &arrivals.delivery;
+        assert!(delivery.unevenness(2400.0) < 1e-9, "two each");
+        let aggregation = delivery.aggregation();
+        assert!((2400.0..=4800.0).contains(&aggregation), "{aggregation}");
+        assert_eq!(delivery.best(), Some(1_200_000.0));
+        assert!(delivery.is_proven());
+        assert!((24..=26).contains(&arrivals.rounds), "{}", arrivals.rounds);
+    }
+
+    #[test]
+    fn acknowledgements_that_come_together_are_seen_as_such() {
+        let mut arrivals = Arrivals::new();
+        for _ in 0..100 {
+            arrivals.lump(20, 1);
+        }
+        // 24,000 bytes at once, of which 2,400 are normal, at 1.2 Mbyte/s.
+        let uneven = arrivals.delivery.unevenness(2_400.0);
+        assert!((0.0175..=0.018).contains(&uneven), "{uneven} s");
+        let aggregation = arrivals.delivery.aggregation();
+        assert!(
+            (24_000.0..=26_400.0).contains(&aggregation),
+            "{aggregation}"
+        );
+    }
+
+    #[test]
+    fn the_sustained_rate_follows_the_path_within_half_a_second() {
+        let mut arrivals = Arrivals::new();
+        for _ in 0..500 {
+            arrivals.lump(2, 1);
+        }
+        let near = |found: Option<f64>, wanted: f64| {
+            found.is_some_and(|found| (found / wanted - 1.0).abs() < 0.12)
+        };
+        assert!(near(arrivals.delivery.saturated(), 1.2e6));
+        for _ in 0..63 {
+            arrivals.lump(2, 4);
+        }
+        let sustained = arrivals.delivery.sustained();
+        assert!(
+            near(sustained, 0.3e6) || sustained < Some(0.42e6),
+            "{sustained:?}"
+        );
+        assert!(
+            arrivals.delivery.best() <= Some(0.3e6),
+            "older ones are forgotten"
+        );
+    }
+
+    #[test]
+    fn a_rate_that_the_application_limits_lowers_nothing() {
+        let mut arrivals = Arrivals::new();
+        for _ in 0..500 {
+            arrivals.lump(2, 1);
+        }
+        arrivals.app_limited = true;
+        for _ in 0..250 {
+            arrivals.lump(2, 4);
+        }
+        assert!(arrivals.delivery.sustained() > Some(1.1e6));
+        assert_eq!(arrivals.delivery.saturated(), None);
+        let rounds_before = arrivals.delivery.round_ends_at;
+        arrivals.delivery.forget();
+        assert_eq!(arrivals.delivery.sustained(), None);
+        assert_eq!(arrivals.delivery.best(), None);
+        assert_eq!(arrivals.delivery.round_ends_at, rounds_before);
+    }
+}

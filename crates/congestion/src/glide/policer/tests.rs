@@ -188,7 +188,12 @@ fn little_loss_that_vanished_is_no_policer_until_a_probe_lost_too() {
 fn a_probe_without_loss_raises_the_rate() {
     let mut path = PacketPath::held();
     let before = path.policer.rate().expect("it is held");
-    path.until(0, |it| it.rate().is_none_or(|rate| rate > before));
+    path.until(0, Policer::is_testing);
+    let time = path.until(0, |it| it.rate().is_none_or(|rate| rate > before));
+    assert!(
+        time < PROBE_TIME_MAX,
+        "the bucket is empty sooner: {time:?}"
+    );
     let after = path.policer.rate().expect("it probes on");
     assert!((after / before - PROBE_GAIN).abs() < 1e-9, "{after}");
     assert!(path.policer.is_testing(), "and a faster probe follows");
