@@ -5,16 +5,31 @@ use std::time::Duration;
 
 use libtest_mimic::Failed;
 
+use crate::browser::ensure;
 use crate::peers::{Peer, Test};
 use crate::process::output_folder;
 use crate::server::Server;
 use crate::webdriver::Browser;
 
-pub(crate) const TESTS: &[Test] = &[Test {
-    name: "files::a_file_of_ones_own_plays_with_audio_and_loops_without_a_break",
-    needs: &[Peer::Chromium, Peer::Ffmpeg],
-    run: a_file_of_ones_own_plays_with_audio_and_loops_without_a_break,
-}];
+const NEEDS: &[Peer] = &[Peer::Chromium, Peer::Ffmpeg];
+
+pub(crate) const TESTS: &[Test] = &[
+    Test {
+        name: "files::a_file_of_ones_own_plays_with_audio_and_loops_without_a_break",
+        needs: NEEDS,
+        run: a_file_of_ones_own_plays_with_audio_and_loops_without_a_break,
+    },
+    Test {
+        name: "files::a_stream_of_audio_alone_plays",
+        needs: NEEDS,
+        run: a_stream_of_audio_alone_plays,
+    },
+    Test {
+        name: "files::the_page_of_a_refused_stream_names_the_reason_alone",
+        needs: NEEDS,
+        run: the_page_of_a_refused_stream_names_the_reason_alone,
+    },
+];
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -81,6 +96,47 @@ fn a_file_of_ones_own_plays_with_audio_and_loops_without_a_break() -> Result<(),
         return Err(format!("{page}").into());
     }
     Ok(())
+}
+
+/// A page offers to receive video and audio, and the stream has no video.
+fn a_stream_of_audio_alone_plays() -> Result<(), Failed> {
+    let tone = "sine=frequency=330:sample_rate=48000";
+    let audio = encode(
+        "tone.ogg",
+        &["-f", "lavfi", "-i", tone, "-t", "3", "-c:a", "libopus"],
+    )?;
+    let server = Server::serve(&[&format!("tone={audio}")])?;
+    server.wait_for_state("tone", "live")?;
+    let browser = Browser::start()?;
+    browser.open(&server.url("/tone"))?;
+    browser.wait_until(PATIENCE, "return glassline.state === 'live'")?;
+    browser.run("document.getElementById('sound').click()")?;
+    browser.wait_until(PATIENCE, "return glassline.audioEnergy > 0")?;
+    browser.screenshot("audio-alone")?;
+    let sessions = browser.run("return glassline.sessions")?;
+    ensure(sessions == 1, "one session is enough", &sessions)
+}
+
+/// Chromium plays H.264, so a remark on a browser's decoder would mislead.
+fn the_page_of_a_refused_stream_names_the_reason_alone() -> Result<(), Failed> {
+    let source = "testsrc2=size=320x180:rate=25";
+    let encoder = ["-c:v", "libx264", "-bf", "2", "-g", "50"];
+    let input = ["-f", "lavfi", "-i", source, "-t", "3"];
+    let video = encode("reordered.mp4", &[&input[..], &encoder].concat())?;
+    let server = Server::serve(&[&format!("film={video}")])?;
+    server.wait_for_state("film", "live")?;
+    let browser = Browser::start()?;
+    browser.open(&server.url("/film"))?;
+    browser.wait_until(PATIENCE, "return glassline.state === 'refused'")?;
+    let shown = browser.run("return document.getElementById('message').innerText")?;
+    browser.screenshot("refused")?;
+    let text = shown.as_str().unwrap_or_default();
+    let is_alone = text.contains("B-frames") && !text.contains("Firefox");
+    ensure(
+        is_alone,
+        "the page names B-frames and no other browser",
+        &shown,
+    )
 }
 
 /// Encodes a test source; returns the path of the file.

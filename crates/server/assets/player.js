@@ -46,14 +46,16 @@ const TICK_MS = 1000;
 const ENTRY_TICKS = 5;
 
 /** Statuses that another try does not change: the request itself is wrong or not allowed. */
-const REFUSALS = new Set([400, 401, 403, 406, 415]);
+const REFUSALS = new Set([400, 401, 403, 406, 415, 422]);
 
 const options = new URLSearchParams(location.search);
 /** Advice for the viewer, by the status of a refusal. */
 const ADVICE = {
   401: 'Add ?token=TOKEN to the address of this page, with a token that may read this stream.',
   403: 'Use another token: ?token=TOKEN in the address of this page.',
-  406: 'Firefox fetches its H.264 decoder only some minutes after its first start.',
+  ...(/\bFirefox\//.test(navigator.userAgent) && {
+    406: 'Firefox fetches its H.264 decoder only some minutes after its first start.',
+  }),
 };
 
 const name = decodeURIComponent(location.pathname.replace(/^\/+|\/+$/g, ''));

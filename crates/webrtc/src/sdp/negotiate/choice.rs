@@ -85,6 +85,31 @@ pub(super) struct AcceptedLine {
     pub(super) format: Format,
 }
 
+/// Returns the first line of the bundle that the `accepted` lines belong to, if that line is free to be
+/// accepted without media in either direction.
+///
+/// The offer's transport belongs to that line (RFC 9143 §7.2.1). Chromium with `max-bundle`, and
+/// aiortc, fail if the line is rejected, although RFC 9143 §7.3.3 lets another one take its place.
+pub(super) fn transport_line(
+    offer: &SessionDescription,
+    accepted: &[usize],
+) -> Option<AcceptedLine> {
+    let mid = offer.media[*accepted.first()?].attributes.mid()?;
+    let tag = offer.bundle_of(mid)?.first()?;
+    let line = offer
+        .media
+        .iter()
+        .position(|media| media.attributes.mid() == Some(tag))?;
+    let media = &offer.media[line];
+    let is_free = !accepted.contains(&line) && !media.is_rejected() && media.is_secure_rtp();
+    Some(AcceptedLine {
+        line,
+        track: None,
+        receives: false,
+        format: is_free.then(|| format::receivable(media))??,
+    })
+}
+
 fn choose(offer: &SessionDescription, tracks: &[Track]) -> Vec<AcceptedLine> {
     let mut accepted: Vec<AcceptedLine> = Vec::new();
     let playable = TrackIndex::enumerate(tracks).filter(|(_, it)| is_playable(it));

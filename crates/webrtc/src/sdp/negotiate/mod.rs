@@ -17,7 +17,7 @@ use super::opus;
 use super::transport::RemoteTransport;
 
 use bundle::{bundle, remote_transport, transport_sections};
-use choice::{AcceptedLine, accepted_lines};
+use choice::{AcceptedLine, accepted_lines, transport_line};
 pub use error::NegotiationError;
 pub use options::AnswerOptions;
 
@@ -46,7 +46,8 @@ pub struct Negotiated {
 /// codec in common, or if nothing can be sent and nothing is received. Tracks that no browser plays
 /// are omitted. Video with reordered frames is refused if the offer wants it, rather than omitted:
 /// audio alone would look like a fault of the viewer. An offer of data channels alone gets data
-/// channels alone, whatever there is to send.
+/// channels alone, whatever there is to send. The first line of a bundle is accepted without media
+/// rather than rejected.
 ///
 /// # Errors
 /// [`NegotiationError`] states what the offer lacks.
@@ -58,9 +59,13 @@ pub fn negotiate(
     let data = sections
         .find_map(|(line, media)| data::of(line, media))
         .filter(|_| options.data);
-    let accepted_lines = accepted_lines(offer, options, data.is_some())?;
+    let mut accepted_lines = accepted_lines(offer, options, data.is_some())?;
     let lines = accepted_lines.iter().map(|accepted| accepted.line);
     let mut accepted: Vec<usize> = lines.chain(data.as_ref().map(|data| data.line)).collect();
+    if let Some(first) = transport_line(offer, &accepted) {
+        accepted.push(first.line);
+        accepted_lines.push(first);
+    }
     accepted.sort_unstable();
     let bundle = bundle(offer, &accepted)?;
     let sections = transport_sections(offer, &accepted, &bundle);
@@ -111,7 +116,8 @@ impl Negotiated {
             direction: match (accepted.track, accepted.receives) {
                 (Some(_), true) => Direction::SendRecv,
                 (Some(_), false) => Direction::SendOnly,
-                (None, _) => Direction::RecvOnly,
+                (None, true) => Direction::RecvOnly,
+                (None, false) => Direction::Inactive,
             },
             track: accepted.track.map(|_| self.tracks.len()),
             codec: format.codec,

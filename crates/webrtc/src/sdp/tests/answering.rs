@@ -212,7 +212,27 @@ fn either_kind_may_be_left_out() {
         (audio_only.tracks[0].payload_type, audio_only.tracks[0].line),
         (8, 1)
     );
-    assert_eq!(audio_only.bundle, ["1"]);
+    assert_eq!(audio_only.bundle, ["0", "1"]);
+}
+
+#[test]
+fn the_first_line_of_the_bundle_keeps_the_transport_without_media() {
+    let offer = parse(CHROMIUM);
+    let audio = [Track::audio(Codec::Opus, 2)];
+    let negotiated = negotiate(&offer, &audio, false).expect("audio");
+    assert!(negotiated.media.is_empty());
+    let sdp = answer(&negotiated, &local(1));
+    let (_, sections) = sdp.split_once("m=video ").expect("in its place");
+    let (video, audio) = sections.split_once("m=audio ").expect("in its place");
+    assert!(!video.starts_with("0 "), "{video}");
+    for line in ["a=inactive", "a=ice-ufrag:", "a=candidate:", "a=rtcp-mux"] {
+        assert!(video.contains(line), "{line}: {video}");
+    }
+    assert!(audio.contains("a=sendonly"), "{audio}");
+    // A line that the offer itself rejects stays so, and another one carries the transport.
+    let rejected = CHROMIUM.replacen("m=video 9", "m=video 0", 1);
+    let negotiated = negotiate(&parse(&rejected), &tracks()[1..], false);
+    assert_eq!(negotiated.expect("audio").bundle, ["1"]);
 }
 
 #[test]
@@ -317,7 +337,7 @@ fn bundle_only_lines_are_not_rejected_ones() {
         audio.remote.credentials.ufrag,
         "qiex5SOIuG8ixi8UbsTqzCnyqAlL/Iif"
     );
-    assert_eq!(audio.bundle, ["audio1"]);
+    assert_eq!(audio.bundle, ["video0", "audio1"]);
     offer.media[1]
         .attributes
         .0

@@ -63,7 +63,8 @@ fn chromiums_data_is_taken_beside_its_media_and_alone() {
         assert_eq!(parse(&text).media.len(), 1);
     }
     let bare = negotiate(&parse(CHROMIUM_DATA), &[], true).expect("acceptable");
-    assert_eq!(bare.bundle, ["2"], "its media is turned down");
+    assert_eq!(bare.bundle, ["0", "2"], "the first line has the transport");
+    assert!(bare.tracks.is_empty() && bare.media.is_empty());
 }
 
 #[test]
