@@ -91,8 +91,9 @@ window.glassline = seen;
 let session = null;
 let joinedAtMs = null;
 let connectedAtMs = null;
-let decodedBefore = 0;
-let decodedAtMs = -Infinity;
+// Frames that were decoded, or packets of audio where there is no video.
+let arrivedBefore = 0;
+let arrivedAtMs = -Infinity;
 let entry = null;
 let wake = () => {};
 
@@ -109,7 +110,10 @@ function show(state, label, title, detail, mayRetry) {
   panel.state(state, label, title, detail, mayRetry);
 }
 
-const live = () => show('live', 'Live');
+function live() {
+  if (session?.receivesVideo === false) show('live', 'Live', 'Audio alone', 'This stream has no video.');
+  else show('live', 'Live');
+}
 
 function joined(presentedMs) {
   joinedAtMs = presentedMs;
@@ -138,7 +142,7 @@ async function watch() {
   panel.clear();
   sampler.reset();
   loudness.listen(null);
-  [joinedAtMs, connectedAtMs, decodedBefore, decodedAtMs] = [null, null, 0, -Infinity];
+  [joinedAtMs, connectedAtMs, arrivedBefore, arrivedAtMs] = [null, null, 0, -Infinity];
   const stream = new MediaStream();
   let dialled;
   try {
@@ -224,7 +228,8 @@ async function tick(count) {
     return;
   }
   const sample = await sampler.sample(current.pc);
-  noteSample(sample, nowMs);
+  noteSample(current, sample, nowMs);
+  if (!current.receivesVideo && arrivedAtMs === nowMs && seen.state !== 'live') heard(nowMs);
   const stalled = watchForStall(nowMs);
   // Until the clocks are joined, frames wait in the log.
   if (estimate) await report(current, sample, estimate);
@@ -233,23 +238,33 @@ async function tick(count) {
   panel.reception(sample, { viewers: entry?.viewers ?? null, level: loudness.level });
 }
 
-function noteSample(sample, nowMs) {
+/** A stream without video is live when its audio arrives. */
+function heard(nowMs) {
+  if (joinedAtMs === null) {
+    joinedAtMs = nowMs;
+    panel.joined('');
+  }
+  live();
+}
+
+function noteSample(current, sample, nowMs) {
   if (!sample) return;
   const { framesDecoded, fps, bitrate, lossRatio, jitterBufferMs, codec, width, height, path } = sample;
   Object.assign(seen, { framesDecoded, fps, bitrate, lossRatio, jitterBufferMs, codec, width, height, path });
   if (video.muted) loudness.start();
   else loudness.stop();
   seen.audioEnergy = (sample.audio?.energy ?? 0) + loudness.energy;
-  if (framesDecoded > decodedBefore) decodedAtMs = nowMs;
-  decodedBefore = framesDecoded;
+  const arrived = current.receivesVideo ? framesDecoded : (sample.audio?.packets ?? 0);
+  if (arrived > arrivedBefore) arrivedAtMs = nowMs;
+  arrivedBefore = arrived;
 }
 
-/** True while connected without new frames. A hidden page renders nothing: there decoding counts. */
+/** True while connected without new frames, or audio if there is no video. A hidden page renders nothing: there decoding counts. */
 function watchForStall(nowMs) {
-  const alive = Math.max(log.lastMs ?? -Infinity, decodedAtMs, connectedAtMs);
+  const alive = Math.max(log.lastMs ?? -Infinity, arrivedAtMs, connectedAtMs);
   const stalled = nowMs - alive > STALL_MS;
   if (stalled && seen.state !== 'stalled') showStalled();
-  if (!stalled && seen.state === 'stalled' && decodedAtMs === nowMs) live();
+  if (!stalled && seen.state === 'stalled' && arrivedAtMs === nowMs) live();
   return stalled;
 }
 
@@ -262,7 +277,7 @@ function showStalled() {
   }
   const detail = seen.bitrate > 0
     ? 'Packets arrive, but no frame that can be shown: waiting for the next keyframe.'
-    : 'The connection is open, but no packets of video arrive. The video resumes by itself.';
+    : 'The connection is open, but no packets arrive. The stream resumes by itself.';
   show('stalled', 'Stalled', 'Stalled, waiting for the source', detail);
 }
 

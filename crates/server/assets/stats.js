@@ -88,6 +88,7 @@ function audioStats(stats, audio, video) {
   if (!audio) return null;
   return {
     energy: audio.totalAudioEnergy ?? 0,
+    packets: audio.packetsReceived ?? 0,
     level: audio.audioLevel ?? null,
     codec: codecName(stats.get(audio.codecId)),
     // Time of the source that is on the screen, minus the time that is being played as audio.

@@ -86,6 +86,12 @@ export class Session {
     }
   }
 
+  /** Whether the answer promises video; false for a stream of audio alone. */
+  get receivesVideo() {
+    const receives = ({ receiver, currentDirection }) => receiver.track.kind === 'video' && /recv/.test(currentDirection);
+    return this.pc.getTransceivers().some(receives);
+  }
+
   /** Ends the session with a reason, for instance because the server no longer knows it. */
   lose(message, atOnce = false) {
     this.#over(new Lost(message, atOnce));
