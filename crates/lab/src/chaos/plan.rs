@@ -56,6 +56,15 @@ pub enum Strength {
     Target,
 }
 
+/// Time of undisturbed watching after the last action: sessions that vanished are forgotten after
+/// 20 s of silence, and idle memory returns to the system within some ten seconds.
+pub(super) const fn cool_down(strength: Strength) -> Duration {
+    match strength {
+        Strength::Smoke => Duration::from_secs(2),
+        Strength::Mixed | Strength::Target => Duration::from_secs(35),
+    }
+}
+
 /// Time of undisturbed watching before the first action, from which the usual gaps, memory and
 /// descriptors are known. The streams' rings hold 20 s, so memory grows for as long.
 pub(super) const fn warm_up(strength: Strength) -> Duration {

@@ -10,7 +10,7 @@ use super::clock::{seconds, unix_ms};
 use super::deployment::{Deployment, LogTarget};
 use super::error::Error;
 use super::monitor::{Monitor, Observation, Observed};
-use super::plan::{Plan, Strength, warm_up};
+use super::plan::{Plan, Strength, cool_down, warm_up};
 use super::record::{Performed, Record};
 use super::report::Report;
 use super::schedule::Schedule;
@@ -107,8 +107,8 @@ impl Run<'_> {
         {
             self.perform_action(deployment, action)?;
         }
-        // Whatever the last action caused shows now.
-        self.wait(deployment, Duration::from_secs(2))
+        // Whatever the last action caused shows now, and goes.
+        self.wait(deployment, cool_down(self.plan.strength))
     }
 
     /// Whether another action may begin.
