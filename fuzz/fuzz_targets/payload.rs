@@ -26,6 +26,13 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let track = Track::new(codec).with_format_parameters(parameters);
     any_packets(&track, bytes);
+    if codec == Codec::Aac {
+        // The other payload format of AAC, which is received only.
+        any_packets(
+            &track.clone().with_format_parameters("mode=MP4A-LATM"),
+            bytes,
+        );
+    }
     // H.264 has its own target.
     if codec != Codec::H264 {
         there_and_back(&track, bytes);

@@ -58,6 +58,7 @@
     )
 )]
 
+pub mod aac;
 pub mod annexb;
 mod bits;
 mod codec;

@@ -1,9 +1,8 @@
 //! Parses the header of each AAC frame in a file without a container (ADTS, ISO/IEC 13818-7
 //! §6.2).
 
-use glassline_media::{Codec, Track};
+use glassline_media::{Codec, Track, aac};
 
-use crate::audio::aac;
 use crate::audio::frames::{FrameHeader, StreamFormat, Syntax};
 use crate::error::Reason;
 use crate::parameters;

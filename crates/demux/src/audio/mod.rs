@@ -3,7 +3,6 @@
 //! A container delivers whole packets, so only channels, sampling rate and duration are read
 //! from their headers. In a file without a container, [`frames`] also finds the frames.
 
-pub(crate) mod aac;
 pub(crate) mod ac3;
 pub(crate) mod adts;
 pub(crate) mod frames;

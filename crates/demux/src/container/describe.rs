@@ -1,12 +1,12 @@
 //! Tracks from the configuration records of containers (ISO/IEC 14496-15 and similar), which
 //! Matroska and MP4 share.
 
+use glassline_media::aac::AudioSpecificConfig;
 use glassline_media::{Codec, Track};
 
 use super::coding::{Coding, Described, Timing};
 use super::nals::{Nals, ParameterLists};
 use super::pcm::{Pcm, SampleFormat};
-use crate::audio::aac;
 use crate::audio::opus;
 use crate::audio::vorbis;
 use crate::error::{Reason, Warnings};
@@ -201,7 +201,7 @@ pub(crate) fn opus(channels: u8) -> Result<Described, Reason> {
 /// Describes AAC from its AudioSpecificConfig. `channels`: number of channels that the
 /// container states.
 pub(crate) fn aac(config: &[u8], channels: u8) -> Result<Described, Reason> {
-    let parsed = aac::Config::parse(config);
+    let parsed = AudioSpecificConfig::parse(config);
     let parsed = parsed.ok_or(Reason::Damaged("the AAC configuration is damaged"))?;
     let channels = parsed.channels.unwrap_or(channels.max(1));
     let timing = Timing::Fixed(parsed.samples);

@@ -24,6 +24,7 @@ mod depacketizer;
 mod dv;
 pub mod h265;
 mod jpeg;
+mod latm;
 mod mpeg4_visual;
 mod mpeg_audio;
 mod mpeg_ts;
@@ -40,6 +41,7 @@ use xiph::Identifier;
 
 pub use assembly::UnsupportedFormat;
 pub use depacketizer::{Depacketizer, Unit};
+pub use latm::latm_parameters;
 pub use parameter_sets::ParameterSets;
 
 /// Splits the access units of one track into RTP payloads.

@@ -1,9 +1,14 @@
 //! Tracks of a description: which of a server's formats can be received, and as which codec.
 
 use glassline_media::{Codec, Kind, Track, TrackIndex, VideoParameters};
-use glassline_rtp::payload::{Depacketizer, UnsupportedFormat, parameter, parameter_set};
+use glassline_rtp::payload::{
+    Depacketizer, UnsupportedFormat, latm_parameters, parameter, parameter_set,
+};
 
 use super::{Description, Format};
+
+/// Encoding name of AAC in LATM (RFC 6416 §7.1), the other of the two payload formats of AAC.
+const LATM: &str = "MP4A-LATM";
 
 /// The tracks of a description that a client plays.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -62,7 +67,10 @@ impl Format {
     /// Returns [`Unusable`] with the format and the reason why it cannot be used.
     pub fn track(&self) -> Result<Track, Unusable> {
         let name = &self.encoding_name;
-        let codec = Codec::from_encoding_name(name).ok_or_else(|| {
+        let is_latm = name.eq_ignore_ascii_case(LATM);
+        let known = is_latm.then_some(Codec::Aac);
+        let known = known.or_else(|| Codec::from_encoding_name(name));
+        let codec = known.ok_or_else(|| {
             let name = if name.is_empty() {
                 "without name"
             } else {
@@ -82,6 +90,9 @@ impl Format {
         let mut track = Track::audio(codec, channels)
             .with_clock_rate(clock_rate)
             .with_format_parameters(self.parameters.clone());
+        if is_latm {
+            track.format_parameters = latm_parameters(&self.parameters)?;
+        }
         if codec == Codec::H264 {
             track.video = h264_parameters(&self.parameters);
             track.format_parameters.clear();
@@ -175,6 +186,23 @@ mod tests {
         assert_eq!(aac.format_parameters, told);
         let jpeg = track("m=video 0 RTP/AVP 26").expect("a static payload type");
         assert_eq!(jpeg, Track::new(Codec::Jpeg));
+    }
+
+    #[test]
+    fn aac_in_latm_is_aac_with_the_configuration_of_the_audio() {
+        let latm = |parameters: &str| {
+            track(&format!(
+                "m=audio 0 RTP/AVP 97\r\na=rtpmap:97 MP4A-LATM/48000/2\r\na=fmtp:97 {parameters}"
+            ))
+        };
+        let aac = latm("profile-level-id=41;cpresent=0;config=400023203fc0").expect("AAC");
+        assert_eq!(
+            (aac.codec, aac.clock_rate, aac.channels),
+            (Codec::Aac, 48_000, 2)
+        );
+        assert!(aac.format_parameters.ends_with("config=1190"));
+        let refused = latm("cpresent=1").expect_err("in the packets").to_string();
+        assert!(refused.contains("cpresent=0"), "{refused}");
     }
 
     #[test]

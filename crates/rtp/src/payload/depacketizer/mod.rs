@@ -16,8 +16,8 @@ use std::collections::VecDeque;
 use glassline_media::{Codec, Track};
 
 use super::{
-    aac, ac3, amr, av1, dv, h265, jpeg, mpeg_audio, mpeg_ts, mpeg_video, mpeg4_visual, vp8, vp9,
-    xiph,
+    aac, ac3, amr, av1, dv, h265, jpeg, latm, mpeg_audio, mpeg_ts, mpeg_video, mpeg4_visual, vp8,
+    vp9, xiph,
 };
 use crate::h264::{self, Counters};
 
@@ -97,6 +97,7 @@ impl Depacketizer {
             Codec::Dv => frames(Box::new(dv::Assembly)),
             Codec::Theora => frames(Box::<xiph::Assembly>::default()),
             Codec::MpegTs => audio(Box::new(mpeg_ts::Assembly)),
+            Codec::Aac if latm::is_mode_of(track) => audio(Box::<latm::Assembly>::default()),
             Codec::Aac => audio(Box::new(aac::Assembly::new(track)?)),
             Codec::Ac3 => audio(Box::<ac3::Assembly>::default()),
             Codec::Amr | Codec::AmrWb => audio(Box::new(amr::Assembly::new(track)?)),

@@ -1,23 +1,33 @@
-//! Reads an AudioSpecificConfig (ISO/IEC 14496-3 §1.6.2.1).
+//! The configuration of an AAC track: the AudioSpecificConfig of ISO/IEC 14496-3 §1.6.2.1.
 
-use glassline_media::Bits;
+use crate::Bits;
 
 /// The fields of an AudioSpecificConfig that describe and time a track.
+///
+/// ```
+/// use glassline_media::aac::AudioSpecificConfig;
+///
+/// let config = AudioSpecificConfig::parse(&[0x12, 0x10]).expect("AAC-LC");
+/// assert_eq!((config.rate, config.channels), (44_100, Some(2)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Config {
+pub struct AudioSpecificConfig {
+    /// Audio object type of the coded audio (table 1.17): 2 is AAC-LC. With spectral band
+    /// replication this is the type of the audio below the replicated band.
+    pub object_type: u32,
     /// Sampling rate of the output in Hz: with explicit spectral band replication twice the
     /// coded rate.
-    pub(crate) rate: u32,
+    pub rate: u32,
     /// Sampling rate of the coded audio in Hz.
-    pub(crate) coded_rate: u32,
+    pub coded_rate: u32,
     /// Number of channels; `None` if a program config element lists them.
-    pub(crate) channels: Option<u8>,
+    pub channels: Option<u8>,
     /// Coded samples in an access unit.
-    pub(crate) samples: u32,
+    pub samples: u32,
 }
 
 /// Sampling rates in Hz by `samplingFrequencyIndex` (table 1.18).
-pub(crate) const RATES: [u32; 13] = [
+pub const RATES: [u32; 13] = [
     96_000, 88_200, 64_000, 48_000, 44_100, 32_000, 24_000, 22_050, 16_000, 12_000, 11_025, 8_000,
     7_350,
 ];
@@ -26,9 +36,9 @@ pub(crate) const RATES: [u32; 13] = [
 const SBR: u32 = 5;
 const PS: u32 = 29;
 
-impl Config {
+impl AudioSpecificConfig {
     /// Parses a configuration; `None` if it is cut off or has reserved values.
-    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
         let mut bits = Bits::new(bytes);
         let mut object = object_type(&mut bits)?;
         let coded_rate = rate_of(&mut bits)?;
@@ -41,6 +51,7 @@ impl Config {
         // Only these object types begin with the flag of short frames.
         let short = matches!(object, 1..=4 | 6 | 7 | 17 | 19..=23) && bits.take(1)? == 1;
         Some(Self {
+            object_type: object,
             rate,
             coded_rate,
             channels: match channels {
@@ -79,7 +90,8 @@ mod tests {
     #[test]
     fn plain_and_extended_configurations() {
         let config = |rate, coded_rate, channels, samples| {
-            Some(Config {
+            Some(AudioSpecificConfig {
+                object_type: 2,
                 rate,
                 coded_rate,
                 channels,
@@ -87,22 +99,22 @@ mod tests {
             })
         };
         assert_eq!(
-            Config::parse(&[0x12, 0x10]),
+            AudioSpecificConfig::parse(&[0x12, 0x10]),
             config(44_100, 44_100, Some(2), 1024)
         );
         // Explicit SBR: 24 kHz coded, 48 kHz played, stereo.
         assert_eq!(
-            Config::parse(&[0x2b, 0x11, 0x88, 0]),
+            AudioSpecificConfig::parse(&[0x2b, 0x11, 0x88, 0]),
             config(48_000, 24_000, Some(2), 1024)
         );
         assert_eq!(
-            Config::parse(&[0x12, 0x04]),
+            AudioSpecificConfig::parse(&[0x12, 0x04]),
             config(44_100, 44_100, None, 960)
         );
-        assert_eq!(Config::parse(&[0x12]), None);
-        assert_eq!(Config::parse(&[]), None);
+        assert_eq!(AudioSpecificConfig::parse(&[0x12]), None);
+        assert_eq!(AudioSpecificConfig::parse(&[]), None);
         assert_eq!(
-            Config::parse(&[0x17, 0x80, 0, 0, 0]),
+            AudioSpecificConfig::parse(&[0x17, 0x80, 0, 0, 0]),
             None,
             "a rate of zero"
         );
