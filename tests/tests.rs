@@ -40,6 +40,7 @@ mod server;
 mod signalling;
 mod sound_cards;
 mod traces;
+mod transcoding;
 mod viewers;
 mod webdriver;
 
@@ -72,6 +73,7 @@ fn main() -> ExitCode {
         bench::TESTS,
         data::TESTS,
         traces::TESTS,
+        transcoding::TESTS,
         call::TESTS,
         rooms::TESTS,
         restarts::TESTS,

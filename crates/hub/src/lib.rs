@@ -16,6 +16,9 @@
 //! [`TrackLayout`]: the units of the old layout are dropped, and receivers that negotiated the
 //! old tracks compare [`Stream::layout`] with the layout that they began with, and end.
 //!
+//! A track may have a rendition besides: the same content in another codec, which a transcoder
+//! publishes with a [`RenditionPublisher`] for receivers that cannot take the source's codec.
+//!
 //! A [`Subscription`] is a cursor into the stream. The stream calls its [`Wake`] once per
 //! unit, on the publisher's thread; the subscriber then reads units on its own thread. A
 //! server subscribes once per thread, whatever the number of viewers of that thread.
@@ -93,7 +96,9 @@ pub use error::PublishError;
 pub use layout::TrackLayout;
 pub use name::{NameError, StreamName};
 pub use publisher::Publisher;
-pub use stream::{State, Stream, StreamLifetime, Subscription, Totals, ViewerToken};
+pub use stream::{
+    RenditionPublisher, State, Stream, StreamLifetime, Subscription, Totals, ViewerToken,
+};
 pub use wake::Wake;
 
 use watch::Watchers;

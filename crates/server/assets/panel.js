@@ -41,6 +41,12 @@ export class Panel {
     $('again').hidden = !mayRetry;
   }
 
+  /** Shows why there is no audio, or what is missing of it; null shows nothing. */
+  audioNote(text) {
+    $('audio-note').hidden = text === null;
+    setText($('audio-note'), text ?? '');
+  }
+
   /** Shows how long the viewer waited for the first frame. */
   joined(text) {
     setText($('joined'), text);

@@ -75,7 +75,8 @@ const loudness = new Loudness();
  * cover the last second; `framesDecoded` and `audioEnergy` (getStats
  * totalAudioEnergy, and while muted what the track itself carries) the session. `stages`, `endToEnd`, `glassToGlass`: the
  * server's latest answer; `accounted`: frames whose stages add up to the
- * measured delay. `sessions`, `reports`: counts since the page was opened. `lastEnd`: why the
+ * measured delay. `audioNote`: why there is no audio, or what is missing of it; null if nothing
+ * is. `sessions`, `reports`: counts since the page was opened. `lastEnd`: why the
  * latest session, or attempt at one, ended.
  */
 const seen = {
@@ -84,7 +85,7 @@ const seen = {
   framesRendered: 0, framesDecoded: 0, fps: null, bitrate: null, lossRatio: null,
   codec: null, width: null, height: null, jitterBufferMs: null, audioEnergy: 0, path: null,
   stages: [], endToEnd: null, glassToGlass: null, accounted: null, frames: [],
-  clock: null, lastError: null, lastEnd: null,
+  clock: null, lastError: null, lastEnd: null, audioNote: null,
 };
 window.glassline = seen;
 
@@ -174,6 +175,7 @@ function onConnected() {
   seen.sessions += 1;
   log.active = true;
   clock.restart();
+  readEntry();
   // 404 is the usual answer: a camera draws no code into its frames.
   request(streamUrl(name, '/frame-code')).then(() => { log.coded = true; }, () => { log.coded = false; });
 }
@@ -287,6 +289,17 @@ async function readEntry() {
   } catch (error) {
     entry = { state: error.title, detail: error.detail };
   }
+  noteAudio(entry.tracks ?? []);
+}
+
+/** Says why the stream's audio is not heard, or what is missing of it. Audio that plays needs no word. */
+function noteAudio(tracks) {
+  const audio = tracks.filter(({ kind }) => kind === 'audio').map(({ browser }) => browser);
+  const played = audio.find(({ codec }) => codec !== null);
+  const { note = null } = played ?? audio[0] ?? {};
+  const prefix = played ? 'Audio' : 'No audio';
+  seen.audioNote = note === null ? null : `${prefix}: ${note}`;
+  panel.audioNote(seen.audioNote);
 }
 
 async function report(current, sample, estimate) {

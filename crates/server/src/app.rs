@@ -15,6 +15,7 @@ use crate::latency::LatencyRegistry;
 use crate::rooms::Rooms;
 use crate::runtime::{Clock, Supervisor};
 use crate::sessions::Negotiator;
+use crate::transcoding::Transcoders;
 use crate::{quic, rtsp};
 
 /// The parts of one running server.
@@ -30,6 +31,8 @@ pub(crate) struct App {
     pub(crate) library: Option<Arc<Library>>,
     pub(crate) hub: Arc<Hub>,
     pub(crate) sessions: Arc<Negotiator>,
+    /// Transcodes audio for browsers.
+    pub(crate) transcoders: Arc<Transcoders>,
     /// Watches the threads and tasks of the server.
     pub(crate) supervisor: Arc<Supervisor>,
     /// State of the RTSP threads; `None` if RTSP is turned off.

@@ -42,6 +42,7 @@ mod server;
 pub mod sessions;
 mod spelling;
 mod sweep;
+mod transcoding;
 
 pub use glassline_net::raise_descriptor_limit;
 pub use metrics::{LOG, LogCounters};

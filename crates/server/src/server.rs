@@ -27,6 +27,7 @@ use crate::runtime::{Clock, DescriptorBudget, Part, Supervisor, run_once, spawn_
 use crate::sessions::{self, Bounds, Command, DataPolicy, Negotiator};
 use crate::sessions::{Registry, Settings, Shards, Shared};
 use crate::sweep::{end_lost_participants, keep_sweeping};
+use crate::transcoding::TranscodingThreads;
 
 /// Most connections of operators at the same time.
 const ADMIN_CONNECTIONS: usize = 32;
@@ -49,6 +50,7 @@ pub struct Server {
     shards: Shards,
     rtsp: Option<Rtsp>,
     quic: Option<Quic>,
+    transcoding: TranscodingThreads,
     stop: watch::Sender<bool>,
     reload: Arc<Notify>,
     sources: ingest::Sources,
@@ -135,10 +137,14 @@ impl Server {
             participants: config.limits.room_participants,
         }));
         let settings = settings(&config, shards.local_addr(), clock)?;
+        let audio = &config.transcoding;
+        let (transcoders, transcoding) =
+            TranscodingThreads::start(audio.audio_streams, audio.settings(), &supervisor)?;
         let sessions = Negotiator::new(
             Arc::clone(&shared),
             Arc::clone(&hub),
             library.clone(),
+            Arc::clone(&transcoders),
             settings,
         );
         let app = App {
@@ -149,6 +155,7 @@ impl Server {
             library,
             hub: Arc::clone(&hub),
             sessions: Arc::new(sessions),
+            transcoders,
             supervisor: Arc::clone(&supervisor),
             rtsp: rtsp.as_ref().map(|rtsp| Arc::clone(rtsp.shared())),
             quic: quic.as_ref().map(|quic| Arc::clone(quic.shared())),
@@ -184,6 +191,7 @@ impl Server {
             shards,
             rtsp,
             quic,
+            transcoding,
             stop,
             reload: asked,
             sources,
@@ -235,12 +243,14 @@ impl Server {
         if let Some(rtsp) = &self.rtsp {
             rtsp.stop();
         }
+        self.transcoding.stop();
         let farewell = async {
             let shards = tokio::task::spawn_blocking(|| {
                 self.shards.join();
                 if let Some(rtsp) = self.rtsp {
                     rtsp.join();
                 }
+                self.transcoding.join();
             });
             self.sources.join().await;
             if let Some(quic) = self.quic {

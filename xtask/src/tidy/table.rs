@@ -29,12 +29,13 @@ pub(super) const CRATES: &[Row] = &[
     ("rtsp", &["media", "rtp"]),
     ("sctp", &["congestion", "media"]),
     ("sim", &["media"]),
+    ("transcode", &["media", "rtp"]),
     ("voice", &["media", "rtp"]),
     ("webrtc", &["congestion", "media", "rtp", "sctp"]),
     ("client", &["congestion", "demux", "media", "net", "quic", "rtp", "rtsp", "sctp", "sim", "voice", "webrtc"]),
     ("lab", &["client", "congestion", "demux", "media", "net", "quic", "rtp", "sctp", "sim", "voice", "webrtc"]),
     ("hub", &["media"]),
-    ("server", &["congestion", "demux", "hub", "media", "net", "quic", "rtp", "rtsp", "sctp", "webrtc"]),
+    ("server", &["congestion", "demux", "hub", "media", "net", "quic", "rtp", "rtsp", "sctp", "transcode", "webrtc"]),
     ("glassline", &["client", "lab", "media", "server", "sim"]),
 ];
 
@@ -42,7 +43,7 @@ pub(super) const CRATES: &[Row] = &[
 pub(super) const NOBODY_KNOWS: [&str; 2] = ["fuzz", "xtask"];
 
 /// Crates without clock, randomness or sockets.
-pub(super) const CORES: [&str; 10] = [
+pub(super) const CORES: [&str; 11] = [
     "media",
     "rtp",
     "demux",
@@ -51,6 +52,7 @@ pub(super) const CORES: [&str; 10] = [
     "webrtc",
     "rtsp",
     "voice",
+    "transcode",
     "sim",
     "hub",
 ];
@@ -68,19 +70,20 @@ pub(super) const ROOMS: &[(&str, &[Row])] = &[
         ("spelling", &[]),
         ("ingest", &["rooms", "runtime", "spelling"]),
         ("messages", &["runtime"]),
+        ("transcoding", &["runtime"]),
         ("config", &["auth", "ingest", "messages", "spelling"]),
         ("latency", &["ingest", "messages", "runtime"]),
         ("egress", &["latency", "runtime"]),
         ("quic", &["auth", "config", "egress", "ingest", "rooms", "runtime"]),
         ("rtsp", &["auth", "config", "egress", "ingest", "latency", "runtime"]),
-        ("sessions", &["egress", "ingest", "latency", "messages", "rooms", "runtime"]),
+        ("sessions", &["egress", "ingest", "latency", "messages", "rooms", "runtime", "transcoding"]),
         ("http/server", &["runtime", "sessions"]),
-        ("app", &["auth", "config", "http/server", "ingest", "latency", "quic", "rooms", "rtsp", "runtime", "sessions"]),
+        ("app", &["auth", "config", "http/server", "ingest", "latency", "quic", "rooms", "rtsp", "runtime", "sessions", "transcoding"]),
         ("metrics", &["auth", "ingest", "latency", "rooms", "runtime"]),
-        ("http", &["app", "auth", "config", "http/server", "latency", "metrics", "quic", "rooms", "rtsp", "runtime", "sessions"]),
+        ("http", &["app", "auth", "config", "http/server", "latency", "metrics", "quic", "rooms", "rtsp", "runtime", "sessions", "transcoding"]),
         ("reload", &["auth", "config", "quic", "runtime"]),
         ("sweep", &["app", "auth", "latency", "runtime", "sessions"]),
-        ("server", &["app", "auth", "config", "egress", "http", "http/server", "ingest", "latency", "metrics", "quic", "reload", "rooms", "rtsp", "runtime", "sessions", "sweep"]),
+        ("server", &["app", "auth", "config", "egress", "http", "http/server", "ingest", "latency", "metrics", "quic", "reload", "rooms", "rtsp", "runtime", "sessions", "sweep", "transcoding"]),
     ]),
     ("client", &[
         ("http", &[]),

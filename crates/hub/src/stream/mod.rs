@@ -1,5 +1,6 @@
 //! One stream of the hub: tracks, rings of units, timeline, state, and its subscribers.
 mod rate;
+mod rendition;
 mod state;
 mod subscription;
 
@@ -8,7 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use glassline_media::{Bitrate, Kind, MediaUnit, Stage, StageTable, Track, TrackIndex, TrackLayer};
+use glassline_media::{
+    Bitrate, Kind, LayerIndex, MediaUnit, Stage, StageTable, Track, TrackIndex, TrackLayer,
+};
 
 use crate::error::PublishError;
 use crate::layout::{LayoutTracks, TrackLayout};
@@ -19,6 +22,8 @@ use crate::watch::Watchers;
 use crate::{Limits, StreamName};
 
 use rate::Rate;
+use rendition::Rendition;
+pub use rendition::RenditionPublisher;
 pub use state::{State, StreamLifetime};
 pub use subscription::Subscription;
 
@@ -61,6 +66,8 @@ struct Inner {
     layout: LayoutTracks,
     /// The rings of each track, by index: one for each layer.
     rings: Vec<Vec<Ring>>,
+    /// The transcoded layers of tracks that have one, or had one.
+    renditions: Vec<Rendition>,
     timeline: Timeline,
     /// Number of publishers so far. A publisher that was replaced recognizes it by this number.
     generation: u64,
@@ -86,6 +93,9 @@ impl Inner {
     }
 
     fn ring(&self, TrackLayer { track, layer }: TrackLayer) -> Option<&Ring> {
+        if layer == LayerIndex::TRANSCODED {
+            return self.rendition(track).map(Rendition::ring);
+        }
         self.rings.get(track.get())?.get(usize::from(layer.0))
     }
 
@@ -113,6 +123,7 @@ impl Stream {
                 tracks: Arc::new([]),
                 layout: LayoutTracks::default(),
                 rings: Vec::new(),
+                renditions: Vec::new(),
                 timeline: Timeline::default(),
                 generation: 0,
                 publishing: false,
@@ -227,6 +238,7 @@ impl Stream {
             for ring in inner.rings.iter_mut().flatten() {
                 ring.clear();
             }
+            inner.renditions.iter_mut().for_each(Rendition::clear);
             // Receivers of the old tracks end now, and not only with the first new unit.
             inner.wake();
         }
@@ -367,7 +379,10 @@ impl Stream {
 
     /// Number of bytes that the units of the stream take.
     pub fn memory_bytes(&self) -> usize {
-        self.lock().rings.iter().flatten().map(Ring::bytes).sum()
+        let inner = self.lock();
+        let renditions = inner.renditions.iter().map(Rendition::ring);
+        let rings = inner.rings.iter().flatten().chain(renditions);
+        rings.map(Ring::bytes).sum()
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

@@ -1,9 +1,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use glassline_media::{LayerIndex, MediaUnit, TrackLayer};
+use glassline_media::{LayerIndex, MediaUnit, TrackIndex, TrackLayer};
 
-use super::Stream;
+use super::{Inner, Stream};
 use crate::layout::TrackLayout;
 use crate::ring::Ring;
 use crate::wake::Wake;
@@ -34,6 +34,32 @@ impl Cursor {
     }
 }
 
+/// One cursor for each track of a layout.
+#[derive(Debug)]
+struct Cursors {
+    layout: TrackLayout,
+    tracks: Vec<Cursor>,
+}
+
+impl Cursors {
+    /// Makes the cursors those of the stream's present layout.
+    fn follow(&mut self, inner: &Inner) {
+        let unread = Cursor {
+            layer: LayerIndex::BASE,
+            next: 0,
+        };
+        if self.layout != inner.layout.number() {
+            self.layout = inner.layout.number();
+            self.tracks.clear();
+            // The rings hold units of the new layout only, which are read from the first on.
+            let base = inner.rings.iter().filter_map(|layers| layers.first());
+            self.tracks.extend(base.map(Cursor::at_oldest));
+        }
+        let count = inner.rings.len().max(self.tracks.len());
+        self.tracks.resize(count, unread);
+    }
+}
+
 /// A reader of one stream: reads every unit of one layer of each track, in publishing order per
 /// track. It reads the base layer until [`select`](Self::select) chooses another, and again from
 /// the beginning of a new [`TrackLayout`] on.
@@ -43,12 +69,11 @@ pub struct Subscription {
     stream: Arc<Stream>,
     /// Layout of the units that the latest poll returned.
     layout: TrackLayout,
-    /// One cursor per track.
-    cursors: Vec<Cursor>,
+    cursors: Cursors,
     /// Units that left a ring before they were read.
     missed: u64,
     /// Keeps the waker alive, to which the stream has a weak reference.
-    _wake: Arc<dyn Wake>,
+    wake: Arc<dyn Wake>,
 }
 
 impl Stream {
@@ -60,16 +85,16 @@ impl Stream {
         inner.subscribers.retain(|it| it.strong_count() > 0);
         inner.subscribers.push(Arc::downgrade(&wake));
         let base = inner.rings.iter().filter_map(|layers| layers.first());
-        let cursors = base.map(|ring| Cursor::at(LayerIndex::BASE, ring));
-        let cursors = cursors.collect();
+        let tracks = base.map(|ring| Cursor::at(LayerIndex::BASE, ring));
+        let tracks = tracks.collect();
         let layout = inner.layout.number();
         drop(inner);
         Subscription {
             stream: Arc::clone(self),
             layout,
-            cursors,
+            cursors: Cursors { layout, tracks },
             missed: 0,
-            _wake: wake,
+            wake,
         }
     }
 }
@@ -91,21 +116,11 @@ impl Subscription {
     /// layout that were not read yet are gone.
     pub fn poll(&mut self, out: &mut Vec<Arc<MediaUnit>>) {
         let inner = self.stream.lock();
-        let unread = Cursor {
-            layer: LayerIndex::BASE,
-            next: 0,
-        };
-        if self.layout != inner.layout.number() {
-            self.layout = inner.layout.number();
-            self.cursors.clear();
-            // The rings hold units of the new layout only, which are read from the first on.
-            let base = inner.rings.iter().filter_map(|layers| layers.first());
-            self.cursors.extend(base.map(Cursor::at_oldest));
-        }
-        self.cursors
-            .resize(inner.rings.len().max(self.cursors.len()), unread);
-        for (layers, cursor) in inner.rings.iter().zip(&mut self.cursors) {
-            let Some(ring) = layers.get(usize::from(cursor.layer.0)) else {
+        self.cursors.follow(&inner);
+        self.layout = self.cursors.layout;
+        for (track, cursor) in TrackIndex::enumerate(&mut self.cursors.tracks) {
+            let layer = cursor.layer;
+            let Some(ring) = inner.ring(TrackLayer { track, layer }) else {
                 continue;
             };
             self.missed += ring.read_from(cursor.next, out);
@@ -115,9 +130,18 @@ impl Subscription {
 
     /// Switches a track to another layer, from the next unit of that layer on. Returns false if
     /// the stream has no such layer; the subscription then stays on the layer that it reads.
+    ///
+    /// The transcoded layer of a track ([`LayerIndex::TRANSCODED`]) may be selected before anybody
+    /// publishes it.
     pub fn select(&mut self, layer: TrackLayer) -> bool {
-        let inner = self.stream.lock();
-        let cursor = self.cursors.get_mut(layer.track.get());
+        let mut inner = self.stream.lock();
+        self.cursors.follow(&inner);
+        let cursors = &mut self.cursors.tracks;
+        let selected = cursors.get(layer.track.get()).map(|it| it.layer);
+        if layer.layer == LayerIndex::TRANSCODED && selected != Some(LayerIndex::TRANSCODED) {
+            inner.read_rendition(layer.track, &self.wake);
+        }
+        let cursor = cursors.get_mut(layer.track.get());
         let Some((ring, cursor)) = inner.ring(layer).zip(cursor) else {
             return false;
         };
@@ -146,7 +170,7 @@ impl fmt::Debug for Subscription {
 mod tests {
     use super::*;
     use crate::{Limits, StreamName};
-    use glassline_media::{Codec, Layer, MediaTime, Stamps, Track, TrackIndex, UnitBuilder};
+    use glassline_media::{Codec, Layer, MediaTime, Stamps, Track, UnitBuilder};
     use std::time::Instant;
 
     struct NoWake;

@@ -43,6 +43,10 @@ pub struct LayerIndex(pub u8);
 impl LayerIndex {
     /// The base layer, which is the only layer of a track with a single encoding.
     pub const BASE: Self = Self(0);
+
+    /// The layer that a server makes of the track itself, in another codec, for receivers that
+    /// cannot take the track's own. No source publishes it.
+    pub const TRANSCODED: Self = Self(u8::MAX);
 }
 
 /// One layer of one track of a stream. A track index converts into the base layer of its track.
@@ -89,7 +93,6 @@ pub struct MediaUnit {
     pub last: bool,
     /// Instants at which the unit passed the stages so far.
     pub stamps: Stamps,
-    /// Payloads back to back, then the bytes that only the coded frame has.
     /// Payloads back to back, then the bytes of the coded frame that no packet carries.
     data: Bytes,
     /// For each packet, the offset in `data` behind its payload.

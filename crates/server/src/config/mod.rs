@@ -17,6 +17,7 @@ mod parts;
 mod quic;
 mod rtsp;
 mod sources;
+mod transcoding;
 mod users;
 mod webrtc;
 
@@ -41,6 +42,7 @@ pub use identity::{Identity, IdentityError};
 pub use load::Error;
 pub use quic::{Quic, QuicIdentityError};
 pub use rtsp::{Groups, Multicast, Rtsp, RtspTls, Srtp};
+pub use transcoding::Transcoding;
 pub use users::{users_in, users_of};
 pub use webrtc::{Pacing, PacingError, WebRtc};
 
@@ -58,6 +60,8 @@ pub struct Config {
     pub media: Media,
     /// How media is sent to WebRTC viewers.
     pub webrtc: WebRtc,
+    /// Audio that browsers cannot play, transcoded to Opus while they watch.
+    pub transcoding: Transcoding,
     /// RTSP for players, recorders and publishers.
     pub rtsp: Rtsp,
     /// Streams over QUIC, as MoQ: publishing and reading.

@@ -55,6 +55,18 @@ pub(super) fn channels<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usi
     within(deserializer, CHANNELS_MAX)
 }
 
+/// Bitrates of an Opus channel in kbit/s.
+const OPUS_KBPS: std::ops::RangeInclusive<u32> = 6..=255;
+
+pub(super) fn opus_kbps<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    let value = u32::deserialize(deserializer)?;
+    if OPUS_KBPS.contains(&value) {
+        return Ok(value);
+    }
+    let (least, most) = (OPUS_KBPS.start(), OPUS_KBPS.end());
+    Err(D::Error::custom(format!("must be {least} to {most}")))
+}
+
 /// Parses a whole number from 1 to `max`.
 fn within<'de, D: Deserializer<'de>>(deserializer: D, max: usize) -> Result<usize, D::Error> {
     let value = usize::deserialize(deserializer)?;

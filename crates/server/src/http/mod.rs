@@ -85,6 +85,7 @@ pub(crate) fn admin(app: App) -> Router {
         .route("/api/v1/rtsp/clients", get(api::rtsp::clients))
         .route("/api/v1/rtsp/requests", get(api::rtsp::requests))
         .route("/api/v1/quic/sessions", get(api::quic::sessions))
+        .route("/api/v1/transcodings", get(api::transcoding::transcodings))
         .route("/api/v1/webrtc/viewers", get(api::webrtc::viewers))
         .route(
             "/api/v1/webrtc/data-publishers",

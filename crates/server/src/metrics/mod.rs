@@ -297,7 +297,7 @@ pub(crate) fn process(text: &mut String) {
 }
 
 /// Escapes a text for use as the value of a label.
-fn label_value(text: &str) -> String {
+pub(crate) fn label_value(text: &str) -> String {
     let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
     escaped.replace('\n', "\\n")
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_hub::{Stream, Subscription, TrackLayout, Wake};
-use glassline_media::{Kind, MediaTime, MediaUnit, Stage, StageTable, Track};
+use glassline_media::{Kind, MediaTime, MediaUnit, Stage, StageTable, Track, TrackLayer};
 
 use super::slots::Key;
 
@@ -104,6 +104,11 @@ impl StreamSubscription {
 
     pub(crate) fn stream(&self) -> &Arc<Stream> {
         self.subscription.stream()
+    }
+
+    /// Reads the transcoded layer of a track instead of the track itself.
+    pub(crate) fn select(&mut self, layer: TrackLayer) {
+        self.subscription.select(layer);
     }
 
     /// Returns the stream's tracks if they changed since the last call.

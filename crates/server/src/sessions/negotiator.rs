@@ -29,6 +29,7 @@ use crate::ingest::library::{Library, SharedReading};
 use crate::messages::{Messages, Publication, Side};
 use crate::rooms::{self, Newcomer, RoomName, Rooms};
 use crate::runtime::SessionId;
+use crate::transcoding::{BrowserTracks, Transcoders};
 
 /// Settings for the answers to offers.
 #[derive(Debug)]
@@ -57,6 +58,8 @@ pub(crate) struct Negotiator {
     hub: Arc<Hub>,
     /// The media folder, whose files become streams on request; `None` if no folder is configured.
     library: Option<Arc<Library>>,
+    /// Transcodes audio that browsers cannot play.
+    transcoders: Arc<Transcoders>,
     settings: Settings,
 }
 
@@ -105,12 +108,14 @@ impl Negotiator {
         shared: Arc<Shared>,
         hub: Arc<Hub>,
         library: Option<Arc<Library>>,
+        transcoders: Arc<Transcoders>,
         settings: Settings,
     ) -> Self {
         Self {
             shared,
             hub,
             library,
+            transcoders,
             settings,
         }
     }
@@ -258,7 +263,9 @@ impl Negotiator {
     ) -> Result<AnsweredOffer, OfferError> {
         let config = data.as_ref();
         let config = config.map(|it| Messages::config(it.may_send, &it.bounds));
-        let accepted = self.accept(offer, tracks, Kinds::NONE, config)?;
+        let offered = self.transcoders.for_browsers((&stream, layout), tracks);
+        let BrowserTracks { tracks, leases } = offered;
+        let accepted = self.accept(offer, &tracks, Kinds::NONE, config)?;
         let data = data.filter(|_| accepted.session.channels().is_some());
         let id = draw_session_id();
         let (now, lag) = (accepted.now, self.settings.lag);
@@ -280,7 +287,7 @@ impl Negotiator {
         });
         let role = |session: &Session, stream: &Stream| match publication {
             Some(publication) => Role::DataPublisher(DataPublisher::new(publication)),
-            None => Role::Viewer(Viewer::new(session, (stream, layout), lag, now)),
+            None => Role::Viewer(Viewer::new(session, (stream, layout), leases, lag, now)),
         };
         Ok(self.keep(accepted, id, stream, role, messages))
     }

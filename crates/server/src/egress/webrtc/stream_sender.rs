@@ -13,7 +13,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_hub::Stream;
-use glassline_media::{Kind, MediaUnit, Stage, StageTable, Track, TrackIndex};
+use glassline_media::{
+    Codec, Kind, LayerIndex, MediaUnit, Stage, StageTable, Track, TrackIndex, TrackLayer,
+};
 use glassline_webrtc::{SenderIndex, Session};
 use smallvec::SmallVec;
 
@@ -61,10 +63,11 @@ impl StreamSender {
         now: Instant,
     ) -> Self {
         let senders = session.senders().iter().enumerate();
+        let of_stream = stream.tracks();
         let mut tracks: SmallVec<[TrackSender; 2]> = senders
             .map(|(place, sender)| {
                 TrackSender::new(
-                    sender.track,
+                    layer_of(sender.track, sender.codec, &of_stream),
                     SenderIndex(place),
                     sender.codec.kind(),
                     sender.clock_rate,
@@ -97,6 +100,12 @@ impl StreamSender {
         self.tracks.is_empty()
     }
 
+    /// Returns the transcoded layers that the viewer gets.
+    pub(crate) fn transcoded(&self) -> impl Iterator<Item = TrackLayer> + '_ {
+        let sources = self.tracks.iter().map(|it| it.source);
+        sources.filter(|source| source.layer == LayerIndex::TRANSCODED)
+    }
+
     /// Sets the histograms in which stages of frames are recorded from now on.
     pub(crate) fn set_stages(&mut self, stages: Arc<Mutex<StageTable>>) {
         self.stages = Some(stages);
@@ -112,7 +121,7 @@ impl StreamSender {
                 track.redundancy = Some(Box::new(Redundancy::new(payload_type)));
             }
             if track.kind() == Kind::Video
-                && !track.catch_up(stream.since_keyframe(track.track), now)
+                && !track.catch_up(stream.since_keyframe(track.source), now)
             {
                 stream.request_keyframe();
             }
@@ -125,7 +134,7 @@ impl StreamSender {
         let mut track_senders = self.tracks.iter();
         track_senders.any(|track_sender| {
             tracks
-                .get(track_sender.track.get())
+                .get(track_sender.source.track.get())
                 .is_some_and(|it| it.video.reordered)
         })
     }
@@ -149,7 +158,7 @@ impl StreamSender {
         let Some(track_sender) = self
             .tracks
             .iter_mut()
-            .find(|track_sender| track_sender.track == unit.track)
+            .find(|track_sender| track_sender.source == unit.track_layer())
         else {
             return 0;
         };
@@ -169,9 +178,9 @@ impl StreamSender {
         let places = self
             .tracks
             .iter()
-            .filter_map(|track_sender| Some((track_sender.track, track_sender.next()?)));
+            .filter_map(|track_sender| Some((track_sender.source, track_sender.next()?)));
         places
-            .flat_map(|(track, next)| stream.since(track, next))
+            .flat_map(|(source, next)| stream.since(source, next))
             .collect()
     }
 
@@ -300,7 +309,7 @@ impl StreamSender {
             });
         }
         let first_packet = unit.first_packet + from as u64;
-        let ends = live && track_sender.track == self.accounted && unit.last;
+        let ends = live && track_sender.source.track == self.accounted && unit.last;
         let frame = (ends && from + count == packets).then_some(FrameStamps {
             timestamp,
             origin: unit.stamps.origin,
@@ -359,7 +368,7 @@ impl StreamSender {
         };
         for sequence in lost {
             let packet = track_sender.packet_of(*sequence);
-            let found = packet.and_then(|packet| stream.find(track_sender.track, packet));
+            let found = packet.and_then(|packet| stream.find(track_sender.source, packet));
             let Some((unit, index)) = found else {
                 counters.unrepairable.add(1);
                 continue;
@@ -394,6 +403,17 @@ impl StreamSender {
             self.pacer.deadline().map(|at| at.max(now))
         }
     }
+}
+
+/// Returns the layer of a stream's track that is sent as `codec`: the track's own, or the one that
+/// is transcoded from it.
+fn layer_of(track: TrackIndex, codec: Codec, tracks: &[Track]) -> TrackLayer {
+    let own = tracks.get(track.get()).map(|it| it.codec);
+    let layer = match own {
+        Some(own) if own != codec => LayerIndex::TRANSCODED,
+        _ => LayerIndex::BASE,
+    };
+    TrackLayer { track, layer }
 }
 
 /// Returns how many of the waiting packets fit into a budget of `bytes`.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use glassline_media::{Kind, MediaTime, MediaUnit, TrackIndex};
+use glassline_media::{Kind, MediaTime, MediaUnit, TrackLayer};
 use glassline_webrtc::SenderIndex;
 
 use super::redundancy::Redundancy;
@@ -56,8 +56,8 @@ const RUNS_MAX: usize = 16;
 /// Sends one track to one viewer.
 #[derive(Debug)]
 pub(crate) struct TrackSender {
-    /// Index of the track in the stream.
-    pub(crate) track: TrackIndex,
+    /// Track of the stream, and the layer of it that the viewer gets.
+    pub(crate) source: TrackLayer,
     /// Index of the sender in the session.
     pub(crate) sender: SenderIndex,
     kind: Kind,
@@ -114,14 +114,14 @@ pub(crate) enum OfferOutcome {
 
 impl TrackSender {
     pub(crate) fn new(
-        track: TrackIndex,
+        source: TrackLayer,
         sender: SenderIndex,
         kind: Kind,
         clock_rate: u32,
         timestamp_base: u32,
     ) -> Self {
         Self {
-            track,
+            source,
             sender,
             kind,
             clock_rate,
@@ -309,7 +309,7 @@ impl TrackSender {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use glassline_media::{Stamps, UnitBuilder};
+    use glassline_media::{Stamps, TrackIndex, UnitBuilder};
 
     const FRAME: Duration = Duration::from_nanos(33_333_333);
 
@@ -333,7 +333,7 @@ mod tests {
 
     fn video() -> TrackSender {
         TrackSender::new(
-            TrackIndex(0),
+            TrackIndex(0).into(),
             SenderIndex(0),
             Kind::Video,
             90_000,

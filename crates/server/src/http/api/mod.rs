@@ -14,6 +14,7 @@ use serde::Serialize;
 
 pub(crate) mod quic;
 pub(crate) mod rtsp;
+pub(crate) mod transcoding;
 pub(crate) mod webrtc;
 
 use super::auth::Reader;
@@ -23,6 +24,7 @@ use crate::app::App;
 use crate::latency::{self, Report, StreamLatency, ViewerLatency};
 use crate::quic::Sender;
 use crate::sessions::ChangeError;
+use crate::transcoding::BrowserView;
 
 pub(super) fn router() -> Router<App> {
     Router::new()
@@ -57,12 +59,15 @@ struct TrackView {
     width: Option<u32>,
     height: Option<u32>,
     channels: Option<u8>,
+    /// How browsers receive the track.
+    browser: BrowserView,
 }
 
-fn view(stream: &Stream, now: Instant) -> StreamView {
+fn view(app: &App, stream: &Arc<Stream>, now: Instant) -> StreamView {
     let state = stream.state();
     let totals = stream.totals();
-    let tracks = stream.tracks();
+    let (layout, tracks) = (stream.layout(), stream.tracks());
+    let browsers = app.transcoders.browser_views((stream, layout), &tracks);
     let known = |pixels: u32| (pixels > 0).then_some(pixels);
     StreamView {
         name: stream.name().to_string(),
@@ -71,12 +76,14 @@ fn view(stream: &Stream, now: Instant) -> StreamView {
         viewers: stream.viewers(),
         tracks: tracks
             .iter()
-            .map(|track| TrackView {
+            .zip(browsers)
+            .map(|(track, browser)| TrackView {
                 kind: track.kind().as_str(),
                 codec: track.codec.encoding_name(),
                 width: known(track.video.width),
                 height: known(track.video.height),
                 channels: (track.kind() == glassline_media::Kind::Audio).then_some(track.channels),
+                browser,
             })
             .collect(),
         uptime_s: match state {
@@ -98,7 +105,10 @@ struct Streams {
 async fn streams(State(app): State<App>, reader: Option<Extension<Reader>>) -> Json<Streams> {
     let now = Instant::now();
     let streams = visible(&app, reader.as_deref());
-    let streams = streams.iter().map(|stream| view(stream, now)).collect();
+    let streams = streams
+        .iter()
+        .map(|stream| view(&app, stream, now))
+        .collect();
     Json(Streams { streams })
 }
 
@@ -118,7 +128,7 @@ async fn stream(
         .hub
         .stream(&name)
         .ok_or_else(|| Problem::no_stream(&name))?;
-    Ok(Json(view(&stream, Instant::now())))
+    Ok(Json(view(&app, &stream, Instant::now())))
 }
 
 /// A stream's stage delays, and its publisher's view of its own sending if the publisher reports

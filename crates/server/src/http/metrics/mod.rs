@@ -7,6 +7,7 @@ mod connections;
 mod quic;
 mod rtsp;
 mod shards;
+mod transcoding;
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -31,6 +32,7 @@ pub(super) async fn prometheus(State(app): State<App>) -> Response {
     rtsp::metrics(&app, &mut text);
     quic::metrics(&app, &mut text);
     connections::metrics(&app, &mut text);
+    transcoding::metrics(&app, &mut text);
     metrics::paths(&app.latencies.selected(), &mut text);
     if let Some(library) = &app.library {
         metrics::files(library.counts(), &mut text);

@@ -15,6 +15,8 @@ pub(crate) enum Part {
     Library,
     /// The source of a stream: a file or a camera.
     Source,
+    /// A thread that transcodes audio.
+    Transcoder,
     /// The listener, the sessions and the broadcasts of QUIC.
     Quic,
     /// HTTP connections and requests.
@@ -27,12 +29,13 @@ pub(crate) enum Part {
 
 impl Part {
     /// Every part, in the order of the metrics.
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::Shard,
         Self::Rtsp,
         Self::Multicast,
         Self::Library,
         Self::Source,
+        Self::Transcoder,
         Self::Quic,
         Self::Http,
         Self::Background,
@@ -54,6 +57,7 @@ impl Part {
             Self::Multicast => "multicast",
             Self::Library => "library",
             Self::Source => "source",
+            Self::Transcoder => "transcoder",
             Self::Quic => "quic",
             Self::Http => "http",
             Self::Background => "background",

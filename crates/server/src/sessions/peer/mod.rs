@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use glassline_hub::{Stream, TrackLayout};
-use glassline_media::{MediaUnit, StageTable, Track};
+use glassline_media::{MediaUnit, StageTable, Track, TrackLayer};
 use glassline_rtp::Packet;
 use glassline_webrtc::{Event, ReceiverIndex, Session};
 
@@ -126,6 +126,14 @@ impl Peer {
     /// Returns whether the shard reads frames of the peer's stream for it.
     pub(super) fn is_sent_to(&self) -> bool {
         matches!(&self.role, Role::Viewer(viewer) if !viewer.sender.is_empty())
+    }
+
+    /// Returns the transcoded layers of the stream that the peer gets.
+    pub(super) fn transcoded(&self) -> Vec<TrackLayer> {
+        match &self.role {
+            Role::Viewer(viewer) => viewer.sender.transcoded().collect(),
+            Role::Participant(_) | Role::DataPublisher(_) => Vec::new(),
+        }
     }
 
     /// Sets the histograms in which the stages of the peer's frames are recorded from now on.

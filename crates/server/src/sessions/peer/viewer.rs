@@ -7,6 +7,7 @@ use glassline_hub::{Stream, TrackLayout, ViewerToken};
 use glassline_webrtc::Session;
 
 use crate::egress::webrtc::StreamSender;
+use crate::transcoding::TranscodingLease;
 
 /// Shortest interval between two log lines that say that one viewer is too slow, so that logging
 /// does not slow the shard down.
@@ -19,6 +20,8 @@ pub(crate) struct Viewer {
     pub(super) sender: StreamSender,
     /// The stream's track layout that the session negotiated.
     layout: TrackLayout,
+    /// The transcodings that the viewer's tracks need, which run while a viewer holds them.
+    transcodings: Vec<TranscodingLease>,
     /// Counts the peer among the stream's viewers, from the handshake on.
     token: Option<ViewerToken>,
     last_skip_logged: Option<Instant>,
@@ -28,16 +31,22 @@ pub(crate) struct Viewer {
 
 impl Viewer {
     /// Creates a viewer of `stream` over `session`, which negotiated tracks of `layout` and whose
-    /// handshake has not begun. A frame waits for the viewer no longer than `lag`, if that is set.
+    /// handshake has not begun. `transcodings` are those that its tracks may need. A frame waits for
+    /// the viewer no longer than `lag`, if that is set.
     pub(crate) fn new(
         session: &Session,
         (stream, layout): (&Stream, TrackLayout),
+        mut transcodings: Vec<TranscodingLease>,
         lag: Option<Duration>,
         now: Instant,
     ) -> Self {
+        let sender = StreamSender::new(session, stream, lag, now);
+        // The offer may have had no use for a track.
+        transcodings.retain(|lease| sender.transcoded().any(|it| it.track == lease.track()));
         Self {
-            sender: StreamSender::new(session, stream, lag, now),
+            sender,
             layout,
+            transcodings,
             token: None,
             last_skip_logged: None,
             path_shown: None,
@@ -47,6 +56,7 @@ impl Viewer {
     /// Starts to send media, because the session has keys now.
     pub(super) fn start(&mut self, session: &mut Session, stream: &Arc<Stream>, now: Instant) {
         self.token = Some(stream.add_viewer());
+        self.transcodings.iter().for_each(TranscodingLease::start);
         self.sender.start(session, stream, now);
     }
 

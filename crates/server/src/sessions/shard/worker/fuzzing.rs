@@ -19,6 +19,7 @@ use futures_util::FutureExt;
 use glassline_hub::{Hub, Publisher, StreamName};
 use glassline_media::{Codec, Track, WallClock};
 use glassline_net::{Options, UdpSocket};
+use glassline_transcode::Settings as TranscodingSettings;
 use glassline_webrtc::sdp::{Fragment, IceCredentials};
 use glassline_webrtc::{
     Certificate, DialConfig, Kinds, OpusOptions, ReceiveMode, Secrets, Session,
@@ -34,6 +35,7 @@ use crate::sessions::shard::{Handle, Shared};
 use crate::sessions::{
     Bounds, ConnectionAddresses, Expected, Negotiator, Offer, Registry, SessionRecord, Settings,
 };
+use crate::transcoding::TranscodingThreads;
 
 /// Most operations of one input.
 const STEPS_MAX: usize = 120;
@@ -134,6 +136,10 @@ impl Scene {
             lag: None,
             data: None,
         };
+        // The stream is Opus already.
+        let (transcoders, _threads) =
+            TranscodingThreads::start(0, TranscodingSettings::default(), &supervisor)
+                .expect("no threads");
         let socket = || {
             let socket = std::net::UdpSocket::bind(loopback()).expect("a port");
             socket.set_nonblocking(true).expect("a socket");
@@ -142,7 +148,7 @@ impl Scene {
         Self {
             workers: [first, second],
             _heartbeats: [one, two],
-            negotiator: Negotiator::new(Arc::clone(&shared), hub, None, settings),
+            negotiator: Negotiator::new(Arc::clone(&shared), hub, None, transcoders, settings),
             shared,
             _publisher: publisher,
             media,

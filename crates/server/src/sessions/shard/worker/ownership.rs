@@ -235,6 +235,10 @@ impl Worker {
         self.streams[index].viewers.push(key);
         if let Some(peer) = self.peers.get_mut(key) {
             peer.set_stages(Arc::clone(&self.streams[index].stages));
+            // No viewer can take the track's own codec where one needs it transcoded.
+            for layer in peer.transcoded() {
+                self.streams[index].select(layer);
+            }
         }
         key
     }

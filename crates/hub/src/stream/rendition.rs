@@ -1,0 +1,242 @@
+//! The transcoded layer of a track: the track's content in another codec, made by this server.
+//!
+//! ```text
+//! source ─► ring of the track ─► Subscription ─► transcoder ─► RenditionPublisher
+//!                                                                      │
+//!       receivers that cannot take the track's codec ◄─ ring of the rendition
+//! ```
+//!
+//! A rendition is no track: the stream's list of tracks does not name it, so receivers of the
+//! source's codec do not see it. Its units lie on the stream's timeline already.
+
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+use glassline_media::{LayerIndex, MediaUnit, TrackIndex};
+
+use super::{Inner, Stream};
+use crate::layout::TrackLayout;
+use crate::ring::Ring;
+use crate::wake::Wake;
+
+/// The units of the transcoded layer of one track, and those who read them.
+#[derive(Default)]
+pub(super) struct Rendition {
+    track: TrackIndex,
+    ring: Ring,
+    /// Subscribers that read this layer. Others are not woken for its units.
+    subscribers: Vec<Weak<dyn Wake>>,
+}
+
+impl Rendition {
+    pub(super) const fn ring(&self) -> &Ring {
+        &self.ring
+    }
+
+    /// Drops all units. The numbers of units and packets go on.
+    pub(super) fn clear(&mut self) {
+        self.ring.clear();
+    }
+
+    fn wake(&mut self) {
+        self.subscribers
+            .retain(|subscriber| match subscriber.upgrade() {
+                Some(subscriber) => {
+                    subscriber.wake();
+                    true
+                }
+                None => false,
+            });
+    }
+}
+
+impl Inner {
+    /// Returns the rendition of `track`, if it has or had one.
+    pub(super) fn rendition(&self, track: TrackIndex) -> Option<&Rendition> {
+        self.renditions.iter().find(|it| it.track == track)
+    }
+
+    /// Returns the rendition of `track`, which is made if there is none; `None` if the stream has no
+    /// such track.
+    fn rendition_mut(&mut self, track: TrackIndex) -> Option<&mut Rendition> {
+        self.rings.get(track.get())?;
+        let found = self.renditions.iter().position(|it| it.track == track);
+        let index = found.unwrap_or_else(|| {
+            self.renditions.push(Rendition {
+                track,
+                ..Rendition::default()
+            });
+            self.renditions.len() - 1
+        });
+        self.renditions.get_mut(index)
+    }
+
+    /// Wakes `wake` for each unit of the rendition of `track` from now on.
+    pub(super) fn read_rendition(&mut self, track: TrackIndex, wake: &Arc<dyn Wake>) {
+        if let Some(rendition) = self.rendition_mut(track) {
+            rendition.subscribers.retain(|it| it.strong_count() > 0);
+            rendition.subscribers.push(Arc::downgrade(wake));
+        }
+    }
+}
+
+impl Stream {
+    /// Begins to publish the transcoded layer ([`LayerIndex::TRANSCODED`]) of `track`, whose units
+    /// are those of `layout`. The caller sees to it that a track has one such publisher at a time.
+    pub fn publish_rendition(
+        self: &Arc<Self>,
+        track: TrackIndex,
+        layout: TrackLayout,
+    ) -> RenditionPublisher {
+        RenditionPublisher {
+            stream: Arc::clone(self),
+            track,
+            layout,
+        }
+    }
+}
+
+/// The right to publish the transcoded layer of a track. Dropping it drops the layer's units.
+#[derive(Debug)]
+pub struct RenditionPublisher {
+    stream: Arc<Stream>,
+    track: TrackIndex,
+    layout: TrackLayout,
+}
+
+impl RenditionPublisher {
+    /// Publishes one unit at `now`. Its `time` and its `reference` stamp are those of the stream's
+    /// timeline; its number and its `published` stamp are filled in here. The stream's counts are
+    /// of its source and stay.
+    ///
+    /// Returns the unit as subscribers get it; `None` if the stream has another layout by now, so
+    /// that the transcoded track is gone.
+    pub fn push(&self, mut unit: MediaUnit, now: Instant) -> Option<Arc<MediaUnit>> {
+        let mut inner = self.stream.lock();
+        if inner.layout.number() != self.layout {
+            return None;
+        }
+        unit.track = self.track;
+        unit.layer = LayerIndex::TRANSCODED;
+        unit.stamps.published = now;
+        let rendition = inner.rendition_mut(self.track)?;
+        let unit = rendition.ring.push(unit, &self.stream.limits);
+        rendition.wake();
+        Some(unit)
+    }
+}
+
+impl Drop for RenditionPublisher {
+    fn drop(&mut self) {
+        let mut inner = self.stream.lock();
+        if let Some(rendition) = inner.rendition_mut(self.track) {
+            rendition.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use crate::{Limits, StreamName};
+    use glassline_media::{Codec, MediaTime, Stamps, Track, TrackLayer, UnitBuilder};
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(&self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    const AUDIO: TrackIndex = TrackIndex(0);
+    const TRANSCODED: TrackLayer = TrackLayer {
+        track: AUDIO,
+        layer: LayerIndex::TRANSCODED,
+    };
+
+    fn stream() -> Arc<Stream> {
+        let name = StreamName::parse("cam").expect("good");
+        Stream::unlisted(name, Limits::default())
+    }
+
+    fn unit(payload: &[u8], ms: i64, at: Instant) -> MediaUnit {
+        let mut builder = UnitBuilder::default();
+        builder.push(payload);
+        let time = MediaTime::from_nanos(ms * 1_000_000);
+        let unit = builder.build(AUDIO, time, true, Stamps::arrived(at));
+        unit.expect("has a packet")
+    }
+
+    fn read(subscription: &mut crate::Subscription) -> Vec<(LayerIndex, MediaTime)> {
+        let mut out = Vec::new();
+        subscription.poll(&mut out);
+        out.iter().map(|unit| (unit.layer, unit.time)).collect()
+    }
+
+    #[test]
+    fn only_those_who_selected_the_transcoded_layer_read_it_and_are_woken() {
+        let (stream, now) = (stream(), Instant::now());
+        let tracks = vec![Track::audio(Codec::Aac, 2)];
+        let mut source = stream.publish(tracks, now).expect("free");
+        let [plain, browser] = [(); 2].map(|()| Arc::new(Wakes::default()));
+        let mut as_sent = stream.subscribe(plain.clone());
+        let mut transcoded = stream.subscribe(browser.clone());
+        assert!(transcoded.select(TRANSCODED), "before there is a publisher");
+        let rendition = stream.publish_rendition(AUDIO, stream.layout());
+        source
+            .push(unit(b"aac", 5_000, now), now)
+            .expect("announced");
+        let totals = stream.totals();
+        let pushed = rendition
+            .push(unit(b"opus", 7, now), now)
+            .expect("the same layout");
+        assert_eq!((pushed.index, pushed.track_layer()), (0, TRANSCODED));
+        let counts = [&plain, &browser].map(|it| it.0.load(Ordering::Relaxed));
+        assert_eq!(counts, [1, 2]);
+        assert_eq!(read(&mut as_sent), [(LayerIndex::BASE, MediaTime::ZERO)]);
+        let at_7_ms = MediaTime::from_nanos(7_000_000);
+        assert_eq!(read(&mut transcoded), [(LayerIndex::TRANSCODED, at_7_ms)]);
+        assert_eq!(stream.totals(), totals, "counts are of the source");
+        assert_eq!(stream.tracks().len(), 1);
+        assert!(stream.find(TRANSCODED, 0).is_some(), "for retransmissions");
+        drop(rendition);
+        assert!(stream.find(TRANSCODED, 0).is_none());
+        let again = stream.publish_rendition(AUDIO, stream.layout());
+        let next = again
+            .push(unit(b"opus", 8, now), now)
+            .expect("the same layout");
+        assert_eq!(next.index, 1, "numbers go on");
+    }
+
+    #[test]
+    fn a_new_layout_ends_the_rendition_and_a_selection_made_since_stays() {
+        let (stream, now) = (stream(), Instant::now());
+        let publish = |codec| {
+            stream
+                .publish(vec![Track::audio(codec, 2)], now)
+                .expect("free")
+        };
+        drop(publish(Codec::Aac));
+        let old = stream.publish_rendition(AUDIO, stream.layout());
+        let mut subscription = stream.subscribe(Arc::new(Wakes::default()));
+        let _source = publish(Codec::MpegAudio);
+        assert!(old.push(unit(b"opus", 1, now), now).is_none());
+        // A viewer of the new layout joins the thread before the thread read the stream again.
+        assert!(subscription.select(TRANSCODED));
+        let rendition = stream.publish_rendition(AUDIO, stream.layout());
+        rendition
+            .push(unit(b"opus", 2, now), now)
+            .expect("the present layout");
+        assert_eq!(read(&mut subscription).len(), 1);
+        assert_eq!(subscription.layout(), stream.layout());
+        let nothing = TrackLayer {
+            track: TrackIndex(3),
+            ..TRANSCODED
+        };
+        assert!(!subscription.select(nothing), "no such track");
+    }
+}

@@ -1,0 +1,79 @@
+//! Metrics of transcoding.
+
+use std::fmt::Write;
+use std::time::Instant;
+
+use crate::app::App;
+use crate::metrics::{head, label_value};
+
+/// Writes the transcodings of the moment and the counts since the start.
+pub(super) fn metrics(app: &App, text: &mut String) {
+    head(
+        text,
+        "transcodings",
+        "gauge",
+        "Viewers of each track that is transcoded, connected or connecting.",
+    );
+    for view in app.transcoders.views(Instant::now()) {
+        let (stream, viewers) = (label_value(&view.stream), view.viewers);
+        let (from, to) = (view.from, view.to);
+        let _ = writeln!(
+            text,
+            "glassline_transcodings{{stream=\"{stream}\",from=\"{from}\",to=\"{to}\"}} {viewers}"
+        );
+    }
+    let counters = &app.transcoders.counters;
+    for (name, help, count) in [
+        (
+            "transcodings_started_total",
+            "Times that work on a track began.",
+            &counters.started,
+        ),
+        (
+            "transcodings_refused_total",
+            "Offers that got no audio because transcoding.audio_streams was reached.",
+            &counters.refused,
+        ),
+    ] {
+        head(text, name, "counter", help);
+        let _ = writeln!(text, "glassline_{name} {}", count.get());
+    }
+    head(
+        text,
+        "transcoding_frames_total",
+        "counter",
+        "Coded frames that were taken, and Opus frames that were made.",
+    );
+    for (direction, count) in [("in", &counters.frames_in), ("out", &counters.frames_out)] {
+        let count = count.get();
+        let _ = writeln!(
+            text,
+            "glassline_transcoding_frames_total{{direction=\"{direction}\"}} {count}"
+        );
+    }
+    head(
+        text,
+        "transcoding_dropped_total",
+        "counter",
+        "Coded frames that made no audio: `undecodable` ones, `late` ones, and those `missed` because they had left the ring.",
+    );
+    for (reason, count) in [
+        ("undecodable", &counters.undecodable),
+        ("late", &counters.late),
+        ("missed", &counters.missed),
+    ] {
+        let count = count.get();
+        let _ = writeln!(
+            text,
+            "glassline_transcoding_dropped_total{{reason=\"{reason}\"}} {count}"
+        );
+    }
+    head(
+        text,
+        "transcoding_cpu_seconds_total",
+        "counter",
+        "Processor time of all transcodings.",
+    );
+    let seconds = counters.cpu_ns.get() as f64 / 1e9;
+    let _ = writeln!(text, "glassline_transcoding_cpu_seconds_total {seconds}");
+}

@@ -1,0 +1,67 @@
+//! Share of a core that the transcoding of one stream takes.
+//!
+//! `cargo bench -p glassline-transcode --bench transcode`; each row is a minute of a tone in the
+//! frames of `testdata`, again and again. Processor time is measured, not time that passes.
+
+use glassline_media::{Codec, MediaTime, Track};
+use glassline_net::thread_cpu;
+use glassline_transcode::{AudioSource, AudioTranscoder, Settings};
+
+const SECONDS: f64 = 60.0;
+
+fn main() {
+    println!("{:<28} {:>14} {:>12}", "", "us per 20 ms", "of a core");
+    let aac_16: &[u8] = include_bytes!("../testdata/aac_16000_1.aac");
+    let aac_48: &[u8] = include_bytes!("../testdata/aac_48000_2.aac");
+    let mp2: &[u8] = include_bytes!("../testdata/mp2_48000_2.mp2");
+    let aac = |config: &str, channels| {
+        Track::audio(Codec::Aac, channels).with_format_parameters(format!("config={config}"))
+    };
+    let pcm: Vec<u8> = (0..960)
+        .flat_map(|n| (((n as f32 * 0.13).sin() * 9e3) as i16).to_be_bytes())
+        .collect();
+    row("AAC, 16 kHz, mono", &aac("1408", 1), &adts(aac_16), 0.064);
+    row(
+        "AAC, 48 kHz, stereo",
+        &aac("1190", 2),
+        &adts(aac_48),
+        1024.0 / 48e3,
+    );
+    let track = Track::audio(Codec::MpegAudio, 2);
+    row(
+        "MP2, 48 kHz, stereo",
+        &track,
+        &mp2.chunks(288).collect::<Vec<_>>(),
+        0.024,
+    );
+    let track = Track::audio(Codec::L16, 1).with_clock_rate(48_000);
+    row("PCM, 48 kHz, mono", &track, &[&pcm[..]], 0.020);
+}
+
+fn row(name: &str, track: &Track, units: &[&[u8]], seconds: f64) {
+    let source = AudioSource::of(track).expect("transcodable");
+    let mut transcoder = AudioTranscoder::new(source, Settings::default());
+    let mut frames = Vec::new();
+    let before = thread_cpu();
+    let count = (SECONDS / seconds) as u32;
+    for (unit, number) in units.iter().cycle().zip(0..count) {
+        let time = MediaTime::from_nanos((f64::from(number) * seconds * 1e9) as i64);
+        transcoder.push(unit, time, &mut frames).expect("audio");
+        frames.clear();
+    }
+    let took = (thread_cpu() - before).as_secs_f64();
+    let made = transcoder.counts().frames_out;
+    let (per_frame, share) = (took / made as f64 * 1e6, took / SECONDS * 100.0);
+    println!("{name:<28} {per_frame:>11.1} us {share:>10.2} %");
+}
+
+/// Splits a file of ADTS frames into access units.
+fn adts(mut file: &[u8]) -> Vec<&[u8]> {
+    let mut units = Vec::new();
+    while let [_, _, _, b3, b4, b5, ..] = file {
+        let bytes = usize::from(b3 & 3) << 11 | usize::from(*b4) << 3 | usize::from(b5 >> 5);
+        units.push(&file[7..bytes]);
+        file = &file[bytes..];
+    }
+    units
+}

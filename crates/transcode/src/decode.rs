@@ -1,0 +1,225 @@
+//! The decoders, and the only module that knows the crates that they come from.
+//!
+//! Why Symphonia: docs/decisions/0012. Its decoders contain no `unsafe` code.
+
+use std::fmt;
+
+use glassline_media::{Bits, Codec};
+use symphonia_bundle_mp3::MpaDecoder;
+use symphonia_codec_aac::AacDecoder;
+use symphonia_core::audio::Channels;
+use symphonia_core::codecs::audio::well_known::{
+    CODEC_ID_AAC, CODEC_ID_MP1, CODEC_ID_MP2, CODEC_ID_MP3,
+};
+use symphonia_core::codecs::audio::{AudioCodecParameters, AudioDecoder, AudioDecoderOptions};
+use symphonia_core::packet::PacketRef;
+use symphonia_core::units::{Duration, Timestamp};
+use thiserror::Error;
+
+use crate::source::AudioSource;
+
+/// Longest decoded frame in samples of each channel, which keeps memory bounded: L16 has as many
+/// as a packet holds, the other codecs at most 1152.
+const SAMPLES_MAX: usize = 1 << 14;
+
+/// Most elements of an AAC frame that are looked at to find its channels.
+const ELEMENTS_MAX: usize = 4;
+
+/// Sample rate and channels of decoded audio.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Format {
+    /// Sample rate in Hz, 7,350 to 96,000.
+    pub rate: u32,
+    /// Number of channels, 1 or 2.
+    pub channels: usize,
+}
+
+/// Why a frame could not be decoded, as a text for people.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct Undecodable(pub(crate) String);
+
+/// Decodes the frames of one source into samples.
+pub struct Decoder {
+    inner: Inner,
+}
+
+enum Inner {
+    Aac {
+        decoder: Box<AacDecoder>,
+        format: Format,
+    },
+    /// The decoder of the layer of the latest frame; `None` before the first frame.
+    MpegAudio(Option<(u8, Box<MpaDecoder>)>),
+    Linear(Format),
+}
+
+impl Decoder {
+    /// Creates a decoder of `source`.
+    ///
+    /// # Errors
+    /// Returns the decoder's reason if it does not take the source.
+    pub fn new(source: &AudioSource) -> Result<Self, Undecodable> {
+        let format = Format {
+            rate: source.rate,
+            channels: usize::from(source.channels),
+        };
+        let inner = match source.codec {
+            Codec::Aac => Inner::Aac {
+                decoder: Box::new(aac(format)?),
+                format,
+            },
+            Codec::L16 => Inner::Linear(format),
+            _ => Inner::MpegAudio(None),
+        };
+        Ok(Self { inner })
+    }
+
+    /// Decodes one frame. `samples` is replaced by its interleaved samples, −1.0 to 1.0.
+    ///
+    /// # Errors
+    /// Returns the decoder's reason. The decoder goes on with the next frame.
+    pub fn decode(&mut self, frame: &[u8], samples: &mut Vec<f32>) -> Result<Format, Undecodable> {
+        samples.clear();
+        let format = match &mut self.inner {
+            Inner::Aac { decoder, format } => {
+                run(decoder.as_mut(), frame, samples)?;
+                *format
+            }
+            Inner::MpegAudio(current) => run(mpeg_audio(current, frame)?, frame, samples)?,
+            Inner::Linear(format) => linear(frame, *format, samples)?,
+        };
+        if samples.len() > SAMPLES_MAX * format.channels {
+            return Err(Undecodable(format!("a frame of {} samples", samples.len())));
+        }
+        for sample in samples.iter_mut() {
+            // A damaged frame may decode to anything. What is no number would stay in every filter
+            // behind this one.
+            *sample = if sample.is_finite() {
+                sample.clamp(-1.0, 1.0)
+            } else {
+                0.0
+            };
+        }
+        Ok(format)
+    }
+
+    /// Returns the number of channels that the frame has, if the decoder was made for another one.
+    pub(crate) fn contradicted_channels(&self, frame: &[u8]) -> Option<u8> {
+        let Inner::Aac { format, .. } = &self.inner else {
+            return None;
+        };
+        let channels = channels_of(frame)?;
+        (usize::from(channels) != format.channels).then_some(channels)
+    }
+}
+
+impl fmt::Debug for Decoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match &self.inner {
+            Inner::Aac { .. } => "Decoder(AAC)",
+            Inner::MpegAudio(_) => "Decoder(MPEG audio)",
+            Inner::Linear(_) => "Decoder(L16)",
+        })
+    }
+}
+
+fn aac(format: Format) -> Result<AacDecoder, Undecodable> {
+    let mut parameters = AudioCodecParameters::new();
+    // Rate and channels stand for the configuration, which `AudioSource` has checked: the decoder
+    // refuses configurations of HE-AAC, whose core it decodes.
+    parameters
+        .for_codec(CODEC_ID_AAC)
+        .with_sample_rate(format.rate)
+        .with_channels(Channels::Discrete(format.channels as u16));
+    AacDecoder::try_new(&parameters, &AudioDecoderOptions::default()).map_err(reason)
+}
+
+/// Returns the number of channels of the first element of an AAC frame that has any: a single
+/// channel or a pair (ISO/IEC 14496-3, table 4.85).
+fn channels_of(frame: &[u8]) -> Option<u8> {
+    let mut bits = Bits::new(frame);
+    for _ in 0..ELEMENTS_MAX {
+        match bits.take(3)? {
+            0 => return Some(1),
+            1 => return Some(2),
+            // Encoders put their name into fill elements before the first one.
+            6 => {
+                let count = match bits.take(4)? {
+                    15 => 14 + bits.take(8)?,
+                    count => count,
+                };
+                bits.skip(count as usize * 8);
+            }
+            _ => return None,
+        }
+    }
+    None
+}
+
+/// Returns the decoder for the layer that the frame's header states, a new one if the layer changed.
+fn mpeg_audio<'a>(
+    current: &'a mut Option<(u8, Box<MpaDecoder>)>,
+    frame: &[u8],
+) -> Result<&'a mut MpaDecoder, Undecodable> {
+    let header = frame.get(1).copied().unwrap_or_default();
+    let layer = 4 - (header >> 1 & 3);
+    let codec = match layer {
+        1 => CODEC_ID_MP1,
+        2 => CODEC_ID_MP2,
+        3 => CODEC_ID_MP3,
+        _ => return Err(Undecodable("no MPEG audio header".to_owned())),
+    };
+    if current
+        .as_ref()
+        .is_none_or(|(present, _)| *present != layer)
+    {
+        let mut parameters = AudioCodecParameters::new();
+        parameters.for_codec(codec);
+        let decoder = MpaDecoder::try_new(&parameters, &AudioDecoderOptions::default());
+        *current = Some((layer, Box::new(decoder.map_err(reason)?)));
+    }
+    let decoder = current.as_mut().map(|(_, decoder)| decoder.as_mut());
+    decoder.ok_or_else(|| Undecodable("no decoder".to_owned()))
+}
+
+fn run(
+    decoder: &mut dyn AudioDecoder,
+    frame: &[u8],
+    samples: &mut Vec<f32>,
+) -> Result<Format, Undecodable> {
+    let packet = PacketRef::new(0, Timestamp::new(0), Duration::new(0), frame);
+    let decoded = decoder.decode_ref(&packet).map_err(reason)?;
+    let format = Format {
+        rate: decoded.spec().rate(),
+        channels: decoded.spec().channels().count(),
+    };
+    if !matches!(format.channels, 1 | 2) || !(7_350..=96_000).contains(&format.rate) {
+        return Err(Undecodable(format!(
+            "{} channels at {} Hz",
+            format.channels, format.rate
+        )));
+    }
+    decoded.copy_to_vec_interleaved(samples);
+    Ok(format)
+}
+
+/// Reads 16-bit samples in network order (RFC 3551 §4.5.11).
+fn linear(frame: &[u8], format: Format, samples: &mut Vec<f32>) -> Result<Format, Undecodable> {
+    let (values, rest) = frame.as_chunks::<2>();
+    if !rest.is_empty() || !values.len().is_multiple_of(format.channels) {
+        return Err(Undecodable(format!(
+            "{} bytes are no whole samples of {} channels",
+            frame.len(),
+            format.channels
+        )));
+    }
+    let values = values.iter().map(|bytes| i16::from_be_bytes(*bytes));
+    samples.extend(values.map(|value| f32::from(value) / 32_768.0));
+    Ok(format)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+fn reason(error: symphonia_core::errors::Error) -> Undecodable {
+    Undecodable(error.to_string())
+}

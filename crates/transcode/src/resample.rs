@@ -1,0 +1,115 @@
+//! Sample rate conversion whose ratio follows the source's clock.
+
+use std::fmt;
+
+use rubato::audioadapter_buffers::direct::InterleavedSlice;
+use rubato::{
+    Async, FixedAsync, Resampler as _, SincInterpolationParameters, SincInterpolationType,
+    WindowFunction,
+};
+
+use crate::RATE;
+use crate::decode::Format;
+
+/// Filter length in samples of the source: at 8 kHz half of it delays by 2 ms, at 48 kHz by
+/// 0.33 ms.
+const TAPS: usize = 32;
+
+/// Filters between two samples of the source. The value between two filters is interpolated.
+const PHASES: usize = 128;
+
+/// Samples of each channel that are converted in one call.
+const CHUNK: usize = 64;
+
+/// Largest correction of the ratio: half a percent, a twelfth of a semitone.
+pub(crate) const CORRECTION_MAX: f64 = 0.005;
+
+/// Converts interleaved samples to [`RATE`].
+pub(crate) struct Resampler {
+    resampler: Async<f32>,
+    channels: usize,
+    ratio: f64,
+    correction: f64,
+    /// Samples that do not fill a chunk yet.
+    waiting: Vec<f32>,
+    converted: Vec<f32>,
+}
+
+impl Resampler {
+    /// Creates a converter from samples of `format`.
+    ///
+    /// # Errors
+    /// Returns the reason of the converter, as a text for people.
+    pub(crate) fn new(format: Format) -> Result<Self, String> {
+        let parameters = SincInterpolationParameters::new(TAPS, WindowFunction::Blackman2)
+            .oversampling_factor(PHASES)
+            .interpolation(SincInterpolationType::Linear);
+        let ratio = f64::from(RATE) / f64::from(format.rate);
+        let resampler = Async::new_sinc(
+            ratio,
+            1.0 + 2.0 * CORRECTION_MAX,
+            &parameters,
+            CHUNK,
+            format.channels,
+            FixedAsync::Input,
+        )
+        .map_err(|error| error.to_string())?;
+        Ok(Self {
+            converted: vec![0.0; resampler.output_frames_max() * format.channels],
+            resampler,
+            channels: format.channels,
+            ratio,
+            correction: 0.0,
+            waiting: Vec::with_capacity(2 * CHUNK * format.channels),
+        })
+    }
+
+    /// Makes the output longer by the share `correction` of its length, or shorter if it is
+    /// negative. At most [`CORRECTION_MAX`] is applied.
+    pub(crate) fn correct(&mut self, correction: f64) {
+        let correction = correction.clamp(-CORRECTION_MAX, CORRECTION_MAX);
+        // A ramp within one chunk hides the change.
+        let set = rubato::Resampler::as_adjustable(&mut self.resampler)
+            .map(|it| it.set_resample_ratio_relative(1.0 + correction, true));
+        if matches!(set, Some(Ok(()))) {
+            self.correction = correction;
+        }
+    }
+
+    /// Converts whole samples of all channels and appends the result to `out`.
+    pub(crate) fn push(&mut self, samples: &[f32], out: &mut Vec<f32>) {
+        self.waiting.extend_from_slice(samples);
+        let chunk = CHUNK * self.channels;
+        let whole = self.waiting.len() / chunk * chunk;
+        for start in (0..whole).step_by(chunk) {
+            let most = self.converted.len() / self.channels;
+            let input = &self.waiting[start..start + chunk];
+            let from = InterleavedSlice::new(input, self.channels, CHUNK);
+            let to = InterleavedSlice::new_mut(&mut self.converted, self.channels, most);
+            let (Ok(from), Ok(mut to)) = (from, to) else {
+                continue;
+            };
+            let done = self.resampler.process_into_buffer(&from, &mut to, None);
+            if let Ok((_, made)) = done {
+                out.extend_from_slice(&self.converted[..made * self.channels]);
+            }
+        }
+        self.waiting.drain(..whole);
+    }
+
+    /// Returns by how many samples at [`RATE`] the next sample that goes in will come out behind
+    /// the next sample that comes out: the filter's delay and what waits for a whole chunk.
+    pub(crate) fn delay(&self) -> f64 {
+        let waiting = (self.waiting.len() / self.channels) as f64;
+        (waiting + TAPS as f64 / 2.0) * self.ratio * (1.0 + self.correction)
+    }
+}
+
+impl fmt::Debug for Resampler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Resampler")
+            .field("ratio", &self.ratio)
+            .field("correction", &self.correction)
+            .finish_non_exhaustive()
+    }
+}
