@@ -73,9 +73,16 @@ fn there_and_back(track: &Track, unit: &[u8]) {
     let units = std::iter::from_fn(|| depacketizer.poll());
     let back: Vec<u8> = units.flat_map(|unit| unit.data).collect();
     // A unit that does not begin as its codec specifies looks like a part of another.
-    if !back.is_empty() {
+    if back.is_empty() {
+        return;
+    }
+    let again = self::packets(track, &back).expect("it was packetized before");
+    if track.codec == Codec::Jpeg {
+        // Packets count width and height in blocks of 8 pixels; the frame by reference is exact.
+        assert_eq!((again.0, back.len()), (packets, frame.len()));
+    } else {
         assert_eq!(frame, back, "the frame by reference");
-        assert_eq!(self::packets(track, &back), Some((packets, frame)));
+        assert_eq!(again, (packets, frame));
     }
 }
 

@@ -113,13 +113,14 @@ pub fn apply_answer(offer: &SessionDescription, answer: &str) -> Result<Agreed, 
     let mut sending = 0;
     for (line, (offered, answered)) in offer.media.iter().zip(&answer.media).enumerate() {
         if let Some(ours) = data::of(line, offered) {
-            data = data::of(line, answered).map(|theirs| AgreedData {
+            let agreed = data::of(line, answered).map(|theirs| AgreedData {
                 mid: answered.attributes.mid().map_or(ours.mid, str::to_owned),
                 ..theirs
             });
-            if data.is_none() {
+            if agreed.is_none() {
                 unused.push(format!("{}: no data channels", answer.media_name(line)));
             }
+            data = data.or(agreed);
             continue;
         }
         let mut is_taken = false;

@@ -126,6 +126,22 @@ fn what_is_not_webrtc_data_is_no_data() {
     }
 }
 
+/// One of two lines of data channels is accepted, and a line without media is no answer to media.
+#[test]
+fn an_answer_that_accepts_one_of_two_lines_is_understood() {
+    let alone = data_alone(CHROMIUM_DATA);
+    let second = &alone[alone.find("m=application").expect("data")..];
+    let twice = parse(&format!("{alone}{}", second.replace("a=mid:2", "a=mid:3")));
+    let negotiated = negotiate(&twice, &[], true).expect("acceptable");
+    let agreed = apply_answer(&twice, &answer(&negotiated, &local(0))).expect("agreed");
+    assert_eq!(agreed.data.map(|data| data.line), Some(0));
+    let media = parse(CHROMIUM_DATA);
+    let negotiated = negotiate(&media, &[], true).expect("acceptable");
+    let agreed = apply_answer(&media, &answer(&negotiated, &local(0))).expect("agreed");
+    assert_eq!((agreed.media.len(), agreed.tracks.len()), (0, 0));
+    assert_eq!(agreed.data.map(|data| data.line), Some(2));
+}
+
 #[test]
 fn an_offer_of_ours_is_answered_with_data_or_without() {
     for kinds in [&[Kind::Video, Kind::Audio][..], &[]] {
