@@ -20,6 +20,7 @@ mod tree;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -58,21 +59,21 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let mut table = Table::read(&PAGE)?;
     table.keep(&PARTS.map(|it| it.name.to_owned()));
     let mut below = Vec::new();
-    for part in &PARTS {
-        let is_wanted = request.wanted.iter().any(|name| name == part.name);
-        if !is_wanted && !request.wanted.is_empty() {
-            continue;
+    let is_wanted = |part: &&Part| request.wanted.is_empty() || request.wants(part.name);
+    let wanted: Vec<&Part> = PARTS.iter().filter(is_wanted).collect();
+    for parts in wanted.chunk_by(|one, other| one.package == other.package) {
+        let results = measure(parts, &program, &request)?;
+        for (part, result) in parts.iter().zip(results) {
+            result.print(part);
+            if request.only.is_some() || request.unit {
+                continue;
+            }
+            if result.per_mille().is_some_and(|it| it < 10 * part.least) {
+                below.push(part.name);
+            }
+            table.put(result.row(part, &request));
+            table.write()?;
         }
-        let result = part.measure(&program, &request)?;
-        result.print(part);
-        if request.only.is_some() || request.unit {
-            continue;
-        }
-        if result.per_mille().is_some_and(|it| it < 10 * part.least) {
-            below.push(part.name);
-        }
-        table.put(result.row(part, &request));
-        table.write()?;
     }
     print!("\n{}", table.text());
     if below.is_empty() {
@@ -101,87 +102,128 @@ fn build_directory() -> PathBuf {
     process::target_directory().join("mutants/build")
 }
 
-impl Part {
-    fn measure(&self, program: &Path, request: &Request) -> Result<Measured, Failure> {
-        let tree = Tree::at(process::target_directory().join("mutants/tree"))?;
-        let all = self.mutants(program, &tree)?;
-        let names: Vec<_> = all.iter().map(|it| it.name.clone()).collect();
-        let drawn = match &request.only {
-            Some(text) => names.into_iter().filter(|it| it.contains(text)).collect(),
-            None => sample(&names, request.seed, request.sample),
-        };
-        println!(
-            "\n── {}: {} of {} mutants",
-            self.name,
-            drawn.len(),
-            all.len()
-        );
-        let count = all.len();
-        let drawn: Vec<_> = all
-            .into_iter()
-            .filter(|it| drawn.contains(&it.name))
-            .collect();
-        let integration = if request.unit { &[] } else { self.integration };
-        let mut outcomes = BTreeMap::new();
-        let alone = self.switch(&tree, integration, &drawn, &mut outcomes)?;
-        if !alone.is_empty() {
-            outcomes.extend(self.build_alone(program, integration, &alone)?);
-        }
-        Ok(Measured {
-            all: count,
-            outcomes,
-        })
-    }
+/// The mutants of a part that are tested.
+struct Drawn {
+    /// Mutants that the part has.
+    all: usize,
+    /// Places of those that are tested, among the mutants of all parts of a build.
+    numbers: Range<usize>,
+}
 
-    /// Builds all mutants at once and tests each; returns those that must be built alone.
-    fn switch<'a>(
-        &self,
-        tree: &Tree,
-        integration: &[&str],
-        mutants: &'a [Mutant],
-        outcomes: &mut BTreeMap<String, &'static str>,
-    ) -> Result<Vec<&'a Mutant>, Failure> {
-        let mut targets = vec!["--lib"];
-        if !integration.is_empty() {
-            targets.extend(["--test", "tests"]);
-        }
-        let built = built::build(tree, self.package, &targets, mutants)?;
-        let short = self.package.trim_start_matches("glassline-");
-        let folder = tree.path(&format!("crates/{short}"));
-        let mut open: Vec<_> = built.switched.iter().copied().collect();
-        for program in &built.programs {
-            if open.is_empty() {
-                break;
-            }
-            let filters: &[&str] = if program.is_unit { &[] } else { integration };
-            let baseline = Baseline::run(program, &folder, filters)?;
-            let mut missed = Vec::new();
-            for number in open {
-                let name = &mutants[number as usize].name;
-                let outcome = match baseline.test(number)? {
-                    Taken::Caught(by) => {
-                        println!("caught,{name:?},by {by}");
-                        "caught"
-                    }
-                    Taken::Hung => {
-                        println!("timeout,{name:?}");
-                        "timeout"
-                    }
-                    taken => {
-                        println!("missed,{name:?},{taken:?}");
-                        missed.push(number);
-                        "missed"
-                    }
-                };
-                outcomes.insert(name.clone(), outcome);
-            }
-            open = missed;
-        }
+/// Measures parts of one package. Their mutants share a build, which takes far longer than the
+/// tests of a part.
+fn measure(parts: &[&Part], program: &Path, request: &Request) -> Result<Vec<Measured>, Failure> {
+    let Some(package) = parts.first().map(|part| part.package) else {
+        return Ok(Vec::new());
+    };
+    let tree = Tree::at(process::target_directory().join("mutants/tree"))?;
+    let mut mutants = Vec::new();
+    let mut drawn = Vec::new();
+    for part in parts {
+        let all = part.mutants(program, &tree)?;
+        let count = all.len();
+        let first = mutants.len();
+        mutants.extend(draw(all, request));
+        let numbers = first..mutants.len();
+        println!("\n── {}: {} of {count} mutants", part.name, numbers.len());
+        drawn.push(Drawn {
+            all: count,
+            numbers,
+        });
+    }
+    let mut targets = vec!["--lib"];
+    let needs_integration = |part: &&Part| !part.integration(request).is_empty();
+    if parts.iter().any(needs_integration) {
+        targets.extend(["--test", "tests"]);
+    }
+    let built = built::build(&tree, package, &targets, &mutants)?;
+    let short = package.trim_start_matches("glassline-");
+    let folder = tree.path(&format!("crates/{short}"));
+    let mut unit = None;
+    let mut results = Vec::new();
+    for (part, drawn) in parts.iter().zip(drawn) {
+        let is_part = |number: &u32| drawn.numbers.contains(&(*number as usize));
         let named = |number: &u32| &mutants[*number as usize];
-        for number in &built.unviable {
+        let mut outcomes = BTreeMap::new();
+        let mut open: Vec<_> = built.switched.iter().copied().filter(is_part).collect();
+        for test_program in &built.programs {
+            let integration = part.integration(request);
+            if open.is_empty() || !test_program.is_unit && integration.is_empty() {
+                continue;
+            }
+            // All parts share the tests beside the code, of which only those that reach a mutant
+            // run again.
+            let baseline = match &mut unit {
+                Some(known) if test_program.is_unit => known,
+                unit if test_program.is_unit => {
+                    unit.insert(Baseline::run(test_program, &folder, &[])?)
+                }
+                _ => &mut Baseline::run(test_program, &folder, integration)?,
+            };
+            open = test(baseline, &mutants, open, &mut outcomes)?;
+        }
+        for number in built.unviable.iter().filter(|it| is_part(it)) {
             outcomes.insert(named(number).name.clone(), "unviable");
         }
-        Ok(built.unswitched.iter().map(named).collect())
+        let alone: Vec<_> = built.unswitched.iter().filter(|it| is_part(it)).collect();
+        let alone: Vec<_> = alone.into_iter().map(named).collect();
+        if !alone.is_empty() {
+            outcomes.extend(part.build_alone(program, part.integration(request), &alone)?);
+        }
+        results.push(Measured {
+            all: drawn.all,
+            outcomes,
+        });
+    }
+    Ok(results)
+}
+
+/// Returns those of a part's mutants that the request asks for.
+fn draw(all: Vec<Mutant>, request: &Request) -> Vec<Mutant> {
+    let names: Vec<_> = all.iter().map(|it| it.name.clone()).collect();
+    let drawn: Vec<_> = match &request.only {
+        Some(text) => names.into_iter().filter(|it| it.contains(text)).collect(),
+        None => sample(&names, request.seed, request.sample),
+    };
+    let is_drawn = |mutant: &Mutant| drawn.contains(&mutant.name);
+    all.into_iter().filter(is_drawn).collect()
+}
+
+/// Runs the tests of `baseline` with each of the mutants `open` switched on. Returns those that
+/// the tests missed.
+fn test(
+    baseline: &Baseline,
+    mutants: &[Mutant],
+    open: Vec<u32>,
+    outcomes: &mut BTreeMap<String, &'static str>,
+) -> Result<Vec<u32>, Failure> {
+    let mut missed = Vec::new();
+    for number in open {
+        let name = &mutants[number as usize].name;
+        let outcome = match baseline.test(number)? {
+            Taken::Caught(by) => {
+                println!("caught,{name:?},by {by}");
+                "caught"
+            }
+            Taken::Hung => {
+                println!("timeout,{name:?}");
+                "timeout"
+            }
+            taken => {
+                println!("missed,{name:?},{taken:?}");
+                missed.push(number);
+                "missed"
+            }
+        };
+        outcomes.insert(name.clone(), outcome);
+    }
+    Ok(missed)
+}
+
+impl Part {
+    /// Integration tests that run where the tests beside the code notice nothing.
+    fn integration(&self, request: &Request) -> &'static [&'static str] {
+        if request.unit { &[] } else { self.integration }
     }
 
     /// Lets cargo-mutants build and test each of `mutants`.

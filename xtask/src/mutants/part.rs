@@ -57,7 +57,7 @@ pub(super) const PARTS: [Part; 15] = [
     hot_path(
         "server/egress/webrtc",
         "crates/server/src/egress/webrtc/**",
-        &["media::", "loss::", "pacing::", "reordered::"],
+        &["media::", "loss::", "pacing::", "reordered::", "latency::"],
     ),
     hot_path(
         "server/egress/rtsp",
@@ -73,6 +73,9 @@ pub(super) const PARTS: [Part; 15] = [
             "roaming::",
             "restart::",
             "handshake::",
+            "hijack::",
+            "data::",
+            "panics::",
         ],
     ),
     hot_path(
@@ -81,9 +84,9 @@ pub(super) const PARTS: [Part; 15] = [
         &["panics::", "connections::", "abuse::"],
     ),
     hot_path(
-        "server/ingest/assembler",
-        "crates/server/src/ingest/assembler/**",
-        &["source::", "media::"],
+        "server/ingest",
+        "crates/server/src/ingest/**",
+        &["source::", "media::", "track_changes::"],
     ),
 ];
 

@@ -20,6 +20,11 @@ pub(super) struct Request {
 }
 
 impl Request {
+    /// Whether `part` was named.
+    pub(super) fn wants(&self, part: &str) -> bool {
+        self.wanted.iter().any(|name| name == part)
+    }
+
     /// Reads the words of the command line.
     ///
     /// # Errors
