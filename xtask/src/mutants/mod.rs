@@ -167,7 +167,11 @@ fn measure(parts: &[&Part], program: &Path, request: &Request) -> Result<Vec<Mea
         }
         let alone: Vec<_> = built.unswitched.iter().filter(|it| is_part(it)).collect();
         let alone: Vec<_> = alone.into_iter().map(named).collect();
-        if !alone.is_empty() {
+        if request.switched {
+            for mutant in &alone {
+                println!("left out,{:?}", mutant.name);
+            }
+        } else if !alone.is_empty() {
             outcomes.extend(part.build_alone(program, part.integration(request), &alone)?);
         }
         results.push(Measured {

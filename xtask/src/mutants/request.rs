@@ -17,6 +17,8 @@ pub(super) struct Request {
     pub(super) only: Option<String>,
     /// Whether integration tests are left out, which writes no row.
     pub(super) unit: bool,
+    /// Whether mutants that must be built alone are left out of the sample.
+    pub(super) switched: bool,
 }
 
 impl Request {
@@ -36,6 +38,7 @@ impl Request {
             sample: SAMPLE,
             only: None,
             unit: false,
+            switched: false,
         };
         let mut words = arguments.iter();
         while let Some(word) = words.next() {
@@ -54,6 +57,7 @@ impl Request {
                 "--seed" => request.seed = number()?,
                 "--sample" => request.sample = usize::try_from(number()?).unwrap_or(usize::MAX),
                 "--unit" => request.unit = true,
+                "--switched" => request.switched = true,
                 option if option.starts_with('-') => {
                     return Err(Failure::usage(format!("mutants takes no `{option}`")));
                 }
@@ -92,6 +96,7 @@ mod tests {
             sample: SAMPLE,
             only: None,
             unit: false,
+            switched: false,
         };
         assert_eq!(parse(""), Ok(usual));
         let asked = Request {
@@ -100,8 +105,9 @@ mod tests {
             sample: 5,
             only: Some("ring.rs".to_owned()),
             unit: true,
+            switched: true,
         };
-        let line = "--seed 7 hub --only ring.rs --unit --sample 5 server/runtime";
+        let line = "--seed 7 hub --only ring.rs --unit --sample 5 --switched server/runtime";
         assert_eq!(parse(line), Ok(asked));
         for wrong in ["--only", "--seed x", "--sample 0", "nothing", "--jobs 2"] {
             assert_eq!(parse(wrong), Err(2), "{wrong}");

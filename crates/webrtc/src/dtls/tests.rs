@@ -317,6 +317,29 @@ fn repeated_and_foreign_records_are_counted_and_dropped() {
     assert_eq!((counts.forged, counts.malformed), (1, 1));
 }
 
+#[test]
+fn a_record_that_comes_after_thousands_of_later_ones_is_stale() {
+    let mut pair = Pair::connected(Role::Server, Cipher::Aes128Gcm);
+    let record = |pair: &mut Pair| {
+        pair.theirs.send_application_data(b"data").expect("sent");
+        pair.collect();
+        pair.to_us.pop_front().expect("a record")
+    };
+    let late = record(&mut pair);
+    for _ in 0..2_100 {
+        let datagram = record(&mut pair);
+        pair.deliver_to_us(datagram);
+    }
+    pair.deliver_to_us(late);
+    assert_eq!(pair.refused, [OpenError::Stale]);
+    let counts = pair.ours.record_counts().expect("data");
+    assert_eq!((counts.opened, counts.stale), (2_100, 1));
+    assert_eq!(
+        (counts.replayed, counts.forged, counts.malformed),
+        (0, 0, 0)
+    );
+}
+
 /// Both ends send close_notify, whoever closes first (RFC 5246 §7.2.1).
 #[test]
 fn goodbyes_are_said_and_answered() {

@@ -151,3 +151,92 @@ impl Defaults {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An edit list whose edits have a duration in ms of the movie and a time in ticks of the
+    /// media (ISO/IEC 14496-12 §8.6.6).
+    fn list(version: u8, edits: &[(u32, i32)]) -> Vec<u8> {
+        let mut body = vec![version, 0, 0, 0];
+        body.extend((edits.len() as u32).to_be_bytes());
+        for (duration, time) in edits {
+            if version == 0 {
+                body.extend(duration.to_be_bytes());
+                body.extend(time.to_be_bytes());
+            } else {
+                body.extend(u64::from(*duration).to_be_bytes());
+                body.extend(i64::from(*time).to_be_bytes());
+            }
+            body.extend([0, 1, 0, 0]);
+        }
+        body
+    }
+
+    /// Delay in ms, first tick, end in ms, and number of warnings.
+    fn followed(body: &[u8]) -> (i64, i64, Option<i64>, usize) {
+        let mut scale = Scale {
+            ticks_a_second: 90_000,
+            media_time: 0,
+            delay_ns: 0,
+            end_ns: None,
+        };
+        let list = InMemory {
+            kind: *b"elst",
+            body,
+            offset: 100,
+        };
+        let mut warnings = Warnings::default();
+        let result = scale.follow(&list, 1_000, &mut warnings);
+        assert!(result.is_ok(), "a good list");
+        let given = warnings.of("file.mp4".as_ref()).count();
+        let ms = |ns: i64| ns / 1_000_000;
+        (
+            ms(scale.delay_ns),
+            scale.media_time,
+            scale.end_ns.map(ms),
+            given,
+        )
+    }
+
+    #[test]
+    fn empty_edits_delay_a_track_and_the_first_other_edit_cuts_it() {
+        for version in [0, 1] {
+            let of = |edits: &[_]| followed(&list(version, edits));
+            assert_eq!(of(&[]), (0, 0, None, 0));
+            assert_eq!(of(&[(2_000, 3_000)]), (0, 3_000, Some(2_000), 0));
+            assert_eq!(of(&[(0, 3_000)]), (0, 3_000, None, 0), "to the end");
+            let delayed = [(300, -1), (200, -1), (2_000, 0)];
+            assert_eq!(of(&delayed), (500, 0, Some(2_500), 0));
+            let gap_at_the_end = [(2_000, 0), (300, -1)];
+            assert_eq!(of(&gap_at_the_end), (0, 0, Some(2_000), 0));
+            let two = [(100, -1), (2_000, 9_000), (1_000, 900_000)];
+            assert_eq!(
+                of(&two),
+                (100, 9_000, None, 1),
+                "a second one is not followed"
+            );
+        }
+    }
+
+    #[test]
+    fn a_list_that_is_cut_off_is_damaged() {
+        let whole = list(0, &[(2_000, 3_000)]);
+        let mut scale = Scale {
+            ticks_a_second: 90_000,
+            media_time: 0,
+            delay_ns: 0,
+            end_ns: None,
+        };
+        for bytes in 0..whole.len() {
+            let list = InMemory {
+                kind: *b"elst",
+                body: &whole[..bytes],
+                offset: 100,
+            };
+            let result = scale.follow(&list, 1_000, &mut Warnings::default());
+            assert!(result.is_err(), "of {bytes} bytes");
+        }
+    }
+}
