@@ -27,6 +27,12 @@ pub(crate) enum Peer {
     Pion,
     /// Pion's data channels in `peers/channels`, which Go builds.
     PionChannels,
+    /// Pion's WHIP publisher in `peers/whip`, which Go builds.
+    PionWhip,
+    /// FFmpeg's WHIP muxer, through `peers/ffmpeg_whip.py`; aiortc comes with that FFmpeg.
+    FfmpegWhip,
+    /// libdatachannel, which OBS publishes with, through `peers/obs_whip.js`.
+    Datachannel,
     /// coturn, the TURN server of Debian.
     Coturn,
     /// PulseAudio, its tools, and its ALSA plugin; only where the program under test supports
@@ -59,6 +65,7 @@ const SHARING: &[&str] = &[
     "rtsp_viewers",
     "signalling",
     "traces",
+    "whip",
 ];
 
 /// Lock of the machine: shared by the tests of [`SHARING`], exclusive for every other test.
@@ -129,7 +136,8 @@ impl Peer {
     fn may_be_missing(self) -> bool {
         match self {
             Peer::Live555 => true,
-            Peer::Pion | Peer::PionChannels => find("go").is_none(),
+            Peer::Pion | Peer::PionChannels | Peer::PionWhip => find("go").is_none(),
+            Peer::Datachannel => find("npm").is_none(),
             // A step of its own builds the program with sound devices.
             Peer::PulseAudio => !HAS_DEVICES,
             _ => false,
@@ -145,13 +153,18 @@ impl Peer {
             Peer::Chromium => chromium().and(chromedriver()).err()?,
             Peer::RtspServer => rtsp_server_check().err()?,
             Peer::Live555 => return live555().err(),
-            Peer::Aiortc => aiortc_python().err()?,
+            Peer::Aiortc | Peer::FfmpegWhip => aiortc_python().err()?,
+            Peer::Datachannel if find("npm").is_none() => {
+                return Some("npm, which installs libdatachannel, is not on the PATH".to_owned());
+            }
+            Peer::Datachannel => obs_whip().err()?,
             Peer::Ffmpeg => ffmpeg_check().err()?,
-            Peer::Pion | Peer::PionChannels if find("go").is_none() => {
+            Peer::Pion | Peer::PionChannels | Peer::PionWhip if find("go").is_none() => {
                 return Some("go, which builds Pion's programs, is not on the PATH".to_owned());
             }
             Peer::Pion => go_binary("pion").err()?,
             Peer::PionChannels => go_binary("channels").err()?,
+            Peer::PionWhip => go_binary("whip").err()?,
             Peer::Coturn => coturn().err()?,
             Peer::PulseAudio if !HAS_DEVICES => {
                 return Some("this build has no sound devices (--features devices)".to_owned());
@@ -196,6 +209,39 @@ pub(crate) fn aiortc_whep() -> Result<Command, String> {
 /// Command for Pion's file server.
 pub(crate) fn pion() -> Result<Command, String> {
     go_binary("pion").map(Command::new)
+}
+
+/// Command for Pion's WHIP publisher.
+pub(crate) fn pion_whip() -> Result<Command, String> {
+    go_binary("whip").map(Command::new)
+}
+
+/// Command for FFmpeg's WHIP muxer.
+pub(crate) fn ffmpeg_whip() -> Result<Command, String> {
+    let mut command = Command::new(aiortc_python()?);
+    command.arg(script("ffmpeg_whip.py"));
+    Ok(command)
+}
+
+/// Command for aiortc's WHIP publisher.
+pub(crate) fn aiortc_whip() -> Result<Command, String> {
+    let mut command = Command::new(aiortc_python()?);
+    command.arg(script("aiortc_whip.py"));
+    Ok(command)
+}
+
+/// Command for the publisher with OBS's stack.
+pub(crate) fn obs_whip() -> Result<Command, String> {
+    let modules = target_directory().join("peers/node/node_modules");
+    if !modules.join("node-datachannel").is_dir() {
+        return Err(format!(
+            "there is no node-datachannel in {}",
+            modules.display()
+        ));
+    }
+    let mut command = Command::new("node");
+    command.arg(script("obs_whip.js")).env("NODE_PATH", modules);
+    Ok(command)
 }
 
 /// Path of coturn's server.

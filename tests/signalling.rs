@@ -180,7 +180,7 @@ fn bad_offers_are_refused_with_the_reason() -> Result<(), Failed> {
         400,
     )?;
 
-    let problem = expect_problem(&post_offer(&server, VP8_OFFER)?, 406)?;
+    let problem = expect_problem(&post_offer(&server, VP8_OFFER)?, 422)?;
     if !problem["detail"]
         .as_str()
         .is_some_and(|text| text.contains("VP8") && text.contains("H264"))

@@ -43,6 +43,7 @@ mod traces;
 mod transcoding;
 mod viewers;
 mod webdriver;
+mod whip;
 
 use std::process::ExitCode;
 
@@ -69,6 +70,7 @@ fn main() -> ExitCode {
         browser::TESTS,
         moq::TESTS,
         publish::TESTS,
+        whip::TESTS,
         files::TESTS,
         bench::TESTS,
         data::TESTS,

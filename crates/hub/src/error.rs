@@ -15,6 +15,12 @@ pub enum PublishError {
         /// Name of the stream.
         name: StreamName,
     },
+    /// Another publisher took the stream over.
+    #[error("another publisher took stream '{name}' over")]
+    Replaced {
+        /// Name of the stream.
+        name: StreamName,
+    },
     /// A publisher describes one of its tracks with another codec, clock rate or number of
     /// channels than it began with.
     #[error("track {track} changed from {old} to {new} within one source")]

@@ -34,7 +34,29 @@ impl Stream {
         tracks: Vec<Track>,
         now: Instant,
     ) -> Result<Publisher, PublishError> {
-        let generation = self.begin_publishing(tracks, now)?;
+        self.begin(tracks, false, now)
+    }
+
+    /// Begins publishing `tracks` as [`publish`](Self::publish) does, in place of the present
+    /// publisher, if there is one: its next unit is refused.
+    ///
+    /// # Errors
+    /// [`PublishError::NoTracks`] without tracks.
+    pub fn take_over(
+        self: &Arc<Self>,
+        tracks: Vec<Track>,
+        now: Instant,
+    ) -> Result<Publisher, PublishError> {
+        self.begin(tracks, true, now)
+    }
+
+    fn begin(
+        self: &Arc<Self>,
+        tracks: Vec<Track>,
+        replaces: bool,
+        now: Instant,
+    ) -> Result<Publisher, PublishError> {
+        let generation = self.begin_publishing(tracks, replaces, now)?;
         Ok(Publisher {
             stream: Arc::clone(self),
             generation,
@@ -55,9 +77,10 @@ impl Publisher {
     ///
     /// # Errors
     /// [`PublishError::NoSuchTrack`] or [`PublishError::NoSuchLayer`] if the unit names a track
-    /// or a layer that was not announced.
+    /// or a layer that was not announced, [`PublishError::Replaced`] if another publisher took
+    /// the stream over.
     pub fn push(&mut self, unit: MediaUnit, now: Instant) -> Result<Arc<MediaUnit>, PublishError> {
-        self.stream.accept(unit, now)
+        self.stream.accept(self.generation, unit, now)
     }
 
     /// Records the delay of a stage before the hub, measured at `now`. The ingest stage is
@@ -252,6 +275,27 @@ mod tests {
         assert!(reordered());
         drop(second);
         assert_eq!(stream.state().detail(), Some("the source stopped"));
+    }
+
+    #[test]
+    fn a_stream_is_taken_over_at_once_and_its_old_publisher_is_refused() {
+        let (stream, start) = (stream(), Instant::now());
+        let mut first = stream.publish(tracks(), start).expect("free");
+        assert!(stream.publish(tracks(), start).is_err());
+        let mut second = stream.take_over(tracks(), start).expect("by right");
+        let replaced = PublishError::Replaced {
+            name: stream.name().clone(),
+        };
+        let refused = first.push(unit(0, &[b"p"], start), start);
+        assert_eq!(refused.expect_err("replaced"), replaced);
+        drop(first);
+        assert_eq!(stream.state(), State::Live { since: start });
+        let pushed = second.push(unit(0, &[b"p"], start), start);
+        pushed.expect("the present one");
+        assert_eq!(stream.totals().sources, 2);
+        drop(second);
+        let third = stream.take_over(tracks(), start);
+        third.expect("nobody is there to be replaced");
     }
 
     #[test]

@@ -14,6 +14,10 @@ pub struct Config {
     /// Minimum time between two requests for the same packet. Where it is longer, the
     /// round-trip time plus a quarter is used.
     pub retry_interval_min: Duration,
+    /// Whether the first request is repeated after a fifth of the retry interval. The loss of a
+    /// request is then rare, and a packet that arrives within that time is not requested twice.
+    /// Publishers that do not ignore repetitions send a packet twice.
+    pub repeats: bool,
     /// Number of requests for one packet before it is given up.
     pub requests_max: u32,
     /// Time from noticing a gap until its packets are given up, because they would arrive too
@@ -29,6 +33,7 @@ impl Default for Config {
         Self {
             reorder_wait: Duration::from_millis(3),
             retry_interval_min: Duration::from_millis(20),
+            repeats: false,
             requests_max: 10,
             budget: Duration::from_secs(1),
             missing_max: 1000,
@@ -79,6 +84,10 @@ pub enum Arrival {
 pub struct NackGenerator {
     config: Config,
     retry_interval: Duration,
+    /// Round-trip time by answered requests; `None` before the first, and once
+    /// [`set_rtt`](Self::set_rtt) gave a better one.
+    learned_rtt: Option<Duration>,
+    learns_rtt: bool,
     highest: Option<u64>,
     missing: BTreeMap<u64, MissingPacket>,
     due: Option<Instant>,
@@ -97,6 +106,8 @@ impl NackGenerator {
         Self {
             config,
             retry_interval: INITIAL_RTT.max(config.retry_interval_min),
+            learned_rtt: None,
+            learns_rtt: true,
             highest: None,
             missing: BTreeMap::new(),
             due: None,
@@ -104,8 +115,14 @@ impl NackGenerator {
         }
     }
 
-    /// Sets the round-trip time, which decides how soon a request is repeated.
+    /// Sets the round-trip time, which decides how soon a request is repeated. Until then, the
+    /// generator learns it from packets that were requested once (RFC 6298 §3 excludes others).
     pub fn set_rtt(&mut self, rtt: Duration) {
+        self.learns_rtt = false;
+        self.use_rtt(rtt);
+    }
+
+    fn use_rtt(&mut self, rtt: Duration) {
         self.retry_interval = (rtt + rtt / 4).max(self.config.retry_interval_min);
     }
 
@@ -116,12 +133,15 @@ impl NackGenerator {
             return Arrival::Next;
         };
         if sequence <= highest {
-            return match self.missing.remove(&sequence) {
-                Some(missing) => Arrival::Recovered {
-                    requests: missing.requests,
-                    after: now.saturating_duration_since(missing.noticed),
-                },
-                None => Arrival::Old,
+            let Some(missing) = self.missing.remove(&sequence) else {
+                return Arrival::Old;
+            };
+            if (1..=1 + u32::from(self.config.repeats)).contains(&missing.requests) {
+                self.learn_rtt(now.saturating_duration_since(missing.requested));
+            }
+            return Arrival::Recovered {
+                requests: missing.requests,
+                after: now.saturating_duration_since(missing.noticed),
             };
         }
         self.highest = Some(sequence);
@@ -160,7 +180,14 @@ impl NackGenerator {
             }
             if missing.next <= now {
                 missing.requests += 1;
-                missing.next = now + retry;
+                if missing.requests == 1 {
+                    missing.requested = now;
+                }
+                missing.next = match missing.requests {
+                    1 if config.repeats => now + retry / 5,
+                    2 if config.repeats => missing.requested + retry,
+                    _ => now + retry,
+                };
                 lost.push(sequence as u16);
             }
         }
@@ -179,6 +206,17 @@ impl NackGenerator {
         std::mem::take(&mut self.given_up)
     }
 
+    /// Takes a sample of the round trip, smoothed as RFC 6298 §2.3 does.
+    fn learn_rtt(&mut self, sample: Duration) {
+        if self.learns_rtt {
+            let rtt = self
+                .learned_rtt
+                .map_or(sample, |rtt| rtt * 7 / 8 + sample / 8);
+            self.learned_rtt = Some(rtt);
+            self.use_rtt(rtt);
+        }
+    }
+
     /// Adds the packets `first..end` to the missing ones.
     fn record_gap(&mut self, first: u64, end: u64, now: Instant) {
         if end - first > self.config.missing_max as u64 {
@@ -191,6 +229,7 @@ impl NackGenerator {
         let missing = MissingPacket {
             noticed: now,
             next,
+            requested: now,
             requests: 0,
         };
         self.missing
@@ -215,6 +254,8 @@ const INITIAL_RTT: Duration = Duration::from_millis(100);
 struct MissingPacket {
     noticed: Instant,
     next: Instant,
+    /// Time of the first request.
+    requested: Instant,
     requests: u32,
 }
 
@@ -272,6 +313,48 @@ mod tests {
         assert_eq!(generator.take_given_up(), 1);
         assert_eq!(generator.take_given_up(), 0);
         assert_eq!(generator.on_packet(11, start), Arrival::Old);
+    }
+
+    #[test]
+    fn the_round_trip_is_learned_from_requests_that_were_answered() {
+        let start = Instant::now();
+        let mut generator = after(&[10, 12], start);
+        assert_eq!(generator.poll(start + 3 * MS), [11]);
+        generator.on_packet(11, start + 43 * MS);
+        generator.on_packet(14, start + 50 * MS);
+        assert_eq!(generator.poll(start + 53 * MS), [13]);
+        assert_eq!(
+            generator.poll_timeout(),
+            Some(start + 103 * MS),
+            "40 ms and a quarter"
+        );
+        // A packet that was requested twice tells nothing.
+        assert_eq!(generator.poll(start + 103 * MS), [13]);
+        generator.on_packet(13, start + 104 * MS);
+        generator.on_packet(16, start + 110 * MS);
+        assert_eq!(generator.poll(start + 113 * MS), [15]);
+        assert_eq!(generator.poll_timeout(), Some(start + 163 * MS));
+    }
+
+    #[test]
+    fn the_first_request_may_be_repeated_soon() {
+        let start = Instant::now();
+        let mut generator = NackGenerator::new(Config {
+            repeats: true,
+            ..Config::default()
+        });
+        generator.set_rtt(80 * MS);
+        generator.on_packet(10, start);
+        generator.on_packet(12, start);
+        let mut asked = Vec::new();
+        while let Some(due) = generator
+            .poll_timeout()
+            .filter(|due| *due < start + 300 * MS)
+        {
+            assert_eq!(generator.poll(due), [11]);
+            asked.push((due - start).as_millis());
+        }
+        assert_eq!(asked, [3, 23, 103, 203]);
     }
 
     #[test]

@@ -156,7 +156,7 @@ class Call {
         trouble(null);
       } catch (error) {
         trouble(error.message);
-        if (error instanceof Problem && [400, 401, 403, 406].includes(error.status)) {
+        if (error instanceof Problem && [400, 401, 403, 422].includes(error.status)) {
           this.end('Not in a call', error.message);
         }
       }

@@ -3,7 +3,7 @@
 //   run ── dial ─► connected ─► live ⇄ stalled      the session stays
 //    ▲                │
 //    └── back-off ◄───┴── ICE or DTLS failed, the server forgot the session,
-//                         refused it (404, 503, …) or is not there
+//                         refused it (404, 409, …) or is not there
 //
 // A server that was killed says no goodbye, and ICE takes half a minute to notice its death. The
 // reports notice it: a request that gets no answer is repeated until the server answers, and a
@@ -46,7 +46,7 @@ const TICK_MS = 1000;
 const ENTRY_TICKS = 5;
 
 /** Statuses that another try does not change: the request itself is wrong or not allowed. */
-const REFUSALS = new Set([400, 401, 403, 406, 415, 422]);
+const REFUSALS = new Set([400, 401, 403, 415, 422]);
 
 const options = new URLSearchParams(location.search);
 /** Advice for the viewer, by the status of a refusal. */
@@ -54,7 +54,7 @@ const ADVICE = {
   401: 'Add ?token=TOKEN to the address of this page, with a token that may read this stream.',
   403: 'Use another token: ?token=TOKEN in the address of this page.',
   ...(/\bFirefox\//.test(navigator.userAgent) && {
-    406: 'Firefox fetches its H.264 decoder only some minutes after its first start.',
+    422: 'Firefox fetches its H.264 decoder only some minutes after its first start.',
   }),
 };
 
@@ -206,7 +206,7 @@ function explain(reason, delayMs) {
     return REFUSED_MS;
   }
   const wait = Math.max(delayMs, (reason.retryAfter ?? 0) * 1000);
-  const title = reason.status === 404 || reason.status === 503 ? 'Waiting for the stream' : reason.title;
+  const title = [404, 409, 503].includes(reason.status) ? 'Waiting for the stream' : reason.title;
   const detail = [reason.detail ?? (title === reason.title ? null : reason.title), `Next try in ${(wait / 1000).toFixed(1)} s.`];
   show('waiting', 'Waiting', title, detail.filter(Boolean).join(' · '), wait > 1000);
   return wait;

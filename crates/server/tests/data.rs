@@ -277,7 +277,7 @@ fn messages_alone_need_no_media() {
     let mut publisher = Peer::data_publisher(&running).expect("answered");
     let telemetry = open(&mut publisher, "telemetry", Reliability::Reliable);
     let refused = Peer::of_stream(&running, "cam").err();
-    refused.expect("there is nothing to be seen").problem(503);
+    refused.expect("there is nothing to be seen").problem(409);
     let mut viewer = Peer::with_data_alone(&running);
     let commands = open(&mut viewer, "telemetry", Reliability::Reliable);
     send(&mut viewer, commands, Message::text("slower")).expect("open");
@@ -337,12 +337,12 @@ fn an_offer_with_media_is_not_answered_without_it() {
     let offer = "v=0\r\no=- 1 1 IN IP4 0.0.0.0\r\ns=-\r\nt=0 0\r\n\
         m=video 9 UDP/TLS/RTP/SAVPF 96\r\nc=IN IP4 0.0.0.0\r\na=sendonly\r\n";
     let refused = running.request("POST", "/cam/whip", &[SDP], offer);
-    let problem = refused.problem(406);
+    let problem = refused.problem(422);
     assert!(
         problem["detail"]
             .as_str()
             .expect("text")
-            .contains("m=video")
+            .contains("no codec in common")
     );
     assert!(running.hub().stream("cam").is_none(), "nothing was made");
 }

@@ -304,6 +304,7 @@ impl<'a> Peer<'a> {
                 sequence,
                 repaired,
                 packet,
+                ..
             }) => {
                 let received = ReceivedPacket {
                     kind: self.session.receivers()[receiver.0].kind,
@@ -323,11 +324,23 @@ impl<'a> Peer<'a> {
 
     /// Sends `payload` as its audio at `timestamp`. Returns false before the session has keys.
     pub(crate) fn say(&mut self, timestamp: u32, payload: &[u8]) -> bool {
+        self.send_media(SenderIndex(0), timestamp, false, payload)
+    }
+
+    /// Sends `payload` as a packet of its sender number `sender`. Returns false before the session
+    /// has keys.
+    pub(crate) fn send_media(
+        &mut self,
+        sender: SenderIndex,
+        timestamp: u32,
+        marker: bool,
+        payload: &[u8],
+    ) -> bool {
         let mut out = [0; 2048];
         let now = Instant::now();
         let sealed = self
             .session
-            .seal(SenderIndex(0), timestamp, false, payload, now, &mut out);
+            .seal(sender, timestamp, marker, payload, now, &mut out);
         if let Some(sealed) = sealed {
             let to = self.session.peer().expect("connected");
             let sent = self.socket.send_to(&out[..sealed.len], to);

@@ -56,7 +56,7 @@ fn publish(running: &Running, name: &str, file: &[u8]) -> Hand {
 
 fn refusal(running: &Running, stream: &str) -> String {
     let refused = Peer::of_stream(running, stream).err().expect("refused");
-    let problem = refused.problem(406);
+    let problem = refused.problem(422);
     problem["detail"].as_str().expect("words").to_owned()
 }
 

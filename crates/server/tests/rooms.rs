@@ -410,7 +410,7 @@ fn offers_and_names_that_do_not_fit_are_refused() {
     assert!(detail.contains("no m= line sends audio"), "{detail}");
     let tone = (vec![Track::audio(Codec::Pcmu, 1)], Kinds::NONE);
     let tone = Peer::asking(&running, path, &[], socket(), tone, str::to_owned);
-    let detail = tone.err().expect("not Opus").problem(406)["detail"].to_string();
+    let detail = tone.err().expect("not Opus").problem(422)["detail"].to_string();
     assert!(detail.contains("Opus"), "{detail}");
     let plain = running.request("POST", path, &[("Content-Type", "text/plain")], "v=0");
     plain.problem(415);

@@ -45,3 +45,4 @@ mod srtp;
 mod start;
 mod track_changes;
 mod users;
+mod whip;

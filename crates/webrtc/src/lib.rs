@@ -125,7 +125,7 @@ pub use ice::{is_stun_response, stun_is_authentic};
 pub use sdp::{IceCredentials, OpusOptions, OpusParameters, Redundancy};
 pub use session::{
     AcceptConfig, AcceptError, CloseReason, Counts, DataConfig, DataCounts, DialConfig, Dropped,
-    Event, Kinds, Path, PathEnd, PathReport, ReceiveMode, Received, Receiver, ReceiverIndex, Rtx,
-    SKIP_MAX, Sealed, Secrets, Sender, SenderIndex, SenderTime, Session, SetAnswerError,
-    TRACKS_MAX, TrackSecrets,
+    Event, Kinds, LayerIndex, Path, PathEnd, PathReport, ReceiveMode, Received, Receiver,
+    ReceiverIndex, Rtx, SKIP_MAX, Sealed, Secrets, Sender, SenderIndex, SenderTime, Session,
+    SetAnswerError, TRACKS_MAX, TrackSecrets,
 };

@@ -166,6 +166,10 @@ pub(crate) fn peers() -> Result<(), String> {
         );
     }
     problems.extend(python::aiortc().err());
+    // Node.js is larger than the one peer that needs it, as Go is.
+    if process::find("npm").is_some() {
+        problems.extend(libdatachannel().err());
+    }
     // Go itself is not installed for the tests, because it is larger than the peers that need it.
     if find_go().is_some() {
         problems.extend(go_peers().err());
@@ -229,7 +233,7 @@ pub(crate) fn go_peers() -> Result<(), String> {
                 "-o",
             ])
             .arg(&folder)
-            .args(["./pion", "./janus", "./channels", "./goodput"]);
+            .args(["./pion", "./janus", "./channels", "./goodput", "./whip"]);
         process::run(&mut build)
     })
 }

@@ -48,7 +48,7 @@ pub enum Error {
         /// Error of the HTTP client.
         source: Box<ureq::Error>,
     },
-    /// The server refused: 404 for an unknown stream, 406 for no common codec, 401 for a
+    /// The server refused: 404 for an unknown stream, 422 for no common codec, 401 for a
     /// wrong token, 503 when it is full.
     #[error("{url} answers {status}: {detail}")]
     Refused {

@@ -223,13 +223,14 @@ impl Stream {
     pub(crate) fn begin_publishing(
         &self,
         tracks: Vec<Track>,
+        replaces: bool,
         now: Instant,
     ) -> Result<u64, PublishError> {
         if tracks.is_empty() {
             return Err(PublishError::NoTracks);
         }
         let mut inner = self.lock();
-        if inner.publishing {
+        if inner.publishing && !replaces {
             return Err(PublishError::Busy {
                 name: self.name.clone(),
             });
@@ -279,15 +280,21 @@ impl Stream {
         Ok(())
     }
 
-    /// Numbers `unit`, maps its time to the stream's timeline, keeps it, and wakes the
+    /// Takes a unit of publisher `generation`: numbers it, maps its time to the stream's timeline, keeps it, and wakes the
     /// subscribers.
     pub(crate) fn accept(
         &self,
+        generation: u64,
         mut unit: MediaUnit,
         now: Instant,
     ) -> Result<Arc<MediaUnit>, PublishError> {
         let mut inner = self.lock();
         let inner = &mut *inner;
+        if inner.generation != generation {
+            return Err(PublishError::Replaced {
+                name: self.name.clone(),
+            });
+        }
         check_layer(&unit, &inner.tracks)?;
         let timing = inner.timeline.map(unit.time, unit.stamps.origin);
         unit.time = timing.time;

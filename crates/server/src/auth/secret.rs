@@ -36,6 +36,11 @@ impl Secret {
         Ok(Self(text.to_owned()))
     }
 
+    /// Returns the text, for a header that has to contain it.
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+
     /// Returns whether `candidate` is this token. The time does not depend on where the two differ,
     /// but on the length, which is no secret.
     pub fn matches(&self, candidate: &str) -> bool {

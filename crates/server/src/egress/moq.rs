@@ -184,6 +184,9 @@ async fn serve(
         arrival.0.notified().await;
         supervisor.fault_point(FaultPoint::QuicStream);
         subscription.poll(&mut arrived);
+        if broadcast.take_keyframe_request() {
+            stream.request_keyframe();
+        }
         if subscription.layout() != layout {
             break;
         }

@@ -101,7 +101,7 @@ async fn join(
     let answered = answered.map_err(|error| refused(&room, error))?;
     app.supervisor.fault_point(FaultPoint::RoomJoin);
     let location = format!("/call/{room}/{}", answered.record.id.as_str());
-    Ok(resource::created(answered, location))
+    Ok(resource::created(&app, answered, location))
 }
 
 #[derive(Debug, Deserialize)]
@@ -196,7 +196,7 @@ async fn add_leg(
         "/call/{room}/{session}/hear/{id}/{}",
         answered.record.id.as_str()
     );
-    Ok(resource::created(answered, location))
+    Ok(resource::created(&app, answered, location))
 }
 
 /// Adds a participant's candidates, or restarts ICE: `PATCH /call/{room}/{session}`.
@@ -290,7 +290,7 @@ fn refused(room: &RoomName, error: JoinError) -> Problem {
         JoinError::Offer(error) => error.into(),
         JoinError::NotOpus { offered } => {
             let detail = format!("a room takes Opus audio; the offer sends {offered}");
-            let problem = Problem::new(StatusCode::NOT_ACCEPTABLE, "No common codec", detail);
+            let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "No common codec", detail);
             problem.with("wanted", "opus")
         }
         JoinError::Full(full) => no_place(room, full),

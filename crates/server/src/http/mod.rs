@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  public  / · /{stream} · /{stream}/whep[/{session}] · /{stream}/whip[/{session}]
+//!          /whip[/{session}]
 //!          /call[/{room}[/{session}[/hear/…]]] · /doSignaling · /api/v1/…
 //!  admin   /api/v1/… · /metrics · /healthz · /readyz
 //! ```
@@ -42,16 +43,30 @@ use shown::Shown;
 /// Returns the routes for viewers: pages, WHEP, the reading API.
 pub(crate) fn public(app: App) -> Router {
     let whep = post(whep::offer)
+        .get(resource::endpoint)
         .options(resource::options)
         .fallback(resource::wrong_method);
     let session = axum::routing::patch(whep::change)
+        .get(whep::present)
         .delete(whep::leave)
         .options(resource::options)
         .fallback(resource::wrong_method);
     let whip = post(whip::offer)
+        .get(resource::endpoint)
+        .options(resource::options)
+        .fallback(resource::wrong_method);
+    let by_key = post(whip::offer_by_key)
+        .get(resource::endpoint)
+        .options(resource::options)
+        .fallback(resource::wrong_method);
+    let of_key = axum::routing::patch(whip::change)
+        .get(whip::present)
+        .delete(whip::leave)
         .options(resource::options)
         .fallback(resource::wrong_method);
     Router::new()
+        .route("/whip", by_key)
+        .route("/whip/{session}", of_key)
         .route("/", get(pages::index))
         .route("/-/{name}", get(pages::asset))
         .route("/{stream}", get(pages::player))
@@ -123,7 +138,10 @@ async fn readers(
     // The right to join a room is checked in its handler, and later requests need the session's
     // name.
     let is_call = route.starts_with("/call/{room}") && !is_page;
+    // As with calls: a stream key is checked in its handler.
+    let is_keyed = matches!(route, "/whip" | "/whip/{session}");
     let is_free = route == "/-/{name}"
+        || is_keyed
         || request.method() == Method::OPTIONS
         || is_call
         || is_page && !app.users.any();

@@ -34,8 +34,9 @@ pub(super) async fn viewers(
         let headers = response.headers_mut();
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
         headers.append(header::VARY, HeaderValue::from_static("Origin"));
-        let exposed =
-            HeaderValue::from_static("Location, ETag, Accept-Post, Accept-Patch, Retry-After");
+        let exposed = HeaderValue::from_static(
+            "Location, ETag, Link, Accept-Post, Accept-Patch, Retry-After",
+        );
         headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
     }
     response

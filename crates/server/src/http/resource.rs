@@ -1,10 +1,13 @@
 //! The common parts of WHEP, WHIP and calls: SDP bodies, and the URL of a session, which takes
 //! `PATCH` (ICE candidates, ICE restart) and `DELETE` (RFC 9725 §4).
+//!
+//! An answer without a counter-offer is never 406, which WHEP players read as one; it is 422.
 
 use std::fmt::Write;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
+use axum::extract;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use glassline_hub::{State, StreamName};
@@ -13,6 +16,7 @@ use glassline_webrtc::sdp::{Fragment, IceCredentials, NegotiationError};
 
 use super::body;
 use super::problem::Problem;
+use crate::app::App;
 use crate::sessions::{
     AnsweredOffer, ChangeError, ConnectionAddresses, Expected, Full, Negotiator, OfferError,
     SessionRecord,
@@ -53,8 +57,8 @@ pub(super) fn find(
     })
 }
 
-/// Returns status 201 with the SDP answer and the URL of the session.
-pub(super) fn created(answered: AnsweredOffer, location: String) -> Response {
+/// Returns status 201 with the SDP answer, the URL of the session, and the ICE servers.
+pub(super) fn created(app: &App, answered: AnsweredOffer, location: String) -> Response {
     let headers = [
         (header::CONTENT_TYPE, SDP.to_owned()),
         (header::LOCATION, location),
@@ -65,7 +69,30 @@ pub(super) fn created(answered: AnsweredOffer, location: String) -> Response {
         ),
         (header::CACHE_CONTROL, "no-store".to_owned()),
     ];
-    (StatusCode::CREATED, headers, answered.answer).into_response()
+    let mut response = (StatusCode::CREATED, headers, answered.answer).into_response();
+    push_ice_servers(app, &mut response);
+    response
+}
+
+/// Adds the configured ICE servers as `Link` headers (RFC 9725 §4.6), one header for each.
+fn push_ice_servers(app: &App, response: &mut Response) {
+    for server in &app.config.webrtc.ice_servers {
+        if let Ok(link) = HeaderValue::from_str(&server.link()) {
+            response.headers_mut().append(header::LINK, link);
+        }
+    }
+}
+
+/// `GET` and `HEAD` of the URL that takes offers: it exists, and takes SDP.
+pub(super) async fn endpoint(extract::State(app): extract::State<App>) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, SDP),
+        (header::HeaderName::from_static("accept-post"), SDP),
+        (header::CACHE_CONTROL, "no-store"),
+    ];
+    let mut response = (StatusCode::OK, headers).into_response();
+    push_ice_servers(&app, &mut response);
+    response
 }
 
 /// Adds the candidates of a `PATCH`, or restarts ICE.
@@ -157,31 +184,36 @@ pub(super) async fn end(
 }
 
 /// `OPTIONS`: the methods and types that are accepted here, also for CORS preflights.
-pub(super) async fn options() -> Response {
+pub(super) async fn options(
+    extract::State(app): extract::State<App>,
+    request: HeaderMap,
+) -> Response {
     let headers = [
-        (header::ALLOW, "OPTIONS, POST, PATCH, DELETE"),
+        (header::ALLOW, METHODS),
         (header::HeaderName::from_static("accept-post"), SDP),
         (header::HeaderName::from_static("accept-patch"), FRAGMENT),
-        (
-            header::ACCESS_CONTROL_ALLOW_METHODS,
-            "OPTIONS, POST, PATCH, DELETE",
-        ),
+        (header::ACCESS_CONTROL_ALLOW_METHODS, METHODS),
         (
             header::ACCESS_CONTROL_ALLOW_HEADERS,
             "Authorization, Content-Type, If-Match",
         ),
         (header::ACCESS_CONTROL_MAX_AGE, "86400"),
     ];
-    (StatusCode::NO_CONTENT, headers).into_response()
+    let mut response = (StatusCode::NO_CONTENT, headers).into_response();
+    // A preflight has no credentials, and the servers' own may be among the links.
+    if !request.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD) {
+        push_ice_servers(&app, &mut response);
+    }
+    response
 }
+
+/// Methods of the URLs of offers and sessions.
+const METHODS: &str = "OPTIONS, GET, HEAD, POST, PATCH, DELETE";
 
 /// Refuses any other method with status 405 (RFC 9725 §4.1).
 pub(super) async fn wrong_method() -> Response {
     let detail = "POST an SDP offer to /{stream}/whep or /{stream}/whip; PATCH or DELETE the session that it made";
-    let headers = [(
-        header::ALLOW,
-        HeaderValue::from_static("OPTIONS, POST, PATCH, DELETE"),
-    )];
+    let headers = [(header::ALLOW, HeaderValue::from_static(METHODS))];
     (
         headers,
         Problem::new(StatusCode::METHOD_NOT_ALLOWED, "Wrong method", detail),
@@ -255,7 +287,10 @@ fn not_live(stream: &StreamName, state: &State) -> Problem {
             other.detail().unwrap_or("no source yet")
         ),
     };
-    Problem::try_later("Stream not live", detail).with("state", state.as_str())
+    // The WHEP draft has this status for a stream without a publisher.
+    Problem::new(StatusCode::CONFLICT, "Stream not live", detail)
+        .header(header::RETRY_AFTER, "1")
+        .with("state", state.as_str())
 }
 
 fn full(full: &Full) -> Problem {
@@ -288,14 +323,19 @@ fn refused(error: AcceptError) -> Problem {
                 offered.join(", ")
             };
             let detail = format!("this stream's {kind} is {wanted}; the offer has {offers}");
-            Problem::new(StatusCode::NOT_ACCEPTABLE, "No common codec", detail)
+            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "No common codec", detail)
                 .with("wanted", wanted)
                 .with("offered", offered)
         }
+        AcceptError::Negotiation(why @ NegotiationError::Unsupported { .. }) => Problem::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "Offer not supported",
+            why.to_string(),
+        ),
         AcceptError::Negotiation(
             why @ (NegotiationError::NothingPlayable { .. } | NegotiationError::Reordered { .. }),
         ) => Problem::new(
-            StatusCode::NOT_ACCEPTABLE,
+            StatusCode::UNPROCESSABLE_ENTITY,
             "Not for browsers",
             why.to_string(),
         ),

@@ -5,7 +5,7 @@
 
 use axum::body::Body;
 use axum::extract::{ConnectInfo, Path, State};
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 
 use super::problem::Problem;
@@ -27,7 +27,7 @@ pub(super) async fn offer(
     let answered = app.sessions.watch(&name, Offer { sdp, connection }).await?;
     let segment = resource::path_segment(&name);
     let location = format!("/{segment}/whep/{}", answered.record.id.as_str());
-    Ok(resource::created(answered, location))
+    Ok(resource::created(&app, answered, location))
 }
 
 /// Adds a viewer's candidates, or restarts ICE: `PATCH /{stream}/whep/{session}`.
@@ -40,6 +40,14 @@ pub(super) async fn change(
 ) -> Result<Response, Problem> {
     let record = resource::find(&app.sessions, &name, &session)?;
     resource::change(&app.sessions, &record, connection, &headers, body).await
+}
+
+/// Tells that a session exists: `GET` and `HEAD /{stream}/whep/{session}`.
+pub(super) async fn present(
+    State(app): State<App>,
+    Path((name, session)): Path<(String, String)>,
+) -> Result<StatusCode, Problem> {
+    resource::find(&app.sessions, &name, &session).map(|_| StatusCode::NO_CONTENT)
 }
 
 /// Ends a viewer's session: `DELETE /{stream}/whep/{session}`.

@@ -1,29 +1,104 @@
-//! WHIP (RFC 9725) for data channels: one HTTP exchange creates the session of a publisher of
-//! messages next to a stream. The session's URL then takes `PATCH` and `DELETE` like a viewer's.
+//! WHIP (RFC 9725): one HTTP exchange creates the session of a publisher.
 //!
-//! The stream's media comes from another source. An offer that has media is refused and not
-//! answered without the media.
+//! ```text
+//! POST /{stream}/whip[?override]   with the right to publish the stream
+//! POST /whip[?override]            Authorization: Bearer STREAM[:TOKEN | :USER:PASSWORD]
+//!   offer with media ─► publisher of the stream, with messages beside it if data channels are on
+//!   offer of data channels alone ─► publisher of messages next to a stream
+//! ```
+//!
+//! An offer is answered as a whole or refused. The session's URL then takes `PATCH` and `DELETE`
+//! like a viewer's. The name of a session that was made with a stream key is the right to it, as
+//! with calls.
+
+use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{ConnectInfo, Path, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::extract::{ConnectInfo, Path, Query, State};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use glassline_hub::StreamName;
+use serde::Deserialize;
 
 use super::problem::Problem;
-use super::{body, resource};
+use super::shown::Shown;
+use super::{auth, body, resource};
 use crate::app::App;
 use crate::config::DataAccess;
-use crate::sessions::{ConnectionAddresses, Offer};
+use crate::runtime::SessionId;
+use crate::sessions::{ConnectionAddresses, Offer, PublishOfferError, SessionRecord};
 
-/// Answers the offer of a publisher of messages: `POST /{stream}/whip`.
+/// Query of an offer.
+#[derive(Debug, Deserialize)]
+pub(super) struct OfferQuery {
+    /// Replaces the present publisher of the stream, unless the value is `false`.
+    #[serde(rename = "override")]
+    takes_over: Option<String>,
+}
+
+impl OfferQuery {
+    fn takes_over(&self) -> bool {
+        self.takes_over.as_deref().is_some_and(|it| it != "false")
+    }
+}
+
+/// Answers a publisher's offer: `POST /{stream}/whip`.
 pub(super) async fn offer(
     State(app): State<App>,
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
     Path(name): Path<String>,
+    Query(query): Query<OfferQuery>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
+    let location = format!("/{}/whip", resource::path_segment(&name));
+    answer(&app, &name, (connection, query, headers, body), &location).await
+}
+
+/// Answers the offer of a publisher that names the stream by its key: `POST /whip`.
+pub(super) async fn offer_by_key(
+    State(app): State<App>,
+    ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
+    Query(query): Query<OfferQuery>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let shown = Shown::new(connection, &headers, &uri);
+    let name = auth::stream_of_key(&app.users, &app.sites, &shown).await?;
+    answer(&app, &name, (connection, query, headers, body), "/whip").await
+}
+
+/// Answers the offer of a publisher that has the right to publish the stream `name`. `location` is
+/// the URL under which the session is found.
+async fn answer(
+    app: &App,
+    name: &str,
+    (connection, query, headers, body): (ConnectionAddresses, OfferQuery, HeaderMap, Body),
+    location: &str,
+) -> Result<Response, Problem> {
+    resource::expect_type(&headers, resource::SDP)?;
+    let body = body::read(body).await?;
+    let sdp = resource::text(&body)?;
+    let offer = Offer { sdp, connection };
+    let media = offer.media().map_err(|error| resource::malformed(&error))?;
+    let name = StreamName::parse(name).map_err(|error| Problem::bad_request(error.to_string()))?;
+    let answered = if media.is_some() {
+        let published = app.sessions.publish_media(name, offer, query.takes_over());
+        published.await.map_err(refused)?
+    } else {
+        publish_messages(app, name, offer)?
+    };
+    let location = format!("{location}/{}", answered.record.id.as_str());
+    Ok(resource::created(app, answered, location))
+}
+
+/// Makes a publisher of messages alone.
+fn publish_messages(
+    app: &App,
+    name: StreamName,
+    offer: Offer<'_>,
+) -> Result<crate::sessions::AnsweredOffer, Problem> {
     if app.config.webrtc.data.viewers == DataAccess::Off {
         let detail =
             "data channels are off here: `webrtc.data.viewers` or --data-channels turns them on";
@@ -33,24 +108,56 @@ pub(super) async fn offer(
             detail,
         ));
     }
-    resource::expect_type(&headers, resource::SDP)?;
-    let body = body::read(body).await?;
-    let sdp = resource::text(&body)?;
-    let offer = Offer { sdp, connection };
-    let media = offer.media().map_err(|error| resource::malformed(&error))?;
-    if let Some(kind) = media {
-        let detail = format!(
-            "the offer has m={kind}: messages alone are published here; send video and audio \
-             by RTSP or MoQ, and offer m=application by itself"
-        );
-        let title = "No media by WHIP";
-        return Err(Problem::new(StatusCode::NOT_ACCEPTABLE, title, detail));
-    }
-    let name = StreamName::parse(&name).map_err(|error| Problem::bad_request(error.to_string()))?;
-    let stream = app.hub.admit(name.clone());
+    let stream = app.hub.admit(name);
     let stream =
         stream.map_err(|error| Problem::try_later("Too many streams", error.to_string()))?;
-    let answered = app.sessions.publish_messages(stream, offer)?;
-    let location = format!("/{name}/whip/{}", answered.record.id.as_str());
-    Ok(resource::created(answered, location))
+    Ok(app.sessions.publish_messages(stream, offer)?)
+}
+
+fn refused(error: PublishOfferError) -> Problem {
+    match error {
+        PublishOfferError::Offer(error) => error.into(),
+        PublishOfferError::Taken(name) => {
+            let detail = format!(
+                "'{name}' has a publisher already; stop it, or POST to the same URL with \
+                 ?override to replace it"
+            );
+            Problem::new(StatusCode::CONFLICT, "Stream has a publisher", detail)
+        }
+        PublishOfferError::NoStream(why) => Problem::try_later("Cannot publish now", why),
+    }
+}
+
+/// Adds candidates, or restarts ICE: `PATCH /whip/{session}`.
+pub(super) async fn change(
+    State(app): State<App>,
+    ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
+    Path(session): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let record = find(&app, &session)?;
+    resource::change(&app.sessions, &record, connection, &headers, body).await
+}
+
+/// Tells that a session exists: `GET` and `HEAD /whip/{session}`.
+pub(super) async fn present(
+    State(app): State<App>,
+    Path(session): Path<String>,
+) -> Result<StatusCode, Problem> {
+    find(&app, &session).map(|_| StatusCode::NO_CONTENT)
+}
+
+/// Ends a session: `DELETE /whip/{session}`.
+pub(super) async fn leave(
+    State(app): State<App>,
+    Path(session): Path<String>,
+) -> Result<Response, Problem> {
+    let record = find(&app, &session)?;
+    resource::end(&app.sessions, &record).await
+}
+
+fn find(app: &App, session: &str) -> Result<Arc<SessionRecord>, Problem> {
+    let record = app.sessions.by_id(&SessionId::new(session));
+    record.ok_or_else(Problem::no_session)
 }

@@ -25,6 +25,7 @@ mod tracks;
 mod unit_packetizer;
 mod units;
 mod voice;
+pub(crate) mod whip;
 
 use std::sync::Arc;
 use std::thread;
@@ -48,6 +49,7 @@ pub(crate) use units::Units;
 pub use frame_codes::{FrameCode, FrameCodes};
 pub use spec::{FileSource, Input, RtspSource, SourceSpec, SpecError, Transport};
 pub use voice::{Voice, VoiceCounters};
+pub use whip::WhipCounters;
 
 /// The running sources of the configuration: threads of files and tasks of cameras.
 #[derive(Debug)]

@@ -18,3 +18,19 @@ pub(super) fn go_live<E: From<CreateError> + From<PublishError>>(
     tracing::info!(stream = %name, tracks = tracks.len(), "publisher live");
     Ok(publisher)
 }
+
+/// Publishes `tracks` as the stream `name`, as [`go_live`] does, in place of the present publisher.
+///
+/// # Errors
+/// Returns the hub's error if there are too many streams.
+pub(super) fn take_over<E: From<CreateError> + From<PublishError>>(
+    hub: &Hub,
+    name: &StreamName,
+    tracks: &[Track],
+    now: Instant,
+) -> Result<Publisher, E> {
+    let stream = hub.admit(name.clone())?;
+    let publisher = stream.take_over(tracks.to_vec(), now)?;
+    tracing::info!(stream = %name, tracks = tracks.len(), "publisher live, in place of another");
+    Ok(publisher)
+}

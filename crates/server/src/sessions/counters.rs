@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::egress::webrtc::SendCounters;
-use crate::ingest::VoiceCounters;
+use crate::ingest::{VoiceCounters, WhipCounters};
 use crate::messages::DataCounters;
 use crate::runtime::Counter;
 
@@ -34,6 +34,8 @@ pub struct Counters {
     pub send: Arc<SendCounters>,
     /// Counts of voice packets received from participants of rooms.
     pub voice: VoiceCounters,
+    /// Counts of packets received from publishers.
+    pub whip: WhipCounters,
     /// Counts of messages on data channels.
     pub data: DataCounters,
 }

@@ -22,6 +22,17 @@ pub enum EndReason {
         "browsers would show frames in the wrong order; encode without B-frames, with ffmpeg by -bf 0"
     )]
     Reordered,
+    /// Another publisher took the stream over.
+    #[error("another publisher took the stream over; POST a new offer with ?override to return")]
+    Replaced,
+    /// A publisher sent no media, or no keyframe.
+    #[error(
+        "no media arrived that viewers can begin with; check the encoder, then POST a new offer"
+    )]
+    NoMedia,
+    /// The stream of a publisher could not be published.
+    #[error("the stream could not be published; the server's log has the reason")]
+    NotPublished,
 }
 
 impl EndReason {
@@ -30,6 +41,9 @@ impl EndReason {
         match self {
             Self::TracksChanged => "The source changed its codecs",
             Self::Reordered => "The video has B-frames",
+            Self::Replaced => "Replaced by another publisher",
+            Self::NoMedia => "No media arrived",
+            Self::NotPublished => "Not published",
         }
     }
 }

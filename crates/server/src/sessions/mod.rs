@@ -13,6 +13,7 @@ mod endings;
 mod negotiator;
 mod offer;
 mod peer;
+mod publish;
 mod record;
 mod registry;
 mod shard;
@@ -25,6 +26,7 @@ pub use endings::EndReason;
 pub(crate) use negotiator::{AnsweredOffer, JoinError, Negotiator, Settings};
 pub(crate) use offer::{ConnectionAddresses, Offer, OfferError};
 pub use peer::Peer;
+pub(crate) use publish::PublishOfferError;
 pub use record::{IceGeneration, SessionLocation, SessionRecord, SessionState};
 pub use registry::Registry;
 #[cfg(any(test, fuzzing))]

@@ -13,8 +13,8 @@ use glassline_congestion::Algorithm;
 use glassline_hub::{Hub, Stream, StreamLifetime, TrackLayout};
 use glassline_media::{Codec, Track, WallClock};
 use glassline_webrtc::{
-    AcceptConfig, Certificate, DataConfig, Kinds, OpusOptions, Receiver, Redundancy, Secrets,
-    Session,
+    AcceptConfig, AcceptError, Certificate, DataConfig, Kinds, OpusOptions, Receiver, Redundancy,
+    Secrets, Session,
 };
 use rand::RngCore;
 
@@ -26,6 +26,7 @@ use super::record::{IceGeneration, SessionRecord};
 use super::shard::Shared;
 use crate::ingest::Voice;
 use crate::ingest::library::{Library, SharedReading};
+use crate::ingest::whip::Reservations;
 use crate::messages::{Messages, Publication, Side};
 use crate::rooms::{self, Newcomer, RoomName, Rooms};
 use crate::runtime::SessionId;
@@ -55,12 +56,14 @@ pub(crate) struct Settings {
 #[derive(Debug)]
 pub(crate) struct Negotiator {
     pub(super) shared: Arc<Shared>,
-    hub: Arc<Hub>,
+    pub(super) hub: Arc<Hub>,
     /// The media folder, whose files become streams on request; `None` if no folder is configured.
     library: Option<Arc<Library>>,
     /// Transcodes audio that browsers cannot play.
     transcoders: Arc<Transcoders>,
-    settings: Settings,
+    pub(super) settings: Settings,
+    /// The streams that WHIP sessions publish.
+    pub(super) reservations: Arc<Reservations>,
 }
 
 /// The answer to an offer, and the session that it made.
@@ -93,18 +96,18 @@ pub(crate) enum JoinError {
 }
 
 /// A session that is negotiated and has no peer yet, with its answer.
-struct Negotiated {
-    session: Session,
+pub(super) struct Negotiated {
+    pub(super) session: Session,
     answer: String,
     ufrag: String,
     permit: Permit,
-    now: Instant,
+    pub(super) now: Instant,
 }
 
 impl Negotiator {
     /// Creates a negotiator for the streams of `hub` and the files of `library`. The shards of
     /// `shared` own its sessions.
-    pub(crate) const fn new(
+    pub(crate) fn new(
         shared: Arc<Shared>,
         hub: Arc<Hub>,
         library: Option<Arc<Library>>,
@@ -117,6 +120,7 @@ impl Negotiator {
             library,
             transcoders,
             settings,
+            reservations: Arc::new(Reservations::new(Instant::now())),
         }
     }
 
@@ -247,7 +251,7 @@ impl Negotiator {
 
     /// Returns the connection to the messages next to `stream`; `None` where data channels are
     /// turned off.
-    fn data_beside(&self, stream: &Stream, side: Side) -> Option<DataChannelSetup> {
+    pub(super) fn data_beside(&self, stream: &Stream, side: Side) -> Option<DataChannelSetup> {
         let policy = self.settings.data.as_ref()?;
         Some(DataChannelSetup::beside(stream, side, policy))
     }
@@ -301,6 +305,32 @@ impl Negotiator {
         receive: Kinds,
         data: Option<DataConfig>,
     ) -> Result<Negotiated, OfferError> {
+        let opus = OpusOptions {
+            // The server receives voices only, which are mono.
+            stereo: false,
+            redundancy: Redundancy::IfPreferred,
+            ..OpusOptions::default()
+        };
+        self.negotiate(offer, opus, |config_of| {
+            let config = AcceptConfig {
+                tracks,
+                receive,
+                ..config_of(data)
+            };
+            Session::accept(config, offer.sdp, Instant::now())
+        })
+    }
+
+    /// Admits the session of an offer and makes it with `accept`, which is given a function from
+    /// the limits of data channels to the configuration of a session without media.
+    pub(super) fn negotiate(
+        &self,
+        offer: Offer<'_>,
+        opus: OpusOptions,
+        accept: impl FnOnce(
+            &dyn Fn(Option<DataConfig>) -> AcceptConfig<'static>,
+        ) -> Result<(Session, String), AcceptError>,
+    ) -> Result<Negotiated, OfferError> {
         if let Some(outage) = self.shared.outage() {
             return Err(OfferError::NoMedia(outage));
         }
@@ -313,22 +343,17 @@ impl Negotiator {
         let secrets = draw_secrets();
         let ufrag = secrets.ufrag.clone();
         let settings = &self.settings;
-        let config = AcceptConfig {
+        let config_of = |data| AcceptConfig {
             certificate: Arc::clone(&settings.certificate),
             local: self.candidates(local.ip()),
-            secrets,
+            secrets: secrets.clone(),
             wall: settings.wall,
-            tracks,
-            receive,
-            opus: OpusOptions {
-                // The server receives voices only, which are mono.
-                stereo: false,
-                redundancy: Redundancy::IfPreferred,
-                ..OpusOptions::default()
-            },
+            tracks: &[],
+            receive: Kinds::NONE,
+            opus,
             data,
         };
-        let (mut session, answer) = Session::accept(config, offer.sdp, now)?;
+        let (mut session, answer) = accept(&config_of)?;
         // If the configured time overflows the clock, the session's own deadline remains.
         if let Some(deadline) = now.checked_add(settings.handshake) {
             session.set_handshake_deadline(deadline);
@@ -348,7 +373,7 @@ impl Negotiator {
 
     /// Stores a peer with the role that `role` makes as session `id`, to wait for its first
     /// datagram.
-    fn keep(
+    pub(super) fn keep(
         &self,
         accepted: Negotiated,
         id: SessionId,
@@ -411,7 +436,7 @@ pub(super) fn draw_secrets() -> Secrets {
     Secrets::expand(&seed)
 }
 
-fn draw_session_id() -> SessionId {
+pub(super) fn draw_session_id() -> SessionId {
     let mut bytes = [0; 16];
     rand::rng().fill_bytes(&mut bytes);
     let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();

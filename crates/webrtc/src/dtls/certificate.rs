@@ -4,12 +4,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use aws_lc_rs::digest;
+use dimpl::crypto::aws_lc_rs::default_provider;
 use subtle::ConstantTimeEq as _;
 
 use crate::sdp::{Fingerprint, HashAlgorithm};
 
 use super::CipherChoice;
-use super::tap;
+use super::{curves, tap};
 
 /// The self-signed certificate of a process, and the configuration of its handshakes.
 ///
@@ -71,7 +72,8 @@ impl Certificate {
             CipherChoice::Only(cipher) => (cipher, 3 + cipher.index()),
         };
         let config = self.tapped[index].get_or_init(|| {
-            let mut builder = config(self.timer_seed).with_crypto_provider(tap::provider(cipher));
+            let mut builder = config(self.timer_seed)
+                .with_crypto_provider(curves::provider(tap::provider(cipher)));
             if let CipherChoice::Only(_) = choice {
                 builder = builder.dtls12_cipher_suites(&[cipher.suite()]);
             }
@@ -104,6 +106,7 @@ pub struct GenerateError(String);
 
 fn config(timer_seed: Option<u64>) -> dimpl::ConfigBuilder {
     let config = dimpl::Config::builder()
+        .with_crypto_provider(curves::provider(default_provider()))
         .mtu(MTU)
         .flight_start_rto(RETRANSMIT_AFTER)
         .flight_retries(RETRIES_MAX)

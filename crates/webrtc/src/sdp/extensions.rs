@@ -11,6 +11,14 @@ pub const TRANSPORT_CC_URI: &str =
 /// URI of the absolute send time (24 bits, seconds in 6.18 fixed point).
 pub const ABS_SEND_TIME_URI: &str = "http://www.webrtc.org/experiments/rtp-hdrext/abs-send-time";
 
+/// URI of the RID of a simulcast layer (RFC 8852 §4.1).
+pub const RID_URI: &str = "urn:ietf:params:rtp-hdrext:sdes:rtp-stream-id";
+/// URI of the RID of the layer that a retransmission repairs (RFC 8852 §4.2).
+pub const REPAIRED_RID_URI: &str = "urn:ietf:params:rtp-hdrext:sdes:repaired-rtp-stream-id";
+/// URI of the capture time of a frame (64 bits, NTP).
+pub const ABS_CAPTURE_TIME_URI: &str =
+    "http://www.webrtc.org/experiments/rtp-hdrext/abs-capture-time";
+
 /// Ids of the agreed header extensions, 1..=14, for which the one-byte form suffices (RFC 8285
 /// §4.2). Together the extensions take at most 20 bytes, header included.
 ///
@@ -26,6 +34,21 @@ pub struct ExtensionIds {
     /// Id of the send time. Only used without the transport-wide sequence number, since both
     /// serve the same estimate.
     pub abs_send_time: Option<u8>,
+    /// Id of the RID. Only agreed on for what a publisher sends, as are the next two.
+    pub rid: Option<u8>,
+    /// Id of the RID of the layer that a retransmission repairs.
+    pub repaired_rid: Option<u8>,
+    /// Id of the capture time.
+    pub capture_time: Option<u8>,
+}
+
+/// What the header extensions of an accepted line are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ExtensionUse {
+    /// We send on the line; `per_sending` allows those that differ each time that a packet is sent.
+    Sending { per_sending: bool },
+    /// A publisher sends on the line, and we do not.
+    Publication,
 }
 
 /// Returns the header extensions of an accepted line, and the lines of the answer for them.
@@ -35,7 +58,7 @@ pub struct ExtensionIds {
 pub(super) fn accepted(
     offer: &SessionDescription,
     media: &MediaDescription,
-    per_sending: bool,
+    purpose: ExtensionUse,
     known: &mut Vec<(u16, String)>,
 ) -> (ExtensionIds, Vec<ExtensionMap>) {
     let mut maps = Vec::new();
@@ -45,7 +68,11 @@ pub(super) fn accepted(
             .chain(offer.attributes.extension_maps())
             .find(|map| map.uri == uri)
             .filter(|map| {
-                (1..=14).contains(&map.id) && map.direction.is_none_or(Direction::receives)
+                let fits = match purpose {
+                    ExtensionUse::Sending { .. } => Direction::receives,
+                    ExtensionUse::Publication => Direction::sends,
+                };
+                (1..=14).contains(&map.id) && map.direction.is_none_or(fits)
             })
             .filter(|map| {
                 let mut same_id = known.iter().filter(|(id, _)| *id == map.id);
@@ -56,6 +83,7 @@ pub(super) fn accepted(
             id: map.id,
             direction: map.direction.map(|direction| match direction {
                 Direction::RecvOnly => Direction::SendOnly,
+                Direction::SendOnly => Direction::RecvOnly,
                 other => other,
             }),
             uri: uri.to_owned(),
@@ -65,7 +93,20 @@ pub(super) fn accepted(
     };
     let tag_bytes = media.attributes.mid().map_or(0, str::len);
     let mut ids = ExtensionIds::default();
-    if per_sending {
+    if purpose == ExtensionUse::Publication {
+        return (
+            ExtensionIds {
+                mid: accept(MID_URI),
+                transport_cc: accept(TRANSPORT_CC_URI),
+                abs_send_time: None,
+                rid: accept(RID_URI),
+                repaired_rid: accept(REPAIRED_RID_URI),
+                capture_time: accept(ABS_CAPTURE_TIME_URI),
+            },
+            maps,
+        );
+    }
+    if purpose == (ExtensionUse::Sending { per_sending: true }) {
         ids.transport_cc = accept(TRANSPORT_CC_URI);
         if ids.transport_cc.is_none() {
             ids.abs_send_time = accept(ABS_SEND_TIME_URI);

@@ -69,6 +69,71 @@ pub(super) fn receivable(media: &MediaDescription) -> Option<Format> {
     })
 }
 
+/// Returns the payload types of a publisher's section in which media can be received, at most
+/// [`PUBLISHABLE_MAX`]. The profile does not matter: what arrives is passed on coded.
+pub(super) fn publishable(media: &MediaDescription) -> Vec<Format> {
+    let formats = payload_types(media).filter_map(|payload_type| {
+        let codec = codec_of(media, payload_type).filter(|codec| is_received(*codec))?;
+        let parameters = media.attributes.fmtp(payload_type);
+        let mode = parameters.and_then(|it| it.get("packetization-mode"));
+        // Interleaved packets (RFC 6184 §6.4) are out of decoding order.
+        if codec == Codec::H264 && mode.is_some_and(|mode| !["0", "1"].contains(&mode)) {
+            return None;
+        }
+        let fmtp = match (codec, parameters) {
+            (Codec::H264, Some(parameters)) => Some(with_six_digits(parameters)),
+            (_, parameters) => parameters.map(without_parameter_sets),
+        };
+        Some(Format {
+            codec,
+            payload_type,
+            rtx_payload_type: rtx_of(media, payload_type),
+            fmtp,
+        })
+    });
+    let mut found: Vec<Format> = Vec::new();
+    for format in formats {
+        let known = found
+            .iter()
+            .any(|it| it.payload_type == format.payload_type);
+        if !known && found.len() < PUBLISHABLE_MAX {
+            found.push(format);
+        }
+    }
+    found
+}
+
+/// Most payload types of one section that are accepted; Chromium offers 14.
+const PUBLISHABLE_MAX: usize = 32;
+
+/// Returns whether a publisher may send this codec.
+const fn is_received(codec: Codec) -> bool {
+    matches!(
+        codec,
+        Codec::H264
+            | Codec::H265
+            | Codec::Vp8
+            | Codec::Vp9
+            | Codec::Av1
+            | Codec::Opus
+            | Codec::Pcmu
+            | Codec::Pcma
+    )
+}
+
+/// Returns the offered parameters of H.264 without parameter sets and with a valid
+/// `profile-level-id`.
+fn with_six_digits(offered: &FormatParameters) -> String {
+    let text = without_parameter_sets(offered);
+    let Some(digits) = offered.get("profile-level-id") else {
+        return text;
+    };
+    match ProfileLevelId::parse(digits) {
+        Some(id) if digits.len() != 6 => text.replace(digits, &id.to_string()),
+        _ => text,
+    }
+}
+
 /// Returns the parameter that names the profile, and its value if it is absent: VP9 (RFC 9628
 /// §6), AV1 (its RTP specification §7.2.1), H.265 (RFC 7798 §7.1).
 const fn profile_parameter(codec: Codec) -> (&'static str, u8) {

@@ -34,9 +34,21 @@ impl ProfileLevelId {
     /// Value if an offer does not state it: Baseline at level 1 (RFC 6184 §8.1).
     pub const ABSENT: Self = Self([66, 0, 10]);
 
-    /// Parses six hexadecimal digits.
+    /// Parses six hexadecimal digits, or the seven that FFmpeg's WHIP muxer writes for
+    /// Constrained Baseline: its own flag of nine bits stands where the constraint flags belong.
     pub fn parse(digits: &str) -> Option<Self> {
-        if digits.len() != 6 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return None;
+        }
+        if digits.len() == 7 {
+            let byte = |range| u8::from_str_radix(digits.get(range)?, 16).ok();
+            let flags = match digits.get(2..5)? {
+                "200" => CONSTRAINED,
+                _ => 0,
+            };
+            return Some(Self([byte(0..2)?, flags, byte(5..7)?]));
+        }
+        if digits.len() != 6 {
             return None;
         }
         let [_, bytes @ ..] = u32::from_str_radix(digits, 16).ok()?.to_be_bytes();
@@ -77,6 +89,9 @@ impl fmt::Display for ProfileLevelId {
         write!(f, "{idc:02x}{flags:02x}{level:02x}")
     }
 }
+
+/// `constraint_set1_flag`, which FFmpeg's profiles have as bit 9.
+const CONSTRAINED: u8 = 0x40;
 
 impl H264Profile {
     /// Returns whether a decoder of this profile decodes every stream of profile `stream`
@@ -152,12 +167,21 @@ mod tests {
     }
 
     #[test]
-    fn six_hex_digits_and_nothing_else() {
+    fn seven_digits_of_ffmpeg_are_profile_and_level() {
+        let id = ProfileLevelId::parse("422001f").expect("seven digits");
+        assert_eq!(id.profile(), H264Profile::ConstrainedBaseline);
+        assert_eq!((id.level(), id.to_string().as_str()), (31, "42401f"));
+        let main = ProfileLevelId::parse("4d00028").expect("seven digits");
+        assert_eq!((main.profile(), main.level()), (H264Profile::Main, 40));
+    }
+
+    #[test]
+    fn six_or_seven_hex_digits_and_nothing_else() {
         assert_eq!(
             ProfileLevelId::parse("42E01F").map(|id| id.to_string()),
             Some("42e01f".to_owned())
         );
-        for wrong in ["", "42e01", "42e01f0", "+2e01f", "42e01g", "42é01"] {
+        for wrong in ["", "42e01", "42e01f00", "+2e01f", "42e01g", "42é01"] {
             assert_eq!(ProfileLevelId::parse(wrong), None, "{wrong}");
         }
     }

@@ -10,9 +10,10 @@
 //! on, and names the offending line. Unknown attributes are kept unchanged. Descriptions that are
 //! written here can be parsed again to the same value.
 //!
-//! The answering end is ICE-lite and the DTLS server. Either end may send, receive or both on one
-//! `m=` line, and may have data channels, with media or alone. Simulcast and RID are not
-//! negotiated here. An answer rejects `m=` lines that are not wanted, and accepts the others.
+//! The answering end is ICE-lite, and the DTLS server unless the offer is `setup:passive`. Either
+//! end may send, receive or both on one `m=` line, and may have data channels, with media or alone.
+//! An answer rejects `m=` lines that are not wanted, and accepts the others; a publisher's offer
+//! ([`AnswerOptions::publication`]) is answered as a whole or refused. Simulcast is only received.
 //!
 //! ```
 //! use glassline_webrtc::sdp::SessionDescription;
@@ -33,7 +34,7 @@
 //! ```
 //!
 //! Sources: RFC 8866 (SDP), RFC 3264 and 8829 (offer/answer), RFC 9143 (BUNDLE), RFC 8839 and 8840
-//! (ICE), RFC 8842 (DTLS), RFC 6184 §8 (H.264), RFC 7587 (Opus), RFC 4585 and 5104 (feedback),
+//! (ICE), RFC 8842 (DTLS), RFC 9725 (WHIP), RFC 8851 to 8853 (RID, simulcast), RFC 6184 §8 (H.264), RFC 7587 (Opus), RFC 4585 and 5104 (feedback),
 //! RFC 4588 (RTX), RFC 8285 (header extensions), RFC 8841 (data channels).
 
 mod agree;
@@ -57,6 +58,7 @@ mod lines;
 mod negotiate;
 mod offer;
 mod opus;
+mod simulcast;
 #[cfg(test)]
 mod tests;
 mod transport;
@@ -74,7 +76,10 @@ pub use credentials::IceCredentials;
 pub use data::{AgreedData, DataParameters};
 pub use description::{MediaDescription, Origin, SessionDescription};
 pub use error::{Error, Reason};
-pub use extensions::{ABS_SEND_TIME_URI, ExtensionIds, MID_URI, TRANSPORT_CC_URI};
+pub use extensions::{
+    ABS_CAPTURE_TIME_URI, ABS_SEND_TIME_URI, ExtensionIds, MID_URI, REPAIRED_RID_URI, RID_URI,
+    TRANSPORT_CC_URI,
+};
 pub use fingerprint::{Fingerprint, HashAlgorithm};
 pub use fragment::{Fragment, restart_fragment};
 pub use h264::{H264Profile, ProfileLevelId};

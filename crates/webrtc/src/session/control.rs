@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use glassline_media::Ssrc;
 use glassline_rtp::rtcp;
 
-use super::{Dropped, Event, NACK_LOST_MAX, ReceiverIndex, SenderIndex, Session};
+use super::{Dropped, Event, LayerIndex, NACK_LOST_MAX, ReceiverIndex, SenderIndex, Session};
 
 /// Interval of receiver reports.
 pub(super) const REPORT_INTERVAL: Duration = Duration::from_secs(1);
@@ -129,7 +129,7 @@ impl Session {
     pub fn request_keyframe(&mut self, receiver: ReceiverIndex, now: Instant) -> bool {
         self.timeout = None;
         let from = self.rtcp_ssrc;
-        let mut packet = self.empty_report();
+        let mut packet = self.begin_feedback();
         let wanted = self
             .receivers
             .get_mut(receiver.0)
@@ -140,11 +140,24 @@ impl Session {
         wanted
     }
 
+    /// Selects the simulcast layer of a receiver whose lost packets and keyframes are requested.
+    pub fn select_layer(&mut self, receiver: ReceiverIndex, layer: LayerIndex) {
+        self.timeout = None;
+        if let Some(receiver) = self.receivers.get_mut(receiver.0) {
+            receiver.select(layer);
+        }
+    }
+
     /// Returns the instant at which the next report or request is due.
     pub(super) fn reports_at(&self) -> Option<Instant> {
         let senders = self.senders.iter().filter_map(super::Sender::report_at);
         let nacks = self.receivers.iter().filter_map(super::Receiver::nack_at);
-        let feedback = self.recorder.as_ref().and_then(|it| it.poll_timeout());
+        // Feedback that names no source of the peer is useless, and harms some publishers.
+        let recorder = self
+            .recorder
+            .as_ref()
+            .filter(|_| self.feedback_source().is_some());
+        let feedback = recorder.and_then(|it| it.poll_timeout());
         senders
             .chain(nacks)
             .chain(feedback)
@@ -180,7 +193,7 @@ impl Session {
         let reports: Vec<_> = self
             .receivers
             .iter_mut()
-            .filter_map(|receiver| receiver.report_block(now))
+            .flat_map(|receiver| receiver.report_blocks(now))
             .collect();
         if reports.is_empty() {
             return;
@@ -199,7 +212,7 @@ impl Session {
         for index in 0..self.receivers.len() {
             while let Some((media, lost)) = self.receivers[index].poll_nack(now) {
                 self.reports.nacked += lost.len() as u64;
-                let mut packet = self.empty_report();
+                let mut packet = self.begin_feedback();
                 rtcp::Nack::new(self.rtcp_ssrc, media, lost).write(&mut packet);
                 self.send_rtcp(packet);
             }
@@ -208,13 +221,11 @@ impl Session {
 
     fn send_transport_feedback(&mut self, now: Instant) {
         let from = self.rtcp_ssrc;
-        let media = self
-            .receivers
-            .iter()
-            .find_map(super::Receiver::ssrc)
-            .unwrap_or(Ssrc(0));
+        let Some(media) = self.feedback_source() else {
+            return;
+        };
         loop {
-            let mut packet = self.empty_report();
+            let mut packet = self.begin_feedback();
             let Some(recorder) = &mut self.recorder else {
                 return;
             };
@@ -223,6 +234,13 @@ impl Session {
             }
             self.send_rtcp(packet);
         }
+    }
+
+    /// Returns the source of the peer that transport feedback names.
+    fn feedback_source(&self) -> Option<Ssrc> {
+        let mut receivers = self.receivers.iter();
+        let media = receivers.find_map(super::Receiver::ssrc);
+        media.or_else(|| self.receivers.iter().find_map(super::Receiver::any_ssrc))
     }
 
     pub(super) fn send_bye(&mut self, now: Instant) {
@@ -238,7 +256,7 @@ impl Session {
             reports: self
                 .receivers
                 .iter_mut()
-                .filter_map(|receiver| receiver.report_block(now))
+                .flat_map(|receiver| receiver.report_blocks(now))
                 .collect(),
         };
         report.write(&mut packet);
@@ -249,6 +267,15 @@ impl Session {
         };
         bye.write(&mut packet);
         self.send_rtcp(packet);
+    }
+
+    /// Returns the begin of a feedback packet: nothing, or a report where the peer may need one.
+    fn begin_feedback(&self) -> Vec<u8> {
+        if self.reports.are_lone {
+            Vec::with_capacity(RTCP_BYTES)
+        } else {
+            self.empty_report()
+        }
     }
 
     /// Returns an empty receiver report, which precedes feedback (RFC 3550 §6.1). It costs

@@ -1,4 +1,4 @@
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use glassline_media::{Kind, Ssrc, TrackIndex, WallClock};
 use glassline_rtp::twcc::{Recorder, SendHistory};
@@ -18,14 +18,45 @@ use crate::sdp::{self, IceCredentials, OfferedMedia, SessionDescription};
 use crate::srtp::Role;
 
 impl Session {
-    /// Answers an offer. This end is ICE-lite and the passive end of DTLS. Returns the session
-    /// and the SDP answer.
+    /// Answers an offer. This end is ICE-lite, and the passive end of DTLS unless the offer
+    /// insists on that role. Returns the session and the SDP answer.
     ///
     /// # Errors
     /// [`AcceptError`] states whether the offer or the configuration is at fault.
     pub fn accept(
         config: AcceptConfig<'_>,
         offer: &str,
+        now: Instant,
+    ) -> Result<(Self, String), AcceptError> {
+        Self::answer(config, offer, false, now)
+    }
+
+    /// Answers a publisher's offer, all of which is received (RFC 9725 §4.2); `tracks` and
+    /// `receive` of `config` have no effect. Lost packets are requested for `repair_budget`.
+    ///
+    /// Besides connectivity checks, media counts as a sign of life: some publishers send no
+    /// checks after the handshake.
+    ///
+    /// # Errors
+    /// [`AcceptError`] states whether the offer or the configuration is at fault.
+    pub fn accept_publication(
+        config: AcceptConfig<'_>,
+        offer: &str,
+        repair_budget: Duration,
+        now: Instant,
+    ) -> Result<(Self, String), AcceptError> {
+        let (mut session, answer) = Self::answer(config, offer, true, now)?;
+        session.ice.count_media_as_life();
+        for receiver in &mut session.receivers {
+            receiver.set_repair_budget(repair_budget);
+        }
+        Ok((session, answer))
+    }
+
+    fn answer(
+        config: AcceptConfig<'_>,
+        offer: &str,
+        publication: bool,
         now: Instant,
     ) -> Result<(Self, String), AcceptError> {
         let offer = SessionDescription::parse(offer)?;
@@ -35,6 +66,7 @@ impl Session {
             receive: &receive,
             data: config.data.is_some(),
             opus: config.opus,
+            publication,
         };
         let negotiated = sdp::negotiate(&offer, &wanted)?;
         let secrets = &config.secrets;
@@ -65,6 +97,11 @@ impl Session {
                 stream_id: secrets.cname.clone(),
             },
         );
+        let role = if negotiated.is_dtls_client() {
+            Role::Client
+        } else {
+            Role::Server
+        };
         let remote = negotiated.remote;
         for candidate in &remote.candidates {
             ice.describe_remote(candidate);
@@ -72,16 +109,18 @@ impl Session {
         ice.set_remote(remote.credentials.clone(), now);
         let dtls = Association::new(
             &config.certificate,
-            Role::Server,
+            role,
             remote.fingerprints,
             data.as_ref().map(|data| data.cipher),
             now,
         );
         let mut session = Self::new(ice, secrets, credentials, config.wall, now);
+        let reduced = |it: &sdp::AgreedMedia| it.reduced_size_rtcp;
+        session.reports.are_lone = publication && negotiated.media.iter().all(reduced);
         session.set_media(senders, negotiated.media);
         session.data = data.map(|config| {
             let mut data = Data::new(config, secrets, now);
-            data.agree(Role::Server, negotiated.data.as_ref());
+            data.agree(role, negotiated.data.as_ref());
             Box::new(data)
         });
         session.dtls = Some(dtls);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use glassline_media::TrackIndex;
 use glassline_rtp as rtp;
 
-use super::index::{ReceiverIndex, SenderIndex};
+use super::index::{LayerIndex, ReceiverIndex, SenderIndex};
 use crate::dtls::record;
 use crate::ice::Ignored;
 use crate::srtp::{OpenError, Profile};
@@ -175,6 +175,8 @@ pub enum Received<'a> {
     Rtp {
         /// Receiver of the packet.
         receiver: ReceiverIndex,
+        /// Simulcast layer of the packet; the first one without simulcast.
+        layer: LayerIndex,
         /// Extended sequence number of the original packet.
         sequence: u64,
         /// Whether the packet arrived as a retransmission.

@@ -19,3 +19,8 @@ impl From<usize> for ReceiverIndex {
         Self(place)
     }
 }
+
+/// Index of a simulcast layer of a receiver, in the order of [`Receiver::rids`](super::Receiver::rids);
+/// 0 without simulcast.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LayerIndex(pub usize);

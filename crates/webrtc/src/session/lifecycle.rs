@@ -1,5 +1,6 @@
 //! The life of a session: the progress of the handshake, keys, close.
 
+use std::net::SocketAddr;
 use std::time::Instant;
 
 use super::{CloseReason, Event, Keys, Session, State, control};
@@ -60,9 +61,20 @@ impl Session {
                     self.on_progress(now, progress);
                 }
             }
-            Some(PathChange::Disconnected) if connected => self.finish(CloseReason::Vanished),
+            // A publisher that sends no more checks is judged by its media, at the deadline.
+            Some(PathChange::Disconnected) if connected && !self.ice.is_heard_by_media() => {
+                self.finish(CloseReason::Vanished);
+            }
             // During the handshake its own deadline decides.
             Some(PathChange::Disconnected) | None => {}
+        }
+    }
+
+    /// Notes that authentic media arrived from `source`.
+    pub(super) fn on_authentic_media(&mut self, now: Instant, source: SocketAddr) {
+        // Messages may be many bytes, and go only where the peer keeps proving to be.
+        if self.data.is_none() {
+            self.ice.on_media(now, source);
         }
     }
 

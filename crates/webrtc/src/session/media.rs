@@ -5,7 +5,7 @@ use glassline_rtp::nack::Arrival;
 use glassline_rtp::twcc;
 
 use super::receiver::PayloadKind;
-use super::{Dropped, ReceiveMode, Received, ReceiverIndex, Session};
+use super::{Dropped, LayerIndex, ReceiveMode, Received, ReceiverIndex, Session};
 
 impl Session {
     pub(super) fn handle_rtp<'a>(
@@ -15,14 +15,18 @@ impl Session {
     ) -> Result<Received<'a>, Dropped> {
         let header = rtp::Header::parse(datagram).map_err(|_| Dropped::MalformedRtp)?;
         let header_bytes = rtp::Packet::header_len(datagram).map_err(|_| Dropped::MalformedRtp)?;
-        let (receiver, kind) = self.find(&header).ok_or(Dropped::UnknownStream)?;
+        let counts_only = self.mode == ReceiveMode::CountOnly;
+        let found = self.find(&header, counts_only);
+        if found.is_none() && !self.has_payload_type(&header) {
+            return Err(Dropped::UnknownStream);
+        }
         let keys = self.keys.as_mut().ok_or(Dropped::TooEarly)?;
-        if let (ReceiveMode::CountOnly, PayloadKind::Media(codec)) = (self.mode, kind) {
+        if let (true, Some((receiver, layer, PayloadKind::Media(codec)))) = (counts_only, found) {
             let sealed_bytes = datagram.len().saturating_sub(header_bytes);
             let payload_bytes = sealed_bytes.saturating_sub(keys.outbound.overhead());
-            self.record_clear(now, receiver, datagram, header_bytes);
+            self.record_clear(now, datagram, header_bytes);
             let (sequence, arrival) =
-                self.receivers[receiver].on_media(codec, &header, payload_bytes, now);
+                self.receivers[receiver].on_media(layer, codec, &header, payload_bytes, now);
             return Ok(Received::Counted {
                 receiver: ReceiverIndex(receiver),
                 sequence,
@@ -33,19 +37,23 @@ impl Session {
         let opened = keys.inbound.open(header_bytes, datagram)?;
         let clear = &datagram[..opened.payload.end];
         let packet = rtp::Packet::parse(clear).map_err(|_| Dropped::MalformedRtp)?;
-        self.record(now, receiver, &packet);
+        self.record(now, &packet);
+        let found = found.or_else(|| self.bind(&packet));
+        let (receiver, layer, kind) = found.ok_or(Dropped::UnknownStream)?;
         match kind {
             PayloadKind::Media(codec) => {
+                let bytes = packet.payload.len();
                 let (sequence, arrival) =
-                    self.receivers[receiver].on_media(codec, &header, packet.payload.len(), now);
+                    self.receivers[receiver].on_media(layer, codec, &header, bytes, now);
                 Ok(Received::Rtp {
                     receiver: ReceiverIndex(receiver),
+                    layer,
                     sequence,
                     repaired: is_repaired(arrival),
                     packet,
                 })
             }
-            PayloadKind::Rtx(codec) => self.unwrap(now, receiver, codec, packet),
+            PayloadKind::Rtx(codec) => self.unwrap(now, (receiver, layer), codec, packet),
         }
     }
 
@@ -53,7 +61,7 @@ impl Session {
     fn unwrap<'a>(
         &mut self,
         now: Instant,
-        receiver: usize,
+        (receiver, layer): (usize, LayerIndex),
         codec: usize,
         packet: rtp::Packet<'a>,
     ) -> Result<Received<'a>, Dropped> {
@@ -62,7 +70,7 @@ impl Session {
             return Ok(Received::Consumed);
         };
         let (ssrc, payload_type, sequence) = self.receivers[receiver]
-            .on_rtx(codec, original, payload.len(), now)
+            .on_rtx(layer, codec, original, payload.len(), now)
             .ok_or(Dropped::Duplicate)?;
         let header = rtp::Header {
             payload_type,
@@ -80,6 +88,7 @@ impl Session {
         }
         Ok(Received::Rtp {
             receiver: ReceiverIndex(receiver),
+            layer,
             sequence,
             repaired: true,
             packet: rtp::Packet {
@@ -90,26 +99,49 @@ impl Session {
         })
     }
 
-    /// Returns the receiver of a packet: by SSRC, otherwise by payload type, which belongs to
-    /// one `m=` line within a bundle (RFC 9143 §9.2).
-    fn find(&self, header: &rtp::Header) -> Option<(usize, PayloadKind)> {
+    /// Returns the receiver of a packet by its SSRC; with `by_payload_type`, otherwise by its
+    /// payload type.
+    fn find(
+        &self,
+        header: &rtp::Header,
+        by_payload_type: bool,
+    ) -> Option<(usize, LayerIndex, PayloadKind)> {
         let each = || self.receivers.iter().enumerate();
-        each()
-            .find_map(|(index, receiver)| Some((index, receiver.kind_by_ssrc(header)?)))
-            .or_else(|| {
-                each().find_map(|(index, receiver)| {
-                    Some((index, receiver.kind_by_payload_type(header)?))
-                })
+        let known = each().find_map(|(index, receiver)| {
+            let (layer, kind) = receiver.find_by_ssrc(header)?;
+            Some((index, layer, kind))
+        });
+        known.or_else(|| {
+            each().filter(|_| by_payload_type).find_map(|(index, it)| {
+                Some((index, LayerIndex(0), it.kind_by_payload_type(header)?))
             })
+        })
     }
 
-    /// Records the transport-wide number of a decrypted packet.
-    fn record(&mut self, now: Instant, receiver: usize, packet: &rtp::Packet<'_>) {
+    /// Returns whether a payload type was agreed on.
+    fn has_payload_type(&self, header: &rtp::Header) -> bool {
+        let mut receivers = self.receivers.iter();
+        receivers.any(|receiver| receiver.kind_by_payload_type(header).is_some())
+    }
+
+    /// Returns the receiver of an authentic packet of an SSRC that is not known yet.
+    fn bind(&mut self, packet: &rtp::Packet<'_>) -> Option<(usize, LayerIndex, PayloadKind)> {
+        let mut receivers = self.receivers.iter_mut().enumerate();
+        receivers.find_map(|(index, receiver)| {
+            let (layer, kind) = receiver.bind(packet)?;
+            Some((index, layer, kind))
+        })
+    }
+
+    /// Records the transport-wide number of a decrypted packet. The extension has one id within a
+    /// bundle (RFC 9143 §7.1).
+    fn record(&mut self, now: Instant, packet: &rtp::Packet<'_>) {
         let Some(recorder) = &mut self.recorder else {
             return;
         };
-        let number = self.receivers[receiver]
-            .transport_extension()
+        let mut receivers = self.receivers.iter();
+        let number = receivers
+            .find_map(super::Receiver::transport_extension)
             .and_then(|id| packet.extensions.get(id))
             .and_then(twcc::sequence);
         if let Some(number) = number {
@@ -118,13 +150,7 @@ impl Session {
     }
 
     /// Records the transport-wide number of a packet that is not decrypted.
-    fn record_clear(
-        &mut self,
-        now: Instant,
-        receiver: usize,
-        datagram: &mut [u8],
-        header_bytes: usize,
-    ) {
+    fn record_clear(&mut self, now: Instant, datagram: &mut [u8], header_bytes: usize) {
         if self.recorder.is_none() {
             return;
         }
@@ -132,7 +158,7 @@ impl Session {
         let first = datagram[0];
         datagram[0] &= !PADDING_BIT;
         if let Ok(packet) = rtp::Packet::parse(&datagram[..header_bytes]) {
-            self.record(now, receiver, &packet);
+            self.record(now, &packet);
         }
         datagram[0] = first;
     }

@@ -41,7 +41,7 @@ pub use congestion_control::PathReport;
 pub use data::DataCounts;
 pub use error::{AcceptError, SetAnswerError};
 pub use event::{CloseReason, Dropped, Event, NACK_LOST_MAX, Received, Sealed};
-pub use index::{ReceiverIndex, SenderIndex};
+pub use index::{LayerIndex, ReceiverIndex, SenderIndex};
 pub use outgoing::SKIP_MAX;
 pub use path::{Path, PathEnd};
 pub use receiver::{Receiver, SenderTime};
@@ -201,9 +201,14 @@ impl Session {
             }
             DatagramKind::Rtp if is_rtcp(datagram) => {
                 self.handle_rtcp(now, datagram)?;
+                self.on_authentic_media(now, source);
                 Ok(Received::Consumed)
             }
-            DatagramKind::Rtp => self.handle_rtp(now, datagram),
+            DatagramKind::Rtp => {
+                let received = self.handle_rtp(now, datagram)?;
+                self.on_authentic_media(now, source);
+                Ok(received)
+            }
         }
     }
 

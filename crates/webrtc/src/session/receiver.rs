@@ -2,11 +2,12 @@ use std::time::{Duration, Instant};
 
 use glassline_media::{Codec, Kind, NtpTime, Ssrc};
 use glassline_rtp as rtp;
-use glassline_rtp::nack::{Arrival, NackGenerator};
+use glassline_rtp::nack::{self, Arrival, NackGenerator};
 use glassline_rtp::receive::{ReceiveStatistics, Totals};
 use glassline_rtp::rtcp;
 
-use crate::sdp::{AgreedCodec, AgreedMedia};
+use super::index::LayerIndex;
+use crate::sdp::{AgreedCodec, AgreedMedia, ExtensionIds};
 
 /// One `m=` line on which the peer sends media to us.
 #[derive(Debug)]
@@ -16,15 +17,30 @@ pub struct Receiver {
     /// Kind of media: video or audio.
     pub kind: Kind,
     codecs: Vec<AgreedCodec>,
-    ssrc: Option<Ssrc>,
-    rtx_ssrc: Option<Ssrc>,
+    /// One without simulcast; never empty.
+    layers: Vec<ReceivedLayer>,
+    /// Layer whose lost packets and keyframes are requested.
+    selected: LayerIndex,
+    extensions: ExtensionIds,
     transport_cc: Option<u8>,
-    stream: Option<Box<ReceivedStream>>,
+    /// Time for which lost packets are requested; `None` takes the default.
+    repair_budget: Option<Duration>,
     keyframe_requested: Option<Instant>,
     full_intra_number: u8,
 }
 
-/// The RTP stream that arrives on a receiver.
+/// One simulcast layer, or all that is received without simulcast.
+#[derive(Debug)]
+struct ReceivedLayer {
+    /// Empty without simulcast.
+    rid: Box<str>,
+    /// SSRC of the media, if the peer announced it.
+    ssrc: Option<Ssrc>,
+    rtx_ssrc: Option<Ssrc>,
+    stream: Option<Box<ReceivedStream>>,
+}
+
+/// The RTP stream that arrives on a layer.
 #[derive(Debug)]
 struct ReceivedStream {
     codec: Codec,
@@ -65,22 +81,67 @@ impl Receiver {
             .codecs
             .iter()
             .any(|codec| codec.feedback.transport_cc);
+        let mut layers: Vec<ReceivedLayer> = agreed.rids.iter().map(|rid| layer(rid)).collect();
+        if layers.is_empty() {
+            layers.push(layer(""));
+        }
+        // Publishers that announce SSRCs next to RIDs announce that of their first layer.
+        layers[0].ssrc = agreed.ssrc;
+        layers[0].rtx_ssrc = agreed.rtx_ssrc;
         Self {
             mid: agreed.mid,
             kind: agreed.kind,
             codecs: agreed.codecs,
-            ssrc: agreed.ssrc,
-            rtx_ssrc: agreed.rtx_ssrc,
+            layers,
+            selected: LayerIndex(0),
             transport_cc: agreed.extensions.transport_cc.filter(|_| wants_feedback),
-            stream: None,
+            extensions: agreed.extensions,
+            repair_budget: None,
             keyframe_requested: None,
             full_intra_number: 0,
         }
     }
 
+    /// Returns the RIDs of the simulcast layers, in the order of [`LayerIndex`]; one empty name
+    /// without simulcast.
+    pub fn rids(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.layers.iter().map(|layer| &*layer.rid)
+    }
+
+    /// Returns the layer whose lost packets and keyframes are requested, and which the other
+    /// methods describe.
+    pub fn selected(&self) -> LayerIndex {
+        self.selected
+    }
+
+    /// Returns the codec of a payload type, and the peer's format parameters for it.
+    pub fn format(&self, payload_type: u8) -> Option<(Codec, &str)> {
+        let mut codecs = self.codecs.iter();
+        let found = codecs.find(|it| it.payload_type == payload_type)?;
+        Some((found.codec, &found.parameters))
+    }
+
+    /// Returns the payload type that the peer most likely sends.
+    pub fn likely_payload_type(&self) -> u8 {
+        self.codecs[0].payload_type
+    }
+
+    /// Returns whether lost packets are requested again.
+    pub fn is_repaired(&self) -> bool {
+        self.codecs.iter().any(|codec| codec.feedback.nack)
+    }
+
+    /// Returns the time at which the content of a packet was captured, by the peer's clock, if
+    /// the packet says so.
+    pub fn capture_time(&self, packet: &rtp::Packet<'_>) -> Option<NtpTime> {
+        let data = packet.extensions.get(self.extensions.capture_time?)?;
+        let ntp = data.first_chunk()?;
+        Some(NtpTime(u64::from_be_bytes(*ntp)))
+    }
+
     /// Returns the codec that is received; before the first packet, the most likely one.
     pub fn codec(&self) -> Codec {
-        match &self.stream {
+        match self.stream() {
             Some(stream) => stream.codec,
             None => self.codecs[0].codec,
         }
@@ -100,27 +161,35 @@ impl Receiver {
 
     /// Returns the SSRC of the media, once it arrives or if the peer announced it.
     pub fn ssrc(&self) -> Option<Ssrc> {
-        let live = self.stream.as_ref().map(|stream| stream.statistics.ssrc());
-        live.or(self.ssrc)
+        self.layer(self.selected)?.ssrc()
+    }
+
+    /// Returns any SSRC under which the peer sends here, of media or of retransmissions.
+    pub(super) fn any_ssrc(&self) -> Option<Ssrc> {
+        let media = self.layers.iter().find_map(ReceivedLayer::ssrc);
+        media.or_else(|| self.layers.iter().find_map(|layer| layer.rtx_ssrc))
     }
 
     /// Returns the packet counts; they start again from zero when the SSRC changes.
     pub fn totals(&self) -> Totals {
-        self.stream
-            .as_ref()
+        self.stream()
             .map_or_else(Totals::default, |stream| stream.statistics.totals())
     }
 
     /// Interarrival jitter (RFC 3550 §6.4.1).
     pub fn jitter(&self) -> Duration {
-        self.stream
-            .as_ref()
+        self.stream()
             .map_or(Duration::ZERO, |stream| stream.statistics.jitter())
     }
 
     /// Returns the data of the last sender report, for lip sync and one-way delay.
     pub fn sender_time(&self) -> Option<SenderTime> {
-        self.stream.as_ref()?.report
+        self.stream()?.report
+    }
+
+    /// Returns the data of the last sender report of a layer.
+    pub fn sender_time_of(&self, layer: LayerIndex) -> Option<SenderTime> {
+        self.layer(layer)?.stream.as_ref()?.report
     }
 
     /// Number of packets that are missing now, whether requested or about to be.
@@ -134,15 +203,49 @@ impl Receiver {
         self.generator_mut().map_or(0, NackGenerator::take_given_up)
     }
 
-    /// Returns what a packet carries if its SSRC and payload type belong to this receiver.
-    pub(super) fn kind_by_ssrc(&self, header: &rtp::Header) -> Option<PayloadKind> {
-        if self.ssrc() == Some(header.ssrc) {
-            self.media_kind(header.payload_type)
-        } else if self.rtx_ssrc == Some(header.ssrc) {
-            self.rtx_kind(header.payload_type)
-        } else {
-            None
+    /// Returns the layer of a packet and what the packet carries, if its SSRC and payload type
+    /// belong to this receiver.
+    pub(super) fn find_by_ssrc(&self, header: &rtp::Header) -> Option<(LayerIndex, PayloadKind)> {
+        let mut layers = self.layers.iter().enumerate();
+        layers.find_map(|(index, layer)| {
+            let kind = if layer.ssrc() == Some(header.ssrc) {
+                self.media_kind(header.payload_type)?
+            } else if layer.rtx_ssrc == Some(header.ssrc) {
+                self.rtx_kind(header.payload_type)?
+            } else {
+                return None;
+            };
+            Some((LayerIndex(index), kind))
+        })
+    }
+
+    /// Finds the layer of an authentic packet of an SSRC that is not known yet, by MID and RID
+    /// (RFC 9143 §9.2), otherwise by payload type. The SSRC belongs to the layer from now on.
+    pub(super) fn bind(&mut self, packet: &rtp::Packet<'_>) -> Option<(LayerIndex, PayloadKind)> {
+        let element = |id: Option<u8>| id.and_then(|id| packet.extensions.get(id));
+        let mid = element(self.extensions.mid);
+        if mid.is_some_and(|mid| mid != self.mid.as_bytes()) {
+            return None;
         }
+        let kind = self.kind_by_payload_type(&packet.header)?;
+        let rid = match kind {
+            PayloadKind::Media(_) => element(self.extensions.rid),
+            PayloadKind::Rtx(_) => {
+                element(self.extensions.repaired_rid).or(element(self.extensions.rid))
+            }
+        };
+        let index = match rid {
+            Some(rid) => {
+                let mut layers = self.layers.iter();
+                layers.position(|layer| layer.rid.is_empty() || layer.rid.as_bytes() == rid)?
+            }
+            None if self.layers.len() == 1 => 0,
+            None => return None,
+        };
+        if let PayloadKind::Rtx(_) = kind {
+            self.layers[index].rtx_ssrc = Some(packet.header.ssrc);
+        }
+        Some((LayerIndex(index), kind))
     }
 
     /// Returns what a packet carries if its payload type belongs to this receiver.
@@ -170,26 +273,39 @@ impl Receiver {
         self.transport_cc
     }
 
+    /// Sets for how long lost packets are requested.
+    pub(super) fn set_repair_budget(&mut self, budget: Duration) {
+        self.repair_budget = Some(budget);
+    }
+
+    /// Selects the layer whose lost packets and keyframes are requested. A layer that does not
+    /// exist is ignored.
+    pub(super) fn select(&mut self, layer: LayerIndex) {
+        if layer.0 < self.layers.len() {
+            self.selected = layer;
+        }
+    }
+
     /// Records an original packet. Returns its extended sequence number and its relation to
     /// gaps.
     pub(super) fn on_media(
         &mut self,
+        layer: LayerIndex,
         codec: usize,
         header: &rtp::Header,
         payload_bytes: usize,
         now: Instant,
     ) -> (u64, Arrival) {
-        let known = self
-            .stream
+        let of_layer = &mut self.layers[layer.0].stream;
+        let known = of_layer
             .as_ref()
             .is_some_and(|stream| stream.statistics.ssrc() == header.ssrc);
         if !known {
-            self.stream = Some(Box::new(ReceivedStream::new(
-                header.ssrc,
-                &self.codecs[codec],
-            )));
+            let agreed = &self.codecs[codec];
+            let stream = ReceivedStream::new(header.ssrc, agreed, self.repair_budget);
+            *of_layer = Some(Box::new(stream));
         }
-        let stream = self.stream.as_mut().expect("just made");
+        let stream = of_layer.as_mut().expect("just made");
         stream.codec = self.codecs[codec].codec;
         let sequence = stream.extender.extend(header.sequence);
         stream
@@ -206,13 +322,14 @@ impl Receiver {
     /// sequence number of the original packet; `None` if it was not missing.
     pub(super) fn on_rtx(
         &mut self,
+        layer: LayerIndex,
         codec: usize,
         original: u16,
         payload_bytes: usize,
         now: Instant,
     ) -> Option<(Ssrc, u8, u64)> {
         let payload_type = self.codecs.get(codec)?.payload_type;
-        let stream = self.stream.as_mut()?;
+        let stream = self.layers.get_mut(layer.0)?.stream.as_mut()?;
         let sequence = stream.extender.extend(original);
         let arrival = stream
             .nack
@@ -223,12 +340,10 @@ impl Receiver {
     }
 
     pub(super) fn on_sender_report(&mut self, report: &rtcp::SenderReport, now: Instant) {
-        let Some(stream) = &mut self.stream else {
+        let mut streams = self.layers.iter_mut().filter_map(|it| it.stream.as_mut());
+        let Some(stream) = streams.find(|it| it.statistics.ssrc() == report.ssrc) else {
             return;
         };
-        if stream.statistics.ssrc() != report.ssrc {
-            return;
-        }
         stream.statistics.on_sender_report(report.ntp, now);
         stream.report = Some(SenderTime {
             ntp: report.ntp,
@@ -237,8 +352,13 @@ impl Receiver {
         });
     }
 
-    pub(super) fn report_block(&mut self, now: Instant) -> Option<rtcp::ReportBlock> {
-        self.stream.as_mut()?.statistics.report_block(now)
+    /// Returns a report block for each layer that arrives.
+    pub(super) fn report_blocks(
+        &mut self,
+        now: Instant,
+    ) -> impl Iterator<Item = rtcp::ReportBlock> {
+        let streams = self.layers.iter_mut().filter_map(|it| it.stream.as_mut());
+        streams.filter_map(move |stream| stream.statistics.report_block(now))
     }
 
     pub(super) fn set_rtt(&mut self, rtt: Duration) {
@@ -253,7 +373,8 @@ impl Receiver {
 
     /// Returns the SSRC and the sequence numbers to request now.
     pub(super) fn poll_nack(&mut self, now: Instant) -> Option<(Ssrc, Vec<u16>)> {
-        let stream = self.stream.as_mut()?;
+        let selected = self.selected.0;
+        let stream = self.layers.get_mut(selected)?.stream.as_mut()?;
         let lost = stream.nack.as_mut()?.poll(now);
         (!lost.is_empty()).then(|| (stream.statistics.ssrc(), lost))
     }
@@ -293,20 +414,55 @@ impl Receiver {
         true
     }
 
+    fn layer(&self, layer: LayerIndex) -> Option<&ReceivedLayer> {
+        self.layers.get(layer.0)
+    }
+
+    /// Returns what arrives on the selected layer.
+    fn stream(&self) -> Option<&ReceivedStream> {
+        self.layer(self.selected)?.stream.as_deref()
+    }
+
     fn generator(&self) -> Option<&NackGenerator> {
-        self.stream.as_ref()?.nack.as_ref()
+        self.stream()?.nack.as_ref()
     }
 
     fn generator_mut(&mut self) -> Option<&mut NackGenerator> {
-        self.stream.as_mut()?.nack.as_mut()
+        let selected = self.selected.0;
+        self.layers
+            .get_mut(selected)?
+            .stream
+            .as_mut()?
+            .nack
+            .as_mut()
+    }
+}
+
+fn layer(rid: &str) -> ReceivedLayer {
+    ReceivedLayer {
+        rid: rid.into(),
+        ssrc: None,
+        rtx_ssrc: None,
+        stream: None,
+    }
+}
+
+impl ReceivedLayer {
+    /// Returns the SSRC of the media, once it arrives or if the peer announced it.
+    fn ssrc(&self) -> Option<Ssrc> {
+        let live = self.stream.as_ref().map(|stream| stream.statistics.ssrc());
+        live.or(self.ssrc)
     }
 }
 
 impl ReceivedStream {
-    fn new(ssrc: Ssrc, codec: &AgreedCodec) -> Self {
+    fn new(ssrc: Ssrc, codec: &AgreedCodec, repair_budget: Option<Duration>) -> Self {
+        let mut config = nack::Config::default();
+        config.budget = repair_budget.unwrap_or(config.budget);
+        config.repeats = repair_budget.is_some();
         Self {
             codec: codec.codec,
-            nack: codec.feedback.nack.then(NackGenerator::default),
+            nack: codec.feedback.nack.then(|| NackGenerator::new(config)),
             extender: rtp::SequenceExtender::new(),
             statistics: ReceiveStatistics::new(ssrc, codec.codec.clock_rate()),
             report: None,

@@ -17,6 +17,9 @@ pub(super) struct Reports {
     pub(super) at: Option<Instant>,
     /// Number of packets that were requested by NACK, each request counted.
     pub(super) nacked: u64,
+    /// Whether the peer is a publisher that agreed to RTCP packets without a leading report
+    /// (RFC 5506).
+    pub(super) are_lone: bool,
     /// Relation of `now` to the calendar, for sender reports.
     pub(super) wall: WallClock,
     /// RTCP canonical name, which does not change.
@@ -30,6 +33,7 @@ impl Reports {
             queue: VecDeque::new(),
             at: None,
             nacked: 0,
+            are_lone: false,
             wall,
             cname,
         }

@@ -94,6 +94,7 @@ impl Counts {
                 sequence,
                 repaired,
                 packet,
+                ..
             } => (receiver.0, *sequence, *repaired, &packet.header),
             Received::Counted {
                 receiver,

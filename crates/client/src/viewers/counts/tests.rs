@@ -1,6 +1,6 @@
 use glassline_media::Ssrc;
 use glassline_rtp::{Extensions, Packet};
-use glassline_webrtc::ReceiverIndex;
+use glassline_webrtc::{LayerIndex, ReceiverIndex};
 
 use super::*;
 
@@ -34,6 +34,7 @@ fn frames_of_other_codecs_are_counted_with_their_keyframes() {
         };
         let received = Received::Rtp {
             receiver: ReceiverIndex(0),
+            layer: LayerIndex(0),
             sequence: u64::from(sequence),
             repaired: false,
             packet,
@@ -77,6 +78,7 @@ impl Bench {
         let header = header(ssrc, sequence);
         let received = Received::Rtp {
             receiver: ReceiverIndex(receiver),
+            layer: LayerIndex(0),
             sequence,
             repaired: false,
             packet: Packet {

@@ -118,6 +118,7 @@ impl Media {
         let received = match packet {
             Some(packet) => Received::Rtp {
                 receiver: ReceiverIndex(index),
+                layer: glassline_webrtc::LayerIndex::default(),
                 sequence,
                 repaired: false,
                 packet,

@@ -122,6 +122,58 @@ pub(super) async fn publisher(
     }
 }
 
+/// Checks the stream key that a request shows as its token, and returns the name of the stream.
+///
+/// A key is the name alone where publishing needs no credentials, otherwise `NAME:TOKEN` with the
+/// publish token, or `NAME:USER:PASSWORD`. Neither names of streams nor of users have a colon.
+pub(super) async fn stream_of_key(
+    users: &Users,
+    sites: &Sites,
+    shown: &Shown<'_>,
+) -> Result<String, Problem> {
+    let by = shown.requester();
+    let Some(key) = shown.token() else {
+        let detail = "send `Authorization: Bearer KEY`: the key names the stream, as STREAM, \
+                      STREAM:TOKEN or STREAM:USER:PASSWORD; or POST to /STREAM/whip";
+        let problem = Problem::new(StatusCode::UNAUTHORIZED, "No stream key", detail);
+        let challenge = format!("Bearer realm=\"{REALM}\"");
+        return Err(problem.header(header::WWW_AUTHENTICATE, &challenge));
+    };
+    let (stream, secret) = key.split_once(':').unwrap_or((&key, ""));
+    if users.is_open(Access::Publish, &by) {
+        let own = sites.check_own(&shown.page());
+        return own.map(|()| stream.to_owned()).map_err(|refusal| {
+            let page = page_guard::refuse(&refusal);
+            page.because("pages of other sites may publish only with `auth.publish_token`")
+        });
+    }
+    if !users.any() && !users.has_token(Access::Publish) {
+        return Err(forbidden(
+            "only this machine may publish here: set `auth.publish_token` or `auth.users` to \
+             allow others",
+        ));
+    }
+    if users.has_token(Access::Publish) && !secret.contains(':') {
+        match users.verify_token(&by, &[Access::Publish], secret) {
+            Ok(()) => return Ok(stream.to_owned()),
+            Err(error) => refuse_later(error)?,
+        }
+    }
+    if let Some((user, password)) = secret.split_once(':').filter(|_| users.any()) {
+        match users.verify(&by, user, password).await {
+            Ok(()) if users.may(user, Access::Publish, stream) => return Ok(stream.to_owned()),
+            Ok(()) => {
+                return Err(forbidden(format!(
+                    "this user may not publish '{stream}': the user's `publish` list does not \
+                     have it"
+                )));
+            }
+            Err(error) => refuse_later(error)?,
+        }
+    }
+    Err(unauthorised(users, Access::Publish))
+}
+
 /// Checks that a request may speak as `stream` in a room, and hear the others. Returns the name of
 /// the user whose right that is; `None` if a token gives it, or if the server is open.
 ///

@@ -50,6 +50,26 @@ const FAMILIES: &[Family<Counters>] = &[
         "Packets of participants not published: too long, malformed RED, or too many.",
         |c| &c.voice.refused,
     ),
+    Family::plain(
+        "whip_packets_total",
+        "Media packets received from WHIP publishers.",
+        |c| &c.whip.packets,
+    ),
+    Family::plain(
+        "whip_requested_total",
+        "Packets of WHIP publishers that were requested again because they were lost.",
+        |c| &c.whip.requested,
+    ),
+    Family::plain(
+        "whip_late_total",
+        "Packets of WHIP publishers that came after they were given up, or twice.",
+        |c| &c.whip.late,
+    ),
+    Family::plain(
+        "whip_keyframe_requests_total",
+        "Keyframe requests sent to WHIP publishers.",
+        |c| &c.whip.keyframe_requests,
+    ),
     Family::plain("joins_total", "Viewers whose media began.", |c| &c.joined),
     Family::plain(
         "viewer_moves_total",

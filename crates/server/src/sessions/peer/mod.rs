@@ -1,7 +1,7 @@
 //! The remote end of one WebRTC session, whatever its role is.
 //!
 //! ```text
-//!  datagrams ─► Session ─► events ─► Peer ─┬► Role: Viewer, Participant, DataPublisher
+//!  datagrams ─► Session ─► events ─► Peer ─┬► Role: Viewer, Participant, Publisher …
 //!  timers ────────┘                        └► data channels, if there are any
 //! ```
 //!
@@ -14,6 +14,7 @@ mod channels;
 mod context;
 mod data_publisher;
 mod participant;
+mod publisher;
 mod role;
 mod viewer;
 
@@ -24,7 +25,7 @@ use std::time::{Duration, Instant};
 use glassline_hub::{Stream, TrackLayout};
 use glassline_media::{MediaUnit, StageTable, Track, TrackLayer};
 use glassline_rtp::Packet;
-use glassline_webrtc::{Event, ReceiverIndex, Session};
+use glassline_webrtc::{Event, LayerIndex, ReceiverIndex, Session};
 
 use super::admission::Permit;
 use super::counters::Counters;
@@ -38,6 +39,7 @@ use addresses::Addresses;
 pub(super) use context::{Leaving, Served, ShardContext};
 pub(crate) use data_publisher::DataPublisher;
 pub(crate) use participant::Participant;
+pub(crate) use publisher::Publisher;
 pub(crate) use role::Role;
 pub(crate) use viewer::Viewer;
 
@@ -132,7 +134,7 @@ impl Peer {
     pub(super) fn transcoded(&self) -> Vec<TrackLayer> {
         match &self.role {
             Role::Viewer(viewer) => viewer.sender.transcoded().collect(),
-            Role::Participant(_) | Role::DataPublisher(_) => Vec::new(),
+            Role::Participant(_) | Role::Publisher(_) | Role::DataPublisher(_) => Vec::new(),
         }
     }
 
@@ -143,16 +145,24 @@ impl Peer {
         }
     }
 
-    /// Takes a media packet of receiver number `receiver`, with its extended sequence number.
+    /// Takes a media packet of a receiver and a layer, with its extended sequence number.
     pub(super) fn on_packet(
         &mut self,
-        place: (ReceiverIndex, u64),
+        (receiver, layer, sequence): (ReceiverIndex, LayerIndex, u64),
         packet: &Packet<'_>,
         now: Instant,
         counters: &Counters,
     ) {
-        if let Role::Participant(participant) = &mut self.role {
-            participant.on_packet(&self.session, place, packet, now, &counters.voice);
+        let session = &self.session;
+        match &mut self.role {
+            Role::Participant(participant) => {
+                let place = (receiver, sequence);
+                participant.on_packet(session, place, packet, now, &counters.voice);
+            }
+            Role::Publisher(publisher) => {
+                publisher.on_packet(session, (receiver, layer), packet, now, &counters.whip);
+            }
+            Role::Viewer(_) | Role::DataPublisher(_) => {}
         }
     }
 
@@ -161,7 +171,7 @@ impl Peer {
     pub(super) fn frame(&mut self, timestamp: u32) -> Option<FrameStamps> {
         match &mut self.role {
             Role::Viewer(viewer) => viewer.sender.frame(timestamp),
-            Role::Participant(_) | Role::DataPublisher(_) => None,
+            Role::Participant(_) | Role::Publisher(_) | Role::DataPublisher(_) => None,
         }
     }
 
@@ -219,6 +229,19 @@ impl Peer {
                 served = Served::Closed;
             }
         }
+        if let Role::Publisher(publisher) = &mut self.role
+            && self.permit.is_none()
+            && served != Served::Closed
+            && let Some(ending) = publisher.serve(&mut self.session, now, &shard.counters.whip)
+        {
+            self.ending = Some(ending);
+            self.session.close(now);
+            while let Some(event) = self.session.poll_event() {
+                if self.on_event(event, now, shard) == Served::Closed {
+                    served = Served::Closed;
+                }
+            }
+        }
         // Control datagrams go first: media that overtakes the last datagram of the handshake finds
         // no keys at the viewer, which then misses its first keyframe.
         if self.messages.is_none() || served == Served::Closed {
@@ -264,6 +287,9 @@ impl Peer {
                 self.repair(Nack { sender, lost }, now, shard);
             }
             Event::Closed(reason) => {
+                if let Role::Publisher(publisher) = &mut self.role {
+                    publisher.leave(format!("the publisher left: {reason}"));
+                }
                 let role = self.role.as_str();
                 if self.is_joined() {
                     tracing::info!(session = %self.id, stream = %self.stream.name(), %reason, "{role} left");
@@ -280,7 +306,7 @@ impl Peer {
 
     /// Publishes the ICE candidate pair that carries the peer's datagrams.
     fn show_selected(&mut self, now: Instant, latencies: &LatencyRegistry) {
-        if matches!(self.role, Role::DataPublisher(_)) {
+        if matches!(self.role, Role::DataPublisher(_) | Role::Publisher(_)) {
             return;
         }
         if let Some(path) = self.session.path() {
@@ -323,6 +349,7 @@ impl Peer {
         tracing::info!(session = %self.id, stream = %self.stream.name(), ms = took.as_millis(), "{} joined", self.role.as_str());
         match &mut self.role {
             Role::Viewer(viewer) => viewer.start(&mut self.session, &self.stream, now),
+            Role::Publisher(publisher) => publisher.start(now),
             Role::DataPublisher(publisher) => publisher.start(now),
             // A participant is not counted as a viewer of its own voice.
             Role::Participant(_) => {}
@@ -375,7 +402,7 @@ impl Peer {
     pub(super) fn prefetch(&self) -> u64 {
         let sender = match &self.role {
             Role::Viewer(viewer) => viewer.sender.prefetch(),
-            Role::Participant(_) | Role::DataPublisher(_) => 0,
+            Role::Participant(_) | Role::Publisher(_) | Role::DataPublisher(_) => 0,
         };
         sender ^ self.session.prefetch() ^ u64::from(self.armed.is_some())
     }
@@ -451,6 +478,7 @@ impl Peer {
             Role::Viewer(viewer) if !blocked && self.route().is_some() => {
                 viewer.sender.deadline(&mut self.session, now)
             }
+            Role::Publisher(publisher) if self.permit.is_none() => publisher.deadline(),
             _ => None,
         };
         let due = [self.session.poll_timeout(), paced].into_iter().flatten();

@@ -1,7 +1,8 @@
-//! The role of a peer: viewer, participant or publisher of messages.
+//! The role of a peer: viewer, participant, publisher or publisher of messages.
 
 use super::data_publisher::DataPublisher;
 use super::participant::Participant;
+use super::publisher::Publisher;
 use super::viewer::Viewer;
 
 /// The role of a peer, with the state that only this role needs.
@@ -15,6 +16,8 @@ pub(crate) enum Role {
     Viewer(Viewer),
     /// The peer sends its voice to a room.
     Participant(Participant),
+    /// The peer publishes a stream.
+    Publisher(Publisher),
     /// The peer publishes messages next to a stream.
     DataPublisher(DataPublisher),
 }
@@ -25,6 +28,7 @@ impl Role {
         match self {
             Self::Viewer(_) => "viewer",
             Self::Participant(_) => "participant",
+            Self::Publisher(_) => "publisher",
             Self::DataPublisher(_) => "publisher of messages",
         }
     }

@@ -90,7 +90,7 @@ pub(super) fn remote_transport(
         return Err(NegotiationError::BothIceLite);
     }
     match remote.setup {
-        Some(setup @ (Setup::Passive | Setup::HoldConn)) => Err(NegotiationError::DtlsRole {
+        Some(setup @ Setup::HoldConn) => Err(NegotiationError::DtlsRole {
             media: media(),
             setup,
         }),

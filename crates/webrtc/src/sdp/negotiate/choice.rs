@@ -49,7 +49,7 @@ fn has_media(offer: &SessionDescription, options: &AnswerOptions<'_>) -> bool {
         || received.any(|&kind| (0..offer.media.len()).any(|line| sends(offer, line, kind)))
 }
 
-fn offered_lines(offer: &SessionDescription) -> Vec<String> {
+pub(super) fn offered_lines(offer: &SessionDescription) -> Vec<String> {
     (0..offer.media.len())
         .map(|line| format!("{}: {}", offer.media_name(line), state(offer, line)))
         .collect()
@@ -83,6 +83,8 @@ pub(super) struct AcceptedLine {
     /// Whether media of the peer is received on the line.
     pub(super) receives: bool,
     pub(super) format: Format,
+    /// Further formats in which the peer may send.
+    pub(super) more: Vec<Format>,
 }
 
 /// Returns the first line of the bundle that the `accepted` lines belong to, if that line is free to be
@@ -107,6 +109,7 @@ pub(super) fn transport_line(
         track: None,
         receives: false,
         format: is_free.then(|| format::receivable(media))??,
+        more: Vec::new(),
     })
 }
 
@@ -123,6 +126,7 @@ fn choose(offer: &SessionDescription, tracks: &[Track]) -> Vec<AcceptedLine> {
                 line,
                 receives: false,
                 format,
+                more: Vec::new(),
             })
         });
         accepted.extend(found);
@@ -160,6 +164,7 @@ fn assign_receiving(
                 track: None,
                 receives: true,
                 format,
+                more: Vec::new(),
             }),
         }
     }

@@ -60,6 +60,15 @@ pub enum NegotiationError {
         /// The `m=` lines of the offer.
         offered: Vec<String>,
     },
+    /// An `m=` line of a publisher's offer cannot be received, and part of an offer is not
+    /// answered: answer with HTTP 422.
+    #[error("{media}: {why}")]
+    Unsupported {
+        /// Name of the `m=` line.
+        media: String,
+        /// Reason, and what to offer.
+        why: String,
+    },
     /// The media is not encrypted.
     #[error("{media}: {protocol} is not encrypted; offer UDP/TLS/RTP/SAVPF")]
     NoSecureTransport {
@@ -95,8 +104,8 @@ pub enum NegotiationError {
     /// The peer is ICE-lite, as this end is, so neither would send checks.
     #[error("a=ice-lite: this end is ICE-lite too, one must be a full agent")]
     BothIceLite,
-    /// The peer insists on the DTLS role that this end has.
-    #[error("{media}: a=setup:{}; this end is the DTLS server, offer actpass or active", .setup.as_str())]
+    /// The peer does not connect now.
+    #[error("{media}: a=setup:{}; offer actpass, active or passive", .setup.as_str())]
     DtlsRole {
         /// Name of the `m=` line.
         media: String,

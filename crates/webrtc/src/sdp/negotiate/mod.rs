@@ -4,16 +4,18 @@ mod bundle;
 mod choice;
 mod error;
 mod options;
+mod publication;
 
 use glassline_media::Codec;
 
 use super::agreed::{AgreedMedia, Feedback, NegotiatedTrack};
-use super::answer_line::{AnswerLine, Content, MediaLine};
-use super::attribute::{Attribute, Direction};
+use super::answer_line::{AnswerLine, Content, FurtherFormat, MediaLine};
+use super::attribute::{Attribute, Direction, Setup};
 use super::data::{self, AgreedData};
 use super::description::SessionDescription;
-use super::extensions;
+use super::extensions::{self, ExtensionUse};
 use super::opus;
+use super::simulcast;
 use super::transport::RemoteTransport;
 
 use bundle::{bundle, remote_transport, transport_sections};
@@ -48,6 +50,7 @@ pub struct Negotiated {
 /// audio alone would look like a fault of the viewer. An offer of data channels alone gets data
 /// channels alone, whatever there is to send. The first line of a bundle is accepted without media
 /// rather than rejected.
+/// A publisher's offer is accepted as a whole.
 ///
 /// # Errors
 /// [`NegotiationError`] states what the offer lacks.
@@ -59,7 +62,11 @@ pub fn negotiate(
     let data = sections
         .find_map(|(line, media)| data::of(line, media))
         .filter(|_| options.data);
-    let mut accepted_lines = accepted_lines(offer, options, data.is_some())?;
+    let mut accepted_lines = if options.publication {
+        publication::lines(offer, options)?
+    } else {
+        accepted_lines(offer, options, data.is_some())?
+    };
     let lines = accepted_lines.iter().map(|accepted| accepted.line);
     let mut accepted: Vec<usize> = lines.chain(data.as_ref().map(|data| data.line)).collect();
     if let Some(first) = transport_line(offer, &accepted) {
@@ -89,6 +96,20 @@ pub fn negotiate(
 }
 
 impl Negotiated {
+    /// Returns whether this end is the DTLS client, because the offer insists on the other role.
+    pub fn is_dtls_client(&self) -> bool {
+        self.remote.setup == Some(Setup::Passive)
+    }
+
+    /// Returns the DTLS role that the answer states.
+    pub(in crate::sdp) fn setup(&self) -> Setup {
+        if self.is_dtls_client() {
+            Setup::Active
+        } else {
+            Setup::Passive
+        }
+    }
+
     /// Accepts an `m=` line of video or audio.
     fn accept(
         &mut self,
@@ -107,11 +128,38 @@ impl Negotiated {
             let channels = accepted.track.map(|track| options.tracks[track].channels);
             format.fmtp = Some(opus::wanted(options.opus, channels));
         }
+        let more = accepted.more.into_iter().map(|further| {
+            let is_opus = further.codec == Codec::Opus;
+            let attributes = &media.attributes;
+            let has = |kind| attributes.has_feedback(further.payload_type, kind);
+            FurtherFormat {
+                codec: further.codec,
+                payload_type: further.payload_type,
+                rtx_payload_type: further.rtx_payload_type.filter(|_| has("nack")),
+                fmtp: if is_opus {
+                    Some(opus::wanted(options.opus, None))
+                } else {
+                    further.fmtp
+                },
+                feedback: Feedback {
+                    nack: has("nack"),
+                    pli: has("nack pli"),
+                    fir: has("ccm fir"),
+                    transport_cc: has("transport-cc"),
+                },
+            }
+        });
+        let more: Vec<FurtherFormat> = more.collect();
         let has = |kind| media.attributes.has_feedback(format.payload_type, kind);
         let nack = has("nack");
         let rtx_payload_type = format.rtx_payload_type.filter(|_| nack);
         let per_sending = !nack || rtx_payload_type.is_some();
-        let (extensions, extension_maps) = extensions::accepted(offer, media, per_sending, known);
+        let purpose = if options.publication {
+            ExtensionUse::Publication
+        } else {
+            ExtensionUse::Sending { per_sending }
+        };
+        let (extensions, extension_maps) = extensions::accepted(offer, media, purpose, known);
         let line = MediaLine {
             direction: match (accepted.track, accepted.receives) {
                 (Some(_), true) => Direction::SendRecv,
@@ -133,6 +181,12 @@ impl Negotiated {
             },
             reduced_size_rtcp: media.attributes.has(&Attribute::RtcpReducedSize),
             extension_maps,
+            more,
+            rids: if options.publication {
+                simulcast::rids(media)
+            } else {
+                Vec::new()
+            },
         };
         if let Some(track) = accepted.track {
             let sent = line.track(offer, accepted.line, track, extensions);

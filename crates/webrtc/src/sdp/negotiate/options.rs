@@ -13,4 +13,8 @@ pub struct AnswerOptions<'a> {
     pub data: bool,
     /// How the peer should send Opus, if it is received.
     pub opus: OpusOptions,
+    /// Whether the offer is a publisher's, of which every `m=` line is to be received (RFC 9725
+    /// §4.2): at most one of each kind of media, in any codec that is supported. `tracks` and
+    /// `receive` have no effect then.
+    pub publication: bool,
 }

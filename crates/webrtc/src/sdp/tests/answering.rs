@@ -357,7 +357,7 @@ fn header_extensions_follow_what_may_change_with_each_sending() {
     let full = |mid, transport_cc| ExtensionIds {
         mid: Some(mid),
         transport_cc: Some(transport_cc),
-        abs_send_time: None,
+        ..ExtensionIds::default()
     };
     let chromium: Vec<ExtensionIds> = ids(CHROMIUM);
     assert_eq!(chromium, [full(9, 4), full(9, 4)]);

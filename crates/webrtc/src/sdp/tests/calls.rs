@@ -22,6 +22,7 @@ fn wanted(tracks: &[Track]) -> AnswerOptions<'_> {
         receive: &[Kind::Audio],
         data: false,
         opus: VOICE,
+        publication: false,
     }
 }
 

@@ -5,6 +5,7 @@ mod data;
 mod offering;
 mod parsing;
 mod properties;
+mod publishing;
 mod transport;
 
 use glassline_media::{Codec, Ssrc, Track, VideoParameters};

@@ -41,10 +41,10 @@ fn what_the_transport_lacks_is_named() {
         NegotiationError::BothIceLite
     );
     assert_eq!(
-        refused(&CHROMIUM.replace("setup:actpass", "setup:passive")),
+        refused(&CHROMIUM.replace("setup:actpass", "setup:holdconn")),
         NegotiationError::DtlsRole {
             media: line.clone(),
-            setup: Setup::Passive
+            setup: Setup::HoldConn
         }
     );
     assert_eq!(

@@ -9,6 +9,7 @@ mod hijack;
 mod hostile;
 mod media;
 mod nonces;
+mod publishing;
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -48,6 +49,7 @@ pub(crate) fn tracks() -> Vec<Track> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MediaPacket {
     pub(super) receiver: usize,
+    pub(super) layer: usize,
     pub(super) sequence: u64,
     pub(super) timestamp: u32,
     pub(super) marker: bool,
@@ -174,11 +176,13 @@ impl Node for Peer {
         match self.session.handle_datagram(now, from, to, &mut bytes) {
             Ok(Received::Rtp {
                 receiver,
+                layer,
                 sequence,
                 repaired,
                 packet,
             }) => self.received.push(MediaPacket {
                 receiver: receiver.0,
+                layer: layer.0,
                 sequence,
                 timestamp: packet.header.timestamp,
                 marker: packet.header.marker,
@@ -266,6 +270,8 @@ pub(super) struct Setup {
     pub(super) edit_answer: fn(&str) -> String,
     /// Edits the random values of the server.
     pub(super) edit_secrets: fn(&mut Secrets),
+    /// Whether the server takes the offer as a publisher's.
+    pub(super) publication: bool,
 }
 
 impl Default for Setup {
@@ -285,6 +291,7 @@ impl Default for Setup {
             edit_offer: str::to_owned,
             edit_answer: str::to_owned,
             edit_secrets: |_| {},
+            publication: false,
         }
     }
 }
@@ -322,21 +329,23 @@ impl Pair {
         );
         let mut drawn = secrets();
         (setup.edit_secrets)(&mut drawn);
-        let (server, answer) = Session::accept(
-            AcceptConfig {
-                certificate: setup.server,
-                local: vec![addresses[0]],
-                secrets: drawn,
-                wall,
-                tracks: &setup.tracks,
-                receive: setup.server_receive,
-                opus: setup.opus[0],
-                data: setup.server_data,
-            },
-            &(setup.edit_offer)(&offer),
-            now,
-        )
-        .expect("our own offer");
+        let config = AcceptConfig {
+            certificate: setup.server,
+            local: vec![addresses[0]],
+            secrets: drawn,
+            wall,
+            tracks: &setup.tracks,
+            receive: setup.server_receive,
+            opus: setup.opus[0],
+            data: setup.server_data,
+        };
+        let offer = (setup.edit_offer)(&offer);
+        let accepted = if setup.publication {
+            Session::accept_publication(config, &offer, ms(250), now)
+        } else {
+            Session::accept(config, &offer, now)
+        };
+        let (server, answer) = accepted.expect("our own offer");
         client
             .set_answer(&(setup.edit_answer)(&answer), now)
             .expect("our own answer");
@@ -385,6 +394,8 @@ impl Pair {
             .seal(SenderIndex(0), timestamp, false, payload, now, &mut out)
             .expect("connected");
         out.truncate(sealed.len);
+        let sent = (timestamp, false, payload.to_vec());
+        self.client.sent.insert((0, sealed.sequence), sent);
         self.client.enqueue(out);
         sealed
     }

@@ -156,12 +156,13 @@ impl Worker {
             Ok(received) => {
                 if let Received::Rtp {
                     receiver,
+                    layer,
                     sequence,
                     packet,
                     ..
                 } = received
                 {
-                    peer.on_packet((receiver, sequence), &packet, now, &self.counters);
+                    peer.on_packet((receiver, layer, sequence), &packet, now, &self.counters);
                 }
                 if peer.broker().is_some() && self.with_new_data.last() != Some(&key) {
                     self.with_new_data.push(key);

@@ -1,0 +1,160 @@
+//! Who publishes a stream by WHIP, from the answer to the offer on.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use glassline_hub::StreamName;
+
+use crate::runtime::SessionId;
+
+/// Silence after which a publisher makes way for another one with the right to publish: an encoder
+/// that was killed comes back sooner than its former session times out.
+const SILENCE: Duration = Duration::from_secs(2);
+
+/// The names that WHIP sessions publish or are about to publish. The hub knows a publisher only
+/// from its first keyframe on.
+#[derive(Debug)]
+pub(crate) struct Reservations {
+    epoch: Instant,
+    holders: Mutex<HashMap<StreamName, Holder>>,
+}
+
+/// The session that reserves a name.
+#[derive(Clone, Debug)]
+struct Holder {
+    session: SessionId,
+    /// When the session was heard last, in ms after the epoch.
+    heard: Arc<AtomicU64>,
+}
+
+/// The reservation of one session to publish a stream, given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    reservations: Arc<Reservations>,
+    name: StreamName,
+    session: SessionId,
+    heard: Arc<AtomicU64>,
+}
+
+/// The stream has another publisher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the stream has a publisher already")]
+pub(crate) struct Taken;
+
+impl Reservations {
+    /// Creates an empty table; `now` is earlier than all later times.
+    pub(crate) fn new(now: Instant) -> Self {
+        Self {
+            epoch: now,
+            holders: Mutex::default(),
+        }
+    }
+
+    /// Reserves the stream `name` for `session`. With `takes_over`, another session's reservation
+    /// ends.
+    ///
+    /// # Errors
+    /// Returns [`Taken`] if another session has the reservation and is not replaced.
+    pub(crate) fn reserve(
+        self: &Arc<Self>,
+        name: StreamName,
+        session: SessionId,
+        takes_over: bool,
+        now: Instant,
+    ) -> Result<Reservation, Taken> {
+        let mut holders = self.lock();
+        if holders.contains_key(&name) && !takes_over {
+            return Err(Taken);
+        }
+        let heard = Arc::new(AtomicU64::new(self.ms(now)));
+        let holder = Holder {
+            session: session.clone(),
+            heard: Arc::clone(&heard),
+        };
+        holders.insert(name.clone(), holder);
+        Ok(Reservation {
+            reservations: Arc::clone(self),
+            name,
+            session,
+            heard,
+        })
+    }
+
+    /// Returns the session that reserves the stream `name`, and whether it has been silent for so
+    /// long that it makes way.
+    pub(crate) fn holder(&self, name: &StreamName, now: Instant) -> Option<(SessionId, bool)> {
+        let holder = self.lock().get(name).cloned()?;
+        let heard = Duration::from_millis(holder.heard.load(Ordering::Relaxed));
+        let silent = Duration::from_millis(self.ms(now)).saturating_sub(heard);
+        Some((holder.session, silent > SILENCE))
+    }
+
+    fn ms(&self, now: Instant) -> u64 {
+        let since = now.saturating_duration_since(self.epoch);
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<StreamName, Holder>> {
+        self.holders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Reservation {
+    /// Returns the name of the stream.
+    pub(crate) const fn name(&self) -> &StreamName {
+        &self.name
+    }
+
+    /// Returns whether no other session has taken the reservation over.
+    pub(crate) fn is_current(&self) -> bool {
+        let holders = self.reservations.lock();
+        let holder = holders.get(&self.name);
+        holder.is_some_and(|holder| holder.session == self.session)
+    }
+
+    /// Notes that the publisher was heard.
+    pub(crate) fn heard(&self, now: Instant) {
+        self.heard
+            .store(self.reservations.ms(now), Ordering::Relaxed);
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        let mut holders = self.reservations.lock();
+        let holder = holders.get(&self.name);
+        if holder.is_some_and(|holder| holder.session == self.session) {
+            holders.remove(&self.name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_one_reservation_which_is_given_back_or_taken_over() {
+        let start = Instant::now();
+        let reservations = Arc::new(Reservations::new(start));
+        let name = StreamName::parse("studio").expect("good");
+        let reservation = |session: &str, takes_over| {
+            reservations.reserve(name.clone(), SessionId::new(session), takes_over, start)
+        };
+        let holder = |after| reservations.holder(&name, start + Duration::from_secs(after));
+        let first = reservation("first", false).expect("free");
+        assert_eq!(reservation("second", false).expect_err("taken"), Taken);
+        assert_eq!(holder(1), Some((SessionId::new("first"), false)));
+        assert_eq!(holder(3), Some((SessionId::new("first"), true)), "silent");
+        first.heard(start + Duration::from_secs(2));
+        assert_eq!(holder(3), Some((SessionId::new("first"), false)));
+        let second = reservation("second", true).expect("by right");
+        assert!(!first.is_current() && second.is_current());
+        drop(first);
+        assert_eq!(holder(1), Some((SessionId::new("second"), false)));
+        drop(second);
+        assert_eq!(holder(1), None);
+    }
+}

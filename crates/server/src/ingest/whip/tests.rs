@@ -1,0 +1,112 @@
+//! Any packets, and what must come of good ones.
+
+use glassline_media::{Codec, Kind};
+use glassline_rtp::{Header, write_header};
+
+use super::fuzzing::{session, whip};
+use super::*;
+use crate::runtime::SessionId;
+
+/// A keyframe of VP8 in one packet: descriptor, header, 64 by 64.
+const KEYFRAME: [u8; 11] = [0x10, 0, 2, 0, 0x9d, 1, 0x2a, 64, 0, 64, 0];
+
+/// One operation of the driver: a packet of VP8 on the video's receiver and a layer.
+fn packet(layer: u8, sequence: u16, timestamp: u32, wait_ms: u8, payload: &[u8]) -> Vec<u8> {
+    let header = Header {
+        marker: true,
+        payload_type: 96,
+        sequence,
+        timestamp,
+        ssrc: glassline_media::Ssrc(7 + u32::from(layer)),
+    };
+    let mut bytes = vec![0; 12];
+    write_header(&mut bytes, &header, &[]);
+    bytes.extend_from_slice(payload);
+    let count = u8::try_from(bytes.len()).expect("short");
+    [&[1 | layer << 1 | 0x40, wait_ms, count][..], &bytes].concat()
+}
+
+#[test]
+fn floods_gaps_and_nonsense_are_bounded() {
+    let mut good = vec![2 | 8 | 16];
+    for number in 0..120u16 {
+        let frame = if number % 30 == 0 {
+            &KEYFRAME[..]
+        } else {
+            &[0x10, 1, 1, 1]
+        };
+        for layer in 0..3 {
+            // One packet of eleven is lost, and one arrives long before its time.
+            let ahead = if number % 17 == 0 { 2000 } else { 0 };
+            if number % 11 != 5 {
+                let timestamp = u32::from(number) * 3000;
+                good.extend(packet(layer, number + ahead, timestamp, 33, frame));
+            }
+        }
+    }
+    whip(&good);
+    let mut state = 1u64;
+    let mut random = move || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 33) as u8
+    };
+    for _ in 0..200 {
+        let count = usize::from(random()) * 8;
+        let bytes: Vec<u8> = (0..count).map(|_| random()).collect();
+        whip(&bytes);
+        // Good packets, of which a byte each is damaged.
+        let mut damaged = good[..good.len().min(count + 40)].to_vec();
+        for _ in 0..8 {
+            let at = usize::from(random()) * damaged.len() / 256;
+            damaged[at] = random();
+        }
+        whip(&damaged);
+    }
+}
+
+/// Some publishers offer every codec that they know and send one, whichever was answered first.
+#[test]
+fn the_codec_of_the_first_packet_is_that_of_the_stream() {
+    let start = Instant::now();
+    let hub = Arc::new(Hub::default());
+    let reservations = Arc::new(Reservations::new(start));
+    let name = StreamName::parse("studio").expect("good");
+    let reservation = reservations.reserve(name, SessionId::new("session"), false, start);
+    // H.264 is offered before VP8.
+    let mut session = session(0, start);
+    let reservation = reservation.expect("free");
+    let contribution = Contribution::new(&session, Arc::clone(&hub), reservation, false, start);
+    let (mut contribution, counters) = (contribution.expect("known"), WhipCounters::default());
+    let video = session
+        .receivers()
+        .iter()
+        .position(|it| it.kind == Kind::Video);
+    let place = (ReceiverIndex(video.expect("offered")), LayerIndex(0));
+    let mut send = |number: u16, payload: &[u8]| {
+        let header = Header {
+            marker: true,
+            payload_type: 98,
+            sequence: number,
+            timestamp: u32::from(number) * 3000,
+            ssrc: glassline_media::Ssrc(7),
+        };
+        let mut bytes = vec![0; 12];
+        write_header(&mut bytes, &header, &[]);
+        bytes.extend_from_slice(payload);
+        let packet = Packet::parse(&bytes).expect("written here");
+        let now = start + Duration::from_millis(u64::from(number) * 33);
+        contribution.take(&session, place, &packet, now, &counters);
+        let served = contribution.serve(&mut session, now, &counters);
+        served.expect("published");
+    };
+    send(1, &[]);
+    send(2, &KEYFRAME);
+    send(3, &[0x10, 1, 1, 1]);
+    let stream = hub.stream("studio").expect("live");
+    assert_eq!(stream.state().as_str(), "live");
+    let codecs: Vec<_> = stream.tracks().iter().map(|track| track.codec).collect();
+    assert_eq!(codecs, [Codec::Vp8, Codec::Opus]);
+    assert_eq!(stream.totals().units, 2);
+}

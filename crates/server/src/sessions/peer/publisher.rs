@@ -1,0 +1,77 @@
+//! The role of a peer that publishes a stream, perhaps with messages next to it.
+
+use std::time::Instant;
+
+use glassline_hub::PublishError;
+use glassline_rtp::Packet;
+use glassline_webrtc::{LayerIndex, ReceiverIndex, Session};
+
+use crate::ingest::WhipCounters;
+use crate::ingest::whip::{Contribution, Ended};
+use crate::messages::Publication;
+use crate::sessions::endings::EndReason;
+
+/// The state that only a publisher needs: its media, and the right to publish messages.
+#[derive(Debug)]
+pub(crate) struct Publisher {
+    contribution: Box<Contribution>,
+    publication: Option<Publication>,
+}
+
+impl Publisher {
+    /// Creates the role. Messages are published through `publication`, if there are any.
+    pub(crate) fn new(contribution: Contribution, publication: Option<Publication>) -> Self {
+        Self {
+            contribution: Box::new(contribution),
+            publication,
+        }
+    }
+
+    /// Begins to publish, because the session has keys now.
+    pub(super) fn start(&mut self, now: Instant) {
+        self.contribution.start(now);
+        if let Some(publication) = &self.publication {
+            publication.begin(now);
+        }
+    }
+
+    /// Takes a media packet.
+    pub(super) fn on_packet(
+        &mut self,
+        session: &Session,
+        place: (ReceiverIndex, LayerIndex),
+        packet: &Packet<'_>,
+        now: Instant,
+        counters: &WhipCounters,
+    ) {
+        self.contribution
+            .take(session, place, packet, now, counters);
+    }
+
+    /// Publishes what is complete. Returns the reason to disconnect the publisher, if there is one.
+    pub(super) fn serve(
+        &mut self,
+        session: &mut Session,
+        now: Instant,
+        counters: &WhipCounters,
+    ) -> Option<EndReason> {
+        let ended = self.contribution.serve(session, now, counters).err()?;
+        tracing::warn!(stream = %self.contribution.name(), %ended, "publisher disconnected");
+        self.contribution.leave(ended.to_string());
+        Some(match ended {
+            Ended::Silent | Ended::NoKeyframe => EndReason::NoMedia,
+            Ended::Publish(PublishError::Replaced { .. }) => EndReason::Replaced,
+            Ended::Publish(_) | Ended::Create(_) => EndReason::NotPublished,
+        })
+    }
+
+    /// Notes that the session is over, for the reason `detail`.
+    pub(super) fn leave(&mut self, detail: String) {
+        self.contribution.leave(detail);
+    }
+
+    /// Returns when [`serve`](Self::serve) must be called.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.contribution.deadline()
+    }
+}

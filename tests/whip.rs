@@ -1,0 +1,251 @@
+//! WHIP publishers of other projects, each with its own ways, and a viewer that sees them.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use glassline_client::viewers::{Endpoint, Join, Options, Pool, State};
+use libtest_mimic::Failed;
+use serde_json::Value;
+
+use crate::browser::{PATIENCE, decoded, ensure};
+use crate::peers::{self, Peer, Test};
+use crate::process::{Running, eventually};
+use crate::server::Server;
+use crate::webdriver::Browser;
+
+pub(crate) const TESTS: &[Test] = &[
+    Test {
+        name: "whip::ffmpeg_publishes_as_dtls_server_and_client",
+        needs: &[Peer::FfmpegWhip],
+        run: ffmpeg_publishes_as_dtls_server_and_client,
+    },
+    Test {
+        name: "whip::ffmpeg_publishes_video_alone_with_a_stream_key",
+        needs: &[Peer::FfmpegWhip],
+        run: ffmpeg_publishes_video_alone_with_a_stream_key,
+    },
+    Test {
+        name: "whip::pion_publishes_h264_and_opus",
+        needs: &[Peer::PionWhip],
+        run: pion_publishes_h264_and_opus,
+    },
+    Test {
+        name: "whip::aiortc_publishes_vp8_and_h264",
+        needs: &[Peer::Aiortc],
+        run: aiortc_publishes_vp8_and_h264,
+    },
+    Test {
+        name: "whip::obs_publishes_and_with_three_simulcast_layers",
+        needs: &[Peer::Datachannel],
+        run: obs_publishes_and_with_three_simulcast_layers,
+    },
+    Test {
+        name: "whip::chromium_publishes_and_chromium_watches",
+        needs: &[Peer::Chromium],
+        run: chromium_publishes_and_chromium_watches,
+    },
+    Test {
+        name: "whip::chromium_publishes_in_each_of_its_codecs",
+        needs: &[Peer::Chromium],
+        run: chromium_publishes_in_each_of_its_codecs,
+    },
+];
+
+/// Runs `publisher` until it ends, while a viewer of `stream` waits for frames. Returns what the
+/// publisher printed.
+fn publish(
+    server: &Server,
+    stream: &str,
+    publisher: Command,
+    has_audio: bool,
+) -> Result<String, Failed> {
+    let mut publisher = Running::start("publisher", publisher)?;
+    let result = seen(server, stream, has_audio);
+    let status = publisher.wait(Duration::from_secs(120))?;
+    let printed = publisher.printed();
+    result.map_err(|error| format!("{error}; the publisher printed: {printed}"))?;
+    if !status.success() {
+        return Err(format!("the publisher ended with {status}: {printed}").into());
+    }
+    Ok(printed)
+}
+
+/// Waits until a viewer has seen frames of `stream` and heard its audio.
+fn seen(server: &Server, stream: &str, has_audio: bool) -> Result<(), String> {
+    server.wait_for_state(stream, "live")?;
+    let endpoint = Endpoint::parse(&server.url(&format!("/{stream}/whep")));
+    let pool = Pool::start(Options::default()).map_err(|error| error.to_string())?;
+    pool.join(Join::new(endpoint.map_err(|error| error.to_string())?));
+    eventually(Duration::from_secs(60), || {
+        let viewers = pool.snapshot();
+        let viewer = viewers.first().ok_or("no viewer")?;
+        let plays = viewer.state == State::Playing && viewer.keyframes > 0;
+        let hears = !has_audio || viewer.audio.received >= 25;
+        if plays && viewer.frames >= 15 && hears {
+            Ok(())
+        } else {
+            Err(format!("{viewer:?}"))
+        }
+    })
+}
+
+/// Returns the JSON object that a publisher printed.
+fn report(printed: &str) -> Result<Value, Failed> {
+    let line = printed.lines().find(|line| line.starts_with('{'));
+    let line = line.ok_or_else(|| format!("no report: {printed}"))?;
+    serde_json::from_str(line).map_err(|error| format!("{error}: {printed}").into())
+}
+
+fn ffmpeg_publishes_as_dtls_server_and_client() -> Result<(), Failed> {
+    for dtls in ["passive", "active"] {
+        let server = Server::serve(&[])?;
+        let mut command = peers::ffmpeg_whip()?;
+        let url = server.url("/studio/whip");
+        command.args([&url, "--seconds", "15", "--dtls", dtls]);
+        let sent = report(&publish(&server, "studio", command, true)?)?;
+        ensure(sent["video"].as_u64() >= Some(400), "all frames", &sent)?;
+        ensure(sent["audio"].as_u64() >= Some(700), "all audio", &sent)?;
+        // It ends its session.
+        server.wait_for_state("studio", "down")?;
+    }
+    Ok(())
+}
+
+fn ffmpeg_publishes_video_alone_with_a_stream_key() -> Result<(), Failed> {
+    let server = Server::serve(&[])?;
+    let mut command = peers::ffmpeg_whip()?;
+    let url = server.url("/whip");
+    command.args([&url, "--seconds", "12", "--no-audio", "--token", "studio"]);
+    publish(&server, "studio", command, false)?;
+    Ok(())
+}
+
+fn pion_publishes_h264_and_opus() -> Result<(), Failed> {
+    let server = Server::serve(&[])?;
+    let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets");
+    let mut command = peers::pion_whip()?;
+    command.arg(format!("-url={}", server.url("/studio/whip")));
+    command.arg("-video").arg(assets.join("demo.h264"));
+    command.arg("-audio").arg(assets.join("demo.ogg"));
+    command.arg("-seconds=12");
+    let printed = publish(&server, "studio", command, true)?;
+    let left = printed.lines().any(|line| line == "left 200");
+    ensure(left, "DELETE", &Value::from(printed))?;
+    server.wait_for_state("studio", "down")?;
+    Ok(())
+}
+
+fn aiortc_publishes_vp8_and_h264() -> Result<(), Failed> {
+    let server = Server::serve(&[])?;
+    for codec in ["vp8", "h264"] {
+        let mut command = peers::aiortc_whip()?;
+        let url = server.url(&format!("/{codec}/whip"));
+        command.args([&url, "--seconds", "12", "--codec", codec]);
+        let sent = report(&publish(&server, codec, command, true)?)?;
+        ensure(sent["delete_status"] == 200, "DELETE", &sent)?;
+    }
+    Ok(())
+}
+
+fn obs_publishes_and_with_three_simulcast_layers() -> Result<(), Failed> {
+    let server = Server::serve(&[])?;
+    let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo.h264");
+    for (stream, layers) in [("plain", "1"), ("layers", "3")] {
+        let mut command = peers::obs_whip()?;
+        command.arg(server.url("/whip")).arg(stream).arg(&demo);
+        command.args([layers, "12"]);
+        let sent = report(&publish(&server, stream, command, true)?)?;
+        ensure(sent["post"] == 201, "POST", &sent)?;
+        ensure(sent["delete"] == 200, "DELETE", &sent)?;
+        let tracks = server.stream(stream)?["tracks"].as_array().map(Vec::len);
+        ensure(tracks == Some(2), "one video track and one of audio", &sent)?;
+    }
+    Ok(())
+}
+
+/// The publishing page of a user who writes one: camera and microphone, an offer, an answer.
+const PUBLISH: &str = "
+    const [url, codec] = arguments;
+    window.published = (async () => {
+        const media = await navigator.mediaDevices.getUserMedia({
+            video: {width: 1280, height: 720, frameRate: 30}, audio: true});
+        const connection = window.connection = new RTCPeerConnection();
+        for (const track of media.getTracks()) {
+            const sender = connection.addTransceiver(track, {direction: 'sendonly', streams: [media]});
+            if (codec && track.kind === 'video') {
+                const all = RTCRtpSender.getCapabilities('video').codecs;
+                const first = all.filter((it) => it.mimeType.toLowerCase() === `video/${codec}`);
+                if (!first.length) throw new Error('unknown codec');
+                sender.setCodecPreferences([...first, ...all.filter((it) => !first.includes(it))]);
+            }
+        }
+        await connection.setLocalDescription();
+        const answer = await fetch(url, {method: 'POST', body: connection.localDescription.sdp,
+            headers: {'Content-Type': 'application/sdp'}});
+        window.publishStatus = answer.status;
+        await connection.setRemoteDescription({type: 'answer', sdp: await answer.text()});
+    })().catch((error) => { window.publishError = String(error); });
+";
+
+/// Opens a page of the server in a browser with a false camera and publishes from there.
+fn chromium_publisher(server: &Server, stream: &str, codec: &str) -> Result<Browser, Failed> {
+    let flags = [
+        "--use-fake-device-for-media-stream",
+        "--use-fake-ui-for-media-stream",
+    ];
+    let browser = Browser::start_with(&flags.map(str::to_owned))?;
+    browser.open(&server.url("/"))?;
+    let url = server.url(&format!("/{stream}/whip"));
+    let script = PUBLISH.replace(
+        "arguments;",
+        &format!("{};", Value::from(vec![url, codec.to_owned()])),
+    );
+    browser.run(&script)?;
+    let state =
+        "return window.publishError ?? (window.connection?.connectionState === 'connected')";
+    let state = browser.wait_until(PATIENCE, state)?;
+    ensure(state == true, "connected", &state)?;
+    Ok(browser)
+}
+
+fn chromium_publishes_and_chromium_watches() -> Result<(), Failed> {
+    let server = Server::serve(&[])?;
+    let publisher = chromium_publisher(&server, "studio", "")?;
+    server.wait_for_state("studio", "live")?;
+    let viewer = Browser::start()?;
+    viewer.open(&server.url("/studio"))?;
+    viewer.wait_until(PATIENCE, "return glassline.state === 'live'")?;
+    let before = decoded(&viewer)?;
+    viewer.wait_until(PATIENCE, "return glassline.reports >= 5")?;
+    let page = viewer.run("return glassline")?;
+    ensure(decoded(&viewer)? > before, "it keeps decoding", &page)?;
+    ensure(page["width"].as_u64() >= Some(320), "size", &page)?;
+    // The estimate of the path rises with our feedback, from 300 kbit/s on.
+    let estimate = "
+        if (!window.asked) {
+            window.asked = true;
+            setInterval(async () => {
+                for (const it of (await window.connection.getStats()).values())
+                    if (it.availableOutgoingBitrate) window.estimate = it.availableOutgoingBitrate;
+            }, 200);
+        }
+        return (window.estimate ?? 0) > 500000";
+    publisher.wait_until(PATIENCE, estimate)?;
+    // A page that closes says so by DTLS.
+    publisher.run("window.connection.close()")?;
+    server.wait_for_state("studio", "down")?;
+    Ok(())
+}
+
+fn chromium_publishes_in_each_of_its_codecs() -> Result<(), Failed> {
+    let server = Server::serve(&[])?;
+    for codec in ["vp8", "vp9", "h264", "av1"] {
+        let publisher = chromium_publisher(&server, codec, codec)?;
+        seen(&server, codec, true)?;
+        let tracks = server.stream(codec)?["tracks"].to_string().to_lowercase();
+        ensure(tracks.contains(codec), "codec", &Value::from(tracks))?;
+        drop(publisher);
+    }
+    Ok(())
+}
