@@ -119,6 +119,7 @@ fn chromium_hears_a_camera_with_aac_on_time() -> Result<(), Failed> {
     if !(says && decoded && made && view["viewers"] == 1) {
         return Err(failed(format!("the transcoding is {view}")));
     }
+    println!("{view}");
     if view["delay_p50_ms"].is_null() || view["cpu_s"].as_f64() <= Some(0.0) {
         return Err(failed(format!("its cost is not measured: {view}")));
     }
