@@ -178,7 +178,7 @@ impl Cursor {
     }
 
     /// Skips if the client lags more than the budget allows: to the newest keyframe if that is
-    /// ahead, or to the oldest entry if the ring has dropped the client's entry. If neither
+    /// ahead, or to the end if the ring has dropped the client's entry. If neither
     /// applies, the client continues late and without a loss.
     pub(crate) fn check_lag(&mut self, ring: &Ring, budget: &Budget, now: Instant) -> LagOutcome {
         let lost = self.position < ring.first();

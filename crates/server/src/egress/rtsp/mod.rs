@@ -25,6 +25,9 @@ mod stream_reader;
 mod transport;
 mod udp;
 
+#[cfg(test)]
+mod tests;
+
 pub(crate) use connection_writer::{ConnectionWriter, Playing, WriteOutcome};
 pub use counters::SendCounters;
 pub(crate) use counters::Sent;

@@ -449,4 +449,28 @@ mod tests {
         }
         assert_eq!(track_sender.packet_of(65_500), None, "too many skips ago");
     }
+
+    #[test]
+    fn sequence_numbers_that_are_left_out_lead_to_no_packet() {
+        let mut track_sender = video();
+        track_sender.note_sent(100, 0, 3);
+        // Packets 3 and 4 follow a gap of seven sequence numbers.
+        track_sender.note_sent(110, 3, 2);
+        // Packets are left out, and no sequence number.
+        track_sender.note_sent(112, 9, 1);
+        let found: Vec<_> = [100, 102, 103, 109, 110, 111, 112, 113]
+            .map(|sequence| track_sender.packet_of(sequence))
+            .into();
+        let expected = [
+            Some(0),
+            Some(2),
+            None,
+            None,
+            Some(3),
+            Some(4),
+            Some(9),
+            None,
+        ];
+        assert_eq!(found, expected);
+    }
 }

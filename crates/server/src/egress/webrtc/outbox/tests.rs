@@ -232,3 +232,25 @@ fn a_full_interface_is_tried_again_without_an_event() {
     let (outbox, _) = after(vec![SendError::WouldBlock]);
     assert!(outbox.is_blocked() && !outbox.is_congested());
 }
+
+#[test]
+fn sixteen_runs_or_192_kib_are_worth_a_system_call() {
+    let empty = || {
+        let counters = Arc::new(SendCounters::default());
+        Outbox::new(loopback(), counters)
+    };
+    let mut outbox = empty();
+    for _ in 0..15 {
+        assert!(!outbox.is_ripe());
+        outbox.send(&[0; 20], anywhere());
+    }
+    assert!(!outbox.is_ripe(), "15 runs");
+    outbox.send(&[0; 20], anywhere());
+    assert!(outbox.is_ripe(), "16 runs");
+    let mut outbox = empty();
+    for _ in 0..3 {
+        assert!(!outbox.is_ripe());
+        outbox.send_segmented(&[0; 64 << 10], 1024, anywhere());
+    }
+    assert!(outbox.is_ripe(), "3 runs of 64 KiB");
+}
