@@ -184,9 +184,6 @@ async fn serve(
         arrival.0.notified().await;
         supervisor.fault_point(FaultPoint::QuicStream);
         subscription.poll(&mut arrived);
-        if broadcast.take_keyframe_request() {
-            stream.request_keyframe();
-        }
         if subscription.layout() != layout {
             break;
         }
@@ -283,8 +280,13 @@ impl TrackRemuxer {
         if self.is_audio {
             return;
         }
-        for unit in stream.since_keyframe(self.track) {
-            self.write(&unit, broadcast, left_out);
+        let units = stream.since_keyframe(self.track);
+        if units.is_empty() {
+            // The keyframe has left the ring, and the reader cannot begin without one.
+            stream.request_keyframe();
+        }
+        for unit in &units {
+            self.write(unit, broadcast, left_out);
         }
     }
 
