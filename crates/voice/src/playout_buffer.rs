@@ -117,3 +117,73 @@ impl PlayoutBuffer {
         index.expect("callers look back no further than the history")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A buffer of stereo at 8 kHz in which `frames` wait, each with its number, right
+    /// negative.
+    fn waiting(frames: usize, marks: &[usize]) -> PlayoutBuffer {
+        let format = Format::new(8_000, 2).expect("stereo");
+        let mut buffer = PlayoutBuffer::new(format);
+        for mark in marks {
+            buffer.mark(*mark);
+        }
+        buffer.append(&numbered(0..frames));
+        buffer
+    }
+
+    fn numbered(frames: std::ops::Range<usize>) -> Vec<f32> {
+        let value = |frame: usize| frame as f32 / 1_000.0;
+        frames.flat_map(|it| [value(it), -value(it)]).collect()
+    }
+
+    /// Plays `frames`; returns the marks that lay in them.
+    fn play(buffer: &mut PlayoutBuffer, frames: usize) -> Vec<usize> {
+        let mut left = Vec::new();
+        buffer.play(&mut vec![0.0; frames * 2], |mark| left.push(mark));
+        left
+    }
+
+    #[test]
+    fn marks_move_with_what_follows_a_change_of_length() {
+        let mut shorter = waiting(100, &[4, 10, 60]);
+        shorter.replace(40, &numbered(200..220));
+        assert_eq!(shorter.waiting(), 80);
+        assert_eq!(shorter.span(0, 20), numbered(200..220));
+        assert_eq!(shorter.span(20, 80), numbered(40..100));
+        assert_eq!(play(&mut shorter, 40), [4, 10]);
+        assert_eq!(play(&mut shorter, 40), [0], "20 frames less than 60");
+        let mut longer = waiting(100, &[4, 12, 60]);
+        longer.replace(20, &numbered(200..240));
+        assert_eq!(longer.waiting(), 120);
+        assert_eq!(play(&mut longer, 120), [4, 32, 80]);
+    }
+
+    #[test]
+    fn what_was_played_stays_for_60_ms() {
+        let mut buffer = waiting(2_400, &[]);
+        assert_eq!(buffer.history(), 480);
+        assert!(buffer.span(-480, 0).iter().all(|it| *it == 0.0), "silence");
+        for played in (100..=2_400).step_by(100) {
+            assert_eq!(play(&mut buffer, 100), [0; 0]);
+            assert_eq!(buffer.waiting(), 2_400 - played);
+            let kept = played.min(480);
+            let latest = buffer.span(-kept.cast_signed(), 0);
+            assert_eq!(latest, clipped(numbered(played - kept..played)));
+        }
+    }
+
+    fn clipped(samples: Vec<f32>) -> Vec<f32> {
+        samples.into_iter().map(|it| it.clamp(-1.0, 1.0)).collect()
+    }
+
+    #[test]
+    fn what_a_codec_makes_beyond_full_scale_reaches_no_ear() {
+        let mut buffer = waiting(0, &[]);
+        buffer.append(&[f32::NAN, 3.0, f32::NEG_INFINITY, 0.5, 0.7]);
+        assert_eq!(buffer.waiting(), 2, "half a frame is dropped");
+        assert_eq!(buffer.span(0, 2), [0.0, 1.0, -1.0, 0.5]);
+    }
+}
