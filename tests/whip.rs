@@ -8,6 +8,7 @@ use glassline_client::viewers::{Endpoint, Join, Options, Pool, State};
 use libtest_mimic::Failed;
 use serde_json::Value;
 
+use crate::aiortc;
 use crate::browser::{PATIENCE, decoded, ensure};
 use crate::peers::{self, Peer, Test};
 use crate::process::{Running, eventually};
@@ -142,7 +143,14 @@ fn aiortc_publishes_vp8_and_h264() -> Result<(), Failed> {
         let mut command = peers::aiortc_whip()?;
         let url = server.url(&format!("/{codec}/whip"));
         command.args([&url, "--seconds", "12", "--codec", codec]);
-        let sent = report(&publish(&server, codec, command, true)?)?;
+        let mut publisher = Running::start("publisher", command)?;
+        server.wait_for_state(codec, "live")?;
+        // It makes keyframes only when asked, and its own viewer tells whether it decodes them.
+        let watched = aiortc::watch(&server.url(&format!("/{codec}/whep")), 4)?;
+        let frames = watched["frames"].as_f64();
+        ensure(frames >= Some(30.0), "frames", &watched)?;
+        publisher.wait(Duration::from_secs(120))?;
+        let sent = report(&publisher.printed())?;
         ensure(sent["delete_status"] == 200, "DELETE", &sent)?;
     }
     Ok(())
