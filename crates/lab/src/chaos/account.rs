@@ -95,12 +95,18 @@ impl GroupSamples {
         if !(0..self.viewers).all(has_frames) {
             return None;
         }
-        let freezes = samples().flat_map(|sample| &sample.freezes);
-        let back = freezes
-            .filter(|freeze| freeze.from_ms <= interruption.until_ms + FREEZE_MIN_MS)
-            .filter(|freeze| freeze.to_ms > interruption.until_ms)
-            .map(|freeze| freeze.to_ms - interruption.until_ms);
-        Some(back.max().unwrap_or(0))
+        // A viewer that joins again gets the latest keyframe although its source is away: a frame
+        // before another freeze is no return.
+        let mut back_ms = vec![interruption.until_ms; self.viewers];
+        for freeze in samples().flat_map(|sample| &sample.freezes) {
+            if let Some(back_ms) = back_ms.get_mut(freeze.viewer)
+                && freeze.from_ms <= *back_ms + FREEZE_MIN_MS
+            {
+                *back_ms = freeze.to_ms.max(*back_ms);
+            }
+        }
+        let last_ms = back_ms.into_iter().max()?;
+        Some(last_ms - interruption.until_ms)
     }
 }
 
@@ -264,5 +270,13 @@ mod tests {
         gone.samples[6..].iter_mut().for_each(|it| it.frames[1] = 0);
         assert_eq!(gone.back_after(&stopped, 100_000), None);
         assert_eq!(group.back_after(&interruption(7100, 7200), 9000), Some(0));
+        // One frame, and then nothing again: the viewer was not back.
+        let mut keyframe = group.clone();
+        keyframe.samples[8].freezes.push(Freeze {
+            viewer: 1,
+            from_ms: 7000,
+            to_ms: 8300,
+        });
+        assert_eq!(keyframe.back_after(&stopped, 9000), Some(2300));
     }
 }
