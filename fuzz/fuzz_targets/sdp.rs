@@ -74,6 +74,7 @@ fn answered(offer: &SessionDescription) {
         let wanted = AnswerOptions {
             tracks: &tracks,
             receive,
+            publication: false,
             data: true,
             opus: OpusOptions {
                 redundancy: Redundancy::Always,
