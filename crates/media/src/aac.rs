@@ -83,6 +83,18 @@ fn rate_of(bits: &mut Bits<'_>) -> Option<u32> {
     }
 }
 
+/// Reads a configuration as session descriptions write it, in hexadecimal digits (RFC 3640 §4.1,
+/// RFC 6416 §7.4); `None` if there are other characters, or half a byte.
+pub fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let digits: Option<Vec<u8>> = text
+        .chars()
+        .map(|digit| digit.to_digit(16).and_then(|it| u8::try_from(it).ok()))
+        .collect();
+    let (pairs, rest) = digits.as_deref()?.as_chunks::<2>();
+    rest.is_empty()
+        .then(|| pairs.iter().map(|[high, low]| high << 4 | low).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,5 +130,12 @@ mod tests {
             None,
             "a rate of zero"
         );
+    }
+
+    #[test]
+    fn hexadecimal_digits_are_whole_bytes() {
+        assert_eq!(from_hex("12bF"), Some(vec![0x12, 0xbf]));
+        assert_eq!(from_hex(""), Some(Vec::new()));
+        assert_eq!((from_hex("121"), from_hex("1g")), (None, None));
     }
 }

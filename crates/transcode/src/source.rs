@@ -1,6 +1,6 @@
 //! What a track's description says of its audio, and whether that can be transcoded.
 
-use glassline_media::aac::AudioSpecificConfig;
+use glassline_media::aac::{AudioSpecificConfig, from_hex};
 use glassline_media::{Codec, Kind, Track};
 use glassline_rtp::payload::parameter;
 use thiserror::Error;
@@ -137,7 +137,7 @@ impl AudioSource {
     /// Reads the configuration of an AAC track. Without a legible one, AAC-LC at the track's clock
     /// rate is assumed, which is what cameras with a damaged description send.
     fn of_aac(track: &Track, plain: Self) -> Result<Self, Untranscodable> {
-        let config = parameter(&track.format_parameters, "config").and_then(unhex);
+        let config = parameter(&track.format_parameters, "config").and_then(from_hex);
         let Some(config) = config.and_then(|bytes| AudioSpecificConfig::parse(&bytes)) else {
             return Ok(plain);
         };
@@ -194,17 +194,6 @@ impl AudioSource {
             )
         })
     }
-}
-
-/// Reads hexadecimal digits; `None` if there are others, or half a byte.
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digits: Option<Vec<u8>> = text
-        .chars()
-        .map(|digit| digit.to_digit(16).and_then(|it| u8::try_from(it).ok()))
-        .collect();
-    let (pairs, rest) = digits.as_deref()?.as_chunks::<2>();
-    rest.is_empty()
-        .then(|| pairs.iter().map(|[high, low]| high << 4 | low).collect())
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use glassline_media::aac::AudioSpecificConfig;
+use glassline_media::aac::{AudioSpecificConfig, from_hex};
 use glassline_media::{Bits, Codec, Track};
 
 use super::assembly::{AudioFormat, DropReason};
@@ -44,7 +44,7 @@ pub fn latm_parameters(parameters: &str) -> Result<String, UnsupportedFormat> {
         return Err(refuse("MP4A-LATM, cpresent=1".to_owned()));
     }
     let text = parameter(parameters, "config").unwrap_or_default();
-    let config = unhex(text).as_deref().and_then(audio_specific_config);
+    let config = from_hex(text).as_deref().and_then(audio_specific_config);
     let config = config.ok_or_else(|| refuse(format!("MP4A-LATM, config={text}")))?;
     let mut described = format!("streamtype=5;profile-level-id=1;mode={MODE};config=");
     for byte in config {
@@ -154,16 +154,6 @@ fn unit_size(payload: &[u8]) -> Option<(usize, &[u8])> {
         }
     }
     None
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digits: Option<Vec<u8>> = text
-        .chars()
-        .map(|digit| digit.to_digit(16).and_then(|it| u8::try_from(it).ok()))
-        .collect();
-    let (pairs, rest) = digits.as_deref()?.as_chunks::<2>();
-    rest.is_empty()
-        .then(|| pairs.iter().map(|[high, low]| high << 4 | low).collect())
 }
 
 #[cfg(test)]
