@@ -132,14 +132,14 @@ impl Account {
     }
 
     /// Share of the frames and packets that arrived, whichever is less, 0–1; `None` without
-    /// samples. `usual_gap_ms` is a time between frames that is usual for this stream: frames due in
-    /// such a time may arrive after the span.
-    pub(super) fn delivered_ratio(&self, usual_gap_ms: Option<f64>) -> Option<f64> {
+    /// samples. Frames due in `edge_ms` may arrive after the span: at least the time between frames
+    /// that is usual for this stream.
+    pub(super) fn delivered_ratio(&self, edge_ms: Option<f64>) -> Option<f64> {
         let due = self.seconds * self.frame_rate;
         if due <= 0.0 || self.frames.is_empty() {
             return None;
         }
-        let edge = usual_gap_ms.map_or(0.0, |gap| gap / 1e3 * self.frame_rate);
+        let edge = edge_ms.map_or(0.0, |edge| edge / 1e3 * self.frame_rate);
         let edge = edge.max(EDGE_FRAMES);
         let missing = |frames: &u64| (due - *frames as f64 - edge).max(0.0);
         let missing: f64 = self.frames.iter().map(missing).sum();
@@ -233,11 +233,11 @@ mod tests {
 
     #[test]
     fn frames_of_a_usual_gap_may_arrive_after_the_span() {
-        let with = |usual_gap_ms| {
+        let with = |edge_ms| {
             let late = sample(0, [30, 27]);
             group(vec![late])
                 .account(ALL, &[])
-                .delivered_ratio(usual_gap_ms)
+                .delivered_ratio(edge_ms)
         };
         assert_eq!(with(Some(100.0)), Some(1.0));
         let expected = 1.0 - 1.0 / 60.0;
