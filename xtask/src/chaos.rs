@@ -1,6 +1,6 @@
 //! `cargo xtask chaos`: a server under attack, and what its good viewers lose.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::{Failure, install, process};
@@ -10,26 +10,26 @@ const MISSED: i32 = 3;
 
 /// Builds the optimized binary with injected faults, and runs `glassline bench chaos` with `arguments`.
 ///
-/// With `--smoke` the binary of tests is used, because the test command has built that.
+/// With `--smoke` the binary that tests use is built.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     install::build_tools()?;
     let is_smoke = arguments.iter().any(|argument| argument == "--smoke");
-    let program = if is_smoke { debug()? } else { release()? };
-    let mut command = Command::new(program);
-    command.current_dir(process::root());
-    command.args(["bench", "chaos", "--media-folder", "assets"]);
-    command.args(arguments);
-    perform(command)
+    let program = if is_smoke {
+        process::run(&mut process::cargo(&["build", "--package", "glassline"]))?;
+        debug()
+    } else {
+        release()?
+    };
+    perform(&program, arguments)
 }
 
-/// Runs the smoke with the binary of tests.
+/// Runs the smoke with the binary that the tests have built, whatever its features.
 pub(crate) fn smoke() -> Result<(), String> {
-    run(&["--smoke".to_owned()]).map_err(|failure| failure.text)
+    perform(&debug(), &["--smoke".to_owned()]).map_err(|failure| failure.text)
 }
 
-fn debug() -> Result<PathBuf, Failure> {
-    process::run(&mut process::cargo(&["build", "--package", "glassline"]))?;
-    Ok(process::target_directory().join("debug/glassline"))
+fn debug() -> PathBuf {
+    process::target_directory().join("debug/glassline")
 }
 
 fn release() -> Result<PathBuf, Failure> {
@@ -40,7 +40,11 @@ fn release() -> Result<PathBuf, Failure> {
     Ok(process::target_directory().join("release/glassline"))
 }
 
-fn perform(mut command: Command) -> Result<(), Failure> {
+fn perform(program: &Path, arguments: &[String]) -> Result<(), Failure> {
+    let mut command = Command::new(program);
+    command.current_dir(process::root());
+    command.args(["bench", "chaos", "--media-folder", "assets"]);
+    command.args(arguments);
     let line = process::line(&command);
     println!("$ {line}");
     let status = command.status();

@@ -29,12 +29,13 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
             result => result.into(),
         }
     });
+    let devices = sound_library(&mut summary);
     check::formatting(&mut summary);
-    check::lints(&mut summary);
-    sound_devices(&mut summary, with_peers);
+    check::lints(&mut summary, devices);
     dependencies(&mut summary);
     summary.step("tests", |tests| {
         let mut cargo = process::cargo(&["test", "--workspace", "--no-fail-fast"]);
+        cargo.args(devices);
         if !with_peers {
             cargo.env("GLASSLINE_TEST_NO_PEERS", "1");
         }
@@ -46,36 +47,24 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
 }
 
 /// Arguments that enable microphones and loudspeakers.
-const DEVICES: [&str; 2] = ["--features", "glassline/devices"];
+const DEVICES: &[&str] = &["--features", "glassline/devices"];
 
-/// Checks the code that is built only with a sound library, which no other step compiles. Its
-/// tests use the null sinks of a PulseAudio of their own.
-fn sound_devices(summary: &mut Summary, with_peers: bool) {
-    summary.step("sound devices", |_| {
-        if let Err(reason) = install::audio() {
-            return match process::on_build_server() {
+/// Installs the sound library, which code of a feature of its own needs. Returns the arguments for
+/// builds, so that one build has all tests; those of sound devices use the null sinks of a
+/// PulseAudio of their own.
+fn sound_library(summary: &mut Summary) -> &'static [&'static str] {
+    let mut arguments = DEVICES;
+    summary.step("sound library", |_| match install::audio() {
+        Ok(()) => Outcome::Passed,
+        Err(reason) => {
+            arguments = &[];
+            match process::on_build_server() {
                 true => Outcome::Failed(reason),
                 false => Outcome::Skipped(reason),
-            };
+            }
         }
-        if let Err(reason) = check::clippy(&DEVICES) {
-            return Outcome::Failed(reason);
-        }
-        if !with_peers {
-            return Outcome::Passed;
-        }
-        // All crates but those whose tests have the same name and use no sound device: without
-        // them nothing is built again, and features of shared crates stay the same.
-        let all_but = [
-            "--exclude",
-            "glassline-server",
-            "--exclude",
-            "glassline-sctp",
-        ];
-        let named = ["--test", "tests", "sound_cards"];
-        let test = [&["test", "--workspace"][..], &all_but, &DEVICES, &named].concat();
-        process::run(&mut process::cargo(&test)).into()
     });
+    arguments
 }
 
 /// Licenses, bans and sources of all packages in the lock file; security advisories where their

@@ -235,9 +235,7 @@ mod tests {
     fn frames_of_a_usual_gap_may_arrive_after_the_span() {
         let with = |edge_ms| {
             let late = sample(0, [30, 27]);
-            group(vec![late])
-                .account(ALL, &[])
-                .delivered_ratio(edge_ms)
+            group(vec![late]).account(ALL, &[]).delivered_ratio(edge_ms)
         };
         assert_eq!(with(Some(100.0)), Some(1.0));
         let expected = 1.0 - 1.0 / 60.0;
