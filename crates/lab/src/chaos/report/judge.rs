@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::delivery::{edge_ms, least_ratio};
 use super::outage::{interrupted, outages};
 use super::{ActionReport, Answers, Footprint, Group};
 use crate::chaos::account::{Account, GroupSamples, Span};
@@ -9,13 +10,6 @@ use crate::chaos::action::Kind;
 use crate::chaos::clock::seconds;
 use crate::chaos::plan::{Plan, Strength};
 use crate::chaos::record::{Performed, Record};
-use crate::chaos::watch::FREEZE_MIN;
-
-/// Least share of frames and packets outside of planned interruptions.
-const DELIVERED_MIN: f64 = 0.999;
-
-/// The same for the short actions of the smoke, of which one frame of one viewer is a larger part.
-const DELIVERED_MIN_SHORT: f64 = 0.99;
 
 /// Most by which the 99th percentile of the times between frames may grow in a flood, in ms.
 const GAP_MORE_MAX_MS: f64 = 5.0;
@@ -118,7 +112,7 @@ pub(super) fn judge(plan: &Plan, record: &Record) -> Judged {
     for group in &judged.groups {
         let lost = group
             .delivered_ratio
-            .filter(|ratio| *ratio < delivered_min(plan));
+            .filter(|ratio| *ratio < least_ratio(plan));
         let text =
             lost.map(|ratio| format!("{}: delivered {ratio:.4} in the whole run", group.name));
         match judged.starved.is_empty() {
@@ -131,25 +125,6 @@ pub(super) fn judge(plan: &Plan, record: &Record) -> Judged {
         .misses
         .extend(growth(plan.strength, judged.before, judged.after));
     judged
-}
-
-/// Least share of frames and packets that a group must receive.
-fn delivered_min(plan: &Plan) -> f64 {
-    match plan.strength {
-        Strength::Smoke => DELIVERED_MIN_SHORT,
-        Strength::Mixed | Strength::Target => DELIVERED_MIN,
-    }
-}
-
-/// Time of frames that are due in a span and may arrive after its end, in ms; `quiet` is the
-/// group's account without an action.
-fn edge_ms(plan: &Plan, quiet: &Account) -> Option<f64> {
-    let usual = quiet.gap_ms(0.99)?;
-    Some(match plan.strength {
-        // The source of a short action may be late for once; a longer gap than this is a freeze.
-        Strength::Smoke => usual.max(FREEZE_MIN.as_secs_f64() * 1e3),
-        Strength::Mixed | Strength::Target => usual,
-    })
 }
 
 /// One action, and all that is known of the run.
@@ -332,7 +307,7 @@ impl Judging<'_> {
         );
         let late = report.outcome.late.iter();
         misses.extend(late.map(|text| (true, text.clone())));
-        let least = delivered_min(self.plan);
+        let least = least_ratio(self.plan);
         if let Some((group, ratio)) = self.least_delivered().filter(|(_, it)| *it < least) {
             let text = format!("delivered {ratio:.4} to viewers of {group}, not {least}");
             misses.push((true, text));

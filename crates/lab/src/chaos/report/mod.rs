@@ -1,6 +1,7 @@
 //! Report of a run: what each action cost good viewers and the server, and which demand was missed.
 
 mod csv;
+mod delivery;
 mod judge;
 mod outage;
 mod svg;
