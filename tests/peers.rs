@@ -54,6 +54,7 @@ pub(crate) struct Test {
 const SHARING: &[&str] = &[
     "aiortc",
     "channels",
+    "descriptors",
     "files",
     "logging",
     "messages",

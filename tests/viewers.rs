@@ -13,9 +13,9 @@ use crate::server::Server;
 
 pub(crate) const TESTS: &[Test] = &[
     Test {
-        name: "viewers::a_hundred_receive_every_packet_for_a_minute",
+        name: "viewers::a_hundred_receive_every_packet",
         needs: &[],
-        run: a_hundred_receive_every_packet_for_a_minute,
+        run: a_hundred_receive_every_packet,
     },
     Test {
         name: "viewers::stray_datagrams_are_counted_and_make_no_state",
@@ -25,14 +25,14 @@ pub(crate) const TESTS: &[Test] = &[
 ];
 
 const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
-const WATCH: Duration = Duration::from_secs(60);
+const WATCH: Duration = Duration::from_secs(30);
 
 /// Half of the time that a viewer's queue may wait before the server skips frames.
 const STALL_MAX: Duration = Duration::from_millis(100);
 
 /// If the machine stalls for longer than viewers are waited for, frames are lost by design; then
-/// the minute is repeated.
-fn a_hundred_receive_every_packet_for_a_minute() -> Result<(), Failed> {
+/// the watch is repeated.
+fn a_hundred_receive_every_packet() -> Result<(), Failed> {
     const ATTEMPTS: usize = 3;
     for attempt in 1..=ATTEMPTS {
         let (result, stall) = watch_by_a_hundred()?;
