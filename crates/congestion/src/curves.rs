@@ -1,9 +1,11 @@
-//! The curves of each controller on two paths, kept as text beside the code: a change of an
+//! The curves of each controller on three paths, kept as text beside the code: a change of an
 //! algorithm shows as a readable difference. Columns: milliseconds, window and bytes in
 //! flight, pacing rate in kbit/s, the longest queueing delay of the last tenth of a second
 //! in ms, and packets lost so far; on the mobile uplink also the rate that an encoder is
 //! told in kbit/s, and what the controller has concluded: `s` slow start, `p` a policer,
-//! `c` others that fill the queue, `h` held back, `a` limited by the application.
+//! `c` others that fill the queue, `h` held back, `a` limited by the application. A live
+//! encoder has two columns before these: its target in kbit/s, and the longest time by which
+//! what it made was late, in ms.
 //!
 //! After an intended change: `UPDATE_CURVES=1 cargo test -p glassline-congestion`.
 
@@ -12,7 +14,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::Algorithm;
+use crate::adaptation::Rule;
 use crate::bottleneck::{Bottleneck, PLAIN, Path, Policer, Sender, TrafficSource};
+use crate::live::Stream;
 
 /// A home's uplink: 5 Mbit/s, 40 ms, 200 ms of queue.
 const PATH: Bottleneck = Bottleneck {
@@ -87,21 +91,57 @@ fn draw_mobile(algorithm: Algorithm) -> String {
         path.run(&mut senders, Duration::from_millis(100));
         let sender = &mut senders[0];
         row(&mut text, tick, sender);
-        let flow = &sender.flow;
-        let told = flow.deliverable_rate().map_or(0, |rate| rate.bps() / 1000);
-        let model = flow.controller().path_model();
-        let states = [
-            ('s', flow.controller().is_starting()),
-            ('p', model.policed),
-            ('c', model.competing),
-            ('h', flow.controller().is_holding_back()),
-            ('a', flow.is_app_limited()),
-        ];
-        write!(text, "  {told:7}  ").expect("a string takes all");
-        text.extend(states.map(|(name, holds)| if holds { name } else { '-' }));
-        text.push('\n');
+        conclusions(&mut text, sender);
     }
     text
+}
+
+/// Draws 48 seconds of a camera whose encoder follows `rule`: a wide path, a narrow one, a
+/// policer, uneven delays, CUBIC beside it, two seconds without any way through, and the wide
+/// path again.
+fn draw_live(algorithm: Algorithm, rule: Rule) -> String {
+    let mut stream = Stream::new(algorithm, rule, PATH);
+    stream
+        .senders
+        .push(Sender::bulk(Algorithm::Cubic).active(26.0, 36.0));
+    let mut text = String::from(
+        "target   late      ms   window   flight     kbps  queue  lost     told  state\n",
+    );
+    for tick in 1..=480 {
+        let path = &mut stream.path.bottleneck;
+        path.mbps = match tick {
+            80..140 => 1.2,
+            200..360 => 3.0,
+            _ => 8.0,
+        };
+        path.policer = (140..200).contains(&tick).then_some(POLICER);
+        path.jitter = Duration::from_millis(if (200..260).contains(&tick) { 20 } else { 0 });
+        path.lumps = Duration::from_millis(if (200..260).contains(&tick) { 10 } else { 0 });
+        path.loss = if (360..380).contains(&tick) { 1.0 } else { 0.0 };
+        let target = stream.film(0.1) * 1e3;
+        write!(text, "{target:6.0}  {:5.0}  ", stream.worst * 1e3).expect("a string takes all");
+        let sender = &mut stream.senders[0];
+        row(&mut text, tick, sender);
+        conclusions(&mut text, sender);
+    }
+    text
+}
+
+/// Writes what an encoder is told and what the controller has concluded, and ends the line.
+fn conclusions(text: &mut String, sender: &Sender) {
+    let flow = &sender.flow;
+    let told = flow.deliverable_rate().map_or(0, |rate| rate.bps() / 1000);
+    let model = flow.controller().path_model();
+    let states = [
+        ('s', flow.controller().is_starting()),
+        ('p', model.policed),
+        ('c', model.competing),
+        ('h', flow.controller().is_holding_back()),
+        ('a', flow.is_app_limited()),
+    ];
+    write!(text, "  {told:7}  ").expect("a string takes all");
+    text.extend(states.map(|(name, holds)| if holds { name } else { '-' }));
+    text.push('\n');
 }
 
 /// Writes the state of a sender after `tick` tenths of a second, without the end of the
@@ -131,8 +171,14 @@ fn the_curves_are_those_beside_the_code() {
         [
             (format!("{algorithm}"), draw(algorithm)),
             (format!("{algorithm}-mobile"), draw_mobile(algorithm)),
+            (
+                format!("{algorithm}-live"),
+                draw_live(algorithm, Rule::Coupled),
+            ),
         ]
     });
+    let study = draw_live(Algorithm::Cubic, Rule::Study);
+    let drawn = drawn.chain([("cubic-live-study".to_owned(), study)]);
     for (name, drawn) in drawn {
         let file = folder.join(format!("{name}.txt"));
         if update {

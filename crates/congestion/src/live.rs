@@ -28,18 +28,18 @@ const PATH: Bottleneck = Bottleneck {
 };
 
 /// A camera whose encoder adapts.
-struct Stream {
-    path: Path,
-    senders: Vec<Sender>,
+pub(crate) struct Stream {
+    pub(crate) path: Path,
+    pub(crate) senders: Vec<Sender>,
     adaptation: Adaptation,
     frame: u64,
     made: f64,
     /// Largest backlog since `film` was last called, in seconds.
-    worst: f64,
+    pub(crate) worst: f64,
 }
 
 impl Stream {
-    fn new(algorithm: Algorithm, rule: Rule, bottleneck: Bottleneck) -> Self {
+    pub(crate) fn new(algorithm: Algorithm, rule: Rule, bottleneck: Bottleneck) -> Self {
         let config = Config {
             min: Bitrate::from_bps(150_000),
             max: Bitrate::from_bps(6_000_000),
@@ -61,7 +61,7 @@ impl Stream {
     }
 
     /// Runs for `seconds`; returns the target in Mbit/s.
-    fn film(&mut self, seconds: f64) -> f64 {
+    pub(crate) fn film(&mut self, seconds: f64) -> f64 {
         self.worst = 0.0;
         let end = self.path.now() + Duration::from_secs_f64(seconds);
         while self.path.now() < end {
