@@ -19,7 +19,7 @@ mod tested;
 mod tree;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -54,6 +54,7 @@ pub(crate) static PAGE: Page = Page {
 /// Tests a sample of the mutants of each part that `arguments` name, or of all parts.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let request = Request::parse(arguments)?;
+    let _tree = alone()?;
     install::build_tools()?;
     let program = install::cargo_mutants()?;
     let mut table = Table::read(&PAGE)?;
@@ -83,6 +84,25 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         text: format!("tests notice too little of: {}", below.join(", ")),
         exit_code: EXIT_BELOW,
     })
+}
+
+/// Takes the tree and the builds for this run, until the file is closed.
+///
+/// # Errors
+/// Another run of this checkout has them, whose faults would come into this run's code.
+fn alone() -> Result<File, Failure> {
+    let folder = process::target_directory().join("mutants");
+    let path = folder.join("lock");
+    let opened = fs::create_dir_all(&folder).and_then(|()| File::create(&path));
+    let file = opened.map_err(|error| format!("{}: {error}", path.display()))?;
+    file.try_lock().map_err(|error| match error {
+        TryLockError::WouldBlock => {
+            "another run of mutants is under way in this checkout: wait for its end, or use a checkout of its own"
+                .to_owned()
+        }
+        TryLockError::Error(error) => format!("{}: {error}", path.display()),
+    })?;
+    Ok(file)
 }
 
 /// How the tests took the mutants of a sample.
