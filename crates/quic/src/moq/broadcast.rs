@@ -13,6 +13,7 @@ use super::catalog::{self, OfferedRendition};
 use super::control_datagrams;
 use super::ended::Ended;
 use super::frame::{self, Frame};
+use super::keyframe_requests::Registration;
 use super::origin::Origin;
 use super::transport::Link;
 use super::{codec, frame::BYTES_MAX};
@@ -96,6 +97,8 @@ pub struct Broadcast {
     clock: Option<Duration>,
     /// Connection whose peer echoes frames; `None` where a broadcast has many readers.
     link: Option<Arc<Link>>,
+    /// Where requests of the readers of a collection come; those of a single reader come by `link`.
+    requests: Option<Registration>,
     /// Whether the catalog was written and the broadcast announced.
     is_announced: bool,
     _origin: Origin,
@@ -164,6 +167,12 @@ impl Broadcast {
                 written: 0,
             });
         }
+        let is_video = |it: &&PublishedTrack| it.config.track.kind() == Kind::Video;
+        let numbers = tracks.iter().filter(is_video).map(|it| it.number);
+        let requests = match link {
+            Some(_) => None,
+            None => Some(origin.keyframe_requests.register(name, numbers.collect())),
+        };
         Ok(Self {
             name: name.to_owned(),
             producer,
@@ -171,6 +180,7 @@ impl Broadcast {
             tracks,
             clock: None,
             link,
+            requests,
             is_announced: false,
             _origin: origin.clone(),
         })
@@ -231,6 +241,10 @@ impl Broadcast {
             published.codec = codec::name_of(&published.config.track, &whole);
         }
         if !published.write(&frame)? {
+            // Nothing more can be read of the track before its next keyframe.
+            if let Some(requests) = &self.requests {
+                requests.request();
+            }
             return Ok(());
         }
         if let Some(link) = &self.link {
@@ -338,6 +352,17 @@ impl Broadcast {
     pub fn take_keyframe_request(&self) -> bool {
         let taken = |link: &Arc<Link>| link.control.take_keyframe_request();
         self.link.as_ref().is_some_and(taken)
+    }
+
+    /// Waits until a reader of a collection needs a keyframe: it has asked for one, or the present
+    /// group has ended without one. All requests before the call count as one. Waits forever if the
+    /// broadcast has one reader, whose requests [`take_keyframe_request`](Self::take_keyframe_request)
+    /// returns.
+    pub async fn keyframe_requested(&self) {
+        match &self.requests {
+            Some(requests) => requests.requested().await,
+            None => std::future::pending().await,
+        }
     }
 
     /// Ends the broadcast. Frames in the send queue are still sent.

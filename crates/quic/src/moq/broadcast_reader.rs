@@ -11,6 +11,7 @@ use super::catalog::{self, Catalog, CatalogError, Document, Rendition};
 use super::control_datagrams;
 use super::ended::Ended;
 use super::frame::{self, BYTES_MAX, FrameError};
+use super::lag::Lag;
 use super::transport::Link;
 
 /// Time that a catalog or a subscription may take.
@@ -124,8 +125,10 @@ impl BroadcastReader {
             late: 0,
             told_late: 0,
             number: control_datagrams::track_number(&self.name, &rendition.name),
-            link: self.echoes.then(|| Arc::clone(&self.link)),
+            link: Arc::clone(&self.link),
+            echoes: self.echoes,
             echoed_at: None,
+            lag: Lag::new(deadline),
         })
     }
 
@@ -155,9 +158,12 @@ pub struct TrackReader {
     late: u64,
     told_late: u64,
     number: u32,
-    /// Connection on which frames are echoed, if the publisher asks for echoes.
-    link: Option<Arc<Link>>,
+    /// Connection on which frames are echoed and keyframes requested.
+    link: Arc<Link>,
+    /// Whether the publisher asks for echoes.
+    echoes: bool,
     echoed_at: Option<Instant>,
+    lag: Lag,
 }
 
 /// A frame that was received.
@@ -217,7 +223,15 @@ impl TrackReader {
         &self.rendition
     }
 
+    /// Asks the publisher for a keyframe. Only publishers of this project understand the request. A
+    /// reader that falls behind by more than its deadline asks by itself.
+    pub fn request_keyframe(&self) {
+        let request = control_datagrams::keyframe_request_of(self.number);
+        let _ = self.link.send_datagram(&request);
+    }
+
     fn begin(&mut self, group: group::Consumer) {
+        self.lag.begin();
         let sequence = group.sequence;
         if let Some(next) = self.next {
             self.late += sequence.saturating_sub(next);
@@ -232,6 +246,9 @@ impl TrackReader {
         let (time, data) = frame::parse(frame, self.rendition.framing)?;
         let micros = frame::micros(time);
         self.echo(micros, arrived);
+        if !self.is_audio && self.lag.take(time, arrived) {
+            self.request_keyframe();
+        }
         let after_loss = self.late > self.told_late;
         self.told_late = self.late;
         Ok(ReceivedFrame {
@@ -245,13 +262,15 @@ impl TrackReader {
 
     /// Echoes a frame, once a second.
     fn echo(&mut self, micros: u64, arrived: Instant) {
-        let Some(link) = &self.link else { return };
+        if !self.echoes {
+            return;
+        }
         let last = self.echoed_at;
         if last
             .is_none_or(|last| arrived.saturating_duration_since(last) >= control_datagrams::PERIOD)
         {
             self.echoed_at = Some(arrived);
-            let _ = link.send_datagram(&control_datagrams::echo(
+            let _ = self.link.send_datagram(&control_datagrams::echo(
                 self.number,
                 micros,
                 arrived.elapsed(),

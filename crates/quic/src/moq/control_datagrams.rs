@@ -15,11 +15,13 @@
 //! for a keyframe, such requests are datagrams of this kind, too.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, BufMut};
 use glassline_media::Bitrate;
+
+use super::keyframe_requests::RequestScope;
 
 /// Interval between two echo requests.
 pub(super) const PERIOD: Duration = Duration::from_secs(1);
@@ -39,7 +41,11 @@ const SENT_AGE_MAX: Duration = Duration::from_secs(60);
 
 /// Datagrams that both ends of a session exchange beside MoQ, and what they have shown.
 #[derive(Debug, Default)]
-pub(super) struct ControlDatagrams(Mutex<State>);
+pub(super) struct ControlDatagrams {
+    state: Mutex<State>,
+    /// Takes requests for keyframes of what the peer reads from a collection.
+    scope: OnceLock<RequestScope>,
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -96,7 +102,7 @@ pub struct Report {
 
 impl ControlDatagrams {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Stores when a frame of `track` entered the send queue.
@@ -116,7 +122,7 @@ impl ControlDatagrams {
         let now = Instant::now();
         match body.split_first() {
             Some((&ECHO, body)) => self.handle_echo(body, now),
-            Some((&KEYFRAME_REQUEST, _)) => self.lock().keyframe_requested = true,
+            Some((&KEYFRAME_REQUEST, body)) => self.handle_keyframe_request(body),
             Some((&REPORT, body)) => {
                 if let Some(report) = Report::decode(body) {
                     self.lock().report = Some((report, now));
@@ -125,6 +131,20 @@ impl ControlDatagrams {
             _ => {}
         }
         true
+    }
+
+    /// Passes requests of the peer on to the broadcasts of a collection that it may read. Called once,
+    /// when the peer is granted that.
+    pub(super) fn pass_requests_on(&self, scope: RequestScope) {
+        let _ = self.scope.set(scope);
+    }
+
+    /// Handles a request, with the number of a track behind or for whatever is published.
+    fn handle_keyframe_request(&self, mut body: &[u8]) {
+        self.lock().keyframe_requested = true;
+        if let (Some(scope), Ok(track)) = (self.scope.get(), body.try_get_u32()) {
+            scope.request(track);
+        }
     }
 
     fn handle_echo(&self, mut body: &[u8], now: Instant) {
@@ -179,6 +199,11 @@ impl ControlDatagrams {
 /// Returns the datagram that asks the peer for a keyframe.
 pub(super) fn keyframe_request() -> Vec<u8> {
     [&MARK[..], &[KEYFRAME_REQUEST]].concat()
+}
+
+/// Returns the datagram that asks the peer for a keyframe of `track`.
+pub(super) fn keyframe_request_of(track: u32) -> Vec<u8> {
+    [&keyframe_request()[..], &track.to_be_bytes()].concat()
 }
 
 /// Returns the datagram that echoes a frame of `track`. `held`: time from the frame's arrival

@@ -35,6 +35,8 @@ mod error;
 mod frame;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
+mod keyframe_requests;
+mod lag;
 mod origin;
 mod refusal;
 mod server;

@@ -7,6 +7,8 @@ use std::time::Duration;
 use moq_net::{cache, origin};
 use tokio::task::AbortHandle;
 
+use super::keyframe_requests::KeyframeRequests;
+
 /// Most bytes of frames that one collection keeps, over all its broadcasts. The oldest groups
 /// are dropped first, the newest group of a track never.
 const CACHE_BYTES: u64 = 64 << 20;
@@ -27,6 +29,7 @@ const EXPIRY_MIN: Duration = Duration::from_millis(500);
 pub struct Origin {
     pub(super) producer: origin::Producer,
     pool: cache::Pool,
+    pub(super) keyframe_requests: KeyframeRequests,
     /// Held for its drop; `None` if another part runs the background task.
     _driver: Option<Arc<Driver>>,
 }
@@ -83,6 +86,7 @@ impl Origin {
         let origin = Self {
             producer,
             pool,
+            keyframe_requests: KeyframeRequests::default(),
             _driver: None,
         };
         (origin, driven)

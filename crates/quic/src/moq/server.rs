@@ -232,15 +232,20 @@ impl SessionRequest {
         let mut handshake = self.handshake.with_stats(tagged);
         if let Some(origin) = &grant.read {
             let all = origin.producer.consume();
-            handshake = match &grant.only {
+            // A text that is not a pattern matches no name.
+            let only = grant.only.as_ref().map(|only| {
+                let patterns = only.iter().filter_map(|text| text.parse::<Pattern>().ok());
+                patterns.collect::<Patterns>()
+            });
+            handshake = match &only {
                 None => handshake.with_publisher(&all),
                 Some(only) => {
-                    // A text that is not a pattern matches no name.
-                    let only = only.iter().filter_map(|text| text.parse::<Pattern>().ok());
-                    let scoped = all.scope("", &only.collect::<Patterns>());
+                    let scoped = all.scope("", only);
                     handshake.with_publisher(&scoped.map_err(Ended::of)?)
                 }
             };
+            let scope = origin.keyframe_requests.scoped(only);
+            self.link.control.pass_requests_on(scope);
         }
         let inbound = grant
             .publish

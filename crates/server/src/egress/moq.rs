@@ -181,7 +181,13 @@ async fn serve(
             }
             subscription
         });
-        arrival.0.notified().await;
+        tokio::select! {
+            () = arrival.0.notified() => {}
+            () = broadcast.keyframe_requested() => {
+                stream.request_keyframe();
+                continue;
+            }
+        }
         supervisor.fault_point(FaultPoint::QuicStream);
         subscription.poll(&mut arrived);
         if subscription.layout() != layout {
