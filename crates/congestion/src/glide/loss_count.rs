@@ -112,3 +112,44 @@ impl LossCount {
         self.delivered / self.elapsed(now).as_secs_f64().max(1e-3)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether losses around the first of `arrivals` are two bursts.
+    fn is_remembered(arrivals: u64) -> bool {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut detector = BurstDetector::default();
+        assert!(detector.on_lost(at(0)), "the first loss is a burst");
+        detector.on_arrived(at(1));
+        for later in 1..arrivals {
+            detector.on_arrived(at(10 + later));
+        }
+        detector.on_lost(at(2))
+    }
+
+    #[test]
+    fn losses_are_two_bursts_if_a_packet_between_them_arrived_among_the_last_64() {
+        assert!(is_remembered(1));
+        assert!(is_remembered(64));
+        assert!(!is_remembered(65));
+    }
+
+    #[test]
+    fn counts_are_added() {
+        let now = Instant::now();
+        let count = |delivered, lost, bursts| LossCount {
+            delivered,
+            lost,
+            bursts,
+            ..LossCount::new(now)
+        };
+        let mut sum = count(900.0, 100.0, 2);
+        sum.add(&count(2_000.0, 1_000.0, 3));
+        assert_eq!((sum.bursts, sum.rounds), (5, 0));
+        assert!((sum.loss_ratio() - 1_100.0 / 4_000.0).abs() < 1e-12);
+        assert!((sum.rate(now + Duration::from_secs(2)) - 1_450.0).abs() < 1e-9);
+    }
+}

@@ -173,6 +173,34 @@ fn loss_that_vanishes_shows_the_rate_and_a_probe_confirms_the_policer() {
 }
 
 #[test]
+fn a_trial_lasts_until_random_loss_would_have_shown_in_six_bursts() {
+    let mut path = PacketPath::new();
+    path.until(25, Policer::is_on_trial);
+    let before = path.packets;
+    path.until(0, |it| it.rate().is_some());
+    // Bursts of one packet in 25 or a little less, after a round trip in which a queue drains.
+    let packets = path.packets - before;
+    assert!((170..260).contains(&packets), "{packets}");
+}
+
+#[test]
+fn two_lost_packets_do_not_lower_a_rate_that_is_held_and_three_do() {
+    let lowered_after = |losses: u64| {
+        let mut path = PacketPath::held();
+        let before = path.policer.rate();
+        while path.packets % 60 != 1 {
+            path.packet(0);
+        }
+        for _ in 0..losses * 60 - 1 {
+            path.packet(60);
+        }
+        path.policer.rate() < before
+    };
+    assert!(!lowered_after(2));
+    assert!(lowered_after(3));
+}
+
+#[test]
 fn little_loss_that_vanished_is_no_policer_until_a_probe_lost_too() {
     let mut path = PacketPath::new();
     path.until(25, Policer::is_on_trial);
