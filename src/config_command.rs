@@ -34,7 +34,7 @@ pub(crate) fn run(action: &Action, quiet: bool) -> Result<ExitCode, Failure> {
     match action {
         Action::Check { file } => {
             let config = Config::load(file).map_err(Failure::usage)?;
-            config.rtsp.tls.identity().map_err(Failure::usage)?;
+            glassline_server::check_certificates(&config).map_err(Failure::usage)?;
             if !quiet {
                 output::print(&format!("{}: ok\n{}", file.display(), summary(&config)))?;
             }
@@ -63,6 +63,9 @@ fn summary(config: &Config) -> String {
         writeln!(out, "  {name:<8} {text}").expect("a string takes everything");
     };
     line("http", &config.http.address);
+    if let Some(address) = config.https_address() {
+        line("https", &address);
+    }
     line("media", &config.media.address);
     match config.rtsp.address {
         Some(address) => line("rtsp", &address),

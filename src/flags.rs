@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
-use glassline_server::config::{Config, DataAccess, Secret};
+use glassline_server::config::{Config, DataAccess, HTTPS_PORT, HttpsAddress, Secret, Tls};
 use glassline_server::ingest::SourceSpec;
 
 use crate::exit::Failure;
@@ -47,13 +47,21 @@ pub(crate) struct Serve {
 /// Addresses to listen on.
 #[derive(Debug, Args)]
 struct Listen {
-    /// IP address for HTTP, media, RTSP and QUIC, like 0.0.0.0 for all interfaces. The admin
+    /// IP address for HTTP, HTTPS, media, RTSP and QUIC, like 0.0.0.0 for all interfaces. The admin
     /// listener keeps its own.
     #[arg(long, value_name = "IP")]
     listen: Option<IpAddr>,
     /// Address for player pages, WHEP and API: PORT or IP:PORT.
     #[arg(long, value_name = "PORT|IP:PORT")]
     http: Option<ListenAddress>,
+    /// Address for the same inside TLS: PORT, IP:PORT, or off; --tls or the configuration file
+    /// names the certificate [default: port 8443 if there is one].
+    #[arg(long, value_name = "PORT|IP:PORT|off")]
+    https: Option<OptionalAddress>,
+    /// Certificate for HTTPS, RTSPS and QUIC: lan (this server's own private authority, which
+    /// devices trust once), or two PEM files, the certificate first.
+    #[arg(long, value_name = "lan|CERTIFICATE,KEY")]
+    tls: Option<Tls>,
     /// UDP address for WebRTC media: PORT or IP:PORT.
     #[arg(long, value_name = "PORT|IP:PORT")]
     media: Option<ListenAddress>,
@@ -164,6 +172,9 @@ impl Listen {
         if let Some(ip) = self.listen {
             config.http.address.set_ip(ip);
             config.media.address.set_ip(ip);
+            if let HttpsAddress::At(address) = &mut config.https.address {
+                address.set_ip(ip);
+            }
             let rtsp = &mut config.rtsp;
             let quic = &mut config.quic.address;
             let addresses = [&mut rtsp.address, &mut rtsp.tls.address, quic];
@@ -180,6 +191,15 @@ impl Listen {
             if let Some(wanted) = wanted {
                 wanted.apply(address);
             }
+        }
+        if let Some(tls) = &self.tls {
+            config.tls = Some(tls.clone());
+        }
+        if let Some(wanted) = self.https {
+            let mut address = config.https_address();
+            let default = SocketAddr::new(config.http.address.ip(), HTTPS_PORT);
+            wanted.apply(&mut address, Some(default));
+            config.https.address = address.map_or(HttpsAddress::Off, HttpsAddress::At);
         }
         // A listener that the file switches off starts from the default address.
         let default = Config::default();
@@ -288,10 +308,12 @@ impl FromStr for ListenAddress {
 mod tests {
     use super::*;
     use crate::test_flags;
+    use glassline_server::config::Lan;
 
     /// A file in which every value differs from its default.
     const FILE: &str = "\
 http: {address: '10.0.0.1:1001'}
+https: {address: '10.0.0.7:1007'}
 media: {address: '10.0.0.2:1002'}
 rtsp: {address: '10.0.0.4:1004', tls: {address: '10.0.0.5:1005'}}
 quic: {address: '10.0.0.6:1006'}
@@ -319,13 +341,24 @@ sources: {cam: file.h264, other: other.h264}
     #[test]
     fn each_flag_changes_its_own_and_nothing_else() {
         type Change = fn(&mut Config);
-        let cases: [(&[&str], Change); 18] = [
+        let cases: [(&[&str], Change); 22] = [
             (&["--data-channels", "write"], |c| {
                 c.webrtc.data.viewers = DataAccess::Write;
             }),
             (&["--http", "80"], |c| c.http.address.set_port(80)),
             (&["--http", "1.2.3.4:80"], |c| {
                 c.http.address = SocketAddr::from(([1, 2, 3, 4], 80));
+            }),
+            (&["--https", "off"], |c| c.https.address = HttpsAddress::Off),
+            (&["--https", "443"], |c| {
+                let address = "10.0.0.7:443".parse().expect("an address");
+                c.https.address = HttpsAddress::At(address);
+            }),
+            (&["--tls", "lan"], |c| {
+                c.tls = Some(Tls::Lan(Lan::default()));
+            }),
+            (&["--tls", "a.pem,b.pem"], |c| {
+                c.tls = "a.pem,b.pem".parse().ok();
             }),
             (&["--media", "81"], |c| c.media.address.set_port(81)),
             (&["--admin", "[::1]:82"], |c| {
@@ -345,6 +378,7 @@ sources: {cam: file.h264, other: other.h264}
             }),
             (&["--listen", "0.0.0.0"], |c| {
                 c.http.address.set_ip([0, 0, 0, 0].into());
+                c.https.address = HttpsAddress::At("0.0.0.0:1007".parse().expect("an address"));
                 c.media.address.set_ip([0, 0, 0, 0].into());
                 c.rtsp.address = "0.0.0.0:1004".parse().ok();
                 c.rtsp.tls.address = "0.0.0.0:1005".parse().ok();
@@ -353,6 +387,7 @@ sources: {cam: file.h264, other: other.h264}
             // The more exact flag wins, in whatever order the flags come.
             (&["--http", "1.2.3.4:80", "--listen", "9.9.9.9"], |c| {
                 c.http.address = SocketAddr::from(([1, 2, 3, 4], 80));
+                c.https.address = HttpsAddress::At("9.9.9.9:1007".parse().expect("an address"));
                 c.media.address.set_ip([9, 9, 9, 9].into());
                 c.rtsp.address = "9.9.9.9:1004".parse().ok();
                 c.rtsp.tls.address = "9.9.9.9:1005".parse().ok();
@@ -413,6 +448,8 @@ sources: {cam: file.h264, other: other.h264}
             listen: Listen {
                 listen: None,
                 http: Some(ListenAddress::Port(0)),
+                https: None,
+                tls: None,
                 media: None,
                 admin: None,
                 rtsp: None,

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use glassline_server::Server;
 use glassline_server::config::Config;
+use glassline_server::tls::LanNames;
 
 use crate::exit::{Failure, INTERRUPTED};
 use crate::output;
@@ -56,7 +57,10 @@ async fn serve(config: Config, quiet: bool) -> Result<ExitCode, Failure> {
     }
     if !quiet {
         let pin = server.quic_fingerprint().map(|pin| pin.to_string());
-        let text = announcement(server.listeners(), pin.as_deref(), &page);
+        let mut text = announcement(server.listeners(), pin.as_deref(), &page);
+        if let Some((root, names)) = server.lan() {
+            text += &invitation(server.listeners(), &names, &root.fingerprint().to_string());
+        }
         output::print(&text)?;
     }
     let failure = loop {
@@ -90,11 +94,13 @@ fn announcement(listeners: &[(&'static str, SocketAddr)], pin: Option<&str>, pag
     for (name, address) in listeners {
         let (scheme, what) = match *name {
             "http" => ("http://", "player pages, WHEP, API"),
+            "https" => ("https://", "the same inside TLS"),
             "media" => ("udp ", "WebRTC media"),
             "rtsp" => ("rtsp://", "streams for players and recorders"),
             "rtsps" => ("rtsps://", "the same streams inside TLS"),
             "quic" => ("moq://", "streams over QUIC (MoQ), to publish and to read"),
             "admin" => ("http://", "metrics, health"),
+            "admin-https" => ("https://", "metrics, health inside TLS"),
             _ => ("", ""),
         };
         line(name, &format!("{scheme}{address}"), what);
@@ -107,6 +113,27 @@ fn announcement(listeners: &[(&'static str, SocketAddr)], pin: Option<&str>, pag
         line("watch", &url(*address, page), "");
     }
     out
+}
+
+/// Text on stdout for a server with a private authority: the page that other devices open to trust
+/// it, the root certificate's SHA-256 to compare there, and the address to open afterwards.
+fn invitation(listeners: &[(&'static str, SocketAddr)], names: &LanNames, sha256: &str) -> String {
+    let address = |name: &str| {
+        let (_, address) = listeners.iter().find(|(it, _)| *it == name)?;
+        let host = match address.ip() {
+            ip if ip.is_unspecified() => names.reachable_host()?,
+            IpAddr::V4(ip) => ip.to_string(),
+            IpAddr::V6(ip) => format!("[{ip}]"),
+        };
+        Some(format!("{host}:{}", address.port()))
+    };
+    let (Some(http), Some(https)) = (address("http"), address("https")) else {
+        return String::new();
+    };
+    format!(
+        "trust  http://{http}/trust  once on each device, then https://{https}/\n\
+         root   SHA-256 {sha256}\n"
+    )
 }
 
 /// A URL that a browser on this machine can open.

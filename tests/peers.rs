@@ -33,6 +33,8 @@ pub(crate) enum Peer {
     FfmpegWhip,
     /// libdatachannel, which OBS publishes with, through `peers/obs_whip.js`.
     Datachannel,
+    /// NSS's `certutil`, which adds certificates to those that Chromium trusts.
+    Certutil,
     /// coturn, the TURN server of Debian.
     Coturn,
     /// PulseAudio, its tools, and its ALSA plugin; only where the program under test supports
@@ -56,6 +58,7 @@ const SHARING: &[&str] = &[
     "channels",
     "descriptors",
     "files",
+    "https",
     "logging",
     "messages",
     "moq",
@@ -167,6 +170,7 @@ impl Peer {
             Peer::PionChannels => go_binary("channels").err()?,
             Peer::PionWhip => go_binary("whip").err()?,
             Peer::Coturn => coturn().err()?,
+            Peer::Certutil => certutil().err()?,
             Peer::PulseAudio if !HAS_DEVICES => {
                 return Some("this build has no sound devices (--features devices)".to_owned());
             }
@@ -248,6 +252,10 @@ pub(crate) fn obs_whip() -> Result<Command, String> {
 /// Path of coturn's server.
 pub(crate) fn coturn() -> Result<PathBuf, String> {
     find("turnserver").ok_or_else(|| "turnserver (coturn) is not on the PATH".to_owned())
+}
+
+fn certutil() -> Result<PathBuf, String> {
+    find("certutil").ok_or_else(|| "certutil (libnss3-tools) is not on the PATH".to_owned())
 }
 
 /// Command for Pion's data channels.

@@ -69,10 +69,11 @@ impl Server {
 
     /// Starts a server of `sources` with more configuration, in YAML.
     pub(crate) fn configured(yaml: &str, sources: &[&str]) -> Result<Server, String> {
-        // Servers of several tests run at the same time.
+        // Servers of several tests, and of several runs of the tests, run at the same time.
         static CONFIGURED: AtomicU32 = AtomicU32::new(0);
         let number = CONFIGURED.fetch_add(1, Ordering::Relaxed);
-        let path = write_file(&format!("glassline-{number}.yml"), yaml.as_bytes())?;
+        let name = format!("glassline-{}-{number}.yml", std::process::id());
+        let path = write_file(&name, yaml.as_bytes())?;
         let mut arguments = serve_arguments(sources);
         arguments.push(&path);
         Server::start(&arguments)

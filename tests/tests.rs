@@ -22,6 +22,7 @@ mod descriptors;
 mod files;
 mod guest;
 mod http;
+mod https;
 mod logging;
 mod messages;
 mod moq;
@@ -68,6 +69,7 @@ fn main() -> ExitCode {
         rtsp_players::TESTS,
         rtsp_publishers::TESTS,
         browser::TESTS,
+        https::TESTS,
         moq::TESTS,
         publish::TESTS,
         whip::TESTS,

@@ -1,7 +1,7 @@
 //! A headless Chromium, driven over the W3C WebDriver protocol.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -41,7 +41,17 @@ impl Browser {
 
     /// Starts a browser with additional flags.
     pub(crate) fn start_with(flags: &[String]) -> Result<Browser, String> {
+        Self::start_command(Command::new(peers::chromedriver()?), flags)
+    }
+
+    /// Starts a browser of a user whose home folder is `home`.
+    pub(crate) fn start_in(home: &Path) -> Result<Browser, String> {
         let mut command = Command::new(peers::chromedriver()?);
+        command.env("HOME", home);
+        Self::start_command(command, &[])
+    }
+
+    fn start_command(mut command: Command, flags: &[String]) -> Result<Browser, String> {
         command.arg("--port=0");
         let driver = Running::start("chromedriver", command)?;
         let port: u16 = driver.wait_for_line(Duration::from_secs(20), |line| {
@@ -72,6 +82,13 @@ impl Browser {
     /// Loads `url`, and waits for the page's load event.
     pub(crate) fn open(&self, url: &str) -> Result<(), String> {
         self.post("url", &json!({"url": url})).map(drop)
+    }
+
+    /// Runs `script` in every page that is loaded from now on, before the page's own scripts.
+    pub(crate) fn run_in_every_page(&self, script: &str) -> Result<(), String> {
+        let command = "Page.addScriptToEvaluateOnNewDocument";
+        let command = json!({"cmd": command, "params": {"source": script}});
+        self.post("goog/cdp/execute", &command).map(drop)
     }
 
     /// Runs the body of a function in the page; returns its result.

@@ -7,9 +7,9 @@
 //!
 //! Everything is non-blocking and returns what the kernel did: how much of a batch it
 //! accepted and why it stopped. Nothing here queues, retries or knows a protocol. The
-//! `unsafe` code for datagrams is in the module `sys`, that for connections in `stream`; two
+//! `unsafe` code for datagrams is in the module `sys`, that for connections in `stream`; three
 //! others have their own: the limit of descriptors in `descriptors`, the choice of processors
-//! in `affinity`.
+//! in `affinity`, the addresses of this machine in `interfaces`.
 //!
 //! Linux has every feature. Elsewhere the same interface sends and receives one datagram per
 //! call and does not choose the source address.
@@ -22,6 +22,7 @@
 mod affinity;
 mod bind;
 mod descriptors;
+mod interfaces;
 mod options;
 mod priority;
 mod process;
@@ -37,6 +38,7 @@ mod tcp;
 pub use affinity::run_where;
 pub use bind::{BindError, port_is_free};
 pub use descriptors::{descriptor_limit, is_descriptor_shortage, raise_descriptor_limit};
+pub use interfaces::{host_name, interface_addresses};
 pub use options::{Multicast, Options};
 pub use priority::lower_thread_priority;
 pub use process::{

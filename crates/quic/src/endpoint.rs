@@ -285,17 +285,13 @@ pub enum DialError {
 mod tests {
     use super::*;
     use glassline_congestion::Algorithm;
-    use std::path::Path;
 
-    /// Writes a certificate and its key into a folder of their own.
-    fn files(folder: &Path) -> Identity {
-        std::fs::create_dir_all(folder).expect("a folder");
+    /// Makes an identity that outlives the process, as one of files does.
+    fn lasting() -> Identity {
         let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]);
         let made = made.expect("a certificate");
-        let (chain, key) = (folder.join("chain.pem"), folder.join("key.pem"));
-        std::fs::write(&chain, made.cert.pem()).expect("written");
-        std::fs::write(&key, made.signing_key.serialize_pem()).expect("written");
-        Identity::load(&chain, &key).expect("both are PEM")
+        let key = made.signing_key.serialize_der().try_into();
+        Identity::new(vec![made.cert.der().clone()], key.expect("a key"))
     }
 
     fn congestion() -> CongestionControl {
@@ -323,9 +319,7 @@ mod tests {
 
     #[test]
     fn clients_of_a_server_that_was_killed_are_told_by_the_next_one() {
-        let folder = format!("glassline-resets-{}", std::process::id());
-        let folder = std::env::temp_dir().join(folder);
-        let identity = files(&folder);
+        let identity = lasting();
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let (first, address) = serve(any, &identity);
         let runtime = tokio::runtime::Builder::new_multi_thread();
@@ -352,7 +346,6 @@ mod tests {
         });
         let ended = ended.expect("the client is told before its idle timeout");
         assert!(matches!(ended, noq::ConnectionError::Reset), "{ended}");
-        std::fs::remove_dir_all(folder).expect("ours");
     }
 
     #[test]

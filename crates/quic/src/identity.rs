@@ -1,18 +1,11 @@
-//! Identity of a server: a certificate chain and its key, from files or self-signed.
+//! Identity of a server: a certificate chain and its key, given or self-signed.
 
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
 use aws_lc_rs::{digest, hkdf, hmac};
-use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-
-/// Most bytes that are read of a file. Chains and keys have a few kB.
-const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Lifetime of a self-signed certificate, clock skew included. Browsers pin a certificate only
 /// if it is valid for at most two weeks (W3C WebTransport, "verify a certificate hash").
@@ -28,26 +21,13 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Reads PEM files.
-    ///
-    /// # Errors
-    /// [`IdentityError`] names the file and what is wrong with it.
-    pub fn load(certificate: &Path, key: &Path) -> Result<Self, IdentityError> {
-        let pem = read(certificate)?;
-        let chain = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>();
-        let chain = chain.ok().filter(|chain| !chain.is_empty());
-        let no_pem = |file: &Path, section| IdentityError::NoPem {
-            file: file.to_owned(),
-            section,
-        };
-        let chain = chain.ok_or_else(|| no_pem(certificate, "CERTIFICATE"))?;
-        let private =
-            PrivateKeyDer::from_pem_slice(&read(key)?).map_err(|_| no_pem(key, "PRIVATE KEY"))?;
-        Ok(Self {
+    /// Takes a chain, the server's own certificate first, and its private key.
+    pub const fn new(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Self {
+        Self {
             chain,
-            key: private,
+            key,
             renew: None,
-        })
+        }
     }
 
     /// Creates a self-signed certificate for `names` on the P-256 curve. It is valid for
@@ -125,24 +105,14 @@ impl hkdf::KeyType for Length {
     }
 }
 
-fn read(file: &Path) -> Result<Vec<u8>, IdentityError> {
-    let mut bytes = Vec::new();
-    File::open(file)
-        .and_then(|open| open.take(FILE_BYTES_MAX).read_to_end(&mut bytes))
-        .map_err(|source| IdentityError::Unreadable {
-            file: file.to_owned(),
-            source,
-        })?;
-    Ok(bytes)
-}
-
 /// SHA-256 of a certificate in DER. Its text has 64 hexadecimal digits; colons between them are
 /// allowed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Fingerprint(pub [u8; 32]);
 
 impl Fingerprint {
-    pub(crate) fn of(certificate: &[u8]) -> Self {
+    /// Returns the SHA-256 of `certificate`.
+    pub fn of(certificate: &[u8]) -> Self {
         let mut bytes = [0; 32];
         bytes.copy_from_slice(digest::digest(&digest::SHA256, certificate).as_ref());
         Self(bytes)
@@ -189,22 +159,6 @@ pub struct FingerprintError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IdentityError {
-    /// The file cannot be read.
-    #[error("cannot read {}: {source}; name a PEM file that this user may read", file.display())]
-    Unreadable {
-        /// Path of the file.
-        file: PathBuf,
-        /// Error of the system.
-        source: io::Error,
-    },
-    /// The file lacks a PEM section.
-    #[error("{} has no section `{section}`; give a PEM file", file.display())]
-    NoPem {
-        /// Path of the file.
-        file: PathBuf,
-        /// Label of the missing section.
-        section: &'static str,
-    },
     /// No certificate can be created.
     #[error("cannot create a certificate: {0}")]
     Generate(String),
@@ -236,15 +190,5 @@ mod tests {
                 "{wrong}"
             );
         }
-    }
-
-    #[test]
-    fn files_without_certificates_are_named() {
-        let missing = Identity::load(Path::new("/nowhere/a.pem"), Path::new("/nowhere/k.pem"));
-        let text = missing.expect_err("no such file").to_string();
-        assert!(text.contains("/nowhere/a.pem"), "{text}");
-        let here = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
-        let text = Identity::load(here, here).expect_err("no PEM").to_string();
-        assert!(text.contains("`CERTIFICATE`"), "{text}");
     }
 }

@@ -1,6 +1,14 @@
 // The server's HTTP API as the pages use it: same origin, bearer token taken
 // from the page's own address, problems (RFC 9457) turned into one error type.
 
+/**
+ * Path below which a proxy offers the server, without a slash at its end: this file is BASE/-/api.js.
+ */
+export const base = new URL('..', import.meta.url).pathname.replace(/\/$/, '');
+
+/** The path of the page below the base. */
+export const pagePath = location.pathname.slice(base.length);
+
 const token = new URLSearchParams(location.search).get('token');
 
 /** Headers that every request carries; the token never goes into a request's URL. */
@@ -11,7 +19,7 @@ export const withToken = (path) => (token ? `${path}?token=${encodeURIComponent(
 
 /** The API address of a stream, or of something below it. */
 export const streamUrl = (name, below = '') =>
-  `/api/v1/streams/${encodeURIComponent(name)}${below}`;
+  `${base}/api/v1/streams/${encodeURIComponent(name)}${below}`;
 
 /**
  * The server refused a request, or could not be reached.

@@ -8,7 +8,7 @@
 // A leg that fails is dialled again while the other participant is in the room. If the page's own
 // session ends, the page joins again by itself, as a new participant to the others.
 
-import { Problem, getJson, withToken } from './api.js';
+import { Problem, base, getJson, pagePath, withToken } from './api.js';
 import { html, setText } from './dom.js';
 import { Retry, sleep } from './retry.js';
 import { SILENCE_DB, arrival, describe, level } from './voice.js';
@@ -22,7 +22,7 @@ const WATCH_MS = 30000;
 const CHOICES = ['name', 'microphone', 'copies'];
 
 const $ = (id) => document.getElementById(id);
-const room = decodeURIComponent(location.pathname.split('/')[2] ?? '');
+const room = decodeURIComponent(pagePath.split('/')[2] ?? '');
 
 /** The present call, or null. */
 let current = null;
@@ -38,7 +38,7 @@ if (room) {
 
 $('room-form').addEventListener('submit', (event) => {
   event.preventDefault();
-  location.href = withToken(`/call/${encodeURIComponent($('room').value)}`);
+  location.href = withToken(`${base}/call/${encodeURIComponent($('room').value)}`);
 });
 
 $('join-form').addEventListener('submit', (event) => {
@@ -119,7 +119,7 @@ class Call {
   async join() {
     state('connecting', 'Joining');
     const name = encodeURIComponent($('name').value.trim());
-    const session = await Session.dial(`/call/${encodeURIComponent(room)}?name=${name}`, {
+    const session = await Session.dial(`${base}/call/${encodeURIComponent(room)}?name=${name}`, {
       send: this.local.getAudioTracks()[0],
       copies: this.copies,
       onTrack: () => {},

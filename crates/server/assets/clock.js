@@ -13,7 +13,7 @@
 // performance.now() counts in 5 µs where the page is cross-origin isolated (the
 // server sends COOP and COEP for that), in 100 µs or worse elsewhere.
 
-import { authorization } from './api.js';
+import { authorization, base } from './api.js';
 
 const WINDOW_MS = 30_000;
 const BURST = 8;
@@ -69,7 +69,7 @@ export class ServerClock {
   async #exchange() {
     const serial = this.#serial;
     // The serial makes the URL unique, so that its timing entry can be found.
-    const url = new URL(`/api/v1/clock?n=${this.exchanges}`, location.href).href;
+    const url = new URL(`${base}/api/v1/clock?n=${this.exchanges}`, location.href).href;
     try {
       const before = performance.now();
       const response = await fetch(url, {

@@ -1,6 +1,6 @@
 // The index: the list of streams, refreshed every two seconds.
 
-import { getJson, withToken } from './api.js';
+import { base, getJson, withToken } from './api.js';
 import { html, setText } from './dom.js';
 import { bitrate, duration, track } from './format.js';
 
@@ -22,7 +22,7 @@ function row(name) {
     bitrate: cell('bitrate'),
     uptime: cell('up'),
   };
-  const link = html('a', { href: withToken(`/${encodeURIComponent(name)}`) }, name);
+  const link = html('a', { href: withToken(`${base}/${encodeURIComponent(name)}`) }, name);
   parts.row = html('tr', {},
     html('th', { scope: 'row' }, link),
     html('td', { class: 'state' }, parts.pill, parts.detail),
@@ -68,7 +68,7 @@ function fill(parts, stream) {
 
 async function refresh() {
   try {
-    const { streams } = await getJson('/api/v1/streams');
+    const { streams } = await getJson(`${base}/api/v1/streams`);
     $('trouble').hidden = true;
     show(streams ?? []);
   } catch (error) {
@@ -77,7 +77,7 @@ async function refresh() {
   }
 }
 
-$('calls').href = withToken('/call');
+$('calls').href = withToken(`${base}/call`);
 
 for (;;) {
   // A hidden page does not ask.

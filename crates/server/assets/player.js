@@ -16,7 +16,7 @@
 // keeps the session while a camera restarts, and its timestamps continue. The
 // video resumes by itself, and sooner than after a new handshake.
 
-import { Problem, getJson, request, streamUrl, withToken } from './api.js';
+import { Problem, base, getJson, pagePath, request, streamUrl, withToken } from './api.js';
 import { ServerClock } from './clock.js';
 import { FrameLog } from './frames.js';
 import { Loudness } from './loudness.js';
@@ -58,8 +58,8 @@ const ADVICE = {
   }),
 };
 
-const name = decodeURIComponent(location.pathname.replace(/^\/+|\/+$/g, ''));
-const endpoint = `/${encodeURIComponent(name)}/whep`;
+const name = decodeURIComponent(pagePath.replace(/^\/+|\/+$/g, ''));
+const endpoint = `${base}/${encodeURIComponent(name)}/whep`;
 const video = document.getElementById('video');
 const panel = new Panel();
 const clock = new ServerClock();
@@ -419,7 +419,7 @@ function wireControls() {
 function begin() {
   document.title = `${name} · glassline`;
   document.getElementById('name').textContent = name;
-  document.getElementById('home').href = withToken('/');
+  document.getElementById('home').href = withToken(`${base}/`);
   document.getElementById('api').href = withToken(streamUrl(name, '/latency'));
   wireControls();
   if (!('RTCPeerConnection' in window)) {

@@ -15,6 +15,7 @@ use crate::latency::LatencyRegistry;
 use crate::rooms::Rooms;
 use crate::runtime::{Clock, Supervisor};
 use crate::sessions::Negotiator;
+use crate::tls::{CertificateStore, LanSource};
 use crate::transcoding::Transcoders;
 use crate::{quic, rtsp};
 
@@ -44,4 +45,19 @@ pub(crate) struct App {
     pub(crate) clock: Clock,
     /// Counters of the HTTP listeners.
     pub(crate) http: ListenerCounters,
+    /// The ports of HTTP for viewers.
+    pub(crate) ports: HttpPorts,
+    /// The private authority, whose root certificate devices must trust; `None` if there is none.
+    pub(crate) lan: Option<Arc<LanSource>>,
+    /// The certificates of all listeners within TLS.
+    pub(crate) certificates: Arc<[Arc<CertificateStore>]>,
+}
+
+/// The ports of HTTP for viewers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HttpPorts {
+    /// Port of plain HTTP.
+    pub(crate) http: u16,
+    /// Port of HTTPS; `None` if it is turned off.
+    pub(crate) https: Option<u16>,
 }

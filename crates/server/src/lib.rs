@@ -43,8 +43,9 @@ mod server;
 pub mod sessions;
 mod spelling;
 mod sweep;
+pub mod tls;
 mod transcoding;
 
 pub use glassline_net::raise_descriptor_limit;
 pub use metrics::{LOG, LogCounters};
-pub use server::{Server, StartError};
+pub use server::{Server, StartError, check_certificates};

@@ -1,8 +1,8 @@
-//! Reads users and the certificates of RTSPS and QUIC again while the server runs.
+//! Reads users and certificates again while the server runs.
 //!
 //! ```text
 //! SIGHUP ─► Server::reload ─┐
-//! every few seconds: stat ──┴► files that changed ─► Users, Identity
+//! every few seconds: stat ──┴► files that changed ─► Users, CertificateStore
 //! ```
 //!
 //! A broken file changes nothing: the error names the file, and the previous content stays in
@@ -16,9 +16,9 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::{Notify, watch};
 
 use crate::auth::Users;
-use crate::config::{self, Config, Identity, IdentityError};
-use crate::quic;
+use crate::config::{self, Config, PemFiles};
 use crate::runtime::{FaultPoint, Part, Supervisor};
+use crate::tls::{CertificateStore, FilesError};
 
 /// Interval at which files are checked. A change is read only once it is as old as this, so that no
 /// file is read while it is being written.
@@ -28,8 +28,7 @@ const INTERVAL: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Reload {
     users: Option<Watched<UserFiles>>,
-    certificate: Option<Watched<CertificateFiles>>,
-    quic: Option<Watched<QuicFiles>>,
+    certificates: Vec<Watched<CertificateFiles>>,
     supervisor: Arc<Supervisor>,
 }
 
@@ -44,16 +43,8 @@ struct UserFiles {
 
 #[derive(Debug)]
 struct CertificateFiles {
-    identity: Identity,
-    certificate: PathBuf,
-    key: PathBuf,
-}
-
-/// The certificate and key of QUIC.
-#[derive(Debug)]
-struct QuicFiles {
-    quic: Arc<quic::Shared>,
-    config: config::Quic,
+    store: Arc<CertificateStore>,
+    files: PemFiles,
 }
 
 /// The reason why a file was not read.
@@ -62,11 +53,7 @@ enum Error {
     #[error(transparent)]
     Config(#[from] config::Error),
     #[error(transparent)]
-    Identity(#[from] IdentityError),
-    #[error(transparent)]
-    QuicFiles(#[from] config::QuicIdentityError),
-    #[error("quic.certificate and quic.key: {0}")]
-    Quic(#[from] glassline_quic::IdentityError),
+    Certificate(#[from] FilesError),
     #[error(
         "{}: no users are left, which would open every stream to everybody; \
          restart the server if that is meant",
@@ -76,11 +63,12 @@ enum Error {
 }
 
 impl Reload {
-    /// Prepares to reload the files of a server that was started with `config`.
+    /// Prepares to reload the files of a server that was started with `config`, and those of its
+    /// `certificates`.
     pub(crate) fn new(
         config: &Config,
         users: &Arc<Users>,
-        identity: Option<&Identity>,
+        certificates: &[(Arc<CertificateStore>, PemFiles)],
         supervisor: &Arc<Supervisor>,
     ) -> Self {
         let users = config.file.as_ref().map(|file| UserFiles {
@@ -89,33 +77,15 @@ impl Reload {
             more: config.auth.users_file.clone(),
             has_tokens: config.auth.read_token.is_some(),
         });
-        let tls = &config.rtsp.tls;
-        let files = tls.certificate.as_ref().zip(tls.key.as_ref());
-        let certificate =
-            identity
-                .zip(files)
-                .map(|(identity, (certificate, key))| CertificateFiles {
-                    identity: identity.clone(),
-                    certificate: certificate.clone(),
-                    key: key.clone(),
-                });
+        let certificates = certificates.iter().cloned();
+        let certificates = certificates
+            .map(|(store, files)| Watched::new(CertificateFiles { store, files }))
+            .collect();
         Self {
             users: users.map(Watched::new),
-            certificate: certificate.map(Watched::new),
-            quic: None,
+            certificates,
             supervisor: Arc::clone(supervisor),
         }
-    }
-
-    /// Prepares to reload the certificate of `quic`, which was started with `config`, if it is read
-    /// from files.
-    pub(crate) fn watch_quic(&mut self, config: &config::Quic, quic: &Arc<quic::Shared>) {
-        let has_files = config.certificate.is_some() && config.key.is_some();
-        let files = has_files.then(|| QuicFiles {
-            quic: Arc::clone(quic),
-            config: config.clone(),
-        });
-        self.quic = files.map(Watched::new);
     }
 
     /// Checks the files every few seconds, and when `asked` is notified, until `stopped`.
@@ -145,22 +115,24 @@ impl Reload {
     /// Reads the files that have changed, or all of them if `is_asked`.
     fn look(&mut self, is_asked: bool) {
         let supervisor = &self.supervisor;
-        look_at(&mut self.users, is_asked, "users", supervisor);
-        let what = "certificate of rtsp.tls";
-        look_at(&mut self.certificate, is_asked, what, supervisor);
-        look_at(&mut self.quic, is_asked, "certificate of quic", supervisor);
+        if let Some(users) = &mut self.users {
+            look_at(users, is_asked, "users", supervisor);
+        }
+        for watched in &mut self.certificates {
+            let what = format!("certificate of {}", watched.files.files.section);
+            look_at(watched, is_asked, &what, supervisor);
+        }
     }
 }
 
 /// Looks at files of one kind. A panic is like a broken file: the previous content stays in force,
 /// and the other files are looked at all the same.
 fn look_at<T: Files>(
-    watched: &mut Option<Watched<T>>,
+    watched: &mut Watched<T>,
     is_asked: bool,
-    what: &'static str,
+    what: &str,
     supervisor: &Supervisor,
 ) {
-    let Some(watched) = watched else { return };
     let looked = supervisor.catch(Part::Background, || {
         supervisor.fault_point(FaultPoint::Reload);
         watched.look(is_asked, what);
@@ -196,22 +168,17 @@ impl Files for UserFiles {
 
 impl Files for CertificateFiles {
     fn paths(&self) -> Vec<&Path> {
-        vec![&self.certificate, &self.key]
+        vec![&self.files.certificate, &self.files.key]
     }
 
     fn read(&self) -> Result<bool, Error> {
-        Ok(self.identity.reload(&self.certificate, &self.key)?)
-    }
-}
-
-impl Files for QuicFiles {
-    fn paths(&self) -> Vec<&Path> {
-        let files = [&self.config.certificate, &self.config.key];
-        files.into_iter().flatten().map(PathBuf::as_path).collect()
-    }
-
-    fn read(&self) -> Result<bool, Error> {
-        Ok(self.quic.renew(&self.config.identity()?)?)
+        match self.files.load() {
+            Ok(certificate) => Ok(self.store.replace(certificate)),
+            Err(error) => {
+                self.store.note_problem(error.to_string());
+                Err(error.into())
+            }
+        }
     }
 }
 
@@ -237,7 +204,7 @@ impl<T: Files> Watched<T> {
         }
     }
 
-    fn look(&mut self, is_asked: bool, what: &'static str) {
+    fn look(&mut self, is_asked: bool, what: &str) {
         let now = stamps(&self.files);
         let is_settled = now == self.seen;
         let is_due = is_asked || (is_settled && now != self.read);

@@ -77,7 +77,7 @@ impl PeerOffer {
         }
     }
 
-    fn with_data(mut self) -> Self {
+    pub(crate) fn with_data(mut self) -> Self {
         self.data = Some(DataConfig::default());
         self
     }

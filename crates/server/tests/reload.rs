@@ -18,24 +18,24 @@ use crate::source::{Film, Source};
 const SOON: Duration = Duration::from_secs(20);
 
 /// A folder of this test, removed with it.
-struct Folder(PathBuf);
+pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let name = format!("glassline-{name}-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
         fs::create_dir_all(&path).expect("a folder");
         Self(path)
     }
 
-    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+    pub(crate) fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
         let path = self.0.join(name);
         fs::write(&path, bytes).expect("written");
         path
     }
 
     /// Puts a certificate and a key of the tests where the server looks for them.
-    fn identify(&self, certificate: &str, key: &str) {
+    pub(crate) fn identify(&self, certificate: &str, key: &str) {
         let copy = |from: &str, to: &str| {
             self.write(to, fs::read(data(from)).expect("there"));
         };
@@ -89,7 +89,7 @@ fn status(running: &Running, pair: &str) -> String {
 }
 
 /// Reloads the files until `done`.
-fn reload_until(running: &Running, mut done: impl FnMut() -> bool) {
+pub(crate) fn reload_until(running: &Running, mut done: impl FnMut() -> bool) {
     running.reload();
     let end = Instant::now() + SOON;
     while !done() {
@@ -190,7 +190,7 @@ fn a_new_certificate_of_quic_is_shown_to_who_comes_next() {
     assert!(!crate::quic::is_reached(&running, &first));
 }
 
-fn shown(running: &Running) -> CertificateDer<'static> {
+pub(crate) fn shown(running: &Running) -> CertificateDer<'static> {
     let roots = ["localhost.pem", "other.pem"];
     let mut line = Sealed::trusting(running, &roots);
     let answer = line.ask("OPTIONS", "", "");

@@ -94,7 +94,7 @@ impl Running {
         self.server.as_ref().expect("running").hub()
     }
 
-    fn listener(&self, name: &str) -> SocketAddr {
+    pub(crate) fn listener(&self, name: &str) -> SocketAddr {
         let listeners = self.server.as_ref().expect("running").listeners();
         let found = listeners.iter().find(|(listener, _)| *listener == name);
         found.expect("a listener of this name").1
@@ -344,7 +344,8 @@ fn head(method: &str, path: &str, headers: &[(&str, &str)]) -> String {
 }
 
 /// One request, one response: the connection is closed behind it.
-fn exchange(mut stream: TcpStream, request: &str) -> Option<Response> {
+/// Sends a request and reads its response to the end of the connection.
+pub(crate) fn exchange(mut stream: impl Read + Write, request: &str) -> Option<Response> {
     stream.write_all(request.as_bytes()).ok()?;
     let mut text = String::new();
     stream.read_to_string(&mut text).ok()?;

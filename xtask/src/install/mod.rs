@@ -35,7 +35,7 @@ const BENCH_PEERS: [Peer; 1] = [Peer {
 /// Oldest version of Go that builds the peers in Go.
 const GO_MIN: (u32, u32) = (1, 24);
 
-const PEERS: [Peer; 6] = [
+const PEERS: [Peer; 7] = [
     Peer {
         name: "usrsctp",
         packages: &["libusrsctp-dev"],
@@ -52,6 +52,11 @@ const PEERS: [Peer; 6] = [
         is_present: || {
             process::find("chromium").is_some() && process::find("chromedriver").is_some()
         },
+    },
+    Peer {
+        name: "certutil",
+        packages: &["libnss3-tools"],
+        is_present: || process::find("certutil").is_some(),
     },
     Peer {
         name: "FFmpeg",

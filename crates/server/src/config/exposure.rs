@@ -28,10 +28,10 @@ impl Config {
         let is_readable = self.auth.users.is_empty() && self.auth.read_token.is_none();
         let mut open = Vec::new();
         if is_readable {
-            let read = on_network(&["http", "rtsp", "rtsps", "quic"]);
+            let read = on_network(&["http", "https", "rtsp", "rtsps", "quic"]);
             open.push((READING, read));
         }
-        let admin = on_network(&["admin"]);
+        let admin = on_network(&["admin", "admin-https"]);
         open.push((OPERATING, admin));
         open.retain(|(_, listeners)| !listeners.is_empty());
         (!open.is_empty()).then_some(Exposure { open })

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::de::DeserializeOwned;
 
-use crate::config::Config;
+use crate::config::{Config, Tls};
 use crate::spelling::nearest;
 
 /// Largest file that is read. A configuration has a few kB; a larger file is a mistake (a video, a
@@ -30,8 +30,9 @@ impl Config {
             let files = [&mut tls.certificate, &mut tls.key];
             let files = files.into_iter();
             let files = files.chain([&mut quic.certificate, &mut quic.key]);
-            let named = files.chain([users, media]);
-            for path in named.flatten() {
+            let named = files.chain([users, media]).flatten();
+            let of_tls = config.tls.as_mut().map_or_else(Vec::new, Tls::paths_mut);
+            for path in named.chain(of_tls).chain(&mut config.state_folder) {
                 *path = folder.join(&*path);
             }
         }

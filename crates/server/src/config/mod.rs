@@ -9,9 +9,10 @@
 //! Tokens and passwords are never printed: [`Debug`], [`Config::to_yaml`] and [`Config::to_json`]
 //! hide them.
 
+mod base_path;
 mod data;
 mod exposure;
-mod identity;
+mod https;
 mod load;
 mod parts;
 mod quic;
@@ -36,11 +37,14 @@ use crate::ingest::{Input, SourceSpec};
 
 pub use crate::auth::{HostName, HostNameError, Origin, OriginError};
 pub use crate::auth::{Secret, SecretError};
+pub use crate::runtime::{Network, NetworkError};
+pub use crate::tls::{Lan, PemFiles, Tls, TlsKeys};
+pub use base_path::{BasePath, BasePathError};
 pub use data::{Data, DataAccess, DataAccessError};
 pub use exposure::Exposure;
-pub use identity::{Identity, IdentityError};
+pub use https::{HTTPS_PORT, Https, HttpsAddress};
 pub use load::Error;
-pub use quic::{Quic, QuicIdentityError};
+pub use quic::Quic;
 pub use rtsp::{Groups, Multicast, Rtsp, RtspTls, Srtp};
 pub use transcoding::Transcoding;
 pub use users::{users_in, users_of};
@@ -56,6 +60,14 @@ pub use webrtc::{Pacing, PacingError, WebRtc};
 pub struct Config {
     /// Player pages, WHEP and the public API.
     pub http: Http,
+    /// The same within TLS.
+    pub https: Https,
+    /// The certificate of HTTPS, and of RTSPS and QUIC unless they have their own.
+    #[schemars(with = "Option<TlsKeys>")]
+    pub tls: Option<Tls>,
+    /// Folder for what the server itself keeps, such as keys of its own authority; only its user can
+    /// read it. Null takes `STATE_DIRECTORY` of systemd, or `~/.local/state/glassline`.
+    pub state_folder: Option<PathBuf>,
     /// WebRTC media: one UDP port for all viewers.
     pub media: Media,
     /// How media is sent to WebRTC viewers.
@@ -107,6 +119,13 @@ pub struct Http {
     /// browsers reach the server under no other name, except those of private networks
     /// (`camera.lan`).
     pub hosts: Vec<HostName>,
+    /// Path below which a proxy offers the server, like `/media`. It is removed from requests that
+    /// have it, and put in front of links and of `Location`.
+    pub base_path: BasePath,
+    /// Addresses and networks of proxies whose `Forwarded` and `X-Forwarded-*` headers are believed,
+    /// like `127.0.0.1` or `10.0.0.0/8`: the client's address for limits and logins, scheme, host,
+    /// and the path that the proxy removed.
+    pub trusted_proxies: Vec<Network>,
 }
 
 /// WebRTC media over UDP.
@@ -128,6 +147,9 @@ pub struct Media {
 pub struct Admin {
     /// Where to listen, `IP:PORT`; port 0 takes a free one.
     pub address: SocketAddr,
+    /// Where to listen for the same within TLS, `IP:PORT`, with the certificate of `tls`; null
+    /// does not listen.
+    pub https: Option<SocketAddr>,
 }
 
 /// Limits of the server. All but `departed_s` are at least 1.
@@ -231,6 +253,8 @@ impl Default for Http {
             // Enough for an office behind one address.
             connections_per_address: 1_024,
             hosts: Vec::new(),
+            base_path: BasePath::default(),
+            trusted_proxies: Vec::new(),
         }
     }
 }
@@ -248,6 +272,7 @@ impl Default for Admin {
     fn default() -> Self {
         Self {
             address: loopback(9997),
+            https: None,
         }
     }
 }

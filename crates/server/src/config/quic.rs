@@ -10,6 +10,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{loopback, parts};
+use crate::tls::{FilesError, PemFiles};
 
 /// Streams at `moq://HOST:PORT/NAME`, and for browsers at `https://HOST:PORT/NAME`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -17,8 +18,9 @@ use super::{loopback, parts};
 pub struct Quic {
     /// UDP address to listen on, `IP:PORT`; port 0 takes a free one, null does not listen.
     pub address: Option<SocketAddr>,
-    /// A PEM file with the certificate, followed by those that vouch for it. Null makes a
-    /// certificate that clients pin by its SHA-256, and replaces it every ten days.
+    /// A PEM file with the certificate, followed by those that vouch for it. Null for both files
+    /// takes the certificate of `tls`. Without that, the server makes a certificate that clients
+    /// pin by its SHA-256, and replaces it every ten days.
     pub certificate: Option<PathBuf>,
     /// A PEM file with the certificate's private key, without a passphrase.
     pub key: Option<PathBuf>,
@@ -45,22 +47,22 @@ impl Quic {
         parts::per_address(self.clients_per_address, self.clients)
     }
 
-    /// Returns the identity for TLS: that of the files, or a certificate made now for this
-    /// machine's names.
+    /// Returns the certificate's files; `None` if neither is named.
     ///
     /// # Errors
-    /// Returns [`QuicIdentityError`] with the key or the file, and what to do.
-    pub fn identity(&self) -> Result<Identity, QuicIdentityError> {
-        match (&self.certificate, &self.key) {
-            (Some(certificate), Some(key)) => Ok(Identity::load(certificate, key)?),
-            (None, None) => {
-                let mut names = vec!["localhost".to_owned()];
-                names.extend(self.address.iter().map(|address| address.ip().to_string()));
-                Ok(Identity::self_signed(names, std::time::SystemTime::now())?)
-            }
-            (None, _) => Err(QuicIdentityError::Missing { key: "certificate" }),
-            (_, None) => Err(QuicIdentityError::Missing { key: "key" }),
-        }
+    /// Returns [`FilesError`] if only one of the two files is named.
+    pub fn files(&self) -> Result<Option<PemFiles>, FilesError> {
+        PemFiles::of("quic", self.certificate.as_ref(), self.key.as_ref())
+    }
+
+    /// Makes a certificate for this machine's names, which clients pin by its SHA-256.
+    ///
+    /// # Errors
+    /// Returns [`IdentityError`] if the cryptography fails.
+    pub fn self_signed(&self) -> Result<Identity, IdentityError> {
+        let mut names = vec!["localhost".to_owned()];
+        names.extend(self.address.iter().map(|address| address.ip().to_string()));
+        Identity::self_signed(names, std::time::SystemTime::now())
     }
 }
 
@@ -75,21 +77,6 @@ impl Default for Quic {
             clients_per_address: None,
         }
     }
-}
-
-/// The reason why QUIC has no certificate, which the operator can fix.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum QuicIdentityError {
-    /// Only one of the two files is configured.
-    #[error("quic.{key} is missing: set both the certificate and the key (PEM files), or neither")]
-    Missing {
-        /// Key in the configuration.
-        key: &'static str,
-    },
-    /// A file cannot be read, or its content cannot be used.
-    #[error("quic.certificate and quic.key: {0}")]
-    Identity(#[from] IdentityError),
 }
 
 fn name_of<S: Serializer>(algorithm: &Algorithm, to: S) -> Result<S::Ok, S::Error> {

@@ -9,7 +9,8 @@ use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{Identity, IdentityError, loopback, parts};
+use super::{loopback, parts};
+use crate::tls::{FilesError, PemFiles};
 
 /// RTSP, which serves streams at `rtsp://HOST:PORT/NAME`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -61,7 +62,8 @@ pub struct Rtsp {
 pub struct RtspTls {
     /// TCP address to listen on, `IP:PORT`; port 0 takes a free one, null does not listen.
     pub address: Option<SocketAddr>,
-    /// A PEM file with the certificate, followed by those that vouch for it.
+    /// A PEM file with the certificate, followed by those that vouch for it. Null for both files
+    /// takes the certificate of `tls`.
     pub certificate: Option<PathBuf>,
     /// A PEM file with the certificate's private key, without a passphrase.
     pub key: Option<PathBuf>,
@@ -234,18 +236,12 @@ impl Default for Rtsp {
 }
 
 impl RtspTls {
-    /// Returns the identity for TLS; `None` if nothing is configured.
+    /// Returns the certificate's files; `None` if the listener uses the certificate of `tls`.
     ///
     /// # Errors
-    /// Returns [`IdentityError`] with the file and what to do.
-    pub fn identity(&self) -> Result<Option<Identity>, IdentityError> {
-        let missing = |key| IdentityError::Missing { key };
-        match (&self.certificate, &self.key) {
-            (None, None) if self.address.is_none() => Ok(None),
-            (Some(certificate), Some(key)) => Identity::load(certificate, key).map(Some),
-            (None, _) => Err(missing("certificate")),
-            (_, None) => Err(missing("key")),
-        }
+    /// Returns [`FilesError`] if only one of the two files is named.
+    pub fn files(&self) -> Result<Option<PemFiles>, FilesError> {
+        PemFiles::of("rtsp.tls", self.certificate.as_ref(), self.key.as_ref())
     }
 }
 

@@ -4,6 +4,7 @@
 //! `application/json`.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use axum::Json;
 use axum::extract::State;
@@ -14,6 +15,7 @@ use serde::Serialize;
 
 use crate::app::App;
 use crate::runtime::ThreadProgress;
+use crate::tls::CertificateStore;
 
 /// The result of a health check.
 #[derive(Debug, Serialize)]
@@ -24,6 +26,23 @@ struct Health {
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<String>,
     threads: Vec<ThreadView>,
+    /// The certificates of the listeners within TLS.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    certificates: Vec<CertificateView>,
+}
+
+/// One certificate of the server.
+#[derive(Debug, Serialize)]
+struct CertificateView {
+    /// Section of the configuration that names the certificate.
+    source: &'static str,
+    present: bool,
+    /// Time until clients no longer accept the certificate; negative if that time has passed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_in_s: Option<i64>,
+    /// The reason why the newest attempt to renew the certificate failed. The one before is in use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
 }
 
 /// One thread of the server.
@@ -76,6 +95,7 @@ fn answer(app: &App, headers: &HeaderMap, well: &str, detail: Option<String>) ->
             ok: detail.is_none(),
             detail,
             threads: threads.into_iter().map(view).collect(),
+            certificates: certificates(app),
         };
         (status, uncached, Json(health)).into_response()
     } else {
@@ -87,6 +107,20 @@ fn answer(app: &App, headers: &HeaderMap, well: &str, detail: Option<String>) ->
         response.headers_mut().insert(header::RETRY_AFTER, second);
     }
     response
+}
+
+fn certificates(app: &App) -> Vec<CertificateView> {
+    let now = SystemTime::now();
+    let view = |store: &Arc<CertificateStore>| {
+        let status = store.status();
+        CertificateView {
+            source: status.source,
+            present: status.is_present,
+            expires_in_s: status.expires_in_s(now),
+            problem: status.problem,
+        }
+    };
+    app.certificates.iter().map(view).collect()
 }
 
 fn view(thread: ThreadProgress) -> ThreadView {

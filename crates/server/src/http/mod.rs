@@ -1,7 +1,7 @@
 //! HTTP: signalling, pages and the API.
 //!
 //! ```text
-//!  public  / · /{stream} · /{stream}/whep[/{session}] · /{stream}/whip[/{session}]
+//!  public  / · /trust[/root.…] · /{stream} · /{stream}/whep[/{session}] · /{stream}/whip[/{session}]
 //!          /whip[/{session}]
 //!          /call[/{room}[/{session}[/hear/…]]] · /doSignaling · /api/v1/…
 //!  admin   /api/v1/… · /metrics · /healthz · /readyz
@@ -15,6 +15,7 @@ mod body;
 mod call;
 #[cfg(feature = "fault-injection")]
 mod fault;
+mod forwarded;
 mod health;
 mod metrics;
 mod page_guard;
@@ -25,6 +26,7 @@ mod resource;
 pub(crate) mod server;
 mod shown;
 mod signaling;
+mod trust;
 mod whep;
 mod whip;
 
@@ -64,11 +66,14 @@ pub(crate) fn public(app: App) -> Router {
         .delete(whip::leave)
         .options(resource::options)
         .fallback(resource::wrong_method);
-    Router::new()
+    let router = Router::new()
         .route("/whip", by_key)
         .route("/whip/{session}", of_key)
         .route("/", get(pages::index))
         .route("/-/{name}", get(pages::asset))
+        .route("/trust", get(trust::page))
+        .route("/trust/root.crt", get(trust::certificate))
+        .route("/trust/root.pem", get(trust::pem))
         .route("/{stream}", get(pages::player))
         .route("/{stream}/whep", whep)
         .route("/{stream}/whep/{session}", session.clone())
@@ -85,7 +90,8 @@ pub(crate) fn public(app: App) -> Router {
         .layer(from_fn_with_state(app.clone(), readers))
         .layer(from_fn_with_state(app.clone(), page_guard::viewers))
         .layer(from_fn_with_state(app.clone(), panics::contain))
-        .with_state(app)
+        .with_state(app.clone());
+    forwarded::in_front_of(router, app)
 }
 
 /// Returns the routes for operators: the API, metrics, health.
@@ -142,6 +148,8 @@ async fn readers(
     let is_keyed = matches!(route, "/whip" | "/whip/{session}");
     let is_free = route == "/-/{name}"
         || is_keyed
+        || route == "/trust"
+        || route.starts_with("/trust/")
         || request.method() == Method::OPTIONS
         || is_call
         || is_page && !app.users.any();

@@ -45,6 +45,7 @@ const ASSETS: &[(&str, &str, &str)] = assets! {
     "retry.js" => SCRIPT,
     "stats.js" => SCRIPT,
     "theme.js" => SCRIPT,
+    "trust.css" => STYLE,
     "voice.js" => SCRIPT,
     "waterfall.js" => SCRIPT,
     "whep.js" => SCRIPT,
@@ -82,6 +83,11 @@ pub(super) async fn asset(Path(name): Path<String>) -> Response {
         )
         .into_response(),
     }
+}
+
+/// Returns a page that was made for this request.
+pub(super) fn made(body: String) -> Response {
+    (headers(HTML), body).into_response()
 }
 
 fn page(status: StatusCode, body: &'static str) -> Response {
@@ -122,6 +128,7 @@ mod tests {
             include_str!("../../assets/index.html"),
             include_str!("../../assets/player.html"),
             include_str!("../../assets/call.html"),
+            include_str!("../../assets/trust.html"),
         ];
         let texts = ASSETS.iter().map(|(_, _, body)| *body).chain(pages);
         let mut named = 0;

@@ -12,6 +12,7 @@
 mod access;
 mod account;
 mod broadcasts;
+mod certificate_source;
 mod collection;
 mod counters;
 #[cfg(fuzzing)]
@@ -40,8 +41,10 @@ use crate::rooms;
 use crate::runtime::{
     Clock, FaultPoint, Heartbeat, Part, Supervisor, calendar, keep_running, spawn_kept,
 };
+use crate::tls::CertificateStore;
 use access::{Rights, RightsRequest, Scope, rights};
 use account::{Accounts, SessionEntry};
+use certificate_source::CertificateSource;
 use collection::Collection;
 use counters::Counters;
 use places::{Handshake, Places};
@@ -91,9 +94,10 @@ struct SessionContext {
 }
 
 impl Quic {
-    /// Listens if `config` has an address. Must be called within tokio.
+    /// Listens if `config` has an address, with the certificate of `certificates`, or else with one
+    /// that clients pin. Must be called within tokio.
     pub(crate) fn start(
-        config: &config::Quic,
+        (config, certificates): (&config::Quic, Option<Arc<CertificateStore>>),
         hub: &Arc<Hub>,
         (users, sites): (&Arc<Users>, &Arc<Sites>),
         clock: Clock,
@@ -103,7 +107,11 @@ impl Quic {
         let Some(address) = config.address else {
             return Ok(None);
         };
-        let identity = config.identity()?;
+        let source = CertificateSource {
+            config: config.clone(),
+            certificates,
+        };
+        let identity = source.identity()?;
         let server = Server::bind(address, &identity)
             .map_err(|source| StartError::Listen { address, source })?;
         let local = server.local_addr().map_err(ListenError::from);
@@ -140,10 +148,10 @@ impl Quic {
         let congestion = config.congestion;
         let accepting = accept(server, context, places, congestion, stopped.clone());
         let (renewed, stop) = (Arc::clone(&shared), stopped.clone());
-        let (config, renew_after) = (config.clone(), identity.renew_after());
+        let renew_after = identity.renew_after();
         let looking_after = move || {
             let shared = Arc::clone(&renewed);
-            look_after(config.clone(), renew_after, shared, stop.clone())
+            look_after(source.clone(), renew_after, shared, stop.clone())
         };
         let (of, until) = (supervisor, stopped);
         let tasks = vec![
@@ -449,38 +457,41 @@ fn grant(rights: &Rights, context: &SessionContext) -> (Grant, Option<watch::Rec
     (grant, replaced)
 }
 
-/// Measures sessions once a second, and makes another certificate in time.
+/// Measures sessions once a second, makes another certificate in time, and uses the one of the
+/// store when that changes.
 async fn look_after(
-    config: config::Quic,
+    source: CertificateSource,
     mut renew_after: Option<Duration>,
     shared: Arc<Shared>,
     mut stopped: watch::Receiver<bool>,
 ) {
     let mut ticks = tokio::time::interval(Duration::from_secs(1));
     let mut made = calendar::now();
+    let mut changes = source.watch();
     loop {
-        tokio::select! {
-            _ = ticks.tick() => {}
+        let has_changed = tokio::select! {
+            _ = ticks.tick() => false,
+            () = certificate_source::changed(&mut changes) => true,
             _ = stopped.wait_for(|stop| *stop) => return,
-        }
+        };
         shared.accounts.measure(Instant::now());
         let due =
             renew_after.is_some_and(|after| renewal::is_outdated(made, calendar::now(), after));
-        if due {
-            made = calendar::now();
-            match config
-                .identity()
-                .map_err(StartError::from)
-                .and_then(|it| Ok((shared.renew(&it)?, it.renew_after())))
-            {
-                Ok((_, after)) => {
-                    renew_after = after;
-                    let sha256 = shared.fingerprint();
+        if !due && !has_changed {
+            continue;
+        }
+        made = calendar::now();
+        let renewed = source.identity().map_err(StartError::from);
+        match renewed.and_then(|it| Ok((shared.renew(&it)?, it.renew_after()))) {
+            Ok((is_new, after)) => {
+                renew_after = after;
+                let sha256 = shared.fingerprint();
+                if is_new {
                     tracing::info!(%sha256, "QUIC certificate renewed: clients that pin it need this fingerprint");
                 }
-                Err(error) => {
-                    tracing::error!(%error, "cannot renew the QUIC certificate: the previous one stays in use");
-                }
+            }
+            Err(error) => {
+                tracing::error!(%error, "cannot renew the QUIC certificate: the previous one stays in use");
             }
         }
     }

@@ -2,15 +2,10 @@ use std::net::SocketAddr;
 
 use glassline_quic::{IdentityError, ListenError};
 
-use crate::config;
-
 /// The reason why QUIC could not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The files of the certificate do not work.
-    #[error(transparent)]
-    Files(#[from] config::QuicIdentityError),
     /// The certificate itself does not work.
     #[error("quic: {0}")]
     Identity(#[from] IdentityError),

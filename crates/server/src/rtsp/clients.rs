@@ -13,6 +13,7 @@ use glassline_rtsp::server::{Answer, Closed, Connection, Endpoints, Event, Reque
 use mio::net::TcpStream;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry};
+use rustls::ServerConfig;
 
 use super::client::{Client, Role};
 use super::client_scope::ClientScope;
@@ -23,7 +24,6 @@ use super::shared::Shared;
 use super::tunnels::{Handover, TunnelOwner, TunnelPosts};
 use super::view::ClientView;
 use super::wire::Wire;
-use crate::config::Identity;
 use crate::egress::rtsp::TransportKind;
 use crate::runtime::{ConnectionPermit, Key, Newcomers, SourcePrefix};
 
@@ -123,21 +123,21 @@ impl Clients {
 
 /// Accepting and releasing clients.
 impl Clients {
-    /// Takes an accepted connection; with `identity` the client must speak TLS.
+    /// Takes an accepted connection; with `tls` the client must speak TLS.
     pub(super) fn accept(
         &mut self,
         stream: TcpStream,
         peer: SocketAddr,
-        identity: Option<&Identity>,
+        tls: Option<&Arc<ServerConfig>>,
         permit: ConnectionPermit,
         now: Instant,
     ) -> io::Result<()> {
         let endpoints = Endpoints {
             peer,
             local: stream.local_addr()?,
-            secure: identity.is_some(),
+            secure: tls.is_some(),
         };
-        let wire = Wire::new(stream, identity, now)?;
+        let wire = Wire::new(stream, tls, now)?;
         let config = Arc::clone(&self.shared.connection);
         let connection = Connection::new(config, endpoints, rand::random(), now);
         let fd = wire.as_raw_fd();

@@ -2,14 +2,15 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mio::net::TcpStream;
 use mio::{Interest, Registry};
+use rustls::ServerConfig;
 
 use super::counters::Counters;
 use super::event_source::EventSource;
-use crate::config::Identity;
 use crate::runtime::{AcceptOutage, SpareDescriptor};
 
 /// Time until a listener with more connections than one turn allows is served again. Media goes out
@@ -27,8 +28,8 @@ pub(super) const SHED_PER_TURN: usize = 16;
 pub struct Listener {
     local: SocketAddr,
     pub(super) listeners: Vec<TcpListener>,
-    /// Certificate and key of a port within TLS; `None` for a plain port.
-    pub(super) identity: Option<Identity>,
+    /// Handshakes of a port within TLS; `None` for a plain port.
+    pub(super) tls: Option<Arc<ServerConfig>>,
 }
 
 impl Listener {
@@ -39,7 +40,7 @@ impl Listener {
     pub fn open(
         address: SocketAddr,
         threads: usize,
-        identity: Option<Identity>,
+        tls: Option<Arc<ServerConfig>>,
     ) -> io::Result<Self> {
         // Listeners that share a port would silently join those of another process, and each
         // process would get half of the clients.
@@ -53,18 +54,18 @@ impl Listener {
         Ok(Self {
             local,
             listeners,
-            identity,
+            tls,
         })
     }
 
     /// Returns the certificate and key of a port within TLS.
-    pub fn identity(&self) -> Option<&Identity> {
-        self.identity.as_ref()
+    pub fn tls(&self) -> Option<&Arc<ServerConfig>> {
+        self.tls.as_ref()
     }
 
     /// Returns the scheme of the port's URLs.
     pub fn name(&self) -> &'static str {
-        match self.identity {
+        match self.tls {
             Some(_) => "rtsps",
             None => "rtsp",
         }
@@ -87,7 +88,7 @@ pub(super) struct ThreadListeners {
 #[derive(Debug)]
 pub(super) struct ThreadListener {
     listener: mio::net::TcpListener,
-    identity: Option<Identity>,
+    tls: Option<Arc<ServerConfig>>,
     /// Time of the next turn; `None` if no connection waited after the last one.
     retry_at: Option<Instant>,
     outage: AcceptOutage,
@@ -95,8 +96,8 @@ pub(super) struct ThreadListener {
 
 /// The result of accepting a connection.
 pub(super) enum Accepted<'a> {
-    /// A connection, its client's address, and the certificate to use if the port is within TLS.
-    Connection(TcpStream, SocketAddr, Option<&'a Identity>),
+    /// A connection, its client's address, and how to shake hands if the port is within TLS.
+    Connection(TcpStream, SocketAddr, Option<&'a Arc<ServerConfig>>),
     /// No connection waits, or none may be accepted in this turn.
     Nobody,
     /// A connection waits, and the process has no descriptor for it.
@@ -110,7 +111,7 @@ impl ThreadListeners {
         let addresses = listeners.iter().map(Listener::local_addr).collect();
         let mut threads: Vec<Self> = Vec::new();
         for listener in listeners {
-            let (name, identity) = (listener.name(), listener.identity);
+            let (name, tls) = (listener.name(), listener.tls);
             let count = threads.len().max(listener.listeners.len());
             threads.resize_with(count, || Self {
                 listeners: Vec::new(),
@@ -119,7 +120,7 @@ impl ThreadListeners {
             for (socket, thread) in listener.listeners.into_iter().zip(&mut threads) {
                 thread.listeners.push(ThreadListener {
                     listener: mio::net::TcpListener::from_std(socket),
-                    identity: identity.clone(),
+                    tls: tls.clone(),
                     retry_at: None,
                     outage: AcceptOutage::new(name),
                 });
@@ -160,7 +161,7 @@ impl ThreadListeners {
         loop {
             match it.listener.accept() {
                 Ok((stream, peer)) => {
-                    return Accepted::Connection(stream, peer, it.identity.as_ref());
+                    return Accepted::Connection(stream, peer, it.tls.as_ref());
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return Accepted::Nobody;

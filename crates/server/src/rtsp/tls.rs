@@ -16,9 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mio::net::TcpStream;
-use rustls::ServerConnection;
-
-use crate::config::Identity;
+use rustls::{ServerConfig, ServerConnection};
 
 /// Most sealed bytes that wait for the kernel: four records, one system call.
 const SEALED_BYTES_MAX: usize = 64 << 10;
@@ -34,9 +32,12 @@ pub(super) struct Tls {
 }
 
 impl Tls {
-    pub(super) fn new(socket: TcpStream, identity: &Identity, now: Instant) -> io::Result<Self> {
-        let mut session =
-            ServerConnection::new(Arc::clone(&identity.config)).map_err(io::Error::other)?;
+    pub(super) fn new(
+        socket: TcpStream,
+        config: &Arc<ServerConfig>,
+        now: Instant,
+    ) -> io::Result<Self> {
+        let mut session = ServerConnection::new(Arc::clone(config)).map_err(io::Error::other)?;
         session.set_buffer_limit(Some(SEALED_BYTES_MAX));
         Ok(Self {
             socket,

@@ -3,12 +3,13 @@
 use std::io::{self, IoSlice, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
 use std::time::Instant;
 
 use mio::net::TcpStream;
+use rustls::ServerConfig;
 
 use super::tls::Tls;
-use crate::config::Identity;
 
 /// Most bytes that wait unsent in the kernel, approximately. A client that receives too slowly is
 /// thus noticed within the time of a large keyframe and not after megabytes. The size of the send
@@ -25,10 +26,10 @@ pub(super) enum Wire {
 }
 
 impl Wire {
-    /// Prepares an accepted connection; with `identity` the client must speak TLS.
+    /// Prepares an accepted connection; with `tls` the client must speak TLS.
     pub(super) fn new(
         stream: TcpStream,
-        identity: Option<&Identity>,
+        tls: Option<&Arc<ServerConfig>>,
         now: Instant,
     ) -> io::Result<Self> {
         // Each frame is one write; data held back for more would only be late.
@@ -36,8 +37,8 @@ impl Wire {
         let stream = std::net::TcpStream::from(stream);
         glassline_net::set_unsent_limit(&stream, UNSENT_BYTES_MAX)?;
         let stream = TcpStream::from_std(stream);
-        Ok(match identity {
-            Some(identity) => Self::Tls(Box::new(Tls::new(stream, identity, now)?)),
+        Ok(match tls {
+            Some(config) => Self::Tls(Box::new(Tls::new(stream, config, now)?)),
             None => Self::Plain(stream),
         })
     }

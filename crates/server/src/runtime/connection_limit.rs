@@ -58,12 +58,28 @@ impl ConnectionLimit {
     /// # Errors
     /// Returns [`ConnectionRefusal`] with the limit that is reached, that of the source first.
     pub(crate) fn admit(&self, peer: IpAddr) -> Result<ConnectionPermit, ConnectionRefusal> {
+        self.admit_up_to(self.0.max_per_source, peer)
+    }
+
+    /// Counts one more connection from `peer`, which has the connections of many clients.
+    ///
+    /// # Errors
+    /// Returns [`ConnectionRefusal::Total`] if all connections are open.
+    pub(crate) fn admit_proxy(&self, peer: IpAddr) -> Result<ConnectionPermit, ConnectionRefusal> {
+        self.admit_up_to(usize::MAX, peer)
+    }
+
+    fn admit_up_to(
+        &self,
+        max_per_source: usize,
+        peer: IpAddr,
+    ) -> Result<ConnectionPermit, ConnectionRefusal> {
         let source = SourcePrefix::from(peer);
         let mut open = self.0.lock();
         let of_source = open.by_source.get(&source).copied().unwrap_or_default();
-        if of_source >= self.0.max_per_source {
+        if of_source >= max_per_source {
             return Err(ConnectionRefusal::Source {
-                limit: self.0.max_per_source,
+                limit: max_per_source,
             });
         }
         if open.total >= self.0.max {

@@ -18,6 +18,7 @@ mod connection_limit;
 mod counter;
 mod descriptor_budget;
 mod free_memory;
+mod network;
 mod newcomers;
 mod session_id;
 mod shrink;
@@ -37,6 +38,7 @@ pub(crate) use connection_limit::{ConnectionLimit, ConnectionPermit, ConnectionR
 pub use counter::Counter;
 pub(crate) use descriptor_budget::DescriptorBudget;
 pub(crate) use free_memory::FreeMemory;
+pub use network::{Network, NetworkError};
 pub(crate) use newcomers::{Arrival, Newcomers};
 pub use session_id::SessionId;
 pub(crate) use shrink::shrink;

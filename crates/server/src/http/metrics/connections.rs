@@ -25,21 +25,25 @@ const FAMILIES: &[Family<Counters>] = &[
     ),
     Family::by_reason(
         "http_connections_closed_total",
-        "HTTP connections closed at a deadline, or for another connection.",
+        "HTTP connections closed at a deadline, for another connection, or because TLS failed.",
         &[
             ("header", |c| &c.closed_header),
             ("idle", |c| &c.closed_idle),
             ("stalled", |c| &c.closed_stalled),
             ("evicted", |c| &c.closed_evicted),
+            ("cancels", |c| &c.closed_cancels),
+            ("handshake", |c| &c.closed_handshake),
         ],
     ),
 ];
 
-/// Writes the counters of both listeners.
+/// Writes the counters of all listeners.
 pub(super) fn metrics(app: &App, text: &mut String) {
-    let counting: [(String, &Counters); 2] = [
+    let counting: [(String, &Counters); 4] = [
         ("http".to_owned(), &app.http.public),
+        ("https".to_owned(), &app.http.public_tls),
         ("admin".to_owned(), &app.http.admin),
+        ("admin-https".to_owned(), &app.http.admin_tls),
     ];
     head(text, "http_connections", "gauge", "HTTP connections.");
     for (listener, counters) in &counting {

@@ -7,14 +7,17 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use futures_util::FutureExt;
+use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, watch};
 use tokio::task::{JoinError, JoinSet};
 
+use super::Scheme;
 use super::activity::{Activity, Deadlines};
-use super::connection;
+use super::connection::{self, Version};
 use super::connection_table::{ConnectionSlot, ConnectionTable};
 use super::counters::{Counters, OpenConnection};
+use super::handshake;
 use crate::runtime::{
     AcceptOutage, FaultPoint, Heartbeat, Part, SourceRates, SpareDescriptor, Supervisor,
     keep_running,
@@ -25,6 +28,11 @@ use crate::sessions::ConnectionAddresses;
 /// test of a thousand joins a second, two thousand.
 const CONNECTS_PER_S: f64 = 2_000.0;
 const CONNECTS_AT_ONCE: f64 = 4_096.0;
+
+/// TLS handshakes that one address may begin a second, and at once. Each takes a fraction of a
+/// millisecond of a core.
+const HANDSHAKES_PER_S: f64 = 250.0;
+const HANDSHAKES_AT_ONCE: f64 = 1_024.0;
 
 /// Most connections accepted, or refused, in one turn.
 const ACCEPTS_PER_TURN: usize = 64;
@@ -48,6 +56,8 @@ const TICK: Duration = Duration::from_secs(1);
 pub(crate) struct Listener {
     socket: TcpListener,
     local: SocketAddr,
+    /// How to shake hands; `None` for plain HTTP.
+    tls: Option<Arc<ServerConfig>>,
 }
 
 impl Listener {
@@ -59,7 +69,19 @@ impl Listener {
         let socket = glassline_net::listen(address, false)?;
         let local = socket.local_addr()?;
         let socket = TcpListener::from_std(socket)?;
-        Ok(Self { socket, local })
+        Ok(Self {
+            socket,
+            local,
+            tls: None,
+        })
+    }
+
+    /// Returns the same port, whose clients must speak TLS.
+    pub(crate) fn within_tls(self, config: Arc<ServerConfig>) -> Self {
+        Self {
+            tls: Some(config),
+            ..self
+        }
     }
 
     /// Returns the address that clients connect to.
@@ -69,14 +91,12 @@ impl Listener {
 }
 
 /// The limits of one listener.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Options {
     /// Name of the listener in the log and in health checks.
     pub(crate) name: &'static str,
-    /// Most connections at the same time.
-    pub(crate) connections: usize,
-    /// Most of these connections from one IPv4 address, or from one /64 of IPv6.
-    pub(crate) connections_per_address: usize,
+    /// The places for connections, which listeners may share.
+    pub(crate) places: ConnectionTable,
 }
 
 /// Serves the connections of `listener` with `router` until the server is `stopped`, and then until
@@ -90,15 +110,17 @@ pub(crate) async fn serve(
     supervisor: Arc<Supervisor>,
     stopped: watch::Receiver<bool>,
 ) {
-    let heartbeat = supervisor.register(Part::Http, options.name);
-    let limits = Acceptor::new(router, options, counters, &supervisor, stopped.clone());
+    let name = options.name;
+    let heartbeat = supervisor.register(Part::Http, name);
+    let tls = listener.tls;
+    let limits = Acceptor::new(router, tls, options, counters, &supervisor, stopped.clone());
     // The lock is free whenever accepting begins anew.
     let acceptor = Mutex::new((limits, listener.socket));
     let accept = || async {
         let (acceptor, socket) = &mut *acceptor.lock().await;
         acceptor.run(socket, &heartbeat).await;
     };
-    keep_running(supervisor, (Part::Http, options.name), stopped, accept).await;
+    keep_running(supervisor, (Part::Http, name), stopped, accept).await;
     let (mut acceptor, socket) = acceptor.into_inner();
     drop(socket);
     while let Some(ended) = acceptor.connections.join_next().await {
@@ -120,7 +142,8 @@ fn refuse(stream: TcpStream) {
 /// Accepts connections and starts a task for each.
 struct Acceptor {
     router: Router,
-    options: Options,
+    tls: Option<Arc<ServerConfig>>,
+    name: &'static str,
     counters: Arc<Counters>,
     supervisor: Arc<Supervisor>,
     stopped: watch::Receiver<bool>,
@@ -135,22 +158,29 @@ struct Acceptor {
 impl Acceptor {
     fn new(
         router: Router,
+        tls: Option<Arc<ServerConfig>>,
         options: Options,
         counters: Arc<Counters>,
         supervisor: &Arc<Supervisor>,
         stopped: watch::Receiver<bool>,
     ) -> Self {
+        let Options { name, places } = options;
+        let rates = match tls {
+            None => SourceRates::new(CONNECTS_PER_S, CONNECTS_AT_ONCE),
+            Some(_) => SourceRates::new(HANDSHAKES_PER_S, HANDSHAKES_AT_ONCE),
+        };
         Self {
             router,
-            options,
+            tls,
+            name,
             counters,
             supervisor: Arc::clone(supervisor),
             stopped,
-            table: ConnectionTable::new(options.connections, options.connections_per_address),
-            rates: SourceRates::new(CONNECTS_PER_S, CONNECTS_AT_ONCE),
+            table: places,
+            rates,
             connections: JoinSet::new(),
             spare: SpareDescriptor::new(),
-            outage: AcceptOutage::new(options.name),
+            outage: AcceptOutage::new(name),
             has_outage: false,
         }
     }
@@ -208,7 +238,7 @@ impl Acceptor {
     fn take(&mut self, stream: TcpStream, peer: SocketAddr) {
         let now = Instant::now();
         self.counters.accepted.add(1);
-        if !self.rates.take(peer.ip(), now) {
+        if !self.table.is_proxy(peer.ip()) && !self.rates.take(peer.ip(), now) {
             self.counters.refused_rate.add(1);
             refuse(stream);
             return;
@@ -217,14 +247,14 @@ impl Acceptor {
         let slot = match self.table.admit(peer.ip(), &activity) {
             Ok(slot) => slot,
             Err(refusal) => {
-                tracing::debug!(listener = self.options.name, %peer, %refusal, "HTTP connection refused");
+                tracing::debug!(listener = self.name, %peer, %refusal, "HTTP connection refused");
                 self.counters.note_refused(refusal);
                 refuse(stream);
                 return;
             }
         };
         if let Err(error) = self.start(stream, peer, slot, activity) {
-            tracing::debug!(listener = self.options.name, %peer, %error, "HTTP connection lost before it was served");
+            tracing::debug!(listener = self.name, %peer, %error, "HTTP connection lost before it was served");
         }
     }
 
@@ -241,15 +271,35 @@ impl Acceptor {
             peer,
             local: stream.local_addr()?,
         };
-        let (router, stopped) = (self.router.clone(), self.stopped.clone());
+        let (router, mut stopped) = (self.router.clone(), self.stopped.clone());
+        let tls = self.tls.clone();
         let mut open = OpenConnection::new(Arc::clone(&self.counters));
         let supervisor = Arc::clone(&self.supervisor);
         self.connections.spawn(async move {
             supervisor.fault_point(FaultPoint::HttpConnection);
             let deadlines = Deadlines::default();
-            let serving =
-                connection::serve(stream, router, addresses, activity, deadlines, stopped);
-            open.closed = serving.await;
+            open.closed = match tls {
+                None => {
+                    let reached = (Version::Http1, addresses, Scheme::Http);
+                    connection::serve(stream, router, reached, activity, deadlines, stopped).await
+                }
+                Some(tls) => {
+                    let accepting =
+                        handshake::accept(stream, tls, &activity, deadlines, &mut stopped);
+                    match accepting.await {
+                        Err(closed) => closed,
+                        Ok(stream) => {
+                            let version = handshake::version(&stream);
+                            let reached = (version, addresses, Scheme::Https);
+                            let serving = connection::serve(
+                                stream, router, reached, activity, deadlines, stopped,
+                            );
+                            // Most of its memory is the TLS session's.
+                            Box::pin(serving).await
+                        }
+                    }
+                }
+            };
             drop((open, slot));
         });
         Ok(())
@@ -288,7 +338,7 @@ impl Acceptor {
             std::iter::once(ended).chain(std::iter::from_fn(|| self.connections.try_join_next()));
         for error in ended.filter_map(Result::err).filter(JoinError::is_panic) {
             self.supervisor.count_panic(Part::Http);
-            tracing::error!(listener = self.options.name, %error, "a request ended in a panic; its connection is closed");
+            tracing::error!(listener = self.name, %error, "a request ended in a panic; its connection is closed");
         }
     }
 }

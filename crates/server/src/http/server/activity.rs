@@ -5,6 +5,13 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
+use crate::runtime::TokenBucket;
+
+/// Requests that a client may cancel a second, and at once, on one connection. Pages cancel a few
+/// when they are left; a flood of them would have the server work for nothing (CVE-2023-44487).
+const CANCELS_PER_S: f64 = 10.0;
+const CANCELS_AT_ONCE: f64 = 100.0;
+
 /// The times that a client has.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadlines {
@@ -44,6 +51,10 @@ pub(super) enum Closed {
     Stalled,
     /// A new connection needed its place.
     Evicted,
+    /// The client canceled too many requests.
+    Cancels,
+    /// The TLS handshake failed, or the client did not speak TLS.
+    Handshake,
 }
 
 /// The state of one connection, shared between the task that serves it and the listener that may
@@ -61,14 +72,38 @@ struct State {
     since: Instant,
     /// Whether a part of a request's header arrived in this phase.
     has_partial_header: bool,
-    /// Requests whose response is not complete.
-    requests: usize,
-    /// Whether a request's body is waited for.
-    awaits_body: bool,
+    /// Requests whose response is not complete; HTTP/2 has several at the same time.
+    requests: Vec<OpenRequest>,
+    next_request: RequestId,
+    cancels: TokenBucket,
+    has_canceled_too_often: bool,
+    /// Whether bytes of the client may be something else than a request, as in HTTP/2.
+    is_multiplexed: bool,
     /// Time since which the client has taken no byte although there are some for it.
     blocked_since: Option<Instant>,
     /// Whether a request was granted: its response was no error.
     is_granted: bool,
+}
+
+/// Number of a request on its connection.
+pub(super) type RequestId = u64;
+
+/// A request in progress.
+#[derive(Debug)]
+struct OpenRequest {
+    id: RequestId,
+    waits_for: WaitsFor,
+}
+
+/// What the end of a request waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WaitsFor {
+    /// The server works on the response.
+    Server,
+    /// The client has not sent all of the request's body.
+    Body,
+    /// The client has not taken the response, which was ready at this time.
+    Reader(Instant),
 }
 
 /// The phase of a connection while it has no request in progress.
@@ -101,8 +136,11 @@ impl Activity {
                 phase: Phase::Header,
                 since: now,
                 has_partial_header: false,
-                requests: 0,
-                awaits_body: false,
+                requests: Vec::new(),
+                next_request: 0,
+                cancels: TokenBucket::new(CANCELS_PER_S, CANCELS_AT_ONCE),
+                has_canceled_too_often: false,
+                is_multiplexed: false,
                 blocked_since: None,
                 is_granted: false,
             }),
@@ -110,10 +148,16 @@ impl Activity {
         }
     }
 
+    /// Notes that the client speaks HTTP/2: bytes that arrive between two requests may be answers to
+    /// the server's frames, and begin no request.
+    pub(super) fn note_multiplexed(&self) {
+        self.lock().is_multiplexed = true;
+    }
+
     /// Notes that bytes of the client arrived.
     pub(super) fn note_read(&self, now: Instant) {
         let mut state = self.lock();
-        if state.requests > 0 {
+        if !state.requests.is_empty() || state.is_multiplexed {
             return;
         }
         if state.phase == Phase::Idle {
@@ -132,9 +176,14 @@ impl Activity {
         self.lock().blocked_since.get_or_insert(now);
     }
 
-    /// Notes that the header of a request is complete.
-    pub(super) fn begin_request(&self) {
-        self.lock().requests += 1;
+    /// Notes that the header of a request is complete. Returns the request's number.
+    pub(super) fn begin_request(&self) -> RequestId {
+        let mut state = self.lock();
+        let id = state.next_request;
+        state.next_request += 1;
+        let waits_for = WaitsFor::Server;
+        state.requests.push(OpenRequest { id, waits_for });
+        id
     }
 
     /// Notes that a request was granted.
@@ -142,17 +191,26 @@ impl Activity {
         self.lock().is_granted = true;
     }
 
-    /// Notes whether the body of a request is waited for.
-    pub(super) fn note_body(&self, is_awaited: bool) {
-        self.lock().awaits_body = is_awaited;
+    /// Notes what a request waits for.
+    pub(super) fn note_waiting(&self, id: RequestId, waits_for: WaitsFor) {
+        let mut state = self.lock();
+        if let Some(request) = state.requests.iter_mut().find(|it| it.id == id) {
+            request.waits_for = waits_for;
+        }
+    }
+
+    /// Notes that the client gave up a request before it was answered.
+    pub(super) fn note_canceled(&self, now: Instant) {
+        let mut state = self.lock();
+        let is_allowed = state.cancels.take(now);
+        state.has_canceled_too_often |= !is_allowed;
     }
 
     /// Notes that the response to a request is complete, or that nobody waits for it any more.
-    pub(super) fn end_request(&self, now: Instant) {
+    pub(super) fn end_request(&self, id: RequestId, now: Instant) {
         let mut state = self.lock();
-        state.requests -= 1;
-        state.awaits_body = false;
-        if state.requests == 0 {
+        state.requests.retain(|request| request.id != id);
+        if state.requests.is_empty() {
             state.begin(Phase::Idle, now);
         }
     }
@@ -165,23 +223,26 @@ impl Activity {
     /// Returns whether a part of a request's header arrived, and not the whole of it.
     pub(super) fn has_partial_header(&self) -> bool {
         let state = self.lock();
-        state.requests == 0 && state.has_partial_header
+        state.requests.is_empty() && state.has_partial_header
     }
 
     /// Returns whether the server works on a request.
     pub(super) fn has_request(&self) -> bool {
-        self.lock().requests > 0
+        !self.lock().requests.is_empty()
     }
 
     /// Returns when the connection is to be closed unless the client does something, and why; `None`
     /// while the server works on a request.
     pub(super) fn deadline(&self, deadlines: &Deadlines) -> Option<(Instant, Closed)> {
         let state = self.lock();
-        if let Some(since) = state.blocked_since {
+        if state.has_canceled_too_often {
+            return Some((state.since, Closed::Cancels));
+        }
+        if let Some(since) = state.blocked_since.or_else(|| state.unread_since()) {
             return Some((since + deadlines.write, Closed::Stalled));
         }
         match state.phase {
-            _ if state.requests > 0 => None,
+            _ if !state.requests.is_empty() => None,
             Phase::Header => Some((state.since + deadlines.header, Closed::Header)),
             Phase::Idle => Some((state.since + deadlines.idle, Closed::Idle)),
             Phase::Lingering => Some((state.since + deadlines.linger, Closed::Ended)),
@@ -191,7 +252,8 @@ impl Activity {
     /// Returns how readily the connection is closed in favor of a new one.
     pub(super) fn eviction_rank(&self) -> EvictionRank {
         let state = self.lock();
-        let waits = state.requests == 0 || state.awaits_body || state.blocked_since.is_some();
+        let is_busy = |request: &OpenRequest| request.waits_for == WaitsFor::Server;
+        let waits = !state.requests.iter().any(is_busy) || state.blocked_since.is_some();
         match (waits, state.is_granted) {
             (false, _) => EvictionRank::Busy,
             (true, true) => EvictionRank::Waiting,
@@ -216,6 +278,15 @@ impl Activity {
 }
 
 impl State {
+    /// Returns the time since which the client has left a response lying, the longest first.
+    fn unread_since(&self) -> Option<Instant> {
+        let unread = self.requests.iter().filter_map(|it| match it.waits_for {
+            WaitsFor::Reader(since) => Some(since),
+            WaitsFor::Server | WaitsFor::Body => None,
+        });
+        unread.min()
+    }
+
     fn begin(&mut self, phase: Phase, now: Instant) {
         self.phase = phase;
         self.since = now;
@@ -241,13 +312,15 @@ mod tests {
             Some((at(10), Closed::Header)),
             "no byte extends it"
         );
-        activity.begin_request();
+        let request = activity.begin_request();
         assert_eq!(deadline(), None, "the server works");
         activity.note_blocked(at(12));
         activity.note_blocked(at(13));
         assert_eq!(deadline(), Some((at(32), Closed::Stalled)));
         activity.note_written();
-        activity.end_request(at(14));
+        activity.note_waiting(request, WaitsFor::Reader(at(13)));
+        assert_eq!(deadline(), Some((at(33), Closed::Stalled)), "a full window");
+        activity.end_request(request, at(14));
         assert_eq!(deadline(), Some((at(74), Closed::Idle)));
         activity.note_read(at(70));
         assert_eq!(
@@ -264,15 +337,18 @@ mod tests {
         let now = Instant::now();
         let activity = Activity::new(now);
         assert_eq!(activity.eviction_rank(), EvictionRank::HalfOpen);
-        activity.begin_request();
+        let request = activity.begin_request();
         assert_eq!(activity.eviction_rank(), EvictionRank::Busy);
-        activity.note_body(true);
+        activity.note_waiting(request, WaitsFor::Body);
         assert_eq!(
             activity.eviction_rank(),
             EvictionRank::HalfOpen,
             "a body that does not come"
         );
-        activity.note_body(false);
+        let other = activity.begin_request();
+        assert_eq!(activity.eviction_rank(), EvictionRank::Busy, "one of two");
+        activity.end_request(other, now);
+        activity.note_waiting(request, WaitsFor::Server);
         activity.note_granted();
         assert_eq!(activity.eviction_rank(), EvictionRank::Busy);
         activity.note_blocked(now);
@@ -282,7 +358,52 @@ mod tests {
             "a response that is not read"
         );
         activity.note_written();
-        activity.end_request(now);
+        activity.end_request(request, now);
         assert_eq!(activity.eviction_rank(), EvictionRank::Waiting);
+    }
+
+    #[test]
+    fn a_client_that_cancels_all_the_time_is_closed() {
+        let now = Instant::now();
+        let activity = Activity::new(now);
+        activity.note_multiplexed();
+        let cancel = |count: usize, at: Instant| {
+            for _ in 0..count {
+                let request = activity.begin_request();
+                activity.note_canceled(at);
+                activity.end_request(request, at);
+            }
+        };
+        let closed = || {
+            activity
+                .deadline(&Deadlines::default())
+                .map(|(_, closed)| closed)
+        };
+        cancel(100, now);
+        assert_eq!(closed(), Some(Closed::Idle), "a page that was left");
+        cancel(20, now + Duration::from_secs(2));
+        assert_eq!(closed(), Some(Closed::Idle));
+        cancel(1, now + Duration::from_secs(2));
+        assert_eq!(closed(), Some(Closed::Cancels));
+    }
+
+    #[test]
+    fn bytes_between_two_requests_of_http2_begin_none() {
+        let now = Instant::now();
+        let activity = Activity::new(now);
+        activity.note_multiplexed();
+        let deadlines = Deadlines::default();
+        activity.note_read(now);
+        assert_eq!(
+            activity.deadline(&deadlines),
+            Some((now + deadlines.header, Closed::Header))
+        );
+        let request = activity.begin_request();
+        activity.end_request(request, now);
+        activity.note_read(now + Duration::from_secs(5));
+        assert_eq!(
+            activity.deadline(&deadlines),
+            Some((now + deadlines.idle, Closed::Idle))
+        );
     }
 }

@@ -5,7 +5,9 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::activity::{Activity, EvictionRank};
-use crate::runtime::{ConnectionLimit, ConnectionPermit, ConnectionRefusal, SourcePrefix, shrink};
+use crate::runtime::{
+    ConnectionLimit, ConnectionPermit, ConnectionRefusal, Network, SourcePrefix, shrink,
+};
 
 /// The open connections of one listener, by source prefix.
 ///
@@ -14,11 +16,13 @@ use crate::runtime::{ConnectionLimit, ConnectionPermit, ConnectionRefusal, Sourc
 /// The oldest connection that has shown no right yet goes first, and then the oldest one between
 /// two requests. A connection whose request is being worked on is never closed for another.
 #[derive(Clone, Debug)]
-pub(super) struct ConnectionTable(Arc<Shared>);
+pub(crate) struct ConnectionTable(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     limit: ConnectionLimit,
+    /// Proxies, which are bounded by the total only.
+    proxies: Vec<Network>,
     open: Mutex<Open>,
 }
 
@@ -48,11 +52,34 @@ pub(super) struct ConnectionSlot {
 impl ConnectionTable {
     /// Creates a table for `max` connections, of which `max_per_source` may have the same
     /// [`SourcePrefix`].
-    pub(super) fn new(max: usize, max_per_source: usize) -> Self {
+    pub(crate) fn new(max: usize, max_per_source: usize) -> Self {
         Self(Arc::new(Shared {
             limit: ConnectionLimit::new(max, max_per_source),
+            proxies: Vec::new(),
             open: Mutex::default(),
         }))
+    }
+
+    /// Returns a table of the same size, in which connections of `proxies` are bounded by the total
+    /// only: they carry the requests of many clients.
+    pub(crate) fn with_proxies(max: usize, max_per_source: usize, proxies: &[Network]) -> Self {
+        Self(Arc::new(Shared {
+            limit: ConnectionLimit::new(max, max_per_source),
+            proxies: proxies.to_vec(),
+            open: Mutex::default(),
+        }))
+    }
+
+    /// Returns whether `peer` is a proxy that is bounded by the total only.
+    pub(super) fn is_proxy(&self, peer: IpAddr) -> bool {
+        self.0.proxies.iter().any(|network| network.contains(peer))
+    }
+
+    fn permit(&self, peer: IpAddr) -> Result<ConnectionPermit, ConnectionRefusal> {
+        match self.is_proxy(peer) {
+            true => self.0.limit.admit_proxy(peer),
+            false => self.0.limit.admit(peer),
+        }
     }
 
     /// Admits a connection from `peer`. Another connection may be closed for it.
@@ -66,7 +93,7 @@ impl ConnectionTable {
     ) -> Result<ConnectionSlot, ConnectionRefusal> {
         let source = SourcePrefix::from(peer);
         let mut open = self.lock();
-        let permit = match self.0.limit.admit(peer) {
+        let permit = match self.permit(peer) {
             Ok(permit) => permit,
             Err(refusal) => {
                 let oldest = match refusal {
@@ -75,7 +102,7 @@ impl ConnectionTable {
                 };
                 let (source, number) = oldest.ok_or(refusal)?;
                 open.evict(source, number);
-                self.0.limit.admit(peer)?
+                self.permit(peer)?
             }
         };
         let number = open.next;
@@ -230,9 +257,9 @@ mod tests {
     fn who_was_granted_something_goes_after_those_who_were_not() {
         let table = ConnectionTable::new(2, 2);
         let [first, second] = [(); 2].map(|()| connect(&table, "192.0.2.1"));
-        first.activity.begin_request();
+        let request = first.activity.begin_request();
         first.activity.note_granted();
-        first.activity.end_request(Instant::now());
+        first.activity.end_request(request, Instant::now());
         let third = connect(&table, "192.0.2.1");
         assert!(second.is_evicted() && !first.is_evicted());
         third.activity.begin_request();

@@ -27,6 +27,10 @@ pub(crate) struct Counters {
     pub(crate) closed_stalled: Counter,
     /// Connections closed to make room for a new one.
     pub(crate) closed_evicted: Counter,
+    /// Connections closed because the client canceled too many requests.
+    pub(crate) closed_cancels: Counter,
+    /// Connections closed because their TLS handshake failed.
+    pub(crate) closed_handshake: Counter,
     open: AtomicUsize,
 }
 
@@ -51,6 +55,8 @@ impl Counters {
             Closed::Idle => self.closed_idle.add(1),
             Closed::Stalled => self.closed_stalled.add(1),
             Closed::Evicted => self.closed_evicted.add(1),
+            Closed::Cancels => self.closed_cancels.add(1),
+            Closed::Handshake => self.closed_handshake.add(1),
         }
     }
 }
@@ -79,11 +85,15 @@ impl Drop for OpenConnection {
     }
 }
 
-/// The counters of both listeners.
+/// The counters of all listeners.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ListenerCounters {
     /// Counters of the listener for viewers.
     pub(crate) public: Arc<Counters>,
+    /// Counters of the listener for viewers within TLS.
+    pub(crate) public_tls: Arc<Counters>,
     /// Counters of the listener for operators.
     pub(crate) admin: Arc<Counters>,
+    /// Counters of the listener for operators within TLS.
+    pub(crate) admin_tls: Arc<Counters>,
 }

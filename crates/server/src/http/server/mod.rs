@@ -1,7 +1,7 @@
 //! The connections of HTTP: accepting them, their limits and their deadlines.
 //!
 //! ```text
-//!  Listener ─ accept ─► SourceRates ─► ConnectionTable ─► a task: connection::serve
+//!  Listener ─ accept ─► SourceRates ─► ConnectionTable ─► a task: [TLS ─►] connection::serve
 //!             │ too fast: reset        │ full: the oldest      │ ObservedStream ─► hyper ─► Router
 //!             │ no descriptor: shed    │ half-open one goes    └ Activity: what is waited for,
 //!                                                                since when
@@ -12,14 +12,27 @@
 //! shown no right yet makes room for a newcomer, so a flood displaces itself. The deadline for a
 //! request's body is where the body is read ([`super::body`]).
 //!
-//! [`connection::serve`] takes any stream of bytes: TLS may stand in front of it.
+//! A port within TLS does the same: [`handshake`] stands between the table and
+//! [`connection::serve`], which takes any stream of bytes. Plain ports and ports within TLS for the
+//! same clients share one table.
 
 mod accept;
 mod activity;
 mod connection;
 mod connection_table;
 mod counters;
+mod handshake;
 mod observed_stream;
 
 pub(crate) use accept::{Listener, Options, serve};
+pub(crate) use connection_table::ConnectionTable as Places;
 pub(crate) use counters::{Counters, ListenerCounters};
+
+/// How a request arrived here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scheme {
+    /// The request came by plain TCP, readable on its way.
+    Http,
+    /// The request came within TLS.
+    Https,
+}

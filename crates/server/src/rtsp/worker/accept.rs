@@ -1,12 +1,13 @@
 //! Accepts connections, and makes room for them at a limit.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Instant;
 
 use mio::net::TcpStream;
+use rustls::ServerConfig;
 
 use super::Worker;
-use crate::config::Identity;
 use crate::rtsp::command::Command;
 use crate::rtsp::listener::{Accepted, SHED_PER_TURN};
 use crate::runtime::{ConnectionPermit, ConnectionRefusal, SourcePrefix};
@@ -23,15 +24,15 @@ impl Worker {
             match self.listeners.accept(index, counters, now) {
                 Accepted::Nobody => return,
                 Accepted::NoDescriptor => return self.shed(index, now),
-                Accepted::Connection(stream, peer, identity) => {
+                Accepted::Connection(stream, peer, tls) => {
                     counters.accepted.add(1);
                     if !self.rates.take(peer.ip(), now) {
                         counters.refused_rate.add(1);
                         glassline_net::refuse(stream.into());
                         continue;
                     }
-                    let identity = identity.cloned();
-                    self.adopt(stream, peer, identity.as_ref());
+                    let tls = tls.cloned();
+                    self.adopt(stream, peer, tls.as_ref());
                 }
             }
         }
@@ -52,14 +53,14 @@ impl Worker {
         self.ask_others_for_room(None);
     }
 
-    fn adopt(&mut self, stream: TcpStream, peer: SocketAddr, identity: Option<&Identity>) {
+    fn adopt(&mut self, stream: TcpStream, peer: SocketAddr, tls: Option<&Arc<ServerConfig>>) {
         let Some(permit) = self.admit(peer.ip()) else {
             self.clients.delivery.counters.turned_away.add(1);
             glassline_net::refuse(stream.into());
             return;
         };
         let now = Instant::now();
-        if let Err(error) = self.clients.accept(stream, peer, identity, permit, now) {
+        if let Err(error) = self.clients.accept(stream, peer, tls, permit, now) {
             tracing::debug!(%peer, %error, "RTSP connection lost before it was set up");
         }
     }

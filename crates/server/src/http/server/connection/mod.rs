@@ -1,5 +1,7 @@
 //! Serves HTTP on one connection, to its end or to a deadline.
 
+mod http2;
+
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::io;
@@ -22,7 +24,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
 use tokio::time::Sleep;
 
-use super::activity::{Activity, Closed, Deadlines};
+use super::Scheme;
+use super::activity::{Activity, Closed, Deadlines, RequestId, WaitsFor};
 use super::observed_stream::ObservedStream;
 use crate::sessions::ConnectionAddresses;
 
@@ -39,13 +42,22 @@ const LINGER_BYTES_MAX: usize = 1 << 20;
 const TIMEOUT_RESPONSE: &[u8] =
     b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
+/// The version of HTTP that both ends have agreed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Version {
+    /// HTTP/1.1, and HTTP/1.0 of old programs.
+    Http1,
+    /// HTTP/2 (RFC 9113).
+    Http2,
+}
+
 /// Serves requests of `stream` with `router` until the client leaves, a deadline passes, another
 /// connection takes this one's place, or the server is `stopped`. A request that is being worked
 /// on is still answered after that.
 pub(super) async fn serve<S>(
     stream: S,
     router: Router,
-    addresses: ConnectionAddresses,
+    (version, addresses, scheme): (Version, ConnectionAddresses, Scheme),
     activity: Arc<Activity>,
     deadlines: Deadlines,
     mut stopped: watch::Receiver<bool>,
@@ -56,9 +68,13 @@ where
     let requests = Requests {
         router: TowerToHyperService::new(router),
         addresses,
+        scheme,
         activity: Arc::clone(&activity),
     };
     let stream = ObservedStream::new(stream, Arc::clone(&activity));
+    if version == Version::Http2 {
+        return http2::serve(stream, requests, &activity, deadlines, stopped).await;
+    }
     let mut connection = http1::Builder::new()
         // The deadline of this module counts from the accepted connection, and tells an unfinished
         // header from a pause between two requests.
@@ -165,6 +181,7 @@ fn poll_deadline(
 struct Requests {
     router: TowerToHyperService<Router>,
     addresses: ConnectionAddresses,
+    scheme: Scheme,
     activity: Arc<Activity>,
 }
 
@@ -174,37 +191,54 @@ impl Service<Request<Incoming>> for Requests {
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let progress = RequestProgress::begin(&self.activity);
-        let activity = Arc::clone(&self.activity);
-        let mut request = request.map(|body| RequestBody { body, activity });
-        request.extensions_mut().insert(ConnectInfo(self.addresses));
+        let mut progress = RequestProgress::begin(&self.activity);
+        let (activity, id) = (Arc::clone(&self.activity), progress.id);
+        let mut request = request.map(|body| RequestBody { body, activity, id });
+        let extensions = request.extensions_mut();
+        extensions.insert(ConnectInfo(self.addresses));
+        extensions.insert(self.scheme);
         let answered = self.router.call(request);
         Box::pin(async move {
             let response: Response = answered.await?;
             if response.status() < StatusCode::BAD_REQUEST {
-                progress.0.note_granted();
+                progress.activity.note_granted();
             }
-            Ok(response.map(|body| ResponseBody {
-                body,
-                _progress: progress,
-            }))
+            progress.is_answered = true;
+            progress.note(WaitsFor::Reader(Instant::now()));
+            Ok(response.map(|body| ResponseBody { body, progress }))
         })
     }
 }
 
 /// A request in progress; dropped when the response is complete or nobody waits for it.
-struct RequestProgress(Arc<Activity>);
+struct RequestProgress {
+    activity: Arc<Activity>,
+    id: RequestId,
+    /// Whether a response was made; otherwise the client gave the request up.
+    is_answered: bool,
+}
 
 impl RequestProgress {
     fn begin(activity: &Arc<Activity>) -> Self {
-        activity.begin_request();
-        Self(Arc::clone(activity))
+        Self {
+            id: activity.begin_request(),
+            activity: Arc::clone(activity),
+            is_answered: false,
+        }
+    }
+
+    fn note(&self, waits_for: WaitsFor) {
+        self.activity.note_waiting(self.id, waits_for);
     }
 }
 
 impl Drop for RequestProgress {
     fn drop(&mut self) {
-        self.0.end_request(Instant::now());
+        let now = Instant::now();
+        if !self.is_answered {
+            self.activity.note_canceled(now);
+        }
+        self.activity.end_request(self.id, now);
     }
 }
 
@@ -212,6 +246,7 @@ impl Drop for RequestProgress {
 struct RequestBody {
     body: Incoming,
     activity: Arc<Activity>,
+    id: RequestId,
 }
 
 impl HttpBody for RequestBody {
@@ -223,7 +258,11 @@ impl HttpBody for RequestBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let polled = Pin::new(&mut self.body).poll_frame(context);
-        self.activity.note_body(polled.is_pending());
+        let waits_for = match &polled {
+            Poll::Pending => WaitsFor::Body,
+            Poll::Ready(_) => WaitsFor::Server,
+        };
+        self.activity.note_waiting(self.id, waits_for);
         polled
     }
 
@@ -239,7 +278,7 @@ impl HttpBody for RequestBody {
 /// The body of a response. Its request is in progress until the body was taken.
 struct ResponseBody {
     body: Body,
-    _progress: RequestProgress,
+    progress: RequestProgress,
 }
 
 impl HttpBody for ResponseBody {
@@ -250,7 +289,14 @@ impl HttpBody for ResponseBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+        let polled = Pin::new(&mut self.body).poll_frame(context);
+        // Within HTTP/2 the next part is asked for only when the client has room for it.
+        let waits_for = match &polled {
+            Poll::Pending => WaitsFor::Server,
+            Poll::Ready(_) => WaitsFor::Reader(Instant::now()),
+        };
+        self.progress.note(waits_for);
+        polled
     }
 
     fn is_end_stream(&self) -> bool {

@@ -1,5 +1,9 @@
 //! Starts and stops all parts of the server: hub, sources, shards, RTSP, QUIC, HTTP.
 
+mod certificates;
+mod listeners;
+mod start_error;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,33 +17,26 @@ use tokio::task::JoinHandle;
 use crate::app::App;
 use crate::auth::Users;
 use crate::config::{Config, DataAccess};
-use crate::http;
 use crate::http::server::ListenerCounters;
 use crate::ingest::library::{self, Library};
 use crate::ingest::{self, FrameCodes, SourceSpec};
 use crate::latency::LatencyRegistry;
 use crate::metrics::LOG;
-use crate::quic::{self, Quic};
+use crate::quic::Quic;
 use crate::reload::Reload;
 use crate::rooms::{self, Rooms};
 use crate::rtsp::{self, Listener, Rtsp};
-use crate::runtime::{Clock, DescriptorBudget, Part, Supervisor, run_once, spawn_kept};
-use crate::sessions::{self, Bounds, Command, DataPolicy, Negotiator};
+use crate::runtime::{Clock, Part, Supervisor, run_once, spawn_kept};
+use crate::sessions::{Bounds, Command, DataPolicy, Negotiator};
 use crate::sessions::{Registry, Settings, Shards, Shared};
 use crate::sweep::{end_lost_participants, keep_sweeping};
+use crate::tls::{LanNames, LanSource, RootCertificate};
 use crate::transcoding::TranscodingThreads;
+use certificates::Certificates;
+use listeners::{AllowedConnections, HttpListeners};
 
-/// Most connections of operators at the same time.
-const ADMIN_CONNECTIONS: usize = 32;
-
-/// Descriptors that are reserved for each thread that polls: its poll, its waker, its sockets.
-const DESCRIPTORS_OF_THREAD: usize = 8;
-
-/// Descriptors that are reserved for each configured source: connections and files.
-const DESCRIPTORS_OF_SOURCE: usize = 4;
-
-/// Most descriptors that are reserved for files of the media folder.
-const MEDIA_FILES: usize = 128;
+pub use certificates::check_certificates;
+pub use start_error::StartError;
 
 /// A running server with its listeners, threads and tasks.
 #[derive(Debug)]
@@ -51,6 +48,7 @@ pub struct Server {
     rtsp: Option<Rtsp>,
     quic: Option<Quic>,
     transcoding: TranscodingThreads,
+    lan: Option<Arc<LanSource>>,
     stop: watch::Sender<bool>,
     reload: Arc<Notify>,
     sources: ingest::Sources,
@@ -69,8 +67,8 @@ impl Server {
         if LOG.turns.get() > 0 {
             supervisor.register_counted(Part::Log, "log", &LOG.turns);
         }
-        let http = listen("http", "http.address or --http", config.http.address)?;
-        let admin = listen("admin", "admin.address or --admin", config.admin.address)?;
+        let certificates = Certificates::load(&config)?;
+        let http = HttpListeners::open(&config, &certificates)?;
         let latencies = Arc::new(LatencyRegistry::default());
         let registry = Arc::new(Registry::new(Bounds {
             viewers: config.limits.viewers,
@@ -97,9 +95,8 @@ impl Server {
         let users = Arc::new(Users::new(&config.auth));
         let sites = Arc::new(config.sites());
         let library = library(&config, &hub, &supervisor)?;
-        let listeners = open_rtsp_listeners(&config, cores)?;
-        let identity = listeners.iter().find_map(Listener::identity);
-        let mut reload = Reload::new(&config, &users, identity, &supervisor);
+        let listeners = listeners::open_rtsp(&config, &certificates, cores)?;
+        let reload = Reload::new(&config, &users, &certificates.files, &supervisor);
         let asked = Arc::new(Notify::new());
         let rtsp_listeners = listeners
             .iter()
@@ -118,20 +115,18 @@ impl Server {
         let rtsp = start_rtsp(&config, allowed, listeners, services)?;
         let users_and_sites = (&users, &sites);
         let quic = Quic::start(
-            &config.quic,
+            (&config.quic, certificates.quic.clone()),
             &hub,
             users_and_sites,
             clock,
             &supervisor,
             &stopped,
         )?;
-        if let Some(quic) = &quic {
-            reload.watch_quic(&config.quic, quic.shared());
-        }
-        let mut listeners = vec![("http", http.local_addr()), ("media", shards.local_addr())];
+        let [mut listeners, operators] = http.addresses();
+        listeners.push(("media", shards.local_addr()));
         listeners.extend(rtsp_listeners);
         listeners.extend(quic.as_ref().map(|quic| ("quic", quic.local_addr())));
-        listeners.push(("admin", admin.local_addr()));
+        listeners.extend(operators);
         let rooms = Arc::new(Rooms::new(rooms::Bounds {
             rooms: config.limits.rooms,
             participants: config.limits.room_participants,
@@ -163,18 +158,24 @@ impl Server {
             codes,
             clock,
             http: ListenerCounters::default(),
+            ports: http.ports(),
+            lan: certificates.lan.clone(),
+            certificates: certificates.stores().into(),
         };
         let task = (Part::Background, "participants");
         let (of_rooms, until) = (app.clone(), stopped.clone());
         let ending = move || end_lost_participants(of_rooms.clone(), until.clone());
         let participants = spawn_kept(&supervisor, task, &stopped, ending);
-        let [public, operators] = serve_http(app, allowed, http, admin, &stopped);
+        let mut tasks = http.serve(&app, allowed, &stopped);
+        drop(app);
+        if let Some(lan) = &certificates.lan {
+            let keeping = Arc::clone(lan).keep(stopped.clone());
+            tasks.push(tokio::spawn(keeping));
+        }
         let reload = reload.run(Arc::clone(&asked), stopped.clone());
         let task = (Part::Background, "reload");
         let reload = run_once(Arc::clone(&supervisor), task, stopped.clone(), reload);
-        let tasks = vec![
-            public,
-            operators,
+        tasks.extend([
             participants,
             tokio::spawn(reload),
             tokio::spawn(keep_sweeping(
@@ -183,7 +184,7 @@ impl Server {
                 latencies,
                 stopped,
             )),
-        ];
+        ]);
         Ok(Self {
             listeners,
             hub,
@@ -192,6 +193,7 @@ impl Server {
             rtsp,
             quic,
             transcoding,
+            lan: certificates.lan,
             stop,
             reload: asked,
             sources,
@@ -200,13 +202,13 @@ impl Server {
         })
     }
 
-    /// Returns the address of each listener: `http`, `media`, `rtsp`, `rtsps` and `quic` if they
-    /// are turned on, and `admin`.
+    /// Returns the address of each listener: `http`, `https`, `media`, `rtsp`, `rtsps`, `quic`,
+    /// `admin` and `admin-https`, without those that are turned off.
     pub fn listeners(&self) -> &[(&'static str, SocketAddr)] {
         &self.listeners
     }
 
-    /// Reads users and the certificate of RTSPS again, soon. Errors are logged; the previous
+    /// Reads users and certificates again, soon. Errors are logged; the previous
     /// content then stays in force.
     pub fn reload(&self) {
         self.reload.notify_one();
@@ -216,6 +218,13 @@ impl Server {
     pub fn quic_fingerprint(&self) -> Option<Fingerprint> {
         let quic = self.quic.as_ref()?;
         Some(quic.shared().fingerprint())
+    }
+
+    /// Returns the private authority's root certificate and the names that the server has in its
+    /// certificate; `None` if `tls` is not `lan`.
+    pub fn lan(&self) -> Option<(&RootCertificate, LanNames)> {
+        let lan = self.lan.as_ref()?;
+        Some((lan.root(), lan.names()))
     }
 
     /// Returns the hub, which has all streams.
@@ -303,30 +312,6 @@ fn library(
     Library::new(folder, Arc::clone(hub), limits, supervisor).map(|library| Some(Arc::new(library)))
 }
 
-/// Opens the ports of RTSP, plain and within TLS; either may be turned off.
-fn open_rtsp_listeners(config: &Config, cores: usize) -> Result<Vec<Listener>, StartError> {
-    let threads = config.shards.unwrap_or(cores);
-    let open = |name, setting, address, identity| {
-        Listener::open(address, threads, identity).map_err(|source| StartError::Listen {
-            name,
-            setting,
-            address,
-            source,
-        })
-    };
-    let mut listeners = Vec::new();
-    if let Some(address) = config.rtsp.address {
-        let setting = "rtsp.address or --rtsp (`off` for none)";
-        listeners.push(open("rtsp", setting, address, None)?);
-    }
-    if let Some(address) = config.rtsp.tls.address {
-        let identity = config.rtsp.tls.identity()?;
-        let setting = "rtsp.tls.address or --rtsps (`off` for none)";
-        listeners.push(open("rtsps", setting, address, identity)?);
-    }
-    Ok(listeners)
-}
-
 fn start_rtsp(
     config: &Config,
     allowed: AllowedConnections,
@@ -356,137 +341,4 @@ fn start_rtsp(
         ring_span: limits.ring_span,
     };
     Ok(Some(Rtsp::start(&options, listeners, services)?))
-}
-
-fn listen(
-    name: &'static str,
-    setting: &'static str,
-    address: SocketAddr,
-) -> Result<http::server::Listener, StartError> {
-    http::server::Listener::open(address).map_err(|source| StartError::Listen {
-        name,
-        setting,
-        address,
-        source,
-    })
-}
-
-/// Connections that the listeners may have open at the same time, so that descriptors remain for
-/// the rest of the server.
-#[derive(Clone, Copy, Debug)]
-struct AllowedConnections {
-    http: usize,
-    rtsp: usize,
-}
-
-impl AllowedConnections {
-    /// Returns what is configured, or less if the process may not open enough files. Must be called
-    /// when most other descriptors are open.
-    fn of(config: &Config, threads: usize) -> Self {
-        let threads = config.shards.unwrap_or(threads);
-        let has_rtsp = config.rtsp.address.is_some() || config.rtsp.tls.address.is_some();
-        let files = config.rtsp.media_folder.as_ref();
-        let files = files.map_or(0, |_| config.rtsp.media_clients.min(MEDIA_FILES));
-        let planned = ADMIN_CONNECTIONS
-            + threads * DESCRIPTORS_OF_THREAD
-            + config.sources.len() * DESCRIPTORS_OF_SOURCE
-            + files;
-        let budget = DescriptorBudget::of_process(planned);
-        let grants = budget.share([
-            ("http.connections", config.http.connections),
-            (
-                "rtsp.clients",
-                if has_rtsp { config.rtsp.clients } else { 0 },
-            ),
-        ]);
-        for shortage in grants.iter().filter_map(|grant| budget.shortage(*grant)) {
-            tracing::warn!("{shortage}");
-        }
-        let [http, rtsp] = grants.map(|grant| grant.granted);
-        Self { http, rtsp }
-    }
-}
-
-/// Starts to serve both HTTP listeners: `public` for viewers, `admin` for operators.
-fn serve_http(
-    app: App,
-    allowed: AllowedConnections,
-    public: http::server::Listener,
-    admin: http::server::Listener,
-    stopped: &watch::Receiver<bool>,
-) -> [JoinHandle<()>; 2] {
-    let for_viewers = http::server::Options {
-        name: "http",
-        connections: allowed.http,
-        connections_per_address: app.config.http.connections_per_address,
-    };
-    // Operators have places of their own, so that the server can be looked into while it is full.
-    let for_operators = http::server::Options {
-        name: "admin",
-        connections: ADMIN_CONNECTIONS,
-        connections_per_address: ADMIN_CONNECTIONS,
-    };
-    let counters = app.http.clone();
-    let supervisor = Arc::clone(&app.supervisor);
-    let serve = |listener, router, options, counters| {
-        let supervisor = Arc::clone(&supervisor);
-        let serving = http::server::serve(
-            listener,
-            router,
-            options,
-            counters,
-            supervisor,
-            stopped.clone(),
-        );
-        tokio::spawn(serving)
-    };
-    [
-        serve(
-            public,
-            http::public(app.clone()),
-            for_viewers,
-            counters.public,
-        ),
-        serve(admin, http::admin(app), for_operators, counters.admin),
-    ]
-}
-
-/// The reason why the server could not start.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StartError {
-    /// A TCP port could not be opened.
-    #[error(
-        "{name}: cannot listen on TCP {address}: {source}; \
-         stop the program that holds port {port} (`ss -ltnp 'sport = :{port}'` names it) or change {setting}",
-        port = address.port()
-    )]
-    Listen {
-        /// Name of the listener.
-        name: &'static str,
-        /// Configuration key of the address.
-        setting: &'static str,
-        /// Address that could not be opened.
-        address: SocketAddr,
-        /// The error that the system returned.
-        source: std::io::Error,
-    },
-    /// The media port could not be opened, or its threads could not be started.
-    #[error(transparent)]
-    Shards(#[from] sessions::StartError),
-    /// A source can never work.
-    #[error(transparent)]
-    Source(#[from] ingest::StartError),
-    /// The certificate for DTLS could not be made.
-    #[error("cannot make a DTLS certificate: {0}")]
-    Certificate(#[from] glassline_webrtc::dtls::GenerateError),
-    /// The port or certificate of QUIC does not work.
-    #[error(transparent)]
-    Quic(#[from] quic::StartError),
-    /// The certificate for RTSP within TLS does not work.
-    #[error(transparent)]
-    Identity(#[from] crate::config::IdentityError),
-    /// The system refused something else.
-    #[error("cannot start: {0}")]
-    System(#[from] std::io::Error),
 }

@@ -4,7 +4,6 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use axum::http::Uri;
 use axum::response::IntoResponse;
 use tokio::task::JoinHandle;
 
@@ -35,15 +34,22 @@ struct Served {
     task: JoinHandle<Closed>,
 }
 
-/// Answers `/late` after a while, `/large` with more than a client's buffers take, `/closed` with
+/// Answers `/never` not at all, `/late` after a while, `/body` with the length of the body, `/large` with more than a client's buffers take, `/closed` with
 /// 401 and everything else with 200.
-async fn answer(target: Uri) -> Response {
-    match target.path() {
+async fn answer(request: axum::extract::Request) -> Response {
+    match request.uri().path() {
         "/late" => {
             tokio::time::sleep(SOON * 4).await;
             "late".into_response()
         }
         "/large" => vec![7; LARGE].into_response(),
+        "/never" => std::future::pending().await,
+        "/body" => {
+            let body = axum::body::to_bytes(request.into_body(), 1 << 20).await;
+            body.map_or(0, |body| body.len())
+                .to_string()
+                .into_response()
+        }
         "/closed" => StatusCode::UNAUTHORIZED.into_response(),
         _ => "here".into_response(),
     }
@@ -55,8 +61,12 @@ fn serve_with(deadlines: Deadlines) -> Served {
 
 /// Serves a connection on which the client has sent `text` before the deadlines begin.
 fn serve_sent(deadlines: Deadlines, text: &str) -> Served {
+    serve_version(Version::Http1, deadlines, text.as_bytes())
+}
+
+fn serve_version(version: Version, deadlines: Deadlines, text: &[u8]) -> Served {
     let (client, server) = UnixStream::pair().expect("a pair");
-    (&client).write_all(text.as_bytes()).expect("it is short");
+    (&client).write_all(text).expect("it is short");
     client.set_read_timeout(Some(PATIENCE)).expect("a socket");
     client.set_write_timeout(Some(PATIENCE)).expect("a socket");
     server.set_nonblocking(true).expect("a socket");
@@ -71,7 +81,7 @@ fn serve_sent(deadlines: Deadlines, text: &str) -> Served {
     let serving = serve(
         server,
         Router::new().fallback(answer),
-        addresses,
+        (version, addresses, Scheme::Http),
         Arc::clone(&activity),
         deadlines,
         stopped,
@@ -129,6 +139,8 @@ impl Served {
         ended.expect("it ends").expect("no panic")
     }
 }
+
+mod http2;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silent_client_is_closed_at_the_header_deadline() {

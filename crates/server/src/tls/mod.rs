@@ -1,0 +1,25 @@
+//! Certificates for every listener within TLS: HTTPS, RTSPS and QUIC.
+//!
+//! ```text
+//!  files, read again when they change ─┐
+//!  lan: a private authority ───────────┴► CertificateStore ─┬► HTTPS, RTSPS: asked at each handshake
+//!                                                           └► QUIC: told of each change
+//! ```
+//!
+//! A source fills the store, and the listeners do not know which. What cannot be renewed stays in
+//! use, and the reason is kept for operators.
+
+mod certificate;
+mod files;
+mod lan;
+mod settings;
+mod state_folder;
+mod store;
+mod validity;
+
+pub use certificate::Certificate;
+pub use files::{FilesError, PemFiles};
+pub use lan::{Lan, LanError, LanNames, LanSource, RootCertificate};
+pub use settings::{Tls, TlsKeys};
+pub use state_folder::StateError;
+pub use store::{CertificateStatus, CertificateStore};
