@@ -63,6 +63,7 @@ const SHARING: &[&str] = &[
     "messages",
     "moq",
     "publish",
+    "publish_page",
     "rtsp",
     "rtsp_players",
     "rtsp_publishers",

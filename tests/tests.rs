@@ -31,6 +31,7 @@ mod pion;
 mod ports;
 mod process;
 mod publish;
+mod publish_page;
 mod restarts;
 mod rooms;
 mod rtsp;
@@ -72,6 +73,7 @@ fn main() -> ExitCode {
         https::TESTS,
         moq::TESTS,
         publish::TESTS,
+        publish_page::TESTS,
         whip::TESTS,
         files::TESTS,
         bench::TESTS,

@@ -96,8 +96,10 @@ pub use error::PublishError;
 pub use layout::TrackLayout;
 pub use name::{NameError, StreamName};
 pub use publisher::Publisher;
+pub use ring::LayerFigures;
 pub use stream::{
-    RenditionPublisher, State, Stream, StreamLifetime, Subscription, Totals, ViewerToken,
+    RenditionPublisher, SourceNote, State, Stream, StreamLifetime, Subscription, Totals,
+    ViewerToken,
 };
 pub use wake::Wake;
 

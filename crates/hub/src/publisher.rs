@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 use glassline_media::{MediaUnit, Stage, Track};
 
 use crate::error::PublishError;
-use crate::stream::{State, Stream};
+use crate::stream::{SourceNote, State, Stream};
 
 /// The right to publish units into a stream, held by one source at a time.
 ///
@@ -97,6 +97,11 @@ impl Publisher {
     /// number of tracks differs.
     pub fn describe(&mut self, tracks: &[Track]) -> Result<(), PublishError> {
         self.stream.describe(self.generation, tracks)
+    }
+
+    /// Tells what the source is, for the API. The next publisher begins without a note.
+    pub fn note(&self, note: SourceNote) {
+        self.stream.set_note(self.generation, note);
     }
 
     /// Returns whether anybody requested a keyframe since the last call.
@@ -200,6 +205,24 @@ mod tests {
         );
         assert!(stream.find(TrackIndex(0), 0).is_none(), "the other track");
         assert!(stream.find(TrackIndex(2), 0).is_none(), "no such track");
+    }
+
+    #[test]
+    fn a_source_is_described_by_itself_until_the_next_one_begins() {
+        let (stream, start) = (stream(), Instant::now());
+        assert_eq!(stream.source_note(), None);
+        let first = stream.publish(tracks(), start).expect("free");
+        let note = SourceNote {
+            protocol: "rtsp",
+            left_out: Vec::new(),
+        };
+        first.note(note.clone());
+        assert_eq!(stream.source_note().as_deref(), Some(&note));
+        let second = stream.take_over(tracks(), start).expect("by right");
+        assert_eq!(stream.source_note(), None);
+        first.note(note);
+        assert_eq!(stream.source_note(), None, "it was replaced");
+        drop(second);
     }
 
     #[test]

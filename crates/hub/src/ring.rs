@@ -1,10 +1,27 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use glassline_media::MediaUnit;
+use glassline_media::{Bitrate, MediaUnit};
 
 use crate::Limits;
+
+/// Time over which the frame rate and the bitrate of a layer are measured.
+const FIGURES_SPAN: Duration = Duration::from_secs(2);
+
+/// What a layer of a track carries, measured on the units that the ring keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LayerFigures {
+    /// Frames a second over the last two seconds; 0 if fewer than two came.
+    pub frame_rate: f64,
+    /// Payload bitrate over the same time.
+    pub bitrate: Bitrate,
+    /// Time between the latest two keyframes of the present source; `None` before its second one.
+    pub keyframe_interval: Option<Duration>,
+    /// Time since the latest keyframe of the present source was published; `None` before its first
+    /// one.
+    pub since_keyframe: Option<Duration>,
+}
 
 /// The recent units of one layer of a track, oldest first, numbered without gaps.
 #[derive(Debug, Default)]
@@ -15,6 +32,9 @@ pub(crate) struct Ring {
     next_packet: u64,
     /// Number of the latest unit at which a decoder can start.
     keyframe: Option<u64>,
+    /// When the latest keyframe of the present source was published.
+    keyframe_published: Option<Instant>,
+    keyframe_interval: Option<Duration>,
 }
 
 impl Ring {
@@ -26,12 +46,55 @@ impl Ring {
         self.next_packet += unit.packet_count() as u64;
         if unit.keyframe && unit.first {
             self.keyframe = Some(unit.index);
+            let published = unit.stamps.published;
+            let before = self.keyframe_published.replace(published);
+            self.keyframe_interval = before.map(|at| published.saturating_duration_since(at));
         }
         self.bytes += unit.memory_bytes();
         let unit = Arc::new(unit);
         self.units.push_back(Arc::clone(&unit));
         self.evict(unit.stamps.published, limits);
         unit
+    }
+
+    /// Notes that another source begins, whose keyframes are not compared with those before.
+    pub(crate) fn begin_source(&mut self) {
+        self.keyframe_published = None;
+        self.keyframe_interval = None;
+    }
+
+    /// Measures what the ring received until `now`.
+    pub(crate) fn figures(&self, now: Instant) -> LayerFigures {
+        let age = |unit: &MediaUnit| now.saturating_duration_since(unit.stamps.published);
+        let recent = self.units.iter().rev().map(|unit| &**unit);
+        let recent = recent.take_while(|unit| age(unit) <= FIGURES_SPAN);
+        let (mut frames, mut bytes, mut of_oldest, mut span) = (0_u32, 0, 0, Duration::ZERO);
+        let newest = self.units.back().map_or(now, |unit| unit.stamps.published);
+        for unit in recent {
+            of_oldest = unit.payload_bytes() as u64;
+            bytes += of_oldest;
+            frames += u32::from(unit.first);
+            span = newest.saturating_duration_since(unit.stamps.published);
+        }
+        // The oldest frame begins the time, and the others pass in it.
+        let intervals = f64::from(frames.saturating_sub(1));
+        let is_measured = intervals > 0.0 && !span.is_zero();
+        LayerFigures {
+            frame_rate: if is_measured {
+                intervals / span.as_secs_f64()
+            } else {
+                0.0
+            },
+            bitrate: if is_measured {
+                Bitrate::over(bytes - of_oldest, span)
+            } else {
+                Bitrate::default()
+            },
+            keyframe_interval: self.keyframe_interval,
+            since_keyframe: self
+                .keyframe_published
+                .map(|at| now.saturating_duration_since(at)),
+        }
     }
 
     /// Drops all units. The numbers of units and packets go on.
@@ -124,6 +187,33 @@ mod tests {
                 Stamps::arrived(at),
             )
             .expect("has packets")
+    }
+
+    #[test]
+    fn figures_are_those_of_the_last_two_seconds_and_of_the_present_source() {
+        let start = Instant::now();
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        let mut ring = Ring::default();
+        assert_eq!(ring.figures(start), LayerFigures::default());
+        for frame in 0..=200 {
+            // Two packets of 100 bytes every 20 ms, and a keyframe every second.
+            let keyframe = frame % 50 == 0;
+            ring.push(unit(2, keyframe, at(20 * frame)), &Limits::default());
+        }
+        let figures = ring.figures(at(4100));
+        assert!((figures.frame_rate - 50.0).abs() < 1e-9, "{figures:?}");
+        assert_eq!(figures.bitrate.bps(), 80_000);
+        assert_eq!(figures.keyframe_interval, Some(Duration::from_secs(1)));
+        assert_eq!(figures.since_keyframe, Some(Duration::from_millis(100)));
+        // Nothing came for a while.
+        let late = ring.figures(at(9000));
+        assert_eq!((late.frame_rate, late.bitrate.bps()), (0.0, 0));
+        assert_eq!(late.since_keyframe, Some(Duration::from_secs(5)));
+        ring.begin_source();
+        ring.push(unit(1, true, at(60_000)), &Limits::default());
+        let figures = ring.figures(at(60_010));
+        assert_eq!(figures.keyframe_interval, None, "another source");
+        assert_eq!(figures.since_keyframe, Some(Duration::from_millis(10)));
     }
 
     #[test]

@@ -11,8 +11,14 @@ use crate::{Histogram, Summary, WindowedHistogram};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Stage {
-    /// From the capture of the frame until all of it arrived. Measured only if the publisher
-    /// sends the capture time by a clock that agrees with ours.
+    /// From the capture of the frame until the publisher's encoder takes it. Measured only if the
+    /// publisher is a page that tells how its clock relates to ours.
+    Capture,
+    /// Time in the publisher's encoder, a mean of the last second. Measured as `Capture` is.
+    Encode,
+    /// From the encoder, if its time is known, otherwise from the capture of the frame, until the
+    /// frame arrived. Measured only if the publisher tells its clock, or if its clock agrees with
+    /// ours.
     Uplink,
     /// From the frame's capture, its arrival from the network or its due time in a file, until
     /// the hub publishes it.
@@ -35,7 +41,9 @@ pub enum Stage {
 
 impl Stage {
     /// Every stage, in the order of the path.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
+        Self::Capture,
+        Self::Encode,
         Self::Uplink,
         Self::Ingest,
         Self::Hub,
@@ -50,6 +58,8 @@ impl Stage {
     /// Returns the name of the stage in tables, JSON and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Capture => "capture",
+            Self::Encode => "encode",
             Self::Uplink => "uplink",
             Self::Ingest => "ingest",
             Self::Hub => "hub",

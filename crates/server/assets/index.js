@@ -15,6 +15,7 @@ const rows = new Map();
 function row(name) {
   const cell = (label) => html('td', { class: 'number', 'data-label': label });
   const parts = {
+    publish: html('a', { class: 'publish', href: withToken(`${base}/${encodeURIComponent(name)}/publish`), hidden: '' }, 'Publish'),
     pill: html('span', { class: 'pill' }),
     detail: html('span', { class: 'detail' }),
     tracks: html('td', { class: 'tracks' }),
@@ -25,7 +26,7 @@ function row(name) {
   const link = html('a', { href: withToken(`${base}/${encodeURIComponent(name)}`) }, name);
   parts.row = html('tr', {},
     html('th', { scope: 'row' }, link),
-    html('td', { class: 'state' }, parts.pill, parts.detail),
+    html('td', { class: 'state' }, parts.pill, parts.detail, parts.publish),
     parts.tracks, parts.viewers, parts.bitrate, parts.uptime);
   return parts;
 }
@@ -57,6 +58,7 @@ function fill(parts, stream) {
   parts.pill.dataset.state = stream.state;
   setText(parts.pill, WORDS[stream.state] ?? stream.state);
   setText(parts.detail, stream.detail ?? '');
+  parts.publish.hidden = stream.state !== 'down' || !['whip', 'rtsp', 'moq'].includes(stream.source?.protocol);
   const tracks = (stream.tracks ?? []).map(track);
   if (parts.tracks.textContent !== tracks.join('')) {
     parts.tracks.replaceChildren(...tracks.map((text) => html('span', {}, text)));
@@ -77,6 +79,11 @@ async function refresh() {
   }
 }
 
+$('publish-form').hidden = false;
+$('publish-form').addEventListener('submit', (event) => {
+  event.preventDefault();
+  location.href = withToken(`${base}/${encodeURIComponent($('publish-name').value)}/publish`);
+});
 $('calls').href = withToken(`${base}/call`);
 
 for (;;) {

@@ -41,6 +41,12 @@ export class Panel {
     $('again').hidden = !mayRetry;
   }
 
+  /** Shows the way to the page that publishes, while the stream has no publisher. */
+  publishable(href) {
+    $('publish').hidden = href === null;
+    if (href !== null) $('publish').href = href;
+  }
+
   /** Shows why there is no audio, or what is missing of it; null shows nothing. */
   audioNote(text) {
     $('audio-note').hidden = text === null;

@@ -109,6 +109,7 @@ function show(state, label, title, detail, mayRetry) {
   seen.state = state;
   seen.detail = detail ?? title ?? null;
   panel.state(state, label, title, detail, mayRetry);
+  panel.publishable(null);
 }
 
 function live() {
@@ -176,8 +177,7 @@ function onConnected() {
   log.active = true;
   clock.restart();
   readEntry();
-  // 404 is the usual answer: a camera draws no code into its frames.
-  request(streamUrl(name, '/frame-code')).then(() => { log.coded = true; }, () => { log.coded = false; });
+  askCode();
 }
 
 /**
@@ -209,6 +209,8 @@ function explain(reason, delayMs) {
   const title = [404, 409, 503].includes(reason.status) ? 'Waiting for the stream' : reason.title;
   const detail = [reason.detail ?? (title === reason.title ? null : reason.title), `Next try in ${(wait / 1000).toFixed(1)} s.`];
   show('waiting', 'Waiting', title, detail.filter(Boolean).join(' · '), wait > 1000);
+  // A name without a publisher may get one from here.
+  if (reason.status === 404 || reason.status === 409) panel.publishable(withToken(`${location.pathname.replace(/\/+$/, '')}/publish`));
   return wait;
 }
 
@@ -283,9 +285,17 @@ function showStalled() {
   show('stalled', 'Stalled', 'Stalled, waiting for the source', detail);
 }
 
+/** Asks whether the frames carry a code. 404 is the usual answer: a camera draws none into its frames. */
+function askCode() {
+  request(streamUrl(name, '/frame-code')).then(() => { log.coded = true; }, () => { log.coded = false; });
+}
+
 async function readEntry() {
+  const sources = entry?.sources;
   try {
     entry = await getJson(streamUrl(name));
+    // A page that begins to publish draws a code only once it knows the server's clock.
+    if (entry.source?.protocol === 'whip' && (entry.sources !== sources || !log.coded)) askCode();
   } catch (error) {
     entry = { state: error.title, detail: error.detail };
   }

@@ -12,6 +12,9 @@ import { ABSENT, milliseconds } from './format.js';
 
 /** The stages of this path in order, where they happen, and what each one spans. */
 export const STAGES = [
+  ['capture', 'publisher', 'From the frame’s capture until the publisher’s encoder takes it'],
+  ['encode', 'publisher', 'In the publisher’s encoder'],
+  ['uplink', 'publisher', 'Through the publisher’s pacer and the network, until the server has the frame’s first packet'],
   ['ingest', 'server', 'From the frame’s capture, or its due time in a file, until it is packetized'],
   ['hub', 'server', 'From publication until the viewer’s shard has read the frame'],
   ['pace', 'server', 'Held back by the viewer’s pacer, which spreads large frames'],
@@ -22,7 +25,7 @@ export const STAGES = [
   ['render', 'browser', 'From decoded until handed to the compositor'],
 ];
 
-const PLACES = ['server', 'path', 'browser'];
+const PLACES = ['publisher', 'server', 'path', 'browser'];
 
 /** Bars thinner than this could not be seen; in percent of the column. */
 const HAIR = 0.35;
@@ -32,6 +35,7 @@ export class Waterfall {
   #axis;
   #scale = 0;
   #measured = false;
+  #publisher;
 
   constructor(container) {
     this.#axis = svg('svg', { class: 'axis', 'aria-hidden': 'true' });
@@ -54,6 +58,7 @@ export class Waterfall {
         body.append(row);
       });
       table.append(body);
+      if (place === 'publisher') this.#publisher = body;
     }
     table.append(html('tbody', { class: 'totals' },
       this.#row('end_to_end', 'All stages of a frame together', 2),
@@ -72,6 +77,8 @@ export class Waterfall {
       bars.push([name, stage, offset]);
       if (stage) offset += Math.max(0, stage.p50_ms);
     }
+    // Only publishing pages tell when a frame was captured: other sources have no such rows.
+    this.#publisher.hidden = !bars.some(([, stage], i) => stage && STAGES[i][1] === 'publisher');
     bars.push(['end_to_end', present(answer?.end_to_end), 0]);
     bars.push(['glass_to_glass', present(answer?.glass_to_glass), 0]);
     const reach = Math.max(0, ...bars.map(([, stage, from]) => (stage ? from + stage.p95_ms : 0)));

@@ -4,13 +4,13 @@
 
 use std::sync::Arc;
 
-use glassline_hub::Hub;
+use glassline_hub::{Hub, StreamName};
 
 use crate::auth::{Sites, Users};
 use crate::config::Config;
 use crate::http::server::ListenerCounters;
-use crate::ingest::FrameCodes;
 use crate::ingest::library::Library;
+use crate::ingest::{FrameCode, FrameCodes};
 use crate::latency::LatencyRegistry;
 use crate::rooms::Rooms;
 use crate::runtime::{Clock, Supervisor};
@@ -60,4 +60,21 @@ pub(crate) struct HttpPorts {
     pub(crate) http: u16,
     /// Port of HTTPS; `None` if it is turned off.
     pub(crate) https: Option<u16>,
+}
+
+impl App {
+    /// Returns how to read the number in the frames of the stream `name`: that of a clip, or the
+    /// server's time in ms that a publishing page draws.
+    pub(crate) fn frame_code(&self, name: &str) -> Option<FrameCode> {
+        if let Some(code) = self.codes.get(name) {
+            return Some(code);
+        }
+        let name = StreamName::parse(name).ok()?;
+        let told = self.sessions.captures(&name)?.clock()?;
+        told.drawn_ms.map(|_| FrameCode {
+            fps: 1000,
+            frames: 1 << 16,
+            epoch: self.clock.epoch(),
+        })
+    }
 }

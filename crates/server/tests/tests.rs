@@ -31,6 +31,7 @@ mod pacing;
 mod panics;
 mod peer;
 mod proxies;
+mod publishing;
 mod quic;
 mod reload;
 mod reordered;

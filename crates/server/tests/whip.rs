@@ -15,15 +15,19 @@ use crate::running::{Response, Running};
 const SDPFRAG: (&str, &str) = ("Content-Type", "application/trickle-ice-sdpfrag");
 
 /// A publisher of VP8 and Opus that sends a frame every few milliseconds.
-struct Publisher<'a> {
-    peer: Peer<'a>,
+pub(crate) struct Publisher<'a> {
+    pub(crate) peer: Peer<'a>,
     frame: u32,
     /// Number of frames to the next keyframe by itself.
     interval: u32,
 }
 
 impl<'a> Publisher<'a> {
-    fn post(running: &'a Running, path: &str, headers: &[(&str, &str)]) -> Result<Self, Response> {
+    pub(crate) fn post(
+        running: &'a Running,
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> Result<Self, Response> {
         Self::offering(running, path, headers, str::to_owned)
     }
 
@@ -75,7 +79,7 @@ impl<'a> Publisher<'a> {
 }
 
 /// Runs publishers and viewers in turns until `done`.
-fn until(
+pub(crate) fn until(
     publishers: &mut [&mut Publisher<'_>],
     viewers: &mut [&mut Peer<'_>],
     mut done: impl FnMut(&[&mut Publisher<'_>], &[&mut Peer<'_>]) -> bool,
@@ -101,7 +105,7 @@ fn is_live(running: &Running, stream: &str) -> bool {
     stream.is_some_and(|stream| stream.state().as_str() == "live")
 }
 
-fn go_live(publisher: &mut Publisher<'_>, stream: &str) {
+pub(crate) fn go_live(publisher: &mut Publisher<'_>, stream: &str) {
     let running = publisher.peer.running;
     let live = until(&mut [publisher], &mut [], |_, _| is_live(running, stream));
     assert!(live, "{:?}", publisher.peer.dropped);

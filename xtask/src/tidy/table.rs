@@ -81,7 +81,7 @@ pub(super) const ROOMS: &[(&str, &[Row])] = &[
         ("http/server", &["runtime", "sessions"]),
         ("app", &["auth", "config", "http/server", "ingest", "latency", "quic", "rooms", "rtsp", "runtime", "sessions", "tls", "transcoding"]),
         ("metrics", &["auth", "ingest", "latency", "rooms", "runtime"]),
-        ("http", &["app", "auth", "config", "http/server", "latency", "metrics", "quic", "rooms", "rtsp", "runtime", "sessions", "tls", "transcoding"]),
+        ("http", &["app", "auth", "config", "http/server", "ingest", "latency", "metrics", "quic", "rooms", "rtsp", "runtime", "sessions", "tls", "transcoding"]),
         ("reload", &["auth", "config", "runtime", "tls"]),
         ("sweep", &["app", "auth", "latency", "runtime", "sessions"]),
         ("server", &["app", "auth", "config", "egress", "http", "http/server", "ingest", "latency", "metrics", "quic", "reload", "rooms", "rtsp", "runtime", "sessions", "sweep", "tls", "transcoding"]),

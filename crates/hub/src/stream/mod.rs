@@ -1,6 +1,7 @@
 //! One stream of the hub: tracks, rings of units, timeline, state, and its subscribers.
 mod rate;
 mod rendition;
+mod source_note;
 mod state;
 mod subscription;
 
@@ -15,7 +16,7 @@ use glassline_media::{
 
 use crate::error::PublishError;
 use crate::layout::{LayoutTracks, TrackLayout};
-use crate::ring::Ring;
+use crate::ring::{LayerFigures, Ring};
 use crate::timeline::Timeline;
 use crate::wake::Wake;
 use crate::watch::Watchers;
@@ -24,6 +25,7 @@ use crate::{Limits, StreamName};
 use rate::Rate;
 use rendition::Rendition;
 pub use rendition::RenditionPublisher;
+pub use source_note::SourceNote;
 pub use state::{State, StreamLifetime};
 pub use subscription::Subscription;
 
@@ -79,6 +81,8 @@ struct Inner {
     totals: Totals,
     ingest: StageTable,
     rate: Rate,
+    /// What the present or latest source says of itself.
+    note: Option<Arc<SourceNote>>,
 }
 
 impl Inner {
@@ -133,6 +137,7 @@ impl Stream {
                 totals: Totals::default(),
                 ingest: StageTable::new(WINDOW),
                 rate: Rate::default(),
+                note: None,
             }),
             watchers,
             viewers: AtomicUsize::new(0),
@@ -219,6 +224,27 @@ impl Stream {
         self.lock().ingest.clone()
     }
 
+    /// Returns what a track's layer carries, measured on the units that the hub keeps. The cost is
+    /// that of a look at two seconds of units.
+    pub fn figures(&self, layer: impl Into<TrackLayer>, now: Instant) -> LayerFigures {
+        let inner = self.lock();
+        let ring = inner.ring(layer.into());
+        ring.map_or_else(LayerFigures::default, |ring| ring.figures(now))
+    }
+
+    /// Returns what the present or latest source says of itself; `None` if it says nothing.
+    pub fn source_note(&self) -> Option<Arc<SourceNote>> {
+        self.lock().note.clone()
+    }
+
+    /// Keeps what publisher `generation` says of itself, if it is the current one.
+    pub(crate) fn set_note(&self, generation: u64, note: SourceNote) {
+        let mut inner = self.lock();
+        if inner.generation == generation {
+            inner.note = Some(Arc::new(note));
+        }
+    }
+
     /// Makes a publisher of `tracks` the current one; returns its number.
     pub(crate) fn begin_publishing(
         &self,
@@ -244,6 +270,9 @@ impl Stream {
             inner.wake();
         }
         inner.make_rings(&tracks);
+        let rings = inner.rings.iter_mut().flatten();
+        rings.for_each(Ring::begin_source);
+        inner.note = None;
         inner.tracks = tracks.into();
         inner.timeline.begin_source();
         inner.generation += 1;

@@ -26,14 +26,19 @@ impl Description {
     pub fn choose(&self, carries: impl Fn(Codec) -> bool) -> ChosenTracks {
         let (mut video, mut audio, mut left_out) = (None, None, Vec::new());
         for (index, media) in TrackIndex::enumerate(&self.tracks) {
+            let name = &media.name;
             let Some(format) = media.format().filter(|_| !media.back_channel) else {
-                left_out.push(media.name.clone());
+                let why = match media.back_channel {
+                    true => "a back channel, which the source would receive",
+                    false => "without a format",
+                };
+                left_out.push(format!("{name}: {why}"));
                 continue;
             };
             let track = match format.track() {
                 Ok(track) => track,
                 Err(unusable) => {
-                    left_out.push(format!("{} {unusable}", media.name));
+                    left_out.push(format!("{name} {unusable}"));
                     continue;
                 }
             };
@@ -41,16 +46,17 @@ impl Description {
                 Kind::Video => &mut video,
                 Kind::Audio => &mut audio,
                 Kind::Text => {
-                    left_out.push(format!("{} {}", media.name, track.codec));
+                    left_out.push(format!("{name} {}: text is not published", track.codec));
                     continue;
                 }
             };
             if !carries(track.codec) {
-                left_out.push(format!("{} {}", media.name, track.codec));
+                left_out.push(format!("{name} {}, which is not carried here", track.codec));
             } else if place.is_none() {
                 *place = Some((index, track));
             } else {
-                left_out.push(format!("second {} {}", media.name, track.codec));
+                let second = format!("second {name} {}", track.codec);
+                left_out.push(format!("{second}: one track of each kind is published"));
             }
         }
         ChosenTracks {

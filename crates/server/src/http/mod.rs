@@ -1,8 +1,8 @@
 //! HTTP: signalling, pages and the API.
 //!
 //! ```text
-//!  public  / · /trust[/root.…] · /{stream} · /{stream}/whep[/{session}] · /{stream}/whip[/{session}]
-//!          /whip[/{session}]
+//!  public  / · /trust[/root.…] · /{stream}[/publish] · /{stream}/whep[/{session}]
+//!          /{stream}/whip[/{session}] · /whip[/{session}]
 //!          /call[/{room}[/{session}[/hear/…]]] · /doSignaling · /api/v1/…
 //!  admin   /api/v1/… · /metrics · /healthz · /readyz
 //! ```
@@ -75,11 +75,16 @@ pub(crate) fn public(app: App) -> Router {
         .route("/trust/root.crt", get(trust::certificate))
         .route("/trust/root.pem", get(trust::pem))
         .route("/{stream}", get(pages::player))
+        .route("/{stream}/publish", get(pages::publish))
         .route("/{stream}/whep", whep)
         .route("/{stream}/whep/{session}", session.clone())
         .route("/{stream}/whip", whip)
         .route("/{stream}/whip/{session}", session)
         .route("/{stream}/whep/{session}/report", post(api::report))
+        .route(
+            "/{stream}/whip/{session}/report",
+            post(api::publishing::report),
+        )
         .route(
             "/doSignaling",
             post(signaling::exchange).options(resource::options),
@@ -112,6 +117,10 @@ pub(crate) fn admin(app: App) -> Router {
             "/api/v1/webrtc/data-publishers",
             get(api::webrtc::publishers),
         )
+        .route(
+            "/api/v1/webrtc/publishers",
+            get(api::publishing::publishers),
+        )
         .merge(api::router())
         .fallback(not_found)
         .layer(from_fn_with_state(app.clone(), page_guard::operators))
@@ -140,7 +149,10 @@ async fn readers(
 ) -> Response {
     let route = matched.as_ref().map_or("", MatchedPath::as_str);
     let is_page = request.method() == Method::GET
-        && matches!(route, "/" | "/{stream}" | "/call" | "/call/{room}");
+        && matches!(
+            route,
+            "/" | "/{stream}" | "/{stream}/publish" | "/call" | "/call/{room}"
+        );
     // The right to join a room is checked in its handler, and later requests need the session's
     // name.
     let is_call = route.starts_with("/call/{room}") && !is_page;
@@ -164,6 +176,15 @@ async fn readers(
                 return problem.into_response();
             }
             return next.run(request).await;
+        }
+        // Who may publish need not be allowed to watch.
+        if route.ends_with("/publish") || route.ends_with("/publishing") {
+            let stream = stream.as_deref().unwrap_or_default();
+            let may = auth::reader_or_publisher(&app.users, &app.sites, &shown, stream).await;
+            return match may {
+                Ok(()) => next.run(request).await,
+                Err(problem) => problem.into_response(),
+            };
         }
         match auth::reader(&app.users, &shown, stream.as_deref()).await {
             Ok(reader) => request.extensions_mut().insert(reader),

@@ -1,4 +1,4 @@
-//! The pages that are built into the binary: index, player and call.
+//! The pages that are built into the binary: index, player, publish and call.
 
 use axum::extract::{Path, State};
 use axum::http::{HeaderName, StatusCode, header};
@@ -42,6 +42,14 @@ const ASSETS: &[(&str, &str, &str)] = assets! {
     "panel.js" => SCRIPT,
     "player.css" => STYLE,
     "player.js" => SCRIPT,
+    "publish.css" => STYLE,
+    "publish.js" => SCRIPT,
+    "publishing.js" => SCRIPT,
+    "publication.js" => SCRIPT,
+    "commands.js" => SCRIPT,
+    "pattern.js" => SCRIPT,
+    "sources.js" => SCRIPT,
+    "sending.js" => SCRIPT,
     "retry.js" => SCRIPT,
     "stats.js" => SCRIPT,
     "theme.js" => SCRIPT,
@@ -65,6 +73,11 @@ pub(super) async fn player(State(app): State<App>, Path(stream): Path<String>) -
         StatusCode::NOT_FOUND
     };
     page(status, include_str!("../../assets/player.html"))
+}
+
+/// Serves the page that publishes a stream: `GET /{stream}/publish`.
+pub(super) async fn publish() -> Response {
+    page(StatusCode::OK, include_str!("../../assets/publish.html"))
 }
 
 /// `GET /call` and `GET /call/{room}`
@@ -127,6 +140,7 @@ mod tests {
         let pages = [
             include_str!("../../assets/index.html"),
             include_str!("../../assets/player.html"),
+            include_str!("../../assets/publish.html"),
             include_str!("../../assets/call.html"),
             include_str!("../../assets/trust.html"),
         ];

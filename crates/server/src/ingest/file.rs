@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use glassline_demux::{self as demux, Demuxer, Frame};
-use glassline_hub::{PublishError, Publisher, State, Stream};
+use glassline_hub::{PublishError, Publisher, SourceNote, State, Stream};
 use tokio::sync::watch;
 
 use super::backoff::Backoff;
@@ -111,6 +111,10 @@ fn play(
     }
     let now = Instant::now();
     let mut publisher = stream.publish(source.tracks().to_vec(), now)?;
+    publisher.note(SourceNote {
+        protocol: "file",
+        left_out: source.warnings().iter().map(ToString::to_string).collect(),
+    });
     let mut pace = Pace::new(now + LEAD);
     let announce = |pace: &Pace| {
         if let Some(code) = clip.frame_code(pace.start()) {

@@ -49,7 +49,7 @@ pub(crate) use units::Units;
 pub use frame_codes::{FrameCode, FrameCodes};
 pub use spec::{FileSource, Input, RtspSource, SourceSpec, SpecError, Transport};
 pub use voice::{Voice, VoiceCounters};
-pub use whip::WhipCounters;
+pub use whip::{Arrivals, ArrivedLine, WhipCounters};
 
 /// The running sources of the configuration: threads of files and tasks of cameras.
 #[derive(Debug)]

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use glassline_hub::{CreateError, Hub, PublishError, Publisher, State, StreamName};
+use glassline_hub::{CreateError, Hub, PublishError, Publisher, SourceNote, State, StreamName};
 use glassline_media::{Kind, MediaTime, MediaUnit, Stage, TrackIndex};
 use glassline_quic::moq::{
     BroadcastReader, CatalogError, ReceivedFrame, Rendition, Session, SubscribeError, TrackReader,
@@ -78,7 +78,9 @@ impl BroadcastIngest {
             .catalog()
             .await?
             .ok_or(SubscribeError::NoCatalog)?;
+        let mut left_out = Vec::new();
         for (name, why) in &catalog.unsupported {
+            left_out.push(format!("rendition '{name}': {why}"));
             tracing::info!(stream = %self.name, rendition = name, %why, "rendition left out");
         }
         let chosen = catalog.choose().map_err(SubscribeError::from)?;
@@ -99,6 +101,10 @@ impl BroadcastIngest {
         let now = Instant::now();
         let receiver = BroadcastReceiver {
             ingest: self,
+            note: SourceNote {
+                protocol: "moq",
+                left_out,
+            },
             units: Units::new(chosen.iter().map(describe).collect()),
             video: chosen.iter().any(|it| it.track.kind() == Kind::Video),
             clock: catalog.clock,
@@ -178,6 +184,8 @@ async fn follow(
 /// A broadcast that is being received.
 struct BroadcastReceiver<'a> {
     ingest: &'a BroadcastIngest,
+    /// What the broadcast has besides the chosen tracks.
+    note: SourceNote,
     units: Units,
     /// Whether the broadcast has video.
     video: bool,
@@ -267,6 +275,7 @@ impl BroadcastReceiver<'_> {
                 None if self.units.starts(&media_unit) => {
                     let (hub, name) = (&self.ingest.hub, &self.ingest.name);
                     let publisher = go_live::<BroadcastError>(hub, name, self.units.tracks(), now)?;
+                    publisher.note(self.note.clone());
                     self.publisher.insert(publisher)
                 }
                 None => continue,

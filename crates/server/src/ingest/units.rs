@@ -13,6 +13,9 @@ use glassline_rtp::units::TimedUnit;
 use super::tracks;
 use super::unit_packetizer::{UnitPacketizer, UnitTiming};
 
+/// Most NAL units of a keyframe that are searched for its size: parameter sets come first.
+const SETS_MAX: usize = 8;
+
 /// Packetizes a source's access units. A keyframe that comes without parameter sets gets the latest
 /// ones, or those of the description.
 #[derive(Debug)]
@@ -83,12 +86,40 @@ impl Units {
         if let Some(sets) = &mut state.sets {
             sets.describe(track);
         }
+        if keyframe
+            && state.video
+            && let Some(size) = frame_size(track, &data)
+            && size != (track.video.width, track.video.height)
+        {
+            (track.video.width, track.video.height) = size;
+            self.redescribed = true;
+        }
     }
 
     /// Returns the tracks if it turned out since the last call that a track has B-frames, or no
-    /// longer has them.
+    /// longer has them, or that its frames have another size.
     pub(crate) fn take_redescribed(&mut self) -> Option<&[Track]> {
         std::mem::take(&mut self.redescribed).then_some(&self.tracks)
+    }
+}
+
+/// Returns width and height of a keyframe in pixels, where its coding tells them at a fixed place.
+fn frame_size(track: &Track, keyframe: &[u8]) -> Option<(u32, u32)> {
+    match track.codec {
+        // The parameter sets in the description are those of the first keyframe.
+        Codec::H264 | Codec::H265 => annexb::nals(keyframe)
+            .take(SETS_MAX)
+            .find_map(|nal| glassline_demux::frame_size(track.codec, nal)),
+        // RFC 6386 §9.1: a frame tag, a start code, and 14 bits for each side.
+        Codec::Vp8 => {
+            let header: &[u8; 10] = keyframe.first_chunk()?;
+            let [width, height] = [6, 8].map(|at| {
+                let bytes = [header[at], header[at + 1] & 0x3f];
+                u32::from(u16::from_le_bytes(bytes))
+            });
+            (header[3..6] == [0x9d, 0x01, 0x2a]).then_some((width, height))
+        }
+        _ => None,
     }
 }
 
@@ -105,4 +136,41 @@ fn reordering(track: &Track) -> Option<Reordering> {
         reordering.push(&unit, false);
     }
     Some(reordering)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use glassline_media::MediaTime;
+
+    use super::*;
+
+    fn keyframe(data: Vec<u8>) -> TimedUnit {
+        TimedUnit {
+            track: TrackIndex(0),
+            time: MediaTime::ZERO,
+            keyframe: true,
+            after_loss: false,
+            data,
+            received: Instant::now(),
+        }
+    }
+
+    #[test]
+    fn the_size_of_vp8_is_that_of_its_latest_keyframe() {
+        let mut units = Units::new(vec![Track::new(Codec::Vp8)]);
+        let frame = |width: u8| vec![0x10, 0, 0, 0x9d, 0x01, 0x2a, width, 0x05, 0xd0, 0x42, 7];
+        let mut out = Vec::new();
+        for (width, size) in [(0, 1280), (0, 1280), (8, 1288)] {
+            units.push(keyframe(frame(width)), &mut out);
+            let video = &units.tracks()[0].video;
+            assert_eq!((video.width, video.height), (size, 720));
+        }
+        assert!(units.take_redescribed().is_some());
+        units.push(keyframe(frame(8)), &mut out);
+        assert!(units.take_redescribed().is_none(), "nothing new");
+        units.push(keyframe(vec![1, 2, 3]), &mut out);
+        assert_eq!(units.tracks()[0].video.width, 1288, "damaged");
+    }
 }

@@ -28,6 +28,8 @@ const RESOLUTION_MS: f64 = 0.1;
 #[derive(Clone, Debug)]
 pub(super) struct FrameSample {
     pub(super) timestamp: u32,
+    /// Whether the stages begin at the capture of the frame, and not at its arrival.
+    pub(super) is_captured: bool,
     /// Delay of each stage in ms, by [`Stage::index`]. Delays may be negative, since a clock offset
     /// is only known to within an error.
     pub(super) stages_ms: [f64; Stage::ALL.len()],
@@ -38,6 +40,13 @@ pub(super) struct FrameSample {
 impl FrameSample {
     fn sum_ms(&self) -> f64 {
         self.stages_ms.iter().sum()
+    }
+
+    /// Returns the delay of a stage; `None` for a stage before the arrival if the capture time is not
+    /// known.
+    fn delay_ms(&self, stage: Stage) -> Option<f64> {
+        let is_before = matches!(stage, Stage::Capture | Stage::Encode | Stage::Uplink);
+        (self.is_captured || !is_before).then_some(self.stages_ms[stage.index()])
     }
 }
 
@@ -90,18 +99,13 @@ impl Account {
         let unmatched = self.misses.iter().map(|(_, it, _)| it).fold(0, sum);
         let lost = self.misses.iter().map(|(.., it)| it).fold(0, sum);
         let frames = || self.frames.iter().map(|(_, frame)| frame);
-        let stages = stages()
-            .filter(|_| !self.frames.is_empty())
+        let stages = Stage::ALL
+            .into_iter()
             .map(|stage| {
-                row(
-                    stage,
-                    frames()
-                        .map(|frame| frame.stages_ms[stage.index()])
-                        .collect(),
-                    unmatched,
-                    lost,
-                )
+                let delays = frames().filter_map(|frame| frame.delay_ms(stage));
+                row(stage, delays.collect(), unmatched, lost)
             })
+            .filter(|row| row.count > 0)
             .collect();
         let error_ms = frames().map(|frame| frame.error_ms).fold(0.0, f64::max);
         let both =
@@ -165,21 +169,10 @@ fn quantile(sorted: &[f64], q: f64) -> f64 {
         .unwrap_or_default()
 }
 
-/// Iterates over the stages whose delay is known for each frame, from the frame's arrival on.
-fn stages() -> impl Iterator<Item = Stage> {
-    Stage::ALL
-        .into_iter()
-        .filter(|stage| *stage != Stage::Uplink)
-}
-
 fn line(frame: &FrameSample) -> FrameLine {
-    let stages = stages()
-        .map(|stage| {
-            (
-                stage.as_str().to_owned(),
-                frame.stages_ms[stage.index()].into(),
-            )
-        })
+    let delays = Stage::ALL.into_iter();
+    let stages = delays
+        .filter_map(|stage| Some((stage.as_str().to_owned(), frame.delay_ms(stage)?.into())))
         .collect();
     FrameLine {
         rtp_timestamp: frame.timestamp,
@@ -199,6 +192,7 @@ mod tests {
         stages_ms[Stage::Network.index()] = total;
         FrameSample {
             timestamp: 1,
+            is_captured: false,
             stages_ms,
             glass_ms: glass,
             error_ms: 0.3,
@@ -231,7 +225,26 @@ mod tests {
         assert_eq!((network.p50_ms, network.max_ms), (20.0, 30.0));
         assert_eq!(latency.end_to_end.map(|whole| whole.p95_ms), Some(30.0));
         assert_eq!(latency.glass_to_glass.map(|whole| whole.count), Some(2));
-        let later = account.latency(start + Duration::from_secs(11));
+        let rows = latency.stages.iter().map(|row| row.stage);
+        assert!(!rows.clone().any(|stage| stage == "uplink"), "not captured");
+        let mut captured = sample(10.0, None);
+        captured.is_captured = true;
+        captured.stages_ms[Stage::Encode.index()] = 7.0;
+        let frames = vec![captured];
+        account.add(
+            Joined {
+                frames,
+                ..Joined::default()
+            },
+            start + Duration::from_secs(1),
+        );
+        let both = account.latency(start + Duration::from_secs(9));
+        let counts = both.stages.iter().map(|row| (row.stage, row.count));
+        let counts: Vec<_> = counts.take(4).collect();
+        let expected = [("capture", 1), ("encode", 1), ("uplink", 1), ("ingest", 4)];
+        assert_eq!(counts, expected);
+        assert_eq!(both.frames[0].sum_ms, 17.0);
+        let later = account.latency(start + Duration::from_secs(12));
         assert!(
             later.stages.is_empty() && later.end_to_end.is_none(),
             "absent, not zero"

@@ -30,7 +30,8 @@ pub use account::{Account, Joined};
 pub use data::DataView;
 pub use frame_stamps::FrameStamps;
 pub use path::{PathView, SelectedEnd, SelectedPath};
-pub use report::{FrameReport, Report, ReportError, join};
+pub(crate) use report::join;
+pub use report::{FrameReport, Report, ReportError};
 pub use view::{Accounted, DataPublisher, FrameLine, NamedLatency, NamedPath, StageRow};
 pub use view::{StreamLatency, ViewerLatency, ViewerPath, Whole};
 
@@ -259,7 +260,7 @@ impl LatencyRegistry {
 
 /// Returns the first letters of a session's name: enough for people, without giving away the right
 /// to change the session.
-fn short(session: &SessionId) -> String {
+pub(crate) fn short(session: &SessionId) -> String {
     session.as_str().chars().take(6).collect()
 }
 

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use super::account::{FrameSample, Joined};
 use super::frame_stamps::FrameStamps;
 use crate::ingest::FrameCode;
+use crate::ingest::whip::CaptureLog;
 use crate::runtime::Clock;
 
 /// Most frames of one report: several seconds at 120 frames a second.
@@ -108,12 +109,13 @@ impl Report {
 
 /// Joins `report` with the server's `stamps` of the same frames, in the same order.
 ///
-/// Each joined frame's stages add up to `presented − origin` exactly. The glass-to-glass delay is
-/// measured independently of them, from the code drawn into the frame.
-pub fn join(
+/// Each joined frame's stages add up to `presented − origin` exactly, or to `presented − captured` for
+/// a frame whose capture time is in `captures`. The glass-to-glass delay is measured independently of
+/// them, from the code drawn into the frame.
+pub(crate) fn join(
     report: &Report,
     stamps: &[Option<FrameStamps>],
-    code: Option<&FrameCode>,
+    (code, captures): (Option<&FrameCode>, Option<&CaptureLog>),
     clock: &Clock,
 ) -> Joined {
     let mut joined = Joined {
@@ -123,7 +125,7 @@ pub fn join(
     };
     for (place, frame) in report.frames.iter().enumerate() {
         let stamps = stamps.get(place).and_then(Option::as_ref);
-        match stamps.and_then(|stamps| sample(report, frame, stamps, code, clock)) {
+        match stamps.and_then(|stamps| sample(report, frame, stamps, (code, captures), clock)) {
             Some(sample) => joined.frames.push(sample),
             None => joined.unmatched = joined.unmatched.saturating_add(1),
         }
@@ -135,7 +137,7 @@ fn sample(
     report: &Report,
     frame: &FrameReport,
     stamps: &FrameStamps,
-    code: Option<&FrameCode>,
+    (code, captures): (Option<&FrameCode>, Option<&CaptureLog>),
     clock: &Clock,
 ) -> Option<FrameSample> {
     let on_server_ms = |page_ms: f64| page_ms + report.offset_ns / 1e6;
@@ -146,6 +148,10 @@ fn sample(
     let mut stages_ms = [0.0; Stage::ALL.len()];
     for (stage, delay) in stamps.stages() {
         stages_ms[stage.index()] = delay.as_secs_f64() * 1e3;
+    }
+    let captured = captures.and_then(|captures| captures.find(stamps.origin));
+    for (stage, ms) in captured.iter().flat_map(|frame| frame.stages_ms) {
+        stages_ms[stage.index()] = ms;
     }
     stages_ms[Stage::Network.index()] = received_ms - sent_ms;
     // The time between arrival and presentation is divided without a remainder: the decoder's own
@@ -160,14 +166,22 @@ fn sample(
     stages_ms[Stage::JitterBuffer.index()] = buffered;
     stages_ms[Stage::Render.index()] = presented_ms - received_ms - decode - buffered;
 
+    let number = frame.code.zip(code);
+    // A page draws its time into a frame some time before the browser captures the frame.
+    let drawn = captures.filter(|_| number.is_some());
+    let drawn_ms = drawn.and_then(|it| it.clock()?.drawn_ms).unwrap_or(0.0);
+    // Without its capture time, the stages of a publisher's frame begin later than its code.
+    let is_whole = captures.is_none() || captured.is_some();
     Some(FrameSample {
         timestamp: frame.rtp_timestamp,
+        is_captured: captured.is_some(),
         stages_ms,
-        glass_ms: frame
-            .code
-            .zip(code)
+        glass_ms: number
+            .filter(|_| is_whole)
             .map(|(number, code)| glass_ms(number, code, presented_ms, clock)),
-        error_ms: report.error_ns.max(0.0) / 1e6,
+        error_ms: report.error_ns.max(0.0) / 1e6
+            + captured.map_or(0.0, |frame| frame.error_ms)
+            + drawn_ms,
     })
 }
 
@@ -238,7 +252,7 @@ mod tests {
             frame(page(ms(9)), page(ms(40)), Some(90)),
             frame(0.0, 0.0, None),
         ]);
-        let joined = join(&report, &[Some(stamps), None], Some(&code), &clock);
+        let joined = join(&report, &[Some(stamps), None], (Some(&code), None), &clock);
         assert_eq!((joined.frames.len(), joined.unmatched), (1, 1));
         let sample = &joined.frames[0];
         let sum: f64 = sample.stages_ms.iter().sum();

@@ -44,6 +44,11 @@ impl Clock {
         }
     }
 
+    /// Returns the instant at which the clock is zero: the server's start.
+    pub fn epoch(&self) -> Instant {
+        self.start
+    }
+
     /// Returns the time since the server started.
     pub fn uptime(&self) -> Duration {
         self.start.elapsed()

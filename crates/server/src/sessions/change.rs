@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use glassline_hub::StreamName;
 use glassline_webrtc::sdp::{Candidate, Fragment, IceCredentials, restart_fragment};
 use tokio::sync::oneshot;
 
@@ -13,6 +14,7 @@ use super::peer::Peer;
 use super::record::{IceGeneration, SessionLocation, SessionRecord};
 use super::registry::Registry;
 use super::shard::Command;
+use crate::ingest::whip::{Arrivals, CaptureLog};
 use crate::latency::FrameStamps;
 use crate::runtime::SessionId;
 
@@ -241,15 +243,49 @@ impl Negotiator {
             timestamps,
             reply,
         };
+        self.ask(record, ask)?;
+        Ok(stamps)
+    }
+
+    /// Returns the session that publishes the stream `name` by WHIP, or is about to.
+    pub(crate) fn publisher_of(&self, name: &StreamName) -> Option<Arc<SessionRecord>> {
+        let (session, _) = self.reservations.holder(name, Instant::now())?;
+        self.by_id(&session)
+    }
+
+    /// Returns all sessions that publish by WHIP, or are about to.
+    pub(crate) fn publishers(&self) -> Vec<Arc<SessionRecord>> {
+        let sessions = self.reservations.sessions();
+        sessions.iter().filter_map(|it| self.by_id(it)).collect()
+    }
+
+    /// Returns the capture times of the stream `name`, if a WHIP session publishes it.
+    pub(crate) fn captures(&self, name: &StreamName) -> Option<Arc<CaptureLog>> {
+        self.reservations.captures(name)
+    }
+
+    /// Asks a publisher's shard what arrived. The receiver gets no reply if the session publishes no
+    /// media, or has ended.
+    pub(crate) fn arrivals(
+        &self,
+        record: &SessionRecord,
+    ) -> Result<oneshot::Receiver<Arrivals>, ChangeError> {
+        let (reply, arrivals) = oneshot::channel();
+        let session = record.id.clone();
+        self.ask(record, Command::Arrivals { session, reply })?;
+        Ok(arrivals)
+    }
+
+    /// Sends a question to the shard that owns a session.
+    fn ask(&self, record: &SessionRecord, question: Command) -> Result<(), ChangeError> {
         let state = record.state();
         let shard = match &state.location {
             SessionLocation::Shard(index) => self.shared.shard(*index),
             SessionLocation::Waiting(_) | SessionLocation::Gone => None,
         };
-        let sent = shard.ok_or(ChangeError::Ended)?.send(ask);
+        let sent = shard.ok_or(ChangeError::Ended)?.send(question);
         drop(state);
-        sent.map_err(|_| ChangeError::Busy)?;
-        Ok(stamps)
+        sent.map_err(|_| ChangeError::Busy)
     }
 
     /// Changes a session in place while it waits for its first datagram; sends a command to its

@@ -12,6 +12,8 @@ use axum::{Extension, Json, Router};
 use glassline_hub::{State as StreamState, Stream};
 use serde::Serialize;
 
+mod advice;
+pub(crate) mod publishing;
 pub(crate) mod quic;
 pub(crate) mod rtsp;
 pub(crate) mod transcoding;
@@ -25,6 +27,7 @@ use crate::latency::{self, Report, StreamLatency, ViewerLatency};
 use crate::quic::Sender;
 use crate::sessions::ChangeError;
 use crate::transcoding::BrowserView;
+use publishing::SourceView;
 
 pub(super) fn router() -> Router<App> {
     Router::new()
@@ -32,6 +35,10 @@ pub(super) fn router() -> Router<App> {
         .route("/api/v1/streams/{name}", get(stream))
         .route("/api/v1/streams/{name}/latency", get(stream_latency))
         .route("/api/v1/streams/{name}/frame-code", get(frame_code))
+        .route(
+            "/api/v1/streams/{name}/publishing",
+            get(publishing::publishing),
+        )
         .route("/api/v1/clock", get(clock))
         .route("/api/v1/server", get(server))
 }
@@ -44,6 +51,8 @@ struct StreamView {
     detail: Option<String>,
     viewers: usize,
     tracks: Vec<TrackView>,
+    /// The present source, or the latest one.
+    source: Option<SourceView>,
     /// Seconds since the present source began.
     uptime_s: Option<f64>,
     bitrate_bps: u64,
@@ -68,7 +77,6 @@ fn view(app: &App, stream: &Arc<Stream>, now: Instant) -> StreamView {
     let totals = stream.totals();
     let (layout, tracks) = (stream.layout(), stream.tracks());
     let browsers = app.transcoders.browser_views((stream, layout), &tracks);
-    let known = |pixels: u32| (pixels > 0).then_some(pixels);
     StreamView {
         name: stream.name().to_string(),
         state: state.as_str(),
@@ -86,6 +94,7 @@ fn view(app: &App, stream: &Arc<Stream>, now: Instant) -> StreamView {
                 browser,
             })
             .collect(),
+        source: stream.source_note().map(|note| SourceView::of(&note)),
         uptime_s: match state {
             StreamState::Live { since } => Some(now.saturating_duration_since(since).as_secs_f64()),
             _ => None,
@@ -94,6 +103,11 @@ fn view(app: &App, stream: &Arc<Stream>, now: Instant) -> StreamView {
         packets: totals.packets,
         sources: totals.sources,
     }
+}
+
+/// Returns a number of pixels; 0 stands for an unknown one.
+const fn known(pixels: u32) -> Option<u32> {
+    if pixels > 0 { Some(pixels) } else { None }
 }
 
 #[derive(Debug, Serialize)]
@@ -184,7 +198,7 @@ async fn frame_code(
     State(app): State<App>,
     Path(name): Path<String>,
 ) -> Result<Json<FrameCodeView>, Problem> {
-    let code = app.codes.get(&name).ok_or_else(|| {
+    let code = app.frame_code(&name).ok_or_else(|| {
         let detail = format!("stream '{name}' has no numbers drawn into its frames");
         Problem::new(StatusCode::NOT_FOUND, "No frame code", detail)
     })?;
@@ -262,7 +276,9 @@ pub(super) async fn report(
         other => other.into(),
     })?;
     let stamps = stamps.await.map_err(|_| Problem::no_session())?;
-    let joined = latency::join(&report, &stamps, app.codes.get(&name).as_ref(), &app.clock);
+    let (code, captures) = (app.frame_code(&name), app.sessions.captures(&record.stream));
+    let code = (code.as_ref(), captures.as_deref());
+    let joined = latency::join(&report, &stamps, code, &app.clock);
     let figures = app
         .latencies
         .report(&record.stream, &record.id, joined, Instant::now());

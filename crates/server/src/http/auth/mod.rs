@@ -122,6 +122,46 @@ pub(super) async fn publisher(
     }
 }
 
+/// Checks that a request may read `stream`, or publish it.
+///
+/// The request carries the same kinds of credentials as for [`reader`] and [`publisher`].
+pub(super) async fn reader_or_publisher(
+    users: &Arc<Users>,
+    sites: &Sites,
+    shown: &Shown<'_>,
+    stream: &str,
+) -> Result<(), Problem> {
+    let by = shown.requester();
+    let accesses = [Access::Read, Access::Publish];
+    let has_token = accesses.iter().any(|access| users.has_token(*access));
+    if has_token && let Some(token) = shown.token() {
+        match users.verify_token(&by, &accesses, &token) {
+            Ok(()) => return Ok(()),
+            // A wrong token is counted once, and the request has no other credentials.
+            Err(error) => {
+                refuse_later(error)?;
+                return Err(unauthorised(users, Access::Publish));
+            }
+        }
+    }
+    if users.open_streams(&by).is_some() {
+        return reader(users, shown, Some(stream)).await.map(drop);
+    }
+    if users.is_open(Access::Publish, &by) || !users.any() {
+        return publisher(users, sites, shown, stream).await;
+    }
+    let user = login(users, shown, &by, Access::Publish).await?;
+    match accesses
+        .iter()
+        .any(|access| users.may(&user, *access, stream))
+    {
+        true => Ok(()),
+        false => Err(forbidden(format!(
+            "this user may neither read nor publish '{stream}'"
+        ))),
+    }
+}
+
 /// Checks the stream key that a request shows as its token, and returns the name of the stream.
 ///
 /// A key is the name alone where publishing needs no credentials, otherwise `NAME:TOKEN` with the

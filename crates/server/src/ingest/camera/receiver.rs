@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use glassline_hub::{PublishError, Publisher, Stream};
+use glassline_hub::{PublishError, Publisher, SourceNote, Stream};
 use glassline_media::{MediaUnit, Track, TrackIndex};
 use glassline_rtp::payload::UnsupportedFormat;
 use glassline_rtp::receive::{Received, SourceReceiver};
@@ -12,6 +12,8 @@ use crate::ingest::Assembler;
 #[derive(Debug)]
 pub(super) struct Receiver<'a> {
     stream: &'a Arc<Stream>,
+    /// What the camera is, and which of its tracks are left out.
+    note: SourceNote,
     /// Index of each used track in the camera's description.
     described: Vec<TrackIndex>,
     packets: SourceReceiver,
@@ -24,11 +26,12 @@ pub(super) struct Receiver<'a> {
 }
 
 impl<'a> Receiver<'a> {
-    /// Prepares to receive the `chosen` tracks, each with its index in the camera's description.
+    /// Prepares to receive the `chosen` tracks, each with its index in the camera's description, and
+    /// to publish them as a stream with a note on the camera.
     pub(super) fn new(
         chosen: Vec<(TrackIndex, Track)>,
         by_datagrams: bool,
-        stream: &'a Arc<Stream>,
+        (stream, note): (&'a Arc<Stream>, SourceNote),
         now: Instant,
     ) -> Result<Self, UnsupportedFormat> {
         let (described, tracks): (Vec<_>, Vec<_>) = chosen.into_iter().unzip();
@@ -40,6 +43,7 @@ impl<'a> Receiver<'a> {
         }
         Ok(Self {
             stream,
+            note,
             described,
             packets,
             assembler: Assembler::new(tracks)?,
@@ -102,7 +106,9 @@ impl<'a> Receiver<'a> {
                 // Nobody can watch before the first keyframe, so the stream is not live until then.
                 None if self.assembler.starts(&media_unit) => {
                     let tracks = self.assembler.tracks().to_vec();
-                    self.publisher.insert(self.stream.publish(tracks, now)?)
+                    let publisher = self.stream.publish(tracks, now)?;
+                    publisher.note(self.note.clone());
+                    self.publisher.insert(publisher)
                 }
                 None => continue,
             };

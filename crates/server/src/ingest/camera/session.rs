@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use glassline_hub::Stream;
+use glassline_hub::{SourceNote, Stream};
 use glassline_media::Track;
 use glassline_rtp::payload::h265;
 use glassline_rtsp::auth::User;
@@ -195,7 +195,8 @@ impl<'a> CameraSession<'a> {
 
     fn set_up(&mut self, description: &Description, now: Instant) -> Result<(), Failure> {
         let choice = description.choose(|_| true);
-        let (mut chosen, others) = (choice.tracks, choice.left_out.join(", "));
+        let (mut chosen, left_out) = (choice.tracks, choice.left_out);
+        let others = left_out.join(", ");
         for (_, track) in &mut chosen {
             if let Some(size) = frame_size(track) {
                 (track.video.width, track.video.height) = size;
@@ -222,7 +223,11 @@ impl<'a> CameraSession<'a> {
             wanted.push((*track, transport));
         }
         let by_datagrams = self.camera.transport == Transport::Udp;
-        let receiver = Receiver::new(chosen, by_datagrams, self.stream, now)?;
+        let note = SourceNote {
+            protocol: "camera",
+            left_out,
+        };
+        let receiver = Receiver::new(chosen, by_datagrams, (self.stream, note), now)?;
         self.receiver = Some(receiver);
         self.client.set_up(now, &wanted);
         Ok(())

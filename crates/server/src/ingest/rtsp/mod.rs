@@ -15,7 +15,7 @@ pub(crate) mod fuzzing;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use glassline_hub::{CreateError, Hub, PublishError, Publisher, State, StreamName};
+use glassline_hub::{CreateError, Hub, PublishError, Publisher, SourceNote, State, StreamName};
 use glassline_media::{Kind, MediaUnit, Ssrc, TrackIndex};
 use glassline_rtp::receive::{Received, SourceReceiver};
 use glassline_rtsp::sdp::{Description, Format};
@@ -59,6 +59,8 @@ pub(crate) struct Recording {
     /// For each announced track its index among the tracks that are used; `None` for one that is
     /// not.
     used_indices: Vec<Option<TrackIndex>>,
+    /// What the announcement has besides the used tracks.
+    note: SourceNote,
     /// The receiving state of the used tracks.
     packets: SourceReceiver,
     feedback: Feedback,
@@ -103,14 +105,19 @@ impl Recording {
         description: &Description,
         now: Instant,
     ) -> Result<Self, Refusal> {
-        let mut taken: Vec<_> = Vec::new();
+        let (mut taken, mut left_out) = (Vec::new(), Vec::new());
         for (index, media) in TrackIndex::enumerate(&description.tracks) {
             let usable = media.format().map(Format::track);
             match usable {
                 Some(Ok(track)) if track.kind() != Kind::Text => taken.push((index, track)),
-                Some(Ok(_)) | None => {}
+                Some(Ok(track)) => {
+                    let (name, codec) = (&media.name, track.codec);
+                    left_out.push(format!("{name} {codec}: text is not published"));
+                }
+                None => left_out.push(format!("{}: without a format", media.name)),
                 Some(Err(unusable)) => {
                     tracing::info!(stream = %name, %unusable, "announced track left out");
+                    left_out.push(format!("{} {unusable}", media.name));
                 }
             }
         }
@@ -139,6 +146,10 @@ impl Recording {
             hub: Arc::clone(hub),
             name,
             used_indices,
+            note: SourceNote {
+                protocol: "rtsp",
+                left_out,
+            },
             packets,
             feedback,
             assembler,
@@ -276,6 +287,7 @@ impl Recording {
                 None if self.assembler.starts(&media_unit) => {
                     let tracks = self.assembler.tracks();
                     let publisher = go_live::<Ended>(&self.hub, &self.name, tracks, now)?;
+                    publisher.note(self.note.clone());
                     self.publisher.insert(publisher)
                 }
                 None => continue,

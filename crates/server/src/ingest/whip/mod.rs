@@ -13,6 +13,8 @@
 //! A publisher may send in any codec of the answer. The first packet tells which one; all state that
 //! depends on it is a [`Reception`], which is made anew when the codec is another one.
 
+mod arrivals;
+mod captures;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod keyframes;
@@ -25,7 +27,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use glassline_hub::{CreateError, Hub, PublishError, Publisher, State, StreamName};
+use glassline_hub::{CreateError, Hub, PublishError, Publisher, SourceNote, State, StreamName};
 use glassline_media::{MediaUnit, NtpTime, Stage, TrackIndex};
 use glassline_rtp::Packet;
 use glassline_rtp::payload::UnsupportedFormat;
@@ -34,6 +36,8 @@ use glassline_webrtc::{LayerIndex, Receiver, ReceiverIndex, Session};
 use super::publishing::{go_live, take_over};
 use crate::runtime::{Counter, TokenBucket, calendar};
 
+pub use arrivals::{Arrivals, ArrivedLine};
+pub(crate) use captures::{CaptureLog, PublisherClock};
 use keyframes::KeyframeRequests;
 use reception::Reception;
 pub(crate) use reservations::{Reservation, Reservations};
@@ -87,6 +91,7 @@ pub(crate) struct Contribution {
     check_at: Instant,
     /// Number of packets that the session had requested at the last count.
     requested: u64,
+    keyframes_requested: u64,
 }
 
 /// The reason why a publisher is disconnected.
@@ -133,7 +138,19 @@ impl Contribution {
             last_received: now,
             check_at: now + CHECK,
             requested: 0,
+            keyframes_requested: 0,
         })
+    }
+
+    /// Returns what arrived so far.
+    pub(crate) fn arrivals(&self, session: &Session, now: Instant) -> Arrivals {
+        Arrivals {
+            connected_s: now.saturating_duration_since(self.began).as_secs_f64(),
+            lines: session.receivers().iter().map(ArrivedLine::of).collect(),
+            packets_requested: session.nacked(),
+            keyframes_requested: self.keyframes_requested,
+            keyframes_on_request: self.keyframes.is_heeded(now),
+        }
     }
 
     /// Begins to wait for media, because the session has keys now.
@@ -164,7 +181,8 @@ impl Contribution {
             }
             self.change_codec(session, place.0, packet.header.payload_type, now);
         }
-        self.reception.take(session, place, packet, now);
+        let captures = self.reservation.captures();
+        self.reception.take(session, place, packet, captures, now);
     }
 
     /// Goes on with the codec of another payload type of a receiver. What was published ends, and
@@ -215,6 +233,7 @@ impl Contribution {
         self.request_keyframe(session, now, counters);
         if now >= self.check_at {
             self.check_at = now + CHECK;
+            self.reservation.captures().expire(now);
             self.count(session, counters);
             self.check(now)?;
         }
@@ -310,6 +329,11 @@ impl Contribution {
                         go_live::<Ended>
                     };
                     let publisher = begin(&self.hub, name, units.tracks(), now)?;
+                    // What is not supported is refused with the whole offer.
+                    publisher.note(SourceNote {
+                        protocol: "whip",
+                        left_out: Vec::new(),
+                    });
                     self.publisher.insert(publisher)
                 }
                 None => continue,
@@ -317,15 +341,26 @@ impl Contribution {
             let is_first = media_unit.track == TrackIndex(0);
             if is_first && has_video && media_unit.keyframe {
                 // The keyframe answers a pending request.
-                self.keyframes.answered();
+                self.keyframes.answered(now);
                 let _ = publisher.keyframe_wanted();
             }
             let origin = media_unit.stamps.origin;
             publisher.push(media_unit, now)?;
-            let feed = feeds.get(simulcast.selected().unwrap_or(0));
-            let captured = feed.filter(|_| is_first).and_then(|feed| feed.captured);
-            if let Some(uplink) = captured.and_then(|at| uplink(at, origin.elapsed())) {
-                publisher.record_stage(Stage::Uplink, uplink, now);
+            let feed = feeds.get_mut(simulcast.selected().unwrap_or(0));
+            let captured = feed.filter(|_| is_first);
+            let Some(captured) = captured.and_then(|feed| feed.take_captured(origin)) else {
+                continue;
+            };
+            let captures = self.reservation.captures();
+            if !captures.is_told() {
+                if let Some(uplink) = uplink(captured, origin.elapsed()) {
+                    publisher.record_stage(Stage::Uplink, uplink, now);
+                }
+            } else if let Some(frame) = captures.note(captured, origin) {
+                for (stage, ms) in frame.stages_ms {
+                    let delay = Duration::from_secs_f64(ms.max(0.0) / 1e3);
+                    publisher.record_stage(stage, delay, now);
+                }
             }
         }
         Ok(())
@@ -346,6 +381,7 @@ impl Contribution {
         }
         if self.keyframes.poll(now) && session.request_keyframe(feed.receiver, now) {
             counters.keyframe_requests.add(1);
+            self.keyframes_requested += 1;
         }
     }
 

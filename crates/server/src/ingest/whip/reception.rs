@@ -1,6 +1,7 @@
 //! What a publisher sends in one set of codecs: from packets to access units.
 
-use std::time::Instant;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 use glassline_media::{Codec, Kind, NtpTime, Track, TrackIndex};
 use glassline_rtp::Packet;
@@ -9,8 +10,12 @@ use glassline_rtp::receive::SourceReceiver;
 use glassline_rtp::units::{TimedUnit, UnitAssembler};
 use glassline_webrtc::{LayerIndex, Receiver, ReceiverIndex, Session};
 
+use super::captures::CaptureLog;
 use super::simulcast::Simulcast;
 use crate::ingest::Units;
+
+/// Most frames whose capture time waits for the frame to be complete.
+const CAPTURED_MAX: usize = 32;
 
 /// What arrives in one set of codecs, up to access units.
 #[derive(Debug)]
@@ -37,8 +42,61 @@ pub(super) struct IncomingStream {
     pub(super) is_video: bool,
     /// Arrival of the latest sender report that was passed on.
     pub(super) reported: Option<Instant>,
-    /// Capture time that the latest packet with one states.
-    pub(super) captured: Option<NtpTime>,
+    /// RTP timestamp of the latest frame.
+    timestamp: Option<u32>,
+    /// Arrival of the first packet and capture time of the latest frames, as far as they are known.
+    captured: VecDeque<(Instant, NtpTime)>,
+}
+
+impl IncomingStream {
+    /// Notes when the frame that begins with `packet` was captured: as the packet says, otherwise by
+    /// the latest sender report, whose relation of times a publisher takes from its captures if it
+    /// tells us its clock.
+    fn note_capture(
+        &mut self,
+        receiver: &Receiver,
+        packet: &Packet<'_>,
+        captures: &CaptureLog,
+        now: Instant,
+    ) {
+        let timestamp = packet.header.timestamp;
+        if self.timestamp.replace(timestamp) == Some(timestamp) {
+            return;
+        }
+        let by_report = || {
+            let report = receiver.sender_time_of(self.layer)?;
+            captures.is_told().then(|| {
+                let ticks = i64::from(timestamp.wrapping_sub(report.rtp_timestamp).cast_signed());
+                let nanos = 1_000_000_000 * ticks / i64::from(receiver.clock_rate());
+                moved(report.ntp, nanos)
+            })
+        };
+        let Some(captured) = receiver.capture_time(packet).or_else(by_report) else {
+            return;
+        };
+        if self.captured.len() == CAPTURED_MAX {
+            self.captured.pop_front();
+        }
+        self.captured.push_back((now, captured));
+    }
+
+    /// Returns when the frame whose first packet arrived at `origin` was captured, and forgets the
+    /// frames before.
+    pub(super) fn take_captured(&mut self, origin: Instant) -> Option<NtpTime> {
+        let place = self.captured.iter().position(|(at, _)| *at == origin)?;
+        self.captured.drain(..=place).next_back().map(|(_, at)| at)
+    }
+}
+
+/// Returns the NTP time that is `nanos` later.
+fn moved(time: NtpTime, nanos: i64) -> NtpTime {
+    let by = Duration::from_nanos(nanos.unsigned_abs());
+    let fraction = (u64::from(by.subsec_nanos()) << 32) / 1_000_000_000;
+    let units = (by.as_secs() << 32) + fraction;
+    NtpTime(match nanos < 0 {
+        true => time.0.wrapping_sub(units),
+        false => time.0.wrapping_add(units),
+    })
 }
 
 impl Reception {
@@ -63,7 +121,8 @@ impl Reception {
                     track,
                     is_video: receiver.kind == Kind::Video,
                     reported: None,
-                    captured: None,
+                    timestamp: None,
+                    captured: VecDeque::new(),
                 });
                 described.push(describe(receiver, payload_type));
             }
@@ -124,6 +183,7 @@ impl Reception {
         session: &Session,
         place: (ReceiverIndex, LayerIndex),
         packet: &Packet<'_>,
+        captures: &CaptureLog,
         now: Instant,
     ) {
         let mut feeds = self.feeds.iter_mut().enumerate();
@@ -131,7 +191,7 @@ impl Reception {
             return;
         };
         let receiver = &session.receivers()[place.0.0];
-        feed.captured = receiver.capture_time(packet).or(feed.captured);
+        feed.note_capture(receiver, packet, captures, now);
         let report = receiver.sender_time_of(place.1);
         if let Some(report) = report.filter(|it| feed.reported != Some(it.received)) {
             feed.reported = Some(report.received);
@@ -179,5 +239,23 @@ fn describe(receiver: &Receiver, payload_type: u8) -> Track {
             Track::new(codec).with_format_parameters(parameters)
         }
         _ => Track::new(codec),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ntp_times_move_both_ways() {
+        let time = NtpTime::from_unix(Duration::from_millis(1_763_000_000_500));
+        for ms in [0_i64, 1, 499, 501, 2750] {
+            let nanos = ms * 1_000_000;
+            let later = moved(time, nanos);
+            let units = (later.0 - time.0) * 1000;
+            let expected = ms.unsigned_abs() << 32;
+            assert!(units.abs_diff(expected) < 5000, "{ms}");
+            assert_eq!(moved(later, -nanos), time);
+        }
     }
 }

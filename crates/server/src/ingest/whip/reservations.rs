@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use glassline_hub::StreamName;
 
+use super::captures::CaptureLog;
 use crate::runtime::SessionId;
 
 /// Silence after which a publisher makes way for another one with the right to publish: an encoder
@@ -27,6 +28,7 @@ struct Holder {
     session: SessionId,
     /// When the session was heard last, in ms after the epoch.
     heard: Arc<AtomicU64>,
+    captures: Arc<CaptureLog>,
 }
 
 /// The reservation of one session to publish a stream, given back when dropped.
@@ -36,6 +38,7 @@ pub(crate) struct Reservation {
     name: StreamName,
     session: SessionId,
     heard: Arc<AtomicU64>,
+    captures: Arc<CaptureLog>,
 }
 
 /// The stream has another publisher.
@@ -69,9 +72,11 @@ impl Reservations {
             return Err(Taken);
         }
         let heard = Arc::new(AtomicU64::new(self.ms(now)));
+        let captures = Arc::default();
         let holder = Holder {
             session: session.clone(),
             heard: Arc::clone(&heard),
+            captures: Arc::clone(&captures),
         };
         holders.insert(name.clone(), holder);
         Ok(Reservation {
@@ -79,6 +84,7 @@ impl Reservations {
             name,
             session,
             heard,
+            captures,
         })
     }
 
@@ -89,6 +95,19 @@ impl Reservations {
         let heard = Duration::from_millis(holder.heard.load(Ordering::Relaxed));
         let silent = Duration::from_millis(self.ms(now)).saturating_sub(heard);
         Some((holder.session, silent > SILENCE))
+    }
+
+    /// Returns the capture times of the stream `name`; `None` if no WHIP session publishes it.
+    pub(crate) fn captures(&self, name: &StreamName) -> Option<Arc<CaptureLog>> {
+        let holders = self.lock();
+        Some(Arc::clone(&holders.get(name)?.captures))
+    }
+
+    /// Returns all sessions that publish or are about to, in no order.
+    pub(crate) fn sessions(&self) -> Vec<SessionId> {
+        let holders = self.lock();
+        let sessions = holders.values().map(|holder| holder.session.clone());
+        sessions.collect()
     }
 
     fn ms(&self, now: Instant) -> u64 {
@@ -112,6 +131,11 @@ impl Reservation {
         let holders = self.reservations.lock();
         let holder = holders.get(&self.name);
         holder.is_some_and(|holder| holder.session == self.session)
+    }
+
+    /// Returns the log of capture times, which is shared with those who read it.
+    pub(super) fn captures(&self) -> &Arc<CaptureLog> {
+        &self.captures
     }
 
     /// Notes that the publisher was heard.
@@ -145,6 +169,9 @@ mod tests {
         };
         let holder = |after| reservations.holder(&name, start + Duration::from_secs(after));
         let first = reservation("first", false).expect("free");
+        assert_eq!(reservations.sessions(), [SessionId::new("first")]);
+        let captures = reservations.captures(&name).expect("reserved");
+        assert!(Arc::ptr_eq(&captures, first.captures()));
         assert_eq!(reservation("second", false).expect_err("taken"), Taken);
         assert_eq!(holder(1), Some((SessionId::new("first"), false)));
         assert_eq!(holder(3), Some((SessionId::new("first"), true)), "silent");
@@ -156,5 +183,6 @@ mod tests {
         assert_eq!(holder(1), Some((SessionId::new("second"), false)));
         drop(second);
         assert_eq!(holder(1), None);
+        assert!(reservations.captures(&name).is_none() && reservations.sessions().is_empty());
     }
 }

@@ -31,6 +31,7 @@ use super::admission::Permit;
 use super::counters::Counters;
 use super::endings::EndReason;
 use crate::egress::webrtc::{Nack, Route};
+use crate::ingest::whip::Arrivals;
 use crate::latency::{FrameStamps, LatencyRegistry, PathView, SelectedPath};
 use crate::messages::Messages;
 use crate::runtime::SessionId;
@@ -172,6 +173,14 @@ impl Peer {
         match &mut self.role {
             Role::Viewer(viewer) => viewer.sender.frame(timestamp),
             Role::Participant(_) | Role::Publisher(_) | Role::DataPublisher(_) => None,
+        }
+    }
+
+    /// Returns what arrived of the peer so far, if it publishes media.
+    pub(super) fn arrivals(&self, now: Instant) -> Option<Arrivals> {
+        match &self.role {
+            Role::Publisher(publisher) => Some(publisher.arrivals(&self.session, now)),
+            Role::Viewer(_) | Role::Participant(_) | Role::DataPublisher(_) => None,
         }
     }
 

@@ -7,7 +7,7 @@ use glassline_rtp::Packet;
 use glassline_webrtc::{LayerIndex, ReceiverIndex, Session};
 
 use crate::ingest::WhipCounters;
-use crate::ingest::whip::{Contribution, Ended};
+use crate::ingest::whip::{Arrivals, Contribution, Ended};
 use crate::messages::Publication;
 use crate::sessions::endings::EndReason;
 
@@ -63,6 +63,11 @@ impl Publisher {
             Ended::Publish(PublishError::Replaced { .. }) => EndReason::Replaced,
             Ended::Publish(_) | Ended::Create(_) => EndReason::NotPublished,
         })
+    }
+
+    /// Returns what arrived so far.
+    pub(super) fn arrivals(&self, session: &Session, now: Instant) -> Arrivals {
+        self.contribution.arrivals(session, now)
     }
 
     /// Notes that the session is over, for the reason `detail`.

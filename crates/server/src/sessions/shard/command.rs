@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use glassline_webrtc::sdp::{Candidate, IceCredentials};
 use tokio::sync::oneshot;
 
+use crate::ingest::whip::Arrivals;
 use crate::latency::FrameStamps;
 use crate::runtime::SessionId;
 use crate::sessions::peer::Peer;
@@ -53,6 +54,13 @@ pub enum Command {
         /// Receives one entry for each timestamp; `None` for a frame that is unknown or no longer
         /// kept.
         reply: oneshot::Sender<Vec<Option<FrameStamps>>>,
+    },
+    /// Report what arrived of a publisher.
+    Arrivals {
+        /// Session of the publisher.
+        session: SessionId,
+        /// Receives the report; dropped if the session publishes no media.
+        reply: oneshot::Sender<Arrivals>,
     },
     /// Close every session and end the thread.
     Stop,

@@ -24,6 +24,7 @@ impl Worker {
                 | Command::Evict(ref session)
                 | Command::Trickle(ref session, _)
                 | Command::Restart { ref session, .. }
+                | Command::Arrivals { ref session, .. }
                 | Command::Stamps { ref session, .. } => match self.peers.by_session(session) {
                     Some(key) => self.change(key, command, now),
                     None => self.pass_on(&session.clone(), command),
@@ -72,6 +73,12 @@ impl Worker {
                 let stamps = timestamps.into_iter().map(|it| peer.frame(it)).collect();
                 // The requester may have stopped waiting; the reply is then dropped.
                 let _ = reply.send(stamps);
+                return;
+            }
+            Command::Arrivals { reply, .. } => {
+                if let Some(arrivals) = peer.arrivals(now) {
+                    let _ = reply.send(arrivals);
+                }
                 return;
             }
             _ => return,

@@ -1,0 +1,10 @@
+//! What a source says of itself, for people and the API.
+
+/// What a source says of itself. The hub only keeps it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SourceNote {
+    /// How the media comes: `whip`, `rtsp`, `camera`, `moq` or `file`.
+    pub protocol: &'static str,
+    /// The tracks of the source that are not published, each with the reason.
+    pub left_out: Vec<String>,
+}

@@ -1,0 +1,188 @@
+//! What a publisher should change for its viewers, with the settings of common encoders.
+
+use std::time::Duration;
+
+use glassline_hub::LayerFigures;
+use glassline_media::{Codec, Kind, Track};
+use serde::Serialize;
+
+/// Longest interval between keyframes that new viewers should wait for.
+const KEYFRAME_INTERVAL_MAX: Duration = Duration::from_secs(4);
+
+/// Interval between keyframes that the settings ask for, in seconds.
+const KEYFRAME_INTERVAL_S: f64 = 2.0;
+
+/// Something that the publisher should change.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Advice {
+    /// Name of the problem: `b_frames` or `keyframe_interval`.
+    problem: &'static str,
+    /// What viewers notice of the problem.
+    detail: String,
+    /// How to solve the problem, by program.
+    settings: Vec<Setting>,
+}
+
+/// A setting of an encoder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Setting {
+    /// Name of the encoder's program.
+    program: &'static str,
+    /// The setting, as the program names it.
+    setting: String,
+}
+
+/// Returns the advice for a publisher of tracks with these figures. `heeds` is set if it makes
+/// keyframes when asked.
+pub(super) fn of(tracks: &[(Track, LayerFigures)], heeds: bool) -> Vec<Advice> {
+    let mut videos = tracks.iter().filter(|(it, _)| it.kind() == Kind::Video);
+    let Some((track, figures)) = videos.next() else {
+        return Vec::new();
+    };
+    let mut advice = Vec::new();
+    if track.video.reordered {
+        advice.push(without_b_frames(track.codec));
+    }
+    if !heeds && let Some(interval) = long_interval(figures) {
+        advice.push(with_keyframes(interval, figures.frame_rate));
+    }
+    advice
+}
+
+fn without_b_frames(codec: Codec) -> Advice {
+    let x265 = codec == Codec::H265;
+    let x264 = match x265 {
+        true => "x265-params=bframes=0",
+        false => "bframes=0",
+    };
+    let gstreamer = match x265 {
+        true => "x265enc option-string=bframes=0",
+        false => "x264enc bframes=0 tune=zerolatency",
+    };
+    let settings = [
+        (
+            "OBS",
+            format!("Output → Streaming: Max B-frames 0; with x264: Tune zerolatency, or {x264}"),
+        ),
+        ("FFmpeg", "-bf 0".to_owned()),
+        ("GStreamer", format!("{gstreamer}; nvh264enc bframes=0")),
+        (
+            "camera",
+            "H.264 profile Baseline, or B-frames (GOP structure) off".to_owned(),
+        ),
+    ];
+    Advice {
+        problem: "b_frames",
+        detail: format!(
+            "This {codec} video has B-frames. Browsers show them in the wrong order, so they are \
+             refused; RTSP and MoQ players are not."
+        ),
+        settings: settings.map(setting).into(),
+    }
+}
+
+fn with_keyframes(interval: LongInterval, frame_rate: f64) -> Advice {
+    let seconds = interval.time.as_secs_f64();
+    let bound = match interval.is_over {
+        true => "",
+        false => "more than ",
+    };
+    // The rate of a stream that begins is not known yet.
+    let frames = match frame_rate >= 1.0 {
+        true => (frame_rate * KEYFRAME_INTERVAL_S).round(),
+        false => 30.0 * KEYFRAME_INTERVAL_S,
+    };
+    let settings = [
+        (
+            "OBS",
+            "Output → Streaming: Keyframe Interval 2 s".to_owned(),
+        ),
+        ("FFmpeg", format!("-g {frames}")),
+        ("GStreamer", format!("x264enc key-int-max={frames}")),
+        (
+            "camera",
+            format!("I-frame interval (GOP length) {frames}; smart or dynamic GOP off"),
+        ),
+    ];
+    Advice {
+        problem: "keyframe_interval",
+        detail: format!(
+            "A keyframe comes every {bound}{seconds:.1} s, and this publisher makes none when asked. \
+             New viewers start at the last one that is kept, and lost frames stay visible until the \
+             next one."
+        ),
+        settings: settings.map(setting).into(),
+    }
+}
+
+fn setting((program, setting): (&'static str, String)) -> Setting {
+    Setting { program, setting }
+}
+
+/// An interval between keyframes that is too long.
+#[derive(Clone, Copy)]
+struct LongInterval {
+    time: Duration,
+    /// Whether the interval has ended; otherwise it is at least `time`.
+    is_over: bool,
+}
+
+fn long_interval(figures: &LayerFigures) -> Option<LongInterval> {
+    let open = figures.since_keyframe.map(|time| (time, false));
+    let over = figures.keyframe_interval.map(|time| (time, true));
+    let (time, is_over) = [over, open].into_iter().flatten().max_by_key(|it| it.0)?;
+    (time > KEYFRAME_INTERVAL_MAX).then_some(LongInterval { time, is_over })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figures(interval: u64, since: u64) -> LayerFigures {
+        LayerFigures {
+            frame_rate: 25.02,
+            keyframe_interval: Some(Duration::from_secs(interval)),
+            since_keyframe: Some(Duration::from_secs(since)),
+            ..LayerFigures::default()
+        }
+    }
+
+    fn problems(tracks: &[(Track, LayerFigures)], heeds: bool) -> Vec<&'static str> {
+        of(tracks, heeds).iter().map(|it| it.problem).collect()
+    }
+
+    #[test]
+    fn b_frames_and_long_intervals_are_named_with_their_settings() {
+        let mut track = Track::new(Codec::H264);
+        let audio = (Track::audio(Codec::Opus, 2), figures(60, 60));
+        let good = [audio.clone(), (track.clone(), figures(4, 1))];
+        assert!(of(&good, false).is_empty());
+        assert!(of(&[audio], false).is_empty(), "audio has no keyframes");
+        track.video.reordered = true;
+        let bad = [(track.clone(), figures(10, 1))];
+        assert_eq!(problems(&bad, false), ["b_frames", "keyframe_interval"]);
+        assert_eq!(
+            problems(&bad, true),
+            ["b_frames"],
+            "it makes them when asked"
+        );
+        let all = of(&bad, false);
+        let of_program = |problem: &Advice, program| {
+            let mut settings = problem.settings.iter();
+            let found = settings.find(|it| it.program == program);
+            found.map(|it| it.setting.clone()).expect("named")
+        };
+        assert_eq!(of_program(&all[0], "FFmpeg"), "-bf 0");
+        assert_eq!(of_program(&all[1], "FFmpeg"), "-g 50");
+        assert!(of_program(&all[1], "OBS").contains("Keyframe Interval 2 s"));
+        assert!(all[1].detail.contains("every 10.0 s"), "{}", all[1].detail);
+    }
+
+    #[test]
+    fn an_interval_that_has_not_ended_counts_as_far_as_it_goes() {
+        let track = Track::new(Codec::H264);
+        let late = [(track, figures(2, 9))];
+        let advice = of(&late, false);
+        assert!(advice[0].detail.contains("more than 9.0 s"), "{advice:?}");
+    }
+}
