@@ -17,6 +17,7 @@ mod generator;
 mod join;
 mod machine;
 mod media;
+mod publish;
 mod report;
 mod seal;
 mod server;
@@ -46,7 +47,7 @@ struct Recipe {
     run: fn() -> Result<(), String>,
 }
 
-const RECIPES: [Recipe; 4] = [
+const RECIPES: [Recipe; 5] = [
     Recipe {
         name: "seal",
         run: seal::run,
@@ -62,6 +63,10 @@ const RECIPES: [Recipe; 4] = [
     Recipe {
         name: "first_frame",
         run: first_frame::run,
+    },
+    Recipe {
+        name: "publish",
+        run: publish::run,
     },
 ];
 

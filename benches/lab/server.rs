@@ -33,6 +33,14 @@ impl Server {
         Ok(server)
     }
 
+    /// A server without sources, for publishers.
+    pub(crate) fn empty() -> Result<Self, String> {
+        let server = Self::start(&["serve"])?;
+        let url = format!("{}/api/v1/streams", server.admin_url);
+        eventually(START_TIMEOUT, || http::get_json(&url))?;
+        Ok(server)
+    }
+
     /// Serves `media`, with limits that allow many joins from one address.
     pub(crate) fn serve(media: &Media) -> Result<Self, String> {
         Self::limited(media, LIMITS)
@@ -112,7 +120,7 @@ impl Server {
 }
 
 /// Three ports that are free for TCP at this moment, and very likely for UDP.
-fn free_ports() -> std::io::Result<[u16; 3]> {
+pub(crate) fn free_ports() -> std::io::Result<[u16; 3]> {
     let listen = || TcpListener::bind(("127.0.0.1", 0));
     // All are held at the same time, so that they differ.
     let held = [listen()?, listen()?, listen()?];

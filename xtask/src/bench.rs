@@ -9,7 +9,7 @@ struct Recipe {
     about: &'static str,
 }
 
-const RECIPES: [Recipe; 5] = [
+const RECIPES: [Recipe; 6] = [
     Recipe {
         name: "seal",
         about: "nanoseconds per packet: sealing and sending, beside cipher and kernel alone",
@@ -27,6 +27,10 @@ const RECIPES: [Recipe; 5] = [
         about: "Chromium: navigation to first frame, and delay from source to screen",
     },
     Recipe {
+        name: PUBLISH,
+        about: "Chromium publishes and Chromium watches: delay by stage, beside MediaMTX",
+    },
+    Recipe {
         name: INSTRUCTIONS,
         about: "instructions of the seal-and-send path, against the kept ones (valgrind)",
     },
@@ -34,6 +38,9 @@ const RECIPES: [Recipe; 5] = [
 
 /// A benchmark apart from the laboratory: it compares counts and runs itself under callgrind.
 const INSTRUCTIONS: &str = "instructions";
+
+/// The benchmark that compares with MediaMTX.
+const PUBLISH: &str = "publish";
 
 /// Runs the named benchmarks, or all; `--list` only names them.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
@@ -64,6 +71,14 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let lab = ["bench", "--package", "glassline", "--bench", "lab"];
     process::run(&mut process::cargo(&[&lab[..], &["--no-run"]].concat()))?;
     let mut cargo = process::cargo(&lab);
+    if measured.is_empty() || measured.iter().any(|name| *name == PUBLISH) {
+        match install::mediamtx() {
+            Ok(program) => {
+                cargo.env("MEDIAMTX", program);
+            }
+            Err(reason) => println!("without MediaMTX: {reason}"),
+        }
+    }
     cargo.arg("--").args(measured);
     Ok(process::run(&mut cargo)?)
 }
