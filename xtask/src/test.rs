@@ -29,18 +29,20 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
             result => result.into(),
         }
     });
-    let devices = sound_library(&mut summary);
+    let with_sound = sound_library(&mut summary);
     check::formatting(&mut summary);
-    check::lints(&mut summary, devices);
+    check::lints(&mut summary, if with_sound { DEVICES } else { &[] });
     dependencies(&mut summary);
     summary.step("tests", |tests| {
         let mut cargo = process::cargo(&["test", "--workspace", "--no-fail-fast"]);
-        cargo.args(devices);
         if !with_peers {
             cargo.env("GLASSLINE_TEST_NO_PEERS", "1");
         }
         process::run_watching(&mut cargo, |line| tests.read_line(line)).into()
     });
+    if with_sound && with_peers {
+        sound_devices(&mut summary);
+    }
     // Alone: the smoke watches delivery, which other tests would disturb.
     summary.step("chaos", |_| chaos::smoke().into());
     Ok(summary.finish()?)
@@ -49,22 +51,38 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
 /// Arguments that enable microphones and loudspeakers.
 const DEVICES: &[&str] = &["--features", "glassline/devices"];
 
-/// Installs the sound library, which code of a feature of its own needs. Returns the arguments for
-/// builds, so that one build has all tests; those of sound devices use the null sinks of a
-/// PulseAudio of their own.
-fn sound_library(summary: &mut Summary) -> &'static [&'static str] {
-    let mut arguments = DEVICES;
+/// Installs the sound library, which code of a feature of its own needs. Returns whether it is there.
+fn sound_library(summary: &mut Summary) -> bool {
+    let mut is_there = true;
     summary.step("sound library", |_| match install::audio() {
         Ok(()) => Outcome::Passed,
         Err(reason) => {
-            arguments = &[];
+            is_there = false;
             match process::on_build_server() {
                 true => Outcome::Failed(reason),
                 false => Outcome::Skipped(reason),
             }
         }
     });
-    arguments
+    is_there
+}
+
+/// Tests sound devices on the null sinks of a PulseAudio of the tests' own. Such a build calls with
+/// the system's devices unless files are named, so that the other tests are those of users' builds.
+fn sound_devices(summary: &mut Summary) {
+    summary.step("sound devices", |tests| {
+        // All crates but those whose tests have the same name and use no sound device: without
+        // them nothing is built again, and features of shared crates stay the same.
+        let all_but = [
+            "--exclude",
+            "glassline-server",
+            "--exclude",
+            "glassline-sctp",
+        ];
+        let named = ["--test", "tests", "sound_cards"];
+        let test = [&["test", "--workspace"][..], &all_but, DEVICES, &named].concat();
+        process::run_watching(&mut process::cargo(&test), |line| tests.read_line(line)).into()
+    });
 }
 
 /// Licenses, bans and sources of all packages in the lock file; security advisories where their
