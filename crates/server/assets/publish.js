@@ -55,6 +55,8 @@ let wanted = false;
 let wake = () => {};
 let accepts = { video: ['H264', 'VP8', 'VP9', 'AV1', 'H265'], rtsp_port: null, rtsps_port: null };
 let needsKey = false;
+/** `Authorization` that the server refused; it is not sent again before the user presses Start. */
+let refused = null;
 
 const stored = () => { try { return sessionStorage.getItem(KEY) ?? ''; } catch { return ''; } };
 const keep = (value) => { try { sessionStorage.setItem(KEY, value); } catch { /* then for this page alone */ } };
@@ -66,7 +68,8 @@ function authorization() {
   return key.includes(':') ? `Basic ${btoa(unescape(encodeURIComponent(key)))}` : `Bearer ${key}`;
 }
 
-const headers = () => (authorization() ? { authorization: authorization() } : {});
+/** Credentials for looking what is published. A refused key that is sent again and again would lock this address out. */
+const headers = () => (authorization() && authorization() !== refused ? { authorization: authorization() } : {});
 
 function show(state, label, title = null, detail = '', action = null) {
   Object.assign(seen, { state, error: title, detail: detail || null });
@@ -189,6 +192,7 @@ function ends(reason, wasLive) {
   const { status, byServer } = reason;
   let shown = null;
   if (status === 401 || status === 403) {
+    refused = authorization();
     askKey(true);
     shown = ['refused', 'Refused', status === 401 ? 'This server asks for a key' : 'Not allowed',
       status === 401 && !$('key').value ? 'Enter the publish token, or NAME:PASSWORD of a user, below and start again.' : reason.detail];
@@ -271,7 +275,10 @@ async function look() {
     take(await (await request(streamUrl(name, '/publishing'), { headers: headers() })).json(), false);
     if (seen.error === 'The server cannot be reached') show('idle', 'Not publishing');
   } catch (error) {
-    if (error.status === 401 || error.status === 403) askKey(error.status === 401 && !needsKey);
+    if (error.status === 401 || error.status === 403) {
+      if (authorization()) refused = authorization();
+      askKey(error.status === 401 && !needsKey);
+    }
     panel.arrives(null, performance.now());
     if (error.status === 0 && seen.state === 'idle') show('idle', 'Not publishing', error.title);
   }
