@@ -177,12 +177,12 @@ fn a_camera_is_published_in_the_chosen_codec() -> Result<(), Failed> {
     browser.wait_until(LONG, "return window.publishing?.state === 'idle'")?;
     choose(&browser, "camera")?;
     let codecs =
-        "return [...document.getElementById('codec').options].some((it) => it.value === 'VP9')";
+        "return [...document.getElementById('codec').options].some((it) => it.value === 'VP8')";
     browser.wait_until(LONG, codecs)?;
-    browser.run("document.getElementById('codec').value = 'VP9'")?;
+    browser.run("document.getElementById('codec').value = 'VP8'")?;
     start(&browser)?;
     let tracks = server.stream("cam")?["tracks"].clone();
-    ensure(tracks[0]["codec"] == "VP9", "codec", &tracks)?;
+    ensure(tracks[0]["codec"] == "VP8", "codec", &tracks)?;
     ensure(tracks[1]["codec"] == "opus", "the microphone", &tracks)?;
     let named = "return document.getElementById('camera').options.length > 1";
     browser.wait_until(LONG, named)?;
