@@ -1,6 +1,9 @@
 //! Any packets, and what must come of good ones.
 
+mod recovery;
+
 use glassline_media::{Codec, Kind};
+use glassline_rtp::receive::TrackPipeline;
 use glassline_rtp::{Header, write_header};
 
 use super::fuzzing::{session, whip};
