@@ -22,6 +22,11 @@ pub(crate) const TESTS: &[Test] = &[
         run: coded_frames_of_a_pipe_reach_viewers,
     },
     Test {
+        name: "publish::a_whip_endpoint_takes_the_clip_and_gets_keyframes_for_viewers",
+        needs: &[],
+        run: a_whip_endpoint_takes_the_clip_and_gets_keyframes_for_viewers,
+    },
+    Test {
         name: "publish::ctrl_c_ends_a_stream_with_its_figures",
         needs: &[],
         run: ctrl_c_ends_a_stream_with_its_figures,
@@ -80,6 +85,50 @@ fn through_a_pipe(coding: &str) -> Result<(), Failed> {
     Ok(())
 }
 
+fn a_whip_endpoint_takes_the_clip_and_gets_keyframes_for_viewers() -> Result<(), Failed> {
+    let server = Server::serve(&[])?;
+    for (input, name, has_audio) in [("demo", "clip", true), ("test?size=128x64", "raw", false)] {
+        let url = server.url(&format!("/{name}/whip"));
+        let command = glassline(&["publish", input, &url, "--json", "-", "--log", "warn"]);
+        let mut publisher = Running::start("publish", command)?;
+        server.wait_for_state(name, "live")?;
+        let pool = Pool::start(Options::default()).map_err(|error| error.to_string())?;
+        let endpoint = Endpoint::parse(&server.url(&format!("/{name}/whep")));
+        pool.join(Join::new(endpoint.map_err(|error| error.to_string())?));
+        eventually(PATIENCE, || {
+            let viewers = pool.snapshot();
+            let viewer = viewers.first().ok_or("no viewer")?;
+            let hears = !has_audio || viewer.audio.received >= 50;
+            if viewer.state == State::Playing && viewer.frames >= 60 && hears {
+                Ok(())
+            } else {
+                Err(format!("{viewer:?}"))
+            }
+        })?;
+        publisher.signal("-INT")?;
+        let status = publisher.wait(PATIENCE)?;
+        let printed = publisher.printed();
+        if status.code() != Some(130) {
+            return Err(format!("{status}, not 130: {printed}").into());
+        }
+        // It ends its session by DELETE.
+        server.wait_for_state(name, "down")?;
+        let figures = figures(&printed)?;
+        if figures["sent_bytes"].as_u64().is_none_or(|sent| sent == 0) {
+            return Err(format!("other figures: {figures}").into());
+        }
+    }
+    Ok(())
+}
+
+/// Returns the JSON object that a publisher printed at its end.
+fn figures(printed: &str) -> Result<serde_json::Value, Failed> {
+    let start = printed.find("\n{").map_or(0, |at| at + 1);
+    let end = printed.rfind('}').ok_or("no figures")?;
+    let figures = serde_json::from_str(&printed[start..=end]);
+    figures.map_err(|error| format!("{error}: {printed}").into())
+}
+
 fn ctrl_c_ends_a_stream_with_its_figures() -> Result<(), Failed> {
     let server = Server::serve(&[])?;
     let url = server.moq_url("cam")?;
@@ -92,10 +141,7 @@ fn ctrl_c_ends_a_stream_with_its_figures() -> Result<(), Failed> {
     if status.code() != Some(130) {
         return Err(format!("{status}, not 130: {printed}").into());
     }
-    let start = printed.find("\n{").map_or(0, |at| at + 1);
-    let end = printed.rfind('}').ok_or("no figures")?;
-    let figures: serde_json::Value =
-        serde_json::from_str(&printed[start..=end]).map_err(|error| error.to_string())?;
+    let figures = figures(&printed)?;
     let sent = figures["sent_bytes"].as_u64();
     if figures["congestion"] != "glide" || sent.is_none_or(|sent| sent == 0) {
         return Err(format!("other figures: {figures}").into());
@@ -105,7 +151,7 @@ fn ctrl_c_ends_a_stream_with_its_figures() -> Result<(), Failed> {
 
 fn what_cannot_be_published_is_said_at_once() -> Result<(), Failed> {
     let cases: [(&[&str], i32, &str); 4] = [
-        (&["test", "http://127.0.0.1/cam/whip"], 2, "moq://"),
+        (&["test", "srt://127.0.0.1/cam"], 2, "moq://"),
         (&["srt://host", "moq://127.0.0.1/cam"], 2, "ffmpeg"),
         (&["/nowhere.mp4", "moq://127.0.0.1/cam"], 1, "/nowhere.mp4"),
         (

@@ -30,8 +30,9 @@ pub(crate) struct Options {
     /// built-in clip.
     #[arg(value_name = "INPUT")]
     input: Input,
-    /// Where to publish: moq://HOST:4443/NAME, or https://HOST… for MoQ through WebTransport.
-    /// Add ?token=… if the server wants a token, and #sha256=… to pin its certificate.
+    /// Where to publish: moq://HOST:4443/NAME, https://HOST… for MoQ through WebTransport, or a WHIP
+    /// endpoint such as http://HOST:8889/NAME/whip (whip:// or whips:// if its path does not end in
+    /// /whip). Add ?token=… if the server wants a token, and #sha256=… to pin a certificate of MoQ.
     #[arg(value_name = "URL")]
     url: String,
     /// Frames per second of an input that does not say; for standard input, overrides what it
@@ -98,6 +99,7 @@ Examples:
   ffmpeg -i rtsp://camera/stream -c:v copy -an -f h264 - | glassline publish --live - moq://host/cam
   ffmpeg -f v4l2 -i /dev/video0 -pix_fmt yuv420p -f yuv4mpegpipe - | glassline publish --live - URL
   glassline publish high.mp4 URL --rendition mid.mp4@1M --rendition low.mp4@400k
+  glassline publish demo http://host:8889/cam/whip
   glassline publish 'test?size=640x360' URL --audio music.ogg --congestion cubic --bitrate 300k..2M
 
 Exit codes: 0 the input was sent to its end or SIGTERM came, 1 failed, 2 wrong usage,
@@ -264,8 +266,8 @@ mod tests {
         ] {
             assert!(parse(words).is_err(), "{words:?}");
         }
-        let options = parse(&["test", "http://host:8889/cam/whip"]).expect("a URL");
-        let refused = options.session().expect_err("no WHIP").to_string();
+        let options = parse(&["test", "srt://host:8889/cam"]).expect("a URL");
+        let refused = options.session().expect_err("no SRT").to_string();
         assert!(refused.contains("moq://"), "{refused}");
     }
 

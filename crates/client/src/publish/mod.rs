@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! file, ladder ──────────────── units ─┐
-//! camera (RTSP), pipe (Annex B) ───────┤► queue ─► uplink: MoQ
+//! camera (RTSP), pipe (Annex B) ───────┤► queue ─► uplink: MoQ, WHIP
 //! pipe (y4m), pattern ─► Encoder ──────┘   │ late groups are dropped
 //!        ▲ target, keyframe                ▼
 //!        └────────────── adaptation ◄── backlog, deliverable rate

@@ -27,7 +27,7 @@ mod flow;
 mod job;
 mod misconduct;
 mod peer;
-mod route;
+pub(crate) mod route;
 mod rtsp;
 mod signalling;
 mod webrtc;

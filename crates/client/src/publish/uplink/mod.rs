@@ -1,6 +1,7 @@
 //! Uplinks: the publisher's connections to servers.
 
 mod moq;
+mod whip;
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -8,9 +9,13 @@ use std::time::{Duration, Instant};
 use glassline_media::{Bitrate, Codec, Track};
 use glassline_quic::Trust;
 use glassline_quic::moq::Address;
+use url::Url;
 
 use crate::publish::dispatch::Path;
 use crate::publish::queue::SendAction;
+use crate::trust;
+
+pub use whip::{Endpoint, WhipError};
 
 /// A publisher's connection to a server, by any protocol.
 pub(crate) trait Uplink: Send {
@@ -92,10 +97,14 @@ pub enum Destination {
         /// Which certificates are accepted.
         trust: Trust,
     },
+    /// A server that takes streams by WHIP.
+    Whip(Endpoint),
 }
 
 impl Destination {
-    /// Parses `moq://HOST[:PORT]/NAME[?token=…][#sha256=…]`, or the same with `https://`.
+    /// Parses `moq://HOST[:PORT]/NAME[?token=…][#sha256=…]`, or the same with `https://`. A URL with
+    /// `http://` or `https://` whose path ends in `/whip` is a WHIP endpoint; `whip://` and
+    /// `whips://` are endpoints whatever the path.
     ///
     /// # Errors
     /// [`DestinationError`] says what is wrong; it never repeats a password.
@@ -103,9 +112,8 @@ impl Destination {
         let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
         let path = text.split(['?', '#']).next().unwrap_or_default();
         match scheme {
-            "http" | "https" if path.trim_end_matches('/').ends_with("/whip") => {
-                Err(DestinationError::Whip)
-            }
+            "http" | "https" if path.trim_end_matches('/').ends_with("/whip") => whip(text, trust),
+            "whip" | "whips" => whip(&text.replacen("whip", "http", 1), trust),
             "moq" | "moql" | "https" => Ok(Self::Moq {
                 address: Address::parse(text)?,
                 trust,
@@ -119,6 +127,7 @@ impl Destination {
     pub const fn carries(&self) -> fn(Codec) -> bool {
         match self {
             Self::Moq { .. } => glassline_quic::moq::is_carried,
+            Self::Whip(_) => Endpoint::carries,
         }
     }
 
@@ -133,8 +142,27 @@ impl Destination {
                 let uplink = moq::connect(address, trust, tracks, settings).await?;
                 Ok(Box::new(uplink))
             }
+            Self::Whip(endpoint) => {
+                let uplink = whip::connect(endpoint, tracks, settings).await?;
+                Ok(Box::new(uplink))
+            }
         }
     }
+}
+
+/// Parses the URL of a WHIP endpoint.
+fn whip(text: &str, trust: Trust) -> Result<Destination, DestinationError> {
+    let trust = match trust {
+        Trust::System => trust::Trust::System,
+        Trust::Anyone => trust::Trust::Anybody,
+        _ => return Err(DestinationError::WhipTrust),
+    };
+    let url = Url::parse(text).ok().filter(Url::has_host);
+    let url = url.ok_or(DestinationError::NoScheme)?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(DestinationError::WhipPassword);
+    }
+    Ok(Destination::Whip(Endpoint::new(url, trust)))
 }
 
 impl fmt::Display for Destination {
@@ -142,6 +170,7 @@ impl fmt::Display for Destination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Moq { address, .. } => address.fmt(f),
+            Self::Whip(endpoint) => endpoint.fmt(f),
         }
     }
 }
@@ -167,15 +196,19 @@ pub enum DestinationError {
     NoScheme,
     /// The URL has an unsupported scheme.
     #[error(
-        "`{0}://` is not supported as a destination: use moq:// (QUIC) or https:// (WebTransport)"
+        "`{0}://` is not supported as a destination: use moq:// (QUIC), https:// (WebTransport), or \
+         the URL of a WHIP endpoint, such as http://host:8889/name/whip"
     )]
     Scheme(String),
-    /// The URL is a WHIP endpoint, which this publisher does not support.
+    /// Another trust than in the system's authorities was asked for.
     #[error(
-        "`publish` does not support WHIP: use moq://host:4443/name, or a WHIP client such as \
-         GStreamer's whipclientsink"
+        "WHIP takes certificates of the system's authorities: name another authority in \
+         SSL_CERT_FILE, or take any certificate (--insecure)"
     )]
-    Whip,
+    WhipTrust,
+    /// The URL has a user name or a password.
+    #[error("WHIP has bearer tokens in place of passwords: append ?token=… to the URL")]
+    WhipPassword,
     /// The MoQ address is invalid.
     #[error(transparent)]
     Moq(#[from] glassline_quic::moq::AddressError),
@@ -191,6 +224,9 @@ pub enum Error {
     /// The connection has ended.
     #[error(transparent)]
     Ended(#[from] glassline_quic::moq::Ended),
+    /// The WHIP session cannot be made, or has ended.
+    #[error(transparent)]
+    Whip(#[from] WhipError),
     /// A unit cannot be sent.
     #[error("a frame cannot be sent: {0}")]
     Unit(String),
@@ -211,6 +247,7 @@ impl Error {
                 _ => true,
             },
             Self::Ended(ended) => network(ended),
+            Self::Whip(error) => error.is_transient(),
             Self::Unit(_) | Self::Socket(_) => false,
         }
     }
@@ -221,15 +258,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn destinations_are_moq_and_others_are_told_so() {
+    fn destinations_are_moq_or_whip_and_others_are_told_so() {
         let parse = |text: &str| Destination::parse(text, Trust::System);
         let cam = parse("moq://media.example/cam?token=secret").expect("a destination");
         assert_eq!(cam.to_string(), "moq://media.example:4443/cam");
         assert!(cam.carries()(Codec::Opus) && !cam.carries()(Codec::Jpeg));
         assert!(parse("https://media.example/cam").is_ok());
+        for (text, shown) in [
+            ("http://host:8889/cam/whip", "http://host:8889/cam/whip"),
+            ("https://host/cam/whip/?x", "https://host/cam/whip/"),
+            ("whips://host/webRTC/publish", "https://host/webRTC/publish"),
+        ] {
+            let whip = parse(text).expect(text);
+            assert!(matches!(whip, Destination::Whip(_)), "{text}");
+            assert_eq!(whip.to_string(), shown);
+            assert!(whip.carries()(Codec::Pcma) && !whip.carries()(Codec::Aac));
+        }
         let refused = |text: &str| parse(text).expect_err(text);
-        assert_eq!(refused("http://host:8889/cam/whip"), DestinationError::Whip);
-        assert_eq!(refused("https://host/cam/whip?x"), DestinationError::Whip);
+        let password = refused("http://ann:secret@host/cam/whip");
+        assert_eq!(password, DestinationError::WhipPassword);
+        let file = Trust::Authorities("ca.pem".into());
+        let pinned = Destination::parse("https://host/cam/whip", file);
+        assert_eq!(pinned.expect_err("no file"), DestinationError::WhipTrust);
         assert_eq!(refused("cam"), DestinationError::NoScheme);
         assert!(refused("srt://host/cam").to_string().contains("moq://"));
     }

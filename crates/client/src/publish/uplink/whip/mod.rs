@@ -1,0 +1,417 @@
+//! WHIP (RFC 9725): publishes a stream over WebRTC, to any server that takes it.
+//!
+//! ```text
+//! unit ─► Packetizer ─► Outgoing ─ budget of congestion control ─► Session ─► socket
+//!                          └ packets of the last two seconds ◄─ NACK ──┘
+//! source ◄─ keyframe wanted ◄─ PLI, FIR ───────────────────────────────┘
+//! ```
+//!
+//! The session has a thread of its own, because NACKs are answered at once. A session that breaks is
+//! given up: the publisher connects anew.
+
+mod outgoing;
+mod transport;
+
+use std::net::SocketAddr;
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use glassline_media::{
+    Bitrate, Codec, MediaTime, Stamps, Track, TrackIndex, UnitBuilder, WallClock,
+};
+use glassline_net::{BindError, Options, UdpSocket};
+use glassline_rtp::payload::Packetizer;
+use glassline_webrtc::{
+    Certificate, CloseReason, DialConfig, Kinds, OpusOptions, ReceiveMode, Secrets, SenderIndex,
+    Session, SetAnswerError,
+};
+use url::Url;
+
+use super::futures::BoxFuture;
+use super::{Error, Settings, Uplink, UplinkFigures};
+use crate::publish::dispatch::Path;
+use crate::publish::queue::SendAction;
+use crate::publish::unit::Unit;
+use crate::trust::Trust;
+use crate::viewers::route;
+use crate::whep;
+use transport::Transport;
+
+/// Bytes that may wait in front of the session. The rest waits in the send queue, where it can be
+/// dropped by the group.
+const ROOM_BYTES: u64 = 16 << 10;
+
+/// Time that ICE and DTLS may take.
+const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+
+/// Bytes that the socket holds in each direction: a large keyframe.
+const SOCKET_BYTES: usize = 1 << 20;
+
+static CERTIFICATE: LazyLock<Option<Arc<Certificate>>> =
+    LazyLock::new(|| Certificate::generate().ok().map(Arc::new));
+
+/// The endpoint of a WHIP server.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    /// URL that offers are posted to.
+    url: Url,
+    /// Bearer token.
+    token: Option<String>,
+    trust: Trust,
+}
+
+impl Endpoint {
+    /// Takes the token out of the query of `url` (`?token=…`): it is sent as bearer token.
+    pub(super) fn new(mut url: Url, trust: Trust) -> Self {
+        let pairs: Vec<(String, String)> = url.query_pairs().into_owned().collect();
+        let (tokens, others): (Vec<_>, Vec<_>) =
+            pairs.into_iter().partition(|(key, _)| key == "token");
+        url.set_query(None);
+        if !others.is_empty() {
+            url.query_pairs_mut().extend_pairs(others);
+        }
+        url.set_fragment(None);
+        Self {
+            url,
+            token: tokens.into_iter().next().map(|(_, token)| token),
+            trust,
+        }
+    }
+
+    /// Returns whether WebRTC carries a codec.
+    pub(super) const fn carries(codec: Codec) -> bool {
+        matches!(
+            codec,
+            Codec::H264
+                | Codec::H265
+                | Codec::Vp8
+                | Codec::Vp9
+                | Codec::Av1
+                | Codec::Opus
+                | Codec::Pcmu
+                | Codec::Pcma
+        )
+    }
+}
+
+impl std::fmt::Display for Endpoint {
+    /// Shows the URL without its query, which may hold secrets.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut url = self.url.clone();
+        url.set_query(None);
+        url.fmt(f)
+    }
+}
+
+impl std::fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Endpoint({self})")
+    }
+}
+
+/// Why a WHIP session cannot be made, or has ended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WhipError {
+    /// The server cannot be reached, or refuses.
+    #[error(transparent)]
+    Signalling(#[from] whep::Error),
+    /// The host has no address.
+    #[error("the host cannot be resolved")]
+    Unresolved,
+    /// There is no way to the server, or no thread.
+    #[error("no session can be started: {0}")]
+    System(#[from] std::io::Error),
+    /// There is no socket.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// No certificate can be made.
+    #[error("the system gives no random numbers for a certificate")]
+    NoCertificate,
+    /// The answer is unusable.
+    #[error("the answer is unusable: {0}")]
+    Answer(#[from] SetAnswerError),
+    /// The server takes none of the tracks.
+    #[error("the server takes none of the tracks")]
+    NothingTaken,
+    /// The session is over.
+    #[error("the WebRTC session ended: {0}")]
+    Closed(CloseReason),
+}
+
+impl WhipError {
+    /// Whether trying again may help.
+    pub(super) const fn is_transient(&self) -> bool {
+        match self {
+            Self::Signalling(error) => error.is_transient(),
+            Self::Unresolved | Self::Closed(_) => true,
+            _ => false,
+        }
+    }
+}
+
+/// A stream that is being published.
+pub(super) struct Whip {
+    endpoint: Endpoint,
+    location: Option<Url>,
+    transport: Arc<Transport>,
+    tracks: Vec<OutgoingTrack>,
+    builder: UnitBuilder,
+}
+
+/// How the units of a track are sent.
+struct OutgoingTrack {
+    /// `None` if the server does not take the track.
+    sender: Option<SenderIndex>,
+    timestamp_start: u32,
+    clock_rate: u32,
+    packetizer: Packetizer,
+}
+
+/// Connects, and offers `tracks`. Returns when ICE and DTLS are done.
+pub(super) async fn connect(
+    endpoint: &Endpoint,
+    tracks: &[Track],
+    settings: &Settings,
+) -> Result<Whip, WhipError> {
+    let (dialled, offered) = (endpoint.clone(), tracks.to_vec());
+    let zero = settings.zero;
+    let offering = tokio::task::spawn_blocking(move || offer(&dialled, offered, zero));
+    let offered = offering.await.map_err(std::io::Error::other)??;
+    let Offered {
+        session,
+        socket,
+        local,
+        location,
+    } = offered;
+    let outgoing = TrackIndex::enumerate(tracks).map(|(index, track)| {
+        let mut senders = session.senders().iter().enumerate();
+        let sender = senders.find(|(_, sender)| sender.track == index);
+        if sender.is_none() {
+            tracing::warn!(codec = %track.codec, "the WHIP server does not take this track");
+        }
+        OutgoingTrack {
+            timestamp_start: sender.map_or(0, |(_, it)| it.timestamp_start),
+            clock_rate: sender.map_or(track.clock_rate, |(_, it)| it.clock_rate),
+            sender: sender.map(|(place, _)| SenderIndex(place)),
+            packetizer: Packetizer::new(track),
+        }
+    });
+    let outgoing: Vec<_> = outgoing.collect();
+    let transport = Transport::start(session, socket, local, settings.algorithm)?;
+    let whip = Whip {
+        endpoint: endpoint.clone(),
+        location,
+        transport,
+        tracks: outgoing,
+        builder: UnitBuilder::default(),
+    };
+    whip.connected().await?;
+    Ok(whip)
+}
+
+/// A session whose offer was answered, with its socket.
+struct Offered {
+    session: Session,
+    socket: UdpSocket,
+    local: Vec<SocketAddr>,
+    location: Option<Url>,
+}
+
+/// Posts an offer and takes the answer. Media time zero was at `zero`.
+fn offer(endpoint: &Endpoint, tracks: Vec<Track>, zero: Instant) -> Result<Offered, WhipError> {
+    let addresses = endpoint.url.socket_addrs(|| None).ok();
+    let server = addresses.and_then(|all| all.into_iter().next());
+    let server = server.ok_or(WhipError::Unresolved)?;
+    let ips = route::local_addresses(server)?;
+    let options = Options {
+        receive_buffer: Some(SOCKET_BYTES),
+        send_buffer: Some(SOCKET_BYTES),
+        ..Options::default()
+    };
+    let socket = UdpSocket::bind(route::wildcard(server), &options)?;
+    let port = socket.local_addr().port();
+    let local = ips.into_iter().map(|ip| SocketAddr::new(ip, port));
+    let local: Vec<_> = local.collect();
+    let now = Instant::now();
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH);
+    let config = DialConfig {
+        certificate: CERTIFICATE.clone().ok_or(WhipError::NoCertificate)?,
+        local: local.clone(),
+        turn_allocations: Vec::new(),
+        data: None,
+        secrets: Secrets::expand(&rand::random()),
+        wall: WallClock::new(now, unix.unwrap_or_default()),
+        send: tracks,
+        receive: Kinds::NONE,
+        opus: OpusOptions::default(),
+        mode: ReceiveMode::Open,
+    };
+    let (mut session, offer) = Session::dial(config, now);
+    let token = endpoint.token.as_deref();
+    let answer = whep::post_offer(&endpoint.url, &offer, token, endpoint.trust)?;
+    let taken = session.set_answer(&answer.sdp, Instant::now());
+    let refused = match taken {
+        Ok(()) if session.senders().is_empty() => Some(WhipError::NothingTaken),
+        Ok(()) => None,
+        Err(error) => Some(error.into()),
+    };
+    if let Some(error) = refused {
+        if let Some(location) = &answer.location {
+            // The server ends the session by itself, too, only later.
+            let _ = whep::delete(location, token, endpoint.trust);
+        }
+        return Err(error);
+    }
+    session.set_handshake_deadline(Instant::now() + HANDSHAKE_MAX);
+    for place in 0..session.senders().len() {
+        let start = session.senders()[place].timestamp_start;
+        session.anchor(SenderIndex(place), start, zero);
+    }
+    Ok(Offered {
+        session,
+        socket,
+        local,
+        location: answer.location,
+    })
+}
+
+impl Whip {
+    /// Waits until media may be sent.
+    async fn connected(&self) -> Result<(), WhipError> {
+        loop {
+            {
+                let state = self.transport.lock();
+                if let Some(reason) = state.ended {
+                    return Err(WhipError::Closed(reason));
+                }
+                if state.session.is_connected() {
+                    return Ok(());
+                }
+            }
+            self.transport.changed.notified().await;
+        }
+    }
+
+    /// Queues the packets of a unit.
+    fn push(&mut self, unit: &Unit) -> Result<(), Error> {
+        let Some(track) = self.tracks.get_mut(unit.track.get()) else {
+            return Ok(());
+        };
+        let Some(sender) = track.sender else {
+            return Ok(());
+        };
+        self.builder.clear();
+        let packetized = track.packetizer.packetize(&unit.data, &mut self.builder);
+        packetized.map_err(|error| Error::Unit(error.to_string()))?;
+        let stamps = Stamps::arrived(unit.made);
+        let built = self
+            .builder
+            .build(unit.track, unit.time, unit.keyframe, stamps);
+        let Some(built) = built else { return Ok(()) };
+        let timestamp = timestamp(unit.time, track.clock_rate, track.timestamp_start);
+        self.transport
+            .lock()
+            .outgoing
+            .push(sender, timestamp, built);
+        self.transport.wake();
+        Ok(())
+    }
+}
+
+/// Returns the RTP timestamp of a media time, for a clock of `rate` Hz that began with `start`.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "RTP timestamps wrap around"
+)]
+fn timestamp(time: MediaTime, rate: u32, start: u32) -> u32 {
+    start.wrapping_add(time.ticks(rate) as u32)
+}
+
+impl Uplink for Whip {
+    fn path(&mut self, _: Instant) -> Path {
+        let state = self.transport.lock();
+        let report = state.session.path_report();
+        let written = state.session.senders().iter();
+        Path {
+            backlog_bytes: state.outgoing.waiting_bytes()
+                + report.as_ref().map_or(0, |it| it.in_flight),
+            written_bytes_total: written.map(|it| it.counts().payload_bytes).sum(),
+            deliverable: report.as_ref().and_then(|it| it.deliverable),
+            app_limited: report.as_ref().is_none_or(|it| it.app_limited),
+        }
+    }
+
+    fn figures(&self) -> UplinkFigures {
+        let state = self.transport.lock();
+        let report = state.session.path_report();
+        let senders = state.session.senders().iter();
+        let payload = senders.map(|it| it.counts().payload_bytes).sum();
+        let sent_bytes = report.as_ref().map_or(payload, |it| it.sent_bytes);
+        let lost_bytes = report.as_ref().map_or(0, |it| it.lost_bytes);
+        let in_flight = report.as_ref().map_or(0, |it| it.in_flight);
+        UplinkFigures {
+            sent_bytes,
+            delivered_bytes: sent_bytes.saturating_sub(lost_bytes + in_flight),
+            lost_bytes,
+            transport_rtt: report.and_then(|it| it.round_trip).or(state.round_trip),
+            app_rtt: None,
+            is_wanted: state.session.is_connected(),
+        }
+    }
+
+    fn room(&mut self) -> u64 {
+        ROOM_BYTES.saturating_sub(self.transport.lock().outgoing.waiting_bytes())
+    }
+
+    fn execute(&mut self, action: SendAction) -> Result<(), Error> {
+        match action {
+            SendAction::Send { unit, .. } => self.push(&unit),
+            // RTP has no groups: what was given to the session is sent.
+            SendAction::Reset { .. } => Ok(()),
+        }
+    }
+
+    fn tell_bitrate(&mut self, _: Bitrate) {}
+
+    fn take_keyframe_request(&mut self) -> bool {
+        std::mem::take(&mut self.transport.lock().keyframe_wanted)
+    }
+
+    fn ended(&mut self) -> Option<Error> {
+        let ended = self.transport.lock().ended;
+        ended.map(|reason| WhipError::Closed(reason).into())
+    }
+
+    fn finish(self: Box<Self>) -> BoxFuture<()> {
+        Box::pin(async move {
+            let (endpoint, location) = (self.endpoint.clone(), self.location.clone());
+            // Dropped, it says goodbye by DTLS. By then the last packets are sent.
+            let sent = async {
+                while self.transport.lock().outgoing.waiting_bytes() > 0 {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            };
+            let _ = tokio::time::timeout(Duration::from_secs(1), sent).await;
+            if let Some(location) = location {
+                let deleting = tokio::task::spawn_blocking(move || {
+                    let token = endpoint.token.as_deref();
+                    if let Err(error) = whep::delete(&location, token, endpoint.trust) {
+                        tracing::debug!(%error, "the WHIP session was not deleted; the server notices its end");
+                    }
+                });
+                let _ = deleting.await;
+            }
+        })
+    }
+}
+
+impl Drop for Whip {
+    fn drop(&mut self) {
+        self.transport.finish();
+    }
+}
+
+#[cfg(test)]
+mod tests;
