@@ -5,13 +5,14 @@ use std::fmt;
 const BYTES_MAX: usize = 128;
 
 /// Paths of the HTTP server, which cannot be stream names.
-const RESERVED: [&str; 7] = [
+const RESERVED: [&str; 8] = [
     "api",
     "call",
     "metrics",
     "healthz",
     "readyz",
     "doSignaling",
+    "whip",
     "favicon.ico",
 ];
 
@@ -140,9 +141,9 @@ mod tests {
             StreamName::parse("-"),
             Err(NameError::Start { .. })
         ));
-        assert!(matches!(
-            StreamName::parse("api"),
-            Err(NameError::Reserved { .. })
-        ));
+        for path in ["api", "whip"] {
+            let refused = StreamName::parse(path);
+            assert!(matches!(refused, Err(NameError::Reserved { .. })), "{path}");
+        }
     }
 }

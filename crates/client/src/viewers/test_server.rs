@@ -27,6 +27,8 @@ pub(super) struct Shared {
     pub(super) lose_every: AtomicU64,
     /// Whether every offer is answered with 404.
     pub(super) refuse: AtomicBool,
+    /// Whether each viewer gets one keyframe, with the end of its handshake, and no other.
+    pub(super) one_keyframe: AtomicBool,
     /// Whether all sessions are to be closed.
     pub(super) hang_up: AtomicBool,
     /// Sessions ended by DELETE.
@@ -228,7 +230,16 @@ impl Run {
         let mut out = Vec::new();
         let now = Instant::now();
         let hang_up = self.shared.hang_up.load(Ordering::Relaxed);
+        let one_keyframe = self.shared.one_keyframe.load(Ordering::Relaxed);
+        let keyframe = video_frame(true).build(
+            TrackIndex(0),
+            glassline_media::MediaTime::ZERO,
+            true,
+            glassline_media::Stamps::arrived(now),
+        );
+        let keyframe = keyframe.expect("packets");
         for viewer in self.sessions.values_mut() {
+            let mut is_joined = false;
             if hang_up {
                 viewer.session.close(now);
             }
@@ -245,6 +256,7 @@ impl Run {
                         let repairs = viewer.repair(&self.udp, &lost, now);
                         self.shared.repairs.fetch_add(repairs, Ordering::Relaxed);
                     }
+                    Event::Connected { .. } => is_joined = true,
                     Event::KeyframeRequest { .. } => {
                         self.shared
                             .keyframe_requests
@@ -259,27 +271,19 @@ impl Run {
             while let Some(to) = viewer.session.poll_transmit(&mut out) {
                 self.udp.send(&out, to).expect("loopback takes it");
             }
+            if is_joined && one_keyframe {
+                for (index, payload) in keyframe.payloads().enumerate() {
+                    let marker = keyframe.marker(index);
+                    viewer.send(&self.udp, TrackIndex(0), 0, marker, payload, false, now);
+                }
+            }
         }
     }
 
     /// Sends a frame of several packets and a packet of audio to every viewer.
     fn send_frame(&mut self, frame: u32) {
-        let size = if frame.is_multiple_of(FRAMES_PER_KEYFRAME) {
-            4000
-        } else {
-            2500
-        };
-        let kind = if size == 4000 { 0x65 } else { 0x41 };
-        let mut slice = vec![0xabu8; size];
-        slice[..2].copy_from_slice(&[kind, 0x88]);
-        let sets = [SPS, PPS];
-        let sets = if size == 4000 { &sets[..] } else { &[] };
-        let mut video_frame = UnitBuilder::with_capacity(5000);
-        h264::packetize(
-            sets.iter().copied().chain([&slice[..]]),
-            1100,
-            &mut video_frame,
-        );
+        let one_keyframe = self.shared.one_keyframe.load(Ordering::Relaxed);
+        let video_frame = video_frame(frame.is_multiple_of(FRAMES_PER_KEYFRAME) && !one_keyframe);
         let mut audio = UnitBuilder::with_capacity(100);
         audio.push(&[0xfc; 100]);
         let now = Instant::now();
@@ -301,6 +305,18 @@ impl Run {
             }
         }
     }
+}
+
+/// Returns the packets of a frame.
+fn video_frame(keyframe: bool) -> UnitBuilder {
+    let (kind, size) = if keyframe { (0x65, 4000) } else { (0x41, 2500) };
+    let mut slice = vec![0xabu8; size];
+    slice[..2].copy_from_slice(&[kind, 0x88]);
+    let sets = [SPS, PPS];
+    let sets = if keyframe { &sets[..] } else { &[] };
+    let mut packets = UnitBuilder::with_capacity(5000);
+    h264::packetize(sets.iter().copied().chain([&slice[..]]), 1100, &mut packets);
+    packets
 }
 
 impl Viewer {

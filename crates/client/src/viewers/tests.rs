@@ -65,6 +65,25 @@ fn many_viewers_count_and_all_leave_with_the_pool() {
     assert_eq!(server.shared.deleted.load(Relaxed), 12);
 }
 
+/// The first packets come in the batch that ends the handshake.
+#[test]
+fn a_keyframe_that_comes_with_the_end_of_the_handshake_is_counted() {
+    let server = Server::start();
+    server.shared.one_keyframe.store(true, Relaxed);
+    let options = Options {
+        wait: Wait::Sweep(Duration::from_millis(100)),
+        ..Options::default()
+    };
+    let pool = Pool::start(options).expect("threads");
+    pool.join(good(&server.url));
+    let viewers = wait_for(&pool, |viewers| viewers[0].frames >= 20);
+    assert_eq!(
+        (viewers[0].keyframes, viewers[0].damaged),
+        (1, 0),
+        "{viewers:?}"
+    );
+}
+
 #[test]
 fn lost_packets_are_asked_for_and_come_again() {
     let server = Server::start();

@@ -125,6 +125,10 @@ impl MediaTransport {
                     continue;
                 }
             };
+            if matches!(received, Received::Rtp { .. } | Received::Counted { .. }) {
+                // Media may come in the batch that ends the handshake.
+                attend(&mut self.session, clock.now, counts);
+            }
             counts.take(arrived, &received, len);
             let (receiver, header) = match &received {
                 Received::Rtp {
@@ -237,19 +241,7 @@ impl MediaTransport {
     /// Handles events first, because they decide; then sends what they and the session have
     /// to send.
     fn drain(&mut self, now: Instant, buffers: &mut Buffers<'_>, counts: &mut Counts) {
-        while let Some(event) = self.session.poll_event() {
-            match event {
-                Event::Connected { profile } => {
-                    counts.connect(now, profile.map(glassline_webrtc::srtp::Profile::name));
-                    for receiver in self.session.receivers() {
-                        let (kind, codec) = (receiver.kind, receiver.codec());
-                        counts.expect(kind, Some(codec), receiver.clock_rate());
-                    }
-                }
-                Event::Closed(reason) => counts.end(reason.to_string()),
-                _ => {}
-            }
-        }
+        attend(&mut self.session, now, counts);
         while let Some(destination) = self.session.poll_transmit(buffers.control) {
             if let Err(error) = self.socket.send(buffers.control, destination) {
                 // Checks go to every candidate, the unreachable ones too.
@@ -264,6 +256,23 @@ impl MediaTransport {
         if let Some(server) = self.session.peer() {
             // It does not matter whether garbage arrives.
             let _ = self.socket.send(&misconduct::peer_garbage(), server);
+        }
+    }
+}
+
+/// Handles the events of a session: a viewer counts from the end of the handshake on.
+fn attend(session: &mut Session, now: Instant, counts: &mut Counts) {
+    while let Some(event) = session.poll_event() {
+        match event {
+            Event::Connected { profile } => {
+                counts.connect(now, profile.map(glassline_webrtc::srtp::Profile::name));
+                for receiver in session.receivers() {
+                    let (kind, codec) = (receiver.kind, receiver.codec());
+                    counts.expect(kind, Some(codec), receiver.clock_rate());
+                }
+            }
+            Event::Closed(reason) => counts.end(reason.to_string()),
+            _ => {}
         }
     }
 }

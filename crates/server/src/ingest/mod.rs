@@ -42,6 +42,7 @@ pub(crate) use assembler::Assembler;
 #[doc(hidden)]
 pub use assembler::fuzzing::assembler as fuzz_assembler;
 pub(crate) use pace::{Pace, Rate};
+pub(crate) use publishing::Ended;
 pub(crate) use tracks::with_sets;
 pub(crate) use unit_packetizer::{UnitPacketizer, UnitTiming};
 pub(crate) use units::Units;

@@ -1,7 +1,31 @@
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use glassline_hub::{CreateError, Hub, PublishError, Publisher, StreamName};
 use glassline_media::Track;
+
+/// Longest time without a keyframe. Without keyframes no new viewer can start to watch.
+pub(super) const KEYFRAME: Duration = Duration::from_secs(20);
+
+/// The reason why a publisher of packets is disconnected.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum Ended {
+    /// The connection is kept, but no packets arrive.
+    #[error("no packet for {} s", time.as_secs())]
+    Silent {
+        /// Time without packets.
+        time: Duration,
+    },
+    /// No keyframe came that viewers could begin with.
+    #[error("no keyframe with parameter sets within {} s", KEYFRAME.as_secs())]
+    NoKeyframe,
+    /// The stream has another publisher, or the tracks changed.
+    #[error(transparent)]
+    Publish(#[from] PublishError),
+    /// The hub got as many streams as configured since the offer or announcement.
+    #[error(transparent)]
+    Create(#[from] CreateError),
+}
 
 /// Publishes `tracks` as the stream `name`, which is created if needed. Returns the publisher.
 ///

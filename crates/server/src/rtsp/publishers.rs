@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::client::Client;
 use super::clients::Clients;
-use crate::ingest::rtsp::Ended;
+use crate::ingest::Ended;
 use crate::runtime::Key;
 
 /// Time that a publisher which is disconnected has to read the last messages.

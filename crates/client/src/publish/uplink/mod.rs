@@ -112,8 +112,8 @@ impl Destination {
         let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
         let path = text.split(['?', '#']).next().unwrap_or_default();
         match scheme {
-            "http" | "https" if path.trim_end_matches('/').ends_with("/whip") => whip(text, trust),
-            "whip" | "whips" => whip(&text.replacen("whip", "http", 1), trust),
+            "http" | "https" if path.trim_end_matches('/').ends_with("/whip") => whip(text, &trust),
+            "whip" | "whips" => whip(&text.replacen("whip", "http", 1), &trust),
             "moq" | "moql" | "https" => Ok(Self::Moq {
                 address: Address::parse(text)?,
                 trust,
@@ -151,7 +151,7 @@ impl Destination {
 }
 
 /// Parses the URL of a WHIP endpoint.
-fn whip(text: &str, trust: Trust) -> Result<Destination, DestinationError> {
+fn whip(text: &str, trust: &Trust) -> Result<Destination, DestinationError> {
     let trust = match trust {
         Trust::System => trust::Trust::System,
         Trust::Anyone => trust::Trust::Anybody,

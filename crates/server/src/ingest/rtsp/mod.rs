@@ -15,22 +15,19 @@ pub(crate) mod fuzzing;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use glassline_hub::{CreateError, Hub, PublishError, Publisher, SourceNote, State, StreamName};
+use glassline_hub::{Hub, Publisher, SourceNote, State, StreamName};
 use glassline_media::{Kind, MediaUnit, Ssrc, TrackIndex};
 use glassline_rtp::receive::{Received, SourceReceiver};
 use glassline_rtsp::sdp::{Description, Format};
 use glassline_rtsp::server::Refusal;
 
 use crate::ingest::Assembler;
-use crate::ingest::publishing::go_live;
+use crate::ingest::publishing::{Ended, KEYFRAME, go_live};
 use crate::runtime::Counter;
 use feedback::Feedback;
 
 /// Time without packets after which a publisher counts as gone.
 const SILENCE: Duration = Duration::from_secs(10);
-
-/// Longest time without a keyframe. Without keyframes no new viewer can start to watch.
-const KEYFRAME: Duration = Duration::from_secs(20);
 
 /// The SSRC and canonical name under which the server reports to a publisher (RFC 3550 §6.4 and
 /// §6.5.1).
@@ -72,24 +69,6 @@ pub(crate) struct Recording {
     /// Whether RECORD was requested.
     pub(crate) is_on: bool,
     pub(crate) bytes: u64,
-}
-
-/// The reason why a publisher is disconnected.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub(crate) enum Ended {
-    /// The connection is open, but no packets arrive.
-    #[error("no packet for {} s", SILENCE.as_secs())]
-    Silent,
-    /// No keyframe came that viewers could begin with.
-    #[error("no keyframe with parameter sets within {} s", KEYFRAME.as_secs())]
-    NoKeyframe,
-    /// The stream has another publisher, or the tracks changed.
-    #[error(transparent)]
-    Publish(#[from] PublishError),
-    /// The hub got as many streams as configured since the announcement.
-    #[error(transparent)]
-    Create(#[from] CreateError),
 }
 
 impl Recording {
@@ -319,7 +298,7 @@ impl Recording {
             return Ok(());
         }
         if now.saturating_duration_since(self.last_received) > SILENCE {
-            return Err(Ended::Silent);
+            return Err(Ended::Silent { time: SILENCE });
         }
         if self.publisher.is_none() && now.saturating_duration_since(self.began) > KEYFRAME {
             return Err(Ended::NoKeyframe);

@@ -27,13 +27,13 @@ mod tests;
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use glassline_hub::{CreateError, Hub, PublishError, Publisher, SourceNote, State, StreamName};
+use glassline_hub::{Hub, PublishError, Publisher, SourceNote, State, StreamName};
 use glassline_media::{MediaUnit, NtpTime, Stage, TrackIndex};
 use glassline_rtp::Packet;
 use glassline_rtp::payload::UnsupportedFormat;
 use glassline_webrtc::{LayerIndex, Receiver, ReceiverIndex, Session};
 
-use super::publishing::{go_live, take_over};
+use super::publishing::{Ended, KEYFRAME, go_live, take_over};
 use crate::runtime::{Counter, TokenBucket, calendar};
 
 pub use arrivals::{Arrivals, ArrivedLine};
@@ -44,9 +44,6 @@ pub(crate) use reservations::{Reservation, Reservations};
 
 /// Time without packets after which a publisher counts as gone, although its connection is kept.
 const SILENCE: Duration = Duration::from_secs(40);
-
-/// Longest time without a keyframe. Without keyframes no new viewer can start to watch.
-const KEYFRAME: Duration = Duration::from_secs(20);
 
 /// Interval of the periodic checks.
 const CHECK: Duration = Duration::from_secs(1);
@@ -92,24 +89,6 @@ pub(crate) struct Contribution {
     /// Number of packets that the session had requested at the last count.
     requested: u64,
     keyframes_requested: u64,
-}
-
-/// The reason why a publisher is disconnected.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub(crate) enum Ended {
-    /// The connection is kept, but no media arrives.
-    #[error("no packet for {} s", SILENCE.as_secs())]
-    Silent,
-    /// No keyframe came that viewers could begin with.
-    #[error("no keyframe with parameter sets within {} s", KEYFRAME.as_secs())]
-    NoKeyframe,
-    /// The stream has another publisher, or the tracks changed.
-    #[error(transparent)]
-    Publish(#[from] PublishError),
-    /// The hub got as many streams as configured since the offer.
-    #[error(transparent)]
-    Create(#[from] CreateError),
 }
 
 impl Contribution {
@@ -398,7 +377,7 @@ impl Contribution {
 
     fn check(&self, now: Instant) -> Result<(), Ended> {
         if now.saturating_duration_since(self.last_received) > SILENCE {
-            return Err(Ended::Silent);
+            return Err(Ended::Silent { time: SILENCE });
         }
         if self.publisher.is_none() && now.saturating_duration_since(self.began) > KEYFRAME {
             return Err(Ended::NoKeyframe);

@@ -6,8 +6,8 @@ use glassline_hub::PublishError;
 use glassline_rtp::Packet;
 use glassline_webrtc::{LayerIndex, ReceiverIndex, Session};
 
-use crate::ingest::WhipCounters;
-use crate::ingest::whip::{Arrivals, Contribution, Ended};
+use crate::ingest::whip::{Arrivals, Contribution};
+use crate::ingest::{Ended, WhipCounters};
 use crate::messages::Publication;
 use crate::sessions::endings::EndReason;
 
@@ -59,7 +59,7 @@ impl Publisher {
         tracing::warn!(stream = %self.contribution.name(), %ended, "publisher disconnected");
         self.contribution.leave(ended.to_string());
         Some(match ended {
-            Ended::Silent | Ended::NoKeyframe => EndReason::NoMedia,
+            Ended::Silent { .. } | Ended::NoKeyframe => EndReason::NoMedia,
             Ended::Publish(PublishError::Replaced { .. }) => EndReason::Replaced,
             Ended::Publish(_) | Ended::Create(_) => EndReason::NotPublished,
         })
