@@ -28,6 +28,11 @@ pub(crate) const TESTS: &[Test] = &[
         run: the_page_says_why_there_is_no_audio,
     },
     Test {
+        name: "transcoding::chromium_plays_video_with_b_frames_that_is_encoded_again",
+        needs: &[Peer::Ffmpeg, Peer::Chromium],
+        run: chromium_plays_video_with_b_frames_that_is_encoded_again,
+    },
+    Test {
         name: "transcoding::decodes_what_ffmpeg_decodes",
         needs: &[Peer::Ffmpeg],
         run: decodes_what_ffmpeg_decodes,
@@ -166,6 +171,40 @@ fn the_page_says_why_there_is_no_audio() -> Result<(), Failed> {
             false => Err(format!("the log does not say: {reason}")),
         })
         .map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn chromium_plays_video_with_b_frames_that_is_encoded_again() -> Result<(), Failed> {
+    let path = output_folder().join("b-frames.mp4").display().to_string();
+    let mut command = Command::new("ffmpeg");
+    command.args(["-v", "error", "-y", "-f", "lavfi", "-i"]);
+    command.args(["testsrc2=size=640x360:rate=25", "-t", "10", "-g", "50"]);
+    command.args(["-c:v", "libx264", "-bf", "3", "-pix_fmt", "yuv420p", &path]);
+    let status = command
+        .status()
+        .map_err(|error| format!("ffmpeg: {error}"))?;
+    if !status.success() {
+        return Err(format!("ffmpeg made no {path}").into());
+    }
+    let server = Server::serve(&[&format!("film={path}")])?;
+    let failed = |reason: String| -> Failed { format!("{reason}\n{}", server.printed()).into() };
+    server.wait_for_state("film", "live").map_err(failed)?;
+    let browser = Browser::start()?;
+    browser.open(&server.url("/film"))?;
+    let refused = "return glassline.state === 'refused' \
+                   && document.getElementById('message').innerText.includes('?transcode')";
+    browser.wait_until(PATIENCE, refused).map_err(failed)?;
+    browser.open(&server.url("/film?transcode"))?;
+    let plays = "return glassline.state === 'live' && glassline.framesDecoded > 100 \
+                 && glassline.width === 640 && glassline.height === 360";
+    browser.wait_until(PATIENCE, plays).map_err(failed)?;
+    browser.screenshot("transcoded")?;
+    let view = transcoding(&server)?;
+    println!("{view}");
+    let is_made = view["to"] == "H264" && view["frames_out"].as_u64() > Some(100);
+    if !is_made || view["undecodable"] != 0 || view["steps"] != 0 {
+        return Err(failed(format!("the transcoding is {view}")));
     }
     Ok(())
 }

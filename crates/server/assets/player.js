@@ -59,7 +59,9 @@ const ADVICE = {
 };
 
 const name = decodeURIComponent(pagePath.replace(/^\/+|\/+$/g, ''));
-const endpoint = `${base}/${encodeURIComponent(name)}/whep`;
+/** With `?transcode` the server encodes video with B-frames again. */
+const again = options.has('transcode') ? '?transcode' : '';
+const endpoint = `${base}/${encodeURIComponent(name)}/whep${again}`;
 const video = document.getElementById('video');
 const panel = new Panel();
 const clock = new ServerClock();

@@ -1,16 +1,19 @@
 //! Live frames that browsers would show in the wrong order.
 
 use std::io::Write;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use glassline_demux as demux;
 use glassline_demux::live::Splitter;
-use glassline_media::{MediaTime, Stamps, TrackIndex, UnitBuilder, annexb};
+use glassline_hub::Publisher;
+use glassline_media::{Kind, MediaTime, Stamps, Track, TrackIndex, UnitBuilder, annexb};
 use glassline_rtp::h264;
+use glassline_rtp::payload::Depacketizer;
 use glassline_webrtc::Event;
 
-use crate::peer::{Peer, SOON};
+use crate::peer::{Peer, PeerOffer, SOON, socket};
 use crate::rtsp::Hand;
-use crate::running::{Running, STREAM};
+use crate::running::{Response, Running, STREAM};
 use crate::source::{VIDEO, tracks};
 
 const B_FRAMES: &[u8] = include_bytes!("../../demux/samples/b-frames.h264");
@@ -71,7 +74,7 @@ fn b_frames_of_a_publisher_are_refused_by_whep_and_played_over_rtsp() {
     };
     while media_units() < 49 {
         assert!(Instant::now() < end, "{} frames", media_units());
-        std::thread::sleep(std::time::Duration::from_millis(5));
+        std::thread::sleep(Duration::from_millis(5));
     }
     let detail = refusal(&running, "film");
     assert!(detail.contains("B-frames"), "{detail}");
@@ -108,4 +111,157 @@ fn viewers_of_frames_that_turn_out_to_have_b_frames_are_sent_away() {
     assert!(peer.run_until(SOON, is_closed), "it is told");
     let detail = refusal(&running, STREAM);
     assert!(detail.contains("B-frames"), "{detail}");
+}
+
+/// A film with B-frames, played without end into the stream of the tests.
+struct Film {
+    source: demux::Demuxer,
+    publisher: Publisher,
+    start: Instant,
+    next: Option<demux::Frame>,
+}
+
+impl Film {
+    fn start(running: &Running) -> Self {
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../demux/samples/b-frames.h264"
+        );
+        let source = demux::open(&[path.into()], &demux::Options::default()).expect("a sample");
+        let mut tracks: Vec<Track> = source.tracks().to_vec();
+        tracks[0].video.reordered = true;
+        let publisher = running.stream().publish(tracks, Instant::now());
+        Self {
+            source,
+            publisher: publisher.expect("free"),
+            start: Instant::now(),
+            next: None,
+        }
+    }
+
+    /// Publishes the frames that are due by now.
+    fn play(&mut self) {
+        loop {
+            let frame = match self.next.take() {
+                Some(frame) => frame,
+                None => self.source.next_frame().expect("good").expect("endless"),
+            };
+            let due = self.start + frame.decode_time.saturating_since(MediaTime::ZERO);
+            if due > Instant::now() {
+                self.next = Some(frame);
+                return;
+            }
+            let mut builder = UnitBuilder::default();
+            h264::packetize(annexb::nals(&frame.data), 1200, &mut builder);
+            let stamps = Stamps::arrived(Instant::now());
+            let unit = builder.build(TrackIndex(0), frame.time, frame.keyframe, stamps);
+            let unit = unit.expect("a frame has packets");
+            self.publisher.push(unit, Instant::now()).expect("a track");
+        }
+    }
+}
+
+fn transcoded<'a>(running: &'a Running, path: &str) -> Result<Peer<'a>, Response> {
+    let asked = PeerOffer::to_watch();
+    Peer::asking(running, path, &[], socket(), asked, str::to_owned)
+}
+
+#[test]
+fn a_viewer_that_asks_for_it_gets_video_without_b_frames() {
+    let running = Running::start(1);
+    let mut film = Film::start(&running);
+    film.play();
+    let detail = refusal(&running, STREAM);
+    assert!(
+        detail.contains("-bf 0") && detail.contains("?transcode"),
+        "{detail}"
+    );
+    let path = format!("/{STREAM}/whep?transcode");
+    let mut viewers = [(); 2].map(|()| transcoded(&running, &path).expect("an answer"));
+    let end = Instant::now() + 3 * SOON;
+    let has_frames = |viewer: &Peer<'_>| viewer.of(Kind::Video).filter(|it| it.marker).count() > 60;
+    while !viewers.iter().all(has_frames) {
+        assert!(Instant::now() < end, "frames: {:?}", viewers[0].dropped);
+        film.play();
+        for viewer in &mut viewers {
+            viewer.run_for(Duration::from_millis(5));
+        }
+    }
+    for viewer in &viewers {
+        let packets = viewer.in_order(Kind::Video);
+        let times = packets
+            .windows(2)
+            .map(|pair| pair[1].timestamp.wrapping_sub(pair[0].timestamp) as i32);
+        assert!(
+            times.clone().all(|step| step >= 0),
+            "in the order of display"
+        );
+        let track = running.stream().tracks()[0].clone();
+        let mut frames = Depacketizer::new(&track).expect("a format");
+        let mut splitter = Splitter::new();
+        for it in &packets {
+            frames.push(it.sequence, it.timestamp, it.marker, &it.payload);
+            while let Some(unit) = frames.poll() {
+                splitter.push(&unit.data).expect("Annex B");
+            }
+        }
+        splitter.finish().expect("a keyframe");
+        let notes = splitter.notes();
+        assert_eq!((notes.reordered, notes.damaged_slices), (0, 0));
+        let made = splitter.track().expect("a track").video.clone();
+        assert_eq!(
+            (made.width, made.height),
+            (track.video.width, track.video.height)
+        );
+    }
+    // A keyframe comes from the transcoder when a viewer needs one.
+    let keyframe_requests = running.total("keyframe_requests_total");
+    let receivers = viewers[0].session.receivers();
+    let video = receivers.iter().position(|it| it.kind == Kind::Video);
+    let now = Instant::now();
+    viewers[0]
+        .session
+        .request_keyframe(video.expect("agreed").into(), now);
+    let mut views = running.admin("/api/v1/transcodings").json();
+    while running.total("keyframe_requests_total") == keyframe_requests
+        || views["transcodings"][0]["viewers"] != 2
+    {
+        assert!(Instant::now() < end, "{views}");
+        film.play();
+        viewers[0].run_for(Duration::from_millis(5));
+        views = running.admin("/api/v1/transcodings").json();
+    }
+    let view = &views["transcodings"][0];
+    assert_eq!(
+        (&view["from"], &view["to"]),
+        (&"H264".into(), &"H264".into())
+    );
+    assert!(view["cpu_s"].as_f64() > Some(0.0) && view["width"].as_u64() > Some(0));
+    assert_eq!(
+        views["transcodings"].as_array().map(Vec::len),
+        Some(1),
+        "once"
+    );
+    assert_eq!(running.total("transcodings_started_total"), 1);
+}
+
+#[test]
+fn a_viewer_is_refused_where_video_is_not_transcoded() {
+    let running = Running::with(1, |config| config.transcoding.video_streams = 0);
+    let mut film = Film::start(&running);
+    film.play();
+    let path = format!("/{STREAM}/whep?transcode");
+    let refused = transcoded(&running, &path).err().expect("turned off");
+    let problem = refused.problem(422);
+    let detail = problem["detail"].as_str().expect("words");
+    assert!(
+        detail.contains("transcoding.video_streams") && detail.contains("-bf 0"),
+        "{detail}"
+    );
+    let entry = running.get(&format!("/api/v1/streams/{STREAM}")).json();
+    let note = entry["tracks"][0]["browser"]["note"].as_str();
+    assert!(
+        note.is_some_and(|note| note.contains("turned off")),
+        "{entry}"
+    );
 }

@@ -1,4 +1,5 @@
-//! Audio that browsers cannot play, made into Opus on the same timeline.
+//! Audio that browsers cannot play, made into Opus on the same timeline, and video with B-frames
+//! into video without.
 //!
 //! ```text
 //! coded frame, media time ─► Decoder ─► samples ─┬─► Resampler ─► 48 kHz ─► Opus frames of 20 ms
@@ -13,10 +14,12 @@
 //!   The times of both lie on one timeline: what is heard at a media time in the source is heard
 //!   at that media time in Opus, even if the source's sampling clock runs fast or slow against its
 //!   timestamps, if frames are lost, or if the timestamps jump.
+//! - [`VideoSource`] and [`VideoTranscoder`] are the same for H.264 with B-frames, which OpenH264
+//!   decodes and encodes again.
 //! - [`Decoder`] is the first half of it, for tests that compare decoders.
 //!
 //! The crate reads no clock, opens no socket and starts no thread. The crates that decode are known
-//! to one module only, `decode`, and nothing of them is in this interface.
+//! to one module only, `decode` (for video `video`), and nothing of them is in this interface.
 //!
 //! # Example
 //!
@@ -45,11 +48,15 @@ mod output;
 mod resample;
 mod source;
 mod transcoder;
+mod video;
 
 pub use decode::{Decoder, Format, Undecodable};
 pub use encode::{OpusFrame, Settings};
 pub use source::{AudioSource, Untranscodable};
 pub use transcoder::{AudioTranscoder, Counts, FrameError, Trouble};
+pub use video::{
+    PIXELS_MAX, UntranscodableVideo, VideoError, VideoFrame, VideoSource, VideoTranscoder,
+};
 
 /// Sample rate of Opus in RTP, and of everything behind the resampler, in Hz (RFC 7587 §4.1).
 const RATE: u32 = 48_000;

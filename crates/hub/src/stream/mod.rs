@@ -397,6 +397,15 @@ impl Stream {
         self.keyframe_wanted.store(true, Ordering::Relaxed);
     }
 
+    /// Requests a keyframe of a track's layer: from the transcoder if the layer is transcoded, else
+    /// from the source.
+    pub fn request_keyframe_of(&self, layer: TrackLayer) {
+        match layer.layer {
+            LayerIndex::TRANSCODED => self.lock().request_rendition_keyframe(layer.track),
+            _ => self.request_keyframe(),
+        }
+    }
+
     /// Returns whether a keyframe was requested since the last call.
     pub(crate) fn take_keyframe_request(&self) -> bool {
         self.keyframe_wanted.swap(false, Ordering::Relaxed)

@@ -26,6 +26,8 @@ pub(super) struct Rendition {
     ring: Ring,
     /// Subscribers that read this layer. Others are not woken for its units.
     subscribers: Vec<Weak<dyn Wake>>,
+    /// Whether a keyframe was requested from the transcoder.
+    keyframe_wanted: bool,
 }
 
 impl Rendition {
@@ -69,6 +71,13 @@ impl Inner {
             self.renditions.len() - 1
         });
         self.renditions.get_mut(index)
+    }
+
+    /// Requests a keyframe from the transcoder of `track`.
+    pub(super) fn request_rendition_keyframe(&mut self, track: TrackIndex) {
+        if let Some(rendition) = self.rendition_mut(track) {
+            rendition.keyframe_wanted = true;
+        }
     }
 
     /// Wakes `wake` for each unit of the rendition of `track` from now on.
@@ -120,9 +129,22 @@ impl RenditionPublisher {
         unit.layer = LayerIndex::TRANSCODED;
         unit.stamps.published = now;
         let rendition = inner.rendition_mut(self.track)?;
+        if unit.keyframe {
+            // The keyframe answers a pending request.
+            rendition.keyframe_wanted = false;
+        }
         let unit = rendition.ring.push(unit, &self.stream.limits);
         rendition.wake();
         Some(unit)
+    }
+}
+
+impl RenditionPublisher {
+    /// Returns whether a keyframe was requested since the last call.
+    pub fn keyframe_wanted(&self) -> bool {
+        let mut inner = self.stream.lock();
+        let rendition = inner.rendition_mut(self.track);
+        rendition.is_some_and(|it| std::mem::take(&mut it.keyframe_wanted))
     }
 }
 
@@ -203,6 +225,12 @@ mod tests {
         assert_eq!(stream.totals(), totals, "counts are of the source");
         assert_eq!(stream.tracks().len(), 1);
         assert!(stream.find(TRANSCODED, 0).is_some(), "for retransmissions");
+        assert!(!rendition.keyframe_wanted());
+        stream.request_keyframe_of(TRANSCODED);
+        assert!(rendition.keyframe_wanted() && !rendition.keyframe_wanted());
+        assert!(!source.keyframe_wanted(), "the source is not asked");
+        stream.request_keyframe_of(TrackLayer::from(AUDIO));
+        assert!(source.keyframe_wanted() && !rendition.keyframe_wanted());
         drop(rendition);
         assert!(stream.find(TRANSCODED, 0).is_none());
         let again = stream.publish_rendition(AUDIO, stream.layout());

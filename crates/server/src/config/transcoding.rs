@@ -1,4 +1,4 @@
-//! The section `transcoding`: audio that browsers cannot play.
+//! The section `transcoding`: audio and video that browsers cannot play.
 
 use glassline_media::Bitrate;
 use glassline_transcode::Settings;
@@ -6,14 +6,23 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::parts;
+use crate::transcoding::Limits;
 
-/// Audio that browsers cannot play (AAC, MP2, MP3, PCM), transcoded to Opus while they watch.
+/// Most streams whose video is transcoded, whatever is configured: each has a thread.
+const VIDEO_STREAMS_MAX: usize = 8;
+
+/// Audio that browsers cannot play (AAC, MP2, MP3, PCM), transcoded to Opus while they watch, and
+/// H.264 with B-frames, encoded again for viewers that ask for it (`?transcode`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Transcoding {
     /// Most streams whose audio is transcoded at the same time; 0 transcodes none. A stream takes
     /// about 1 % of a core. Viewers of further streams get no audio.
     pub audio_streams: usize,
+    /// Most streams whose video is transcoded at the same time, up to 8; 0 transcodes none. A stream
+    /// takes a large part of a core, and its decoder is written in C++ and reads what publishers send.
+    #[schemars(range(max = 8))]
+    pub video_streams: usize,
     /// Bitrate of each channel of the Opus audio, 6 to 255 kbit/s.
     #[serde(deserialize_with = "parts::opus_kbps")]
     #[schemars(range(min = 6, max = 255))]
@@ -24,12 +33,21 @@ impl Default for Transcoding {
     fn default() -> Self {
         Self {
             audio_streams: 64,
+            video_streams: 1,
             opus_kbps: 48,
         }
     }
 }
 
 impl Transcoding {
+    /// Returns how many tracks of each kind are transcoded at the same time.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            audio: self.audio_streams,
+            video: self.video_streams.min(VIDEO_STREAMS_MAX),
+        }
+    }
+
     /// Returns the settings of the Opus encoder.
     pub(crate) fn settings(&self) -> Settings {
         Settings {

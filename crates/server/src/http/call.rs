@@ -95,7 +95,7 @@ async fn join(
     let user = auth::participant(&app.users, &app.sites, &shown, stream.as_str()).await?;
     let body = body::read(body).await?;
     let sdp = resource::text(&body)?;
-    let offer = Offer { sdp, connection };
+    let offer = Offer::new(sdp, connection);
     let newcomer = Newcomer { id, name, user };
     let answered = app.sessions.join_room(&app.rooms, &room, newcomer, offer);
     let answered = answered.map_err(|error| refused(&room, error))?;
@@ -190,7 +190,7 @@ async fn add_leg(
         Problem::new(StatusCode::NOT_FOUND, "No such participant", detail)
     })?;
     let data = DataChannelSetup::between(&room, &participant.id, &other);
-    let offer = Offer { sdp, connection };
+    let offer = Offer::new(sdp, connection);
     let answered = app.sessions.watch_with_data(stream, offer, data)?;
     let location = format!(
         "/call/{room}/{session}/hear/{id}/{}",

@@ -21,6 +21,7 @@ use crate::sessions::{
     AnsweredOffer, ChangeError, ConnectionAddresses, Expected, Full, Negotiator, OfferError,
     SessionRecord,
 };
+use crate::transcoding::WITHOUT_B_FRAMES;
 
 pub(super) const SDP: &str = "application/sdp";
 const FRAGMENT: &str = "application/trickle-ice-sdpfrag";
@@ -273,6 +274,11 @@ impl From<OfferError> for Problem {
             OfferError::NotLive { stream, state } => not_live(&stream, &state),
             OfferError::NoMedia(why) => Self::try_later("No media", why),
             OfferError::Full(why) => full(&why),
+            why @ OfferError::NotTranscoded(_) => Self::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "Not for browsers",
+                format!("{why}; {WITHOUT_B_FRAMES}"),
+            ),
             OfferError::Refused(why) => refused(why),
         }
     }
@@ -332,12 +338,18 @@ fn refused(error: AcceptError) -> Problem {
             "Offer not supported",
             why.to_string(),
         ),
-        AcceptError::Negotiation(
-            why @ (NegotiationError::NothingPlayable { .. } | NegotiationError::Reordered { .. }),
-        ) => Problem::new(
+        AcceptError::Negotiation(why @ NegotiationError::NothingPlayable { .. }) => Problem::new(
             StatusCode::UNPROCESSABLE_ENTITY,
             "Not for browsers",
             why.to_string(),
+        ),
+        AcceptError::Negotiation(why @ NegotiationError::Reordered { .. }) => Problem::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "Not for browsers",
+            format!(
+                "{why}; {WITHOUT_B_FRAMES}; ?transcode behind the URL of the page or of WHEP has the \
+                 server encode H.264 again"
+            ),
         ),
         AcceptError::Malformed(error) => malformed(&error),
         other => Problem::bad_request(other.to_string()),

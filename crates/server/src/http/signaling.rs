@@ -56,7 +56,10 @@ pub(super) async fn exchange(
         None => only_stream(&api::visible(&app, reader.as_deref()))?,
     };
     let sdp = &offer.sdp;
-    let answered = app.sessions.watch(&name, Offer { sdp, connection }).await?;
+    let answered = app
+        .sessions
+        .watch(&name, Offer::new(sdp, connection))
+        .await?;
     let answer = Description {
         kind: "answer".to_owned(),
         sdp: answered.answer,

@@ -4,7 +4,7 @@
 //! candidates, ICE restart) and `DELETE`.
 
 use axum::body::Body;
-use axum::extract::{ConnectInfo, Path, State};
+use axum::extract::{ConnectInfo, Path, RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 
@@ -18,16 +18,27 @@ pub(super) async fn offer(
     State(app): State<App>,
     ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
     Path(name): Path<String>,
+    RawQuery(query): RawQuery,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
     resource::expect_type(&headers, resource::SDP)?;
     let body = body::read(body).await?;
     let sdp = resource::text(&body)?;
-    let answered = app.sessions.watch(&name, Offer { sdp, connection }).await?;
+    let offer = Offer {
+        transcodes_video: has_word(query.as_deref(), "transcode"),
+        ..Offer::new(sdp, connection)
+    };
+    let answered = app.sessions.watch(&name, offer).await?;
     let segment = resource::path_segment(&name);
     let location = format!("/{segment}/whep/{}", answered.record.id.as_str());
     Ok(resource::created(&app, answered, location))
+}
+
+/// Returns whether a query has `word` as a key, with whatever value.
+fn has_word(query: Option<&str>, word: &str) -> bool {
+    let mut keys = query.unwrap_or_default().split('&');
+    keys.any(|pair| pair.split('=').next() == Some(word))
 }
 
 /// Adds a viewer's candidates, or restarts ICE: `PATCH /{stream}/whep/{session}`.

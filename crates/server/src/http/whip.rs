@@ -80,7 +80,7 @@ async fn answer(
     resource::expect_type(&headers, resource::SDP)?;
     let body = body::read(body).await?;
     let sdp = resource::text(&body)?;
-    let offer = Offer { sdp, connection };
+    let offer = Offer::new(sdp, connection);
     let media = offer.media().map_err(|error| resource::malformed(&error))?;
     let name = StreamName::parse(name).map_err(|error| Problem::bad_request(error.to_string()))?;
     let answered = if media.is_some() {

@@ -132,9 +132,10 @@ impl Server {
             participants: config.limits.room_participants,
         }));
         let settings = settings(&config, shards.local_addr(), clock)?;
-        let audio = &config.transcoding;
+        let (limits, settings_of_audio) =
+            (config.transcoding.limits(), config.transcoding.settings());
         let (transcoders, transcoding) =
-            TranscodingThreads::start(audio.audio_streams, audio.settings(), &supervisor)?;
+            TranscodingThreads::start(limits, settings_of_audio, &supervisor)?;
         let sessions = Negotiator::new(
             Arc::clone(&shared),
             Arc::clone(&hub),

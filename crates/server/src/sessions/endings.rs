@@ -19,7 +19,8 @@ pub enum EndReason {
     TracksChanged,
     /// The video has B-frames.
     #[error(
-        "browsers would show frames in the wrong order; encode without B-frames, with ffmpeg by -bf 0"
+        "browsers would show frames in the wrong order; encode without B-frames, with ffmpeg by -bf 0, \
+         or POST a new offer with ?transcode"
     )]
     Reordered,
     /// Another publisher took the stream over.

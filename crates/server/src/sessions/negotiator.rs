@@ -267,8 +267,10 @@ impl Negotiator {
     ) -> Result<AnsweredOffer, OfferError> {
         let config = data.as_ref();
         let config = config.map(|it| Messages::config(it.may_send, &it.bounds));
-        let offered = self.transcoders.for_browsers((&stream, layout), tracks);
-        let BrowserTracks { tracks, leases } = offered;
+        let offered =
+            self.transcoders
+                .for_browsers((&stream, layout), tracks, offer.transcodes_video);
+        let BrowserTracks { tracks, leases } = offered.map_err(OfferError::NotTranscoded)?;
         let accepted = self.accept(offer, &tracks, Kinds::NONE, config)?;
         let data = data.filter(|_| accepted.session.channels().is_some());
         let id = draw_session_id();

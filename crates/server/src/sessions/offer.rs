@@ -22,6 +22,19 @@ pub(crate) struct ConnectionAddresses {
 pub(crate) struct Offer<'a> {
     pub(crate) sdp: &'a str,
     pub(crate) connection: ConnectionAddresses,
+    /// Whether the viewer asks for video with B-frames to be encoded again.
+    pub(crate) transcodes_video: bool,
+}
+
+impl<'a> Offer<'a> {
+    /// Returns an offer that asks for no transcoding of video.
+    pub(crate) const fn new(sdp: &'a str, connection: ConnectionAddresses) -> Self {
+        Self {
+            sdp,
+            connection,
+            transcodes_video: false,
+        }
+    }
 }
 
 impl Offer<'_> {
@@ -58,6 +71,9 @@ pub(crate) enum OfferError {
     /// No media would reach the peer; holds the reason.
     #[error("{0}")]
     NoMedia(String),
+    /// The viewer asks for video to be transcoded, and it cannot be; holds the reason.
+    #[error("the video is not transcoded: {0}")]
+    NotTranscoded(String),
     /// The server has as many sessions or handshakes as configured.
     #[error(transparent)]
     Full(#[from] Full),

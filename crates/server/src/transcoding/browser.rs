@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use glassline_hub::{Stream, TrackLayout};
 use glassline_media::{Kind, Track, TrackIndex};
-use glassline_transcode::AudioSource;
+use glassline_transcode::{AudioSource, VideoSource};
 use serde::Serialize;
 
+use super::source::TranscodingSource;
 use super::transcoders::{Transcoders, TranscodingLease};
 
 /// The tracks of a stream as browsers can take them, index by index.
@@ -29,12 +30,17 @@ pub(crate) struct BrowserView {
 
 impl Transcoders {
     /// Returns `tracks` of `stream` as browsers can take them. Audio that they cannot play is
-    /// transcoded if there is no other audio and a decoder for it.
+    /// transcoded if there is no other audio and a decoder for it, and with `transcodes_video` video
+    /// with B-frames.
+    ///
+    /// # Errors
+    /// Returns why the video is not transcoded that was asked for.
     pub(crate) fn for_browsers(
         self: &Arc<Self>,
         (stream, layout): (&Arc<Stream>, TrackLayout),
         tracks: &[Track],
-    ) -> BrowserTracks {
+        transcodes_video: bool,
+    ) -> Result<BrowserTracks, String> {
         let mut offered = BrowserTracks {
             tracks: tracks.to_vec(),
             leases: Vec::new(),
@@ -47,6 +53,7 @@ impl Transcoders {
                     continue;
                 }
             };
+            let source = TranscodingSource::Audio(source);
             match self.lease((stream, layout), index, source) {
                 Ok(lease) => {
                     offered.tracks[index] = source.transcoded();
@@ -57,7 +64,16 @@ impl Transcoders {
                 }
             }
         }
-        offered
+        let reordered = TrackIndex::enumerate(tracks).find(|(_, track)| track.video.reordered);
+        if let Some((index, track)) = reordered.filter(|_| transcodes_video) {
+            let source = VideoSource::of(track).map_err(|reason| reason.to_string())?;
+            let source = TranscodingSource::Video(source);
+            let lease = self.lease((stream, layout), index, source);
+            let lease = lease.map_err(|reason| reason.to_string())?;
+            offered.tracks[index] = source.transcoded();
+            offered.leases.push(lease);
+        }
+        Ok(offered)
     }
 
     /// Returns how browsers receive each of `tracks`.
@@ -68,13 +84,22 @@ impl Transcoders {
     ) -> Vec<BrowserView> {
         let needing: Vec<_> = needing(tracks).map(|(index, _)| index).collect();
         let views = TrackIndex::enumerate(tracks).map(|(index, track)| {
+            let of = (stream, layout);
+            if track.video.reordered {
+                let refusal = match VideoSource::of(track) {
+                    Ok(_) => self
+                        .refusal(of, index, Kind::Video)
+                        .map(|it| it.to_string()),
+                    Err(reason) => Some(reason.to_string()),
+                };
+                return BrowserView::reordered(track, refusal, self.trouble(of, index));
+            }
             if !needing.contains(&index) {
                 return view_of(track);
             }
-            let of = (stream, layout);
             match AudioSource::of(track) {
                 Err(reason) => BrowserView::refused(reason.to_string()),
-                Ok(source) => match self.refusal(of, index) {
+                Ok(source) => match self.refusal(of, index, Kind::Audio) {
                     Some(reason) => BrowserView::refused(reason.to_string()),
                     None => BrowserView {
                         codec: Some(source.transcoded().codec.encoding_name()),
@@ -88,6 +113,24 @@ impl Transcoders {
 }
 
 impl BrowserView {
+    /// Returns how browsers receive video with B-frames: not without `?transcode`, and with it unless
+    /// there is a `refusal`.
+    fn reordered(track: &Track, refusal: Option<String>, trouble: Option<String>) -> Self {
+        let codec = track.codec;
+        let remedy = match (refusal, trouble) {
+            (_, Some(trouble)) => format!("with ?transcode: {trouble}"),
+            (Some(refusal), None) => format!("?transcode does not help: {refusal}"),
+            (None, None) => {
+                "?transcode behind the URL of this page has the server encode the video \
+                             again"
+                    .to_owned()
+            }
+        };
+        Self::refused(format!(
+            "{codec} with B-frames: browsers show them in the wrong order; {WITHOUT_B_FRAMES}; {remedy}"
+        ))
+    }
+
     const fn refused(note: String) -> Self {
         Self {
             codec: None,
@@ -96,14 +139,13 @@ impl BrowserView {
     }
 }
 
+/// The settings of sources that turn B-frames off.
+pub(crate) const WITHOUT_B_FRAMES: &str = "turn B-frames off at the source (ffmpeg: -bf 0; OBS: \
+     B-frames 0; x264enc of GStreamer: bframes=0; cameras: profile Baseline, or smart codec off)";
+
 /// Returns how browsers receive a track that is not transcoded.
 fn view_of(track: &Track) -> BrowserView {
     let codec = track.codec;
-    if track.video.reordered {
-        return BrowserView::refused(format!(
-            "{codec} with B-frames: browsers show them in the wrong order; turn B-frames off at the source (ffmpeg: -bf 0)"
-        ));
-    }
     let plays = codec.is_played_by_browsers();
     BrowserView {
         codec: plays.then(|| codec.encoding_name()),

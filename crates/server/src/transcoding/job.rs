@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use glassline_hub::{Stream, TrackLayout};
 use glassline_media::{Summary, TrackIndex, WindowedHistogram};
-use glassline_transcode::{AudioSource, Counts};
+use glassline_transcode::Counts;
 use serde::Serialize;
 
+use super::source::TranscodingSource;
 use crate::runtime::Counter;
 
 /// Time that a job goes on without viewers, so that a page that is loaded again finds it running.
@@ -30,7 +31,7 @@ pub(super) struct Job {
     pub(super) stream: Arc<Stream>,
     pub(super) layout: TrackLayout,
     pub(super) track: TrackIndex,
-    pub(super) source: AudioSource,
+    pub(super) source: TranscodingSource,
     /// Leases of viewers, connected or connecting.
     leases: AtomicUsize,
     /// Whether a viewer's handshake has been done since there were leases.
@@ -60,11 +61,13 @@ pub(super) struct JobState {
     pub(super) running_since: Option<Instant>,
     /// Time for which work was done before that.
     pub(super) ran: Duration,
-    /// Delay that transcoding adds to audio.
+    /// Delay that transcoding adds.
     pub(super) delays: WindowedHistogram,
     pub(super) counts: Counts,
     /// Sample rate in Hz and channels of the decoded audio.
     pub(super) decoded: Option<(u32, usize)>,
+    /// Width and height of the decoded video in pixels.
+    pub(super) size: Option<(usize, usize)>,
     pub(super) trouble: Option<String>,
 }
 
@@ -79,15 +82,19 @@ pub(crate) struct TranscodingView {
     /// Sample rate in Hz and channels of the decoded audio; null before the first frame.
     pub(crate) sample_rate: Option<u32>,
     pub(crate) channels: Option<usize>,
+    /// Size of the decoded video in pixels; null before the first picture.
+    pub(crate) width: Option<usize>,
+    pub(crate) height: Option<usize>,
     /// Viewers that get the transcoded track, connected or connecting.
     pub(crate) viewers: usize,
     pub(crate) frames_in: u64,
     pub(crate) frames_out: u64,
-    /// Frames that made no audio.
+    /// Frames that could not be decoded.
     pub(crate) undecodable: u64,
     /// Frames that were dropped because they were late.
     pub(crate) dropped: u64,
-    /// Times that audio was cut or filled to stay with the video.
+    /// Times that audio was cut or filled to stay with the video, or pictures left out that came out
+    /// of order.
     pub(crate) steps: u64,
     /// Processor time in seconds, and its share of one core while the transcoding ran.
     pub(crate) cpu_s: f64,
@@ -103,7 +110,7 @@ impl Job {
     pub(super) fn new(
         (id, thread): (u64, usize),
         (stream, layout): (&Arc<Stream>, TrackLayout),
-        (track, source): (TrackIndex, AudioSource),
+        (track, source): (TrackIndex, TranscodingSource),
         now: Instant,
     ) -> Self {
         Self {
@@ -124,6 +131,7 @@ impl Job {
                 delays: WindowedHistogram::new(WINDOW, now),
                 counts: Counts::default(),
                 decoded: None,
+                size: None,
                 trouble: source.loss(),
             }),
         }
@@ -159,6 +167,11 @@ impl Job {
         self.is_wanted.store(true, Ordering::Release);
     }
 
+    /// Returns whether only viewers lease the job whose handshakes are not done.
+    pub(super) fn is_half_open(&self) -> bool {
+        !self.is_wanted.load(Ordering::Acquire)
+    }
+
     /// Returns whether the job is to be worked on.
     pub(super) fn is_wanted(&self) -> bool {
         self.is_wanted.load(Ordering::Acquire) && self.panics.load(Ordering::Relaxed) < PANICS_MAX
@@ -182,7 +195,7 @@ impl Job {
             tracing::error!(%stream, "transcoding panicked: it begins anew");
             return;
         }
-        tracing::error!(%stream, "transcoding panicked again: viewers get no more audio of this source");
+        tracing::error!(%stream, "transcoding panicked again: viewers get no more of this track");
         let trouble = "the decoder failed three times; the server's log has the place".to_owned();
         self.state().trouble = Some(trouble);
     }
@@ -223,6 +236,8 @@ impl Job {
             to: self.source.transcoded().codec.encoding_name(),
             sample_rate: state.decoded.map(|(rate, _)| rate),
             channels: state.decoded.map(|(_, channels)| channels),
+            width: state.size.map(|(width, _)| width),
+            height: state.size.map(|(_, height)| height),
             viewers: self.leases.load(Ordering::Relaxed),
             frames_in: state.counts.frames_in,
             frames_out: state.counts.frames_out,

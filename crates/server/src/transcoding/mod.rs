@@ -1,9 +1,10 @@
-//! Transcodes audio that browsers cannot play, once for each stream, while somebody needs it.
+//! Transcodes audio that browsers cannot play, and video with B-frames for viewers that ask for it,
+//! once for each stream, while somebody needs it.
 //!
 //! ```text
 //!  sessions ─ lease ─► Transcoders ─ Job ─► thread: Worker
 //!                                            │ StreamSubscription of the hub: coded frames
-//!                                            │ AudioTranscoder (crate `transcode`): Opus frames
+//!                                            │ AudioTranscoder, VideoTranscoder (crate `transcode`)
 //!                                            └► RenditionPublisher of the hub ─► shards ─► viewers
 //! ```
 //!
@@ -11,15 +12,19 @@
 //! negotiated before anything is decoded; decoding begins with the first viewer whose handshake is
 //! done, and ends some seconds after the last one left. The number of jobs is bounded; their input
 //! waits in the hub's ring and is dropped when it is late. Decoders read what strangers publish, so a
-//! panic ends one job, and the threads are not those that send media.
+//! panic ends one job, and the threads are not those that send media. Video takes a large part of a
+//! core, so each video has a thread of its own.
 
 mod browser;
 mod job;
+mod source;
 mod threads;
 mod transcoders;
+mod video_work;
+mod work;
 mod worker;
 
-pub(crate) use browser::{BrowserTracks, BrowserView};
+pub(crate) use browser::{BrowserTracks, BrowserView, WITHOUT_B_FRAMES};
 pub(crate) use job::TranscodingView;
 pub(crate) use threads::TranscodingThreads;
-pub(crate) use transcoders::{Transcoders, TranscodingLease};
+pub(crate) use transcoders::{Limits, Transcoders, TranscodingLease};

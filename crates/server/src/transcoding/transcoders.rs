@@ -5,22 +5,41 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use glassline_hub::{Stream, TrackLayout};
-use glassline_media::TrackIndex;
-use glassline_transcode::{AudioSource, Settings};
+use glassline_media::{Kind, TrackIndex};
+use glassline_transcode::Settings;
 use thiserror::Error;
 
 use super::job::{Job, TranscodingView};
+use super::source::TranscodingSource;
 use crate::runtime::{Counter, Waker};
+
+/// Most tracks that are transcoded at the same time; 0 if none of the kind is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Limits {
+    pub(crate) audio: usize,
+    pub(crate) video: usize,
+}
+
+impl Limits {
+    const fn of(self, kind: Kind) -> usize {
+        match kind {
+            Kind::Video => self.video,
+            _ => self.audio,
+        }
+    }
+}
 
 /// All transcodings of a server.
 #[derive(Debug)]
 pub(crate) struct Transcoders {
-    /// Most jobs at the same time; 0 if transcoding is turned off.
-    limit: usize,
+    limits: Limits,
     pub(super) settings: Settings,
     jobs: Mutex<Vec<Arc<Job>>>,
     next_id: AtomicU64,
+    /// Wakers of the threads: those of audio, then those of video.
     wakers: Vec<Arc<Waker>>,
+    /// Number of threads of audio.
+    audio_threads: usize,
     /// Raised whenever a job is added, wanted or no longer leased.
     changes: AtomicU64,
     is_stopping: AtomicBool,
@@ -32,13 +51,13 @@ pub(crate) struct Transcoders {
 pub(crate) struct TranscodingCounters {
     /// Times that work on a track began.
     pub(crate) started: Counter,
-    /// Offers that got no audio because as many streams as allowed were transcoded.
+    /// Offers that lacked a track because as many streams as allowed were transcoded.
     pub(crate) refused: Counter,
     /// Coded frames that were taken.
     pub(crate) frames_in: Counter,
-    /// Opus frames that were made.
+    /// Frames that were made.
     pub(crate) frames_out: Counter,
-    /// Coded frames that made no audio.
+    /// Coded frames that could not be decoded.
     pub(crate) undecodable: Counter,
     /// Coded frames that were dropped because the thread was late.
     pub(crate) late: Counter,
@@ -52,27 +71,46 @@ pub(crate) struct TranscodingCounters {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum TranscodingRefusal {
     /// Transcoding is turned off.
-    #[error("transcoding is turned off (transcoding.audio_streams: 0)")]
-    Off,
+    #[error("transcoding of {kind} is turned off ({}: 0)", key(*kind))]
+    Off {
+        /// Kind of the track.
+        kind: Kind,
+    },
     /// As many streams as allowed are transcoded.
     #[error(
-        "the audio of {limit} streams is transcoded already, as many as transcoding.audio_streams allows"
+        "the {kind} of {limit} streams is transcoded already, as many as {} allows", key(*kind)
     )]
     Full {
+        /// Kind of the track.
+        kind: Kind,
         /// Limit that was reached.
         limit: usize,
     },
 }
 
+/// Returns the configuration key that bounds the transcodings of a kind.
+const fn key(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Video => "transcoding.video_streams",
+        _ => "transcoding.audio_streams",
+    }
+}
+
 impl Transcoders {
-    /// Creates the transcodings of threads that these wakers wake; at most `limit` at the same time.
-    pub(super) fn new(limit: usize, settings: Settings, wakers: Vec<Arc<Waker>>) -> Self {
+    /// Creates the transcodings of threads that these wakers wake, of which the first
+    /// `audio_threads` do audio; at most as many as `limits` say at the same time.
+    pub(super) fn new(
+        limits: Limits,
+        settings: Settings,
+        (wakers, audio_threads): (Vec<Arc<Waker>>, usize),
+    ) -> Self {
         Self {
-            limit,
+            limits,
             settings,
             jobs: Mutex::default(),
             next_id: AtomicU64::new(0),
             wakers,
+            audio_threads,
             changes: AtomicU64::new(0),
             is_stopping: AtomicBool::new(false),
             counters: TranscodingCounters::default(),
@@ -95,7 +133,7 @@ impl Transcoders {
         self: &Arc<Self>,
         (stream, layout): (&Arc<Stream>, TrackLayout),
         track: TrackIndex,
-        source: AudioSource,
+        source: TranscodingSource,
     ) -> Result<TranscodingLease, TranscodingRefusal> {
         let now = Instant::now();
         let mut jobs = self.jobs();
@@ -103,9 +141,9 @@ impl Transcoders {
         let job = match found {
             Some(job) => Arc::clone(job),
             None => {
-                self.make_room(&mut jobs)?;
+                self.make_room(&mut jobs, source.kind())?;
                 let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-                let thread = self.idlest_thread(&jobs);
+                let thread = self.idlest_thread(&jobs, source.kind());
                 let of = (stream, layout);
                 let job = Arc::new(Job::new((id, thread), of, (track, source), now));
                 jobs.push(Arc::clone(&job));
@@ -120,20 +158,27 @@ impl Transcoders {
         })
     }
 
-    /// Makes room for one more job, if need be in place of one that nobody leases any more.
-    fn make_room(&self, jobs: &mut Vec<Arc<Job>>) -> Result<(), TranscodingRefusal> {
-        if self.limit == 0 {
-            return Err(TranscodingRefusal::Off);
+    /// Makes room for one more job of a kind, if need be in place of one that nobody leases any more,
+    /// or of the oldest that only half-open viewers lease.
+    fn make_room(&self, jobs: &mut Vec<Arc<Job>>, kind: Kind) -> Result<(), TranscodingRefusal> {
+        let limit = self.limits.of(kind);
+        if limit == 0 {
+            return Err(TranscodingRefusal::Off { kind });
         }
-        if jobs.len() >= self.limit {
-            let Some(idle) = jobs.iter().position(|job| job.is_idle()) else {
+        if of_kind(jobs, kind).count() >= limit {
+            let Some(ended) = expendable(jobs, kind) else {
                 self.counters.refused.add(1);
-                return Err(TranscodingRefusal::Full { limit: self.limit });
+                return Err(TranscodingRefusal::Full { kind, limit });
             };
-            let ended = jobs.remove(idle);
+            let ended = jobs.remove(ended);
             self.note_change(ended.thread);
         }
         Ok(())
+    }
+
+    /// Returns whether a job is among those that are worked on when they are wanted.
+    fn has(&self, job: &Arc<Job>) -> bool {
+        self.jobs().iter().any(|it| Arc::ptr_eq(it, job))
     }
 
     /// Returns why a track of `stream` would not be transcoded now; `None` if it would be.
@@ -141,15 +186,15 @@ impl Transcoders {
         &self,
         (stream, layout): (&Arc<Stream>, TrackLayout),
         track: TrackIndex,
+        kind: Kind,
     ) -> Option<TranscodingRefusal> {
-        let jobs = self.jobs();
-        let has_room = jobs.len() < self.limit
-            || jobs
-                .iter()
-                .any(|job| job.is_idle() || job.is_of(stream, layout, track));
-        match self.limit {
-            0 => Some(TranscodingRefusal::Off),
-            limit => (!has_room).then_some(TranscodingRefusal::Full { limit }),
+        let (jobs, limit) = (self.jobs(), self.limits.of(kind));
+        let has_room = of_kind(&jobs, kind).count() < limit
+            || expendable(&jobs, kind).is_some()
+            || jobs.iter().any(|job| job.is_of(stream, layout, track));
+        match limit {
+            0 => Some(TranscodingRefusal::Off { kind }),
+            limit => (!has_room).then_some(TranscodingRefusal::Full { kind, limit }),
         }
     }
 
@@ -169,8 +214,11 @@ impl Transcoders {
         self.jobs().iter().map(|job| job.view(now)).collect()
     }
 
-    fn idlest_thread(&self, jobs: &[Arc<Job>]) -> usize {
-        let threads = 0..self.wakers.len().max(1);
+    fn idlest_thread(&self, jobs: &[Arc<Job>], kind: Kind) -> usize {
+        let threads = match kind {
+            Kind::Video => self.audio_threads..self.wakers.len(),
+            _ => 0..self.audio_threads,
+        };
         let load = |thread: &usize| jobs.iter().filter(|job| job.thread == *thread).count();
         threads.min_by_key(load).unwrap_or(0)
     }
@@ -205,6 +253,20 @@ impl Transcoders {
     }
 }
 
+fn of_kind(jobs: &[Arc<Job>], kind: Kind) -> impl Iterator<Item = &Arc<Job>> {
+    jobs.iter().filter(move |job| job.source.kind() == kind)
+}
+
+/// Returns the place of a job of a kind that makes room for another one: one that nobody leases, or
+/// the oldest that no connected viewer has needed.
+fn expendable(jobs: &[Arc<Job>], kind: Kind) -> Option<usize> {
+    let position = |is_it: fn(&Job) -> bool| {
+        let mut jobs = jobs.iter();
+        jobs.position(|job| job.source.kind() == kind && is_it(job))
+    };
+    position(Job::is_idle).or_else(|| position(Job::is_half_open))
+}
+
 /// The right of one viewer to the transcoded layer of a track. The track is transcoded while there
 /// are leases that were started, and a few seconds longer.
 #[derive(Debug)]
@@ -219,8 +281,20 @@ impl TranscodingLease {
         self.job.track
     }
 
-    /// Notes that the viewer is connected, so that the work begins unless it has begun.
-    pub(crate) fn start(&self) {
+    /// Notes that the viewer is connected, so that the work begins unless it has begun. A job that
+    /// made room for others meanwhile is leased anew, if there is room.
+    pub(crate) fn start(&mut self) {
+        if !self.transcoders.has(&self.job) {
+            let job = &self.job;
+            let of = (&job.stream, job.layout);
+            match self.transcoders.lease(of, job.track, job.source) {
+                Ok(lease) => *self = lease,
+                Err(reason) => {
+                    let (stream, kind) = (job.stream.name(), job.source.kind());
+                    tracing::warn!(%stream, "a viewer gets no {kind}: {reason}");
+                }
+            }
+        }
         self.job.want();
         self.transcoders.note_change(self.job.thread);
     }

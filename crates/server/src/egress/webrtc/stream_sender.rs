@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use glassline_hub::Stream;
 use glassline_media::{
-    Codec, Kind, LayerIndex, MediaUnit, Stage, StageTable, Track, TrackIndex, TrackLayer,
+    Kind, LayerIndex, MediaUnit, Stage, StageTable, Track, TrackIndex, TrackLayer,
 };
 use glassline_webrtc::{SenderIndex, Session};
 use smallvec::SmallVec;
@@ -59,15 +59,15 @@ impl StreamSender {
     pub(crate) fn new(
         session: &Session,
         stream: &Stream,
+        transcoded: &[TrackIndex],
         lag: Option<Duration>,
         now: Instant,
     ) -> Self {
         let senders = session.senders().iter().enumerate();
-        let of_stream = stream.tracks();
         let mut tracks: SmallVec<[TrackSender; 2]> = senders
             .map(|(place, sender)| {
                 TrackSender::new(
-                    layer_of(sender.track, sender.codec, &of_stream),
+                    layer_of(sender.track, transcoded),
                     SenderIndex(place),
                     sender.codec.kind(),
                     sender.clock_rate,
@@ -106,6 +106,18 @@ impl StreamSender {
         sources.filter(|source| source.layer == LayerIndex::TRANSCODED)
     }
 
+    /// Returns the layers that the viewer gets.
+    pub(crate) fn layers(&self) -> impl Iterator<Item = TrackLayer> + '_ {
+        self.tracks.iter().map(|it| it.source)
+    }
+
+    /// Requests a keyframe of what `sender` sends.
+    pub(crate) fn request_keyframe(&self, sender: SenderIndex, stream: &Stream) {
+        if let Some(track) = self.tracks.get(sender.0) {
+            stream.request_keyframe_of(track.source);
+        }
+    }
+
     /// Sets the histograms in which stages of frames are recorded from now on.
     pub(crate) fn set_stages(&mut self, stages: Arc<Mutex<StageTable>>) {
         self.stages = Some(stages);
@@ -123,7 +135,7 @@ impl StreamSender {
             if track.kind() == Kind::Video
                 && !track.catch_up(stream.since_keyframe(track.source), now)
             {
-                stream.request_keyframe();
+                stream.request_keyframe_of(track.source);
             }
         }
     }
@@ -133,9 +145,20 @@ impl StreamSender {
     pub(crate) fn is_reordered(&self, tracks: &[Track]) -> bool {
         let mut track_senders = self.tracks.iter();
         track_senders.any(|track_sender| {
-            tracks
-                .get(track_sender.source.track.get())
-                .is_some_and(|it| it.video.reordered)
+            let track = tracks.get(track_sender.source.track.get());
+            track_sender.source.layer == LayerIndex::BASE
+                && track.is_some_and(|it| it.video.reordered)
+        })
+    }
+
+    /// Returns whether the viewer gets video transcoded that has no B-frames any more.
+    pub(crate) fn is_transcoded_in_vain(&self, tracks: &[Track]) -> bool {
+        let mut track_senders = self.tracks.iter();
+        track_senders.any(|track_sender| {
+            let track = tracks.get(track_sender.source.track.get());
+            track_sender.kind() == Kind::Video
+                && track_sender.source.layer == LayerIndex::TRANSCODED
+                && track.is_some_and(|it| !it.video.reordered)
         })
     }
 
@@ -167,7 +190,7 @@ impl StreamSender {
             OfferOutcome::Queued | OfferOutcome::Passed => 0,
         };
         if track_sender.wants_keyframe() {
-            stream.request_keyframe();
+            stream.request_keyframe_of(track_sender.source);
         }
         dropped
     }
@@ -405,13 +428,11 @@ impl StreamSender {
     }
 }
 
-/// Returns the layer of a stream's track that is sent as `codec`: the track's own, or the one that
-/// is transcoded from it.
-fn layer_of(track: TrackIndex, codec: Codec, tracks: &[Track]) -> TrackLayer {
-    let own = tracks.get(track.get()).map(|it| it.codec);
-    let layer = match own {
-        Some(own) if own != codec => LayerIndex::TRANSCODED,
-        _ => LayerIndex::BASE,
+/// Returns the layer that a viewer gets of a track, if `transcoded` are those that it gets transcoded.
+fn layer_of(track: TrackIndex, transcoded: &[TrackIndex]) -> TrackLayer {
+    let layer = match transcoded.contains(&track) {
+        true => LayerIndex::TRANSCODED,
+        false => LayerIndex::BASE,
     };
     TrackLayer { track, layer }
 }

@@ -14,6 +14,8 @@ use crate::transcoding::TranscodingView;
 pub(crate) struct Transcodings {
     /// Most streams whose audio is transcoded at the same time.
     limit: usize,
+    /// Most streams whose video is transcoded at the same time.
+    video_limit: usize,
     transcodings: Vec<TranscodingView>,
 }
 
@@ -21,6 +23,7 @@ pub(crate) struct Transcodings {
 pub(crate) async fn transcodings(State(app): State<App>) -> Json<Transcodings> {
     Json(Transcodings {
         limit: app.config.transcoding.audio_streams,
+        video_limit: app.config.transcoding.video_streams,
         transcodings: app.transcoders.views(Instant::now()),
     })
 }

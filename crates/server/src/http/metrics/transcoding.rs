@@ -31,7 +31,7 @@ pub(super) fn metrics(app: &App, text: &mut String) {
         ),
         (
             "transcodings_refused_total",
-            "Offers that got no audio because transcoding.audio_streams was reached.",
+            "Offers that lacked audio or video because transcoding.audio_streams or transcoding.video_streams was reached.",
             &counters.refused,
         ),
     ] {
@@ -42,7 +42,7 @@ pub(super) fn metrics(app: &App, text: &mut String) {
         text,
         "transcoding_frames_total",
         "counter",
-        "Coded frames that were taken, and Opus frames that were made.",
+        "Coded frames that were taken, and frames that were made.",
     );
     for (direction, count) in [("in", &counters.frames_in), ("out", &counters.frames_out)] {
         let count = count.get();
@@ -55,7 +55,7 @@ pub(super) fn metrics(app: &App, text: &mut String) {
         text,
         "transcoding_dropped_total",
         "counter",
-        "Coded frames that made no audio: `undecodable` ones, `late` ones, and those `missed` because they had left the ring.",
+        "Coded frames that made nothing: `undecodable` ones, `late` ones, and those `missed` because they had left the ring.",
     );
     for (reason, count) in [
         ("undecodable", &counters.undecodable),

@@ -131,10 +131,10 @@ impl Peer {
         matches!(&self.role, Role::Viewer(viewer) if !viewer.sender.is_empty())
     }
 
-    /// Returns the transcoded layers of the stream that the peer gets.
-    pub(super) fn transcoded(&self) -> Vec<TrackLayer> {
+    /// Returns the layers of the stream that the peer gets.
+    pub(super) fn layers(&self) -> Vec<TrackLayer> {
         match &self.role {
-            Role::Viewer(viewer) => viewer.sender.transcoded().collect(),
+            Role::Viewer(viewer) => viewer.sender.layers().collect(),
             Role::Participant(_) | Role::Publisher(_) | Role::DataPublisher(_) => Vec::new(),
         }
     }
@@ -286,9 +286,12 @@ impl Peer {
                     self.show_selected(now, shard.latencies);
                 }
             }
-            Event::KeyframeRequest { .. } => {
+            Event::KeyframeRequest { sender, .. } => {
                 shard.counters.keyframe_requests.add(1);
-                self.stream.request_keyframe();
+                match &self.role {
+                    Role::Viewer(viewer) => viewer.sender.request_keyframe(sender, &self.stream),
+                    _ => self.stream.request_keyframe(),
+                }
             }
             Event::TransportFeedback { .. } => self.show_path(now, shard.latencies),
             Event::Nack { sender, lost, .. } => {
@@ -397,9 +400,10 @@ impl Peer {
         now: Instant,
         counters: &Counters,
     ) -> bool {
-        let is_old = matches!(&self.role, Role::Viewer(viewer) if viewer.is_superseded(layout));
+        let is_old = matches!(&self.role, Role::Viewer(viewer) if viewer.is_superseded(layout)
+            || viewer.sender.is_transcoded_in_vain(&self.stream.tracks()));
         if is_old {
-            tracing::info!(session = %self.id, stream = %self.stream.name(), "viewer disconnected: the source changed its codecs; the viewer may join again");
+            tracing::info!(session = %self.id, stream = %self.stream.name(), "viewer disconnected: the source changed its codecs, or its video needs no transcoding any more; the viewer may join again");
             counters.closed_tracks_changed.add(1);
             self.ending = Some(EndReason::TracksChanged);
             self.session.close(now);

@@ -40,7 +40,8 @@ impl Viewer {
         lag: Option<Duration>,
         now: Instant,
     ) -> Self {
-        let sender = StreamSender::new(session, stream, lag, now);
+        let needs: Vec<_> = transcodings.iter().map(TranscodingLease::track).collect();
+        let sender = StreamSender::new(session, stream, &needs, lag, now);
         // The offer may have had no use for a track.
         transcodings.retain(|lease| sender.transcoded().any(|it| it.track == lease.track()));
         Self {
@@ -56,7 +57,9 @@ impl Viewer {
     /// Starts to send media, because the session has keys now.
     pub(super) fn start(&mut self, session: &mut Session, stream: &Arc<Stream>, now: Instant) {
         self.token = Some(stream.add_viewer());
-        self.transcodings.iter().for_each(TranscodingLease::start);
+        self.transcodings
+            .iter_mut()
+            .for_each(TranscodingLease::start);
         self.sender.start(session, stream, now);
     }
 

@@ -6,14 +6,14 @@ use std::thread::{self, JoinHandle};
 
 use glassline_transcode::Settings;
 
-use super::transcoders::Transcoders;
+use super::transcoders::{Limits, Transcoders};
 use super::worker::Worker;
 use crate::runtime::{Part, Supervisor, Waker};
 
-/// Jobs that one thread can do with a part of a core, as 1 % of a core each is the aim.
+/// Jobs of audio that one thread can do with a part of a core, as 1 % of a core each is the aim.
 const JOBS_OF_THREAD: usize = 64;
 
-/// Most threads: beyond that, transcoding would take the cores from media.
+/// Most threads of each kind: beyond that, transcoding would take the cores from media.
 const THREADS_MAX: usize = 8;
 
 /// The running threads.
@@ -24,16 +24,18 @@ pub(crate) struct TranscodingThreads {
 }
 
 impl TranscodingThreads {
-    /// Starts the threads for at most `limit` jobs at the same time; none if `limit` is 0.
+    /// Starts the threads for at most as many jobs at the same time as `limits` say; none for a kind
+    /// that is not transcoded.
     ///
     /// # Errors
     /// Returns the system's error if it has no thread or descriptor left.
     pub(crate) fn start(
-        limit: usize,
+        limits: Limits,
         settings: Settings,
         supervisor: &Arc<Supervisor>,
     ) -> io::Result<(Arc<Transcoders>, Self)> {
-        let count = limit.div_ceil(JOBS_OF_THREAD).min(THREADS_MAX);
+        let audio = limits.audio.div_ceil(JOBS_OF_THREAD).min(THREADS_MAX);
+        let count = audio + limits.video.min(THREADS_MAX);
         let polls: Vec<_> = (0..count)
             .map(|_| {
                 let poll = mio::Poll::new()?;
@@ -42,7 +44,7 @@ impl TranscodingThreads {
             })
             .collect::<io::Result<_>>()?;
         let wakers = polls.iter().map(|(_, waker)| Arc::clone(waker)).collect();
-        let transcoders = Arc::new(Transcoders::new(limit, settings, wakers));
+        let transcoders = Arc::new(Transcoders::new(limits, settings, (wakers, audio)));
         let mut threads = Vec::new();
         for (index, (poll, waker)) in polls.into_iter().enumerate() {
             let name = format!("transcode-{index}");

@@ -1,10 +1,12 @@
 use super::*;
 use crate::transcoding::TranscodingLease;
 use crate::transcoding::job::LINGER;
+use crate::transcoding::source::TranscodingSource;
 use crate::transcoding::transcoders::TranscodingRefusal;
-use glassline_hub::{Limits, Stream, StreamName, Wake};
+use glassline_hub::{Stream, StreamName, Wake};
 use glassline_media::{
-    Codec, LayerIndex, MediaTime, MediaUnit, Stamps, Track, TrackIndex, TrackLayer, UnitBuilder,
+    Codec, Kind, LayerIndex, MediaTime, MediaUnit, Stamps, Track, TrackIndex, TrackLayer,
+    UnitBuilder,
 };
 use glassline_transcode::AudioSource;
 use std::time::{Duration, Instant};
@@ -19,20 +21,24 @@ impl Wake for NoWake {
 
 fn stream(name: &str) -> Arc<Stream> {
     let name = StreamName::parse(name).expect("good");
-    Stream::unlisted(name, Limits::default())
+    Stream::unlisted(name, glassline_hub::Limits::default())
 }
 
 fn pcm() -> Track {
     Track::audio(Codec::L16, 1).with_clock_rate(48_000)
 }
 
-fn source() -> AudioSource {
-    AudioSource::of(&pcm()).expect("transcodable")
+fn source() -> TranscodingSource {
+    TranscodingSource::Audio(AudioSource::of(&pcm()).expect("transcodable"))
 }
 
 fn start(limit: usize) -> (Arc<Transcoders>, TranscodingThreads, Arc<Supervisor>) {
     let supervisor = Supervisor::start().expect("a thread");
-    let started = TranscodingThreads::start(limit, Settings::default(), &supervisor);
+    let limits = Limits {
+        audio: limit,
+        video: 1,
+    };
+    let started = TranscodingThreads::start(limits, Settings::default(), &supervisor);
     let (transcoders, threads) = started.expect("threads");
     (transcoders, threads, supervisor)
 }
@@ -62,7 +68,7 @@ fn a_track_is_transcoded_once_from_the_first_connected_viewer_until_some_time_af
     let stream = stream("cam");
     let mut publisher = stream.publish(vec![pcm()], Instant::now()).expect("free");
     let of = (&stream, stream.layout());
-    let leases = [(); 2].map(|()| transcoders.lease(of, AUDIO, source()).expect("room"));
+    let mut leases = [(); 2].map(|()| transcoders.lease(of, AUDIO, source()).expect("room"));
     assert_eq!(transcoders.views(Instant::now()).len(), 1, "once for both");
     assert_eq!(transcoders.counters.started.get(), 0, "nobody is connected");
     let mut viewer = stream.subscribe(Arc::new(NoWake));
@@ -70,7 +76,7 @@ fn a_track_is_transcoded_once_from_the_first_connected_viewer_until_some_time_af
         track: AUDIO,
         layer: LayerIndex::TRANSCODED,
     }));
-    leases.iter().for_each(TranscodingLease::start);
+    leases.iter_mut().for_each(TranscodingLease::start);
     until("the work begins", || {
         transcoders.counters.started.get() == 1
     });
@@ -113,15 +119,16 @@ fn no_more_streams_than_allowed_are_transcoded() {
         let of = (stream, stream.layout());
         transcoders.lease(of, AUDIO, source())
     };
-    let lease = of(&first).expect("room for one");
+    let mut lease = of(&first).expect("room for one");
     let again = of(&first).expect("the same one");
+    lease.start();
     let refused = of(&second).expect_err("no room");
     assert!(
         refused.to_string().contains("transcoding.audio_streams"),
         "{refused}"
     );
     assert_eq!(transcoders.counters.refused.get(), 1);
-    let refusal = |stream| transcoders.refusal((stream, stream.layout()), AUDIO);
+    let refusal = |stream| transcoders.refusal((stream, stream.layout()), AUDIO, Kind::Audio);
     assert_eq!(refusal(&second), Some(refused));
     assert_eq!(refusal(&first), None);
     drop((lease, again));
@@ -132,7 +139,44 @@ fn no_more_streams_than_allowed_are_transcoded() {
 
     let (off, threads, _supervisor) = start(0);
     let refused = off.lease((&first, first.layout()), AUDIO, source());
-    assert_eq!(refused.expect_err("off"), TranscodingRefusal::Off);
+    assert_eq!(
+        refused.expect_err("off"),
+        TranscodingRefusal::Off { kind: Kind::Audio }
+    );
+    threads.stop();
+    threads.join();
+}
+
+#[test]
+fn an_offer_whose_handshake_is_not_done_keeps_no_place() {
+    let (transcoders, threads, _supervisor) = start(1);
+    let [first, second] = ["one", "two"].map(stream);
+    for stream in [&first, &second] {
+        drop(stream.publish(vec![pcm()], Instant::now()).expect("free"));
+    }
+    let of = |stream: &Arc<Stream>| {
+        let of = (stream, stream.layout());
+        transcoders.lease(of, AUDIO, source())
+    };
+    let transcoded = || {
+        let views = transcoders.views(Instant::now());
+        let names = views.into_iter().map(|it| (it.stream, it.viewers));
+        names.collect::<Vec<_>>()
+    };
+    let mut half_open = of(&first).expect("room for one");
+    let refusal = transcoders.refusal((&second, second.layout()), AUDIO, Kind::Audio);
+    assert_eq!(refusal, None);
+    let mut viewer = of(&second).expect("in place of a half-open one");
+    assert_eq!(transcoded(), [("two".to_owned(), 1)]);
+    viewer.start();
+    // Its handshake comes too late: the other one is connected.
+    half_open.start();
+    assert_eq!(transcoded(), [("two".to_owned(), 1)]);
+    assert_eq!(transcoders.counters.refused.get(), 1);
+    drop(viewer);
+    half_open.start();
+    assert_eq!(transcoded(), [("one".to_owned(), 1)]);
+    drop(half_open);
     threads.stop();
     threads.join();
 }
@@ -150,7 +194,7 @@ fn a_panic_costs_one_stream_a_moment_and_three_of_them_its_audio() {
         let lease = transcoders.lease((stream, stream.layout()), AUDIO, source());
         leases.push(lease.expect("room"));
     }
-    leases.iter().for_each(TranscodingLease::start);
+    leases.iter_mut().for_each(TranscodingLease::start);
     until("both begin", || transcoders.counters.started.get() == 2);
     let mut number = 0;
     let mut push = |which: usize| {

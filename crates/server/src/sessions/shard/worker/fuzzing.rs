@@ -35,7 +35,7 @@ use crate::sessions::shard::{Handle, Shared};
 use crate::sessions::{
     Bounds, ConnectionAddresses, Expected, Negotiator, Offer, Registry, SessionRecord, Settings,
 };
-use crate::transcoding::TranscodingThreads;
+use crate::transcoding::{Limits, TranscodingThreads};
 
 /// Most operations of one input.
 const STEPS_MAX: usize = 120;
@@ -137,9 +137,12 @@ impl Scene {
             data: None,
         };
         // The stream is Opus already.
-        let (transcoders, _threads) =
-            TranscodingThreads::start(0, TranscodingSettings::default(), &supervisor)
-                .expect("no threads");
+        let (transcoders, _threads) = TranscodingThreads::start(
+            Limits::default(),
+            TranscodingSettings::default(),
+            &supervisor,
+        )
+        .expect("no threads");
         let socket = || {
             let socket = std::net::UdpSocket::bind(loopback()).expect("a port");
             socket.set_nonblocking(true).expect("a socket");
@@ -207,7 +210,7 @@ impl Scene {
             local: self.media,
         };
         let sdp = &offer;
-        let offer = Offer { sdp, connection };
+        let offer = Offer::new(sdp, connection);
         let answered = self.negotiator.watch(STREAM, offer).now_or_never();
         // A full server refuses; it is full only of sessions that are there.
         let Ok(answered) = answered.expect("a live stream needs no waiting") else {

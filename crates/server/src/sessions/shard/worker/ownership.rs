@@ -235,8 +235,9 @@ impl Worker {
         self.streams[index].viewers.push(key);
         if let Some(peer) = self.peers.get_mut(key) {
             peer.set_stages(Arc::clone(&self.streams[index].stages));
-            // No viewer can take the track's own codec where one needs it transcoded.
-            for layer in peer.transcoded() {
+            // No viewer can take the track's own codec where one needs it transcoded; viewers of video
+            // that needs it no more are closed.
+            for layer in peer.layers() {
                 self.streams[index].select(layer);
             }
         }

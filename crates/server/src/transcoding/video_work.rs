@@ -1,0 +1,153 @@
+//! The work on a track of video: decoded in full, encoded as far as there is time.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use glassline_hub::RenditionPublisher;
+use glassline_media::{MediaTime, MediaUnit, Stamps, UnitBuilder};
+use glassline_rtp::payload::Packetizer;
+use glassline_transcode::{Counts, VideoFrame, VideoSource, VideoTranscoder};
+
+use super::job::Job;
+
+/// Age from which a frame is decoded and not encoded, so that the thread catches up.
+const ENCODED_MAX: Duration = Duration::from_millis(200);
+
+/// Age from which a frame is left out, and all after it up to the next keyframe.
+const DECODED_MAX: Duration = Duration::from_secs(1);
+
+/// Most frames since the latest keyframe that are decoded at the beginning. Behind more of them the
+/// first picture waits for the next keyframe.
+const BEGINNING_MAX: usize = 120;
+
+/// Most frames whose stamps are kept: more than a decoder reorders.
+const STAMPS_MAX: usize = 64;
+
+/// The state of the work on a track of video.
+#[derive(Debug)]
+pub(super) struct VideoWork {
+    transcoder: VideoTranscoder,
+    packetizer: Packetizer,
+    /// Number of the next unit of the track.
+    next: u64,
+    /// Whether the frames are still those from before the work began.
+    is_beginning: bool,
+    /// Times and stamps of the frames that were decoded last.
+    stamps: VecDeque<(MediaTime, Stamps)>,
+    /// Empty between turns, and kept for its capacity.
+    frames: Vec<VideoFrame>,
+}
+
+impl VideoWork {
+    /// Begins at the latest keyframe: `units` gets the frames since then.
+    pub(super) fn begin(job: &Job, source: VideoSource, units: &mut Vec<Arc<MediaUnit>>) -> Self {
+        *units = job.stream.since_keyframe(job.track);
+        if units.len() > BEGINNING_MAX {
+            units.clear();
+        }
+        if units.is_empty() {
+            job.stream.request_keyframe();
+        }
+        Self {
+            transcoder: VideoTranscoder::new(job.stream.bitrate(Instant::now())),
+            packetizer: Packetizer::new(&source.transcoded()),
+            next: 0,
+            is_beginning: true,
+            stamps: VecDeque::new(),
+            frames: Vec::new(),
+        }
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        self.transcoder.counts()
+    }
+
+    /// Returns width and height of the pictures.
+    pub(super) fn size(&self) -> Option<(usize, usize)> {
+        self.transcoder.size()
+    }
+
+    /// Returns what is wrong with the source and what to do.
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.transcoder.trouble().map(ToString::to_string)
+    }
+
+    /// Leaves frames out up to the next keyframe, which is requested.
+    pub(super) fn leave_out(&mut self, job: &Job) {
+        self.transcoder.leave_out();
+        self.stamps.clear();
+        job.stream.request_keyframe();
+    }
+
+    /// Transcodes `coded`, the frame of `unit`, and publishes what it makes. Returns whether the frame
+    /// was too late to be encoded.
+    pub(super) fn take(
+        &mut self,
+        unit: &MediaUnit,
+        coded: &[u8],
+        (job, publisher): (&Job, &RenditionPublisher),
+        builder: &mut UnitBuilder,
+    ) -> bool {
+        // The first units are read from the ring, and again from the subscription.
+        if unit.index < self.next {
+            return false;
+        }
+        self.next = unit.index + 1;
+        let age = unit.stamps.published.elapsed();
+        self.is_beginning &= age > ENCODED_MAX;
+        if age > DECODED_MAX && !self.is_beginning {
+            job.counters.late.add(1);
+            self.leave_out(job);
+            return true;
+        }
+        let encodes = age <= ENCODED_MAX;
+        if self.stamps.len() == STAMPS_MAX {
+            self.stamps.pop_front();
+        }
+        self.stamps.push_back((unit.time, unit.stamps));
+        if publisher.keyframe_wanted() {
+            self.transcoder.request_keyframe();
+        }
+        let how = (unit.keyframe, encodes);
+        let pushed = self
+            .transcoder
+            .push(coded, unit.time, how, &mut self.frames);
+        if pushed.is_err() {
+            // The transcoder counts it; only a keyframe helps.
+            job.stream.request_keyframe();
+        }
+        let frames = std::mem::take(&mut self.frames);
+        for frame in &frames {
+            self.publish(frame, (job, publisher), builder);
+        }
+        self.frames = frames;
+        self.frames.clear();
+        let is_late = !encodes && !self.is_beginning;
+        job.counters.late.add(u64::from(is_late));
+        is_late
+    }
+
+    fn publish(
+        &mut self,
+        frame: &VideoFrame,
+        (job, publisher): (&Job, &RenditionPublisher),
+        builder: &mut UnitBuilder,
+    ) {
+        let of_frame = self.stamps.iter().find(|(time, _)| *time == frame.time);
+        let Some((_, stamps)) = of_frame.copied() else {
+            return;
+        };
+        builder.clear();
+        if self.packetizer.packetize(&frame.data, builder).is_err() {
+            return;
+        }
+        let built = builder.build(job.track, frame.time, frame.keyframe, stamps);
+        let Some(unit) = built else { return };
+        let published = Instant::now();
+        if publisher.push(unit, published).is_some() {
+            let delay = published.saturating_duration_since(stamps.published);
+            job.state().delays.record(delay, published);
+        }
+    }
+}

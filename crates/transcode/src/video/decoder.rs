@@ -1,0 +1,123 @@
+//! OpenH264's decoder, through its raw interface: the wrapper does not pass the number of a frame
+//! through, by which a picture finds its time again behind the reordering.
+
+use std::ptr::null_mut;
+
+use openh264::OpenH264API;
+use openh264::decoder::{Decoder as Cisco, DecoderConfig, Flush};
+use openh264::formats::YUVSource;
+use openh264_sys2::SBufferInfo;
+
+/// A decoder of one stream. It has no threads of its own.
+pub(super) struct Decoder(Cisco);
+
+/// A decoded picture in the decoder's memory: 8 bits, 4:2:0.
+pub(super) struct Decoded<'a> {
+    planes: [&'a [u8]; 3],
+    /// Bytes from row to row, of luminance and of chrominance.
+    strides: [usize; 2],
+    /// Width and height in pixels.
+    pub(super) size: (usize, usize),
+    /// Number of the frame that the picture was coded in.
+    pub(super) number: u64,
+}
+
+impl Decoder {
+    /// Creates a decoder; the error is OpenH264's text.
+    pub(super) fn new() -> Result<Self, String> {
+        let config = DecoderConfig::new().flush_after_decode(Flush::NoFlush);
+        let cisco = Cisco::with_api_config(OpenH264API::from_source(), config);
+        cisco.map(Self).map_err(|error| error.to_string())
+    }
+
+    /// Decodes the access unit `number`. Returns the next picture in the order of display, if it is
+    /// known by now. Pictures are never flushed: `FlushFrame` of OpenH264 2.7 loses their buffers if
+    /// the decoder has no threads.
+    ///
+    /// # Errors
+    /// Returns OpenH264's state, a sum of bits.
+    #[expect(unsafe_code, reason = "the wrapper hides the number of the picture")]
+    pub(super) fn decode(&mut self, unit: &[u8], number: u64) -> Result<Option<Decoded<'_>>, i32> {
+        let Ok(bytes) = i32::try_from(unit.len()) else {
+            return Err(-1);
+        };
+        let mut planes = [null_mut::<u8>(); 3];
+        let mut info = SBufferInfo {
+            // 0 stands for no number.
+            uiInBsTimeStamp: number + 1,
+            ..SBufferInfo::default()
+        };
+        // SAFETY: `unit` is valid for `bytes` bytes during the call, and the decoder copies what it
+        // keeps of it; `planes` has room for the three pointers that it writes, `info` is a valid
+        // structure, and the decoder is borrowed mutably, so no other call runs.
+        let state = unsafe {
+            self.0.raw_api().decode_frame_no_delay(
+                unit.as_ptr(),
+                bytes,
+                planes.as_mut_ptr().cast(),
+                &raw mut info,
+            )
+        };
+        match state {
+            0 => Ok(self.picture(planes, &info)),
+            state => Err(state),
+        }
+    }
+
+    /// Returns the picture that a call put out; it is valid until the next call, which needs the
+    /// decoder mutably.
+    #[expect(unsafe_code, reason = "the pictures are in the decoder's memory")]
+    fn picture(&mut self, planes: [*mut u8; 3], info: &SBufferInfo) -> Option<Decoded<'_>> {
+        if info.iBufferStatus != 1 || planes.iter().any(|plane| plane.is_null()) {
+            return None;
+        }
+        // SAFETY: with `iBufferStatus` 1 the decoder has filled in this member of the union.
+        let buffer = unsafe { info.UsrData.sSystemBuffer };
+        let known = |value: i32| usize::try_from(value).ok().filter(|value| *value > 0);
+        let (width, height) = (known(buffer.iWidth)?, known(buffer.iHeight)?);
+        let (stride, chroma_stride) = (known(buffer.iStride[0])?, known(buffer.iStride[1])?);
+        if stride < width || chroma_stride < width / 2 || height < 2 {
+            return None;
+        }
+        let plane = |plane: *mut u8, stride: usize, width: usize, rows: usize| {
+            // SAFETY: the decoder's picture has `rows` rows, `stride` bytes apart, of which each has
+            // `width` bytes (`SSysMEMBuffer`); nobody writes them before the decoder's next call,
+            // which the borrow of the decoder prevents while the picture lives.
+            unsafe { std::slice::from_raw_parts(plane, stride * (rows - 1) + width) }
+        };
+        let [y, u, v] = planes;
+        Some(Decoded {
+            planes: [
+                plane(y, stride, width, height),
+                plane(u, chroma_stride, width / 2, height / 2),
+                plane(v, chroma_stride, width / 2, height / 2),
+            ],
+            strides: [stride, chroma_stride],
+            size: (width, height),
+            number: info.uiOutYuvTimeStamp.wrapping_sub(1),
+        })
+    }
+}
+
+impl YUVSource for Decoded<'_> {
+    fn dimensions(&self) -> (usize, usize) {
+        self.size
+    }
+
+    fn strides(&self) -> (usize, usize, usize) {
+        let [luminance, chrominance] = self.strides;
+        (luminance, chrominance, chrominance)
+    }
+
+    fn y(&self) -> &[u8] {
+        self.planes[0]
+    }
+
+    fn u(&self) -> &[u8] {
+        self.planes[1]
+    }
+
+    fn v(&self) -> &[u8] {
+        self.planes[2]
+    }
+}

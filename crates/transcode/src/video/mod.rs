@@ -1,0 +1,275 @@
+//! Video with B-frames, made into H.264 without them on the same timeline.
+//!
+//! ```text
+//! coded frame, media time ─► Decoder: pictures in the order of display ─► Encoder ─► coded frame
+//!                               │ number of the frame                        ▲
+//!                               └──────────► media time of the picture ──────┘
+//! ```
+//!
+//! Receivers over WebRTC show frames in the order in which they arrive. A picture waits until
+//! all pictures before it are there, which is what B-frames cost any player.
+
+mod decoder;
+mod encoder;
+mod source;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use glassline_media::{Bitrate, MediaTime};
+use thiserror::Error;
+
+use crate::transcoder::Counts;
+use decoder::{Decoded, Decoder};
+use encoder::Encoder;
+pub use source::{PIXELS_MAX, UntranscodableVideo, VideoSource};
+
+/// Most frames that are in the decoder. H.264 reorders 16 at most (ITU-T H.264, A.3.1).
+const PENDING_MAX: usize = 32;
+
+/// Failures from which the source is in trouble: each frame that fails adds two, each other one takes
+/// one away.
+const FAILURES: u32 = 20;
+
+/// Most failures that are remembered, so that a source that was mended is out of trouble soon.
+const FAILURES_MAX: u32 = 40;
+
+/// Bitrates of the encoder. Without B-frames and within Baseline the same picture takes about half as
+/// much again.
+const BITRATE_MIN: u64 = 300_000;
+const BITRATE_MAX: u64 = 12_000_000;
+/// Bitrate where the source's is not known: 720p of a camera.
+const BITRATE_USUAL: u64 = 2_500_000;
+
+/// Time between two frames, unless their times say otherwise.
+const FRAME: Duration = Duration::from_millis(33);
+
+/// Why a frame made no picture. Later ones may.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum VideoError {
+    /// The decoder refused the frame.
+    #[error(
+        "the decoder refuses a frame (OpenH264 state {state:#x}): only progressive H.264 of 8 bits \
+         and 4:2:0 is decoded"
+    )]
+    Undecodable {
+        /// The decoder's state, a sum of `DECODING_STATE` bits.
+        state: i32,
+    },
+    /// The picture is too large.
+    #[error(
+        "pictures of {width} x {height} are not transcoded, at most {PIXELS_MAX} pixels: make them \
+         smaller, or turn B-frames off at the source"
+    )]
+    Size {
+        /// Width in pixels.
+        width: usize,
+        /// Height in pixels.
+        height: usize,
+    },
+    /// The encoder refused.
+    #[error("the encoder failed: {0}")]
+    Encoder(String),
+}
+
+/// A frame without reordering.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VideoFrame {
+    /// Access unit of H.264 in Annex B form, with parameter sets if it is a keyframe.
+    pub data: Vec<u8>,
+    /// Media time at which the picture is shown.
+    pub time: MediaTime,
+    /// Whether a decoder can start here.
+    pub keyframe: bool,
+}
+
+/// Transcodes one track of video into H.264 without B-frames.
+pub struct VideoTranscoder {
+    decoder: Option<Decoder>,
+    encoder: Option<Encoder>,
+    bitrate: Bitrate,
+    /// Numbers and times of the frames that the decoder has, in the order of decoding.
+    pending: VecDeque<(u64, MediaTime)>,
+    next: u64,
+    /// Time of the latest picture that came out.
+    shown: Option<MediaTime>,
+    /// Whether frames are left out until the next keyframe, because one before was.
+    is_broken: bool,
+    is_keyframe_wanted: bool,
+    counts: Counts,
+    failures: u32,
+    failure: Option<VideoError>,
+}
+
+impl VideoTranscoder {
+    /// Creates a transcoder. Decoder and encoder are made with the first keyframe. `source`: bitrate
+    /// of the coded video, 0 if it is not known.
+    pub fn new(source: Bitrate) -> Self {
+        let bps = match source.bps() {
+            0 => BITRATE_USUAL,
+            bps => bps.saturating_mul(3) / 2,
+        };
+        Self {
+            decoder: None,
+            encoder: None,
+            bitrate: Bitrate::from_bps(bps.clamp(BITRATE_MIN, BITRATE_MAX)),
+            pending: VecDeque::new(),
+            next: 0,
+            shown: None,
+            is_broken: true,
+            is_keyframe_wanted: false,
+            counts: Counts::default(),
+            failures: 0,
+            failure: None,
+        }
+    }
+
+    /// Takes one access unit in the order of decoding, which is shown at `time`, and appends the
+    /// frames that are complete to `frames`. With `encodes` unset, pictures are decoded only: later
+    /// frames refer to them, but there is no time to encode them.
+    ///
+    /// # Errors
+    /// Returns why the frame made no picture. The transcoder goes on with the next keyframe.
+    pub fn push(
+        &mut self,
+        unit: &[u8],
+        time: MediaTime,
+        (keyframe, encodes): (bool, bool),
+        frames: &mut Vec<VideoFrame>,
+    ) -> Result<(), VideoError> {
+        self.counts.frames_in += 1;
+        if self.is_broken && !keyframe {
+            self.counts.undecodable += 1;
+            return Ok(());
+        }
+        let pushed = self.take(unit, time, (keyframe, encodes), frames);
+        match &pushed {
+            Ok(()) => self.failures = self.failures.saturating_sub(1),
+            Err(error) => {
+                self.counts.undecodable += 1;
+                self.failures = (self.failures + 2).min(FAILURES_MAX);
+                self.failure = Some(error.clone());
+                self.leave_out();
+            }
+        }
+        pushed
+    }
+
+    fn take(
+        &mut self,
+        unit: &[u8],
+        time: MediaTime,
+        (keyframe, encodes): (bool, bool),
+        frames: &mut Vec<VideoFrame>,
+    ) -> Result<(), VideoError> {
+        self.is_broken &= !keyframe;
+        let mut decoder = match self.decoder.take() {
+            Some(decoder) => decoder,
+            None => Decoder::new().map_err(VideoError::Encoder)?,
+        };
+        if self.pending.len() == PENDING_MAX {
+            self.pending.pop_front();
+        }
+        let number = self.next;
+        self.next += 1;
+        self.pending.push_back((number, time));
+        let made = match decoder.decode(unit, number) {
+            Ok(Some(picture)) => self.encode(&picture, encodes, frames),
+            Ok(None) => Ok(()),
+            Err(state) => Err(VideoError::Undecodable { state }),
+        };
+        self.decoder = Some(decoder);
+        made
+    }
+
+    fn encode(
+        &mut self,
+        picture: &Decoded<'_>,
+        encodes: bool,
+        frames: &mut Vec<VideoFrame>,
+    ) -> Result<(), VideoError> {
+        let mut pending = self.pending.iter();
+        let place = pending.position(|(number, _)| *number == picture.number);
+        let Some((_, time)) = place.and_then(|place| self.pending.remove(place)) else {
+            return Ok(());
+        };
+        // Damaged streams have pictures out of order, whose time has passed.
+        if self.shown.is_some_and(|shown| time <= shown) {
+            self.counts.steps += 1;
+            return Ok(());
+        }
+        let next = self.pending.iter().map(|(_, time)| *time).min();
+        let gap = next.map_or(FRAME, |next| next.saturating_since(time));
+        self.shown = Some(time);
+        if !encodes {
+            return Ok(());
+        }
+        let (width, height) = picture.size;
+        if width * height > PIXELS_MAX {
+            return Err(VideoError::Size { width, height });
+        }
+        let encoder = match &mut self.encoder {
+            Some(encoder) if encoder.fits(picture) => encoder,
+            _ => {
+                self.counts.changes += 1;
+                let fps = (1.0 / gap.as_secs_f64()).clamp(1.0, 120.0);
+                let encoder = Encoder::new(picture.size, fps, self.bitrate);
+                self.encoder.insert(encoder.map_err(VideoError::Encoder)?)
+            }
+        };
+        if std::mem::take(&mut self.is_keyframe_wanted) {
+            encoder.request_keyframe();
+        }
+        let coded = encoder.encode(picture, time).map_err(VideoError::Encoder)?;
+        if let Some((data, keyframe)) = coded {
+            self.counts.frames_out += 1;
+            frames.push(VideoFrame {
+                data,
+                time,
+                keyframe,
+            });
+        }
+        Ok(())
+    }
+
+    /// Notes that a coded frame was left out: those after it are, too, up to the next keyframe.
+    pub fn leave_out(&mut self) {
+        self.is_broken = true;
+        self.pending.clear();
+        // Its references are wrong by now.
+        self.decoder = None;
+    }
+
+    /// Makes the next frame a keyframe.
+    pub fn request_keyframe(&mut self) {
+        self.is_keyframe_wanted = true;
+    }
+
+    /// Returns the counts since the transcoder was created. `steps` are pictures that were left out
+    /// because they came out of order.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Returns width and height of the pictures in pixels; `None` before the first.
+    pub fn size(&self) -> Option<(usize, usize)> {
+        self.encoder.as_ref().map(Encoder::size)
+    }
+
+    /// Returns what is wrong with a source of which more than a third fails.
+    pub fn trouble(&self) -> Option<&VideoError> {
+        self.failure.as_ref().filter(|_| self.failures >= FAILURES)
+    }
+}
+
+impl std::fmt::Debug for VideoTranscoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("VideoTranscoder")
+            .field("counts", &self.counts)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+//! What a track's description says of its video, and whether that can be transcoded.
+
+use glassline_media::{Codec, Kind, Track, VideoParameters};
+use thiserror::Error;
+
+/// Most pixels of a picture: 1920 × 1088.
+pub const PIXELS_MAX: usize = 1920 * 1088;
+
+/// Profiles that are decoded, by `profile_idc`: Baseline, Main and High of 8 bits and 4:2:0.
+const PROFILES: [u8; 3] = [66, 77, 100];
+
+/// Constrained Baseline at level 3.1, which every browser decodes. Browsers that decode it at all
+/// decode larger pictures, too.
+const PROFILE_LEVEL: [u8; 3] = [0x42, 0xc0, 0x1f];
+
+/// Video of a track that can be transcoded, as far as the track's description knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VideoSource {
+    width: u32,
+    height: u32,
+}
+
+/// Why the video of a track cannot be transcoded, and what its publisher can do.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum UntranscodableVideo {
+    /// The track is no video with B-frames.
+    #[error("{codec} needs no video transcoding")]
+    NotNeeded {
+        /// Codec of the track.
+        codec: Codec,
+    },
+    /// There is no decoder for the codec.
+    #[error("there is no decoder for {codec}, only for H.264: turn B-frames off at the source")]
+    Codec {
+        /// Codec of the track.
+        codec: Codec,
+    },
+    /// There is no decoder for this profile.
+    #[error(
+        "H.264 of profile {profile_idc} is not decoded, only 8 bits and 4:2:0 of Baseline, Main and \
+         High (66, 77, 100): turn B-frames off at the source"
+    )]
+    Profile {
+        /// `profile_idc` of the sequence parameter set.
+        profile_idc: u8,
+    },
+    /// The pictures are too large.
+    #[error(
+        "pictures of {width} x {height} are not transcoded, at most {PIXELS_MAX} pixels: make them \
+         smaller, or turn B-frames off at the source"
+    )]
+    Size {
+        /// Width in pixels.
+        width: u32,
+        /// Height in pixels.
+        height: u32,
+    },
+}
+
+impl VideoSource {
+    /// Reads the description of a track.
+    ///
+    /// # Errors
+    /// Returns [`UntranscodableVideo`], whose text also says what to do.
+    pub fn of(track: &Track) -> Result<Self, UntranscodableVideo> {
+        let codec = track.codec;
+        if track.kind() != Kind::Video || !track.video.reordered {
+            return Err(UntranscodableVideo::NotNeeded { codec });
+        }
+        if codec != Codec::H264 {
+            return Err(UntranscodableVideo::Codec { codec });
+        }
+        if let Some([profile_idc, ..]) = track.video.profile_level_id()
+            && !PROFILES.contains(&profile_idc)
+        {
+            return Err(UntranscodableVideo::Profile { profile_idc });
+        }
+        let (width, height) = (track.video.width, track.video.height);
+        if width as usize * height as usize > PIXELS_MAX {
+            return Err(UntranscodableVideo::Size { width, height });
+        }
+        Ok(Self { width, height })
+    }
+
+    /// Returns the codec of the coded video.
+    pub const fn codec(self) -> Codec {
+        Codec::H264
+    }
+
+    /// Returns the track that the video becomes.
+    pub fn transcoded(self) -> Track {
+        Track::h264(VideoParameters {
+            sps: [&[0x67][..], &PROFILE_LEVEL].concat(),
+            width: self.width,
+            height: self.height,
+            ..VideoParameters::default()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn video(codec: Codec, sps: &[u8], width: u32, height: u32) -> Track {
+        let mut track = Track::new(codec);
+        track.video = VideoParameters {
+            sps: sps.to_vec(),
+            width,
+            height,
+            reordered: true,
+            ..VideoParameters::default()
+        };
+        track
+    }
+
+    #[test]
+    fn what_is_not_decoded_is_refused_with_the_reason() {
+        let high = [0x67, 100, 0, 31];
+        let source = VideoSource::of(&video(Codec::H264, &high, 1920, 1080)).expect("decoded");
+        let made = source.transcoded();
+        assert!(!made.video.reordered && made.codec == Codec::H264);
+        assert_eq!(made.video.profile_level_id(), Some(PROFILE_LEVEL));
+        assert_eq!((made.video.width, made.video.height), (1920, 1080));
+        let unknown = video(Codec::H264, &[], 0, 0);
+        assert!(VideoSource::of(&unknown).is_ok(), "told by the first frame");
+        let refused = |track: &Track| VideoSource::of(track).expect_err("refused").to_string();
+        for (track, reason) in [
+            (video(Codec::H265, &[], 640, 360), "no decoder for H.265"),
+            (
+                video(Codec::H264, &[0x67, 110, 0, 31], 640, 360),
+                "profile 110",
+            ),
+            (video(Codec::H264, &high, 3840, 2160), "3840 x 2160"),
+        ] {
+            let text = refused(&track);
+            assert!(text.contains(reason), "{text}");
+            assert!(text.contains("B-frames off"), "{text}");
+        }
+        let mut plain = video(Codec::H264, &high, 640, 360);
+        plain.video.reordered = false;
+        assert!(refused(&plain).contains("needs no video transcoding"));
+    }
+}
