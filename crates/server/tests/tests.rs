@@ -26,6 +26,7 @@ mod kernel;
 mod latency;
 mod loss;
 mod media;
+mod moq_keyframes;
 mod multicast;
 mod pacing;
 mod panics;

@@ -93,7 +93,7 @@ pub(super) const ROOMS: &[(&str, &[Row])] = &[
         ("whep", &["trust"]),
         ("viewers", &["trust", "whep"]),
         ("call", &["http", "impairment", "trust", "viewers", "whep"]),
-        ("publish", &[]),
+        ("publish", &["trust", "viewers", "whep"]),
         ("relay", &["trust"]),
     ]),
     ("lab", &[

@@ -27,7 +27,7 @@ mod flow;
 mod job;
 mod misconduct;
 mod peer;
-pub(crate) mod route;
+mod route;
 mod rtsp;
 mod signalling;
 mod webrtc;

@@ -6,7 +6,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use glassline_media::{Bitrate, Kind, MediaTime, Track, TrackIndex};
+use glassline_media::{Bitrate, Kind, MediaTime, TrackIndex};
 use moq_net::{Timescale, Timestamp, broadcast, frame as wire, group, kio, origin, track};
 
 use super::catalog::{self, OfferedRendition};
@@ -15,6 +15,7 @@ use super::ended::Ended;
 use super::frame::{self, Frame};
 use super::keyframe_requests::Registration;
 use super::origin::Origin;
+use super::track_config::TrackConfig;
 use super::transport::Link;
 use super::{codec, frame::BYTES_MAX};
 
@@ -26,66 +27,8 @@ const AUDIO_GROUP_FRAMES: usize = 5;
 const GROUP_FRAMES_MAX: usize = 8_000;
 const GROUP_BYTES_MAX: usize = 30 << 20;
 
-/// Priorities by kind of track, as in hang's publishers. The track with the higher number is
-/// sent first.
+/// Priority of the catalog, which is sent before all media.
 const CATALOG_PRIORITY: u8 = 100;
-const AUDIO_PRIORITY: u8 = 80;
-const FRAME_PRIORITY: u8 = 60;
-
-/// A track to be published, and how it is sent.
-#[derive(Clone, Debug)]
-pub struct TrackConfig {
-    track: Track,
-    bitrate: Option<Bitrate>,
-    deadline: Duration,
-    priority: u8,
-    name: Option<String>,
-}
-
-impl TrackConfig {
-    /// Describes `track` with the priority of its kind and a deadline of two seconds.
-    pub fn new(track: Track) -> Self {
-        let priority = match track.kind() {
-            Kind::Audio => AUDIO_PRIORITY,
-            _ => FRAME_PRIORITY,
-        };
-        Self {
-            track,
-            bitrate: None,
-            deadline: Duration::from_secs(2),
-            priority,
-            name: None,
-        }
-    }
-
-    /// Sets the track's name; without it the kind and a number are the name.
-    #[must_use]
-    pub fn named(self, name: impl Into<String>) -> Self {
-        let name = Some(name.into());
-        Self { name, ..self }
-    }
-
-    /// Announces the highest bitrate of the track in the catalog.
-    #[must_use]
-    pub fn with_bitrate(self, bitrate: Bitrate) -> Self {
-        let bitrate = Some(bitrate);
-        Self { bitrate, ..self }
-    }
-
-    /// Sets the deadline. A group is dropped, sent or not, when its successor is older than the
-    /// newest frame by more than the deadline.
-    #[must_use]
-    pub fn with_deadline(self, deadline: Duration) -> Self {
-        Self { deadline, ..self }
-    }
-
-    /// Sets the priority: the track with the higher number is sent first. Audio has 80, video
-    /// 60.
-    #[must_use]
-    pub fn with_priority(self, priority: u8) -> Self {
-        Self { priority, ..self }
-    }
-}
 
 /// A broadcast that is being published. It ends when this value is dropped.
 pub struct Broadcast {

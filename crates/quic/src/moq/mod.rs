@@ -42,6 +42,7 @@ mod refusal;
 mod server;
 mod session;
 mod stream;
+mod track_config;
 mod transport;
 mod unchecked;
 mod version;
@@ -51,7 +52,7 @@ mod web;
 mod tests;
 
 pub use address::{Address, AddressError, PORT};
-pub use broadcast::{Broadcast, TrackConfig, WriteError};
+pub use broadcast::{Broadcast, WriteError};
 pub use broadcast_reader::{BroadcastReader, ReceivedFrame, SubscribeError, TrackReader};
 pub use catalog::{Catalog, CatalogError, Rendition, UnsupportedRendition};
 pub use codec::{Framing, is_carried};
@@ -64,5 +65,6 @@ pub use server::{Grant, Incoming, RequestError, Server, SessionRequest};
 pub use session::{
     Announced, Announcement, ConnectError, Options, Role, Session, SessionStats, connect,
 };
+pub use track_config::TrackConfig;
 pub use unchecked::{StreamKind, UncheckedStream};
 pub use web::{HandshakeError, Page};

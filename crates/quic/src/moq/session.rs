@@ -9,12 +9,13 @@ use moq_net::{announce, origin, stats};
 use tokio::task::AbortHandle;
 
 use super::address::{Address, AddressError};
-use super::broadcast::{Broadcast, TrackConfig};
+use super::broadcast::Broadcast;
 use super::broadcast_reader::{BroadcastReader, SubscribeError};
 use super::control_datagrams::{self, Report, RoundTrips};
 use super::ended::Ended;
 use super::origin::{INBOUND_EXPIRY, Origin};
 use super::refusal::Refusal;
+use super::track_config::TrackConfig;
 use super::transport::{self, Link};
 use super::version::{alpns, versions};
 use super::web::{HandshakeError, Web};

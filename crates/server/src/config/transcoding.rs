@@ -6,10 +6,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::parts;
-use crate::transcoding::Limits;
-
-/// Most streams whose video is transcoded, whatever is configured: each has a thread.
-const VIDEO_STREAMS_MAX: usize = 8;
 
 /// Audio that browsers cannot play (AAC, MP2, MP3, PCM), transcoded to Opus while they watch, and
 /// H.264 with B-frames, encoded again for viewers that ask for it (`?transcode`).
@@ -40,14 +36,6 @@ impl Default for Transcoding {
 }
 
 impl Transcoding {
-    /// Returns how many tracks of each kind are transcoded at the same time.
-    pub(crate) fn limits(&self) -> Limits {
-        Limits {
-            audio: self.audio_streams,
-            video: self.video_streams.min(VIDEO_STREAMS_MAX),
-        }
-    }
-
     /// Returns the settings of the Opus encoder.
     pub(crate) fn settings(&self) -> Settings {
         Settings {

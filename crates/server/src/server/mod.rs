@@ -31,7 +31,7 @@ use crate::sessions::{Bounds, Command, DataPolicy, Negotiator};
 use crate::sessions::{Registry, Settings, Shards, Shared};
 use crate::sweep::{end_lost_participants, keep_sweeping};
 use crate::tls::{LanNames, LanSource, RootCertificate};
-use crate::transcoding::TranscodingThreads;
+use crate::transcoding::{Limits, TranscodingThreads};
 use certificates::Certificates;
 use listeners::{AllowedConnections, HttpListeners};
 
@@ -132,10 +132,12 @@ impl Server {
             participants: config.limits.room_participants,
         }));
         let settings = settings(&config, shards.local_addr(), clock)?;
-        let (limits, settings_of_audio) =
-            (config.transcoding.limits(), config.transcoding.settings());
+        let limits = Limits {
+            audio: config.transcoding.audio_streams,
+            video: config.transcoding.video_streams,
+        };
         let (transcoders, transcoding) =
-            TranscodingThreads::start(limits, settings_of_audio, &supervisor)?;
+            TranscodingThreads::start(limits, config.transcoding.settings(), &supervisor)?;
         let sessions = Negotiator::new(
             Arc::clone(&shared),
             Arc::clone(&hub),

@@ -13,6 +13,9 @@ use super::job::{Job, TranscodingView};
 use super::source::TranscodingSource;
 use crate::runtime::{Counter, Waker};
 
+/// Most videos that are transcoded, whatever is configured.
+pub(super) const VIDEO_STREAMS_MAX: usize = 8;
+
 /// Most tracks that are transcoded at the same time; 0 if none of the kind is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Limits {
@@ -21,9 +24,10 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    const fn of(self, kind: Kind) -> usize {
+    fn of(self, kind: Kind) -> usize {
         match kind {
-            Kind::Video => self.video,
+            // Each has a thread.
+            Kind::Video => self.video.min(VIDEO_STREAMS_MAX),
             _ => self.audio,
         }
     }

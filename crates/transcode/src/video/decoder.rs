@@ -59,7 +59,7 @@ impl Decoder {
             )
         };
         match state {
-            0 => Ok(self.picture(planes, &info)),
+            0 => Ok(self.output(planes, &info)),
             state => Err(state),
         }
     }
@@ -67,7 +67,7 @@ impl Decoder {
     /// Returns the picture that a call put out; it is valid until the next call, which needs the
     /// decoder mutably.
     #[expect(unsafe_code, reason = "the pictures are in the decoder's memory")]
-    fn picture(&mut self, planes: [*mut u8; 3], info: &SBufferInfo) -> Option<Decoded<'_>> {
+    fn output(&mut self, planes: [*mut u8; 3], info: &SBufferInfo) -> Option<Decoded<'_>> {
         if info.iBufferStatus != 1 || planes.iter().any(|plane| plane.is_null()) {
             return None;
         }

@@ -47,8 +47,8 @@ impl Encoder {
         })
     }
 
-    pub(super) fn fits(&self, picture: &Decoded<'_>) -> bool {
-        self.size == picture.size
+    pub(super) fn fits(&self, decoded: &Decoded<'_>) -> bool {
+        self.size == decoded.size
     }
 
     pub(super) const fn size(&self) -> (usize, usize) {
@@ -67,14 +67,14 @@ impl Encoder {
     /// keyframe; `None` if the encoder left the picture out.
     pub(super) fn encode(
         &mut self,
-        picture: &Decoded<'_>,
+        decoded: &Decoded<'_>,
         time: MediaTime,
     ) -> Result<Option<(Vec<u8>, bool)>, String> {
         self.is_begun = true;
         let millis = u64::try_from(time.nanos() / 1_000_000).unwrap_or(0);
         let coded = self
             .cisco
-            .encode_at(picture, Timestamp::from_millis(millis))
+            .encode_at(decoded, Timestamp::from_millis(millis))
             .map_err(|error| error.to_string())?;
         let keyframe = match coded.frame_type() {
             FrameType::IDR => true,

@@ -175,7 +175,7 @@ impl VideoTranscoder {
         self.next += 1;
         self.pending.push_back((number, time));
         let made = match decoder.decode(unit, number) {
-            Ok(Some(picture)) => self.encode(&picture, encodes, frames),
+            Ok(Some(decoded)) => self.encode(&decoded, encodes, frames),
             Ok(None) => Ok(()),
             Err(state) => Err(VideoError::Undecodable { state }),
         };
@@ -185,12 +185,12 @@ impl VideoTranscoder {
 
     fn encode(
         &mut self,
-        picture: &Decoded<'_>,
+        decoded: &Decoded<'_>,
         encodes: bool,
         frames: &mut Vec<VideoFrame>,
     ) -> Result<(), VideoError> {
         let mut pending = self.pending.iter();
-        let place = pending.position(|(number, _)| *number == picture.number);
+        let place = pending.position(|(number, _)| *number == decoded.number);
         let Some((_, time)) = place.and_then(|place| self.pending.remove(place)) else {
             return Ok(());
         };
@@ -205,23 +205,23 @@ impl VideoTranscoder {
         if !encodes {
             return Ok(());
         }
-        let (width, height) = picture.size;
+        let (width, height) = decoded.size;
         if width * height > PIXELS_MAX {
             return Err(VideoError::Size { width, height });
         }
         let encoder = match &mut self.encoder {
-            Some(encoder) if encoder.fits(picture) => encoder,
+            Some(encoder) if encoder.fits(decoded) => encoder,
             _ => {
                 self.counts.changes += 1;
                 let fps = (1.0 / gap.as_secs_f64()).clamp(1.0, 120.0);
-                let encoder = Encoder::new(picture.size, fps, self.bitrate);
+                let encoder = Encoder::new(decoded.size, fps, self.bitrate);
                 self.encoder.insert(encoder.map_err(VideoError::Encoder)?)
             }
         };
         if std::mem::take(&mut self.is_keyframe_wanted) {
             encoder.request_keyframe();
         }
-        let coded = encoder.encode(picture, time).map_err(VideoError::Encoder)?;
+        let coded = encoder.encode(decoded, time).map_err(VideoError::Encoder)?;
         if let Some((data, keyframe)) = coded {
             self.counts.frames_out += 1;
             frames.push(VideoFrame {

@@ -30,7 +30,7 @@ fn push_all(transcoder: &mut VideoTranscoder, film: &[demux::Frame]) -> Vec<Vide
 }
 
 #[test]
-fn pictures_come_out_in_order_with_their_own_times() {
+fn frames_come_out_in_order_with_their_own_times() {
     let film = film();
     assert!(
         film.windows(2).any(|pair| pair[1].time < pair[0].time),

@@ -6,14 +6,14 @@ use std::thread::{self, JoinHandle};
 
 use glassline_transcode::Settings;
 
-use super::transcoders::{Limits, Transcoders};
+use super::transcoders::{Limits, Transcoders, VIDEO_STREAMS_MAX};
 use super::worker::Worker;
 use crate::runtime::{Part, Supervisor, Waker};
 
 /// Jobs of audio that one thread can do with a part of a core, as 1 % of a core each is the aim.
 const JOBS_OF_THREAD: usize = 64;
 
-/// Most threads of each kind: beyond that, transcoding would take the cores from media.
+/// Most threads of audio: beyond that, transcoding would take the cores from media.
 const THREADS_MAX: usize = 8;
 
 /// The running threads.
@@ -35,7 +35,7 @@ impl TranscodingThreads {
         supervisor: &Arc<Supervisor>,
     ) -> io::Result<(Arc<Transcoders>, Self)> {
         let audio = limits.audio.div_ceil(JOBS_OF_THREAD).min(THREADS_MAX);
-        let count = audio + limits.video.min(THREADS_MAX);
+        let count = audio + limits.video.min(VIDEO_STREAMS_MAX);
         let polls: Vec<_> = (0..count)
             .map(|_| {
                 let poll = mio::Poll::new()?;

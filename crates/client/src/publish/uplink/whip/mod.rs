@@ -33,7 +33,7 @@ use crate::publish::dispatch::Path;
 use crate::publish::queue::SendAction;
 use crate::publish::unit::Unit;
 use crate::trust::Trust;
-use crate::viewers::route;
+use crate::viewers::{local_addresses, wildcard};
 use crate::whep;
 use transport::Transport;
 
@@ -55,7 +55,7 @@ static CERTIFICATE: LazyLock<Option<Arc<Certificate>>> =
 pub struct Endpoint {
     /// URL that offers are posted to.
     url: Url,
-    /// Bearer token.
+    /// Token that the header `Authorization: Bearer` carries; `None` sends no such header.
     token: Option<String>,
     trust: Trust,
 }
@@ -223,13 +223,13 @@ fn offer(endpoint: &Endpoint, tracks: Vec<Track>, zero: Instant) -> Result<Offer
     let addresses = endpoint.url.socket_addrs(|| None).ok();
     let server = addresses.and_then(|all| all.into_iter().next());
     let server = server.ok_or(WhipError::Unresolved)?;
-    let ips = route::local_addresses(server)?;
+    let ips = local_addresses(server)?;
     let options = Options {
         receive_buffer: Some(SOCKET_BYTES),
         send_buffer: Some(SOCKET_BYTES),
         ..Options::default()
     };
-    let socket = UdpSocket::bind(route::wildcard(server), &options)?;
+    let socket = UdpSocket::bind(wildcard(server), &options)?;
     let port = socket.local_addr().port();
     let local = ips.into_iter().map(|ip| SocketAddr::new(ip, port));
     let local: Vec<_> = local.collect();
