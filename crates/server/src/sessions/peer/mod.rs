@@ -133,10 +133,7 @@ impl Peer {
 
     /// Returns the layers of the stream that the peer gets.
     pub(super) fn layers(&self) -> Vec<TrackLayer> {
-        match &self.role {
-            Role::Viewer(viewer) => viewer.sender.layers().collect(),
-            Role::Participant(_) | Role::Publisher(_) | Role::DataPublisher(_) => Vec::new(),
-        }
+        self.role.layers()
     }
 
     /// Sets the histograms in which the stages of the peer's frames are recorded from now on.
@@ -288,9 +285,8 @@ impl Peer {
             }
             Event::KeyframeRequest { sender, .. } => {
                 shard.counters.keyframe_requests.add(1);
-                match &self.role {
-                    Role::Viewer(viewer) => viewer.sender.request_keyframe(sender, &self.stream),
-                    _ => self.stream.request_keyframe(),
+                if let Role::Viewer(viewer) = &self.role {
+                    viewer.sender.request_keyframe(sender, &self.stream);
                 }
             }
             Event::TransportFeedback { .. } => self.show_path(now, shard.latencies),
@@ -400,8 +396,8 @@ impl Peer {
         now: Instant,
         counters: &Counters,
     ) -> bool {
-        let is_old = matches!(&self.role, Role::Viewer(viewer) if viewer.is_superseded(layout)
-            || viewer.sender.is_transcoded_in_vain(&self.stream.tracks()));
+        let is_old = matches!(&self.role, Role::Viewer(viewer)
+            if viewer.is_superseded(layout, &self.stream.tracks()));
         if is_old {
             tracing::info!(session = %self.id, stream = %self.stream.name(), "viewer disconnected: the source changed its codecs, or its video needs no transcoding any more; the viewer may join again");
             counters.closed_tracks_changed.add(1);

@@ -1,5 +1,7 @@
 //! The role of a peer: viewer, participant, publisher or publisher of messages.
 
+use glassline_media::TrackLayer;
+
 use super::data_publisher::DataPublisher;
 use super::participant::Participant;
 use super::publisher::Publisher;
@@ -23,6 +25,14 @@ pub(crate) enum Role {
 }
 
 impl Role {
+    /// Returns the layers of the stream that the peer gets.
+    pub(super) fn layers(&self) -> Vec<TrackLayer> {
+        match self {
+            Self::Viewer(viewer) => viewer.sender.layers().collect(),
+            Self::Participant(_) | Self::Publisher(_) | Self::DataPublisher(_) => Vec::new(),
+        }
+    }
+
     /// Returns the role's name for logs.
     pub(super) const fn as_str(&self) -> &'static str {
         match self {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::{Stream, TrackLayout, ViewerToken};
+use glassline_media::Track;
 use glassline_webrtc::Session;
 
 use crate::egress::webrtc::StreamSender;
@@ -63,9 +64,10 @@ impl Viewer {
         self.sender.start(session, stream, now);
     }
 
-    /// Returns whether the viewer negotiated tracks that the stream no longer has in `layout`.
-    pub(super) fn is_superseded(&self, layout: TrackLayout) -> bool {
-        self.layout < layout && !self.sender.is_empty()
+    /// Returns whether the viewer negotiated tracks that the stream no longer has in `layout`, or gets
+    /// one of its `tracks` transcoded that needs it no more.
+    pub(super) fn is_superseded(&self, layout: TrackLayout, tracks: &[Track]) -> bool {
+        self.layout < layout && !self.sender.is_empty() || self.sender.is_transcoded_in_vain(tracks)
     }
 
     /// Returns whether the log should say at `now` that units were dropped.
