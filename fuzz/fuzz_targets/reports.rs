@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use glassline_hub::StreamName;
 use glassline_server::ingest::FrameCode;
-use glassline_server::latency::{FrameStamps, LatencyRegistry, Report, join};
+use glassline_server::latency::{FrameStamps, LatencyRegistry, Origins, Report, join};
 use glassline_server::runtime::{Clock, SessionId};
 use libfuzzer_sys::fuzz_target;
 
@@ -49,7 +49,7 @@ fuzz_target!(|bytes: &[u8]| {
         frames: 300,
         epoch: now,
     };
-    let joined = join(&report, &stamps, Some(&code), &clock);
+    let joined = join(&report, &stamps, Origins::drawn(&code), &clock);
     let frames = report.frames.len() as u64;
     let (registry, session) = (LatencyRegistry::default(), SessionId::new("page"));
     let name = StreamName::parse("demo").expect("a good name");

@@ -30,8 +30,7 @@ pub use account::{Account, Joined};
 pub use data::DataView;
 pub use frame_stamps::FrameStamps;
 pub use path::{PathView, SelectedEnd, SelectedPath};
-pub(crate) use report::join;
-pub use report::{FrameReport, Report, ReportError};
+pub use report::{FrameReport, Origins, Report, ReportError, join};
 pub use view::{Accounted, DataPublisher, FrameLine, NamedLatency, NamedPath, StageRow};
 pub use view::{StreamLatency, ViewerLatency, ViewerPath, Whole};
 

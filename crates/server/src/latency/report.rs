@@ -107,15 +107,34 @@ impl Report {
     }
 }
 
+/// Knowledge of when the frames of a stream were made, beyond the server's own stamps.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Origins<'a> {
+    /// The code that is drawn into each frame.
+    pub code: Option<&'a FrameCode>,
+    /// Capture times that a publisher has sent.
+    pub(crate) captures: Option<&'a CaptureLog>,
+}
+
+impl<'a> Origins<'a> {
+    /// Returns the origins of frames into which `code` is drawn.
+    pub const fn drawn(code: &'a FrameCode) -> Self {
+        Self {
+            code: Some(code),
+            captures: None,
+        }
+    }
+}
+
 /// Joins `report` with the server's `stamps` of the same frames, in the same order.
 ///
 /// Each joined frame's stages add up to `presented − origin` exactly, or to `presented − captured` for
-/// a frame whose capture time is in `captures`. The glass-to-glass delay is measured independently of
+/// a frame whose capture time is in `origins`. The glass-to-glass delay is measured independently of
 /// them, from the code drawn into the frame.
-pub(crate) fn join(
+pub fn join(
     report: &Report,
     stamps: &[Option<FrameStamps>],
-    (code, captures): (Option<&FrameCode>, Option<&CaptureLog>),
+    origins: Origins<'_>,
     clock: &Clock,
 ) -> Joined {
     let mut joined = Joined {
@@ -125,7 +144,7 @@ pub(crate) fn join(
     };
     for (place, frame) in report.frames.iter().enumerate() {
         let stamps = stamps.get(place).and_then(Option::as_ref);
-        match stamps.and_then(|stamps| sample(report, frame, stamps, (code, captures), clock)) {
+        match stamps.and_then(|stamps| sample(report, frame, stamps, origins, clock)) {
             Some(sample) => joined.frames.push(sample),
             None => joined.unmatched = joined.unmatched.saturating_add(1),
         }
@@ -137,7 +156,7 @@ fn sample(
     report: &Report,
     frame: &FrameReport,
     stamps: &FrameStamps,
-    (code, captures): (Option<&FrameCode>, Option<&CaptureLog>),
+    Origins { code, captures }: Origins<'_>,
     clock: &Clock,
 ) -> Option<FrameSample> {
     let on_server_ms = |page_ms: f64| page_ms + report.offset_ns / 1e6;
@@ -252,7 +271,12 @@ mod tests {
             frame(page(ms(9)), page(ms(40)), Some(90)),
             frame(0.0, 0.0, None),
         ]);
-        let joined = join(&report, &[Some(stamps), None], (Some(&code), None), &clock);
+        let joined = join(
+            &report,
+            &[Some(stamps), None],
+            Origins::drawn(&code),
+            &clock,
+        );
         assert_eq!((joined.frames.len(), joined.unmatched), (1, 1));
         let sample = &joined.frames[0];
         let sum: f64 = sample.stages_ms.iter().sum();

@@ -23,7 +23,7 @@ use super::auth::Reader;
 use super::problem::Problem;
 use super::{body, resource};
 use crate::app::App;
-use crate::latency::{self, Report, StreamLatency, ViewerLatency};
+use crate::latency::{self, Origins, Report, StreamLatency, ViewerLatency};
 use crate::quic::Sender;
 use crate::sessions::ChangeError;
 use crate::transcoding::BrowserView;
@@ -277,8 +277,11 @@ pub(super) async fn report(
     })?;
     let stamps = stamps.await.map_err(|_| Problem::no_session())?;
     let (code, captures) = (app.frame_code(&name), app.sessions.captures(&record.stream));
-    let code = (code.as_ref(), captures.as_deref());
-    let joined = latency::join(&report, &stamps, code, &app.clock);
+    let origins = Origins {
+        code: code.as_ref(),
+        captures: captures.as_deref(),
+    };
+    let joined = latency::join(&report, &stamps, origins, &app.clock);
     let figures = app
         .latencies
         .report(&record.stream, &record.id, joined, Instant::now());
