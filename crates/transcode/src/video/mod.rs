@@ -63,9 +63,9 @@ pub enum VideoError {
          smaller, or turn B-frames off at the source"
     )]
     Size {
-        /// Width in pixels.
+        /// Width of the refused pictures, in pixels.
         width: usize,
-        /// Height in pixels.
+        /// Height of the refused pictures, in pixels.
         height: usize,
     },
     /// The encoder refused.

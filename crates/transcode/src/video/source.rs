@@ -51,9 +51,9 @@ pub enum UntranscodableVideo {
          smaller, or turn B-frames off at the source"
     )]
     Size {
-        /// Width in pixels.
+        /// Width of the refused pictures, in pixels.
         width: u32,
-        /// Height in pixels.
+        /// Height of the refused pictures, in pixels.
         height: u32,
     },
 }
