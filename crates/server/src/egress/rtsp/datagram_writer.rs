@@ -33,10 +33,29 @@ const CHUNK_INTERVAL: Duration = Duration::from_millis(4);
 /// Messages handed to the kernel in one call.
 const MESSAGES_PER_CALL: usize = 32;
 
+/// The pair of sockets that takes datagrams. On loopback the kernel's sockets never report that
+/// they are full, so tests use ones that do.
+pub(crate) trait DatagramSink {
+    /// Hands datagrams to the kernel, from the port of reports or from the port of media, as
+    /// [`UdpSocket::send_batch`](glassline_net::UdpSocket::send_batch) does.
+    fn send_batch(&self, is_report: bool, transmits: &[Transmit<'_>]) -> glassline_net::Sent;
+}
+
+impl DatagramSink for UdpPair {
+    fn send_batch(&self, is_report: bool, transmits: &[Transmit<'_>]) -> glassline_net::Sent {
+        let socket = if is_report {
+            &self.control
+        } else {
+            &self.media
+        };
+        socket.send_batch(transmits)
+    }
+}
+
 /// Plans the datagrams of a thread's clients and hands them to the kernel.
 #[derive(Debug)]
-pub(crate) struct DatagramWriter {
-    pub(crate) sockets: UdpPair,
+pub(crate) struct DatagramWriter<S: DatagramSink = UdpPair> {
+    pub(crate) sockets: S,
     /// Whether the kernel takes no more datagrams for now.
     is_full: bool,
     /// Buffer that is empty between calls and kept for its capacity.
@@ -71,8 +90,8 @@ pub(crate) struct Recipient<'a> {
     pub(crate) bytes: &'a mut u64,
 }
 
-impl DatagramWriter {
-    pub(crate) fn new(sockets: UdpPair) -> Self {
+impl<S: DatagramSink> DatagramWriter<S> {
+    pub(crate) fn new(sockets: S) -> Self {
         Self {
             sockets,
             is_full: false,
@@ -213,17 +232,12 @@ impl DatagramWriter {
                 owners.push(message);
             }
         }
-        let socket = if is_report {
-            &self.sockets.control
-        } else {
-            &self.sockets.media
-        };
         let mut at = 0;
         let mut refusals = 0;
         while at < transmits.len() {
-            let result = socket.send_batch(&transmits[at..]);
-            let calls = (result.transmits + 1).div_ceil(MESSAGES_PER_CALL);
-            sent.calls += calls as u64;
+            let result = self.sockets.send_batch(is_report, &transmits[at..]);
+            let tried = result.transmits + usize::from(result.stopped.is_some());
+            sent.calls += tried.div_ceil(MESSAGES_PER_CALL) as u64;
             sent.bytes += result.bytes as u64;
             at += result.transmits;
             match result.stopped {

@@ -322,3 +322,164 @@ impl Sending {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use glassline_hub::{Hub, Publisher, StreamName};
+    use glassline_media::{
+        MediaTime, Stamps, Track, TrackIndex, UnitBuilder, VideoParameters, WallClock,
+    };
+
+    use super::super::groups::MulticastMembership;
+    use super::super::{Bounds, NumberKeys};
+    use super::*;
+
+    const VIDEO: TrackIndex = TrackIndex(0);
+
+    /// A sender without its thread, a live stream, and a client that has set up the video.
+    struct Scene {
+        sender: MulticastSender,
+        publisher: Publisher,
+        client: MulticastMembership,
+        start: Instant,
+    }
+
+    impl Scene {
+        fn new() -> Self {
+            let range = GroupRange {
+                first: Ipv4Addr::new(239, 255, 77, 40),
+                count: 2,
+                port: 0,
+                ttl: 0,
+                interface: Some(Ipv4Addr::LOCALHOST),
+            };
+            let (groups, poll, waker) = open(range).expect("descriptors");
+            let groups = Arc::new(groups);
+            let context = StreamContext {
+                latencies: Arc::default(),
+                wall: WallClock::new(Instant::now(), Duration::from_secs(1_700_000_000)),
+                keys: NumberKeys::default(),
+                bounds: Bounds {
+                    bytes: 1 << 20,
+                    span: Duration::from_secs(10),
+                    lag: Duration::from_secs(1),
+                },
+            };
+            let budget = Budget {
+                lag: Duration::from_millis(500),
+                stall: Duration::from_secs(5),
+                skips_in_a_row: 2,
+            };
+            let sender = MulticastSender::new(Arc::clone(&groups), poll, waker, context, budget, 1);
+            let sender = sender.expect("two ports");
+            let name = StreamName::parse("cam").expect("a good name");
+            let stream = Hub::default().create(name).expect("room");
+            let tracks = vec![Track::h264(VideoParameters::default())];
+            let publisher = stream.publish(tracks, sender.swept).expect("free");
+            let client = groups.join(&stream, VIDEO).expect("a free group");
+            Self {
+                start: sender.swept,
+                sender,
+                publisher,
+                client,
+            }
+        }
+
+        fn at(&self, time: u64) -> Instant {
+            self.start + Duration::from_millis(time)
+        }
+
+        /// Publishes a keyframe, and lets the sender send what there is.
+        fn film(&mut self, time: u64) {
+            let mut builder = UnitBuilder::default();
+            builder.push(b"keyframe");
+            let at = self.at(time);
+            let unit = builder.build(VIDEO, MediaTime::ZERO, true, Stamps::arrived(at));
+            let pushed = self.publisher.push(unit.expect("a packet"), at);
+            pushed.expect("a track");
+            for key in self.sender.sendings.keys() {
+                self.sender.send(key, at);
+            }
+        }
+
+        fn play(&mut self, plays: bool) {
+            self.client.set_playing(plays);
+            self.sender.follow(self.start);
+        }
+    }
+
+    #[test]
+    fn a_keyframe_is_requested_every_quarter_of_a_second_until_one_comes() {
+        let mut scene = Scene::new();
+        scene.play(true);
+        assert!(scene.publisher.keyframe_wanted(), "for the first client");
+        let wanted = |scene: &mut Scene, time| {
+            scene.sender.sweep(scene.at(time));
+            scene.publisher.keyframe_wanted()
+        };
+        assert!(!wanted(&mut scene, 249));
+        assert!(wanted(&mut scene, 250));
+        assert!(!wanted(&mut scene, 499));
+        assert!(wanted(&mut scene, 500));
+        scene.film(600);
+        assert!(!wanted(&mut scene, 900), "one came");
+    }
+
+    #[test]
+    fn the_thread_sleeps_until_its_next_duty() {
+        let mut scene = Scene::new();
+        scene.play(true);
+        let wait = |scene: &Scene, time| scene.sender.longest_wait(scene.at(time)).as_millis();
+        assert_eq!(
+            [0, 100, 250, 300].map(|time| wait(&scene, time)),
+            [250, 150, 0, 0]
+        );
+        let paced = scene.at(30);
+        let key = scene.sender.sendings.keys()[0];
+        let sending = scene.sender.sendings.get_mut(key).expect("played");
+        sending.paced_until = Some(paced);
+        assert_eq!([0, 20, 40].map(|time| wait(&scene, time)), [30, 10, 0]);
+    }
+
+    #[test]
+    fn a_stream_is_sent_while_a_client_plays_and_no_packet_leaves_before_its_time() {
+        let mut scene = Scene::new();
+        scene.film(0);
+        scene.play(true);
+        assert_eq!(scene.sender.sendings.keys().len(), 1);
+        let sent = |scene: &Scene| {
+            let counters = &scene.sender.groups().counters;
+            counters.packets.get()
+        };
+        scene.film(40);
+        assert_eq!(sent(&scene), 1, "from the next keyframe on");
+        let key = scene.sender.sendings.keys()[0];
+        let until = scene.at(90);
+        let sending = scene.sender.sendings.get_mut(key).expect("played");
+        sending.paced_until = Some(until);
+        scene.film(80);
+        assert_eq!(sent(&scene), 1, "paced");
+        scene.sender.send(key, until);
+        assert_eq!(sent(&scene), 2);
+        scene.play(false);
+        assert!(scene.sender.sendings.keys().is_empty());
+    }
+
+    #[test]
+    fn a_thread_that_starts_anew_finds_what_is_played() {
+        let mut scene = Scene::new();
+        scene.play(true);
+        scene.film(40);
+        assert!(scene.publisher.keyframe_wanted());
+        scene.sender.start_anew();
+        assert!(scene.sender.sendings.keys().is_empty());
+        scene.sender.follow(scene.at(50));
+        assert_eq!(scene.sender.sendings.keys().len(), 1);
+        assert!(scene.publisher.keyframe_wanted(), "to begin with");
+        scene.sender.follow(scene.at(60));
+        assert!(!scene.publisher.keyframe_wanted(), "nothing changed");
+        assert!(!scene.sender.drop_served());
+        scene.sender.groups().stop();
+        assert!(matches!(scene.sender.turn(), Turn::Ended));
+    }
+}

@@ -187,3 +187,87 @@ impl TrackTransports {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use glassline_media::Ssrc;
+
+    use super::*;
+
+    /// A sender report without blocks.
+    const REPORT: [u8; 28] = {
+        let mut packet = [0; 28];
+        [packet[0], packet[1], packet[3], packet[7]] = [0x80, 200, 6, 9];
+        packet
+    };
+
+    fn srtp() -> Option<Box<TrackSrtp>> {
+        let made = TrackSrtp::new(None, TrackIndex(0), Ssrc(9));
+        Some(Box::new(made.expect("own keys")))
+    }
+
+    fn interleaved(srtp: Option<Box<TrackSrtp>>) -> TrackTransport {
+        let (media, control) = (4, 7);
+        let channels = Channels { media, control };
+        TrackTransport::Interleaved { channels, srtp }
+    }
+
+    fn udp(srtp: Option<Box<TrackSrtp>>) -> TrackTransport {
+        let [media, control] = [5000, 5003].map(|port| (Ipv4Addr::LOCALHOST, port).into());
+        let addresses = UdpAddresses { media, control };
+        TrackTransport::Udp { addresses, srtp }
+    }
+
+    #[test]
+    fn reports_have_a_channel_or_an_address_of_their_own() {
+        let TrackTransport::Interleaved { channels, .. } = interleaved(None) else {
+            panic!("interleaved");
+        };
+        assert_eq!([false, true].map(|it| channels.channel_of(it)), [4, 7]);
+        let TrackTransport::Udp { addresses, .. } = udp(None) else {
+            panic!("UDP");
+        };
+        let ports = [false, true].map(|it| addresses.address_of(it).port());
+        assert_eq!(ports, [5000, 5003]);
+    }
+
+    #[test]
+    fn reports_are_sealed_on_tracks_with_keys_and_only_there() {
+        for mut clear in [interleaved(None), udp(None)] {
+            let sent = clear.seal_control(REPORT.to_vec());
+            assert_eq!(sent.as_deref(), Some(&REPORT[..]));
+        }
+        for mut sealed in [interleaved(srtp()), udp(srtp())] {
+            let sent = sealed.seal_control(REPORT.to_vec()).expect("RTCP");
+            assert!(sent.len() > REPORT.len() && sent[..8] == REPORT[..8]);
+            assert_eq!(sealed.seal_control(vec![1]), None);
+        }
+    }
+
+    #[test]
+    fn transports_are_known_by_their_tracks() {
+        let [first, second, third] = [0, 1, 2].map(TrackIndex);
+        let mut transports = TrackTransports::default();
+        assert_eq!(transports.kind(), None);
+        assert!(!transports.has_udp() && !transports.has_srtp());
+        transports.set(third, interleaved(None));
+        assert_eq!(transports.kind(), Some(TransportKind::Interleaved));
+        assert!(transports.get(first).is_none() && transports.get(third).is_some());
+        assert!(!transports.has_udp() && transports.addresses().next().is_none());
+        transports.set(second, udp(srtp()));
+        assert_eq!(transports.kind(), Some(TransportKind::Udp));
+        assert!(transports.has_udp() && transports.has_srtp());
+        assert_eq!(transports.addresses().count(), 1);
+        assert_eq!(transports.set_up(), [second, third].into_iter().collect());
+        assert_eq!(transports.iter_mut().count(), 2);
+        assert!(transports.take_srtp(first).is_none());
+        assert!(transports.take_srtp(third).is_none());
+        assert!(transports.take_srtp(second).is_some());
+        assert!(!transports.has_srtp() && transports.take_srtp(second).is_none());
+        assert!(transports.remove(second).is_some() && transports.remove(second).is_none());
+        assert!(transports.get_mut(second).is_none() && transports.get_mut(third).is_some());
+        assert_eq!(transports.set_up(), [third].into_iter().collect());
+    }
+}

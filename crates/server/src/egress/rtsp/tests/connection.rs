@@ -228,3 +228,65 @@ fn a_partial_frame_is_finished_even_if_the_client_skips() {
     assert_eq!(wire.parsed(), [0, 0, 0], "two frames, and the keyframe");
     assert_eq!((client.sent.skips, client.sent.skipped), (1, 3));
 }
+
+/// A client with keys of its own for the video.
+fn sealed(stream: Stream) -> Client {
+    let mut client = Client::new(stream);
+    let ssrc = template(VIDEO).numbers.ssrc;
+    let srtp = TrackSrtp::new(None, VIDEO, ssrc).expect("own keys");
+    let srtp = Some(Box::new(srtp));
+    let (media, control) = (0, 1);
+    let channels = Channels { media, control };
+    let transport = TrackTransport::Interleaved { channels, srtp };
+    client.transports.set(VIDEO, transport);
+    client
+}
+
+#[test]
+fn sealed_frames_are_cut_nowhere_and_follow_the_responses() {
+    let whole = {
+        let mut client = sealed(clip());
+        let mut wire = Wire::with([Ok(4096)]);
+        assert!(matches!(client.pump(&mut wire, 110), WriteOutcome::Empty));
+        assert_eq!(wire.parsed(), [0, 0, 0, 2, 3]);
+        let Sent { bytes, packets, .. } = client.sent;
+        assert_eq!((bytes, packets), (wire.taken.len() as u64, 5));
+        assert_eq!(client.cursor.position(), 5);
+        wire.taken.len()
+    };
+    let clear = 3 * 116 + 66 + 12;
+    assert!(whole > clear, "with tags on the video");
+    for room in (1..whole).step_by(29) {
+        let mut client = sealed(clip());
+        let mut wire = Wire::with([Ok(room)]);
+        assert!(matches!(client.pump(&mut wire, 110), WriteOutcome::Full));
+        client.writer.push(RESPONSE);
+        client.stream.push(AUDIO, 115, true, 50);
+        wire.rooms = vec![Ok(4096), Ok(4096), Ok(4096), Ok(1)];
+        while !matches!(client.pump(&mut wire, 120), WriteOutcome::Empty) {}
+        assert_eq!(wire.parsed(), [0, 0, 0, 2, 3, -1, 2], "after {room} bytes");
+        assert_eq!(client.sent.packets, 6);
+    }
+}
+
+#[test]
+fn frames_are_sealed_64_kib_ahead_of_the_kernel() {
+    let mut stream = Stream::new(Bounds {
+        bytes: 64 << 20,
+        ..BOUNDS
+    });
+    for frame in 0..9 {
+        stream.push(VIDEO, frame, frame == 0, 10_000);
+    }
+    let mut client = sealed(stream);
+    let mut wire = Wire::with([
+        Err(io::ErrorKind::WouldBlock.into()),
+        Ok(1 << 20),
+        Ok(1 << 20),
+    ]);
+    assert!(matches!(client.pump(&mut wire, 20), WriteOutcome::Full));
+    assert_eq!(client.cursor.position(), 7);
+    assert!(matches!(client.pump(&mut wire, 20), WriteOutcome::Empty));
+    assert_eq!(wire.parsed(), [0; 9]);
+    assert_eq!((client.sent.calls, client.sent.packets), (3, 9));
+}

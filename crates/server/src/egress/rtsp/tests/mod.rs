@@ -1,8 +1,11 @@
-//! Tests of a stream's ring, of a player's position in it ([`player`]), and of the writer of its
-//! connection ([`connection`]).
+//! Tests of a stream's ring, of a player's position in it ([`player`]), of the writers of its
+//! connection ([`connection`]) and of its datagrams ([`datagrams`]), and of the stream's reader
+//! ([`reader`]).
 
 mod connection;
+mod datagrams;
 mod player;
+mod reader;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
