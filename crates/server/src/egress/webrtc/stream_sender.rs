@@ -459,36 +459,4 @@ fn next_bytes(queued: &Queued) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    use glassline_media::{MediaTime, Stamps, UnitBuilder};
-
-    /// A frame of three packets, whose payloads have 1000, 1000 and 200 bytes.
-    fn queued(sent: usize) -> Queued {
-        let mut builder = UnitBuilder::default();
-        for bytes in [1000, 1000, 200] {
-            builder.push(&vec![7; bytes]);
-        }
-        let now = Instant::now();
-        let unit = builder.build(TrackIndex(0), MediaTime::ZERO, true, Stamps::arrived(now));
-        Queued {
-            unit: Arc::new(unit.expect("packets")),
-            read_at: now,
-            sent,
-        }
-    }
-
-    #[test]
-    fn a_budget_allows_whole_packets_with_what_sealing_adds() {
-        let counts = |sent, budgets: [u64; 4]| {
-            let queued = queued(sent);
-            budgets.map(|bytes| affordable(&queued, bytes))
-        };
-        assert_eq!(counts(0, [0, 1_039, 1_040, 2_079]), [0, 0, 1, 1]);
-        assert_eq!(counts(0, [2_080, 2_319, 2_320, 90_000]), [2, 2, 3, 3]);
-        assert_eq!(counts(2, [239, 240, 1_040, 90_000]), [0, 1, 1, 1]);
-        assert_eq!(counts(3, [0, 240, 1_040, 90_000]), [0; 4]);
-        assert_eq!([0, 2].map(|sent| next_bytes(&queued(sent))), [1_040, 240]);
-    }
-}
+mod tests;

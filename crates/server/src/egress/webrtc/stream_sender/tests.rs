@@ -1,0 +1,582 @@
+//! Tests of the sender with a session that is connected, and a viewer that opens what it gets.
+
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+
+use glassline_congestion::Algorithm;
+use glassline_hub::{Hub, Publisher, StreamName};
+use glassline_media::{
+    Codec, Forwarded, MediaTime, Stamps, Track, UnitBuilder, VideoParameters, WallClock,
+};
+use glassline_net::Options;
+use glassline_webrtc::{
+    AcceptConfig, Certificate, DialConfig, Kinds, OpusOptions, ReceiveMode, Received, Secrets,
+};
+
+use super::super::outbox::{Outbox, Route};
+use super::*;
+
+const VIDEO: TrackIndex = TrackIndex(0);
+const AUDIO: TrackIndex = TrackIndex(1);
+
+/// A packet as the viewer got it.
+#[derive(Debug, PartialEq, Eq)]
+struct Arrived {
+    is_video: bool,
+    sequence: u64,
+    timestamp: u32,
+    marker: bool,
+    /// Size of the payload without padding.
+    bytes: usize,
+    is_repaired: bool,
+    /// Size of the datagram.
+    datagram_bytes: usize,
+}
+
+/// A live stream, and one viewer with a session of its own. Times are in ms since the session was
+/// connected.
+struct Scene {
+    stream: Arc<Stream>,
+    publisher: Publisher,
+    session: Session,
+    viewer: Session,
+    server_address: SocketAddr,
+    socket: UdpSocket,
+    outbox: Outbox,
+    counters: Arc<SendCounters>,
+    /// Packets that left before.
+    packets: u64,
+    start: Instant,
+}
+
+fn tracks() -> Vec<Track> {
+    let video = VideoParameters::default();
+    vec![Track::h264(video), Track::audio(Codec::Opus, 2)]
+}
+
+/// A unit of `track` at `time`, with packets of these sizes.
+fn unit(track: TrackIndex, at: Instant, ms: u64, keyframe: bool, sizes: &[usize]) -> MediaUnit {
+    let mut builder = UnitBuilder::default();
+    for size in sizes {
+        builder.push(&vec![0x41; *size]);
+    }
+    let time = MediaTime::from_ticks(i64::try_from(ms).expect("soon"), 1_000);
+    let unit = builder.build(track, time, keyframe, Stamps::arrived(at));
+    unit.expect("packets")
+}
+
+/// Returns the sessions of a server and of its viewer after the handshake, and its end.
+fn connected(
+    (server_address, viewer_address): (SocketAddr, SocketAddr),
+    receive: Kinds,
+) -> (Session, Session, Instant) {
+    let certificate = || Arc::new(Certificate::generate().expect("a certificate"));
+    let mut now = Instant::now();
+    let wall = WallClock::new(now, Duration::from_secs(1_700_000_000));
+    let dial = DialConfig {
+        certificate: certificate(),
+        local: vec![viewer_address],
+        turn_allocations: Vec::new(),
+        data: None,
+        secrets: Secrets::expand(&[1; 32]),
+        wall,
+        send: Vec::new(),
+        receive,
+        opus: OpusOptions::default(),
+        mode: ReceiveMode::Open,
+    };
+    let (mut viewer, offer) = Session::dial(dial, now);
+    let accept = AcceptConfig {
+        certificate: certificate(),
+        local: vec![server_address],
+        secrets: Secrets::expand(&[2; 32]),
+        wall,
+        tracks: &tracks(),
+        receive: Kinds::NONE,
+        opus: OpusOptions::default(),
+        data: None,
+    };
+    let (mut session, answer) = Session::accept(accept, &offer, now).expect("a good offer");
+    viewer.set_answer(&answer, now).expect("a good answer");
+    let mut datagram = Vec::new();
+    for _ in 0..200 {
+        while viewer.poll_transmit(&mut datagram).is_some() {
+            let _ = session.handle_datagram(now, viewer_address, server_address, &mut datagram);
+        }
+        while session.poll_transmit(&mut datagram).is_some() {
+            let _ = viewer.handle_datagram(now, server_address, viewer_address, &mut datagram);
+        }
+        if session.is_connected() && viewer.is_connected() {
+            return (session, viewer, now);
+        }
+        now += Duration::from_millis(10);
+        viewer.handle_timeout(now);
+        session.handle_timeout(now);
+    }
+    panic!("the handshake does not end");
+}
+
+impl Scene {
+    fn new() -> Self {
+        Self::of(Kinds::ALL)
+    }
+
+    fn of(receive: Kinds) -> Self {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let deadline = Some(Duration::from_secs(20));
+        socket.set_read_timeout(deadline).expect("a deadline");
+        let viewer_address = socket.local_addr().expect("bound");
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let own = glassline_net::UdpSocket::bind(any, &Options::default());
+        let own = own.expect("a free port");
+        let server_address = own.local_addr();
+        let (session, viewer, start) = connected((server_address, viewer_address), receive);
+        let counters = Arc::new(SendCounters::default());
+        let name = StreamName::parse("cam").expect("a good name");
+        let stream = Hub::default().create(name).expect("room");
+        let publisher = stream.publish(tracks(), start).expect("free");
+        Self {
+            stream,
+            publisher,
+            session,
+            viewer,
+            server_address,
+            socket,
+            outbox: Outbox::new(own, Arc::clone(&counters)),
+            counters,
+            packets: 0,
+            start,
+        }
+    }
+
+    fn at(&self, ms: u64) -> Instant {
+        self.start + Duration::from_millis(ms)
+    }
+
+    fn sender(&self) -> StreamSender {
+        StreamSender::new(&self.session, &self.stream, &[], None, self.start)
+    }
+
+    fn publish(
+        &mut self,
+        track: TrackIndex,
+        ms: u64,
+        keyframe: bool,
+        sizes: &[usize],
+    ) -> Arc<MediaUnit> {
+        let at = self.at(ms);
+        let unit = unit(track, at, ms, keyframe, sizes);
+        let published = self.publisher.push(unit, at);
+        published.expect("a track of the stream")
+    }
+
+    /// Publishes a unit and offers it at once.
+    fn offer(
+        &mut self,
+        sender: &mut StreamSender,
+        track: TrackIndex,
+        ms: u64,
+        keyframe: bool,
+        sizes: &[usize],
+    ) -> usize {
+        let unit = self.publish(track, ms, keyframe, sizes);
+        sender.offer(&unit, self.at(ms), &self.stream)
+    }
+
+    fn start(&mut self, sender: &mut StreamSender, ms: u64) {
+        let now = self.at(ms);
+        sender.start(&mut self.session, &self.stream, now);
+    }
+
+    /// Sends what may leave; returns the frames that are finished, and what the viewer got.
+    fn flush(&mut self, sender: &mut StreamSender, ms: u64) -> (Vec<FrameStamps>, Vec<Arrived>) {
+        let now = self.at(ms);
+        let mut finished = Vec::new();
+        let batch = self.outbox.batch(self.route());
+        sender.flush(&mut self.session, batch, now, |it| finished.push(it));
+        (finished, self.arrived(ms))
+    }
+
+    fn route(&self) -> Route {
+        Route {
+            destination: self.socket.local_addr().expect("bound"),
+            source: None,
+        }
+    }
+
+    fn arrived(&mut self, ms: u64) -> Vec<Arrived> {
+        let now = self.at(ms);
+        self.outbox.flush();
+        let count = self.counters.packets.get() - self.packets;
+        self.packets += count;
+        let viewer_address = self.socket.local_addr().expect("bound");
+        let mut buffer = [0; 2048];
+        let mut arrived = Vec::new();
+        for _ in 0..count {
+            let datagram_bytes = self.socket.recv(&mut buffer).expect("it was sent");
+            let datagram = &mut buffer[..datagram_bytes];
+            let from = self.server_address;
+            let opened = self
+                .viewer
+                .handle_datagram(now, from, viewer_address, datagram);
+            let Ok(Received::Rtp {
+                receiver,
+                sequence,
+                repaired,
+                packet,
+                ..
+            }) = opened
+            else {
+                panic!("{opened:?}");
+            };
+            arrived.push((
+                receiver,
+                Arrived {
+                    is_video: false,
+                    sequence,
+                    timestamp: packet.header.timestamp,
+                    marker: packet.header.marker,
+                    bytes: packet.payload.len(),
+                    is_repaired: repaired,
+                    datagram_bytes,
+                },
+            ));
+        }
+        let kinds = self.viewer.receivers();
+        arrived
+            .into_iter()
+            .map(|(receiver, it)| Arrived {
+                is_video: kinds[receiver.0].kind == Kind::Video,
+                ..it
+            })
+            .collect()
+    }
+}
+
+fn sizes(arrived: &[Arrived]) -> Vec<(bool, usize)> {
+    arrived.iter().map(|it| (it.is_video, it.bytes)).collect()
+}
+
+#[test]
+fn a_viewer_starts_with_the_newest_keyframe_and_asks_for_one_if_there_is_none() {
+    let mut scene = Scene::new();
+    let mut sender = scene.sender();
+    assert!(!sender.is_empty());
+    scene.start(&mut sender, 0);
+    assert!(scene.publisher.keyframe_wanted());
+    assert!(sender.is_idle());
+    assert_eq!(scene.offer(&mut sender, VIDEO, 10, false, &[100]), 0);
+    assert!(sender.is_idle(), "nothing can be decoded");
+    assert!(scene.publisher.keyframe_wanted(), "again");
+    assert!(sender.missed(&scene.stream).is_empty());
+    scene.offer(&mut sender, VIDEO, 20, true, &[100, 200]);
+    assert!(!scene.publisher.keyframe_wanted());
+    assert!(!sender.is_idle());
+    let (finished, arrived) = scene.flush(&mut sender, 21);
+    assert_eq!(sizes(&arrived), [(true, 100), (true, 200)]);
+    assert_eq!([false, true], [arrived[0].marker, arrived[1].marker]);
+    assert_eq!(arrived[1].sequence, arrived[0].sequence + 1);
+    assert!(sender.is_idle() && finished.len() == 1);
+    assert_eq!(
+        (finished[0].paced, finished[0].read_at),
+        (scene.at(21), scene.at(20))
+    );
+    assert_eq!(finished[0].timestamp, arrived[0].timestamp);
+    assert_eq!(finished[0].published, scene.at(20));
+
+    let mut late = scene.sender();
+    scene.publish(VIDEO, 40, false, &[300]);
+    scene.start(&mut late, 50);
+    assert!(!scene.publisher.keyframe_wanted(), "there is one");
+    scene.publish(VIDEO, 60, false, &[400]);
+    scene.publish(AUDIO, 60, true, &[50]);
+    let missed = late.missed(&scene.stream);
+    assert_eq!(missed.len(), 1, "audio has not begun");
+    assert_eq!(missed[0].payload_bytes(), 400);
+    let (finished, mut arrived) = scene.flush(&mut late, 61);
+    assert!(finished.is_empty(), "the past is not accounted");
+    let (finished, live) = scene.flush(&mut late, 62);
+    arrived.extend(live);
+    assert_eq!(sizes(&arrived), [(true, 100), (true, 200), (true, 300)]);
+    assert_eq!(finished.len(), 1);
+    let span = arrived[2].timestamp.wrapping_sub(arrived[0].timestamp);
+    assert!(span.abs_diff(20 * 90 / 32) <= 1, "squeezed: {span}");
+    late.request_keyframe(SenderIndex(2), &scene.stream);
+    assert!(
+        !scene.publisher.keyframe_wanted(),
+        "there is no such sender"
+    );
+    late.request_keyframe(SenderIndex(0), &scene.stream);
+    assert!(scene.publisher.keyframe_wanted());
+}
+
+#[test]
+fn large_frames_are_spread_and_audio_passes_them() {
+    let mut scene = Scene::new();
+    let mut sender = scene.sender();
+    scene.start(&mut sender, 0);
+    scene.offer(&mut sender, AUDIO, 0, true, &[60]);
+    let now = scene.at(0);
+    assert_eq!(
+        sender.deadline(&mut scene.session, now),
+        None,
+        "no video waits"
+    );
+    scene.offer(&mut sender, VIDEO, 0, true, &[1000; 30]);
+    assert_eq!(
+        sender.deadline(&mut scene.session, now),
+        None,
+        "it may leave"
+    );
+    let (_, arrived) = scene.flush(&mut sender, 0);
+    let audio = (false, 60);
+    let mut expected = vec![(true, 1000); 10];
+    expected.insert(0, audio);
+    assert_eq!(sizes(&arrived), expected, "audio first");
+    assert!(!sender.is_idle());
+    assert_eq!(sender.deadline(&mut scene.session, now), Some(scene.at(1)));
+    assert_eq!(scene.flush(&mut sender, 0).1, []);
+    let late = scene.at(7);
+    assert_eq!(sender.deadline(&mut scene.session, late), Some(late));
+    assert_eq!(scene.flush(&mut sender, 7).1.len(), 10);
+    scene.offer(&mut sender, AUDIO, 8, true, &[61]);
+    let (finished, arrived) = scene.flush(&mut sender, 8);
+    expected.remove(0);
+    expected.push((false, 61));
+    assert_eq!(sizes(&arrived), expected, "audio rides behind the end");
+    assert_eq!(finished.len(), 1);
+    assert!(arrived[9].marker && !arrived[10].marker && !arrived[8].marker);
+    let now = scene.at(8);
+    assert_eq!(sender.deadline(&mut scene.session, now), None);
+}
+
+#[test]
+fn the_last_packet_is_padded_if_audio_may_follow_in_its_message() {
+    for (receive, padding) in [
+        (Kinds::ALL, 10),
+        (
+            Kinds {
+                audio: false,
+                ..Kinds::ALL
+            },
+            0,
+        ),
+    ] {
+        let mut scene = Scene::of(receive);
+        let mut sender = scene.sender();
+        scene.start(&mut sender, 0);
+        scene.offer(&mut sender, VIDEO, 0, true, &[500, 490]);
+        let (_, arrived) = scene.flush(&mut sender, 0);
+        let [first, last] = &arrived[..] else {
+            panic!("{arrived:?}");
+        };
+        assert_eq!(first.datagram_bytes - last.datagram_bytes, 10 - padding);
+        assert_eq!(last.bytes, 490);
+    }
+}
+
+#[test]
+fn frames_are_found_by_their_timestamp_and_their_delays_are_recorded() {
+    let mut scene = Scene::new();
+    let mut sender = scene.sender();
+    let table = StageTable::new(Duration::from_secs(10));
+    let stages = Arc::new(Mutex::new(table));
+    scene.start(&mut sender, 0);
+    scene.offer(&mut sender, AUDIO, 0, true, &[60]);
+    assert!(
+        scene.flush(&mut sender, 0).0.is_empty(),
+        "only video is followed"
+    );
+    scene.offer(&mut sender, VIDEO, 0, true, &[100]);
+    let (finished, _) = scene.flush(&mut sender, 3);
+    let [frame] = finished[..] else {
+        panic!("{finished:?}");
+    };
+    let recorded = || {
+        let mut stages = stages.lock().unwrap_or_else(PoisonError::into_inner);
+        let summaries = stages.summaries(scene.at(5));
+        summaries.into_iter().map(|(it, _)| it).collect::<Vec<_>>()
+    };
+    assert_eq!(sender.frame(frame.timestamp), None, "it has not left yet");
+    sender.left(frame, scene.at(4));
+    assert_eq!(recorded(), []);
+    let found = sender.frame(frame.timestamp).expect("a recent frame");
+    assert_eq!(found.sent - found.paced, Duration::from_millis(1));
+    assert_eq!(found.paced - found.read_at, Duration::from_millis(3));
+    assert_eq!(sender.frame(frame.timestamp + 1), None);
+    sender.set_stages(Arc::clone(&stages));
+    sender.left(frame, scene.at(4));
+    assert_eq!(recorded(), [Stage::Pace, Stage::Send]);
+}
+
+#[test]
+fn lost_packets_are_sent_again_as_they_were() {
+    let mut scene = Scene::new();
+    let mut sender = scene.sender();
+    scene.start(&mut sender, 0);
+    scene.offer(&mut sender, VIDEO, 0, true, &[100, 200, 300]);
+    scene.offer(&mut sender, AUDIO, 0, true, &[60]);
+    let (_, arrived) = scene.flush(&mut sender, 0);
+    let video: Vec<_> = arrived.iter().filter(|it| it.is_video).collect();
+    let repair = |scene: &mut Scene, sender: &StreamSender, place: usize, lost: &[u64]| {
+        let place = SenderIndex(place);
+        let (route, now) = (scene.route(), scene.at(10));
+        let batch = scene.outbox.batch(route);
+        let nack = Nack {
+            sender: place,
+            lost,
+        };
+        let (session, stream) = (&mut scene.session, &scene.stream);
+        sender.repair(session, stream, nack, now, batch, &scene.counters);
+        scene.outbox.flush();
+        let count = scene.counters.packets.get() - scene.packets;
+        scene.packets += count;
+        let mut buffer = [0; 2048];
+        let mut size = || scene.socket.recv(&mut buffer).expect("it was sent");
+        (0..count).map(|_| size()).collect::<Vec<_>>()
+    };
+    let next = scene.session.senders()[0].next_sequence().expect("keys");
+    let lost = [next - 2, next - 1];
+    let again = repair(&mut scene, &sender, 0, &lost);
+    // With RTX, a retransmission has the original number in two bytes.
+    let whole = |it: &Arrived| it.datagram_bytes + 2;
+    assert_eq!(again, [whole(video[1]), whole(video[2])]);
+    let counts = |scene: &Scene| {
+        let SendCounters {
+            retransmissions,
+            unrepairable,
+            ..
+        } = &*scene.counters;
+        (retransmissions.get(), unrepairable.get())
+    };
+    assert_eq!(counts(&scene), (2, 0));
+    let never = [next, next - 3];
+    assert_eq!(repair(&mut scene, &sender, 0, &never).len(), 1);
+    assert_eq!(counts(&scene), (3, 1));
+    assert_eq!(repair(&mut scene, &sender, 7, &lost).len(), 0);
+    assert_eq!(counts(&scene), (3, 1), "no such sender");
+}
+
+#[test]
+fn packets_that_the_source_lost_are_left_out_of_the_numbers() {
+    let mut scene = Scene::of(Kinds::AUDIO);
+    let mut sender = scene.sender();
+    scene.start(&mut sender, 0);
+    assert!(!scene.publisher.keyframe_wanted(), "no video");
+    let mut arrived = Vec::new();
+    for (ms, gap) in [(0, 0), (20, 0), (80, 2)] {
+        let at = scene.at(ms);
+        let forwarded = Forwarded {
+            gap,
+            timestamp: 9_000 + 48 * u32::try_from(ms).expect("soon"),
+        };
+        let time = MediaTime::from_ticks(i64::try_from(ms).expect("soon"), 1_000);
+        let stamps = Stamps::arrived(at);
+        let unit = UnitBuilder::forward(&[7; 40], forwarded, AUDIO, time, stamps);
+        let unit = scene.publisher.push(unit.expect("a packet"), at);
+        sender.offer(&unit.expect("a track"), at, &scene.stream);
+        arrived.extend(scene.flush(&mut sender, ms).1);
+    }
+    let numbers = arrived.iter().map(|it| it.sequence - arrived[0].sequence);
+    assert_eq!(numbers.collect::<Vec<_>>(), [0, 1, 4]);
+    let timestamps = arrived.iter().map(|it| it.timestamp);
+    assert_eq!(timestamps.collect::<Vec<_>>(), [9_000, 9_960, 12_840]);
+}
+
+#[test]
+fn a_viewer_that_is_too_slow_is_counted_and_another_lag_may_be_set() {
+    for (lag, limit) in [(None, 200), (Some(50), 50)] {
+        let mut scene = Scene::new();
+        let lag = lag.map(Duration::from_millis);
+        let mut sender = StreamSender::new(&scene.session, &scene.stream, &[], lag, scene.start);
+        scene.start(&mut sender, 0);
+        assert!(scene.publisher.keyframe_wanted());
+        scene.offer(&mut sender, VIDEO, 0, true, &[100]);
+        assert_eq!(scene.offer(&mut sender, VIDEO, limit, false, &[100]), 0);
+        assert!(!scene.publisher.keyframe_wanted());
+        let dropped = scene.offer(&mut sender, VIDEO, limit + 1, false, &[100]);
+        assert_eq!(dropped, 3);
+        assert!(scene.publisher.keyframe_wanted());
+        assert!(sender.is_idle());
+    }
+}
+
+#[test]
+fn congestion_control_decides_when_it_is_enabled() {
+    let mut scene = Scene::new();
+    let start = scene.start;
+    let algorithm = Algorithm::Glide;
+    assert!(scene.session.enable_congestion_control(algorithm, start));
+    let mut sender = scene.sender();
+    scene.start(&mut sender, 0);
+    scene.offer(&mut sender, VIDEO, 0, true, &[1000; 400]);
+    scene.offer(&mut sender, AUDIO, 0, true, &[60]);
+    let budget = scene.session.budget(start).expect("enabled");
+    let (_, arrived) = scene.flush(&mut sender, 0);
+    assert_eq!(sizes(&arrived)[0], (false, 60), "audio first");
+    let video = arrived.len() - 1;
+    assert!(video > 0 && video < 400, "{video}");
+    let spent: usize = arrived.iter().map(|it| it.datagram_bytes).sum();
+    assert!(spent as u64 <= budget, "{spent} of {budget}");
+    assert!(!sender.is_idle());
+    let next = sender.deadline(&mut scene.session, start);
+    assert!(next.is_none_or(|at| at > start), "not now");
+}
+
+#[test]
+fn what_a_viewer_gets_is_known_by_layer() {
+    let scene = Scene::new();
+    let sender = scene.sender();
+    let base = [VIDEO, AUDIO].map(TrackLayer::from);
+    let mut layers: Vec<_> = sender.layers().collect();
+    layers.sort();
+    assert_eq!(layers, base);
+    assert_eq!(sender.transcoded().count(), 0);
+    let start = scene.start;
+    let transcoded = StreamSender::new(&scene.session, &scene.stream, &[VIDEO], None, start);
+    let layer = LayerIndex::TRANSCODED;
+    let expected = TrackLayer {
+        track: VIDEO,
+        layer,
+    };
+    assert_eq!(transcoded.transcoded().collect::<Vec<_>>(), [expected]);
+    let reordered = |is_reordered| {
+        let mut tracks = tracks();
+        tracks[0].video.reordered = is_reordered;
+        tracks
+    };
+    assert!(sender.is_reordered(&reordered(true)) && !sender.is_reordered(&reordered(false)));
+    assert!(!transcoded.is_reordered(&reordered(true)));
+    let vain = |sender: &StreamSender, it| sender.is_transcoded_in_vain(&reordered(it));
+    assert!(vain(&transcoded, false) && !vain(&transcoded, true));
+    assert!(!vain(&sender, false) && !vain(&sender, true));
+    let audio = StreamSender::new(&scene.session, &scene.stream, &[AUDIO], None, start);
+    assert!(!vain(&audio, false), "audio is transcoded for its codec");
+    assert!(!sender.is_reordered(&[]) && !transcoded.is_transcoded_in_vain(&[]));
+
+    let rendition = scene.stream.publish_rendition(VIDEO, scene.stream.layout());
+    transcoded.request_keyframe(SenderIndex(0), &scene.stream);
+    assert!(rendition.keyframe_wanted() && !scene.publisher.keyframe_wanted());
+}
+
+/// A frame of three packets, whose payloads have 1000, 1000 and 200 bytes.
+fn queued(sent: usize) -> Queued {
+    let now = Instant::now();
+    Queued {
+        unit: Arc::new(unit(VIDEO, now, 0, true, &[1000, 1000, 200])),
+        read_at: now,
+        sent,
+    }
+}
+
+#[test]
+fn a_budget_allows_whole_packets_with_what_sealing_adds() {
+    let counts = |sent, budgets: [u64; 4]| {
+        let queued = queued(sent);
+        budgets.map(|bytes| affordable(&queued, bytes))
+    };
+    assert_eq!(counts(0, [0, 1_039, 1_040, 2_079]), [0, 0, 1, 1]);
+    assert_eq!(counts(0, [2_080, 2_319, 2_320, 90_000]), [2, 2, 3, 3]);
+    assert_eq!(counts(2, [239, 240, 1_040, 90_000]), [0, 1, 1, 1]);
+    assert_eq!(counts(3, [0, 240, 1_040, 90_000]), [0; 4]);
+    assert_eq!([0, 2].map(|sent| next_bytes(&queued(sent))), [1_040, 240]);
+}
