@@ -62,7 +62,7 @@ pub(super) const PARTS: [Part; 15] = [
     hot_path(
         "server/egress/rtsp",
         "crates/server/src/egress/rtsp/**",
-        &["rtsp::", "srtp::", "multicast::"],
+        &["rtsp::", "srtp::", "multicast::", "track_changes::"],
     ),
     hot_path(
         "server/sessions/shard",
@@ -76,6 +76,10 @@ pub(super) const PARTS: [Part; 15] = [
             "hijack::",
             "data::",
             "panics::",
+            "latency::",
+            "abuse::",
+            "room_rights::",
+            "track_changes::",
         ],
     ),
     hot_path(
@@ -86,7 +90,15 @@ pub(super) const PARTS: [Part; 15] = [
     hot_path(
         "server/ingest",
         "crates/server/src/ingest/**",
-        &["source::", "media::", "track_changes::"],
+        &[
+            "source::",
+            "media::",
+            "track_changes::",
+            "whip::",
+            "publishing::",
+            "quic::",
+            "rtsp::publishers::",
+        ],
     ),
 ];
 

@@ -157,6 +157,74 @@ mod tests {
         }
     }
 
+    /// The first frames of a film with B-frames, and its parameter sets.
+    fn film() -> (Vec<TimedUnit>, [Vec<u8>; 2]) {
+        let film = include_bytes!("../../../demux/samples/b-frames.h264");
+        let mut splitter = glassline_demux::live::Splitter::new();
+        splitter.push(film).expect("a good file");
+        let units = std::iter::from_fn(|| splitter.next_unit()).take(6);
+        let units: Vec<_> = units
+            .map(|it| TimedUnit {
+                keyframe: it.keyframe,
+                ..keyframe(it.data.to_vec())
+            })
+            .collect();
+        let set = |kind| {
+            let nal = annexb::nals(&units[0].data).find(|nal| nal[0] & 0x1f == kind);
+            nal.expect("the film begins with its sets").to_vec()
+        };
+        let sets = [set(7), set(8)];
+        (units, sets)
+    }
+
+    #[test]
+    fn b_frames_are_known_by_the_sets_of_the_description() {
+        let (film, [sps, pps]) = film();
+        let is_reordered = |track: Track| {
+            let (mut units, mut out) = (Units::new(vec![track]), Vec::new());
+            for unit in &film {
+                let nals = annexb::nals(&unit.data).filter(|nal| !matches!(nal[0] & 0x1f, 7 | 8));
+                let frames = nals.flat_map(|nal| [&[0, 0, 0, 1], nal].concat());
+                let data = frames.collect();
+                let unit = TimedUnit {
+                    data,
+                    ..unit.clone()
+                };
+                units.push(unit, &mut out);
+            }
+            let told = units.take_redescribed().is_some();
+            assert_eq!(out.len(), film.len());
+            (told, units.tracks()[0].video.reordered)
+        };
+        let mut described = Track::new(Codec::H264);
+        (described.video.sps, described.video.pps) = (sps, pps);
+        assert_eq!(is_reordered(described), (true, true));
+        let plain = Track::new(Codec::H264);
+        assert_eq!(is_reordered(plain), (false, false), "nobody can know");
+    }
+
+    #[test]
+    fn the_size_of_h264_is_that_of_the_sets_before_its_keyframe() {
+        let (film, [sps, _]) = film();
+        let mut units = Units::new(vec![Track::new(Codec::H264)]);
+        let mut out = Vec::new();
+        let stranger = TimedUnit {
+            track: TrackIndex(1),
+            ..film[0].clone()
+        };
+        units.push(stranger, &mut out);
+        assert!(out.is_empty() && units.take_redescribed().is_none());
+        units.push(film[0].clone(), &mut out);
+        let video = &units.tracks()[0].video;
+        let size = glassline_demux::frame_size(Codec::H264, &sps);
+        assert!(video.width > 0);
+        assert_eq!(Some((video.width, video.height)), size);
+        assert!(units.take_redescribed().is_some());
+        assert!(units.starts(&out[0]), "a keyframe");
+        units.push(film[1].clone(), &mut out);
+        assert!(!units.starts(&out[1]));
+    }
+
     #[test]
     fn the_size_of_vp8_is_that_of_its_latest_keyframe() {
         let mut units = Units::new(vec![Track::new(Codec::Vp8)]);

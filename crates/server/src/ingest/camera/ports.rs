@@ -109,3 +109,69 @@ fn into_tokio(socket: std::net::UdpSocket) -> io::Result<UdpSocket> {
     socket.set_nonblocking(true)?;
     UdpSocket::from_std(socket)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::time::Duration;
+
+    use super::*;
+
+    const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+    fn socket() -> (std::net::UdpSocket, u16) {
+        let socket = std::net::UdpSocket::bind((LOCAL, 0)).expect("a free port");
+        let deadline = Some(Duration::from_secs(20));
+        socket.set_read_timeout(deadline).expect("a deadline");
+        let port = socket.local_addr().expect("bound").port();
+        (socket, port)
+    }
+
+    #[tokio::test]
+    async fn each_track_has_a_pair_of_ports_that_open_their_own_path() {
+        let mut ports = Ports::default();
+        let tracks = [TrackIndex(2), TrackIndex(5)];
+        let bound = tracks.map(|track| ports.bind(track, LOCAL).expect("a pair"));
+        for (media, control) in bound {
+            assert!(media.is_multiple_of(2));
+            assert_eq!(control, media + 1);
+        }
+        for socket in ports.tracks.iter().flat_map(|(_, pair)| pair) {
+            // The runtime learns that a socket is writable when it first waits.
+            socket.writable().await.expect("a socket");
+        }
+        let ((media, media_port), (control, control_port)) = (socket(), socket());
+        ports.open_path(TrackIndex(3), LOCAL, (media_port, control_port));
+        for (track, numbers) in tracks.into_iter().zip(bound) {
+            ports.open_path(track, LOCAL, (media_port, control_port));
+            let opened = [&media, &control].map(|socket| {
+                let mut buffer = [0; 64];
+                let (count, from) = socket.recv_from(&mut buffer).expect("it was sent");
+                (count, buffer[1], from.port())
+            });
+            assert_eq!(opened, [(12, 0, numbers.0), (8, 201, numbers.1)]);
+        }
+    }
+
+    #[tokio::test]
+    async fn datagrams_of_the_camera_are_known_by_their_port_and_strangers_are_ignored() {
+        let mut ports = Ports::default();
+        let track = TrackIndex(1);
+        ports.bind(TrackIndex(0), LOCAL).expect("a pair");
+        let (media, control) = ports.bind(track, LOCAL).expect("a pair");
+        let (camera, _) = socket();
+        // Linux has all of 127.0.0.0/8 on loopback.
+        if let Ok(stranger) = std::net::UdpSocket::bind(("127.0.0.2", 0)) {
+            let _ = stranger.send_to(b"stranger", (LOCAL, media));
+        }
+        for (port, text) in [(control, &b"report"[..]), (media, b"media")] {
+            camera
+                .send_to(text, (LOCAL, port))
+                .expect("loopback takes it");
+            let (datagram, length) = ports.receive(LOCAL).await;
+            assert_eq!(datagram.track, track);
+            assert_eq!(datagram.is_control, port == control);
+            assert_eq!(&ports.buffer()[..length], text);
+        }
+    }
+}

@@ -271,3 +271,33 @@ impl FileCache {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broken_file_is_opened_again_after_a_while_or_when_it_changed() {
+        let stamp = |bytes| Stamp {
+            bytes,
+            modified: None,
+        };
+        let now = Instant::now();
+        let broken = CachedFile {
+            stamp: stamp(7),
+            opened: Err(Error {
+                name: "cam.mp4".to_owned(),
+                reason: Arc::new(Panicked),
+            }),
+            opened_at: now,
+            looked_at: now,
+            used_at: now,
+        };
+        let moment = Duration::from_millis(1);
+        assert!(broken.is_current(stamp(7), now + ERROR_SPAN - moment));
+        assert!(!broken.is_current(stamp(7), now + ERROR_SPAN));
+        assert!(!broken.is_current(stamp(8), now));
+        assert!(!broken.is_used());
+        assert_eq!(broken.index_bytes(), 0);
+    }
+}

@@ -17,8 +17,8 @@ pub(super) struct ResolvedPath {
 /// Size and modification time, which tell one content of a file from the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
-    bytes: u64,
-    modified: Option<SystemTime>,
+    pub(super) bytes: u64,
+    pub(super) modified: Option<SystemTime>,
 }
 
 /// Returns whether `name` is a valid name of a media file: a relative path without hidden parts,

@@ -87,10 +87,16 @@ fn the_codec_of_the_first_packet_is_that_of_the_stream() {
         .iter()
         .position(|it| it.kind == Kind::Video);
     let place = (ReceiverIndex(video.expect("offered")), LayerIndex(0));
-    let mut send = |number: u16, payload: &[u8]| {
+    let formats = 96..=127;
+    let h264 = formats.into_iter().find(|payload_type| {
+        let format = session.receivers()[place.0.0].format(*payload_type);
+        format.is_some_and(|(codec, _)| codec == Codec::H264)
+    });
+    let h264 = h264.expect("offered");
+    let mut send = |number: u16, payload_type: u8, payload: &[u8]| {
         let header = Header {
             marker: true,
-            payload_type: 98,
+            payload_type,
             sequence: number,
             timestamp: u32::from(number) * 3000,
             ssrc: glassline_media::Ssrc(7),
@@ -104,12 +110,15 @@ fn the_codec_of_the_first_packet_is_that_of_the_stream() {
         let served = contribution.serve(&mut session, now, &counters);
         served.expect("published");
     };
-    send(1, &[]);
-    send(2, &KEYFRAME);
-    send(3, &[0x10, 1, 1, 1]);
+    send(1, 98, &[]);
+    send(2, 98, &KEYFRAME);
+    send(3, 98, &[0x10, 1, 1, 1]);
+    // An empty packet of another codec is a probe for bandwidth.
+    send(4, h264, &[]);
+    send(5, 98, &[0x10, 1, 1, 1]);
     let stream = hub.stream("studio").expect("live");
     assert_eq!(stream.state().as_str(), "live");
     let codecs: Vec<_> = stream.tracks().iter().map(|track| track.codec).collect();
     assert_eq!(codecs, [Codec::Vp8, Codec::Opus]);
-    assert_eq!(stream.totals().units, 2);
+    assert_eq!(stream.totals().units, 3);
 }
