@@ -83,7 +83,7 @@ impl Worker {
     }
 
     /// Returns the server's address as viewers know it.
-    fn destination(&self, local: Option<IpAddr>) -> SocketAddr {
+    pub(super) fn destination(&self, local: Option<IpAddr>) -> SocketAddr {
         let actual = local.unwrap_or(self.local.ip());
         let advertised = self
             .shared

@@ -87,13 +87,14 @@ struct Client {
     queue: VecDeque<Vec<u8>>,
 }
 
-struct Scene {
-    workers: [Worker; 2],
+/// Clients and the parts of a server that serve them.
+pub(super) struct Scene {
+    pub(super) workers: [Worker; 2],
     _heartbeats: [Arc<Heartbeat>; 2],
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     negotiator: Negotiator,
-    _publisher: Publisher,
-    media: SocketAddr,
+    pub(super) publisher: Publisher,
+    pub(super) media: SocketAddr,
     clients: [Option<Client>; CLIENTS],
     /// Sockets of the clients: two addresses of each.
     sockets: Vec<std::net::UdpSocket>,
@@ -153,7 +154,7 @@ impl Scene {
             _heartbeats: [one, two],
             negotiator: Negotiator::new(Arc::clone(&shared), hub, None, transcoders, settings),
             shared,
-            _publisher: publisher,
+            publisher,
             media,
             clients: [const { None }; CLIENTS],
             sockets: (0..2 * CLIENTS).map(|_| socket()).collect(),
@@ -186,7 +187,7 @@ impl Scene {
     }
 
     /// A client makes an offer in place of the one that it had.
-    fn join(&mut self, at: usize) {
+    pub(super) fn join(&mut self, at: usize) {
         self.seed = self.seed.wrapping_add(1);
         let local = self.sockets[2 * at].local_addr().expect("bound");
         let now = Instant::now();
@@ -230,7 +231,7 @@ impl Scene {
     }
 
     /// The client's clock goes on, and what it sends arrives at `worker` from its `address`.
-    fn send(&mut self, at: usize, worker: usize, address: usize) {
+    pub(super) fn send(&mut self, at: usize, worker: usize, address: usize) {
         let (media, worker) = (self.media, &mut self.workers[worker]);
         let source = self.sockets[2 * at + address].local_addr().expect("bound");
         let Some(client) = &mut self.clients[at] else {
@@ -249,7 +250,7 @@ impl Scene {
     }
 
     /// The client takes what the server sent to its addresses.
-    fn receive(&mut self, at: usize) {
+    pub(super) fn receive(&mut self, at: usize) {
         let local = self.sockets[2 * at].local_addr().expect("bound");
         let mut buffer = [0; 2048];
         for socket in &self.sockets[2 * at..2 * at + 2] {
@@ -266,7 +267,7 @@ impl Scene {
         }
     }
 
-    fn restart(&mut self, at: usize, stale: bool) {
+    pub(super) fn restart(&mut self, at: usize, stale: bool) {
         let Some(client) = &mut self.clients[at] else {
             return;
         };
@@ -310,7 +311,7 @@ impl Scene {
     }
 
     /// The client deletes its session, and the request may be cancelled while the shard is asked.
-    fn leave(&mut self, at: usize) {
+    pub(super) fn leave(&mut self, at: usize) {
         if let Some(client) = self.clients[at].take() {
             let _ = self.negotiator.leave(&client.record).now_or_never();
         }
@@ -400,6 +401,57 @@ fn worker(
     };
     let worker = Worker::new(parts, Arc::clone(shared), &heartbeat);
     (worker.expect("a worker"), heartbeat.into())
+}
+
+/// What tests of single steps need.
+#[cfg(test)]
+impl Scene {
+    pub(super) fn record(&self, at: usize) -> &Arc<SessionRecord> {
+        &self.client(at).record
+    }
+
+    /// Returns an address of a client.
+    pub(super) fn address(&self, at: usize, address: usize) -> SocketAddr {
+        let socket = &self.sockets[2 * at + address];
+        socket.local_addr().expect("bound")
+    }
+
+    /// Lets a client's clock go on, and returns the next datagram that the client sends.
+    pub(super) fn next_datagram(&mut self, at: usize) -> Option<Vec<u8>> {
+        let client = self.clients[at].as_mut()?;
+        client.advance();
+        client.queue.pop_front()
+    }
+
+    pub(super) fn is_connected(&self, at: usize) -> bool {
+        self.client(at).session.is_connected()
+    }
+
+    /// Returns the number of packets of media that a client received.
+    pub(super) fn received(&self, at: usize) -> u64 {
+        let receivers = self.client(at).session.receivers().iter();
+        receivers.map(|it| it.totals().received).sum()
+    }
+
+    /// Sends a datagram to the first worker's socket, from the last client's address.
+    pub(super) fn strange(&self, datagram: &[u8]) {
+        let socket = &self.sockets[2 * CLIENTS - 1];
+        let sent = socket.send_to(datagram, self.media);
+        sent.expect("loopback takes it");
+    }
+
+    fn client(&self, at: usize) -> &Client {
+        self.clients[at].as_ref().expect("it joined")
+    }
+}
+
+/// Runs a test with clients that have not joined yet.
+#[cfg(test)]
+pub(super) fn in_scene(test: impl FnOnce(&mut Scene)) {
+    RUNTIME.with(|runtime| {
+        let _entered = runtime.enter();
+        test(&mut Scene::new());
+    });
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ mod ownership;
 mod peers;
 mod recovery;
 mod sightings;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::net::SocketAddr;

@@ -87,3 +87,77 @@ fn place(address: SocketAddr) -> usize {
     let mixed = (host ^ u32::from(address.port()) << 16).wrapping_mul(0x9e37_79b1);
     (mixed >> 24) as usize % PLACES
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::net::SocketAddr;
+    use std::time::Duration;
+
+    use super::super::fuzzing::in_scene;
+    use super::*;
+
+    /// Returns a socket's address as sessions know it.
+    fn known<T: From<SocketAddr>>(socket: SocketAddr) -> T {
+        T::from(socket)
+    }
+
+    fn address(host: &str, port: u16) -> SocketAddr {
+        SocketAddr::new(host.parse().expect("an address"), port)
+    }
+
+    #[test]
+    fn addresses_that_differ_in_anything_are_spread_over_all_places() {
+        let spread = |addresses: &mut dyn Iterator<Item = SocketAddr>| {
+            let places: HashSet<_> = addresses.map(|it| place(known(it))).collect();
+            assert!(places.iter().all(|it| *it < PLACES));
+            places.len()
+        };
+        // Of 256 addresses at random, 162 places are taken on average.
+        let ports = |host| spread(&mut (40_000..40_256).map(|port| address(host, port)));
+        assert!(ports("192.0.2.7") > 100 && ports("2001:db8::7") > 100);
+        let numbers = |before: &str, behind: &str| {
+            let host = |number: u32| format!("{before}{number:x}{behind}");
+            spread(&mut (1..257).map(|number| address(&host(number), 5000)))
+        };
+        assert!(numbers("2001:db8::", "") > 100);
+        assert!(numbers("2001:db8:0:", "::1") > 100);
+        let hosts = (0..=255).map(|last| address(&format!("192.0.2.{last}"), 5000));
+        assert!(spread(&mut hosts.into_iter()) > 100);
+    }
+
+    #[test]
+    fn a_sighting_leads_to_its_session_fifty_times_a_second() {
+        in_scene(|scene| {
+            let now = Instant::now();
+            scene.join(0);
+            scene.join(1);
+            let [first, second] = [0, 1].map(|at| Arc::clone(scene.record(at)));
+            let here = address("192.0.2.7", 5000);
+            let mut sightings = Sightings::default();
+            assert!(sightings.take(known(here), now).is_none());
+            assert!(sightings.note(known(here), &first, now));
+            let taken = sightings.take(known(here), now).expect("seen");
+            assert!(Arc::ptr_eq(&taken, &first));
+            // One that shares the place, and nothing else.
+            let ports = (1..=u16::MAX).map(|port| address("192.0.2.8", port));
+            let same = |it: &SocketAddr| place(known(*it)) == place(known(here));
+            let other = ports.into_iter().find(same).expect("many ports");
+            assert!(sightings.take(known(other), now).is_none());
+            let left = (2..40).filter(|_| sightings.note(known(here), &first, now));
+            assert_eq!(left.count(), 23, "25 at once");
+            assert!(sightings.take(known(here), now).is_none());
+            let later = now + Duration::from_millis(100);
+            let left = (0..40).filter(|_| sightings.take(known(here), later).is_some());
+            assert_eq!(left.count(), 5, "in a tenth of a second");
+            assert!(
+                sightings.note(known(here), &second, later),
+                "another session"
+            );
+            let taken = sightings.take(known(here), later).expect("seen");
+            assert!(Arc::ptr_eq(&taken, &second));
+            assert!(sightings.note(known(other), &second, later));
+            assert!(sightings.take(known(here), later).is_none(), "replaced");
+        });
+    }
+}

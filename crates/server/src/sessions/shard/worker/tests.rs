@@ -1,0 +1,410 @@
+//! Tests of workers without their threads: every step is called by hand.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use glassline_media::{MediaTime, Stamps, TrackIndex, UnitBuilder};
+use tokio::sync::oneshot::{self, error::TryRecvError};
+
+use super::datagrams::Path;
+use super::fuzzing::{Scene, in_scene};
+use super::*;
+use crate::latency::FrameStamps;
+use crate::runtime::PollingThread;
+use crate::sessions::record::SessionRecord;
+
+/// Steps after which a client is connected, or has moved, on any machine: each is 60 ms of the
+/// client's clock.
+const STEPS_MAX: usize = 400;
+
+fn record(scene: &Scene, client: usize) -> Arc<SessionRecord> {
+    Arc::clone(scene.record(client))
+}
+
+/// Lets a client join by its first address and `worker`, until both ends are connected.
+fn connect(scene: &mut Scene, client: usize, worker: usize) -> Key {
+    scene.join(client);
+    for _ in 0..STEPS_MAX {
+        scene.send(client, worker, 0);
+        scene.receive(client);
+        let key = key(scene, client, worker);
+        let joined = key.and_then(|key| scene.workers[worker].peers.get_mut(key));
+        if joined.is_some_and(|peer| peer.is_joined()) && scene.is_connected(client) {
+            return key.expect("just found");
+        }
+    }
+    panic!("the client does not connect");
+}
+
+fn key(scene: &Scene, client: usize, worker: usize) -> Option<Key> {
+    let session = &scene.record(client).id;
+    scene.workers[worker].peers.by_session(session)
+}
+
+/// Returns the shard that owns a session; `None` if the session waits or is gone.
+fn owner(scene: &Scene, client: usize) -> Option<usize> {
+    match scene.record(client).state().location {
+        SessionLocation::Shard(index) => Some(index),
+        _ => None,
+    }
+}
+
+/// The first check of a client that has joined, and its path to the server.
+fn first_check(scene: &mut Scene, client: usize) -> (Vec<u8>, Path) {
+    scene.join(client);
+    let check = (0..STEPS_MAX).find_map(|_| scene.next_datagram(client));
+    (
+        check.expect("a client begins with a check"),
+        path(scene, client),
+    )
+}
+
+/// Returns a socket's address as sessions know it.
+fn known<T: From<SocketAddr>>(socket: SocketAddr) -> T {
+    T::from(socket)
+}
+
+fn path(scene: &Scene, client: usize) -> Path {
+    Path {
+        source: known(scene.address(client, 0)),
+        destination: known(scene.media),
+        local: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+    }
+}
+
+/// Sends a command to a shard, which handles it.
+fn command(scene: &mut Scene, shard: usize, command: Command) {
+    let handle = scene.shared.shard(shard).expect("two shards");
+    assert!(handle.send(command).is_ok(), "the inbox has room");
+    scene.workers[shard].process_commands();
+}
+
+/// Lets client 0 be seen by worker 0, and then send from its second address to worker 1 until
+/// `is_done`. The client nominates only that address.
+fn roam(scene: &mut Scene, mut is_done: impl FnMut(&mut Scene) -> bool) {
+    let (mut check, path) = first_check(scene, 0);
+    scene.workers[0].on_datagram(&mut check, path, Instant::now());
+    assert_eq!(owner(scene, 0), Some(0));
+    assert_eq!(scene.workers[0].streams.len(), 1);
+    for _ in 0..STEPS_MAX {
+        scene.workers[0].dispatch();
+        scene.receive(0);
+        scene.send(0, 1, 1);
+        scene.workers[0].process_commands();
+        if is_done(scene) {
+            return;
+        }
+    }
+    panic!("the client does not move");
+}
+
+fn stamps(scene: &Scene, client: usize) -> (Command, oneshot::Receiver<Vec<Option<FrameStamps>>>) {
+    let (reply, answer) = oneshot::channel();
+    let session = record(scene, client).id.clone();
+    let timestamps = vec![1, 2];
+    let command = Command::Stamps {
+        session,
+        timestamps,
+        reply,
+    };
+    (command, answer)
+}
+
+#[test]
+fn a_session_makes_way_for_another_only_before_it_is_connected() {
+    in_scene(|scene| {
+        let (mut check, path) = first_check(scene, 0);
+        scene.workers[0].on_datagram(&mut check, path, Instant::now());
+        assert_eq!(owner(scene, 0), Some(0));
+        let evict = Command::Evict(record(scene, 0).id.clone());
+        command(scene, 0, evict);
+        assert_eq!((key(scene, 0, 0), owner(scene, 0)), (None, None));
+        assert!(scene.shared.registry.by_id(&record(scene, 0).id).is_none());
+        let connected = connect(scene, 1, 0);
+        let evict = Command::Evict(record(scene, 1).id.clone());
+        command(scene, 0, evict);
+        assert_eq!(key(scene, 1, 0), Some(connected));
+    });
+}
+
+#[test]
+fn requests_find_the_shard_of_their_session_and_are_answered() {
+    in_scene(|scene| {
+        connect(scene, 0, 0);
+        let (request, mut answer) = stamps(scene, 0);
+        command(scene, 0, request);
+        assert_eq!(answer.try_recv(), Ok(vec![None, None]));
+        let (request, mut answer) = stamps(scene, 0);
+        command(scene, 1, request);
+        assert_eq!(answer.try_recv(), Err(TryRecvError::Empty), "passed on");
+        scene.workers[0].process_commands();
+        assert_eq!(answer.try_recv(), Ok(vec![None, None]));
+        let (reply, mut arrivals) = oneshot::channel();
+        let session = record(scene, 0).id.clone();
+        command(scene, 0, Command::Arrivals { session, reply });
+        let arrived = arrivals.try_recv();
+        assert_eq!(
+            arrived.err(),
+            Some(TryRecvError::Closed),
+            "it sends nothing"
+        );
+        for expected in [Ok(()), Err(TryRecvError::Closed)] {
+            let (done, mut left) = oneshot::channel();
+            let session = record(scene, 0).id.clone();
+            command(scene, 0, Command::Leave { session, done });
+            assert_eq!(left.try_recv(), expected);
+            assert_eq!((key(scene, 0, 0), owner(scene, 0)), (None, None));
+        }
+    });
+}
+
+#[test]
+fn a_restart_and_new_candidates_reach_the_session() {
+    in_scene(|scene| {
+        let at = connect(scene, 0, 0);
+        let ufrag = |scene: &mut Scene| {
+            let peer = scene.workers[0].peers.get_mut(at).expect("connected");
+            peer.session.local_credentials().ufrag.clone()
+        };
+        let before = ufrag(scene);
+        scene.restart(0, false);
+        assert_eq!(ufrag(scene), before);
+        scene.workers[0].process_commands();
+        let after = ufrag(scene);
+        assert_ne!(after, before);
+        assert_eq!(after, record(scene, 0).state().ice.ours.ufrag);
+    });
+}
+
+#[test]
+fn a_peer_moves_to_the_shard_where_its_new_address_arrives() {
+    in_scene(|scene| {
+        roam(scene, |scene| {
+            scene.workers[1].process_commands();
+            owner(scene, 0) == Some(1)
+        });
+        let moved = key(scene, 0, 1).expect("the client sends from there");
+        assert_eq!((owner(scene, 0), key(scene, 0, 0)), (Some(1), None));
+        assert_eq!(scene.workers[0].counters.moves.get(), 1);
+        assert!(scene.workers[0].streams.is_empty());
+        assert!(scene.workers[0].peers.keys().is_empty());
+        assert_eq!(scene.workers[1].streams[0].viewers, [moved]);
+        assert_eq!(scene.workers[1].peers.keys(), [moved]);
+        let (request, mut answer) = stamps(scene, 0);
+        command(scene, 0, request);
+        scene.workers[1].process_commands();
+        assert!(answer.try_recv().is_ok());
+    });
+}
+
+#[test]
+fn a_peer_stays_while_the_other_shard_takes_no_commands() {
+    in_scene(|scene| {
+        let other = scene.shared.shard(1).expect("two shards").clone();
+        while other.send(Command::Evict(SessionId::new("nobody"))).is_ok() {}
+        assert_eq!(other.counters().inbox_full.get(), 1);
+        roam(scene, |_| other.counters().inbox_full.get() > 1);
+        let stayed = key(scene, 0, 0).expect("it stays");
+        assert_eq!(owner(scene, 0), Some(0));
+        assert_eq!(scene.workers[0].counters.moves.get(), 0);
+        assert_eq!(scene.workers[0].streams[0].viewers, [stayed]);
+    });
+}
+
+#[test]
+fn strangers_are_counted_and_cost_no_other_shard_anything() {
+    in_scene(|scene| {
+        let (check, path) = first_check(scene, 0);
+        let now = Instant::now();
+        let mut forged = check.clone();
+        // A byte of the integrity's 20, before the fingerprint's 8.
+        let place = forged.len() - 12;
+        forged[place] ^= 1;
+        let counts = |scene: &Scene, worker: usize| {
+            let counters = &scene.workers[worker].counters;
+            (counters.stray.get(), counters.refused.get())
+        };
+        let take = |scene: &mut Scene, worker: usize, bytes: &[u8]| {
+            let before = counts(scene, worker);
+            scene.workers[worker].on_datagram(&mut bytes.to_vec(), path, now);
+            let after = counts(scene, worker);
+            (after.0 - before.0, after.1 - before.1)
+        };
+        assert_eq!(take(scene, 0, b"hello"), (1, 0));
+        assert_eq!(take(scene, 0, &forged), (0, 1));
+        let waits = |scene: &Scene| {
+            let record = record(scene, 0);
+            let state = record.state();
+            matches!(state.location, SessionLocation::Waiting(_))
+        };
+        assert!(waits(scene), "the real peer may still come");
+        assert_eq!(take(scene, 0, &check), (0, 0));
+        assert_eq!(owner(scene, 0), Some(0));
+        assert_eq!(take(scene, 0, &forged), (0, 1));
+        assert_eq!(take(scene, 1, &forged), (0, 1));
+        assert!(scene.workers[0].commands.try_recv().is_err());
+        assert_eq!(take(scene, 1, &check), (0, 0));
+        let passed_on = scene.workers[0].commands.try_recv();
+        assert!(matches!(passed_on, Ok(Command::Forward { from: 1, .. })));
+        let mut flood = 0;
+        while take(scene, 1, &check) == (0, 0) {
+            flood += 1;
+        }
+        assert!((20..30).contains(&flood), "{flood} at once");
+        scene.leave(0);
+        scene.workers[0].process_commands();
+        assert_eq!(take(scene, 0, &check), (1, 0), "it is gone");
+        assert_eq!(take(scene, 0, &[0x80; 40]), (1, 0));
+    });
+}
+
+#[test]
+fn an_address_stays_with_its_peer_until_a_newcomer_has_proven_that_it_receives_there() {
+    in_scene(|scene| {
+        let first = connect(scene, 0, 0);
+        let (mut check, _) = first_check(scene, 1);
+        let path = path(scene, 0);
+        let now = Instant::now();
+        scene.workers[0].on_datagram(&mut check, path, now);
+        assert!(key(scene, 1, 0).is_some_and(|second| second != first));
+        let peers = &mut scene.workers[0].peers;
+        assert_eq!(peers.by_address(path.source), Some(first));
+        let sighted = peers.sightings.take(path.source, now);
+        assert!(sighted.is_some_and(|it| it.id == record(scene, 1).id));
+        let released = scene.workers[0].release(first).expect("connected");
+        assert_eq!(scene.workers[0].peers.by_address(path.source), None);
+        let again = scene.workers[0].adopt(released, now);
+        let peers = &scene.workers[0].peers;
+        assert_eq!(peers.by_address(path.source), Some(again));
+    });
+}
+
+#[test]
+fn what_is_published_reaches_every_viewer_of_the_shard() {
+    in_scene(|scene| {
+        for client in 0..3 {
+            connect(scene, client, 0);
+        }
+        let sent = scene.workers[0].counters.send.packets.get();
+        for number in 0..4 {
+            let now = Instant::now();
+            let mut builder = UnitBuilder::default();
+            builder.push(b"sound");
+            let time = MediaTime::from_ticks(number * 20, 1_000);
+            let unit = builder.build(TrackIndex(0), time, true, Stamps::arrived(now));
+            let pushed = scene.publisher.push(unit.expect("a packet"), now);
+            pushed.expect("a track");
+            scene.workers[0].publish();
+        }
+        assert_eq!(scene.workers[0].counters.send.packets.get() - sent, 12);
+        for client in 0..3 {
+            scene.receive(client);
+            assert_eq!(scene.received(client), 4);
+        }
+    });
+}
+
+#[test]
+fn a_deadline_of_a_session_is_kept_and_one_that_was_moved_is_not() {
+    in_scene(|scene| {
+        let (mut check, path) = first_check(scene, 0);
+        scene.workers[0].on_datagram(&mut check, path, Instant::now());
+        let at = key(scene, 0, 0).expect("adopted");
+        let worker = &mut scene.workers[0];
+        let due = Instant::now();
+        let peer = worker.peers.get_mut(at).expect("adopted");
+        peer.session.set_handshake_deadline(due);
+        peer.armed = None;
+        worker.timers.arm(due, at);
+        worker.expire();
+        assert!(worker.peers.get_mut(at).is_some(), "the timer was moved");
+        let peer = worker.peers.get_mut(at).expect("adopted");
+        peer.armed = Some(due);
+        worker.timers.arm(due, at);
+        worker.expire();
+        assert_eq!((key(scene, 0, 0), owner(scene, 0)), (None, None));
+        assert_eq!(scene.workers[0].counters.handshakes_failed.get(), 1);
+    });
+}
+
+#[test]
+fn datagrams_of_the_socket_are_read_and_a_turn_does_everything() {
+    in_scene(|scene| {
+        connect(scene, 0, 0);
+        let turn = |scene: &mut Scene| {
+            scene.workers[0].waker.wake();
+            scene.workers[0].turn()
+        };
+        let received = scene.workers[0].counters.received.get();
+        scene.strange(b"hello");
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while scene.workers[0].counters.received.get() == received {
+            assert_eq!(turn(scene), Turn::Again);
+            assert!(Instant::now() < deadline, "the datagram does not arrive");
+        }
+        assert_eq!(scene.workers[0].counters.stray.get(), 1);
+        let stop = scene
+            .shared
+            .shard(0)
+            .expect("two shards")
+            .send(Command::Stop);
+        assert!(stop.is_ok());
+        assert_eq!(turn(scene), Turn::Ended);
+        assert!(scene.workers[0].peers.keys().is_empty());
+        assert_eq!(owner(scene, 0), None);
+    });
+}
+
+#[test]
+fn after_a_panic_only_the_peer_that_was_served_is_gone() {
+    in_scene(|scene| {
+        let keys = [0, 1].map(|client| connect(scene, client, 0));
+        let worker = &mut scene.workers[0];
+        worker.serving.end();
+        assert!(!worker.drop_served(), "nobody was served");
+        worker.serving.begin(keys[0]);
+        assert!(worker.drop_served() && worker.is_behind);
+        assert_eq!(worker.peers.keys(), [keys[1]]);
+        worker.catch_up();
+        assert!(!worker.is_behind);
+        assert_eq!((owner(scene, 0), owner(scene, 1)), (None, Some(0)));
+        let (mut check, path) = first_check(scene, 2);
+        let waiting = record(scene, 2);
+        scene.workers[0].serving.begin_joining(waiting.id.clone());
+        assert!(scene.workers[0].drop_served());
+        assert!(scene.shared.registry.by_id(&waiting.id).is_none());
+        scene.workers[0].on_datagram(&mut check, path, Instant::now());
+        assert_eq!(key(scene, 2, 0), None);
+        scene.workers[0].start_anew();
+        assert!(scene.workers[0].peers.keys().is_empty());
+        assert!(scene.workers[0].streams.is_empty());
+        assert_eq!(owner(scene, 1), None);
+        assert!(scene.shared.registry.by_id(&record(scene, 1).id).is_none());
+    });
+}
+
+#[test]
+fn viewers_are_told_the_advertised_address_of_their_family() {
+    in_scene(|scene| {
+        let worker = &mut scene.workers[0];
+        let port = worker.local.port();
+        let told = |worker: &Worker, local: Option<&str>| {
+            let local = local.map(|it| it.parse().expect("an address"));
+            let told = worker.destination(local);
+            assert_eq!(told.port(), port);
+            told.ip().to_string()
+        };
+        assert_eq!(told(worker, None), "127.0.0.1");
+        assert_eq!(told(worker, Some("10.0.0.7")), "10.0.0.7");
+        worker.shared = Arc::new(Shared::new(
+            Arc::clone(&scene.shared.registry),
+            Arc::clone(&scene.shared.latencies),
+            ["2001:db8::9", "198.51.100.9"]
+                .map(|it| it.parse().expect("an address"))
+                .into(),
+            Arc::clone(&scene.shared.supervisor),
+        ));
+        assert_eq!(told(worker, None), "198.51.100.9");
+        assert_eq!(told(worker, Some("10.0.0.7")), "198.51.100.9");
+        assert_eq!(told(worker, Some("2001:db8::1")), "2001:db8::9");
+    });
+}
