@@ -275,3 +275,139 @@ impl TrackSrtp {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use glassline_media::{MediaTime, Stamps, Track, UnitBuilder, VideoParameters};
+
+    use super::super::numbers::NumberKeys;
+    use super::*;
+
+    const TRACK: TrackIndex = TrackIndex(0);
+
+    fn template() -> HeaderTemplate {
+        let track = Track::h264(VideoParameters::default());
+        let numbers = NumberKeys::default().track("cam", TRACK);
+        HeaderTemplate::new(&track, TRACK, numbers)
+    }
+
+    /// A unit of three packets.
+    fn unit() -> MediaUnit {
+        let mut builder = UnitBuilder::default();
+        for size in [900, 900, 100] {
+            builder.push(&vec![7; size]);
+        }
+        let stamps = Stamps::arrived(Instant::now());
+        let unit = builder.build(TRACK, MediaTime::ZERO, true, stamps);
+        unit.expect("packets")
+    }
+
+    /// Returns an end that was told the keys of `sealing` by the message in base64.
+    fn opening(sealing: &TrackSrtp) -> TrackSrtp {
+        let keys = Keys::from_base64(&sealing.message(NtpTime(0))).expect("our own message");
+        assert_eq!(keys.streams, [(sealing.ssrc, sealing.turns())]);
+        let mut opening = TrackSrtp::new(None, TRACK, Ssrc(1)).expect("own keys");
+        assert!(!opening.knows_client());
+        opening
+            .set_client_keys(&keys)
+            .expect("their length is right");
+        assert!(opening.knows_client());
+        opening
+    }
+
+    #[test]
+    fn a_client_opens_what_was_sealed_for_it() {
+        let (template, unit) = (template(), unit());
+        let ssrc = template.numbers.ssrc;
+        let mut sealing = TrackSrtp::new(None, TRACK, ssrc).expect("own keys");
+        let mut opening = opening(&sealing);
+        let first = sealing.next_sequence();
+        assert!(first < 1 << 15);
+        let mut interleaved = Vec::new();
+        sealing.interleave(&template, &unit, 6, &mut interleaved);
+        let mut packets = Vec::new();
+        let mut rest = &interleaved[..];
+        while let [b'$', 6, high, low, behind @ ..] = rest {
+            let length = usize::from(u16::from_be_bytes([*high, *low]));
+            packets.push(behind[..length].to_vec());
+            rest = &behind[length..];
+        }
+        assert!(rest.is_empty() && packets.len() == 3);
+        let datagrams = sealing.datagrams(&template, &unit);
+        for (run, size) in datagrams.runs() {
+            packets.extend(run.chunks(size).map(<[u8]>::to_vec));
+        }
+        assert_eq!(packets.len(), 6);
+        let mut clear = Vec::new();
+        for (place, sealed) in packets.iter().enumerate() {
+            let opened = opening.open(false, sealed, &mut clear);
+            let packet = Packet::parse(opened.expect("authentic")).expect("RTP");
+            assert_eq!(Some(packet.payload), unit.payload(place % 3));
+            assert_eq!(packet.header.ssrc, ssrc);
+            let number = first + u16::try_from(place).expect("few");
+            assert_eq!(packet.header.sequence, number);
+            assert_eq!(packet.header.marker, place % 3 == 2);
+        }
+        assert_eq!(sealing.next_sequence(), first + 6);
+        let mut forged = packets[0].clone();
+        forged[20] ^= 1;
+        assert!(opening.open(false, &forged, &mut clear).is_none());
+    }
+
+    #[test]
+    fn reports_are_sealed_and_opened_with_the_same_keys() {
+        let report = [0x80, 201, 0, 1, 0, 0, 0, 9];
+        let mut sealing = TrackSrtp::new(None, TRACK, Ssrc(9)).expect("own keys");
+        let mut stranger = TrackSrtp::new(None, TRACK, Ssrc(9)).expect("own keys");
+        let mut opening = opening(&sealing);
+        let sealed = sealing.control(&report).expect("RTCP");
+        assert!(sealed.len() > report.len());
+        assert_eq!(stranger.open_control(&sealed), Opened::Unknown);
+        assert!(stranger.open(true, &sealed, &mut Vec::new()).is_none());
+        let forged = stranger.control(&report).expect("RTCP");
+        assert_eq!(opening.open_control(&forged), Opened::Refused);
+        assert_eq!(opening.open_control(&sealed), Opened::Authentic);
+        assert_eq!(opening.open_control(&sealed), Opened::Refused, "a replay");
+        let sealed = sealing.control(&report).expect("RTCP");
+        let mut clear = Vec::new();
+        let opened = opening.open(true, &sealed, &mut clear);
+        assert_eq!(opened, Some(&report[..]));
+        assert!(sealing.control(&[1]).is_none());
+    }
+
+    #[test]
+    fn a_track_has_the_key_of_its_description_once_and_goes_on_with_its_count() {
+        let ssrcs = [Ssrc(4), Ssrc(5)];
+        let mut keyring = Keyring::draw(Cipher::AesGcm256, ssrcs.into_iter());
+        let time = NtpTime(0);
+        let told = keyring.message(TRACK, time).expect("announced");
+        let told = Keys::from_base64(&told).expect("our own message");
+        assert_eq!(
+            (told.cipher, &told.streams[..]),
+            (Cipher::AesGcm256, &[(Ssrc(4), 0)][..])
+        );
+        assert!(keyring.message(TrackIndex(2), time).is_none());
+        let renew = |before, keyring: Option<&mut Keyring>, ssrc| {
+            let renewed = TrackSrtp::renew(before, keyring, TRACK, ssrc, None);
+            renewed.expect("our own keys")
+        };
+        let mut first = renew(None, Some(&mut keyring), Ssrc(4));
+        assert_eq!(first.keys.master, told.master);
+        assert!(keyring.message(TRACK, time).is_none(), "in use");
+        first.datagrams(&template(), &unit());
+        let next = first.next_sequence();
+        let same = renew(Some(first), None, Ssrc(4));
+        assert_eq!(same.next_sequence(), next);
+        assert_eq!(same.keys.master, told.master);
+        let other = renew(Some(same), None, Ssrc(6));
+        assert_ne!(other.keys.master, told.master);
+        let short = Keys {
+            master: vec![1; 3],
+            ..told.clone()
+        };
+        let refused = TrackSrtp::renew(None, None, TRACK, Ssrc(4), Some(&short));
+        assert!(matches!(refused, Err(Refusal::NoKeys)));
+    }
+}

@@ -141,6 +141,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_pair_is_refused_if_its_second_port_is_taken() {
+        let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let taken = loop {
+            let socket = std::net::UdpSocket::bind((local, 0)).expect("a port");
+            let port = socket.local_addr().expect("bound").port();
+            if !port.is_multiple_of(2) {
+                break socket;
+            }
+        };
+        let port = taken.local_addr().expect("bound").port();
+        assert!(UdpPair::bind(local, port - 1, None).is_err());
+        let pair = UdpPair::bind(local, 0, None).expect("two ports");
+        let (media, control) = pair.ports();
+        assert!(media.is_multiple_of(2));
+        assert_eq!(control, media + 1);
+    }
+
+    #[test]
     fn a_flood_leaves_time_for_media() {
         let pair = UdpPair::bind(Ipv4Addr::LOCALHOST.into(), 0, None).expect("two ports");
         let sender = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");

@@ -188,6 +188,18 @@ fn one_call_writes_little_more_than_a_quarter_of_a_megabyte() {
     assert!(matches!(client.pump(&mut wire, 300), WriteOutcome::Empty));
     assert_eq!(client.sent.calls, 2, "five frames, then four");
     assert_eq!(wire.parsed().len(), 9);
+    let mut stream = Stream::new(Bounds {
+        bytes: 64 << 20,
+        ..BOUNDS
+    });
+    for frame in 0..5 {
+        // With both headers, a quarter of what one call writes.
+        stream.push(VIDEO, frame, frame == 0, (64 << 10) - 16);
+    }
+    let mut client = Client::new(stream);
+    let mut wire = Wire::with([Ok(1 << 20), Ok(1 << 20)]);
+    assert!(matches!(client.pump(&mut wire, 300), WriteOutcome::Empty));
+    assert_eq!(client.sent.calls, 2, "four frames, then one");
 }
 
 #[test]
