@@ -59,8 +59,9 @@ struct Listen {
     #[arg(long, value_name = "PORT|IP:PORT|off")]
     https: Option<OptionalAddress>,
     /// Certificate for HTTPS, RTSPS and QUIC: lan (this server's own private authority, which
-    /// devices trust once), or two PEM files, the certificate first.
-    #[arg(long, value_name = "lan|CERTIFICATE,KEY")]
+    /// devices trust once), acme: and public names for one of Let's Encrypt, or two PEM files, the
+    /// certificate first.
+    #[arg(long, value_name = "lan|acme:NAME,…|CERTIFICATE,KEY")]
     tls: Option<Tls>,
     /// UDP address for WebRTC media: PORT or IP:PORT.
     #[arg(long, value_name = "PORT|IP:PORT")]
@@ -308,7 +309,7 @@ impl FromStr for ListenAddress {
 mod tests {
     use super::*;
     use crate::test_flags;
-    use glassline_server::config::Lan;
+    use glassline_server::config::{Acme, Lan};
 
     /// A file in which every value differs from its default.
     const FILE: &str = "\
@@ -341,7 +342,7 @@ sources: {cam: file.h264, other: other.h264}
     #[test]
     fn each_flag_changes_its_own_and_nothing_else() {
         type Change = fn(&mut Config);
-        let cases: [(&[&str], Change); 22] = [
+        let cases: [(&[&str], Change); 23] = [
             (&["--data-channels", "write"], |c| {
                 c.webrtc.data.viewers = DataAccess::Write;
             }),
@@ -356,6 +357,13 @@ sources: {cam: file.h264, other: other.h264}
             }),
             (&["--tls", "lan"], |c| {
                 c.tls = Some(Tls::Lan(Lan::default()));
+            }),
+            (&["--tls", "acme:media.example,203.0.113.7"], |c| {
+                let names = ["media.example", "203.0.113.7"];
+                c.tls = Some(Tls::Acme(Acme {
+                    names: names.map(|name| name.parse().expect("a name")).into(),
+                    ..Acme::default()
+                }));
             }),
             (&["--tls", "a.pem,b.pem"], |c| {
                 c.tls = "a.pem,b.pem".parse().ok();

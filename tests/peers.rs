@@ -35,6 +35,8 @@ pub(crate) enum Peer {
     Datachannel,
     /// NSS's `certutil`, which adds certificates to those that Chromium trusts.
     Certutil,
+    /// Pebble, the ACME server that Let's Encrypt tests clients with, which Go builds.
+    Pebble,
     /// coturn, the TURN server of Debian.
     Coturn,
     /// PulseAudio, its tools, and its ALSA plugin; only where the program under test supports
@@ -54,6 +56,7 @@ pub(crate) struct Test {
 /// of their own and deadlines of many seconds. Every other test observes levels, losses or delays
 /// in real time and has the machine alone.
 const SHARING: &[&str] = &[
+    "acme",
     "aiortc",
     "channels",
     "descriptors",
@@ -141,7 +144,7 @@ impl Peer {
     fn may_be_missing(self) -> bool {
         match self {
             Peer::Live555 => true,
-            Peer::Pion | Peer::PionChannels | Peer::PionWhip => find("go").is_none(),
+            Peer::Pion | Peer::PionChannels | Peer::PionWhip | Peer::Pebble => find("go").is_none(),
             Peer::Datachannel => find("npm").is_none(),
             // A step of its own builds the program with sound devices.
             Peer::PulseAudio => !HAS_DEVICES,
@@ -167,6 +170,10 @@ impl Peer {
             Peer::Pion | Peer::PionChannels | Peer::PionWhip if find("go").is_none() => {
                 return Some("go, which builds Pion's programs, is not on the PATH".to_owned());
             }
+            Peer::Pebble if find("go").is_none() => {
+                return Some("go, which builds Pebble, is not on the PATH".to_owned());
+            }
+            Peer::Pebble => pebble().and(pebble_dns()).err()?,
             Peer::Pion => go_binary("pion").err()?,
             Peer::PionChannels => go_binary("channels").err()?,
             Peer::PionWhip => go_binary("whip").err()?,
@@ -215,6 +222,16 @@ pub(crate) fn aiortc_whep() -> Result<Command, String> {
 /// Command for Pion's file server.
 pub(crate) fn pion() -> Result<Command, String> {
     go_binary("pion").map(Command::new)
+}
+
+/// Command for Pebble, an ACME server.
+pub(crate) fn pebble() -> Result<Command, String> {
+    go_binary("pebble").map(Command::new)
+}
+
+/// Command for the DNS server that comes with Pebble, which answers every name with loopback.
+pub(crate) fn pebble_dns() -> Result<Command, String> {
+    go_binary("pebble-challtestsrv").map(Command::new)
 }
 
 /// Command for Pion's WHIP publisher.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::http;
-use crate::ports::free_ports;
+use crate::ports::{free_port, free_ports};
 use crate::process::{Running, eventually, output_folder};
 
 /// Long, for a debug build on a busy machine.
@@ -69,6 +69,11 @@ impl Server {
 
     /// Starts a server of `sources` with more configuration, in YAML.
     pub(crate) fn configured(yaml: &str, sources: &[&str]) -> Result<Server, String> {
+        Server::configured_on(free_port()?, yaml, sources)
+    }
+
+    /// Starts a server as [`configured`](Self::configured) with a port of HTTP that others know.
+    pub(crate) fn configured_on(http: u16, yaml: &str, sources: &[&str]) -> Result<Server, String> {
         // Servers of several tests, and of several runs of the tests, run at the same time.
         static CONFIGURED: AtomicU32 = AtomicU32::new(0);
         let number = CONFIGURED.fetch_add(1, Ordering::Relaxed);
@@ -76,7 +81,7 @@ impl Server {
         let path = write_file(&name, yaml.as_bytes())?;
         let mut arguments = serve_arguments(sources);
         arguments.push(&path);
-        Server::start(&arguments)
+        Server::start_command(glassline(&arguments), http)
     }
 
     /// Starts a server of `sources` that may open `descriptors` files, sockets included.
@@ -85,16 +90,16 @@ impl Server {
         let mut command = Command::new("sh");
         command.args(["-c", &limit, env!("CARGO_BIN_EXE_glassline")]);
         command.args(serve_arguments(sources)).env("NO_COLOR", "1");
-        Server::start_command(command)
+        Server::start_command(command, free_port()?)
     }
 
     fn start(arguments: &[&str]) -> Result<Server, String> {
-        Server::start_command(glassline(arguments))
+        Server::start_command(glassline(arguments), free_port()?)
     }
 
-    /// Starts the server, and waits until the API answers.
-    fn start_command(mut command: Command) -> Result<Server, String> {
-        let [http, media, admin, rtsp] = free_ports()?;
+    /// Starts the server with this port of HTTP, and waits until the API answers.
+    fn start_command(mut command: Command, http: u16) -> Result<Server, String> {
+        let [media, admin, rtsp] = free_ports()?;
         let places = [
             ("--http", http),
             ("--media", media),

@@ -9,6 +9,7 @@
     reason = "these tests run against real peers in real time"
 )]
 
+mod acme;
 mod aiortc;
 mod bench;
 mod browser;
@@ -71,6 +72,7 @@ fn main() -> ExitCode {
         rtsp_publishers::TESTS,
         browser::TESTS,
         https::TESTS,
+        acme::TESTS,
         moq::TESTS,
         publish::TESTS,
         publish_page::TESTS,

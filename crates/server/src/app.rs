@@ -15,7 +15,7 @@ use crate::latency::LatencyRegistry;
 use crate::rooms::Rooms;
 use crate::runtime::{Clock, Supervisor};
 use crate::sessions::Negotiator;
-use crate::tls::{CertificateStore, LanSource};
+use crate::tls::{CertificateStore, Challenges, LanSource};
 use crate::transcoding::Transcoders;
 use crate::{quic, rtsp};
 
@@ -49,6 +49,8 @@ pub(crate) struct App {
     pub(crate) ports: HttpPorts,
     /// The private authority, whose root certificate devices must trust; `None` if there is none.
     pub(crate) lan: Option<Arc<LanSource>>,
+    /// The answers to the challenges of an authority, if `tls` is `acme`.
+    pub(crate) challenges: Option<Arc<Challenges>>,
     /// The certificates of all listeners within TLS.
     pub(crate) certificates: Arc<[Arc<CertificateStore>]>,
 }

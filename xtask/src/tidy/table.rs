@@ -78,7 +78,7 @@ pub(super) const ROOMS: &[(&str, &[Row])] = &[
         ("quic", &["auth", "config", "egress", "ingest", "rooms", "runtime", "tls"]),
         ("rtsp", &["auth", "egress", "ingest", "latency", "runtime"]),
         ("sessions", &["egress", "ingest", "latency", "messages", "rooms", "runtime", "transcoding"]),
-        ("http/server", &["runtime", "sessions"]),
+        ("http/server", &["runtime", "sessions", "tls"]),
         ("app", &["auth", "config", "http/server", "ingest", "latency", "quic", "rooms", "rtsp", "runtime", "sessions", "tls", "transcoding"]),
         ("metrics", &["auth", "ingest", "latency", "rooms", "runtime"]),
         ("http", &["app", "auth", "config", "http/server", "ingest", "latency", "metrics", "quic", "rooms", "rtsp", "runtime", "sessions", "tls", "transcoding"]),

@@ -129,6 +129,43 @@ mod tests {
     }
 
     #[test]
+    fn names_for_an_authority_are_read_checked_and_count_as_the_servers_own() {
+        let acme = |keys: &str| {
+            let yaml = format!("tls:\n  acme: {{{keys}}}\n");
+            Config::from_yaml(&yaml, "test.yml").map_err(|error| error.to_string())
+        };
+        let names = "names: [Media.example, 203.0.113.7]";
+        let config = acme(&format!("{names}, challenge: tls-alpn-01")).expect("good names");
+        let again = Config::from_yaml(&config.to_yaml(), "again.yml").expect("its own");
+        assert_eq!(config, again);
+        let local = "192.0.2.9:8443".parse().expect("an address");
+        assert!(config.sites().is_own_host("media.example", local));
+        assert!(!config.sites().is_own_host("other.example", local));
+        for (keys, part) in [
+            ("names: []", "tls.acme.names is empty"),
+            ("names: ['*.example']", "each name"),
+            ("names: [media.example], directory: 'http://a/'", "https://"),
+            ("names: [media.example], challenge: dns-01", "http-01"),
+        ] {
+            let error = acme(keys).expect_err(keys);
+            assert!(error.contains(part), "{keys}: {error}");
+        }
+        let faults = [
+            ("challenge: tls-alpn-01", "https: {address: off}\n", "https.address is off"),
+            ("roots: no-such.pem", "", "no-such.pem"),
+        ];
+        for (keys, more, part) in faults {
+            let yaml = format!("{more}tls:\n  acme: {{{names}, {keys}}}\n");
+            let config = Config::from_yaml(&yaml, "test.yml").expect("each key is good");
+            let error = crate::check_certificates(&config).expect_err(keys);
+            assert!(error.to_string().contains(part), "{keys}: {error}");
+        }
+        let both = "tls: {lan: {}, acme: {names: [media.example]}}";
+        let error = Config::from_yaml(both, "test.yml").expect_err("two certificates");
+        assert!(error.to_string().contains("two certificates"), "{error}");
+    }
+
+    #[test]
     fn errors_show_an_example_and_the_missing_key() {
         let error = |yaml: &str| {
             let error = Config::from_yaml(yaml, "test.yml").expect_err(yaml);

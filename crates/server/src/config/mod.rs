@@ -38,7 +38,7 @@ use crate::ingest::{Input, SourceSpec};
 pub use crate::auth::{HostName, HostNameError, Origin, OriginError};
 pub use crate::auth::{Secret, SecretError};
 pub use crate::runtime::{Network, NetworkError};
-pub use crate::tls::{Lan, PemFiles, Tls, TlsKeys};
+pub use crate::tls::{Acme, AcmeName, AcmeNameError, ChallengeKind, Lan, PemFiles, Tls, TlsKeys};
 pub use base_path::{BasePath, BasePathError};
 pub use data::{Data, DataAccess, DataAccessError};
 pub use exposure::Exposure;
@@ -223,7 +223,15 @@ impl Config {
 
     /// Returns the rules for pages of browsers.
     pub fn sites(&self) -> Sites {
-        Sites::new(&self.cors.origins, &self.http.hosts)
+        let mut hosts = self.http.hosts.clone();
+        // An authority saw that these names lead here.
+        if let Some(Tls::Acme(acme)) = &self.tls {
+            hosts.extend(
+                acme.hosts()
+                    .filter_map(|host| HostName::try_from(host.to_owned()).ok()),
+            );
+        }
+        Sites::new(&self.cors.origins, &hosts)
     }
 }
 

@@ -9,6 +9,7 @@
 //!
 //! Handlers translate requests for the modules below, and hold no state between two requests.
 
+mod acme;
 mod api;
 mod auth;
 mod body;
@@ -94,6 +95,8 @@ pub(crate) fn public(app: App) -> Router {
         .fallback(not_found)
         .layer(from_fn_with_state(app.clone(), readers))
         .layer(from_fn_with_state(app.clone(), page_guard::viewers))
+        // An authority has no credentials, and asks by names that may not be configured elsewhere.
+        .route("/.well-known/acme-challenge/{token}", get(acme::answer))
         .layer(from_fn_with_state(app.clone(), panics::contain))
         .with_state(app.clone());
     forwarded::in_front_of(router, app)

@@ -3,9 +3,13 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
 use super::StartError;
 use crate::config::{Config, PemFiles, Tls};
-use crate::tls::{CertificateStore, FilesError, LanSource};
+use crate::runtime::{Part, Supervisor, spawn_kept};
+use crate::tls::{AcmeSource, CertificateStore, Challenges, FilesError, LanSource};
 
 /// The certificates of the listeners within TLS.
 #[derive(Debug, Default)]
@@ -18,6 +22,8 @@ pub(super) struct Certificates {
     pub(super) quic: Option<Arc<CertificateStore>>,
     /// The private authority, if `tls` is `lan`.
     pub(super) lan: Option<Arc<LanSource>>,
+    /// The source of certificates over ACME, if `tls` is `acme`.
+    pub(super) acme: Option<Arc<AcmeSource>>,
     /// Files that are read again when they change.
     pub(super) files: Vec<(Arc<CertificateStore>, PemFiles)>,
 }
@@ -31,6 +37,10 @@ pub fn check_certificates(config: &Config) -> Result<(), StartError> {
     let (of_rtsps, of_quic) = (config.rtsp.tls.files()?, config.quic.files()?);
     let shared = match &config.tls {
         Some(Tls::Files(files)) => Some(files),
+        Some(Tls::Acme(acme)) => {
+            AcmeSource::check(acme, config.https_address())?;
+            None
+        }
         Some(Tls::Lan(_)) | None => None,
     };
     for files in [shared, of_rtsps.as_ref(), of_quic.as_ref()]
@@ -68,6 +78,13 @@ impl Certificates {
                 certificates.lan = Some(Arc::new(source));
                 Some(store)
             }
+            Some(Tls::Acme(acme)) => {
+                let address = config.https_address();
+                let source = AcmeSource::open(acme, config.state_folder.as_deref(), address)?;
+                let store = Arc::clone(source.store());
+                certificates.acme = Some(Arc::new(source));
+                Some(store)
+            }
         };
         let own = config.rtsp.tls.files()?;
         let own = own.map(|files| certificates.watch("rtsp.tls", &files));
@@ -80,6 +97,26 @@ impl Certificates {
         certificates.quic = own.transpose()?.or_else(|| shared.clone());
         certificates.shared = shared;
         Ok(certificates)
+    }
+
+    /// Starts the tasks that make or obtain new certificates in time, until `stopped`.
+    pub(super) fn keep(
+        &self,
+        supervisor: &Arc<Supervisor>,
+        stopped: &watch::Receiver<bool>,
+    ) -> Vec<JoinHandle<()>> {
+        let part = Part::Background;
+        let lan = self.lan.clone().map(|lan| {
+            let until = stopped.clone();
+            let keep = move || Arc::clone(&lan).keep(until.clone());
+            spawn_kept(supervisor, (part, "lan certificate"), stopped, keep)
+        });
+        let acme = self.acme.clone().map(|acme| {
+            let until = stopped.clone();
+            let keep = move || Arc::clone(&acme).keep(until.clone());
+            spawn_kept(supervisor, (part, "acme certificate"), stopped, keep)
+        });
+        lan.into_iter().chain(acme).collect()
     }
 
     fn watch(
@@ -103,6 +140,11 @@ impl Certificates {
     ) -> Result<&Arc<CertificateStore>, StartError> {
         let none = StartError::NoCertificate { setting, address };
         self.shared.as_ref().ok_or(none)
+    }
+
+    /// Returns the answers to the challenges of an authority, if the certificate comes from one.
+    pub(super) fn challenges(&self) -> Option<&Arc<Challenges>> {
+        self.acme.as_ref().map(|acme| acme.challenges())
     }
 
     /// Returns every store once.

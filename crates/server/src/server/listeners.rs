@@ -75,7 +75,9 @@ impl HttpListeners {
             };
             let store = certificates.of_https(key, address)?;
             let listener = listen(name, setting, address)?;
-            Ok::<_, StartError>(Some(listener.within_tls(store.https()?)))
+            Ok::<_, StartError>(Some(
+                listener.within_tls(store.https(certificates.challenges())?),
+            ))
         };
         let http = &config.http;
         let setting = "https.address or --https (`off` for none)";

@@ -163,6 +163,7 @@ impl Server {
             http: ListenerCounters::default(),
             ports: http.ports(),
             lan: certificates.lan.clone(),
+            challenges: certificates.challenges().cloned(),
             certificates: certificates.stores().into(),
         };
         let task = (Part::Background, "participants");
@@ -171,10 +172,7 @@ impl Server {
         let participants = spawn_kept(&supervisor, task, &stopped, ending);
         let mut tasks = http.serve(&app, allowed, &stopped);
         drop(app);
-        if let Some(lan) = &certificates.lan {
-            let keeping = Arc::clone(lan).keep(stopped.clone());
-            tasks.push(tokio::spawn(keeping));
-        }
+        tasks.extend(certificates.keep(&supervisor, &stopped));
         let reload = reload.run(Arc::clone(&asked), stopped.clone());
         let task = (Part::Background, "reload");
         let reload = run_once(Arc::clone(&supervisor), task, stopped.clone(), reload);

@@ -1,6 +1,6 @@
 use std::net::SocketAddr;
 
-use crate::tls::{FilesError, LanError};
+use crate::tls::{AcmeError, FilesError, LanError};
 use crate::{ingest, quic, sessions};
 
 /// The reason why the server could not start.
@@ -41,6 +41,9 @@ pub enum StartError {
     /// The private authority has no certificate.
     #[error(transparent)]
     Lan(#[from] LanError),
+    /// Certificates over ACME cannot be obtained or kept.
+    #[error(transparent)]
+    Acme(#[from] AcmeError),
     /// A listener within TLS has no certificate.
     #[error(
         "{setting} is {address}, and there is no certificate for it: set `tls`, or name \

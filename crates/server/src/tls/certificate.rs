@@ -8,14 +8,14 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 
-use super::validity;
+use super::validity::{self, Validity};
 
 /// A certificate chain with its private key.
 pub struct Certificate {
     certified: Arc<CertifiedKey>,
     /// The key once more, for protocols whose library builds its own signer.
     key: PrivateKeyDer<'static>,
-    not_after: Option<SystemTime>,
+    validity: Option<Validity>,
 }
 
 impl Certificate {
@@ -27,12 +27,12 @@ impl Certificate {
         chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
     ) -> Result<Self, rustls::Error> {
-        let not_after = chain.first().and_then(|own| validity::not_after(own));
+        let validity = chain.first().and_then(|own| validity::validity(own));
         let certified = CertifiedKey::from_der(chain, key.clone_key(), &provider())?;
         Ok(Self {
             certified: Arc::new(certified),
             key,
-            not_after,
+            validity,
         })
     }
 
@@ -47,8 +47,13 @@ impl Certificate {
     }
 
     /// Returns when clients stop to accept the certificate; `None` if that cannot be read.
-    pub const fn not_after(&self) -> Option<SystemTime> {
-        self.not_after
+    pub fn not_after(&self) -> Option<SystemTime> {
+        Some(self.validity?.not_after)
+    }
+
+    /// Returns when clients accept the certificate; `None` if that cannot be read.
+    pub const fn validity(&self) -> Option<Validity> {
+        self.validity
     }
 
     pub(super) const fn certified(&self) -> &Arc<CertifiedKey> {

@@ -9,7 +9,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-use super::{Lan, PemFiles};
+use super::{Acme, AcmeName, Lan, PemFiles};
 
 /// Where the certificate of HTTPS comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub enum Tls {
     Files(PemFiles),
     /// From this server's own private authority.
     Lan(Lan),
+    /// From an authority on the internet.
+    Acme(Acme),
 }
 
 /// The certificate of HTTPS, which RTSPS and QUIC also use unless they have their own.
@@ -32,6 +34,8 @@ pub struct TlsKeys {
     /// A certificate of this server's own private authority, for local networks. `tls: lan` is
     /// short for this without keys.
     pub lan: Option<Lan>,
+    /// A certificate that an authority like Let's Encrypt issues to this server by itself.
+    pub acme: Option<Acme>,
 }
 
 impl Tls {
@@ -40,23 +44,33 @@ impl Tls {
         match self {
             Self::Files(files) => vec![&mut files.certificate, &mut files.key],
             Self::Lan(_) => Vec::new(),
+            Self::Acme(acme) => acme.roots.iter_mut().collect(),
         }
     }
 }
 
 impl FromStr for Tls {
-    type Err = &'static str;
+    type Err = String;
 
-    /// Reads `lan`, or the paths of certificate and key with a comma between them.
+    /// Reads `lan`; or `acme:` and names with commas between them; or the paths of certificate and
+    /// key with a comma between them.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if text == "lan" {
             return Ok(Self::Lan(Lan::default()));
+        }
+        if let Some(names) = text.strip_prefix("acme:") {
+            let names = names.split(',').map(str::parse::<AcmeName>);
+            let names = names.collect::<Result<_, _>>();
+            return Ok(Self::Acme(Acme {
+                names: names.map_err(|error| error.to_string())?,
+                ..Acme::default()
+            }));
         }
         let named = text
             .split_once(',')
             .filter(|(certificate, key)| !certificate.is_empty() && !key.is_empty());
         let (certificate, key) =
-            named.ok_or("write lan, or two files with a comma between: cert.pem,key.pem")?;
+            named.ok_or("write lan, acme:media.example, or two files: cert.pem,key.pem")?;
         Ok(Self::Files(PemFiles {
             certificate: certificate.into(),
             key: key.into(),
@@ -71,14 +85,19 @@ impl TryFrom<TlsKeys> for Tls {
     fn try_from(keys: TlsKeys) -> Result<Self, String> {
         let files = PemFiles::of("tls", keys.certificate.as_ref(), keys.key.as_ref());
         let files = files.map_err(|error| error.to_string())?;
-        match (files, keys.lan) {
-            (Some(files), None) => Ok(Self::Files(files)),
-            (None, Some(lan)) => Ok(Self::Lan(lan)),
-            (None, None) => Err(
-                "names no certificate: write `tls: lan`, or give the files `certificate` and `key`"
+        match (files, keys.lan, keys.acme) {
+            (Some(files), None, None) => Ok(Self::Files(files)),
+            (None, Some(lan), None) => Ok(Self::Lan(lan)),
+            (None, None, Some(acme)) => match acme.fault() {
+                None => Ok(Self::Acme(acme)),
+                Some(fault) => Err(fault.to_owned()),
+            },
+            (None, None, None) => Err(
+                "names no certificate: write `tls: lan`, give the files `certificate` and `key`, \
+                 or `acme` with the names of this server"
                     .to_owned(),
             ),
-            _ => Err("names two certificates: give files or `lan`, not both".to_owned()),
+            _ => Err("names two certificates: give files, `lan` or `acme`".to_owned()),
         }
     }
 }
@@ -93,6 +112,10 @@ impl From<&Tls> for TlsKeys {
             },
             Tls::Lan(lan) => Self {
                 lan: Some(lan.clone()),
+                ..Self::default()
+            },
+            Tls::Acme(acme) => Self {
+                acme: Some(acme.clone()),
                 ..Self::default()
             },
         }
@@ -117,14 +140,14 @@ impl<'de> Visitor<'de> for TlsVisitor {
     type Value = Tls;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("`lan`, or the files `certificate` and `key`")
+        f.write_str("`lan`, the files `certificate` and `key`, or `acme` with names")
     }
 
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Tls, E> {
         match text {
             "lan" => Ok(Tls::Lan(Lan::default())),
             text => Err(E::custom(format_args!(
-                "'{text}' is no certificate: write `lan`, or the files as `certificate` and `key`"
+                "'{text}' is no certificate: write `lan`, the files as `certificate` and `key`, or `acme: {{names: [media.example]}}`"
             ))),
         }
     }

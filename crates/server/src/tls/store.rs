@@ -7,8 +7,8 @@ use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use tokio::sync::watch;
 
-use super::Certificate;
 use super::certificate::provider;
+use super::{CHALLENGE_ALPN, Certificate, Challenges};
 
 /// The certificate that every handshake uses from now on. One source fills it; listeners of
 /// several protocols may share it.
@@ -126,25 +126,61 @@ impl CertificateStore {
         Ok(Arc::new(config))
     }
 
-    /// Returns the configuration of a listener for HTTP.
+    /// Returns the configuration of a listener for HTTP. `challenges`: what authorities look for
+    /// there, if the certificate comes from one.
     ///
     /// # Errors
     /// Returns an error if the cryptography does not support the usual versions of TLS.
-    pub fn https(self: &Arc<Self>) -> Result<Arc<rustls::ServerConfig>, rustls::Error> {
-        let mut config = self.server_config()?;
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    pub fn https(
+        self: &Arc<Self>,
+        challenges: Option<&Arc<Challenges>>,
+    ) -> Result<Arc<rustls::ServerConfig>, rustls::Error> {
+        let mut protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let mut config = match challenges {
+            None => self.server_config()?,
+            Some(challenges) => {
+                protocols.push(CHALLENGE_ALPN.to_vec());
+                configuration(Arc::new(ChallengedStore {
+                    store: Arc::clone(self),
+                    challenges: Arc::clone(challenges),
+                }))?
+            }
+        };
+        config.alpn_protocols = protocols;
         Ok(Arc::new(config))
     }
 
     fn server_config(self: &Arc<Self>) -> Result<rustls::ServerConfig, rustls::Error> {
-        Ok(rustls::ServerConfig::builder_with_provider(provider())
-            .with_safe_default_protocol_versions()?
-            .with_no_client_auth()
-            .with_cert_resolver(Arc::clone(self) as Arc<dyn ResolvesServerCert>))
+        configuration(Arc::clone(self) as Arc<dyn ResolvesServerCert>)
     }
 
     fn problem(&self) -> MutexGuard<'_, Option<String>> {
         self.problem.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn configuration(
+    resolver: Arc<dyn ResolvesServerCert>,
+) -> Result<rustls::ServerConfig, rustls::Error> {
+    Ok(rustls::ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_cert_resolver(resolver))
+}
+
+/// A store whose listener also answers the challenges of an authority.
+#[derive(Debug)]
+struct ChallengedStore {
+    store: Arc<CertificateStore>,
+    challenges: Arc<Challenges>,
+}
+
+impl ResolvesServerCert for ChallengedStore {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        match self.challenges.of_handshake(&hello) {
+            (true, answer) => answer,
+            (false, _) => self.store.resolve(hello),
+        }
     }
 }
 

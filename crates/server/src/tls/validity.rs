@@ -13,8 +13,22 @@ const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
+/// The time in which clients accept a certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Validity {
+    /// Begin of the validity.
+    pub not_before: SystemTime,
+    /// End of the validity.
+    pub not_after: SystemTime,
+}
+
 /// Returns the end of the validity of a certificate in DER; `None` if it cannot be read.
 pub(super) fn not_after(certificate: &[u8]) -> Option<SystemTime> {
+    Some(validity(certificate)?.not_after)
+}
+
+/// Returns the validity of a certificate in DER; `None` if it cannot be read.
+pub(super) fn validity(certificate: &[u8]) -> Option<Validity> {
     let (_, certificate, _) = element(certificate)?;
     let (_, mut rest, _) = element(certificate)?;
     if rest.first() == Some(&VERSION) {
@@ -27,9 +41,18 @@ pub(super) fn not_after(certificate: &[u8]) -> Option<SystemTime> {
     if tag != SEQUENCE {
         return None;
     }
-    let (_, _, rest) = element(validity)?;
-    let (tag, text, _) = element(rest)?;
-    time(tag, std::str::from_utf8(text).ok()?)
+    let (begin, rest) = read_time(validity)?;
+    let (end, _) = read_time(rest)?;
+    Some(Validity {
+        not_before: begin,
+        not_after: end,
+    })
+}
+
+/// Reads a time, and returns what follows.
+fn read_time(bytes: &[u8]) -> Option<(SystemTime, &[u8])> {
+    let (tag, text, rest) = element(bytes)?;
+    Some((time(tag, std::str::from_utf8(text).ok()?)?, rest))
 }
 
 /// Splits DER into the tag and the content of its first element, and what follows.
@@ -123,9 +146,13 @@ mod tests {
             rcgen::CertificateParams::new(vec!["a.test".to_owned()]).expect("a name");
         let end = SystemTime::UNIX_EPOCH + Duration::from_secs(1_900_000_000);
         parameters.not_after = end.into();
+        let begin = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+        parameters.not_before = begin.into();
         let key = rcgen::KeyPair::generate().expect("a key");
         let made = parameters.self_signed(&key).expect("a certificate");
         assert_eq!(not_after(made.der()), Some(end));
+        let whole = validity(made.der()).expect("a validity");
+        assert_eq!(whole.not_before, begin);
         for cut in 0..made.der().len() {
             not_after(&made.der()[..cut]);
         }

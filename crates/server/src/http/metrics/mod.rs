@@ -3,6 +3,7 @@
 //! The components that count are asked for their counters, and [`crate::metrics`] writes them. The
 //! tables here name the counters of components that `crate::metrics` does not know.
 
+mod certificates;
 mod connections;
 mod quic;
 mod rtsp;
@@ -32,6 +33,7 @@ pub(super) async fn prometheus(State(app): State<App>) -> Response {
     rtsp::metrics(&app, &mut text);
     quic::metrics(&app, &mut text);
     connections::metrics(&app, &mut text);
+    certificates::metrics(&app, &mut text);
     transcoding::metrics(&app, &mut text);
     metrics::paths(&app.latencies.selected(), &mut text);
     if let Some(library) = &app.library {

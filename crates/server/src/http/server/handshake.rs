@@ -12,6 +12,7 @@ use tokio_rustls::server::TlsStream;
 
 use super::activity::{Activity, Closed, Deadlines};
 use super::connection::Version;
+use crate::tls::CHALLENGE_ALPN;
 
 /// Answer to a client that speaks plain HTTP to a port within TLS.
 const PLAIN_RESPONSE: &[u8] = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\
@@ -40,6 +41,8 @@ pub(super) async fn accept(
         () = activity.evicted() => Err(Closed::Evicted),
         _ = stopped.wait_for(|stop| *stop) => Err(Closed::Ended),
         shaken = tokio::time::timeout_at(until.into(), shaking) => match shaken {
+            // An authority has seen the answer to its challenge; nothing else is served there.
+            Ok(Ok(stream)) if is_challenge(&stream) => Err(Closed::Ended),
             Ok(shaken) => shaken.map_err(|_| Closed::Handshake),
             Err(_) => Err(closed),
         },
@@ -53,6 +56,11 @@ pub(super) fn version(stream: &TlsStream<TcpStream>) -> Version {
         Some(b"h2") => Version::Http2,
         _ => Version::Http1,
     }
+}
+
+fn is_challenge(stream: &TlsStream<TcpStream>) -> bool {
+    let (_, session) = stream.get_ref();
+    session.alpn_protocol() == Some(CHALLENGE_ALPN)
 }
 
 async fn shake_hands(

@@ -28,6 +28,7 @@ use authority::LanAuthority;
 
 pub use authority::RootCertificate;
 pub use names::LanNames;
+pub(super) use names::is_host_name;
 
 /// Interval at which the machine's addresses are looked at.
 const INTERVAL: Duration = Duration::from_secs(15);

@@ -190,7 +190,7 @@ fn has_suffix(name: &str, suffix: &str) -> bool {
         .is_some_and(|head| head.is_empty() || head.ends_with('.'))
 }
 
-fn is_host_name(name: &str) -> bool {
+pub(in crate::tls) fn is_host_name(name: &str) -> bool {
     let is_label = |label: &str| {
         let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         (1..=63).contains(&label.len()) && label.chars().all(allowed)

@@ -1,0 +1,26 @@
+//! Answers to the HTTP-01 challenges of an authority (RFC 8555 §8.3).
+//!
+//! The authority asks by the names of the order, over plain HTTP and without credentials. Only the
+//! tokens of the order that is under way are answered.
+
+use axum::extract::{Path, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+
+use super::problem::Problem;
+use crate::app::App;
+
+/// `GET /.well-known/acme-challenge/{token}`
+pub(super) async fn answer(
+    State(app): State<App>,
+    Path(token): Path<String>,
+) -> Result<Response, Problem> {
+    let challenges = app.challenges.as_ref();
+    let answer = challenges.and_then(|challenges| challenges.key_authorization(&token));
+    let answer = answer.ok_or_else(|| {
+        let detail = "no certificate is being ordered with this token";
+        Problem::new(StatusCode::NOT_FOUND, "No such challenge", detail)
+    })?;
+    let kind = [(header::CONTENT_TYPE, "application/octet-stream")];
+    Ok((kind, answer).into_response())
+}
