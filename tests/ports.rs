@@ -1,27 +1,44 @@
 //! Ports for programs that have to be told theirs.
 
+use std::fs::File;
 use std::net::{TcpListener, UdpSocket};
 use std::process;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// First port that is given. All lie below the ports that Linux takes for outgoing connections
 /// (32768 to 60999), so that no connection takes one between its choice and its use.
 const FIRST: u32 = 10_000;
 
-/// Number of ports that are given.
-const COUNT: u32 = 20_000;
+/// Number of ports that one process of tests gives.
+const COUNT: u32 = 1_000;
+
+/// Number of processes of tests that have ports of their own.
+const RANGES: u32 = 20;
 
 /// Number of ports that tests of this process were given, those in use elsewhere included.
 static GIVEN: AtomicU32 = AtomicU32::new(0);
 
+/// The range of ports of this process, with the lock that keeps others out. Otherwise another
+/// process could take the port of a server that is killed and started again.
+static RANGE: LazyLock<(u32, Option<File>)> = LazyLock::new(|| {
+    for range in 0..RANGES {
+        let path = std::env::temp_dir().join(format!("glassline-test-ports-{range}"));
+        let lock = File::options().create(true).append(true).open(path).ok();
+        if let Some(lock) = lock.filter(|lock| lock.try_lock().is_ok()) {
+            return (range, Some(lock));
+        }
+    }
+    (process::id() % RANGES, None)
+});
+
 /// Returns a port of loopback that is free for TCP and UDP, and which no other test of this
 /// process is given before all others were.
 pub(crate) fn free_port() -> Result<u16, String> {
-    // Other processes of tests begin elsewhere.
-    let start = process::id().wrapping_mul(7_919);
+    let first = FIRST + RANGE.0 * COUNT;
     for _ in 0..COUNT {
         let given = GIVEN.fetch_add(1, Ordering::Relaxed);
-        let port = FIRST + start.wrapping_add(given) % COUNT;
+        let port = first + given % COUNT;
         let port = u16::try_from(port).map_err(|error| error.to_string())?;
         let address = ("127.0.0.1", port);
         if TcpListener::bind(address).is_ok() && UdpSocket::bind(address).is_ok() {
@@ -29,8 +46,8 @@ pub(crate) fn free_port() -> Result<u16, String> {
         }
     }
     Err(format!(
-        "no port from {FIRST} to {} is free for TCP and UDP",
-        FIRST + COUNT - 1
+        "no port from {first} to {} is free for TCP and UDP",
+        first + COUNT - 1
     ))
 }
 

@@ -151,7 +151,11 @@ mod tests {
             assert!(error.contains(part), "{keys}: {error}");
         }
         let faults = [
-            ("challenge: tls-alpn-01", "https: {address: off}\n", "https.address is off"),
+            (
+                "challenge: tls-alpn-01",
+                "https: {address: off}\n",
+                "https.address is off",
+            ),
             ("roots: no-such.pem", "", "no-such.pem"),
         ];
         for (keys, more, part) in faults {

@@ -25,7 +25,9 @@ pub enum AcmeError {
         source: io::Error,
     },
     /// The challenge is answered by HTTPS, which is turned off.
-    #[error("tls.acme.challenge is tls-alpn-01, which HTTPS answers, and https.address is off: give https.address a port, or write http-01")]
+    #[error(
+        "tls.acme.challenge is tls-alpn-01, which HTTPS answers, and https.address is off: give https.address a port, or write http-01"
+    )]
     NoHttps,
     /// The file in the state folder is damaged.
     #[error("tls.acme: {file} in the state folder is damaged; remove the file")]

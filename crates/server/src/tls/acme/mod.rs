@@ -148,10 +148,11 @@ impl AcmeSource {
         let wait = self.schedule().failed(SystemTime::now(), pause);
         self.store.note_problem(error.to_string());
         let again_in_s = wait.as_secs();
-        match self.store.current() {
-            Some(_) => tracing::error!(%error, again_in_s, "no new certificate: the previous one stays in use"),
-            None => tracing::error!(%error, again_in_s, "no certificate: HTTPS is not served until there is one"),
-        }
+        let state = match self.store.current() {
+            Some(_) => "no new certificate: the previous one stays in use",
+            None => "no certificate: HTTPS is not served until there is one",
+        };
+        tracing::error!(%error, again_in_s, "{state}");
     }
 
     async fn obtain(&self) -> Result<(), AcmeError> {
