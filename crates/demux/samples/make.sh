@@ -55,3 +55,16 @@ pixels=yuvj420p
 make jpeg-pcm.mov -t 0.4 -c:v mjpeg -q:v 20 -c:a pcm_s16le
 pixels=yuv420p
 make sound.m4a -vn $aac
+# QuickTime puts the configuration of AAC one box deeper, and ends that list with an empty box.
+make aac.mov -t 1 $h264 -bf 0 $aac -shortest
+make h264-aac.flv -t 1 $h264 -bf 2 $aac
+make mp3.flv -t 1 -vn -ar 44100 -c:a libmp3lame -b:a 32k
+# B-frames, whose times AVI does not have; PCM in chunks.
+make h264-pcm.avi -t 1 $h264 -bf 2 -c:a pcm_s16le -ar 8000
+make mpeg4-mp3.avi -t 1 -c:v mpeg4 -g 10 -b:v 60k -c:a libmp3lame -b:a 32k
+pixels=yuvj420p
+make jpeg-ulaw.avi -t 0.4 -c:v mjpeg -q:v 20 -c:a pcm_mulaw -ar 8000
+pixels=yuv420p
+# Opus of six channels, which WebRTC does not play.
+make surround.mkv -t 0.4 -c:v libvpx -b:v 60k -ac 6 -c:a libopus -b:a 48k
+make surround.mp4 -t 0.4 $h264 -bf 0 -ac 6 -c:a libopus -b:a 48k

@@ -234,6 +234,12 @@ pub enum WarningReason {
     /// Bytes that belong to no frame, page or NAL unit.
     #[error("{0} bytes that belong to no frame, page or NAL unit are skipped")]
     Skipped(u64),
+    /// Frames whose bytes cannot be a frame of their coding.
+    #[error(
+        "{0} damaged frames are skipped; players show the frames that depend on them with faults, \
+         until the next keyframe"
+    )]
+    DamagedFrames(u64),
     /// Frames before the first keyframe.
     #[error("{0} frames before the first keyframe are skipped")]
     BeforeKeyframe(u64),

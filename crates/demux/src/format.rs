@@ -36,6 +36,10 @@ pub enum Format {
     Matroska,
     /// MP4 (ISO/IEC 14496-14) or QuickTime, whole or in fragments.
     Mp4,
+    /// AVI, also with the extensions of OpenDML.
+    Avi,
+    /// FLV, also with the codings of Enhanced RTMP.
+    Flv,
 }
 
 /// Extensions in lower case, and their formats.
@@ -79,6 +83,9 @@ const EXTENSIONS: &[(&str, Format)] = &[
     ("m4v", Format::Mp4),
     ("m4a", Format::Mp4),
     ("mov", Format::Mp4),
+    ("avi", Format::Avi),
+    ("divx", Format::Avi),
+    ("flv", Format::Flv),
 ];
 
 impl Format {
@@ -105,6 +112,8 @@ impl Format {
                 | Self::Mpeg4Visual
                 | Self::Matroska
                 | Self::Mp4
+                | Self::Avi
+                | Self::Flv
         )
     }
 

@@ -7,7 +7,7 @@ use crate::audio::mpeg_audio::MpegAudio;
 use crate::audio::tags;
 use crate::container::transport::Transport;
 use crate::container::wav::Wav;
-use crate::container::{matroska, mp4, ogg};
+use crate::container::{avi, flv, matroska, mp4, ogg};
 use crate::elementary::grammar::Grammar as _;
 use crate::elementary::h264::H264;
 use crate::elementary::h265::H265;
@@ -41,6 +41,8 @@ impl Format {
             Self::Mpeg4Visual => (sniff::MPEG4_VISUAL, "raw MPEG-4 visual video"),
             Self::Matroska => (sniff::MATROSKA, "a Matroska or WebM file"),
             Self::Mp4 => (sniff::MP4, "an MP4 or QuickTime file"),
+            Self::Avi => (sniff::AVI, "an AVI file"),
+            Self::Flv => (sniff::FLV, "an FLV file"),
         }
     }
 
@@ -73,6 +75,8 @@ impl Format {
             Self::Mpeg4Visual => Box::new(Mpeg4Visual::open(data, warnings)?),
             Self::Matroska => Box::new(matroska::open(data, warnings)?),
             Self::Mp4 => Box::new(mp4::open(data, warnings)?),
+            Self::Avi => Box::new(avi::open(data, warnings)?),
+            Self::Flv => Box::new(flv::open(data, warnings)?),
             Self::Aac | Self::Ac3 | Self::Amr | Self::MpegAudio => {
                 Box::new(self.open_audio(data, warnings)?)
             }

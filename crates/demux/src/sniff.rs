@@ -42,6 +42,10 @@ pub(crate) const MPEG4_VISUAL: &str = "MPEG-4 visual video";
 pub(crate) const MATROSKA: &str = "a Matroska or WebM file";
 /// Name that [`looks_like`] returns for MP4.
 pub(crate) const MP4: &str = "an MP4 file";
+/// Name that [`looks_like`] returns for AVI.
+pub(crate) const AVI: &str = "an AVI file";
+/// Name that [`looks_like`] returns for FLV.
+pub(crate) const FLV: &str = "an FLV file";
 
 /// Number of bytes that are examined.
 pub(crate) const SNIFF_BYTES: usize = 4096;
@@ -99,8 +103,8 @@ fn looks_like(start: &[u8]) -> Option<&'static str> {
         _ if at(0, b"RIFX") && at(8, b"WAVE") => "a big-endian WAV file (RIFX)",
         _ if boxes.iter().any(|name| at(4, name)) => MP4,
         _ if at(0, &[0x1a, 0x45, 0xdf, 0xa3]) => MATROSKA,
-        _ if at(0, b"RIFF") && at(8, b"AVI ") => "an AVI file",
-        _ if at(0, b"FLV\x01") => "an FLV file",
+        _ if at(0, b"RIFF") && at(8, b"AVI ") => AVI,
+        _ if at(0, b"FLV\x01") => FLV,
         _ if at(0, b"DKIF") => "an IVF file",
         _ if at(0, b"fLaC") => "a FLAC file",
         _ if amr::MAGICS_OF_SEVERAL_CHANNELS

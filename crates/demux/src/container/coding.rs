@@ -22,6 +22,8 @@ pub(crate) enum Coding {
     Plain(Vec<u8>),
     /// NAL units of H.264 or H.265.
     Nals(Nals),
+    /// NAL units of H.264 with start codes.
+    AnnexB(Nals),
     /// AV1, and the sequence headers to insert before a keyframe that has none.
     Av1(Vec<u8>),
     /// MPEG-4 visual, and the headers to insert before a keyframe that has none.
@@ -80,8 +82,11 @@ impl Described {
             samples: None,
         };
         match coding {
-            Coding::Nals(nals) => {
-                let found = nals.walk(window, offset, length)?;
+            Coding::Nals(nals) | Coding::AnnexB(nals) => {
+                let found = match nals.length_bytes {
+                    0 => nals.scan(window, offset, length)?,
+                    _ => nals.walk(window, offset, length)?,
+                };
                 if found.keyframe && found.has_sets && nals.sets.is_empty() {
                     nals.learn_sets(track, window, offset, length)?;
                 }
@@ -149,7 +154,7 @@ impl Coding {
         };
         Bytes::from(match self {
             Self::Plain(left_out) => joined(left_out, bytes),
-            Self::Nals(nals) => nals.annexb(bytes, bare),
+            Self::Nals(nals) | Self::AnnexB(nals) => nals.annexb(bytes, bare),
             Self::Av1(headers) if bare => joined(headers, with_sizes(bytes)),
             Self::Av1(_) => with_sizes(bytes),
             Self::Visual(headers) if bare => joined(headers, bytes),

@@ -3,12 +3,15 @@
 //!
 //! ```text
 //! matroska ─┐                             ┌─ IndexedTrack: Track, Coding, [Entry] ─┐
-//! mp4      ─┼─ Sample ─► IndexedTrackBuilder                                       ├─ Container (Reader)
+//! mp4, flv ─┤                             │                                        │
+//! avi      ─┼─ Sample ─► IndexedTrackBuilder                                       ├─ Container (Reader)
 //! ogg      ─┘                             └─ IndexedTrack …                        ┘
 //! ```
 
+pub(crate) mod avi;
 pub(crate) mod coding;
 pub(crate) mod describe;
+pub(crate) mod flv;
 pub(crate) mod indexed_track;
 pub(crate) mod matroska;
 pub(crate) mod mp4;

@@ -3,6 +3,7 @@
 
 use glassline_media::Track;
 
+use crate::elementary::annexb::nals;
 use crate::elementary::h264::parameter_sets::{ParameterSets, is_common_format};
 use crate::error::{Fault, Reason, WarningReason, Warnings};
 use crate::parameters;
@@ -11,13 +12,16 @@ use crate::window::Window;
 /// Most NAL units of a frame that are examined.
 const NALS_MAX: usize = 4096;
 
+/// Bytes of a frame with start codes that are searched for its first slice.
+const SCAN_BYTES_MAX: usize = 16 * 1024;
+
 /// Most bytes of parameter sets of one kind; real ones have fewer than a thousand.
 const SETS_BYTES_MAX: usize = 1 << 20;
 
 /// Format of NAL units with lengths, and the track's parameter sets.
 pub(crate) struct Nals {
     pub(crate) h265: bool,
-    /// Bytes of a length: 1, 2 or 4.
+    /// Bytes of a length: 1, 2 or 4; 0 for start codes.
     pub(crate) length_bytes: usize,
     /// Parameter sets with start codes (Annex B).
     pub(crate) sets: Vec<u8>,
@@ -72,6 +76,40 @@ impl Nals {
         })
     }
 
+    /// Creates the format of H.264 with start codes, as AVI stores it, without parameter sets.
+    pub(crate) fn with_start_codes() -> Self {
+        Self {
+            h265: false,
+            length_bytes: 0,
+            sets: Vec::new(),
+        }
+    }
+
+    /// Reads the types of the NAL units with start codes up to the first slice.
+    pub(crate) fn scan(
+        &self,
+        window: &mut Window,
+        offset: u64,
+        length: u32,
+    ) -> Result<NalTypes, Fault> {
+        let bytes = window.peek(offset, SCAN_BYTES_MAX.min(length as usize))?;
+        let mut types = NalTypes::default();
+        let mut sets = [false; 2];
+        for nal in nals(bytes) {
+            match nal.first().map(|&header| self.kind(header)) {
+                Some(7) => sets[0] = true,
+                Some(8) => sets[1] = true,
+                Some(kind @ (1..=5)) => {
+                    types.keyframe = kind == 5;
+                    break;
+                }
+                _ => {}
+            }
+        }
+        types.has_sets = sets == [true; 2];
+        Ok(types)
+    }
+
     fn kind(&self, header: u8) -> u8 {
         match self.h265 {
             true => header >> 1 & 0x3f,
@@ -101,12 +139,30 @@ impl Nals {
     /// 7.4.1.2.3).
     pub(crate) fn annexb(&self, bytes: Vec<u8>, bare: bool) -> Vec<u8> {
         let sets = if bare { self.sets.as_slice() } else { &[] };
+        if self.length_bytes == 0 {
+            return match sets {
+                [] => bytes,
+                sets => self.with_sets(&bytes, sets),
+            };
+        }
         if sets.is_empty() && self.length_bytes == 4 {
             return in_place(bytes);
         }
         let mut out = Vec::with_capacity(bytes.len() + sets.len() + 64);
         let mut sets = Some(sets);
         for unit in self.units(&bytes) {
+            if !self.is_delimiter(unit[0]) {
+                out.extend_from_slice(sets.take().unwrap_or_default());
+            }
+            push_nal(&mut out, unit);
+        }
+        out
+    }
+
+    fn with_sets(&self, bytes: &[u8], sets: &[u8]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(bytes.len() + sets.len() + 64);
+        let mut sets = Some(sets);
+        for unit in nals(bytes).filter(|unit| !unit.is_empty()) {
             if !self.is_delimiter(unit[0]) {
                 out.extend_from_slice(sets.take().unwrap_or_default());
             }
@@ -125,8 +181,14 @@ impl Nals {
     ) -> Result<(), Fault> {
         let bytes = window.load(offset, length as usize)?;
         let mut lists = ParameterLists::default();
-        for unit in self.units(&bytes) {
-            lists.add(self.kind(unit[0]), unit, self.h265);
+        let mut add = |unit: &[u8]| {
+            if let Some(&header) = unit.first() {
+                lists.add(self.kind(header), unit, self.h265);
+            }
+        };
+        match self.length_bytes {
+            0 => nals(&bytes).for_each(&mut add),
+            _ => self.units(&bytes).for_each(&mut add),
         }
         lists.fill(self, track);
         Ok(())

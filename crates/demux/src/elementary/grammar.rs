@@ -4,6 +4,7 @@
 
 use glassline_media::Track;
 
+use crate::elementary::annexb::nals;
 use crate::error::Reason;
 
 /// A coding's NAL unit types, and the state of parsing so far.
@@ -44,6 +45,15 @@ pub(crate) trait Grammar: Default {
 
     /// Returns the track that begins with a picture of this picture parameter set.
     fn opening(&self, pps: u32) -> Option<Opening>;
+}
+
+/// Parses the NAL units at the start of an access unit up to its first slice; `None` if there is no
+/// slice, or the parameter sets of the slice are unknown.
+pub(crate) fn first_facts(grammar: &mut impl Grammar, bytes: &[u8]) -> Option<VideoFacts> {
+    nals(bytes).find_map(|nal| match grammar.push(nal).ok()?.content {
+        Content::Picture(facts) => Some(facts),
+        _ => None,
+    })
 }
 
 /// Kinds of parameter sets.

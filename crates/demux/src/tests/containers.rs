@@ -4,12 +4,12 @@ use super::*;
 
 use std::ops::Range;
 
-fn sample(name: &str) -> Vec<u8> {
+pub(super) fn sample(name: &str) -> Vec<u8> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/samples/");
     std::fs::read(format!("{folder}{name}")).expect("a committed sample")
 }
 
-fn container(name: &str, bytes: &[u8], options: &Options) -> Result<Demuxer, Error> {
+pub(super) fn container(name: &str, bytes: &[u8], options: &Options) -> Result<Demuxer, Error> {
     let input = Input {
         name: PathBuf::from(name),
         format: Format::of(name.as_ref()).expect("a known extension"),
@@ -18,7 +18,7 @@ fn container(name: &str, bytes: &[u8], options: &Options) -> Result<Demuxer, Err
     Demuxer::new(vec![input], options)
 }
 
-fn good(name: &str, options: &Options) -> Demuxer {
+pub(super) fn good(name: &str, options: &Options) -> Demuxer {
     container(name, &sample(name), options).expect("a good sample")
 }
 
@@ -37,6 +37,8 @@ type Figures = (
 
 #[rustfmt::skip]
 const FIGURES: &[Figures] = &[
+    ("aac.mov", Codec::H264, 25, 0, 3907, 0.0..960.0, &[0, 20]),
+    ("aac.mov", Codec::Aac, 48, 1, 3950, 0.0..981.0, &[]),
     ("av1-ac3.mkv", Codec::Av1, 50, 0, 5487, 0.0..1960.0, &[0, 20, 40]),
     ("av1-ac3.mkv", Codec::Ac3, 63, 1, 15872, 27.0..1979.0, &[]),
     ("av1.mp4", Codec::Av1, 50, 0, 5487, 0.0..1960.0, &[0, 20, 40]),
@@ -47,16 +49,22 @@ const FIGURES: &[Figures] = &[
     ("h264-aac-text.mkv", Codec::T140, 2, 0, 13, 200.0..1000.0, &[]),
     ("h264-aac.mp4", Codec::H264, 50, 0, 7582, 0.0..1960.0, &[0, 20, 25, 45]),
     ("h264-aac.mp4", Codec::Aac, 95, 1, 7986, 0.0..1984.0, &[]),
+    ("h264-aac.flv", Codec::H264, 25, 0, 3477, 0.0..960.0, &[0, 20]),
+    ("h264-aac.flv", Codec::Aac, 48, 1, 3950, 0.0..981.0, &[]),
     ("h265-mp3.mkv", Codec::H265, 50, 0, 4691, 0.0..1960.0, &[0, 18, 39]),
     ("h265-mp3.mkv", Codec::MpegAudio, 85, 1, 8064, 1.0..1993.0, &[]),
     ("h265-opus.mp4", Codec::H265, 50, 0, 4691, 0.0..1960.0, &[0, 18, 39]),
     ("h265-opus.mp4", Codec::Opus, 101, 1, 7670, 13.5..1993.5, &[]),
     ("jpeg-pcm.mov", Codec::Jpeg, 10, 0, 10013, 0.0..360.0, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]),
     ("jpeg-pcm.mov", Codec::L16, 19, 0, 38400, 0.0..384.0, &[]),
+    ("jpeg-ulaw.avi", Codec::Jpeg, 10, 0, 10013, 0.0..360.0, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]),
+    ("jpeg-ulaw.avi", Codec::Pcmu, 19, 0, 3200, 0.0..382.0, &[]),
     ("live.webm", Codec::Vp8, 50, 0, 15583, 0.0..1960.0, &[0, 20, 40]),
+    ("mp3.flv", Codec::MpegAudio, 40, 0, 4180, 0.0..1019.0, &[]),
     ("mp3.mp4", Codec::MpegAudio, 85, 1, 8064, 1.0..1993.0, &[]),
     ("mpeg4-ac3.mp4", Codec::Mpeg4Visual, 50, 0, 20379, 0.0..1960.0, &[0, 20, 40]),
     ("mpeg4-ac3.mp4", Codec::Ac3, 63, 1, 15872, 26.7..1978.7, &[]),
+    ("mpeg4-mp3.avi", Codec::MpegAudio, 43, 0, 4128, 0.0..1008.0, &[]),
     ("mpeg4-pcm.mkv", Codec::Mpeg4Visual, 13, 0, 7992, 0.0..480.0, &[0, 10]),
     ("mpeg4-pcm.mkv", Codec::L16, 24, 0, 48000, 0.0..491.0, &[]),
     ("negative-ctts.mp4", Codec::H264, 50, 0, 7582, 0.0..1960.0, &[0, 20, 25, 45]),
@@ -72,18 +80,24 @@ const FIGURES: &[Figures] = &[
     ("vp9.mp4", Codec::Vp9, 50, 0, 12226, 0.0..1960.0, &[0, 20, 40]),
 ];
 
-const SAMPLES: &[&str] = &[
+pub(super) const SAMPLES: &[&str] = &[
+    "aac.mov",
     "av1-ac3.mkv",
     "av1.mp4",
     "fragments.mp4",
     "h264-aac-text.mkv",
+    "h264-aac.flv",
     "h264-aac.mp4",
+    "h264-pcm.avi",
     "h265-mp3.mkv",
     "h265-opus.mp4",
     "jpeg-pcm.mov",
+    "jpeg-ulaw.avi",
     "live.webm",
+    "mp3.flv",
     "mp3.mp4",
     "mpeg4-ac3.mp4",
+    "mpeg4-mp3.avi",
     "mpeg4-pcm.mkv",
     "negative-ctts.mp4",
     "sound.m4a",
@@ -151,7 +165,7 @@ fn packets_are_those_that_ffprobe_lists() {
             assert_eq!(keys, *keyframes, "{name}");
             assert_eq!(
                 good(name, &ONCE).frame_rate().is_some(),
-                *name != "fragments.mp4"
+                !["fragments.mp4", "h264-aac.flv"].contains(name)
             );
         }
     }
@@ -262,7 +276,7 @@ fn text_comes_when_it_is_shown() {
 
 #[test]
 fn loops_go_on_without_a_jump_or_a_fall() {
-    for name in SAMPLES {
+    for &name in SAMPLES {
         let mut demuxer = good(name, &Options::default());
         let tracks = demuxer.tracks().to_vec();
         let frames = take(&mut demuxer, 700);
@@ -275,7 +289,8 @@ fn loops_go_on_without_a_jump_or_a_fall() {
                 .windows(2)
                 .any(|pair| pair[1].decode_time < pair[0].decode_time);
             assert!(!falls, "{name} {}", track.codec);
-            if track.kind() == Kind::Video {
+            // One tick of this file has no frame.
+            if track.kind() == Kind::Video && name != "mpeg4-mp3.avi" {
                 let mut shown: Vec<_> = of.iter().map(|f| f.time.ticks(90_000)).collect();
                 // The last may still miss frames that are shown before them.
                 shown.truncate(shown.len() - 5);
@@ -383,62 +398,23 @@ fn forks_read_each_for_itself() {
     }
 }
 
-/// Opens, and plays what opens; errors have a place and a reason.
-fn play_damaged(name: &str, bytes: &[u8]) {
-    match container(name, bytes, &ONCE) {
-        Ok(demuxer) => {
-            let mut last = vec![i64::MIN; demuxer.tracks().len()];
-            for frame in all(demuxer) {
-                assert!(
-                    !frame.data.is_empty() && frame.duration > Duration::ZERO,
-                    "{name}"
-                );
-                assert!(frame.time >= MediaTime::ZERO && frame.decode_time <= frame.time);
-                let decode = frame.decode_time.nanos();
-                assert!(last[frame.track] <= decode, "{name}: decoding goes back");
-                last[frame.track] = decode;
-            }
-        }
-        Err(error) => assert!(error.to_string().starts_with(name), "{error}"),
-    }
-    // Endless playing ends, too, or goes on.
-    if let Ok(mut demuxer) = container(name, bytes, &Options::default()) {
-        take(&mut demuxer, 100);
-    }
-}
-
 #[test]
-fn a_file_cut_anywhere_plays_or_says_why_not() {
-    for name in SAMPLES {
-        let bytes = sample(name);
-        // Every byte of the headers, every few of the rest.
-        let places = (1..300.min(bytes.len())).chain((300..bytes.len()).step_by(397));
-        for cut in places {
-            play_damaged(name, &bytes[..cut]);
-        }
-    }
-}
-
-#[test]
-fn a_recording_that_was_cut_off_plays_what_is_there() {
-    for name in [
-        "h264-aac-text.mkv",
-        "live.webm",
-        "fragments.mp4",
-        "negative-ctts.mp4",
-    ] {
-        let bytes = sample(name);
-        let demuxer = container(name, &bytes[..bytes.len() * 3 / 4], &ONCE).expect("the start");
+fn a_film_with_opus_of_six_channels_plays_without_it() {
+    for name in ["surround.mkv", "surround.mp4"] {
+        let demuxer = good(name, &ONCE);
+        let kinds: Vec<_> = demuxer
+            .tracks()
+            .iter()
+            .map(glassline_media::Track::kind)
+            .collect();
+        assert_eq!(kinds, [Kind::Video], "{name}");
+        let told = demuxer.warnings()[0].to_string();
         assert!(
-            reasons(&demuxer).contains(&WarningReason::Truncated),
-            "{name}"
+            told.contains("6 channels") && told.contains("-ac 2"),
+            "{told}"
         );
-        let seconds = demuxer.duration().as_secs_f64();
-        assert!((1.0..2.0).contains(&seconds), "{name}: {seconds}");
+        assert_eq!(all(demuxer).len(), 10, "{name}");
     }
-    let bytes = sample("h264-aac.mp4");
-    let error = failure(container("a.mp4", &bytes[..bytes.len() / 2], &ONCE));
-    assert!(error.to_string().contains("was interrupted"), "{error}");
 }
 
 #[test]
@@ -450,28 +426,5 @@ fn mislabelled_files_are_told_apart() {
     ] {
         let error = failure(container(name, &sample(of), &ONCE)).to_string();
         assert!(error.contains(&format!("looks like {found}")), "{error}");
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-    #[test]
-    fn damage_never_panics(
-        of in prop::sample::select(SAMPLES),
-        flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12),
-        // Headers lie at the start of some files and at the end of others.
-        near in prop::sample::select(vec![0usize, 1, 2]),
-    ) {
-        let mut bytes = sample(of);
-        let length = bytes.len();
-        for (at, value) in flips {
-            let at = match near {
-                0 => at.index(length.min(1500)),
-                1 => length - 1 - at.index(length.min(2500)),
-                _ => at.index(length),
-            };
-            bytes[at] = value;
-        }
-        play_damaged(of, &bytes);
     }
 }

@@ -1,5 +1,7 @@
 mod audio;
+mod avi;
 mod containers;
+mod damage;
 mod dv;
 mod files;
 mod frames;

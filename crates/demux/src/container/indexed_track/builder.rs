@@ -7,7 +7,7 @@ use super::units::{BARE, Entry, IndexedTrack, KEYFRAME, LENGTH, UNIT_BYTES_MAX};
 use crate::FrameRate;
 use crate::container::coding::{Coding, Described, Timing};
 use crate::container::pcm::Pcm;
-use crate::error::{Fault, WarningReason, Warnings};
+use crate::error::{Fault, Reason, WarningReason, Warnings};
 use crate::window::Window;
 
 /// Most units of one track: 6 days at 30 per second. Their index takes 400 MB.
@@ -16,6 +16,9 @@ const UNITS_MAX: usize = 1 << 24;
 /// Most time in ns between decoding and presentation of a frame; a larger distance is a damaged
 /// time.
 const LEAD_NS_MAX: i64 = 2_000_000_000;
+
+/// Most damaged units before the first good one. More of them mean that the file is not what it says.
+const DAMAGED_AT_START_MAX: u64 = 16;
 
 /// Duration in ns that is assumed for a last frame without a stated one.
 const FRAME_NS: i64 = 40_000_000;
@@ -61,6 +64,9 @@ pub(crate) struct IndexedTrackBuilder {
     pub(crate) trimmed_ns: i64,
     before_keyframe: u64,
     first_skipped: u64,
+    /// Number of damaged units, and where the first one is.
+    damaged: u64,
+    first_damaged: u64,
 }
 
 impl IndexedTrackBuilder {
@@ -80,6 +86,8 @@ impl IndexedTrackBuilder {
             trimmed_ns: 0,
             before_keyframe: 0,
             first_skipped: 0,
+            damaged: 0,
+            first_damaged: 0,
         }
     }
 
@@ -100,14 +108,26 @@ impl IndexedTrackBuilder {
         let length = u32::try_from(sample.length).ok();
         let length = length.filter(|&length| length <= UNIT_BYTES_MAX);
         let length = length.ok_or_else(too_large)?;
-        let facts = Described::examine(
+        let examined = Described::examine(
             &mut self.coding,
             &mut self.timing,
             &mut self.track,
             window,
             sample.offset,
             length,
-        )?;
+        );
+        let facts = match examined {
+            Ok(facts) => facts,
+            // One damaged frame is no reason to refuse a film.
+            Err(Fault {
+                reason: Reason::Damaged(_),
+                ..
+            }) if !self.entries.is_empty() || self.damaged < DAMAGED_AT_START_MAX => {
+                self.skip_damaged(sample.offset);
+                return Ok(sample.start_ns + sample.duration_ns.unwrap_or(0).clamp(0, TIME_NS_MAX));
+            }
+            Err(fault) => return Err(fault),
+        };
         let counted = facts.samples.map(|samples| self.samples_ns(samples.into()));
         let duration_ns = counted.or(sample.duration_ns);
         let keyframe = sample.keyframe && facts.keyframe;
@@ -171,6 +191,14 @@ impl IndexedTrackBuilder {
             self.first_skipped = offset;
         }
         self.before_keyframe += 1;
+    }
+
+    /// Counts a damaged unit, which is not played.
+    pub(crate) fn skip_damaged(&mut self, offset: u64) {
+        if self.damaged == 0 {
+            self.first_damaged = offset;
+        }
+        self.damaged += 1;
     }
 
     /// Returns the number of units so far.
@@ -248,6 +276,10 @@ impl IndexedTrackBuilder {
         if self.before_keyframe > 0 {
             let reason = WarningReason::BeforeKeyframe(self.before_keyframe);
             warnings.add(Some(self.first_skipped), reason);
+        }
+        if self.damaged > 0 {
+            let reason = WarningReason::DamagedFrames(self.damaged);
+            warnings.add(Some(self.first_damaged), reason);
         }
         let last_start = self.entries.iter().map(|entry| entry.start_ns).max()?;
         let mut keyframes = Vec::new();

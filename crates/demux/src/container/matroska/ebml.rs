@@ -35,6 +35,31 @@ pub(super) mod id {
     pub(crate) const BLOCK_DURATION: u32 = 0x9b;
     pub(crate) const REFERENCE_BLOCK: u32 = 0xfb;
     pub(crate) const DISCARD_PADDING: u32 = 0x75a2;
+
+    /// Elements that stand between blocks and between clusters; besides those above: Void, CRC-32,
+    /// Position, PrevSize, SilentTracks, EncryptedBlock, SeekHead, Cues, Chapters, Attachments and
+    /// Tags.
+    pub(crate) const KNOWN: &[u32] = &[
+        EBML,
+        SEGMENT,
+        INFO,
+        TRACKS,
+        CLUSTER,
+        TIMESTAMP,
+        SIMPLE_BLOCK,
+        BLOCK_GROUP,
+        0xec,
+        0xbf,
+        0xa7,
+        0xab,
+        0x5854,
+        0xaf,
+        0x114d_9b74,
+        0x1c53_bb6b,
+        0x1043_a770,
+        0x1941_a469,
+        0x1254_c367,
+    ];
 }
 
 /// Header of an element.

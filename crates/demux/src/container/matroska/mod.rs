@@ -4,7 +4,7 @@
 //! file, because errors name the byte, and because every length must be checked against the
 //! file's own before it is used. The parser reads the file once and enters segments and
 //! clusters without using their sizes, so unknown sizes do no harm. Cues are not needed, since
-//! every block is seen.
+//! every block is seen. Behind a damaged place reading goes on at the next cluster.
 
 mod block;
 mod ebml;
@@ -22,6 +22,9 @@ use tracks::PlayedTracks;
 /// Most bytes of the description of all tracks; real ones have a few thousand.
 const DESCRIPTION_BYTES_MAX: u64 = 16 << 20;
 
+/// Bytes that are searched for a cluster at once.
+const SEARCH_BYTES: usize = 16 * 1024;
+
 /// Nanoseconds per tick, unless the file states another scale.
 const SCALE_NS: u64 = 1_000_000;
 
@@ -35,6 +38,8 @@ pub(crate) fn open(data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Conta
         cluster: 0,
         segment_end: None,
         end: 0,
+        skipped: 0,
+        first_skipped: 0,
     };
     reading.run()?;
     reading.finish()
@@ -51,40 +56,136 @@ struct Reading<'w> {
     /// Offset at which the segment ends according to its size.
     segment_end: Option<u64>,
     end: u64,
+    /// Number of bytes that were skipped because of damage, and where the first ones are.
+    skipped: u64,
+    first_skipped: u64,
 }
 
 impl Reading<'_> {
     fn run(&mut self) -> Result<(), Fault> {
         let mut at = 0;
         while at < self.window.file_bytes() {
-            self.end = at;
-            let Some(element) = self.element(at)? else {
-                break;
-            };
-            if element.id == id::EBML && at > 0 {
-                let reason = WarningReason::OtherStream("a second file behind the first");
-                self.warnings.add(Some(at), reason);
-                break;
+            match self.step(at) {
+                Ok(Some(next)) => at = next,
+                Ok(None) => break,
+                Err(fault) => match self.resume(&fault, at)? {
+                    Some(cluster) => at = cluster,
+                    None => return self.stop_at(fault),
+                },
             }
-            if matches!(element.id, id::SEGMENT | id::CLUSTER) {
-                if element.id == id::SEGMENT {
-                    self.segment_end = element.end();
-                }
-                at = element.body;
-                continue;
-            }
-            let Some(end) = element.end() else {
-                let reason = "an element other than segment or cluster has no size";
-                return Err(Fault::at(at, Reason::Damaged(reason)));
-            };
-            if end > self.window.file_bytes() {
-                self.truncated(at)?;
-                break;
-            }
-            self.take(&element, end)?;
-            at = end;
         }
         Ok(())
+    }
+
+    /// Reads the element at `at`. Returns where the next one begins; `None` at the end of what is
+    /// played.
+    fn step(&mut self, at: u64) -> Result<Option<u64>, Fault> {
+        self.end = at;
+        let Some(element) = self.element(at)? else {
+            return Ok(None);
+        };
+        if element.id == id::EBML && at > 0 {
+            let reason = WarningReason::OtherStream("a second file behind the first");
+            self.warnings.add(Some(at), reason);
+            return Ok(None);
+        }
+        if matches!(element.id, id::SEGMENT | id::CLUSTER) {
+            if element.id == id::SEGMENT {
+                self.segment_end = element.end();
+            }
+            return Ok(Some(element.body));
+        }
+        let Some(end) = element.end() else {
+            let reason = "an element other than segment or cluster has no size";
+            return Err(Fault::at(at, Reason::Damaged(reason)));
+        };
+        if end > self.window.file_bytes() {
+            // A recording that was cut off has no cluster behind its last element.
+            if self.tracks.is_some() && self.next_cluster(at)?.is_some() {
+                let reason = "an element is longer than the file";
+                return Err(Fault::at(at, Reason::Damaged(reason)));
+            }
+            self.truncated(at)?;
+            return Ok(None);
+        }
+        if self.tracks.is_some() && !id::KNOWN.contains(&element.id) {
+            self.check_unknown(at, end)?;
+        }
+        self.take(&element, end)?;
+        Ok(Some(end))
+    }
+
+    /// Checks an element of unknown meaning, which may be damage: a known one follows it, or the
+    /// end of the file.
+    fn check_unknown(&mut self, at: u64, end: u64) -> Result<(), Fault> {
+        let head = self.window.peek(end, Element::HEAD_BYTES_MAX)?;
+        let follows = Element::parse(head, end).is_some_and(|next| id::KNOWN.contains(&next.id));
+        match head.is_empty() || follows {
+            true => Ok(()),
+            false => {
+                let reason = "no Matroska element begins here";
+                Err(Fault::at(at, Reason::Damaged(reason)))
+            }
+        }
+    }
+
+    /// Returns where reading goes on behind damage at `at`; `None` if that is nowhere, or `fault` is
+    /// no damage of the media.
+    fn resume(&mut self, fault: &Fault, at: u64) -> Result<Option<u64>, Fault> {
+        if self.tracks.is_none() || !matches!(fault.reason, Reason::Damaged(_)) {
+            return Ok(None);
+        }
+        let next = self.next_cluster(at)?;
+        if let Some(next) = next {
+            self.skip(at, next);
+        }
+        Ok(next)
+    }
+
+    /// Ends reading at damage behind which no cluster follows: what was found before is played.
+    fn stop_at(&mut self, fault: Fault) -> Result<(), Fault> {
+        let has_media = self.tracks.as_ref().is_some_and(PlayedTracks::has_units);
+        if !has_media || !matches!(fault.reason, Reason::Damaged(_)) {
+            return Err(fault);
+        }
+        self.skip(self.end, self.window.file_bytes());
+        Ok(())
+    }
+
+    fn skip(&mut self, from: u64, to: u64) {
+        if self.skipped == 0 {
+            self.first_skipped = from;
+        }
+        self.skipped += to - from;
+    }
+
+    /// Returns the offset of the first cluster behind `at` that begins with a known element.
+    fn next_cluster(&mut self, at: u64) -> Result<Option<u64>, Fault> {
+        let mut at = at + 1;
+        loop {
+            let bytes = self.window.peek(at, SEARCH_BYTES)?;
+            if bytes.len() < 4 {
+                return Ok(None);
+            }
+            let places = bytes.windows(4).enumerate();
+            let name = id::CLUSTER.to_be_bytes();
+            let places = places.filter(|(_, four)| *four == name);
+            let places: Vec<u64> = places.map(|(place, _)| at + place as u64).collect();
+            let read = bytes.len() as u64;
+            for place in places {
+                let head = self.window.peek(place, Element::HEAD_BYTES_MAX)?;
+                let Some(cluster) = Element::parse(head, place) else {
+                    continue;
+                };
+                let head = self.window.peek(cluster.body, Element::HEAD_BYTES_MAX)?;
+                let first = Element::parse(head, cluster.body);
+                if first.is_some_and(|first| id::KNOWN.contains(&first.id)) {
+                    return Ok(Some(place));
+                }
+            }
+            // A name may lie across the end of what was searched.
+            at += read - 3;
+        }
     }
 
     /// Returns the element that begins at `at`; `None` if the file ends within its header.
@@ -201,6 +302,10 @@ impl Reading<'_> {
             let reason = "the file ends before the description of its tracks";
             return Err(Fault::at(self.end, Reason::Damaged(reason)));
         };
+        if self.skipped > 0 {
+            let reason = WarningReason::Skipped(self.skipped);
+            self.warnings.add(Some(self.first_skipped), reason);
+        }
         let mut primed = Vec::new();
         for track in tracks.into_iter() {
             let priming_ns = track.delay_ns;

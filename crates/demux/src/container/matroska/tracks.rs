@@ -39,7 +39,15 @@ impl PlayedTracks {
             }
             let entry = TrackEntry::read(body);
             let described = entry.describe(offset, warnings);
-            let described = described.map_err(|reason| Fault::at(offset, reason))?;
+            let described = match described {
+                Ok(described) => described,
+                // The video of a film goes without such audio.
+                Err(reason @ Reason::Channels(_)) => {
+                    others.push(format!("{}: {reason}", entry.name()));
+                    continue;
+                }
+                Err(reason) => return Err(Fault::at(offset, reason)),
+            };
             let same = |kind| {
                 tracks
                     .iter()
@@ -69,6 +77,11 @@ impl PlayedTracks {
 
     pub(super) fn by_number(&mut self, number: u64) -> Option<&mut PlayedTrack> {
         self.0.iter_mut().find(|track| track.number == number)
+    }
+
+    /// Returns whether any track has a unit so far.
+    pub(super) fn has_units(&self) -> bool {
+        self.0.iter().any(|track| track.builder.len() > 0)
     }
 
     pub(super) fn into_iter(self) -> impl Iterator<Item = PlayedTrack> {

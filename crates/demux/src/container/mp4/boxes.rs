@@ -54,12 +54,16 @@ pub(super) struct InMemory<'a> {
 }
 
 impl<'a> InMemory<'a> {
-    /// Returns the boxes in `body`, which lies at `offset` in the file. Fewer than eight bytes
-    /// at the end are ignored, as QuickTime ends some lists with zeros.
+    /// Returns the boxes in `body`, which lies at `offset` in the file. QuickTime ends some lists
+    /// with zeros: fewer than eight bytes, or a box without a name and a body (QuickTime File
+    /// Format, "terminator atom").
     pub(super) fn children(body: &'a [u8], offset: u64) -> Result<Vec<Self>, Fault> {
         let mut children = Vec::new();
         let mut at = 0;
         while body.len() - at >= 8 {
+            if matches!(&body[at..at + 8], [0, 0, 0, 0 | 8, 0, 0, 0, 0]) {
+                break;
+            }
             let start = offset + at as u64;
             let limit = offset + body.len() as u64;
             let head = Head::parse(&body[at..], start, limit);
@@ -191,6 +195,8 @@ mod tests {
             .map(|child| (child.kind, child.offset))
             .collect();
         assert_eq!(kinds, [(*b"free", 58), (*b"skip", 67)]);
+        let ended = b"\0\0\0\x08free\0\0\0\x08\0\0\0\0rest of no meaning";
+        assert_eq!(InMemory::children(ended, 50).expect("good").len(), 1);
         let fault = InMemory::children(b"\0\0\0\x08free\0\0\0\x09skip", 50).err();
         assert_eq!(fault.and_then(|fault| fault.offset), Some(58));
     }

@@ -29,7 +29,14 @@ pub(super) fn read(
         b"avc1" | b"avc3" | b"hvc1" | b"hev1" | b"vp08" | b"vp09" | b"av01" | b"mp4v" | b"jpeg" => {
             read_frames(entry, warnings)?
         }
-        _ => read_audio(entry)?,
+        _ => match read_audio(entry) {
+            // The video of a film goes without such audio.
+            Err(Fault {
+                reason: reason @ Reason::Channels(_),
+                ..
+            }) => return Ok(Err(format!("{named}: {reason}"))),
+            described => described?,
+        },
     };
     Ok(described.ok_or(named))
 }
