@@ -105,7 +105,7 @@ impl Packetizer {
     /// - VP8: a frame; VP9: a frame or superframe.
     /// - AV1: a temporal unit, each OBU with its size.
     /// - MPEG-4 visual, MPEG-1/2 video: a frame with the headers before it.
-    /// - JPEG: a baseline JFIF frame of 4:2:0 or 4:2:2 with the standard Huffman tables, up to
+    /// - JPEG: a baseline JFIF frame of 4:2:0 or 4:2:2 with any Huffman tables, up to
     ///   2040 pixels in width and height.
     /// - DV: a frame of DIF blocks of 80 bytes.
     /// - Theora, Vorbis, Opus: a packet.

@@ -7,6 +7,9 @@ pub(super) const AC_LUMA: u8 = 0x10;
 pub(super) const DC_CHROMA: u8 = 0x01;
 pub(super) const AC_CHROMA: u8 = 0x11;
 
+/// Number of codes of each length from 1 to 16, and the values of the codes.
+pub(super) type Table<'a> = (&'a [u8; 16], &'a [u8]);
+
 /// Identifier, code lengths and values of the four tables.
 pub(super) const TABLES: [(u8, &[u8; 16], &[u8]); 4] = [
     (DC_LUMA, &DC_LUMA_LENGTHS, &DC_VALUES),
@@ -15,11 +18,10 @@ pub(super) const TABLES: [(u8, &[u8; 16], &[u8]); 4] = [
     (AC_CHROMA, &AC_CHROMA_LENGTHS, &AC_CHROMA_VALUES),
 ];
 
-/// Returns the identifier of the standard table with these lengths and values.
-pub(super) fn identify(lengths: &[u8], values: &[u8]) -> Option<u8> {
-    let mut tables = TABLES.iter();
-    let found = tables.find(|(_, l, v)| l[..] == *lengths && *v == values);
-    found.map(|(table, ..)| *table)
+/// Returns the standard table of this class and number.
+pub(super) fn standard(table: u8) -> Option<Table<'static>> {
+    let found = TABLES.iter().find(|(it, ..)| *it == table);
+    found.map(|(_, lengths, values)| (*lengths, *values))
 }
 
 const DC_LUMA_LENGTHS: [u8; 16] = [0, 1, 5, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0];

@@ -1,10 +1,13 @@
 //! JFIF frames as in files (ITU-T T.81): parses the segments that a payload needs, and writes
 //! the segments for which a payload header stands.
 
+use std::borrow::Cow;
+
 use glassline_media::Codec;
 
-use super::huffman;
+use super::huffman::{self, Table};
 use super::quantization::{self, TABLE_BYTES, Tables};
+use super::recode::Scan;
 use crate::payload::PacketizeError;
 
 /// The marker that ends a frame.
@@ -43,8 +46,8 @@ pub(super) struct Parameters {
 /// A frame that payloads can carry.
 pub(super) struct Jfif<'a> {
     pub(super) parameters: Parameters,
-    /// Entropy-coded data without the end marker.
-    pub(super) scan: &'a [u8],
+    /// Entropy-coded data without the end marker, with the standard Huffman tables.
+    pub(super) scan: Cow<'a, [u8]>,
 }
 
 /// Parses a frame. Errors name properties that payloads cannot represent.
@@ -70,10 +73,17 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Jfif<'_>, PacketizeError> {
                 _ => return Err(malformed("a restart interval of another length than 2")),
             },
             SOS => {
-                return Ok(Jfif {
-                    parameters: segments.scan(body)?,
-                    scan: scan(rest)?,
-                });
+                let (parameters, tables) = segments.scan(body)?;
+                let scan = scan(rest)?;
+                let scan = match tables
+                    .as_ref()
+                    .map(|tables| parameters.recode(scan, *tables))
+                {
+                    None => Cow::Borrowed(scan),
+                    Some(Some(scan)) => Cow::Owned(scan),
+                    Some(None) => return Err(malformed("its scan is damaged")),
+                };
+                return Ok(Jfif { parameters, scan });
             }
             0xc1..=0xcf if marker != ARITHMETIC_CONDITIONING && marker != JPEG_EXTENSIONS => {
                 return Err(unsuited(
@@ -113,8 +123,8 @@ fn split_segment(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
 #[derive(Default)]
 struct Segments<'a> {
     quantization: [Option<&'a [u8]>; 4],
-    /// For each Huffman table, by class and number: the standard table that it equals, if any.
-    huffman: Vec<(u8, Option<u8>)>,
+    /// Huffman tables by class and number.
+    huffman: Vec<(u8, Table<'a>)>,
     restart_interval: u16,
     frame: Option<Frame>,
 }
@@ -145,17 +155,16 @@ impl<'a> Segments<'a> {
         Ok(())
     }
 
-    fn huffman(&mut self, mut body: &[u8]) -> Result<(), PacketizeError> {
+    fn huffman(&mut self, mut body: &'a [u8]) -> Result<(), PacketizeError> {
         let short = || cut_short("a Huffman table is cut short");
         while let Some((&head, rest)) = body.split_first() {
-            let (lengths, rest) = rest.split_at_checked(16).ok_or_else(short)?;
+            let (lengths, rest) = rest.split_first_chunk::<16>().ok_or_else(short)?;
             let count = lengths.iter().map(|count| usize::from(*count)).sum();
             let (values, rest) = rest.split_at_checked(count).ok_or_else(short)?;
             self.huffman.retain(|(table, _)| *table != head);
             // There are two classes of four tables.
             if self.huffman.len() < 8 {
-                self.huffman
-                    .push((head, huffman::identify(lengths, values)));
+                self.huffman.push((head, (lengths, values)));
             }
             body = rest;
         }
@@ -198,8 +207,12 @@ impl<'a> Segments<'a> {
         Ok(())
     }
 
-    /// Checks the scan header against the segments before it.
-    fn scan(&self, body: &[u8]) -> Result<Parameters, PacketizeError> {
+    /// Checks the scan header against the segments before it. Also returns the Huffman tables of the
+    /// components, unless they are the standard ones.
+    fn scan(
+        &self,
+        body: &[u8],
+    ) -> Result<(Parameters, Option<ComponentTables<'a>>), PacketizeError> {
         let frame = self
             .frame
             .as_ref()
@@ -210,21 +223,25 @@ impl<'a> Segments<'a> {
         if [*y, *cb, *cr] != frame.components.map(|(id, _)| id) {
             return Err(unsuited("components in another order than Y, Cb, Cr"));
         }
-        for (selector, dc, ac) in [
-            (yt, huffman::DC_LUMA, huffman::AC_LUMA),
-            (cbt, huffman::DC_CHROMA, huffman::AC_CHROMA),
-            (crt, huffman::DC_CHROMA, huffman::AC_CHROMA),
-        ] {
-            let tables = [(selector >> 4, dc), (0x10 | selector & 0x0f, ac)];
-            if !tables
-                .iter()
-                .all(|(table, wanted)| self.is_huffman(*table, *wanted))
-            {
-                return Err(unsuited(
-                    "optimized Huffman tables (only the standard ones: turn the encoder's optimization off)",
-                ));
+        let of = |selector: u8| {
+            let found = [
+                self.table(selector >> 4),
+                self.table(0x10 | selector & 0x0f),
+            ];
+            let missing = cut_short("a Huffman table is missing");
+            match found {
+                [Some(dc), Some(ac)] => Ok([dc, ac]),
+                _ => Err(missing),
             }
-        }
+        };
+        let huffman = [of(*yt)?, of(*cbt)?, of(*crt)?];
+        let standard = [
+            [huffman::DC_LUMA, huffman::AC_LUMA],
+            [huffman::DC_CHROMA, huffman::AC_CHROMA],
+            [huffman::DC_CHROMA, huffman::AC_CHROMA],
+        ];
+        let is_standard = standard.map(|tables| tables.map(huffman::standard))
+            == huffman.map(|tables| tables.map(Some));
         let table = |place: usize| {
             let number = usize::from(frame.components[place].1);
             let table = self.quantization.get(number).copied().flatten();
@@ -235,22 +252,26 @@ impl<'a> Segments<'a> {
             return Err(unsuited("different quantization tables for Cb and Cr"));
         }
         let tables = quantization::join(luma, chroma);
-        Ok(Parameters {
+        let parameters = Parameters {
             sampling: frame.sampling,
             width: frame.width,
             height: frame.height,
             restart_interval: self.restart_interval,
             tables: tables.ok_or(cut_short("a quantization table is cut short"))?,
-        })
+        };
+        Ok((parameters, (!is_standard).then_some(huffman)))
     }
 
-    /// Returns whether the table of this class and number is the standard table `wanted`.
-    /// Without a DHT segment, as in Motion JPEG, tables are the standard ones by number.
-    fn is_huffman(&self, table: u8, wanted: u8) -> bool {
+    /// Returns the table of this class and number. Without a DHT segment, as in Motion JPEG, tables
+    /// are the standard ones by number.
+    fn table(&self, table: u8) -> Option<Table<'a>> {
         let found = self.huffman.iter().find(|(it, _)| *it == table);
-        found.map_or(Some(table), |(_, standard)| *standard) == Some(wanted)
+        found.map_or_else(|| huffman::standard(table), |(_, own)| Some(*own))
     }
 }
+
+/// DC and AC tables of Y, Cb and Cr.
+type ComponentTables<'a> = [[Table<'a>; 2]; 3];
 
 const fn cut_short(reason: &'static str) -> PacketizeError {
     PacketizeError::Malformed {
@@ -285,6 +306,20 @@ fn non_empty(scan: &[u8]) -> Result<&[u8], PacketizeError> {
 }
 
 impl Parameters {
+    /// Codes a scan with `tables` anew with the standard tables; `None` if it is damaged.
+    fn recode(&self, scan: &[u8], tables: ComponentTables<'_>) -> Option<Vec<u8>> {
+        let rows = if self.sampling == 0 { 8 } else { 16 };
+        let mcus = usize::from(self.width.div_ceil(16)) * usize::from(self.height.div_ceil(rows));
+        let scan = Scan {
+            bytes: scan,
+            luma_blocks: usize::from(rows / 4),
+            mcus,
+            restart_interval: self.restart_interval.into(),
+            tables,
+        };
+        scan.with_standard_tables()
+    }
+
     /// Writes all segments in front of the entropy-coded data.
     pub(super) fn write_headers(&self, out: &mut Vec<u8>) {
         let mut segment = |marker: u8, parts: &[&[u8]]| {

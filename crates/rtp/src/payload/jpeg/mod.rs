@@ -1,10 +1,12 @@
 //! JPEG payloads (RFC 2435): the scan of a frame behind a header with its size, sampling and
 //! restart interval; quantization tables are sent in band. All other properties of the frame are
-//! fixed: three components, baseline coding, the standard Huffman tables.
+//! fixed: three components, baseline coding, the standard Huffman tables. A frame with other Huffman
+//! tables is coded anew, which changes no coefficient.
 
 mod huffman;
 mod jfif;
 mod quantization;
+mod recode;
 
 use glassline_media::UnitBuilder;
 
