@@ -11,6 +11,7 @@ const WORDS = { live: 'Live', connecting: 'Connecting', down: 'Down', ended: 'En
 
 const $ = (id) => document.getElementById(id);
 const rows = new Map();
+let listed = '[]';
 
 function row(name) {
   const cell = (label) => html('td', { class: 'number', 'data-label': label });
@@ -68,11 +69,27 @@ function fill(parts, stream) {
   setText(parts.uptime, duration(stream.uptime_s));
 }
 
+/** Lists the files of the media folder that are no stream at present. */
+function showFiles({ files, more }) {
+  const idle = files.filter(({ name }) => !rows.has(name));
+  const text = JSON.stringify(idle);
+  if (text === listed) return;
+  listed = text;
+  $('file-list').replaceChildren(...idle.map(({ name, page }) => html('li', {}, page
+    ? html('a', { href: withToken(`${base}/${encodeURIComponent(name)}`) }, name)
+    : html('span', { title: 'Plays by RTSP; files in folders have no page' }, name))));
+  $('files').hidden = idle.length === 0;
+  $('more-files').hidden = !more;
+}
+
 async function refresh() {
   try {
     const { streams } = await getJson(`${base}/api/v1/streams`);
     $('trouble').hidden = true;
     show(streams ?? []);
+    const files = await getJson(`${base}/api/v1/files`);
+    showFiles(files);
+    if (files.files.length > 0) $('empty').hidden = true;
   } catch (error) {
     setText($('trouble'), `${error.message}. Trying again every ${REFRESH_MS / 1000} s.`);
     $('trouble').hidden = false;

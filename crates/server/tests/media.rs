@@ -88,3 +88,37 @@ fn a_viewer_of_a_file_in_a_folder_leaves_by_its_location() {
     }
     running.await_sessions(0, SOON);
 }
+
+#[test]
+fn files_are_listed_and_their_pages_answer_before_they_play() {
+    let folder = Folder::new("listed");
+    let running = Running::with(1, |config| {
+        config.rtsp.media_folder = Some(folder.0.clone());
+    });
+    let listed = running.get("/api/v1/files").json();
+    let names = listed["files"].as_array().expect("a list").iter();
+    let names: Vec<_> = names
+        .map(|file| (file["name"].as_str().expect("a name"), &file["page"]))
+        .collect();
+    assert_eq!(
+        names,
+        [
+            ("broken.h264", &true.into()),
+            ("clip.h264", &true.into()),
+            ("films/a clip.h264", &false.into()),
+        ]
+    );
+    assert_eq!(listed["more"], false);
+    assert_eq!(running.get("/clip.h264").status, 200);
+    for missing in ["/none.h264", "/clip.txt", "/..%2Fclip.h264"] {
+        assert_eq!(running.get(missing).status, 404, "{missing}");
+    }
+    assert_eq!(running.total("media_files_opened_total"), 0, "only listed");
+}
+
+#[test]
+fn without_a_media_folder_no_file_is_listed() {
+    let running = Running::with(1, |_| {});
+    let listed = running.get("/api/v1/files").json();
+    assert_eq!(listed["files"].as_array().map(Vec::len), Some(0));
+}

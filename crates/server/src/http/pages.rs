@@ -67,7 +67,13 @@ pub(super) async fn index() -> Response {
 /// `GET /{stream}`: the same page for every stream, even for one that does not exist yet; the page
 /// then waits for it.
 pub(super) async fn player(State(app): State<App>, Path(stream): Path<String>) -> Response {
-    let status = if app.hub.stream(&stream).is_some() {
+    let is_there = match (&app.library, app.hub.stream(&stream)) {
+        (_, Some(_)) => true,
+        // A file of the media folder plays when the page asks for its media.
+        (Some(library), None) => library.has(&stream).await,
+        (None, None) => false,
+    };
+    let status = if is_there {
         StatusCode::OK
     } else {
         StatusCode::NOT_FOUND

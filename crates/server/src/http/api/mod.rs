@@ -13,6 +13,7 @@ use glassline_hub::{State as StreamState, Stream};
 use serde::Serialize;
 
 mod advice;
+mod files;
 pub(crate) mod publishing;
 pub(crate) mod quic;
 pub(crate) mod rtsp;
@@ -39,6 +40,7 @@ pub(super) fn router() -> Router<App> {
             "/api/v1/streams/{name}/publishing",
             get(publishing::publishing),
         )
+        .route("/api/v1/files", get(files::files))
         .route("/api/v1/clock", get(clock))
         .route("/api/v1/server", get(server))
 }

@@ -107,6 +107,10 @@ impl FileCache {
         }
     }
 
+    pub(super) fn folder(&self) -> &std::path::Path {
+        &self.folder
+    }
+
     pub(super) const fn context(&self) -> &Arc<LibraryContext> {
         &self.context
     }

@@ -23,6 +23,7 @@ mod driver;
 mod error;
 mod file_cache;
 mod indexed_file;
+mod listing;
 mod media_file;
 mod play;
 mod playback;
@@ -37,6 +38,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use glassline_hub::Hub;
 
@@ -50,6 +52,7 @@ pub use context::Limits;
 pub use control::{Failure, Started};
 pub use error::Error;
 pub use indexed_file::IndexedFile;
+pub use listing::Listing;
 pub use media_file::MediaFile;
 pub use play::Play;
 pub use private_reading::{Full, PrivateReading};
@@ -59,7 +62,12 @@ pub use shared_reading::SharedReading;
 #[derive(Debug)]
 pub struct Library {
     cache: Arc<FileCache>,
+    /// The latest list of files, and when it was made.
+    listed: tokio::sync::Mutex<Option<(Instant, Arc<Listing>)>>,
 }
+
+/// Time for which a list of files is not made again.
+const LISTING_SPAN: Duration = Duration::from_secs(2);
 
 /// Counts of what a library is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,6 +102,7 @@ impl Library {
         };
         Ok(Self {
             cache: Arc::new(FileCache::new(folder, Arc::new(context), supervisor)),
+            listed: tokio::sync::Mutex::default(),
         })
     }
 
@@ -109,6 +118,34 @@ impl Library {
     /// Returns what is wrong with the file, the same for all callers.
     pub async fn find(&self, name: &str) -> Result<Option<Arc<MediaFile>>, Error> {
         self.cache.find(name).await
+    }
+
+    /// Returns whether `find` would find a file called `name`, without opening the file. Needs a
+    /// tokio runtime.
+    pub async fn has(&self, name: &str) -> bool {
+        if !resolved_path::is_media_name(name) {
+            return false;
+        }
+        let (folder, name) = (self.cache.folder().to_owned(), name.to_owned());
+        let looking = move || resolved_path::resolve(&folder, &name).is_some();
+        tokio::task::spawn_blocking(looking).await.unwrap_or(false)
+    }
+
+    /// Returns the files of the folder, as they were at most [`LISTING_SPAN`] ago. Needs a tokio
+    /// runtime.
+    pub async fn list(&self) -> Arc<Listing> {
+        // Whoever comes while the folder is read waits for that, so that it is read once.
+        let mut listed = self.listed.lock().await;
+        if let Some((at, listing)) = &*listed
+            && at.elapsed() < LISTING_SPAN
+        {
+            return Arc::clone(listing);
+        }
+        let folder = self.cache.folder().to_owned();
+        let read = tokio::task::spawn_blocking(move || listing::list(&folder)).await;
+        let listing = Arc::new(read.unwrap_or_default());
+        *listed = Some((Instant::now(), Arc::clone(&listing)));
+        listing
     }
 
     /// Returns counts of what the library is doing.
