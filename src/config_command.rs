@@ -1,14 +1,15 @@
 //! `glassline config`: checks, prints and describes the configuration.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Subcommand;
+use glassline_server::Tried;
 use glassline_server::config::Config;
 use glassline_server::ingest::Input;
 
-use crate::exit::Failure;
+use crate::exit::{CHECK_FAILED, Failure};
 use crate::output;
 
 #[derive(Debug, Subcommand)]
@@ -17,6 +18,10 @@ pub(crate) enum Action {
     Check {
         /// Configuration file in YAML that is checked.
         file: PathBuf,
+        /// Also open the ports, read the certificates, and start the sources, for some seconds; exit
+        /// code 3 if something does not work.
+        #[arg(long = "try")]
+        is_tried: bool,
     },
     /// Print every setting in effect, with secrets hidden.
     Print {
@@ -32,13 +37,7 @@ pub(crate) enum Action {
 
 pub(crate) fn run(action: &Action, quiet: bool) -> Result<ExitCode, Failure> {
     match action {
-        Action::Check { file } => {
-            let config = Config::load(file).map_err(Failure::usage)?;
-            glassline_server::check_certificates(&config).map_err(Failure::usage)?;
-            if !quiet {
-                output::print(&format!("{}: ok\n{}", file.display(), summary(&config)))?;
-            }
-        }
+        Action::Check { file, is_tried } => return check(file, *is_tried, quiet),
         Action::Print { file, json } => {
             let config = match file {
                 Some(file) => Config::load(file).map_err(Failure::usage)?,
@@ -54,6 +53,46 @@ pub(crate) fn run(action: &Action, quiet: bool) -> Result<ExitCode, Failure> {
         Action::Schema => output::print(&format!("{}\n", Config::schema()))?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Checks a file; `is_tried`: also tries what it names.
+fn check(file: &Path, is_tried: bool, quiet: bool) -> Result<ExitCode, Failure> {
+    let config = Config::load(file).map_err(Failure::usage)?;
+    let wrong =
+        |error: &dyn std::fmt::Display| Failure::usage(format_args!("{}: {error}", file.display()));
+    config.check_ports().map_err(|error| wrong(&error))?;
+    glassline_server::check_certificates(&config).map_err(|error| wrong(&error))?;
+    if !quiet {
+        output::print(&format!("{}: ok\n{}", file.display(), summary(&config)))?;
+    }
+    if !is_tried {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::runtime(format_args!("cannot start threads: {error}")))?;
+    let tried = runtime.block_on(glassline_server::try_config(&config));
+    runtime.shutdown_background();
+    let tried = tried.map_err(Failure::runtime)?;
+    let mut text = "tried:\n".to_owned();
+    for Tried { key, outcome } in &tried {
+        let (word, said) = match outcome {
+            Ok(said) => ("ok  ", said),
+            Err(said) => ("FAIL", said),
+        };
+        if outcome.is_err() || !quiet {
+            writeln!(text, "  {word} {key}: {said}").expect("a string takes everything");
+        }
+    }
+    let has_failed = tried.iter().any(|it| it.outcome.is_err());
+    if has_failed || !quiet {
+        output::print(&text)?;
+    }
+    Ok(match has_failed {
+        true => ExitCode::from(CHECK_FAILED),
+        false => ExitCode::SUCCESS,
+    })
 }
 
 /// Summary of a configuration, one line for each setting that matters.
@@ -109,10 +148,7 @@ fn summary(config: &Config) -> String {
     };
     line("auth", &reading);
     for (name, input) in &config.sources {
-        line(
-            "source",
-            &format_args!("{name} = {input}{}", missing(input)),
-        );
+        line("source", &format_args!("{name} = {input}{}", notes(input)));
     }
     if config.sources.is_empty() {
         line("source", &"none");
@@ -120,10 +156,21 @@ fn summary(config: &Config) -> String {
     out
 }
 
-/// A note on each file that does not exist on this machine.
-fn missing(input: &Input) -> String {
-    let Input::Files(files) = input else {
-        return String::new();
+/// A note on each file that does not exist on this machine, and on each option that may be misspelt.
+fn notes(input: &Input) -> String {
+    let files = match input {
+        Input::Files(files) => files,
+        Input::Rtsp(camera) => {
+            let options = camera.doubtful_options().into_iter();
+            return options
+                .map(|(key, meant)| {
+                    format!(
+                        "\n           note: '{key}' is sent to the camera; did you mean '{meant}'?"
+                    )
+                })
+                .collect();
+        }
+        _ => return String::new(),
     };
     let gone = files.paths.iter().filter(|path| !path.exists());
     gone.map(|path| format!("\n           note: {} does not exist", path.display()))
@@ -137,7 +184,8 @@ mod tests {
     #[test]
     fn the_summary_tells_what_matters_and_no_secret() {
         let yaml = "auth: {read_token: swordfish}\n\
-                    sources: {cam: 'rtsp://u:hunter2@h/live', hall: /nowhere/v.h264}\n";
+                    sources: {cam: 'rtsp://u:hunter2@h/live', hall: /nowhere/v.h264, \
+                    door: 'rtsp://h/x?transpot=udp'}\n";
         let text = summary(&Config::from_yaml(yaml, "t.yml").expect("a good file"));
         for wanted in [
             "  http     127.0.0.1:8889\n",
@@ -145,6 +193,7 @@ mod tests {
             "viewers need the read token",
             "cam = rtsp://u:…@h/live\n",
             "note: /nowhere/v.h264 does not exist",
+            "note: 'transpot' is sent to the camera; did you mean 'transport'?",
         ] {
             assert!(text.contains(wanted), "{wanted} in\n{text}");
         }

@@ -39,6 +39,11 @@ pub(crate) const TESTS: &[Test] = &[
         run: config_check_passes_a_good_file,
     },
     Test {
+        name: "commands::config_check_tries_what_a_file_names",
+        needs: &[],
+        run: config_check_tries_what_a_file_names,
+    },
+    Test {
         name: "commands::a_wrong_flag_is_a_usage_error",
         needs: &[],
         run: a_wrong_flag_is_a_usage_error,
@@ -113,6 +118,54 @@ fn config_check_passes_a_good_file() -> Result<(), Failed> {
     } else {
         Err(format!("{status}: {printed}").into())
     }
+}
+
+/// Name of a file of this process: several runs of the tests share a folder.
+fn unique(name: &str) -> String {
+    format!("{name}-{}.yml", std::process::id())
+}
+
+fn config_check_tries_what_a_file_names() -> Result<(), Failed> {
+    let taken = TcpListener::bind(("127.0.0.1", 0)).map_err(|error| error.to_string())?;
+    let taken = taken.local_addr().map_err(|error| error.to_string())?;
+    // Nobody listens there after this line.
+    let closed = TcpListener::bind(("127.0.0.1", 0)).and_then(|it| it.local_addr());
+    let closed = closed.map_err(|error| error.to_string())?;
+    let file = |http: &str, sources: &str| {
+        format!(
+            "{{http: {{address: '{http}'}}, media: {{address: '127.0.0.1:0'}}, \
+             admin: {{address: '127.0.0.1:0'}}, rtsp: {{address: '127.0.0.1:0'}}, \
+             quic: {{address: '127.0.0.1:0'}}, sources: {{{sources}}}}}"
+        )
+    };
+    let text = file(
+        &taken.to_string(),
+        &format!("cam: 'rtsp://{closed}/live', film: nowhere.mp4, show: demo"),
+    );
+    let path = write_file(&unique("trial-bad"), text.as_bytes())?;
+    let http = format!("FAIL http.address: cannot listen on TCP {taken}");
+    let words = [
+        &http,
+        "FAIL sources.cam: rtsp://",
+        "FAIL sources.film",
+        "nowhere.mp4",
+        "ok   sources.show: demo plays",
+        "ok   media.address",
+    ];
+    fails_with(&["config", "check", "--try", &path], 3, &words)?;
+    let path = write_file(
+        "trial-good.yml",
+        file("127.0.0.1:0", "show: demo").as_bytes(),
+    )?;
+    let (status, printed) = run_to_end(&["config", "check", "--try", &path])?;
+    if !status.success() || printed.contains("FAIL") {
+        return Err(format!("{status}: {printed}").into());
+    }
+    let collision = file("127.0.0.1:8999", "").replacen("127.0.0.1:0", "127.0.0.1:8999", 2);
+    let path = write_file(&unique("trial-ports"), collision.as_bytes())?;
+    let words = ["http.address", "admin.address", "8999"];
+    fails_with(&["config", "check", &path], 2, &words)?;
+    fails_with(&["serve", &path], 1, &words)
 }
 
 fn a_wrong_flag_is_a_usage_error() -> Result<(), Failed> {

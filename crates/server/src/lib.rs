@@ -48,4 +48,4 @@ mod transcoding;
 
 pub use glassline_net::raise_descriptor_limit;
 pub use metrics::{LOG, LogCounters};
-pub use server::{Server, StartError, check_certificates};
+pub use server::{Server, StartError, Tried, check_certificates, try_config};

@@ -166,11 +166,30 @@ fn reason(error: &serde_saphyr::Error) -> String {
             let text = other.render_with_formatter(&serde_saphyr::UserMessageFormatter);
             // The position is already in front.
             let (text, _) = text.split_once("\n").unwrap_or((&text, ""));
-            text.rsplit_once(" at line ")
-                .map_or(text, |(text, _)| text)
-                .to_owned()
+            let text = text.rsplit_once(" at line ").map_or(text, |(text, _)| text);
+            plain(text).unwrap_or(text).to_owned()
         }
     }
+}
+
+/// Returns what to write in place of a value that the parser does not take; `None` if the parser
+/// says that itself.
+fn plain(text: &str) -> Option<&'static str> {
+    Some(match text {
+        "invalid socket address syntax" => {
+            "this is no address: write an IP address and a port, like 0.0.0.0:8889 or '[::]:8889'"
+        }
+        "invalid IP address syntax" => "this is no IP address: write one like 192.0.2.7",
+        "expected mapping start" => {
+            "keys are expected here, like those of `http: {address: 0.0.0.0:8889}`"
+        }
+        "expected sequence start" => "a list is expected here, like [one, two]",
+        "invalid u8" | "invalid u16" | "invalid u32" | "invalid u64" | "invalid usize" => {
+            "this must be a whole number from 0 on"
+        }
+        "invalid bool" => "this must be true or false",
+        _ => return None,
+    })
 }
 
 fn unknown_key(key: &str, known: &[&str]) -> String {

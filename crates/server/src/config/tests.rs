@@ -81,7 +81,37 @@ fn bad_values_name_their_line() {
         ("shards: 0\n", "test.yml:1:", "1 to 256"),
         ("shards: many\n", "test.yml:1:", ""),
         ("#\nlimits: {viewers: 0}\n", "test.yml:2:", "at least 1"),
-        ("#\n#\nhttp: {address: localhost}\n", "test.yml:3:", ""),
+        (
+            "#\n#\nhttp: {address: localhost}\n",
+            "test.yml:3:",
+            "like 0.0.0.0:8889",
+        ),
+        (
+            "http: {address: 23001}\n",
+            "test.yml:1:17",
+            "like 0.0.0.0:8889",
+        ),
+        (
+            "http: {address: off}\n",
+            "test.yml:1:17",
+            "like 0.0.0.0:8889",
+        ),
+        (
+            "admin: {https: 'localhost:1'}\n",
+            "test.yml:1:",
+            "like 0.0.0.0:8889",
+        ),
+        (
+            "limits: {viewers: -1}\n",
+            "test.yml:1:19",
+            "whole number from 0 on",
+        ),
+        ("webrtc: true\n", "test.yml:1:9", "keys are expected"),
+        (
+            "sources: {cam: 'rtsp:/192.0.2.7/live'}\n",
+            "test.yml:1:",
+            "rtsp://",
+        ),
         (
             "media: {advertise: [0.0.0.0]}\n",
             "test.yml:1:",

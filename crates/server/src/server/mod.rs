@@ -3,6 +3,7 @@
 mod certificates;
 mod listeners;
 mod start_error;
+mod trial;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -37,6 +38,7 @@ use listeners::{AllowedConnections, HttpListeners};
 
 pub use certificates::check_certificates;
 pub use start_error::StartError;
+pub use trial::{Tried, try_config};
 
 /// A running server with its listeners, threads and tasks.
 #[derive(Debug)]
@@ -62,6 +64,7 @@ impl Server {
     /// # Errors
     /// Returns [`StartError`] with the listener or the source, and what to change.
     pub async fn start(config: Config, specs: Vec<SourceSpec>) -> Result<Self, StartError> {
+        config.check_ports()?;
         let clock = Clock::start();
         let supervisor = Supervisor::start()?;
         if LOG.turns.get() > 0 {

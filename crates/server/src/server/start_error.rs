@@ -1,5 +1,6 @@
 use std::net::SocketAddr;
 
+use crate::config::Collision;
 use crate::tls::{AcmeError, FilesError, LanError};
 use crate::{ingest, quic, sessions};
 
@@ -23,6 +24,9 @@ pub enum StartError {
         /// The error that the system returned.
         source: std::io::Error,
     },
+    /// Two listeners want the same port.
+    #[error(transparent)]
+    Ports(#[from] Collision),
     /// The media port could not be opened, or its threads could not be started.
     #[error(transparent)]
     Shards(#[from] sessions::StartError),

@@ -119,6 +119,15 @@ impl Input {
                 })
             };
         }
+        if let Some((scheme, _)) = text.split_once(':')
+            && SCHEMES
+                .iter()
+                .any(|known| known.eq_ignore_ascii_case(scheme))
+        {
+            return Err(SpecError::Slashes {
+                scheme: scheme.to_owned(),
+            });
+        }
         FileSource::parse(text).map(Self::Files)
     }
 
@@ -194,7 +203,31 @@ impl fmt::Display for FileSource {
     }
 }
 
+/// Schemes of URLs that people give as sources. A path that begins like one is a slip.
+const SCHEMES: &[&str] = &[
+    "rtsp", "rtsps", "rtmp", "rtmps", "srt", "udp", "http", "https",
+];
+
+/// Options that are taken from the URL.
+const OPTIONS: [&str; 2] = ["transport", "timeout_s"];
+
 impl RtspSource {
+    /// Returns what is sent to the camera and looks like an option with a slip of the pen, with the
+    /// option that may be meant.
+    pub fn doubtful_options(&self) -> Vec<(String, &'static str)> {
+        let query = self.url.query().unwrap_or_default();
+        let keys = query.split('&').map(|option| {
+            let (key, _) = option.split_once('=').unwrap_or((option, ""));
+            key
+        });
+        let doubtful = keys.filter_map(|key| {
+            let meant = nearest(key, OPTIONS.iter().copied())?;
+            let meant = OPTIONS.into_iter().find(|option| *option == meant)?;
+            Some((key.to_owned(), meant))
+        });
+        doubtful.collect()
+    }
+
     fn parse(text: &str) -> Result<Self, SpecError> {
         let mut url = Url::parse(text).map_err(|error| SpecError::Url {
             url: redact(text),
@@ -295,6 +328,15 @@ pub enum SpecError {
     /// The URL's scheme is not supported.
     #[error("'{scheme}://' is not supported: a source is rtsp://…, files, or demo")]
     Scheme {
+        /// Scheme of the URL.
+        scheme: String,
+    },
+    /// The scheme of a URL without two slashes behind it.
+    #[error(
+        "'{scheme}:' begins a URL, which has two slashes: write {scheme}://HOST/PATH (a file of this \
+         name is written ./{scheme}:…)"
+    )]
+    Slashes {
         /// Scheme of the URL.
         scheme: String,
     },
