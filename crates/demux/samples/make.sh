@@ -68,3 +68,14 @@ pixels=yuv420p
 # Opus of six channels, which WebRTC does not play.
 make surround.mkv -t 0.4 -c:v libvpx -b:v 60k -ac 6 -c:a libopus -b:a 48k
 make surround.mp4 -t 0.4 $h264 -bf 0 -ac 6 -c:a libopus -b:a 48k
+# FLAC with what FFmpeg decodes of it: two channels of 16 bits, and one of 24 bits.
+pcm() {
+    ffmpeg -loglevel error -y -i "$1" -f s16be -c:a pcm_s16be "$1.s16be"
+}
+ffmpeg -loglevel error -y -f lavfi -i "sine=frequency=440:sample_rate=44100:duration=0.25" \
+    -f lavfi -i "anoisesrc=duration=0.25:color=pink:seed=7:amplitude=0.02:sample_rate=44100" \
+    -filter_complex "[0][1]amerge=inputs=2" -fflags +bitexact -flags:a +bitexact stereo.flac
+ffmpeg -loglevel error -y -f lavfi -i "sine=frequency=440:sample_rate=48000:duration=0.15" \
+    -c:a flac -sample_fmt s32 -bits_per_raw_sample 24 -fflags +bitexact -flags:a +bitexact deep.flac
+pcm stereo.flac
+pcm deep.flac

@@ -38,6 +38,8 @@ pub enum Format {
     Mp4,
     /// AVI, also with the extensions of OpenDML.
     Avi,
+    /// FLAC without a container.
+    Flac,
     /// FLV, also with the codings of Enhanced RTMP.
     Flv,
 }
@@ -86,6 +88,7 @@ const EXTENSIONS: &[(&str, Format)] = &[
     ("avi", Format::Avi),
     ("divx", Format::Avi),
     ("flv", Format::Flv),
+    ("flac", Format::Flac),
 ];
 
 impl Format {
@@ -124,6 +127,9 @@ impl Format {
 
     /// Returns whether the format consists of audio frames between tags, without a container.
     pub(crate) const fn is_bare_audio(self) -> bool {
-        matches!(self, Self::Aac | Self::Ac3 | Self::Amr | Self::MpegAudio)
+        matches!(
+            self,
+            Self::Aac | Self::Ac3 | Self::Amr | Self::Flac | Self::MpegAudio
+        )
     }
 }

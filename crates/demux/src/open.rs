@@ -2,6 +2,7 @@
 
 use crate::audio::ac3::Ac3;
 use crate::audio::adts::Adts;
+use crate::audio::flac::Flac;
 use crate::audio::frames::{Frames, Syntax as _};
 use crate::audio::mpeg_audio::MpegAudio;
 use crate::audio::tags;
@@ -43,6 +44,7 @@ impl Format {
             Self::Mp4 => (sniff::MP4, "an MP4 or QuickTime file"),
             Self::Avi => (sniff::AVI, "an AVI file"),
             Self::Flv => (sniff::FLV, "an FLV file"),
+            Self::Flac => (sniff::FLAC, "a FLAC file"),
         }
     }
 
@@ -77,27 +79,32 @@ impl Format {
             Self::Mp4 => Box::new(mp4::open(data, warnings)?),
             Self::Avi => Box::new(avi::open(data, warnings)?),
             Self::Flv => Box::new(flv::open(data, warnings)?),
-            Self::Aac | Self::Ac3 | Self::Amr | Self::MpegAudio => {
-                Box::new(self.open_audio(data, warnings)?)
+            Self::Aac | Self::Ac3 | Self::Amr | Self::Flac | Self::MpegAudio => {
+                self.open_audio(data, warnings)?
             }
         })
     }
 
     /// Opens an audio file without a container, whose format begins behind its tags.
-    fn open_audio(self, data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Frames, Fault> {
+    fn open_audio(
+        self,
+        data: Box<dyn Data>,
+        warnings: &mut Warnings,
+    ) -> Result<Box<dyn Reader>, Fault> {
         let mut window = Window::new(data)?;
         let range = tags::audio_within(&mut window)?;
         let head = window.peek(range.start, sniff::SNIFF_BYTES)?;
         let (is, expected) = self.names();
         sniff::check_bytes(head, range.start, is, expected)?;
-        match self {
-            Self::Ac3 => Frames::open(&Ac3, window, range, warnings),
+        Ok(Box::new(match self {
+            Self::Flac => return Ok(Box::new(Flac::open(window, range, warnings)?)),
+            Self::Ac3 => Frames::open(&Ac3, window, range, warnings)?,
             Self::Amr => {
                 let syntax = Amr::of(head).map_err(|reason| Fault::at(range.start, reason))?;
-                Frames::open(&syntax, window, range, warnings)
+                Frames::open(&syntax, window, range, warnings)?
             }
-            Self::MpegAudio => Frames::open(&MpegAudio, window, range, warnings),
-            _ => Frames::open(&Adts, window, range, warnings),
-        }
+            Self::MpegAudio => Frames::open(&MpegAudio, window, range, warnings)?,
+            _ => Frames::open(&Adts, window, range, warnings)?,
+        }))
     }
 }

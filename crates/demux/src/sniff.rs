@@ -44,6 +44,8 @@ pub(crate) const MATROSKA: &str = "a Matroska or WebM file";
 pub(crate) const MP4: &str = "an MP4 file";
 /// Name that [`looks_like`] returns for AVI.
 pub(crate) const AVI: &str = "an AVI file";
+/// Name that [`looks_like`] returns for FLAC.
+pub(crate) const FLAC: &str = "a FLAC file";
 /// Name that [`looks_like`] returns for FLV.
 pub(crate) const FLV: &str = "an FLV file";
 
@@ -106,7 +108,7 @@ fn looks_like(start: &[u8]) -> Option<&'static str> {
         _ if at(0, b"RIFF") && at(8, b"AVI ") => AVI,
         _ if at(0, b"FLV\x01") => FLV,
         _ if at(0, b"DKIF") => "an IVF file",
-        _ if at(0, b"fLaC") => "a FLAC file",
+        _ if at(0, b"fLaC") => FLAC,
         _ if amr::MAGICS_OF_SEVERAL_CHANNELS
             .iter()
             .any(|name| at(0, name)) =>

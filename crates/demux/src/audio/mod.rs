@@ -5,6 +5,7 @@
 
 pub(crate) mod ac3;
 pub(crate) mod adts;
+pub(crate) mod flac;
 pub(crate) mod frames;
 pub(crate) mod mpeg_audio;
 pub(crate) mod opus;

@@ -4,6 +4,7 @@ mod containers;
 mod damage;
 mod dv;
 mod files;
+mod flac;
 mod frames;
 mod loops;
 mod matroska;
