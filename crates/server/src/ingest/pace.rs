@@ -128,6 +128,14 @@ mod tests {
     }
 
     #[test]
+    fn the_recorded_rate_is_exact_at_any_time() {
+        // A year: no float has this many digits.
+        let time = MediaTime::from_nanos(31_536_000_000_000_001);
+        let pace = Pace::new(Instant::now());
+        assert_eq!(pace.media_time(time), time);
+    }
+
+    #[test]
     fn scale_changes_what_is_shown_and_speed_only_what_is_sent() {
         let start = Instant::now();
         let rate = |scale, speed| Pace::at(start, seconds(10), seconds(3), Rate { scale, speed });

@@ -73,6 +73,32 @@ mod tests {
     }
 
     #[test]
+    fn narrow_speech_is_sent_on_aligned_to_octets() {
+        for codec in [Codec::Amr, Codec::AmrWb] {
+            let track = Track::audio(codec, 1).with_format_parameters("mode-set=0,2");
+            let sent = as_sent(track).format_parameters;
+            assert_eq!(sent, "mode-set=0,2;octet-align=1");
+        }
+        let opus = Track::audio(Codec::Opus, 2).with_format_parameters("stereo=1");
+        assert_eq!(as_sent(opus).format_parameters, "stereo=1");
+    }
+
+    #[test]
+    fn all_three_sets_of_h265_are_described_in_any_order_or_none() {
+        let sets: [&[u8]; 3] = [&[0x44, 1, 0xc1], &[0x40, 1, 0x0c], &[0x42, 1, 1]];
+        let sets = sets.map(<[u8]>::to_vec);
+        let described = |codec, sets: &[Vec<u8>]| {
+            let track = with_sets(Track::new(codec), sets);
+            track.format_parameters
+        };
+        let told = "sprop-vps=QAEM;sprop-sps=QgEB;sprop-pps=RAHB";
+        assert_eq!(described(Codec::H265, &sets), told);
+        let none = described(Codec::H265, &[]);
+        assert_eq!(described(Codec::H265, &sets[1..]), none, "one is missing");
+        assert_eq!(described(Codec::H264, &sets), described(Codec::H264, &[]));
+    }
+
+    #[test]
     fn packets_of_another_mode_are_described_as_they_are_sent_on() {
         let low = "mode=AAC-lbr; config=1588; sizeLength=6; indexLength=2; indexDeltaLength=2";
         let hbr = "config=1588;mode=AAC-hbr;sizelength=13;indexlength=3;indexdeltalength=3";

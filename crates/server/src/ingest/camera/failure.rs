@@ -76,3 +76,36 @@ impl Failure {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use glassline_rtsp::message::{Method, Status};
+
+    use super::*;
+
+    #[test]
+    fn what_a_camera_answers_says_what_is_wrong() {
+        let refused = |status| {
+            Failure::of(Closed::Refused {
+                method: Method::Describe,
+                status: Status(status),
+                reason: "no".to_owned(),
+            })
+        };
+        for status in [401, 403] {
+            let failure = refused(status);
+            assert!(matches!(failure, Failure::Refused) && failure.is_lasting());
+        }
+        assert!(matches!(refused(404), Failure::NoSuchPath));
+        assert!(!refused(404).is_lasting());
+        let other = refused(453);
+        assert!(
+            matches!(&other, Failure::Rtsp(text) if text.contains("453")),
+            "{other}"
+        );
+        assert!(matches!(Failure::of(Closed::ByServer), Failure::HungUp));
+        let waiting_for = Some(Method::Setup);
+        let ended = Failure::of(Closed::ConnectionEnded { waiting_for });
+        assert!(matches!(ended, Failure::Rtsp(_)));
+    }
+}

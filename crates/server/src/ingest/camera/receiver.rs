@@ -122,3 +122,87 @@ impl<'a> Receiver<'a> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use glassline_hub::{Hub, StreamName};
+    use glassline_media::{Codec, Ssrc};
+    use glassline_rtp::{HEADER_BYTES, Header, write_header};
+
+    use super::*;
+
+    /// Places of the tracks in the camera's description.
+    const VIDEO: TrackIndex = TrackIndex(3);
+    const AUDIO: TrackIndex = TrackIndex(5);
+
+    /// A keyframe of VP8 in one packet: descriptor, header, 64 by 64.
+    const KEYFRAME: [u8; 11] = [0x10, 0, 2, 0, 0x9d, 1, 0x2a, 64, 0, 64, 0];
+    const DELTA: [u8; 4] = [0x10, 1, 1, 1];
+
+    fn packet(sequence: u16, ms: u32, payload: &[u8]) -> Vec<u8> {
+        let header = Header {
+            marker: true,
+            payload_type: 96,
+            sequence,
+            timestamp: ms * 90,
+            ssrc: Ssrc(7),
+        };
+        let mut packet = vec![0; HEADER_BYTES];
+        write_header(&mut packet, &header, &[]);
+        packet.extend_from_slice(payload);
+        packet
+    }
+
+    #[test]
+    fn a_camera_is_live_from_its_first_keyframe_on_and_heard_by_its_video() {
+        let start = Instant::now();
+        let at = |ms: u32| start + Duration::from_millis(ms.into());
+        let name = StreamName::parse("cam").expect("a good name");
+        let stream = Hub::default().create(name).expect("room");
+        let note = SourceNote {
+            protocol: "camera",
+            left_out: Vec::new(),
+        };
+        let chosen = vec![
+            (VIDEO, Track::new(Codec::Vp8)),
+            (AUDIO, Track::audio(Codec::Opus, 2)),
+        ];
+        let receiver = Receiver::new(chosen, true, (&stream, note), start);
+        let mut receiver = receiver.expect("both are known");
+        let mut live_since = None;
+        let mut take = |receiver: &mut Receiver<'_>, track, number: u16, ms, payload: &[u8]| {
+            let packet = packet(number, ms, payload);
+            receiver.take(track, false, &packet, at(ms));
+            receiver.publish(at(ms), &mut live_since).expect("free");
+            (receiver.is_live(), receiver.last_received, live_since)
+        };
+        let outcome = take(&mut receiver, VIDEO, 1, 10, &DELTA);
+        assert_eq!(outcome, (false, at(10), None));
+        let outcome = take(&mut receiver, AUDIO, 1, 20, &[1; 20]);
+        assert_eq!(outcome, (false, at(10), None), "audio is no sign of life");
+        let outcome = take(&mut receiver, TrackIndex(0), 1, 30, &KEYFRAME);
+        assert_eq!(outcome, (false, at(10), None), "it was not chosen");
+        let outcome = take(&mut receiver, VIDEO, 2, 40, &KEYFRAME);
+        assert_eq!(outcome, (true, at(40), Some(at(40))));
+        let outcome = take(&mut receiver, VIDEO, 3, 80, &DELTA);
+        assert_eq!(outcome, (true, at(80), Some(at(40))));
+        let codecs: Vec<_> = stream.tracks().iter().map(|it| it.codec).collect();
+        assert_eq!(codecs, [Codec::Vp8, Codec::Opus]);
+        assert_eq!(stream.totals().units, 2);
+        assert_eq!(stream.source_note().expect("told").protocol, "camera");
+        let report = [0x80, 201, 0, 1, 0, 0, 0, 7];
+        receiver.take(VIDEO, true, &report, at(90));
+        assert_eq!(receiver.last_received, at(80), "a report is no media");
+        assert_eq!(receiver.deadline(), None);
+        take(&mut receiver, VIDEO, 5, 160, &KEYFRAME);
+        assert_eq!(stream.totals().units, 2, "number 4 may still come");
+        let overdue = receiver.deadline().expect("not for long");
+        assert!(overdue > at(160));
+        let mut since = None;
+        receiver.publish(overdue, &mut since).expect("free");
+        assert_eq!(stream.totals().units, 3);
+        assert_eq!(receiver.deadline(), None);
+    }
+}

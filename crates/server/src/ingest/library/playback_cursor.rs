@@ -396,6 +396,20 @@ mod tests {
     }
 
     #[test]
+    fn the_pid_of_a_packet_has_thirteen_bits() {
+        for (adaptation, pid) in [(0, 0x1fff), (8, 0x1fff), (0, 0x100), (20, 0x0aa)] {
+            assert_eq!(pes_start(&packet(pid, true, adaptation)), Some(pid));
+            assert_eq!(pes_start(&packet(pid, false, adaptation)), None);
+            let mut marked = packet(pid, true, adaptation);
+            marked[1] |= 0xa0;
+            marked[3] |= 0xc0;
+            assert_eq!(pes_start(&marked), Some(pid), "error, priority, scrambling");
+            marked[1] &= !0x40;
+            assert_eq!(pes_start(&marked), None);
+        }
+    }
+
+    #[test]
     fn packets_of_nonsense_begin_nothing() {
         let mut all_adaptation = packet(0x100, true, 0);
         all_adaptation[3] = 0x30;

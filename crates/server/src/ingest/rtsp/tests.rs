@@ -303,3 +303,25 @@ fn a_source_that_begins_anew_goes_on() {
         assert_eq!(media_units, 10 - stray, "{ssrc:?}, {back} back");
     }
 }
+
+#[test]
+fn a_publisher_that_falls_silent_or_sends_no_keyframe_is_disconnected() {
+    let mut encoder = Encoder::new("");
+    let check = |encoder: &Encoder, at: Duration| encoder.recording.check(encoder.start + at);
+    assert!(check(&encoder, SILENCE).is_ok());
+    let ended = check(&encoder, SILENCE + MS);
+    assert!(matches!(ended, Err(Ended::Silent { time: SILENCE })));
+    // One frame a second, and none that a decoder can start with.
+    for second in 1..=20 {
+        encoder.send(25 * second..25 * second + 1);
+    }
+    assert!(check(&encoder, KEYFRAME).is_ok());
+    let ended = check(&encoder, KEYFRAME + MS);
+    assert!(matches!(ended, Err(Ended::NoKeyframe)));
+    encoder.send(525..526);
+    for (at, packet) in encoder.frame(0) {
+        encoder.arrives(KEYFRAME + at, &packet);
+    }
+    encoder.send(551..552);
+    assert!(check(&encoder, KEYFRAME + 2000 * MS).is_ok());
+}

@@ -53,6 +53,11 @@ fn cameras_keep_their_own_query_and_lose_ours() {
     assert_eq!(camera.password.as_deref(), Some("p@ss"));
     assert_eq!(camera.transport, Transport::Udp);
     assert_eq!(camera.timeout, Duration::from_millis(2500));
+    let spec = parse("cam=rtsp://10.0.0.7/live?transport=udp&transport=tcp");
+    let Input::Rtsp(camera) = spec.input else {
+        panic!("a camera");
+    };
+    assert_eq!(camera.transport, Transport::Tcp, "the last one counts");
 }
 
 #[test]

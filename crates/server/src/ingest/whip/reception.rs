@@ -247,6 +247,28 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_captured_frame_is_taken_once_and_those_before_are_forgotten() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let captured = [0, 40, 80].map(|ms| (at(ms), NtpTime(ms)));
+        let mut feed = IncomingStream {
+            receiver: ReceiverIndex(0),
+            layer: LayerIndex(0),
+            payload_type: 96,
+            track: TrackIndex(0),
+            is_video: true,
+            reported: None,
+            timestamp: None,
+            captured: captured.into(),
+        };
+        assert_eq!(feed.take_captured(at(20)), None);
+        assert_eq!(feed.take_captured(at(40)), Some(NtpTime(40)));
+        assert_eq!(feed.take_captured(at(40)), None);
+        assert_eq!(feed.take_captured(at(0)), None);
+        assert_eq!(feed.take_captured(at(80)), Some(NtpTime(80)));
+    }
+
+    #[test]
     fn ntp_times_move_both_ways() {
         let time = NtpTime::from_unix(Duration::from_millis(1_763_000_000_500));
         for ms in [0_i64, 1, 499, 501, 2750] {

@@ -122,3 +122,94 @@ fn the_codec_of_the_first_packet_is_that_of_the_stream() {
     assert_eq!(codecs, [Codec::Vp8, Codec::Opus]);
     assert_eq!(stream.totals().units, 3);
 }
+
+#[test]
+fn a_publisher_that_falls_silent_or_sends_no_keyframe_is_disconnected() {
+    let start = Instant::now();
+    let at = |ms: u64| start + Duration::from_millis(ms);
+    let counters = WhipCounters::default();
+    let contribution = || {
+        let session = session(2, start);
+        let reservations = Arc::new(Reservations::new(start));
+        let name = StreamName::parse("studio").expect("good");
+        let reserved = reservations.reserve(name, SessionId::new("session"), false, start);
+        let hub = Arc::new(Hub::default());
+        let made = Contribution::new(&session, hub, reserved.expect("free"), false, start);
+        (made.expect("known"), session)
+    };
+    let (mut silent, mut session) = contribution();
+    silent.start(start);
+    let place = |session: &Session| {
+        let mut kinds = session.receivers().iter().map(|it| it.kind);
+        let video = kinds.position(|it| it == Kind::Video).expect("offered");
+        (ReceiverIndex(video), LayerIndex(0))
+    };
+    let video = place(&session);
+    let payload_type = session.receivers()[video.0.0].likely_payload_type();
+    let take =
+        |contribution: &mut Contribution, session: &Session, number: u16, payload: &[u8], now| {
+            let header = Header {
+                marker: true,
+                payload_type,
+                sequence: number,
+                timestamp: u32::from(number) * 90_000,
+                ssrc: glassline_media::Ssrc(7),
+            };
+            let mut bytes = vec![0; 12];
+            write_header(&mut bytes, &header, &[]);
+            bytes.extend_from_slice(payload);
+            let packet = Packet::parse(&bytes).expect("written here");
+            contribution.take(session, place(session), &packet, now, &counters);
+        };
+    for second in 0..20 {
+        let now = at(u64::from(second) * 1000);
+        take(&mut silent, &session, second, &[0x10, 1, 1, 1], now);
+        assert!(silent.serve(&mut session, now, &counters).is_ok());
+    }
+    assert!(silent.serve(&mut session, at(20_000), &counters).is_ok());
+    let ended = silent.serve(&mut session, at(21_100), &counters);
+    assert!(matches!(ended, Err(Ended::NoKeyframe)), "{ended:?}");
+    let (mut live, mut session) = contribution();
+    live.start(start);
+    take(&mut live, &session, 1, &KEYFRAME, start);
+    assert!(live.serve(&mut session, start, &counters).is_ok());
+    assert!(live.serve(&mut session, at(40_000), &counters).is_ok());
+    let ended = live.serve(&mut session, at(41_100), &counters);
+    assert!(
+        matches!(ended, Err(Ended::Silent { time: SILENCE })),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn what_arrives_is_told_of_every_line_with_its_layers() {
+    let start = Instant::now();
+    let lines = |options| {
+        let session = session(options, start);
+        let lines = session.receivers().iter().map(ArrivedLine::of);
+        let mut lines: Vec<_> = lines.map(|it| (it.kind, it.rid, it.other_rids)).collect();
+        lines.sort();
+        lines
+    };
+    let audio = ("audio", None, Vec::new());
+    assert_eq!(lines(2), [audio.clone(), ("video", None, Vec::new())]);
+    let others = ["b", "c"].map(str::to_owned).to_vec();
+    let layers = ("video", Some("a".to_owned()), others);
+    assert_eq!(lines(2 | 8), [audio, layers]);
+}
+
+#[test]
+fn the_delay_of_the_uplink_is_told_where_the_clocks_agree() {
+    let seconds = |captured_ago: u64, ago: u64| {
+        let now = calendar::now()
+            .duration_since(UNIX_EPOCH)
+            .expect("after 1970");
+        let captured = NtpTime::from_unix(now - Duration::from_secs(captured_ago));
+        uplink(captured, Duration::from_secs(ago)).map(|it| it.as_secs())
+    };
+    // The test itself takes some of the time.
+    assert!(seconds(20, 10).is_some_and(|it| (10..40).contains(&it)));
+    assert!(seconds(30, 25).is_some_and(|it| (5..35).contains(&it)));
+    assert_eq!(seconds(90, 10), None, "more than a minute");
+    assert_eq!(seconds(10, 90), None, "captured after the arrival");
+}
