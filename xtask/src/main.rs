@@ -51,13 +51,15 @@ usage: cargo xtask RECIPE
                                    `glassline bench chaos --help` says more
   bench [RECIPE…]                  run benchmarks, or list them with --list
   bench-peers [--servers A,B] [--layouts pinned,shared] [--ramp 0:300:25]
-              [--every 5s] [--hold 10s] [--quick]
+              [--every 5s] [--hold 10s] [--quick] [--binary PATH]
                                    the same load on Glassline and on other servers;
                                    --quick only prints; otherwise
                                    docs/benchmarks/other-servers.md is written
   bench-peers --moq [--readers 10] [--hold 20s] [--layouts pinned]
                                    one upload over QUIC to many readers: ours beside the
                                    relay of the MoQ project, with its publisher and readers
+  bench-peers --whip [--hold 20s] [--layouts pinned] [--binary PATH]
+                                   publishers by WHIP: ours beside MediaMTX, in turns
   bench-peers --data [--hold 10s] [--quick]
                                    bulk over a data channel: ours beside Pion, libdatachannel
                                    and Chromium, and between ours and Chromium";

@@ -19,6 +19,7 @@ mod processor;
 mod results;
 mod running;
 mod server;
+mod whip;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -51,6 +52,10 @@ struct Options {
     moq: Option<moq::Load>,
     /// Run the data-channel comparison instead of viewers.
     data: bool,
+    /// Run the comparison of WHIP publishers instead of viewers.
+    whip: bool,
+    /// Binary of ours to measure; built from the checkout if absent.
+    binary: Option<PathBuf>,
 }
 
 /// Numbers of viewers to measure, as `START:END:STEP` on the command line.
@@ -74,6 +79,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     if let Some(load) = options.moq {
         let layout = options.layouts.first().copied().unwrap_or(Layout::Shared);
         return Ok(moq::run(&lab, layout, load)?);
+    }
+    if options.whip {
+        let layout = options.layouts.first().copied().unwrap_or(Layout::Shared);
+        let hold = Duration::from_secs(options.hold);
+        return Ok(whip::run(&lab, layout, hold)?);
     }
     let servers = available(&options.servers);
     let mut section = String::new();
@@ -116,15 +126,21 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
 fn prepare(options: &Options) -> Result<Lab, Failure> {
     install::build_tools()?;
     install::peer("FFmpeg")?;
-    let build = ["build", "--release", "--package", "glassline"];
-    process::run(&mut process::cargo(&build))?;
+    let glassline = match &options.binary {
+        Some(binary) => binary.clone(),
+        None => {
+            let build = ["build", "--release", "--package", "glassline"];
+            process::run(&mut process::cargo(&build))?;
+            process::target_directory().join("release/glassline")
+        }
+    };
     let bench = process::target_directory().join("bench");
     let folder = bench.join("peers");
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     Ok(Lab {
         folder,
         media: Media::in_folder(&bench)?,
-        glassline: process::target_directory().join("release/glassline"),
+        glassline,
         duration: options.patience(),
     })
 }
@@ -328,6 +344,8 @@ impl Options {
             writes: !is_quick,
             moq: None,
             data: false,
+            whip: false,
+            binary: None,
         };
         let mut words = arguments.iter();
         while let Some(flag) = words.next() {
@@ -336,6 +354,10 @@ impl Options {
             }
             if flag == "--data" {
                 options.data = true;
+                continue;
+            }
+            if flag == "--whip" {
+                options.whip = true;
                 continue;
             }
             if flag == "--moq" {
@@ -352,6 +374,7 @@ impl Options {
                 "--ramp" => options.ramp = Ramp::parse(value()?)?,
                 "--readers" => options.moq.get_or_insert_default().readers = readers(value()?)?,
                 "--every" => options.every = seconds_of(value()?)?,
+                "--binary" => options.binary = Some(PathBuf::from(value()?)),
                 "--hold" => options.hold = seconds_of(value()?)?,
                 other => return Err(format!("bench-peers takes no `{other}`")),
             }

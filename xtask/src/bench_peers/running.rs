@@ -105,7 +105,8 @@ impl Running {
         self.child.id()
     }
 
-    fn complain(&self, what: &str) -> String {
+    /// Returns `what` the program did, with the last lines of its log.
+    pub(super) fn complain(&self, what: &str) -> String {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
         let end = lines[lines.len().saturating_sub(5)..].join("\n    ");
