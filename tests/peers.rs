@@ -31,6 +31,12 @@ pub(crate) enum Peer {
     PionWhip,
     /// FFmpeg's WHIP muxer, through `peers/ffmpeg_whip.py`; aiortc comes with that FFmpeg.
     FfmpegWhip,
+    /// FFmpeg 8.0.1 with its WHIP muxer, from Maven.
+    Ffmpeg80,
+    /// GStreamer's webrtcbin, through `peers/gstreamer_whip.py`.
+    GstreamerWhip,
+    /// Firefox, in a network namespace.
+    Firefox,
     /// libdatachannel, which OBS publishes with, through `peers/obs_whip.js`.
     Datachannel,
     /// NSS's `certutil`, which adds certificates to those that Chromium trusts.
@@ -61,6 +67,7 @@ const SHARING: &[&str] = &[
     "channels",
     "descriptors",
     "files",
+    "firefox",
     "https",
     "logging",
     "messages",
@@ -146,6 +153,7 @@ impl Peer {
             Peer::Live555 => true,
             Peer::Pion | Peer::PionChannels | Peer::PionWhip | Peer::Pebble => find("go").is_none(),
             Peer::Datachannel => find("npm").is_none(),
+            Peer::Ffmpeg80 => find("mvn").is_none(),
             // A step of its own builds the program with sound devices.
             Peer::PulseAudio => !HAS_DEVICES,
             _ => false,
@@ -166,6 +174,15 @@ impl Peer {
                 return Some("npm, which installs libdatachannel, is not on the PATH".to_owned());
             }
             Peer::Datachannel => obs_whip().err()?,
+            Peer::Ffmpeg80 if find("mvn").is_none() => {
+                return Some("mvn, which fetches FFmpeg 8.0, is not on the PATH".to_owned());
+            }
+            Peer::Ffmpeg80 => ffmpeg_8_0().err()?,
+            Peer::GstreamerWhip => gstreamer_whip_check().err()?,
+            Peer::Firefox if namespace().is_none() => {
+                return Some("no right to make network namespaces".to_owned());
+            }
+            Peer::Firefox => firefox().err()?,
             Peer::Ffmpeg => ffmpeg_check().err()?,
             Peer::Pion | Peer::PionChannels | Peer::PionWhip if find("go").is_none() => {
                 return Some("go, which builds Pion's programs, is not on the PATH".to_owned());
@@ -267,6 +284,55 @@ pub(crate) fn obs_whip() -> Result<Command, String> {
     Ok(command)
 }
 
+/// Command for FFmpeg 8.0.1.
+pub(crate) fn ffmpeg_8_0() -> Result<Command, String> {
+    let machine = match std::env::consts::ARCH {
+        "aarch64" => "linux-arm64",
+        _ => "linux-x86_64",
+    };
+    let folder = target_directory().join("peers/ffmpeg-8.0/org/bytedeco/ffmpeg");
+    let program = folder.join(machine).join("ffmpeg");
+    if program.is_file() {
+        Ok(Command::new(program))
+    } else {
+        Err(format!("there is no {}", program.display()))
+    }
+}
+
+/// Command for the publisher by GStreamer's webrtcbin.
+pub(crate) fn gstreamer_whip() -> Command {
+    let mut command = Command::new(system_python());
+    command.arg(script("gstreamer_whip.py"));
+    command
+}
+
+fn gstreamer_whip_check() -> Result<(), String> {
+    static CHECK: OnceLock<Result<(), String>> = OnceLock::new();
+    CHECK
+        .get_or_init(|| passes_its_check(gstreamer_whip()))
+        .clone()
+}
+
+/// Path of the browser.
+pub(crate) fn firefox() -> Result<PathBuf, String> {
+    ["firefox-esr", "firefox"]
+        .iter()
+        .find_map(|name| find(name))
+        .ok_or_else(|| "firefox-esr is not on the PATH".to_owned())
+}
+
+/// Returns the arguments by which `unshare` makes a network namespace: as root, or as a user who
+/// becomes root inside.
+pub(crate) fn namespace() -> Option<&'static [&'static str]> {
+    const WAYS: [&[&str]; 2] = [&["--net"], &["--user", "--map-root-user", "--net"]];
+    let works = |way: &&'static [&'static str]| {
+        let output = Command::new("unshare").args(*way).arg("true").output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    find("ip")?;
+    WAYS.into_iter().find(works)
+}
+
 /// Path of coturn's server.
 pub(crate) fn coturn() -> Result<PathBuf, String> {
     find("turnserver").ok_or_else(|| "turnserver (coturn) is not on the PATH".to_owned())
@@ -325,18 +391,23 @@ fn rtsp_server_check() -> Result<(), String> {
     static CHECK: OnceLock<Result<(), String>> = OnceLock::new();
     let check = || {
         find("gst-launch-1.0").ok_or("gst-launch-1.0 is not on the PATH")?;
-        let output = rtsp_server()
-            .arg("--check")
-            .stdin(Stdio::null())
-            .output()
-            .map_err(|error| format!("python3: {error}"))?;
-        if output.status.success() {
-            Ok(())
-        } else {
-            Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
-        }
+        passes_its_check(rtsp_server())
     };
     CHECK.get_or_init(check).clone()
+}
+
+/// Runs a script with `--check`, which tells by its exit code whether all that it needs is there.
+fn passes_its_check(mut script: Command) -> Result<(), String> {
+    let output = script
+        .arg("--check")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("python3: {error}"))?;
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
+    }
 }
 
 /// The Python that Debian's packages belong to; one earlier on the PATH may be another, which

@@ -25,6 +25,16 @@ pub(crate) const TESTS: &[Test] = &[
         run: a_camera_is_published_in_the_chosen_codec,
     },
     Test {
+        name: "publish_page::a_screen_is_published_until_its_sharing_ends",
+        needs: &[Peer::Chromium],
+        run: a_screen_is_published_until_its_sharing_ends,
+    },
+    Test {
+        name: "publish_page::without_https_the_page_says_why_there_is_no_camera",
+        needs: &[Peer::Chromium],
+        run: without_https_the_page_says_why_there_is_no_camera,
+    },
+    Test {
         name: "publish_page::a_second_publisher_is_told_and_may_take_over",
         needs: &[Peer::Chromium],
         run: a_second_publisher_is_told_and_may_take_over,
@@ -212,6 +222,61 @@ fn a_camera_is_published_in_the_chosen_codec() -> Result<(), Failed> {
         return !it.hidden && new URL(it.href).pathname === '/nothing/publish'";
     viewer.wait_until(LONG, link)?;
     Ok(())
+}
+
+fn a_screen_is_published_until_its_sharing_ends() -> Result<(), Failed> {
+    let server = Server::serve(&[])?;
+    let browser = page_of(&server, "studio", "screen")?;
+    // Browsers share a screen after a user's click only.
+    browser.click("#start")?;
+    is_publishing(&browser)?;
+    let track = "const [track] = document.getElementById('preview').srcObject.getVideoTracks();";
+    let shared = browser.run(&format!(
+        "{track} return {{surface: track.getSettings().displaySurface, hint: track.contentHint}}"
+    ))?;
+    ensure(shared["surface"].is_string(), "a shared surface", &shared)?;
+    ensure(shared["hint"] == "detail", "text stays sharp", &shared)?;
+    // The user ends it by the browser's own button.
+    browser.run(&format!(
+        "{track} track.stop(); track.dispatchEvent(new Event('ended'))"
+    ))?;
+    let ended = wait_for_page_state(&browser, "idle")?;
+    let text = "return document.getElementById('message').textContent";
+    let shown = browser.run(text)?;
+    let named = shown.as_str().is_some_and(|it| it.contains("source ended"));
+    ensure(named, "the page says that the source ended", &ended)?;
+    server.wait_for_state("studio", "down")?;
+    Ok(())
+}
+
+fn without_https_the_page_says_why_there_is_no_camera() -> Result<(), Failed> {
+    let server = Server::configured("http: {hosts: [studio.test]}", &[])?;
+    let browser = Browser::start_with(&[
+        "--use-fake-device-for-media-stream".to_owned(),
+        "--host-resolver-rules=MAP studio.test 127.0.0.1".to_owned(),
+    ])?;
+    let url = server.url("/studio/publish");
+    browser.open(&url.replace("127.0.0.1", "studio.test"))?;
+    browser.wait_until(LONG, "return window.publishing?.state === 'idle'")?;
+    let secure = browser.run("return isSecureContext")?;
+    ensure(secure == false, "the browser trusts only HTTPS", &secure)?;
+    let notice = "const it = document.getElementById('insecure');
+        return it.checkVisibility() && it.textContent";
+    let shown = browser.wait_until(LONG, notice)?;
+    let text = shown.as_str().unwrap_or_default();
+    for part in ["https://", "localhost", "test picture"] {
+        ensure(text.contains(part), part, &shown)?;
+    }
+    browser.screenshot("publish-insecure")?;
+    // A start all the same is refused with the same words.
+    choose(&browser, "camera")?;
+    browser.click("#start")?;
+    let refused = "const it = document.getElementById('message');
+        return it.checkVisibility() && it.textContent.includes('HTTPS') && it.textContent";
+    browser.wait_until(LONG, refused)?;
+    // The test picture works without HTTPS.
+    choose(&browser, "test")?;
+    start(&browser)
 }
 
 fn a_second_publisher_is_told_and_may_take_over() -> Result<(), Failed> {

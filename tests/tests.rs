@@ -21,10 +21,12 @@ mod commands;
 mod data;
 mod descriptors;
 mod files;
+mod firefox;
 mod guest;
 mod http;
 mod https;
 mod logging;
+mod marionette;
 mod messages;
 mod moq;
 mod peers;
@@ -77,6 +79,7 @@ fn main() -> ExitCode {
         publish::TESTS,
         publish_page::TESTS,
         whip::TESTS,
+        firefox::TESTS,
         files::TESTS,
         bench::TESTS,
         data::TESTS,

@@ -91,6 +91,18 @@ impl Browser {
         self.post("goog/cdp/execute", &command).map(drop)
     }
 
+    /// Clicks the element of a CSS selector as a user does, who may thereby start a capture.
+    pub(crate) fn click(&self, selector: &str) -> Result<(), String> {
+        let wanted = json!({"using": "css selector", "value": selector});
+        let element = self.post("element", &wanted)?;
+        let id = element
+            .as_object()
+            .and_then(|it| it.values().next()?.as_str());
+        let id = id.ok_or_else(|| format!("no element {selector}"))?;
+        self.post(&format!("element/{id}/click"), &json!({}))
+            .map(drop)
+    }
+
     /// Runs the body of a function in the page; returns its result.
     pub(crate) fn run(&self, script: &str) -> Result<Value, String> {
         self.post("execute/sync", &json!({"script": script, "args": []}))

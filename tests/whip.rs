@@ -12,7 +12,7 @@ use crate::aiortc;
 use crate::browser::{PATIENCE, decoded, ensure};
 use crate::peers::{self, Peer, Test};
 use crate::process::{Running, eventually};
-use crate::server::Server;
+use crate::server::{Server, write_file};
 use crate::webdriver::Browser;
 
 pub(crate) const TESTS: &[Test] = &[
@@ -25,6 +25,16 @@ pub(crate) const TESTS: &[Test] = &[
         name: "whip::ffmpeg_publishes_video_alone_with_a_stream_key",
         needs: &[Peer::FfmpegWhip],
         run: ffmpeg_publishes_video_alone_with_a_stream_key,
+    },
+    Test {
+        name: "whip::ffmpeg_8_0_publishes_with_all_its_ways",
+        needs: &[Peer::Ffmpeg80],
+        run: ffmpeg_8_0_publishes_with_all_its_ways,
+    },
+    Test {
+        name: "whip::gstreamer_publishes_with_rtx_and_ulpfec",
+        needs: &[Peer::GstreamerWhip],
+        run: gstreamer_publishes_with_rtx_and_ulpfec,
     },
     Test {
         name: "whip::pion_publishes_h264_and_opus",
@@ -119,6 +129,55 @@ fn ffmpeg_publishes_video_alone_with_a_stream_key() -> Result<(), Failed> {
     let url = server.url("/whip");
     command.args([&url, "--seconds", "12", "--no-audio", "--token", "studio"]);
     publish(&server, "studio", command, false)?;
+    Ok(())
+}
+
+/// FFmpeg 8.0 is the DTLS server, sends no PRIORITY in its one STUN request and no STUN afterwards,
+/// and writes seven digits for constrained baseline.
+fn ffmpeg_8_0_publishes_with_all_its_ways() -> Result<(), Failed> {
+    let server = Server::serve(&[])?;
+    let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets");
+    let mut copied = peers::ffmpeg_8_0()?;
+    copied.args(["-nostdin", "-loglevel", "verbose", "-re", "-r", "30", "-i"]);
+    copied.arg(assets.join("demo.h264"));
+    copied.args(["-c", "copy", "-t", "12", "-f", "whip"]);
+    copied.arg(server.url("/copied/whip"));
+    let printed = publish(&server, "copied", copied, false)?;
+    for line in ["profile-level-id=422001f", "a=setup:passive"] {
+        ensure(printed.contains(line), line, &Value::from(&*printed))?;
+    }
+    server.wait_for_state("copied", "down")?;
+    let mut encoded = peers::ffmpeg_8_0()?;
+    encoded.args(["-nostdin", "-re", "-f", "lavfi", "-i"]);
+    encoded.args(["testsrc2=size=320x180:rate=30", "-f", "lavfi", "-i"]);
+    encoded.args(["sine=sample_rate=48000", "-ac", "2", "-t", "12"]);
+    encoded.args(["-c:v", "libopenh264", "-b:v", "500k", "-g", "30"]);
+    encoded.args(["-c:a", "libopus", "-f", "whip"]);
+    encoded.arg(server.url("/encoded/whip"));
+    publish(&server, "encoded", encoded, true)?;
+    Ok(())
+}
+
+/// GStreamer 1.28 makes ECDSA certificates, as browsers do; the older one here is given such a
+/// certificate.
+fn gstreamer_publishes_with_rtx_and_ulpfec() -> Result<(), Failed> {
+    let server = Server::serve(&[])?;
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/server/tests/data");
+    let read = |name: &str| std::fs::read_to_string(data.join(name));
+    let both = read("localhost.pem")? + &read("localhost.key.pem")?;
+    let name = format!("gstreamer-{}.pem", std::process::id());
+    let certificate = write_file(&name, both.as_bytes())?;
+    let mut command = peers::gstreamer_whip();
+    command.arg(server.url("/studio/whip"));
+    command.args(["--seconds", "12", "--certificate", &certificate]);
+    let sent = report(&publish(&server, "studio", command, true)?)?;
+    ensure(sent["status"] == 201, "POST", &sent)?;
+    ensure(sent["delete_status"] == 200, "DELETE", &sent)?;
+    let offer = sent["offer"].as_str().unwrap_or_default();
+    for line in ["ulpfec/90000", "rtx/90000", "transport-wide-cc"] {
+        ensure(offer.contains(line), line, &sent)?;
+    }
+    server.wait_for_state("studio", "down")?;
     Ok(())
 }
 

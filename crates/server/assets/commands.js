@@ -36,7 +36,7 @@ export function commands({ origin, base, name, rtspPort, rtspsPort, key }) {
     },
     {
       program: 'GStreamer',
-      note: 'WHIP, with gst-plugins-rs',
+      note: 'WHIP, version 1.28 and later, with gst-plugins-rs',
       line: `gst-launch-1.0 videotestsrc is-live=true ! video/x-raw,width=1280,height=720,framerate=30/1 ! whipclientsink signaller::whip-endpoint=${quoted(whip)}${key ? ` signaller::auth-token=${KEY}` : ''}`,
     },
   ];

@@ -336,9 +336,9 @@ function labelSource() {
   const [first, none] = $('microphone').options;
   [first.text, none.text] = kind === 'test' ? ['On', 'Off'] : ['Default', 'None'];
   for (const option of [...$('microphone').options].slice(2)) option.hidden = kind === 'test';
-  const needsDevices = kind !== 'test' && !hasDevices();
-  $('insecure').hidden = !needsDevices;
-  setText($('insecure'), needsDevices ? INSECURE : '');
+  // It says why the page began with the test picture, too.
+  $('insecure').hidden = hasDevices();
+  setText($('insecure'), hasDevices() ? '' : INSECURE);
 }
 
 /** A change of the form takes effect while the page publishes, where the browser lets it. */

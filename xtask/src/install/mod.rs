@@ -35,7 +35,7 @@ const BENCH_PEERS: [Peer; 1] = [Peer {
 /// Oldest version of Go that builds the peers in Go.
 const GO_MIN: (u32, u32) = (1, 24);
 
-const PEERS: [Peer; 7] = [
+const PEERS: [Peer; 9] = [
     Peer {
         name: "usrsctp",
         packages: &["libusrsctp-dev"],
@@ -82,6 +82,20 @@ const PEERS: [Peer; 7] = [
             process::find("gst-launch-1.0").is_some()
                 && python_runs([script.as_os_str(), OsStr::new("--check")])
         },
+    },
+    Peer {
+        name: "GStreamer's webrtcbin",
+        packages: &["gstreamer1.0-nice", "gir1.2-gst-plugins-bad-1.0"],
+        is_present: || {
+            let script = process::root().join("peers/gstreamer_whip.py");
+            python_runs([script.as_os_str(), OsStr::new("--check")])
+        },
+    },
+    Peer {
+        name: "Firefox",
+        // Its tests run in a network namespace.
+        packages: &["firefox-esr", "iproute2"],
+        is_present: || process::find("firefox-esr").is_some() && process::find("ip").is_some(),
     },
     PYTHON_ENVIRONMENTS,
 ];
@@ -171,6 +185,10 @@ pub(crate) fn peers() -> Result<(), String> {
         );
     }
     problems.extend(python::aiortc().err());
+    // Maven needs a Java, which is larger than the one peer that it fetches.
+    if process::find("mvn").is_some() {
+        problems.extend(ffmpeg_8_0().err());
+    }
     // Node.js is larger than the one peer that needs it, as Go is.
     if process::find("npm").is_some() {
         problems.extend(libdatachannel().err());
@@ -297,6 +315,46 @@ pub(crate) fn libdatachannel() -> Result<PathBuf, String> {
         process::run(&mut install)
     })?;
     Ok(modules)
+}
+
+/// Installs FFmpeg 8.0.1, which no package of Debian has, from its package for Java: the program
+/// and its libraries are files in it.
+///
+/// # Errors Maven or its repository does not answer.
+fn ffmpeg_8_0() -> Result<(), String> {
+    let package = versions::of("ffmpeg-8.0", "package")?;
+    let version = versions::of("ffmpeg-8.0", "version")?;
+    let folder = process::target_directory().join("peers/ffmpeg-8.0");
+    let mark = folder.join(&version);
+    if mark.is_file() {
+        return Ok(());
+    }
+    let machine = match std::env::consts::ARCH {
+        "aarch64" => "linux-arm64",
+        _ => "linux-x86_64",
+    };
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    twice(|| {
+        let mut fetch = Command::new("mvn");
+        fetch.args(["--quiet", "--batch-mode"]);
+        fetch.arg("org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy");
+        fetch.arg(format!("-Dartifact={package}:{version}:jar:{machine}"));
+        fetch.arg(format!("-DoutputDirectory={}", folder.display()));
+        process::run(&mut fetch)
+    })?;
+    let name = package.rsplit(':').next().unwrap_or_default();
+    let archive = folder.join(format!("{name}-{version}-{machine}.jar"));
+    let mut unpack = Command::new(system_python());
+    unpack
+        .args(["-m", "zipfile", "-e"])
+        .arg(&archive)
+        .arg(&folder);
+    process::run(&mut unpack)?;
+    let program = format!("org/bytedeco/ffmpeg/{machine}/ffmpeg");
+    process::run(Command::new("chmod").arg("+x").arg(folder.join(program)))?;
+    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
+    std::fs::remove_file(&archive).map_err(failed)?;
+    std::fs::write(&mark, "").map_err(failed)
 }
 
 /// Path of a program that [`go_peers`] has built.
