@@ -130,6 +130,14 @@ fn pages_below_a_base_path_request_nothing_outside_of_the_path() -> Result<(), F
         ),
         ("/call", "", "return window.call.state === 'idle'"),
         (
+            "/studio/publish",
+            "document.querySelector('input[name=source][value=test]').click(); \
+             document.getElementById('size').value = '640x360'; \
+             document.getElementById('rate').value = '15'; \
+             document.getElementById('start').click()",
+            "return publishing.state === 'live' && publishing.answer?.state === 'live'",
+        ),
+        (
             "/call/room",
             "document.getElementById('dial').click()",
             "return window.call.state === 'live'",
