@@ -18,6 +18,7 @@ mod certificate;
 mod cipher;
 mod curves;
 mod fastest;
+mod handshake_trace;
 pub mod record;
 mod replay;
 mod tap;
@@ -26,6 +27,7 @@ mod tests;
 
 pub use certificate::{Certificate, GenerateError};
 pub use cipher::{Cipher, CipherChoice, UnknownCipher};
+pub use handshake_trace::{Flight, HandshakeTrace};
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -89,6 +91,7 @@ pub(crate) struct Association {
     datagrams: VecDeque<Box<[u8]>>,
     deadline: Option<Instant>,
     failed: bool,
+    trace: Box<HandshakeTrace>,
     /// Records of data; `None` where application data is not used and is dropped.
     data: Option<Box<ApplicationData>>,
 }
@@ -133,6 +136,7 @@ impl Association {
             datagrams: VecDeque::new(),
             deadline: None,
             failed: false,
+            trace: Box::default(),
             data: data.map(|_| Box::default()),
         }
     }
@@ -196,6 +200,7 @@ impl Association {
         if self.failed {
             return None;
         }
+        self.trace.note_received(datagram);
         let result = self
             .dtls
             .handle_timeout(now)
@@ -213,6 +218,16 @@ impl Association {
 
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.deadline
+    }
+
+    /// Returns what was sent and received of the handshake.
+    pub(crate) fn trace(&self) -> &HandshakeTrace {
+        &self.trace
+    }
+
+    /// Returns this end's role.
+    pub(crate) const fn role(&self) -> Role {
+        self.role
     }
 
     /// Returns the next datagram to send.
@@ -277,6 +292,7 @@ impl Association {
         match result {
             Ok(()) => drained,
             Err(error) => {
+                self.trace.failure = Some(error.to_string().into());
                 self.failed = true;
                 self.deadline = None;
                 Some(drained.unwrap_or(Progress::Failed(error)))
@@ -297,6 +313,7 @@ impl Association {
             };
             match self.dtls.poll_output(buffer) {
                 Output::Packet(datagram) if self.datagrams.len() < DATAGRAMS_QUEUED_MAX => {
+                    self.trace.note_sent(datagram);
                     self.datagrams.push_back(datagram.into());
                 }
                 Output::BufferTooSmall { needed } => larger = vec![0; needed],

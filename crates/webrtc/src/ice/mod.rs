@@ -85,6 +85,8 @@ pub(crate) struct Agent {
     /// Addresses from which authentic STUN arrived since the last restart.
     validated: Vec<SocketAddr>,
     remote_candidates: usize,
+    /// Authentic checks and responses of the peer.
+    received: u32,
     path: Option<SocketAddr>,
     /// The local address from which datagrams on `path` are sent.
     path_local: Option<SocketAddr>,
@@ -157,6 +159,7 @@ impl Agent {
             described: Vec::new(),
             validated: Vec::new(),
             remote_candidates: 0,
+            received: 0,
             path: None,
             path_local: None,
             nominated: None,
@@ -292,6 +295,19 @@ impl Agent {
         self.path == Some(source) || self.validated.contains(&source)
     }
 
+    /// Returns the number of authentic checks of the peer, and the addresses that they came from
+    /// since the last restart.
+    pub(crate) fn received(&self) -> (u32, &[SocketAddr]) {
+        (self.received, &self.validated)
+    }
+
+    /// Returns how many checks this end sent, and how many of them were answered; zero for a full
+    /// agent.
+    pub(crate) fn own_checks(&self) -> (u32, u32) {
+        let counts = self.consent.as_ref().map(|consent| consent.counts());
+        counts.map_or((0, 0), |counts| (counts.sent, counts.answered))
+    }
+
     /// Returns the remote address of the selected path.
     pub(crate) fn path(&self) -> Option<SocketAddr> {
         self.path
@@ -337,6 +353,7 @@ impl Agent {
         if !known {
             self.validated.push(source);
         }
+        self.received = self.received.saturating_add(1);
         if !self.lite || self.path.is_none_or(|path| path == source) {
             self.last_received = now;
         }

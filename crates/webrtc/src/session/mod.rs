@@ -11,6 +11,7 @@ mod budget;
 mod channels;
 mod config;
 mod congestion_control;
+mod connection_report;
 mod control;
 mod data;
 mod error;
@@ -38,6 +39,7 @@ pub use config::{
     AcceptConfig, DataConfig, DialConfig, Kinds, ReceiveMode, Secrets, TRACKS_MAX, TrackSecrets,
 };
 pub use congestion_control::PathReport;
+pub use connection_report::ConnectionReport;
 pub use data::DataCounts;
 pub use error::{AcceptError, SetAnswerError};
 pub use event::{CloseReason, Dropped, Event, NACK_LOST_MAX, Received, Sealed};

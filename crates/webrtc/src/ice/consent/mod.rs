@@ -54,10 +54,18 @@ pub(super) struct Consent {
     drawn: u64,
     tie_breaker: u64,
     addresses: Vec<CheckedAddress>,
+    counts: CheckCounts,
     rounds_left: u32,
     rounds_counted: Instant,
     /// When the handshake was done; `None` before.
     connected: Option<Instant>,
+}
+
+/// Checks that were sent and answered since the session began.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct CheckCounts {
+    pub(super) sent: u32,
+    pub(super) answered: u32,
 }
 
 /// An address that checks were sent to.
@@ -88,10 +96,16 @@ impl Consent {
             drawn: 0,
             tie_breaker,
             addresses: Vec::new(),
+            counts: CheckCounts::default(),
             rounds_left: ROUNDS_MAX,
             rounds_counted: now,
             connected: None,
         }
+    }
+
+    /// Returns how many checks were sent and answered.
+    pub(super) const fn counts(&self) -> CheckCounts {
+        self.counts
     }
 
     /// Returns whether the peer proved at most 30 s ago that it receives at `address`.
@@ -180,6 +194,7 @@ impl Consent {
         if !stun_is_authentic(datagram, pwd) {
             return false;
         }
+        self.counts.answered = self.counts.answered.saturating_add(1);
         checked.proven = Some(now);
         checked.answers |= self.connected.is_some();
         checked.is_due = false;
@@ -268,6 +283,7 @@ impl Consent {
         let elapsed: Duration = WAITS[..=checked.sent.min(WAITS.len() - 1)].iter().sum();
         checked.next = Some(checked.began + elapsed);
         checked.sent += 1;
+        self.counts.sent = self.counts.sent.saturating_add(1);
         check::write_request(out, checked.transaction, local, remote, self.tie_breaker);
         Some((checked.local, checked.address))
     }

@@ -1,6 +1,7 @@
 use glassline_sim::Loss;
 
 use super::*;
+use crate::dtls::Flight;
 use crate::srtp::Profile;
 use crate::srtp::Role;
 
@@ -231,4 +232,42 @@ fn ice_restarts_while_media_flows() {
         .map(|it| it.payload.clone())
         .collect();
     assert_eq!(payloads, [b"during".to_vec(), b"after".to_vec()]);
+}
+
+#[test]
+fn the_report_of_a_connection_tells_how_far_it_came() {
+    let lost = || Conditions::default().with_loss(Loss::Random(1.0));
+    let mut silent = Pair::new(Setup {
+        conditions: lost(),
+        ..Setup::default()
+    });
+    silent.run_for(ms(11_000));
+    let nothing = ConnectionReport {
+        candidates: vec![silent.server.address],
+        ..ConnectionReport::default()
+    };
+    assert_eq!(silent.server.connection_report(), nothing);
+
+    // The client is cut off once the server has answered its hello.
+    let mut cut = Pair::new(Setup::default());
+    let latest_sent = |pair: &Pair| pair.server.connection_report().handshake.latest_sent;
+    while latest_sent(&cut) != Some(Flight::ServerHello) {
+        assert!(!cut.server.is_closed(), "no ServerHello");
+        cut.run_for(ms(5));
+    }
+    cut.network.set_conditions(&lost());
+    cut.run_for(ms(11_000));
+    let (_, reason) = closed(&cut.server.events).expect("closed");
+    assert_eq!(reason, CloseReason::HandshakeTimeout);
+    let report = cut.server.connection_report();
+    assert_eq!(report.sources, [cut.client.address]);
+    assert!(report.checks > 0 && report.own_checks > 0 && report.own_checks_answered > 0);
+    let trace = report.handshake;
+    assert_eq!(trace.latest_received, Some(Flight::ClientHello));
+    assert!(trace.sent > 1 && trace.largest_bytes > 300, "{trace:?}");
+
+    let pair = Pair::connected(Setup::default());
+    let trace = pair.server.connection_report().handshake;
+    assert_eq!(trace.latest_received, Some(Flight::ClientKeyExchange));
+    assert_eq!((trace.alert, trace.failure), (None, None));
 }

@@ -1,0 +1,24 @@
+//! Counts of failed connections, for metrics.
+
+use super::record::{Protocol, Stage};
+use crate::runtime::Counter;
+
+/// How many connections failed since the server started, by protocol and stage.
+#[derive(Debug, Default)]
+pub(crate) struct FailureCounters([[Counter; Stage::ALL.len()]; Protocol::ALL.len()]);
+
+impl FailureCounters {
+    pub(super) fn note(&self, protocol: Protocol, stage: Stage) {
+        self.0[protocol as usize][stage as usize].add(1);
+    }
+
+    /// Returns the counts above zero.
+    pub(crate) fn rows(&self) -> Vec<(Protocol, Stage, u64)> {
+        let rows = Protocol::ALL.into_iter().zip(&self.0);
+        let counts = rows.flat_map(|(protocol, row)| {
+            let stages = Stage::ALL.into_iter().zip(row);
+            stages.map(move |(stage, counter)| (protocol, stage, counter.get()))
+        });
+        counts.filter(|(.., count)| *count > 0).collect()
+    }
+}

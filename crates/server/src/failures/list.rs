@@ -1,0 +1,276 @@
+//! The list of the latest failures.
+
+use std::net::IpAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::counters::FailureCounters;
+use super::record::{ConnectionFailure, FailureRecord};
+use super::shown::shown;
+use crate::runtime::{SessionId, SourcePrefix};
+
+/// Time for which a failure is kept after it happened last.
+const KEPT: Duration = Duration::from_secs(3600);
+
+/// Most entries of all sources together. With the limits on texts below, the list has at most
+/// 640 KiB.
+const ENTRIES_MAX: usize = 512;
+/// Most entries of one source. Beyond that its oldest entry gives way.
+const ENTRIES_PER_SOURCE: usize = 32;
+/// Most bytes of each text.
+const REASON_BYTES_MAX: usize = 512;
+const REMEDY_BYTES_MAX: usize = 384;
+const STREAM_BYTES_MAX: usize = 96;
+/// Most sessions that are known by an entry.
+const SESSIONS_MAX: usize = 4;
+
+/// Shortest interval between two log lines of one entry.
+const LOGGED: Duration = Duration::from_secs(60);
+
+/// The connections that failed in the last hour.
+#[derive(Debug, Default)]
+pub(crate) struct Failures {
+    /// By the time of the latest failure of each entry, the oldest first.
+    entries: Mutex<Vec<FailureRecord>>,
+    counters: FailureCounters,
+}
+
+impl Failures {
+    /// Notes a failure and logs it.
+    pub(crate) fn note(&self, failure: ConnectionFailure, now: Instant) {
+        self.counters.note(failure.protocol, failure.stage);
+        let (record, must_log) = self.enter(failure, now);
+        if must_log {
+            let FailureRecord {
+                stream,
+                source,
+                reason,
+                count,
+                ..
+            } = &record;
+            let (role, stage) = (record.role.as_str(), record.stage.as_str());
+            let session = record.sessions.last().map(tracing::field::display);
+            let protocol = record.protocol.as_str();
+            let remedy = record.remedy.as_deref();
+            tracing::info!(%stream, %source, protocol, stage, session, count, remedy, "{role} did not connect: {reason}");
+        }
+    }
+
+    /// Enters a failure into the list. Returns its entry, and whether the log shall have a line of
+    /// it.
+    fn enter(&self, failure: ConnectionFailure, now: Instant) -> (FailureRecord, bool) {
+        let source = SourcePrefix::from(failure.from);
+        let stream = shown(&failure.stream, STREAM_BYTES_MAX);
+        let reason = shown(&failure.reason, REASON_BYTES_MAX);
+        let mut entries = self.lock();
+        forget_old(&mut entries, now);
+        let is_equal = |it: &FailureRecord| {
+            (it.source, it.protocol, it.role, it.stage)
+                == (source, failure.protocol, failure.role, failure.stage)
+                && (&it.stream, &it.reason) == (&stream, &reason)
+        };
+        let (mut record, must_log) = match entries.iter().position(is_equal) {
+            Some(place) => {
+                let mut record = entries.remove(place);
+                record.count += 1;
+                record.latest = now;
+                let must_log = now.saturating_duration_since(record.logged) >= LOGGED;
+                (record, must_log)
+            }
+            None => {
+                make_room(&mut entries, source);
+                let remedy = failure.remedy.as_deref();
+                let record = FailureRecord {
+                    stream,
+                    protocol: failure.protocol,
+                    role: failure.role,
+                    stage: failure.stage,
+                    source,
+                    reason,
+                    remedy: remedy.map(|it| shown(it, REMEDY_BYTES_MAX)),
+                    sessions: Vec::new(),
+                    count: 1,
+                    first: now,
+                    latest: now,
+                    logged: now,
+                };
+                (record, true)
+            }
+        };
+        if must_log {
+            record.logged = now;
+        }
+        if let Some(session) = failure.session {
+            if record.sessions.len() >= SESSIONS_MAX {
+                record.sessions.remove(0);
+            }
+            record.sessions.push(session);
+        }
+        entries.push(record.clone());
+        (record, must_log)
+    }
+
+    /// Returns all entries, the latest first.
+    pub(crate) fn all(&self, now: Instant) -> Vec<FailureRecord> {
+        let mut entries = self.lock();
+        forget_old(&mut entries, now);
+        entries.iter().rev().cloned().collect()
+    }
+
+    /// Returns why the session `id` of the stream or file `stream` failed.
+    pub(crate) fn of_session(&self, id: &SessionId, stream: &str) -> Option<FailureRecord> {
+        let stream = shown(stream, STREAM_BYTES_MAX);
+        let entries = self.lock();
+        let is_of = |it: &&FailureRecord| it.stream == stream && it.sessions.contains(id);
+        entries.iter().rev().find(is_of).cloned()
+    }
+
+    /// Returns how many connections failed.
+    pub(crate) fn counters(&self) -> &FailureCounters {
+        &self.counters
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<FailureRecord>> {
+        // The list is consistent after every line, so a poisoned lock is no problem.
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn forget_old(entries: &mut Vec<FailureRecord>, now: Instant) {
+    let is_old = |it: &FailureRecord| now.saturating_duration_since(it.latest) > KEPT;
+    let old = entries.iter().take_while(|it| is_old(it)).count();
+    entries.drain(..old);
+    if entries.is_empty() {
+        entries.shrink_to_fit();
+    }
+}
+
+/// Removes an entry if one more of `source` would exceed a limit: the oldest of the source, or the
+/// oldest of the source that has most.
+fn make_room(entries: &mut Vec<FailureRecord>, source: SourcePrefix) {
+    let count_of = |source| entries.iter().filter(|it| it.source == source).count();
+    let victim = if count_of(source) >= ENTRIES_PER_SOURCE {
+        source
+    } else if entries.len() >= ENTRIES_MAX {
+        let mut fullest = (source, count_of(source));
+        for entry in entries.iter() {
+            let count = count_of(entry.source);
+            if count > fullest.1 {
+                fullest = (entry.source, count);
+            }
+        }
+        match fullest.1 {
+            // Every source has one entry at most: the oldest of all gives way.
+            0 | 1 => entries.first().map_or(source, |it| it.source),
+            _ => fullest.0,
+        }
+    } else {
+        return;
+    };
+    if let Some(oldest) = entries.iter().position(|it| it.source == victim) {
+        entries.remove(oldest);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failures::{ClientRole, Protocol, Stage};
+
+    fn failure(from: [u8; 4], stream: &str, reason: &str) -> ConnectionFailure {
+        ConnectionFailure {
+            stream: stream.to_owned(),
+            protocol: Protocol::WebRtc,
+            role: ClientRole::Viewer,
+            stage: Stage::Ice,
+            from: IpAddr::from(from),
+            session: Some(SessionId::new(&format!("{stream}/{reason}"))),
+            reason: reason.to_owned(),
+            remedy: None,
+        }
+    }
+
+    const ONE: [u8; 4] = [192, 0, 2, 1];
+
+    #[test]
+    fn equal_failures_of_a_source_are_one_entry_which_is_logged_once_a_minute() {
+        let (failures, start) = (Failures::default(), Instant::now());
+        let logged = (0..60).filter(|second| {
+            let now = start + Duration::from_secs(second * 2);
+            failures.enter(failure(ONE, "cam", "no checks"), now).1
+        });
+        assert_eq!(logged.count(), 2);
+        let all = failures.all(start + Duration::from_secs(120));
+        let [entry] = &all[..] else {
+            panic!("{all:?}")
+        };
+        assert_eq!((entry.count, entry.sessions.len()), (60, SESSIONS_MAX));
+        assert_eq!(entry.latest - entry.first, Duration::from_secs(118));
+        failures.note(failure(ONE, "cam", "another reason"), start);
+        assert_eq!(failures.all(start).len(), 2);
+        let rows = failures.counters().rows();
+        assert_eq!(rows, [(Protocol::WebRtc, Stage::Ice, 1)], "only `note` counts");
+    }
+
+    #[test]
+    fn entries_are_kept_for_an_hour_after_their_latest_failure() {
+        let (failures, start) = (Failures::default(), Instant::now());
+        failures.note(failure(ONE, "cam", "first"), start);
+        failures.note(failure(ONE, "cam", "second"), start);
+        failures.note(failure(ONE, "cam", "first"), start + KEPT / 2);
+        assert_eq!(failures.all(start + KEPT).len(), 2);
+        let late = failures.all(start + KEPT + KEPT / 2);
+        assert_eq!(late.len(), 1);
+        assert_eq!(&*late[0].reason, "first");
+        assert!(failures.all(start + KEPT * 2).is_empty());
+    }
+
+    #[test]
+    fn a_flood_pushes_out_only_entries_of_its_own_sources() {
+        let (failures, now) = (Failures::default(), Instant::now());
+        failures.note(failure(ONE, "cam", "innocent"), now);
+        for number in 0..5_000_u32 {
+            let [.., third, fourth] = number.to_be_bytes();
+            let stream = format!("{third}.{fourth}");
+            let flooder = [198, 51, 100, fourth % 40];
+            failures.note(failure(flooder, &stream, "flood"), now);
+        }
+        let all = failures.all(now);
+        assert!(all.len() <= ENTRIES_MAX, "{}", all.len());
+        assert!(all.iter().any(|it| &*it.reason == "innocent"));
+        let of_first = all.iter().filter(|it| it.source.to_string() == "198.51.100.1");
+        assert!(of_first.count() <= ENTRIES_PER_SOURCE);
+        // From as many addresses as one likes, the list has its size, and the newest stay.
+        for number in 0..2_000_u32 {
+            let [.., third, fourth] = number.to_be_bytes();
+            failures.note(failure([10, 0, third, fourth], "cam", "flood"), now);
+        }
+        let all = failures.all(now);
+        assert_eq!(all.len(), ENTRIES_MAX);
+        assert_eq!(all[0].source.to_string(), "10.0.7.207");
+    }
+
+    #[test]
+    fn a_session_finds_its_failure_by_its_own_stream() {
+        let (failures, now) = (Failures::default(), Instant::now());
+        failures.note(failure(ONE, "cam", "no checks"), now);
+        let id = SessionId::new("cam/no checks");
+        assert!(failures.of_session(&id, "cam").is_some());
+        assert!(failures.of_session(&id, "other").is_none());
+        assert!(failures.of_session(&SessionId::new("x"), "cam").is_none());
+    }
+
+    #[test]
+    fn texts_of_an_entry_are_bounded() {
+        let (failures, now) = (Failures::default(), Instant::now());
+        let long = "x".repeat(100_000);
+        let huge = ConnectionFailure {
+            remedy: Some(long.clone()),
+            ..failure(ONE, &long, &long)
+        };
+        failures.note(huge, now);
+        let entry = &failures.all(now)[0];
+        let bytes = entry.stream.len() + entry.reason.len() + entry.remedy.as_ref().map_or(0, |it| it.len());
+        assert_eq!(bytes, STREAM_BYTES_MAX + REASON_BYTES_MAX + REMEDY_BYTES_MAX);
+    }
+}

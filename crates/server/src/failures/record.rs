@@ -1,0 +1,143 @@
+//! One failed connection, or several equal ones.
+
+use std::net::IpAddr;
+use std::time::Instant;
+
+use crate::runtime::{SessionId, SourcePrefix};
+
+/// The protocol of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    WebRtc,
+    Rtsp,
+    Quic,
+}
+
+impl Protocol {
+    pub(super) const ALL: [Self; 3] = [Self::WebRtc, Self::Rtsp, Self::Quic];
+
+    /// Returns the name for the API and for labels of metrics.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::WebRtc => "webrtc",
+            Self::Rtsp => "rtsp",
+            Self::Quic => "quic",
+        }
+    }
+}
+
+/// What a client wanted to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClientRole {
+    Viewer,
+    Publisher,
+    /// A participant of a room.
+    Participant,
+    /// The client did not say, or wanted to be both.
+    Client,
+}
+
+impl ClientRole {
+    /// Returns the name for the API and the log.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Viewer => "viewer",
+            Self::Publisher => "publisher",
+            Self::Participant => "participant",
+            Self::Client => "client",
+        }
+    }
+}
+
+/// The stage of a connection at which it failed, in the order in which a connection passes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Credentials, or a web page that may not use the server.
+    Rights,
+    /// Limits of the server, or a server that cannot serve now.
+    Server,
+    /// There is no such stream, or it has no source.
+    Stream,
+    /// The request itself: malformed, or without a codec in common.
+    Offer,
+    /// Connectivity checks.
+    Ice,
+    /// The handshake of the encryption: DTLS, TLS or QUIC.
+    Handshake,
+    /// The connection stood, but no media came.
+    Media,
+}
+
+impl Stage {
+    pub(super) const ALL: [Self; 7] = [
+        Self::Rights,
+        Self::Server,
+        Self::Stream,
+        Self::Offer,
+        Self::Ice,
+        Self::Handshake,
+        Self::Media,
+    ];
+
+    /// Returns the name for the API and for labels of metrics.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Rights => "rights",
+            Self::Server => "server",
+            Self::Stream => "stream",
+            Self::Offer => "offer",
+            Self::Ice => "ice",
+            Self::Handshake => "handshake",
+            Self::Media => "media",
+        }
+    }
+
+    /// Returns the stage at which a request fails that is refused with an HTTP or RTSP status.
+    pub(crate) const fn of_status(status: u16) -> Self {
+        match status {
+            401 | 403 | 421 => Self::Rights,
+            429 | 453 | 500..=599 => Self::Server,
+            404 | 409 | 410 => Self::Stream,
+            _ => Self::Offer,
+        }
+    }
+}
+
+/// A connection that failed.
+#[derive(Clone, Debug)]
+pub(crate) struct ConnectionFailure {
+    /// Name of the stream or file, or of the room.
+    pub(crate) stream: String,
+    pub(crate) protocol: Protocol,
+    pub(crate) role: ClientRole,
+    pub(crate) stage: Stage,
+    /// Address of the client.
+    pub(crate) from: IpAddr,
+    /// The session that failed; `None` if there was none yet.
+    pub(crate) session: Option<SessionId>,
+    /// What the server has seen, as a sentence without a full stop.
+    pub(crate) reason: String,
+    /// What to change, if the reason does not tell.
+    pub(crate) remedy: Option<String>,
+}
+
+/// An entry of the list: equal failures of one source.
+#[derive(Clone, Debug)]
+pub(crate) struct FailureRecord {
+    pub(crate) stream: Box<str>,
+    pub(crate) protocol: Protocol,
+    pub(crate) role: ClientRole,
+    pub(crate) stage: Stage,
+    pub(crate) source: SourcePrefix,
+    pub(crate) reason: Box<str>,
+    pub(crate) remedy: Option<Box<str>>,
+    /// The latest sessions that failed so, the latest last.
+    pub(crate) sessions: Vec<SessionId>,
+    /// Number of failures.
+    pub(crate) count: u64,
+    /// When the first and the latest of them happened.
+    pub(crate) first: Instant,
+    pub(crate) latest: Instant,
+    /// When the log last had a line of them.
+    pub(super) logged: Instant,
+}

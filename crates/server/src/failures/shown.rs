@@ -1,0 +1,42 @@
+//! Text that strangers had a part in, made fit to be shown.
+
+/// Returns at most `bytes_max` bytes of `text`, without characters that change how the text around
+/// them is shown: control characters, and those that reverse the direction of writing.
+pub(super) fn shown(text: &str, bytes_max: usize) -> Box<str> {
+    let mut shown = String::with_capacity(text.len().min(bytes_max));
+    for character in text.chars() {
+        let character = if is_harmful(character) {
+            char::REPLACEMENT_CHARACTER
+        } else {
+            character
+        };
+        if shown.len() + character.len_utf8() + '…'.len_utf8() > bytes_max {
+            shown.push('…');
+            break;
+        }
+        shown.push(character);
+    }
+    shown.into()
+}
+
+/// Returns whether a terminal or a page could be misled by the character: Unicode's control and
+/// format characters for direction, and line separators.
+const fn is_harmful(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_short_and_do_not_write_over_others() {
+        assert_eq!(&*shown("the offer has H.265", 64), "the offer has H.265");
+        let terminal = shown("a\u{1b}[2Jb\r\nc\u{202e}d", 64);
+        assert_eq!(&*terminal, "a\u{fffd}[2Jb\u{fffd}\u{fffd}c\u{fffd}d");
+        let long = shown(&"ä".repeat(100), 21);
+        assert_eq!(&*long, &*("ä".repeat(9) + "…"));
+        assert_eq!(long.len(), 21);
+    }
+}

@@ -1,0 +1,46 @@
+//! How far the connection to a peer came, to say why it failed.
+
+use std::net::SocketAddr;
+
+use super::Session;
+use crate::dtls::HandshakeTrace;
+use crate::srtp::Role;
+
+/// What this end has seen of a session's ICE and DTLS.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConnectionReport {
+    /// Addresses that this end offers as candidates.
+    pub candidates: Vec<SocketAddr>,
+    /// Number of authentic connectivity checks that arrived.
+    pub checks: u32,
+    /// Addresses that those checks came from since the last ICE restart, at most 24, the latest
+    /// last.
+    pub sources: Vec<SocketAddr>,
+    /// Number of connectivity checks that this end sent to those addresses. A full agent's own
+    /// checks are not counted.
+    pub own_checks: u32,
+    /// Number of these that the peer answered.
+    pub own_checks_answered: u32,
+    /// Whether this end is the DTLS client, which begins the handshake.
+    pub is_dtls_client: bool,
+    /// What was sent and received of the DTLS handshake.
+    pub handshake: HandshakeTrace,
+}
+
+impl Session {
+    /// Returns what this end has seen of the connection so far, also after the session closed.
+    pub fn connection_report(&self) -> ConnectionReport {
+        let (checks, sources) = self.ice.received();
+        let (own_checks, own_checks_answered) = self.ice.own_checks();
+        let dtls = self.dtls.as_ref();
+        ConnectionReport {
+            candidates: self.ice.local().to_vec(),
+            checks,
+            sources: sources.to_vec(),
+            own_checks,
+            own_checks_answered,
+            is_dtls_client: dtls.is_some_and(|it| it.role() == Role::Client),
+            handshake: dtls.map(|it| it.trace().clone()).unwrap_or_default(),
+        }
+    }
+}
