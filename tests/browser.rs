@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::http;
 use crate::peers::{Peer, Test};
+use crate::process::eventually;
 use crate::server::{Server, run_to_end};
 use crate::webdriver::Browser;
 
@@ -30,6 +31,11 @@ pub(crate) const TESTS: &[Test] = &[
         name: "browser::an_unknown_stream_is_waited_for",
         needs: NEEDS,
         run: an_unknown_stream_is_waited_for,
+    },
+    Test {
+        name: "browser::a_page_that_does_not_connect_shows_the_servers_reason_and_tries_again",
+        needs: NEEDS,
+        run: a_page_that_does_not_connect_shows_the_servers_reason_and_tries_again,
     },
     Test {
         name: "browser::a_read_token_in_the_address_opens_the_player",
@@ -177,6 +183,36 @@ fn an_unknown_stream_is_waited_for() -> Result<(), Failed> {
     browser.screenshot("waiting")?;
     let names_it = shown.as_str().is_some_and(|text| text.contains("nothing"));
     ensure(names_it, "the page names the stream", &shown)
+}
+
+/// The server advertises an address that nobody has, as behind a NAT or in a container.
+fn a_page_that_does_not_connect_shows_the_servers_reason_and_tries_again() -> Result<(), Failed> {
+    let server = Server::configured("media: {advertise: [192.0.2.99]}", &["demo"])?;
+    let browser = Browser::start()?;
+    browser.open(&server.url("/demo"))?;
+    browser.wait_until(PATIENCE, "return glassline.state === 'reconnecting'")?;
+    let shown = browser.run("return document.getElementById('message').innerText")?;
+    browser.screenshot("no-connection")?;
+    let tells = |text: &str| text.contains("192.0.2.99:") && text.contains("media.advertise");
+    let is_told = shown.as_str().is_some_and(tells);
+    ensure(
+        is_told,
+        "the page has the server's reason and remedy",
+        &shown,
+    )?;
+    let list = http::get_json(&server.admin_url("/api/v1/failures?stream=demo"))?;
+    let stage = &list["failures"][0]["stage"];
+    ensure(stage == "ice", "the API has the failure", &list)?;
+    // The page dials again, and the reason stays on the screen meanwhile.
+    let sessions = || -> Result<(), String> {
+        let counts = http::get_json(&server.url("/api/v1/server"))?;
+        match counts["half_open"].as_u64() {
+            Some(1..) => Ok(()),
+            _ => Err(format!("no other try: {counts}")),
+        }
+    };
+    eventually(PATIENCE, sessions)?;
+    Ok(())
 }
 
 fn a_read_token_in_the_address_opens_the_player() -> Result<(), Failed> {

@@ -25,12 +25,12 @@ export const streamUrl = (name, below = '') =>
  * The server refused a request, or could not be reached.
  *
  * `status`: the HTTP status; 0 if no answer came.
- * `retryAfter`: seconds the server asks for, or null.
+ * `retryAfter`: seconds the server asks for, or null. `remedy`: what to change, or null.
  */
 export class Problem extends Error {
-  constructor(status, title, detail, retryAfter = null) {
+  constructor(status, title, detail, retryAfter = null, remedy = null) {
     super(detail ? `${title}: ${detail}` : title);
-    Object.assign(this, { name: 'Problem', status, title, detail, retryAfter });
+    Object.assign(this, { name: 'Problem', status, title, detail, retryAfter, remedy });
   }
 
   /** Reads a problem+json answer; a plain body serves as the detail. */
@@ -44,6 +44,7 @@ export class Problem extends Error {
       body?.title || response.statusText || `HTTP ${response.status}`,
       body?.detail || null,
       seconds >= 0 ? seconds : null,
+      body?.remedy || null,
     );
   }
 }

@@ -200,7 +200,8 @@ function play() {
 function explain(reason, delayMs) {
   seen.lastError = reason.message;
   if (!(reason instanceof Problem) || reason.status === 0) {
-    show('reconnecting', 'Reconnecting', 'Reconnecting', reason.message);
+    const title = reason.neverConnected ? 'No connection, trying again' : 'Reconnecting';
+    show('reconnecting', 'Reconnecting', title, reason.message, reason.neverConnected);
     return Math.min(delayMs, UNREACHED_MAX_MS);
   }
   if (REFUSALS.has(reason.status)) {

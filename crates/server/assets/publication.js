@@ -7,6 +7,7 @@
 // another session.
 
 import { Problem, request } from './api.js';
+import { giveUp } from './failure.js';
 
 /** How long ICE and DTLS may take before the session counts as failed. */
 const CONNECT_DEADLINE_MS = 8000;
@@ -107,6 +108,15 @@ export class Publication {
     this.#over(new Ended(message, byServer));
   }
 
+  /** Ends a session that does not connect, with the server's reason if it knows one. */
+  async #fail(message) {
+    if (this.connected || !this.resource) return this.lose(message);
+    const reason = await giveUp(this.pc, null, (options) => this.request('/failure', options));
+    // The server has ended a session whose reason it told.
+    if (reason !== null) this.resource = null;
+    this.lose(reason ?? message);
+  }
+
   /** Ends the session here and at the server. The DELETE outlives a page that is being left. */
   close() {
     for (const timer of Object.values(this.#timers)) clearTimeout(timer);
@@ -165,7 +175,7 @@ export class Publication {
       this.#timers.interrupted = setTimeout(() => this.restart(), afterMs);
       this.#timers.restarted = setTimeout(() => this.lose('The connection failed'), afterMs + RESTARTED_MS);
     } else if (state === 'failed') {
-      this.lose('The connection failed');
+      this.#fail('The connection failed');
     }
     if (state === 'closed') this.#closedByServer();
   }
@@ -209,11 +219,11 @@ export class Publication {
     const { transport } = this.pc.getSenders()[0] ?? {};
     transport?.addEventListener('statechange', () => {
       if (transport.state === 'closed') this.#closedByServer();
-      if (transport.state === 'failed') this.lose('The DTLS handshake failed');
+      if (transport.state === 'failed') this.#fail('The DTLS handshake failed');
     });
     this.#flush();
     this.#timers.connect = setTimeout(() => {
-      if (!this.connected) this.lose(unreachable(answer));
+      if (!this.connected) this.#fail(unreachable(answer));
     }, CONNECT_DEADLINE_MS);
   }
 

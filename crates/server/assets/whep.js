@@ -9,6 +9,7 @@
 // before the first frame. The caller decides whether and when to dial again.
 
 import { Problem, authorization, request } from './api.js';
+import { giveUp } from './failure.js';
 
 /** How long ICE and DTLS may take before the session counts as failed. */
 const CONNECT_DEADLINE_MS = 8000;
@@ -18,10 +19,13 @@ const NO_NETWORK = 'The browser found no network of its own: WebRTC needs one, e
 
 /** A session that has ended, or that failed after the answer. */
 export class Lost extends Error {
-  /** `atOnce`: the server ended the session so that the page dials again, without a pause. */
-  constructor(message, atOnce = false) {
+  /**
+   * `atOnce`: the server ended the session so that the page dials again, without a pause.
+   * `neverConnected`: ICE or DTLS did not finish; the message is the reason, as the server knows it.
+   */
+  constructor(message, { atOnce = false, neverConnected = false } = {}) {
     super(message);
-    Object.assign(this, { name: 'Lost', atOnce });
+    Object.assign(this, { name: 'Lost', atOnce, neverConnected });
   }
 }
 
@@ -75,7 +79,7 @@ export class Session {
         onConnected();
       }
       // 'disconnected' is not the end: ICE may recover by itself.
-      if (pc.connectionState === 'failed') this.lose('The connection failed');
+      if (pc.connectionState === 'failed') this.#fail('The connection failed');
       if (pc.connectionState === 'closed') this.#closedByServer();
     });
     for (const kind of send ? [send] : kinds) {
@@ -93,8 +97,22 @@ export class Session {
   }
 
   /** Ends the session with a reason, for instance because the server no longer knows it. */
-  lose(message, atOnce = false) {
-    this.#over(new Lost(message, atOnce));
+  lose(message, cause) {
+    this.#over(new Lost(message, cause));
+  }
+
+  /**
+   * Ends a session that does not connect, with the server's reason if it knows one; `message`: what
+   * the browser knows by itself. A connection that stood before is just lost.
+   */
+  async #fail(message) {
+    const { resource, pc } = this;
+    if (this.connected || !resource) return this.lose(message);
+    clearTimeout(this.deadline);
+    const reason = await giveUp(pc, this.gathered, (options) => request(`${resource}/failure`, options));
+    // The server has ended a session whose reason it told.
+    if (reason !== null) this.resource = null;
+    this.lose(reason ?? message, { neverConnected: true });
   }
 
   /**
@@ -117,7 +135,7 @@ export class Session {
         if (told) message = problem.title;
       }
     }
-    this.lose(message, told);
+    this.lose(message, { atOnce: told });
   }
 
   /**
@@ -162,7 +180,7 @@ export class Session {
     }
     this.#watchTransport();
     this.deadline = setTimeout(() => {
-      if (!this.connected) this.lose(this.gathered ? unreachable(answer) : NO_NETWORK);
+      if (!this.connected) this.#fail(this.gathered ? unreachable(answer) : NO_NETWORK);
     }, CONNECT_DEADLINE_MS);
   }
 
@@ -171,7 +189,7 @@ export class Session {
     const transport = this.pc.getReceivers()[0]?.transport;
     transport?.addEventListener('statechange', () => {
       if (transport.state === 'closed') this.#closedByServer();
-      if (transport.state === 'failed') this.lose('The DTLS handshake failed');
+      if (transport.state === 'failed') this.#fail('The DTLS handshake failed');
     });
   }
 }

@@ -8,6 +8,7 @@ use glassline_hub::{Hub, StreamName};
 
 use crate::auth::{Sites, Users};
 use crate::config::Config;
+use crate::failures::Failures;
 use crate::http::server::ListenerCounters;
 use crate::ingest::library::Library;
 use crate::ingest::{FrameCode, FrameCodes};
@@ -26,6 +27,8 @@ pub(crate) struct App {
     pub(crate) users: Arc<Users>,
     /// Which pages of browsers may use the server.
     pub(crate) sites: Arc<Sites>,
+    /// The connections that failed.
+    pub(crate) failures: Arc<Failures>,
     /// Rooms of voice calls.
     pub(crate) rooms: Arc<Rooms>,
     /// The media folder, whose files become streams on request; `None` if no folder is configured.

@@ -18,6 +18,7 @@ mod app;
 pub mod auth;
 pub mod config;
 pub mod egress;
+mod failures;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing {
     //! Drivers of fuzz targets that need what no caller of this crate may do.

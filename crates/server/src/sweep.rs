@@ -53,13 +53,7 @@ async fn sweep(
             latencies.forget_stream(&stream);
             tracing::info!(%stream, "stream removed: its publisher left, and nobody watches it");
         }
-        let swept = shared.registry.sweep(now);
-        if swept > 0 {
-            tracing::info!(
-                swept,
-                "sessions removed: no datagram of the viewer arrived within limits.handshake_s"
-            );
-        }
+        shared.sweep(now);
         sweeps = sweeps.wrapping_add(1);
         if sweeps.is_multiple_of(RARE_SWEEPS) {
             latencies.sweep(|stream| hub.stream(stream.as_str()).is_some());

@@ -28,7 +28,11 @@ fn a_wrong_fingerprint_ends_the_session_and_is_counted() {
     assert_eq!(running.total("handshakes_failed_total"), 1);
     assert_eq!(running.total("joins_total"), 0);
     assert!(peer.received.is_empty(), "an impostor was sent media");
-    peer.delete().problem(404);
+    let reason = peer.delete().problem(410)["detail"].to_string();
+    assert!(
+        reason.contains("does not match the fingerprint"),
+        "{reason}"
+    );
 }
 
 fn offer_from(running: &Running, from: Ipv4Addr, offer: &str) -> Response {
@@ -81,7 +85,7 @@ fn half_open_sessions_are_capped() -> bool {
         answered.elapsed() > Duration::from_millis(1000),
         "too early"
     );
-    silent.delete().problem(404);
+    silent.delete().problem(410);
     silent.run_for(Duration::from_millis(50));
     assert!(!silent.is_connected());
 
@@ -158,8 +162,15 @@ fn viewers_leave_at_any_time_but_only_once_and_by_their_own_name() {
         let other = peer.location.replace(STREAM, "other");
         running.request("DELETE", &other, &[], "").problem(404);
         assert_eq!(peer.delete().status, 200);
-        peer.delete().problem(404);
-        peer.patch(&[], "").problem(404);
+        // On a slow machine the client seems to have waited in vain before it left.
+        let ended = if peer.is_connected() {
+            [404, 404]
+        } else {
+            [404, 410]
+        };
+        for gone in [peer.delete(), peer.patch(&[], "")] {
+            assert!(ended.contains(&gone.status), "{gone:?}");
+        }
     }
     running.await_sessions(0, SOON);
     let end = Instant::now() + SOON;

@@ -101,6 +101,8 @@ pub(crate) struct Peer<'a> {
     rng: Rng,
     /// Share of arriving media that is dropped.
     pub(crate) loss: f64,
+    /// How many datagrams of DTLS it still sends.
+    pub(crate) dtls_left: usize,
     /// Dropped media, still encrypted.
     pub(crate) discarded: Vec<Vec<u8>>,
     /// Media that was not dropped, still encrypted.
@@ -223,6 +225,7 @@ impl<'a> Peer<'a> {
             dropped: BTreeMap::new(),
             rng: Rng::new(1),
             loss: 0.0,
+            dtls_left: usize::MAX,
             discarded: Vec::new(),
             arrived: Vec::new(),
         })
@@ -360,6 +363,12 @@ impl<'a> Peer<'a> {
         let mut out = Vec::new();
         while let Some((to, segment)) = self.session.poll_transmit_batch(now, &mut out) {
             for datagram in out.chunks(segment.max(1)) {
+                if datagram.first().map(|it| classify(*it)) == Some(DatagramKind::Dtls) {
+                    match self.dtls_left.checked_sub(1) {
+                        Some(left) => self.dtls_left = left,
+                        None => continue,
+                    }
+                }
                 self.socket
                     .send_to(datagram, to)
                     .expect("loopback takes it");

@@ -360,6 +360,17 @@ fn without_the_token_nothing_of_media_is_read() {
         .find(|(labels, _)| labels.contains("unauthorised"));
     assert_eq!(unauthorized.map(|(_, count)| *count), Some(2));
     assert_eq!(running.total("quic_accepted_total"), 0);
+    let list = running.admin("/api/v1/failures").json();
+    let failures = list["failures"].as_array().expect("a list");
+    let count = failures
+        .iter()
+        .map(|it| it["count"].as_u64().expect("a count"));
+    assert_eq!(count.sum::<u64>(), 2, "{list}");
+    for failure in failures {
+        assert_eq!(failure["protocol"], "quic");
+        assert_eq!(failure["role"], "publisher");
+        assert_eq!(failure["stage"], "rights");
+    }
     let _camera = Camera::start(&running, STREAM, "?token=show-1234567", track_configs());
     eventually("it is live", || running.hub().stream(STREAM).is_some());
 }

@@ -18,6 +18,7 @@ mod browsers;
 mod check;
 mod connections;
 mod data;
+mod failures;
 mod handshake;
 mod hijack;
 mod https;

@@ -124,8 +124,8 @@ pub use dtls::{Certificate, Cipher, CipherChoice, Flight, HandshakeTrace};
 pub use ice::{is_stun_response, stun_is_authentic};
 pub use sdp::{IceCredentials, OpusOptions, OpusParameters, Redundancy};
 pub use session::{
-    AcceptConfig, AcceptError, CloseReason, ConnectionReport, Counts, DataConfig, DataCounts, DialConfig, Dropped,
-    Event, Kinds, LayerIndex, Path, PathEnd, PathReport, ReceiveMode, Received, Receiver,
-    ReceiverIndex, Rtx, SKIP_MAX, Sealed, Secrets, Sender, SenderIndex, SenderTime, Session,
-    SetAnswerError, TRACKS_MAX, TrackSecrets,
+    AcceptConfig, AcceptError, CloseReason, ConnectionReport, Counts, DataConfig, DataCounts,
+    DialConfig, Dropped, Event, Kinds, LayerIndex, Path, PathEnd, PathReport, ReceiveMode,
+    Received, Receiver, ReceiverIndex, Rtx, SKIP_MAX, Sealed, Secrets, Sender, SenderIndex,
+    SenderTime, Session, SetAnswerError, TRACKS_MAX, TrackSecrets,
 };

@@ -1,5 +1,7 @@
 //! The list of the latest failures.
 
+use std::collections::HashMap;
+#[cfg(test)]
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -148,15 +150,19 @@ fn forget_old(entries: &mut Vec<FailureRecord>, now: Instant) {
 /// Removes an entry if one more of `source` would exceed a limit: the oldest of the source, or the
 /// oldest of the source that has most.
 fn make_room(entries: &mut Vec<FailureRecord>, source: SourcePrefix) {
-    let count_of = |source| entries.iter().filter(|it| it.source == source).count();
-    let victim = if count_of(source) >= ENTRIES_PER_SOURCE {
+    let of_source = entries.iter().filter(|it| it.source == source).count();
+    let victim = if of_source >= ENTRIES_PER_SOURCE {
         source
     } else if entries.len() >= ENTRIES_MAX {
-        let mut fullest = (source, count_of(source));
+        let mut counts = HashMap::<SourcePrefix, usize>::new();
+        // Of sources with equally many entries, the one whose entries begin last counts as fullest,
+        // so that each count is read once.
+        let mut fullest = (source, of_source);
         for entry in entries.iter() {
-            let count = count_of(entry.source);
-            if count > fullest.1 {
-                fullest = (entry.source, count);
+            let count = counts.entry(entry.source).or_default();
+            *count += 1;
+            if *count > fullest.1 {
+                fullest = (entry.source, *count);
             }
         }
         match fullest.1 {
@@ -201,15 +207,17 @@ mod tests {
         });
         assert_eq!(logged.count(), 2);
         let all = failures.all(start + Duration::from_secs(120));
-        let [entry] = &all[..] else {
-            panic!("{all:?}")
-        };
+        let [entry] = &all[..] else { panic!("{all:?}") };
         assert_eq!((entry.count, entry.sessions.len()), (60, SESSIONS_MAX));
         assert_eq!(entry.latest - entry.first, Duration::from_secs(118));
         failures.note(failure(ONE, "cam", "another reason"), start);
         assert_eq!(failures.all(start).len(), 2);
         let rows = failures.counters().rows();
-        assert_eq!(rows, [(Protocol::WebRtc, Stage::Ice, 1)], "only `note` counts");
+        assert_eq!(
+            rows,
+            [(Protocol::WebRtc, Stage::Ice, 1)],
+            "only `note` counts"
+        );
     }
 
     #[test]
@@ -238,7 +246,9 @@ mod tests {
         let all = failures.all(now);
         assert!(all.len() <= ENTRIES_MAX, "{}", all.len());
         assert!(all.iter().any(|it| &*it.reason == "innocent"));
-        let of_first = all.iter().filter(|it| it.source.to_string() == "198.51.100.1");
+        let of_first = all
+            .iter()
+            .filter(|it| it.source.to_string() == "198.51.100.1");
         assert!(of_first.count() <= ENTRIES_PER_SOURCE);
         // From as many addresses as one likes, the list has its size, and the newest stay.
         for number in 0..2_000_u32 {
@@ -270,7 +280,12 @@ mod tests {
         };
         failures.note(huge, now);
         let entry = &failures.all(now)[0];
-        let bytes = entry.stream.len() + entry.reason.len() + entry.remedy.as_ref().map_or(0, |it| it.len());
-        assert_eq!(bytes, STREAM_BYTES_MAX + REASON_BYTES_MAX + REMEDY_BYTES_MAX);
+        let bytes = entry.stream.len()
+            + entry.reason.len()
+            + entry.remedy.as_ref().map_or(0, |it| it.len());
+        assert_eq!(
+            bytes,
+            STREAM_BYTES_MAX + REASON_BYTES_MAX + REMEDY_BYTES_MAX
+        );
     }
 }

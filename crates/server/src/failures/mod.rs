@@ -16,6 +16,5 @@ mod list;
 mod record;
 mod shown;
 
-pub(crate) use counters::FailureCounters;
 pub(crate) use list::Failures;
 pub(crate) use record::{ClientRole, ConnectionFailure, FailureRecord, Protocol, Stage};

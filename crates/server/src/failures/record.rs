@@ -60,7 +60,7 @@ pub(crate) enum Stage {
     Stream,
     /// The request itself: malformed, or without a codec in common.
     Offer,
-    /// Connectivity checks.
+    /// ICE: the connectivity checks of client or server got no answer.
     Ice,
     /// The handshake of the encryption: DTLS, TLS or QUIC.
     Handshake,

@@ -21,7 +21,7 @@ pub(super) fn shown(text: &str, bytes_max: usize) -> Box<str> {
 
 /// Returns whether a terminal or a page could be misled by the character: Unicode's control and
 /// format characters for direction, and line separators.
-const fn is_harmful(character: char) -> bool {
+fn is_harmful(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

@@ -54,6 +54,11 @@ pub(super) fn router() -> Router<App> {
             get(pages::call).post(join).options(resource::options),
         )
         .route("/call/{room}/{session}", session)
+        .route("/call/{room}/{session}/failure", post(give_up))
+        .route(
+            "/call/{room}/{session}/hear/{id}/{leg}/failure",
+            post(give_up_leg),
+        )
         .route(
             "/call/{room}/{session}/hear/{id}",
             post(add_leg).options(resource::options),
@@ -224,6 +229,18 @@ async fn leave(
     resource::end(&app.sessions, &record).await
 }
 
+/// Ends a participant's session that does not connect: `POST /call/{room}/{session}/failure`.
+async fn give_up(
+    State(app): State<App>,
+    Path((room, session)): Path<(String, String)>,
+    body: Body,
+) -> Result<Response, Problem> {
+    let (_, participant) = find(&app, &room_name(&room)?, &SessionId::new(&session))?;
+    let record = app.sessions.by_id(&participant.session);
+    let record = record.ok_or_else(Problem::no_session)?;
+    resource::give_up(&app.sessions, &record, body).await
+}
+
 /// The names in a leg's URL: room, session, the participant that it hears, and the leg's own
 /// session.
 type Leg = (String, String, String, String);
@@ -244,6 +261,16 @@ async fn change_leg(
 async fn leave_leg(State(app): State<App>, Path(leg): Path<Leg>) -> Result<Response, Problem> {
     let record = resource::find(&app.sessions, &stream_of(&leg), &leg.3)?;
     resource::end(&app.sessions, &record).await
+}
+
+/// Ends a leg that does not connect: `POST` of its failure.
+async fn give_up_leg(
+    State(app): State<App>,
+    Path(leg): Path<Leg>,
+    body: Body,
+) -> Result<Response, Problem> {
+    let record = resource::find(&app.sessions, &stream_of(&leg), &leg.3)?;
+    resource::give_up(&app.sessions, &record, body).await
 }
 
 /// Returns the stream that a leg hears. The leg's own name is right enough, even after one of the

@@ -23,6 +23,7 @@ mod page_guard;
 mod pages;
 mod panics;
 mod problem;
+mod refusals;
 mod resource;
 pub(crate) mod server;
 mod shown;
@@ -86,6 +87,8 @@ pub(crate) fn public(app: App) -> Router {
             "/{stream}/whip/{session}/report",
             post(api::publishing::report),
         )
+        .route("/{stream}/whep/{session}/failure", post(whep::give_up))
+        .route("/{stream}/whip/{session}/failure", post(whep::give_up))
         .route(
             "/doSignaling",
             post(signaling::exchange).options(resource::options),
@@ -95,6 +98,7 @@ pub(crate) fn public(app: App) -> Router {
         .fallback(not_found)
         .layer(from_fn_with_state(app.clone(), readers))
         .layer(from_fn_with_state(app.clone(), page_guard::viewers))
+        .layer(from_fn_with_state(app.clone(), refusals::note))
         // An authority has no credentials, and asks by names that may not be configured elsewhere.
         .route("/.well-known/acme-challenge/{token}", get(acme::answer))
         .layer(from_fn_with_state(app.clone(), panics::contain))
@@ -115,6 +119,7 @@ pub(crate) fn admin(app: App) -> Router {
         .route("/api/v1/rtsp/requests", get(api::rtsp::requests))
         .route("/api/v1/quic/sessions", get(api::quic::sessions))
         .route("/api/v1/transcodings", get(api::transcoding::transcodings))
+        .route("/api/v1/failures", get(api::failures::failures))
         .route("/api/v1/webrtc/viewers", get(api::webrtc::viewers))
         .route(
             "/api/v1/webrtc/data-publishers",

@@ -32,6 +32,7 @@ const ASSETS: &[(&str, &str, &str)] = assets! {
     "call.js" => SCRIPT,
     "clock.js" => SCRIPT,
     "dom.js" => SCRIPT,
+    "failure.js" => SCRIPT,
     "format.js" => SCRIPT,
     "framecode.js" => SCRIPT,
     "frames.js" => SCRIPT,

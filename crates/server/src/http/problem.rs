@@ -4,6 +4,8 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value};
 
+use super::refusals::Refusal;
+
 /// An error response with a status, a detail for people and members for programs.
 #[derive(Debug)]
 pub(super) struct Problem {
@@ -77,6 +79,10 @@ impl Problem {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let mut body = self.members;
+        let refusal = Refusal {
+            title: self.title,
+            detail: self.detail.clone(),
+        };
         body.insert("type".to_owned(), "about:blank".into());
         body.insert("title".to_owned(), self.title.into());
         body.insert("status".to_owned(), self.status.as_u16().into());
@@ -86,6 +92,7 @@ impl IntoResponse for Problem {
             (header::CACHE_CONTROL, "no-store"),
         ];
         let mut response = (self.status, kind, Value::Object(body).to_string()).into_response();
+        response.extensions_mut().insert(refusal);
         for (name, value) in self.headers {
             response.headers_mut().append(name, value);
         }

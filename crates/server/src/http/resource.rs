@@ -18,8 +18,8 @@ use super::body;
 use super::problem::Problem;
 use crate::app::App;
 use crate::sessions::{
-    AnsweredOffer, ChangeError, ConnectionAddresses, Expected, Full, Negotiator, OfferError,
-    SessionRecord,
+    AnsweredOffer, ChangeError, ClientView, ConnectionAddresses, Expected, Full, Negotiator,
+    OfferError, SessionRecord,
 };
 use crate::transcoding::WITHOUT_B_FRAMES;
 
@@ -52,10 +52,45 @@ pub(super) fn find(
     session: &str,
 ) -> Result<Arc<SessionRecord>, Problem> {
     let record = sessions.find(stream, session);
-    record.ok_or_else(|| match sessions.ending(stream, session) {
-        Some(reason) => Problem::new(StatusCode::GONE, reason.title(), reason.to_string()),
-        None => Problem::no_session(),
+    record.ok_or_else(|| gone(sessions, stream, session).unwrap_or_else(Problem::no_session))
+}
+
+/// Returns why a session ended or failed, with status 410; `None` if its client ended it, or if that
+/// is too long ago.
+pub(super) fn gone(sessions: &Negotiator, stream: &str, session: &str) -> Option<Problem> {
+    if let Some(reason) = sessions.ending(stream, session) {
+        let problem = Problem::new(StatusCode::GONE, reason.title(), reason.to_string());
+        return Some(problem);
+    }
+    let failure = sessions.failure(stream, session)?;
+    let reason: String = failure.reason.into();
+    let problem = Problem::new(StatusCode::GONE, "The connection failed", reason);
+    let problem = problem.with("stage", failure.stage.as_str());
+    Some(match failure.remedy {
+        Some(remedy) => problem.with("remedy", String::from(remedy)),
+        None => problem,
     })
+}
+
+/// Ends a session that its client gives up, and answers with the reason.
+pub(super) async fn give_up(
+    sessions: &Negotiator,
+    record: &SessionRecord,
+    body: Body,
+) -> Result<Response, Problem> {
+    let body = body::read(body).await?;
+    let view: ClientView = serde_json::from_slice(&body).map_err(|error| {
+        let line = error.line();
+        Problem::bad_request(format!("not a report of a failure: {error}")).with("line", line)
+    })?;
+    // If the session ended meanwhile, its reason is known, too.
+    let ended = sessions.give_up(record, view).await;
+    match gone(sessions, record.resource_name(), record.id.as_str()) {
+        Some(problem) => Err(problem),
+        None => ended
+            .map(|()| StatusCode::OK.into_response())
+            .map_err(Into::into),
+    }
 }
 
 /// Returns status 201 with the SDP answer, the URL of the session, and the ICE servers.
@@ -176,8 +211,10 @@ pub(super) async fn end(
 ) -> Result<Response, Problem> {
     let ended = sessions.leave(record).await;
     // The server may have ended the session since it was found.
-    if let Some(reason) = sessions.ending(record.resource_name(), record.id.as_str()) {
-        let problem = Problem::new(StatusCode::GONE, reason.title(), reason.to_string());
+    let (name, id) = (record.resource_name(), record.id.as_str());
+    if (ended.is_err() || sessions.ending(name, id).is_some())
+        && let Some(problem) = gone(sessions, name, id)
+    {
         return Err(problem);
     }
     ended?;

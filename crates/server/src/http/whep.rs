@@ -61,6 +61,17 @@ pub(super) async fn present(
     resource::find(&app.sessions, &name, &session).map(|_| StatusCode::NO_CONTENT)
 }
 
+/// Ends a session that does not connect, with what the client has seen, and answers 410 with the
+/// reason: `POST /{stream}/whep/{session}/failure`, and the same of WHIP.
+pub(super) async fn give_up(
+    State(app): State<App>,
+    Path((name, session)): Path<(String, String)>,
+    body: Body,
+) -> Result<Response, Problem> {
+    let record = resource::find(&app.sessions, &name, &session)?;
+    resource::give_up(&app.sessions, &record, body).await
+}
+
 /// Ends a viewer's session: `DELETE /{stream}/whep/{session}`.
 pub(super) async fn leave(
     State(app): State<App>,

@@ -15,6 +15,7 @@ mod broadcasts;
 mod certificate_source;
 mod collection;
 mod counters;
+mod failures;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
 mod places;
@@ -37,6 +38,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use crate::auth::{self, Readable, Requester, Sites, Users};
 use crate::config;
 use crate::egress::moq;
+use crate::failures::Failures;
 use crate::rooms;
 use crate::runtime::{
     Clock, FaultPoint, Heartbeat, Part, Supervisor, calendar, keep_running, spawn_kept,
@@ -90,6 +92,7 @@ struct SessionContext {
     without_rooms: Arc<Collection>,
     accounts: Arc<Accounts>,
     counters: Arc<Counters>,
+    failures: Arc<Failures>,
     supervisor: Arc<Supervisor>,
 }
 
@@ -101,7 +104,7 @@ impl Quic {
         hub: &Arc<Hub>,
         (users, sites): (&Arc<Users>, &Arc<Sites>),
         clock: Clock,
-        supervisor: &Arc<Supervisor>,
+        (failures, supervisor): (&Arc<Failures>, &Arc<Supervisor>),
         stopped: &watch::Receiver<bool>,
     ) -> Result<Option<Self>, StartError> {
         let Some(address) = config.address else {
@@ -136,6 +139,7 @@ impl Quic {
             without_rooms,
             accounts: Arc::default(),
             counters,
+            failures: Arc::clone(failures),
             supervisor: Arc::clone(supervisor),
         };
         let shared = Arc::new(Shared {
@@ -298,8 +302,7 @@ async fn serve(
     let opened = tokio::select! {
         opened = opening => opened,
         () = handshake.evicted() => {
-            context.counters.refuse(Reason::Full);
-            tracing::debug!(%peer, "QUIC handshake ended: others need its place");
+            context.note_eviction(peer);
             None
         }
     };
@@ -376,8 +379,7 @@ async fn open(
     let request = match incoming.request().await {
         Ok(request) => request,
         Err(error) => {
-            context.counters.refuse(Reason::Handshake);
-            tracing::debug!(%peer, %error, "QUIC handshake failed");
+            context.note_handshake(peer, &error);
             return None;
         }
     };
@@ -393,9 +395,8 @@ async fn open(
     {
         Ok(rights) => rights,
         Err(error) => {
-            let role = request.role();
             context.counters.refuse(Reason::Unauthorized);
-            tracing::info!(%peer, ?role, "QUIC session refused: {error}");
+            context.note_refusal(peer, (request.path(), request.role()), &error);
             request.refuse(Refusal::Unauthorized);
             return None;
         }

@@ -10,6 +10,7 @@ use glassline_media::TrackIndex;
 use glassline_rtsp::server::{Connection, Endpoints};
 
 use super::counters::Counters;
+use super::failures::RequestedStream;
 use super::file_playback::FilePlayback;
 use super::play_session::PlaySession;
 use super::publish_session::PublishSession;
@@ -37,6 +38,7 @@ pub(super) struct Client {
     pub(super) peer: SocketAddr,
     pub(super) local: SocketAddr,
     pub(super) role: Role,
+    pub(super) requested: RequestedStream,
     /// Keys that the description announced to the client, for the tracks that it sets up next.
     pub(super) keyring: Option<Box<Keyring>>,
     /// The stream that was described to the client last, and its tracks at that time. A client
@@ -126,6 +128,7 @@ impl Client {
             peer: endpoints.peer,
             local: endpoints.local,
             role: Role::Idle,
+            requested: RequestedStream::default(),
             keyring: None,
             described: None,
             cookie: None,

@@ -335,14 +335,20 @@ impl Clients {
 
     /// Returns the next event of a client's connection.
     pub(super) fn poll_event(&mut self, key: Key) -> Option<Event> {
-        self.delivery.clients.get_mut(key)?.connection.poll_event()
+        let client = self.delivery.clients.get_mut(key)?;
+        let event = client.connection.poll_event()?;
+        client.requested.note(&event);
+        Some(event)
     }
 
-    /// Counts the requests of a client that were answered.
-    pub(super) fn count_answered(&mut self, key: Key) {
+    /// Counts the requests of a client that were answered, and notes those that were refused.
+    pub(super) fn count_answered(&mut self, key: Key, now: Instant) {
         if let Some(client) = self.delivery.clients.get_mut(key) {
             while let Some(answered) = client.connection.poll_answered() {
                 self.delivery.counters.requests.add(&answered);
+                if let Some(failure) = client.requested.refused(&answered, client.peer.ip()) {
+                    self.shared.failures.note(failure, now);
+                }
             }
         }
     }

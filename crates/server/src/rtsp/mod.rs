@@ -24,6 +24,7 @@ mod command;
 mod counters;
 mod delivery;
 mod event_source;
+mod failures;
 mod file_playback;
 mod listener;
 mod media_folder;
@@ -65,6 +66,7 @@ use crate::auth::{REALM, Sites, Users};
 use crate::egress::rtsp::{
     Bounds, Budget, MulticastSender, NumberKeys, StreamContext, UdpPair, open_multicast,
 };
+use crate::failures::Failures;
 use crate::ingest::library::Library;
 use crate::latency::LatencyRegistry;
 use crate::runtime::{CommandSender, ConnectionLimit, Part, Supervisor, Waker};
@@ -141,6 +143,7 @@ impl Options {
             hub: services.hub,
             users: services.users,
             library: services.library,
+            failures: services.failures,
             supervisor: services.supervisor,
             runtime: tokio::runtime::Handle::current(),
             context,
@@ -176,6 +179,8 @@ pub struct Services {
     pub library: Option<Arc<Library>>,
     /// Calendar clock for NTP times.
     pub wall: WallClock,
+    /// The connections that failed.
+    pub(crate) failures: Arc<Failures>,
     /// Supervisor of the RTSP threads.
     pub(crate) supervisor: Arc<Supervisor>,
 }

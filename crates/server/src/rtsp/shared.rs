@@ -11,6 +11,7 @@ use super::tunnels::Tunnels;
 use super::view::ClientView;
 use crate::auth::Users;
 use crate::egress::rtsp::{Budget, Groups, MulticastSender, StreamContext};
+use crate::failures::Failures;
 use crate::ingest::library::Library;
 use crate::runtime::CommandSender;
 use crate::runtime::{ConnectionLimit, Supervisor};
@@ -21,6 +22,7 @@ pub struct Shared {
     pub(super) hub: Arc<Hub>,
     pub(super) users: Arc<Users>,
     pub(super) library: Option<Arc<Library>>,
+    pub(super) failures: Arc<Failures>,
     pub(super) supervisor: Arc<Supervisor>,
     /// The runtime for work that takes time.
     pub(super) runtime: tokio::runtime::Handle,

@@ -18,6 +18,7 @@ use tokio::task::JoinHandle;
 use crate::app::App;
 use crate::auth::Users;
 use crate::config::{Config, DataAccess};
+use crate::failures::Failures;
 use crate::http::server::ListenerCounters;
 use crate::ingest::library::{self, Library};
 use crate::ingest::{self, FrameCodes, SourceSpec};
@@ -79,10 +80,12 @@ impl Server {
             half_open_per_address: config.limits.half_open_per_address,
             handshake: config.limits.handshake(),
         }));
+        let failures = Arc::<Failures>::default();
         let shared = Arc::new(Shared::new(
             registry,
             Arc::clone(&latencies),
             config.media.advertise.clone(),
+            Arc::clone(&failures),
             Arc::clone(&supervisor),
         ));
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -113,6 +116,7 @@ impl Server {
             sites: Arc::clone(&sites),
             library: library.clone(),
             wall: clock.wall(),
+            failures: Arc::clone(&failures),
             supervisor: Arc::clone(&supervisor),
         };
         let rtsp = start_rtsp(&config, allowed, listeners, services)?;
@@ -122,7 +126,7 @@ impl Server {
             &hub,
             users_and_sites,
             clock,
-            &supervisor,
+            (&failures, &supervisor),
             &stopped,
         )?;
         let [mut listeners, operators] = http.addresses();
@@ -152,6 +156,7 @@ impl Server {
             config: Arc::new(config),
             users,
             sites,
+            failures,
             rooms,
             library,
             hub: Arc::clone(&hub),

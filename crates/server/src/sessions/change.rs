@@ -8,12 +8,14 @@ use glassline_hub::StreamName;
 use glassline_webrtc::sdp::{Candidate, Fragment, IceCredentials, restart_fragment};
 use tokio::sync::oneshot;
 
+use super::diagnosis::ClientView;
 use super::endings::EndReason;
 use super::negotiator::{Negotiator, draw_secrets};
-use super::peer::Peer;
+use super::peer::{Dismissal, Peer};
 use super::record::{IceGeneration, SessionLocation, SessionRecord};
 use super::registry::Registry;
 use super::shard::Command;
+use crate::failures::FailureRecord;
 use crate::ingest::whip::{Arrivals, CaptureLog};
 use crate::latency::FrameStamps;
 use crate::runtime::SessionId;
@@ -207,8 +209,37 @@ impl Negotiator {
             // An error means that the shard dropped the sender: the session ended in another way.
             let _ = tokio::time::timeout(LEAVING, gone).await;
         }
-        drop(left);
+        if let SessionLocation::Waiting(peer) = left {
+            self.drop_waiting(record, peer, Dismissal::Left);
+        }
         Ok(())
+    }
+
+    /// Ends a session whose client gives it up, and notes what the client has seen. Needs a tokio
+    /// runtime.
+    ///
+    /// # Errors
+    /// Returns [`ChangeError::Ended`] or [`ChangeError::Busy`].
+    pub(crate) async fn give_up(
+        &self,
+        record: &SessionRecord,
+        view: ClientView,
+    ) -> Result<(), ChangeError> {
+        record.state().client_view = Some(Box::new(view));
+        self.leave(record).await
+    }
+
+    /// Returns why the connection of a session of the stream or file `name` failed, if it did within
+    /// the last hour.
+    pub(crate) fn failure(&self, name: &str, session: &str) -> Option<FailureRecord> {
+        let id = SessionId::new(session);
+        self.shared.failures.of_session(&id, name)
+    }
+
+    /// Drops a peer that no datagram of its client ever reached.
+    fn drop_waiting(&self, record: &SessionRecord, mut peer: Box<Peer>, why: Dismissal) {
+        peer.note_dismissal(why);
+        self.shared.note_failure(record, &peer, Instant::now());
     }
 
     /// Ends a session whose handshake is not done, because another session needs its place.
@@ -224,10 +255,12 @@ impl Negotiator {
             }
             return;
         }
-        let peer = std::mem::replace(&mut state.location, SessionLocation::Gone);
+        let location = std::mem::replace(&mut state.location, SessionLocation::Gone);
         drop(state);
         self.shared.registry.remove(id);
-        drop(peer);
+        if let SessionLocation::Waiting(peer) = location {
+            self.drop_waiting(&record, peer, Dismissal::Evicted);
+        }
     }
 
     /// Asks the viewer's shard when the frames with these RTP timestamps passed its stages. The

@@ -18,10 +18,10 @@ use glassline_webrtc::{
 };
 use rand::RngCore;
 
-use super::admission::{Admitted, Permit};
+use super::admission::Admitted;
 use super::data_channels::{DataChannelSetup, DataPolicy};
 use super::offer::{ConnectionAddresses, Offer, OfferError};
-use super::peer::{DataPublisher, Participant, Peer, Role, Viewer};
+use super::peer::{Connecting, DataPublisher, Participant, Peer, Role, Viewer};
 use super::record::{IceGeneration, SessionRecord};
 use super::shard::Shared;
 use crate::ingest::Voice;
@@ -100,7 +100,7 @@ pub(super) struct Negotiated {
     pub(super) session: Session,
     answer: String,
     ufrag: String,
-    permit: Permit,
+    connecting: Connecting,
     pub(super) now: Instant,
 }
 
@@ -368,7 +368,7 @@ impl Negotiator {
             session,
             answer,
             ufrag,
-            permit,
+            connecting: Connecting::new(permit, offer.connection),
             now,
         })
     }
@@ -387,7 +387,7 @@ impl Negotiator {
             session,
             answer,
             ufrag,
-            permit,
+            connecting,
             now,
         } = accepted;
         let theirs = session
@@ -397,9 +397,9 @@ impl Negotiator {
             ours: session.local_credentials().clone(),
             theirs,
         };
-        permit.assign(&id);
+        connecting.assign(&id);
         let role = role(&session, &stream);
-        let mut peer = Peer::new(id, stream, session, role, permit, now);
+        let mut peer = Peer::new(id, stream, session, role, connecting, now);
         if let Some(messages) = messages {
             peer = peer.with_messages(messages);
         }

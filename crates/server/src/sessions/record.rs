@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use glassline_hub::StreamName;
 use glassline_webrtc::IceCredentials;
 
+use super::diagnosis::ClientView;
 use super::peer::Peer;
 use crate::runtime::SessionId;
 
@@ -31,6 +32,8 @@ pub struct SessionState {
     pub location: SessionLocation,
     /// The present ICE generation.
     pub ice: IceGeneration,
+    /// What the client told of a connection that it gave up.
+    pub(super) client_view: Option<Box<ClientView>>,
 }
 
 /// The owner of a session's peer.
@@ -64,6 +67,7 @@ impl SessionRecord {
             state: Mutex::new(SessionState {
                 location: SessionLocation::Waiting(peer),
                 ice,
+                client_view: None,
             }),
         }
     }

@@ -142,8 +142,9 @@ impl Registry {
         self.endings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Removes the sessions that got no datagram within the handshake time. Returns their number.
-    pub fn sweep(&self, now: Instant) -> usize {
+    /// Removes the sessions that got no datagram within the handshake time, and returns them with
+    /// their peers.
+    pub(super) fn sweep(&self, now: Instant) -> Vec<(Arc<SessionRecord>, Box<Peer>)> {
         self.endings().forget_old(now);
         let late: Vec<Arc<SessionRecord>> = {
             let index = self.lock();
@@ -151,18 +152,19 @@ impl Registry {
             let late = records.filter(|record| record.age(now) > self.bounds.handshake);
             late.cloned().collect()
         };
-        let mut swept = 0;
-        for record in &late {
+        let mut swept = Vec::new();
+        for record in late {
             let mut state = record.state();
             // Most sessions belong to a shard already.
             if !matches!(state.location, SessionLocation::Waiting(_)) {
                 continue;
             }
-            let peer = std::mem::replace(&mut state.location, SessionLocation::Gone);
+            let location = std::mem::replace(&mut state.location, SessionLocation::Gone);
             drop(state);
             self.remove(&record.id);
-            drop(peer);
-            swept += 1;
+            if let SessionLocation::Waiting(peer) = location {
+                swept.push((record, peer));
+            }
         }
         swept
     }

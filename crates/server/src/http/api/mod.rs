@@ -13,6 +13,7 @@ use glassline_hub::{State as StreamState, Stream};
 use serde::Serialize;
 
 mod advice;
+pub(crate) mod failures;
 mod files;
 pub(crate) mod publishing;
 pub(crate) mod quic;

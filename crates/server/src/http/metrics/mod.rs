@@ -5,6 +5,7 @@
 
 mod certificates;
 mod connections;
+mod failures;
 mod quic;
 mod rtsp;
 mod shards;
@@ -34,6 +35,7 @@ pub(super) async fn prometheus(State(app): State<App>) -> Response {
     quic::metrics(&app, &mut text);
     connections::metrics(&app, &mut text);
     certificates::metrics(&app, &mut text);
+    failures::failures(&app, &mut text);
     transcoding::metrics(&app, &mut text);
     metrics::paths(&app.latencies.selected(), &mut text);
     if let Some(library) = &app.library {

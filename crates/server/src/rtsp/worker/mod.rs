@@ -384,7 +384,7 @@ impl Worker {
                 self.carry_out(key, effect, now);
             }
         }
-        self.clients.count_answered(key);
+        self.clients.count_answered(key, now);
         self.clients.pump(key, now);
     }
 

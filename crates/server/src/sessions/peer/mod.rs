@@ -11,8 +11,11 @@
 
 mod addresses;
 mod channels;
+mod connecting;
 mod context;
 mod data_publisher;
+mod ending;
+mod failure;
 mod participant;
 mod publisher;
 mod role;
@@ -22,12 +25,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use glassline_hub::{Stream, TrackLayout};
-use glassline_media::{MediaUnit, StageTable, Track, TrackLayer};
+use glassline_hub::Stream;
+use glassline_media::{MediaUnit, StageTable, TrackLayer};
 use glassline_rtp::Packet;
-use glassline_webrtc::{Event, LayerIndex, ReceiverIndex, Session};
+use glassline_webrtc::{CloseReason, Event, LayerIndex, ReceiverIndex, Session};
 
-use super::admission::Permit;
 use super::counters::Counters;
 use super::endings::EndReason;
 use crate::egress::webrtc::{Nack, Route};
@@ -37,6 +39,7 @@ use crate::messages::Messages;
 use crate::runtime::SessionId;
 
 use addresses::Addresses;
+pub(super) use connecting::{Connecting, Dismissal};
 pub(super) use context::{Leaving, Served, ShardContext};
 pub(crate) use data_publisher::DataPublisher;
 pub(crate) use participant::Participant;
@@ -58,12 +61,16 @@ pub struct Peer {
     role: Role,
     /// State of the peer's data channels; `None` if it has none.
     messages: Option<Box<Messages>>,
-    /// The right to a half-open session, held until the handshake is done.
-    permit: Option<Permit>,
+    /// What is needed until the handshake is done, among it the right to a half-open session.
+    connecting: Option<Box<Connecting>>,
     addresses: Addresses,
     created: Instant,
     /// Why the server closed the session; `None` if it did not.
     ending: Option<EndReason>,
+    /// How the session closed; `None` before.
+    closed: Option<CloseReason>,
+    /// Why the session was told to close; `None` if it was not.
+    dismissal: Option<Dismissal>,
     /// The deadline that the shard's timers hold for this peer.
     pub(super) armed: Option<Instant>,
     /// Time at which the selected path was published last.
@@ -74,12 +81,12 @@ pub struct Peer {
 
 impl Peer {
     /// Creates a peer of `stream` whose handshake has not begun.
-    pub(crate) fn new(
+    pub(in crate::sessions) fn new(
         id: SessionId,
         stream: Arc<Stream>,
         session: Session,
         role: Role,
-        permit: Permit,
+        connecting: Connecting,
         now: Instant,
     ) -> Self {
         Self {
@@ -88,10 +95,12 @@ impl Peer {
             session,
             role,
             messages: None,
-            permit: Some(permit),
+            connecting: Some(Box::new(connecting)),
             addresses: Addresses::default(),
             created: now,
             ending: None,
+            closed: None,
+            dismissal: None,
             armed: None,
             selected_shown: None,
             rtt: None,
@@ -123,7 +132,7 @@ impl Peer {
 
     /// Returns whether the handshake is done.
     pub(super) const fn is_joined(&self) -> bool {
-        self.permit.is_none()
+        self.connecting.is_none()
     }
 
     /// Returns whether the shard reads frames of the peer's stream for it.
@@ -199,8 +208,8 @@ impl Peer {
 
     /// Notes that an authentic connectivity check of the peer arrived.
     pub(super) fn heard(&self) {
-        if let Some(permit) = &self.permit {
-            permit.heard();
+        if let Some(connecting) = &self.connecting {
+            connecting.permit.heard();
         }
     }
 
@@ -236,7 +245,7 @@ impl Peer {
             }
         }
         if let Role::Publisher(publisher) = &mut self.role
-            && self.permit.is_none()
+            && self.connecting.is_none()
             && served != Served::Closed
             && let Some(ending) = publisher.serve(&mut self.session, now, &shard.counters.whip)
         {
@@ -295,6 +304,7 @@ impl Peer {
                 self.repair(Nack { sender, lost }, now, shard);
             }
             Event::Closed(reason) => {
+                self.closed = Some(reason);
                 if let Role::Publisher(publisher) = &mut self.role {
                     publisher.leave(format!("the publisher left: {reason}"));
                 }
@@ -302,8 +312,9 @@ impl Peer {
                 if self.is_joined() {
                     tracing::info!(session = %self.id, stream = %self.stream.name(), %reason, "{role} left");
                 } else {
+                    // The log has the reason, see `failure`.
                     shard.counters.handshakes_failed.add(1);
-                    tracing::info!(session = %self.id, stream = %self.stream.name(), %reason, "{role} did not connect");
+                    tracing::debug!(session = %self.id, stream = %self.stream.name(), %reason, "{role} did not connect");
                 }
                 return Served::Closed;
             }
@@ -351,7 +362,7 @@ impl Peer {
         {
             return;
         }
-        self.permit = None;
+        self.connecting = None;
         counters.joined.add(1);
         let took = now.saturating_duration_since(self.created);
         tracing::info!(session = %self.id, stream = %self.stream.name(), ms = took.as_millis(), "{} joined", self.role.as_str());
@@ -362,49 +373,6 @@ impl Peer {
             // A participant is not counted as a viewer of its own voice.
             Role::Participant(_) => {}
         }
-    }
-
-    /// Returns why the server closed the session; `None` if it did not.
-    pub(super) fn ending(&self) -> Option<EndReason> {
-        self.ending
-    }
-
-    /// Closes the session if the peer gets video with B-frames, which a browser shows in the wrong
-    /// order. Returns whether it did. New viewers of the stream are refused with the same reason.
-    pub(super) fn close_if_reordered(
-        &mut self,
-        tracks: &[Track],
-        now: Instant,
-        counters: &Counters,
-    ) -> bool {
-        let gets_them =
-            matches!(&self.role, Role::Viewer(viewer) if viewer.sender.is_reordered(tracks));
-        if gets_them {
-            tracing::warn!(session = %self.id, stream = %self.stream.name(), "viewer disconnected: the video has B-frames, which browsers show in the wrong order; encode without them");
-            counters.closed_reordered.add(1);
-            self.ending = Some(EndReason::Reordered);
-            self.session.close(now);
-        }
-        gets_them
-    }
-
-    /// Closes the session if the peer negotiated tracks that the stream no longer has in `layout`.
-    /// Returns whether it did. The viewer may join again and negotiate the new tracks.
-    pub(super) fn close_if_superseded(
-        &mut self,
-        layout: TrackLayout,
-        now: Instant,
-        counters: &Counters,
-    ) -> bool {
-        let is_old = matches!(&self.role, Role::Viewer(viewer)
-            if viewer.is_superseded(layout, &self.stream.tracks()));
-        if is_old {
-            tracing::info!(session = %self.id, stream = %self.stream.name(), "viewer disconnected: the source changed its codecs, or its video needs no transcoding any more; the viewer may join again");
-            counters.closed_tracks_changed.add(1);
-            self.ending = Some(EndReason::TracksChanged);
-            self.session.close(now);
-        }
-        is_old
     }
 
     /// Loads the session's state into the cache before it is used; see [`Session::prefetch`].
@@ -421,7 +389,7 @@ impl Peer {
         let Role::Viewer(viewer) = &mut self.role else {
             return;
         };
-        if self.permit.is_some() {
+        if self.connecting.is_some() {
             // Nothing is sent before the handshake is done.
             return;
         }
@@ -487,7 +455,7 @@ impl Peer {
             Role::Viewer(viewer) if !blocked && self.route().is_some() => {
                 viewer.sender.deadline(&mut self.session, now)
             }
-            Role::Publisher(publisher) if self.permit.is_none() => publisher.deadline(),
+            Role::Publisher(publisher) if self.connecting.is_none() => publisher.deadline(),
             _ => None,
         };
         let due = [self.session.poll_timeout(), paced].into_iter().flatten();

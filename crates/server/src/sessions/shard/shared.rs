@@ -2,12 +2,17 @@
 
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use super::command::Command;
+use crate::failures::Failures;
 use crate::latency::LatencyRegistry;
 use crate::messages::MessageBrokers;
 use crate::runtime::{CommandSender, Part, Supervisor};
 use crate::sessions::counters::Counters;
+use crate::sessions::diagnosis::Surroundings;
+use crate::sessions::peer::Peer;
+use crate::sessions::record::SessionRecord;
 use crate::sessions::registry::Registry;
 
 /// State that all shards share.
@@ -21,6 +26,9 @@ pub struct Shared {
     pub advertise: Vec<IpAddr>,
     /// Brokers of messages on data channels.
     pub(crate) brokers: MessageBrokers,
+    /// The connections that failed.
+    pub(crate) failures: Arc<Failures>,
+    surroundings: Surroundings,
     /// Watches the shards' threads.
     pub(crate) supervisor: Arc<Supervisor>,
     pub(super) handles: OnceLock<Vec<Handle>>,
@@ -32,9 +40,12 @@ impl Shared {
         registry: Arc<Registry>,
         latencies: Arc<LatencyRegistry>,
         advertise: Vec<IpAddr>,
+        failures: Arc<Failures>,
         supervisor: Arc<Supervisor>,
     ) -> Self {
         Self {
+            surroundings: Surroundings::of_process(!advertise.is_empty()),
+            failures,
             registry,
             latencies,
             advertise,
@@ -63,6 +74,30 @@ impl Shared {
             "media would not flow: {} has made no progress for {seconds} s",
             stuck.thread
         ))
+    }
+
+    /// Removes the sessions that got no datagram within the handshake time, and notes why. Returns
+    /// their number.
+    pub(crate) fn sweep(&self, now: Instant) -> usize {
+        let swept = self.registry.sweep(now);
+        for (record, peer) in &swept {
+            self.note_failure(record, peer, now);
+        }
+        swept.len()
+    }
+
+    /// Notes why the connection of `peer` failed, if it did.
+    pub(in crate::sessions) fn note_failure(
+        &self,
+        record: &SessionRecord,
+        peer: &Peer,
+        now: Instant,
+    ) {
+        let view = record.state().client_view.take();
+        let name = record.resource_name();
+        if let Some(failure) = peer.failure(name, view.as_deref(), self.surroundings, now) {
+            self.failures.note(failure, now);
+        }
     }
 
     /// Returns the handles of all shards.

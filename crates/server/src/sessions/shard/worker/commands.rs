@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use super::Worker;
 use crate::runtime::{Key, SessionId};
+use crate::sessions::peer::Dismissal;
 use crate::sessions::record::SessionLocation;
 use crate::sessions::shard::command::Command;
 
@@ -53,14 +54,14 @@ impl Worker {
         self.serving.begin(key);
         match command {
             Command::Leave { done, .. } => {
-                peer.session.close(now);
+                peer.dismiss(Dismissal::Left, now);
                 self.serve(key, now);
                 // The requester may have stopped waiting.
                 let _ = done.send(());
                 return;
             }
             Command::Evict(_) if peer.is_joined() => return,
-            Command::Evict(_) => peer.session.close(now),
+            Command::Evict(_) => peer.dismiss(Dismissal::Evicted, now),
             Command::Trickle(_, candidates) => {
                 for candidate in &candidates {
                     peer.session.add_remote_candidate(candidate, now);

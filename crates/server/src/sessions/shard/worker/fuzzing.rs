@@ -117,7 +117,13 @@ impl Scene {
         }));
         let supervisor = SUPERVISOR.with(Arc::clone);
         let latencies = Arc::new(LatencyRegistry::default());
-        let shared = Shared::new(registry, latencies, Vec::new(), Arc::clone(&supervisor));
+        let shared = Shared::new(
+            registry,
+            latencies,
+            Vec::new(),
+            Arc::default(),
+            Arc::clone(&supervisor),
+        );
         let shared = Arc::new(shared);
         let mut handles = Vec::new();
         let made = [0, 1].map(|index| worker(index, &shared, &supervisor, &mut handles));

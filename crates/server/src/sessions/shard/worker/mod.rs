@@ -302,6 +302,9 @@ impl Worker {
             if let Some(reason) = peer.ending() {
                 self.shared.registry.note_ending(&session, reason, now);
             }
+            if let Some(record) = self.shared.registry.by_id(&session) {
+                self.shared.note_failure(&record, &peer, now);
+            }
             // A thread that does not find the session in the registry may rely on the peer being
             // released.
             drop(peer);

@@ -401,6 +401,7 @@ fn viewers_are_told_the_advertised_address_of_their_family() {
             ["2001:db8::9", "198.51.100.9"]
                 .map(|it| it.parse().expect("an address"))
                 .into(),
+            Arc::default(),
             Arc::clone(&scene.shared.supervisor),
         ));
         assert_eq!(told(worker, None), "198.51.100.9");

@@ -1,0 +1,44 @@
+// A connection that did not come about: the server learns what the browser has
+// seen of it, ends the session, and answers with the reason that it knows.
+//
+// The server sees which checks arrived and which of its datagrams got no answer.
+// Only the browser knows which checks it has sent in vain.
+
+/** Most pairs of candidates that are told. */
+const PAIRS_MAX = 16;
+
+/** The candidate pairs of a connection: where checks went, and how many were answered. */
+async function seen(pc, gathered) {
+  const pairs = [];
+  try {
+    const stats = await pc.getStats();
+    for (const entry of stats.values()) {
+      if (entry.type !== 'candidate-pair') continue;
+      const remote = stats.get(entry.remoteCandidateId);
+      pairs.push({
+        address: remote?.address ?? remote?.ip ?? null,
+        port: remote?.port ?? 0,
+        sent: entry.requestsSent ?? 0,
+        answered: entry.responsesReceived ?? 0,
+      });
+    }
+  } catch { /* the server has seen its own side */ }
+  return { gathered, pairs: pairs.slice(0, PAIRS_MAX) };
+}
+
+/**
+ * Gives a session up, and resolves with the server's reason as a sentence; null if it has none.
+ *
+ * `gathered`: the number of addresses that the browser found. `post(options)` sends a request to
+ * the address of the session's failure.
+ */
+export async function giveUp(pc, gathered, post) {
+  const body = JSON.stringify(await seen(pc, gathered));
+  try {
+    await post({ method: 'POST', headers: { 'content-type': 'application/json' }, body, timeoutMs: 3000 });
+  } catch (problem) {
+    if (problem.status !== 410) return null;
+    return [problem.detail, problem.remedy].filter(Boolean).join('. To do: ');
+  }
+  return null;
+}

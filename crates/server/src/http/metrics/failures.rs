@@ -1,0 +1,24 @@
+//! Counts of failed connections.
+
+use std::fmt::Write;
+
+use crate::app::App;
+use crate::metrics::head;
+
+/// Appends how many connections failed, by protocol and stage.
+pub(super) fn failures(app: &App, text: &mut String) {
+    let name = "connection_failures_total";
+    head(
+        text,
+        name,
+        "counter",
+        "Connections that ended before their first media, by the stage at which they failed.",
+    );
+    for (protocol, stage, count) in app.failures.counters().rows() {
+        let (protocol, stage) = (protocol.as_str(), stage.as_str());
+        let _ = writeln!(
+            text,
+            "glassline_{name}{{protocol=\"{protocol}\",stage=\"{stage}\"}} {count}"
+        );
+    }
+}

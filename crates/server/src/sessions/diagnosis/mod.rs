@@ -1,0 +1,149 @@
+//! Says why a session did not connect, from what the server has seen of it.
+//!
+//! The server is ICE-lite: it answers checks and waits for a handshake. It cannot tell what a client
+//! did in vain, unless the client reports it ([`ClientView`]). It can tell which addresses it
+//! offered, what arrived from where, and which of its own datagrams got no answer.
+
+mod address;
+mod client_view;
+mod handshake;
+mod ice;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use glassline_webrtc::{CloseReason, ConnectionReport};
+
+use super::offer::ConnectionAddresses;
+use crate::failures::Stage;
+pub(crate) use client_view::ClientView;
+
+/// What is known of a connection that failed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Evidence<'a> {
+    pub(super) report: &'a ConnectionReport,
+    /// Both ends of the request that made the session.
+    pub(super) addresses: ConnectionAddresses,
+    pub(super) surroundings: Surroundings,
+    /// Time since that request.
+    pub(super) waited: Duration,
+    /// How the session ended; `None` if no datagram of the client ever arrived.
+    pub(super) closed: Option<CloseReason>,
+    /// Whether the session ended because another one needed its place.
+    pub(super) is_evicted: bool,
+    /// What the client has seen, if it told.
+    pub(super) client: Option<&'a ClientView>,
+}
+
+/// Facts about the server that explain why its addresses are not reached.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Surroundings {
+    /// Whether the addresses in answers are those of `media.advertise`.
+    pub(crate) is_advertised: bool,
+    /// Whether the server runs in a container.
+    pub(crate) is_contained: bool,
+}
+
+/// Why a connection failed, and what to change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Diagnosis {
+    pub(super) stage: Stage,
+    pub(super) reason: String,
+    pub(super) remedy: Option<String>,
+}
+
+impl Diagnosis {
+    fn new(stage: Stage, reason: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            stage,
+            reason: reason.into(),
+            remedy: Some(remedy.into()),
+        }
+    }
+}
+
+impl Surroundings {
+    /// Finds out about the machine that this process runs on.
+    pub(crate) fn of_process(is_advertised: bool) -> Self {
+        // Files of Docker and of Podman, and a variable of Kubernetes.
+        let files = ["/.dockerenv", "/run/.containerenv"];
+        let is_contained = files.iter().any(|it| std::path::Path::new(it).exists())
+            || std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
+        Self {
+            is_advertised,
+            is_contained,
+        }
+    }
+}
+
+impl Evidence<'_> {
+    /// Returns why the handshake did not finish.
+    pub(super) fn diagnose(&self) -> Diagnosis {
+        let found = self.find();
+        if !self.is_evicted {
+            return found;
+        }
+        Diagnosis::new(
+            Stage::Server,
+            format!(
+                "another connection needed the place of this one, whose handshake was not done: {}",
+                found.reason
+            ),
+            "raise limits.half_open_per_address, or limits.half_open, if many clients join at once",
+        )
+    }
+
+    fn find(&self) -> Diagnosis {
+        let trace = &self.report.handshake;
+        match self.closed {
+            Some(CloseReason::WrongFingerprint) => return handshake::wrong_fingerprint(),
+            Some(CloseReason::NoSrtpProfile) => return handshake::no_srtp_profile(),
+            _ => {}
+        }
+        if let Some(alert) = trace.alert {
+            handshake::alert(alert)
+        } else if let Some(failure) = &trace.failure {
+            handshake::failed(failure)
+        } else if self.closed == Some(CloseReason::Peer) {
+            handshake::closed_by_client()
+        } else if self.report.checks == 0 {
+            ice::nothing_arrived(self)
+        } else if trace.received > 0 {
+            handshake::unfinished(self)
+        } else if self.report.own_checks > 0 && self.report.own_checks_answered == 0 {
+            ice::nothing_returned(self)
+        } else {
+            handshake::not_begun(self)
+        }
+    }
+
+    /// Returns the time that was waited, in words.
+    fn within(&self) -> String {
+        let seconds = self.waited.as_secs_f64();
+        if seconds < 1.5 {
+            format!("within {} ms", self.waited.as_millis())
+        } else {
+            format!("within {seconds:.0} s")
+        }
+    }
+
+    /// Returns the UDP port for media.
+    fn port(&self) -> u16 {
+        self.report
+            .candidates
+            .first()
+            .map_or(0, std::net::SocketAddr::port)
+    }
+}
+
+/// Returns the failure of a client that says it is not connected, although the handshake is done
+/// here.
+pub(super) fn not_seen_by_client() -> Diagnosis {
+    Diagnosis::new(
+        Stage::Handshake,
+        "DTLS: the handshake is done here, but the client did not see its end, so that datagrams from \
+         this server to the client are lost",
+        "let UDP from the media port out through every firewall between server and client",
+    )
+}
