@@ -114,3 +114,20 @@ impl fmt::Display for UnknownAlgorithm {
 }
 
 impl std::error::Error for UnknownAlgorithm {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_controller_is_found_by_its_name_and_no_other() {
+        for algorithm in Algorithm::ALL {
+            assert_eq!(algorithm.to_string().parse(), Ok(algorithm));
+        }
+        let unknown = "vegas"
+            .parse::<Algorithm>()
+            .expect_err("no such controller");
+        let text = unknown.to_string();
+        assert!(text.contains("'vegas'") && text.contains("glide"), "{text}");
+    }
+}

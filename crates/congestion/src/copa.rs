@@ -360,3 +360,99 @@ impl Competition {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROUND_TRIP: Duration = Duration::from_millis(100);
+
+    fn copa() -> (Velocity, Competition) {
+        let copa = Copa::new(Config::competitive(), 1_200);
+        (copa.velocity, copa.competition)
+    }
+
+    #[test]
+    fn the_velocity_doubles_from_the_third_round_trip_in_one_direction_on() {
+        let (mut velocity, _) = copa();
+        let start = Instant::now();
+        let mut value = |ms, window| {
+            let now = start + Duration::from_millis(ms);
+            velocity.round(now, ROUND_TRIP, window);
+            velocity.value
+        };
+        let grown = [
+            (0, 10.0),
+            (100, 11.0),
+            (200, 12.0),
+            (299, 13.0),
+            (300, 13.0),
+        ];
+        let values = grown.map(|(ms, window)| value(ms, window));
+        assert_eq!(values, [1.0, 1.0, 1.0, 1.0, 2.0]);
+        assert_eq!(value(400, 14.0), 4.0);
+        assert_eq!(value(500, 14.0), 1.0, "it did not move");
+        assert_eq!(
+            [600, 700, 800].map(|ms| value(ms, ms as f64)),
+            [1.0, 1.0, 2.0]
+        );
+        velocity.turn(true);
+        assert_eq!(velocity.value, 2.0, "the same direction");
+        velocity.turn(false);
+        assert_eq!(velocity.value, 1.0);
+        let mut value = |ms, window| {
+            let now = start + Duration::from_millis(ms);
+            velocity.round(now, ROUND_TRIP, window);
+            velocity.value
+        };
+        assert_eq!(
+            [900, 1000, 1100].map(|ms| value(ms, -(ms as f64))),
+            [1.0, 1.0, 2.0]
+        );
+    }
+
+    #[test]
+    fn others_compete_if_the_queue_is_not_emptied_for_five_round_trips() {
+        let (_, mut competition) = copa();
+        let start = Instant::now();
+        let least = Duration::from_millis(20);
+        let mut observe = |ms: u64, rtt_ms: u64| {
+            let now = start + Duration::from_millis(ms);
+            let rtt = Duration::from_millis(rtt_ms);
+            competition.observe(now, rtt, ROUND_TRIP, least);
+            (competition.active, competition.delta)
+        };
+        // The swing is 40 ms, so that a queue of 4 ms is nearly empty.
+        assert_eq!(observe(0, 60), (false, 0.5));
+        assert_eq!(observe(100, 24), (false, 0.5));
+        assert_eq!(observe(350, 25), (false, 0.5));
+        assert_eq!(observe(600, 60), (false, 0.5));
+        let (active, delta) = observe(601, 60);
+        assert!(active && (delta - 1.0 / 3.0).abs() < 1e-9, "{delta}");
+        assert_eq!(observe(700, 60), (true, delta), "once a round trip");
+        let (_, next) = observe(701, 60);
+        assert!((next - 0.25).abs() < 1e-9, "{next}");
+        let mut lose = |ms| {
+            competition.on_loss(start + Duration::from_millis(ms), ROUND_TRIP);
+            competition.delta
+        };
+        assert_eq!(lose(710), 0.5);
+        competition.delta = 0.1;
+        let mut lose = |ms| {
+            competition.on_loss(start + Duration::from_millis(ms), ROUND_TRIP);
+            competition.delta
+        };
+        assert_eq!([809, 810].map(&mut lose), [0.1, 0.2], "once a round trip");
+        assert_eq!([910, 1010, 1110].map(&mut lose), [0.4, 0.5, 0.5]);
+        let mut observe = |ms: u64, rtt_ms: u64| {
+            let now = start + Duration::from_millis(ms);
+            let rtt = Duration::from_millis(rtt_ms);
+            competition.observe(now, rtt, ROUND_TRIP, least);
+            competition.active
+        };
+        assert!(!observe(1120, 20), "nobody else fills it");
+        competition.delta = 0.1;
+        competition.on_loss(start + Duration::from_millis(2000), ROUND_TRIP);
+        assert_eq!(competition.delta, 0.1);
+    }
+}

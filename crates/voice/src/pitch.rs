@@ -105,3 +105,23 @@ fn correlation<'a>(pairs: impl Iterator<Item = (&'a f32, &'a f32)>) -> f32 {
         both / power.sqrt()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn correlation_is_one_for_the_same_shape_and_does_not_depend_on_its_size() {
+        let near = |left: &[f32], right: &[f32], expected: f32| {
+            let found = correlation(left.iter().zip(right));
+            assert!((found - expected).abs() < 1e-5, "{found}");
+        };
+        let shape = [0.5, -0.25, 0.75, 0.1];
+        near(&shape, &shape, 1.0);
+        near(&shape, &shape.map(|it| it * 8.0), 1.0);
+        near(&shape, &shape.map(|it| -it), -1.0);
+        near(&[1.0, 0.0], &[0.0, 1.0], 0.0);
+        near(&[1.0, 1.0], &[1.0, 0.0], std::f32::consts::FRAC_1_SQRT_2);
+        near(&[0.0; 4], &[0.0; 4], 0.0);
+    }
+}

@@ -58,3 +58,41 @@ impl Bucket {
         self.tokens = self.tokens.min(0.0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn tokens_come_at_the_rate_up_to_the_burst_and_are_taken() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut bucket = Bucket::new(1_000.0, 500.0, start);
+        let near = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-6, "{found}");
+        near(bucket.fill(at(100)), 100.0);
+        near(bucket.fill(at(300)), 300.0);
+        near(bucket.fill(at(10_000)), 500.0);
+        bucket.take(at(10_000), 200.0);
+        near(bucket.tokens(), 300.0);
+        bucket.take(at(10_100), 250.0);
+        near(bucket.tokens(), 150.0);
+        bucket.take(at(10_100), 5_000.0);
+        near(bucket.tokens(), -500.0);
+    }
+
+    #[test]
+    fn a_drop_where_tokens_were_expected_shortens_the_burst_by_them() {
+        let start = Instant::now();
+        let mut bucket = Bucket::new(1_000.0, 500.0, start);
+        bucket.fill(start + Duration::from_millis(200));
+        bucket.drop_seen();
+        assert!((bucket.burst - 300.0).abs() < 1e-6, "{bucket:?}");
+        assert!(bucket.tokens().abs() < 1e-6, "{bucket:?}");
+        bucket.take(start + Duration::from_millis(200), 100.0);
+        bucket.drop_seen();
+        assert!((bucket.burst - 300.0).abs() < 1e-6, "none were expected");
+        assert!((bucket.tokens() + 100.0).abs() < 1e-6, "{bucket:?}");
+    }
+}

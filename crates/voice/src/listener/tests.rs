@@ -83,3 +83,12 @@ fn who_says_nothing_makes_room_for_who_comes() {
     assert_eq!(refused, [false, true, false]);
     assert_eq!(room.voices(), [0, 2]);
 }
+
+#[test]
+fn a_voice_that_left_is_forgotten_once() {
+    let mut room = Room::new();
+    room.run(Duration::from_millis(100), &[0.1]);
+    assert!(!room.listener.remove(Ssrc(7)), "never heard");
+    assert!(room.listener.remove(Ssrc(0)));
+    assert!(!room.listener.remove(Ssrc(0)));
+}

@@ -146,3 +146,15 @@ fn take(waiting: &mut Vec<f32>, out: &mut [f32]) {
     out.copy_from_slice(&waiting[..out.len()]);
     waiting.drain(..out.len());
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_is_overdriven_if_a_sample_of_either_sign_reaches_the_limit() {
+        let frame = |sample| Echo::is_overdriven(&[0.0, sample, 100.0]);
+        let samples = [OVERDRIVEN - 1.0, OVERDRIVEN, -OVERDRIVEN, 1.0 - OVERDRIVEN];
+        assert_eq!(samples.map(frame), [false, true, true, false]);
+    }
+}
