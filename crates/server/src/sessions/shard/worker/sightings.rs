@@ -116,6 +116,7 @@ mod tests {
         // Of 256 addresses at random, 162 places are taken on average.
         let ports = |host| spread(&mut (40_000..40_256).map(|port| address(host, port)));
         assert!(ports("192.0.2.7") > 100 && ports("2001:db8::7") > 100);
+        assert!(ports("255.255.2.7") > 100);
         let numbers = |before: &str, behind: &str| {
             let host = |number: u32| format!("{before}{number:x}{behind}");
             spread(&mut (1..257).map(|number| address(&host(number), 5000)))

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use glassline_media::{MediaTime, Stamps, TrackIndex, UnitBuilder};
+use glassline_webrtc::is_stun_response;
 use tokio::sync::oneshot::{self, error::TryRecvError};
 
 use super::datagrams::Path;
@@ -230,6 +231,11 @@ fn strangers_are_counted_and_cost_no_other_shard_anything() {
             (after.0 - before.0, after.1 - before.1)
         };
         assert_eq!(take(scene, 0, b"hello"), (1, 0));
+        // The head of a response to a check, of no transaction.
+        let mut response = [0; 20];
+        response[..8].copy_from_slice(&[1, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42]);
+        assert!(is_stun_response(&response));
+        assert_eq!(take(scene, 0, &response), (1, 0));
         assert_eq!(take(scene, 0, &forged), (0, 1));
         let waits = |scene: &Scene| {
             let record = record(scene, 0);
