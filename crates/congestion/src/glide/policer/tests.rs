@@ -279,3 +279,79 @@ fn what_others_caused_is_forgotten() {
     assert!(!path.policer.is_policed());
     assert!(path.policer.spare().abs() < f64::EPSILON);
 }
+
+/// A count with these bytes, from `began` on.
+fn count(began: Instant, delivered: f64, lost: f64, bursts: u32) -> LossCount {
+    LossCount {
+        delivered,
+        lost,
+        bursts,
+        ..LossCount::new(began)
+    }
+}
+
+#[test]
+fn holding_is_doubtful_if_the_loss_stays_or_the_rate_falls_far() {
+    let now = Instant::now();
+    let mut policer = Policer::new(now);
+    assert!(!policer.is_doubtful(0.0), "there was no trial");
+    policer.before = Some(TrialBaseline {
+        rate: 100.0,
+        count: count(now, 900.0, 100.0, 9),
+    });
+    let mut doubtful = |lost: f64, bursts, rate| {
+        policer.held = count(now, 1_000.0 - lost, lost, bursts);
+        policer.is_doubtful(rate)
+    };
+    assert!(doubtful(50.0, 6, 100.0), "half of the loss stayed");
+    assert!(!doubtful(30.0, 6, 100.0), "most of it vanished");
+    assert!(!doubtful(50.0, 5, 100.0), "too few bursts to tell");
+    assert!(doubtful(0.0, 6, 59.0) && !doubtful(0.0, 6, 61.0));
+}
+
+#[test]
+fn a_probe_goes_on_faster_once_more_passed_than_the_bucket_holds() {
+    const RATE: f64 = 100_000.0;
+    let start = Instant::now();
+    // Returns the rate that is probed next, or `None` without a probe.
+    let probed = |seconds: u64, delivered: f64, burst: f64, queue: Duration| {
+        let bucket = Bucket::new(RATE, burst, start);
+        let mut policer = Policer::new(start);
+        policer.phase = Phase::Probing { bucket };
+        policer.count = count(start, delivered, 0.0, 0);
+        let of = PolicerInputs {
+            now: start + Duration::from_secs(seconds),
+            smoothed: ROUND_TRIP,
+            queue,
+            variation: Duration::ZERO,
+            target: MS * 60,
+            mtu: MTU,
+        };
+        policer.probe(&of, bucket);
+        match policer.phase {
+            Phase::Probing { bucket } => Ok(bucket.rate),
+            Phase::Holding { .. } => Err("holding"),
+            Phase::Free => Err("free"),
+            Phase::Trial { .. } => Err("trial"),
+        }
+    };
+    let empty = Duration::ZERO;
+    // The burst and eight packets are 29,600 bytes.
+    assert_eq!(probed(1, 129_000.0, 20_000.0, empty), Ok(RATE));
+    assert_eq!(probed(1, 130_000.0, 20_000.0, empty), Ok(RATE * PROBE_GAIN));
+    assert_eq!(
+        probed(1, 130_000.0, 20_000.0, MS * 31),
+        Err("free"),
+        "a queue"
+    );
+    assert_eq!(
+        probed(1, 130_000.0, 20_000.0, MS * 30),
+        Ok(RATE * PROBE_GAIN)
+    );
+    // After 6 s, a tenth above the rate is enough, which is 60,000 bytes.
+    assert_eq!(
+        probed(6, 660_100.0, 200_000.0, empty),
+        Ok(RATE * PROBE_GAIN)
+    );
+    assert_eq!(probed(6, 659_900.0, 200_000.0, empty), Err("holding"));
+}
