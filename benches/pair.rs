@@ -51,7 +51,7 @@ pub(crate) fn pair(
     ];
     let accepted = AcceptConfig {
         certificate: Arc::clone(ours),
-        local: vec![SERVER],
+        local: vec![SERVER.into()],
         secrets: secrets(2),
         wall,
         tracks: &tracks,

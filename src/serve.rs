@@ -96,6 +96,7 @@ fn announcement(listeners: &[(&'static str, SocketAddr)], pin: Option<&str>, pag
             "http" => ("http://", "player pages, WHEP, API"),
             "https" => ("https://", "the same inside TLS"),
             "media" => ("udp ", "WebRTC media"),
+            "media-tcp" => ("tcp ", "the same, where UDP is blocked"),
             "rtsp" => ("rtsp://", "streams for players and recorders"),
             "rtsps" => ("rtsps://", "the same streams inside TLS"),
             "quic" => ("moq://", "streams over QUIC (MoQ), to publish and to read"),
@@ -103,6 +104,7 @@ fn announcement(listeners: &[(&'static str, SocketAddr)], pin: Option<&str>, pag
             "admin-https" => ("https://", "metrics, health inside TLS"),
             _ => ("", ""),
         };
+        let name = name.strip_suffix("-tcp").unwrap_or(name);
         line(name, &format!("{scheme}{address}"), what);
     }
     if let Some(pin) = pin {
@@ -244,10 +246,16 @@ mod tests {
     #[test]
     fn each_listener_has_a_line_and_the_url_is_the_last() {
         let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
-        let listeners = [("http", at(8889)), ("media", at(8189)), ("admin", at(9997))];
+        let listeners = [
+            ("http", at(8889)),
+            ("media", at(8189)),
+            ("media-tcp", at(8189)),
+            ("admin", at(9997)),
+        ];
         let expected = "\
 http   http://127.0.0.1:8889        player pages, WHEP, API
 media  udp 127.0.0.1:8189           WebRTC media
+media  tcp 127.0.0.1:8189           the same, where UDP is blocked
 admin  http://127.0.0.1:9997        metrics, health
 watch  http://127.0.0.1:8889/demo
 ";

@@ -93,7 +93,7 @@ impl Host {
         let now = Instant::now();
         let config = AcceptConfig {
             certificate: CERTIFICATE.clone(),
-            local: vec![socket.local_addr().map_err(text)?],
+            local: vec![socket.local_addr().map_err(text)?.into()],
             secrets: secrets()?,
             wall: wall(now),
             tracks: &[],
@@ -266,7 +266,7 @@ impl End {
         while let Some((to, segment)) = self.session.poll_transmit_batch(now, &mut out) {
             for datagram in out.chunks(segment) {
                 // A full socket loses the datagram, which the association notices.
-                let _ = self.socket.send_to(datagram, to);
+                let _ = self.socket.send_to(datagram, to.socket);
             }
         }
         let mut story = lock(&self.story);

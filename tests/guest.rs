@@ -183,7 +183,7 @@ impl Guest {
     fn drain(&mut self) -> Result<(), String> {
         let mut out = Vec::new();
         while let Some(to) = self.session.poll_transmit(&mut out) {
-            self.socket.send_to(&out, to).map_err(text)?;
+            self.socket.send_to(&out, to.socket).map_err(text)?;
         }
         while let Some(event) = self.session.poll_event() {
             self.events.push(event);

@@ -68,6 +68,7 @@ const SHARING: &[&str] = &[
     "descriptors",
     "files",
     "firefox",
+    "firewalls",
     "https",
     "logging",
     "messages",

@@ -22,6 +22,7 @@ mod data;
 mod descriptors;
 mod files;
 mod firefox;
+mod firewalls;
 mod guest;
 mod http;
 mod https;
@@ -81,6 +82,7 @@ fn main() -> ExitCode {
         whip::TESTS,
         firefox::TESTS,
         files::TESTS,
+        firewalls::TESTS,
         bench::TESTS,
         data::TESTS,
         traces::TESTS,

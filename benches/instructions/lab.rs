@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use glassline_net::{Sent, Transmit};
 use glassline_webrtc::demux::is_rtcp;
-use glassline_webrtc::{Certificate, DatagramKind, SenderIndex, Session, classify};
+use glassline_webrtc::{
+    Certificate, DatagramKind, SenderIndex, Session, TransportAddress, classify,
+};
 
 use crate::counters::SendCounters;
 use crate::outbox::{Outbox, Route, Sink};
@@ -65,7 +67,7 @@ pub(crate) struct Lab {
 }
 
 const ROUTE: Route = Route {
-    destination: CLIENT,
+    destination: TransportAddress::udp(CLIENT),
     source: None,
 };
 

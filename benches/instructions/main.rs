@@ -51,9 +51,13 @@ mod counter;
     reason = "there it is the server's interface"
 )]
 mod counters;
-/// Path under which the server's files look for it.
+#[path = "../../crates/server/src/runtime/shrink.rs"]
+#[cfg_attr(test, expect(unused_imports, reason = "its tests run in the server"))]
+mod shrink;
+/// Path under which the server's files look for them.
 mod runtime {
     pub(crate) use crate::counter::Counter;
+    pub(crate) use crate::shrink::shrink;
 }
 #[path = "../../crates/server/src/egress/webrtc/outbox/mod.rs"]
 #[expect(dead_code, reason = "the server uses more of it")]

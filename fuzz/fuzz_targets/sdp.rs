@@ -91,7 +91,7 @@ fn agreed(offer: &SessionDescription, negotiated: &Negotiated) {
     let local = LocalDescription {
         credentials: credentials(),
         fingerprint: Fingerprint::sha256([2; 32]),
-        candidates: vec!["192.0.2.7:8189".parse().expect("an address")],
+        candidates: vec![std::net::SocketAddr::from(([192, 0, 2, 7], 8189)).into()],
         session_id: 1,
         session_version: 1,
         senders: vec![

@@ -111,7 +111,7 @@ impl Network {
         ];
         let config = AcceptConfig {
             certificate: ours,
-            local: vec![address(0)],
+            local: vec![address(0).into()],
             secrets: Secrets::expand(&[2; 32]),
             wall,
             tracks: &tracks,

@@ -64,7 +64,7 @@ impl Server {
         );
         let config = AcceptConfig {
             certificate,
-            local: vec![address(HERE)],
+            local: vec![address(HERE).into()],
             secrets: Secrets::expand(&[2; 32]),
             wall,
             tracks: &[Track::audio(Codec::Opus, 2)],

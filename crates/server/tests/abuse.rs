@@ -54,7 +54,7 @@ fn stray_datagrams_are_counted_and_change_nothing() {
         &ours,
         true,
     );
-    let to = peer.session.peer().expect("connected");
+    let to = peer.session.peer().expect("connected").socket;
     for first in 0..=255u8 {
         let mut noise = vec![first; 60];
         stranger.send_to(&noise, to).expect("sent");
@@ -73,7 +73,7 @@ fn stray_datagrams_are_counted_and_change_nothing() {
     };
     let counted = peer.run_until(SOON, |_| of("refused") == 1 && of("stray") >= 500);
     assert!(counted, "{} {}", of("refused"), of("stray"));
-    assert_eq!(peer.session.peer(), Some(to));
+    assert_eq!(peer.session.peer(), Some(to.into()));
     let before = peer.received.len();
     let goes_on = peer.run_until(SOON, |peer| peer.received.len() > before);
     assert!(goes_on, "media stopped");

@@ -46,7 +46,7 @@ fn checks_that_never_arrive_are_blamed_on_the_advertised_address() {
     let pairs = json!([{"address": NOBODY, "port": media, "sent": 12, "answered": 0}]);
     let answer = give_up(&peer, &json!({"gathered": 2, "pairs": pairs}));
     let (reason, remedy) = told(&answer, "ice");
-    let sent = format!("the client sent 12 connectivity checks to {NOBODY}:{media} by UDP");
+    let sent = format!("the client sent 12 connectivity checks to {NOBODY}:{media} by UDP and TCP");
     assert!(reason.starts_with(&sent), "{reason}");
     assert!(remedy.contains("media.advertise"), "{remedy}");
     assert_eq!(running.sessions(), (0, 0), "the session has ended");

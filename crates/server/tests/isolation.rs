@@ -171,7 +171,7 @@ fn misbehave(running: &Running, conduct: Conduct, over: &AtomicBool) {
 
 /// Returns a datagram that no session can use, to the address that the session's media comes from.
 fn noise(peer: &Peer<'_>, rng: &mut Rng) {
-    let Some(to) = peer.session.peer() else {
+    let Some(to) = peer.session.peer().map(|it| it.socket) else {
         return;
     };
     let mut datagram = vec![0; usize::try_from(rng.below(1200)).expect("few") + 1];

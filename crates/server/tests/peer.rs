@@ -92,6 +92,8 @@ pub(crate) struct Peer<'a> {
     believed: SocketAddr,
     media: SocketAddr,
     pub(crate) location: String,
+    /// The server's SDP answer.
+    pub(crate) answer: String,
     pub(crate) etag: String,
     pub(crate) received: Vec<ReceivedPacket>,
     pub(crate) events: Vec<Event>,
@@ -219,6 +221,7 @@ impl<'a> Peer<'a> {
             media: candidate(&response.body),
             location: header("location"),
             etag: header("etag"),
+            answer: response.body.clone(),
             received: Vec::new(),
             events: Vec::new(),
             said: Vec::new(),
@@ -345,7 +348,7 @@ impl<'a> Peer<'a> {
             .session
             .seal(sender, timestamp, marker, payload, now, &mut out);
         if let Some(sealed) = sealed {
-            let to = self.session.peer().expect("connected");
+            let to = self.session.peer().expect("connected").socket;
             let sent = self.socket.send_to(&out[..sealed.len], to);
             sent.expect("loopback takes it");
         }
@@ -370,7 +373,7 @@ impl<'a> Peer<'a> {
                     }
                 }
                 self.socket
-                    .send_to(datagram, to)
+                    .send_to(datagram, to.socket)
                     .expect("loopback takes it");
             }
         }
@@ -442,7 +445,7 @@ impl<'a> Peer<'a> {
 
     /// A candidate that leads to the server, as [`Session::add_remote_candidate`] takes it.
     pub(crate) fn server_candidate(&self) -> Candidate {
-        Candidate::host(self.media, 0)
+        Candidate::host(self.media.into(), 0)
     }
 }
 

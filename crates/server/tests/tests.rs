@@ -22,6 +22,7 @@ mod failures;
 mod handshake;
 mod hijack;
 mod https;
+mod ice_tcp;
 mod isolation;
 mod kernel;
 mod latency;

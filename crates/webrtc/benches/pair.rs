@@ -59,7 +59,7 @@ impl Pair {
         let (server, answer) = Session::accept(
             AcceptConfig {
                 certificate: Arc::clone(certificate),
-                local: vec![addresses[0]],
+                local: vec![addresses[0].into()],
                 secrets: secrets(2),
                 wall,
                 tracks: &[],

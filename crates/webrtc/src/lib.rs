@@ -61,7 +61,7 @@
 //! let tracks = [Track::audio(Codec::Opus, 2)];
 //! let config = AcceptConfig {
 //!     certificate,
-//!     local: vec![server_address],
+//!     local: vec![server_address.into()],
 //!     secrets: Secrets::expand(&[2; 32]),
 //!     wall,
 //!     tracks: &tracks,
@@ -106,6 +106,7 @@
 
 pub mod demux;
 pub mod dtls;
+pub mod framing;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing {
     //! Drivers of fuzz targets that need what no caller of this crate may do.
@@ -117,6 +118,7 @@ mod ice;
 pub mod sdp;
 pub mod session;
 pub mod srtp;
+mod transport_address;
 pub mod turn;
 
 pub use demux::{DatagramKind, classify, stun_username};
@@ -129,3 +131,4 @@ pub use session::{
     Received, Receiver, ReceiverIndex, Rtx, SKIP_MAX, Sealed, Secrets, Sender, SenderIndex,
     SenderTime, Session, SetAnswerError, TRACKS_MAX, TrackSecrets,
 };
+pub use transport_address::{Transport, TransportAddress};

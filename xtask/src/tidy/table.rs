@@ -137,12 +137,14 @@ pub(super) const ROOMS: &[(&str, &[Row])] = &[
     ]),
     ("webrtc", &[
         ("demux", &[]),
-        ("sdp", &[]),
+        ("framing", &[]),
+        ("transport_address", &[]),
+        ("sdp", &["transport_address"]),
         ("srtp", &[]),
         ("dtls", &["sdp", "srtp"]),
-        ("ice", &["sdp"]),
+        ("ice", &["sdp", "transport_address"]),
         ("turn", &[]),
-        ("session", &["demux", "dtls", "ice", "sdp", "srtp", "turn"]),
+        ("session", &["demux", "dtls", "ice", "sdp", "srtp", "transport_address", "turn"]),
     ]),
     ("voice", &[
         ("clock", &[]),

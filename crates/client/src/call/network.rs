@@ -252,7 +252,7 @@ impl Network {
         while let Some((to, segment)) = transport.session.poll_transmit_batch(now, &mut self.out) {
             // Datagrams are few and small: a segmented send is not worthwhile.
             for datagram in self.out.chunks(segment.max(1)) {
-                match self.socket.send(datagram, to) {
+                match self.socket.send(datagram, to.socket) {
                     Ok(()) => {}
                     Err(SendError::WouldBlock) => self.shared.figures().unsent += 1,
                     // The peer or the route is gone, which ICE notices.
@@ -269,14 +269,16 @@ impl Network {
                 let mut figures = self.shared.figures();
                 figures.is_connected = true;
                 figures.protection = profile.map(glassline_webrtc::srtp::Profile::name);
-                figures.peer = transport.session.peer();
+                figures.peer = transport.session.peer().map(|it| it.socket);
                 drop(figures);
                 if let Some(connected) = self.connected.take() {
                     // The receiver ends only with the call.
                     let _ = connected.send(agreed(transport));
                 }
             }
-            Event::AddressChanged { peer } => self.shared.figures().peer = Some(*peer),
+            Event::AddressChanged { peer } => {
+                self.shared.figures().peer = Some(peer.socket);
+            }
             Event::ReceiverReport {
                 fraction_lost, rtt, ..
             } => {

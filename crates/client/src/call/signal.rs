@@ -129,7 +129,7 @@ pub fn answer(
     let first = local[0];
     let accept = AcceptConfig {
         certificate: certificate()?,
-        local,
+        local: local.into_iter().map(Into::into).collect(),
         secrets: Secrets::expand(&rand::random()),
         wall: wall(),
         tracks: &[voice()],

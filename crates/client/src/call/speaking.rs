@@ -241,7 +241,7 @@ impl Speaking {
         let (peer, socket) = (transport.session.peer(), Arc::clone(&transport.socket));
         drop(transport);
         if let (Some(sealed), Some(peer)) = (sealed, peer) {
-            match socket.send(&self.out[..sealed.len], peer) {
+            match socket.send(&self.out[..sealed.len], peer.socket) {
                 Ok(()) => stamps.sent = Some(Instant::now()),
                 Err(error) => {
                     self.shared.figures().unsent += 1;

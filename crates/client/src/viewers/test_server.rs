@@ -184,7 +184,7 @@ impl Run {
         let ufrag = secrets.ufrag.clone();
         let config = AcceptConfig {
             certificate: Arc::clone(&self.certificate),
-            local: vec![self.udp.local_addr()],
+            local: vec![self.udp.local_addr().into()],
             secrets,
             wall: self.wall,
             tracks: &self.tracks,
@@ -269,7 +269,7 @@ impl Run {
                 }
             }
             while let Some(to) = viewer.session.poll_transmit(&mut out) {
-                self.udp.send(&out, to).expect("loopback takes it");
+                self.udp.send(&out, to.socket).expect("loopback takes it");
             }
             if is_joined && one_keyframe {
                 for (index, payload) in keyframe.payloads().enumerate() {
@@ -348,7 +348,8 @@ impl Viewer {
             self.sent.push(packet);
         }
         if !lose {
-            udp.send(&out[..sealed.len], to).expect("loopback takes it");
+            udp.send(&out[..sealed.len], to.socket)
+                .expect("loopback takes it");
         }
     }
 
@@ -369,7 +370,8 @@ impl Viewer {
                 &mut out,
             );
             if let (Some(bytes), Some(to)) = (resealed, self.session.peer()) {
-                udp.send(&out[..bytes], to).expect("loopback takes it");
+                udp.send(&out[..bytes], to.socket)
+                    .expect("loopback takes it");
                 repairs += 1;
             }
         }

@@ -243,7 +243,7 @@ impl MediaTransport {
     fn drain(&mut self, now: Instant, buffers: &mut Buffers<'_>, counts: &mut Counts) {
         attend(&mut self.session, now, counts);
         while let Some(destination) = self.session.poll_transmit(buffers.control) {
-            if let Err(error) = self.socket.send(buffers.control, destination) {
+            if let Err(error) = self.socket.send(buffers.control, destination.socket) {
                 // Checks go to every candidate, the unreachable ones too.
                 tracing::trace!(%error, %destination, "datagram not sent");
                 counts.unsent += 1;
@@ -255,7 +255,7 @@ impl MediaTransport {
     fn send_garbage(&self) {
         if let Some(server) = self.session.peer() {
             // It does not matter whether garbage arrives.
-            let _ = self.socket.send(&misconduct::peer_garbage(), server);
+            let _ = self.socket.send(&misconduct::peer_garbage(), server.socket);
         }
     }
 }

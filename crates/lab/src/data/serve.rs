@@ -197,7 +197,7 @@ impl App {
         }
         let config = AcceptConfig {
             certificate: Arc::clone(&self.certificate),
-            local: local.clone(),
+            local: local.iter().copied().map(Into::into).collect(),
             secrets: Secrets::expand(&rand::random()),
             wall: wall(),
             tracks: &[],

@@ -130,7 +130,7 @@ pub struct Http {
     pub trusted_proxies: Vec<Network>,
 }
 
-/// WebRTC media over UDP.
+/// WebRTC media over UDP, and over TCP for viewers and publishers that UDP does not reach.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Media {
@@ -141,6 +141,13 @@ pub struct Media {
     /// interface's address if that is unspecified.
     #[serde(deserialize_with = "parts::advertise")]
     pub advertise: Vec<IpAddr>,
+    /// Whether the same port of TCP takes media, too (ICE-TCP, RFC 6544). Browsers prefer UDP where
+    /// that works.
+    pub tcp: bool,
+    /// Most connections of that port, a quarter of them from one IPv4 address or one /64 of IPv6.
+    #[serde(deserialize_with = "parts::positive")]
+    #[schemars(range(min = 1))]
+    pub tcp_connections: usize,
 }
 
 /// Metrics, health and the whole API.
@@ -274,6 +281,8 @@ impl Default for Media {
         Self {
             address: loopback(8189),
             advertise: Vec::new(),
+            tcp: true,
+            tcp_connections: 4_096,
         }
     }
 }

@@ -69,7 +69,7 @@ pub struct SelectedEnd {
     /// Candidate type: `host`, `srflx`, `prflx` or `relay`. A viewer's type is the one that it
     /// signaled, or `prflx` for an address that it did not signal.
     pub r#type: String,
-    /// Transport protocol between the server and this address.
+    /// Transport protocol between the server and this address: `udp` or `tcp`.
     pub protocol: &'static str,
     /// IP address and port.
     pub address: String,
@@ -80,7 +80,7 @@ impl SelectedPath {
     pub fn of(path: &Path, rtt: Option<Duration>) -> Self {
         let end = |end: &PathEnd| SelectedEnd {
             r#type: end.kind.as_str().to_owned(),
-            protocol: "udp",
+            protocol: path.transport.as_str(),
             address: end.address.to_string(),
         };
         let rtt = rtt.or(path.round_trip);

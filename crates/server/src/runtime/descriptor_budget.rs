@@ -49,20 +49,22 @@ impl DescriptorBudget {
         }
     }
 
-    /// Shares the descriptors between two kinds of listeners: each gets half, or less if it is
-    /// configured for less, and then the other gets the remainder.
-    pub(crate) fn share(self, wanted: [(&'static str, usize); 2]) -> [Grant; 2] {
+    /// Shares the descriptors between `N` kinds of listeners: each gets the same part, or less if it
+    /// is configured for less, and then the others get the remainder.
+    pub(crate) fn share<const N: usize>(self, wanted: [(&'static str, usize); N]) -> [Grant; N] {
         let free = self.limit.saturating_sub(self.reserved);
-        let [first, second] = wanted.map(|(_, wanted)| wanted);
-        let grant = |(key, wanted): (&'static str, usize), other: usize| {
-            let most = (free / 2).max(free.saturating_sub(other));
+        let all = wanted
+            .iter()
+            .fold(0_usize, |sum, (_, it)| sum.saturating_add(*it));
+        wanted.map(|(key, wanted)| {
+            let others = all - wanted;
+            let most = (free / N.max(1)).max(free.saturating_sub(others));
             Grant {
                 key,
                 wanted,
                 granted: wanted.min(most.max(LISTENER_MIN)),
             }
-        };
-        [grant(wanted[0], second), grant(wanted[1], first)]
+        })
     }
 
     /// Returns the warning for a listener that gets fewer connections than configured.

@@ -200,6 +200,7 @@ fn listen(
 pub(super) struct AllowedConnections {
     http: usize,
     pub(super) rtsp: usize,
+    pub(super) media: usize,
 }
 
 impl AllowedConnections {
@@ -221,11 +222,19 @@ impl AllowedConnections {
                 "rtsp.clients",
                 if has_rtsp { config.rtsp.clients } else { 0 },
             ),
+            (
+                "media.tcp_connections",
+                if config.media.tcp {
+                    config.media.tcp_connections
+                } else {
+                    0
+                },
+            ),
         ]);
         for shortage in grants.iter().filter_map(|grant| budget.shortage(*grant)) {
             tracing::warn!("{shortage}");
         }
-        let [http, rtsp] = grants.map(|grant| grant.granted);
-        Self { http, rtsp }
+        let [http, rtsp, media] = grants.map(|grant| grant.granted);
+        Self { http, rtsp, media }
     }
 }

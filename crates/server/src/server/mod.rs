@@ -29,7 +29,7 @@ use crate::reload::Reload;
 use crate::rooms::{self, Rooms};
 use crate::rtsp::{self, Listener, Rtsp};
 use crate::runtime::{Clock, Part, Supervisor, run_once, spawn_kept};
-use crate::sessions::{Bounds, Command, DataPolicy, Negotiator};
+use crate::sessions::{self, Bounds, Command, DataPolicy, Negotiator};
 use crate::sessions::{Registry, Settings, Shards, Shared};
 use crate::sweep::{end_lost_participants, keep_sweeping};
 use crate::tls::{LanNames, LanSource, RootCertificate};
@@ -89,8 +89,9 @@ impl Server {
             Arc::clone(&supervisor),
         ));
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let shards = Shards::start(
+        let mut shards = Shards::start(
             config.media.address,
+            config.media.tcp,
             config.shards.unwrap_or(cores),
             &shared,
         )?;
@@ -131,6 +132,9 @@ impl Server {
         )?;
         let [mut listeners, operators] = http.addresses();
         listeners.push(("media", shards.local_addr()));
+        if config.media.tcp {
+            listeners.push(("media-tcp", shards.local_addr()));
+        }
         listeners.extend(rtsp_listeners);
         listeners.extend(quic.as_ref().map(|quic| ("quic", quic.local_addr())));
         listeners.extend(operators);
@@ -138,6 +142,7 @@ impl Server {
             rooms: config.limits.rooms,
             participants: config.limits.room_participants,
         }));
+        let media_tcp = shards.take_tcp();
         let settings = settings(&config, shards.local_addr(), clock)?;
         let limits = Limits {
             audio: config.transcoding.audio_streams,
@@ -181,6 +186,12 @@ impl Server {
         let mut tasks = http.serve(&app, allowed, &stopped);
         drop(app);
         tasks.extend(certificates.keep(&supervisor, &stopped));
+        if let Some(socket) = media_tcp {
+            let (shared, supervisor) = (Arc::clone(&shared), Arc::clone(&supervisor));
+            let serving =
+                sessions::serve_tcp(socket, allowed.media, shared, supervisor, stopped.clone())?;
+            tasks.push(tokio::spawn(serving));
+        }
         let reload = reload.run(Arc::clone(&asked), stopped.clone());
         let task = (Part::Background, "reload");
         let reload = run_once(Arc::clone(&supervisor), task, stopped.clone(), reload);
@@ -211,7 +222,7 @@ impl Server {
         })
     }
 
-    /// Returns the address of each listener: `http`, `https`, `media`, `rtsp`, `rtsps`, `quic`,
+    /// Returns the address of each listener: `http`, `https`, `media`, `media-tcp`, `rtsp`, `rtsps`, `quic`,
     /// `admin` and `admin-https`, without those that are turned off.
     pub fn listeners(&self) -> &[(&'static str, SocketAddr)] {
         &self.listeners
@@ -294,6 +305,7 @@ fn settings(config: &Config, media: SocketAddr, clock: Clock) -> Result<Settings
     Ok(Settings {
         certificate: Arc::new(Certificate::generate()?),
         media,
+        media_tcp: config.media.tcp,
         wall: clock.wall(),
         handshake: config.limits.handshake(),
         pacing: config.webrtc.pacing.algorithm(),

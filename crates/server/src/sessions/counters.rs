@@ -1,4 +1,4 @@
-//! Counters of one shard, read by metrics while the shard runs.
+//! Counters of shards and of connections for media over TCP, read by metrics.
 
 use std::sync::Arc;
 
@@ -38,4 +38,18 @@ pub struct Counters {
     pub whip: WhipCounters,
     /// Counts of messages on data channels.
     pub data: DataCounters,
+}
+
+/// Connections for media over TCP since the server started.
+#[derive(Debug, Default)]
+pub(crate) struct TcpCounters {
+    /// Connections that were accepted, refused ones included.
+    pub(crate) accepted: Counter,
+    /// Connections that were closed at once: too many, too fast, or no descriptor was left.
+    pub(crate) refused: Counter,
+    /// Connections that were closed because their first frame was no check of a session, or came
+    /// too late.
+    pub(crate) strangers: Counter,
+    /// Connections that were handed to the shard of their session.
+    pub(crate) handed_over: Counter,
 }

@@ -18,6 +18,7 @@ mod publish;
 mod record;
 mod registry;
 mod shard;
+mod tcp_listener;
 
 pub use admission::{Admitted, Bounds, Full, Permit};
 pub(crate) use change::{ChangeError, Expected};
@@ -34,4 +35,7 @@ pub use registry::Registry;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub use shard::fuzz_registry;
-pub use shard::{Command, Forwarded, Handle, Shards, Shared, StartError};
+pub use shard::{
+    Command, Connected, Forwarded, Handle, PeerConnections, Shards, Shared, StartError,
+};
+pub(crate) use tcp_listener::serve as serve_tcp;

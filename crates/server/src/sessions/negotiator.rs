@@ -14,7 +14,7 @@ use glassline_hub::{Hub, Stream, StreamLifetime, TrackLayout};
 use glassline_media::{Codec, Track, WallClock};
 use glassline_webrtc::{
     AcceptConfig, AcceptError, Certificate, DataConfig, Kinds, OpusOptions, Receiver, Redundancy,
-    Secrets, Session,
+    Secrets, Session, TransportAddress,
 };
 use rand::RngCore;
 
@@ -39,6 +39,8 @@ pub(crate) struct Settings {
     pub(crate) certificate: Arc<Certificate>,
     /// UDP address that the shards listen on.
     pub(crate) media: SocketAddr,
+    /// Whether the same port of TCP takes media, too.
+    pub(crate) media_tcp: bool,
     /// Calendar clock for the NTP times of sender reports.
     pub(crate) wall: WallClock,
     /// Time that a peer has from its offer to the end of its handshake.
@@ -413,21 +415,22 @@ impl Negotiator {
 
     /// Returns the server's media addresses: the configured ones, the one listened on, or the one
     /// that the peer's request arrived at (`reached`).
-    pub(super) fn candidates(&self, reached: IpAddr) -> Vec<SocketAddr> {
+    pub(super) fn candidates(&self, reached: IpAddr) -> Vec<TransportAddress> {
         let media = self.settings.media;
-        let advertised = &self.shared.advertise;
-        if !advertised.is_empty() {
-            return advertised
-                .iter()
-                .map(|ip| SocketAddr::new(*ip, media.port()))
-                .collect();
-        }
-        let ip = if media.ip().is_unspecified() {
-            reached.to_canonical()
-        } else {
-            media.ip()
+        let own = match media.ip().is_unspecified() {
+            true => reached.to_canonical(),
+            false => media.ip(),
         };
-        vec![SocketAddr::new(ip, media.port())]
+        let advertised = &self.shared.advertise[..];
+        let ips = match advertised {
+            [] => std::slice::from_ref(&own),
+            advertised => advertised,
+        };
+        let at = |ip: &IpAddr| SocketAddr::new(*ip, media.port());
+        let udp = ips.iter().map(at).map(TransportAddress::udp);
+        let tcp = ips.iter().map(at).map(TransportAddress::tcp);
+        let tcp = tcp.filter(|_| self.settings.media_tcp);
+        udp.chain(tcp).collect()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Threads and tasks panic and hang: what that costs, and whom.
 
 mod http;
+mod media_tcp;
 mod quic;
 mod rooms;
 mod tasks;

@@ -1,12 +1,12 @@
 //! The path of an ICE-lite agent: it goes where the peer nominates, once that is proven.
 
-use std::net::SocketAddr;
 use std::time::Instant;
 
 use is::IceCreds;
 
 use super::consent::Consent;
 use super::{Agent, NOMINATION_HELD, PathChange};
+use crate::TransportAddress;
 use crate::sdp::IceCredentials;
 
 /// The addresses that datagrams of the DTLS handshake were sent to. A peer that completes a
@@ -14,7 +14,7 @@ use crate::sdp::IceCredentials;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HandshakePath {
     None,
-    One(SocketAddr),
+    One(TransportAddress),
     Several,
 }
 
@@ -61,8 +61,8 @@ impl Agent {
     /// later, Pion 200 ms later; waiting for the nomination would add that to every join.
     pub(crate) fn use_before_nomination(
         &mut self,
-        source: SocketAddr,
-        destination: SocketAddr,
+        source: TransportAddress,
+        destination: TransportAddress,
     ) -> bool {
         if self.path.is_some() || !self.validated.contains(&source) {
             return false;
@@ -76,7 +76,7 @@ impl Agent {
     pub(super) fn take_response(
         &mut self,
         now: Instant,
-        source: SocketAddr,
+        source: TransportAddress,
         datagram: &[u8],
     ) -> bool {
         let Some(consent) = &mut self.consent else {
@@ -117,8 +117,8 @@ impl Agent {
     pub(super) fn nominate(
         &mut self,
         now: Instant,
-        source: SocketAddr,
-        local: SocketAddr,
+        source: TransportAddress,
+        local: TransportAddress,
     ) -> Option<PathChange> {
         if self.path == Some(source) {
             self.nominated = Some(now);
@@ -150,7 +150,10 @@ impl Agent {
     }
 
     /// Writes the next check of a lite agent over `out`.
-    pub(super) fn poll_check(&mut self, out: &mut Vec<u8>) -> Option<(SocketAddr, SocketAddr)> {
+    pub(super) fn poll_check(
+        &mut self,
+        out: &mut Vec<u8>,
+    ) -> Option<(TransportAddress, TransportAddress)> {
         let consent = self
             .consent
             .as_mut()

@@ -4,6 +4,7 @@
 //! the peer nominates, once the peer has proven that address ([`consent`]). The dialing side is a
 //! full, controlling agent.
 
+mod candidate;
 mod check;
 mod consent;
 mod integrity;
@@ -18,8 +19,10 @@ use is::{
     Candidate, CandidateKind, IceAgent, IceAgentEvent, IceConnectionState, IceCreds, Protocol,
 };
 
+use crate::TransportAddress;
 use crate::sdp::{self, IceCredentials};
 
+use candidate::{protocol, translate, transport_address};
 pub use check::is_stun_response;
 use consent::Consent;
 use integrity::HMAC_SHA1;
@@ -68,7 +71,7 @@ pub(crate) enum Ignored {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PathChange {
     /// Datagrams for the peer go to this address from now on.
-    Path(SocketAddr),
+    Path(TransportAddress),
     /// The peer no longer answers checks.
     Disconnected,
 }
@@ -77,23 +80,23 @@ pub(crate) enum PathChange {
 pub(crate) struct Agent {
     agent: Box<IceAgent>,
     lite: bool,
-    local: Vec<SocketAddr>,
+    local: Vec<TransportAddress>,
     /// Addresses on TURN servers that are allocated for this agent.
-    relayed: Vec<SocketAddr>,
+    relayed: Vec<TransportAddress>,
     /// The peer's addresses with the candidate types that the peer stated.
-    described: Vec<(SocketAddr, CandidateKind)>,
+    described: Vec<(TransportAddress, CandidateKind)>,
     /// Addresses from which authentic STUN arrived since the last restart.
-    validated: Vec<SocketAddr>,
+    validated: Vec<TransportAddress>,
     remote_candidates: usize,
     /// Authentic checks and responses of the peer.
     received: u32,
-    path: Option<SocketAddr>,
+    path: Option<TransportAddress>,
     /// The local address from which datagrams on `path` are sent.
-    path_local: Option<SocketAddr>,
+    path_local: Option<TransportAddress>,
     /// Instant at which the controlling peer last confirmed `path`.
     nominated: Option<Instant>,
     /// Address that the peer nominated but has not proven, and the local address.
-    wanted: Option<(SocketAddr, SocketAddr)>,
+    wanted: Option<(TransportAddress, TransportAddress)>,
     /// The peer's consent to be sent to; `None` for a full agent, whose checks are consent.
     consent: Option<Box<Consent>>,
     /// Address that the handshake was sent to.
@@ -112,7 +115,7 @@ impl Agent {
         local: IceCredentials,
         tie_breaker: u64,
         consent: &[u8; 32],
-        addresses: &[SocketAddr],
+        addresses: &[TransportAddress],
         now: Instant,
     ) -> Self {
         Self {
@@ -121,20 +124,21 @@ impl Agent {
         }
     }
 
-    /// Creates a controlling full agent.
+    /// Creates a controlling full agent with addresses of UDP.
     pub(crate) fn full(
         local: IceCredentials,
         tie_breaker: u64,
         addresses: &[SocketAddr],
         now: Instant,
     ) -> Self {
-        Self::new(local, tie_breaker, addresses, false, now)
+        let addresses: Vec<_> = addresses.iter().copied().map(Into::into).collect();
+        Self::new(local, tie_breaker, &addresses, false, now)
     }
 
     fn new(
         credentials: IceCredentials,
         tie_breaker: u64,
-        addresses: &[SocketAddr],
+        addresses: &[TransportAddress],
         lite: bool,
         now: Instant,
     ) -> Self {
@@ -144,17 +148,10 @@ impl Agent {
         agent.set_control_tie_breaker(tie_breaker);
         agent.set_timing_advance(CHECK_INTERVAL);
         agent.set_mtu(STUN_BYTES..=1200);
-        let mut local = Vec::with_capacity(addresses.len());
-        for address in addresses.iter().take(CANDIDATES_MAX) {
-            if let Ok(candidate) = Candidate::host(*address, Protocol::Udp) {
-                agent.add_local_candidate(candidate);
-                local.push(*address);
-            }
-        }
-        Self {
+        let mut agent = Self {
             agent: Box::new(agent),
             lite,
-            local,
+            local: Vec::with_capacity(addresses.len()),
             relayed: Vec::new(),
             described: Vec::new(),
             validated: Vec::new(),
@@ -169,11 +166,25 @@ impl Agent {
             last_received: now,
             media_is_life: false,
             heard_by_media: false,
+        };
+        for address in addresses {
+            agent.add_local(*address);
+        }
+        agent
+    }
+
+    /// Adds an address of this end as a host candidate; ignored if the address is unusable, and
+    /// beyond the limit.
+    pub(crate) fn add_local(&mut self, address: TransportAddress) {
+        let candidate = Candidate::host(address.socket, protocol(address.transport));
+        if let (Ok(candidate), true) = (candidate, self.local.len() < CANDIDATES_MAX) {
+            self.agent.add_local_candidate(candidate);
+            self.local.push(address);
         }
     }
 
     /// Returns the addresses that serve as host candidates, without unusable ones.
-    pub(crate) fn local(&self) -> &[SocketAddr] {
+    pub(crate) fn local(&self) -> &[TransportAddress] {
         &self.local
     }
 
@@ -181,7 +192,7 @@ impl Agent {
     pub(crate) fn add_relayed(&mut self, relayed: SocketAddr, base: SocketAddr) {
         if let Ok(candidate) = Candidate::relayed(relayed, base, Protocol::Udp) {
             self.agent.add_local_candidate(candidate);
-            self.relayed.push(relayed);
+            self.relayed.push(relayed.into());
         }
     }
 
@@ -189,21 +200,21 @@ impl Agent {
     pub(crate) fn describe_remote(&mut self, candidate: &sdp::Candidate) {
         let known = self.described.len() < CANDIDATES_MAX;
         if let (true, Some(candidate)) = (known, translate(candidate)) {
-            let described = (candidate.addr(), candidate.kind());
-            self.described.push(described);
+            let address = transport_address(candidate.proto(), candidate.addr());
+            self.described.push((address, candidate.kind()));
         }
     }
 
     /// Returns the candidate type of a remote address as the peer stated it; peer-reflexive if
     /// it did not.
-    pub(crate) fn kind_of(&self, remote: SocketAddr) -> CandidateKind {
+    pub(crate) fn kind_of(&self, remote: TransportAddress) -> CandidateKind {
         let mut described = self.described.iter();
         let found = described.find(|(address, _)| *address == remote);
         found.map_or(CandidateKind::PeerReflexive, |(_, kind)| *kind)
     }
 
     /// Returns the local address of the path, and whether that is on a TURN server.
-    pub(crate) fn path_local(&self) -> Option<(SocketAddr, bool)> {
+    pub(crate) fn path_local(&self) -> Option<(TransportAddress, bool)> {
         let local = self.path_local?;
         Some((local, self.relayed.contains(&local)))
     }
@@ -266,7 +277,7 @@ impl Agent {
     }
 
     /// Notes that authentic media arrived from `source`.
-    pub(crate) fn on_media(&mut self, now: Instant, source: SocketAddr) {
+    pub(crate) fn on_media(&mut self, now: Instant, source: TransportAddress) {
         if self.media_is_life && self.path == Some(source) {
             self.last_received = now;
             self.heard_by_media = true;
@@ -279,7 +290,7 @@ impl Agent {
     }
 
     /// Returns whether the peer proved that it receives at `address`.
-    pub(crate) fn is_proven(&self, address: SocketAddr, now: Instant) -> bool {
+    pub(crate) fn is_proven(&self, address: TransportAddress, now: Instant) -> bool {
         let consent = self.consent.as_ref();
         consent.is_some_and(|consent| consent.is_proven(address, now))
     }
@@ -291,13 +302,13 @@ impl Agent {
     }
 
     /// Returns whether authentic STUN arrived from `source`.
-    pub(crate) fn is_validated(&self, source: SocketAddr) -> bool {
+    pub(crate) fn is_validated(&self, source: TransportAddress) -> bool {
         self.path == Some(source) || self.validated.contains(&source)
     }
 
     /// Returns the number of authentic checks of the peer, and the addresses that they came from
     /// since the last restart.
-    pub(crate) fn received(&self) -> (u32, &[SocketAddr]) {
+    pub(crate) fn received(&self) -> (u32, &[TransportAddress]) {
         (self.received, &self.validated)
     }
 
@@ -309,7 +320,7 @@ impl Agent {
     }
 
     /// Returns the remote address of the selected path.
-    pub(crate) fn path(&self) -> Option<SocketAddr> {
+    pub(crate) fn path(&self) -> Option<TransportAddress> {
         self.path
     }
 
@@ -317,8 +328,8 @@ impl Agent {
     pub(crate) fn handle_stun(
         &mut self,
         now: Instant,
-        source: SocketAddr,
-        destination: SocketAddr,
+        source: TransportAddress,
+        destination: TransportAddress,
         datagram: &[u8],
     ) -> Result<Option<PathChange>, Ignored> {
         if self.take_response(now, source, datagram) {
@@ -342,9 +353,9 @@ impl Agent {
         }
         let nominates = message.is_binding_request() && message.use_candidate();
         let packet = StunPacket {
-            proto: Protocol::Udp,
-            source,
-            destination: self.arrived_at(destination),
+            proto: protocol(source.transport),
+            source: source.socket,
+            destination: self.arrived_at(destination).socket,
             message,
         };
         if !self.agent.handle_packet(now, packet) {
@@ -389,14 +400,18 @@ impl Agent {
     ///
     /// Checks go before responses: a peer that answers the check first has proven its address when
     /// the datagram arrives that the response lets it send.
-    pub(crate) fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(SocketAddr, SocketAddr)> {
+    pub(crate) fn poll_transmit(
+        &mut self,
+        out: &mut Vec<u8>,
+    ) -> Option<(TransportAddress, TransportAddress)> {
         if let Some(check) = self.poll_check(out) {
             return Some(check);
         }
         let transmit = self.agent.poll_transmit()?;
         out.clear();
         out.extend_from_slice(&transmit.contents);
-        Some((transmit.source, transmit.destination))
+        let address = |socket| transport_address(transmit.proto, socket);
+        Some((address(transmit.source), address(transmit.destination)))
     }
 
     fn poll_change(&mut self) -> Option<PathChange> {
@@ -404,6 +419,7 @@ impl Agent {
         while let Some(event) = self.agent.poll_event() {
             match event {
                 IceAgentEvent::NominatedSend {
+                    proto,
                     source,
                     destination,
                     ..
@@ -411,7 +427,8 @@ impl Agent {
                     // A lite agent that has a path follows the peer instead, see `nominate`.
                     if !self.lite || self.path.is_none() =>
                 {
-                    self.path_local = Some(source);
+                    self.path_local = Some(transport_address(proto, source));
+                    let destination = transport_address(proto, destination);
                     if self.path.replace(destination) == Some(destination) {
                         continue;
                     }
@@ -429,45 +446,23 @@ impl Agent {
     /// Maps the address at which a datagram arrived to a candidate. A server behind a
     /// one-to-one NAT or on a wildcard socket receives at its inner address and offers its
     /// outer one, which is the only one that the agent knows.
-    fn arrived_at(&self, destination: SocketAddr) -> SocketAddr {
+    fn arrived_at(&self, destination: TransportAddress) -> TransportAddress {
         // A dual-stack socket shows IPv4 addresses as IPv4-mapped IPv6 addresses.
-        let destination = SocketAddr::new(destination.ip().to_canonical(), destination.port());
+        let ip = destination.socket.ip().to_canonical();
+        let destination = TransportAddress {
+            socket: SocketAddr::new(ip, destination.socket.port()),
+            ..destination
+        };
         if self.local.contains(&destination) || self.relayed.contains(&destination) {
             return destination;
         }
-        self.local
-            .iter()
-            .find(|local| local.is_ipv4() == destination.is_ipv4())
-            .copied()
-            .unwrap_or(destination)
+        let is_like = |local: &&TransportAddress| {
+            local.transport == destination.transport
+                && local.socket.is_ipv4() == destination.socket.is_ipv4()
+        };
+        let candidate = self.local.iter().find(is_like);
+        candidate.copied().unwrap_or(destination)
     }
-}
-
-/// Converts a candidate; `None` for those that cannot be used: TCP, the RTCP component,
-/// unresolved names.
-fn translate(candidate: &sdp::Candidate) -> Option<Candidate> {
-    let address = candidate.socket_addr()?;
-    let kind = match candidate.kind {
-        sdp::CandidateKind::Host => CandidateKind::Host,
-        sdp::CandidateKind::ServerReflexive => CandidateKind::ServerReflexive,
-        sdp::CandidateKind::PeerReflexive => CandidateKind::PeerReflexive,
-        sdp::CandidateKind::Relay => CandidateKind::Relayed,
-        _ => return None,
-    };
-    if candidate.protocol != sdp::Protocol::Udp || candidate.component != 1 || address.port() == 0 {
-        return None;
-    }
-    Some(Candidate::from_parts(
-        candidate.foundation.clone(),
-        1,
-        Protocol::Udp,
-        candidate.priority,
-        address,
-        kind,
-        None,
-        None,
-        candidate.extension("ufrag").map(str::to_owned),
-    ))
 }
 
 impl std::fmt::Debug for Agent {

@@ -1,4 +1,4 @@
-use std::net::SocketAddr;
+use crate::TransportAddress;
 
 use glassline_media::{Codec, Kind, Ssrc};
 
@@ -26,7 +26,7 @@ pub struct LocalDescription {
     /// Fingerprint of our certificate.
     pub fingerprint: Fingerprint,
     /// All addresses at which this end is reached, most preferred first.
-    pub candidates: Vec<SocketAddr>,
+    pub candidates: Vec<TransportAddress>,
     /// Session identifier, below 2⁶³ (RFC 8829 §5.2.1).
     pub session_id: u64,
     /// Session version, which rises with each description of the session.

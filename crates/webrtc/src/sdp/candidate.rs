@@ -2,6 +2,12 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use super::error::Reason;
+use crate::{Transport, TransportAddress};
+
+/// Name of the extension that states which end of a TCP candidate connects, and its value for an
+/// end that waits (RFC 6544 §4.5).
+const TCP_TYPE: &str = "tcptype";
+const PASSIVE: &str = "passive";
 
 /// An ICE candidate (RFC 8839 §5.1; TCP types RFC 6544 §4.5).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,9 +37,9 @@ pub struct Candidate {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Protocol {
-    /// UDP, the only protocol that is used.
+    /// The User Datagram Protocol, which every end has candidates of.
     Udp,
-    /// TCP (RFC 6544), which is not used.
+    /// TCP (RFC 6544), to which only the end connects that is not passive.
     Tcp,
     /// Any other, in lower case; such candidates are ignored (RFC 8839 §5.1).
     Other(String),
@@ -65,22 +71,32 @@ pub enum CandidateKind {
 }
 
 impl Candidate {
-    /// Creates a UDP host candidate for component 1, the one with index `index` of its agent.
+    /// Creates a host candidate for component 1, the one with index `index` of its agent. One of
+    /// TCP is passive (RFC 6544 §4.5): the other end connects.
     ///
     /// Earlier candidates get higher priorities (RFC 8445 §5.1.2.1: type preference 126, local
-    /// preference 65535 − `index`).
-    pub fn host(address: SocketAddr, index: usize) -> Self {
-        let local = 65_535 - u32::try_from(index).map_or(65_535, |index| index.min(65_535));
+    /// preference 65535 − `index`). Those of TCP come after all of UDP (RFC 6544 §4.2: a lower type
+    /// preference, here 90, and a direction preference of 4 in the local preference).
+    pub fn host(address: TransportAddress, index: usize) -> Self {
+        let index = u32::try_from(index).unwrap_or(u32::MAX);
+        let (protocol, kind, local) = match address.transport {
+            Transport::Udp => (Protocol::Udp, 126, 65_535 - index.min(65_535)),
+            Transport::Tcp => (Protocol::Tcp, 90, (4 << 13) | (8_191 - index.min(8_191))),
+        };
+        let mut extensions = Vec::new();
+        if address.is_tcp() {
+            extensions.push((TCP_TYPE.to_owned(), PASSIVE.to_owned()));
+        }
         Self {
-            foundation: (index + 1).to_string(),
+            foundation: index.saturating_add(1).to_string(),
             component: 1,
-            protocol: Protocol::Udp,
-            priority: (126 << 24) | (local << 8) | 255,
-            address: Address::Ip(address.ip().to_canonical()),
-            port: address.port(),
+            protocol,
+            priority: (kind << 24) | (local << 8) | 255,
+            address: Address::Ip(address.socket.ip().to_canonical()),
+            port: address.socket.port(),
             kind: CandidateKind::Host,
             related: None,
-            extensions: Vec::new(),
+            extensions,
         }
     }
 
@@ -88,7 +104,7 @@ impl Candidate {
     /// index `index` of its agent. Its type preference is 0, so that every direct path is tried
     /// before.
     pub fn relayed(address: SocketAddr, base: SocketAddr, index: usize) -> Self {
-        let host = Self::host(address, index);
+        let host = Self::host(address.into(), index);
         Self {
             foundation: format!("r{}", index + 1),
             priority: host.priority & 0x00ff_ffff,
@@ -104,6 +120,11 @@ impl Candidate {
             Address::Ip(ip) => Some(SocketAddr::new(ip, self.port)),
             Address::Name(_) => None,
         }
+    }
+
+    /// Returns whether this is a TCP candidate whose end waits for connections (RFC 6544 §4.5).
+    pub fn is_tcp_passive(&self) -> bool {
+        self.protocol == Protocol::Tcp && self.extension(TCP_TYPE) == Some(PASSIVE)
     }
 
     /// Returns the value of an extension such as `tcptype` or `ufrag`.

@@ -1,6 +1,6 @@
 //! The `m=application` line of data channels (RFC 8841), and its syntax before that RFC.
 
-use std::net::SocketAddr;
+use crate::TransportAddress;
 
 use super::attribute::{Attribute, Setup};
 use super::attributes::Attributes;
@@ -95,7 +95,7 @@ pub(super) struct Section<'a> {
     pub(super) fingerprint: &'a Fingerprint,
     pub(super) setup: Setup,
     pub(super) trickle: bool,
-    pub(super) candidates: &'a [SocketAddr],
+    pub(super) candidates: &'a [TransportAddress],
     /// Whether this section contains the candidates.
     pub(super) carries_transport: bool,
     pub(super) legacy: bool,

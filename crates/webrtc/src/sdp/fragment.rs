@@ -1,5 +1,5 @@
+use crate::TransportAddress;
 use std::fmt;
-use std::net::SocketAddr;
 
 use super::attribute::{Attribute, Group};
 use super::attributes::Attributes;
@@ -97,7 +97,7 @@ impl fmt::Display for Fragment {
 pub fn restart_fragment(
     request: &Fragment,
     credentials: &IceCredentials,
-    candidates: &[SocketAddr],
+    candidates: &[TransportAddress],
 ) -> String {
     let mut session = Attributes::default();
     session.push(Attribute::IceLite);

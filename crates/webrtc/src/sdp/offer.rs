@@ -1,3 +1,4 @@
+use crate::TransportAddress;
 use std::net::SocketAddr;
 
 use glassline_media::{Codec, Kind};
@@ -30,7 +31,7 @@ pub struct OfferParameters {
     /// Fingerprint of our certificate.
     pub fingerprint: Fingerprint,
     /// All addresses at which this end is reached, most preferred first.
-    pub candidates: Vec<SocketAddr>,
+    pub candidates: Vec<TransportAddress>,
     /// Relayed addresses on TURN servers, each with the local address that allocated it.
     pub relayed: Vec<(SocketAddr, SocketAddr)>,
     /// Session identifier, below 2⁶³ (RFC 8829 §5.2.1).

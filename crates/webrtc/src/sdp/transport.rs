@@ -1,3 +1,4 @@
+use crate::TransportAddress;
 use std::net::SocketAddr;
 
 use super::attribute::{Attribute, Setup};
@@ -99,7 +100,7 @@ pub(super) fn push_relayed(attributes: &mut Attributes, relayed: &[(SocketAddr, 
 }
 
 /// Appends all host candidates.
-pub(super) fn push_candidates(attributes: &mut Attributes, candidates: &[SocketAddr]) {
+pub(super) fn push_candidates(attributes: &mut Attributes, candidates: &[TransportAddress]) {
     for (index, address) in candidates.iter().enumerate() {
         attributes.push(Attribute::Candidate(Candidate::host(*address, index)));
     }
@@ -107,16 +108,15 @@ pub(super) fn push_candidates(attributes: &mut Attributes, candidates: &[SocketA
 }
 
 /// Returns port and `c=` value of the default candidate (RFC 8839 §4.2.1.2): IPv4 is preferred
-/// to IPv6; port 9 and address 0.0.0.0 without candidates.
-pub(super) fn default_destination(candidates: &[SocketAddr]) -> (u16, String) {
-    let v4 = candidates
-        .iter()
-        .find(|it| it.ip().to_canonical().is_ipv4());
-    match v4.or(candidates.first()) {
+/// to IPv6; port 9 and address 0.0.0.0 without candidates of UDP.
+pub(super) fn default_destination(candidates: &[TransportAddress]) -> (u16, String) {
+    let udp = || candidates.iter().filter(|it| !it.is_tcp());
+    let v4 = udp().find(|it| it.socket.ip().to_canonical().is_ipv4());
+    match v4.or(udp().next()) {
         Some(address) => {
-            let ip = address.ip().to_canonical();
+            let ip = address.socket.ip().to_canonical();
             let family = if ip.is_ipv4() { "IP4" } else { "IP6" };
-            (address.port(), format!("IN {family} {ip}"))
+            (address.socket.port(), format!("IN {family} {ip}"))
         }
         None => (9, "IN IP4 0.0.0.0".to_owned()),
     }

@@ -1,12 +1,12 @@
 //! Data channels of a session: access for the owner, and the datagrams that carry them.
 
-use std::net::SocketAddr;
 use std::time::Instant;
 
 use glassline_sctp::channel::Channels;
 
 use super::data::{DataCounts, SEGMENTS_MAX};
 use super::{CloseReason, Session, State};
+use crate::TransportAddress;
 use crate::dtls::Cipher;
 use crate::dtls::record::ContentType;
 
@@ -68,7 +68,7 @@ impl Session {
         &mut self,
         now: Instant,
         out: &mut Vec<u8>,
-    ) -> Option<(SocketAddr, usize)> {
+    ) -> Option<(TransportAddress, usize)> {
         if let Some(destination) = self.poll_transmit(out) {
             return Some((destination, out.len()));
         }
@@ -81,7 +81,7 @@ impl Session {
         let relayed = self
             .turn_allocations
             .iter()
-            .any(|it| it.relayed() == Some(local));
+            .any(|it| it.relayed().map(TransportAddress::udp) == Some(local));
         let segments_max = if relayed { 1 } else { SEGMENTS_MAX };
         loop {
             let segment = self.fill_batch(now, segments_max, out)?;

@@ -9,7 +9,7 @@ use glassline_sctp as sctp;
 
 use crate::dtls::{Certificate, CipherChoice};
 use crate::sdp::OpusOptions;
-use crate::turn;
+use crate::{TransportAddress, turn};
 
 /// Most tracks that one session carries.
 pub const TRACKS_MAX: usize = 8;
@@ -19,8 +19,9 @@ pub const TRACKS_MAX: usize = 8;
 pub struct AcceptConfig<'a> {
     /// The certificate of this process.
     pub certificate: Arc<Certificate>,
-    /// Addresses that are offered as host candidates; none may be unspecified (`0.0.0.0`).
-    pub local: Vec<SocketAddr>,
+    /// Addresses that are offered as host candidates; none may be unspecified (`0.0.0.0`). Those of
+    /// TCP are offered as passive (RFC 6544 §4.5): the peer connects.
+    pub local: Vec<TransportAddress>,
     /// All random values of this session.
     pub secrets: Secrets,
     /// Relation of `now` to the calendar, for NTP times in sender reports.

@@ -1,8 +1,7 @@
 //! How far the connection to a peer came, to say why it failed.
 
-use std::net::SocketAddr;
-
 use super::Session;
+use crate::TransportAddress;
 use crate::dtls::HandshakeTrace;
 use crate::srtp::Role;
 
@@ -10,12 +9,12 @@ use crate::srtp::Role;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionReport {
     /// Addresses that this end offers as candidates.
-    pub candidates: Vec<SocketAddr>,
+    pub candidates: Vec<TransportAddress>,
     /// Number of authentic connectivity checks that arrived.
     pub checks: u32,
     /// Addresses that those checks came from since the last ICE restart, at most 24, the latest
     /// last.
-    pub sources: Vec<SocketAddr>,
+    pub sources: Vec<TransportAddress>,
     /// Number of connectivity checks that this end sent to those addresses. A full agent's own
     /// checks are not counted.
     pub own_checks: u32,

@@ -1,7 +1,5 @@
-use std::net::SocketAddr;
-
 use super::config::TRACKS_MAX;
-use crate::sdp;
+use crate::{TransportAddress, sdp};
 
 /// Why an offer cannot be answered.
 #[derive(Debug, thiserror::Error)]
@@ -15,7 +13,7 @@ pub enum AcceptError {
     Negotiation(#[from] sdp::NegotiationError),
     /// The configuration has no address that a peer could reach.
     #[error("no usable local address among {0:?}: configure one that viewers can reach")]
-    NoAddress(Vec<SocketAddr>),
+    NoAddress(Vec<TransportAddress>),
     /// The secrets have too few tracks, or SSRCs that are equal. The caller is at fault.
     #[error("the session's secrets must name {TRACKS_MAX} tracks at most, with distinct SSRCs")]
     Secrets,

@@ -1,11 +1,11 @@
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use glassline_media::TrackIndex;
 use glassline_rtp as rtp;
 
 use super::index::{LayerIndex, ReceiverIndex, SenderIndex};
+use crate::TransportAddress;
 use crate::dtls::record;
 use crate::ice::Ignored;
 use crate::srtp::{OpenError, Profile};
@@ -64,7 +64,7 @@ pub enum Event {
     /// Datagrams for the peer go to another address from now on.
     AddressChanged {
         /// The new remote address.
-        peer: SocketAddr,
+        peer: TransportAddress,
     },
     /// The session is over. [`Session::poll_transmit`](super::Session::poll_transmit) may still
     /// return datagrams that tell the peer.

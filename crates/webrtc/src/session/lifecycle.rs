@@ -1,9 +1,9 @@
 //! The life of a session: the progress of the handshake, keys, close.
 
-use std::net::SocketAddr;
 use std::time::Instant;
 
 use super::{CloseReason, Event, Keys, Session, State, control};
+use crate::TransportAddress;
 use crate::dtls::{Material, Progress};
 use crate::ice::PathChange;
 use crate::sdp::IceCredentials;
@@ -71,7 +71,7 @@ impl Session {
     }
 
     /// Notes that authentic media arrived from `source`.
-    pub(super) fn on_authentic_media(&mut self, now: Instant, source: SocketAddr) {
+    pub(super) fn on_authentic_media(&mut self, now: Instant, source: TransportAddress) {
         // Messages may be many bytes, and go only where the peer keeps proving to be.
         if self.data.is_none() {
             self.ice.on_media(now, source);

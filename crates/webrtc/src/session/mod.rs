@@ -50,7 +50,6 @@ pub use receiver::{Receiver, SenderTime};
 pub use repairs::REPAIRS_MAX;
 pub use sender::{Counts, Rtx, Sender};
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -63,7 +62,7 @@ use crate::dtls::{Association, Certificate, CipherChoice};
 use crate::ice::{self, PathChange};
 use crate::sdp::{self, IceCredentials};
 use crate::srtp::{Inbound, Outbound};
-use crate::turn;
+use crate::{TransportAddress, turn};
 
 use congestion_control::CongestionControl;
 use data::Data;
@@ -150,10 +149,11 @@ impl Session {
     pub fn handle_datagram<'a>(
         &mut self,
         now: Instant,
-        source: SocketAddr,
-        destination: SocketAddr,
+        source: impl Into<TransportAddress>,
+        destination: impl Into<TransportAddress>,
         datagram: &'a mut [u8],
     ) -> Result<Received<'a>, Dropped> {
+        let (source, destination) = (source.into(), destination.into());
         self.timeout = None;
         if self.state == State::Closed {
             return Err(Dropped::Closed);
@@ -165,7 +165,7 @@ impl Session {
                 peer,
                 relayed,
                 range,
-            } => self.handle_peer(now, peer, relayed, &mut datagram[range]),
+            } => self.handle_peer(now, peer.into(), relayed.into(), &mut datagram[range]),
         }
     }
 
@@ -173,8 +173,8 @@ impl Session {
     fn handle_peer<'a>(
         &mut self,
         now: Instant,
-        source: SocketAddr,
-        destination: SocketAddr,
+        source: TransportAddress,
+        destination: TransportAddress,
         datagram: &'a mut [u8],
     ) -> Result<Received<'a>, Dropped> {
         let first = datagram.first().copied().ok_or(Dropped::Unknown)?;
@@ -290,7 +290,7 @@ impl Session {
     /// Writes the next datagram over `out` and returns its destination. Call until `None`.
     ///
     /// After the session closed, the datagrams that tell the peer remain to be sent.
-    pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<SocketAddr> {
+    pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<TransportAddress> {
         while let Some((local, remote)) = self.ice.poll_transmit(out) {
             self.timeout = None;
             if let Some(destination) = self.wrap_relayed(local, remote, out) {
@@ -307,7 +307,7 @@ impl Session {
     }
 
     /// Writes the next datagram for the selected path.
-    fn poll_path_transmit(&mut self, out: &mut Vec<u8>) -> Option<SocketAddr> {
+    fn poll_path_transmit(&mut self, out: &mut Vec<u8>) -> Option<TransportAddress> {
         let path = self.ice.path()?;
         if let Some(datagram) = self.dtls.as_mut().and_then(Association::poll_transmit) {
             self.timeout = None;
@@ -327,8 +327,16 @@ impl Session {
         self.events.pop()
     }
 
+    /// Adds an address of this end from which the peer can be reached: that of a TCP connection to
+    /// one of the peer's passive candidates (RFC 6544 §4.1), or of another interface. The address
+    /// makes pairs with the peer's candidates of the same protocol.
+    pub fn add_local(&mut self, address: TransportAddress) {
+        self.timeout = None;
+        self.ice.add_local(address);
+    }
+
     /// Adds a candidate that the peer trickled (RFC 8838). ICE-lite sessions ignore candidates;
-    /// names and TCP candidates are always ignored.
+    /// names, and TCP candidates that are not passive, are always ignored.
     pub fn add_remote_candidate(&mut self, candidate: &sdp::Candidate, now: Instant) {
         self.timeout = None;
         self.ice.add_remote_candidate(candidate, now);
@@ -357,14 +365,14 @@ impl Session {
     }
 
     /// Returns the address to which datagrams for the peer go; `None` before ICE found a path.
-    pub fn peer(&self) -> Option<SocketAddr> {
+    pub fn peer(&self) -> Option<TransportAddress> {
         self.ice.path()
     }
 
     /// Returns whether the peer proved at most 30 s ago that it receives at `address`: it answered
     /// a check there, or made the handshake there. Only an ICE-lite end knows this.
-    pub fn is_proven(&self, address: SocketAddr, now: Instant) -> bool {
-        self.ice.is_proven(address, now)
+    pub fn is_proven(&self, address: impl Into<TransportAddress>, now: Instant) -> bool {
+        self.ice.is_proven(address.into(), now)
     }
 
     /// Returns whether the handshake is done, so that media can be sent.

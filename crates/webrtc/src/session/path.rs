@@ -5,11 +5,13 @@ use std::ops::Range;
 use std::time::Duration;
 
 use crate::sdp::CandidateKind;
-use crate::turn;
+use crate::{Transport, turn};
 
 /// The selected pair of candidates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
+    /// Transport protocol that carries the datagrams between the two ends.
+    pub transport: Transport,
     /// Local candidate of the pair.
     pub local: PathEnd,
     /// Remote candidate of the pair.

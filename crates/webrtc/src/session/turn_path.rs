@@ -3,13 +3,12 @@
 //! The owner of a session sees only sockets. Datagrams that go through a TURN server of ours are
 //! put into its frames here, and datagrams of the peer are taken out of frames.
 
-use std::net::SocketAddr;
 use std::time::Instant;
 
 use super::path::{Path, PathEnd, Unwrapped};
 use super::{Session, State};
 use crate::sdp::CandidateKind;
-use crate::turn;
+use crate::{TransportAddress, turn};
 
 impl Session {
     /// Returns the selected pair of candidates; `None` before there is one.
@@ -19,17 +18,18 @@ impl Session {
         let allocation = self
             .turn_allocations
             .iter()
-            .find(|it| it.relayed() == Some(local));
+            .find(|it| it.relayed() == Some(local.socket));
         Some(Path {
+            transport: remote.transport,
             local: PathEnd {
-                address: local,
+                address: local.socket,
                 kind: match is_relayed {
                     true => CandidateKind::Relay,
                     false => CandidateKind::Host,
                 },
             },
             remote: PathEnd {
-                address: remote,
+                address: remote.socket,
                 kind: match self.ice.kind_of(remote) {
                     is::CandidateKind::Host => CandidateKind::Host,
                     is::CandidateKind::ServerReflexive => CandidateKind::ServerReflexive,
@@ -50,13 +50,13 @@ impl Session {
     pub(super) fn unwrap_relayed(
         &mut self,
         now: Instant,
-        source: SocketAddr,
+        source: TransportAddress,
         datagram: &[u8],
     ) -> Unwrapped {
         let mut from = Unwrapped::Direct;
         for allocation in &mut self.turn_allocations {
             allocation.set_now(now);
-            if allocation.address() != source {
+            if TransportAddress::udp(allocation.address()) != source {
                 continue;
             }
             from = match (allocation.handle(now, datagram), allocation.relayed()) {
@@ -86,24 +86,26 @@ impl Session {
     /// frame if necessary. `None` if it waits for a TURN channel, or cannot be sent.
     pub(super) fn wrap_relayed(
         &mut self,
-        local: SocketAddr,
-        remote: SocketAddr,
+        local: TransportAddress,
+        remote: TransportAddress,
         datagram: &mut Vec<u8>,
-    ) -> Option<SocketAddr> {
+    ) -> Option<TransportAddress> {
         let mut turn_allocations = self.turn_allocations.iter_mut();
-        let Some(allocation) = turn_allocations.find(|it| it.relayed() == Some(local)) else {
+        let Some(allocation) =
+            turn_allocations.find(|it| it.relayed().map(TransportAddress::udp) == Some(local))
+        else {
             return Some(remote);
         };
         self.timeout = None;
         let bare = std::mem::take(datagram);
-        let destination = allocation.address();
+        let destination = allocation.address().into();
         allocation
-            .wrap(remote, &bare, datagram)
+            .wrap(remote.socket, &bare, datagram)
             .then_some(destination)
     }
 
     /// Writes the next message of the allocations themselves.
-    pub(super) fn poll_turn_transmit(&mut self, out: &mut Vec<u8>) -> Option<SocketAddr> {
+    pub(super) fn poll_turn_transmit(&mut self, out: &mut Vec<u8>) -> Option<TransportAddress> {
         for allocation in &mut self.turn_allocations {
             if self.state == State::Closed {
                 // Not before now: the datagrams for the peer have been sent.
@@ -111,7 +113,7 @@ impl Session {
             }
             if allocation.poll_transmit(out) {
                 self.timeout = None;
-                return Some(allocation.address());
+                return Some(allocation.address().into());
             }
         }
         None

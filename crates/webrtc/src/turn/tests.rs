@@ -63,7 +63,7 @@ impl Node for Client {
             let to = relay.address();
             return Some(Datagram { from, to, bytes });
         }
-        let to = self.dialed.as_mut()?.poll_transmit(&mut bytes)?;
+        let to = self.dialed.as_mut()?.poll_transmit(&mut bytes)?.socket;
         Some(Datagram { from, to, bytes })
     }
 
@@ -117,7 +117,7 @@ impl Node for Media {
 
     fn poll_transmit(&mut self, _: Instant) -> Option<Datagram> {
         let mut bytes = Vec::new();
-        let to = self.accepted.as_mut()?.poll_transmit(&mut bytes)?;
+        let to = self.accepted.as_mut()?.poll_transmit(&mut bytes)?.socket;
         let from = self.address;
         Some(Datagram { from, to, bytes })
     }
@@ -260,7 +260,7 @@ impl World {
         let (accepted, answer) = Session::accept(
             AcceptConfig {
                 certificate: SERVER.clone(),
-                local: vec![self.media.address],
+                local: vec![self.media.address.into()],
                 secrets: secrets(),
                 wall,
                 tracks: &tracks(),

@@ -155,7 +155,7 @@ fn a_packet_that_the_network_made_two_of_is_a_row_of_the_first() {
             &mut out,
         );
         let datagram = &out[..sealed.expect("connected").len];
-        let peer = transport.session.peer().expect("connected");
+        let peer = transport.session.peer().expect("connected").socket;
         for _ in 0..2 {
             transport.socket.send(datagram, peer).expect("loopback");
         }

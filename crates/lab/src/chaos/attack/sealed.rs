@@ -197,7 +197,7 @@ impl HostilePeer {
         while let Some((to, segment)) = self.session.poll_transmit_batch(now, &mut self.datagram) {
             for datagram in self.datagram.chunks(segment.max(1)) {
                 // The server may have closed its port while it restarts.
-                let _ = self.socket.send_to(datagram, to);
+                let _ = self.socket.send_to(datagram, to.socket);
             }
         }
         Ok(())

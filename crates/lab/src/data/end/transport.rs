@@ -140,9 +140,10 @@ impl Transport {
                 }
                 self.backlog_to = None;
             }
-            let Some(next) = session.poll_transmit_batch(now, &mut self.scratch) else {
+            let Some((to, segment)) = session.poll_transmit_batch(now, &mut self.scratch) else {
                 return Ok(any);
             };
+            let next = (to.socket, segment);
             if let Some(connection) = &mut self.connection
                 && connection.address() == next.0
             {

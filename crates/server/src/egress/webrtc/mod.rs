@@ -9,5 +9,5 @@ mod stream_sender;
 mod track_sender;
 
 pub use counters::SendCounters;
-pub(crate) use outbox::{Outbox, Route};
+pub(crate) use outbox::{Outbox, Route, TcpConnection, TcpConnections};
 pub(crate) use stream_sender::{Nack, StreamSender};

@@ -6,6 +6,7 @@
 mod certificates;
 mod connections;
 mod failures;
+mod media_tcp;
 mod quic;
 mod rtsp;
 mod shards;
@@ -36,6 +37,7 @@ pub(super) async fn prometheus(State(app): State<App>) -> Response {
     connections::metrics(&app, &mut text);
     certificates::metrics(&app, &mut text);
     failures::failures(&app, &mut text);
+    media_tcp::metrics(&app, &mut text);
     transcoding::metrics(&app, &mut text);
     metrics::paths(&app.latencies.selected(), &mut text);
     if let Some(library) = &app.library {

@@ -15,6 +15,7 @@ use glassline_rtp::Packet;
 use glassline_rtp::receive::TrackPipeline;
 use glassline_webrtc::{
     AcceptConfig, Certificate, Kinds, LayerIndex, OpusOptions, ReceiverIndex, Secrets, Session,
+    TransportAddress,
 };
 
 use super::{Contribution, Reservations, WhipCounters};
@@ -110,7 +111,7 @@ pub(super) fn session(options: u8, now: Instant) -> Session {
     );
     let config = AcceptConfig {
         certificate: Arc::clone(&CERTIFICATE),
-        local: vec!["192.0.2.1:8189".parse().expect("an address")],
+        local: vec![TransportAddress::udp(([192, 0, 2, 1], 8189).into())],
         secrets: Secrets::expand(&[1; 32]),
         wall: WallClock::new(now, Duration::from_secs(1_700_000_000)),
         tracks: &[],

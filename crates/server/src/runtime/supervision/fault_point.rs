@@ -13,6 +13,8 @@ pub(crate) enum FaultPoint {
     HttpConnection,
     /// The handling of an HTTP request, before its rights are checked.
     HttpRequest,
+    /// The task of a connection for media over TCP, before its first frame.
+    MediaConnection,
     /// The collection of metrics, when half of them are written.
     Metrics,
     /// A participant's joining of a room, when the participant is in the room and not answered yet.

@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use glassline_webrtc::TransportAddress;
+
 use super::address::Reach;
 use super::{Diagnosis, Evidence};
 use crate::failures::Stage;
@@ -20,19 +22,19 @@ pub(super) fn nothing_arrived(evidence: &Evidence<'_>) -> Diagnosis {
              or an extension may hide it",
         );
     }
-    let candidates = &evidence.report.candidates;
-    let tried = addresses(candidates);
+    let candidates = evidence.candidates();
+    let (tried, protocols) = (addresses(&candidates), evidence.protocols());
     let counts = candidates
         .iter()
         .map(|it| client.map(|view| view.checks(*it)));
     let (sent, answered) = counts.flatten().max().unwrap_or_default();
     let seen = match sent {
         0 => format!(
-            "no connectivity check arrived {} at {tried} by UDP",
+            "no connectivity check arrived {} at {tried} by {protocols}",
             evidence.within()
         ),
         _ => format!(
-            "the client sent {sent} connectivity checks to {tried} by UDP, and none arrived here"
+            "the client sent {sent} connectivity checks to {tried} by {protocols}, and none arrived here"
         ),
     };
     if answered > 0 {
@@ -51,7 +53,7 @@ pub(super) fn nothing_arrived(evidence: &Evidence<'_>) -> Diagnosis {
 /// Returns what is wrong with the addresses that the server offers, and the remedy; `None` if
 /// nothing is wrong that shows.
 fn cause(evidence: &Evidence<'_>) -> Option<(&'static str, String)> {
-    let candidates = &evidence.report.candidates;
+    let (candidates, protocols) = (evidence.candidates(), evidence.protocols());
     let (port, surroundings) = (evidence.port(), evidence.surroundings);
     let client = evidence.addresses.peer.ip().to_canonical();
     let from = Reach::of(client);
@@ -72,11 +74,15 @@ fn cause(evidence: &Evidence<'_>) -> Option<(&'static str, String)> {
         )),
         Reach::Host => Some((
             "this is the container's address",
-            format!("{set} the address of the container's host, and publish UDP port {port}"),
+            format!(
+                "{set} the address of the container's host, and publish {protocols} port {port}"
+            ),
         )),
         Reach::LocalNetwork if from == Reach::Internet => Some((
             "this is a private address, which the Internet does not reach",
-            format!("{set} the public address, and forward UDP port {port} to this machine"),
+            format!(
+                "{set} the public address, and forward {protocols} port {port} to this machine"
+            ),
         )),
         _ if !candidates.iter().any(is_family) && !client.is_loopback() => {
             let family = if client.is_ipv4() { "IPv4" } else { "IPv6" };
@@ -91,23 +97,23 @@ fn cause(evidence: &Evidence<'_>) -> Option<(&'static str, String)> {
 
 /// Returns what to check if the address may be right.
 fn way_remedy(evidence: &Evidence<'_>) -> String {
-    let port = evidence.port();
+    let (port, protocols) = (evidence.port(), evidence.protocols());
     if evidence.surroundings.is_advertised {
         return format!(
-            "check that media.advertise is the address by which clients reach this machine, and that UDP \
+            "check that media.advertise is the address by which clients reach this machine, and that {protocols} \
              port {port} is open in every firewall and forwarded to it"
         );
     }
     let local = evidence.addresses.local.ip().to_canonical();
-    let candidates = &evidence.report.candidates;
+    let candidates = evidence.candidates();
     if candidates.iter().any(|it| it.ip().to_canonical() == local) {
         return format!(
-            "open UDP port {port} in every firewall between client and server: HTTP reached this address, \
-             so that UDP alone is blocked"
+            "open {protocols} port {port} in every firewall between client and server: HTTP reached this \
+             address, so that this port alone is blocked"
         );
     }
     format!(
-        "open UDP port {port} in every firewall; if clients reach this machine by another address, set \
+        "open {protocols} port {port} in every firewall; if clients reach this machine by another address, set \
          media.advertise to it"
     )
 }
@@ -142,8 +148,8 @@ fn addresses(all: &[SocketAddr]) -> String {
 }
 
 /// Returns the IP addresses in words, each once.
-pub(super) fn hosts(all: &[SocketAddr]) -> String {
-    let mut hosts: Vec<_> = all.iter().map(|it| it.ip().to_canonical()).collect();
+pub(super) fn hosts(all: &[TransportAddress]) -> String {
+    let mut hosts: Vec<_> = all.iter().map(|it| it.socket.ip().to_canonical()).collect();
     hosts.sort_unstable();
     hosts.dedup();
     named(hosts.iter().map(ToString::to_string))

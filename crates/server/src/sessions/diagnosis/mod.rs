@@ -11,9 +11,10 @@ mod ice;
 #[cfg(test)]
 mod tests;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use glassline_webrtc::{CloseReason, ConnectionReport};
+use glassline_webrtc::{CloseReason, ConnectionReport, TransportAddress};
 
 use super::offer::ConnectionAddresses;
 use crate::failures::Stage;
@@ -128,12 +129,29 @@ impl Evidence<'_> {
         }
     }
 
-    /// Returns the UDP port for media.
+    /// Returns the addresses that the server offered, each once.
+    fn candidates(&self) -> Vec<SocketAddr> {
+        let mut candidates = Vec::new();
+        for candidate in &self.report.candidates {
+            if !candidates.contains(&candidate.socket) {
+                candidates.push(candidate.socket);
+            }
+        }
+        candidates
+    }
+
+    /// Returns the protocols of those addresses, in words.
+    fn protocols(&self) -> &'static str {
+        match self.report.candidates.iter().any(TransportAddress::is_tcp) {
+            true => "UDP and TCP",
+            false => "UDP",
+        }
+    }
+
+    /// Returns the port for media.
     fn port(&self) -> u16 {
-        self.report
-            .candidates
-            .first()
-            .map_or(0, std::net::SocketAddr::port)
+        let first = self.report.candidates.first();
+        first.map_or(0, |candidate| candidate.socket.port())
     }
 }
 

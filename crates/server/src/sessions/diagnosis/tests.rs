@@ -15,11 +15,15 @@ struct Scene {
     view: Option<ClientView>,
 }
 
+fn udp(address: &str) -> TransportAddress {
+    TransportAddress::udp(address.parse().expect("an address"))
+}
+
 impl Scene {
     fn new(candidate: &str, client: &'static str) -> Self {
         Self {
             report: ConnectionReport {
-                candidates: vec![candidate.parse().expect("an address")],
+                candidates: vec![udp(candidate)],
                 ..ConnectionReport::default()
             },
             client,
@@ -33,7 +37,7 @@ impl Scene {
 
     fn after_checks(mut self, checks: u32, own: u32, answered: u32) -> Self {
         self.report.checks = checks;
-        self.report.sources = vec!["198.51.100.7:5000".parse().expect("an address")];
+        self.report.sources = vec![udp(SOMEBODY)];
         self.report.own_checks = own;
         self.report.own_checks_answered = answered;
         self
@@ -104,6 +108,16 @@ fn addresses_that_cannot_be_reached_are_named_with_their_kind() {
     contained.surroundings.is_contained = true;
     contained.says(Stage::Ice, "the container's address", "set media.advertise");
 
+    // An address that is offered for both protocols is named once.
+    let tcp = TransportAddress::tcp(udp(CONTAINER).socket);
+    let mut both = Scene::new(CONTAINER, NEIGHBOR);
+    both.report.candidates.push(tcp);
+    both.says(
+        Stage::Ice,
+        "at 172.17.0.2:8189 by UDP and TCP: this is the container's",
+        "publish UDP and TCP port 8189",
+    );
+
     let private = Scene::new("192.168.1.2:8189", SOMEBODY);
     private.says(
         Stage::Ice,
@@ -122,7 +136,7 @@ fn an_address_that_may_be_right_leaves_the_firewall() {
     same.says(
         Stage::Ice,
         "no connectivity check arrived",
-        "UDP alone is blocked",
+        "this port alone is blocked",
     );
     same.local = "192.168.1.2:8889";
     same.says(Stage::Ice, "192.0.2.1:8189", "set media.advertise to it");

@@ -1,7 +1,9 @@
 //! The addresses of a peer, and the routes of the answers to it.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
+
+use glassline_webrtc::TransportAddress;
 
 use crate::egress::webrtc::Route;
 
@@ -17,9 +19,9 @@ const SILENT: Duration = Duration::from_secs(6);
 #[derive(Debug, Default)]
 pub(in crate::sessions) struct Addresses {
     /// Addresses from which authentic datagrams of the peer came, oldest first.
-    known: Vec<SocketAddr>,
+    known: Vec<TransportAddress>,
     /// Address that another peer uses now: nothing is sent there.
-    muted: Option<SocketAddr>,
+    muted: Option<TransportAddress>,
     /// The server's address that the peer sends to; `None` if the socket does not tell.
     local: Option<IpAddr>,
     /// When an authentic datagram came from the address in use.
@@ -28,7 +30,7 @@ pub(in crate::sessions) struct Addresses {
 
 impl Addresses {
     /// Returns all addresses that lead to the peer.
-    pub(in crate::sessions) fn known(&self) -> &[SocketAddr] {
+    pub(in crate::sessions) fn known(&self) -> &[TransportAddress] {
         &self.known
     }
 
@@ -36,11 +38,11 @@ impl Addresses {
     /// there are too many addresses, returns the one that is forgotten: the oldest except `in_use`.
     pub(super) fn note(
         &mut self,
-        from: SocketAddr,
+        from: TransportAddress,
         to: Option<IpAddr>,
-        in_use: Option<SocketAddr>,
+        in_use: Option<TransportAddress>,
         now: Instant,
-    ) -> Option<SocketAddr> {
+    ) -> Option<TransportAddress> {
         self.local = to;
         if in_use == Some(from) {
             self.heard = Some(now);
@@ -58,6 +60,11 @@ impl Addresses {
         forgotten
     }
 
+    /// Forgets `address`, from which nothing can come any more.
+    pub(super) fn forget(&mut self, address: TransportAddress) {
+        self.known.retain(|known| *known != address);
+    }
+
     /// Returns whether the peer was heard a short time ago at the address in use.
     pub(super) fn is_heard(&self, now: Instant) -> bool {
         self.heard
@@ -65,20 +72,20 @@ impl Addresses {
     }
 
     /// Sends nothing to `address` until [`unmute`](Self::unmute) is called for it.
-    pub(super) const fn mute(&mut self, address: SocketAddr) {
+    pub(super) const fn mute(&mut self, address: TransportAddress) {
         self.muted = Some(address);
     }
 
     /// Allows sending to `address` again, because an authentic datagram of this peer came from
     /// there.
-    pub(super) fn unmute(&mut self, address: SocketAddr) {
+    pub(super) fn unmute(&mut self, address: TransportAddress) {
         if self.muted == Some(address) {
             self.muted = None;
         }
     }
 
     /// Returns the route to the peer at `destination`; `None` if that address is muted.
-    pub(super) fn route(&self, destination: SocketAddr) -> Option<Route> {
+    pub(super) fn route(&self, destination: TransportAddress) -> Option<Route> {
         (self.muted != Some(destination)).then_some(Route {
             destination,
             source: self.local,

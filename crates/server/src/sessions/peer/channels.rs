@@ -51,14 +51,17 @@ impl Peer {
 
     /// Passes on messages that the peer sent, and sends the messages that wait for the peer.
     pub(super) fn serve_messages(&mut self, now: Instant, shard: &mut ShardContext<'_>) {
-        while let (Some(messages), Some(channels)) =
-            (&mut self.messages, self.session.channels_mut())
-        {
+        loop {
+            let blocked = self.is_blocked(shard.outbox);
+            let (Some(messages), Some(channels)) =
+                (&mut self.messages, self.session.channels_mut())
+            else {
+                break;
+            };
             messages.handle_events(channels, now, &shard.counters.data);
-            let moved =
-                !shard.outbox.is_blocked() && messages.pump(channels, now, &shard.counters.data);
+            let moved = !blocked && messages.pump(channels, now, &shard.counters.data);
             self.transmit_data(now, shard);
-            if !moved || shard.outbox.is_blocked() {
+            if !moved || self.is_blocked(shard.outbox) {
                 break;
             }
         }
@@ -67,7 +70,7 @@ impl Peer {
 
     /// Sends control datagrams and data records until the socket is full.
     fn transmit_data(&mut self, now: Instant, shard: &mut ShardContext<'_>) {
-        while !shard.outbox.is_blocked() {
+        while !self.is_blocked(shard.outbox) {
             let Some((destination, segment)) = self.session.poll_transmit_batch(now, shard.control)
             else {
                 return;

@@ -45,7 +45,7 @@ impl Peer {
             }
             None => {
                 let diagnosis = self.without_media(view, waited);
-                (diagnosis?, self.session.peer()?.ip())
+                (diagnosis?, self.session.peer()?.socket.ip())
             }
         };
         Some(ConnectionFailure {

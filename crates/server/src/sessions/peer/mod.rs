@@ -18,10 +18,10 @@ mod ending;
 mod failure;
 mod participant;
 mod publisher;
+mod reach;
 mod role;
 mod viewer;
 
-use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,7 @@ use glassline_webrtc::{CloseReason, Event, LayerIndex, ReceiverIndex, Session};
 
 use super::counters::Counters;
 use super::endings::EndReason;
-use crate::egress::webrtc::{Nack, Route};
+use crate::egress::webrtc::{Nack, Outbox};
 use crate::ingest::whip::Arrivals;
 use crate::latency::{FrameStamps, LatencyRegistry, PathView, SelectedPath};
 use crate::messages::Messages;
@@ -190,50 +190,11 @@ impl Peer {
         }
     }
 
-    /// Returns all addresses that lead to the peer.
-    pub(super) fn addresses(&self) -> &[SocketAddr] {
-        self.addresses.known()
-    }
-
-    /// Notes the address that an authentic datagram came from. If there are too many, returns the
-    /// one that is forgotten: the oldest that is not in use.
-    pub(super) fn note_address(
-        &mut self,
-        from: SocketAddr,
-        to: Option<IpAddr>,
-        now: Instant,
-    ) -> Option<SocketAddr> {
-        self.addresses.note(from, to, self.session.peer(), now)
-    }
-
     /// Notes that an authentic connectivity check of the peer arrived.
     pub(super) fn heard(&self) {
         if let Some(connecting) = &self.connecting {
             connecting.permit.heard();
         }
-    }
-
-    /// Returns whether the peer has joined, is sent to at `address`, and was heard there a short
-    /// time ago.
-    pub(super) fn uses(&self, address: SocketAddr, now: Instant) -> bool {
-        self.is_joined() && self.session.peer() == Some(address) && self.addresses.is_heard(now)
-    }
-
-    /// Sends nothing to `address`, which another peer uses now, until an authentic datagram of this
-    /// peer comes from it.
-    pub(super) const fn mute(&mut self, address: SocketAddr) {
-        self.addresses.mute(address);
-    }
-
-    /// Allows sending to `address` again, because an authentic datagram of this peer came from
-    /// there.
-    pub(super) fn unmute(&mut self, address: SocketAddr) {
-        self.addresses.unmute(address);
-    }
-
-    /// Returns the route of the peer's media; `None` before ICE has selected one.
-    fn route(&self) -> Option<Route> {
-        self.addresses.route(self.session.peer()?)
     }
 
     /// Serves the session: handles its events, and sends the datagrams and media that may leave.
@@ -422,7 +383,7 @@ impl Peer {
         let Role::Viewer(viewer) = &mut self.role else {
             return;
         };
-        if shard.outbox.is_blocked() || viewer.sender.is_idle() {
+        if shard.outbox.is_blocked_to(route.destination) || viewer.sender.is_idle() {
             return;
         }
         let (key, batch) = (shard.key, shard.outbox.batch(route));
@@ -448,9 +409,10 @@ impl Peer {
         sender.repair(session, stream, nack, now, batch, counters);
     }
 
-    /// Returns when this peer has to be served next. While the socket is `blocked`, media does not
-    /// count: every peer is served once the socket has room.
-    pub(super) fn deadline(&mut self, now: Instant, blocked: bool) -> Option<Instant> {
+    /// Returns when this peer has to be served next. While the socket or the peer's connection is
+    /// full, media does not count: the peer is served once there is room.
+    pub(super) fn deadline(&mut self, now: Instant, outbox: &Outbox) -> Option<Instant> {
+        let blocked = self.is_blocked(outbox);
         let paced = match &self.role {
             Role::Viewer(viewer) if !blocked && self.route().is_some() => {
                 viewer.sender.deadline(&mut self.session, now)

@@ -1,10 +1,12 @@
 //! Commands from other threads to a shard.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
+use glassline_webrtc::TransportAddress;
 use glassline_webrtc::sdp::{Candidate, IceCredentials};
 use tokio::sync::oneshot;
 
+use crate::egress::webrtc::TcpConnection;
 use crate::ingest::whip::Arrivals;
 use crate::latency::FrameStamps;
 use crate::runtime::SessionId;
@@ -14,8 +16,10 @@ use crate::sessions::peer::Peer;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Command {
-    /// Adopt this peer: datagrams from its address arrive at your socket.
-    Adopt(Box<Peer>),
+    /// Adopt this peer with its TCP connections: datagrams from its address arrive at your socket.
+    Adopt(Box<Peer>, PeerConnections),
+    /// Take a TCP connection of a session.
+    Connect(Box<Connected>),
     /// A datagram for one of your peers arrived at shard `from`.
     Forward {
         /// The session that the datagram is for.
@@ -66,15 +70,28 @@ pub enum Command {
     Stop,
 }
 
+/// The TCP connections of a peer, on their way from one shard to another.
+#[derive(Debug, Default)]
+pub struct PeerConnections(pub(crate) Vec<TcpConnection>);
+
+/// A TCP connection over which an authentic connectivity check for a session came.
+#[derive(Debug)]
+pub struct Connected {
+    /// The connection, from which nothing but the check was read.
+    pub(crate) connection: TcpConnection,
+    /// The check, without its frame.
+    pub(crate) check: Vec<u8>,
+}
+
 /// A datagram on its way from the shard that received it to the shard that owns the peer.
 #[derive(Clone, Debug)]
 pub struct Forwarded {
     /// Content of the datagram.
     pub bytes: Vec<u8>,
     /// Address of the sender.
-    pub source: SocketAddr,
+    pub source: TransportAddress,
     /// The server's address that the datagram was sent to, as the session knows it.
-    pub destination: SocketAddr,
+    pub destination: TransportAddress,
     /// The server's IP address that the datagram arrived at, for a socket bound to a wildcard
     /// address.
     pub local: Option<IpAddr>,

@@ -3,6 +3,7 @@
 //! ```text
 //!  UDP in ──► by source address ──► Peer.session ──────────────┐
 //!  STUN ──► by ufrag ──► registry ──► adopt                    ├─► Outbox ──► UDP out
+//!  TCP in ─ connection of a peer ─► frames ─► the same
 //!  hub wake ──► StreamSubscription.read once ──► each viewer ──┘
 //!  Negotiator ──► Command (leave, trickle, restart, frame stamps)
 //! ```
@@ -16,13 +17,13 @@ mod command;
 mod shared;
 mod worker;
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use glassline_net::{Options, UdpSocket};
 
-pub use command::{Command, Forwarded};
+pub use command::{Command, Connected, Forwarded, PeerConnections};
 pub use shared::{Handle, Shared};
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
@@ -43,26 +44,30 @@ const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
 /// viewers then skip to a keyframe.
 const SEND_BUFFER_BYTES: usize = 2 << 20;
 
+/// Free ports of UDP that are tried until one is free for TCP, too.
+const FREE_PORT_ATTEMPTS: usize = 32;
+
 /// The running shards. To end them, send [`Command::Stop`] to each and then call [`Self::join`].
 #[derive(Debug)]
 pub struct Shards {
     local: SocketAddr,
+    /// The port for media over TCP, until it is served.
+    tcp: Option<TcpListener>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Shards {
-    /// Opens `count` sockets on `address` and starts a thread for each.
+    /// Opens `count` sockets on `address` and starts a thread for each. With `tcp`, opens the same
+    /// port of TCP, too, for [`take_tcp`](Self::take_tcp).
     ///
     /// # Errors
     /// Returns [`StartError`] if the port is taken or the system has no thread to give.
     pub fn start(
         address: SocketAddr,
+        tcp: bool,
         count: usize,
         shared: &Arc<Shared>,
     ) -> Result<Self, StartError> {
-        // Sockets that share a port would silently join the sockets of another process, and each
-        // process would get half of the viewers.
-        glassline_net::port_is_free(address)?;
         let options = Options {
             reuse_port: true,
             receive_buffer: Some(RECEIVE_BUFFER_BYTES),
@@ -70,7 +75,7 @@ impl Shards {
             path_errors: true,
             ..Options::default()
         };
-        let first = UdpSocket::bind(address, &options)?;
+        let (first, tcp) = open_port(address, tcp, &options)?;
         let local = first.local_addr();
         let mut sockets = vec![first];
         for _ in 1..count {
@@ -109,7 +114,11 @@ impl Shards {
             let thread = std::thread::Builder::new().name(name(index));
             threads.push(thread.spawn(move || supervisor.run(worker, &heartbeat))?);
         }
-        Ok(Self { local, threads })
+        Ok(Self {
+            local,
+            tcp,
+            threads,
+        })
     }
 
     /// Returns the UDP address that viewers' datagrams are sent to.
@@ -117,11 +126,46 @@ impl Shards {
         self.local
     }
 
+    /// Takes the port for media over TCP, if it was opened and not taken before.
+    pub(crate) fn take_tcp(&mut self) -> Option<TcpListener> {
+        self.tcp.take()
+    }
+
     /// Waits until every shard stopped.
     pub fn join(self) {
         for thread in self.threads {
             if thread.join().is_err() {
                 tracing::error!("a shard ended in a panic");
+            }
+        }
+    }
+}
+
+/// Opens `address` of UDP and, if `tcp` asks for it, of TCP.
+fn open_port(
+    address: SocketAddr,
+    tcp: bool,
+    options: &Options,
+) -> Result<(UdpSocket, Option<TcpListener>), StartError> {
+    // Sockets that share a port would silently join the sockets of another process, and each
+    // process would get half of the viewers.
+    glassline_net::port_is_free(address)?;
+    let mut attempts = 1..=FREE_PORT_ATTEMPTS;
+    loop {
+        let socket = UdpSocket::bind(address, options)?;
+        if !tcp {
+            return Ok((socket, None));
+        }
+        let local = socket.local_addr();
+        match glassline_net::listen(local, false) {
+            Ok(listener) => return Ok((socket, Some(listener))),
+            // A port that is free for UDP may be taken for TCP.
+            Err(_) if address.port() == 0 && attempts.next().is_some() => {}
+            Err(source) => {
+                return Err(StartError::Tcp {
+                    address: local,
+                    source,
+                });
             }
         }
     }
@@ -139,6 +183,18 @@ pub enum StartError {
     /// The media port could not be opened.
     #[error("media: {0}; `media.address` or --media sets it")]
     Bind(#[from] glassline_net::BindError),
+    /// The media port could not be opened for TCP.
+    #[error(
+        "media: cannot listen on TCP {address}: {source}; stop the program that holds the port \
+         (`ss -ltnp 'sport = :{port}'` names it), change `media.address`, or set `media.tcp: false`",
+        port = address.port()
+    )]
+    Tcp {
+        /// Address that could not be opened.
+        address: SocketAddr,
+        /// The error that the system returned.
+        source: std::io::Error,
+    },
     /// The system has no thread or descriptor to give.
     #[error("cannot start a shard: {0}")]
     System(#[from] std::io::Error),

@@ -9,7 +9,7 @@ use crate::failures::Failures;
 use crate::latency::LatencyRegistry;
 use crate::messages::MessageBrokers;
 use crate::runtime::{CommandSender, Part, Supervisor};
-use crate::sessions::counters::Counters;
+use crate::sessions::counters::{Counters, TcpCounters};
 use crate::sessions::diagnosis::Surroundings;
 use crate::sessions::peer::Peer;
 use crate::sessions::record::SessionRecord;
@@ -24,6 +24,8 @@ pub struct Shared {
     pub latencies: Arc<LatencyRegistry>,
     /// Addresses that viewers are told instead of the socket's own, for a server behind a NAT.
     pub advertise: Vec<IpAddr>,
+    /// Counts of connections for media over TCP.
+    pub(crate) tcp: TcpCounters,
     /// Brokers of messages on data channels.
     pub(crate) brokers: MessageBrokers,
     /// The connections that failed.
@@ -49,6 +51,7 @@ impl Shared {
             registry,
             latencies,
             advertise,
+            tcp: TcpCounters::default(),
             brokers: MessageBrokers::default(),
             supervisor,
             handles: OnceLock::new(),

@@ -11,13 +11,13 @@
 //!  path: a check every 4 to 6 s, 30 s without a response end the session if there ever was one
 //! ```
 
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::hmac;
 
 use super::check::{self, TransactionId};
 use super::integrity::stun_is_authentic;
+use crate::TransportAddress;
 use crate::sdp::IceCredentials;
 
 /// Most addresses whose consent is remembered.
@@ -70,9 +70,9 @@ pub(super) struct CheckCounts {
 
 /// An address that checks were sent to.
 struct CheckedAddress {
-    address: SocketAddr,
+    address: TransportAddress,
     /// The server's address that the checks are sent from.
-    local: SocketAddr,
+    local: TransportAddress,
     transaction: TransactionId,
     /// When the round began, and the number of checks that were sent since.
     began: Instant,
@@ -109,13 +109,13 @@ impl Consent {
     }
 
     /// Returns whether the peer proved at most 30 s ago that it receives at `address`.
-    pub(super) fn is_proven(&self, address: SocketAddr, now: Instant) -> bool {
+    pub(super) fn is_proven(&self, address: TransportAddress, now: Instant) -> bool {
         let proven = self.find(address).and_then(|checked| checked.proven);
         proven.is_some_and(|at| now.saturating_duration_since(at) < VALID)
     }
 
     /// Returns the address that was proven last.
-    pub(super) fn latest(&self) -> Option<(SocketAddr, SocketAddr)> {
+    pub(super) fn latest(&self) -> Option<(TransportAddress, TransportAddress)> {
         let proven = self
             .addresses
             .iter()
@@ -130,13 +130,18 @@ impl Consent {
     }
 
     /// Notes that the handshake is done, over `path`.
-    pub(super) fn connect(&mut self, path: Option<SocketAddr>, now: Instant) {
+    pub(super) fn connect(&mut self, path: Option<TransportAddress>, now: Instant) {
         self.connected = Some(now);
         self.follow(path, now);
     }
 
     /// Counts `address` as proven without a check.
-    pub(super) fn prove(&mut self, address: SocketAddr, local: SocketAddr, now: Instant) {
+    pub(super) fn prove(
+        &mut self,
+        address: TransportAddress,
+        local: TransportAddress,
+        now: Instant,
+    ) {
         let checked = self.entry(address, local, None, now);
         checked.proven = Some(now);
     }
@@ -144,9 +149,9 @@ impl Consent {
     /// Begins to check `address`, unless it is proven or was asked a short time ago.
     pub(super) fn ask(
         &mut self,
-        address: SocketAddr,
-        local: SocketAddr,
-        path: Option<SocketAddr>,
+        address: TransportAddress,
+        local: TransportAddress,
+        path: Option<TransportAddress>,
         now: Instant,
     ) {
         if self.is_proven(address, now) {
@@ -176,10 +181,10 @@ impl Consent {
     /// so that the address is proven. `pwd`: the peer's password.
     pub(super) fn take_response(
         &mut self,
-        source: SocketAddr,
+        source: TransportAddress,
         datagram: &[u8],
         pwd: &str,
-        path: Option<SocketAddr>,
+        path: Option<TransportAddress>,
         now: Instant,
     ) -> bool {
         let Some(transaction) = check::response_transaction(datagram) else {
@@ -203,7 +208,7 @@ impl Consent {
     }
 
     /// Keeps up the consent for `path`, which is in use from now on.
-    pub(super) fn follow(&mut self, path: Option<SocketAddr>, now: Instant) {
+    pub(super) fn follow(&mut self, path: Option<TransportAddress>, now: Instant) {
         let Some(path) = path.filter(|_| self.is_connected()) else {
             return;
         };
@@ -217,7 +222,7 @@ impl Consent {
 
     /// Returns when the session ends unless `path` is proven before; `None` if the peer never
     /// answered a check there, so that silence means nothing.
-    pub(super) fn deadline(&self, path: Option<SocketAddr>) -> Option<Instant> {
+    pub(super) fn deadline(&self, path: Option<TransportAddress>) -> Option<Instant> {
         let connected = self.connected?;
         let checked = self.find(path?);
         match checked.and_then(|checked| checked.proven.map(|at| (at, checked.answers))) {
@@ -228,7 +233,7 @@ impl Consent {
     }
 
     /// Drops what was checked under the former credentials. The peer's consent for `path` goes on.
-    pub(super) fn restart(&mut self, path: Option<SocketAddr>, now: Instant) {
+    pub(super) fn restart(&mut self, path: Option<TransportAddress>, now: Instant) {
         self.addresses.retain(|it| Some(it.address) == path);
         for checked in &mut self.addresses {
             checked.is_due = false;
@@ -245,7 +250,7 @@ impl Consent {
     }
 
     /// Makes the checks due that are to be sent at `now`.
-    pub(super) fn handle_timeout(&mut self, path: Option<SocketAddr>, now: Instant) {
+    pub(super) fn handle_timeout(&mut self, path: Option<TransportAddress>, now: Instant) {
         for index in 0..self.addresses.len() {
             let checked = &mut self.addresses[index];
             if checked.next.is_none_or(|at| at > now) {
@@ -277,7 +282,7 @@ impl Consent {
         out: &mut Vec<u8>,
         local: &IceCredentials,
         remote: &IceCredentials,
-    ) -> Option<(SocketAddr, SocketAddr)> {
+    ) -> Option<(TransportAddress, TransportAddress)> {
         let checked = self.addresses.iter_mut().find(|checked| checked.is_due)?;
         checked.is_due = false;
         let elapsed: Duration = WAITS[..=checked.sent.min(WAITS.len() - 1)].iter().sum();
@@ -288,7 +293,7 @@ impl Consent {
         Some((checked.local, checked.address))
     }
 
-    fn find(&self, address: SocketAddr) -> Option<&CheckedAddress> {
+    fn find(&self, address: TransportAddress) -> Option<&CheckedAddress> {
         self.addresses
             .iter()
             .find(|checked| checked.address == address)
@@ -297,9 +302,9 @@ impl Consent {
     /// Returns the entry of `address`. A new one replaces the oldest if there are too many.
     fn entry(
         &mut self,
-        address: SocketAddr,
-        local: SocketAddr,
-        path: Option<SocketAddr>,
+        address: TransportAddress,
+        local: TransportAddress,
+        path: Option<TransportAddress>,
         now: Instant,
     ) -> &mut CheckedAddress {
         let known = self.addresses.iter().position(|it| it.address == address);

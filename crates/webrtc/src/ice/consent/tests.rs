@@ -1,4 +1,5 @@
 use std::collections::HashSet;
+use std::net::SocketAddr;
 
 use is::Sha1HmacProvider;
 use is::stun::StunMessage;
@@ -8,8 +9,12 @@ use super::*;
 
 const PATH: &str = "198.51.100.7:40000";
 
-fn address(text: &str) -> SocketAddr {
-    text.parse().expect("an address")
+fn address(text: &str) -> TransportAddress {
+    TransportAddress::udp(text.parse().expect("an address"))
+}
+
+fn port(of: &str, port: u16) -> TransportAddress {
+    SocketAddr::new(address(of).socket.ip(), port).into()
 }
 
 fn ms(count: u64) -> Duration {
@@ -21,7 +26,7 @@ struct Scene {
     consent: Consent,
     start: Instant,
     now: Instant,
-    path: Option<SocketAddr>,
+    path: Option<TransportAddress>,
     local: IceCredentials,
     remote: IceCredentials,
 }
@@ -53,12 +58,12 @@ impl Scene {
         scene
     }
 
-    fn ask(&mut self, of: SocketAddr) {
+    fn ask(&mut self, of: TransportAddress) {
         self.consent.ask(of, here(), self.path, self.now);
     }
 
     /// Returns the destination of the next check and the check.
-    fn check(&mut self) -> Option<(SocketAddr, Vec<u8>)> {
+    fn check(&mut self) -> Option<(TransportAddress, Vec<u8>)> {
         let mut out = Vec::new();
         let sent = self
             .consent
@@ -82,7 +87,7 @@ impl Scene {
     /// Returns the answer of somebody who has the password `pwd` to a check.
     fn answer(check: &[u8], pwd: &str) -> Vec<u8> {
         let request = StunMessage::parse(check).expect("a check");
-        let reply = StunMessage::binding_reply(request.trans_id(), here());
+        let reply = StunMessage::binding_reply(request.trans_id(), here().socket);
         let mut out = vec![0; 256];
         let hmac = |key: &[u8], payloads: &[&[u8]]| HMAC_SHA1.sha1_hmac(key, payloads);
         let bytes = reply.to_bytes(Some(pwd.as_bytes()), &mut out, hmac);
@@ -90,12 +95,12 @@ impl Scene {
         out
     }
 
-    fn respond(&mut self, source: SocketAddr, check: &[u8]) -> bool {
+    fn respond(&mut self, source: TransportAddress, check: &[u8]) -> bool {
         let pwd = self.remote.pwd.clone();
         self.take(source, &Self::answer(check, &pwd))
     }
 
-    fn take(&mut self, source: SocketAddr, datagram: &[u8]) -> bool {
+    fn take(&mut self, source: TransportAddress, datagram: &[u8]) -> bool {
         let pwd = &self.remote.pwd;
         self.consent
             .take_response(source, datagram, pwd, self.path, self.now)
@@ -103,7 +108,7 @@ impl Scene {
 }
 
 /// Address of the server.
-fn here() -> SocketAddr {
+fn here() -> TransportAddress {
     address("192.0.2.1:8189")
 }
 
@@ -238,7 +243,7 @@ fn sixteen_rounds_begin_at_once_and_four_more_each_second() {
         let mut begun = 0;
         for _ in 0..100 {
             port += 1;
-            scene.ask(SocketAddr::new(address(PATH).ip(), port));
+            scene.ask(self::port(PATH, port));
             begun += usize::from(scene.check().is_some());
         }
         begun
@@ -259,7 +264,7 @@ fn sixteen_addresses_are_remembered_and_the_path_always() {
     let mut scene = Scene::connected();
     for port in 1..=40 {
         scene.now += ms(1000);
-        scene.ask(SocketAddr::new(address("203.0.113.9:1").ip(), port));
+        scene.ask(self::port("203.0.113.9:1", port));
         while let Some((to, check)) = scene.check() {
             scene.respond(to, &check);
         }
@@ -274,7 +279,7 @@ fn sixteen_addresses_are_remembered_and_the_path_always() {
         .addresses
         .iter()
         .filter(|it| it.address != address(PATH))
-        .map(|it| it.address.port())
+        .map(|it| it.address.socket.port())
         .collect();
     assert_eq!(kept, newest, "the oldest make room");
 }

@@ -70,7 +70,7 @@ fn our_call(opus: OpusOptions) -> SessionDescription {
         data: None,
         credentials: credentials(),
         fingerprint: Fingerprint::sha256([0xcd; 32]),
-        candidates: vec!["192.0.2.9:40000".parse().expect("an address")],
+        candidates: vec![super::udp("192.0.2.9:40000")],
         relayed: Vec::new(),
         session_id: 78,
     })

@@ -8,6 +8,7 @@ mod properties;
 mod publishing;
 mod transport;
 
+use crate::TransportAddress;
 use glassline_media::{Codec, Ssrc, Track, VideoParameters};
 
 use super::{
@@ -86,14 +87,15 @@ fn credentials() -> IceCredentials {
     }
 }
 
+fn udp(address: &str) -> TransportAddress {
+    TransportAddress::udp(address.parse().expect("an address"))
+}
+
 fn local(senders: u32) -> LocalDescription {
     LocalDescription {
         credentials: credentials(),
         fingerprint: Fingerprint::sha256([0xab; 32]),
-        candidates: vec![
-            "[2001:db8::7]:8189".parse().expect("an address"),
-            "192.0.2.7:8189".parse().expect("an address"),
-        ],
+        candidates: vec![udp("[2001:db8::7]:8189"), udp("192.0.2.7:8189")],
         session_id: 4711,
         session_version: 1,
         senders: (0..senders)

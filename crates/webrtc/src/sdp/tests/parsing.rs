@@ -264,13 +264,16 @@ fn fragments_are_read_and_written() {
 #[test]
 fn a_trickled_fragment_points_to_its_section() {
     let offer = SessionDescription::parse(CHROMIUM).expect("a real offer");
-    let address = "192.0.2.1:4000".parse().expect("an address");
+    let address = super::udp("192.0.2.1:4000");
     let candidate = Candidate::host(address, 0);
     let written = Fragment::trickle(&offer.media[1], &super::credentials(), &[candidate], true);
     let read = Fragment::parse(&written.to_string()).expect("a fragment");
     assert_eq!(read, written);
     let (mid, candidate) = read.candidates().next().expect("one");
-    assert_eq!((mid, candidate.socket_addr()), (Some("1"), Some(address)));
+    assert_eq!(
+        (mid, candidate.socket_addr()),
+        (Some("1"), Some(address.socket))
+    );
     assert!(read.end_of_candidates());
 }
 
@@ -279,7 +282,7 @@ fn an_ice_restart_is_answered_with_new_credentials() {
     let request = "a=group:BUNDLE 0 1\na=ice-ufrag:ysXw\na=ice-pwd:vw5LmwG4y/e6dPP/zAP9Gp5k\n\
                    m=audio 9 UDP/TLS/RTP/SAVPF 111\na=mid:0\n";
     let request = Fragment::parse(request).expect("a fragment");
-    let address = "192.0.2.7:8189".parse().expect("an address");
+    let address = super::udp("192.0.2.7:8189");
     let body = restart_fragment(&request, &super::credentials(), &[address]);
     assert_eq!(
         body.replace("\r\n", "\n"),

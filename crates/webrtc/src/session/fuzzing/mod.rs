@@ -119,7 +119,7 @@ impl Scene {
         }
         let config = AcceptConfig {
             certificate: ours,
-            local: vec![addresses[0]],
+            local: vec![addresses[0].into()],
             secrets: Secrets::expand(&[2; 32]),
             wall,
             tracks: &tracks,

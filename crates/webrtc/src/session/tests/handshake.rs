@@ -199,8 +199,8 @@ fn media_follows_a_client_to_its_new_address() {
         .filter(|(_, event)| matches!(event, Event::AddressChanged { .. }))
         .map(|(_, event)| event.clone())
         .collect();
-    assert_eq!(changes, [Event::AddressChanged { peer: moved }]);
-    assert_eq!(pair.server.peer(), Some(moved));
+    assert_eq!(changes, [Event::AddressChanged { peer: moved.into() }]);
+    assert_eq!(pair.server.peer(), Some(moved.into()));
     pair.send(0, 1, true, b"payload");
     pair.run_for(ms(100));
     assert_eq!(pair.client.received.len(), 1);
@@ -217,7 +217,7 @@ fn ice_restarts_while_media_flows() {
     let (server, client) = (credentials("server"), credentials("client"));
     pair.server.restart_ice(server.clone(), client.clone(), now);
     pair.client.restart_ice(client, server.clone(), now);
-    let address = sdp::Candidate::host(pair.server.address, 0);
+    let address = sdp::Candidate::host(pair.server.address.into(), 0);
     pair.client.add_remote_candidate(&address, now);
     pair.send(0, 1, true, b"during");
     pair.run_for(ms(40_000));
@@ -243,7 +243,7 @@ fn the_report_of_a_connection_tells_how_far_it_came() {
     });
     silent.run_for(ms(11_000));
     let nothing = ConnectionReport {
-        candidates: vec![silent.server.address],
+        candidates: vec![silent.server.address.into()],
         ..ConnectionReport::default()
     };
     assert_eq!(silent.server.connection_report(), nothing);
@@ -260,7 +260,7 @@ fn the_report_of_a_connection_tells_how_far_it_came() {
     let (_, reason) = closed(&cut.server.events).expect("closed");
     assert_eq!(reason, CloseReason::HandshakeTimeout);
     let report = cut.server.connection_report();
-    assert_eq!(report.sources, [cut.client.address]);
+    assert_eq!(report.sources, [cut.client.address.into()]);
     assert!(report.checks > 0 && report.own_checks > 0 && report.own_checks_answered > 0);
     let trace = report.handshake;
     assert_eq!(trace.latest_received, Some(Flight::ClientHello));

@@ -134,7 +134,7 @@ impl Scene {
         self.run_for(ms(700));
         let (server, client) = (&self.pair.server, &self.pair.client);
         assert!(server.is_connected() && client.is_connected());
-        assert_eq!(server.peer(), Some(client.address));
+        assert_eq!(server.peer(), Some(client.address.into()));
         let received = client.received.len() + client.counted as usize;
         assert_eq!(received, self.sent as usize);
     }
@@ -349,7 +349,7 @@ fn a_peer_that_answers_no_check_stays_where_its_handshake_was() {
             run_without_checks(&mut scene, true, ms(2_000));
         }
         assert!(scene.pair.server.is_connected(), "its own checks go on");
-        assert_eq!(scene.pair.server.peer(), Some(here));
+        assert_eq!(scene.pair.server.peer(), Some(here.into()));
         scene.victim_got_no_media();
     }
 }
@@ -368,7 +368,7 @@ fn a_nomination_during_the_handshake_is_not_believed_after_it() {
         if !was_followed {
             let check = scene.check(None, true);
             scene.forge(scene.victim.address, check);
-            was_followed = scene.pair.server.peer() == Some(scene.victim.address);
+            was_followed = scene.pair.server.peer() == Some(scene.victim.address.into());
         }
         scene.run_for(ms(10));
     }
@@ -390,16 +390,16 @@ fn a_new_address_is_followed_after_one_round_trip() {
     scene.pair.client.address = moved;
     let check = scene.check(None, true);
     scene.forge(moved, check);
-    assert_ne!(scene.pair.server.peer(), Some(moved));
+    assert_ne!(scene.pair.server.peer(), Some(moved.into()));
     scene.run_for(ms(51));
-    assert_eq!(scene.pair.server.peer(), Some(moved));
+    assert_eq!(scene.pair.server.peer(), Some(moved.into()));
     // Back again: the former address was proven a moment ago.
     let back: SocketAddr = "192.0.2.2:40000".parse().expect("an address");
     scene.pair.client.address = back;
     scene.run_for(ms(900));
     let check = scene.check(None, true);
     scene.forge(back, check);
-    assert_eq!(scene.pair.server.peer(), Some(back));
+    assert_eq!(scene.pair.server.peer(), Some(back.into()));
 }
 
 /// A check that comes before the nomination proves the address in time.
@@ -414,10 +414,10 @@ fn an_address_that_was_checked_before_is_followed_at_once() {
     scene.forge(second, check);
     scene.run_for(ms(51));
     scene.pair.client.address = here;
-    assert_eq!(scene.pair.server.peer(), Some(here));
+    assert_eq!(scene.pair.server.peer(), Some(here.into()));
     let check = scene.check(None, true);
     scene.forge(second, check);
-    assert_eq!(scene.pair.server.peer(), Some(second));
+    assert_eq!(scene.pair.server.peer(), Some(second.into()));
 }
 
 /// Somebody who left goes on sending authentic checks with its former address as the source.

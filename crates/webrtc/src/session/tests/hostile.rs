@@ -52,12 +52,12 @@ fn addresses_of_one_peer_are_bounded_and_the_latest_counts() {
         pair.client.address.set_port(port);
         // A check every 3 s; the path of the pair follows the last port.
         pair.run_for(ms(3_100));
-        assert_eq!(pair.server.peer(), Some(pair.client.address));
+        assert_eq!(pair.server.peer(), Some(pair.client.address.into()));
     }
     let mut address = pair.client.address;
     let remembered = (1..60).filter(|port| {
         address.set_port(*port);
-        pair.server.ice.is_validated(address)
+        pair.server.ice.is_validated(address.into())
     });
     assert!(remembered.count() <= 24);
     assert!(pair.server.is_connected() && pair.client.is_connected());

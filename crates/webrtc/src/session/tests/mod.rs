@@ -121,7 +121,7 @@ impl Peer {
     /// Queues a datagram for the peer's current address.
     fn enqueue(&mut self, bytes: Vec<u8>) {
         if let Some(to) = self.session.peer() {
-            let from = self.address;
+            let (from, to) = (self.address, to.socket);
             self.queue.push_back(Datagram { from, to, bytes });
         }
     }
@@ -209,6 +209,7 @@ impl Node for Peer {
         if self.queue.is_empty()
             && let Some((to, segment)) = self.session.poll_transmit_batch(now, &mut out)
         {
+            let to = to.socket;
             assert!(self.sends_to.is_none_or(|only| only == to), "to {to}");
             self.batches.push((segment, out.len()));
             let from = self.address;
@@ -331,7 +332,7 @@ impl Pair {
         (setup.edit_secrets)(&mut drawn);
         let config = AcceptConfig {
             certificate: setup.server,
-            local: vec![addresses[0]],
+            local: vec![addresses[0].into()],
             secrets: drawn,
             wall,
             tracks: &setup.tracks,

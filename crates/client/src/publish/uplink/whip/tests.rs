@@ -73,10 +73,10 @@ impl Node for End {
         outgoing.send(session, now, |bytes| queue.push_back(bytes.to_vec()));
         let (from, mut bytes) = (self.address, Vec::new());
         if let Some(bytes) = queue.pop_front() {
-            let to = session.peer()?;
+            let to = session.peer()?.socket;
             return Some(Datagram { from, to, bytes });
         }
-        let to = session.poll_transmit(&mut bytes)?;
+        let to = session.poll_transmit(&mut bytes)?.socket;
         Some(Datagram { from, to, bytes })
     }
 
@@ -131,7 +131,7 @@ impl Path {
         let (mut publisher, offer) = Session::dial(config, now);
         let config = AcceptConfig {
             certificate: certificate(),
-            local: vec![addresses[1]],
+            local: vec![addresses[1].into()],
             secrets: Secrets::expand(&[2; 32]),
             wall,
             tracks: &[],

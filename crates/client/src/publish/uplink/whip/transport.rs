@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use glassline_congestion::Algorithm;
 use glassline_net::{ReceiveBatch, UdpSocket};
-use glassline_webrtc::{CloseReason, Event, Session};
+use glassline_webrtc::{CloseReason, Event, Session, TransportAddress};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 use tokio::sync::Notify;
@@ -213,9 +213,9 @@ impl Link {
         }
     }
 
-    fn transmit(&self, bytes: &[u8], to: Option<SocketAddr>) {
+    fn transmit(&self, bytes: &[u8], to: Option<TransportAddress>) {
         if let Some(to) = to
-            && let Err(error) = self.socket.send(bytes, to)
+            && let Err(error) = self.socket.send(bytes, to.socket)
         {
             // A lost datagram is requested again.
             tracing::trace!(%error, %to, "datagram not sent");

@@ -8,17 +8,25 @@
 //!                                             backlog, bounded, in order
 //! ```
 //!
+//! Datagrams of peers behind a TCP connection wait for that connection instead.
+//!
 //! A run is a number of datagrams of one size to one viewer, except that the last may be shorter:
 //! one message with `UDP_SEGMENT`. The runs of several viewers share a system call.
 
 mod backlog;
+mod connection;
+mod connections;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use glassline_net::{SEGMENTED_BYTES_MAX, SEGMENTS_MAX, SendError, Sent, Transmit, UdpSocket};
 
+use glassline_webrtc::{Transport, TransportAddress};
+
 use backlog::Backlog;
+pub(crate) use connection::TcpConnection;
+pub(crate) use connections::TcpConnections;
 
 use super::counters::SendCounters;
 
@@ -60,6 +68,8 @@ pub(crate) struct Outbox<S: Sink = UdpSocket> {
     backlog: Backlog,
     /// Whether the interface's queue was full, which causes no event when it has room again.
     congested: bool,
+    /// Connections of peers that UDP does not reach.
+    connections: TcpConnections,
     counters: Arc<SendCounters>,
 }
 
@@ -82,7 +92,7 @@ impl Run {
 /// The addresses that a datagram goes to and from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Route {
-    pub(crate) destination: SocketAddr,
+    pub(crate) destination: TransportAddress,
     /// The server's address to send from; `None` leaves the choice to the system.
     pub(crate) source: Option<IpAddr>,
 }
@@ -108,6 +118,7 @@ impl<S: Sink> Outbox<S> {
             runs: Vec::with_capacity(4 * RIPE_RUNS),
             backlog: Backlog::default(),
             congested: false,
+            connections: TcpConnections::default(),
             counters,
         }
     }
@@ -120,6 +131,27 @@ impl<S: Sink> Outbox<S> {
     /// backlog.
     pub(crate) fn is_blocked(&self) -> bool {
         !self.backlog.is_empty()
+    }
+
+    /// Returns whether nothing more should be sealed for `destination`: the socket or its connection
+    /// is full.
+    #[inline]
+    pub(crate) fn is_blocked_to(&self, destination: TransportAddress) -> bool {
+        match destination.transport {
+            Transport::Udp => self.is_blocked(),
+            Transport::Tcp => self.connections.is_blocked(destination.socket),
+        }
+    }
+
+    /// Returns the connections of peers that UDP does not reach.
+    pub(crate) const fn connections(&mut self) -> &mut TcpConnections {
+        &mut self.connections
+    }
+
+    /// Offers the kernel what waits for the connection of `peer`, which has room again. Returns
+    /// whether everything is gone now that waited before.
+    pub(crate) fn resume_connection(&mut self, peer: SocketAddr) -> bool {
+        self.connections.write(peer, &self.counters)
     }
 
     /// Returns whether the interface blocks, and not the socket. No event reports when the
@@ -140,6 +172,11 @@ impl<S: Sink> Outbox<S> {
 
     /// Size of the present run's packets in bytes; 0 for an empty run.
     pub(crate) fn send_segmented(&mut self, datagrams: &[u8], segment: usize, route: Route) {
+        if route.destination.is_tcp() {
+            let (peer, counters) = (route.destination.socket, &self.counters);
+            self.connections.queue(peer, datagrams, segment, counters);
+            return;
+        }
         self.make_room(datagrams.len());
         let start = self.filled;
         let Some(room) = self.scratch.get_mut(start..start + datagrams.len()) else {
@@ -170,7 +207,11 @@ impl<S: Sink> Outbox<S> {
 
     /// Hands everything sealed to the kernel, or to the backlog if the socket is full.
     pub(crate) fn flush(&mut self) {
+        if self.connections.is_ready() {
+            self.connections.flush(&self.counters);
+        }
         if self.runs.is_empty() {
+            self.filled = 0;
             return;
         }
         let (mut next, mut offset, mut repeated) = (0, 0, false);
@@ -215,7 +256,7 @@ impl<S: Sink> Outbox<S> {
         self.congested = false;
         let mut repeated = false;
         while let Some(mut waiting) = self.backlog.pop_front() {
-            let transmit = Transmit::new(&waiting.bytes, waiting.route.destination)
+            let transmit = Transmit::new(&waiting.bytes, waiting.route.destination.socket)
                 .segmented(waiting.segment)
                 .from(waiting.route.source);
             let sent = self.socket.send_batch(&[transmit]);
@@ -247,6 +288,7 @@ impl<S: Sink> Outbox<S> {
         self.runs.clear();
         self.filled = 0;
         self.backlog = Backlog::default();
+        self.connections = TcpConnections::default();
         self.congested = false;
     }
 
@@ -255,7 +297,7 @@ impl<S: Sink> Outbox<S> {
         let mut offset = offset;
         self.runs[next..].iter().map(move |run| {
             let bytes = &self.scratch[run.start + std::mem::take(&mut offset)..run.end];
-            Transmit::new(bytes, run.route.destination)
+            Transmit::new(bytes, run.route.destination.socket)
                 .segmented(run.segment)
                 .from(run.route.source)
         })
@@ -291,6 +333,15 @@ impl<S: Sink> Outbox<S> {
         if !self.backlog.push(bytes, run.segment, run.route) {
             self.counters.dropped_backlog.add(run.datagrams());
         }
+    }
+
+    /// Copies a run to its peer's connection.
+    #[cold]
+    fn queue_for_connection(&mut self, run: Run) {
+        let bytes = &self.scratch[run.start..run.end];
+        let peer = run.route.destination.socket;
+        self.connections
+            .queue(peer, bytes, run.segment, &self.counters);
     }
 
     fn make_room(&mut self, bytes: usize) {
@@ -345,12 +396,17 @@ impl<S: Sink> Batch<'_, S> {
         if self.segments > 0 {
             self.outbox.counters.packets.add(self.segments as u64);
             self.outbox.counters.bytes.add((end - self.start) as u64);
-            self.outbox.runs.push(Run {
+            let run = Run {
                 start: self.start,
                 end,
                 segment: self.segment,
                 route: self.route,
-            });
+            };
+            if self.route.destination.is_tcp() {
+                self.outbox.queue_for_connection(run);
+            } else {
+                self.outbox.runs.push(run);
+            }
         }
         self.start = end;
         self.segments = 0;

@@ -16,7 +16,7 @@ fn packets_arrive_one_by_one_and_runs_share_a_system_call() {
     let counters = Arc::new(SendCounters::default());
     let mut outbox = Outbox::new(loopback(), Arc::clone(&counters));
     let route = Route {
-        destination: receiver.local_addr(),
+        destination: receiver.local_addr().into(),
         source: None,
     };
     let sizes = [1000, 1000, 1000, 400, 120, 1200, 1200];
@@ -87,7 +87,7 @@ impl Sink for Narrow {
 
 fn anywhere() -> Route {
     Route {
-        destination: SocketAddr::from(([127, 0, 0, 1], 9)),
+        destination: SocketAddr::from(([127, 0, 0, 1], 9)).into(),
         source: None,
     }
 }

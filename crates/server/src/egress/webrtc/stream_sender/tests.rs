@@ -87,7 +87,7 @@ fn connected(
     let (mut viewer, offer) = Session::dial(dial, now);
     let accept = AcceptConfig {
         certificate: certificate(),
-        local: vec![server_address],
+        local: vec![server_address.into()],
         secrets: Secrets::expand(&[2; 32]),
         wall,
         tracks: &tracks(),
@@ -198,7 +198,7 @@ impl Scene {
 
     fn route(&self) -> Route {
         Route {
-            destination: self.socket.local_addr().expect("bound"),
+            destination: self.socket.local_addr().expect("bound").into(),
             source: None,
         }
     }

@@ -123,11 +123,11 @@ fn transmit(
     queue: &mut VecDeque<Vec<u8>>,
 ) -> Option<Datagram> {
     if let Some(bytes) = queue.pop_front() {
-        let to = session.peer()?;
+        let to = session.peer()?.socket;
         return Some(Datagram { from, to, bytes });
     }
     let mut bytes = Vec::new();
-    let to = session.poll_transmit(&mut bytes)?;
+    let to = session.poll_transmit(&mut bytes)?.socket;
     Some(Datagram { from, to, bytes })
 }
 
@@ -268,7 +268,7 @@ impl Path {
         let (mut dialled, offer) = Session::dial(config, now);
         let config = AcceptConfig {
             certificate: certificate(),
-            local: vec![addresses[1]],
+            local: vec![addresses[1].into()],
             secrets: Secrets::expand(&[seed ^ 0x80; 32]),
             wall,
             tracks: &[],

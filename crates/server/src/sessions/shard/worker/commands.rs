@@ -15,7 +15,11 @@ impl Worker {
             self.serving.end();
             let now = Instant::now();
             match command {
-                Command::Adopt(peer) => self.adopt_moved(peer, now),
+                Command::Adopt(peer, connections) => {
+                    self.add_connections(connections);
+                    self.adopt_moved(peer, now);
+                }
+                Command::Connect(connected) => self.take_connection(connected, now),
                 Command::Forward {
                     session,
                     from,

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
 use glassline_net::{PathErrorKind, ReceiveBatch};
-use glassline_webrtc::{Received, is_stun_response, stun_username};
+use glassline_webrtc::{Received, TransportAddress, is_stun_response, stun_username};
 
 use super::Worker;
 use crate::runtime::Key;
@@ -16,9 +16,9 @@ const BATCHES_PER_TURN: usize = 8;
 /// The two addresses of a received datagram.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Path {
-    pub(super) source: SocketAddr,
+    pub(super) source: TransportAddress,
     /// The server's address as the session knows it: one of its candidates.
-    pub(super) destination: SocketAddr,
+    pub(super) destination: TransportAddress,
     /// The IP address that the datagram arrived at, for replies from a wildcard socket.
     pub(super) local: Option<IpAddr>,
 }
@@ -51,8 +51,8 @@ impl Worker {
             self.counters.received.add(batch.len() as u64);
             for datagram in batch.iter_mut() {
                 let path = Path {
-                    source: datagram.source,
-                    destination: self.destination(datagram.destination),
+                    source: datagram.source.into(),
+                    destination: self.destination(datagram.destination).into(),
                     local: datagram.destination,
                 };
                 self.on_datagram(datagram.bytes, path, now);
@@ -169,7 +169,7 @@ impl Worker {
                 }
                 peer.unmute(path.source);
                 if let Some(forgotten) = peer.note_address(path.source, path.local, now) {
-                    self.peers.unlink(forgotten, key);
+                    self.forget_address(forgotten, key);
                 }
                 self.peers.link(path.source, key, now);
                 true
@@ -184,7 +184,7 @@ impl Worker {
     }
 
     /// Lets each session with data channels acknowledge the records of this read together.
-    fn end_batch(&mut self, now: Instant) {
+    pub(super) fn end_batch(&mut self, now: Instant) {
         let mut with_new_data = std::mem::take(&mut self.with_new_data);
         with_new_data.sort_unstable();
         with_new_data.dedup();

@@ -137,6 +137,7 @@ impl Scene {
         let settings = Settings {
             certificate: CERTIFICATE.with(Arc::clone),
             media,
+            media_tcp: true,
             wall: WallClock::new(now, Duration::from_secs(1_700_000_000)),
             handshake: Duration::from_secs(10),
             pacing: None,
@@ -246,8 +247,8 @@ impl Scene {
         client.advance();
         while let Some(mut datagram) = client.queue.pop_front() {
             let path = Path {
-                source,
-                destination: media,
+                source: source.into(),
+                destination: media.into(),
                 local: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             };
             worker.on_datagram(&mut datagram, path, Instant::now());

@@ -1,6 +1,7 @@
 //! The loop of a shard's thread.
 
 mod commands;
+mod connections;
 mod datagrams;
 #[cfg(any(test, fuzzing))]
 pub(super) mod fuzzing;
@@ -33,11 +34,15 @@ use crate::runtime::{Heartbeat, Key, Serving, SessionId, StreamSubscription, Tim
 use crate::sessions::counters::Counters;
 use crate::sessions::peer::{Leaving, Peer, Served, ShardContext};
 use crate::sessions::record::SessionLocation;
+use connections::Ready;
 use messages::BrokerSubscription;
 use peers::PeerTable;
 
 pub(super) const WAKE: Token = Token(0);
 const SOCKET: Token = Token(1);
+
+/// Most events of one wait: those of the socket and the waker, and of TCP connections.
+const EVENTS: usize = 128;
 
 /// Longest time that a shard sleeps, in case a wake-up is lost.
 const IDLE: Duration = Duration::from_secs(1);
@@ -93,6 +98,10 @@ struct Scratch {
     leaving: Vec<Leaving>,
     /// Buffer for one control datagram.
     control: Vec<u8>,
+    /// TCP connections that are served in this turn.
+    ready: Vec<Ready>,
+    /// Buffer for bytes of a TCP connection.
+    read: Vec<u8>,
 }
 
 impl Worker {
@@ -131,7 +140,7 @@ impl Worker {
             with_new_data: Vec::new(),
             timers: Timers::default(),
             scratch: Scratch::default(),
-            events: Events::with_capacity(8),
+            events: Events::with_capacity(EVENTS),
             batch: None,
             serving: Serving::new(heartbeat),
             is_behind: false,
@@ -147,6 +156,7 @@ impl Worker {
         if self.events.iter().any(is_error) {
             self.take_path_errors();
         }
+        self.note_ready();
         if self.is_behind {
             self.catch_up();
         }
@@ -154,6 +164,9 @@ impl Worker {
         self.deliver_messages();
         self.process_commands();
         self.receive();
+        if !self.scratch.ready.is_empty() || self.outbox.connections().has_broken() {
+            self.serve_connections();
+        }
         self.expire();
         self.unblock();
         if self.stopping {
@@ -305,6 +318,7 @@ impl Worker {
             if let Some(record) = self.shared.registry.by_id(&session) {
                 self.shared.note_failure(&record, &peer, now);
             }
+            self.close_connections(&peer);
             // A thread that does not find the session in the registry may rely on the peer being
             // released.
             drop(peer);
@@ -392,7 +406,7 @@ impl Worker {
 
 /// Sets the peer's timer if the peer has to be served earlier than its timer says.
 fn arm(peer: &mut Peer, key: Key, now: Instant, timers: &mut Timers, outbox: &Outbox) {
-    if let Some(at) = peer.deadline(now, outbox.is_blocked())
+    if let Some(at) = peer.deadline(now, outbox)
         && peer.armed.is_none_or(|armed| at < armed)
     {
         peer.armed = Some(at);

@@ -78,6 +78,10 @@ impl Worker {
         path: Path,
         now: Instant,
     ) {
+        if owner != self.index && path.source.is_tcp() {
+            // The answer can leave only where the connection is, so the connection goes there.
+            return;
+        }
         if owner != self.index {
             if self.peers.sightings.note(path.source, record, now) {
                 self.forward(record, owner, bytes, path);
@@ -149,7 +153,7 @@ impl Worker {
         // first and then choose the other.
         let moved = peer.session.peer() == Some(path.source);
         if let Some(forgotten) = forgotten {
-            self.peers.unlink(forgotten, key);
+            self.forget_address(forgotten, key);
         }
         if self.serve(key, now) == Served::Alive && moved {
             self.hand_over(key, from, now);
@@ -175,15 +179,17 @@ impl Worker {
             return;
         };
         self.serving.begin_joining(record.id.clone());
-        match shard.send(Command::Adopt(peer)) {
+        let connections = self.take_connections(peer.addresses());
+        match shard.send(Command::Adopt(peer, connections)) {
             Ok(()) => {
                 state.location = SessionLocation::Shard(to);
                 self.counters.moves.add(1);
                 self.serving.end_joining();
             }
             // The other shard's inbox is full: the peer stays, and its next request tries again.
-            Err(Command::Adopt(peer)) => {
+            Err(Command::Adopt(peer, connections)) => {
                 drop(state);
+                self.add_connections(connections);
                 let key = self.adopt(peer, now);
                 self.serving.end_joining();
                 self.serve(key, now);

@@ -1,8 +1,9 @@
 //! The table of a shard's peers, by key, address and session.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::time::Instant;
+
+use glassline_webrtc::TransportAddress;
 
 use super::sightings::Sightings;
 use crate::runtime::{Key, SessionId, Slots, shrink};
@@ -12,7 +13,7 @@ use crate::sessions::peer::Peer;
 #[derive(Debug, Default)]
 pub(super) struct PeerTable {
     slots: Slots<Box<Peer>>,
-    by_address: HashMap<SocketAddr, Key>,
+    by_address: HashMap<TransportAddress, Key>,
     by_session: HashMap<SessionId, Key>,
     /// Addresses of sessions that are not found by them yet.
     pub(super) sightings: Sightings,
@@ -31,7 +32,7 @@ impl PeerTable {
     }
 
     /// Returns the peer whose datagrams come from `address`.
-    pub(super) fn by_address(&self, address: SocketAddr) -> Option<Key> {
+    pub(super) fn by_address(&self, address: TransportAddress) -> Option<Key> {
         self.by_address.get(&address).copied()
     }
 
@@ -76,7 +77,7 @@ impl PeerTable {
     /// until the newcomer has proven that it receives there. The peer that the address led to
     /// before is not closed. It sends nothing more to the address: a handshake that was given up
     /// half way repeats itself for seconds, and would disturb the newcomer's.
-    pub(super) fn link(&mut self, address: SocketAddr, key: Key, now: Instant) {
+    pub(super) fn link(&mut self, address: TransportAddress, key: Key, now: Instant) {
         let former = self.by_address(address);
         if former == Some(key) {
             return;
@@ -94,13 +95,13 @@ impl PeerTable {
     }
 
     /// Returns whether the peer `key` has proven that it receives at `address`.
-    fn is_proven(&self, key: Key, address: SocketAddr, now: Instant) -> bool {
+    fn is_proven(&self, key: Key, address: TransportAddress, now: Instant) -> bool {
         let peer = self.slots.get(key);
         peer.is_some_and(|peer| peer.session.is_proven(address, now))
     }
 
     /// Removes `address` from the peer `key`.
-    pub(super) fn unlink(&mut self, address: SocketAddr, key: Key) {
+    pub(super) fn unlink(&mut self, address: TransportAddress, key: Key) {
         if self.by_address.get(&address) == Some(&key) {
             self.by_address.remove(&address);
         }

@@ -62,6 +62,7 @@ impl Worker {
         let Some(peer) = self.release(key) else {
             return;
         };
+        self.close_connections(&peer);
         let (session, stream) = (peer.id().clone(), peer.stream().name().clone());
         // A peer that is half changed may panic again while it is dropped.
         let _ = catch(|| drop(peer));

@@ -4,9 +4,11 @@
 //! another shard, because the address is new and its datagrams arrive here. Or the address may
 //! still lead to another session, which used it before.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
+
+use glassline_webrtc::TransportAddress;
 
 use crate::runtime::TokenBucket;
 use crate::sessions::record::SessionRecord;
@@ -26,7 +28,7 @@ pub(super) struct Sightings {
 
 #[derive(Debug)]
 struct Sighting {
-    address: SocketAddr,
+    address: TransportAddress,
     record: Weak<SessionRecord>,
     allowance: TokenBucket,
 }
@@ -44,7 +46,7 @@ impl Sightings {
     /// whether one more datagram from there may be passed on.
     pub(super) fn note(
         &mut self,
-        address: SocketAddr,
+        address: TransportAddress,
         record: &Arc<SessionRecord>,
         now: Instant,
     ) -> bool {
@@ -65,7 +67,11 @@ impl Sightings {
     }
 
     /// Returns the session that was seen at `address`, if a datagram from there may be passed on.
-    pub(super) fn take(&mut self, address: SocketAddr, now: Instant) -> Option<Arc<SessionRecord>> {
+    pub(super) fn take(
+        &mut self,
+        address: TransportAddress,
+        now: Instant,
+    ) -> Option<Arc<SessionRecord>> {
         let sighting = self.places[place(address)].as_mut();
         let sighting = sighting.filter(|sighting| sighting.address == address)?;
         if !sighting.allowance.take(now) {
@@ -76,15 +82,15 @@ impl Sightings {
 }
 
 /// Returns the place of an address: its port and the last bits of its host, mixed.
-fn place(address: SocketAddr) -> usize {
-    let host = match address.ip() {
+fn place(address: TransportAddress) -> usize {
+    let host = match address.socket.ip() {
         IpAddr::V4(ip) => u32::from(ip),
         IpAddr::V6(ip) => {
             let bits = u128::from(ip);
             (bits ^ (bits >> 64)) as u32
         }
     };
-    let mixed = (host ^ u32::from(address.port()) << 16).wrapping_mul(0x9e37_79b1);
+    let mixed = (host ^ u32::from(address.socket.port()) << 16).wrapping_mul(0x9e37_79b1);
     (mixed >> 24) as usize % PLACES
 }
 

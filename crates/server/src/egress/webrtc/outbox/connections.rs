@@ -1,0 +1,183 @@
+//! The TCP connections of one shard's peers.
+//!
+//! ```text
+//!  peer ─ sealed ─► TcpConnection: framed, waiting ─► write ─► kernel
+//!                        └► anything waits: no media is sealed for that peer
+//! ```
+//!
+//! A connection that is full delays its own peer only. The peer's viewer then skips to the next
+//! keyframe, as if the path were slow, and all others go on.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+
+use mio::{Interest, Registry, Token};
+
+use super::super::counters::SendCounters;
+use super::connection::TcpConnection;
+use crate::runtime::shrink;
+
+/// The connections, by the peer's address and by the token of their events.
+#[derive(Debug)]
+pub(crate) struct TcpConnections {
+    by_peer: HashMap<SocketAddr, (Token, TcpConnection)>,
+    by_token: HashMap<Token, SocketAddr>,
+    /// The token of the next connection. None is used twice, so that an event of a connection that
+    /// was closed leads to no other one.
+    next: usize,
+    /// Connections that got datagrams since the kernel was offered the last ones.
+    unwritten: Vec<SocketAddr>,
+    /// Connections that failed and are not closed yet.
+    broken: Vec<SocketAddr>,
+}
+
+impl TcpConnections {
+    /// The first token of connections; the owner of the poll has those before it.
+    pub(crate) const FIRST: usize = 2;
+
+    /// Adds `connection` and waits for its events.
+    ///
+    /// # Errors
+    /// Another connection comes from the same address and port, or the system refuses.
+    pub(crate) fn insert(
+        &mut self,
+        mut connection: TcpConnection,
+        registry: &Registry,
+    ) -> io::Result<()> {
+        let peer = connection.peer();
+        if self.by_peer.contains_key(&peer) {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
+        let token = Token(self.next);
+        // Events are reported once for each change, so that room for writing costs nothing.
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        registry.register(connection.stream(), token, interest)?;
+        self.next += 1;
+        if connection.has_waiting() {
+            self.unwritten.push(peer);
+        }
+        self.by_token.insert(token, peer);
+        self.by_peer.insert(peer, (token, connection));
+        Ok(())
+    }
+
+    /// Removes the connection of `peer`, whose events are not waited for any more.
+    pub(crate) fn remove(
+        &mut self,
+        peer: SocketAddr,
+        registry: &Registry,
+    ) -> Option<TcpConnection> {
+        let (token, mut connection) = self.by_peer.remove(&peer)?;
+        self.by_token.remove(&token);
+        shrink(&mut self.by_peer);
+        shrink(&mut self.by_token);
+        // Without the system's help, its events lead nowhere.
+        let _ = registry.deregister(connection.stream());
+        Some(connection)
+    }
+
+    /// Closes the connection of `peer` after a last attempt to send what waits.
+    pub(crate) fn close(&mut self, peer: SocketAddr, registry: &Registry) {
+        if let Some(mut connection) = self.remove(peer, registry) {
+            connection.write();
+        }
+    }
+
+    /// Returns the peer whose connection an event is about.
+    pub(crate) fn of_token(&self, token: Token) -> Option<SocketAddr> {
+        self.by_token.get(&token).copied()
+    }
+
+    /// Returns the connection of `peer`.
+    pub(crate) fn get_mut(&mut self, peer: SocketAddr) -> Option<&mut TcpConnection> {
+        self.by_peer
+            .get_mut(&peer)
+            .map(|(_, connection)| connection)
+    }
+
+    /// Returns whether nothing more should be sealed for `peer`: datagrams wait for its connection,
+    /// or the connection has ended.
+    pub(crate) fn is_blocked(&self, peer: SocketAddr) -> bool {
+        let connection = self.by_peer.get(&peer);
+        connection.is_none_or(|(_, it)| it.is_broken || it.is_full())
+    }
+
+    /// Returns whether connections failed since they were last taken.
+    pub(crate) const fn has_broken(&self) -> bool {
+        !self.broken.is_empty()
+    }
+
+    /// Returns the connections that failed since the last call.
+    pub(crate) fn take_broken(&mut self) -> Vec<SocketAddr> {
+        std::mem::take(&mut self.broken)
+    }
+
+    /// Has datagrams of `segment` bytes each wait for the next [`flush`](Self::flush).
+    pub(super) fn queue(
+        &mut self,
+        peer: SocketAddr,
+        datagrams: &[u8],
+        segment: usize,
+        counters: &SendCounters,
+    ) {
+        let count = datagrams.len().div_ceil(segment.max(1)) as u64;
+        let Some((_, connection)) = self.by_peer.get_mut(&peer) else {
+            counters.abandoned.add(count);
+            return;
+        };
+        if connection.queue(datagrams, segment) {
+            if self.unwritten.last() != Some(&peer) {
+                self.unwritten.push(peer);
+            }
+        } else {
+            counters.dropped_backlog.add(count);
+            self.broken.push(peer);
+        }
+    }
+
+    /// Returns whether datagrams wait for [`flush`](Self::flush).
+    pub(super) const fn is_ready(&self) -> bool {
+        !self.unwritten.is_empty()
+    }
+
+    /// Offers the kernel what was queued since the last call.
+    pub(super) fn flush(&mut self, counters: &SendCounters) {
+        let mut unwritten = std::mem::take(&mut self.unwritten);
+        for peer in unwritten.drain(..) {
+            self.write(peer, counters);
+        }
+        self.unwritten = unwritten;
+    }
+
+    /// Offers the kernel what waits for `peer`. Returns whether everything is gone now that waited
+    /// before.
+    pub(crate) fn write(&mut self, peer: SocketAddr, counters: &SendCounters) -> bool {
+        let Some((_, connection)) = self.by_peer.get_mut(&peer) else {
+            return false;
+        };
+        if !connection.has_waiting() {
+            return false;
+        }
+        connection.write();
+        counters.sends.add(1);
+        if connection.is_broken {
+            self.broken.push(peer);
+        } else if connection.is_full() {
+            counters.socket_full.add(1);
+        }
+        !connection.has_waiting()
+    }
+}
+
+impl Default for TcpConnections {
+    fn default() -> Self {
+        Self {
+            by_peer: HashMap::new(),
+            by_token: HashMap::new(),
+            next: Self::FIRST,
+            unwritten: Vec::new(),
+            broken: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Browsers whose network lets no UDP through.
+
+use std::time::Duration;
+
+use libtest_mimic::Failed;
+
+use crate::browser::PATIENCE;
+use crate::http;
+use crate::peers::{Peer, Test};
+use crate::server::Server;
+use crate::webdriver::Browser;
+
+pub(crate) const TESTS: &[Test] = &[
+    Test {
+        name: "firewalls::a_browser_without_udp_plays_over_tcp",
+        needs: &[Peer::Chromium],
+        run: a_browser_without_udp_plays_over_tcp,
+    },
+    Test {
+        name: "firewalls::a_browser_prefers_udp",
+        needs: &[Peer::Chromium],
+        run: a_browser_prefers_udp,
+    },
+];
+
+/// Chromium opens no UDP socket under this policy, as if a firewall dropped all UDP.
+const NO_UDP: &str = "--webrtc-ip-handling-policy=disable_non_proxied_udp";
+
+/// Returns the protocol of the only viewer's path, from the server's API.
+fn protocol(server: &Server) -> Result<String, Failed> {
+    let viewers = http::get_json(&server.admin_url("/api/v1/webrtc/viewers"))?;
+    let protocol = viewers["viewers"][0]["path"]["remote"]["protocol"].as_str();
+    let protocol = protocol.ok_or_else(|| format!("no path: {viewers}"))?;
+    Ok(protocol.to_owned())
+}
+
+fn a_browser_without_udp_plays_over_tcp() -> Result<(), Failed> {
+    let server = Server::demo()?;
+    let browser = Browser::start_with(&[NO_UDP.to_owned()])?;
+    browser.open(&server.printed_url()?)?;
+    browser.wait_until(PATIENCE, "return glassline.state === 'live'")?;
+    let first = browser.run("return glassline.firstFrameMs")?;
+    println!("first frame over TCP {first} ms");
+    let at_live = browser.run("return glassline.framesDecoded")?;
+    let script = format!(
+        "return glassline.framesDecoded > {} && glassline.sessions === 1",
+        at_live.as_u64().unwrap_or_default() + 100
+    );
+    browser.wait_until(PATIENCE, &script)?;
+    let protocol = protocol(&server)?;
+    if protocol != "tcp" {
+        return Err(format!("the browser plays over {protocol}").into());
+    }
+    Ok(())
+}
+
+fn a_browser_prefers_udp() -> Result<(), Failed> {
+    let server = Server::demo()?;
+    let browser = Browser::start()?;
+    browser.open(&server.printed_url()?)?;
+    browser.wait_until(PATIENCE, "return glassline.framesDecoded > 100")?;
+    // Chromium checks every candidate for some seconds before it keeps one.
+    std::thread::sleep(Duration::from_secs(3));
+    let protocol = protocol(&server)?;
+    if protocol != "udp" {
+        return Err(format!("the browser plays over {protocol}").into());
+    }
+    Ok(())
+}
