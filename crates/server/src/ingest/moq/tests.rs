@@ -1,0 +1,204 @@
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use glassline_media::{Codec, Track};
+
+use super::*;
+
+const VIDEO: TrackIndex = TrackIndex(0);
+const AUDIO: TrackIndex = TrackIndex(1);
+
+/// A publisher of a broadcast, whose frames have times in ms since the start.
+struct Scene {
+    hub: Hub,
+    name: StreamName,
+    received_bytes: Counter,
+    requests: AtomicU64,
+    start: Instant,
+}
+
+impl Scene {
+    fn new() -> Self {
+        Self {
+            hub: Hub::default(),
+            name: StreamName::parse("cam").expect("a good name"),
+            received_bytes: Counter::default(),
+            requests: AtomicU64::new(0),
+            start: Instant::now(),
+        }
+    }
+
+    fn at(&self, ms: u64) -> Instant {
+        self.start + Duration::from_millis(ms)
+    }
+
+    /// Lets `test` receive tracks of these codecs.
+    fn receive<R>(&self, codecs: &[Codec], test: impl FnOnce(BroadcastReceiver<'_>) -> R) -> R {
+        let request_keyframe = || {
+            self.requests.fetch_add(1, Ordering::Relaxed);
+        };
+        test(self.receiver(codecs, &request_keyframe))
+    }
+
+    fn receiver<'a>(
+        &'a self,
+        codecs: &[Codec],
+        request_keyframe: &'a (dyn Fn() + Sync),
+    ) -> BroadcastReceiver<'a> {
+        BroadcastReceiver {
+            hub: &self.hub,
+            name: &self.name,
+            received_bytes: &self.received_bytes,
+            request_keyframe,
+            note: SourceNote {
+                protocol: "moq",
+                left_out: Vec::new(),
+            },
+            units: Units::new(codecs.iter().map(|it| Track::new(*it)).collect()),
+            video: codecs[0].kind() == Kind::Video,
+            clock: None,
+            publisher: None,
+            media_units: Vec::new(),
+            began: self.start,
+            last_received: self.start,
+            open: codecs.len(),
+        }
+    }
+
+    fn frame(&self, ms: u64, keyframe: bool) -> ReceivedFrame {
+        let data: &[u8] = if keyframe {
+            &[0x10, 0, 0, 0x9d, 1, 0x2a, 64, 0, 64, 0, 7]
+        } else {
+            &[0x11, 1, 1]
+        };
+        ReceivedFrame {
+            time: MediaTime::from_ticks(i64::try_from(ms).expect("soon"), 1_000),
+            keyframe,
+            after_loss: false,
+            data: Bytes::from_static(data),
+            arrived: self.at(ms),
+        }
+    }
+
+    /// Returns the number of keyframes that were requested since the last call.
+    fn requested(&self) -> u64 {
+        self.requests.swap(0, Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn a_broadcast_is_live_from_its_first_keyframe_on_and_viewers_get_more_of_them() {
+    let scene = Scene::new();
+    scene.receive(&[Codec::Vp8, Codec::Opus], |mut receiver| {
+        let publish = |receiver: &mut BroadcastReceiver<'_>, track, ms, keyframe| {
+            let frame = scene.frame(ms, keyframe);
+            receiver.publish(track, frame, scene.at(ms)).expect("free");
+        };
+        let tick = |receiver: &mut BroadcastReceiver<'_>, ms| {
+            receiver.tick(scene.at(ms)).expect("it is heard");
+            scene.requested()
+        };
+        assert_eq!(tick(&mut receiver, 1_000), 1);
+        publish(&mut receiver, VIDEO, 1_010, false);
+        publish(&mut receiver, AUDIO, 1_020, true);
+        assert!(scene.hub.stream("cam").is_none());
+        publish(&mut receiver, VIDEO, 1_030, true);
+        let stream = scene.hub.stream("cam").expect("live");
+        assert_eq!(stream.totals().units, 1);
+        assert_eq!(stream.source_note().expect("told").protocol, "moq");
+        assert_eq!(scene.received_bytes.get(), 3 + 2 * 11);
+        assert_eq!(tick(&mut receiver, 2_000), 0);
+        stream.request_keyframe();
+        assert_eq!(tick(&mut receiver, 3_000), 1);
+        assert_eq!(tick(&mut receiver, 4_000), 0);
+        stream.request_keyframe();
+        publish(&mut receiver, VIDEO, 4_010, false);
+        publish(&mut receiver, AUDIO, 4_020, true);
+        assert_eq!(tick(&mut receiver, 5_000), 1, "not answered");
+        stream.request_keyframe();
+        publish(&mut receiver, VIDEO, 5_010, true);
+        assert_eq!(tick(&mut receiver, 6_000), 0, "answered");
+        assert_eq!(stream.totals().units, 4);
+        assert_eq!(tick(&mut receiver, 45_010), 0);
+        let silent = receiver.tick(scene.at(45_011));
+        assert!(matches!(silent, Err(BroadcastError::Silent)));
+    });
+}
+
+#[test]
+fn a_broadcast_without_a_keyframe_ends_and_audio_needs_none() {
+    let scene = Scene::new();
+    scene.receive(&[Codec::Vp8], |mut receiver| {
+        assert!(receiver.tick(scene.at(20_000)).is_ok());
+        let ended = receiver.tick(scene.at(20_001));
+        assert!(matches!(ended, Err(BroadcastError::NoKeyframe)));
+    });
+    scene.requested();
+    scene.receive(&[Codec::Opus], |mut receiver| {
+        let published = receiver.publish(VIDEO, scene.frame(0, true), scene.start);
+        published.expect("free");
+        let stream = scene.hub.stream("cam").expect("live at once");
+        stream.request_keyframe();
+        assert!(receiver.tick(scene.at(1_000)).is_ok());
+        assert_eq!(scene.requested(), 0);
+    });
+}
+
+#[tokio::test]
+async fn a_broadcast_ends_with_its_last_track_or_its_catalog_or_a_fault() {
+    let ended = async |events: Vec<ReaderEvent>| {
+        let scene = Scene::new();
+        let (out, receiver_end) = mpsc::channel(WAITING);
+        let frame = ReaderEvent::Frame(VIDEO, scene.frame(0, true));
+        for event in std::iter::once(frame).chain(events) {
+            assert!(out.send(event).await.is_ok());
+        }
+        let request_keyframe = || {};
+        let receiver = scene.receiver(&[Codec::Vp8, Codec::Opus], &request_keyframe);
+        let end = receiver.take(receiver_end).await;
+        let stream = scene.hub.stream("cam").expect("it was live");
+        let detail = stream.state().detail().map(str::to_owned);
+        (
+            end.is_ok(),
+            detail.unwrap_or_default(),
+            stream.totals().units,
+        )
+    };
+    let scene = Scene::new();
+    let next = || ReaderEvent::Frame(VIDEO, scene.frame(40, false));
+    let over = || ReaderEvent::TrackOver;
+    let told = "the publisher ended it".to_owned();
+    let end = ended(vec![over(), next(), over(), next()]).await;
+    assert_eq!(end, (true, told.clone(), 2));
+    let end = ended(vec![ReaderEvent::CatalogOver, next()]).await;
+    assert_eq!(end, (true, told, 1));
+    let (is_good, detail, _) = ended(vec![ReaderEvent::Panicked]).await;
+    assert!(
+        !is_good && detail.starts_with("reading the broadcast"),
+        "{detail}"
+    );
+}
+
+#[test]
+fn the_delay_of_the_uplink_is_told_where_the_clocks_agree() {
+    let scene = Scene::new();
+    scene.receive(&[Codec::Vp8], |mut receiver| {
+        let uplink = |receiver: &BroadcastReceiver<'_>, ms, ago_s| {
+            let time = MediaTime::from_ticks(ms, 1_000);
+            let uplink = receiver.uplink(time, Duration::from_secs(ago_s));
+            uplink.map(|it| it.as_secs())
+        };
+        assert_eq!(uplink(&receiver, 0, 0), None, "no clock");
+        let now = calendar::now().duration_since(UNIX_EPOCH);
+        receiver.clock = now.ok().map(|now| now - Duration::from_secs(1_000));
+        // The test itself takes some of the time.
+        let is_near = |found: Option<u64>, expected| {
+            found.is_some_and(|it| (expected..expected + 30).contains(&it))
+        };
+        assert!(is_near(uplink(&receiver, 980_000, 10), 10));
+        assert!(is_near(uplink(&receiver, 970_000, 25), 5));
+        assert_eq!(uplink(&receiver, 900_000, 10), None, "90 s");
+        assert_eq!(uplink(&receiver, 2_000_000, 0), None, "the future");
+        assert_eq!(uplink(&receiver, -1, 0), None);
+    });
+}
