@@ -80,6 +80,7 @@ const SHARING: &[&str] = &[
     "rtsp_publishers",
     "rtsp_viewers",
     "signalling",
+    "snapshots",
     "traces",
     "whip",
 ];

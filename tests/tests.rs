@@ -44,6 +44,7 @@ mod rtsp_publishers;
 mod rtsp_viewers;
 mod server;
 mod signalling;
+mod snapshots;
 mod sound_cards;
 mod traces;
 mod transcoding;
@@ -83,6 +84,7 @@ fn main() -> ExitCode {
         firefox::TESTS,
         files::TESTS,
         firewalls::TESTS,
+        snapshots::TESTS,
         bench::TESTS,
         data::TESTS,
         traces::TESTS,

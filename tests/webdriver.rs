@@ -54,7 +54,7 @@ impl Browser {
     fn start_command(mut command: Command, flags: &[String]) -> Result<Browser, String> {
         command.arg("--port=0");
         let driver = Running::start("chromedriver", command)?;
-        let port: u16 = driver.wait_for_line(Duration::from_secs(20), |line| {
+        let port: u16 = driver.wait_for_line(Duration::from_secs(120), |line| {
             let (_, rest) = line.split_once("started successfully on port ")?;
             rest.trim_end_matches('.').parse().ok()
         })?;

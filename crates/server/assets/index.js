@@ -3,6 +3,7 @@
 import { base, getJson, withToken } from './api.js';
 import { html, setText } from './dom.js';
 import { bitrate, duration, track } from './format.js';
+import { Thumbnail } from './thumbnail.js';
 
 const REFRESH_MS = 2000;
 
@@ -16,6 +17,7 @@ let listed = '[]';
 function row(name) {
   const cell = (label) => html('td', { class: 'number', 'data-label': label });
   const parts = {
+    thumbnail: new Thumbnail(name),
     publish: html('a', { class: 'publish', href: withToken(`${base}/${encodeURIComponent(name)}/publish`), hidden: '' }, 'Publish'),
     pill: html('span', { class: 'pill' }),
     detail: html('span', { class: 'detail' }),
@@ -26,6 +28,7 @@ function row(name) {
   };
   const link = html('a', { href: withToken(`${base}/${encodeURIComponent(name)}`) }, name);
   parts.row = html('tr', {},
+    html('td', { class: 'picture' }, parts.thumbnail.image),
     html('th', { scope: 'row' }, link),
     html('td', { class: 'state' }, parts.pill, parts.detail, parts.publish),
     parts.tracks, parts.viewers, parts.bitrate, parts.uptime);
@@ -39,6 +42,7 @@ function show(streams) {
   for (const [name, parts] of rows) {
     if (!byName.has(name)) {
       parts.row.remove();
+      parts.thumbnail.remove();
       rows.delete(name);
     }
   }
@@ -56,6 +60,7 @@ function show(streams) {
 }
 
 function fill(parts, stream) {
+  parts.thumbnail.update(stream);
   parts.pill.dataset.state = stream.state;
   setText(parts.pill, WORDS[stream.state] ?? stream.state);
   setText(parts.detail, stream.detail ?? '');

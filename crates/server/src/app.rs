@@ -16,6 +16,7 @@ use crate::latency::LatencyRegistry;
 use crate::rooms::Rooms;
 use crate::runtime::{Clock, Supervisor};
 use crate::sessions::Negotiator;
+use crate::snapshots::Snapshots;
 use crate::tls::{CertificateStore, Challenges, LanSource};
 use crate::transcoding::Transcoders;
 use crate::{quic, rtsp};
@@ -37,6 +38,8 @@ pub(crate) struct App {
     pub(crate) sessions: Arc<Negotiator>,
     /// Transcodes audio for browsers.
     pub(crate) transcoders: Arc<Transcoders>,
+    /// Images of streams.
+    pub(crate) snapshots: Arc<Snapshots>,
     /// Watches the threads and tasks of the server.
     pub(crate) supervisor: Arc<Supervisor>,
     /// State of the RTSP threads; `None` if RTSP is turned off.
@@ -46,16 +49,23 @@ pub(crate) struct App {
     pub(crate) latencies: Arc<LatencyRegistry>,
     pub(crate) codes: FrameCodes,
     pub(crate) clock: Clock,
-    /// Counters of the HTTP listeners.
-    pub(crate) http: ListenerCounters,
-    /// The ports of HTTP for viewers.
-    pub(crate) ports: HttpPorts,
+    /// The listeners of HTTP.
+    pub(crate) http: HttpEndpoints,
     /// The private authority, whose root certificate devices must trust; `None` if there is none.
     pub(crate) lan: Option<Arc<LanSource>>,
     /// The answers to the challenges of an authority, if `tls` is `acme`.
     pub(crate) challenges: Option<Arc<Challenges>>,
     /// The certificates of all listeners within TLS.
     pub(crate) certificates: Arc<[Arc<CertificateStore>]>,
+}
+
+/// What handlers know of the listeners of HTTP.
+#[derive(Clone, Debug)]
+pub(crate) struct HttpEndpoints {
+    /// Counters of their connections.
+    pub(crate) counters: ListenerCounters,
+    /// The ports for viewers.
+    pub(crate) ports: HttpPorts,
 }
 
 /// The ports of HTTP for viewers.

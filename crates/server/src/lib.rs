@@ -42,6 +42,7 @@ pub mod rtsp;
 pub mod runtime;
 mod server;
 pub mod sessions;
+mod snapshots;
 mod spelling;
 mod sweep;
 pub mod tls;

@@ -1,11 +1,13 @@
-//! Share of a core that the transcoding of one stream takes.
+//! Share of a core that the transcoding of one stream takes, and time for one snapshot.
 //!
-//! `cargo bench -p glassline-transcode --bench transcode`; each row is a minute of a tone in the
-//! frames of `testdata`, again and again. Processor time is measured, not time that passes.
+//! `cargo bench -p glassline-transcode --bench transcode [-- FILE]`; each row is a minute of a tone in
+//! the frames of `testdata`, again and again, or the first keyframe of FILE (of the demo) as an image.
+//! Processor time is measured, not time that passes.
 
+use glassline_demux as demux;
 use glassline_media::{Codec, MediaTime, Track};
 use glassline_net::thread_cpu;
-use glassline_transcode::{AudioSource, AudioTranscoder, Settings};
+use glassline_transcode::{AudioSource, AudioTranscoder, Settings, SizeLimit, Still};
 
 const SECONDS: f64 = 60.0;
 
@@ -36,6 +38,39 @@ fn main() {
     );
     let track = Track::audio(Codec::L16, 1).with_clock_rate(48_000);
     row("PCM, 48 kHz, mono", &track, &[&pcm[..]], 0.020);
+    let mut words = std::env::args().skip(1);
+    let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/demo.h264");
+    let file = words.find(|word| !word.starts_with("--"));
+    stills(file.as_deref().unwrap_or(demo));
+}
+
+/// Prints what images of the first keyframe of `file` take.
+fn stills(file: &str) {
+    let options = demux::Options {
+        once: true,
+        ..demux::Options::default()
+    };
+    let mut film = demux::open(&[file.into()], &options).expect("a file");
+    let keyframe = film.next_frame().expect("good").expect("a frame");
+    println!("\n{:<28} {:>14} {:>12}", "snapshot", "ms", "kB");
+    for width in [None, Some(640), Some(192)] {
+        let limit = SizeLimit {
+            width,
+            height: None,
+        };
+        let mut times: Vec<f64> = (0..21)
+            .map(|_| {
+                let before = thread_cpu();
+                Still::of_h264(&keyframe.data, limit).expect("decoded");
+                (thread_cpu() - before).as_secs_f64() * 1e3
+            })
+            .collect();
+        times.sort_by(f64::total_cmp);
+        let still = Still::of_h264(&keyframe.data, limit).expect("decoded");
+        let name = format!("{} x {}", still.width, still.height);
+        let kilobytes = still.jpeg.len() as f64 / 1e3;
+        println!("{name:<28} {:>14.1} {kilobytes:>12.1}", times[10]);
+    }
 }
 
 fn row(name: &str, track: &Track, units: &[&[u8]], seconds: f64) {

@@ -16,6 +16,7 @@
 //!   timestamps, if frames are lost, or if the timestamps jump.
 //! - [`VideoSource`] and [`VideoTranscoder`] are the same for H.264 with B-frames, which OpenH264
 //!   decodes and encodes again.
+//! - [`Still`] is one keyframe as a JPEG image.
 //! - [`Decoder`] is the first half of it, for tests that compare decoders.
 //!
 //! The crate reads no clock, opens no socket and starts no thread. The crates that decode are known
@@ -47,12 +48,14 @@ mod encode;
 mod output;
 mod resample;
 mod source;
+mod still;
 mod transcoder;
 mod video;
 
 pub use decode::{Decoder, Format, Undecodable};
 pub use encode::{OpusFrame, Settings};
 pub use source::{AudioSource, Untranscodable};
+pub use still::{NoStill, STILL_PIXELS_MAX, SizeLimit, Still, still_of};
 pub use transcoder::{AudioTranscoder, Counts, FrameError, Trouble};
 pub use video::{
     PIXELS_MAX, UntranscodableVideo, VideoError, VideoFrame, VideoSource, VideoTranscoder,

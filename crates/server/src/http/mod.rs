@@ -1,7 +1,7 @@
 //! HTTP: signalling, pages and the API.
 //!
 //! ```text
-//!  public  / · /trust[/root.…] · /{stream}[/publish] · /{stream}/whep[/{session}]
+//!  public  / · /trust[/root.…] · /{stream}[/publish · /snapshot.jpg] · /{stream}/whep[/{session}]
 //!          /{stream}/whip[/{session}] · /whip[/{session}]
 //!          /call[/{room}[/{session}[/hear/…]]] · /doSignaling · /api/v1/…
 //!  admin   /api/v1/… · /metrics · /healthz · /readyz
@@ -28,6 +28,7 @@ mod resource;
 pub(crate) mod server;
 mod shown;
 mod signaling;
+mod snapshot;
 mod trust;
 mod whep;
 mod whip;
@@ -78,6 +79,7 @@ pub(crate) fn public(app: App) -> Router {
         .route("/trust/root.pem", get(trust::pem))
         .route("/{stream}", get(pages::player))
         .route("/{stream}/publish", get(pages::publish))
+        .route("/{stream}/snapshot.jpg", get(snapshot::latest))
         .route("/{stream}/whep", whep)
         .route("/{stream}/whep/{session}", session.clone())
         .route("/{stream}/whip", whip)

@@ -54,6 +54,7 @@ const ASSETS: &[(&str, &str, &str)] = assets! {
     "retry.js" => SCRIPT,
     "stats.js" => SCRIPT,
     "theme.js" => SCRIPT,
+    "thumbnail.js" => SCRIPT,
     "trust.css" => STYLE,
     "voice.js" => SCRIPT,
     "waterfall.js" => SCRIPT,

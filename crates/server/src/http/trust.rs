@@ -37,10 +37,14 @@ pub(super) async fn page(
     let host = host(&shown, lan, app.config.http.address.ip());
     let http = match scheme {
         Scheme::Http => connection.local.port(),
-        Scheme::Https => app.ports.http,
+        Scheme::Https => app.http.ports.http,
     };
     let http = format!("http://{}/trust", authority_of(&host, http, 80));
-    let https = app.ports.https.map(|port| authority_of(&host, port, 443));
+    let https = app
+        .http
+        .ports
+        .https
+        .map(|port| authority_of(&host, port, 443));
     let https = https.map_or_else(String::new, |it| format!("https://{it}/"));
     let fingerprint = lan.root().fingerprint().to_string().to_uppercase();
     let pairs: Vec<&str> = (0..fingerprint.len())

@@ -136,7 +136,7 @@ impl HttpListeners {
         // full.
         let operators = server::Places::new(ADMIN_CONNECTIONS, ADMIN_CONNECTIONS);
         let (public, admin) = (http::public(app.clone()), http::admin(app.clone()));
-        let counters = &app.http;
+        let counters = &app.http.counters;
         let plain = [
             (
                 "http",

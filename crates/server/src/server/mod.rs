@@ -15,7 +15,7 @@ use glassline_webrtc::Certificate;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
-use crate::app::App;
+use crate::app::{App, HttpEndpoints};
 use crate::auth::Users;
 use crate::config::{Config, DataAccess};
 use crate::failures::Failures;
@@ -167,14 +167,17 @@ impl Server {
             hub: Arc::clone(&hub),
             sessions: Arc::new(sessions),
             transcoders,
+            snapshots: Arc::default(),
             supervisor: Arc::clone(&supervisor),
             rtsp: rtsp.as_ref().map(|rtsp| Arc::clone(rtsp.shared())),
             quic: quic.as_ref().map(|quic| Arc::clone(quic.shared())),
             latencies: Arc::clone(&latencies),
             codes,
             clock,
-            http: ListenerCounters::default(),
-            ports: http.ports(),
+            http: HttpEndpoints {
+                counters: ListenerCounters::default(),
+                ports: http.ports(),
+            },
             lan: certificates.lan.clone(),
             challenges: certificates.challenges().cloned(),
             certificates: certificates.stores().into(),

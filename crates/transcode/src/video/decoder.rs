@@ -9,22 +9,22 @@ use openh264::formats::YUVSource;
 use openh264_sys2::SBufferInfo;
 
 /// A decoder of one stream. It has no threads of its own.
-pub(super) struct Decoder(Cisco);
+pub(crate) struct Decoder(Cisco);
 
 /// A decoded picture in the decoder's memory: 8 bits, 4:2:0.
-pub(super) struct Decoded<'a> {
+pub(crate) struct Decoded<'a> {
     planes: [&'a [u8]; 3],
     /// Bytes from row to row, of luminance and of chrominance.
     strides: [usize; 2],
     /// Width and height in pixels.
-    pub(super) size: (usize, usize),
+    pub(crate) size: (usize, usize),
     /// Number of the frame that the picture was coded in.
-    pub(super) number: u64,
+    pub(crate) number: u64,
 }
 
 impl Decoder {
     /// Creates a decoder; the error is OpenH264's text.
-    pub(super) fn new() -> Result<Self, String> {
+    pub(crate) fn new() -> Result<Self, String> {
         let config = DecoderConfig::new().flush_after_decode(Flush::NoFlush);
         let cisco = Cisco::with_api_config(OpenH264API::from_source(), config);
         cisco.map(Self).map_err(|error| error.to_string())
@@ -37,7 +37,7 @@ impl Decoder {
     /// # Errors
     /// Returns OpenH264's state, a sum of bits.
     #[expect(unsafe_code, reason = "the wrapper hides the number of the picture")]
-    pub(super) fn decode(&mut self, unit: &[u8], number: u64) -> Result<Option<Decoded<'_>>, i32> {
+    pub(crate) fn decode(&mut self, unit: &[u8], number: u64) -> Result<Option<Decoded<'_>>, i32> {
         let Ok(bytes) = i32::try_from(unit.len()) else {
             return Err(-1);
         };

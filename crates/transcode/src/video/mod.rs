@@ -9,7 +9,7 @@
 //! Receivers over WebRTC show frames in the order in which they arrive. A picture waits until
 //! all pictures before it are there, which is what B-frames cost any player.
 
-mod decoder;
+pub(crate) mod decoder;
 mod encoder;
 mod source;
 

@@ -40,10 +40,10 @@ const FAMILIES: &[Family<Counters>] = &[
 /// Writes the counters of all listeners.
 pub(super) fn metrics(app: &App, text: &mut String) {
     let counting: [(String, &Counters); 4] = [
-        ("http".to_owned(), &app.http.public),
-        ("https".to_owned(), &app.http.public_tls),
-        ("admin".to_owned(), &app.http.admin),
-        ("admin-https".to_owned(), &app.http.admin_tls),
+        ("http".to_owned(), &app.http.counters.public),
+        ("https".to_owned(), &app.http.counters.public_tls),
+        ("admin".to_owned(), &app.http.counters.admin),
+        ("admin-https".to_owned(), &app.http.counters.admin_tls),
     ];
     head(text, "http_connections", "gauge", "HTTP connections.");
     for (listener, counters) in &counting {

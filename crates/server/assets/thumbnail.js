@@ -1,0 +1,46 @@
+// A small picture of a stream, renewed while the stream is live and somebody sees the page.
+
+import { base, request } from './api.js';
+import { html } from './dom.js';
+
+const RENEW_MS = 10_000;
+const RETRY_MS = 2000;
+
+export class Thumbnail {
+  /** Twice as many pixels as it takes, for dense screens. */
+  constructor(name) {
+    this.url = `${base}/${encodeURIComponent(name)}/snapshot.jpg?width=192&height=108`;
+    this.image = html('img', { class: 'thumbnail', alt: '', hidden: '' });
+    this.tracks = '';
+    this.nextMs = 0;
+  }
+
+  /** Asks for a new picture when it is time, and never again where the codec has no decoder. */
+  async update({ state, tracks }) {
+    const described = (tracks ?? []).map(({ codec }) => codec).join();
+    if (described !== this.tracks) {
+      this.tracks = described;
+      this.nextMs = 0;
+    }
+    if (state !== 'live' || performance.now() < this.nextMs) return;
+    this.nextMs = Infinity;
+    try {
+      const answer = await request(this.url, { cache: 'no-cache' });
+      this.show(URL.createObjectURL(await answer.blob()));
+      this.nextMs = performance.now() + RENEW_MS;
+    } catch (error) {
+      if (![404, 501].includes(error.status)) this.nextMs = performance.now() + RETRY_MS;
+    }
+  }
+
+  show(url) {
+    const before = this.image.src;
+    this.image.src = url;
+    this.image.hidden = false;
+    if (before) URL.revokeObjectURL(before);
+  }
+
+  remove() {
+    if (this.image.src) URL.revokeObjectURL(this.image.src);
+  }
+}

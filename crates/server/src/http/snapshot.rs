@@ -1,0 +1,124 @@
+//! `GET /{stream}/snapshot.jpg`: the newest keyframe as an image.
+
+use std::ops::RangeInclusive;
+
+use axum::extract::{Path, RawQuery, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use glassline_transcode::{NoStill, SizeLimit};
+
+use super::problem::Problem;
+use crate::app::App;
+use crate::snapshots::NoSnapshot;
+
+/// Widths and heights that may be asked for.
+const SIZES: RangeInclusive<u16> = 16..=4096;
+
+/// Answers with the newest keyframe of a stream within `?width=` and `?height=`.
+pub(super) async fn latest(
+    State(app): State<App>,
+    Path(name): Path<String>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let limit = size_limit(query.as_deref().unwrap_or_default())?;
+    let stream = app.hub.stream(&name);
+    let stream = stream.ok_or_else(|| Problem::no_stream(&name))?;
+    let snapshot = app.snapshots.of(&stream, limit).await?;
+    let shown = [
+        (header::ETAG, snapshot.entity_tag.clone()),
+        // Whoever may not watch must not get it from a shared cache.
+        (header::CACHE_CONTROL, "private, max-age=1".to_owned()),
+    ];
+    if has_already(&headers, &snapshot.entity_tag) {
+        return Ok((StatusCode::NOT_MODIFIED, shown).into_response());
+    }
+    let kind = [(header::CONTENT_TYPE, "image/jpeg")];
+    Ok((shown, kind, snapshot.jpeg.clone()).into_response())
+}
+
+/// Reads `width` and `height` of a query; other keys are of other readers.
+fn size_limit(query: &str) -> Result<SizeLimit, Problem> {
+    let mut limit = SizeLimit::default();
+    for (key, value) in url::form_urlencoded::parse(query.as_bytes()) {
+        let place = match key.as_ref() {
+            "width" => &mut limit.width,
+            "height" => &mut limit.height,
+            _ => continue,
+        };
+        let pixels = value.parse().ok().filter(|it| SIZES.contains(it));
+        let pixels = pixels.ok_or_else(|| {
+            let (least, most) = SIZES.into_inner();
+            Problem::bad_request(format!(
+                "{key}={value}: the {key} is a number of pixels from {least} to {most}"
+            ))
+        })?;
+        *place = Some(pixels);
+    }
+    Ok(limit)
+}
+
+/// Whether the client has the image with this entity tag (RFC 9110 §13.1.2).
+fn has_already(headers: &HeaderMap, entity_tag: &str) -> bool {
+    let lines = headers.get_all(header::IF_NONE_MATCH).iter();
+    let mut tags = lines
+        .filter_map(|line| line.to_str().ok())
+        .flat_map(|line| line.split(','));
+    tags.any(|tag| matches!(tag.trim(), "*") || tag.trim().trim_start_matches("W/") == entity_tag)
+}
+
+impl From<NoSnapshot> for Problem {
+    fn from(error: NoSnapshot) -> Self {
+        let detail = error.to_string();
+        match error {
+            NoSnapshot::NoVideo => Self::new(StatusCode::NOT_FOUND, "No video", detail),
+            NoSnapshot::NoKeyframe => Self::try_later("No keyframe yet", detail),
+            NoSnapshot::Busy => Self::try_later("Busy", detail),
+            NoSnapshot::Undecodable(NoStill::Codec { codec }) => {
+                Self::new(StatusCode::NOT_IMPLEMENTED, "No decoder", detail)
+                    .with("codec", codec.to_string())
+            }
+            NoSnapshot::Undecodable(_) => {
+                Self::new(StatusCode::NOT_IMPLEMENTED, "Keyframe not decoded", detail)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_bounded_and_other_keys_left_alone() {
+        let both = size_limit("token=x&width=320&height=16").expect("good");
+        assert_eq!((both.width, both.height), (Some(320), Some(16)));
+        assert_eq!(size_limit("lipsync").expect("none"), SizeLimit::default());
+        let hostile = [
+            "width=0",
+            "width=15",
+            "height=4097",
+            "height=-1",
+            "width=99999999999999999999",
+            "width=1e3",
+            "width=",
+            "width=320&height=x",
+        ];
+        for query in hostile {
+            let refused = size_limit(query).expect_err(query);
+            assert_eq!(refused.status(), StatusCode::BAD_REQUEST, "{query}");
+        }
+    }
+
+    #[test]
+    fn any_tag_of_a_list_counts_and_weak_ones_too() {
+        let held = |value: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::IF_NONE_MATCH, value.parse().expect("visible"));
+            has_already(&headers, "\"aa\"")
+        };
+        assert!(held("\"aa\"") && held("\"bb\", \"aa\"") && held("W/\"aa\"") && held("*"));
+        assert!(!held("\"ab\"") && !held("aa"));
+        assert!(!has_already(&HeaderMap::new(), "\"aa\""));
+    }
+}

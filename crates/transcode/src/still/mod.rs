@@ -1,0 +1,124 @@
+//! One keyframe as a JPEG image, for previews.
+//!
+//! ```text
+//! keyframe ─ OpenH264 ─► 4:2:0 of video range ─ smaller, if wanted ─► 4:2:0 of full range ─► JPEG
+//! ```
+//!
+//! Each call has a decoder of its own, so that a damaged keyframe harms no later one.
+
+mod jpeg;
+mod planes;
+
+use glassline_media::{Codec, Kind, Track};
+use thiserror::Error;
+
+use crate::video::decoder::Decoder;
+use planes::Planes;
+
+/// Most pixels of a keyframe that is decoded: 4096 × 2304.
+pub const STILL_PIXELS_MAX: usize = 4096 * 2304;
+
+/// Times that the keyframe is handed to the decoder. The decoder keeps a picture back while pictures
+/// of B-frames may come before it; the same keyframe once more ends that.
+const TIMES_MAX: u64 = 3;
+
+/// The most that an image may measure; its proportions are kept, and it is never enlarged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct SizeLimit {
+    /// Most pixels of a row; `None` does not limit.
+    pub width: Option<u16>,
+    /// Most rows; `None` does not limit.
+    pub height: Option<u16>,
+}
+
+/// An image in JPEG's file format (JFIF).
+#[derive(Clone, PartialEq, Eq)]
+pub struct Still {
+    /// The whole file.
+    pub jpeg: Vec<u8>,
+    /// Pixels of a row.
+    pub width: u16,
+    /// Number of rows.
+    pub height: u16,
+}
+
+/// Why a keyframe does not become an image.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum NoStill {
+    /// There is no decoder for the codec.
+    #[error("there is no decoder for {codec}, only for H.264")]
+    Codec {
+        /// Codec of the track.
+        codec: Codec,
+    },
+    /// The pictures are too large.
+    #[error("the picture has {width} x {height} pixels, more than {STILL_PIXELS_MAX}")]
+    Size {
+        /// Pixels of a row.
+        width: usize,
+        /// Number of rows.
+        height: usize,
+    },
+    /// The decoder refuses the keyframe.
+    #[error("the keyframe is damaged, or of a profile that OpenH264 does not decode ({reason})")]
+    Decoder {
+        /// Text or state of OpenH264.
+        reason: String,
+    },
+}
+
+/// Whether keyframes of `track` become images.
+///
+/// # Errors
+/// Returns [`NoStill::Codec`] or [`NoStill::Size`] if no keyframe of the track does.
+pub fn still_of(track: &Track) -> Result<(), NoStill> {
+    let codec = track.codec;
+    if track.kind() != Kind::Video || codec != Codec::H264 {
+        return Err(NoStill::Codec { codec });
+    }
+    fits((track.video.width as usize, track.video.height as usize))
+}
+
+impl Still {
+    /// Decodes `keyframe`, an access unit of H.264 in Annex-B form with its parameter sets, and encodes
+    /// its picture within `limit`. Takes some 10 ms for each million of pixels.
+    ///
+    /// # Errors
+    /// Returns [`NoStill`]; another keyframe may succeed.
+    pub fn of_h264(keyframe: &[u8], limit: SizeLimit) -> Result<Self, NoStill> {
+        let refused = |reason: String| NoStill::Decoder { reason };
+        let mut decoder = Decoder::new().map_err(refused)?;
+        for number in 0..TIMES_MAX {
+            let decoded = decoder.decode(keyframe, number);
+            let decoded = decoded.map_err(|state| refused(format!("state {state:#x}")))?;
+            if let Some(decoded) = decoded {
+                fits(decoded.size)?;
+                let planes = Planes::of(&decoded);
+                return jpeg::encode(&planes.within(limit));
+            }
+        }
+        Err(refused("no picture".to_owned()))
+    }
+}
+
+impl std::fmt::Debug for Still {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Still")
+            .field("bytes", &self.jpeg.len())
+            .field("width", &self.width)
+            .field("height", &self.height)
+            .finish()
+    }
+}
+
+fn fits((width, height): (usize, usize)) -> Result<(), NoStill> {
+    match width.saturating_mul(height) <= STILL_PIXELS_MAX {
+        true => Ok(()),
+        false => Err(NoStill::Size { width, height }),
+    }
+}
+
+#[cfg(test)]
+mod tests;
