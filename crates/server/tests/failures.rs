@@ -109,7 +109,7 @@ fn a_client_that_waits_too_long_learns_the_reason_by_itself() {
         reason.starts_with("no connectivity check arrived within "),
         "{reason}"
     );
-    assert!(remedy.contains("UDP alone is blocked"), "{remedy}");
+    assert!(remedy.contains("this port alone is blocked"), "{remedy}");
     let (reason, _) = told(&running.get(&deaf.location), "ice");
     assert!(reason.contains("do not reach the client"), "{reason}");
     let (reason, _) = told(&running.get(&mute.location), "handshake");

@@ -1,7 +1,7 @@
 //! The generated configuration of the server: ports, tokens, a user, a certificate, files.
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -33,6 +33,22 @@ pub(super) struct Configuration {
     media_folder: Option<PathBuf>,
 }
 
+/// Number of ports that are tried until one is free for both UDP and TCP.
+const ATTEMPTS: usize = 100;
+
+/// Binds a free port of UDP and of TCP: media comes over both.
+fn udp_and_tcp() -> io::Result<(UdpSocket, TcpListener)> {
+    let mut last = io::Error::from(io::ErrorKind::AddrInUse);
+    for _ in 0..ATTEMPTS {
+        let tcp = TcpListener::bind(("127.0.0.1", 0))?;
+        match UdpSocket::bind(tcp.local_addr()?) {
+            Ok(udp) => return Ok((udp, tcp)),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
 impl Configuration {
     /// Chooses free ports, and writes all files into the plan's folder.
     pub(super) fn write(plan: &Plan) -> Result<Self, Error> {
@@ -42,7 +58,7 @@ impl Configuration {
         let tcp = || TcpListener::bind(("127.0.0.1", 0));
         let udp = || UdpSocket::bind(("127.0.0.1", 0));
         let (http, rtsp, rtsps, admin) = (tcp()?, tcp()?, tcp()?, tcp()?);
-        let (media, quic) = (udp()?, udp()?);
+        let ((media, _media_tcp), quic) = (udp_and_tcp()?, udp()?);
         let secret = || format!("{:032x}", rand::random::<u128>());
         let configuration = Self {
             http: http.local_addr()?,
@@ -173,7 +189,7 @@ pub(super) fn read(path: &Path) -> Result<String, Error> {
     fs::read_to_string(path).map_err(at(path))
 }
 
-fn at(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+fn at(path: &Path) -> impl FnOnce(io::Error) -> Error {
     let path = path.to_owned();
     move |source| Error::File { path, source }
 }
