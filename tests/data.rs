@@ -1,13 +1,12 @@
 //! `glassline bench data`: two processes, a browser, and coturn between them.
 
-use std::process::Command;
 use std::time::Duration;
 
 use libtest_mimic::Failed;
 use serde_json::Value;
 
-use crate::peers::{self, Peer, Test};
-use crate::ports::free_port;
+use crate::coturn::Coturn;
+use crate::peers::{Peer, Test};
 use crate::process::Running;
 use crate::server::{glassline, write_file};
 use crate::webdriver::Browser;
@@ -138,69 +137,6 @@ fn chromium_runs_the_test_in_the_page() -> Result<(), Failed> {
     Ok(())
 }
 
-/// A coturn process on free ports of loopback.
-struct Coturn {
-    _running: Running,
-    plain: u16,
-    tls: u16,
-}
-
-impl Coturn {
-    fn start(flags: &[&str]) -> Result<Self, String> {
-        let [plain, tls] = [free_port()?, free_port()?];
-        let data = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/server/tests/data/");
-        let (certificate, key) = (
-            format!("{data}localhost.pem"),
-            format!("{data}localhost.key.pem"),
-        );
-        let (plain_flag, tls_flag) = (plain.to_string(), tls.to_string());
-        let mut command = Command::new(peers::coturn()?);
-        command.args([
-            "-n",
-            "--listening-ip",
-            "127.0.0.1",
-            "--relay-ip",
-            "127.0.0.1",
-        ]);
-        command.args([
-            "--listening-port",
-            &plain_flag,
-            "--tls-listening-port",
-            &tls_flag,
-        ]);
-        command.args([
-            "--allow-loopback-peers",
-            "--cli-password",
-            "unused",
-            "--no-cli",
-        ]);
-        command.args(["--lt-cred-mech", "--user", USER, "--realm", "test.example"]);
-        command.args([
-            "--cert",
-            &certificate,
-            "--pkey",
-            &key,
-            "--log-file",
-            "stdout",
-        ]);
-        // Nonces change during a test.
-        command.args(["--stale-nonce", "1", "--verbose"]);
-        command.args(flags);
-        let running = Running::start("coturn", command)?;
-        let address = format!("127.0.0.1:{plain}");
-        crate::process::eventually(PATIENCE, || {
-            std::net::TcpStream::connect(&address)
-                .map(drop)
-                .map_err(|error| error.to_string())
-        })?;
-        Ok(Self {
-            _running: running,
-            plain,
-            tls,
-        })
-    }
-}
-
 fn relayed(report: &Value, uri: &str, protocol: &str) -> Result<(), Failed> {
     let path = &report["path"];
     let told = path["relayed"] == true
@@ -216,7 +152,7 @@ fn relayed(report: &Value, uri: &str, protocol: &str) -> Result<(), Failed> {
 }
 
 fn a_relay_is_used_when_it_must_be_and_told() -> Result<(), Failed> {
-    let (serving, coturn) = (Serving::start()?, Coturn::start(&[])?);
+    let (serving, coturn) = (Serving::start()?, Coturn::for_user(USER, &[])?);
     let uri = format!("turn:127.0.0.1:{}?transport=udp", coturn.plain);
     let flags = ["--turn", &uri, "--turn-user", USER, "--relayed"];
     let report = measured(&serving.url, &flags)??;
@@ -229,14 +165,14 @@ fn a_relay_is_used_when_it_must_be_and_told() -> Result<(), Failed> {
 }
 
 fn a_direct_path_is_preferred_to_a_relay() -> Result<(), Failed> {
-    let (serving, coturn) = (Serving::start()?, Coturn::start(&[])?);
+    let (serving, coturn) = (Serving::start()?, Coturn::for_user(USER, &[])?);
     let uri = format!("turn:127.0.0.1:{}", coturn.plain);
     let report = measured(&serving.url, &["--turn", &uri, "--turn-user", USER])??;
     ensure(report["path"]["relayed"] == false, "direct", &report)
 }
 
 fn where_udp_is_blocked_the_relay_is_reached_by_tcp_and_tls() -> Result<(), Failed> {
-    let (serving, coturn) = (Serving::start()?, Coturn::start(&["--no-udp"])?);
+    let (serving, coturn) = (Serving::start()?, Coturn::for_user(USER, &["--no-udp"])?);
     let udp = format!("turn:127.0.0.1:{}?transport=udp", coturn.plain);
     let tcp = format!("turn:127.0.0.1:{}?transport=tcp", coturn.plain);
     let tls = format!("turns:127.0.0.1:{}?transport=tcp", coturn.tls);

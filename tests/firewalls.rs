@@ -5,6 +5,7 @@ use std::time::Duration;
 use libtest_mimic::Failed;
 
 use crate::browser::PATIENCE;
+use crate::coturn::Coturn;
 use crate::http;
 use crate::peers::{Peer, Test};
 use crate::server::Server;
@@ -15,6 +16,11 @@ pub(crate) const TESTS: &[Test] = &[
         name: "firewalls::a_browser_without_udp_plays_over_tcp",
         needs: &[Peer::Chromium],
         run: a_browser_without_udp_plays_over_tcp,
+    },
+    Test {
+        name: "firewalls::a_browser_without_udp_plays_through_a_turn_server",
+        needs: &[Peer::Chromium, Peer::Coturn],
+        run: a_browser_without_udp_plays_through_a_turn_server,
     },
     Test {
         name: "firewalls::a_browser_prefers_udp",
@@ -50,6 +56,28 @@ fn a_browser_without_udp_plays_over_tcp() -> Result<(), Failed> {
     let protocol = protocol(&server)?;
     if protocol != "tcp" {
         return Err(format!("the browser plays over {protocol}").into());
+    }
+    Ok(())
+}
+
+/// The credentials of the TURN server are made from the secret that both servers know.
+fn a_browser_without_udp_plays_through_a_turn_server() -> Result<(), Failed> {
+    let coturn = Coturn::with_secret("north-wind")?;
+    let yaml = format!(
+        "media: {{tcp: false}}\n\
+         webrtc: {{ice_servers: [{{url: 'turn:127.0.0.1:{}?transport=tcp', secret: north-wind}}]}}\n",
+        coturn.plain
+    );
+    let server = Server::configured(&yaml, &["demo=demo"])?;
+    let browser = Browser::start_with(&[NO_UDP.to_owned()])?;
+    browser.open(&server.printed_url()?)?;
+    browser.wait_until(PATIENCE, "return glassline.state === 'live'")?;
+    let first = browser.run("return glassline.firstFrameMs")?;
+    println!("first frame through TURN {first} ms");
+    browser.wait_until(PATIENCE, "return glassline.framesDecoded > 100")?;
+    let protocol = protocol(&server)?;
+    if protocol != "udp" {
+        return Err(format!("the TURN server sends over {protocol}").into());
     }
     Ok(())
 }

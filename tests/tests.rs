@@ -18,6 +18,7 @@ mod channel_host;
 mod channels;
 mod churn;
 mod commands;
+mod coturn;
 mod data;
 mod descriptors;
 mod files;

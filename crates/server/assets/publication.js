@@ -8,6 +8,7 @@
 
 import { Problem, request } from './api.js';
 import { giveUp } from './failure.js';
+import { iceServersOf } from './ice_servers.js';
 
 /** How long ICE and DTLS may take before the session counts as failed. */
 const CONNECT_DEADLINE_MS = 8000;
@@ -55,7 +56,8 @@ export class Publication {
    * `encoding`: bounds of the video, `{maxBitrate, maxFramerate}`. `onConnected()`: media flows.
    */
   static async open(endpoint, options) {
-    const { iceServers } = await serversOf(endpoint, options.key);
+    const headers = options.key ? { authorization: options.key } : {};
+    const iceServers = await iceServersOf(endpoint, { method: 'OPTIONS', headers });
     const publication = new Publication(iceServers, options);
     try {
       await publication.#negotiate(endpoint, options);
@@ -244,27 +246,6 @@ export class Publication {
       this.request('', { method: 'PATCH', headers: FRAGMENT, body }).catch(() => {});
     }, TRICKLE_MS);
   }
-}
-
-/** The ICE servers that the endpoint names in `Link` headers (RFC 9725 §4.6). */
-async function serversOf(endpoint, key) {
-  try {
-    const response = await request(endpoint, { method: 'OPTIONS', headers: key ? { authorization: key } : {} });
-    return { iceServers: parseLinks(response.headers.get('link') ?? '') };
-  } catch {
-    // The offer will tell what is wrong.
-    return { iceServers: [] };
-  }
-}
-
-export function parseLinks(header) {
-  const links = [...header.matchAll(/<([^>]+)>((?:\s*;\s*[^=,;]+=(?:"[^"]*"|[^,;]*))*)/g)];
-  return links.flatMap(([, url, rest]) => {
-    const parameters = Object.fromEntries([...rest.matchAll(/;\s*([^=\s]+)="?([^";]*)"?/g)].map(([, name, value]) => [name, value]));
-    if (parameters.rel !== 'ice-server') return [];
-    const { username, credential } = parameters;
-    return [{ urls: url, ...(username && { username, credential }) }];
-  });
 }
 
 /** Puts the wanted codec first, and leaves out those that the server does not take. */

@@ -4,12 +4,13 @@
 //                └ Location: the session's own address: report and DELETE go there
 //
 // The offer leaves before ICE gathering has begun. The server is ICE-lite and
-// learns the browser's address from the connectivity check itself, so candidates,
-// a STUN server and trickle are not needed, and each would cost a round trip
-// before the first frame. The caller decides whether and when to dial again.
+// learns the browser's address from the connectivity check itself, so candidates
+// and trickle are not needed, and each would cost a round trip before the first
+// frame. ICE servers, if the operator names any, are asked for before. The caller decides whether and when to dial again.
 
 import { Problem, authorization, request } from './api.js';
 import { giveUp } from './failure.js';
+import { configuredIceServers } from './ice_servers.js';
 
 /** How long ICE and DTLS may take before the session counts as failed. */
 const CONNECT_DEADLINE_MS = 8000;
@@ -51,7 +52,7 @@ export class Session {
    * `onConnected()`: once ICE and DTLS are established.
    */
   static async dial(endpoint, options) {
-    const session = new Session(options);
+    const session = new Session(options, await configuredIceServers(endpoint));
     try {
       await session.#negotiate(endpoint, options.lipSync ?? true);
     } catch (error) {
@@ -61,9 +62,8 @@ export class Session {
     return session;
   }
 
-  constructor({ kinds = ['video', 'audio'], send = null, copies = false, onTrack, onConnected }) {
-    // No STUN server: see the head of this file.
-    const pc = new RTCPeerConnection({ iceServers: [], bundlePolicy: 'max-bundle' });
+  constructor({ kinds = ['video', 'audio'], send = null, copies = false, onTrack, onConnected }, iceServers) {
+    const pc = new RTCPeerConnection({ iceServers, bundlePolicy: 'max-bundle' });
     this.pc = pc;
     this.resource = null;
     this.startedMs = performance.now();

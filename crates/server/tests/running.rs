@@ -314,6 +314,12 @@ impl Response {
         found.map(|(_, value)| value.as_str())
     }
 
+    /// Returns the values of all headers of a name.
+    pub(crate) fn headers_named(&self, name: &str) -> Vec<&str> {
+        let found = self.headers.iter().filter(|(header, _)| header == name);
+        found.map(|(_, value)| value.as_str()).collect()
+    }
+
     pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.body).expect("JSON")
     }

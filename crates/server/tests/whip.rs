@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use glassline_media::{Codec, Kind, Track};
-use glassline_server::config::DataAccess;
+use glassline_server::config::{DataAccess, Secret};
 use glassline_webrtc::{Event, Kinds, SenderIndex};
 
 use crate::peer::{Peer, PeerOffer, SDP, SOON, socket};
@@ -331,6 +331,55 @@ fn a_stream_key_names_the_stream() {
     go_live(&mut publisher, "studio");
     // The name of the session is the right to it.
     assert_eq!(publisher.peer.delete().status, 200);
+}
+
+#[test]
+fn credentials_of_turn_servers_are_for_those_who_may_send_an_offer() {
+    const READ: &str = "look-1234567";
+    const PUBLISH: &str = "send-1234567";
+    let running = Running::with(1, |config| {
+        let servers = r#"[{"url": "stun:192.0.2.1:3478"},
+            {"url": "turn:192.0.2.1", "secret": "north"}]"#;
+        config.webrtc.ice_servers = serde_json::from_str(servers).expect("servers");
+        config.auth.read_token = Secret::new(READ).ok();
+        config.auth.publish_token = Secret::new(PUBLISH).ok();
+    });
+    let links = |method: &str, path: &str, token: Option<&str>| {
+        let bearer = token.map(|token| format!("Bearer {token}"));
+        let headers: Vec<_> = bearer
+            .iter()
+            .map(|it| ("Authorization", it.as_str()))
+            .collect();
+        let found = running.request(method, path, &headers, "");
+        let links = found.headers_named("link");
+        (
+            found.status,
+            links.iter().any(|it| it.contains("credential")),
+            links.len(),
+        )
+    };
+    for (path, token, wrong) in [
+        ("/cam/whep", READ, "nobody-123456"),
+        ("/cam/whip", PUBLISH, READ),
+    ] {
+        assert_eq!(links("OPTIONS", path, None), (204, false, 1), "{path}");
+        assert_eq!(
+            links("OPTIONS", path, Some(wrong)),
+            (204, false, 1),
+            "{path}"
+        );
+        assert_eq!(
+            links("OPTIONS", path, Some(token)),
+            (204, true, 2),
+            "{path}"
+        );
+        assert_eq!(links("GET", path, None), (401, false, 0), "{path}");
+        assert_eq!(links("GET", path, Some(token)), (200, true, 2), "{path}");
+    }
+    for method in ["OPTIONS", "GET"] {
+        let (_, has_credentials, count) = links(method, "/whip", None);
+        assert_eq!((has_credentials, count), (false, 1), "{method}");
+    }
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod base_path;
 mod data;
 mod exposure;
 mod https;
+mod ice_server;
 mod listeners;
 mod load;
 mod parts;

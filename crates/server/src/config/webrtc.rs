@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::data::Data;
-use super::parts;
-use crate::auth::Secret;
+use super::ice_server::IceServer;
+use super::{ice_server, parts};
 
 /// How media is sent to WebRTC viewers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -29,6 +29,7 @@ pub struct WebRtc {
     pub data: Data,
     /// STUN and TURN servers that WHIP and WHEP clients are told of, as `Link` headers. Who may POST
     /// an offer reads their credentials.
+    #[serde(deserialize_with = "ice_server::servers")]
     pub ice_servers: Vec<IceServer>,
 }
 
@@ -38,69 +39,6 @@ impl WebRtc {
         self.lag_ms.map(Duration::from_millis)
     }
 }
-
-/// A STUN or TURN server for clients.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct IceServer {
-    /// Address: `stun:HOST[:PORT]` or `turn:HOST[:PORT][?transport=udp|tcp]`, also `stuns` and
-    /// `turns`.
-    pub url: IceUrl,
-    /// User name for a TURN server.
-    #[serde(default)]
-    pub username: Option<Secret>,
-    /// Password for a TURN server.
-    #[serde(default)]
-    pub credential: Option<Secret>,
-}
-
-impl IceServer {
-    /// Returns the value of a `Link` header (RFC 9725 §4.6).
-    pub(crate) fn link(&self) -> String {
-        let mut link = format!("<{}>; rel=\"ice-server\"", self.url.0);
-        if let (Some(username), Some(credential)) = (&self.username, &self.credential) {
-            let quoted = |it: &Secret| it.reveal().replace('\\', "\\\\").replace('"', "\\\"");
-            let (username, credential) = (quoted(username), quoted(credential));
-            link += &format!(
-                "; username=\"{username}\"; credential=\"{credential}\"; \
-                 credential-type=\"password\""
-            );
-        }
-        link
-    }
-}
-
-/// The address of a STUN or TURN server (RFC 7064, RFC 7065).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(try_from = "String", into = "String")]
-#[schemars(with = "String")]
-pub struct IceUrl(String);
-
-impl TryFrom<String> for IceUrl {
-    type Error = IceUrlError;
-
-    fn try_from(text: String) -> Result<Self, IceUrlError> {
-        let schemes = ["stun:", "stuns:", "turn:", "turns:"];
-        let host = schemes.iter().find_map(|scheme| text.strip_prefix(scheme));
-        // OBS splits `Link` headers at commas and semicolons.
-        let plain = |byte: u8| byte.is_ascii_graphic() && !b"<>\",;/".contains(&byte);
-        match host {
-            Some(host) if !host.is_empty() && host.bytes().all(plain) => Ok(Self(text)),
-            _ => Err(IceUrlError(text)),
-        }
-    }
-}
-
-impl From<IceUrl> for String {
-    fn from(url: IceUrl) -> Self {
-        url.0
-    }
-}
-
-/// A text is not an [`IceUrl`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is not the address of an ICE server; write for example stun:stun.example.org:3478")]
-pub struct IceUrlError(String);
 
 /// The controller that paces viewers; none sends frames as they come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -163,28 +101,6 @@ mod tests {
         assert_eq!(lag("lag_ms: 750"), Some(Duration::from_millis(750)));
         let refused = read("lag_ms: 0").expect_err("none at all").to_string();
         assert!(refused.contains("at least 1, or null"), "{refused}");
-    }
-
-    #[test]
-    fn ice_servers_become_links_and_other_addresses_are_refused() {
-        let read = |text: &str| serde_saphyr::from_str::<WebRtc>(text);
-        let text = "ice_servers: [{url: 'turn:turn.example.org?transport=udp', username: ann, \
-                    credential: 'a\"b'}, {url: 'stun:192.0.2.1:3478'}]";
-        let servers = read(text).expect("valid").ice_servers;
-        assert_eq!(
-            servers[0].link(),
-            "<turn:turn.example.org?transport=udp>; rel=\"ice-server\"; username=\"ann\"; \
-             credential=\"a\\\"b\"; credential-type=\"password\""
-        );
-        assert_eq!(
-            servers[1].link(),
-            "<stun:192.0.2.1:3478>; rel=\"ice-server\""
-        );
-        for wrong in ["stun:", "https://example.org", "turn:a,b", "turn:a b"] {
-            let text = format!("ice_servers: [{{url: '{wrong}'}}]");
-            let refused = read(&text).expect_err("no such server").to_string();
-            assert!(refused.contains("for example stun:"), "{refused}");
-        }
     }
 
     #[test]

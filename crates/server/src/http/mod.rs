@@ -168,11 +168,22 @@ async fn readers(
     let is_call = route.starts_with("/call/{room}") && !is_page;
     // As with calls: a stream key is checked in its handler.
     let is_keyed = matches!(route, "/whip" | "/whip/{session}");
+    if request.method() == Method::OPTIONS || is_keyed && request.method() != Method::POST {
+        let stream = params.as_ref().ok().and_then(stream_in_path);
+        let shown = Shown::new(connection, request.headers(), request.uri());
+        let may_join = may_join(&app, route, &shown, stream.as_deref()).await;
+        // Everybody may ask for the methods; the credentials of ICE servers are for those who may send
+        // an offer. A stream key shows its rights with the offer only.
+        let response = next.run(request).await;
+        return match may_join {
+            true => response,
+            false => resource::without_credentials(response),
+        };
+    }
     let is_free = route == "/-/{name}"
         || is_keyed
         || route == "/trust"
         || route.starts_with("/trust/")
-        || request.method() == Method::OPTIONS
         || is_call
         || is_page && !app.users.any();
     if !is_free {
@@ -202,6 +213,18 @@ async fn readers(
         };
     }
     next.run(request).await
+}
+
+/// Returns whether a client may send an offer to the endpoint `route` of WHEP or WHIP.
+async fn may_join(app: &App, route: &str, shown: &Shown<'_>, stream: Option<&str>) -> bool {
+    if route.starts_with("/{stream}/whep") {
+        return auth::reader(&app.users, shown, stream).await.is_ok();
+    }
+    let name = stream.unwrap_or_default();
+    route.starts_with("/{stream}/whip")
+        && auth::publisher(&app.users, &app.sites, shown, name)
+            .await
+            .is_ok()
 }
 
 /// Returns the stream name in a route's path.

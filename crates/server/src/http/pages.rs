@@ -36,6 +36,7 @@ const ASSETS: &[(&str, &str, &str)] = assets! {
     "format.js" => SCRIPT,
     "framecode.js" => SCRIPT,
     "frames.js" => SCRIPT,
+    "ice_servers.js" => SCRIPT,
     "icon.svg" => SVG,
     "index.css" => STYLE,
     "index.js" => SCRIPT,
@@ -80,7 +81,7 @@ pub(super) async fn player(State(app): State<App>, Path(stream): Path<String>) -
     } else {
         StatusCode::NOT_FOUND
     };
-    page(status, include_str!("../../assets/player.html"))
+    page_with_ice_servers(&app, status, include_str!("../../assets/player.html"))
 }
 
 /// Serves the page that publishes a stream: `GET /{stream}/publish`.
@@ -109,6 +110,16 @@ pub(super) async fn asset(Path(name): Path<String>) -> Response {
 /// Returns a page that was made for this request.
 pub(super) fn made(body: String) -> Response {
     (headers(HTML), body).into_response()
+}
+
+/// Returns a page that asks for ICE servers before it sends an offer if there are any. The question
+/// takes a round trip, which a page without them does not pay.
+fn page_with_ice_servers(app: &App, status: StatusCode, body: &'static str) -> Response {
+    if app.config.webrtc.ice_servers.is_empty() {
+        return page(status, body);
+    }
+    let body = body.replacen("<html", "<html data-ice-servers", 1);
+    (status, headers(HTML), body).into_response()
 }
 
 fn page(status: StatusCode, body: &'static str) -> Response {

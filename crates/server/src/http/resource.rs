@@ -5,6 +5,7 @@
 
 use std::fmt::Write;
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::body::{Body, Bytes};
 use axum::extract;
@@ -112,11 +113,25 @@ pub(super) fn created(app: &App, answered: AnsweredOffer, location: String) -> R
 
 /// Adds the configured ICE servers as `Link` headers (RFC 9725 §4.6), one header for each.
 fn push_ice_servers(app: &App, response: &mut Response) {
+    let unix = app.clock.wall().unix(Instant::now());
     for server in &app.config.webrtc.ice_servers {
-        if let Ok(link) = HeaderValue::from_str(&server.link()) {
+        if let Ok(link) = HeaderValue::from_str(&server.link(unix)) {
             response.headers_mut().append(header::LINK, link);
         }
     }
+}
+
+/// Leaves out the ICE servers that have credentials.
+pub(super) fn without_credentials(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    let links = headers.get_all(header::LINK).iter();
+    let is_free = |link: &&HeaderValue| !link.as_bytes().windows(10).any(|it| it == b"credential");
+    let free: Vec<_> = links.filter(is_free).cloned().collect();
+    headers.remove(header::LINK);
+    for link in free {
+        headers.append(header::LINK, link);
+    }
+    response
 }
 
 /// `GET` and `HEAD` of the URL that takes offers: it exists, and takes SDP.
