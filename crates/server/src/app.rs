@@ -38,7 +38,7 @@ pub(crate) struct App {
     pub(crate) sessions: Arc<Negotiator>,
     /// Transcodes audio for browsers.
     pub(crate) transcoders: Arc<Transcoders>,
-    /// Images of streams.
+    /// The newest keyframes of streams as JPEG images.
     pub(crate) snapshots: Arc<Snapshots>,
     /// Watches the threads and tasks of the server.
     pub(crate) supervisor: Arc<Supervisor>,

@@ -25,7 +25,7 @@ use crate::install;
 /// Turns of each server.
 const TURNS: usize = 3;
 
-/// Number of publishers.
+/// Number of publishers that send at the same time.
 const PUBLISHERS: usize = 10;
 
 /// Pause after the last publisher began.

@@ -8,9 +8,9 @@ use super::Config;
 /// Transport protocol of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// Connections are accepted.
+    /// The listener accepts connections of TCP.
     Tcp,
-    /// Datagrams are received.
+    /// The listener receives datagrams of UDP.
     Udp,
 }
 

@@ -133,7 +133,7 @@ pub(crate) struct FailureRecord {
     pub(crate) remedy: Option<Box<str>>,
     /// The latest sessions that failed so, the latest last.
     pub(crate) sessions: Vec<SessionId>,
-    /// Number of failures.
+    /// Number of equal failures that this entry stands for.
     pub(crate) count: u64,
     /// When the first and the latest of them happened.
     pub(crate) first: Instant,

@@ -35,7 +35,7 @@ struct Image<'a> {
     size: [u16; 2],
 }
 
-/// Encodes `planes`.
+/// Encodes the picture of `planes` as a JPEG file.
 pub(super) fn encode(planes: &Planes<'_>) -> Result<Still, NoStill> {
     let (columns, rows) = (planes.luminance.width, planes.luminance.height);
     let too_large = NoStill::Size {

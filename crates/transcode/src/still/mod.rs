@@ -34,11 +34,11 @@ pub struct SizeLimit {
 /// An image in JPEG's file format (JFIF).
 #[derive(Clone, PartialEq, Eq)]
 pub struct Still {
-    /// The whole file.
+    /// The JPEG file with its headers.
     pub jpeg: Vec<u8>,
     /// Pixels of a row.
     pub width: u16,
-    /// Number of rows.
+    /// Height of the picture in pixels.
     pub height: u16,
 }
 
@@ -57,7 +57,7 @@ pub enum NoStill {
     Size {
         /// Pixels of a row.
         width: usize,
-        /// Number of rows.
+        /// Height of the picture in pixels.
         height: usize,
     },
     /// The decoder refuses the keyframe.

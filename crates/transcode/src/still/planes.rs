@@ -12,7 +12,7 @@ pub(super) struct Planes<'a> {
     pub(super) chrominance: [Plane<'a>; 2],
 }
 
-/// Rows of samples.
+/// The samples of one plane, row after row.
 pub(super) struct Plane<'a> {
     samples: Cow<'a, [u8]>,
     /// Samples from the beginning of a row to that of the next.

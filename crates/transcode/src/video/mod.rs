@@ -68,7 +68,7 @@ pub enum VideoError {
         /// Height of the refused pictures, in pixels.
         height: usize,
     },
-    /// The encoder refused.
+    /// The encoder refused a picture.
     #[error("the encoder failed: {0}")]
     Encoder(String),
 }

@@ -62,7 +62,7 @@ enum ReaderEvent {
     /// The catalog has other tracks now, or the broadcast ended.
     CatalogOver,
     Error(SubscribeError),
-    /// The task panicked.
+    /// The task that reads the broadcast panicked.
     Panicked,
 }
 

@@ -76,7 +76,7 @@ pub enum AcmeError {
         name: AcmeName,
         /// The kind of challenge that failed.
         kind: ChallengeKind,
-        /// The authority's reason.
+        /// The reason that the authority gave for its refusal.
         problem: String,
     },
     /// The cryptography cannot make a key or a certificate.
