@@ -98,7 +98,7 @@ pub use name::{NameError, StreamName};
 pub use publisher::Publisher;
 pub use ring::LayerFigures;
 pub use stream::{
-    RenditionPublisher, SourceNote, State, Stream, StreamLifetime, Subscription, Totals,
+    RenditionPublisher, SourceNote, State, Status, Stream, StreamLifetime, Subscription, Totals,
     ViewerToken,
 };
 pub use wake::Wake;

@@ -97,6 +97,11 @@ impl Ring {
         }
     }
 
+    /// Returns when the newest unit was published; `None` if there is none.
+    pub(crate) fn latest_published(&self) -> Option<Instant> {
+        self.units.back().map(|unit| unit.stamps.published)
+    }
+
     /// Drops all units. The numbers of units and packets go on.
     pub(crate) fn clear(&mut self) {
         self.units.clear();

@@ -7,8 +7,8 @@ import { Thumbnail } from './thumbnail.js';
 
 const REFRESH_MS = 2000;
 
-/** The word shown for each state of the API. */
-const WORDS = { live: 'Live', connecting: 'Connecting', down: 'Down', ended: 'Ended' };
+/** The word shown for each status of the API. */
+const WORDS = { live: 'Live', hangs: 'Hangs', waiting: 'Waiting', unreachable: 'Unreachable' };
 
 const $ = (id) => document.getElementById(id);
 const rows = new Map();
@@ -55,15 +55,15 @@ function show(streams) {
   });
   $('streams').hidden = names.length === 0;
   $('empty').hidden = names.length > 0;
-  const live = streams.filter(({ state }) => state === 'live').length;
+  const live = streams.filter(({ status }) => status === 'live').length;
   setText($('status'), names.length ? `${live} of ${names.length} live` : '');
 }
 
 function fill(parts, stream) {
   parts.thumbnail.update(stream);
-  parts.pill.dataset.state = stream.state;
-  setText(parts.pill, WORDS[stream.state] ?? stream.state);
-  setText(parts.detail, stream.detail ?? '');
+  parts.pill.dataset.state = stream.status;
+  setText(parts.pill, WORDS[stream.status] ?? stream.status);
+  setText(parts.detail, stream.status === 'hangs' ? `nothing for ${Math.round(stream.silent_s)} s` : stream.detail ?? '');
   parts.publish.hidden = stream.state !== 'down' || !['whip', 'rtsp', 'moq'].includes(stream.source?.protocol);
   const tracks = (stream.tracks ?? []).map(track);
   if (parts.tracks.textContent !== tracks.join('')) {

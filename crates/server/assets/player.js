@@ -278,7 +278,12 @@ function watchForStall(nowMs) {
 /** Shows why no frames come: the reason of the source, or what arrives here although the source is live. */
 function showStalled() {
   if (entry && entry.state !== 'live') {
-    const detail = [entry.state, entry.detail].filter(Boolean).join(': ');
+    const detail = [entry.status ?? entry.state, entry.detail].filter(Boolean).join(': ');
+    show('stalled', 'Stalled', 'Stalled, waiting for the source', detail);
+    return;
+  }
+  if (entry?.status === 'hangs') {
+    const detail = `hangs: the source is connected and has sent nothing for ${Math.round(entry.silent_s)} s`;
     show('stalled', 'Stalled', 'Stalled, waiting for the source', detail);
     return;
   }

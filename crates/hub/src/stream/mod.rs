@@ -3,6 +3,7 @@ mod rate;
 mod rendition;
 mod source_note;
 mod state;
+mod status;
 mod subscription;
 
 use std::fmt;
@@ -27,6 +28,7 @@ use rendition::Rendition;
 pub use rendition::RenditionPublisher;
 pub use source_note::SourceNote;
 pub use state::{State, StreamLifetime};
+pub use status::Status;
 pub use subscription::Subscription;
 
 /// Window of the ingest stage's delays.

@@ -17,7 +17,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use glassline_hub::{State, Stream};
+use glassline_hub::{State, Status, Stream};
 
 use crate::auth::{Listener, LoginCounters};
 use crate::ingest::library;
@@ -78,6 +78,7 @@ pub(crate) fn streams(
     for (label, live) in live {
         let _ = writeln!(text, "glassline_stream_live{{stream=\"{label}\"}} {live}");
     }
+    statuses(streams, now, text);
     let is_voice = |stream: &&Arc<Stream>| rooms::is_voice(stream.name().as_str());
     let streams: Vec<_> = streams.iter().filter(|it| !is_voice(it)).collect();
     let plain: [(&str, &str, ReadStream); 2] = [
@@ -132,6 +133,29 @@ pub(crate) fn streams(
                 text,
                 "glassline_stage_latency_seconds_count{{{labels}}} {}",
                 summary.count
+            );
+        }
+    }
+}
+
+/// Appends what viewers can expect of each stream. Voices of rooms are left out: people fall silent.
+fn statuses(streams: &[Arc<Stream>], now: Instant, text: &mut String) {
+    head(
+        text,
+        "stream_status",
+        "gauge",
+        "1 for what viewers can expect of a stream now, 0 for what else there is; voices of rooms are left out.",
+    );
+    let is_voice = |stream: &&Arc<Stream>| rooms::is_voice(stream.name().as_str());
+    for stream in streams.iter().filter(|it| !is_voice(it)) {
+        let label = stream_label(stream.name().as_str());
+        let present = stream.status(now);
+        for status in Status::ALL {
+            let value = u8::from(status == present);
+            let status = status.as_str();
+            let _ = writeln!(
+                text,
+                "glassline_stream_status{{stream=\"{label}\",status=\"{status}\"}} {value}"
             );
         }
     }

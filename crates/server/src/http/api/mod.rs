@@ -51,7 +51,11 @@ pub(super) fn router() -> Router<App> {
 struct StreamView {
     name: String,
     state: &'static str,
+    /// What viewers can expect: `live`, `hangs`, `waiting` or `unreachable`.
+    status: &'static str,
     detail: Option<String>,
+    /// Seconds since the source published its latest unit; null if no source publishes.
+    silent_s: Option<f64>,
     viewers: usize,
     tracks: Vec<TrackView>,
     /// The present source, or the latest one.
@@ -83,6 +87,8 @@ fn view(app: &App, stream: &Arc<Stream>, now: Instant) -> StreamView {
     StreamView {
         name: stream.name().to_string(),
         state: state.as_str(),
+        status: stream.status(now).as_str(),
+        silent_s: stream.silent_for(now).map(|it| it.as_secs_f64()),
         detail: state.detail().map(str::to_owned),
         viewers: stream.viewers(),
         tracks: tracks

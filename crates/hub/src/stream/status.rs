@@ -1,0 +1,107 @@
+//! What viewers can expect of a stream, in one word.
+
+use std::time::{Duration, Instant};
+
+use super::{State, Stream, StreamLifetime};
+
+/// Time without a unit after which a source that publishes counts as hanging.
+const SILENCE: Duration = Duration::from_secs(8);
+
+/// What viewers can expect of a stream now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Media comes.
+    Live,
+    /// The source is connected and has sent nothing for 8 s.
+    Hangs,
+    /// Nobody publishes the stream now, or its source has just begun or has ended.
+    Waiting,
+    /// The server fetches the stream from a source, and the source fails.
+    Unreachable,
+}
+
+impl Status {
+    /// Every status.
+    pub const ALL: [Self; 4] = [Self::Live, Self::Hangs, Self::Waiting, Self::Unreachable];
+
+    /// Returns the word in JSON, in metrics and on pages.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Hangs => "hangs",
+            Self::Waiting => "waiting",
+            Self::Unreachable => "unreachable",
+        }
+    }
+}
+
+impl Stream {
+    /// Returns what viewers can expect of the stream now.
+    pub fn status(&self, now: Instant) -> Status {
+        let is_configured = self.lock().lifetime == StreamLifetime::Configured;
+        match self.state() {
+            State::Live { .. } => match self.silent_for(now) {
+                Some(silence) if silence >= SILENCE => Status::Hangs,
+                _ => Status::Live,
+            },
+            State::Down { .. } if is_configured => Status::Unreachable,
+            State::Connecting | State::Down { .. } | State::Ended { .. } => Status::Waiting,
+        }
+    }
+
+    /// Returns the time since the present source published its latest unit, or since it began to
+    /// publish if it has published none; `None` if no source publishes.
+    pub fn silent_for(&self, now: Instant) -> Option<Duration> {
+        let inner = self.lock();
+        let State::Live { since } = inner.state else {
+            return None;
+        };
+        let rings = inner.rings.iter().flatten();
+        let latest = rings.filter_map(|ring| ring.latest_published());
+        let latest = latest.chain([since]).max()?;
+        Some(now.saturating_duration_since(latest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use glassline_media::{Codec, MediaTime, Stamps, Track, TrackIndex, UnitBuilder};
+
+    use super::*;
+    use crate::{Hub, StreamName};
+
+    #[test]
+    fn a_status_says_what_to_expect_of_a_source() {
+        let hub = Hub::default();
+        let name = |name: &str| StreamName::parse(name).expect("good");
+        let (start, second) = (Instant::now(), Duration::from_secs(1));
+        let camera = hub.create(name("cam")).expect("room");
+        assert_eq!(camera.status(start), Status::Waiting, "it is dialed");
+        let detail = || "no route to host".to_owned();
+        camera.set_state(State::Down { detail: detail() });
+        assert_eq!(camera.status(start), Status::Unreachable);
+        let tracks = vec![Track::audio(Codec::Opus, 1)];
+        let mut publisher = camera.publish(tracks, start).expect("free");
+        assert_eq!(camera.status(start + second * 7), Status::Live);
+        assert_eq!(camera.status(start + second * 8), Status::Hangs);
+        let at = start + second * 9;
+        let mut builder = UnitBuilder::default();
+        builder.push(b"payload");
+        let stamps = Stamps::arrived(at);
+        let unit = builder.build(TrackIndex(0), MediaTime::ZERO, true, stamps);
+        publisher
+            .push(unit.expect("a packet"), at)
+            .expect("track 0");
+        assert_eq!(camera.status(at + second), Status::Live);
+        assert_eq!(camera.silent_for(at + second), Some(second));
+        assert_eq!(camera.status(at + second * 8), Status::Hangs);
+        publisher.finish(State::Ended { detail: detail() });
+        assert_eq!(camera.status(at), Status::Waiting);
+        assert_eq!(camera.silent_for(at), None);
+
+        // A publisher that left may come back: nothing is wrong with the way to it.
+        let published = hub.admit(name("obs")).expect("room");
+        published.set_state(State::Down { detail: detail() });
+        assert_eq!(published.status(start), Status::Waiting);
+    }
+}
