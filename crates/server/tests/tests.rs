@@ -14,6 +14,7 @@
 )]
 
 mod abuse;
+mod away;
 mod browsers;
 mod check;
 mod connections;
