@@ -19,6 +19,10 @@
 //! A track may have a rendition besides: the same content in another codec, which a transcoder
 //! publishes with a [`RenditionPublisher`] for receivers that cannot take the source's codec.
 //!
+//! While a source is away, [`Stream::stand_in`] publishes something in its place, until the source
+//! takes over again. Every subscription is a [`Demand`] for its stream, by which sources that come
+//! on demand know when to begin and to end.
+//!
 //! A [`Subscription`] is a cursor into the stream. The stream calls its [`Wake`] once per
 //! unit, on the publisher's thread; the subscriber then reads units on its own thread. A
 //! server subscribes once per thread, whatever the number of viewers of that thread.
@@ -98,8 +102,8 @@ pub use name::{NameError, StreamName};
 pub use publisher::Publisher;
 pub use ring::LayerFigures;
 pub use stream::{
-    RenditionPublisher, SourceNote, State, Status, Stream, StreamLifetime, Subscription, Totals,
-    ViewerToken,
+    Demand, PartingKeyframe, Prospect, RenditionPublisher, SourceNote, State, Status, Stream,
+    StreamLifetime, Subscription, Totals, ViewerToken,
 };
 pub use wake::Wake;
 

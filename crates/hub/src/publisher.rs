@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 use glassline_media::{MediaUnit, Stage, Track};
 
 use crate::error::PublishError;
-use crate::stream::{SourceNote, State, Stream};
+use crate::stream::{Begin, SourceNote, State, Stream};
 
 /// The right to publish units into a stream, held by one source at a time.
 ///
@@ -34,7 +34,7 @@ impl Stream {
         tracks: Vec<Track>,
         now: Instant,
     ) -> Result<Publisher, PublishError> {
-        self.begin(tracks, false, now)
+        self.begin(tracks, Begin::Source, now)
     }
 
     /// Begins publishing `tracks` as [`publish`](Self::publish) does, in place of the present
@@ -47,25 +47,30 @@ impl Stream {
         tracks: Vec<Track>,
         now: Instant,
     ) -> Result<Publisher, PublishError> {
-        self.begin(tracks, true, now)
+        self.begin(tracks, Begin::Replace, now)
     }
 
     fn begin(
         self: &Arc<Self>,
         tracks: Vec<Track>,
-        replaces: bool,
+        begin: Begin,
         now: Instant,
     ) -> Result<Publisher, PublishError> {
-        let generation = self.begin_publishing(tracks, replaces, now)?;
-        Ok(Publisher {
-            stream: Arc::clone(self),
-            generation,
-            final_state: None,
-        })
+        let generation = self.begin_publishing(tracks, begin, now)?;
+        Ok(Publisher::of(self, generation))
     }
 }
 
 impl Publisher {
+    /// Creates the publisher of `stream` that has this number.
+    pub(crate) fn of(stream: &Arc<Stream>, generation: u64) -> Self {
+        Self {
+            stream: Arc::clone(stream),
+            generation,
+            final_state: None,
+        }
+    }
+
     /// Returns the stream that is being published.
     pub fn stream(&self) -> &Arc<Stream> {
         &self.stream

@@ -63,7 +63,7 @@ function fill(parts, stream) {
   parts.thumbnail.update(stream);
   parts.pill.dataset.state = stream.status;
   setText(parts.pill, WORDS[stream.status] ?? stream.status);
-  setText(parts.detail, stream.status === 'hangs' ? `nothing for ${Math.round(stream.silent_s)} s` : stream.detail ?? '');
+  setText(parts.detail, detail(stream));
   parts.publish.hidden = stream.state !== 'down' || !['whip', 'rtsp', 'moq'].includes(stream.source?.protocol);
   const tracks = (stream.tracks ?? []).map(track);
   if (parts.tracks.textContent !== tracks.join('')) {
@@ -72,6 +72,13 @@ function fill(parts, stream) {
   setText(parts.viewers, String(stream.viewers ?? 0));
   setText(parts.bitrate, bitrate(stream.bitrate_bps));
   setText(parts.uptime, duration(stream.uptime_s));
+}
+
+/** What is known about a stream beside its status. */
+function detail({ state, status, silent_s: silent, detail: reason }) {
+  if (status === 'hangs') return `nothing for ${Math.round(silent)} s`;
+  if (state === 'idle') return 'connects when somebody watches';
+  return reason ?? '';
 }
 
 /** Lists the files of the media folder that are no stream at present. */

@@ -71,7 +71,7 @@ pub(super) const ROOMS: &[(&str, &[Row])] = &[
         ("spelling", &[]),
         ("ingest", &["rooms", "runtime", "spelling"]),
         ("messages", &["runtime"]),
-        ("snapshots", &[]),
+        ("snapshots", &["runtime"]),
         ("transcoding", &["runtime"]),
         ("tls", &[]),
         ("config", &["auth", "ingest", "messages", "runtime", "spelling", "tls"]),

@@ -1,7 +1,10 @@
 //! One stream of the hub: tracks, rings of units, timeline, state, and its subscribers.
+mod demand;
+mod publishing;
 mod rate;
 mod rendition;
 mod source_note;
+mod stand_in;
 mod state;
 mod status;
 mod subscription;
@@ -15,7 +18,6 @@ use glassline_media::{
     Bitrate, Kind, LayerIndex, MediaUnit, Stage, StageTable, Track, TrackIndex, TrackLayer,
 };
 
-use crate::error::PublishError;
 use crate::layout::{LayoutTracks, TrackLayout};
 use crate::ring::{LayerFigures, Ring};
 use crate::timeline::Timeline;
@@ -23,11 +25,14 @@ use crate::wake::Wake;
 use crate::watch::Watchers;
 use crate::{Limits, StreamName};
 
+pub use demand::Demand;
+pub(crate) use publishing::Begin;
 use rate::Rate;
 use rendition::Rendition;
 pub use rendition::RenditionPublisher;
 pub use source_note::SourceNote;
-pub use state::{State, StreamLifetime};
+pub use stand_in::PartingKeyframe;
+pub use state::{Prospect, State, StreamLifetime};
 pub use status::Status;
 pub use subscription::Subscription;
 
@@ -61,6 +66,10 @@ pub struct Stream {
     viewers: AtomicUsize,
     /// Set by viewers, cleared by the publisher that reads it.
     keyframe_wanted: AtomicBool,
+    /// Number of [`Demand`]s.
+    demands: AtomicUsize,
+    /// Watchers of this stream's demand and of its source.
+    source_watchers: Watchers,
 }
 
 /// The state of a stream, behind its lock.
@@ -76,6 +85,14 @@ struct Inner {
     /// Number of publishers so far. A publisher that was replaced recognizes it by this number.
     generation: u64,
     publishing: bool,
+    /// What is published in place of the source, if it is not the source that publishes.
+    stand_in: Option<Arc<str>>,
+    /// Latest keyframe of the source that ended last; `None` while a source publishes.
+    parting: Option<PartingKeyframe>,
+    /// What a request may wait for while the stream has no tracks.
+    prospect: Prospect,
+    /// Number of times that the source failed.
+    failures: u64,
     lifetime: StreamLifetime,
     /// Instant at which a sweep first found the stream without publisher and holder.
     unused_since: Option<Instant>,
@@ -103,6 +120,12 @@ impl Inner {
             return self.rendition(track).map(Rendition::ring);
         }
         self.rings.get(track.get())?.get(usize::from(layer.0))
+    }
+
+    /// Empties all rings. The numbers of units and packets go on.
+    fn drop_units(&mut self) {
+        self.rings.iter_mut().flatten().for_each(Ring::clear);
+        self.renditions.iter_mut().for_each(Rendition::clear);
     }
 
     /// Wakes all subscribers and removes those that were dropped.
@@ -133,6 +156,10 @@ impl Stream {
                 timeline: Timeline::default(),
                 generation: 0,
                 publishing: false,
+                stand_in: None,
+                parting: None,
+                prospect: Prospect::default(),
+                failures: 0,
                 lifetime: StreamLifetime::default(),
                 unused_since: None,
                 subscribers: Vec::new(),
@@ -144,6 +171,8 @@ impl Stream {
             watchers,
             viewers: AtomicUsize::new(0),
             keyframe_wanted: AtomicBool::new(false),
+            demands: AtomicUsize::new(0),
+            source_watchers: Watchers::default(),
         }
     }
 
@@ -190,7 +219,28 @@ impl Stream {
 
     /// Sets what the source is doing, for a source that does not publish now.
     pub fn set_state(&self, state: State) {
-        self.lock().state = state;
+        let mut inner = self.lock();
+        inner.failures += u64::from(matches!(state, State::Down { .. }));
+        inner.state = state;
+        // Requests wait for the source, and learn here that it failed.
+        inner.wake();
+        drop(inner);
+        self.source_watchers.wake();
+    }
+
+    /// Returns what a request may wait for while the stream has no tracks.
+    pub fn prospect(&self) -> Prospect {
+        self.lock().prospect
+    }
+
+    /// Sets what a request may wait for while the stream has no tracks.
+    pub fn set_prospect(&self, prospect: Prospect) {
+        self.lock().prospect = prospect;
+    }
+
+    /// Number of times that the source failed since the stream was created.
+    pub fn failures(&self) -> u64 {
+        self.lock().failures
     }
 
     /// Returns the tracks of the latest source; empty before the first one.
@@ -247,120 +297,9 @@ impl Stream {
         }
     }
 
-    /// Makes a publisher of `tracks` the current one; returns its number.
-    pub(crate) fn begin_publishing(
-        &self,
-        tracks: Vec<Track>,
-        replaces: bool,
-        now: Instant,
-    ) -> Result<u64, PublishError> {
-        if tracks.is_empty() {
-            return Err(PublishError::NoTracks);
-        }
-        let mut inner = self.lock();
-        if inner.publishing && !replaces {
-            return Err(PublishError::Busy {
-                name: self.name.clone(),
-            });
-        }
-        if inner.layout.begin_source(&tracks) {
-            for ring in inner.rings.iter_mut().flatten() {
-                ring.clear();
-            }
-            inner.renditions.iter_mut().for_each(Rendition::clear);
-            // Receivers of the old tracks end now, and not only with the first new unit.
-            inner.wake();
-        }
-        inner.make_rings(&tracks);
-        let rings = inner.rings.iter_mut().flatten();
-        rings.for_each(Ring::begin_source);
-        inner.note = None;
-        inner.tracks = tracks.into();
-        inner.timeline.begin_source();
-        inner.generation += 1;
-        inner.publishing = true;
-        inner.totals.sources += 1;
-        inner.state = State::Live { since: now };
-        let generation = inner.generation;
-        drop(inner);
-        self.watchers.wake();
-        Ok(generation)
-    }
-
-    /// Replaces the description of the tracks if publisher `generation` is the current one.
-    pub(crate) fn describe(&self, generation: u64, tracks: &[Track]) -> Result<(), PublishError> {
-        let mut inner = self.lock();
-        if let Some((track, old)) = inner.layout.first_changed(tracks) {
-            return Err(PublishError::TrackChanged {
-                track,
-                old: old.codec,
-                new: tracks[track].codec,
-            });
-        }
-        if inner.tracks.len() != tracks.len() {
-            return Err(PublishError::NoSuchTrack {
-                track: TrackIndex(tracks.len()),
-                tracks: inner.tracks.len(),
-            });
-        }
-        if inner.generation == generation && inner.publishing {
-            inner.make_rings(tracks);
-            inner.tracks = tracks.into();
-            inner.wake();
-        }
-        Ok(())
-    }
-
-    /// Takes a unit of publisher `generation`: numbers it, maps its time to the stream's timeline, keeps it, and wakes the
-    /// subscribers.
-    pub(crate) fn accept(
-        &self,
-        generation: u64,
-        mut unit: MediaUnit,
-        now: Instant,
-    ) -> Result<Arc<MediaUnit>, PublishError> {
-        let mut inner = self.lock();
-        let inner = &mut *inner;
-        if inner.generation != generation {
-            return Err(PublishError::Replaced {
-                name: self.name.clone(),
-            });
-        }
-        check_layer(&unit, &inner.tracks)?;
-        let timing = inner.timeline.map(unit.time, unit.stamps.origin);
-        unit.time = timing.time;
-        unit.stamps.reference = timing.reference;
-        unit.stamps.published = now;
-        if unit.track_layer() == latency_track(&inner.tracks).into() {
-            let delay = now.saturating_duration_since(unit.stamps.origin);
-            inner.ingest.record(Stage::Ingest, delay, now);
-        }
-        inner.totals.units += 1;
-        inner.totals.packets += unit.packet_count() as u64;
-        inner.totals.bytes += unit.payload_bytes() as u64;
-        inner.rate.add(unit.payload_bytes() as u64, now);
-        let ring = &mut inner.rings[unit.track][usize::from(unit.layer.0)];
-        let unit = ring.push(unit, &self.limits);
-        inner.wake();
-        Ok(unit)
-    }
-
     /// Records the delay of a stage before the hub.
     pub(crate) fn record_stage(&self, stage: Stage, delay: Duration, now: Instant) {
         self.lock().ingest.record(stage, delay, now);
-    }
-
-    /// Ends publishing if publisher `generation` is the current one.
-    pub(crate) fn end_publishing(&self, generation: u64, state: State) {
-        let mut inner = self.lock();
-        if inner.generation == generation && inner.publishing {
-            inner.publishing = false;
-            inner.state = state;
-            // No unit will come that wakes the subscribers.
-            inner.wake();
-            drop(inner);
-            self.watchers.wake();
-        }
     }
 
     /// Returns the units of a track's layer from its latest keyframe on, so that a new viewer
@@ -446,24 +385,6 @@ impl fmt::Debug for Stream {
             .field("state", &self.state())
             .finish_non_exhaustive()
     }
-}
-
-/// Checks that a unit names a track and a layer that the source announced.
-fn check_layer(unit: &MediaUnit, tracks: &[Track]) -> Result<(), PublishError> {
-    let Some(track) = tracks.get(unit.track.get()) else {
-        return Err(PublishError::NoSuchTrack {
-            track: unit.track,
-            tracks: tracks.len(),
-        });
-    };
-    if usize::from(unit.layer.0) >= track.layer_count() {
-        return Err(PublishError::NoSuchLayer {
-            track: unit.track,
-            layer: unit.layer.0,
-            layers: track.layer_count(),
-        });
-    }
-    Ok(())
 }
 
 /// Returns the index of the track that latency tables count.

@@ -6,6 +6,8 @@ use std::time::Instant;
 pub enum State {
     /// The source is being set up for the first time.
     Connecting,
+    /// The source is not fetched, because nobody needs the stream. It begins when somebody does.
+    Idle,
     /// The source publishes units.
     Live {
         /// Instant at which the source began to publish.
@@ -28,6 +30,7 @@ impl State {
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Connecting => "connecting",
+            Self::Idle => "idle",
             Self::Live { .. } => "live",
             Self::Down { .. } => "down",
             Self::Ended { .. } => "ended",
@@ -38,9 +41,21 @@ impl State {
     pub fn detail(&self) -> Option<&str> {
         match self {
             Self::Down { detail } | Self::Ended { detail } => Some(detail),
-            Self::Connecting | Self::Live { .. } => None,
+            Self::Connecting | Self::Idle | Self::Live { .. } => None,
         }
     }
+}
+
+/// What a request may wait for while a stream has no tracks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Prospect {
+    /// Nothing begins because somebody asks.
+    #[default]
+    None,
+    /// The source begins when somebody needs the stream, or fails.
+    OnDemand,
+    /// Something is published in place of the source if the source fails.
+    StandIn,
 }
 
 /// How long a hub lists a stream that has no publisher.
@@ -66,6 +81,7 @@ mod tests {
         let detail = || "cable".to_owned();
         let states = [
             (State::Connecting, "connecting", None),
+            (State::Idle, "idle", None),
             (
                 State::Live {
                     since: Instant::now(),

@@ -10,18 +10,19 @@ const SILENCE: Duration = Duration::from_secs(8);
 /// What viewers can expect of a stream now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// Media comes.
+    /// The source publishes, and its latest unit is younger than 8 s.
     Live,
     /// The source is connected and has sent nothing for 8 s.
     Hangs,
-    /// Nobody publishes the stream now, or its source has just begun or has ended.
+    /// Nobody publishes the stream now, its source has just begun or has ended, or the source comes
+    /// when somebody watches.
     Waiting,
     /// The server fetches the stream from a source, and the source fails.
     Unreachable,
 }
 
 impl Status {
-    /// Every status.
+    /// All statuses, for metrics that have a row for each.
     pub const ALL: [Self; 4] = [Self::Live, Self::Hangs, Self::Waiting, Self::Unreachable];
 
     /// Returns the word in JSON, in metrics and on pages.
@@ -45,7 +46,9 @@ impl Stream {
                 _ => Status::Live,
             },
             State::Down { .. } if is_configured => Status::Unreachable,
-            State::Connecting | State::Down { .. } | State::Ended { .. } => Status::Waiting,
+            State::Connecting | State::Idle | State::Down { .. } | State::Ended { .. } => {
+                Status::Waiting
+            }
         }
     }
 

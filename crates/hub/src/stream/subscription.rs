@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use glassline_media::{LayerIndex, MediaUnit, TrackIndex, TrackLayer};
 
-use super::{Inner, Stream};
+use super::{Demand, Inner, Stream};
 use crate::layout::TrackLayout;
 use crate::ring::Ring;
 use crate::wake::Wake;
@@ -66,7 +66,8 @@ impl Cursors {
 ///
 /// [`Stream::subscribe`] creates subscriptions.
 pub struct Subscription {
-    stream: Arc<Stream>,
+    /// The stream that is read, which is needed while it is.
+    demand: Demand,
     /// Layout of the units that the latest poll returned.
     layout: TrackLayout,
     cursors: Cursors,
@@ -90,7 +91,7 @@ impl Stream {
         let layout = inner.layout.number();
         drop(inner);
         Subscription {
-            stream: Arc::clone(self),
+            demand: self.demand(),
             layout,
             cursors: Cursors { layout, tracks },
             missed: 0,
@@ -102,7 +103,7 @@ impl Stream {
 impl Subscription {
     /// Returns the stream that is read.
     pub fn stream(&self) -> &Arc<Stream> {
-        &self.stream
+        self.demand.stream()
     }
 
     /// Returns the layout of the units that the latest [`poll`](Self::poll) returned; before the
@@ -115,7 +116,7 @@ impl Subscription {
     /// them belong to one [`layout`](Self::layout): once the stream has a new one, those of the old
     /// layout that were not read yet are gone.
     pub fn poll(&mut self, out: &mut Vec<Arc<MediaUnit>>) {
-        let inner = self.stream.lock();
+        let inner = self.demand.stream().lock();
         self.cursors.follow(&inner);
         self.layout = self.cursors.layout;
         for (track, cursor) in TrackIndex::enumerate(&mut self.cursors.tracks) {
@@ -134,7 +135,7 @@ impl Subscription {
     /// The transcoded layer of a track ([`LayerIndex::TRANSCODED`]) may be selected before anybody
     /// publishes it.
     pub fn select(&mut self, layer: TrackLayer) -> bool {
-        let mut inner = self.stream.lock();
+        let mut inner = self.demand.stream().lock();
         self.cursors.follow(&inner);
         let cursors = &mut self.cursors.tracks;
         let selected = cursors.get(layer.track.get()).map(|it| it.layer);
@@ -160,7 +161,7 @@ impl Subscription {
 impl fmt::Debug for Subscription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Subscription")
-            .field("stream", self.stream.name())
+            .field("stream", self.stream().name())
             .field("cursors", &self.cursors)
             .finish_non_exhaustive()
     }

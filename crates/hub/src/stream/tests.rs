@@ -1,4 +1,5 @@
 use super::*;
+use crate::PublishError;
 use crate::{Hub, Wake};
 use glassline_media::{Codec, Layer, LayerIndex, MediaTime, Stamps, UnitBuilder, VideoParameters};
 

@@ -91,9 +91,10 @@ pub struct Config {
     pub auth: Auth,
     /// Limits of the server.
     pub limits: Limits,
-    /// Streams by name, with the source of each: `rtsp://…`, files separated by commas, or `demo`.
+    /// Streams by name, with the source of each: `rtsp://…`, files separated by commas, or `demo`; or
+    /// a map of `source` and its options, like `{source: rtsp://…, on_demand: true}`.
     #[serde(with = "sources")]
-    #[schemars(with = "BTreeMap<String, String>")]
+    #[schemars(with = "BTreeMap<String, sources::SourceSchema>")]
     pub sources: BTreeMap<StreamName, Input>,
     /// Other web sites that may embed the streams.
     pub cors: Cors,

@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use glassline_hub::StreamName;
-use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde::ser::{SerializeMap as _, Serializer};
 
-use crate::ingest::Input;
+use crate::ingest::{Input, SpecError};
 
 type Sources = BTreeMap<StreamName, Input>;
 
@@ -59,7 +62,90 @@ struct Source(Input);
 
 impl<'de> Deserialize<'de> for Source {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(from)?;
-        Input::parse(&text).map(Self).map_err(D::Error::custom)
+        from.deserialize_any(SourceEntry)
     }
+}
+
+/// A source as text, or as a map of the text and its options.
+struct SourceEntry;
+
+impl<'de> Visitor<'de> for SourceEntry {
+    type Value = Source;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a source like `rtsp://…`, or a map like `{source: rtsp://…, on_demand: true}`")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Source, E> {
+        Input::parse(text).map(Source).map_err(E::custom)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Source, A::Error> {
+        let keys = SourceKeys::deserialize(MapAccessDeserializer::new(map))?;
+        keys.input().map(Source).map_err(A::Error::custom)
+    }
+}
+
+/// A source with its options as keys.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SourceKeys {
+    /// `rtsp://…`, files separated by commas, or `demo`.
+    source: String,
+    /// Transport of a camera's packets: `tcp` or `udp`.
+    transport: Option<String>,
+    /// Time without packets after which a camera counts as gone, in seconds.
+    timeout_s: Option<f64>,
+    /// Whether a camera is connected only while somebody watches.
+    on_demand: Option<bool>,
+    /// Time without receivers after which a camera on demand is left, in seconds; 10 by default.
+    idle_s: Option<f64>,
+    /// Frames per second of elementary video, like `30` or `30000/1001`.
+    fps: Option<FrameRate>,
+    /// Whether a file is played only once.
+    once: Option<bool>,
+}
+
+/// A number, or a fraction as text.
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(super) enum FrameRate {
+    Number(f64),
+    Text(String),
+}
+
+impl SourceKeys {
+    fn input(self) -> Result<Input, SpecError> {
+        let mut input = Input::parse(&self.source)?;
+        let options = [
+            ("transport", self.transport),
+            ("timeout_s", self.timeout_s.map(|it| it.to_string())),
+            // `on_demand: false` beside an idle time turns it off.
+            ("idle_s", self.idle_s.map(|it| it.to_string())),
+            ("on_demand", self.on_demand.map(|it| it.to_string())),
+            (
+                "fps",
+                self.fps.map(|it| match it {
+                    FrameRate::Number(number) => number.to_string(),
+                    FrameRate::Text(text) => text,
+                }),
+            ),
+            ("once", self.once.map(|it| it.to_string())),
+        ];
+        for (option, value) in options {
+            if let Some(value) = value {
+                input.set(option, &value)?;
+            }
+        }
+        Ok(input)
+    }
+}
+
+/// The form of an entry in the JSON schema.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(super) enum SourceSchema {
+    Text(String),
+    Keys(SourceKeys),
 }

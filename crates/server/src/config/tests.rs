@@ -58,6 +58,37 @@ fn a_whole_file_is_read() {
 }
 
 #[test]
+fn options_of_a_source_may_be_keys() {
+    let config = Config::from_yaml(
+        "sources:\n  \
+           yard: {source: 'rtsp://h/live?x=1', on_demand: true, idle_s: 30, transport: udp}\n  \
+           hall: {source: v.h264, fps: 30000/1001, once: true}\n  \
+           film: {source: v.h264, fps: 25}\n",
+        "all.yml",
+    )
+    .expect("a good file");
+    let shown: Vec<_> = config.sources.values().map(ToString::to_string).collect();
+    let yard = "rtsp://h/live?x=1&transport=udp&idle_s=30";
+    assert_eq!(shown[0], "v.h264?fps=25");
+    assert!(shown[1].ends_with("&once"), "{}", shown[1]);
+    assert_eq!(shown[2], yard);
+    for (entry, wanted) in [
+        ("{source: 'rtsp://h/', idel_s: 3}", "did you mean 'idle_s'?"),
+        (
+            "{source: 'rtsp://h/', idle_s: 0}",
+            "'0' is not a value of 'idle_s'",
+        ),
+        ("{source: demo, once: true}", "has no options"),
+        ("{on_demand: true}", "source"),
+        ("[a]", "a source like"),
+    ] {
+        let shown = error(&format!("sources:\n  cam: {entry}\n"));
+        assert!(shown.starts_with("test.yml:2:"), "{shown}");
+        assert!(shown.contains(wanted), "{entry}: {shown}");
+    }
+}
+
+#[test]
 fn unknown_keys_name_file_line_and_the_nearest_key() {
     let shown = error("http:\n  adress: 127.0.0.1:80\n");
     assert!(

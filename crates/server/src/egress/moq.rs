@@ -4,7 +4,8 @@
 //! hub ─ units ─► TrackRemuxer: coded frames by reference ─► Broadcast ─► every session that reads it
 //! ```
 //!
-//! A stream is announced while it is live. Its broadcast is written only while a session reads it,
+//! A stream is announced while it is published, and while its source would come if somebody read it:
+//! a camera on demand, once its tracks are known. Its broadcast is written only while a session reads it,
 //! once for all sessions. A reader that is too slow loses the oldest groups; the other readers lose
 //! nothing. The hub reports when streams begin and end, so nothing is polled at intervals.
 
@@ -13,13 +14,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use bytes::Bytes;
-use glassline_hub::{Hub, State, Stream, StreamName, Subscription, TrackLayout, Wake};
+use glassline_hub::{Hub, Prospect, State, Stream, StreamName, Subscription, TrackLayout, Wake};
 use glassline_media::{Bitrate, Kind, MediaTime, MediaUnit, Track, TrackIndex};
 use glassline_quic::moq::{self, Broadcast, Origin, TrackConfig};
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::runtime::{Clock, Counter, FaultPoint, Part, Supervisor};
+use crate::runtime::{Clock, Counter, FaultPoint, Part, Supervisor, TaskWaker};
 
 /// Distance from the newest group at which a group that is still being sent is given up.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(2);
@@ -70,8 +71,8 @@ pub(crate) async fn run(
         changed.mark_unchanged();
         offered.retain(|_, task| !task.is_finished());
         for stream in hub.streams() {
-            let is_offered = (offer.has)(stream.name().as_str());
-            if !is_offered || !is_live(&stream) || offered.contains_key(stream.name()) {
+            let is_ours = (offer.has)(stream.name().as_str());
+            if !is_ours || !is_offered(&stream) || offered.contains_key(stream.name()) {
                 continue;
             }
             let name = stream.name().clone();
@@ -90,8 +91,12 @@ pub(crate) async fn run(
     }
 }
 
-fn is_live(stream: &Stream) -> bool {
-    matches!(stream.state(), State::Live { .. })
+/// Whether a stream is published, or would be if somebody read it.
+fn is_offered(stream: &Stream) -> bool {
+    let comes = matches!(stream.state(), State::Idle | State::Connecting)
+        && stream.prospect() != Prospect::None
+        && !stream.tracks().is_empty();
+    stream.is_published() || comes
 }
 
 /// Notified by the hub when a stream appears, begins, ends or is removed.
@@ -100,15 +105,6 @@ struct StreamChanges(watch::Sender<()>);
 impl Wake for StreamChanges {
     fn wake(&self) {
         self.0.send_replace(());
-    }
-}
-
-/// Notified by a stream when it has a new unit.
-struct UnitArrived(Notify);
-
-impl Wake for UnitArrived {
-    fn wake(&self) {
-        self.0.notify_one();
     }
 }
 
@@ -149,7 +145,7 @@ async fn serve(
     let codecs = |tracks: &[Track]| tracks.iter().map(|it| it.codec).collect::<Vec<_>>();
     let before = codecs(&tracks);
     let goes_on =
-        || is_live(&stream) && stream.layout() == layout && codecs(&stream.tracks()) == before;
+        || is_offered(&stream) && stream.layout() == layout && codecs(&stream.tracks()) == before;
     let published = publish(&stream, (layout, &tracks), &origin, clock);
     let Some((mut broadcast, mut remuxers)) = published else {
         while goes_on() && changed.changed().await.is_ok() {}
@@ -157,7 +153,7 @@ async fn serve(
     };
     // With known parameter sets, the broadcast can be announced before anybody reads it.
     let _ = broadcast.announce();
-    let arrival = Arc::new(UnitArrived(Notify::new()));
+    let arrival = Arc::new(TaskWaker::default());
     let mut subscription: Option<Subscription> = None;
     let mut arrived = Vec::new();
     let mut wanted_at: Option<Instant> = None;
@@ -182,7 +178,7 @@ async fn serve(
             subscription
         });
         tokio::select! {
-            () = arrival.0.notified() => {}
+            () = arrival.woken() => {}
             () = broadcast.keyframe_requested() => {
                 stream.request_keyframe();
                 continue;

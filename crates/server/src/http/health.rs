@@ -60,10 +60,14 @@ pub(super) async fn alive(State(app): State<App>, headers: HeaderMap) -> Respons
     answer(&app, &headers, "ok", fault(&app))
 }
 
-/// `GET /readyz`: 200 while every thread makes progress, and a source is live or none is there.
+/// `GET /readyz`: 200 while every thread makes progress, and a source is live, waits for
+/// viewers, or none is there.
 pub(super) async fn ready(State(app): State<App>, headers: HeaderMap) -> Response {
     let streams = app.hub.streams();
-    let live = |stream: &Arc<Stream>| matches!(stream.state(), StreamState::Live { .. });
+    // A source that waits for viewers is as good as one that is live.
+    let live = |stream: &Arc<Stream>| {
+        matches!(stream.state(), StreamState::Live { .. } | StreamState::Idle)
+    };
     let has_source = streams.is_empty() || streams.iter().any(live);
     let sourceless = || (!has_source).then(|| "no source is live yet".to_owned());
     answer(&app, &headers, "ready", fault(&app).or_else(sourceless))

@@ -338,7 +338,9 @@ impl From<OfferError> for Problem {
 
 fn not_live(stream: &StreamName, state: &State) -> Problem {
     let detail = match state {
-        State::Connecting => format!("stream '{stream}' is still connecting to its source"),
+        State::Connecting | State::Idle => {
+            format!("stream '{stream}' is still connecting to its source")
+        }
         other => format!(
             "stream '{stream}' is {}: {}",
             other.as_str(),

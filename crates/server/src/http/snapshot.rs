@@ -8,13 +8,15 @@ use axum::response::{IntoResponse, Response};
 use glassline_transcode::{NoStill, SizeLimit};
 
 use super::problem::Problem;
+use super::whep::has_word;
 use crate::app::App;
-use crate::snapshots::NoSnapshot;
+use crate::snapshots::{NoSnapshot, Snapshots};
 
 /// Widths and heights that may be asked for.
 const SIZES: RangeInclusive<u16> = 16..=4096;
 
-/// Answers with the newest keyframe of a stream within `?width=` and `?height=`.
+/// Answers with the newest keyframe of a stream within `?width=` and `?height=`. With `?wake`, a source on
+/// demand is connected for it.
 pub(super) async fn latest(
     State(app): State<App>,
     Path(name): Path<String>,
@@ -24,6 +26,11 @@ pub(super) async fn latest(
     let limit = size_limit(query.as_deref().unwrap_or_default())?;
     let stream = app.hub.stream(&name);
     let stream = stream.ok_or_else(|| Problem::no_stream(&name))?;
+    // An image of a page that lists streams must not connect all cameras.
+    let _demand = match has_word(query.as_deref(), "wake") {
+        true => Some(Snapshots::wake(&stream).await),
+        false => None,
+    };
     let snapshot = app.snapshots.of(&stream, limit).await?;
     let shown = [
         (header::ETAG, snapshot.entity_tag.clone()),
@@ -72,6 +79,7 @@ impl From<NoSnapshot> for Problem {
         let detail = error.to_string();
         match error {
             NoSnapshot::NoVideo => Self::new(StatusCode::NOT_FOUND, "No video", detail),
+            NoSnapshot::Idle => Self::new(StatusCode::CONFLICT, "Stream idle", detail),
             NoSnapshot::NoKeyframe => Self::try_later("No keyframe yet", detail),
             NoSnapshot::Busy => Self::try_later("Busy", detail),
             NoSnapshot::Undecodable(NoStill::Codec { codec }) => {

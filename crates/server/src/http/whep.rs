@@ -36,7 +36,7 @@ pub(super) async fn offer(
 }
 
 /// Returns whether a query has `word` as a key, with whatever value.
-fn has_word(query: Option<&str>, word: &str) -> bool {
+pub(super) fn has_word(query: Option<&str>, word: &str) -> bool {
     let mut keys = query.unwrap_or_default().split('&');
     keys.any(|pair| pair.split('=').next() == Some(word))
 }

@@ -98,11 +98,8 @@ impl Sources {
                 })?);
             }
             Ready::Rtsp(camera) => {
-                let heartbeat =
-                    supervisor.register(Part::Source, &format!("camera {}", stream.name()));
                 let life = camera::Life {
                     supervisor,
-                    heartbeat,
                     stopped,
                 };
                 self.tasks

@@ -3,14 +3,15 @@
 
 use std::sync::Arc;
 
+use glassline_hub::Stream;
 use glassline_rtsp::server::RequestId;
 
 use super::access;
-use super::command::{Command, LookupResult};
+use super::command::{AwaitedStream, Command, LookupResult};
 use super::pending_request::{Credentials, PendingRequest};
 use super::shared::Shared;
 use crate::auth::LoginError;
-use crate::runtime::{Key, Part};
+use crate::runtime::{Key, Part, await_tracks};
 
 /// Starts such work for the clients of one thread.
 #[derive(Debug)]
@@ -75,6 +76,27 @@ impl Background {
                 media_file,
             };
             shared.send(thread, Command::Found(Box::new(found)));
+        });
+    }
+
+    /// Waits until `stream` has tracks, if they come because somebody asks.
+    pub(super) fn await_tracks(
+        &self,
+        client: Key,
+        id: RequestId,
+        stream: Arc<Stream>,
+        request: PendingRequest,
+    ) {
+        let (shared, thread) = (Arc::clone(&self.shared), self.thread);
+        self.shared.runtime.spawn(async move {
+            let demand = await_tracks(&stream).await;
+            let awaited = AwaitedStream {
+                client,
+                id,
+                request,
+                demand,
+            };
+            shared.send(thread, Command::Awaited(Box::new(awaited)));
         });
     }
 }

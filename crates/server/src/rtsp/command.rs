@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use glassline_hub::Demand;
 use glassline_rtsp::server::{Answer, RequestId};
 use tokio::sync::oneshot;
 
@@ -24,6 +25,8 @@ pub(super) enum Command {
     List(oneshot::Sender<Vec<ClientView>>),
     /// The result of looking up a path in the media folder.
     Found(Box<LookupResult>),
+    /// A request that has waited for the tracks of a stream.
+    Awaited(Box<AwaitedStream>),
     /// The other connection of a client's tunnel, which another thread accepted.
     Tunnel(Box<Handover>),
     /// Close the oldest connection without a session, of this source prefix if one is given, because
@@ -41,4 +44,14 @@ pub(super) struct LookupResult {
     pub(super) request: PendingRequest,
     /// The file; `None` if there is no such file, or if it cannot be played.
     pub(super) media_file: Option<Arc<MediaFile>>,
+}
+
+/// A request that has waited for the tracks of a stream, which may still have none.
+#[derive(Debug)]
+pub(super) struct AwaitedStream {
+    pub(super) client: Key,
+    pub(super) id: RequestId,
+    pub(super) request: PendingRequest,
+    /// Keeps the stream's source until the request is answered.
+    pub(super) demand: Demand,
 }

@@ -23,6 +23,7 @@ use super::publish_session::PublishSession;
 use super::setup::{self, Described};
 use super::shared::Shared;
 use crate::egress::rtsp::TrackTransport;
+use crate::runtime::may_come;
 
 /// Time after which a client should ask again for a stream that is not there yet.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
@@ -40,6 +41,12 @@ pub(super) enum Effect {
     LookUp {
         id: RequestId,
         path: String,
+        request: PendingRequest,
+    },
+    /// Wait until the stream has tracks, and then answer the request.
+    Await {
+        id: RequestId,
+        stream: Arc<Stream>,
         request: PendingRequest,
     },
     /// The client has torn down everything that it had set up.
@@ -194,21 +201,50 @@ impl Requests {
         path: String,
         cipher: Option<Cipher>,
     ) -> Effect {
-        let answer = match self.stream(&path) {
-            Ok(stream) => {
-                scope.client.note_described(&stream, stream.layout());
-                let described = Described {
-                    name: stream.name().as_str(),
-                    tracks: &stream.tracks(),
-                    version: stream.totals().sources,
-                    duration: None,
-                    cipher,
-                };
-                setup::describe(scope, &described)
-            }
-            Err(refusal) => Answer::Refused(refusal),
+        let request = PendingRequest::Describe { cipher };
+        if let Some(stream) = self.awaited(&path) {
+            return Effect::Await {
+                id,
+                stream,
+                request,
+            };
+        }
+        let answer = self.describe_now(scope, &path, cipher);
+        self.unless_looked_up(id, path, answer, request)
+    }
+
+    fn describe_now(
+        &self,
+        scope: &mut ClientScope<'_>,
+        path: &str,
+        cipher: Option<Cipher>,
+    ) -> Answer {
+        let stream = match self.stream(path) {
+            Ok(stream) => stream,
+            Err(refusal) => return Answer::Refused(refusal),
         };
-        self.unless_looked_up(id, path, answer, PendingRequest::Describe { cipher })
+        scope.client.note_described(&stream, stream.layout());
+        let described = Described {
+            name: stream.name().as_str(),
+            tracks: &stream.tracks(),
+            version: stream.totals().sources,
+            duration: None,
+            cipher,
+        };
+        setup::describe(scope, &described)
+    }
+
+    /// Answers a request that has waited for the tracks of the stream called `name`.
+    pub(super) fn answer_awaited(
+        &self,
+        scope: &mut ClientScope<'_>,
+        name: &str,
+        request: &PendingRequest,
+    ) -> Answer {
+        match request {
+            PendingRequest::Describe { cipher } => self.describe_now(scope, name, *cipher),
+            PendingRequest::SetUp(request) => self.set_up_now(scope, name, request),
+        }
     }
 
     /// Sets up a track to be sent.
@@ -219,18 +255,40 @@ impl Requests {
         path: String,
         request: TrackRequest,
     ) -> Effect {
+        if let Some(stream) = self.awaited(&path).filter(|_| !plays_file(scope)) {
+            let request = PendingRequest::SetUp(request);
+            return Effect::Await {
+                id,
+                stream,
+                request,
+            };
+        }
+        let answer = self.set_up_now(scope, &path, &request);
+        self.unless_looked_up(id, path, answer, PendingRequest::SetUp(request))
+    }
+
+    fn set_up_now(
+        &self,
+        scope: &mut ClientScope<'_>,
+        path: &str,
+        request: &TrackRequest,
+    ) -> Answer {
         // A file that is being played is listed under its name, too; a session that began with the
         // file continues with it.
         let stream = if plays_file(scope) {
             Err(Refusal::NotFound)
         } else {
-            self.stream(&path)
+            self.stream(path)
         };
-        let answer = match stream {
-            Ok(stream) => setup::set_up_stream(&self.shared, scope, &stream, &request),
+        match stream {
+            Ok(stream) => setup::set_up_stream(&self.shared, scope, &stream, request),
             Err(refusal) => Answer::Refused(refusal),
-        };
-        self.unless_looked_up(id, path, answer, PendingRequest::SetUp(request))
+        }
+    }
+
+    /// Returns the stream of `path` if it has no tracks yet, and gets some because somebody asks.
+    fn awaited(&self, path: &str) -> Option<Arc<Stream>> {
+        self.shared.hub.stream(path).filter(|it| may_come(it))
     }
 
     /// Returns the answer, unless a file may have the name that no stream has: then the file is

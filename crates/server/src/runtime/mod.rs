@@ -11,6 +11,7 @@
 //! Nothing here knows a protocol or a session: the modules above do.
 
 mod accept_outage;
+mod awaited_tracks;
 pub(crate) mod calendar;
 mod clock;
 mod command_sender;
@@ -27,11 +28,13 @@ mod source_prefix;
 mod source_rates;
 mod subscription;
 mod supervision;
+mod task_waker;
 mod timers;
 mod token_bucket;
 mod waker;
 
 pub(crate) use accept_outage::{AcceptOutage, SpareDescriptor};
+pub(crate) use awaited_tracks::{await_tracks, may_come};
 pub use clock::Clock;
 pub(crate) use command_sender::CommandSender;
 pub(crate) use connection_limit::{ConnectionLimit, ConnectionPermit, ConnectionRefusal};
@@ -53,6 +56,7 @@ pub(crate) use supervision::{
     FaultPoint, Heartbeat, Part, PartCounters, PollingThread, ServedPeer, Serving, Supervisor,
     ThreadProgress, Turn, catch, keep_running, run_once, spawn_kept,
 };
+pub(crate) use task_waker::TaskWaker;
 pub(crate) use timers::Timers;
 pub(crate) use token_bucket::TokenBucket;
 pub(crate) use waker::{StreamWaker, Waker};

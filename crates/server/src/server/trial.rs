@@ -171,6 +171,8 @@ async fn source(spec: SourceSpec, hub: Arc<Hub>, supervisor: Arc<Supervisor>) ->
         Ok(sources) => sources,
         Err(error) => return of(key, Err(error.to_string())),
     };
+    // A source on demand comes, too.
+    let demand = hub.stream(name.as_str()).map(|stream| stream.demand());
     let looking = async {
         loop {
             let state = hub.stream(name.as_str()).map(|stream| stream.state());
@@ -188,6 +190,7 @@ async fn source(spec: SourceSpec, hub: Arc<Hub>, supervisor: Arc<Supervisor>) ->
     let outcome = outcome.unwrap_or_else(|_| {
         Err(format!("{text}: no media within {seconds} s; the address may be wrong, or a firewall drops packets"))
     });
+    drop(demand);
     stop.send_replace(true);
     sources.join().await;
     of(key, outcome)

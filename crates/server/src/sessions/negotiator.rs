@@ -29,7 +29,7 @@ use crate::ingest::library::{Library, SharedReading};
 use crate::ingest::whip::Reservations;
 use crate::messages::{Messages, Publication, Side};
 use crate::rooms::{self, Newcomer, RoomName, Rooms};
-use crate::runtime::SessionId;
+use crate::runtime::{SessionId, await_tracks, may_come};
 use crate::transcoding::{BrowserTracks, Transcoders};
 
 /// Settings for the answers to offers.
@@ -142,6 +142,11 @@ impl Negotiator {
         offer: Offer<'_>,
     ) -> Result<AnsweredOffer, OfferError> {
         if let Some(stream) = self.hub.stream(name) {
+            // A session that asks for messages only needs no media.
+            let _demand = match may_come(&stream) && offer.media()?.is_some() {
+                true => Some(await_tracks(&stream).await),
+                false => None,
+            };
             return self.watch_stream(stream, offer);
         }
         let Some(live) = self.file(name).await? else {
@@ -293,9 +298,10 @@ impl Negotiator {
                 now,
             )
         });
-        let role = |session: &Session, stream: &Stream| match publication {
+        let demand = stream.demand();
+        let role = |session: &Session, _: &Stream| match publication {
             Some(publication) => Role::DataPublisher(DataPublisher::new(publication)),
-            None => Role::Viewer(Viewer::new(session, (stream, layout), leases, lag, now)),
+            None => Role::Viewer(Viewer::new(session, (demand, layout), leases, lag, now)),
         };
         Ok(self.keep(accepted, id, stream, role, messages))
     }

@@ -16,11 +16,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use glassline_hub::{Stream, StreamName};
+use glassline_hub::{Demand, Prospect, State, Stream, StreamName};
 use glassline_media::{Codec, Kind, MediaUnit, Track, TrackIndex};
 use glassline_transcode::{NoStill, SizeLimit, Still, still_of};
 use tokio::sync::Semaphore;
 
+use crate::runtime::{TaskWaker, await_tracks};
 use cache::{Cache, Key, KeyframeId};
 
 /// Keyframes that are decoded at a time. A decoder takes up to 250 MB for the largest picture with the
@@ -54,6 +55,11 @@ pub(crate) enum NoSnapshot {
     /// The stream carries none.
     #[error("the stream has no video")]
     NoVideo,
+    /// The source comes when somebody watches.
+    #[error(
+        "nobody watches the stream, so that its source is not connected; ask with ?wake to connect it"
+    )]
+    Idle,
     /// None was published yet, or it left the ring; one has been requested from the source.
     #[error("there is no keyframe yet; one has been requested from the source")]
     NoKeyframe,
@@ -105,6 +111,25 @@ impl Snapshots {
         made
     }
 
+    /// Connects the source of `stream` if it comes on demand, and waits for its first keyframe, but not
+    /// longer than the server waits for a source. The caller holds the demand until it has its image.
+    pub(crate) async fn wake(stream: &Arc<Stream>) -> Demand {
+        let failures = stream.failures();
+        let demand = await_tracks(stream).await;
+        // The tracks may be known from the last time.
+        let arrival = Arc::new(TaskWaker::default());
+        let _subscription = stream.subscribe(Arc::clone(&arrival) as _);
+        let keyframe = async {
+            while stream.is_source_away() && stream.failures() == failures {
+                arrival.woken().await;
+            }
+        };
+        if stream.prospect() != Prospect::None {
+            let _ = tokio::time::timeout(PATIENCE, keyframe).await;
+        }
+        demand
+    }
+
     /// Makes the image, unless another request just has or the keyframe is still the same.
     async fn make(&self, stream: &Stream, key: &Key) -> Result<Arc<Snapshot>, NoSnapshot> {
         if let Some(recent) = self.cache().recent(key, Instant::now()) {
@@ -144,6 +169,9 @@ impl Snapshots {
 
 /// Returns the newest keyframe of the stream's first video track; requests one if there is none.
 fn newest_keyframe(stream: &Stream) -> Result<(KeyframeId, Track, Arc<MediaUnit>), NoSnapshot> {
+    if stream.state() == State::Idle {
+        return Err(NoSnapshot::Idle);
+    }
     let layout = stream.layout();
     let tracks = stream.tracks();
     let mut videos =

@@ -5,10 +5,12 @@
 //! ```
 //!
 //! A camera may be hostile or broken: every message and every queue is bounded. The server connects
-//! again to a camera that fails, without an end; the stream shows why it is down.
+//! again to a camera that fails, without an end; the stream shows why it is down. A camera on demand is
+//! connected while somebody needs its stream.
 
 mod failure;
 mod limits;
+mod on_demand;
 mod ports;
 mod receiver;
 mod session;
@@ -22,6 +24,8 @@ use tokio::sync::watch;
 use super::RtspSource;
 use super::backoff::Backoff;
 use crate::runtime::{Heartbeat, Part, Supervisor};
+use failure::Failure;
+use on_demand::OnDemand;
 
 /// Time of publishing after which a session counts as working, so that the next pause is short
 /// again. A camera that answers and then sends nothing usable is not called more often for that.
@@ -37,58 +41,81 @@ const BEAT: Duration = Duration::from_millis(500);
 /// What keeps the task of a camera running, and ends it.
 pub(super) struct Life {
     pub(super) supervisor: Arc<Supervisor>,
-    pub(super) heartbeat: Heartbeat,
     pub(super) stopped: watch::Receiver<bool>,
+}
+
+/// The end of a session with a camera.
+enum SessionEnd {
+    /// The camera, the network or the server failed; the failure is the reason for people.
+    Failed(Failure),
+    /// The camera was left, because nobody needs its stream.
+    Unneeded,
 }
 
 /// Publishes what `camera` sends into `stream` until the server is stopped.
 pub(super) async fn run(camera: RtspSource, stream: Arc<Stream>, life: Life) {
     let Life {
         supervisor,
-        heartbeat,
         mut stopped,
     } = life;
-    let pulling = async {
-        let mut backoff = Backoff::new();
-        loop {
-            let mut live_since = None;
-            // A camera whose data makes the server panic is down, like one that is broken.
-            let pulling = async {
-                tokio::select! {
-                    failure = session::pull(&camera, &stream, &mut live_since) => failure,
-                    never = beat(&heartbeat) => never,
-                }
-            };
-            let pulled = supervisor.catch_task(Part::Source, pulling).await;
-            let (detail, is_lasting) = match pulled {
-                Ok(failure) => (failure.to_string(), failure.is_lasting()),
-                Err(panicked) => (format!("reading the camera: {panicked}"), false),
-            };
-            let known = stream.state().detail() == Some(&detail);
-            if known {
-                tracing::debug!(stream = %stream.name(), %camera, detail, "camera still down");
-            } else {
-                tracing::warn!(stream = %stream.name(), %camera, detail, "camera down");
-            }
-            stream.set_state(State::Down { detail });
-            if live_since.is_some_and(|since: Instant| since.elapsed() >= WORKED) {
-                backoff.reset();
-            }
-            let pause = if is_lasting {
-                LONG_PAUSE
-            } else {
-                backoff.pause()
-            };
-            tokio::select! {
-                () = tokio::time::sleep(pause) => {}
-                never = beat(&heartbeat) => never,
-            }
-        }
-    };
     tokio::select! {
-        () = pulling => {}
+        never = pull_while_needed(&camera, &stream, &supervisor) => never,
         // A dropped sender means that the server ends.
         _ = stopped.wait_for(|stop| *stop) => {}
+    }
+}
+
+/// Connects to `camera` again and again, whenever `stream` is needed.
+async fn pull_while_needed(
+    camera: &RtspSource,
+    stream: &Arc<Stream>,
+    supervisor: &Arc<Supervisor>,
+) -> ! {
+    let on_demand = OnDemand::new(stream, camera.on_demand);
+    let mut backoff = Backoff::new();
+    let mut next_attempt = Instant::now();
+    loop {
+        on_demand.needed().await;
+        // Nobody expects signs of life while the camera is left alone.
+        let heartbeat = supervisor.register(Part::Source, &format!("camera {}", stream.name()));
+        let mut live_since = None;
+        let pulling = async {
+            tokio::time::sleep_until(next_attempt.into()).await;
+            session::pull(camera, stream, &on_demand, &mut live_since).await
+        };
+        // A camera whose data makes the server panic is down, like one that is broken.
+        let pulling = async {
+            tokio::select! {
+                end = pulling => end,
+                never = beat(&heartbeat) => never,
+            }
+        };
+        let pulled = supervisor.catch_task(Part::Source, pulling).await;
+        let (detail, is_lasting) = match pulled {
+            Ok(SessionEnd::Unneeded) => {
+                tracing::info!(stream = %stream.name(), %camera, "nobody watches: camera left");
+                backoff.reset();
+                continue;
+            }
+            Ok(SessionEnd::Failed(failure)) => (failure.to_string(), failure.is_lasting()),
+            Err(panicked) => (format!("reading the camera: {panicked}"), false),
+        };
+        let known = stream.state().detail() == Some(&detail);
+        if known {
+            tracing::debug!(stream = %stream.name(), %camera, detail, "camera still down");
+        } else {
+            tracing::warn!(stream = %stream.name(), %camera, detail, "camera down");
+        }
+        stream.set_state(State::Down { detail });
+        if live_since.is_some_and(|since: Instant| since.elapsed() >= WORKED) {
+            backoff.reset();
+        }
+        let pause = if is_lasting {
+            LONG_PAUSE
+        } else {
+            backoff.pause()
+        };
+        next_attempt = Instant::now() + pause;
     }
 }
 

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use glassline_hub::{PublishError, Publisher, SourceNote, Stream};
+use glassline_hub::{PublishError, Publisher, SourceNote, State, Stream};
 use glassline_media::{MediaUnit, Track, TrackIndex};
 use glassline_rtp::payload::UnsupportedFormat;
 use glassline_rtp::receive::{Received, SourceReceiver};
@@ -55,6 +55,14 @@ impl<'a> Receiver<'a> {
 
     pub(super) fn is_live(&self) -> bool {
         self.publisher.is_some()
+    }
+
+    /// Ends publishing, because nobody needs the stream.
+    pub(super) fn leave(self) {
+        match self.publisher {
+            Some(publisher) => publisher.finish(State::Idle),
+            None => self.stream.set_state(State::Idle),
+        }
     }
 
     /// Takes an RTP packet of the camera's track `described`, or an RTCP packet if `control` is set.

@@ -7,10 +7,11 @@
 //! ```
 
 use std::net::IpAddr;
+use std::pin::pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use glassline_hub::{SourceNote, Stream};
+use glassline_hub::{SourceNote, State, Stream};
 use glassline_media::Track;
 use glassline_rtp::payload::h265;
 use glassline_rtsp::auth::User;
@@ -20,8 +21,10 @@ use glassline_rtsp::sdp::Description;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
+use super::SessionEnd;
 use super::failure::Failure;
 use super::limits::{BODY_BYTES_MAX, KEYFRAME, STEP};
+use super::on_demand::OnDemand;
 use super::ports::Ports;
 use super::receiver::Receiver;
 use crate::ingest::{RtspSource, Transport};
@@ -29,19 +32,23 @@ use crate::ingest::{RtspSource, Transport};
 /// Default port of RTSP (RFC 2326 §3.2).
 const PORT: u16 = 554;
 
+/// Longest time that a camera has for the end of a session.
+const FAREWELL: Duration = Duration::from_secs(1);
+
 /// Size of the buffer that a camera's connection and datagrams are read into.
 const READ_BYTES: usize = 64 << 10;
 
-/// Connects to `camera` and publishes what it sends until something fails. Returns the failure.
-/// `live_since` is set to the time of the first unit that was published.
+/// Connects to `camera` and publishes what it sends until something fails, or nobody needs the stream
+/// any more. `live_since` is set to the time of the first unit that was published.
 pub(super) async fn pull(
     camera: &RtspSource,
     stream: &Arc<Stream>,
+    on_demand: &OnDemand<'_>,
     live_since: &mut Option<Instant>,
-) -> Failure {
+) -> SessionEnd {
     match CameraSession::connect(camera, stream).await {
-        Ok(session) => session.run(live_since).await,
-        Err(failure) => failure,
+        Ok(session) => session.run(on_demand, live_since).await,
+        Err(failure) => SessionEnd::Failed(failure),
     }
 }
 
@@ -102,13 +109,43 @@ impl<'a> CameraSession<'a> {
         })
     }
 
-    async fn run(mut self, live_since: &mut Option<Instant>) -> Failure {
+    async fn run(
+        mut self,
+        on_demand: &OnDemand<'_>,
+        live_since: &mut Option<Instant>,
+    ) -> SessionEnd {
         let mut buffer = vec![0; READ_BYTES];
+        let mut unneeded = pin!(on_demand.unneeded());
         loop {
-            if let Err(failure) = self.turn(&mut buffer, live_since).await {
-                return failure;
+            tokio::select! {
+                turned = self.turn(&mut buffer, live_since) => if let Err(failure) = turned {
+                    return SessionEnd::Failed(failure);
+                },
+                () = &mut unneeded => {
+                    self.leave(&mut buffer).await;
+                    return SessionEnd::Unneeded;
+                }
             }
         }
+    }
+
+    /// Ends the session with TEARDOWN, for whose response the camera has a second, and leaves the
+    /// stream idle.
+    async fn leave(&mut self, buffer: &mut [u8]) {
+        match self.receiver.take() {
+            Some(receiver) => receiver.leave(),
+            None => self.stream.set_state(State::Idle),
+        }
+        self.client.leave(Instant::now());
+        let leaving = async {
+            while !self.client.is_closed() && self.send().await.is_ok() {
+                match self.socket.read(buffer).await {
+                    Ok(count @ 1..) => self.take_bytes(&buffer[..count]),
+                    _ => break,
+                }
+            }
+        };
+        let _ = tokio::time::timeout(FAREWELL, leaving).await;
     }
 
     /// Sends what waits, waits for something to happen, and handles what happened.

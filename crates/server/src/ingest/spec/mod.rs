@@ -1,11 +1,14 @@
+mod rtsp_source;
+
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use glassline_hub::{NameError, StreamName};
-use url::Url;
 
 use crate::spelling::nearest;
+use rtsp_source::OPTIONS;
+pub use rtsp_source::{RtspSource, Transport};
 
 /// A stream to publish, and its source.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,36 +76,12 @@ pub struct FileSource {
     pub once: bool,
 }
 
-/// A camera that the server connects to.
-#[derive(Clone, PartialEq)]
-pub struct RtspSource {
-    /// URL without user and password.
-    pub url: Url,
-    /// User name from the URL.
-    pub user: Option<String>,
-    /// Password from the URL; never shown.
-    pub password: Option<String>,
-    /// Transport of the camera's packets.
-    pub transport: Transport,
-    /// Time without packets after which the camera counts as gone.
-    pub timeout: Duration,
-}
-
-/// The transport of a camera's packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
-    /// Packets go within the RTSP connection: none is lost, and firewalls let them pass.
-    Tcp,
-    /// Packets go as datagrams: a lost packet does not delay the others.
-    Udp,
-}
-
 impl Input {
     /// Parses `rtsp://…[?transport=udp&timeout_s=5]`, `FILE[,FILE…][?fps=30&once]` or `demo`. (A
     /// file called `demo` is written `./demo`.)
     ///
-    /// Only the two options `transport` and `timeout_s` are removed from the query of an RTSP URL;
-    /// the rest is sent to the camera.
+    /// Only the options `transport`, `timeout_s`, `on_demand` and `idle_s` are removed from the query
+    /// of an RTSP URL; the rest is sent to the camera.
     ///
     /// # Errors
     /// Returns [`SpecError`] with what is wrong; it never contains a password.
@@ -129,6 +108,23 @@ impl Input {
             });
         }
         FileSource::parse(text).map(Self::Files)
+    }
+
+    /// Sets an option that stands beside the source, as in a file of YAML.
+    ///
+    /// # Errors
+    /// Returns [`SpecError`] if the source has no such option, or the value is none of it.
+    pub fn set(&mut self, option: &str, value: &str) -> Result<(), SpecError> {
+        let (is_known, known) = match self {
+            Self::Demo => (false, &[][..]),
+            Self::Files(files) => (files.take(option, value)?, &FILE_OPTIONS[..]),
+            Self::Rtsp(camera) => (camera.take(option, value)?, &OPTIONS[..]),
+        };
+        if is_known {
+            Ok(())
+        } else {
+            Err(SpecError::unknown(option, known))
+        }
     }
 
     /// Makes relative paths relative to `folder`.
@@ -166,20 +162,21 @@ impl FileSource {
         };
         for option in options.split('&').filter(|option| !option.is_empty()) {
             let (key, value) = option.split_once('=').unwrap_or((option, ""));
-            match key {
-                "fps" => source.fps = Some(frame_rate(value)?),
-                "once" if matches!(value, "" | "1" | "true") => source.once = true,
-                "once" => {
-                    return Err(SpecError::Value {
-                        option: "once",
-                        value: value.to_owned(),
-                        wanted: "nothing",
-                    });
-                }
-                _ => return Err(SpecError::unknown(key, &["fps", "once"])),
+            if !source.take(key, value)? {
+                return Err(SpecError::unknown(key, &FILE_OPTIONS));
             }
         }
         Ok(source)
+    }
+
+    /// Takes an option. Returns false if there is none of this name.
+    fn take(&mut self, key: &str, value: &str) -> Result<bool, SpecError> {
+        match key {
+            "fps" => self.fps = Some(frame_rate(value)?),
+            "once" => self.once = switch("once", value)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
     }
 }
 
@@ -208,107 +205,8 @@ const SCHEMES: &[&str] = &[
     "rtsp", "rtsps", "rtmp", "rtmps", "srt", "udp", "http", "https",
 ];
 
-/// Options that are taken from the URL.
-const OPTIONS: [&str; 2] = ["transport", "timeout_s"];
-
-impl RtspSource {
-    /// Returns what is sent to the camera and looks like an option with a slip of the pen, with the
-    /// option that may be meant.
-    pub fn doubtful_options(&self) -> Vec<(String, &'static str)> {
-        let query = self.url.query().unwrap_or_default();
-        let keys = query.split('&').map(|option| {
-            let (key, _) = option.split_once('=').unwrap_or((option, ""));
-            key
-        });
-        let doubtful = keys.filter_map(|key| {
-            let meant = nearest(key, OPTIONS.iter().copied())?;
-            let meant = OPTIONS.into_iter().find(|option| *option == meant)?;
-            Some((key.to_owned(), meant))
-        });
-        doubtful.collect()
-    }
-
-    fn parse(text: &str) -> Result<Self, SpecError> {
-        let mut url = Url::parse(text).map_err(|error| SpecError::Url {
-            url: redact(text),
-            reason: error.to_string(),
-        })?;
-        if url.host_str().is_none_or(str::is_empty) {
-            return Err(SpecError::Url {
-                url: redact(text),
-                reason: "no host".to_owned(),
-            });
-        }
-        let user = (!url.username().is_empty()).then(|| decode(url.username()));
-        let password = url.password().map(decode);
-        // Both fail only for URLs that cannot have a user at all.
-        let _ = url.set_username("");
-        let _ = url.set_password(None);
-        let mut source = Self {
-            url,
-            user,
-            password,
-            transport: Transport::Tcp,
-            timeout: SILENCE,
-        };
-        source.take_options()?;
-        Ok(source)
-    }
-
-    fn take_options(&mut self) -> Result<(), SpecError> {
-        let query = self.url.query().unwrap_or_default().to_owned();
-        let mut others = Vec::new();
-        for option in query.split('&').filter(|option| !option.is_empty()) {
-            match option.split_once('=') {
-                Some(("transport", "tcp")) => self.transport = Transport::Tcp,
-                Some(("transport", "udp")) => self.transport = Transport::Udp,
-                Some(("transport", value)) => {
-                    return Err(SpecError::Value {
-                        option: "transport",
-                        value: value.to_owned(),
-                        wanted: "tcp or udp",
-                    });
-                }
-                Some(("timeout_s", value)) => self.timeout = timeout(value)?,
-                _ => others.push(option),
-            }
-        }
-        let rest = others.join("&");
-        self.url.set_query((!rest.is_empty()).then_some(&rest));
-        Ok(())
-    }
-}
-
-impl fmt::Display for RtspSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plain = self.url.as_str();
-        let rest = plain.split_once("://").map_or(plain, |(_, rest)| rest);
-        f.write_str("rtsp://")?;
-        if let Some(user) = &self.user {
-            f.write_str(user)?;
-            if self.password.is_some() {
-                f.write_str(":…")?;
-            }
-            f.write_str("@")?;
-        }
-        f.write_str(rest)?;
-        let mut separator = if self.url.query().is_some() { '&' } else { '?' };
-        if self.transport == Transport::Udp {
-            write!(f, "{separator}transport=udp")?;
-            separator = '&';
-        }
-        if self.timeout != SILENCE {
-            write!(f, "{separator}timeout_s={}", self.timeout.as_secs_f64())?;
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Debug for RtspSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RtspSource({self})")
-    }
-}
+/// Options of files.
+const FILE_OPTIONS: [&str; 2] = ["fps", "once"];
 
 /// The reason why a text is not a source.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -378,6 +276,7 @@ impl SpecError {
     fn unknown(key: &str, known: &[&str]) -> Self {
         let hint = match nearest(key, known.iter().copied()) {
             Some(meant) => format!("did you mean '{meant}'?"),
+            None if known.is_empty() => "this source has no options".to_owned(),
             None => format!("there are {}", known.join(" and ")),
         };
         Self::Option {
@@ -388,10 +287,6 @@ impl SpecError {
 }
 
 const DEMO: &str = "demo";
-
-/// Default time without packets after which a camera counts as gone; a camera sends a frame every
-/// 40 ms or so.
-const SILENCE: Duration = Duration::from_secs(5);
 
 /// Parses `30`, `29.97` or `30000/1001`.
 fn frame_rate(text: &str) -> Result<f64, SpecError> {
@@ -408,16 +303,29 @@ fn frame_rate(text: &str) -> Result<f64, SpecError> {
         })
 }
 
-fn timeout(text: &str) -> Result<Duration, SpecError> {
+fn seconds(option: &'static str, text: &str) -> Result<Duration, SpecError> {
     text.parse::<f64>()
         .ok()
         .filter(|seconds| (0.1..=3600.0).contains(seconds))
         .map(Duration::from_secs_f64)
         .ok_or_else(|| SpecError::Value {
-            option: "timeout_s",
+            option,
             value: text.to_owned(),
             wanted: "seconds, 0.1 to 3600",
         })
+}
+
+/// Reads an option that is set by its name alone.
+fn switch(option: &'static str, text: &str) -> Result<bool, SpecError> {
+    match text {
+        "" | "1" | "true" => Ok(true),
+        "0" | "false" => Ok(false),
+        _ => Err(SpecError::Value {
+            option,
+            value: text.to_owned(),
+            wanted: "nothing, true or false",
+        }),
+    }
 }
 
 /// Hides the text between the first `:` of a URL's user part and its `@`, even if the rest is
@@ -435,30 +343,6 @@ fn redact(text: &str) -> String {
         }
         _ => text.to_owned(),
     }
-}
-
-/// Decodes percent-encoding (RFC 3986 §2.1); bytes that are not UTF-8 are replaced.
-fn decode(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let hex = |byte: u8| char::from(byte).to_digit(16);
-        let encoded = match (first, tail) {
-            (b'%', [high, low, ..]) => hex(*high).zip(hex(*low)),
-            _ => None,
-        };
-        match encoded {
-            Some((high, low)) => {
-                bytes.push(u8::try_from(high * 16 + low).expect("two hex digits are a byte"));
-                rest = &tail[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = tail;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]

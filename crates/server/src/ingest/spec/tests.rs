@@ -96,6 +96,8 @@ fn what_is_shown_reads_back() {
         "rtsp://cam/live?x=1",
         "rtsp://cam/live?x=1&transport=udp&timeout_s=2",
         "rtsp://user@cam:8554/live?transport=udp",
+        "rtsp://cam/live?on_demand",
+        "rtsp://cam/live?timeout_s=2&idle_s=0.5",
     ] {
         let input = Input::parse(text).expect(text);
         assert_eq!(input.to_string(), text);
@@ -122,8 +124,40 @@ fn errors_name_what_is_wrong() {
         ("cam=a.h264?once=no", "'no' is not a value of 'once'"),
         ("cam=rtsp://h/?transport=quic", "it takes tcp or udp"),
         ("cam=rtsp://h/?timeout_s=-1", "seconds, 0.1 to 3600"),
+        ("cam=rtsp://h/?idle_s=0", "'0' is not a value of 'idle_s'"),
+        ("cam=rtsp://h/?on_demand=maybe", "nothing, true or false"),
     ] {
         let shown = error(text);
         assert!(shown.contains(wanted), "{text}: {shown}");
     }
+}
+
+#[test]
+fn cameras_on_demand_have_an_idle_time() {
+    let on_demand = |text: &str| match parse(text).input {
+        Input::Rtsp(camera) => (camera.on_demand, camera.url.query().map(str::to_owned)),
+        other => panic!("{other}"),
+    };
+    let seconds = Duration::from_secs;
+    assert_eq!(on_demand("cam=rtsp://h/"), (None, None));
+    assert_eq!(on_demand("cam=rtsp://h/?on_demand").0, Some(seconds(10)));
+    let (idle, query) = on_demand("cam=rtsp://h/?idle_s=3&x=1&on_demand=true");
+    assert_eq!((idle, query.as_deref()), (Some(seconds(3)), Some("x=1")));
+    assert_eq!(on_demand("cam=rtsp://h/?idle_s=3&on_demand=false").0, None);
+}
+
+#[test]
+fn options_beside_a_source_are_those_behind_it() {
+    let mut camera = parse("cam=rtsp://h/?x=1").input;
+    for (option, value) in [("transport", "udp"), ("on_demand", "true")] {
+        camera.set(option, value).expect(option);
+    }
+    assert_eq!(camera.to_string(), "rtsp://h/?x=1&transport=udp&on_demand");
+    let refused = camera.set("fps", "3").expect_err("a camera").to_string();
+    assert!(refused.contains("there are transport"), "{refused}");
+    let refused = Input::Demo.set("fps", "3").expect_err("the clip");
+    assert!(refused.to_string().contains("has no options"), "{refused}");
+    let mut file = parse("a=b.h264").input;
+    file.set("once", "true").expect("an option of files");
+    assert_eq!(file.to_string(), "b.h264?once");
 }

@@ -15,7 +15,7 @@ use mio::{Events, Poll};
 use crate::egress::rtsp::UdpPair;
 use crate::rtsp::background::Background;
 use crate::rtsp::clients::{Clients, ReadOutcome};
-use crate::rtsp::command::{Command, LookupResult};
+use crate::rtsp::command::{AwaitedStream, Command, LookupResult};
 use crate::rtsp::counters::Counters;
 use crate::rtsp::delivery::Delivery;
 use crate::rtsp::event_source::EventSource;
@@ -218,6 +218,7 @@ impl Worker {
                 }
                 Command::Tunnel(handover) => self.adopt_tunnel(*handover, now),
                 Command::Found(found) => self.answer_found(*found, now),
+                Command::Awaited(awaited) => self.answer_awaited(&awaited, now),
                 Command::Stop => self.begin_to_stop(now),
             }
         }
@@ -229,6 +230,18 @@ impl Worker {
         if let Some(mut scope) = self.clients.scope(key, now) {
             let answer = self.requests.answer_found(&mut scope, found);
             self.clients.delivery.answer(key, id, answer, now);
+            self.serve(key, now);
+        }
+    }
+
+    fn answer_awaited(&mut self, awaited: &AwaitedStream, now: Instant) {
+        let key = awaited.client;
+        self.clients.delivery.serving.begin(key);
+        if let Some(mut scope) = self.clients.scope(key, now) {
+            let name = awaited.demand.stream().name().as_str();
+            let requests = &self.requests;
+            let answer = requests.answer_awaited(&mut scope, name, &awaited.request);
+            self.clients.delivery.answer(key, awaited.id, answer, now);
             self.serve(key, now);
         }
     }
@@ -396,6 +409,11 @@ impl Worker {
             Effect::LookUp { id, path, request } => {
                 self.background.look_up(key, id, path, request);
             }
+            Effect::Await {
+                id,
+                stream,
+                request,
+            } => self.background.await_tracks(key, id, stream, request),
             Effect::Leave => self.clients.leave(key, "the publisher left"),
             Effect::OpenTunnel { cookie } => self.clients.open_tunnel(key, cookie),
             Effect::JoinTunnel { cookie, rest } => self.clients.join_tunnel(key, &cookie, rest),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use glassline_hub::{Stream, TrackLayout, ViewerToken};
+use glassline_hub::{Demand, Stream, TrackLayout, ViewerToken};
 use glassline_media::Track;
 use glassline_webrtc::Session;
 
@@ -23,6 +23,8 @@ pub(crate) struct Viewer {
     layout: TrackLayout,
     /// The transcodings that the viewer's tracks need, which run while a viewer holds them.
     transcodings: Vec<TranscodingLease>,
+    /// Keeps a source on demand from the offer on; `None` if the session carries no media.
+    _demand: Option<Demand>,
     /// Counts the peer among the stream's viewers, from the handshake on.
     token: Option<ViewerToken>,
     last_skip_logged: Option<Instant>,
@@ -31,21 +33,22 @@ pub(crate) struct Viewer {
 }
 
 impl Viewer {
-    /// Creates a viewer of `stream` over `session`, which negotiated tracks of `layout` and whose
-    /// handshake has not begun. `transcodings` are those that its tracks may need. A frame waits for
+    /// Creates a viewer of the stream that `demand` is for, over `session`, which negotiated tracks of
+    /// `layout` and whose handshake has not begun. `transcodings` are those that its tracks may need. A frame waits for
     /// the viewer no longer than `lag`, if that is set.
     pub(crate) fn new(
         session: &Session,
-        (stream, layout): (&Stream, TrackLayout),
+        (demand, layout): (Demand, TrackLayout),
         mut transcodings: Vec<TranscodingLease>,
         lag: Option<Duration>,
         now: Instant,
     ) -> Self {
         let needs: Vec<_> = transcodings.iter().map(TranscodingLease::track).collect();
-        let sender = StreamSender::new(session, stream, &needs, lag, now);
+        let sender = StreamSender::new(session, demand.stream(), &needs, lag, now);
         // The offer may have had no use for a track.
         transcodings.retain(|lease| sender.transcoded().any(|it| it.track == lease.track()));
         Self {
+            _demand: (!sender.is_empty()).then_some(demand),
             sender,
             layout,
             transcodings,

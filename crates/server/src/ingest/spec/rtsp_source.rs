@@ -1,0 +1,191 @@
+use std::fmt;
+use std::time::Duration;
+
+use url::Url;
+
+use super::{SpecError, redact, seconds, switch};
+use crate::spelling::nearest;
+
+/// A camera that the server connects to.
+#[derive(Clone, PartialEq)]
+pub struct RtspSource {
+    /// URL without user and password.
+    pub url: Url,
+    /// User name from the URL.
+    pub user: Option<String>,
+    /// Password from the URL; never shown.
+    pub password: Option<String>,
+    /// Transport of the camera's packets.
+    pub transport: Transport,
+    /// Time without packets after which the camera counts as gone.
+    pub timeout: Duration,
+    /// Time without receivers after which the camera is left until somebody needs its stream;
+    /// `None` if it stays connected.
+    pub on_demand: Option<Duration>,
+}
+
+/// The transport of a camera's packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// Packets go within the RTSP connection: none is lost, and firewalls let them pass.
+    Tcp,
+    /// Packets go as datagrams: a lost packet does not delay the others.
+    Udp,
+}
+
+/// Options of cameras, which are taken from the URL.
+pub(super) const OPTIONS: [&str; 4] = ["transport", "timeout_s", "on_demand", "idle_s"];
+
+/// Default time without packets after which a camera counts as gone; a camera sends a frame every
+/// 40 ms or so.
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// Time without receivers after which a camera on demand is left, unless the source says otherwise.
+const IDLE: Duration = Duration::from_secs(10);
+
+impl RtspSource {
+    /// Returns what is sent to the camera and looks like an option with a slip of the pen, with the
+    /// option that may be meant.
+    pub fn doubtful_options(&self) -> Vec<(String, &'static str)> {
+        let query = self.url.query().unwrap_or_default();
+        let keys = query.split('&').map(|option| {
+            let (key, _) = option.split_once('=').unwrap_or((option, ""));
+            key
+        });
+        let doubtful = keys.filter_map(|key| {
+            let meant = nearest(key, OPTIONS.iter().copied())?;
+            let meant = OPTIONS.into_iter().find(|option| *option == meant)?;
+            Some((key.to_owned(), meant))
+        });
+        doubtful.collect()
+    }
+
+    pub(super) fn parse(text: &str) -> Result<Self, SpecError> {
+        let mut url = Url::parse(text).map_err(|error| SpecError::Url {
+            url: redact(text),
+            reason: error.to_string(),
+        })?;
+        if url.host_str().is_none_or(str::is_empty) {
+            return Err(SpecError::Url {
+                url: redact(text),
+                reason: "no host".to_owned(),
+            });
+        }
+        let user = (!url.username().is_empty()).then(|| decode(url.username()));
+        let password = url.password().map(decode);
+        // Both fail only for URLs that cannot have a user at all.
+        let _ = url.set_username("");
+        let _ = url.set_password(None);
+        let mut source = Self {
+            url,
+            user,
+            password,
+            transport: Transport::Tcp,
+            timeout: SILENCE,
+            on_demand: None,
+        };
+        source.take_options()?;
+        Ok(source)
+    }
+
+    fn take_options(&mut self) -> Result<(), SpecError> {
+        let query = self.url.query().unwrap_or_default().to_owned();
+        let mut others = Vec::new();
+        for option in query.split('&').filter(|option| !option.is_empty()) {
+            let is_taken = match option.split_once('=') {
+                Some((key, value)) => self.take(key, value)?,
+                // A camera may have words of its own for the others.
+                None => option == "on_demand" && self.take(option, "")?,
+            };
+            if !is_taken {
+                others.push(option);
+            }
+        }
+        let rest = others.join("&");
+        self.url.set_query((!rest.is_empty()).then_some(&rest));
+        Ok(())
+    }
+
+    /// Takes an option. Returns false if there is none of this name.
+    pub(super) fn take(&mut self, key: &str, value: &str) -> Result<bool, SpecError> {
+        match (key, value) {
+            ("transport", "tcp") => self.transport = Transport::Tcp,
+            ("transport", "udp") => self.transport = Transport::Udp,
+            ("transport", value) => {
+                return Err(SpecError::Value {
+                    option: "transport",
+                    value: value.to_owned(),
+                    wanted: "tcp or udp",
+                });
+            }
+            ("timeout_s", value) => self.timeout = seconds("timeout_s", value)?,
+            ("on_demand", value) => {
+                let idle = self.on_demand.unwrap_or(IDLE);
+                self.on_demand = switch("on_demand", value)?.then_some(idle);
+            }
+            ("idle_s", value) => self.on_demand = Some(seconds("idle_s", value)?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+impl fmt::Display for RtspSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plain = self.url.as_str();
+        let rest = plain.split_once("://").map_or(plain, |(_, rest)| rest);
+        f.write_str("rtsp://")?;
+        if let Some(user) = &self.user {
+            f.write_str(user)?;
+            if self.password.is_some() {
+                f.write_str(":…")?;
+            }
+            f.write_str("@")?;
+        }
+        f.write_str(rest)?;
+        let mut separator = if self.url.query().is_some() { '&' } else { '?' };
+        if self.transport == Transport::Udp {
+            write!(f, "{separator}transport=udp")?;
+            separator = '&';
+        }
+        if self.timeout != SILENCE {
+            write!(f, "{separator}timeout_s={}", self.timeout.as_secs_f64())?;
+            separator = '&';
+        }
+        match self.on_demand {
+            None => Ok(()),
+            Some(IDLE) => write!(f, "{separator}on_demand"),
+            Some(idle) => write!(f, "{separator}idle_s={}", idle.as_secs_f64()),
+        }
+    }
+}
+
+impl fmt::Debug for RtspSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RtspSource({self})")
+    }
+}
+
+/// Decodes percent-encoding (RFC 3986 §2.1); bytes that are not UTF-8 are replaced.
+fn decode(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let hex = |byte: u8| char::from(byte).to_digit(16);
+        let encoded = match (first, tail) {
+            (b'%', [high, low, ..]) => hex(*high).zip(hex(*low)),
+            _ => None,
+        };
+        match encoded {
+            Some((high, low)) => {
+                bytes.push(u8::try_from(high * 16 + low).expect("two hex digits are a byte"));
+                rest = &tail[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
