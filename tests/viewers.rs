@@ -1,10 +1,11 @@
-//! Many viewers of one process, by our own client, which must receive all packets.
+//! Many viewers of one process, by our own client, which must receive all packets: half by UDP, half
+//! by TCP.
 
 use std::net::UdpSocket;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use glassline_client::viewers::{Endpoint, Join, Options, Pool, State, Viewer};
+use glassline_client::viewers::{Endpoint, IceTransport, Join, Options, Pool, State, Viewer};
 use libtest_mimic::Failed;
 
 use crate::peers::Test;
@@ -100,8 +101,12 @@ fn received_everything(viewer: &Viewer) -> Result<(), Failed> {
 }
 
 fn join(pool: &Pool, server: &Server, count: usize) -> Result<(), String> {
-    let endpoint = Endpoint::parse(&server.url("/demo/whep")).map_err(|error| error.to_string())?;
-    for _ in 0..count {
+    let url = server.url("/demo/whep");
+    let url = url.parse().map_err(|error| format!("{url}: {error}"))?;
+    let of = |transport| Endpoint::Whep { url, transport };
+    let (udp, tcp) = (of.clone()(IceTransport::Udp), of(IceTransport::Tcp));
+    for index in 0..count {
+        let endpoint = if index % 2 == 0 { &udp } else { &tcp };
         pool.join(Join::new(endpoint.clone()));
     }
     Ok(())

@@ -12,7 +12,7 @@ use glassline_media::{Codec, Track, WallClock};
 use glassline_webrtc::demux::is_rtcp;
 use glassline_webrtc::{
     AcceptConfig, Certificate, DatagramKind, DialConfig, Dropped, Kinds, OpusOptions, ReceiveMode,
-    Received, Secrets, Session, classify, stun_username,
+    Received, Secrets, Session, classify, mapped_address, stun_username,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -24,6 +24,10 @@ fuzz_target!(|bytes: &[u8]| {
     if let Some((local, remote)) = stun_username(bytes) {
         assert!(local.len() + remote.len() < bytes.len());
         assert!(!local.contains(':'));
+    }
+    if let Some(transaction) = bytes.get(8..20).and_then(|it| it.try_into().ok()) {
+        // The answer of a STUN server that may send anything.
+        mapped_address(bytes, transaction);
     }
     SERVER.with_borrow_mut(|server| server.feed(bytes));
 });

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use glassline_lab::viewers::error::Error;
-use glassline_lab::viewers::plan::{Endpoint, FloorSource, Plan, RtspTransport, Trust};
+use glassline_lab::viewers::plan::{
+    Endpoint, FloorSource, IceTransport, Plan, RtspTransport, Trust,
+};
 use glassline_lab::viewers::ramp::Ramp;
 use glassline_lab::viewers::report::{Report, svg};
 use glassline_lab::viewers::run;
@@ -64,7 +66,7 @@ pub(crate) struct Options {
     /// how long the answers take.
     #[arg(long)]
     describe_probe: bool,
-    /// Transport of RTSP media [default: tcp].
+    /// Transport of the media [default: tcp for RTSP, udp for WHEP]. `http` is for RTSP only.
     #[arg(
         long,
         value_enum,
@@ -176,19 +178,33 @@ impl Options {
         let mut endpoint = Endpoint::parse(&self.url).map_err(Failure::usage)?;
         if let Some(wanted) = self.transport {
             let secure = endpoint.is_secure();
-            let Endpoint::Rtsp { transport, .. } = &mut endpoint else {
-                let text = "--transport is for rtsp:// only; WebRTC media goes over UDP";
-                return Err(Failure::usage(text));
-            };
-            if secure && !matches!(wanted, Transport::Tcp) {
-                let text = "--transport udp and http are for rtsp:// only; rtsps:// sends everything inside TLS";
-                return Err(Failure::usage(text));
+            match &mut endpoint {
+                Endpoint::Rtsp { .. } if secure && !matches!(wanted, Transport::Tcp) => {
+                    let text = "--transport udp and http are for rtsp:// only; rtsps:// sends everything inside TLS";
+                    return Err(Failure::usage(text));
+                }
+                Endpoint::Rtsp { transport, .. } => {
+                    *transport = match wanted {
+                        Transport::Tcp => RtspTransport::Tcp,
+                        Transport::Udp => RtspTransport::Udp,
+                        Transport::Http => RtspTransport::Http,
+                    };
+                }
+                Endpoint::Whep { transport, .. } => {
+                    *transport = match wanted {
+                        Transport::Tcp => IceTransport::Tcp,
+                        Transport::Udp => IceTransport::Udp,
+                        Transport::Http => {
+                            let text = "--transport http is for rtsp:// only; WHEP has udp and tcp";
+                            return Err(Failure::usage(text));
+                        }
+                    };
+                }
+                Endpoint::DoSignaling(_) => {
+                    let text = "--transport is for rtsp:// and WHEP only";
+                    return Err(Failure::usage(text));
+                }
             }
-            *transport = match wanted {
-                Transport::Tcp => RtspTransport::Tcp,
-                Transport::Udp => RtspTransport::Udp,
-                Transport::Http => RtspTransport::Http,
-            };
         }
         let needs_server = self
             .fail_if
@@ -381,7 +397,7 @@ mod tests {
     #[test]
     fn what_fits_clap_but_not_together_is_a_usage_error() {
         let cases: [(&[&str], &str); 5] = [
-            (&[WHEP, "--transport", "udp"], "rtsp:// only"),
+            (&[WHEP, "--transport", "http"], "rtsp:// only"),
             (&["rtsps://h/x", "--transport", "http"], "inside TLS"),
             (&[WHEP, "--fail-if", "cpu>35%"], "--server-pid"),
             (&["ftp://h/x"], "ftp"),

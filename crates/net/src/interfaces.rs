@@ -1,13 +1,26 @@
 use std::io;
 use std::net::IpAddr;
 
-/// Returns the addresses of this machine's interfaces that are up, each once, in no order. Link-local
-/// addresses of IPv6 are left out: they mean something only together with an interface.
-pub fn interface_addresses() -> io::Result<Vec<IpAddr>> {
+/// An address of a network interface.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct InterfaceAddress {
+    /// Name of the interface, like `eth0`.
+    pub interface: String,
+    /// IP address of the interface.
+    pub ip: IpAddr,
+}
+
+/// Returns the addresses of this machine's interfaces that are up, each once, in the order of
+/// interfaces' names. Link-local addresses of IPv6 are left out: they mean something only together
+/// with an interface.
+///
+/// # Errors
+/// Returns the system's error if it does not tell.
+pub fn interface_addresses() -> io::Result<Vec<InterfaceAddress>> {
     let mut addresses = sys::addresses()?;
-    addresses.retain(|address| match address {
+    addresses.retain(|address| match address.ip {
         IpAddr::V4(_) => true,
-        IpAddr::V6(address) => !address.is_unicast_link_local(),
+        IpAddr::V6(ip) => !ip.is_unicast_link_local(),
     });
     addresses.sort_unstable();
     addresses.dedup();
@@ -27,12 +40,15 @@ mod sys {
         reason = "getifaddrs and gethostname have no safe interface in std"
     )]
 
+    use std::ffi::CStr;
     use std::io;
     use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
     use std::ptr;
 
+    use super::InterfaceAddress;
+
     /// Calls `getifaddrs`.
-    pub(super) fn addresses() -> io::Result<Vec<IpAddr>> {
+    pub(super) fn addresses() -> io::Result<Vec<InterfaceAddress>> {
         let mut first = ptr::null_mut();
         // SAFETY: the kernel writes one pointer, to a list that is freed below.
         if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
@@ -44,13 +60,26 @@ mod sys {
             // SAFETY: `next` is an entry of the list, which is not freed yet.
             let entry = unsafe { &*next };
             if entry.ifa_flags & libc::IFF_UP as libc::c_uint != 0 {
-                found.extend(address(entry.ifa_addr));
+                found.extend(address(entry.ifa_addr).map(|ip| InterfaceAddress {
+                    interface: name(entry.ifa_name),
+                    ip,
+                }));
             }
             next = entry.ifa_next;
         }
         // SAFETY: the list came from `getifaddrs`, and nothing points into it any more.
         unsafe { libc::freeifaddrs(first) };
         Ok(found)
+    }
+
+    /// Returns an interface's name; an empty one for none.
+    fn name(name: *const libc::c_char) -> String {
+        if name.is_null() {
+            return String::new();
+        }
+        // SAFETY: the list is not freed yet, and its names end with a zero.
+        let name = unsafe { CStr::from_ptr(name) };
+        name.to_string_lossy().into_owned()
     }
 
     /// Returns an IP address; `None` for none, or one of another family.
@@ -96,10 +125,15 @@ mod sys {
 #[cfg(not(unix))]
 mod sys {
     use std::io;
-    use std::net::{IpAddr, Ipv4Addr};
+    use std::net::Ipv4Addr;
 
-    pub(super) fn addresses() -> io::Result<Vec<IpAddr>> {
-        Ok(vec![Ipv4Addr::LOCALHOST.into()])
+    use super::InterfaceAddress;
+
+    pub(super) fn addresses() -> io::Result<Vec<InterfaceAddress>> {
+        Ok(vec![InterfaceAddress {
+            interface: String::new(),
+            ip: Ipv4Addr::LOCALHOST.into(),
+        }])
     }
 
     pub(super) fn host_name() -> Option<String> {
@@ -115,10 +149,11 @@ mod tests {
     #[test]
     fn this_machine_has_a_loopback_address_and_a_name() {
         let addresses = interface_addresses().expect("the system tells");
-        assert!(
-            addresses.contains(&Ipv4Addr::LOCALHOST.into()),
-            "{addresses:?}"
-        );
+        let loopback = addresses
+            .iter()
+            .find(|address| address.ip == Ipv4Addr::LOCALHOST);
+        let loopback = loopback.unwrap_or_else(|| panic!("{addresses:?}"));
+        assert_eq!(loopback.interface.is_empty(), cfg!(not(unix)));
         let name = host_name().expect("it has one");
         assert!(name.len() < 256 && !name.contains('\0'), "{name}");
     }

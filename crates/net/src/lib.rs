@@ -38,7 +38,7 @@ mod tcp;
 pub use affinity::run_where;
 pub use bind::{BindError, port_is_free};
 pub use descriptors::{descriptor_limit, is_descriptor_shortage, raise_descriptor_limit};
-pub use interfaces::{host_name, interface_addresses};
+pub use interfaces::{InterfaceAddress, host_name, interface_addresses};
 pub use options::{Multicast, Options};
 pub use priority::lower_thread_priority;
 pub use process::{

@@ -14,6 +14,7 @@
     reason = "the shell reads the clock and draws chance for the cores"
 )]
 
+mod addresses;
 mod app;
 pub mod auth;
 pub mod config;

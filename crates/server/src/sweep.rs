@@ -20,17 +20,20 @@ const SWEEP: Duration = Duration::from_secs(1);
 const RARE_SWEEPS: u32 = 5;
 
 /// Sweeps until `stopped` becomes true. The task is also the heartbeat of tokio's threads.
-pub(crate) async fn keep_sweeping(
+pub(crate) fn keep_sweeping(
     shared: Arc<Shared>,
     hub: Arc<Hub>,
     latencies: Arc<LatencyRegistry>,
     stopped: watch::Receiver<bool>,
-) {
+) -> impl Future<Output = ()> {
     let supervisor = Arc::clone(&shared.supervisor);
+    // The supervisor knows the threads before the server is said to serve.
     let heartbeat = supervisor.register(Part::Background, "tokio");
-    let make = || sweep(&shared, &hub, &latencies, &heartbeat, stopped.clone());
-    let task = (Part::Background, "sweep");
-    keep_running(supervisor, task, stopped.clone(), make).await;
+    async move {
+        let make = || sweep(&shared, &hub, &latencies, &heartbeat, stopped.clone());
+        let task = (Part::Background, "sweep");
+        keep_running(supervisor, task, stopped.clone(), make).await;
+    }
 }
 
 async fn sweep(

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
+use glassline_server::config::AdvertisedAddress;
 use serde_json::{Value, json};
 
 use crate::peer::{Peer, SDP, SOON};
@@ -39,7 +40,9 @@ fn give_up(peer: &Peer<'_>, view: &Value) -> Response {
 
 #[test]
 fn checks_that_never_arrive_are_blamed_on_the_advertised_address() {
-    let running = Running::with(2, |config| config.media.advertise = vec![NOBODY]);
+    let running = Running::with(2, |config| {
+        config.media.advertise = vec![AdvertisedAddress::Ip(NOBODY)];
+    });
     let _source = Source::start(&running.stream(), Film::default());
     let peer = Peer::answered(&running);
     let media = running.listener("media").port();

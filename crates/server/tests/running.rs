@@ -217,6 +217,12 @@ impl Running {
     /// Connects from an address of this machine.
     pub(crate) fn connect(&self, from: IpAddr, to: SocketAddr) -> TcpStream {
         let connecting = async {
+            let listens_on_all = to.ip().is_unspecified();
+            let to = if listens_on_all {
+                (Ipv4Addr::LOCALHOST, to.port()).into()
+            } else {
+                to
+            };
             let socket = TcpSocket::new_v4()?;
             socket.bind(SocketAddr::new(from, 0))?;
             socket.connect(to).await?.into_std()

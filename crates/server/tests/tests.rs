@@ -19,6 +19,7 @@ mod browsers;
 mod check;
 mod connections;
 mod data;
+mod dual_stack;
 mod failures;
 mod handshake;
 mod hijack;

@@ -8,7 +8,12 @@ use crate::whep;
 #[derive(Clone, PartialEq, Eq)]
 pub enum Endpoint {
     /// WebRTC by WHEP (draft-ietf-wish-whep).
-    Whep(Url),
+    Whep {
+        /// URL of the endpoint.
+        url: Url,
+        /// Transport of the session.
+        transport: IceTransport,
+    },
     /// WebRTC by the JSON of the reference load test: `POST …/doSignaling`.
     DoSignaling(Url),
     /// RTSP (RFC 2326), inside TLS for an `rtsps` URL; credentials are in the URL.
@@ -18,6 +23,17 @@ pub enum Endpoint {
         /// Transport of its RTP packets.
         transport: RtspTransport,
     },
+}
+
+/// Transport of a WebRTC session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IceTransport {
+    /// UDP, to the candidate that ICE chooses.
+    #[default]
+    Udp,
+    /// One TCP connection to the server's passive candidate (RFC 6544), as of a viewer whose
+    /// firewall drops UDP.
+    Tcp,
 }
 
 /// Transport of RTP packets from an RTSP server.
@@ -58,7 +74,10 @@ impl Endpoint {
                 Ok(if whep::speaks_json(&url) {
                     Self::DoSignaling(url)
                 } else {
-                    Self::Whep(url)
+                    Self::Whep {
+                        url,
+                        transport: IceTransport::default(),
+                    }
                 })
             }
         }
@@ -72,7 +91,7 @@ impl Endpoint {
     /// URL of the endpoint.
     pub const fn url(&self) -> &Url {
         match self {
-            Self::Whep(url) | Self::DoSignaling(url) | Self::Rtsp { url, .. } => url,
+            Self::Whep { url, .. } | Self::DoSignaling(url) | Self::Rtsp { url, .. } => url,
         }
     }
 }
@@ -92,7 +111,11 @@ impl fmt::Display for Endpoint {
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let how = match self {
-            Self::Whep(_) => "WHEP",
+            Self::Whep {
+                transport: IceTransport::Udp,
+                ..
+            } => "WHEP",
+            Self::Whep { .. } => "WHEP/TCP",
             Self::DoSignaling(_) => "doSignaling",
             Self::Rtsp {
                 transport: RtspTransport::Tcp,

@@ -1,12 +1,11 @@
 //! Jobs of the signalling threads, and their results.
 
-use std::net::SocketAddr;
 use std::time::Instant;
 
-use glassline_net::UdpSocket;
 use glassline_webrtc::Session;
 use url::Url;
 
+use super::webrtc::MediaSocket;
 use super::{Id, Join, RtspTransport, rtsp};
 use crate::whep;
 
@@ -30,9 +29,7 @@ pub(super) enum Dialled {
 /// A WebRTC viewer whose offer was answered.
 pub(super) struct Answered {
     pub(super) url: Url,
-    pub(super) socket: UdpSocket,
-    /// Our addresses on that socket, which were offered as candidates.
-    pub(super) local: Vec<SocketAddr>,
+    pub(super) socket: MediaSocket,
     pub(super) session: Session,
     /// When the POST began.
     pub(super) started: Instant,

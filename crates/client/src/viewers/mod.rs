@@ -32,7 +32,7 @@ mod rtsp;
 mod signalling;
 mod webrtc;
 
-pub use endpoint::{Endpoint, RtspTransport};
+pub use endpoint::{Endpoint, IceTransport, RtspTransport};
 pub use flow::Flow;
 pub use glassline_webrtc::Kinds;
 pub use route::{local_addresses, wildcard};

@@ -7,7 +7,8 @@ use glassline_net::ReceiveBatch;
 use super::counts::Counts;
 use super::job::{Dialled, Job};
 use super::{
-    Conduct, Endpoint, Id, Join, Options, Progress, RtspTransport, State, Viewer, rtsp, webrtc,
+    Conduct, Endpoint, IceTransport, Id, Join, Options, Progress, RtspTransport, State, Viewer,
+    rtsp, webrtc,
 };
 
 /// A viewer: its connection and its counts.
@@ -51,6 +52,7 @@ impl Buffers {
         webrtc::Buffers {
             batch: &mut self.batch,
             control: &mut self.control,
+            stream: &mut self.stream,
         }
     }
 
@@ -139,8 +141,11 @@ impl Peer {
     /// read whole with one call, so looking in vain would cost more, and the kernel does not
     /// stamp streams.
     pub(super) fn wants_events(&self) -> bool {
-        let udp = RtspTransport::Udp;
-        matches!(&self.join.endpoint, Endpoint::Rtsp { transport, .. } if *transport != udp)
+        match &self.join.endpoint {
+            Endpoint::Rtsp { transport, .. } => *transport != RtspTransport::Udp,
+            Endpoint::Whep { transport, .. } => *transport == IceTransport::Tcp,
+            Endpoint::DoSignaling(_) => false,
+        }
     }
 
     /// Descriptor of a viewer that has just begun and has a single one.

@@ -7,12 +7,16 @@ use std::time::Instant;
 
 use glassline_media::WallClock;
 use glassline_net::UdpSocket;
-use glassline_webrtc::{Certificate, DialConfig, OpusOptions, ReceiveMode, Secrets, Session};
+use glassline_webrtc::sdp::SessionDescription;
+use glassline_webrtc::{
+    Certificate, DialConfig, OpusOptions, ReceiveMode, Secrets, Session, TransportAddress,
+};
 use url::Url;
 
 use super::command::{Command, Mailbox};
 use super::job::{Answered, Dialled, Job};
-use super::{Endpoint, Join, Mode, Options, route, rtsp};
+use super::webrtc::{Connection, MediaSocket};
+use super::{Endpoint, IceTransport, Join, Mode, Options, route, rtsp};
 use crate::whep;
 
 /// The threads that exchange offers and answers with the server.
@@ -122,8 +126,16 @@ impl Context {
 
     fn dial(&self, join: &Join) -> Result<Dialled, String> {
         match &join.endpoint {
-            Endpoint::Whep(url) | Endpoint::DoSignaling(url) => {
+            Endpoint::DoSignaling(url)
+            | Endpoint::Whep {
+                url,
+                transport: IceTransport::Udp,
+            } => {
                 let answered = self.offer(url, join.mode)?;
+                Ok(Dialled::WebRtc(Box::new(answered)))
+            }
+            Endpoint::Whep { url, .. } => {
+                let answered = self.offer_tcp(url, join)?;
                 Ok(Dialled::WebRtc(Box::new(answered)))
             }
             Endpoint::Rtsp { url, transport } => Ok(Dialled::Rtsp {
@@ -155,9 +167,44 @@ impl Context {
             .into_iter()
             .map(|ip| SocketAddr::new(ip, port))
             .collect();
+        let (session, started, answer) = self.negotiate(url, mode, local.clone())?;
+        Ok(Answered {
+            url: url.clone(),
+            socket: MediaSocket::Udp { socket, local },
+            session,
+            started,
+            answer,
+        })
+    }
+
+    /// Posts an offer without candidates, and connects to the TCP candidate of the answer.
+    fn offer_tcp(&self, url: &Url, join: &Join) -> Result<Answered, String> {
+        let (mut session, started, answer) = self.negotiate(url, join.mode, Vec::new())?;
+        let server = passive_candidate(&answer.sdp)
+            .ok_or_else(|| format!("{url} offers no media over TCP"))?;
+        let connection = Connection::open(server, join.conduct.receive_buffer())
+            .map_err(|error| format!("cannot connect to {server}, the TCP candidate: {error}"))?;
+        session.add_local(TransportAddress::tcp(connection.local()));
+        Ok(Answered {
+            url: url.clone(),
+            socket: MediaSocket::Tcp(Box::new(connection)),
+            session,
+            started,
+            answer,
+        })
+    }
+
+    /// Posts an offer with the candidates `local`. Returns the session, the instant of the request,
+    /// and the answer.
+    fn negotiate(
+        &self,
+        url: &Url,
+        mode: Mode,
+        local: Vec<SocketAddr>,
+    ) -> Result<(Session, Instant, whep::Answer), String> {
         let config = DialConfig {
             certificate: Arc::clone(&self.certificate),
-            local: local.clone(),
+            local,
             turn_allocations: Vec::new(),
             data: None,
             secrets: Secrets::expand(&rand::random()),
@@ -175,13 +222,17 @@ impl Context {
         let (token, trust) = (self.options.token.as_deref(), self.options.trust);
         let answer =
             whep::post_offer(url, &offer, token, trust).map_err(|error| error.to_string())?;
-        Ok(Answered {
-            url: url.clone(),
-            socket,
-            local,
-            session,
-            started,
-            answer,
-        })
+        Ok((session, started, answer))
     }
+}
+
+/// Returns the address of the answer's first passive TCP candidate (RFC 6544 §4.5).
+fn passive_candidate(answer: &str) -> Option<SocketAddr> {
+    let answer = SessionDescription::parse(answer).ok()?;
+    let mut candidates = answer
+        .media
+        .iter()
+        .flat_map(|it| it.attributes.candidates());
+    let passive = candidates.find(|candidate| candidate.is_tcp_passive())?;
+    passive.socket_addr()
 }

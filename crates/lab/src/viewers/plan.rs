@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use glassline_client::trust::Trust;
-pub use glassline_client::viewers::{Endpoint, RtspTransport};
+pub use glassline_client::viewers::{Endpoint, IceTransport, RtspTransport};
 use glassline_net::{Options, UdpSocket};
 use url::Url;
 
@@ -96,7 +96,10 @@ impl Plan {
     /// Name of the protocol in reports.
     pub fn protocol(&self) -> &'static str {
         match &self.endpoint {
-            Endpoint::Whep(_) => "whep",
+            Endpoint::Whep { transport, .. } => match transport {
+                IceTransport::Udp => "whep",
+                IceTransport::Tcp => "whep/tcp",
+            },
             Endpoint::DoSignaling(_) => "doSignaling",
             Endpoint::Rtsp { transport, .. } => match transport {
                 RtspTransport::Tcp if self.endpoint.is_secure() => "rtsps/tcp",
@@ -125,8 +128,7 @@ impl Plan {
             && !matches!(protocol, "rtsp/tcp" | "rtsps/tcp" | "rtsp/http")
         {
             return refuse(format!(
-                "{flag} is for RTSP over TCP only: {protocol} sends media by UDP, where nobody \
-                 waits for a reader; --stall makes sense there"
+                "{flag} is for RTSP over TCP only; with {protocol}, --stall hinders a server"
             ));
         }
         if self.describe_probe && !protocol.starts_with("rtsp/") {
@@ -353,7 +355,7 @@ mod tests {
                 long(whep.clone(), tiny),
                 "--tiny-window is for RTSP over TCP only",
             ),
-            (long(udp.clone(), tiny), "rtsp/udp sends media by UDP"),
+            (long(udp.clone(), tiny), "with rtsp/udp, --stall"),
             (probed, "--describe-probe"),
             (short, "4 s at least"),
         ] {

@@ -267,6 +267,11 @@ pub struct OriginError {
 pub struct HostName(String);
 
 impl HostName {
+    /// Returns the name as it was written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
     fn is(&self, host: &str) -> bool {
         self.0.eq_ignore_ascii_case(host)
     }

@@ -16,6 +16,7 @@ mod https;
 mod ice_server;
 mod listeners;
 mod load;
+mod media;
 mod parts;
 mod quic;
 mod rtsp;
@@ -33,6 +34,7 @@ use glassline_hub::StreamName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use crate::addresses::{AdvertisedAddress, AdvertisedAddressError};
 pub use crate::auth::Auth;
 use crate::auth::Sites;
 use crate::ingest::{Input, SourceSpec};
@@ -47,6 +49,7 @@ pub use exposure::Exposure;
 pub use https::{HTTPS_PORT, Https, HttpsAddress};
 pub use listeners::{Collision, ConfiguredListener, Protocol};
 pub use load::Error;
+pub use media::Media;
 pub use quic::Quic;
 pub use rtsp::{Groups, Multicast, Rtsp, RtspTls, Srtp};
 pub use transcoding::Transcoding;
@@ -130,26 +133,6 @@ pub struct Http {
     /// like `127.0.0.1` or `10.0.0.0/8`: the client's address for limits and logins, scheme, host,
     /// and the path that the proxy removed.
     pub trusted_proxies: Vec<Network>,
-}
-
-/// WebRTC media over UDP, and over TCP for viewers and publishers that UDP does not reach.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Media {
-    /// Where to listen, `IP:PORT`; port 0 takes a free one.
-    pub address: SocketAddr,
-    /// Addresses that viewers are told to send to, if they differ from those of this machine's
-    /// interfaces (port forwarding, clouds). If empty: the address listened on, or every
-    /// interface's address if that is unspecified.
-    #[serde(deserialize_with = "parts::advertise")]
-    pub advertise: Vec<IpAddr>,
-    /// Whether the same port of TCP takes media, too (ICE-TCP, RFC 6544). Browsers prefer UDP where
-    /// that works.
-    pub tcp: bool,
-    /// Most connections of that port, a quarter of them from one IPv4 address or one /64 of IPv6.
-    #[serde(deserialize_with = "parts::positive")]
-    #[schemars(range(min = 1))]
-    pub tcp_connections: usize,
 }
 
 /// Metrics, health and the whole API.
@@ -274,17 +257,6 @@ impl Default for Http {
             hosts: Vec::new(),
             base_path: BasePath::default(),
             trusted_proxies: Vec::new(),
-        }
-    }
-}
-
-impl Default for Media {
-    fn default() -> Self {
-        Self {
-            address: loopback(8189),
-            advertise: Vec::new(),
-            tcp: true,
-            tcp_connections: 4_096,
         }
     }
 }

@@ -1,7 +1,5 @@
 //! Values that are checked while the file is parsed, so that an error points at its line.
 
-use std::net::IpAddr;
-
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
@@ -85,17 +83,5 @@ pub(super) fn shards<'de, D: Deserializer<'de>>(
             "must be 1 to {SHARDS_MAX}, or null for one per core"
         ))),
         shards => Ok(shards),
-    }
-}
-
-pub(super) fn advertise<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Vec<IpAddr>, D::Error> {
-    let addresses = Vec::<IpAddr>::deserialize(deserializer)?;
-    match addresses.iter().find(|ip| ip.is_unspecified()) {
-        Some(ip) => Err(D::Error::custom(format!(
-            "viewers cannot send to {ip}: name an address that reaches this machine"
-        ))),
-        None => Ok(addresses),
     }
 }

@@ -15,6 +15,7 @@ use glassline_webrtc::Certificate;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
+use crate::addresses::MediaAddresses;
 use crate::app::{App, HttpEndpoints};
 use crate::auth::Users;
 use crate::config::{Config, DataAccess};
@@ -81,10 +82,12 @@ impl Server {
             handshake: config.limits.handshake(),
         }));
         let failures = Arc::<Failures>::default();
+        let addresses = Arc::new(MediaAddresses::new(config.media.advertise.clone()));
+        addresses.start().await;
         let shared = Arc::new(Shared::new(
             registry,
             Arc::clone(&latencies),
-            config.media.advertise.clone(),
+            Arc::clone(&addresses),
             Arc::clone(&failures),
             Arc::clone(&supervisor),
         ));
@@ -194,6 +197,12 @@ impl Server {
             let serving =
                 sessions::serve_tcp(socket, allowed.media, shared, supervisor, stopped.clone())?;
             tasks.push(tokio::spawn(serving));
+        }
+        let task = (Part::Background, "media addresses");
+        if addresses.has_names() {
+            let until = stopped.clone();
+            let asking = move || Arc::clone(&addresses).keep(until.clone());
+            tasks.push(spawn_kept(&supervisor, task, &stopped, asking));
         }
         let reload = reload.run(Arc::clone(&asked), stopped.clone());
         let task = (Part::Background, "reload");

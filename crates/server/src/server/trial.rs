@@ -11,6 +11,7 @@ use url::Url;
 
 use super::StartError;
 use super::certificates::check_certificates;
+use crate::addresses::{AdvertisedAddress, learn};
 use crate::config::{Config, ConfiguredListener, PemFiles, Protocol, Tls};
 use crate::ingest::{self, FrameCodes, SourceSpec};
 use crate::runtime::Supervisor;
@@ -40,6 +41,7 @@ pub async fn try_config(config: &Config) -> Result<Vec<Tried>, StartError> {
     let mut tried: Vec<Tried> = config.configured_listeners().iter().map(listen).collect();
     tried.extend(certificates(config));
     tried.extend(authority(config).await);
+    tried.extend(advertised(config).await);
     if let Some(folder) = &config.rtsp.media_folder {
         let outcome = match std::fs::read_dir(folder) {
             Ok(_) => Ok(format!("{} can be read", folder.display())),
@@ -158,6 +160,25 @@ async fn authority(config: &Config) -> Option<Tried> {
         Err(_) => Err(format!("{host} does not answer on TCP port {port}")),
     };
     Some(of("tls.acme.directory", outcome))
+}
+
+/// Asks for the names and the STUN servers of `media.advertise`.
+async fn advertised(config: &Config) -> Vec<Tried> {
+    let mut tried = Vec::new();
+    for entry in &config.media.advertise {
+        if matches!(entry, AdvertisedAddress::Ip(_)) {
+            continue;
+        }
+        let outcome = match learn(entry).await {
+            Ok(ips) => {
+                let ips: Vec<_> = ips.iter().map(ToString::to_string).collect();
+                Ok(format!("{entry} stands for {}", ips.join(" and ")))
+            }
+            Err(error) => Err(error.to_string()),
+        };
+        tried.push(of("media.advertise", outcome));
+    }
+    tried
 }
 
 /// Starts the source in a hub of its own, and waits until it is live or says why not.

@@ -419,19 +419,10 @@ impl Negotiator {
         }
     }
 
-    /// Returns the server's media addresses: the configured ones, the one listened on, or the one
-    /// that the peer's request arrived at (`reached`).
+    /// Returns the server's media addresses for a peer whose request arrived at `reached`.
     pub(super) fn candidates(&self, reached: IpAddr) -> Vec<TransportAddress> {
         let media = self.settings.media;
-        let own = match media.ip().is_unspecified() {
-            true => reached.to_canonical(),
-            false => media.ip(),
-        };
-        let advertised = &self.shared.advertise[..];
-        let ips = match advertised {
-            [] => std::slice::from_ref(&own),
-            advertised => advertised,
-        };
+        let ips = self.shared.addresses.ips(media.ip(), reached);
         let at = |ip: &IpAddr| SocketAddr::new(*ip, media.port());
         let udp = ips.iter().map(at).map(TransportAddress::udp);
         let tcp = ips.iter().map(at).map(TransportAddress::tcp);

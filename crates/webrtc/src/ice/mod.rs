@@ -9,6 +9,7 @@ mod check;
 mod consent;
 mod integrity;
 mod lite;
+mod mapped;
 mod priority;
 
 use std::net::SocketAddr;
@@ -28,6 +29,7 @@ use consent::Consent;
 use integrity::HMAC_SHA1;
 pub use integrity::stun_is_authentic;
 use lite::HandshakePath;
+pub use mapped::{binding_request, mapped_address};
 
 fn creds(credentials: IceCredentials) -> IceCreds {
     IceCreds {

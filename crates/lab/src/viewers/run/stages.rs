@@ -50,7 +50,7 @@ impl Stages {
 }
 
 fn latency_url(endpoint: &Endpoint) -> Option<Url> {
-    let Endpoint::Whep(url) = endpoint else {
+    let Endpoint::Whep { url, .. } = endpoint else {
         return None;
     };
     // There is no TLS provider here; the table is meant for servers on the same machine.

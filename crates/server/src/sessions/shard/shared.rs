@@ -1,10 +1,10 @@
 //! State that all shards share, and handles to reach each shard.
 
-use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use super::command::Command;
+use crate::addresses::MediaAddresses;
 use crate::failures::Failures;
 use crate::latency::LatencyRegistry;
 use crate::messages::MessageBrokers;
@@ -22,8 +22,8 @@ pub struct Shared {
     pub registry: Arc<Registry>,
     /// Registry in which the shards publish their stage delays.
     pub latencies: Arc<LatencyRegistry>,
-    /// Addresses that viewers are told instead of the socket's own, for a server behind a NAT.
-    pub advertise: Vec<IpAddr>,
+    /// Addresses that clients are told.
+    pub(crate) addresses: Arc<MediaAddresses>,
     /// Counts of connections for media over TCP.
     pub(crate) tcp: TcpCounters,
     /// Brokers of messages on data channels.
@@ -41,16 +41,16 @@ impl Shared {
     pub(crate) fn new(
         registry: Arc<Registry>,
         latencies: Arc<LatencyRegistry>,
-        advertise: Vec<IpAddr>,
+        addresses: Arc<MediaAddresses>,
         failures: Arc<Failures>,
         supervisor: Arc<Supervisor>,
     ) -> Self {
         Self {
-            surroundings: Surroundings::of_process(!advertise.is_empty()),
+            surroundings: Surroundings::of_process(addresses.is_configured()),
             failures,
             registry,
             latencies,
-            advertise,
+            addresses,
             tcp: TcpCounters::default(),
             brokers: MessageBrokers::default(),
             supervisor,

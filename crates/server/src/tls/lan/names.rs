@@ -56,9 +56,8 @@ impl LanNames {
         ]);
         names.hosts.insert("localhost".to_owned());
         // Without the system's answer, the names above and those of the operator remain.
-        names
-            .addresses
-            .extend(glassline_net::interface_addresses().unwrap_or_default());
+        let found = glassline_net::interface_addresses().unwrap_or_default();
+        names.addresses.extend(found.into_iter().map(|it| it.ip));
         if let Some(host) = glassline_net::host_name() {
             names.add_host_name(&host);
         }

@@ -17,7 +17,7 @@ const BATCHES_PER_TURN: usize = 8;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Path {
     pub(super) source: TransportAddress,
-    /// The server's address as the session knows it: one of its candidates.
+    /// The server's address that the datagram arrived at.
     pub(super) destination: TransportAddress,
     /// The IP address that the datagram arrived at, for replies from a wildcard socket.
     pub(super) local: Option<IpAddr>,
@@ -82,15 +82,10 @@ impl Worker {
         }
     }
 
-    /// Returns the server's address as viewers know it.
+    /// Returns the server's address that a datagram arrived at, as far as the system tells. The session
+    /// knows which of its candidates that is.
     pub(super) fn destination(&self, local: Option<IpAddr>) -> SocketAddr {
-        let actual = local.unwrap_or(self.local.ip());
-        let advertised = self
-            .shared
-            .advertise
-            .iter()
-            .find(|ip| ip.is_ipv4() == actual.is_ipv4());
-        SocketAddr::new(advertised.copied().unwrap_or(actual), self.local.port())
+        SocketAddr::new(local.unwrap_or(self.local.ip()), self.local.port())
     }
 
     pub(super) fn on_datagram(&mut self, bytes: &mut [u8], path: Path, now: Instant) {

@@ -27,6 +27,7 @@ use glassline_webrtc::{
 
 use super::datagrams::Path;
 use super::{Parts, WAKE, Worker};
+use crate::addresses::MediaAddresses;
 use crate::latency::LatencyRegistry;
 use crate::runtime::{CommandSender, Heartbeat, Part, Supervisor, Waker};
 use crate::sessions::counters::Counters;
@@ -120,7 +121,7 @@ impl Scene {
         let shared = Shared::new(
             registry,
             latencies,
-            Vec::new(),
+            Arc::new(MediaAddresses::new(Vec::new())),
             Arc::default(),
             Arc::clone(&supervisor),
         );

@@ -387,31 +387,3 @@ fn after_a_panic_only_the_peer_that_was_served_is_gone() {
         assert!(scene.shared.registry.by_id(&record(scene, 1).id).is_none());
     });
 }
-
-#[test]
-fn viewers_are_told_the_advertised_address_of_their_family() {
-    in_scene(|scene| {
-        let worker = &mut scene.workers[0];
-        let port = worker.local.port();
-        let told = |worker: &Worker, local: Option<&str>| {
-            let local = local.map(|it| it.parse().expect("an address"));
-            let told = worker.destination(local);
-            assert_eq!(told.port(), port);
-            told.ip().to_string()
-        };
-        assert_eq!(told(worker, None), "127.0.0.1");
-        assert_eq!(told(worker, Some("10.0.0.7")), "10.0.0.7");
-        worker.shared = Arc::new(Shared::new(
-            Arc::clone(&scene.shared.registry),
-            Arc::clone(&scene.shared.latencies),
-            ["2001:db8::9", "198.51.100.9"]
-                .map(|it| it.parse().expect("an address"))
-                .into(),
-            Arc::default(),
-            Arc::clone(&scene.shared.supervisor),
-        ));
-        assert_eq!(told(worker, None), "198.51.100.9");
-        assert_eq!(told(worker, Some("10.0.0.7")), "198.51.100.9");
-        assert_eq!(told(worker, Some("2001:db8::1")), "2001:db8::9");
-    });
-}

@@ -1,15 +1,21 @@
 //! A viewer over WebRTC: its socket and its session.
 
-use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsRawFd, RawFd};
+mod connection;
+mod socket;
+
+use std::os::fd::RawFd;
 use std::time::Instant;
 
 use glassline_media::{Kind, WallClock};
-use glassline_net::{Datagram, ReceiveBatch, UdpSocket};
+use glassline_net::ReceiveBatch;
 use glassline_webrtc::{Event, Received, ReceiverIndex, Session};
 use url::Url;
 
-use super::capture::{self, Clock};
+pub(super) use connection::Connection;
+use socket::Arrival;
+pub(super) use socket::MediaSocket;
+
+use super::capture;
 use super::counts::Counts;
 use super::job::Answered;
 use super::misconduct::{self, Act, Misconduct};
@@ -17,8 +23,7 @@ use super::{Conduct, State};
 
 /// Socket and session of a viewer while it is connected.
 pub(super) struct MediaTransport {
-    socket: UdpSocket,
-    local: Vec<SocketAddr>,
+    socket: MediaSocket,
     session: Session,
     location: Option<Url>,
     wall: WallClock,
@@ -30,6 +35,7 @@ pub(super) struct MediaTransport {
 pub(super) struct Buffers<'a> {
     pub(super) batch: &'a mut ReceiveBatch,
     pub(super) control: &'a mut Vec<u8>,
+    pub(super) stream: &'a mut [u8],
 }
 
 impl MediaTransport {
@@ -45,7 +51,6 @@ impl MediaTransport {
         let url = answered.url;
         let mut transport = Self {
             socket: answered.socket,
-            local: answered.local,
             session: answered.session,
             location: answered.answer.location,
             wall,
@@ -63,7 +68,7 @@ impl MediaTransport {
 
     /// Descriptor to wait for.
     pub(super) fn descriptor(&self) -> RawFd {
-        self.socket.as_raw_fd()
+        self.socket.descriptor()
     }
 
     /// Reads the datagrams that wait at the socket.
@@ -73,22 +78,20 @@ impl MediaTransport {
         }
         let mut any = false;
         loop {
-            match self.socket.receive_batch(buffers.batch) {
-                Ok(0) => break,
-                Ok(_) => {}
+            let (session, wall) = (&mut self.session, self.wall);
+            let read = self
+                .socket
+                .receive(buffers.batch, buffers.stream, |mut arrival| {
+                    any = true;
+                    take(session, wall, &mut arrival, counts);
+                });
+            match read {
+                Ok(true) => {}
+                Ok(false) => break,
                 Err(error) => {
                     counts.end(format!("cannot receive: {error}"));
                     return;
                 }
-            }
-            any = true;
-            let clock = Clock::read();
-            for mut datagram in buffers.batch.iter_mut() {
-                self.take(&mut datagram, &clock, counts);
-            }
-            // The batch was not full, so the socket is empty.
-            if buffers.batch.len() < buffers.batch.capacity() {
-                break;
             }
         }
         if any {
@@ -98,73 +101,6 @@ impl MediaTransport {
             if !self.begun && counts.state == State::Playing {
                 self.begun = true;
                 self.misconduct.begin(now);
-            }
-        }
-    }
-
-    fn take(&mut self, datagram: &mut Datagram<'_>, clock: &Clock, counts: &mut Counts) {
-        if datagram.truncated {
-            *counts.dropped.entry("truncated").or_default() += 1;
-            return;
-        }
-        let destination = self.arrived_at(datagram.destination);
-        let arrived = clock.instant(datagram.arrived);
-        let size = match datagram.segment {
-            Some(size) => usize::from(size),
-            None => datagram.bytes.len().max(1),
-        };
-        for bytes in datagram.bytes.chunks_mut(size) {
-            let len = bytes.len();
-            let received =
-                self.session
-                    .handle_datagram(clock.now, datagram.source, destination, bytes);
-            let received = match received {
-                Ok(received) => received,
-                Err(reason) => {
-                    *counts.dropped.entry(reason.label()).or_default() += 1;
-                    continue;
-                }
-            };
-            if matches!(received, Received::Rtp { .. } | Received::Counted { .. }) {
-                // Media may come in the batch that ends the handshake.
-                attend(&mut self.session, clock.now, counts);
-            }
-            counts.take(arrived, &received, len);
-            let (receiver, header) = match &received {
-                Received::Rtp {
-                    receiver, packet, ..
-                } => (*receiver, packet.header),
-                Received::Counted {
-                    receiver, header, ..
-                } => (*receiver, *header),
-                _ => continue,
-            };
-            if header.marker {
-                self.note_delay(receiver, header.timestamp, arrived, counts);
-            }
-        }
-    }
-
-    /// Records the delay of a frame whose last packet arrived at `arrived`.
-    fn note_delay(
-        &self,
-        receiver: ReceiverIndex,
-        timestamp: u32,
-        arrived: Instant,
-        counts: &mut Counts,
-    ) {
-        let Some(receiver) = self.session.receivers().get(receiver.0) else {
-            return;
-        };
-        if let (Kind::Video, Some(report)) = (receiver.kind, receiver.sender_time()) {
-            let known = (report.ntp, report.rtp_timestamp);
-            let rate = receiver.clock_rate();
-            match capture::since(known, rate, timestamp, self.wall, arrived) {
-                Some(delay) => counts.record_delay(delay),
-                None => {
-                    let other = counts.dropped.entry("delay on another calendar");
-                    *other.or_default() += 1;
-                }
             }
         }
     }
@@ -217,12 +153,6 @@ impl MediaTransport {
         self.location
     }
 
-    /// The candidate address that a datagram was sent to.
-    fn arrived_at(&self, ip: Option<IpAddr>) -> SocketAddr {
-        let port = self.socket.local_addr().port();
-        ip.map_or(self.local[0], |ip| SocketAddr::new(ip, port))
-    }
-
     /// Requests a keyframe, as a player does whose decoder lost its reference.
     fn ask_for_keyframe(&mut self, now: Instant, counts: &mut Counts) {
         if let Some(receiver) = counts.take_keyframe_wanted() {
@@ -243,19 +173,17 @@ impl MediaTransport {
     fn drain(&mut self, now: Instant, buffers: &mut Buffers<'_>, counts: &mut Counts) {
         attend(&mut self.session, now, counts);
         while let Some(destination) = self.session.poll_transmit(buffers.control) {
-            if let Err(error) = self.socket.send(buffers.control, destination.socket) {
-                // Checks go to every candidate, the unreachable ones too.
-                tracing::trace!(%error, %destination, "datagram not sent");
+            if !self.socket.send(buffers.control, destination) {
                 counts.unsent += 1;
             }
         }
         counts.nacked = self.session.nacked();
     }
 
-    fn send_garbage(&self) {
+    fn send_garbage(&mut self) {
         if let Some(server) = self.session.peer() {
             // It does not matter whether garbage arrives.
-            let _ = self.socket.send(&misconduct::peer_garbage(), server.socket);
+            self.socket.send(&misconduct::peer_garbage(), server);
         }
     }
 }
@@ -273,6 +201,68 @@ fn attend(session: &mut Session, now: Instant, counts: &mut Counts) {
             }
             Event::Closed(reason) => counts.end(reason.to_string()),
             _ => {}
+        }
+    }
+}
+
+/// Hands what arrived to the session, and counts it.
+fn take(session: &mut Session, wall: WallClock, arrival: &mut Arrival<'_>, counts: &mut Counts) {
+    if arrival.is_truncated {
+        *counts.dropped.entry("truncated").or_default() += 1;
+        return;
+    }
+    let (arrived, now) = (arrival.arrived, arrival.now);
+    for bytes in arrival.bytes.chunks_mut(arrival.segment) {
+        let len = bytes.len();
+        let received = session.handle_datagram(now, arrival.source, arrival.destination, bytes);
+        let received = match received {
+            Ok(received) => received,
+            Err(reason) => {
+                *counts.dropped.entry(reason.label()).or_default() += 1;
+                continue;
+            }
+        };
+        if matches!(received, Received::Rtp { .. } | Received::Counted { .. }) {
+            // Media may come in the batch that ends the handshake.
+            attend(session, now, counts);
+        }
+        counts.take(arrived, &received, len);
+        let (receiver, header) = match &received {
+            Received::Rtp {
+                receiver, packet, ..
+            } => (*receiver, packet.header),
+            Received::Counted {
+                receiver, header, ..
+            } => (*receiver, *header),
+            _ => continue,
+        };
+        if header.marker {
+            note_delay(session, wall, (receiver, header.timestamp), arrived, counts);
+        }
+    }
+}
+
+/// Records the delay of a frame whose last packet, of this receiver and with this timestamp, arrived
+/// at `arrived`.
+fn note_delay(
+    session: &Session,
+    wall: WallClock,
+    (receiver, timestamp): (ReceiverIndex, u32),
+    arrived: Instant,
+    counts: &mut Counts,
+) {
+    let Some(receiver) = session.receivers().get(receiver.0) else {
+        return;
+    };
+    if let (Kind::Video, Some(report)) = (receiver.kind, receiver.sender_time()) {
+        let known = (report.ntp, report.rtp_timestamp);
+        let rate = receiver.clock_rate();
+        match capture::since(known, rate, timestamp, wall, arrived) {
+            Some(delay) => counts.record_delay(delay),
+            None => {
+                let other = counts.dropped.entry("delay on another calendar");
+                *other.or_default() += 1;
+            }
         }
     }
 }

@@ -1,0 +1,41 @@
+//! Where WebRTC media arrives, and what clients are told about it.
+
+use std::net::SocketAddr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{loopback, parts};
+use crate::addresses::AdvertisedAddress;
+
+/// WebRTC media over UDP, and over TCP for viewers and publishers that UDP does not reach.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Media {
+    /// Where to listen, `IP:PORT`; port 0 takes a free one.
+    pub address: SocketAddr,
+    /// Addresses that clients are told to send to, if they differ from those of this machine
+    /// (port forwarding, clouds): IP addresses, host names, and `stun:HOST[:PORT]` for the address
+    /// from which that STUN server sees this machine. Names and STUN servers are asked again every
+    /// minute. If empty: the address listened on; if that is unspecified, the address that the
+    /// client's request arrived at and the other addresses of its interface.
+    pub advertise: Vec<AdvertisedAddress>,
+    /// Whether the same port of TCP takes media, too (ICE-TCP, RFC 6544). Browsers prefer UDP where
+    /// that works.
+    pub tcp: bool,
+    /// Most connections of that port, a quarter of them from one IPv4 address or one /64 of IPv6.
+    #[serde(deserialize_with = "parts::positive")]
+    #[schemars(range(min = 1))]
+    pub tcp_connections: usize,
+}
+
+impl Default for Media {
+    fn default() -> Self {
+        Self {
+            address: loopback(8189),
+            advertise: Vec::new(),
+            tcp: true,
+            tcp_connections: 4_096,
+        }
+    }
+}
