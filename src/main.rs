@@ -14,11 +14,13 @@
 
 mod bench;
 mod call;
+mod cameras_command;
 mod config_command;
 mod exit;
 mod flags;
 mod logging;
 mod output;
+mod password;
 mod publish;
 #[cfg(test)]
 mod reference;
@@ -64,6 +66,8 @@ enum Command {
     /// Check, print or describe the configuration.
     #[command(subcommand)]
     Config(config_command::Action),
+    /// Find cameras of the network (ONVIF), and print a line of the configuration for each.
+    Cameras(cameras_command::Options),
     /// Create users, for `auth.users` or the file that `auth.users_file` names.
     #[command(subcommand)]
     User(user_command::Action),
@@ -101,6 +105,7 @@ fn run(command_line: CommandLine) -> Result<std::process::ExitCode, Failure> {
         Command::Trace(options) => trace::run(&options, quiet),
         Command::Bench(benchmark) => bench::run(&benchmark, quiet),
         Command::Config(action) => config_command::run(&action, quiet),
+        Command::Cameras(options) => cameras_command::run(&options, quiet),
         Command::User(action) => user_command::run(action, quiet),
     }
 }

@@ -1,6 +1,6 @@
 //! `glassline user`: makes users with passwords and rights.
 
-use std::io::{IsTerminal as _, Read as _, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -10,9 +10,7 @@ use glassline_server::config::users_in;
 
 use crate::exit::Failure;
 use crate::output;
-
-/// Longest password, in bytes. Longer input was probably piped in by mistake.
-const PASSWORD_BYTES_MAX: usize = 1024;
+use crate::password;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
@@ -55,7 +53,7 @@ pub(crate) fn run(action: Action, quiet: bool) -> Result<ExitCode, Failure> {
     if let Some(list) = &list {
         list.has_room_for(&name)?;
     }
-    let password = password(&name)?;
+    let password = password::choose(&name)?;
     let account = Account {
         read,
         publish,
@@ -144,48 +142,6 @@ fn write_for_owner(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let mut file = options.open(path)?;
     file.write_all(bytes)?;
     file.sync_all()
-}
-
-/// Asks for the password: twice on a terminal, since it is not shown there.
-fn password(name: &Name) -> Result<String, Failure> {
-    let stdin = std::io::stdin();
-    let password = if stdin.is_terminal() {
-        let ask = |prompt: &str| {
-            let terminal = console::Term::stderr();
-            let asked = terminal.write_str(prompt);
-            let answer = asked.and_then(|()| terminal.read_secure_line());
-            answer.map_err(|error| {
-                Failure::runtime(format_args!(
-                    "cannot read the password from the terminal: {error}"
-                ))
-            })
-        };
-        let password = ask(&format!("Password for {name}: "))?;
-        if ask("Once more: ")? != password {
-            return Err(Failure::usage(
-                "the two passwords differ; nothing was changed",
-            ));
-        }
-        password
-    } else {
-        let mut text = String::new();
-        let mut bounded = stdin.lock().take(PASSWORD_BYTES_MAX as u64 + 2);
-        let read = bounded.read_to_string(&mut text);
-        read.map_err(|error| {
-            Failure::runtime(format_args!("cannot read the password from stdin: {error}"))
-        })?;
-        let line = text.lines().next().unwrap_or_default();
-        line.to_owned()
-    };
-    match password.len() {
-        0 => Err(Failure::usage(
-            "the password is empty: type one, or pipe it in",
-        )),
-        1..=PASSWORD_BYTES_MAX => Ok(password),
-        _ => Err(Failure::usage(format_args!(
-            "a password has at most {PASSWORD_BYTES_MAX} bytes"
-        ))),
-    }
 }
 
 #[cfg(test)]

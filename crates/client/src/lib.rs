@@ -1,8 +1,8 @@
 //! Client ends of every protocol: viewers of any server, publishers, and voice calls.
 //!
 //! [`whep`] signals; [`viewers`] connects, receives and counts; [`publish`] sends live
-//! streams; [`call`] dials, answers, joins rooms, sends and plays voices; [`impairment`] puts
-//! a simulated bad path between two ends. These modules are shells around the sans-IO
+//! streams; [`call`] dials, answers, joins rooms, sends and plays voices; [`onvif`] finds cameras;
+//! [`impairment`] puts a simulated bad path between two ends. These modules are shells around the sans-IO
 //! sessions: they own the sockets, the threads and the clocks. Viewers do not decode: the
 //! tests and the load generator need to know what arrived, not what it looks like.
 
@@ -14,6 +14,7 @@
 pub mod call;
 pub mod http;
 pub mod impairment;
+pub mod onvif;
 pub mod publish;
 pub mod relay;
 #[cfg(test)]

@@ -96,6 +96,7 @@ pub(super) const ROOMS: &[(&str, &[Row])] = &[
         ("whep", &["trust"]),
         ("viewers", &["trust", "whep"]),
         ("call", &["http", "impairment", "trust", "viewers", "whep"]),
+        ("onvif", &["trust", "viewers"]),
         ("publish", &["trust", "viewers", "whep"]),
         ("relay", &["trust"]),
     ]),

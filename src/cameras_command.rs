@@ -1,0 +1,312 @@
+//! `glassline cameras`: finds cameras, and prints the lines to paste.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::io::IsTerminal as _;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use glassline_client::onvif::{self, Credentials, Device, Scope, StreamProfile};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+
+use crate::exit::Failure;
+use crate::{output, password};
+
+/// Port of WS-Discovery.
+const DISCOVERY_PORT: u16 = 3702;
+
+/// Longest time for answers that makes sense.
+const PATIENCE_MAX_S: u64 = 60;
+
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    /// Addresses to ask, ADDRESS or ADDRESS:PORT, for cameras of other networks. Without one, all
+    /// networks of this machine are asked by multicast.
+    #[arg(value_name = "ADDRESS")]
+    addresses: Vec<String>,
+    /// User at the cameras, to learn their streams. The password is asked for, piped in, or in
+    /// GLASSLINE_CAMERA_PASSWORD.
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// Time for answers, in seconds.
+    #[arg(long, value_name = "S", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=PATIENCE_MAX_S))]
+    wait: u64,
+    /// Print JSON in place of the list and the lines.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A camera, and what it says about its streams.
+struct Found {
+    device: Device,
+    /// The reason for people if it does not tell.
+    profiles: Result<Vec<StreamProfile>, String>,
+    /// A name for the stream in the configuration.
+    name: String,
+}
+
+pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
+    let scope = options.scope()?;
+    let credentials = options.credentials()?;
+    let patience = Duration::from_secs(options.wait);
+    let progress = progress(options, quiet);
+    let devices = onvif::find(&scope, patience).map_err(|error| {
+        Failure::runtime(format_args!("cannot ask the network for cameras: {error}"))
+    });
+    let devices = devices?;
+    let mut names = BTreeSet::new();
+    let mut found = Vec::new();
+    for device in devices {
+        progress.set_message(format!("asking {}", device.address.ip()));
+        let profiles = onvif::stream_profiles(&device, credentials.as_ref());
+        found.push(Found {
+            profiles: profiles.map_err(|error| error.to_string()),
+            name: name(&device, &mut names),
+            device,
+        });
+    }
+    progress.finish_and_clear();
+    if options.json {
+        let list: Vec<_> = found.iter().map(Found::json).collect();
+        output::print(&format!("{:#}\n", json!({ "cameras": list })))?;
+    } else {
+        output::print(&listing(&found, options.user.as_deref()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Options {
+    fn scope(&self) -> Result<Scope, Failure> {
+        if self.addresses.is_empty() {
+            return Ok(Scope::Networks);
+        }
+        let resolve = |text: &String| {
+            let resolved = match text.parse::<IpAddr>() {
+                Ok(ip) => Ok(vec![SocketAddr::new(ip, DISCOVERY_PORT)]),
+                Err(_) if text.contains(':') => text.to_socket_addrs().map(Iterator::collect),
+                Err(_) => (text.as_str(), DISCOVERY_PORT)
+                    .to_socket_addrs()
+                    .map(Iterator::collect),
+            };
+            resolved.map_err(|error| Failure::usage(format_args!("{text}: {error}")))
+        };
+        let lists = self.addresses.iter().map(resolve);
+        let lists = lists.collect::<Result<Vec<Vec<_>>, _>>()?;
+        Ok(Scope::Addresses(lists.concat()))
+    }
+
+    fn credentials(&self) -> Result<Option<Credentials>, Failure> {
+        let Some(user) = self.user.clone() else {
+            return Ok(None);
+        };
+        let password = match std::env::var("GLASSLINE_CAMERA_PASSWORD") {
+            Ok(password) => password,
+            Err(_) => password::ask(&user)?,
+        };
+        Ok(Some(Credentials { user, password }))
+    }
+}
+
+/// A line on a terminal that shows that something happens.
+fn progress(options: &Options, quiet: bool) -> ProgressBar {
+    if quiet || !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{spinner} {msg}").expect("a template of ours");
+    let line = ProgressBar::new_spinner().with_style(style);
+    line.set_message(format!("waiting {} s for answers of cameras", options.wait));
+    line.enable_steady_tick(Duration::from_millis(100));
+    line
+}
+
+/// Returns a stream name for the device that none of `taken` has.
+fn name(device: &Device, taken: &mut BTreeSet<String>) -> String {
+    let told = device.name.as_ref().or(device.hardware.as_ref());
+    let told = told.map(String::as_str).unwrap_or_default();
+    let mut name = String::new();
+    for c in told.chars().map(|c| c.to_ascii_lowercase()) {
+        match c {
+            'a'..='z' | '0'..='9' => name.push(c),
+            _ if name.is_empty() || name.ends_with('-') => {}
+            _ => name.push('-'),
+        }
+    }
+    name.truncate(40);
+    let name = match name.trim_end_matches('-') {
+        "" => "camera",
+        name => name,
+    };
+    let numbered = (2..).map(|number| format!("{name}-{number}"));
+    let mut names = std::iter::once(name.to_owned()).chain(numbered);
+    let free = names
+        .find(|it| !taken.contains(it))
+        .expect("without an end");
+    taken.insert(free.clone());
+    free
+}
+
+/// Returns the table of cameras and the lines for the configuration.
+fn listing(found: &[Found], user: Option<&str>) -> String {
+    let mut text = String::new();
+    if found.is_empty() {
+        return "no camera answered; cameras answer in their own network only: name their addresses to ask elsewhere, \
+                and see whether ONVIF is turned on in the camera\n"
+            .to_owned();
+    }
+    for Found {
+        device, profiles, ..
+    } in found
+    {
+        let words = [&device.name, &device.hardware, &device.location];
+        let words: Vec<_> = words.into_iter().flatten().map(String::as_str).collect();
+        let _ = writeln!(text, "{}  {}", device.address.ip(), words.join(", "));
+        match profiles {
+            Ok(profiles) => {
+                for profile in profiles {
+                    let _ = writeln!(text, "  {}", described(profile));
+                }
+            }
+            Err(reason) => {
+                let hint = match user {
+                    None => " (give --user NAME)",
+                    Some(_) => "",
+                };
+                let _ = writeln!(text, "  {reason}{hint}");
+            }
+        }
+    }
+    text += "\nsources:\n";
+    for Found {
+        profiles,
+        name,
+        device,
+    } in found
+    {
+        let best = profiles.iter().flatten().max_by_key(|it| it.size);
+        match best {
+            Some(profile) => {
+                let _ = writeln!(text, "  {name}: {}", with_user(profile, user));
+            }
+            None => {
+                let ip = device.address.ip();
+                let _ = writeln!(text, "  # {name}: rtsp://USER:PASSWORD@{ip}/PATH");
+            }
+        }
+    }
+    text
+}
+
+fn described(profile: &StreamProfile) -> String {
+    let size = profile
+        .size
+        .map(|(width, height)| format!(" {width}x{height}"));
+    let encoding = profile.encoding.as_deref().unwrap_or("no video");
+    let size = size.unwrap_or_default();
+    format!("{}: {encoding}{size}  {}", profile.name, profile.url)
+}
+
+/// Returns the URL for the configuration, in quotes where YAML needs them. The password is for the
+/// reader to fill in: it is not printed.
+fn with_user(profile: &StreamProfile, user: Option<&str>) -> String {
+    let mut url = profile.url.clone();
+    if let Some(user) = user {
+        // Fails only for URLs that cannot have a user.
+        let _ = (url.set_username(user), url.set_password(Some("PASSWORD")));
+    }
+    format!("'{}'", url.as_str().replace('\'', "''"))
+}
+
+impl Found {
+    fn json(&self) -> serde_json::Value {
+        let device = &self.device;
+        let profiles = self.profiles.as_ref().map(|profiles| {
+            let all = profiles.iter().map(|it| {
+                let (width, height) = it.size.unzip();
+                json!({ "name": it.name, "encoding": it.encoding, "width": width, "height": height, "url": it.url.as_str() })
+            });
+            all.collect::<Vec<_>>()
+        });
+        json!({
+            "id": device.id,
+            "address": device.address.ip(),
+            "name": device.name,
+            "hardware": device.hardware,
+            "location": device.location,
+            "service": device.service.as_str(),
+            "stream": self.name,
+            "profiles": profiles.as_ref().ok(),
+            "failure": profiles.err(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device(name: Option<&str>) -> Device {
+        Device {
+            id: "urn:uuid:1".to_owned(),
+            address: "192.0.2.20:3702".parse().expect("an address"),
+            name: name.map(str::to_owned),
+            hardware: Some("P3245-V".to_owned()),
+            location: None,
+            service: "http://192.0.2.20/onvif/device_service"
+                .parse()
+                .expect("a URL"),
+        }
+    }
+
+    fn profile(size: (u32, u32), path: &str) -> StreamProfile {
+        StreamProfile {
+            name: "main".to_owned(),
+            encoding: Some("H264".to_owned()),
+            size: Some(size),
+            url: format!("rtsp://192.0.2.20/{path}").parse().expect("a URL"),
+        }
+    }
+
+    #[test]
+    fn names_of_cameras_become_different_names_of_streams() {
+        let mut taken = BTreeSet::new();
+        let mut of = |told: Option<&str>| name(&device(told), &mut taken);
+        assert_eq!(of(Some("Front Door (2nd)")), "front-door-2nd");
+        assert_eq!(of(Some("front door 2nd!")), "front-door-2nd-2");
+        assert_eq!(of(None), "p3245-v");
+        assert_eq!(of(Some("ä")), "camera");
+        assert_eq!(of(Some("ö")), "camera-2");
+        let long = "x".repeat(200);
+        assert_eq!(of(Some(&long)).len(), 40);
+    }
+
+    #[test]
+    fn the_best_profile_is_printed_as_a_line_of_the_configuration() {
+        let found = |profiles| Found {
+            device: device(Some("Hall")),
+            profiles,
+            name: "hall".to_owned(),
+        };
+        let profiles = vec![
+            profile((640, 360), "sub"),
+            profile((1920, 1080), "main?a='b'"),
+        ];
+        let text = listing(&[found(Ok(profiles))], Some("me"));
+        let line = text.lines().last().expect("a line");
+        assert_eq!(line, "  hall: 'rtsp://me:PASSWORD@192.0.2.20/main?a=''b'''");
+        let config = format!("sources:\n{line}\n");
+        let config = glassline_server::config::Config::from_yaml(&config, "pasted")
+            .expect("a configuration");
+        assert_eq!(config.sources.len(), 1);
+        assert!(text.contains("192.0.2.20  Hall, P3245-V"), "{text}");
+        let refused = listing(&[found(Err("it asks for a user".to_owned()))], None);
+        assert!(
+            refused.contains("it asks for a user (give --user NAME)"),
+            "{refused}"
+        );
+        assert!(refused.contains("  # hall: rtsp://USER:PASSWORD@192.0.2.20/PATH"));
+        assert!(listing(&[], None).contains("no camera answered"));
+    }
+}
