@@ -9,6 +9,7 @@
     reason = "these tests run against real peers in real time"
 )]
 
+mod absent;
 mod acme;
 mod aiortc;
 mod bench;
@@ -93,6 +94,7 @@ fn main() -> ExitCode {
         call::TESTS,
         rooms::TESTS,
         restarts::TESTS,
+        absent::TESTS,
         sound_cards::TESTS,
     ];
     let trials = peers::trials(tests.concat(), !arguments.list);

@@ -199,6 +199,17 @@ impl Hub {
         Ok(stream)
     }
 
+    /// Returns the stream called `name`, creating it if it does not exist, for whoever publishes it.
+    /// The stream is listed from now on whether or not anybody does.
+    ///
+    /// # Errors
+    /// [`CreateError::TooMany`] at [`Limits::streams`].
+    pub fn reserve(&self, name: StreamName) -> Result<Arc<Stream>, CreateError> {
+        let stream = self.admit(name)?;
+        stream.set_lifetime(StreamLifetime::Awaited);
+        Ok(stream)
+    }
+
     /// Returns the stream called `name`, creating it if it does not exist, for a publisher that
     /// the configuration does not name: [`sweep`](Self::sweep) removes the stream some time
     /// after the publisher left.
@@ -372,6 +383,7 @@ mod tests {
             )]
         };
         drop(hub.create(name("camera")).expect("room"));
+        drop(hub.reserve(name("studio")).expect("room"));
         drop(hub.admit(name("camera")).expect("there"));
         let publish = |text: &str| {
             let stream = hub.admit(name(text)).expect("room");
@@ -402,7 +414,7 @@ mod tests {
             "the configuration names it now"
         );
         let names = hub.streams().into_iter().map(|it| it.name().to_string());
-        assert_eq!(names.collect::<Vec<_>>(), ["camera", "live"]);
+        assert_eq!(names.collect::<Vec<_>>(), ["camera", "live", "studio"]);
     }
 
     #[test]

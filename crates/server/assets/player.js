@@ -115,7 +115,8 @@ function show(state, label, title, detail, mayRetry) {
 }
 
 function live() {
-  if (session?.receivesVideo === false) show('live', 'Live', 'Audio alone', 'This stream has no video.');
+  if (entry?.stand_in) show('away', 'Source away');
+  else if (session?.receivesVideo === false) show('live', 'Live', 'Audio alone', 'This stream has no video.');
   else show('live', 'Live');
 }
 
@@ -236,7 +237,7 @@ async function tick(count) {
   }
   const sample = await sampler.sample(current.pc);
   noteSample(current, sample, nowMs);
-  if (!current.receivesVideo && arrivedAtMs === nowMs && seen.state !== 'live') heard(nowMs);
+  if (!current.receivesVideo && arrivedAtMs === nowMs && !['live', 'away'].includes(seen.state)) heard(nowMs);
   const stalled = watchForStall(nowMs);
   // Until the clocks are joined, frames wait in the log.
   if (estimate) await report(current, sample, estimate);
@@ -308,6 +309,8 @@ async function readEntry() {
     entry = { state: error.title, detail: error.detail };
   }
   noteAudio(entry.tracks ?? []);
+  const isAway = Boolean(entry.stand_in);
+  if (seen.state === (isAway ? 'live' : 'away')) live();
 }
 
 /** Says why the stream's audio is not heard, or what is missing of it. Audio that plays needs no word. */

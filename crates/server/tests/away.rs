@@ -1,6 +1,6 @@
-//! Sources that are not always there: the words for their state, and cameras on demand.
+//! Sources that are not always there: the words for their state, cameras on demand, and what stands in.
 
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
 use glassline_media::Kind;
@@ -195,4 +195,192 @@ fn a_moq_reader_wakes_a_camera_on_demand() {
         assert!(frame.expect("good").is_some(), "a frame of the camera");
     });
     assert_eq!(accepted(&camera), 2);
+}
+
+/// A camera that can go away and come back at the same port.
+struct Camera {
+    running: Option<Running>,
+    port: u16,
+}
+
+impl Camera {
+    /// Starts a camera with the built-in clip.
+    fn start() -> Self {
+        let mut camera = Self {
+            running: None,
+            port: 0,
+        };
+        camera.come_back();
+        camera.port = camera.address().port();
+        camera
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.running.as_ref().expect("it is there").rtsp()
+    }
+
+    fn go_away(&mut self) {
+        let running = self.running.take().expect("it is there");
+        running.stop(Duration::ZERO);
+    }
+
+    fn come_back(&mut self) {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
+        let running = Running::with_sources_and(vec![source("demo")], |config| {
+            config.rtsp.address = Some(address);
+        });
+        self.running = Some(running);
+    }
+}
+
+/// The packets of `viewer` since packet `from` as access units: time, and the NAL unit types.
+fn frames(viewer: &Peer<'_>, from: usize) -> Vec<(u32, Vec<u8>)> {
+    let mut frames: Vec<(u32, Vec<u8>)> = Vec::new();
+    for packet in viewer.of(Kind::Video).skip(from) {
+        let types = match packet.payload[0] & 0x1f {
+            // STAP-A: each NAL unit behind its size; FU-A: the type is in the second byte.
+            24 => {
+                let (mut types, mut rest) = (Vec::new(), &packet.payload[1..]);
+                while let [high, low, nal @ ..] = rest {
+                    types.push(nal[0] & 0x1f);
+                    rest = &nal[usize::from(u16::from_be_bytes([*high, *low]))..];
+                }
+                types
+            }
+            28 => vec![packet.payload[1] & 0x1f],
+            kind => vec![kind],
+        };
+        match frames.last_mut() {
+            Some((time, known)) if *time == packet.timestamp => known.extend(types),
+            _ => frames.push((packet.timestamp, types)),
+        }
+    }
+    frames
+}
+
+#[test]
+fn a_placeholder_plays_in_the_same_session_while_a_camera_is_away() {
+    let mut camera = Camera::start();
+    let text = format!(
+        "door=rtsp://{}/demo?placeholder&after_s=0.2",
+        camera.address()
+    );
+    let running = Running::with_sources(vec![source(&text)]);
+    await_view(&running, "door", |view| view["status"] == "live");
+    let mut viewer = Peer::of_stream(&running, "door").expect("an answer");
+    let count = |peer: &Peer<'_>| peer.of(Kind::Video).count();
+    assert!(viewer.run_until(SOON, |peer| count(peer) > 50), "live");
+    let stream = running.hub().stream("door").expect("configured");
+    let layout = stream.layout();
+
+    camera.go_away();
+    let stands_in = |_: &Peer<'_>| stream.standing_in().is_some();
+    assert!(viewer.run_until(SOON, stands_in), "something stands in");
+    let view = await_view(&running, "door", |view| view["status"] == "unreachable");
+    assert_eq!(view["stand_in"], "placeholder");
+    let before = count(&viewer);
+    let three = |peer: &Peer<'_>| frames(peer, before).len() > 3;
+    assert!(viewer.run_until(SOON, three), "a frame a second");
+    let shown = frames(&viewer, before.saturating_sub(20));
+    // Parameter sets of its own come with its keyframes: SPS, PPS, IDR.
+    let keyframe = shown.iter().find(|(_, types)| types.contains(&7));
+    let (_, types) = keyframe.expect("a keyframe with its parameter sets");
+    assert!(types.contains(&8) && types.contains(&5), "{types:?}");
+    let times: Vec<_> = frames(&viewer, before).iter().map(|it| it.0).collect();
+    for pair in times.windows(2) {
+        let step = pair[1].wrapping_sub(pair[0]);
+        assert!((80_000..100_000).contains(&step), "a second: {times:?}");
+    }
+
+    camera.come_back();
+    let live = |_: &Peer<'_>| stream.state().as_str() == "live";
+    assert!(viewer.run_until(SOON, live), "the camera is back");
+    let before = count(&viewer);
+    assert!(
+        viewer.run_until(SOON, |peer| count(peer) > before + 50),
+        "live"
+    );
+    let times: Vec<_> = frames(&viewer, 0).iter().map(|it| it.0).collect();
+    let steps = times.windows(2).map(|pair| pair[1].wrapping_sub(pair[0]));
+    assert!(
+        steps.clone().all(|step| step < 1 << 31),
+        "never back: {times:?}"
+    );
+    assert_eq!(stream.standing_in(), None);
+    assert_eq!((stream.layout(), stream.totals().sources), (layout, 2));
+    assert_eq!(running.sessions().0, 1, "the same session");
+}
+
+#[test]
+fn a_fallback_plays_in_the_same_session_and_is_left_when_the_camera_is_back() {
+    let mut camera = Camera::start();
+    let spare = Camera::start();
+    let text = format!(
+        "door=rtsp://{}/demo?fallback=yard&after_s=0.2",
+        camera.address()
+    );
+    let other = format!("yard=rtsp://{}/demo?idle_s=0.3", spare.address());
+    let running = Running::with_sources(vec![source(&text), source(&other)]);
+    await_view(&running, "door", |view| view["status"] == "live");
+    let mut viewer = Peer::of_stream(&running, "door").expect("an answer");
+    let count = |peer: &Peer<'_>| peer.of(Kind::Video).count();
+    assert!(viewer.run_until(SOON, |peer| count(peer) > 50), "live");
+    let spare = spare.running.as_ref().expect("it is there");
+    assert_eq!(accepted(spare), 0, "nobody needs it");
+
+    camera.go_away();
+    let stream = running.hub().stream("door").expect("configured");
+    let what = Some("fallback yard");
+    let stands_in = |_: &Peer<'_>| stream.standing_in().as_deref() == what;
+    assert!(
+        viewer.run_until(SOON, stands_in),
+        "the other camera stands in"
+    );
+    let (before, heard) = (count(&viewer), viewer.of(Kind::Audio).count());
+    let plays =
+        |peer: &Peer<'_>| count(peer) > before + 100 && peer.of(Kind::Audio).count() > heard + 50;
+    assert!(viewer.run_until(SOON, plays), "video and audio of it");
+
+    camera.come_back();
+    let live = |_: &Peer<'_>| stream.state().as_str() == "live";
+    assert!(viewer.run_until(SOON, live), "the camera is back");
+    let before = count(&viewer);
+    assert!(
+        viewer.run_until(SOON, |peer| count(peer) > before + 50),
+        "live"
+    );
+    assert_eq!(running.sessions().0, 1, "the same session");
+    let view = await_view(&running, "yard", |view| view["state"] == "idle");
+    assert_eq!(view["status"], "waiting");
+}
+
+#[test]
+fn a_fallback_is_waited_for_while_a_camera_was_never_there() {
+    let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let address = taken.local_addr().expect("bound");
+    drop(taken);
+    let text = format!("door=rtsp://{address}/?fallback=demo&after_s=0.2");
+    let running = Running::with_sources(vec![source(&text), source("demo")]);
+    let mut viewer = Peer::of_stream(&running, "door").expect("an answer");
+    let plays = |peer: &Peer<'_>| peer.of(Kind::Video).count() > 50;
+    assert!(viewer.run_until(SOON, plays), "frames of the clip");
+    let view = await_view(&running, "door", |view| view["status"] == "unreachable");
+    assert_eq!(view["stand_in"], "fallback demo");
+}
+
+#[test]
+fn a_stream_that_clients_publish_is_listed_before_and_has_a_fallback() {
+    let running =
+        Running::with_sources(vec![source("cam=publisher?fallback=demo"), source("demo")]);
+    let view = await_view(&running, STREAM, |view| view["state"] == "down");
+    assert_eq!(view["status"], "waiting");
+    let mut viewer = Peer::of_stream(&running, STREAM).expect("an answer");
+    let plays = |peer: &Peer<'_>| peer.of(Kind::Video).count() > 50;
+    assert!(viewer.run_until(SOON, plays), "frames of the clip");
+    let stream = running.hub().stream(STREAM).expect("configured");
+    let _source = Source::start(&stream, Film::default());
+    assert_eq!(stream.standing_in(), None, "the publisher took over");
+    let before = viewer.of(Kind::Video).count();
+    let goes_on = |peer: &Peer<'_>| peer.of(Kind::Video).count() > before + 50;
+    assert!(viewer.run_until(SOON, goes_on), "its frames");
 }

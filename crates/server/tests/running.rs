@@ -35,6 +35,14 @@ impl Running {
         Self::of(1, sources, |_| {})
     }
 
+    /// Starts a server with sources of its own, and a configuration that `change` modifies.
+    pub(crate) fn with_sources_and(
+        sources: Vec<SourceSpec>,
+        change: impl FnOnce(&mut Config),
+    ) -> Self {
+        Self::of(1, sources, change)
+    }
+
     /// Starts a server with this number of tokio's threads, of which tests may block all but one.
     pub(crate) fn with_workers(workers: usize) -> Self {
         Self::on(workers, 1, Vec::new(), |_| {})

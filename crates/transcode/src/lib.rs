@@ -17,6 +17,7 @@
 //! - [`VideoSource`] and [`VideoTranscoder`] are the same for H.264 with B-frames, which OpenH264
 //!   decodes and encodes again.
 //! - [`Still`] is one keyframe as a JPEG image.
+//! - [`Placeholder`] is one keyframe in grey with a line of text, as H.264 to be repeated.
 //! - [`Decoder`] is the first half of it, for tests that compare decoders.
 //!
 //! The crate reads no clock, opens no socket and starts no thread. The crates that decode are known
@@ -46,6 +47,7 @@ mod clock;
 mod decode;
 mod encode;
 mod output;
+mod placeholder;
 mod resample;
 mod source;
 mod still;
@@ -54,6 +56,7 @@ mod video;
 
 pub use decode::{Decoder, Format, Undecodable};
 pub use encode::{OpusFrame, Settings};
+pub use placeholder::{PLACEHOLDER_FPS, Placeholder, PlaceholderFrame};
 pub use source::{AudioSource, Untranscodable};
 pub use still::{NoStill, STILL_PIXELS_MAX, SizeLimit, Still, still_of};
 pub use transcoder::{AudioTranscoder, Counts, FrameError, Trouble};

@@ -183,11 +183,15 @@ impl Stream {
         Arc::new(stream)
     }
 
-    /// Sets how long the stream is listed without a publisher. A configured stream stays
-    /// configured.
+    /// Sets how long the stream is listed without a publisher. A stream that the configuration names
+    /// stays listed.
     pub fn set_lifetime(&self, lifetime: StreamLifetime) {
         let mut inner = self.lock();
-        if inner.lifetime != StreamLifetime::Configured {
+        let is_named = matches!(
+            inner.lifetime,
+            StreamLifetime::Configured | StreamLifetime::Awaited
+        );
+        if !is_named {
             inner.lifetime = lifetime;
         }
     }
@@ -196,7 +200,11 @@ impl Stream {
     /// one of them, or if it is configured and therefore stays listed.
     pub(crate) fn unused_for(&self, is_held: bool, now: Instant) -> Option<Duration> {
         let mut inner = self.lock();
-        if is_held || inner.publishing || inner.lifetime == StreamLifetime::Configured {
+        let stays = matches!(
+            inner.lifetime,
+            StreamLifetime::Configured | StreamLifetime::Awaited
+        );
+        if is_held || inner.publishing || stays {
             inner.unused_since = None;
             return None;
         }

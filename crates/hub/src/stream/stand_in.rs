@@ -16,6 +16,8 @@ pub struct PartingKeyframe {
     pub track: TrackIndex,
     /// The keyframe as it was published.
     pub unit: Arc<MediaUnit>,
+    /// The tracks of the source.
+    pub tracks: Arc<[Track]>,
     /// When the latest frame of the track was published.
     pub ended: Instant,
 }
@@ -30,7 +32,12 @@ impl Inner {
         let mut units = Vec::new();
         ring.since_keyframe(&mut units);
         let unit = units.into_iter().next()?;
-        Some(PartingKeyframe { track, unit, ended })
+        Some(PartingKeyframe {
+            track,
+            unit,
+            tracks: Arc::clone(&self.tracks),
+            ended,
+        })
     }
 }
 

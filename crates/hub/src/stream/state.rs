@@ -63,6 +63,8 @@ pub enum Prospect {
 pub enum StreamLifetime {
     /// The stream is listed always: the configuration names it.
     Configured,
+    /// The stream is listed always: the configuration names it, and clients publish it.
+    Awaited,
     /// The stream is listed for [`Limits::departed_span`](crate::Limits::departed_span), so
     /// that its publisher may return.
     #[default]

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{State, Stream, StreamLifetime};
+use crate::ring::Ring;
 
 /// Time without a unit after which a source that publishes counts as hanging.
 const SILENCE: Duration = Duration::from_secs(8);
@@ -60,7 +61,7 @@ impl Stream {
             return None;
         };
         let rings = inner.rings.iter().flatten();
-        let latest = rings.filter_map(|ring| ring.latest_published());
+        let latest = rings.filter_map(Ring::latest_published);
         let latest = latest.chain([since]).max()?;
         Some(now.saturating_duration_since(latest))
     }

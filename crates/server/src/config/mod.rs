@@ -94,8 +94,9 @@ pub struct Config {
     pub auth: Auth,
     /// Limits of the server.
     pub limits: Limits,
-    /// Streams by name, with the source of each: `rtsp://…`, files separated by commas, or `demo`; or
-    /// a map of `source` and its options, like `{source: rtsp://…, on_demand: true}`.
+    /// Streams by name, with the source of each: `rtsp://…`, files separated by commas, `demo`, or
+    /// `publisher` for what clients publish; or a map of `source` and its options, like
+    /// `{source: rtsp://…, on_demand: true}`.
     #[serde(with = "sources")]
     #[schemars(with = "BTreeMap<String, sources::SourceSchema>")]
     pub sources: BTreeMap<StreamName, Input>,

@@ -90,7 +90,7 @@ impl<'de> Visitor<'de> for SourceEntry {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SourceKeys {
-    /// `rtsp://…`, files separated by commas, or `demo`.
+    /// `rtsp://…`, files separated by commas, `publisher`, or `demo`.
     source: String,
     /// Transport of a camera's packets: `tcp` or `udp`.
     transport: Option<String>,
@@ -100,6 +100,12 @@ pub(super) struct SourceKeys {
     on_demand: Option<bool>,
     /// Time without receivers after which a camera on demand is left, in seconds; 10 by default.
     idle_s: Option<f64>,
+    /// Stream that is shown while the source is away.
+    fallback: Option<String>,
+    /// Whether the last keyframe is shown while the source is away, in grey for H.264.
+    placeholder: Option<bool>,
+    /// Time after which a source counts as away, in seconds; 2 by default.
+    after_s: Option<f64>,
     /// Frames per second of elementary video, like `30` or `30000/1001`.
     fps: Option<FrameRate>,
     /// Whether a file is played only once.
@@ -123,6 +129,9 @@ impl SourceKeys {
             // `on_demand: false` beside an idle time turns it off.
             ("idle_s", self.idle_s.map(|it| it.to_string())),
             ("on_demand", self.on_demand.map(|it| it.to_string())),
+            ("fallback", self.fallback),
+            ("placeholder", self.placeholder.map(|it| it.to_string())),
+            ("after_s", self.after_s.map(|it| it.to_string())),
             (
                 "fps",
                 self.fps.map(|it| match it {

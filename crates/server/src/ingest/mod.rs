@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! SourceSpec ─► spawn ─┬► file: a thread, paced by due times ─┐
-//!                      └► rtsp: a task, paced by the camera ──┴► hub::Publisher::push
+//!                      ├► rtsp: a task, paced by the camera ──┴► hub::Publisher::push
+//!                      └► stand_in: a task, while the source is away ─► hub::Stream::stand_in
 //! ```
 //!
 //! Each source runs on its own. A source that fails, or panics, is tried again with growing pauses,
@@ -21,17 +22,19 @@ mod pace;
 mod publishing;
 pub(crate) mod rtsp;
 mod spec;
+mod stand_in;
 mod tracks;
 mod unit_packetizer;
 mod units;
 mod voice;
 pub(crate) mod whip;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
 
-use glassline_hub::{CreateError, Hub, Stream, StreamName};
-use tokio::sync::watch;
+use glassline_hub::{CreateError, Hub, State, Stream, StreamName};
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
 use crate::runtime::{FaultPoint, Panicked, Part, Supervisor};
@@ -48,7 +51,7 @@ pub(crate) use unit_packetizer::{UnitPacketizer, UnitTiming};
 pub(crate) use units::Units;
 
 pub use frame_codes::{FrameCode, FrameCodes};
-pub use spec::{FileSource, Input, RtspSource, SourceSpec, SpecError, Transport};
+pub use spec::{Away, FileSource, Input, RtspSource, SourceSpec, SpecError, Transport};
 pub use voice::{Voice, VoiceCounters};
 pub use whip::{Arrivals, ArrivedLine, WhipCounters};
 
@@ -97,6 +100,10 @@ impl Sources {
                     file::run(&clip, source, &stream, &codes, &supervisor, &stop);
                 })?);
             }
+            Ready::Publisher => {
+                let detail = "nobody publishes yet".to_owned();
+                stream.set_state(State::Down { detail });
+            }
             Ready::Rtsp(camera) => {
                 let life = camera::Life {
                     supervisor,
@@ -121,12 +128,17 @@ impl Sources {
 /// twice, more streams than the hub takes, a panic while a file is opened. A camera that does not answer is no error; the server
 /// tries again until it does.
 pub(crate) async fn spawn(
-    hub: &Hub,
+    hub: &Arc<Hub>,
     specs: Vec<SourceSpec>,
     codes: &FrameCodes,
     supervisor: &Arc<Supervisor>,
     stopped: watch::Receiver<bool>,
 ) -> Result<Sources, StartError> {
+    let away: BTreeMap<_, _> = specs
+        .iter()
+        .filter_map(|spec| Some((spec.name.clone(), spec.input.away()?.clone())))
+        .collect();
+    check_fallbacks(&away)?;
     let mut ready = Vec::with_capacity(specs.len());
     let mut names = std::collections::BTreeSet::new();
     for spec in specs {
@@ -139,13 +151,26 @@ pub(crate) async fn spawn(
         tasks: Vec::new(),
         threads: Vec::new(),
     };
+    let services = stand_in::Services {
+        hub: Arc::clone(hub),
+        supervisor: Arc::clone(supervisor),
+        encoders: Arc::new(Semaphore::new(1)),
+    };
     for (name, source) in ready {
-        let stream = hub
-            .create(name.clone())
-            .map_err(|source| StartError::Create {
-                name: name.clone(),
-                source,
-            })?;
+        let stream = if matches!(source, Ready::Publisher) {
+            hub.reserve(name.clone())
+        } else {
+            hub.create(name.clone())
+        };
+        let stream = stream.map_err(|source| StartError::Create {
+            name: name.clone(),
+            source,
+        })?;
+        if let Some(away) = away.get(&name).cloned() {
+            let (stream, services) = (Arc::clone(&stream), services.clone());
+            let standing_in = stand_in::run(stream, away, services, stopped.clone());
+            sources.tasks.push(tokio::spawn(standing_in));
+        }
         sources
             .start(source, stream, codes.clone(), supervisor, stopped.clone())
             .map_err(|source| StartError::Thread { name, source })?;
@@ -153,9 +178,22 @@ pub(crate) async fn spawn(
     Ok(sources)
 }
 
+/// Checks that no stream falls back to itself, directly or by others.
+fn check_fallbacks(away: &BTreeMap<StreamName, Away>) -> Result<(), StartError> {
+    for name in away.keys() {
+        let next = |name: &StreamName| away.get(name).and_then(|it| it.fallback.clone());
+        let followed = std::iter::successors(next(name), next).take(away.len());
+        if followed.into_iter().any(|fallback| fallback == *name) {
+            return Err(StartError::Circle { name: name.clone() });
+        }
+    }
+    Ok(())
+}
+
 enum Ready {
     File(Clip, glassline_demux::Demuxer),
     Rtsp(RtspSource),
+    Publisher,
 }
 
 async fn prepare(
@@ -164,6 +202,7 @@ async fn prepare(
 ) -> Result<(StreamName, Ready), StartError> {
     let clip = match spec.input {
         Input::Rtsp(camera) => return Ok((spec.name, Ready::Rtsp(camera))),
+        Input::Publisher(_) => return Ok((spec.name, Ready::Publisher)),
         Input::Files(files) => Clip::Files(files),
         Input::Demo => Clip::Demo,
     };
@@ -211,6 +250,14 @@ pub enum StartError {
     /// Two sources have the same stream name.
     #[error("two sources are called '{name}': give each stream one source")]
     Twice {
+        /// Name of the stream.
+        name: StreamName,
+    },
+    /// A stream would stand in for itself.
+    #[error(
+        "source '{name}': its fallback leads back to it; name a stream that does not need '{name}'"
+    )]
+    Circle {
         /// Name of the stream.
         name: StreamName,
     },

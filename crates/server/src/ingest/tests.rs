@@ -49,7 +49,7 @@ impl Wake for NoWake {
 }
 
 struct Running {
-    hub: Hub,
+    hub: Arc<Hub>,
     codes: FrameCodes,
     stop: watch::Sender<bool>,
     sources: Sources,
@@ -63,7 +63,7 @@ impl Running {
     }
 
     async fn with(specs: &[&str], supervisor: Arc<Supervisor>) -> Result<Self, StartError> {
-        let hub = Hub::new(Limits::default());
+        let hub = Arc::new(Hub::new(Limits::default()));
         let codes = FrameCodes::default();
         let (stop, stopped) = watch::channel(false);
         let parsed = specs
@@ -369,4 +369,28 @@ async fn a_panic_while_a_file_is_opened_at_start_is_an_error_that_names_the_sour
     assert!(error.contains("leave the source out"), "{error}");
     let running = Running::with(&["demo=demo"], supervisor).await;
     running.expect("it works the next time").stop().await;
+}
+
+#[tokio::test]
+async fn a_circle_of_fallbacks_is_refused() {
+    for circle in [
+        &["a=publisher?fallback=a"][..],
+        &["a=publisher?fallback=b", "b=publisher?fallback=a"],
+        &[
+            "a=publisher?fallback=b",
+            "b=publisher?fallback=c",
+            "c=publisher?fallback=b",
+        ],
+    ] {
+        let refused = Running::start(circle).await.err();
+        let refused = refused.expect("a circle").to_string();
+        assert!(refused.contains("leads back to it"), "{refused}");
+    }
+    let chain = [
+        "a=publisher?fallback=b",
+        "b=publisher?fallback=c",
+        "c=publisher",
+    ];
+    let running = Running::start(&chain).await.expect("a chain");
+    running.stop().await;
 }

@@ -79,6 +79,7 @@ pub(crate) fn streams(
         let _ = writeln!(text, "glassline_stream_live{{stream=\"{label}\"}} {live}");
     }
     statuses(streams, now, text);
+    stand_ins(streams, text);
     let is_voice = |stream: &&Arc<Stream>| rooms::is_voice(stream.name().as_str());
     let streams: Vec<_> = streams.iter().filter(|it| !is_voice(it)).collect();
     let plain: [(&str, &str, ReadStream); 2] = [
@@ -158,6 +159,25 @@ fn statuses(streams: &[Arc<Stream>], now: Instant, text: &mut String) {
                 "glassline_stream_status{{stream=\"{label}\",status=\"{status}\"}} {value}"
             );
         }
+    }
+}
+
+/// Appends whether something is published in place of each stream's source.
+fn stand_ins(streams: &[Arc<Stream>], text: &mut String) {
+    head(
+        text,
+        "stream_stand_in",
+        "gauge",
+        "1 while a fallback or a placeholder is published in place of the stream's source.",
+    );
+    let is_voice = |stream: &&Arc<Stream>| rooms::is_voice(stream.name().as_str());
+    for stream in streams.iter().filter(|it| !is_voice(it)) {
+        let label = stream_label(stream.name().as_str());
+        let value = u8::from(stream.standing_in().is_some());
+        let _ = writeln!(
+            text,
+            "glassline_stream_stand_in{{stream=\"{label}\"}} {value}"
+        );
     }
 }
 

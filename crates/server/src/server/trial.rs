@@ -13,7 +13,7 @@ use super::StartError;
 use super::certificates::check_certificates;
 use crate::addresses::{AdvertisedAddress, learn};
 use crate::config::{Config, ConfiguredListener, PemFiles, Protocol, Tls};
-use crate::ingest::{self, FrameCodes, SourceSpec};
+use crate::ingest::{self, FrameCodes, Input, SourceSpec};
 use crate::runtime::Supervisor;
 
 /// Time that a camera or an authority has to answer.
@@ -185,6 +185,9 @@ async fn advertised(config: &Config) -> Vec<Tried> {
 async fn source(spec: SourceSpec, hub: Arc<Hub>, supervisor: Arc<Supervisor>) -> Tried {
     let key = format!("sources.{}", spec.name);
     let (name, text) = (spec.name.clone(), spec.input.to_string());
+    if matches!(spec.input, Input::Publisher(_)) {
+        return of(key, Ok("waits for a publisher".to_owned()));
+    }
     let (stop, stopped) = watch::channel(false);
     let codes = FrameCodes::default();
     let started = ingest::spawn(&hub, vec![spec], &codes, &supervisor, stopped).await;

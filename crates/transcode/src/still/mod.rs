@@ -12,7 +12,7 @@ mod planes;
 use glassline_media::{Codec, Kind, Track};
 use thiserror::Error;
 
-use crate::video::decoder::Decoder;
+use crate::video::decoder::{Decoded, Decoder};
 use planes::Planes;
 
 /// Most pixels of a keyframe that is decoded: 4096 × 2304.
@@ -60,6 +60,12 @@ pub enum NoStill {
         /// Height of the picture in pixels.
         height: usize,
     },
+    /// The encoder refuses the picture.
+    #[error("the encoder failed: {reason}")]
+    Encoder {
+        /// Text of OpenH264.
+        reason: String,
+    },
     /// The decoder refuses the keyframe.
     #[error("the keyframe is damaged, or of a profile that OpenH264 does not decode ({reason})")]
     Decoder {
@@ -87,19 +93,34 @@ impl Still {
     /// # Errors
     /// Returns [`NoStill`]; another keyframe may succeed.
     pub fn of_h264(keyframe: &[u8], limit: SizeLimit) -> Result<Self, NoStill> {
-        let refused = |reason: String| NoStill::Decoder { reason };
-        let mut decoder = Decoder::new().map_err(refused)?;
-        for number in 0..TIMES_MAX {
-            let decoded = decoder.decode(keyframe, number);
-            let decoded = decoded.map_err(|state| refused(format!("state {state:#x}")))?;
-            if let Some(decoded) = decoded {
-                fits(decoded.size)?;
-                let planes = Planes::of(&decoded);
-                return jpeg::encode(&planes.within(limit));
-            }
-        }
-        Err(refused("no picture".to_owned()))
+        let image = decode_keyframe(keyframe, |decoded| {
+            let planes = Planes::of(decoded);
+            jpeg::encode(&planes.within(limit))
+        });
+        image?
     }
+}
+
+/// Decodes `keyframe`, an access unit of H.264 in Annex-B form with its parameter sets, and returns what
+/// `take` makes of its picture.
+///
+/// # Errors
+/// Returns [`NoStill`] if there is no picture, or one that is too large.
+pub(crate) fn decode_keyframe<T>(
+    keyframe: &[u8],
+    take: impl FnOnce(&Decoded<'_>) -> T,
+) -> Result<T, NoStill> {
+    let refused = |reason: String| NoStill::Decoder { reason };
+    let mut decoder = Decoder::new().map_err(refused)?;
+    for number in 0..TIMES_MAX {
+        let decoded = decoder.decode(keyframe, number);
+        let decoded = decoded.map_err(|state| refused(format!("state {state:#x}")))?;
+        if let Some(decoded) = decoded {
+            fits(decoded.size)?;
+            return Ok(take(&decoded));
+        }
+    }
+    Err(refused("no picture".to_owned()))
 }
 
 impl std::fmt::Debug for Still {

@@ -3,8 +3,9 @@
 use glassline_media::{Bitrate, MediaTime};
 use openh264::encoder::{
     BitRate, Complexity, Encoder as Cisco, EncoderConfig, FrameRate, FrameType, IntraFramePeriod,
-    Profile, RateControlMode, UsageType,
+    Profile, QpRange, RateControlMode, UsageType,
 };
+use openh264::formats::YUVSource;
 use openh264::{OpenH264API, Timestamp};
 
 use super::decoder::Decoded;
@@ -12,8 +13,11 @@ use super::decoder::Decoded;
 /// Seconds between keyframes without a request. A viewer that joins begins with the latest one.
 const KEYFRAME_S: f64 = 2.0;
 
+/// Quantizer of a picture that is repeated: the picture is known, and grey.
+const STILL_QP: u8 = 28;
+
 /// An encoder of pictures of one size.
-pub(super) struct Encoder {
+pub(crate) struct Encoder {
     cisco: Cisco,
     size: (usize, usize),
     is_begun: bool,
@@ -39,6 +43,28 @@ impl Encoder {
             .scene_change_detect(false)
             .intra_frame_period(IntraFramePeriod::from_num_frames(period.max(1)))
             .num_threads(1);
+        Self::with(settings, size)
+    }
+
+    /// Starts an encoder of one picture that is repeated, with a keyframe in each `group` of frames;
+    /// the error is OpenH264's text.
+    pub(crate) fn of_still(size: (usize, usize), group: usize) -> Result<Self, String> {
+        let period = u32::try_from(group).unwrap_or(1);
+        let settings = EncoderConfig::new()
+            .usage_type(UsageType::CameraVideoRealTime)
+            .profile(Profile::Baseline)
+            .complexity(Complexity::Low)
+            .rate_control_mode(RateControlMode::Off)
+            .qp(QpRange::new(STILL_QP, STILL_QP))
+            .max_frame_rate(FrameRate::from_hz(1.0))
+            .skip_frames(false)
+            .scene_change_detect(false)
+            .intra_frame_period(IntraFramePeriod::from_num_frames(period))
+            .num_threads(1);
+        Self::with(settings, size)
+    }
+
+    fn with(settings: EncoderConfig, size: (usize, usize)) -> Result<Self, String> {
         let cisco = Cisco::with_api_config(OpenH264API::from_source(), settings);
         Ok(Self {
             cisco: cisco.map_err(|error| error.to_string())?,
@@ -65,16 +91,16 @@ impl Encoder {
 
     /// Encodes a picture that is shown at `time`. Returns the access unit, and whether it is a
     /// keyframe; `None` if the encoder left the picture out.
-    pub(super) fn encode(
+    pub(crate) fn encode(
         &mut self,
-        decoded: &Decoded<'_>,
+        image: &impl YUVSource,
         time: MediaTime,
     ) -> Result<Option<(Vec<u8>, bool)>, String> {
         self.is_begun = true;
         let millis = u64::try_from(time.nanos() / 1_000_000).unwrap_or(0);
         let coded = self
             .cisco
-            .encode_at(decoded, Timestamp::from_millis(millis))
+            .encode_at(image, Timestamp::from_millis(millis))
             .map_err(|error| error.to_string())?;
         let keyframe = match coded.frame_type() {
             FrameType::IDR => true,

@@ -10,7 +10,7 @@
 //! all pictures before it are there, which is what B-frames cost any player.
 
 pub(crate) mod decoder;
-mod encoder;
+pub(crate) mod encoder;
 mod source;
 
 use std::collections::VecDeque;

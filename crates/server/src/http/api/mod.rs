@@ -54,6 +54,9 @@ struct StreamView {
     /// What viewers can expect: `live`, `hangs`, `waiting` or `unreachable`.
     status: &'static str,
     detail: Option<String>,
+    /// What is published in place of the source: `placeholder`, or `fallback` with the stream's name;
+    /// null if nothing is.
+    stand_in: Option<String>,
     /// Seconds since the source published its latest unit; null if no source publishes.
     silent_s: Option<f64>,
     viewers: usize,
@@ -90,6 +93,7 @@ fn view(app: &App, stream: &Arc<Stream>, now: Instant) -> StreamView {
         status: stream.status(now).as_str(),
         silent_s: stream.silent_for(now).map(|it| it.as_secs_f64()),
         detail: state.detail().map(str::to_owned),
+        stand_in: stream.standing_in().map(|it| it.to_string()),
         viewers: stream.viewers(),
         tracks: tracks
             .iter()

@@ -1,3 +1,4 @@
+mod away;
 mod rtsp_source;
 
 use std::fmt;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use glassline_hub::{NameError, StreamName};
 
 use crate::spelling::nearest;
+pub use away::Away;
 use rtsp_source::OPTIONS;
 pub use rtsp_source::{RtspSource, Transport};
 
@@ -63,6 +65,8 @@ pub enum Input {
     Files(FileSource),
     /// A camera that the server connects to.
     Rtsp(RtspSource),
+    /// Whoever publishes under the stream's name, and what receivers get before and after.
+    Publisher(Away),
 }
 
 /// Files that become the tracks of one stream.
@@ -77,17 +81,26 @@ pub struct FileSource {
 }
 
 impl Input {
-    /// Parses `rtsp://…[?transport=udp&timeout_s=5]`, `FILE[,FILE…][?fps=30&once]` or `demo`. (A
-    /// file called `demo` is written `./demo`.)
+    /// Parses `rtsp://…[?transport=udp&timeout_s=5]`, `FILE[,FILE…][?fps=30&once]`, `publisher` or
+    /// `demo`. (A file called `demo` is written `./demo`.)
     ///
-    /// Only the options `transport`, `timeout_s`, `on_demand` and `idle_s` are removed from the query
-    /// of an RTSP URL; the rest is sent to the camera.
+    /// Only the options of the server, like `transport` and `on_demand`, are removed from the query of
+    /// an RTSP URL; the rest is sent to the camera.
     ///
     /// # Errors
     /// Returns [`SpecError`] with what is wrong; it never contains a password.
     pub fn parse(text: &str) -> Result<Self, SpecError> {
         if text == DEMO {
             return Ok(Self::Demo);
+        }
+        let (word, options) = text.split_once('?').unwrap_or((text, ""));
+        if word == PUBLISHER {
+            let mut publisher = Self::Publisher(Away::default());
+            for option in options.split('&').filter(|option| !option.is_empty()) {
+                let (key, value) = option.split_once('=').unwrap_or((option, ""));
+                publisher.set(key, value)?;
+            }
+            return Ok(publisher);
         }
         if let Some((scheme, _)) = text.split_once("://") {
             return if scheme.eq_ignore_ascii_case("rtsp") {
@@ -119,12 +132,23 @@ impl Input {
             Self::Demo => (false, &[][..]),
             Self::Files(files) => (files.take(option, value)?, &FILE_OPTIONS[..]),
             Self::Rtsp(camera) => (camera.take(option, value)?, &OPTIONS[..]),
+            Self::Publisher(away) => (away.take(option, value)?, &away::OPTIONS[..]),
         };
         if is_known {
             Ok(())
         } else {
             Err(SpecError::unknown(option, known))
         }
+    }
+
+    /// Returns what receivers get while the source is away; `None` if that is nothing.
+    pub fn away(&self) -> Option<&Away> {
+        let away = match self {
+            Self::Rtsp(camera) => &camera.away,
+            Self::Publisher(away) => away,
+            Self::Demo | Self::Files(_) => return None,
+        };
+        away.is_used().then_some(away)
     }
 
     /// Makes relative paths relative to `folder`.
@@ -143,6 +167,10 @@ impl fmt::Display for Input {
             Self::Demo => f.write_str(DEMO),
             Self::Files(files) => files.fmt(f),
             Self::Rtsp(camera) => camera.fmt(f),
+            Self::Publisher(away) => {
+                f.write_str(PUBLISHER)?;
+                away.write(f, '?')
+            }
         }
     }
 }
@@ -224,7 +252,7 @@ pub enum SpecError {
     #[error(transparent)]
     Name(NameError),
     /// The URL's scheme is not supported.
-    #[error("'{scheme}://' is not supported: a source is rtsp://…, files, or demo")]
+    #[error("'{scheme}://' is not supported: a source is rtsp://…, files, publisher, or demo")]
     Scheme {
         /// Scheme of the URL.
         scheme: String,
@@ -287,6 +315,8 @@ impl SpecError {
 }
 
 const DEMO: &str = "demo";
+
+const PUBLISHER: &str = "publisher";
 
 /// Parses `30`, `29.97` or `30000/1001`.
 fn frame_rate(text: &str) -> Result<f64, SpecError> {

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::{SpecError, redact, seconds, switch};
+use super::{Away, SpecError, redact, seconds, switch};
 use crate::spelling::nearest;
 
 /// A camera that the server connects to.
@@ -22,6 +22,8 @@ pub struct RtspSource {
     /// Time without receivers after which the camera is left until somebody needs its stream;
     /// `None` if it stays connected.
     pub on_demand: Option<Duration>,
+    /// What receivers get while the camera is away.
+    pub away: Away,
 }
 
 /// The transport of a camera's packets.
@@ -34,7 +36,18 @@ pub enum Transport {
 }
 
 /// Options of cameras, which are taken from the URL.
-pub(super) const OPTIONS: [&str; 4] = ["transport", "timeout_s", "on_demand", "idle_s"];
+pub(super) const OPTIONS: [&str; 7] = [
+    "transport",
+    "timeout_s",
+    "on_demand",
+    "idle_s",
+    "fallback",
+    "placeholder",
+    "after_s",
+];
+
+/// Options that are set by their name alone.
+const SWITCHES: [&str; 2] = ["on_demand", "placeholder"];
 
 /// Default time without packets after which a camera counts as gone; a camera sends a frame every
 /// 40 ms or so.
@@ -83,6 +96,7 @@ impl RtspSource {
             transport: Transport::Tcp,
             timeout: SILENCE,
             on_demand: None,
+            away: Away::default(),
         };
         source.take_options()?;
         Ok(source)
@@ -95,7 +109,7 @@ impl RtspSource {
             let is_taken = match option.split_once('=') {
                 Some((key, value)) => self.take(key, value)?,
                 // A camera may have words of its own for the others.
-                None => option == "on_demand" && self.take(option, "")?,
+                None => SWITCHES.contains(&option) && self.take(option, "")?,
             };
             if !is_taken {
                 others.push(option);
@@ -124,7 +138,7 @@ impl RtspSource {
                 self.on_demand = switch("on_demand", value)?.then_some(idle);
             }
             ("idle_s", value) => self.on_demand = Some(seconds("idle_s", value)?),
-            _ => return Ok(false),
+            _ => return self.away.take(key, value),
         }
         Ok(true)
     }
@@ -153,10 +167,14 @@ impl fmt::Display for RtspSource {
             separator = '&';
         }
         match self.on_demand {
-            None => Ok(()),
-            Some(IDLE) => write!(f, "{separator}on_demand"),
-            Some(idle) => write!(f, "{separator}idle_s={}", idle.as_secs_f64()),
+            None => {}
+            Some(IDLE) => write!(f, "{separator}on_demand")?,
+            Some(idle) => write!(f, "{separator}idle_s={}", idle.as_secs_f64())?,
         }
+        if self.on_demand.is_some() {
+            separator = '&';
+        }
+        self.away.write(f, separator)
     }
 }
 

@@ -97,6 +97,10 @@ fn what_is_shown_reads_back() {
         "rtsp://cam/live?x=1&transport=udp&timeout_s=2",
         "rtsp://user@cam:8554/live?transport=udp",
         "rtsp://cam/live?on_demand",
+        "rtsp://cam/live?x=1&on_demand&fallback=spare&placeholder&after_s=0.5",
+        "rtsp://cam/live?placeholder",
+        "publisher",
+        "publisher?fallback=loop&after_s=5",
         "rtsp://cam/live?timeout_s=2&idle_s=0.5",
     ] {
         let input = Input::parse(text).expect(text);
@@ -124,6 +128,9 @@ fn errors_name_what_is_wrong() {
         ("cam=a.h264?once=no", "'no' is not a value of 'once'"),
         ("cam=rtsp://h/?transport=quic", "it takes tcp or udp"),
         ("cam=rtsp://h/?timeout_s=-1", "seconds, 0.1 to 3600"),
+        ("cam=rtsp://h/?fallback=a%2Fb", "'%' in stream name"),
+        ("cam=publisher?after_s=0", "'0' is not a value of 'after_s'"),
+        ("cam=publisher?idle_s=1", "there are fallback"),
         ("cam=rtsp://h/?idle_s=0", "'0' is not a value of 'idle_s'"),
         ("cam=rtsp://h/?on_demand=maybe", "nothing, true or false"),
     ] {

@@ -1,0 +1,175 @@
+//! What is published in place of a source that is away: another stream, or its last keyframe.
+//!
+//! ```text
+//! source away, somebody watches ─ after the bound ─┬► fallback is published: its units, on our tracks
+//!                                                  └► otherwise the placeholder: one frame a second
+//! source begins to publish, or nobody watches ─────► over
+//! ```
+//!
+//! One task a stream, which sleeps while the source is there or nobody watches. The hub lets the source
+//! take over at any time ([`Stream::stand_in`]), and continues the timeline, so that receivers notice
+//! neither the beginning nor the end but by what they see.
+
+mod fallback;
+mod placeholder;
+mod track_map;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use glassline_hub::{Hub, Prospect, State, Stream, Wake};
+use tokio::sync::{Semaphore, watch};
+
+use super::Away;
+use crate::runtime::{Part, Supervisor, TaskWaker};
+use placeholder::Placeholders;
+
+/// Pause after a panic, so that data which always leads to one costs one in this time.
+const PANIC_PAUSE: Duration = Duration::from_secs(1);
+
+/// Pause after the hub refused a unit although the source is away.
+const REFUSED_PAUSE: Duration = Duration::from_millis(250);
+
+/// The parts of the server that publishing in place of a source needs.
+#[derive(Clone, Debug)]
+pub(super) struct Services {
+    pub(super) hub: Arc<Hub>,
+    pub(super) supervisor: Arc<Supervisor>,
+    /// Bounds the placeholders that are made at a time, for all streams.
+    pub(super) encoders: Arc<Semaphore>,
+}
+
+/// Publishes in place of the source of `stream`, as `away` says, until the server stops.
+pub(super) async fn run(
+    stream: Arc<Stream>,
+    away: Away,
+    services: Services,
+    mut stopped: watch::Receiver<bool>,
+) {
+    if away.fallback.is_some() {
+        stream.set_prospect(Prospect::StandIn);
+    }
+    let standing_in = async {
+        loop {
+            let stand_in = StandIn::new(&stream, &away, &services);
+            let ended = services.supervisor.catch_task(Part::Source, stand_in.run());
+            if ended.await.is_err() {
+                tracing::error!(stream = %stream.name(), "publishing in place of the source panicked");
+            }
+            tokio::time::sleep(PANIC_PAUSE).await;
+        }
+    };
+    tokio::select! {
+        never = standing_in => never,
+        _ = stopped.wait_for(|stop| *stop) => {}
+    }
+}
+
+/// What stands in for the source of one stream.
+struct StandIn<'a> {
+    stream: &'a Arc<Stream>,
+    away: &'a Away,
+    services: &'a Services,
+    /// Woken when the stream's demand or source changes.
+    changed: Arc<TaskWaker>,
+    placeholders: Placeholders,
+}
+
+/// Why the units of a fallback or a placeholder are no longer published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Over {
+    /// The source is back, or nobody watches.
+    NotNeeded,
+    /// Something else is to be published now.
+    Changed,
+}
+
+impl<'a> StandIn<'a> {
+    fn new(stream: &'a Arc<Stream>, away: &'a Away, services: &'a Services) -> Self {
+        let changed = Arc::new(TaskWaker::default());
+        let watcher = Arc::clone(&changed) as Arc<dyn Wake>;
+        stream.watch(&watcher);
+        Self {
+            stream,
+            away,
+            services,
+            changed,
+            placeholders: Placeholders::default(),
+        }
+    }
+
+    async fn run(mut self) {
+        let mut away_since = Instant::now();
+        let mut asked_since = None;
+        loop {
+            if !self.stream.is_source_away() {
+                self.changed.woken().await;
+                (away_since, asked_since) = (Instant::now(), None);
+                continue;
+            }
+            if !self.stream.is_demanded() {
+                asked_since = None;
+                self.changed.woken().await;
+                continue;
+            }
+            // A source that comes because somebody asks has its time from then on.
+            let since = match self.stream.state() {
+                State::Idle | State::Connecting => *asked_since.get_or_insert_with(Instant::now),
+                _ => away_since,
+            };
+            let left = (since + self.away.after).saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                self.publish().await;
+                if self.is_needed() {
+                    // The hub refused what was to be published.
+                    tokio::time::sleep(REFUSED_PAUSE).await;
+                }
+            } else {
+                let _ = tokio::time::timeout(left, self.changed.woken()).await;
+            }
+        }
+    }
+
+    /// Returns whether something is to be published in place of the source.
+    fn is_needed(&self) -> bool {
+        self.stream.is_source_away() && self.stream.is_demanded()
+    }
+
+    /// Publishes what there is until the source is back or nobody watches.
+    async fn publish(&mut self) {
+        tracing::info!(stream = %self.stream.name(), "the source is away: something stands in");
+        // The fallback may appear, begin and end meanwhile, and may itself come on demand.
+        let watcher = Arc::clone(&self.changed) as Arc<dyn Wake>;
+        self.services.hub.watch(&watcher);
+        let mut demand = None;
+        while self.is_needed() {
+            let fallback = self.fallback();
+            demand = fallback.as_ref().map(Stream::demand).or(demand);
+            let over = match fallback.filter(|it| it.is_published()) {
+                Some(fallback) => self.publish_fallback(&fallback).await,
+                None if self.away.placeholder => self.publish_placeholder().await,
+                None => {
+                    self.changed.woken().await;
+                    Over::Changed
+                }
+            };
+            if over == Over::NotNeeded {
+                break;
+            }
+        }
+    }
+
+    /// Returns the stream that the configuration names, if it exists now.
+    fn fallback(&self) -> Option<Arc<Stream>> {
+        let name = self.away.fallback.as_ref()?;
+        self.services.hub.stream(name.as_str())
+    }
+
+    /// Returns whether the fallback publishes, so that a placeholder ends for it.
+    fn has_fallback(&self) -> bool {
+        self.fallback().is_some_and(|it| it.is_published())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+use glassline_hub::{Limits, Publisher, StreamName, Subscription};
+use glassline_media::{Codec, MediaTime, MediaUnit, Stamps, Track, TrackIndex, UnitBuilder};
+
+use super::*;
+use crate::runtime::TaskWaker;
+
+/// A keyframe of VP8: header, 64 by 64.
+const KEYFRAME: [u8; 10] = [0x10, 2, 0, 0x9d, 1, 0x2a, 64, 0, 64, 0];
+
+struct Scene {
+    hub: Arc<Hub>,
+    stop: watch::Sender<bool>,
+    stream: Arc<Stream>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Scene {
+    /// Runs what stands in for the stream `cam` as soon as its source is away.
+    fn start(fallback: Option<&str>) -> Self {
+        let name = |name: &str| StreamName::parse(name).expect("a name");
+        let hub = Arc::new(Hub::new(Limits::default()));
+        let stream = hub.create(name("cam")).expect("room");
+        let away = Away {
+            fallback: fallback.map(name),
+            placeholder: true,
+            after: Duration::from_millis(1),
+        };
+        let services = Services {
+            hub: Arc::clone(&hub),
+            supervisor: Supervisor::start().expect("a thread"),
+            encoders: Arc::new(Semaphore::new(1)),
+        };
+        let (stop, stopped) = watch::channel(false);
+        let running = run(Arc::clone(&stream), away, services, stopped);
+        let task = tokio::spawn(running);
+        Self {
+            hub,
+            stop,
+            stream,
+            task,
+        }
+    }
+
+    async fn stop(self) {
+        self.stop.send_replace(true);
+        self.task.await.expect("no panic");
+    }
+}
+
+fn publish(stream: &Arc<Stream>, codec: Codec) -> Publisher {
+    let now = Instant::now();
+    let mut publisher = stream.publish(vec![Track::new(codec)], now).expect("free");
+    push(&mut publisher, now);
+    publisher
+}
+
+fn push(publisher: &mut Publisher, now: Instant) {
+    let mut builder = UnitBuilder::default();
+    builder.push(&KEYFRAME);
+    let stamps = Stamps::arrived(now);
+    let unit = builder.build(TrackIndex(0), MediaTime::ZERO, true, stamps);
+    publisher
+        .push(unit.expect("a packet"), now)
+        .expect("track 0");
+}
+
+/// Reads units until `count` have come.
+async fn units(
+    subscription: &mut Subscription,
+    arrival: &TaskWaker,
+    count: usize,
+) -> Vec<Arc<MediaUnit>> {
+    let mut units = Vec::new();
+    let reading = async {
+        while units.len() < count {
+            arrival.woken().await;
+            subscription.poll(&mut units);
+        }
+    };
+    let read = tokio::time::timeout(Duration::from_secs(60), reading).await;
+    read.expect("units come");
+    units
+}
+
+async fn until(what: &str, done: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !done() {
+        assert!(Instant::now() < end, "{what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_keyframe_that_cannot_be_encoded_is_repeated_while_somebody_watches() {
+    let scene = Scene::start(None);
+    drop(publish(&scene.stream, Codec::Vp8));
+    for _ in 0..50 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert!(!scene.stream.is_published(), "nobody watches");
+    }
+    let arrival = Arc::new(TaskWaker::default());
+    let mut subscription = scene.stream.subscribe(Arc::clone(&arrival) as _);
+    let shown = units(&mut subscription, &arrival, 2).await;
+    for unit in &shown {
+        let frame = unit.coded_frame().expect("a frame").to_vec();
+        assert_eq!((frame.as_slice(), unit.keyframe), (&KEYFRAME[..], true));
+    }
+    assert!(shown[0].time < shown[1].time);
+    assert_eq!(scene.stream.standing_in().as_deref(), Some("placeholder"));
+    drop(subscription);
+    until("nobody watches", || !scene.stream.is_published()).await;
+    scene.stop().await;
+}
+
+#[tokio::test]
+async fn a_fallback_of_another_codec_begins_a_layout_and_so_does_the_source() {
+    let scene = Scene::start(Some("spare"));
+    drop(publish(&scene.stream, Codec::Vp8));
+    let spare = StreamName::parse("spare").expect("a name");
+    let spare = scene.hub.admit(spare).expect("room");
+    let mut other = publish(&spare, Codec::Jpeg);
+    let before = scene.stream.layout();
+    let arrival = Arc::new(TaskWaker::default());
+    let mut subscription = scene.stream.subscribe(Arc::clone(&arrival) as _);
+    let codec = || scene.stream.tracks()[0].codec;
+    until("the fallback", || codec() == Codec::Jpeg).await;
+    push(&mut other, Instant::now());
+    units(&mut subscription, &arrival, 1).await;
+    assert!(scene.stream.layout() > before);
+    assert!(spare.is_demanded());
+    // Without its fallback, the stream shows what was there last.
+    other.finish(State::Idle);
+    until("the placeholder", || {
+        scene.stream.standing_in().as_deref() == Some("placeholder")
+    })
+    .await;
+    assert_eq!(codec(), Codec::Vp8);
+    let source = publish(&scene.stream, Codec::Vp8);
+    assert_eq!((codec(), scene.stream.standing_in()), (Codec::Vp8, None));
+    until("the fallback is left", || !spare.is_demanded()).await;
+    drop((source, subscription));
+    scene.stop().await;
+}

@@ -1,0 +1,171 @@
+//! What a stream shows while its source is away: its last keyframe in grey with a line of text, in
+//! H.264.
+//!
+//! ```text
+//! keyframe ─ OpenH264 ─► picture ─► grey, darker ─► text ─ OpenH264 ─► a cycle of frames to repeat
+//! ```
+//!
+//! The cycle is encoded once and then repeated for as long as the source is away. It has two keyframes,
+//! because two keyframes in a row must differ in `idr_pic_id` (ITU-T H.264, 7.4.3), and between them
+//! frames of some bytes which say that nothing has changed.
+
+mod font;
+mod grey_image;
+
+use glassline_media::MediaTime;
+
+use crate::still::{NoStill, decode_keyframe};
+use crate::video::encoder::Encoder;
+use grey_image::GreyImage;
+
+/// Frames a second of the cycle.
+pub const PLACEHOLDER_FPS: u32 = 1;
+
+/// Frames from one keyframe of the cycle to the next: a receiver that lost one waits no longer.
+const GROUP: usize = 5;
+
+/// Frames that show one still picture, to be repeated.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Placeholder {
+    frames: Vec<PlaceholderFrame>,
+    width: usize,
+    height: usize,
+}
+
+/// One frame of a placeholder.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PlaceholderFrame {
+    /// Access unit of H.264 in Annex B form, with parameter sets if it is a keyframe.
+    pub data: Vec<u8>,
+    /// Whether a decoder can start here.
+    pub keyframe: bool,
+}
+
+impl Placeholder {
+    /// Makes a placeholder of `keyframe`, an access unit of H.264 in Annex-B form with its parameter
+    /// sets: its picture in grey, with `text` in it. Text may have digits, capitals, `:`, `-` and
+    /// spaces; other characters are drawn as spaces. Takes some 50 ms for each million of pixels.
+    ///
+    /// # Errors
+    /// Returns [`NoStill`] if the keyframe cannot be decoded or is too large.
+    pub fn of_h264(keyframe: &[u8], text: &str) -> Result<Self, NoStill> {
+        let mut image = decode_keyframe(keyframe, GreyImage::of)?;
+        image.draw(text);
+        Self::encode(&image)
+    }
+
+    fn encode(image: &GreyImage) -> Result<Self, NoStill> {
+        let refused = |reason: String| NoStill::Encoder { reason };
+        let mut encoder = Encoder::of_still(image.size(), GROUP).map_err(refused)?;
+        let mut frames = Vec::with_capacity(2 * GROUP);
+        for number in 0..2 * GROUP {
+            let seconds = i64::try_from(number).unwrap_or_default();
+            let time = MediaTime::from_nanos(seconds * 1_000_000_000);
+            let coded = encoder.encode(image, time).map_err(refused)?;
+            frames.extend(coded.map(|(data, keyframe)| PlaceholderFrame { data, keyframe }));
+        }
+        let (width, height) = image.size();
+        Ok(Self {
+            frames,
+            width,
+            height,
+        })
+    }
+
+    /// Returns the frames in the order in which they are repeated. The first is a keyframe.
+    pub fn frames(&self) -> &[PlaceholderFrame] {
+        &self.frames
+    }
+
+    /// Returns width and height in pixels.
+    pub fn size(&self) -> (usize, usize) {
+        (self.width, self.height)
+    }
+}
+
+impl std::fmt::Debug for Placeholder {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let bytes: usize = self.frames.iter().map(|frame| frame.data.len()).sum();
+        formatter
+            .debug_struct("Placeholder")
+            .field("frames", &self.frames.len())
+            .field("bytes", &bytes)
+            .field("width", &self.width)
+            .field("height", &self.height)
+            .finish()
+    }
+}
+
+impl std::fmt::Debug for PlaceholderFrame {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("PlaceholderFrame")
+            .field("bytes", &self.data.len())
+            .field("keyframe", &self.keyframe)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use glassline_demux as demux;
+
+    use super::*;
+    use crate::still::{SizeLimit, Still};
+
+    /// A keyframe of x264's High profile in a stream with B-frames.
+    fn keyframe() -> Vec<u8> {
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../demux/samples/b-frames.h264"
+        );
+        let options = demux::Options {
+            once: true,
+            ..demux::Options::default()
+        };
+        let mut film = demux::open(&[path.into()], &options).expect("a sample");
+        let first = film.next_frame().expect("good").expect("a frame");
+        assert!(first.keyframe);
+        first.data.to_vec()
+    }
+
+    #[test]
+    fn the_last_frame_is_repeated_in_grey_with_two_different_keyframes() {
+        let keyframe = keyframe();
+        let still = Still::of_h264(&keyframe, SizeLimit::default()).expect("decoded");
+        let made = Placeholder::of_h264(&keyframe, "OFFLINE SINCE 14:05 UTC");
+        let made = made.expect("decoded and encoded");
+        let size = (usize::from(still.width), usize::from(still.height));
+        assert_eq!(made.size(), size);
+        let kinds: Vec<_> = made.frames().iter().map(|frame| frame.keyframe).collect();
+        let group = [true, false, false, false, false];
+        assert_eq!(kinds, [group, group].concat());
+        let keyframes: Vec<_> = made.frames().iter().filter(|it| it.keyframe).collect();
+        assert_ne!(keyframes[0].data, keyframes[1].data, "idr_pic_id");
+        for frame in made.frames().iter().filter(|it| !it.keyframe) {
+            assert!(frame.data.len() < 2000, "nothing changes: {frame:?}");
+        }
+        for keyframe in keyframes {
+            let made = decode_keyframe(&keyframe.data, |decoded| {
+                use openh264::formats::YUVSource as _;
+                let chrominance = decoded.u().iter().chain(decoded.v());
+                let grey = chrominance
+                    .filter(|sample| sample.abs_diff(128) <= 2)
+                    .count();
+                let all = decoded.u().len() + decoded.v().len();
+                let white = decoded.y().iter().filter(|sample| **sample > 200).count();
+                (decoded.size, grey * 100 / all, white)
+            });
+            let (decoded, grey, white) = made.expect("decodable");
+            assert_eq!(decoded, size);
+            // The padding of rows is grey or not.
+            assert!(grey > 80, "{grey} % are grey");
+            assert!(white > 200, "{white} pixels of text");
+        }
+    }
+
+    #[test]
+    fn what_is_no_keyframe_becomes_no_placeholder() {
+        assert!(Placeholder::of_h264(b"no H.264", "OFFLINE").is_err());
+    }
+}
