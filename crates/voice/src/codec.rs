@@ -240,4 +240,74 @@ mod tests {
         assert_eq!(codec.frames(&payload[..6]), None);
         assert_eq!(codec.decode(&[1], &mut out), Err(Undecodable));
     }
+
+    #[test]
+    fn lengths_are_rounded_to_whole_frames_and_are_never_empty() {
+        let format = |rate| Format::new(rate, 1).expect("mono");
+        // 44.1 kHz: 2.5 ms are 110.25 frames and 15 ms are 661.5.
+        assert_eq!([2.5, 15.0].map(|ms| format(44_100).frames(ms)), [110, 662]);
+        assert_eq!([0.0, 20.0].map(|ms| format(8_000).frames(ms)), [1, 160]);
+        assert_eq!([160, 40].map(|it| format(8_000).ms(it)), [20.0, 5.0]);
+        assert_eq!(Format::new(48_001, 1), None);
+        let stereo = Format::new(8_000, 2).expect("the least rate");
+        assert_eq!((stereo.rate(), stereo.channels()), (8_000, 2));
+    }
+
+    #[test]
+    fn linear_samples_are_coded_by_the_half_word_and_a_payload_holds_10_ms() {
+        // 0.5 × 32,767 is rounded away from zero; full scale is symmetric.
+        let payload = L16::encode(&[0.5, -0.5, 1.0, -1.0, -2.0]);
+        let words = [0x4000u16, 0xc000, 0x7fff, 0x8001, 0x8000];
+        assert_eq!(payload, words.map(u16::to_be_bytes).concat());
+        for (rate, channels, samples) in [(48_000, 2, 960), (8_000, 1, 80)] {
+            let mut codec = L16::new(Format::new(rate, channels).expect("a voice's"));
+            assert_eq!(codec.frame_samples(), samples);
+            let mut payload = vec![7];
+            let audio = vec![0.5; samples];
+            assert_eq!(Encoder::encode(&mut codec, &audio, &mut payload), Ok(()));
+            assert_eq!(payload, L16::encode(&audio));
+            for wrong in [samples - 1, samples + 1] {
+                let result = Encoder::encode(&mut codec, &vec![0.0; wrong], &mut payload);
+                assert_eq!(result, Err(Unencodable { samples: wrong }));
+            }
+        }
+        let codec = L16::new(Format::new(8_000, 2).expect("stereo"));
+        // Four bytes are a frame of stereo.
+        assert_eq!(codec.frames(&[0; 8]), Some(2));
+        assert_eq!([codec.frames(&[]), codec.frames(&[0; 6])], [None, None]);
+        assert!(codec.is_stateless());
+    }
+
+    #[test]
+    fn a_codec_that_offers_nothing_more_leaves_that_to_the_engine() {
+        struct Least;
+        impl Decoder for Least {
+            fn format(&self) -> Format {
+                Format::new(8_000, 1).expect("mono")
+            }
+            fn frames(&self, _: &[u8]) -> Option<usize> {
+                None
+            }
+            fn decode(&mut self, _: &[u8], _: &mut Vec<f32>) -> Result<(), Undecodable> {
+                Err(Undecodable)
+            }
+        }
+        impl Encoder for Least {
+            fn frame_samples(&self) -> usize {
+                80
+            }
+            fn encode(&mut self, _: &[f32], _: &mut Vec<u8>) -> Result<(), Unencodable> {
+                Ok(())
+            }
+        }
+        let mut out = Vec::new();
+        assert!(!Least.recover(&[1], 80, &mut out));
+        assert!(!Least.conceal(80, &mut out) && !Least.comfort(80, &mut out));
+        assert!(out.is_empty());
+        assert!(!Least.begins_silence(&[]) && !Least.is_stateless() && !Least.is_silence(&[]));
+        assert_eq!(Least.look_ahead(), Duration::ZERO);
+        Least.reset();
+        Least.set_bitrate(Bitrate::from_bps(1));
+        Least.set_expected_loss(1.0);
+    }
 }

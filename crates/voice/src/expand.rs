@@ -152,4 +152,109 @@ mod tests {
         let (joined, longer) = expansion.join(&decoded, true);
         assert_eq!((joined.len(), longer), (decoded.len(), 0));
     }
+
+    /// A wave at 8 kHz that is like itself after 40 frames only.
+    fn wave(at: usize) -> f32 {
+        let place = at as isize % 40;
+        ((7 * place * place + 3 * place) % 41 - 20) as f32 / 64.0
+    }
+
+    /// 60 ms of the wave, at 8 kHz; a second channel has it turned over and softer.
+    fn voiced(channels: usize) -> PlayoutBuffer {
+        let mut buffer = PlayoutBuffer::new(Format::new(8_000, channels).expect("a voice's"));
+        let frame = |at| (0..channels).map(move |it| wave(at) * [1.0, -0.5][it]);
+        buffer.append(&(0..480).flat_map(frame).collect::<Vec<_>>());
+        buffer
+    }
+
+    #[test]
+    fn a_voice_goes_on_for_10_ms_and_fades_until_70() {
+        for channels in [1, 2] {
+            let mut expansion = Expansion::after(&voiced(channels));
+            assert_eq!(expansion.period.len(), 40 * channels);
+            let mut out = Vec::new();
+            // In two pieces, as a device asks.
+            expansion.generate(130, &mut out);
+            assert!(!expansion.is_silent());
+            expansion.generate(429, &mut out);
+            assert!(!expansion.is_silent(), "69.9 ms");
+            expansion.generate(1, &mut out);
+            assert!(expansion.is_silent(), "70 ms");
+            expansion.generate(40, &mut out);
+            for (frame, samples) in out.chunks_exact(channels).enumerate() {
+                let ms = frame as f32 / 8.0;
+                let gain = (1.0 - (ms - 10.0) / 60.0).clamp(0.0, 1.0);
+                let wanted = wave(480 + frame) * gain;
+                assert!((samples[0] - wanted).abs() < 1e-6, "{frame}");
+                if channels == 2 {
+                    assert!((samples[1] + 0.5 * wanted).abs() < 1e-6, "{frame}");
+                }
+            }
+            assert_eq!(out.len(), 600 * channels);
+        }
+    }
+
+    #[test]
+    fn noise_goes_on_backward_and_then_forward() {
+        let mut buffer = PlayoutBuffer::new(Format::new(8_000, 2).expect("stereo"));
+        let mut state = 1u32;
+        let noise: Vec<f32> = (0..960)
+            .map(|_| {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (state >> 8) as f32 / 16_777_216.0 - 0.5
+            })
+            .collect();
+        buffer.append(&noise);
+        let mut expansion = Expansion::after(&buffer);
+        let mut out = Vec::new();
+        expansion.generate(80, &mut out);
+        // The last 15 ms, from their end on; the channels keep their places.
+        let wanted = noise[960 - 160..].as_chunks::<2>().0.iter().rev().flatten();
+        assert!(out.iter().eq(wanted));
+        expansion.generate(40, &mut Vec::new());
+        let mut out = Vec::new();
+        expansion.generate(1, &mut out);
+        let gain = 1.0 - 5.0 / 60.0;
+        assert!(
+            (out[0] - noise[960 - 240] * gain).abs() < 1e-6,
+            "and forward"
+        );
+    }
+
+    #[test]
+    fn decoded_audio_waits_for_its_step() {
+        for channels in [1, 2] {
+            let expansion = Expansion::after(&voiced(channels));
+            // By so many frames what is decoded is behind; it is looked for each 2 frames.
+            for behind in [0, 2, 10, 38] {
+                let frame = |at| (0..channels).map(move |it| wave(at) * [1.0, -0.5][it]);
+                let decoded: Vec<f32> = (0..160).map(|at| at + behind).flat_map(frame).collect();
+                let (joined, longer) = expansion.clone().join(&decoded, false);
+                let what = format!("{channels}, {behind}");
+                assert_eq!(longer, behind, "{what}");
+                assert_eq!(joined.len(), (160 + behind) * channels, "{what}");
+                for (at, samples) in joined.chunks_exact(channels).enumerate() {
+                    assert!((samples[0] - wave(at)).abs() < 1e-5, "{what}, {at}");
+                }
+                // Background does not wait, nor does what has faded.
+                assert_eq!(expansion.clone().join(&decoded, true).1, 0);
+                let mut faded = expansion.clone();
+                faded.generate(560, &mut Vec::new());
+                assert_eq!(faded.join(&decoded, false).1, 0);
+            }
+        }
+        // Silence fits nowhere better than at once.
+        let expansion = Expansion::after(&voiced(1));
+        assert_eq!(expansion.clone().join(&[0.0; 160], false).1, 0);
+        // 2 ms are faded over their whole length, and after 10 ms what went on fades, too.
+        let mut expansion = expansion;
+        expansion.generate(80, &mut Vec::new());
+        let (joined, longer) = expansion.join(&[0.0; 16], false);
+        assert_eq!((joined.len(), longer), (16, 0));
+        for (at, sample) in joined.iter().enumerate() {
+            let share = 1.0 - (at as f32 + 0.5) / 16.0;
+            let gain = 1.0 - at as f32 / 480.0;
+            assert!((sample - wave(at) * gain * share).abs() < 1e-5, "{at}");
+        }
+    }
 }

@@ -21,7 +21,7 @@ impl Limiter {
     /// Limits interleaved samples of `channels` that last `seconds`.
     pub(crate) fn limit(&mut self, samples: &mut [f32], channels: usize, seconds: f32) {
         let peak = samples.iter().fold(0.0f32, |most, it| most.max(it.abs()));
-        let most = if peak > CEILING { CEILING / peak } else { 1.0 };
+        let most = (CEILING / peak).min(1.0);
         let back = self.gain + (1.0 - self.gain) * (1.0 - (1.0 - RELEASE).powf(seconds));
         let (from, to) = (self.gain, back.min(most));
         self.gain = to;
@@ -77,5 +77,41 @@ mod tests {
             limiter.limit(&mut [0.1; 120], 1, 0.0025);
         }
         assert!(limiter.gain > 0.99, "{}", limiter.gain);
+    }
+
+    #[test]
+    fn the_gain_falls_within_the_block_that_is_too_loud_and_recovers_by_95_percent_a_second() {
+        let mut limiter = Limiter::default();
+        let mut loud = [1.8, -1.8].repeat(60);
+        limiter.limit(&mut loud, 2, 0.0025);
+        // Twice the ceiling: the gain goes to a half over 60 frames of both channels.
+        for (frame, pair) in loud.as_chunks::<2>().0.iter().enumerate() {
+            let gain = 1.0 - 0.5 * (frame + 1) as f32 / 60.0;
+            let over = 1.8 * gain - 0.9;
+            let wanted = 0.9 + 0.1 * (over / 0.1).tanh();
+            assert!(
+                (pair[0] - wanted).abs() < 1e-5 && pair[1] == -pair[0],
+                "{frame}"
+            );
+        }
+        assert!((limiter.gain - 0.5).abs() < 1e-6);
+        limiter.limit(&mut [0.0; 120], 1, 0.5);
+        // A twentieth of what is missing is left after a second, its square root after a half.
+        assert!((limiter.gain - (1.0 - 0.5 * 0.05f32.sqrt())).abs() < 1e-6);
+        // A block without frames changes nothing.
+        limiter.limit(&mut [], 2, 0.0);
+        assert!((limiter.gain - (1.0 - 0.5 * 0.05f32.sqrt())).abs() < 1e-6);
+    }
+
+    #[test]
+    fn what_is_above_the_ceiling_bends_towards_full_scale() {
+        for sample in [0.0, 0.5, 0.9, -0.9] {
+            assert_eq!(bend(sample), sample);
+        }
+        for over in [0.05f32, 0.1, 1.0] {
+            let wanted = 0.9 + 0.1 * (over / 0.1).tanh();
+            assert!((bend(0.9 + over) - wanted).abs() < 1e-5);
+            assert!((bend(-0.9 - over) + wanted).abs() < 1e-5);
+        }
     }
 }

@@ -99,4 +99,33 @@ mod tests {
         remix(&[0.2, 0.4], 1, 2, &mut out);
         assert_eq!(out, [0.2, 0.2, 0.4, 0.4]);
     }
+
+    #[test]
+    fn a_voice_fades_over_a_block_of_all_channels_and_is_added_whole_after_it() {
+        let mut share = Share::default();
+        assert_eq!(share.weight(0.3), 0.3, "not mixed yet");
+        let mut mix = vec![0.25; 8];
+        share.add(&[0.5; 8], &mut mix, 2, false);
+        assert_eq!(mix, [0.25; 8], "neither before nor now");
+        share.add(&[0.5; 8], &mut mix, 2, true);
+        // The middle of each of four frames: an eighth, three eighths, and so on.
+        for (frame, pair) in mix.as_chunks::<2>().0.iter().enumerate() {
+            let wanted = 0.25 + 0.5 * (frame as f32 + 0.5) / 4.0;
+            assert_eq!(*pair, [wanted; 2]);
+        }
+        mix.fill(0.25);
+        share.add(&[0.5; 8], &mut mix, 2, true);
+        assert_eq!(mix, [0.75; 8]);
+        mix.fill(0.25);
+        share.add(&[0.5; 8], &mut mix, 2, false);
+        for (frame, pair) in mix.as_chunks::<2>().0.iter().enumerate() {
+            let wanted = 0.25 + 0.5 * (1.0 - (frame as f32 + 0.5) / 4.0);
+            assert_eq!(*pair, [wanted; 2]);
+        }
+        share.add(&[], &mut [], 2, true);
+        let mut out = Vec::new();
+        remix(&[0.2, 0.4], 2, 2, &mut out);
+        assert_eq!(out, [0.2, 0.4], "as many channels as before");
+        assert_eq!(loudest(&[0.3, 0.3, 0.3], 2), [true, true, false]);
+    }
 }

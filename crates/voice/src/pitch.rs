@@ -124,4 +124,67 @@ mod tests {
         near(&[1.0, 1.0], &[1.0, 0.0], std::f32::consts::FRAC_1_SQRT_2);
         near(&[0.0; 4], &[0.0; 4], 0.0);
     }
+
+    use crate::codec::Format;
+
+    /// 60 ms of a pulse every `period` frames, softer in a second channel; nothing is played
+    /// before the first `played` frames.
+    fn pulses(rate: u32, channels: usize, period: usize, played: usize) -> PlayoutBuffer {
+        let format = Format::new(rate, channels).expect("a voice's");
+        let mut buffer = PlayoutBuffer::new(format);
+        let frames = format.frames(60.0);
+        let samples = (0..frames * channels).map(|index| {
+            let (frame, channel) = (index / channels, index % channels);
+            // Falls over a pulse, so that only a whole period fits.
+            let sample = 1.0 - 2.0 * (frame % period) as f32 / period as f32;
+            sample / (2 + channel) as f32
+        });
+        buffer.append(&samples.collect::<Vec<_>>());
+        buffer.play(&mut vec![0.0; played * channels], |_| ());
+        buffer
+    }
+
+    #[test]
+    fn the_period_of_a_voice_is_found_to_the_sample_in_both_directions() {
+        for (rate, channels) in [(8_000, 1), (16_000, 2), (48_000, 1), (48_000, 2)] {
+            let per_ms = rate as usize / 1_000;
+            // The last two lie between the steps of the coarse search, and have no multiple in
+            // its range.
+            for period in [3 * per_ms, 5 * per_ms, 9 * per_ms + 3, 14 * per_ms - 1] {
+                let buffer = pulses(rate, channels, period, 25 * per_ms);
+                let (low, high) = (5 * per_ms / 2, 15 * per_ms);
+                for (at, is_back) in [(0, false), (0, true), (-(per_ms as isize), true)] {
+                    let lag = search(&buffer, at, is_back, low, high);
+                    let what = format!("{rate} x {channels}, {period} from {at}: {lag:?}");
+                    // Twice a short period fits as well, but is found later.
+                    assert_eq!(lag.frames, period, "{what}");
+                    assert!(lag.fit > 0.999, "{what}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn only_lags_in_the_range_are_looked_at() {
+        let buffer = pulses(16_000, 1, 100, 400);
+        // Both ends of the range count.
+        for (from, to) in [(100, 120), (80, 100), (100, 100), (99, 101)] {
+            assert_eq!(search(&buffer, 0, true, from, to).frames, 100, "{from}");
+        }
+        let missed = search(&buffer, 0, true, 110, 130);
+        assert!(
+            (110..=130).contains(&missed.frames) && missed.fit < 0.9,
+            "{missed:?}"
+        );
+        // A range of nothing is a range of one.
+        assert_eq!(search(&buffer, 0, false, 0, 0).frames, 1);
+    }
+
+    #[test]
+    fn levels_are_root_mean_squares() {
+        assert_eq!(level(&[3.0, -4.0, 0.0, 0.0]), 2.5);
+        assert_eq!(level(&[]), 0.0);
+        assert_eq!(mono(&[0.5, 0.25, 1.0, -1.0], 2), [0.75, 0.0]);
+        assert_eq!(mono(&[0.5, 0.25], 1), [0.5, 0.25]);
+    }
 }

@@ -61,7 +61,7 @@ impl<D: Decoder> Player<D> {
     pub fn shorten(&mut self, fit_min: f32) -> f64 {
         let limits = self.limits(fit_min);
         let frames = stretch::shorten(&mut self.playout_buffer, limits);
-        self.playout_buffer.format().ms(frames) * f64::from(u8::from(frames > 0))
+        self.playout_buffer.format().ms(frames)
     }
 
     /// Repeats a pitch period (preemptive expand) under the conditions of [`Self::shorten`].
@@ -69,7 +69,7 @@ impl<D: Decoder> Player<D> {
     pub fn lengthen(&mut self, fit_min: f32) -> f64 {
         let limits = self.limits(fit_min);
         let frames = stretch::lengthen(&mut self.playout_buffer, limits);
-        self.playout_buffer.format().ms(frames) * f64::from(u8::from(frames > 0))
+        self.playout_buffer.format().ms(frames)
     }
 
     /// Plays interleaved samples into `out`, expanding where too little audio waits. Returns
@@ -130,5 +130,40 @@ mod tests {
         assert_eq!(player.play(&mut out[..160]), 10.0);
         assert!(out[..160].iter().any(|it| it.abs() > 0.1), "it goes on");
         assert!(!player.decode(&[1]));
+    }
+
+    #[test]
+    fn background_is_cut_anywhere_and_by_as_much_as_a_period_may_be_long() {
+        let format = Format::new(8_000, 1).expect("mono");
+        // 66 of 32,768 are 0.002 014: the least level that is no background.
+        for (level, shortened) in [(0.0, 15.0), (65.0 / 32_767.0, 15.0), (66.0 / 32_767.0, 2.5)] {
+            let mut player = Player::new(L16::new(format));
+            let even = L16::encode(&[level; 320]);
+            assert!(player.decode(&even) && player.decode(&even));
+            player.play(&mut [0.0; 320]);
+            let fit_min = if level > 0.0 { 0.9 } else { 0.0 };
+            assert_eq!(player.shorten(fit_min), shortened, "{level}");
+            assert_eq!(player.waiting_ms(), 40.0 - shortened, "{level}");
+            assert_eq!(player.lengthen(fit_min), shortened, "{level}");
+            assert_eq!(player.waiting_ms(), 40.0, "{level}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_expanded_until_something_is_decoded() {
+        let format = Format::new(8_000, 2).expect("stereo");
+        let mut player = Player::new(L16::new(format));
+        let audio = L16::encode(&[0.5; 160]);
+        assert!(player.decode(&audio));
+        let mut out = [0.0; 80];
+        assert_eq!(player.play(&mut out), 0.0, "five of ten ms");
+        assert_eq!((player.play(&mut out), player.waiting_ms()), (0.0, 0.0));
+        assert_eq!(player.play(&mut out), 5.0, "nothing waits");
+        assert!(player.expansion.is_some());
+        // What the codec refuses changes nothing.
+        assert!(!player.decode(&[1]) && player.expansion.is_some());
+        assert!(player.decode(&audio) && player.expansion.is_none());
+        // A tone without pitch is joined at once.
+        assert_eq!(player.waiting_ms(), 10.0);
     }
 }

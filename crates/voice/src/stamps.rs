@@ -284,3 +284,174 @@ impl<T: Copy> Record<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent() -> SendStamps<u32> {
+        SendStamps {
+            timestamp: 77,
+            duration: Duration::from_millis(20),
+            captured: 1,
+            delivered: 2,
+            framed: 3,
+            preprocessed: 4,
+            encode_began: 5,
+            encoded: 6,
+            enqueued: Some(7),
+            paced: Some(8),
+            handed_over: Some(9),
+            dequeued: None,
+            sent: Some(11),
+            signal: SignalDelay {
+                resample: Duration::from_millis(1),
+                preprocess: Duration::from_millis(2),
+                encode: Duration::from_millis(4),
+            },
+            encoded_something: true,
+        }
+    }
+
+    fn played() -> PlayoutStamps<u32> {
+        PlayoutStamps {
+            ssrc: Ssrc(5),
+            timestamp: 78,
+            sequence: Some(9),
+            arrived: 1,
+            opened: 2,
+            inserted: 3,
+            pulled: 4,
+            decode: Duration::from_millis(1),
+            mix: Duration::from_millis(2),
+            resample: Duration::from_millis(3),
+            called: 5,
+            played: 6,
+            operation: Operation::Late,
+            signal: SignalDelay::default(),
+        }
+    }
+
+    fn again() -> DuplicateRecord<u32> {
+        DuplicateRecord {
+            ssrc: Ssrc(3),
+            timestamp: 4,
+            at: 12,
+            why: DuplicateReason::Redundant,
+        }
+    }
+
+    #[test]
+    fn every_time_is_converted_and_nothing_else() {
+        let ten_later = |at: u32| Some(u64::from(at) + 10);
+        let wanted = SendStamps {
+            timestamp: 77,
+            duration: Duration::from_millis(20),
+            captured: 11,
+            delivered: 12,
+            framed: 13,
+            preprocessed: 14,
+            encode_began: 15,
+            encoded: 16,
+            enqueued: Some(17),
+            paced: Some(18),
+            handed_over: Some(19),
+            dequeued: None,
+            sent: Some(21),
+            signal: sent().signal,
+            encoded_something: true,
+        };
+        assert_eq!(sent().map_times(ten_later), Some(wanted));
+        let record = Record::Sent(Ssrc(1), sent());
+        assert_eq!(
+            record.map_times(ten_later),
+            Some(Record::Sent(Ssrc(1), wanted))
+        );
+        let wanted = PlayoutStamps {
+            ssrc: Ssrc(5),
+            timestamp: 78,
+            sequence: Some(9),
+            arrived: 11,
+            opened: 12,
+            inserted: 13,
+            pulled: 14,
+            decode: played().decode,
+            mix: played().mix,
+            resample: played().resample,
+            called: 15,
+            played: 16,
+            operation: Operation::Late,
+            signal: SignalDelay::default(),
+        };
+        assert_eq!(played().map_times(ten_later), Some(wanted));
+        let record = Record::Played(played());
+        assert_eq!(record.map_times(ten_later), Some(Record::Played(wanted)));
+        let wanted = DuplicateRecord {
+            ssrc: Ssrc(3),
+            timestamp: 4,
+            at: 22,
+            why: DuplicateReason::Redundant,
+        };
+        let record = Record::Duplicate(again());
+        assert_eq!(record.map_times(ten_later), Some(Record::Duplicate(wanted)));
+        for (record, wanted) in [
+            (Record::CaptureCalled(1), Record::CaptureCalled(11)),
+            (Record::PlayoutCalled(2), Record::PlayoutCalled(12)),
+        ] {
+            assert_eq!(record.map_times(ten_later), Some(wanted));
+        }
+    }
+
+    #[test]
+    fn a_time_that_cannot_be_converted_takes_the_record_with_it() {
+        for missing in [1, 2, 3, 4, 5, 6, 7, 8, 9, 11] {
+            let convert = |at: u32| (at != missing).then_some(at);
+            assert_eq!(sent().map_times(convert), None, "{missing}");
+        }
+        for missing in 1..=6 {
+            let convert = |at: u32| (at != missing).then_some(at);
+            assert_eq!(played().map_times(convert), None, "{missing}");
+        }
+        assert_eq!(Record::Duplicate(again()).map_times(|_| None::<u32>), None);
+        assert_eq!(Record::CaptureCalled(1).map_times(|_| None::<u32>), None);
+    }
+
+    #[test]
+    fn clocks_are_compared_where_the_packet_crossed_the_network() {
+        let unsent = SendStamps {
+            sent: None,
+            ..sent()
+        };
+        let records = [
+            (Record::Sent(Ssrc(1), sent()), 11),
+            (Record::Sent(Ssrc(1), unsent), 6),
+            (Record::Played(played()), 1),
+            (Record::Duplicate(again()), 12),
+            (Record::CaptureCalled(31), 31),
+            (Record::PlayoutCalled(32), 32),
+        ];
+        for (record, at) in records {
+            assert_eq!(record.at(), at, "{record:?}");
+        }
+        assert_eq!(sent().signal.total(), Duration::from_millis(7));
+    }
+
+    #[test]
+    fn reasons_have_names_and_one_time_may_stand_for_all() {
+        let reasons = [
+            DuplicateReason::Duplicate,
+            DuplicateReason::Retransmission,
+            DuplicateReason::Redundant,
+            DuplicateReason::Late,
+        ];
+        let names = ["duplicate", "retransmission", "redundant", "late"];
+        assert_eq!(reasons.map(DuplicateReason::as_str), names);
+        let now = Instant::now();
+        let Received {
+            arrived,
+            opened,
+            inserted,
+        } = Received::at(now);
+        assert_eq!([arrived, opened, inserted], [now; 3]);
+    }
+}

@@ -20,6 +20,7 @@ use super::listed::{Kind, Mutant, SourcePosition};
 pub(super) const SWITCH: &str = r#"
 #[doc(hidden)]
 pub(crate) mod mutant_switch {
+    use std::cell::Cell;
     use std::collections::BTreeSet;
     use std::io::Write;
     use std::sync::{LazyLock, Mutex};
@@ -30,6 +31,13 @@ pub(crate) mod mutant_switch {
         LazyLock::new(|| std::env::var("MUTANTS_REACHED").ok());
     static REACHED: Mutex<BTreeSet<(u32, String)>> = Mutex::new(BTreeSet::new());
 
+    std::thread_local! {
+        /// A bit for each mutant that this thread has noted: a switch within a loop is passed
+        /// millions of times. Those beyond the last bit are noted each time.
+        static NOTED: [Cell<u64>; 256] = const { [const { Cell::new(0) }; 256] };
+    }
+
+    #[inline]
     pub(crate) fn on(mutant: u32) -> bool {
         match *ACTIVE {
             Some(active) => active == mutant,
@@ -44,6 +52,14 @@ pub(crate) mod mutant_switch {
         let Some(path) = REACHED_FILE.as_deref() else {
             return;
         };
+        let bit = 1 << (mutant % 64);
+        let is_noted = NOTED.with(|noted| {
+            let word = noted.get(mutant as usize / 64);
+            word.is_some_and(|word| word.replace(word.get() | bit) & bit != 0)
+        });
+        if is_noted {
+            return;
+        }
         let thread = std::thread::current().name().unwrap_or("").to_owned();
         let Ok(mut reached) = REACHED.lock() else {
             return;

@@ -237,3 +237,80 @@ fn who_asks_too_fast_is_not_answered_too_often() {
     let sent = std::iter::from_fn(|| end.poll_transmit(now)).count();
     assert_eq!(sent, PENDING_MAX + 1, "and a request of our own");
 }
+
+/// A pair of messages: a request at `ours` ms that is away for `trip` ms, answered in the
+/// middle by a clock that is `ahead` ms ahead.
+fn exchanged(end: &mut Exchange, start: Instant, ours: u64, trip: u64, ahead: u64) {
+    let at = |ms: u64| start + Duration::from_millis(ms);
+    let request = end.poll_transmit(at(ours)).expect("it is due");
+    let sequence = u32::from_be_bytes(request[1..5].try_into().expect("four bytes"));
+    let stamp = |ms: u64| nanoseconds(Duration::from_millis(ms));
+    let theirs = stamp(ours + trip / 2 + ahead);
+    let response = message(RESPONSE, sequence, &[stamp(ours), theirs, theirs]);
+    end.receive(&response, at(ours + trip)).expect("asked");
+}
+
+#[test]
+fn the_quickest_of_a_round_counts_and_rounds_are_forgotten_after_a_minute() {
+    let start = Instant::now();
+    let mut end = Exchange::new(start);
+    // The second is the quickest; the third is as quick and comes later.
+    for (number, trip) in (0u64..).zip([30, 10, 10, 50, 20, 40, 60, 80]) {
+        exchanged(&mut end, start, 1_000 * number, trip, 500);
+        let estimate = end.estimate().expect("answered");
+        let wanted = if number == 0 { 30 } else { 10 };
+        assert_eq!(estimate.round_trip_min, ms(wanted as f64), "{number}");
+        let is_round = (u64::from(ROUND) - 1) == number % u64::from(ROUND);
+        assert_eq!(end.round.is_none(), is_round, "{number}");
+    }
+    let kept: Vec<_> = end.measured.iter().map(|it| it.at / 1_000_000).collect();
+    assert_eq!(kept.first(), Some(&1_005), "the first of the quickest");
+    let at = |ms: u64| start + Duration::from_millis(ms);
+    let estimate = end.estimate().expect("answered");
+    // The other clock is half a second ahead, whatever the time.
+    for second in [0, 5, 100] {
+        let offset = estimate.offset_s(at(1_000 * second));
+        assert!((offset - 0.5).abs() < 1e-3, "{second}: {offset}");
+    }
+    let window = WINDOW.as_millis() as u64;
+    // Exactly a minute after the first round's middle it still counts.
+    let measured = end.measured.len();
+    exchanged(&mut end, start, 1_005 + window - 90, 90, 500);
+    assert_eq!(end.measured.len(), measured);
+    exchanged(&mut end, start, 1_005 + window + 1_000, 90, 500);
+    assert!(end.measured.len() < measured);
+}
+
+#[test]
+fn a_request_leaves_each_interval_and_not_before() {
+    let now = Instant::now();
+    let mut end = Exchange::new(now);
+    assert_eq!(end.poll_timeout(), None, "at once");
+    assert!(end.poll_transmit(now).is_some());
+    let due = now + INTERVAL;
+    assert!(end.poll_transmit(due - Duration::from_nanos(1)).is_none());
+    assert!(end.poll_transmit(due).is_some());
+    assert_eq!(end.poll_timeout(), Some(due + INTERVAL));
+    for number in 2..2 * OUTSTANDING_MAX as u32 {
+        assert!(end.poll_transmit(now + INTERVAL * number).is_some());
+        let all = (number as usize + 1).min(OUTSTANDING_MAX);
+        assert_eq!(end.outstanding.len(), all);
+    }
+    // A response to what was forgotten is none of ours.
+    let late = message(RESPONSE, 0, &[0, 1, 1]);
+    assert_eq!(end.receive(&late, now + ms(1.0)), Err(Refused::Unrequested));
+}
+
+#[test]
+fn stamps_before_the_epoch_are_0_and_no_time() {
+    let epoch = Instant::now() + Duration::from_secs(100);
+    let mut end = Exchange::new(epoch);
+    assert_eq!(end.stamp(epoch - ms(1.0)), 0);
+    assert_eq!(end.stamp(epoch + ms(1.0)), 1_000_000);
+    exchanged(&mut end, epoch, 0, 2, 500);
+    let estimate = end.estimate().expect("answered");
+    assert_eq!(estimate.local(500_000_000), Some(epoch));
+    assert_eq!(estimate.local(499_000_000), None);
+    let a_second = estimate.local(1_500_000_000);
+    assert_eq!(a_second, Some(epoch + Duration::from_secs(1)));
+}

@@ -514,3 +514,96 @@ fn what_is_told_and_what_waits_is_bounded() {
         (WAITING_MAX, 4_000)
     );
 }
+
+#[test]
+fn records_leave_together_after_200_ms_and_are_dropped_after_5_s() {
+    let mut ends = Ends::new([true, true]);
+    ends.run(Duration::from_millis(10));
+    let now = ends.now(0);
+    let far = &mut ends.hosts[0].far;
+    let after = |ms: u64| now + Duration::from_millis(ms);
+    far.push(&Record::CaptureCalled(now), now);
+    far.push(&Record::PlayoutCalled(now), after(199));
+    assert_eq!(far.poll_records(after(199)), None);
+    let message = far.poll_records(after(200)).expect("200 ms have passed");
+    let Ok(Message::Records { dropped, records }) = wire::parse(&message) else {
+        panic!("{message:?}");
+    };
+    assert_eq!((dropped, records.len()), (0, 2), "both at once");
+    assert_eq!(far.poll_records(after(500)), None, "once");
+    // Of exactly 5 s it is told, of more it is not.
+    far.push(&Record::CaptureCalled(now), after(1_000));
+    assert!(far.poll_records(after(6_000)).is_some());
+    far.push(&Record::CaptureCalled(now), after(1_000));
+    assert_eq!(far.poll_records(after(6_001)), None);
+    assert_eq!(far.report().dropped_here, 1);
+    // What no far end would take is dropped as well: 61 s lie between.
+    far.push(&Record::CaptureCalled(now), after(7_000));
+    let stamps = PlayoutStamps {
+        ssrc: Ssrc(1),
+        timestamp: 1,
+        sequence: None,
+        arrived: now,
+        opened: now,
+        inserted: now,
+        pulled: now,
+        decode: Duration::from_secs(61),
+        mix: Duration::ZERO,
+        resample: Duration::ZERO,
+        called: now,
+        played: now,
+        operation: Operation::Normal,
+        signal: SignalDelay::default(),
+    };
+    far.push(&Record::Played(stamps), after(7_000));
+    // At the end nothing waits.
+    far.flush();
+    assert!(far.poll_records(after(7_001)).is_some());
+    assert_eq!(far.report().dropped_here, 2);
+    assert_eq!(far.poll_records(after(7_002)), None);
+}
+
+#[test]
+fn an_estimate_of_the_clock_lasts_a_quarter_of_a_second() {
+    let mut ends = Ends::new([true, true]);
+    ends.run(Duration::from_secs(2));
+    let now = ends.now(0);
+    let far = &mut ends.hosts[0].far;
+    let after = |ms: u64| now + Duration::from_millis(ms);
+    assert!(far.estimate(now).is_some());
+    let made = |far: &FarEnd| far.estimate.expect("just made").0;
+    assert!(far.estimate(after(249)).is_some());
+    assert_eq!(made(far), now);
+    assert!(far.estimate(after(250)).is_some());
+    assert_eq!(made(far), after(250));
+    let clock = far.report().clock.expect("reported");
+    assert!(clock.skew_ppm.abs() < 1e3 && clock.error > Duration::ZERO);
+    far.flush();
+    assert!(far.estimate.is_none(), "the last one is the best");
+}
+
+#[test]
+fn records_wait_4_s_for_the_clock_and_those_before_its_beginning_are_counted() {
+    let mut ends = Ends::new([true, true]);
+    // The far end's records begin 8 s before ours do.
+    let epoch = ends.now(0) - Duration::from_secs(2);
+    ends.hosts[0].far = FarEnd::new(epoch, true);
+    ends.run(Duration::from_secs(2));
+    let (now, there) = (ends.now(0), ends.now(1));
+    let other = &ends.hosts[1].far.exchange;
+    let mut writer = Writer::new(0, 0);
+    writer.push(&called(other.stamp(there))).expect("room");
+    let message = writer.finish();
+    let mut early = Writer::new(0, 0);
+    early.push(&called(0)).expect("room");
+    let far = &mut ends.hosts[0].far;
+    far.receive(Channel::Records, &message, now).expect("asked");
+    let after = |ms: u64| now + Duration::from_millis(ms);
+    assert_eq!(far.poll_remote(after(3_999)), None);
+    assert!(far.poll_remote(after(4_000)).is_some());
+    assert_eq!(far.poll_remote(after(4_000)), None, "once");
+    far.receive(Channel::Records, &early.finish(), now)
+        .expect("asked");
+    assert_eq!(far.poll_remote(after(4_000)), None);
+    assert_eq!(far.report().unconverted, 1);
+}

@@ -9,6 +9,7 @@ use super::*;
 use crate::{Format, L16};
 
 mod audio;
+mod curves;
 mod hooks;
 mod hours;
 mod operations;
