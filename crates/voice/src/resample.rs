@@ -124,3 +124,60 @@ fn gcd(a: u32, b: u32) -> u32 {
         _ => gcd(b, a % b),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_delay_is_half_of_a_filter_of_64_samples_at_the_lower_rate() {
+        for (from, to, taps) in [
+            (8_000, 48_000, 64.0),
+            (44_100, 48_000, 64.0),
+            (48_000, 44_100, 128.0),
+            (48_000, 16_000, 192.0),
+            (48_000, 11_025, 320.0),
+        ] {
+            let resampler = Resampler::new(from, to, 1);
+            assert_eq!(resampler.rates(), (from, to));
+            let delay_s = taps / 2.0 / f64::from(from);
+            let stated = resampler.delay().as_secs_f64();
+            assert!((stated - delay_s).abs() < 1e-8, "{from} {to}: {stated}");
+        }
+        assert_eq!(Resampler::new(8_000, 8_000, 2).delay(), Duration::ZERO);
+        let pairs = [(48_000, 44_100), (44_100, 48_000), (16_000, 48_000), (7, 0)];
+        assert_eq!(pairs.map(|(a, b)| gcd(a, b)), [300, 300, 16_000, 7]);
+    }
+
+    #[test]
+    fn channels_stay_apart_and_lengths_have_the_ratio_of_the_rates() {
+        for (from, to) in [(16_000, 48_000), (48_000, 16_000), (44_100, 48_000)] {
+            let mut resampler = Resampler::new(from, to, 2);
+            // 1 kHz in one channel, a constant in the other; longer than a chunk at once.
+            let frames = from as usize / 2;
+            let turn = std::f32::consts::TAU * 1_000.0 / from as f32;
+            let frame = |at: usize| [0.5 * (turn * at as f32).sin(), 0.25];
+            let input: Vec<f32> = (0..frames).flat_map(frame).collect();
+            let mut out = vec![7.0];
+            resampler.push(&input, &mut out);
+            assert_eq!(out.remove(0), 7.0, "what was there stays");
+            let (pairs, rest) = out.as_chunks::<2>();
+            assert!(rest.is_empty());
+            assert!(
+                pairs.len().abs_diff(to as usize / 2) < 16,
+                "{}",
+                pairs.len()
+            );
+            // Once the filter is full.
+            let settled = &pairs[pairs.len() / 4..];
+            assert!(settled.iter().all(|it| (it[1] - 0.25).abs() < 1e-3));
+            let tone: Vec<f32> = settled.iter().map(|it| it[0]).collect();
+            let level = crate::pitch::level(&tone);
+            assert!((level - 0.5 * 0.5f32.sqrt()).abs() < 3e-3, "{level}");
+        }
+        let mut same = Resampler::new(48_000, 48_000, 1);
+        let mut out = Vec::new();
+        same.push(&[0.1, 0.2], &mut out);
+        assert_eq!(out, [0.1, 0.2]);
+    }
+}

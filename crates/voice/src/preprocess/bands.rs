@@ -243,4 +243,91 @@ mod tests {
             }
         }
     }
+
+    /// Numbers from −0.5 to 0.5 that look random.
+    fn noise(count: usize) -> Vec<f32> {
+        let mut state = 1u32;
+        let mut next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) as f32 / 16_777_216.0 - 0.5
+        };
+        (0..count).map(|_| next()).collect()
+    }
+
+    /// Tap `n` of the filter of `band`: the low-pass, moved to the middle of the band.
+    fn tap(prototype: &[f64; TAPS], band: usize, n: usize) -> f64 {
+        2.0 * prototype[n] * (PI * ((2 * band + 1) * n) as f64 / 6.0).cos()
+    }
+
+    #[test]
+    fn each_band_is_the_input_filtered_and_every_third_sample_of_it() {
+        let (prototype, input) = (prototype(), noise(3 * FRAME));
+        let (mut split, mut bands) = (Split::new(), [[0.0; BAND]; BANDS]);
+        for (number, frame) in input.chunks(FRAME).enumerate() {
+            split.split(frame, &mut bands);
+            for (band, samples) in bands.iter().enumerate() {
+                for (at, sample) in samples.iter().enumerate() {
+                    let newest = number * FRAME + 3 * at + 2;
+                    let taps = (0..TAPS.min(newest + 1))
+                        .map(|n| tap(&prototype, band, n) * f64::from(input[newest - n]));
+                    let wanted: f64 = taps.sum();
+                    let error = (f64::from(*sample) - wanted).abs();
+                    assert!(error < 1e-5, "frame {number}, band {band}, {at}: {error}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_joined_is_every_band_with_two_zeros_between_its_samples_filtered() {
+        let (prototype, input) = (prototype(), noise(3 * FRAME));
+        let mut join = Join::new();
+        let frames = 3;
+        // Band 0 of all frames, then band 1, then band 2.
+        let band = |band: usize, at: usize| f64::from(input[band * frames * BAND + at]);
+        for number in 0..frames {
+            let bands: Bands = std::array::from_fn(|it| {
+                std::array::from_fn(|at| band(it, number * BAND + at) as f32)
+            });
+            let mut out = [0.0; FRAME];
+            join.join(&bands, &mut out);
+            for (at, sample) in out.iter().enumerate() {
+                let newest = number * FRAME + at;
+                let mut wanted = 0.0;
+                for n in (newest % 3..TAPS.min(newest + 1)).step_by(3) {
+                    for it in 0..BANDS {
+                        wanted += 3.0 * tap(&prototype, it, n) * band(it, (newest - n) / 3);
+                    }
+                }
+                let error = (f64::from(*sample) - wanted).abs();
+                assert!(error < 1e-5, "frame {number}, {at}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_low_pass_is_a_sinc_in_a_kaiser_window() {
+        // The Bessel function by its integral.
+        let bessel = |x: f64| {
+            let steps = 1_000;
+            let angle = |step: u32| PI * (f64::from(step) + 0.5) / f64::from(steps);
+            (0..steps)
+                .map(|it| (x * angle(it).cos()).exp())
+                .sum::<f64>()
+                / f64::from(steps)
+        };
+        for x in [0.0, 0.5, 2.0, 3.5] {
+            assert!((super::bessel(x) / bessel(x) - 1.0).abs() < 1e-9, "{x}");
+        }
+        let window = |n: usize| {
+            let from_middle = n as f64 - 23.5;
+            let share = from_middle / 23.5;
+            let turn = PI * from_middle / 6.0;
+            turn.sin() / turn * bessel(3.5 * (1.0 - share * share).sqrt())
+        };
+        let sum: f64 = (0..TAPS).map(window).sum();
+        for (n, tap) in prototype().into_iter().enumerate() {
+            assert!((tap - window(n) / sum).abs() < 1e-9, "{n}: {tap}");
+        }
+    }
 }

@@ -157,4 +157,52 @@ mod tests {
         let samples = [OVERDRIVEN - 1.0, OVERDRIVEN, -OVERDRIVEN, 1.0 - OVERDRIVEN];
         assert_eq!(samples.map(frame), [false, true, true, false]);
     }
+
+    #[test]
+    fn frames_become_blocks_in_order_and_blocks_become_frames_a_block_later() {
+        let (mut blocks, mut later) = (Blocks::new(2), Blocks::new(2));
+        later.delay();
+        let mut block = Block::new(BANDS, 2);
+        // Sample n of band b of channel c is n + b / 10 + c / 100, counted over all frames.
+        let value = |channel: usize, band: usize, at: usize| {
+            at as f32 + band as f32 / 10.0 + channel as f32 / 100.0
+        };
+        let (mut taken, mut given) = (0, 0);
+        for number in 0..10 {
+            assert!(!blocks.pop_block(&mut block), "less than a block waits");
+            for channel in 0..2 {
+                let bands: Bands = std::array::from_fn(|band| {
+                    std::array::from_fn(|at| value(channel, band, number * 160 + at))
+                });
+                blocks.push(channel, &bands);
+                assert!(channel == 1 || !blocks.pop_block(&mut block), "one of two");
+            }
+            while blocks.pop_block(&mut block) {
+                for channel in 0..2 {
+                    for band in 0..BANDS {
+                        let samples = block.view(band, channel);
+                        assert_eq!(samples.len(), BLOCK_SIZE);
+                        for (at, sample) in samples.iter().enumerate() {
+                            assert_eq!(*sample, value(channel, band, taken + at));
+                        }
+                    }
+                }
+                taken += BLOCK_SIZE;
+                later.push_block(&block);
+            }
+            for channel in 0..2 {
+                let mut bands: Bands = [[0.0; 160]; BANDS];
+                later.pop(channel, &mut bands);
+                for (band, samples) in bands.iter().enumerate() {
+                    for (at, sample) in samples.iter().enumerate() {
+                        let wanted = (given + at).checked_sub(BLOCK_SIZE);
+                        let wanted = wanted.map_or(0.0, |it| value(channel, band, it));
+                        assert_eq!(*sample, wanted, "{channel}, {band}, {at}");
+                    }
+                }
+            }
+            given += 160;
+        }
+        assert_eq!((taken, given), (1_600, 1_600));
+    }
 }

@@ -305,3 +305,191 @@ fn sane(sample: f32) -> f32 {
         false => 0.0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use glassline_sim::Rng;
+
+    use super::*;
+
+    fn configs() -> impl Iterator<Item = Config> {
+        (0..8).map(|bits| Config {
+            echo: bits & 1 != 0,
+            noise: bits & 2 != 0,
+            gain: bits & 4 != 0,
+        })
+    }
+
+    #[test]
+    fn what_the_device_does_is_not_done_again() {
+        for config in configs() {
+            for Config { echo, noise, gain } in configs() {
+                let hardware = Hardware { echo, noise, gain };
+                let left = config.without(hardware);
+                // Wanted and not yet done.
+                assert_eq!(left.echo, config.echo & !echo);
+                assert_eq!(left.noise, config.noise & !noise);
+                assert_eq!(left.gain, config.gain & !gain);
+            }
+        }
+    }
+
+    #[test]
+    fn delays_are_those_of_the_parts() {
+        for config in configs() {
+            let preprocess = Preprocess::new(config, 1);
+            let mut samples = if config == Config::OFF { 0 } else { 46 };
+            samples += if config.echo { 384 } else { 0 };
+            samples += if config.noise { 288 } else { 0 };
+            let wanted = f64::from(samples) / 48_000.0;
+            let stated = preprocess.delay().as_secs_f64();
+            assert!((stated - wanted).abs() < 1e-8, "{config:?}: {stated}");
+            assert_eq!(preprocess.chain.is_some(), config != Config::OFF);
+            // The report has figures where there is a canceller.
+            let report = preprocess.echo();
+            let is_some = [report.return_loss_db, report.enhancement_db].map(|it| it.is_some());
+            assert_eq!(is_some, [config.echo; 2]);
+        }
+    }
+
+    const ECHO_ONLY: Config = Config {
+        echo: true,
+        noise: false,
+        gain: false,
+    };
+
+    /// White noise, the same for the same seed.
+    fn noise(seed: u64, count: usize, level: f32) -> Vec<f32> {
+        let mut rng = Rng::new(seed);
+        let sample = |_| level * (2.0 * rng.unit() as f32 - 1.0);
+        (0..count).map(sample).collect()
+    }
+
+    fn db(samples: &[f32]) -> f32 {
+        20.0 * crate::pitch::level(samples).max(1e-9).log10()
+    }
+
+    #[test]
+    fn an_echo_goes_and_what_is_said_here_stays() {
+        // The room gives back a third, 30 ms later.
+        let played = noise(1, 400 * FRAME, 0.3);
+        let mut preprocess = Preprocess::new(ECHO_ONLY, 1);
+        preprocess.set_stream_delay(Duration::from_millis(30));
+        let mut pieces = Preprocess::new(ECHO_ONLY, 1);
+        pieces.set_stream_delay(Duration::from_millis(30));
+        let near = noise(2, FRAME, 0.3);
+        let mut last = Vec::new();
+        for number in 0..400 {
+            let frame = &played[number * FRAME..(number + 1) * FRAME];
+            preprocess.rendered(frame);
+            // In any lengths it is the same.
+            for piece in frame.chunks(1 + number) {
+                pieces.rendered(piece);
+            }
+            let mut captured: Vec<f32> = (number * FRAME..(number + 1) * FRAME)
+                .map(|at| at.checked_sub(1_440).map_or(0.0, |at| played[at] / 3.0))
+                .collect();
+            if number >= 380 {
+                for (sample, near) in captured.iter_mut().zip(&near) {
+                    *sample += near;
+                }
+            }
+            let mut other = captured.clone();
+            let before_db = db(&captured);
+            preprocess.process(&mut captured);
+            pieces.process(&mut other);
+            assert_eq!(captured, other, "{number}");
+            if (300..380).contains(&number) {
+                assert!(
+                    db(&captured) < before_db - 20.0,
+                    "{number}: {}",
+                    db(&captured)
+                );
+            }
+            last = captured;
+        }
+        // Twenty decibels above what is left of the echo.
+        assert!(db(&last) > db(&near) - 10.0, "{} {}", db(&last), db(&near));
+        let report = preprocess.echo();
+        let delay = report.delay.expect("found");
+        assert!(
+            delay.abs_diff(Duration::from_millis(30)) <= Duration::from_millis(8),
+            "{delay:?}"
+        );
+        assert!(report.enhancement_db.expect("on") > 10.0, "{report:?}");
+        // A canceller that is not on keeps nothing of what is played.
+        let mut off = Preprocess::new(Config::OFF, 1);
+        off.rendered(&[0.5; 100]);
+        off.set_stream_delay(Duration::from_secs(1));
+        assert!(off.rendered.is_empty());
+        preprocess.rendered(&[0.5; FRAME + 100]);
+        assert_eq!(preprocess.rendered.len(), 100);
+    }
+
+    #[test]
+    fn steady_noise_goes_in_all_bands_and_channels_keep_their_places() {
+        let config = Config {
+            noise: true,
+            ..Config::OFF
+        };
+        let mut preprocess = Preprocess::new(config, 2);
+        let left = noise(3, 300 * FRAME, 0.05);
+        let (mut out, mut split) = (Vec::new(), Split::new());
+        for plane in left.chunks(FRAME) {
+            // The right channel has half of it.
+            let mut frame: Vec<f32> = plane.iter().flat_map(|it| [*it, it / 2.0]).collect();
+            preprocess.process(&mut frame);
+            out.extend(frame);
+        }
+        let settled = &out[out.len() - 100 * FRAME..];
+        let channel =
+            |it: usize| -> Vec<f32> { settled.iter().skip(it).step_by(2).copied().collect() };
+        let before = db(&left);
+        for (number, least) in [(0, 8.0), (1, 8.0 + 6.0)] {
+            let after = db(&channel(number));
+            assert!(after < before - least, "{number}: {before} {after}");
+        }
+        let between = db(&channel(0)) - db(&channel(1));
+        assert!((between - 6.0).abs() < 1.5, "{between} dB");
+        let (mut bands, mut original) = ([[0.0; BAND]; BANDS], [[0.0; BAND]; BANDS]);
+        split.split(&channel(0)[..FRAME], &mut bands);
+        Split::new().split(&left[left.len() - FRAME..], &mut original);
+        for (after, before) in bands.iter().zip(&original) {
+            assert!(db(after) < db(before) - 8.0, "{} {}", db(before), db(after));
+        }
+    }
+
+    #[test]
+    fn a_frame_comes_back_channel_by_channel_and_within_full_scale() {
+        let gain_only = Config {
+            gain: true,
+            ..Config::OFF
+        };
+        let mut preprocess = Preprocess::new(gain_only, 2);
+        let turn = std::f32::consts::TAU * 4_000.0 / 48_000.0;
+        let tone = |at: usize| 0.1 * (turn * at as f32).sin();
+        let mut heard = Vec::new();
+        for number in 0..20 {
+            let mut frame: Vec<f32> = (number * FRAME..(number + 1) * FRAME)
+                .flat_map(|at| [tone(at), 0.0])
+                .collect();
+            preprocess.process(&mut frame);
+            heard.extend(frame);
+        }
+        let (mut left, mut right) = (Vec::new(), 0.0f32);
+        for pair in heard.as_chunks::<2>().0 {
+            left.push(pair[0]);
+            right = right.max(pair[1].abs());
+        }
+        assert!(right < 1e-6, "{right}");
+        // The middle of a band: 46 samples later it is what it was, but for the gain.
+        let left = &left[10 * FRAME..];
+        let wanted: Vec<f32> = (10 * FRAME..20 * FRAME).map(|at| tone(at - 46)).collect();
+        let both: f32 = left.iter().zip(&wanted).map(|(a, b)| a * b).sum();
+        let power = |it: &[f32]| it.iter().map(|it| it * it).sum::<f32>();
+        let fit = both / (power(left) * power(&wanted)).sqrt();
+        assert!(fit > 0.99, "{fit}");
+        let samples = [f32::NAN, f32::INFINITY, 2.0, -2.0, 0.5];
+        assert_eq!(samples.map(sane), [0.0, 0.0, 1.0, -1.0, 0.5]);
+    }
+}

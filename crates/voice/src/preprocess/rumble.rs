@@ -72,4 +72,38 @@ mod tests {
             assert!(left_db(hz).abs() < 1.0, "{hz} Hz: {} dB", left_db(hz));
         }
     }
+
+    #[test]
+    fn the_sections_are_difference_equations_in_series() {
+        let mut state = 1u32;
+        let mut next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) as f32 / 256.0 - 32_768.0
+        };
+        let input: Vec<f32> = (0..4 * BAND).map(|_| next()).collect();
+        let mut wanted = input.clone();
+        for (b, a) in SECTIONS {
+            let [mut x1, mut x2, mut y1, mut y2] = [0.0f64; 4];
+            for sample in &mut wanted {
+                let x = f64::from(*sample);
+                let y = b[0] * x + b[1] * x1 + b[2] * x2 - a[0] * y1 - a[1] * y2;
+                [x2, x1, y2, y1] = [x1, x, y1, y];
+                *sample = y as f32;
+            }
+        }
+        let mut rumble = Rumble::default();
+        for (input, wanted) in input.chunks(BAND).zip(wanted.chunks(BAND)) {
+            let mut samples: [f32; BAND] = input.try_into().expect("whole frames");
+            rumble.remove(&mut samples);
+            for (sample, wanted) in samples.iter().zip(wanted) {
+                let error = (sample - wanted).abs();
+                assert!(error < 0.5, "{sample} {wanted} of 32,768");
+            }
+        }
+        // What fades ends, instead of becoming ever smaller.
+        for _ in 0..500 {
+            rumble.remove(&mut [0.0; BAND]);
+        }
+        assert_eq!(rumble.states, [[0.0; 2]; 3]);
+    }
 }

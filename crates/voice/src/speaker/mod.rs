@@ -9,6 +9,8 @@
 //! of the device becomes a gap in the timestamps, not a delay of everything that follows.
 
 mod config;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
