@@ -234,4 +234,105 @@ mod tests {
         ceiling.bound_decoded(&mut louder);
         assert!(peak(&louder[70 * 48..80 * 48]) > 0.89 * 0.5);
     }
+
+    /// Blocks of 2.5 ms of an even level, each with what was allowed for it.
+    fn allowed(ceiling: &mut Ceiling, blocks: usize) -> Vec<Option<f32>> {
+        (0..blocks).map(|_| ceiling.allowed(120)).collect()
+    }
+
+    #[test]
+    fn the_bound_rises_by_half_a_decibel_a_millisecond_from_10_to_50_ms() {
+        let mut ceiling = Ceiling::new(FORMAT);
+        ceiling.bound_decoded(&mut [0.5; 480]);
+        assert_eq!(ceiling.allowed(120), None, "without a loss");
+        ceiling.on_loss();
+        let bounds = allowed(&mut ceiling, 25);
+        for (block, bound) in bounds.iter().enumerate() {
+            let ms = 2.5 * block as f64;
+            let wanted = (ms <= 50.0).then(|| {
+                let db = 0.5 * (ms - 10.0).max(0.0);
+                0.5 * 10f64.powf(db / 20.0)
+            });
+            match (bound, wanted) {
+                (Some(bound), Some(wanted)) => {
+                    assert!(
+                        (f64::from(*bound) / wanted - 1.0).abs() < 1e-5,
+                        "{ms} ms: {bound}"
+                    );
+                }
+                (bound, wanted) => assert_eq!(bound.is_some(), wanted.is_some(), "{ms} ms"),
+            }
+        }
+        // Who was quieter than −30 dB may be as loud as that.
+        let mut quiet = Ceiling::new(FORMAT);
+        quiet.bound_decoded(&mut [0.001; 480]);
+        quiet.on_loss();
+        assert_eq!(quiet.allowed(120), Some(QUIET));
+        let mut first = Ceiling::new(FORMAT);
+        first.on_loss();
+        assert_eq!(first.allowed(120), None, "nothing is known yet");
+    }
+
+    #[test]
+    fn peaks_are_forgotten_within_ten_seconds_and_those_of_20_ms_are_near() {
+        for (format, channels) in [(FORMAT, 1), (Format::new(16_000, 2).expect("stereo"), 2)] {
+            let mut ceiling = Ceiling::new(format);
+            let packet = |level: f32| vec![level; format.frames(10.0) * channels];
+            ceiling.bound_decoded(&mut packet(-0.5));
+            assert_eq!(ceiling.near.iter().copied().collect::<Vec<_>>(), [0.5; 4]);
+            for _ in 0..500 {
+                ceiling.bound_decoded(&mut packet(0.1));
+            }
+            assert_eq!(ceiling.near.iter().copied().collect::<Vec<_>>(), [0.1; 8]);
+            // Five of ten seconds; the first packet's later blocks were as loud.
+            let kept = 0.5 * (-0.5f32).exp();
+            let loudest = ceiling.loudest.expect("measured");
+            assert!((loudest / kept - 1.0).abs() < 1e-3, "{loudest} {kept}");
+            ceiling.bound_decoded(&mut packet(3.0));
+            assert_eq!(ceiling.loudest, Some(1.0), "full scale");
+        }
+    }
+
+    #[test]
+    fn a_gain_falls_at_once_and_recovers_by_20_ms() {
+        for rate in [48_000, 8_000] {
+            let format = Format::new(rate, 2).expect("stereo");
+            let mut ceiling = Ceiling::new(format);
+            let mut frame = [0.8, -0.2];
+            ceiling.bound(&mut frame, Some(0.4));
+            assert_eq!(frame, [0.4, -0.1], "both channels by the same gain");
+            assert_eq!(ceiling.gain, 0.5);
+            // What is missing shrinks by the time constant.
+            let mut wanted = 0.5f64;
+            for frames in 1..=format.frames(20.0) {
+                let mut frame = [0.1, 0.2];
+                ceiling.bound(&mut frame, None);
+                wanted += (1.0 - wanted) * 1e3 / (20.0 * f64::from(rate));
+                let gain = f64::from(ceiling.gain);
+                assert!((gain - wanted).abs() < 1e-4, "{rate}, {frames}: {gain}");
+                assert!((frame[0] - 0.1 * ceiling.gain).abs() < 1e-7);
+            }
+            let left = f64::from(1.0 - ceiling.gain);
+            assert!(
+                (left / (0.5 * (-1.0f64).exp()) - 1.0).abs() < 0.01,
+                "{left}"
+            );
+            // Once nothing is missing that counts, audio is left as it is.
+            for _ in 0..format.frames(200.0) {
+                ceiling.bound(&mut [0.0; 2], None);
+            }
+            assert_eq!(ceiling.gain, 1.0);
+            let mut frame = [0.123_456, 0.5];
+            ceiling.bound(&mut frame, Some(0.5));
+            assert_eq!(
+                (frame, ceiling.gain),
+                ([0.123_456, 0.5], 1.0),
+                "just as loud"
+            );
+        }
+        // What is concealed begins a time of doubt.
+        let mut ceiling = settled();
+        ceiling.bound_concealed(&mut [0.1; 480]);
+        assert_eq!(ceiling.recovering, Some(0));
+    }
 }

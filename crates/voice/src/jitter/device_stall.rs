@@ -100,4 +100,51 @@ mod tests {
         let partly = lost(partly);
         assert!((partly - 350.0).abs() < 2.0, "{partly}");
     }
+
+    #[test]
+    fn thirty_ms_are_usual_and_60_ms_are_time_enough() {
+        let start = Clock::new().now();
+        let at = |ms: f64| start + Duration::from_secs_f64(ms / 1e3);
+        // Calls of 10 ms; from the second on they are so many ms late.
+        let told = |late_ms: f64, calls: u32| {
+            let mut detector = DeviceStallDetector::default();
+            let first = detector.on_pull(start, 10.0);
+            let rest = (1..calls).map(|call| {
+                let due = f64::from(call) * 10.0;
+                detector.on_pull(at(due + late_ms), 10.0)
+            });
+            std::iter::once(first).chain(rest).collect::<Vec<_>>()
+        };
+        // A fiftieth of a ms is added to what is usual with each call.
+        assert!(told(29.9, 60).iter().all(|it| *it == 0.0));
+        let lost = told(31.0, 12);
+        let (index, ms) = lost
+            .iter()
+            .enumerate()
+            .find(|it| *it.1 > 0.0)
+            .expect("lost");
+        // The first late one is number 1; 60 ms later is number 7.
+        assert_eq!(index, 7);
+        // The last of the seven is the least late, by what is usual then.
+        assert!((ms - (31.0 - 7.0 * 0.02)).abs() < 1e-6, "{ms}");
+        assert!(lost[8..].iter().all(|it| *it == 0.0), "{lost:?}");
+        // Another length of the calls.
+        let mut detector = DeviceStallDetector::default();
+        let told: Vec<_> = (0..10u32)
+            .map(|call| {
+                let late = if call > 0 { 50.0 } else { 0.0 };
+                detector.on_pull(at(f64::from(call) * 40.0 + late), 40.0)
+            })
+            .collect();
+        // 80 ms after the first late call is the first one that is 60 ms later.
+        assert_eq!(told.iter().position(|it| *it > 0.0), Some(3), "{told:?}");
+        assert!((told[3] - (50.0 - 3.0 * 0.08)).abs() < 1e-6, "{told:?}");
+        // A device that is early from then on has that as usual.
+        assert_eq!(detector.on_pull(at(300.0), 10.0), 0.0);
+        assert!(
+            (detector.usual - (300.0 - 400.0)).abs() < 1e-6,
+            "{}",
+            detector.usual
+        );
+    }
 }

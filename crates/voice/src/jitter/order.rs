@@ -222,4 +222,126 @@ mod tests {
             PacketClass::Restart
         );
     }
+
+    #[test]
+    fn a_stream_ends_3000_numbers_or_a_distance_away() {
+        let first = (30_000u16, 1_000_000u32);
+        for (sequence, ticks, is_stray) in [
+            (3_000i16, 0i32, false),
+            (3_001, 0, true),
+            (-1_023, 0, false),
+            (-3_000, 0, false),
+            (-3_001, 0, true),
+            (1, 480_000, false),
+            (1, 480_001, true),
+            (-1, -480_000, false),
+            (-1, -480_001, true),
+        ] {
+            let mut order = Order::default();
+            order.classify(first.0, first.1, DISTANCE_MAX);
+            let class = order.classify(
+                first.0.wrapping_add_signed(sequence),
+                first.1.wrapping_add_signed(ticks),
+                DISTANCE_MAX,
+            );
+            let what = format!("{sequence}, {ticks}: {class:?}");
+            assert_eq!(class == PacketClass::Stray, is_stray, "{what}");
+            // A thousand and more numbers back nothing is remembered.
+            let is_new = !is_stray && sequence >= -1_023;
+            assert_eq!(matches!(class, PacketClass::New(..)), is_new, "{what}");
+        }
+    }
+
+    #[test]
+    fn the_last_1024_numbers_are_remembered() {
+        let mut order = Order::default();
+        order.classify(5_000, 0, DISTANCE_MAX);
+        order.classify(6_023, 0, DISTANCE_MAX);
+        assert_eq!(order.classify(5_000, 0, DISTANCE_MAX), PacketClass::Seen);
+        let new = order.classify(5_001, 0, DISTANCE_MAX);
+        assert!(matches!(new, PacketClass::New(..)), "{new:?}");
+        order.classify(6_024, 0, DISTANCE_MAX);
+        // Its place is taken by the one that came 1,024 later.
+        assert_eq!(order.classify(5_000, 0, DISTANCE_MAX), PacketClass::Seen);
+        let skipped = order.classify(6_022, 0, DISTANCE_MAX);
+        assert!(matches!(skipped, PacketClass::New(..)), "{skipped:?}");
+        // What was skipped is not what was there a round before.
+        let mut order = Order::default();
+        for sequence in 0..1_000 {
+            order.classify(sequence, 0, DISTANCE_MAX);
+        }
+        order.classify(2_000, 0, DISTANCE_MAX);
+        for sequence in 1_000..2_000 {
+            let class = order.classify(sequence, 0, DISTANCE_MAX);
+            assert!(
+                matches!(class, PacketClass::New(..)),
+                "{sequence}: {class:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_between_does_not_count_what_is_empty_or_at_the_ends() {
+        let mut order = Order::default();
+        for sequence in 0..100u16 {
+            if let PacketClass::New(wide, _) = order.classify(sequence, 0, DISTANCE_MAX)
+                && [10, 11, 20].contains(&sequence)
+            {
+                order.mark_empty(wide);
+            }
+        }
+        let highest = order.sequences.highest().expect("a hundred");
+        let wide = |sequence: u64| highest - 99 + sequence;
+        let cases = [
+            (9, 12, 0),
+            (8, 12, 1),
+            (9, 13, 1),
+            (10, 20, 8),
+            (10, 21, 8),
+            (20, 20, 0),
+            (21, 20, 0),
+            (0, 99, 95),
+        ];
+        for (last, next, between) in cases {
+            assert_eq!(
+                order.between(wide(last), wide(next)),
+                between,
+                "{last} {next}"
+            );
+        }
+        assert_eq!(Order::before(1_000, 960), 40);
+    }
+
+    #[test]
+    fn a_new_stream_needs_two_packets_that_follow_each_other() {
+        for (sequence, ticks, class) in [
+            (1u16, 960i32, PacketClass::Restart),
+            (1, 0, PacketClass::Restart),
+            (1, 480_000, PacketClass::Restart),
+            (1, 480_001, PacketClass::Stray),
+            (1, -1, PacketClass::Stray),
+            (2, 960, PacketClass::Stray),
+            (0, 960, PacketClass::Stray),
+        ] {
+            let mut order = Order::default();
+            order.classify(1, 960, DISTANCE_MAX);
+            // Its numbers wrap.
+            let stray = (u16::MAX, u32::MAX - 100);
+            assert_eq!(
+                order.classify(stray.0, stray.1.wrapping_sub(1 << 31), DISTANCE_MAX),
+                PacketClass::Stray
+            );
+            assert_eq!(
+                order.classify(40_000, stray.1, DISTANCE_MAX),
+                PacketClass::Stray
+            );
+            let next = 40_000u16.wrapping_add(sequence);
+            let then = stray.1.wrapping_add_signed(ticks);
+            assert_eq!(
+                order.classify(next, then, DISTANCE_MAX),
+                class,
+                "{sequence}, {ticks}"
+            );
+        }
+    }
 }

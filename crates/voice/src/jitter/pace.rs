@@ -175,3 +175,18 @@ pub(super) struct Excess {
     /// knowing the future (Karlin et al., Algorithmica 1988).
     pub(super) spent: f64,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paces_have_names_and_every_name_a_pace() {
+        for (pace, name) in Pace::ALL.into_iter().zip(["swift", "even", "steady"]) {
+            assert_eq!((pace.name(), pace.to_string().as_str()), (name, name));
+            assert_eq!(name.parse(), Ok(pace));
+        }
+        let error = "hasty".parse::<Pace>().expect_err("there is none");
+        assert_eq!(error.to_string(), "'hasty' is none of swift, even, steady");
+    }
+}

@@ -81,3 +81,60 @@ impl Queue {
         self.bytes = 0;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packet(bytes: usize, sequence: Option<u64>) -> QueuedPacket {
+        QueuedPacket {
+            payload: vec![0; bytes].into(),
+            sequence,
+            ticks: 7,
+            arrival: Instant::now(),
+            frames: 160,
+        }
+    }
+
+    #[test]
+    fn a_packet_replaces_its_copy_and_nothing_else_does() {
+        let mut queue = Queue::default();
+        assert_eq!((queue.first().is_none(), queue.end()), (true, None));
+        assert!(queue.insert(320, packet(10, None)));
+        assert!(!queue.insert(320, packet(20, None)), "another copy");
+        assert!(queue.insert(320, packet(30, Some(2))), "the packet");
+        assert!(!queue.insert(320, packet(40, Some(2))), "once more");
+        assert!(
+            !queue.insert(320, packet(50, None)),
+            "a copy of what is there"
+        );
+        assert_eq!((queue.len(), queue.bytes), (1, 30));
+        assert!(queue.insert(0, packet(5, Some(1))));
+        assert_eq!((queue.len(), queue.bytes, queue.end()), (2, 35, Some(480)));
+        assert_eq!(
+            queue.first().map(|(at, it)| (at, it.sequence)),
+            Some((0, Some(1)))
+        );
+        assert_eq!(queue.take_first().map(|(at, _)| at), Some(0));
+        assert_eq!((queue.len(), queue.bytes), (1, 30));
+        queue.clear();
+        assert_eq!((queue.len(), queue.bytes), (0, 0));
+        assert!(queue.take_first().is_none());
+    }
+
+    #[test]
+    fn two_thousand_packets_and_a_mebibyte_are_not_too_much() {
+        let mut queue = Queue::default();
+        for at in 0..2_000 {
+            queue.insert(at, packet(1, Some(0)));
+        }
+        assert!(!queue.is_over());
+        queue.insert(2_000, packet(1, Some(0)));
+        assert!(queue.is_over());
+        let mut queue = Queue::default();
+        queue.insert(0, packet(1 << 20, Some(0)));
+        assert!(!queue.is_over());
+        queue.insert(1, packet(1, Some(1)));
+        assert!(queue.is_over());
+    }
+}

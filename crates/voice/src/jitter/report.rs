@@ -85,3 +85,34 @@ impl Report {
         frames as f64 / self.counts.frames.max(1) as f64
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_of_what_was_pulled_and_silence_may_be_stretched() {
+        let report = |counts| Report {
+            counts,
+            format: Format::new(8_000, 1).expect("mono"),
+            waiting: Duration::ZERO,
+            packets: 0,
+            target: Duration::ZERO,
+            delay: Duration::ZERO,
+            skew_ppm: None,
+        };
+        let counts = Counts {
+            frames: 1_000,
+            frames_concealed: 30,
+            frames_removed: 50,
+            frames_removed_in_silence: 20,
+            frames_inserted: 70,
+            frames_inserted_in_silence: 60,
+            ..Counts::default()
+        };
+        assert_eq!(report(counts).concealed_ratio(), 0.03);
+        // 30 and 10 of a thousand.
+        assert_eq!(report(counts).stretched_ratio(), 0.04);
+        assert_eq!(report(Counts::default()).concealed_ratio(), 0.0);
+    }
+}

@@ -313,3 +313,152 @@ fn fit_for(error_ms: f64) -> f32 {
     let need = (error_ms / NEED_MS).clamp(0.0, 1.0) as f32;
     FIT_AT_EASE + (FIT_IN_NEED - FIT_AT_EASE) * need
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::pace::Pace;
+    use super::*;
+
+    fn steering(pace: Pace) -> Steering {
+        Steering::new(pace.parameters())
+    }
+
+    /// A delay that is `target` ms above the target, which is 40 ms above the floor, and
+    /// nowhere near where it must rise.
+    fn above(target: f64) -> Distances {
+        Distances {
+            least: target + 20.0,
+            risen: target,
+            target,
+            waits: 40.0,
+        }
+    }
+
+    #[test]
+    fn a_fit_of_0_9_is_asked_for_near_the_target_and_of_0_55_far_from_it() {
+        for (error_ms, fit) in [
+            (-5.0, 0.9),
+            (0.0, 0.9),
+            (20.0, 0.725),
+            (40.0, 0.55),
+            (99.0, 0.55),
+        ] {
+            assert!((fit_for(error_ms) - fit).abs() < 1e-6, "{error_ms}");
+        }
+    }
+
+    #[test]
+    fn a_rise_begins_a_millisecond_below_the_least_margin_and_ends_at_its_own() {
+        for pace in Pace::ALL {
+            let mut steering = steering(pace);
+            let from = |least: f64, risen: f64| Distances {
+                least,
+                risen,
+                target: -30.0,
+                waits: 40.0,
+            };
+            assert_eq!(steering.error(from(-1.0, -20.0)), 0.0, "not yet");
+            assert_eq!(steering.error(from(-1.01, -20.0)), -20.0);
+            assert_eq!(steering.adjustment, Adjustment::Rise);
+            assert_eq!(steering.error(from(5.0, -1.0)), -1.0, "goes on");
+            assert_eq!(steering.error(from(5.0, -0.99)), 0.0);
+            assert_eq!(steering.adjustment, Adjustment::Hold);
+        }
+    }
+
+    #[test]
+    fn a_fall_begins_by_the_pace_and_ends_near_the_target() {
+        // Swift: half of the 40 ms, and 15 at most.
+        let mut swift = steering(Pace::Swift);
+        assert_eq!(swift.error(above(14.9)), 0.0);
+        assert_eq!(swift.error(above(15.0)), 15.0);
+        assert_eq!(swift.error(above(14.9)), 0.0);
+        let short = Distances {
+            waits: 10.0,
+            ..above(5.0)
+        };
+        assert_eq!(swift.error(short), 5.0, "half of ten");
+        // Even: 10 ms and the usual height; then down to 3 ms.
+        let mut even = steering(Pace::Even);
+        even.usual_ms = 8.0;
+        assert_eq!(even.error(above(17.9)), 0.0);
+        assert_eq!(even.error(above(18.0)), 18.0);
+        assert_eq!(even.error(above(3.0)), 3.0);
+        assert_eq!(even.error(above(2.9)), 0.0);
+        assert_eq!(even.error(above(17.9)), 0.0);
+        // Or from 3 ms on once the excess is worth it.
+        even.spent = 150.0;
+        assert_eq!(even.error(above(17.9)), 0.0);
+        even.spent = 150.1;
+        assert_eq!(even.error(above(3.0)), 3.0);
+        let mut steady = steering(Pace::Steady);
+        assert_eq!(steady.error(above(199.9)), 0.0);
+        assert_eq!(steady.error(above(200.0)), 200.0);
+    }
+
+    #[test]
+    fn in_silence_the_delay_goes_to_the_target_at_once() {
+        for (pace, quiet_ms) in [
+            (Pace::Swift, 10.0),
+            (Pace::Even, 150.0),
+            (Pace::Steady, 150.0),
+        ] {
+            let mut steering = steering(pace);
+            assert!(!steering.is_silence());
+            steering.quiet_ms = quiet_ms - 0.1;
+            assert_eq!(steering.is_silence(), pace == Pace::Swift);
+            steering.quiet_ms = quiet_ms;
+            assert!(steering.is_silence());
+            steering.adjustment = Adjustment::Rise;
+            for target in [-7.0, 0.5, 7.0] {
+                assert_eq!(steering.error(above(target)), target);
+                assert_eq!(steering.adjustment, Adjustment::Hold);
+            }
+        }
+    }
+
+    #[test]
+    fn quiet_average_and_excess_are_counted_by_the_time() {
+        let mut steering = steering(Pace::Even);
+        for _ in 0..4 {
+            steering.update(&above(5.0), true, 10.0);
+        }
+        assert_eq!(steering.quiet_ms, 40.0);
+        // 5 ms for 40 ms.
+        assert!((steering.spent - 0.2).abs() < 1e-9, "{}", steering.spent);
+        // Of 40 ms a thousandth each time: the rest shrinks.
+        let usual = 40.0 * (1.0 - 0.999f64.powi(4));
+        assert!((steering.usual_ms - usual).abs() < 1e-9);
+        steering.update(&above(3.0), false, 20.0);
+        assert_eq!((steering.quiet_ms, steering.spent), (0.0, 0.0));
+        steering.update(&above(3.1), false, 1e6);
+        assert_eq!(steering.usual_ms, 40.0, "no more than all");
+        steering.reset();
+        assert_eq!((steering.usual_ms, steering.spent), (0.0, 0.0));
+    }
+
+    #[test]
+    fn the_budget_grows_by_the_share_of_the_pace_and_of_haste() {
+        for (error, share) in [
+            (0.0, 0.1),
+            (20.0, 0.1),
+            (40.0, 0.25),
+            (60.0, 0.4),
+            (500.0, 0.4),
+        ] {
+            let mut steering = steering(Pace::Swift);
+            steering.allow(100, error, 1_000.0);
+            assert!((steering.shorten - 100.0 * share).abs() < 1e-9, "{error}");
+            assert!((steering.lengthen - 25.0).abs() < 1e-9);
+            steering.allow(100, error, 1_000.0);
+            assert!((steering.shorten - 200.0 * share).abs() < 1e-9, "{error}");
+            assert!((steering.lengthen - 50.0).abs() < 1e-9);
+            steering.allow(100, error, 30.0);
+            assert_eq!(steering.lengthen, 30.0, "no more than a period");
+        }
+        // Half of the time at most.
+        let mut even = steering(Pace::Even);
+        even.allow(100, 500.0, 1_000.0);
+        assert_eq!((even.shorten, even.lengthen), (50.0, 50.0));
+    }
+}
