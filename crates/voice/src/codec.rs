@@ -52,6 +52,7 @@ pub struct Undecodable;
 /// All methods append interleaved samples, −1.0 to 1.0, to `out`. Only [`Self::format`],
 /// [`Self::frames`] and [`Self::decode`] are required; the others are for codecs that do it
 /// better than the buffer.
+#[expect(unused_variables, reason = "a codec may leave that to the buffer")]
 pub trait Decoder {
     /// Format of decoded audio. It may change with [`Self::reset`] only.
     fn format(&self) -> Format;
@@ -69,28 +70,24 @@ pub trait Decoder {
     /// Recovers the `frames` frames right before `following` from redundancy in it (Opus:
     /// LBRR, RFC 6716 §2.1.7). Returns false, and appends nothing, if there is none.
     fn recover(&mut self, following: &[u8], frames: usize, out: &mut Vec<f32>) -> bool {
-        let _ = (following, frames, out);
         false
     }
 
     /// Conceals `frames` frames after a loss. Returns false, and appends nothing, if the
     /// codec leaves concealment to the buffer.
     fn conceal(&mut self, frames: usize, out: &mut Vec<f32>) -> bool {
-        let _ = (frames, out);
         false
     }
 
     /// Generates `frames` frames of comfort noise while the sender is silent. Returns false,
     /// and appends nothing, if the codec has none: the buffer then fades the last audio.
     fn comfort(&mut self, frames: usize, out: &mut Vec<f32>) -> bool {
-        let _ = (frames, out);
         false
     }
 
     /// Whether the sender announces silence with `payload`, so that packets missing after it
     /// are not lost (Opus DTX: at most two bytes).
     fn begins_silence(&self, payload: &[u8]) -> bool {
-        let _ = payload;
         false
     }
 
@@ -113,6 +110,7 @@ pub struct Unencodable {
 }
 
 /// A codec's encoder, as the speaker needs it.
+#[expect(unused_variables, reason = "a codec may have nothing to set")]
 pub trait Encoder {
     /// Samples of all channels in a payload: 10 ms or a multiple.
     fn frame_samples(&self) -> usize;
@@ -132,19 +130,14 @@ pub trait Encoder {
     /// Whether `payload` only announces silence: after the first of these, they need not be
     /// sent.
     fn is_silence(&self, payload: &[u8]) -> bool {
-        let _ = payload;
         false
     }
 
     /// Sets the bitrate, as near as the codec can.
-    fn set_bitrate(&mut self, bitrate: Bitrate) {
-        let _ = bitrate;
-    }
+    fn set_bitrate(&mut self, bitrate: Bitrate) {}
 
     /// Sets the expected packet loss, 0 to 1.
-    fn set_expected_loss(&mut self, ratio: f64) {
-        let _ = ratio;
-    }
+    fn set_expected_loss(&mut self, ratio: f64) {}
 }
 
 /// Longest packet that is accepted, in ms (Opus allows 120).

@@ -211,6 +211,11 @@ mod tests {
         // The last 15 ms, from their end on; the channels keep their places.
         let wanted = noise[960 - 160..].as_chunks::<2>().0.iter().rev().flatten();
         assert!(out.iter().eq(wanted));
+        // What has no step does not wait for one: not even for what fits later.
+        let later = noise[..320].to_vec();
+        assert_eq!(expansion.clone().join(&later, false).1, 0);
+        let (joined, longer) = expansion.clone().join(&noise[960 - 160..], false);
+        assert_eq!((joined.len(), longer), (160, 0));
         expansion.generate(40, &mut Vec::new());
         let mut out = Vec::new();
         expansion.generate(1, &mut out);

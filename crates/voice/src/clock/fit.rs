@@ -159,3 +159,152 @@ impl LinearFit {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+    const SECOND: u64 = 1_000 * MS;
+
+    /// A measurement at `at_ms` whose round trip takes `trip_ms`, of a clock that is
+    /// `offset_us` ahead.
+    fn measured(at_ms: u64, trip_ms: u64, offset_us: u64) -> Measurement {
+        let [at, half] = [at_ms * MS, trip_ms * MS / 2];
+        let theirs = at + offset_us * 1_000;
+        let stamps = [at - half, theirs, theirs, at + half];
+        Measurement::new(stamps).expect("they agree")
+    }
+
+    #[test]
+    fn a_measurement_is_the_middle_of_an_exchange() {
+        // 10 ms there, 2 ms held, 4 ms back, and a clock that is 100 ms ahead.
+        let [t1, t2, t3, t4] = [1_000, 1_110, 1_112, 1_016].map(|it| it * MS);
+        let it = Measurement::new([t1, t2, t3, t4]).expect("they agree");
+        assert_eq!(
+            (it.at, it.round_trip, it.held),
+            (1_008 * MS, 14 * MS, 2 * MS)
+        );
+        // Half of the difference of both ways is an error that nobody sees.
+        assert!(
+            (it.offset - 103.0 * MS as f64).abs() < 1e-3,
+            "{}",
+            it.offset
+        );
+        // 7 ms, and what clocks drift in 14 and twice 2 ms at 500 ppm.
+        let bound = 7e6 + 500e-6 * 18e6 + 10.0;
+        assert!((it.bound() - bound).abs() < 1e-3, "{}", it.bound());
+        // Held for as long as a quick clock may show, and for longer.
+        let held = |ns: u64| Measurement::new([0, 0, ns, SECOND]).is_some();
+        assert!(held(SECOND) && held(1_000_500_000) && !held(1_000_600_000));
+        assert_eq!(Measurement::new([1, 0, 0, 0]), None);
+        assert_eq!(Measurement::new([0, 1, 0, 0]), None);
+    }
+
+    #[test]
+    fn the_fit_is_that_of_weighted_least_squares() {
+        let all = [
+            measured(1_000, 10, 5_000),
+            measured(3_000, 12, 5_300),
+            measured(6_000, 20, 5_500),
+            measured(9_000, 10, 6_700),
+        ];
+        // Weights by half of what is above the quickest, and 20 µs; written out.
+        let weights = [10.0, 12.0, 20.0, 10.0].map(|trip: f64| {
+            let above = (trip - 10.0) * 1e6 / 2.0 + 20_000.0;
+            1.0 / (above * above)
+        });
+        let points = [(1e9, 5e6), (3e9, 5.3e6), (6e9, 5.5e6), (9e9, 6.7e6)];
+        let pairs = || weights.iter().zip(points);
+        let total: f64 = weights.iter().sum();
+        let x = pairs().map(|(w, p)| w * p.0).sum::<f64>() / total;
+        let y = pairs().map(|(w, p)| w * p.1).sum::<f64>() / total;
+        let along: f64 = pairs().map(|(w, p)| w * (p.0 - x) * (p.1 - y)).sum();
+        let spread: f64 = pairs().map(|(w, p)| w * (p.0 - x) * (p.0 - x)).sum();
+        let fit = LinearFit::through(&all.into_iter()).expect("four");
+        assert!(
+            (fit.at - x).abs() < 1.0 && (fit.offset - y).abs() < 1.0,
+            "{fit:?}"
+        );
+        assert!((fit.skew - along / spread).abs() < 1e-9, "{fit:?}");
+        assert!(
+            (fit.skew - 212e-6).abs() < 5e-6,
+            "mostly by the two quickest"
+        );
+        for at in [0.0, x, 2e10] {
+            let offset = y + fit.skew * (at - x);
+            assert!((fit.offset(at) - offset).abs() < 1.0);
+            // Ours from theirs, and theirs from ours.
+            let local = fit.local((at + offset) as u64);
+            assert!((local - at).abs() < 5.0, "{at}: {local}");
+        }
+        assert!(LinearFit::through(&std::iter::empty()).is_none());
+    }
+
+    #[test]
+    fn a_skew_takes_five_seconds_to_be_seen_and_500_ppm_at_most() {
+        let skew = |last_ms, offset_us| {
+            let all = [measured(1_000, 10, 5_000), measured(last_ms, 10, offset_us)];
+            let fit = LinearFit::through(&all.into_iter()).expect("two");
+            fit.skew * 1e6
+        };
+        assert_eq!(skew(5_999, 6_000), 0.0);
+        assert!((skew(6_000, 6_000) - 200.0).abs() < 1e-6, "1 ms in 5 s");
+        assert!((skew(6_000, 4_000) + 200.0).abs() < 1e-6);
+        assert!((skew(6_000, 9_000) - 500.0).abs() < 1e-6, "4 ms");
+        assert!((skew(6_000, 1_000) + 500.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn the_error_is_bounded_by_the_best_of_each_half() {
+        // The line goes through all of them; the quick ones count.
+        let all = [
+            measured(1_000, 30, 5_000),
+            measured(2_000, 10, 5_000),
+            measured(9_000, 10, 5_000),
+            measured(11_000, 60, 5_000),
+        ];
+        let fit = LinearFit::through(&all.into_iter()).expect("four");
+        assert!(fit.skew.abs() < 1e-12);
+        // Half of 10 ms, the drift in 10 ms, and the rounding.
+        let bound = 5e6 + 500e-6 * 10e6 + 10.0;
+        let [early, late] = fit.bounds;
+        assert_eq!((early.at, late.at), (2e9, 9e9));
+        for found in [early.error, late.error] {
+            assert!((found - bound).abs() < 1.0, "{found}");
+        }
+        for at in [2e9, 5e9, 9e9] {
+            assert!((fit.error(at) - bound).abs() < 1.0, "{at}");
+        }
+        // Beyond, by what the clocks may drift apart, which is less than the bounds allow.
+        for (at, beyond) in [(1e9, 1e9), (0.0, 2e9), (10e9, 1e9), (29e9, 20e9)] {
+            let wanted = bound + 500e-6 * beyond;
+            assert!(
+                (fit.error(at) - wanted).abs() < 1.0,
+                "{at}: {}",
+                fit.error(at)
+            );
+        }
+        // Or by the bounds, if those are close to the line.
+        let near = [measured(1_000, 2, 5_000), measured(11_000, 2, 5_000)];
+        let fit = LinearFit::through(&near.into_iter()).expect("two");
+        let bound = 1e6 + 500e-6 * 2e6 + 10.0;
+        let rate = 2.0 * bound / 10e9;
+        assert!(rate < 500e-6);
+        let wanted = bound + rate * 1e9;
+        assert!(
+            (fit.error(12e9) - wanted).abs() < 1.0,
+            "{}",
+            fit.error(12e9)
+        );
+        // What lies beside the line counts, too: one alone of two at the same time.
+        let one = [measured(1_000, 10, 5_000)];
+        let fit = LinearFit::through(&one.into_iter()).expect("one");
+        let [early, late] = fit.bounds;
+        assert_eq!(early, late);
+        let beside = [measured(1_000, 10, 5_000), measured(1_000, 10, 7_000)];
+        let fit = LinearFit::through(&beside.into_iter()).expect("two");
+        let bound = 5e6 + 500e-6 * 10e6 + 10.0 + 1e6;
+        assert!((fit.bounds[0].error - bound).abs() < 1.0, "{fit:?}");
+    }
+}

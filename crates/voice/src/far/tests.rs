@@ -457,6 +457,7 @@ fn records_without_a_clock_have_no_place() {
     let far = &mut ends.hosts[0].far;
     far.receive(Channel::Records, &message, now).expect("asked");
     assert_eq!(far.poll_remote(now + Duration::from_secs(9)), None);
+    assert_eq!(far.report().unconverted, 0, "the clock may yet be known");
     far.flush();
     assert_eq!(far.poll_remote(now), None);
     let report = far.report();

@@ -89,7 +89,7 @@ impl Ceiling {
     }
 
     /// Highest peak that the next `frames` frames may have; `None` if there is no bound.
-    fn allowed(&mut self, frames: usize) -> Option<f32> {
+    pub(super) fn allowed(&mut self, frames: usize) -> Option<f32> {
         let decoded = self.recovering?;
         let ms = self.format.ms(decoded) - DOUBT_MS;
         self.recovering = (ms < BELIEVED_MS).then_some(decoded + frames);
@@ -330,6 +330,12 @@ mod tests {
                 "just as loud"
             );
         }
+        // Frames are counted once for all channels.
+        let mut ceiling = Ceiling::new(Format::new(16_000, 2).expect("stereo"));
+        ceiling.bound_decoded(&mut [0.1; 320]);
+        ceiling.on_loss();
+        ceiling.bound_decoded(&mut [0.1; 320]);
+        assert_eq!(ceiling.recovering, Some(160));
         // What is concealed begins a time of doubt.
         let mut ceiling = settled();
         ceiling.bound_concealed(&mut [0.1; 480]);

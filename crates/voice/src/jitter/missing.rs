@@ -184,3 +184,44 @@ impl<D: Decoder> Buffer<D> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Config;
+    use super::*;
+    use crate::codec::{Format, L16};
+
+    #[test]
+    fn what_was_concealed_is_remembered_in_32_spans_and_charged_once() {
+        let format = Format::new(8_000, 1).expect("mono");
+        let mut buffer = Buffer::new(Config::default(), L16::new(format));
+        for span in 0..40 {
+            buffer.next = 1_000 * span;
+            // In two pieces, which are one span.
+            buffer.remember_concealed(40);
+            buffer.next += 40;
+            buffer.remember_concealed(40);
+        }
+        let spans: Vec<_> = buffer.gaps.concealed.iter().cloned().collect();
+        let wanted: Vec<_> = (8..40).map(|it| 1_000 * it..1_000 * it + 80).collect();
+        assert_eq!(spans, wanted);
+        let mut charge = |from, to| {
+            let mut fresh = buffer.target.clone();
+            // What was charged before is forgiven.
+            fresh.passed(1e6);
+            buffer.target = fresh;
+            let before = buffer.target.charged();
+            buffer.was_concealed(from, to);
+            (
+                buffer.target.charged() - before,
+                buffer.gaps.concealed.len(),
+            )
+        };
+        // Next to a span; half of one, which goes whole; two at once.
+        assert_eq!(charge(9_080, 10_000), (0.0, 32));
+        assert_eq!(charge(10_040, 10_500), (5.0, 31));
+        assert_eq!(charge(10_040, 10_500), (0.0, 31));
+        assert_eq!(charge(11_000, 12_080), (20.0, 29));
+        assert_eq!(charge(12_900, 13_040), (5.0, 28));
+    }
+}

@@ -215,7 +215,6 @@ impl<D: Decoder> Buffer<D> {
     /// Forgets the stream, as when its source changes; counts continue.
     pub fn reset(&mut self) {
         self.restart();
-        self.order = Order::default();
     }
 
     fn restart(&mut self) {

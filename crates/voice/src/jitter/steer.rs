@@ -316,8 +316,14 @@ fn fit_for(error_ms: f64) -> f32 {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use glassline_sim::Clock;
+
     use super::super::pace::Pace;
+    use super::super::{Config, Packet};
     use super::*;
+    use crate::codec::{Format, L16, Undecodable};
 
     fn steering(pace: Pace) -> Steering {
         Steering::new(pace.parameters())
@@ -460,5 +466,72 @@ mod tests {
         let mut even = steering(Pace::Even);
         even.allow(100, 500.0, 1_000.0);
         assert_eq!((even.shorten, even.lengthen), (50.0, 50.0));
+    }
+
+    /// Linear samples of a codec that says that its packets depend on each other.
+    #[derive(Debug)]
+    struct Dependent(L16);
+
+    impl Decoder for Dependent {
+        fn format(&self) -> Format {
+            self.0.format()
+        }
+
+        fn frames(&self, payload: &[u8]) -> Option<usize> {
+            self.0.frames(payload)
+        }
+
+        fn decode(&mut self, payload: &[u8], out: &mut Vec<f32>) -> Result<(), Undecodable> {
+            self.0.decode(payload, out)
+        }
+    }
+
+    /// A buffer in which five packets of 20 ms at 8 kHz wait.
+    fn waiting<D: Decoder>(decoder: D) -> Buffer<D> {
+        let mut buffer = Buffer::new(Config::default(), decoder);
+        let now = Clock::new().now();
+        for number in 0..5u16 {
+            let packet = Packet {
+                sequence: number,
+                timestamp: u32::from(number) * 160,
+                payload: L16::encode(&[0.1; 160]).into(),
+            };
+            let at = now + Duration::from_millis(20) * u32::from(number);
+            buffer.insert(packet, at).expect("in order");
+        }
+        buffer
+    }
+
+    #[test]
+    fn whole_packets_are_cut_as_far_as_they_fit_and_one_stays() {
+        let linear = || L16::new(Format::new(8_000, 1).expect("mono"));
+        for (error, cut) in [
+            (0.0, 0),
+            (19.9, 0),
+            (20.0, 1),
+            (39.9, 1),
+            (40.0, 2),
+            (1e3, 4),
+        ] {
+            let mut buffer = waiting(linear());
+            buffer.cut(error);
+            assert_eq!(buffer.counts.cut, cut, "{error}");
+            assert_eq!(buffer.queue.len() as u64, 5 - cut, "{error}");
+            assert_eq!(buffer.next, 160 * cut.cast_signed(), "{error}");
+            // What follows is joined to what was.
+            assert_eq!(buffer.expansion.is_some(), cut > 0, "{error}");
+            assert_eq!(
+                buffer.ceiling.allowed(20),
+                None,
+                "nothing depends on what is cut"
+            );
+        }
+        let mut buffer = waiting(Dependent(linear()));
+        buffer.ceiling.bound_decoded(&mut [0.1; 160]);
+        buffer.cut(20.0);
+        assert!(
+            buffer.ceiling.allowed(20).is_some(),
+            "the decoder has a gap"
+        );
     }
 }

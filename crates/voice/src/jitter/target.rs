@@ -221,6 +221,12 @@ impl Target {
         self.floor
     }
 
+    /// Lateness charged to the margin recently, in ms.
+    #[cfg(test)]
+    pub(super) const fn charged(&self) -> f64 {
+        self.charged
+    }
+
     /// Changes the margin's logarithm by `by`, within its bounds.
     fn learn(&mut self, by: f64) {
         self.log_margin = (self.log_margin + by).clamp(MARGIN_MIN.ln(), MARGIN_MAX.ln());

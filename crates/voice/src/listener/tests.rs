@@ -427,3 +427,43 @@ fn the_arrival_stamps_of_512_packets_are_kept() {
     let first = received(0).inserted;
     assert_eq!(stream.received(first), Received::at(first));
 }
+
+#[test]
+fn packets_that_begin_within_a_period_are_played_where_they_begin() {
+    for (rate, off_us) in [(48_000, 1.0), (16_000, 32.0)] {
+        let mut listener = linear(device(rate, 2));
+        let start = Instant::now();
+        let mut played = Vec::new();
+        // 9 ms, which begin anywhere in pulls of 2.5 and periods of 10 ms.
+        let mut packets = 0..300u32;
+        for period in 0..250 {
+            let now = start + TEN * period;
+            let is_due = |it: &u32| *it * 9 <= period * 10;
+            while let Some(number) = packets.clone().next().filter(is_due) {
+                let packet = Packet {
+                    sequence: number as u16,
+                    timestamp: number * 432,
+                    payload: L16::encode(&[0.1; 432]).into(),
+                };
+                let sent = start + Duration::from_millis(9) * number;
+                let taken = listener.receive(Ssrc(1), packet, Received::at(sent));
+                taken.expect("in order");
+                packets.next();
+            }
+            let mut out = vec![0.0; 2 * rate as usize / 100];
+            listener.play(&mut out, now, &mut || now);
+            while let Some(stamps) = listener.poll_playout_stamps() {
+                assert_eq!(stamps.called, now);
+                played.push(stamps.played);
+            }
+        }
+        assert!(played.len() > 250, "{}", played.len());
+        for pair in played[100..].windows(2) {
+            let apart_us = (pair[1] - pair[0]).as_secs_f64() * 1e6;
+            assert!(
+                (apart_us - 9_000.0).abs() <= 2.0 * off_us,
+                "{rate}: {apart_us}"
+            );
+        }
+    }
+}

@@ -171,3 +171,82 @@ fn copies_in_later_packets_are_played_where_the_packet_is_missing() {
     assert!(counts.repeated >= 95, "{counts:?}");
     assert!(report.concealed_ratio() < 0.005, "{counts:?}");
 }
+
+/// Packets of which those numbered 10 to 19 are left out for a pause; the sender announces
+/// it or not, and its numbers go on without them or not.
+fn paused(announces: bool, counts_on: bool) -> Counts {
+    let mut buffer = Buffer::new(Config::default(), FullCodec::default());
+    let clock = Clock::new();
+    let mut out = [0.0; 80];
+    let mut sequence = 100;
+    for packet in 0u16..40 {
+        let now = clock.now() + PACKET * u32::from(packet);
+        let is_pause = (10..20).contains(&packet);
+        if !is_pause {
+            let level = if announces && packet == 9 { 0 } else { 128 };
+            let packet = Packet {
+                sequence,
+                timestamp: u32::from(packet) * 160,
+                payload: Bytes::copy_from_slice(&[level]),
+            };
+            buffer.insert(packet, now).expect("in time");
+        }
+        if !is_pause || counts_on {
+            sequence += 1;
+        }
+        for pull in 0..2 {
+            buffer.pull(now + PULL * pull, &mut out);
+        }
+    }
+    buffer.report(clock.now() + PACKET * 40).counts
+}
+
+#[test]
+fn a_pause_is_silence_if_it_was_announced_and_the_rest_of_it_if_no_number_is_missing() {
+    // All 200 ms but what still waits when the pause begins.
+    let whole = 1_400..=1_600;
+    let announced = paused(true, false);
+    assert!(whole.contains(&announced.frames_comfort), "{announced:?}");
+    assert_eq!((announced.frames_concealed, announced.lost), (0, 0));
+    // Nothing is heard of its other packets, which are missing by their numbers.
+    let lost = paused(true, true);
+    assert!(whole.contains(&lost.frames_comfort), "{lost:?}");
+    assert_eq!(lost.lost, 10);
+    // Until the next packet shows that nothing is missing, the last one is late.
+    let silent = paused(false, false);
+    assert!(silent.frames_concealed > 1_000, "{silent:?}");
+    assert_eq!(silent.lost, 0);
+    let missing = paused(false, true);
+    assert!(missing.frames_concealed > 1_000, "{missing:?}");
+    assert_eq!((missing.lost, missing.frames_comfort), (10, 0));
+}
+
+#[test]
+fn a_gap_between_packets_in_hand_is_silence_if_no_number_is_missing() {
+    for (step, comfort, concealed) in [(1, 480, 0), (2, 0, 480)] {
+        let config = Config {
+            delay_min: millis(200),
+            ..Config::default()
+        };
+        let mut buffer = Buffer::new(config, FullCodec::default());
+        let now = Clock::new().now();
+        // Packets of 20 ms; 60 ms lie between the second and the third.
+        for (number, at_ms) in [(0u16, 0u32), (1, 20), (1 + step, 100), (2 + step, 120)] {
+            let packet = Packet {
+                sequence: number,
+                timestamp: at_ms * 8,
+                payload: Bytes::from_static(&[128]),
+            };
+            let at = now + Duration::from_millis(u64::from(at_ms));
+            buffer.insert(packet, at).expect("in time");
+        }
+        let mut out = [0.0; 80];
+        // All is there, and the first is due 200 ms after it came.
+        for pull in 0..14 {
+            buffer.pull(now + millis(200) + PULL * pull, &mut out);
+        }
+        let counts = buffer.report(now).counts;
+        assert_eq!(counts.frames_comfort > 0, comfort > 0, "{step}: {counts:?}");
+        assert_eq!(counts.frames_concealed, concealed, "{step}: {counts:?}");
+    }
+}

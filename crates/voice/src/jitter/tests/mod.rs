@@ -285,6 +285,42 @@ fn a_stream_that_begins_anew_is_played_within_a_tenth_of_a_second() {
 }
 
 #[test]
+fn what_a_device_never_asked_for_is_cut_and_not_played_faster() {
+    let mut call = Call::new(steady);
+    call.run(millis(5_000));
+    // For 200 ms nobody pulls, and nobody makes up for it.
+    call.pulled += 20;
+    call.clock.advance_to(call.start + PULL * call.pulled);
+    let before = call.report().counts;
+    call.run(millis(150));
+    let report = call.report();
+    let cut = report.counts.cut - before.cut;
+    assert!((7..=10).contains(&cut), "{report:?}");
+    assert!(report.delay < millis(40), "{report:?}");
+}
+
+#[test]
+fn what_is_reset_begins_as_if_nothing_had_come_and_goes_on_counting() {
+    let mut call = Call::new(steady);
+    call.run(millis(5_000));
+    let before = call.report();
+    assert!(before.delay > Duration::ZERO && before.target > Duration::ZERO);
+    call.buffer.reset();
+    let after = call.report();
+    assert_eq!(after.counts, before.counts);
+    assert_eq!((after.packets, after.delay), (0, Duration::ZERO));
+    assert_eq!((after.target, after.skew_ppm), (Duration::ZERO, None));
+    // Numbers far from the last ones are at home at once.
+    call.flying.clear();
+    call.sequence = 9_000;
+    call.timestamp = 1 << 30;
+    call.run(millis(1_000));
+    let counts = call.report().counts;
+    assert_eq!((counts.strays, counts.restarts), (0, 0));
+    assert!(counts.packets >= before.counts.packets + 48);
+}
+
+#[test]
 fn a_device_that_was_away_finds_a_fresh_stream() {
     let mut call = Call::new(steady);
     call.run(millis(5_000));
