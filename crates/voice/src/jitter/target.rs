@@ -552,8 +552,8 @@ mod tests {
                 // Late enough after the one before to be no burst.
                 target.arrived(f64::from(packet) * 20.0, delay);
             }
-            let elapsed = 25.0 * 20.0;
-            let wanted = 20.0 * (-elapsed / constant as f64).exp();
+            let elapsed: f64 = 25.0 * 20.0;
+            let wanted = 20.0 * (-elapsed / constant).exp();
             let found = target.spread_first();
             assert!((found - wanted).abs() < 1e-6, "{range}: {found} {wanted}");
         }

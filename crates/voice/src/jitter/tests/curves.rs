@@ -334,9 +334,12 @@ fn scenarios() -> Vec<Scenario> {
     ]
 }
 
+/// When a packet arrives, and the earlier payloads that it carries.
+type Arrival = (Instant, Packet, Vec<(u32, Bytes)>);
+
 impl Scenario {
-    /// Packets with the times at which they arrive, in order.
-    fn packets(&self, start: Instant) -> Vec<(Instant, Packet, Vec<(u32, Bytes)>)> {
+    /// Packets in the order in which they arrive.
+    fn packets(&self, start: Instant) -> Vec<Arrival> {
         let (rate, channels) = self.format;
         let interval = Duration::from_millis(u64::from(self.packet_ms));
         let count = (LENGTH.as_millis() / interval.as_millis()) as usize;
