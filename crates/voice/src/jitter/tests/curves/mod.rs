@@ -22,141 +22,16 @@ use bytes::Bytes;
 
 use super::*;
 use crate::stamps::Operation;
+use codec::{BROKEN, Codec, Features, REPEATS, SILENCE};
+use voice::Voice;
+
+mod codec;
+mod voice;
 
 /// Length of a curve.
 const LENGTH: Duration = Duration::from_secs(12);
 /// Length of a row.
 const ROW: Duration = Duration::from_millis(100);
-
-/// Stub of a codec: a byte of flags and linear samples. What it conceals is louder than what
-/// it decoded, as a codec's guess may be.
-#[derive(Debug)]
-struct Codec {
-    linear: L16,
-    features: Features,
-    last: Vec<f32>,
-}
-
-/// What a codec does itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Features {
-    /// Nothing: each payload stands alone.
-    None,
-    /// It conceals, makes comfort noise, and recovers the packet before one with [`REPEATS`].
-    All,
-}
-
-/// Flag of a payload that begins silence.
-const SILENCE: u8 = 1;
-/// Flag of a payload that repeats the one before it.
-const REPEATS: u8 = 2;
-/// Flag of a payload that cannot be decoded.
-const BROKEN: u8 = 4;
-
-impl Decoder for Codec {
-    fn format(&self) -> Format {
-        self.linear.format()
-    }
-
-    fn frames(&self, payload: &[u8]) -> Option<usize> {
-        self.linear.frames(payload.get(1..)?)
-    }
-
-    fn decode(&mut self, payload: &[u8], out: &mut Vec<f32>) -> Result<(), crate::Undecodable> {
-        if payload[0] & BROKEN != 0 {
-            return Err(crate::Undecodable);
-        }
-        self.last.clear();
-        self.linear.decode(&payload[1..], &mut self.last)?;
-        out.extend(&self.last);
-        Ok(())
-    }
-
-    fn recover(&mut self, following: &[u8], frames: usize, out: &mut Vec<f32>) -> bool {
-        let is_redundant = following[0] & REPEATS != 0 && self.features == Features::All;
-        if is_redundant {
-            self.continue_audio(frames, 0.8, out);
-        }
-        is_redundant
-    }
-
-    fn conceal(&mut self, frames: usize, out: &mut Vec<f32>) -> bool {
-        if self.features == Features::All {
-            self.continue_audio(frames, 1.5, out);
-        }
-        self.features == Features::All
-    }
-
-    fn comfort(&mut self, frames: usize, out: &mut Vec<f32>) -> bool {
-        if self.features == Features::All {
-            self.continue_audio(frames, 0.25, out);
-        }
-        self.features == Features::All
-    }
-
-    fn begins_silence(&self, payload: &[u8]) -> bool {
-        payload[0] & SILENCE != 0
-    }
-
-    fn is_stateless(&self) -> bool {
-        self.features == Features::None
-    }
-}
-
-impl Codec {
-    fn continue_audio(&self, frames: usize, gain: f32, out: &mut Vec<f32>) {
-        let last = self.last.iter().cycle().map(|it| it * gain);
-        out.extend(last.take(frames * self.format().channels()));
-    }
-}
-
-/// A voice of triangles: syllables whose pitch glides from 100 to 200 Hz, with pauses.
-struct Voice {
-    rng: Rng,
-    rate: u32,
-    phase: f64,
-    pitch: f64,
-    level: f64,
-    /// Frames that are left of the syllable or the pause.
-    left: u32,
-    is_pause: bool,
-}
-
-impl Voice {
-    fn new(rate: u32) -> Self {
-        Self {
-            rng: Rng::new(7),
-            rate,
-            phase: 0.0,
-            pitch: 100.0,
-            level: 0.0,
-            left: 0,
-            is_pause: true,
-        }
-    }
-
-    fn sample(&mut self) -> f32 {
-        if self.left == 0 {
-            self.is_pause = !self.is_pause;
-            let ms = match self.is_pause {
-                true => 60 + self.rng.below(500) as u32,
-                false => 120 + self.rng.below(400) as u32,
-            };
-            self.left = self.rate / 1_000 * ms;
-            self.level = match self.is_pause {
-                true => 0.001,
-                false => 0.1 + 0.5 * self.rng.unit(),
-            };
-            self.pitch = 100.0 + 100.0 * self.rng.unit();
-        }
-        self.left -= 1;
-        self.phase += self.pitch / f64::from(self.rate);
-        self.phase -= self.phase.floor();
-        let triangle = 4.0 * (self.phase - 0.5).abs() - 1.0;
-        let noise = self.rng.unit() - 0.5;
-        (self.level * (0.9 * triangle + 0.05 * noise)) as f32
-    }
-}
 
 /// What happens on the way, by the number of the packet.
 type Happens = fn(u64) -> bool;
