@@ -78,8 +78,8 @@ fn check(file: &Path, is_tried: bool, quiet: bool) -> Result<ExitCode, Failure> 
     let mut text = "tried:\n".to_owned();
     for Tried { key, outcome } in &tried {
         let (word, said) = match outcome {
-            Ok(said) => ("ok  ", said),
-            Err(said) => ("FAIL", said),
+            Ok(said) => ("ok  ", said.clone()),
+            Err(fault) => ("FAIL", fault.to_string()),
         };
         if outcome.is_err() || !quiet {
             writeln!(text, "  {word} {key}: {said}").expect("a string takes everything");

@@ -6,16 +6,18 @@
 //! call        ─► glassline_client::call ─► glassline_lab::call (delay of each stage)
 //! trace       ─► HTTP API, or log files ─► glassline_lab::call ─► table, JSON, CSV
 //! bench       ─► glassline_lab ─► table, JSON, CSV, SVG
+//! doctor      ─► glassline_client::probe, glassline_server ─► findings
 //! ```
 //!
 //! Results go to stdout, everything else to stderr. Exit codes: 0 success, 1 failure while
-//! running, 2 wrong usage or configuration, 3 a `--fail-if` condition was met, 130 interrupted
-//! by Ctrl-C.
+//! running, 2 wrong usage or configuration, 3 a `--fail-if` condition was met or a check failed, 130
+//! interrupted by Ctrl-C.
 
 mod bench;
 mod call;
 mod cameras_command;
 mod config_command;
+mod doctor;
 mod exit;
 mod flags;
 mod logging;
@@ -68,6 +70,9 @@ enum Command {
     Config(config_command::Action),
     /// Find cameras of the network (ONVIF), and print a line of the configuration for each.
     Cameras(cameras_command::Options),
+    /// Find out why it does not connect: check this machine's ports, kernel, clock, certificates and
+    /// addresses, publish and play, or examine a server from outside.
+    Doctor(doctor::Options),
     /// Create users, for `auth.users` or the file that `auth.users_file` names.
     #[command(subcommand)]
     User(user_command::Action),
@@ -95,7 +100,12 @@ fn unwound(
 }
 
 fn run(command_line: CommandLine) -> Result<std::process::ExitCode, Failure> {
+    let mut command_line = command_line;
     let quiet = command_line.logging.quiet;
+    if matches!(command_line.command, Command::Doctor(_)) {
+        // The findings say it; the server of the check would say it again.
+        command_line.logging.keep_silent();
+    }
     logging::start(&command_line.logging)?;
     match command_line.command {
         Command::Demo(flags) => serve::run(flags.config()?, quiet),
@@ -106,6 +116,7 @@ fn run(command_line: CommandLine) -> Result<std::process::ExitCode, Failure> {
         Command::Bench(benchmark) => bench::run(&benchmark, quiet),
         Command::Config(action) => config_command::run(&action, quiet),
         Command::Cameras(options) => cameras_command::run(&options, quiet),
+        Command::Doctor(options) => doctor::run(&options, quiet),
         Command::User(action) => user_command::run(action, quiet),
     }
 }

@@ -52,6 +52,13 @@ pub(crate) struct Options {
     log: Option<String>,
 }
 
+impl Options {
+    /// Logs nothing unless a filter is given.
+    pub(crate) fn keep_silent(&mut self) {
+        self.log.get_or_insert_with(|| "off".to_owned());
+    }
+}
+
 /// Starts logging to stderr.
 pub(crate) fn start(options: &Options) -> Result<(), Failure> {
     let default = if options.quiet { "error" } else { DEFAULT };

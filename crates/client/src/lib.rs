@@ -2,7 +2,8 @@
 //!
 //! [`whep`] signals; [`viewers`] connects, receives and counts; [`publish`] sends live
 //! streams; [`call`] dials, answers, joins rooms, sends and plays voices; [`onvif`] finds cameras;
-//! [`impairment`] puts a simulated bad path between two ends. These modules are shells around the sans-IO
+//! [`impairment`] puts a simulated bad path between two ends; [`probe`] asks a server one question
+//! at a time. These modules are shells around the sans-IO
 //! sessions: they own the sockets, the threads and the clocks. Viewers do not decode: the
 //! tests and the load generator need to know what arrived, not what it looks like.
 
@@ -15,6 +16,7 @@ pub mod call;
 pub mod http;
 pub mod impairment;
 pub mod onvif;
+pub mod probe;
 pub mod publish;
 pub mod relay;
 #[cfg(test)]

@@ -14,7 +14,8 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::time::{Duration, Instant};
 
 use glassline_net::{ReceiveBatch, UdpSocket};
-use glassline_webrtc::turn::{self, Allocation, Credentials, Server, State, Transport};
+use glassline_webrtc::turn::{self, Allocation, State, Transport};
+pub use glassline_webrtc::turn::{Credentials, Server};
 use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
 

@@ -69,7 +69,7 @@ fn config(trust: Trust) -> Arc<ClientConfig> {
 
 /// Root certificates: the bundle in `SSL_CERT_FILE`, else the first of [`BUNDLES`] that
 /// exists. Without any, http works and https fails with "unknown issuer".
-static ROOTS: LazyLock<Vec<CertificateDer<'static>>> = LazyLock::new(|| {
+pub(crate) static ROOTS: LazyLock<Vec<CertificateDer<'static>>> = LazyLock::new(|| {
     let named = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
     let bundle = named
         .into_iter()

@@ -7,9 +7,10 @@
 //!
 //! Everything is non-blocking and returns what the kernel did: how much of a batch it
 //! accepted and why it stopped. Nothing here queues, retries or knows a protocol. The
-//! `unsafe` code for datagrams is in the module `sys`, that for connections in `stream`; three
-//! others have their own: the limit of descriptors in `descriptors`, the choice of processors
-//! in `affinity`, the addresses of this machine in `interfaces`.
+//! `unsafe` code for datagrams is in the module `sys`, that for connections in `stream`; others
+//! have their own: the limit of descriptors in `descriptors`, the choice of processors in
+//! `affinity`, the addresses of this machine in `interfaces`, what its interfaces do in
+//! `offload`, its clock in `clock`, its disks in `disk`.
 //!
 //! Linux has every feature. Elsewhere the same interface sends and receives one datagram per
 //! call and does not choose the source address.
@@ -21,8 +22,11 @@
 
 mod affinity;
 mod bind;
+mod clock;
 mod descriptors;
+mod disk;
 mod interfaces;
+mod offload;
 mod options;
 mod priority;
 mod process;
@@ -37,8 +41,11 @@ mod tcp;
 
 pub use affinity::run_where;
 pub use bind::{BindError, port_is_free};
+pub use clock::{ClockDiscipline, clock_discipline};
 pub use descriptors::{descriptor_limit, is_descriptor_shortage, raise_descriptor_limit};
+pub use disk::{DiskSpace, disk_space};
 pub use interfaces::{InterfaceAddress, host_name, interface_addresses};
+pub use offload::{InterfaceOffload, OffloadState, interface_offloads};
 pub use options::{Multicast, Options};
 pub use priority::lower_thread_priority;
 pub use process::{

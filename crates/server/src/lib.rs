@@ -51,4 +51,9 @@ mod transcoding;
 
 pub use glassline_net::raise_descriptor_limit;
 pub use metrics::{LOG, LogCounters};
-pub use server::{Server, StartError, Tried, check_certificates, try_config};
+pub use server::{
+    Fault, Server, StartError, Tried, advertised_ips, certificate_files, check_certificates,
+    try_advertised, try_authority, try_certificates, try_config, try_folders, try_listeners,
+    try_sources,
+};
+pub use sessions::{RECEIVE_BUFFER_BYTES, SEND_BUFFER_BYTES};

@@ -36,7 +36,7 @@ pub(super) const CRATES: &[Row] = &[
     ("lab", &["client", "congestion", "demux", "media", "net", "quic", "rtp", "sctp", "sim", "voice", "webrtc"]),
     ("hub", &["media"]),
     ("server", &["congestion", "demux", "hub", "media", "net", "quic", "rtp", "rtsp", "sctp", "transcode", "webrtc"]),
-    ("glassline", &["client", "lab", "media", "server", "sim"]),
+    ("glassline", &["client", "lab", "media", "net", "server", "sim"]),
 ];
 
 /// Tools of the checkout, which may know any crate.
@@ -99,6 +99,7 @@ pub(super) const ROOMS: &[(&str, &[Row])] = &[
         ("onvif", &["trust", "viewers"]),
         ("publish", &["trust", "viewers", "whep"]),
         ("relay", &["trust"]),
+        ("probe", &["trust", "viewers", "whep"]),
     ]),
     ("lab", &[
         ("plot", &[]),

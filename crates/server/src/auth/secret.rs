@@ -37,7 +37,7 @@ impl Secret {
     }
 
     /// Returns the text, for a header that has to contain it.
-    pub(crate) fn reveal(&self) -> &str {
+    pub fn reveal(&self) -> &str {
         &self.0
     }
 

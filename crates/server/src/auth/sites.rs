@@ -277,6 +277,12 @@ impl HostName {
     }
 }
 
+impl fmt::Display for HostName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 impl TryFrom<String> for HostName {
     type Error = HostNameError;
 

@@ -40,7 +40,10 @@ use listeners::{AllowedConnections, HttpListeners};
 
 pub use certificates::check_certificates;
 pub use start_error::StartError;
-pub use trial::{Tried, try_config};
+pub use trial::{
+    Fault, Tried, advertised_ips, certificate_files, try_advertised, try_authority,
+    try_certificates, try_config, try_folders, try_listeners, try_sources,
+};
 
 /// A running server with its listeners, threads and tasks.
 #[derive(Debug)]

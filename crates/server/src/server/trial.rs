@@ -1,7 +1,8 @@
 //! A trial of a configuration: ports are opened, certificates are read, and sources are started,
 //! all at the same time and for some seconds.
 
-use std::net::{TcpListener, UdpSocket};
+use std::fmt;
+use std::net::{IpAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -28,7 +29,35 @@ pub struct Tried {
     /// Key of the part, like `http.address` or `sources.cam`.
     pub key: String,
     /// What works, or what is wrong and what to do.
-    pub outcome: Result<String, String>,
+    pub outcome: Result<String, Fault>,
+}
+
+/// A part of a configuration that does not work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// What is wrong.
+    pub wrong: String,
+    /// What to do about it; empty if the text of the fault says so.
+    pub remedy: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.wrong)?;
+        match self.remedy.as_str() {
+            "" => Ok(()),
+            remedy => write!(f, "; {remedy}"),
+        }
+    }
+}
+
+impl From<String> for Fault {
+    fn from(wrong: String) -> Self {
+        Self {
+            wrong,
+            remedy: String::new(),
+        }
+    }
 }
 
 /// Tries everything that `config` names. Takes some ten seconds at most if a camera does not answer.
@@ -37,34 +66,68 @@ pub struct Tried {
 /// # Errors
 /// Returns [`StartError`] if the system refuses threads.
 pub async fn try_config(config: &Config) -> Result<Vec<Tried>, StartError> {
-    let supervisor = Supervisor::start()?;
-    let mut tried: Vec<Tried> = config.configured_listeners().iter().map(listen).collect();
-    tried.extend(certificates(config));
-    tried.extend(authority(config).await);
-    tried.extend(advertised(config).await);
-    if let Some(folder) = &config.rtsp.media_folder {
+    let mut tried = try_listeners(config);
+    tried.extend(try_certificates(config));
+    tried.extend(try_authority(config).await);
+    tried.extend(try_advertised(config).await);
+    tried.extend(try_folders(config));
+    tried.extend(try_sources(config, PATIENCE).await?);
+    Ok(tried)
+}
+
+/// Opens each port, and closes it again.
+pub fn try_listeners(config: &Config) -> Vec<Tried> {
+    let tcp = config.media.tcp.then_some(ConfiguredListener {
+        key: "media.tcp",
+        protocol: Protocol::Tcp,
+        address: config.media.address,
+    });
+    let listeners = config.configured_listeners();
+    listeners.iter().chain(&tcp).map(listen).collect()
+}
+
+/// Reads the folders that the configuration names.
+pub fn try_folders(config: &Config) -> Vec<Tried> {
+    let folder = config.rtsp.media_folder.iter().map(|folder| {
         let outcome = match std::fs::read_dir(folder) {
             Ok(_) => Ok(format!("{} can be read", folder.display())),
-            Err(error) => Err(format!("cannot read {}: {error}", folder.display())),
+            Err(error) => Err(format!("cannot read {}: {error}", folder.display()).into()),
         };
-        tried.push(of("rtsp.media_folder", outcome));
+        of("rtsp.media_folder", outcome)
+    });
+    folder.collect()
+}
+
+/// Starts all sources at the same time, and waits at most `patience` until each is live or says why
+/// not. Needs a tokio runtime.
+///
+/// # Errors
+/// Returns [`StartError`] if the system refuses threads.
+pub async fn try_sources(config: &Config, patience: Duration) -> Result<Vec<Tried>, StartError> {
+    if config.sources.is_empty() {
+        return Ok(Vec::new());
     }
+    let supervisor = Supervisor::start()?;
+    let mut tried = Vec::new();
     let hub = Arc::new(Hub::new(config.limits.hub()));
     let sources: Vec<_> = config
         .specs()
         .into_iter()
-        .map(|spec| tokio::spawn(source(spec, Arc::clone(&hub), Arc::clone(&supervisor))))
+        .map(|spec| {
+            let (hub, supervisor) = (Arc::clone(&hub), Arc::clone(&supervisor));
+            tokio::spawn(source(spec, hub, supervisor, patience))
+        })
         .collect();
     for source in sources {
         match source.await {
             Ok(outcome) => tried.push(outcome),
-            Err(error) => tried.push(of("sources", Err(error.to_string()))),
+            Err(error) => tried.push(of("sources", Err(error.to_string().into()))),
         }
     }
     Ok(tried)
 }
 
-fn of(key: impl Into<String>, outcome: Result<String, String>) -> Tried {
+fn of(key: impl Into<String>, outcome: Result<String, Fault>) -> Tried {
     Tried {
         key: key.into(),
         outcome,
@@ -89,35 +152,39 @@ fn listen(listener: &ConfiguredListener) -> Tried {
                 Protocol::Tcp => ("t", address.port()),
                 Protocol::Udp => ("u", address.port()),
             };
-            Err(format!(
-                "cannot listen on {protocol} {address}: {error}; `ss -l{kind}np 'sport = :{port}'` \
-                 names the program that holds the port, which may be a server with this configuration"
-            ))
+            Err(Fault {
+                wrong: format!("cannot listen on {protocol} {address}: {error}"),
+                remedy: format!(
+                    "`ss -l{kind}np 'sport = :{port}'` names the program that holds the port, which \
+                     may be a server with this configuration"
+                ),
+            })
         }
     };
     of(key, outcome)
 }
 
-/// Reads the certificates, and looks at the calendar.
-fn certificates(config: &Config) -> Vec<Tried> {
+/// Reads the certificate files, and looks at the calendar.
+pub fn try_certificates(config: &Config) -> Vec<Tried> {
     if let Err(error) = check_certificates(config) {
-        return vec![of("tls", Err(error.to_string()))];
+        return vec![of("tls", Err(error.to_string().into()))];
     }
+    certificate_files(config).iter().map(dates).collect()
+}
+
+/// Returns the certificate files that the configuration names, those of `tls` first.
+pub fn certificate_files(config: &Config) -> Vec<PemFiles> {
     let shared = match &config.tls {
         Some(Tls::Files(files)) => Some(files.clone()),
         _ => None,
     };
     let own = [config.rtsp.tls.files(), config.quic.files()];
     let own = own.into_iter().filter_map(Result::ok).flatten();
-    shared
-        .into_iter()
-        .chain(own)
-        .map(|files| dates(&files))
-        .collect()
+    shared.into_iter().chain(own).collect()
 }
 
 fn dates(files: &PemFiles) -> Tried {
-    let outcome = files.load().map_err(|error| error.to_string());
+    let outcome = files.load().map_err(|error| error.to_string().into());
     let outcome = outcome.and_then(|certificate| {
         let file = files.certificate.display();
         let Some(validity) = certificate.validity() else {
@@ -133,20 +200,24 @@ fn dates(files: &PemFiles) -> Tried {
                 "{file} and its key fit; clients accept them for {} more days",
                 days(left)
             )),
-            (Ok(_), Err(_)) => Err(format!(
-                "{file}: clients do not accept the certificate yet; see whether this machine's clock is right"
-            )),
-            (Err(ago), _) => Err(format!(
-                "{file}: the certificate expired {} days ago; renew the file",
-                days(ago.duration())
-            )),
+            (Ok(_), Err(_)) => Err(Fault {
+                wrong: format!("{file}: clients do not accept the certificate yet"),
+                remedy: "see whether this machine's clock is right".to_owned(),
+            }),
+            (Err(ago), _) => Err(Fault {
+                wrong: format!(
+                    "{file}: the certificate expired {} days ago",
+                    days(ago.duration())
+                ),
+                remedy: "renew the file".to_owned(),
+            }),
         }
     });
     of(files.section, outcome)
 }
 
-/// Connects to the authority of `tls.acme`.
-async fn authority(config: &Config) -> Option<Tried> {
+/// Connects to the authority of `tls.acme`, if there is one.
+pub async fn try_authority(config: &Config) -> Option<Tried> {
     let Some(Tls::Acme(acme)) = &config.tls else {
         return None;
     };
@@ -156,33 +227,48 @@ async fn authority(config: &Config) -> Option<Tried> {
     let connecting = tokio::net::TcpStream::connect((host.as_str(), port));
     let outcome = match tokio::time::timeout(PATIENCE, connecting).await {
         Ok(Ok(_)) => Ok(format!("{host} accepts connections")),
-        Ok(Err(error)) => Err(format!("cannot connect to {host} port {port}: {error}")),
-        Err(_) => Err(format!("{host} does not answer on TCP port {port}")),
+        Ok(Err(error)) => Err(format!("cannot connect to {host} port {port}: {error}").into()),
+        Err(_) => Err(format!("{host} does not answer on TCP port {port}").into()),
     };
     Some(of("tls.acme.directory", outcome))
 }
 
 /// Asks for the names and the STUN servers of `media.advertise`.
-async fn advertised(config: &Config) -> Vec<Tried> {
+pub async fn try_advertised(config: &Config) -> Vec<Tried> {
     let mut tried = Vec::new();
-    for entry in &config.media.advertise {
+    for (entry, learned) in advertised_ips(config).await {
         if matches!(entry, AdvertisedAddress::Ip(_)) {
             continue;
         }
-        let outcome = match learn(entry).await {
-            Ok(ips) => {
-                let ips: Vec<_> = ips.iter().map(ToString::to_string).collect();
-                Ok(format!("{entry} stands for {}", ips.join(" and ")))
-            }
-            Err(error) => Err(error.to_string()),
-        };
-        tried.push(of("media.advertise", outcome));
+        let outcome = learned.map(|ips| {
+            let ips: Vec<_> = ips.iter().map(ToString::to_string).collect();
+            format!("{entry} stands for {}", ips.join(" and "))
+        });
+        tried.push(of("media.advertise", outcome.map_err(Fault::from)));
     }
     tried
 }
 
+/// Returns the entries of `media.advertise` with the addresses that they stand for, or why these are
+/// not known.
+pub async fn advertised_ips(
+    config: &Config,
+) -> Vec<(AdvertisedAddress, Result<Vec<IpAddr>, String>)> {
+    let mut found = Vec::new();
+    for entry in &config.media.advertise {
+        let learned = learn(entry).await.map_err(|error| error.to_string());
+        found.push((entry.clone(), learned));
+    }
+    found
+}
+
 /// Starts the source in a hub of its own, and waits until it is live or says why not.
-async fn source(spec: SourceSpec, hub: Arc<Hub>, supervisor: Arc<Supervisor>) -> Tried {
+async fn source(
+    spec: SourceSpec,
+    hub: Arc<Hub>,
+    supervisor: Arc<Supervisor>,
+    patience: Duration,
+) -> Tried {
     let key = format!("sources.{}", spec.name);
     let (name, text) = (spec.name.clone(), spec.input.to_string());
     if matches!(spec.input, Input::Publisher(_)) {
@@ -193,7 +279,7 @@ async fn source(spec: SourceSpec, hub: Arc<Hub>, supervisor: Arc<Supervisor>) ->
     let started = ingest::spawn(&hub, vec![spec], &codes, &supervisor, stopped).await;
     let sources = match started {
         Ok(sources) => sources,
-        Err(error) => return of(key, Err(error.to_string())),
+        Err(error) => return of(key, Err(error.to_string().into())),
     };
     // A source on demand comes, too.
     let demand = hub.stream(name.as_str()).map(|stream| stream.demand());
@@ -204,15 +290,18 @@ async fn source(spec: SourceSpec, hub: Arc<Hub>, supervisor: Arc<Supervisor>) ->
                 Some(State::Live { .. } | State::Ended { .. }) => {
                     return Ok(format!("{text} plays"));
                 }
-                Some(State::Down { detail }) => return Err(format!("{text}: {detail}")),
+                Some(State::Down { detail }) => return Err(format!("{text}: {detail}").into()),
                 _ => tokio::time::sleep(INTERVAL).await,
             }
         }
     };
-    let outcome = tokio::time::timeout(PATIENCE, looking).await;
-    let seconds = PATIENCE.as_secs();
+    let outcome = tokio::time::timeout(patience, looking).await;
+    let seconds = patience.as_secs();
     let outcome = outcome.unwrap_or_else(|_| {
-        Err(format!("{text}: no media within {seconds} s; the address may be wrong, or a firewall drops packets"))
+        Err(Fault {
+            wrong: format!("{text}: no media within {seconds} s"),
+            remedy: "the address may be wrong, or a firewall drops packets".to_owned(),
+        })
     });
     drop(demand);
     stop.send_replace(true);

@@ -38,4 +38,5 @@ pub use shard::fuzz_registry;
 pub use shard::{
     Command, Connected, Forwarded, Handle, PeerConnections, Shards, Shared, StartError,
 };
+pub use shard::{RECEIVE_BUFFER_BYTES, SEND_BUFFER_BYTES};
 pub(crate) use tcp_listener::serve as serve_tcp;

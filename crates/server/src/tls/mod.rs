@@ -26,6 +26,6 @@ pub use certificate::Certificate;
 pub use files::{FilesError, PemFiles};
 pub use lan::{Lan, LanError, LanNames, LanSource, RootCertificate};
 pub use settings::{Tls, TlsKeys};
-pub use state_folder::StateError;
+pub use state_folder::{StateError, state_folder};
 pub use store::{CertificateStatus, CertificateStore};
 pub use validity::Validity;

@@ -38,7 +38,7 @@ pub enum StateError {
 ///
 /// # Errors
 /// Returns [`StateError::NoFolder`] if none of them is known.
-pub(super) fn state_folder(configured: Option<&Path>) -> Result<PathBuf, StateError> {
+pub fn state_folder(configured: Option<&Path>) -> Result<PathBuf, StateError> {
     if let Some(folder) = configured {
         return Ok(folder.to_owned());
     }

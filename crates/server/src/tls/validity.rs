@@ -22,6 +22,13 @@ pub struct Validity {
     pub not_after: SystemTime,
 }
 
+impl Validity {
+    /// Reads the validity of a certificate in DER; `None` if it cannot be read.
+    pub fn of(certificate: &[u8]) -> Option<Self> {
+        validity(certificate)
+    }
+}
+
 /// Returns the end of the validity of a certificate in DER; `None` if it cannot be read.
 pub(super) fn not_after(certificate: &[u8]) -> Option<SystemTime> {
     Some(validity(certificate)?.not_after)

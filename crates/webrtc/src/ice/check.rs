@@ -21,6 +21,7 @@ pub(super) const MESSAGE_INTEGRITY: u16 = 0x0008;
 pub(super) const PRIORITY: u16 = 0x0024;
 const FINGERPRINT: u16 = 0x8028;
 const ICE_CONTROLLED: u16 = 0x8029;
+const ICE_CONTROLLING: u16 = 0x802a;
 /// Priority that a peer-reflexive candidate would have (RFC 8445 §5.1.2.1): type preference 110,
 /// highest local preference, first component.
 pub(super) const PEER_REFLEXIVE: u32 = (110 << 24) | (0xffff << 8) | 255;
@@ -39,6 +40,54 @@ pub(super) fn write_request(
     remote: &IceCredentials,
     tie_breaker: u64,
 ) {
+    write(
+        out,
+        transaction,
+        local,
+        remote,
+        (ICE_CONTROLLED, tie_breaker),
+    );
+}
+
+/// Returns a connectivity check that nominates nothing: a binding request of a controlling agent to
+/// one with the credentials `remote` (RFC 8445 §7.2.2). An agent that answers it can be reached, and
+/// goes on as before.
+///
+/// ```
+/// use glassline_webrtc::{IceCredentials, is_stun_response, stun_check};
+///
+/// let credentials = |name: &str| IceCredentials {
+///     ufrag: name.to_owned(),
+///     pwd: "0123456789abcdef012345".to_owned(),
+/// };
+/// let check = stun_check([7; 12], &credentials("here"), &credentials("there"), 1);
+/// assert!(check.len() < 120 && !is_stun_response(&check));
+/// ```
+pub fn stun_check(
+    transaction: [u8; 12],
+    local: &IceCredentials,
+    remote: &IceCredentials,
+    tie_breaker: u64,
+) -> Vec<u8> {
+    let mut out = Vec::new();
+    write(
+        &mut out,
+        transaction,
+        local,
+        remote,
+        (ICE_CONTROLLING, tie_breaker),
+    );
+    out
+}
+
+/// Writes a binding request with the attribute `role` over `out`.
+fn write(
+    out: &mut Vec<u8>,
+    transaction: TransactionId,
+    local: &IceCredentials,
+    remote: &IceCredentials,
+    (role, tie_breaker): (u16, u64),
+) {
     out.clear();
     out.extend_from_slice(&BINDING_REQUEST.to_be_bytes());
     out.extend_from_slice(&[0; 2]);
@@ -47,7 +96,7 @@ pub(super) fn write_request(
     let username = [remote.ufrag.as_bytes(), b":", local.ufrag.as_bytes()];
     attribute(out, USERNAME, &username);
     attribute(out, PRIORITY, &[&PEER_REFLEXIVE.to_be_bytes()]);
-    attribute(out, ICE_CONTROLLED, &[&tie_breaker.to_be_bytes()]);
+    attribute(out, role, &[&tie_breaker.to_be_bytes()]);
     seal(out, &remote.pwd);
 }
 
@@ -135,5 +184,19 @@ mod tests {
         out[..2].copy_from_slice(&[1, 1]);
         assert_eq!(response_transaction(&out), Some([9; 12]));
         assert_eq!(response_transaction(&out[..19]), None);
+    }
+
+    #[test]
+    fn a_check_of_a_dialing_end_nominates_nothing() {
+        let credentials = |name: &str| IceCredentials {
+            ufrag: name.to_owned(),
+            pwd: format!("{name}0123456789abcdef0123456"),
+        };
+        let (local, remote) = (credentials("doctor"), credentials("server"));
+        let out = stun_check([3; 12], &local, &remote, 5);
+        let message = StunMessage::parse(&out).expect("a message with the right fingerprint");
+        assert_eq!(message.split_username(), Some(("server", "doctor")));
+        assert_eq!(message.ice_controlling(), Some(5));
+        assert!(!message.use_candidate() && stun_is_authentic(&out, &remote.pwd));
     }
 }

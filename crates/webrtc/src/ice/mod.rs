@@ -24,7 +24,7 @@ use crate::TransportAddress;
 use crate::sdp::{self, IceCredentials};
 
 use candidate::{protocol, translate, transport_address};
-pub use check::is_stun_response;
+pub use check::{is_stun_response, stun_check};
 use consent::Consent;
 use integrity::HMAC_SHA1;
 pub use integrity::stun_is_authentic;

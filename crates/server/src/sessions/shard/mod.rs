@@ -34,7 +34,7 @@ use crate::runtime::{CommandSender, Part, Waker};
 
 /// Receive buffer to request from the system, in bytes: a second of a few hundred viewers'
 /// feedback.
-const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
+pub const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
 
 /// Send buffer to request from the system, in bytes. Linux grants twice as much and counts its own
 /// overhead.
@@ -42,7 +42,7 @@ const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
 /// Data in this buffer is beyond every limit of the server's own, so the buffer is no larger than
 /// what a fast interface sends in some 20 ms. Data that does not fit waits in the outbox, and
 /// viewers then skip to a keyframe.
-const SEND_BUFFER_BYTES: usize = 2 << 20;
+pub const SEND_BUFFER_BYTES: usize = 2 << 20;
 
 /// Free ports of UDP that are tried until one is free for TCP, too.
 const FREE_PORT_ATTEMPTS: usize = 32;

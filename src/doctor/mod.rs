@@ -1,0 +1,227 @@
+//! `glassline doctor`: says why it does not connect, before somebody asks.
+//!
+//! ```text
+//! CONFIG, none ─► local:  ports, certificates, kernel, clock, disk, sources, publish and play
+//! URL          ─► remote: name, TCP, TLS, HTTP, candidates, TURN, RTSP, QUIC, play
+//! STREAM       ─► remote, and what the API says about the stream
+//!                    └─► Vec<Finding> ─► Report ─► lines or JSON
+//! ```
+//!
+//! Checks gather facts with [`glassline_client::probe`] and [`glassline_net`]; pure functions make
+//! findings of them. What `config check --try` tries is tried here by the same functions.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a shell: its checks wait for servers, and compare clocks"
+)]
+
+mod addresses;
+mod certificates;
+mod clock;
+mod disk;
+mod finding;
+mod group;
+mod kernel;
+mod local;
+mod media;
+mod offer;
+mod ports;
+mod progress;
+mod remote;
+mod report;
+mod round_trip;
+mod stream;
+mod trial;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use glassline_server::config::Config;
+use url::Url;
+
+use crate::exit::{CHECK_FAILED, Failure};
+use crate::{logging, output};
+use finding::Finding;
+use progress::Progress;
+use remote::Target;
+use report::Report;
+
+/// Time that everything may take together.
+const TOTAL_MAX: Duration = Duration::from_millis(9_500);
+
+/// Flags of `glassline doctor`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// Configuration file of this machine's server; or URL of a server, with the name of a stream
+    /// behind it or not; or name of a stream. Without any, the defaults are checked.
+    #[arg(value_name = "URL|STREAM|CONFIG")]
+    target: Option<String>,
+    /// URL of the server that has STREAM.
+    #[arg(long, default_value = "http://127.0.0.1:8889", value_name = "URL")]
+    url: Url,
+    /// Read token of the server. Better set in the environment, since other users of this machine
+    /// can read command lines.
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "GLASSLINE_READ_TOKEN",
+        hide_env_values = true
+    )]
+    token: Option<String>,
+    /// Publish token of the server at URL: a test picture is published, too. Better set in the
+    /// environment.
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "GLASSLINE_PUBLISH_TOKEN",
+        hide_env_values = true
+    )]
+    publish_token: Option<String>,
+    /// Compare this machine's clock with an NTP server. None is asked otherwise.
+    #[arg(long, value_name = "HOST")]
+    ntp: Option<String>,
+    /// Print the findings as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  glassline doctor /etc/glassline.yml        this machine, with its ports, files and streams
+  glassline doctor https://media.example     a server, as its viewers see it
+  glassline doctor cam                       a stream of the server on this machine
+
+Exit codes: 0 nothing fails (warnings may be there), 1 the check itself failed, 2 wrong usage,
+3 something does not work.";
+
+/// What is to be examined.
+#[derive(Debug)]
+enum Subject {
+    Local(Box<Config>),
+    Server(Box<Target>),
+    Stream(Box<Target>),
+}
+
+pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
+    let subject = subject(options)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::runtime(format_args!("cannot start threads: {error}")))?;
+    let progress = Arc::new(Progress::start(quiet || options.json));
+    let begun = Instant::now();
+    let examined = runtime.block_on(async {
+        let examining = examine(subject, options, &progress);
+        tokio::time::timeout(TOTAL_MAX, examining).await
+    });
+    progress.finish();
+    // A thread that still waits for an answer must not delay the exit.
+    runtime.shutdown_background();
+    let findings = examined.unwrap_or_else(|_| {
+        let seconds = TOTAL_MAX.as_secs();
+        let text = format!("the checks did not end within {seconds} s");
+        vec![Finding::failure("doctor", "time", text)]
+    });
+    let target = options.target.clone();
+    let target = target.unwrap_or_else(|| "the default configuration".to_owned());
+    let report = Report::new(target, findings, begun.elapsed());
+    let text = match options.json {
+        true => report.json(),
+        false => report.text(logging::color(&std::io::stdout()), quiet),
+    };
+    output::print(&text)?;
+    Ok(match report.has_failed() {
+        true => ExitCode::from(CHECK_FAILED),
+        false => ExitCode::SUCCESS,
+    })
+}
+
+async fn examine(subject: Subject, options: &Options, progress: &Arc<Progress>) -> Vec<Finding> {
+    match subject {
+        Subject::Local(config) => local::examine(*config, options.ntp.clone(), progress).await,
+        Subject::Server(target) => {
+            let mut findings = remote::examine(*target, false, progress).await;
+            if options.ntp.is_some() {
+                let ntp = options.ntp.clone();
+                let asked = group::blocking(move || clock::check(ntp.as_deref())).await;
+                findings.extend(asked.unwrap_or_default());
+            }
+            findings
+        }
+        Subject::Stream(target) => remote::examine(*target, true, progress).await,
+    }
+}
+
+/// Tells a file from a URL and from the name of a stream.
+fn subject(options: &Options) -> Result<Subject, Failure> {
+    let (token, publish_token) = (options.token.as_deref(), options.publish_token.as_deref());
+    let Some(text) = &options.target else {
+        return Ok(Subject::Local(Box::default()));
+    };
+    let path = Path::new(text);
+    let is_yaml = path
+        .extension()
+        .is_some_and(|it| it.eq_ignore_ascii_case("yml") || it.eq_ignore_ascii_case("yaml"));
+    if text.contains("://") {
+        let url = glassline_client::whep::parse_url(text).map_err(|error| {
+            Failure::usage(format_args!(
+                "{error}; doctor takes the URL of the page, and finds the other ports"
+            ))
+        })?;
+        let target = Target::parse(&url, token, publish_token);
+        return Ok(Subject::Server(Box::new(target)));
+    }
+    if path.is_file() || is_yaml {
+        let config = Config::load(path).map_err(Failure::usage)?;
+        let wrong = |error: &dyn std::fmt::Display| Failure::usage(format_args!("{text}: {error}"));
+        config.check_ports().map_err(|error| wrong(&error))?;
+        return Ok(Subject::Local(Box::new(config)));
+    }
+    if text.contains([':', '.']) {
+        return Err(Failure::usage(format_args!(
+            "{text}: no such file; a server is written http://{text}"
+        )));
+    }
+    let mut url = options.url.clone();
+    url.set_path(&format!("{}/{text}", url.path().trim_end_matches('/')));
+    let target = Target::parse(&url, token, publish_token);
+    Ok(Subject::Stream(Box::new(target)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_flags::parse;
+
+    fn kind(words: &[&str]) -> Result<&'static str, String> {
+        let options: Options = parse(words)?;
+        let subject = subject(&options).map_err(|error| error.to_string())?;
+        Ok(match subject {
+            Subject::Local(_) => "local",
+            Subject::Server(_) => "server",
+            Subject::Stream(_) => "stream",
+        })
+    }
+
+    #[test]
+    fn a_target_is_a_file_a_url_or_a_stream() {
+        assert_eq!(kind(&[]), Ok("local"));
+        assert_eq!(kind(&["examples/glassline.yml"]), Ok("local"));
+        assert_eq!(kind(&["https://media.test/cam"]), Ok("server"));
+        assert_eq!(kind(&["cam"]), Ok("stream"));
+    }
+
+    #[test]
+    fn a_target_that_is_none_is_told_what_it_could_be() {
+        let missing = kind(&["nowhere.yml"]).expect_err("no such file");
+        assert!(missing.contains("nowhere.yml"), "{missing}");
+        let host = kind(&["media.test:8889"]).expect_err("no scheme");
+        assert!(host.contains("http://media.test:8889"), "{host}");
+        let rtsp = kind(&["rtsp://media.test/cam"]).expect_err("not HTTP");
+        assert!(rtsp.contains("the URL of the page"), "{rtsp}");
+    }
+}

@@ -1,0 +1,213 @@
+//! What a server's API says about one stream: its state, its source, and its latest failures.
+
+use std::time::Duration;
+
+use glassline_client::probe::http::{Ask, exchange};
+use glassline_client::trust::Trust;
+use serde_json::Value;
+use url::Url;
+
+use super::finding::Finding;
+
+const CHECK: &str = "stream";
+
+/// Time that each request may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Port at which operators of the server's own machine read failures.
+const ADMIN_PORT: u16 = 9997;
+
+/// Most failures that are listed.
+const FAILURES_MAX: usize = 3;
+
+/// Asks the API of the server at `base` for the stream `name`.
+pub(super) fn check(base: &Url, name: &str, token: Option<&str>, trust: Trust) -> Vec<Finding> {
+    let token = token.filter(|_| trust == Trust::System);
+    let get = |base: &Url, path: &str| get(base, path, token, trust);
+    let mut findings = Vec::new();
+    if let Some(entry) = get(base, &format!("api/v1/streams/{name}")) {
+        findings.push(state(name, &entry));
+    }
+    if let Some(told) = get(base, &format!("api/v1/streams/{name}/publishing")) {
+        findings.extend(published(name, &told));
+    }
+    let admin = admin(base);
+    let failed = admin.and_then(|admin| get(&admin, &format!("api/v1/failures?stream={name}")));
+    findings.extend(failed.iter().flat_map(failures));
+    findings
+}
+
+/// Asks the listener for operators at `base` how the source `name` is.
+pub(super) fn source(base: &Url, name: &str) -> Option<Finding> {
+    let entry = get(base, &format!("api/v1/streams/{name}"), None, Trust::System)?;
+    Some(state(name, &entry))
+}
+
+fn get(base: &Url, path: &str, token: Option<&str>, trust: Trust) -> Option<Value> {
+    let ask = Ask {
+        method: "GET",
+        body: None,
+        token,
+        trust,
+        patience: PATIENCE,
+    };
+    let answer = exchange(&base.join(path).ok()?, &ask).ok()?;
+    serde_json::from_str(&answer.body).ok()
+}
+
+/// The listener for operators, if the server is on this machine.
+fn admin(base: &Url) -> Option<Url> {
+    let host = base.host_str()?;
+    let is_here = matches!(host, "127.0.0.1" | "localhost" | "[::1]");
+    is_here.then(|| Url::parse(&format!("http://{host}:{ADMIN_PORT}/")).ok())?
+}
+
+fn state(name: &str, entry: &Value) -> Finding {
+    let state = entry["state"].as_str().unwrap_or("absent");
+    let detail = entry["detail"].as_str().unwrap_or_default();
+    let tracks = entry["tracks"].as_array().into_iter().flatten();
+    let tracks: Vec<String> = tracks.filter_map(track).collect();
+    let bitrate = entry["bitrate_bps"].as_f64().unwrap_or_default() / 1e6;
+    let viewers = entry["viewers"].as_u64().unwrap_or_default();
+    match state {
+        "live" => Finding::ok(
+            CHECK,
+            name,
+            format!(
+                "live: {}; {bitrate:.1} Mbit/s, {viewers} viewers",
+                tracks.join(", ")
+            ),
+        ),
+        "absent" => Finding::failure(CHECK, name, "there is no stream of this name")
+            .why("viewers get 404")
+            .change("see the names on the index page; add it under `sources:`, or publish it"),
+        other => Finding::failure(CHECK, name, format!("{other}: {detail}"))
+            .why("viewers wait for a picture")
+            .change(format!(
+                "`sources: {{{name}: …}}`, or the publisher's own log"
+            )),
+    }
+}
+
+/// A track in words, with a note for browsers if there is one.
+fn track(track: &Value) -> Option<String> {
+    let codec = track["codec"].as_str()?;
+    let size = track["width"].as_u64().zip(track["height"].as_u64());
+    let size = size.map_or_else(String::new, |(width, height)| format!(" {width}x{height}"));
+    let note = track["browser"]["note"].as_str();
+    let note = note.map_or_else(String::new, |note| format!(" ({note})"));
+    Some(format!("{codec}{size}{note}"))
+}
+
+/// Findings about keyframes and B-frames, with the settings of encoders.
+fn published(name: &str, told: &Value) -> Vec<Finding> {
+    let tracks = told["tracks"].as_array().into_iter().flatten();
+    let mut intervals = tracks.filter_map(|track| track["keyframe_interval_s"].as_f64());
+    let interval = intervals.next().map(|interval| {
+        let what = format!("a keyframe every {interval:.1} s: so long a first picture may wait");
+        Finding::ok(CHECK, name, what)
+    });
+    let advice = told["advice"].as_array();
+    let advice = advice.map_or(&[][..], Vec::as_slice);
+    let findings = advice.iter().map(|advice| {
+        let settings = advice["settings"].as_array().into_iter().flatten();
+        let settings = settings.filter_map(|it| {
+            let (program, setting) = (it["program"].as_str()?, it["setting"].as_str()?);
+            Some(format!("{program}: {setting}"))
+        });
+        let settings: Vec<String> = settings.collect();
+        let detail = advice["detail"].as_str().unwrap_or_default();
+        let problem = advice["problem"].as_str().unwrap_or_default();
+        let why = match problem {
+            "keyframe_interval" => "a viewer's first picture waits for a keyframe",
+            _ => "viewers get no picture, or a transcoded one",
+        };
+        Finding::warning(CHECK, name, detail)
+            .why(why)
+            .change(settings.join("; "))
+    });
+    interval.into_iter().chain(findings).collect()
+}
+
+/// The latest connections that failed.
+fn failures(told: &Value) -> Vec<Finding> {
+    let failures = told["failures"].as_array();
+    let failures = failures.map_or(&[][..], Vec::as_slice);
+    let text = |failure: &Value, key: &str| failure[key].as_str().unwrap_or_default().to_owned();
+    let findings = failures.iter().take(FAILURES_MAX).map(|failure| {
+        let count = failure["count"].as_u64().unwrap_or(1);
+        let who = text(failure, "role");
+        let what = format!(
+            "in the last hour, {count} failed: {}",
+            text(failure, "reason")
+        );
+        let subject = match who.as_str() {
+            "" => "connections".to_owned(),
+            who => format!("{who}s"),
+        };
+        Finding::warning("failures", subject, what)
+            .why(format!("it ended at the stage {}", text(failure, "stage")))
+            .change(text(failure, "remedy"))
+    });
+    findings.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::finding::Severity;
+    use serde_json::json;
+
+    #[test]
+    fn a_live_stream_is_described() {
+        let entry = json!({
+            "state": "live", "detail": null, "viewers": 2, "bitrate_bps": 2_500_000,
+            "tracks": [
+                {"codec": "H264", "width": 1280, "height": 720, "browser": {"codec": "H264"}},
+                {"codec": "MPEG4-GENERIC", "browser": {"codec": "opus", "note": "as Opus"}},
+            ],
+        });
+        let found = state("cam", &entry);
+        assert_eq!(found.severity, Severity::Ok);
+        assert_eq!(
+            found.what,
+            "live: H264 1280x720, MPEG4-GENERIC (as Opus); 2.5 Mbit/s, 2 viewers"
+        );
+        let down = json!({"state": "down", "detail": "no route to host"});
+        let down = state("cam", &down);
+        assert_eq!(down.severity, Severity::Failure);
+        assert!(down.what.contains("no route to host"));
+    }
+
+    #[test]
+    fn advice_comes_with_the_settings_of_encoders() {
+        let told = json!({"tracks": [{"keyframe_interval_s": 10.0}], "advice": [{
+            "problem": "keyframe_interval", "detail": "10.0 s between keyframes",
+            "settings": [{"program": "OBS", "setting": "Keyframe Interval 2 s"}],
+        }]});
+        let found = published("cam", &told);
+        assert!(found[0].what.starts_with("a keyframe every 10.0 s"));
+        assert_eq!(found[1].severity, Severity::Warning);
+        assert_eq!(found[1].change, "OBS: Keyframe Interval 2 s");
+    }
+
+    #[test]
+    fn failures_of_the_last_hour_are_told_with_their_remedies() {
+        let told = json!({"failures": [{
+            "role": "viewer", "stage": "ice", "reason": "no check answered",
+            "remedy": "set media.advertise", "count": 3,
+        }]});
+        let found = failures(&told);
+        assert_eq!(found[0].subject, "viewers");
+        assert!(found[0].what.contains("3 failed: no check answered"));
+        assert_eq!(found[0].change, "set media.advertise");
+    }
+
+    #[test]
+    fn failures_are_asked_for_on_this_machine_only() {
+        let admin = |url: &str| admin(&Url::parse(url).expect("a URL")).map(String::from);
+        let here = admin("http://127.0.0.1:8889/");
+        assert_eq!(here.as_deref(), Some("http://127.0.0.1:9997/"));
+        assert_eq!(admin("https://media.test/"), None);
+    }
+}
