@@ -4,51 +4,29 @@
 //! and gives pages none. The tests therefore run in a network namespace with another interface:
 //! the test program runs itself again there.
 
-use std::process::Command;
 use std::time::Duration;
 
 use libtest_mimic::Failed;
 
 use crate::browser::ensure;
 use crate::marionette::Firefox;
-use crate::peers::{Peer, Test, namespace};
-use crate::process::Running;
+use crate::namespace::{self, ip};
+use crate::peers::{Peer, Test};
 use crate::server::Server;
 
 pub(crate) const TESTS: &[Test] = &[Test {
-    name: "firefox::publishes_and_watches_by_the_pages",
+    name: NAME,
     needs: &[Peer::Firefox],
-    run: || in_a_namespace("publishes_and_watches_by_the_pages", publishes_and_watches),
+    run: || namespace::inside(NAME, 3 * LONG, publishes_and_watches),
 }];
 
-/// Environment variable that marks the run inside the namespace.
-const INSIDE: &str = "GLASSLINE_TEST_NAMESPACE";
+const NAME: &str = "firefox::publishes_and_watches_by_the_pages";
 
 /// Address of the server inside the namespace, from those for documentation (RFC 5737).
 const ADDRESS: &str = "198.51.100.1";
 
 /// Long, for a browser that encodes and decodes on a busy machine.
 const LONG: Duration = Duration::from_secs(240);
-
-fn in_a_namespace(name: &str, body: fn() -> Result<(), Failed>) -> Result<(), Failed> {
-    if std::env::var_os(INSIDE).is_some() {
-        return body();
-    }
-    let unshare = namespace().ok_or("no right to make network namespaces")?;
-    let program = std::env::current_exe()?;
-    let mut command = Command::new("unshare");
-    command.args(unshare).arg(program);
-    command.args(["--exact", &format!("firefox::{name}")]);
-    command.env(INSIDE, "1");
-    let mut inside = Running::start("namespace", command)?;
-    let status = inside.wait(3 * LONG)?;
-    let printed = inside.printed();
-    if status.success() && printed.contains("1 passed") {
-        Ok(())
-    } else {
-        Err(printed.into())
-    }
-}
 
 /// Makes an interface besides loopback, and the route by which Firefox finds its own address.
 fn make_interface() -> Result<(), Failed> {
@@ -60,11 +38,7 @@ fn make_interface() -> Result<(), Failed> {
         "link set media1 up",
         "route add default via 198.51.100.2 dev media0",
     ] {
-        let output = Command::new("ip").args(line.split(' ')).output()?;
-        if !output.status.success() {
-            let error = String::from_utf8_lossy(&output.stderr);
-            return Err(format!("ip {line}: {error}").into());
-        }
+        ip(line)?;
     }
     Ok(())
 }

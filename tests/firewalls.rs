@@ -7,7 +7,8 @@ use libtest_mimic::Failed;
 use crate::browser::PATIENCE;
 use crate::coturn::Coturn;
 use crate::http;
-use crate::peers::{Peer, Test};
+use crate::namespace::{self, HERE, NEIGHBOR, Neighbor, drop_udp};
+use crate::peers::{self, Peer, Test};
 use crate::server::Server;
 use crate::webdriver::Browser;
 
@@ -23,11 +24,21 @@ pub(crate) const TESTS: &[Test] = &[
         run: a_browser_without_udp_plays_through_a_turn_server,
     },
     Test {
+        name: FIREWALL,
+        needs: &[Peer::Chromium, Peer::Coturn, Peer::Namespaces],
+        run: || namespace::inside(FIREWALL, LONG, a_firewall_that_drops_udp_is_passed),
+    },
+    Test {
         name: "firewalls::a_browser_prefers_udp",
         needs: &[Peer::Chromium],
         run: a_browser_prefers_udp,
     },
 ];
+
+const FIREWALL: &str = "firewalls::a_firewall_that_drops_udp_is_passed";
+
+/// Long, for a browser in a namespace on a busy machine.
+const LONG: Duration = Duration::from_secs(240);
 
 /// Chromium opens no UDP socket under this policy, as if a firewall dropped all UDP.
 const NO_UDP: &str = "--webrtc-ip-handling-policy=disable_non_proxied_udp";
@@ -78,6 +89,38 @@ fn a_browser_without_udp_plays_through_a_turn_server() -> Result<(), Failed> {
     let protocol = protocol(&server)?;
     if protocol != "udp" {
         return Err(format!("the TURN server sends over {protocol}").into());
+    }
+    Ok(())
+}
+
+/// The browser's machine sends UDP, and none of it arrives: first at a server with media over TCP, then
+/// at one without, beside a TURN server.
+fn a_firewall_that_drops_udp_is_passed() -> Result<(), Failed> {
+    let neighbor = Neighbor::start()?;
+    drop_udp(None)?;
+    let here = format!("http: {{address: '{HERE}:0'}}\n");
+    let with_tcp = format!("{here}media: {{address: '{HERE}:0'}}\n");
+    let with_tcp = Server::configured(&with_tcp, &["demo=demo"])?;
+    let coturn = Coturn::at(HERE, "north-wind")?;
+    let with_turn = format!(
+        "{here}media: {{address: '{HERE}:0', tcp: false}}\n\
+         webrtc: {{ice_servers: [{{url: 'turn:{HERE}:{}?transport=tcp', secret: north-wind}}]}}\n",
+        coturn.plain
+    );
+    let with_turn = Server::configured(&with_turn, &["demo=demo"])?;
+    let mut driver = neighbor.command(peers::chromedriver()?);
+    // The tests are not on the driver's own machine.
+    driver.args(["--allowed-ips=", "--allowed-origins=*"]);
+    let browser = Browser::start_driver(driver, NEIGHBOR, &[])?;
+    for (server, wanted) in [(&with_tcp, "tcp"), (&with_turn, "udp")] {
+        browser.open(&server.url("/demo").replace("127.0.0.1", HERE))?;
+        browser.wait_until(LONG, "return glassline.framesDecoded > 30")?;
+        let first = browser.run("return glassline.firstFrameMs")?;
+        println!("first frame {first} ms, the server's path by {wanted}");
+        let protocol = protocol(server)?;
+        if protocol != wanted {
+            return Err(format!("the server sends over {protocol}, not {wanted}").into());
+        }
     }
     Ok(())
 }

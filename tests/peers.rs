@@ -35,6 +35,8 @@ pub(crate) enum Peer {
     Ffmpeg80,
     /// GStreamer's webrtcbin, through `peers/gstreamer_whip.py`.
     GstreamerWhip,
+    /// Network namespaces, two of them, and what changes an interface.
+    Namespaces,
     /// Firefox, in a network namespace.
     Firefox,
     /// libdatachannel, which OBS publishes with, through `peers/obs_whip.js`.
@@ -66,6 +68,7 @@ const SHARING: &[&str] = &[
     "aiortc",
     "channels",
     "descriptors",
+    "doctor",
     "files",
     "firefox",
     "firewalls",
@@ -181,6 +184,7 @@ impl Peer {
             }
             Peer::Ffmpeg80 => ffmpeg_8_0().err()?,
             Peer::GstreamerWhip => gstreamer_whip_check().err()?,
+            Peer::Namespaces => return namespaces().err(),
             Peer::Firefox if namespace().is_none() => {
                 return Some("no right to make network namespaces".to_owned());
             }
@@ -335,6 +339,22 @@ pub(crate) fn namespace() -> Option<&'static [&'static str]> {
     WAYS.into_iter().find(works)
 }
 
+/// Whether a program may make two namespaces with rules for packets.
+fn namespaces() -> Result<(), String> {
+    let way = namespace().ok_or("no right to make network namespaces")?;
+    for program in ["nsenter", "setpriv"] {
+        find(program).ok_or_else(|| format!("{program} (util-linux) is not on the PATH"))?;
+    }
+    let lines = "unshare --net true && ip link add test0 type veth peer name test1 && \
+                 ip rule add ipproto udp blackhole";
+    let mut command = Command::new("unshare");
+    let output = command.args(way).args(["sh", "-c", lines]).output();
+    let output = output.map_err(|error| format!("unshare: {error}"))?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    let is_done = output.status.success().then_some(());
+    is_done.ok_or_else(|| format!("network namespaces are of no use here: {error}"))
+}
+
 /// Path of coturn's server.
 pub(crate) fn coturn() -> Result<PathBuf, String> {
     find("turnserver").ok_or_else(|| "turnserver (coturn) is not on the PATH".to_owned())
@@ -414,7 +434,7 @@ fn passes_its_check(mut script: Command) -> Result<(), String> {
 
 /// The Python that Debian's packages belong to; one earlier on the PATH may be another, which
 /// does not see them.
-fn system_python() -> &'static Path {
+pub(crate) fn system_python() -> &'static Path {
     let debian = Path::new("/usr/bin/python3");
     if debian.is_file() {
         debian
@@ -423,7 +443,7 @@ fn system_python() -> &'static Path {
     }
 }
 
-fn script(name: &str) -> PathBuf {
+pub(crate) fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("peers")
         .join(name)

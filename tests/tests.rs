@@ -22,6 +22,7 @@ mod commands;
 mod coturn;
 mod data;
 mod descriptors;
+mod doctor;
 mod files;
 mod firefox;
 mod firewalls;
@@ -32,6 +33,7 @@ mod logging;
 mod marionette;
 mod messages;
 mod moq;
+mod namespace;
 mod peers;
 mod pion;
 mod ports;
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
     let tests = [
         commands::TESTS,
         descriptors::TESTS,
+        doctor::TESTS,
         logging::TESTS,
         signalling::TESTS,
         viewers::TESTS,

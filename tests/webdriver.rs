@@ -51,14 +51,23 @@ impl Browser {
         Self::start_command(command, &[])
     }
 
-    fn start_command(mut command: Command, flags: &[String]) -> Result<Browser, String> {
+    fn start_command(command: Command, flags: &[String]) -> Result<Browser, String> {
+        Self::start_driver(command, "127.0.0.1", flags)
+    }
+
+    /// Starts a driver by `command`, reaches it at `host`, and has it start a browser with `flags`.
+    pub(crate) fn start_driver(
+        mut command: Command,
+        host: &str,
+        flags: &[String],
+    ) -> Result<Browser, String> {
         command.arg("--port=0");
         let driver = Running::start("chromedriver", command)?;
         let port: u16 = driver.wait_for_line(Duration::from_secs(120), |line| {
             let (_, rest) = line.split_once("started successfully on port ")?;
             rest.trim_end_matches('.').parse().ok()
         })?;
-        let driver_url = format!("http://127.0.0.1:{port}");
+        let driver_url = format!("http://{host}:{port}");
         let usual = CHROMIUM_FLAGS.iter().map(|flag| (*flag).to_owned());
         let flags: Vec<String> = usual.chain(flags.iter().cloned()).collect();
         let options = json!({"binary": peers::chromium()?, "args": flags});

@@ -1,0 +1,124 @@
+//! Network namespaces: a machine of one's own for a test, and a second one behind a cable.
+//!
+//! ```text
+//! namespace of the test program       namespace of `Neighbor`
+//!   198.51.100.1  test0 ─────── cable ─────── test1  198.51.100.2
+//! ```
+//!
+//! A test runs itself again inside a namespace, where it may change routes, rules and interfaces.
+
+use std::ffi::OsStr;
+use std::process::Command;
+use std::time::Duration;
+
+use libtest_mimic::Failed;
+
+use crate::peers;
+use crate::process::Running;
+
+/// Environment variable that marks the run inside the namespace.
+const INSIDE: &str = "GLASSLINE_TEST_NAMESPACE";
+
+/// Address of the test program's namespace, from those for documentation (RFC 5737).
+pub(crate) const HERE: &str = "198.51.100.1";
+
+/// Address of the neighbor.
+pub(crate) const NEIGHBOR: &str = "198.51.100.2";
+
+/// Interface of the test program's namespace at the cable.
+pub(crate) const INTERFACE: &str = "test0";
+
+/// Time that commands of the system may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs `body`, the body of the test `name`, in a network namespace of its own.
+pub(crate) fn inside(
+    name: &str,
+    patience: Duration,
+    body: fn() -> Result<(), Failed>,
+) -> Result<(), Failed> {
+    if std::env::var_os(INSIDE).is_some() {
+        return body();
+    }
+    let unshare = peers::namespace().ok_or("no right to make network namespaces")?;
+    let program = std::env::current_exe()?;
+    let mut command = Command::new("unshare");
+    command.args(unshare).arg(program);
+    command.args(["--exact", name]).env(INSIDE, "1");
+    let mut running = Running::start("namespace", command)?;
+    let status = running.wait(patience)?;
+    let printed = running.printed();
+    if status.success() && printed.contains("1 passed") {
+        Ok(())
+    } else {
+        Err(printed.into())
+    }
+}
+
+/// Runs `ip` with the words of `line`.
+pub(crate) fn ip(line: &str) -> Result<(), String> {
+    finish(Command::new("ip").args(line.split(' ')), line)
+}
+
+fn finish(command: &mut Command, line: &str) -> Result<(), String> {
+    let output = command.output();
+    let output = output.map_err(|error| format!("{line}: {error}"))?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    let is_done = output.status.success().then_some(());
+    is_done.ok_or_else(|| format!("{line}: {error}"))
+}
+
+/// A second network namespace, joined to this one by a cable.
+pub(crate) struct Neighbor {
+    /// The process that keeps the namespace.
+    keeper: Running,
+}
+
+impl Neighbor {
+    /// Makes the namespace and the cable, with addresses on both ends.
+    pub(crate) fn start() -> Result<Self, String> {
+        let mut command = Command::new("unshare");
+        command.args(["--net", "sh", "-c", "echo ready; exec sleep 600"]);
+        let keeper = Running::start("neighbor", command)?;
+        keeper.wait_for_line(PATIENCE, |line| (line == "ready").then_some(()))?;
+        ip("link set lo up")?;
+        ip(&format!(
+            "link add {INTERFACE} type veth peer name test1 netns {}",
+            keeper.id()
+        ))?;
+        ip(&format!("address add {HERE}/24 dev {INTERFACE}"))?;
+        ip(&format!("link set {INTERFACE} up"))?;
+        let neighbor = Self { keeper };
+        for line in [
+            "link set lo up",
+            &format!("address add {NEIGHBOR}/24 dev test1"),
+            "link set test1 up",
+            &format!("route add default via {HERE}"),
+        ] {
+            finish(neighbor.command("ip").args(line.split(' ')), line)?;
+        }
+        Ok(neighbor)
+    }
+
+    /// A command that runs `program` in the neighbor's namespace.
+    pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/proc/{}/ns/net", self.keeper.id()));
+        command.arg("--").arg(program);
+        command
+    }
+}
+
+/// Lets this namespace drop datagrams of UDP from the neighbor, as a firewall does: the ones to
+/// `port`, or all of them.
+pub(crate) fn drop_udp(port: Option<u16>) -> Result<(), String> {
+    // Rules are asked in order; the one that leads to this machine's own addresses stands first
+    // unless it is moved.
+    ip("rule add pref 100 lookup local")?;
+    // A second call finds it moved already.
+    let _ = ip("rule del pref 0");
+    let port = port.map_or_else(String::new, |port| format!(" dport {port}"));
+    ip(&format!(
+        "rule add pref 10 iif {INTERFACE} ipproto udp{port} blackhole"
+    ))
+}
