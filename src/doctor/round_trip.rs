@@ -15,8 +15,9 @@ use super::group::blocking;
 use super::media::{self, Play, Publication};
 use super::offer;
 
-/// Time in which a published stream must be played.
-const PLAY: Duration = Duration::from_secs(6);
+/// Time in which a stream must be published and played. The candidates are checked afterwards, and all
+/// together must end in time.
+const PLAY: Duration = Duration::from_millis(4_500);
 
 /// Time that the listeners of this process have to close.
 const GRACE: Duration = Duration::from_millis(300);
@@ -225,8 +226,8 @@ async fn publish(
             ("whip", http, format!("http://{http}/{name}/whip{token}"))
         }
     };
-    let mut publication = Publication::start(url);
-    if let Err(failure) = publication.established(Instant::now() + PLAY).await {
+    let (mut publication, deadline) = (Publication::start(url), Instant::now() + PLAY);
+    if let Err(failure) = publication.established(deadline).await {
         return (vec![not_published(check, address, &failure)], None);
     }
     let mut findings = vec![Finding::ok(
@@ -234,13 +235,17 @@ async fn publish(
         address.to_string(),
         "takes a published stream",
     )];
-    findings.extend(play(protocol, &name, listeners).await);
+    findings.extend(play(protocol, &name, listeners, deadline).await);
     (findings, Some((name, publication)))
 }
 
 /// Plays the stream `name` over UDP; what came by WHIP also over TCP and by RTSP.
-async fn play(protocol: &'static str, name: &str, listeners: &Listeners) -> Vec<Finding> {
-    let deadline = Instant::now() + PLAY;
+async fn play(
+    protocol: &'static str,
+    name: &str,
+    listeners: &Listeners,
+    deadline: Instant,
+) -> Vec<Finding> {
     let run = |endpoint: Option<Endpoint>, token: Option<String>| {
         let play = endpoint.map(|endpoint| Play {
             endpoint,
