@@ -1,12 +1,14 @@
 //! Sources that are not always there: the words for their state, cameras on demand, and what stands in.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use glassline_media::Kind;
 use glassline_quic::moq::Role;
 use glassline_server::ingest::SourceSpec;
 use serde_json::Value;
+use tokio::net::TcpSocket;
 
 use crate::peer::Peer;
 use crate::quic;
@@ -30,15 +32,22 @@ fn await_view(running: &Running, stream: &str, done: impl Fn(&Value) -> bool) ->
     }
 }
 
+/// Returns a port that refuses connections for as long as the socket lives: nobody listens on it.
+fn refusing() -> (TcpSocket, SocketAddr) {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    socket.bind(any).expect("a port");
+    let address = socket.local_addr().expect("bound");
+    (socket, address)
+}
+
 fn source(text: &str) -> SourceSpec {
     SourceSpec::parse(text).expect("a source")
 }
 
 #[test]
 fn a_camera_that_refuses_connections_is_unreachable_and_says_why() {
-    let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-    let address = taken.local_addr().expect("bound");
-    drop(taken);
+    let (_refuses, address) = refusing();
     let running = Running::with_sources(vec![source(&format!("door=rtsp://{address}/"))]);
     let view = await_view(&running, "door", |view| view["status"] == "unreachable");
     let detail = view["detail"].as_str().expect("a reason");
@@ -108,7 +117,15 @@ fn a_camera_on_demand_is_dialed_for_a_viewer_and_left_after_the_last() {
     assert_eq!(accepted(&camera), 0, "nobody watched");
 
     for round in 1..=2 {
+        let asks = Instant::now();
         let mut viewer = Peer::of_stream(&running, "door").expect("an answer");
+        let begins = |peer: &Peer<'_>| peer.of(Kind::Video).any(|packet| packet.marker);
+        assert!(viewer.run_until(SOON, begins), "a frame of the camera");
+        // The camera has a keyframe a second, and its server keeps the latest for who comes.
+        println!(
+            "the first frame comes {:?} after the request",
+            asks.elapsed()
+        );
         let plays = |peer: &Peer<'_>| peer.of(Kind::Video).count() > 50;
         assert!(viewer.run_until(SOON, plays), "frames of the camera");
         assert_eq!(accepted(&camera), round);
@@ -146,9 +163,7 @@ fn rtsp_clients_and_snapshots_wait_for_a_camera_on_demand() {
 
 #[test]
 fn who_asks_for_a_camera_on_demand_that_fails_learns_why_at_once() {
-    let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-    let address = taken.local_addr().expect("bound");
-    drop(taken);
+    let (_refuses, address) = refusing();
     let text = format!("door=rtsp://{address}/?on_demand");
     let running = Running::with_sources(vec![source(&text)]);
     await_view(&running, "door", |view| view["state"] == "idle");
@@ -197,26 +212,27 @@ fn a_moq_reader_wakes_a_camera_on_demand() {
     assert_eq!(accepted(&camera), 2);
 }
 
-/// A camera that can go away and come back at the same port.
+/// A camera that can go away and come back at the same address.
 struct Camera {
     running: Option<Running>,
-    port: u16,
+    address: SocketAddr,
 }
 
 impl Camera {
     /// Starts a camera with the built-in clip.
     fn start() -> Self {
+        // An IP address of its own, whose ports nobody else takes meanwhile.
+        static CAMERAS: AtomicU8 = AtomicU8::new(1);
+        let number = CAMERAS.fetch_add(1, Ordering::Relaxed);
+        let [low, high, ..] = std::process::id().to_le_bytes();
+        let ip = Ipv4Addr::new(127, high, low, number);
         let mut camera = Self {
             running: None,
-            port: 0,
+            address: SocketAddr::from((ip, 0)),
         };
         camera.come_back();
-        camera.port = camera.address().port();
+        camera.address = camera.running.as_ref().expect("it is there").rtsp();
         camera
-    }
-
-    fn address(&self) -> SocketAddr {
-        self.running.as_ref().expect("it is there").rtsp()
     }
 
     fn go_away(&mut self) {
@@ -225,7 +241,7 @@ impl Camera {
     }
 
     fn come_back(&mut self) {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
+        let address = self.address;
         let running = Running::with_sources_and(vec![source("demo")], |config| {
             config.rtsp.address = Some(address);
         });
@@ -263,7 +279,7 @@ fn a_placeholder_plays_in_the_same_session_while_a_camera_is_away() {
     let mut camera = Camera::start();
     let text = format!(
         "door=rtsp://{}/demo?placeholder&after_s=0.2",
-        camera.address()
+        camera.address
     );
     let running = Running::with_sources(vec![source(&text)]);
     await_view(&running, "door", |view| view["status"] == "live");
@@ -317,9 +333,9 @@ fn a_fallback_plays_in_the_same_session_and_is_left_when_the_camera_is_back() {
     let spare = Camera::start();
     let text = format!(
         "door=rtsp://{}/demo?fallback=yard&after_s=0.2",
-        camera.address()
+        camera.address
     );
-    let other = format!("yard=rtsp://{}/demo?idle_s=0.3", spare.address());
+    let other = format!("yard=rtsp://{}/demo?idle_s=0.3", spare.address);
     let running = Running::with_sources(vec![source(&text), source(&other)]);
     await_view(&running, "door", |view| view["status"] == "live");
     let mut viewer = Peer::of_stream(&running, "door").expect("an answer");
@@ -356,9 +372,7 @@ fn a_fallback_plays_in_the_same_session_and_is_left_when_the_camera_is_back() {
 
 #[test]
 fn a_fallback_is_waited_for_while_a_camera_was_never_there() {
-    let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-    let address = taken.local_addr().expect("bound");
-    drop(taken);
+    let (_refuses, address) = refusing();
     let text = format!("door=rtsp://{address}/?fallback=demo&after_s=0.2");
     let running = Running::with_sources(vec![source(&text), source("demo")]);
     let mut viewer = Peer::of_stream(&running, "door").expect("an answer");
