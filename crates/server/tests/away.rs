@@ -1,5 +1,6 @@
 //! Sources that are not always there: the words for their state, cameras on demand, and what stands in.
 
+use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
@@ -397,4 +398,42 @@ fn a_stream_that_clients_publish_is_listed_before_and_has_a_fallback() {
     let before = viewer.of(Kind::Video).count();
     let goes_on = |peer: &Peer<'_>| peer.of(Kind::Video).count() > before + 50;
     assert!(viewer.run_until(SOON, goes_on), "its frames");
+}
+
+/// Returns a frame of the built-in clip as a JPEG file.
+fn image_of_the_clip() -> Vec<u8> {
+    let running = Running::with_sources(vec![source("demo")]);
+    await_view(&running, "demo", |view| view["packets"].as_u64() > Some(0));
+    let mut connection = running.connect_http(Ipv4Addr::LOCALHOST);
+    let request = "GET /demo/snapshot.jpg HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    connection.write_all(request.as_bytes()).expect("sent");
+    let mut answer = Vec::new();
+    connection.read_to_end(&mut answer).expect("an answer");
+    let head = answer.windows(4).position(|it| it == b"\r\n\r\n");
+    answer.split_off(head.expect("a head") + 4)
+}
+
+/// The image is read at start, and shown before a camera was ever there.
+#[test]
+fn a_given_image_is_shown_for_a_camera_that_was_never_there() {
+    let name = format!("glassline-away-{}.jpg", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    std::fs::write(&path, image_of_the_clip()).expect("a file");
+    let (_refuses, address) = refusing();
+    let text = format!(
+        "door=rtsp://{address}/?after_s=0.2&placeholder={}",
+        path.display()
+    );
+    let running = Running::with_sources(vec![source(&text)]);
+    let mut viewer = Peer::of_stream(&running, "door").expect("an answer");
+    let shown = |peer: &Peer<'_>| frames(peer, 0).len() > 1;
+    assert!(viewer.run_until(SOON, shown), "the image");
+    let (_, types) = &frames(&viewer, 0)[0];
+    assert!(
+        types.starts_with(&[7, 8]) && types.contains(&5),
+        "{types:?}"
+    );
+    let view = await_view(&running, "door", |view| view["status"] == "unreachable");
+    assert_eq!(view["stand_in"], "placeholder");
+    std::fs::remove_file(&path).expect("there");
 }

@@ -17,7 +17,7 @@
 //! - [`VideoSource`] and [`VideoTranscoder`] are the same for H.264 with B-frames, which OpenH264
 //!   decodes and encodes again.
 //! - [`Still`] is one keyframe as a JPEG image.
-//! - [`Placeholder`] is one keyframe in grey with a line of text, as H.264 to be repeated.
+//! - [`Placeholder`] is one keyframe in grey with a line of text, or an image, as H.264 to be repeated.
 //! - [`Decoder`] is the first half of it, for tests that compare decoders.
 //!
 //! The crate reads no clock, opens no socket and starts no thread. The crates that decode are known

@@ -102,8 +102,9 @@ pub(super) struct SourceKeys {
     idle_s: Option<f64>,
     /// Stream that is shown while the source is away.
     fallback: Option<String>,
-    /// Whether the last keyframe is shown while the source is away, in grey for H.264.
-    placeholder: Option<bool>,
+    /// `true` to show the last keyframe while the source is away, in grey for H.264; or a file `.jpg`
+    /// to show, for H.264.
+    placeholder: Option<PlaceholderKey>,
     /// Time after which a source counts as away, in seconds; 2 by default.
     after_s: Option<f64>,
     /// Frames per second of elementary video, like `30` or `30000/1001`.
@@ -120,6 +121,14 @@ pub(super) enum FrameRate {
     Text(String),
 }
 
+/// A switch, or the path of an image.
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(super) enum PlaceholderKey {
+    Switch(bool),
+    File(String),
+}
+
 impl SourceKeys {
     fn input(self) -> Result<Input, SpecError> {
         let mut input = Input::parse(&self.source)?;
@@ -130,7 +139,13 @@ impl SourceKeys {
             ("idle_s", self.idle_s.map(|it| it.to_string())),
             ("on_demand", self.on_demand.map(|it| it.to_string())),
             ("fallback", self.fallback),
-            ("placeholder", self.placeholder.map(|it| it.to_string())),
+            (
+                "placeholder",
+                self.placeholder.map(|it| match it {
+                    PlaceholderKey::Switch(is_on) => is_on.to_string(),
+                    PlaceholderKey::File(path) => path,
+                }),
+            ),
             ("after_s", self.after_s.map(|it| it.to_string())),
             (
                 "fps",

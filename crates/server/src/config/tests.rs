@@ -63,7 +63,9 @@ fn options_of_a_source_may_be_keys() {
         "sources:\n  \
            yard: {source: 'rtsp://h/live?x=1', on_demand: true, idle_s: 30, transport: udp}\n  \
            hall: {source: v.h264, fps: 30000/1001, once: true}\n  \
-           film: {source: v.h264, fps: 25}\n",
+           film: {source: v.h264, fps: 25}\n  \
+           live: {source: publisher, placeholder: off.jpg}\n  \
+           more: {source: publisher, placeholder: true, fallback: live, after_s: 3}\n",
         "all.yml",
     )
     .expect("a good file");
@@ -71,7 +73,9 @@ fn options_of_a_source_may_be_keys() {
     let yard = "rtsp://h/live?x=1&transport=udp&idle_s=30";
     assert_eq!(shown[0], "v.h264?fps=25");
     assert!(shown[1].ends_with("&once"), "{}", shown[1]);
-    assert_eq!(shown[2], yard);
+    assert_eq!(shown[2], "publisher?placeholder=off.jpg");
+    assert_eq!(shown[3], "publisher?fallback=live&placeholder&after_s=3");
+    assert_eq!(shown[4], yard);
     for (entry, wanted) in [
         ("{source: 'rtsp://h/', idel_s: 3}", "did you mean 'idle_s'?"),
         (

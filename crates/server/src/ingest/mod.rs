@@ -39,6 +39,7 @@ use tokio::task::JoinHandle;
 
 use crate::runtime::{FaultPoint, Panicked, Part, Supervisor};
 use file::Clip;
+use stand_in::AwayContent;
 
 pub(crate) use assembler::Assembler;
 #[cfg(any(test, fuzzing))]
@@ -51,7 +52,10 @@ pub(crate) use unit_packetizer::{UnitPacketizer, UnitTiming};
 pub(crate) use units::Units;
 
 pub use frame_codes::{FrameCode, FrameCodes};
-pub use spec::{Away, FileSource, Input, RtspSource, SourceSpec, SpecError, Transport};
+pub use spec::{
+    Away, FileSource, Input, PlaceholderKind, RtspSource, SourceSpec, SpecError, Transport,
+};
+pub use stand_in::ImageError;
 pub use voice::{Voice, VoiceCounters};
 pub use whip::{Arrivals, ArrivedLine, WhipCounters};
 
@@ -139,6 +143,7 @@ pub(crate) async fn spawn(
         .filter_map(|spec| Some((spec.name.clone(), spec.input.away()?.clone())))
         .collect();
     check_fallbacks(&away)?;
+    let mut away = load_images(away).await?;
     let mut ready = Vec::with_capacity(specs.len());
     let mut names = std::collections::BTreeSet::new();
     for spec in specs {
@@ -166,7 +171,7 @@ pub(crate) async fn spawn(
             name: name.clone(),
             source,
         })?;
-        if let Some(away) = away.get(&name).cloned() {
+        if let Some(away) = away.remove(&name) {
             let (stream, services) = (Arc::clone(&stream), services.clone());
             let standing_in = stand_in::run(stream, away, services, stopped.clone());
             sources.tasks.push(tokio::spawn(standing_in));
@@ -188,6 +193,29 @@ fn check_fallbacks(away: &BTreeMap<StreamName, Away>) -> Result<(), StartError> 
         }
     }
     Ok(())
+}
+
+/// Reads the images of placeholders.
+async fn load_images(
+    away: BTreeMap<StreamName, Away>,
+) -> Result<BTreeMap<StreamName, AwayContent>, StartError> {
+    let mut loaded = BTreeMap::new();
+    for (name, away) in away {
+        let loading = tokio::task::spawn_blocking(move || AwayContent::load(away));
+        let content = match loading.await {
+            Ok(content) => content.map_err(Box::new),
+            Err(_) => {
+                let source = Panicked;
+                return Err(StartError::Panicked { name, source });
+            }
+        };
+        let content = content.map_err(|source| StartError::Image {
+            name: name.clone(),
+            source,
+        })?;
+        loaded.insert(name, content);
+    }
+    Ok(loaded)
 }
 
 enum Ready {
@@ -252,6 +280,14 @@ pub enum StartError {
     Twice {
         /// Name of the stream.
         name: StreamName,
+    },
+    /// The image of a placeholder cannot be used.
+    #[error("source '{name}': placeholder: {source}")]
+    Image {
+        /// Name of the stream.
+        name: StreamName,
+        /// The file, and what is wrong with it.
+        source: Box<ImageError>,
     },
     /// A stream would stand in for itself.
     #[error(

@@ -1,28 +1,36 @@
-//! What a stream shows while its source is away: its last keyframe in grey with a line of text, in
-//! H.264.
+//! What a stream shows while its source is away: its last keyframe in grey with a line of text, or a
+//! given image, in H.264.
 //!
 //! ```text
-//! keyframe ─ OpenH264 ─► picture ─► grey, darker ─► text ─ OpenH264 ─► a cycle of frames to repeat
+//! keyframe ─ OpenH264 ─► Canvas: grey, darker ─► text ─┬─ OpenH264 ─► a cycle of frames to repeat
+//! JPEG ─ zune-jpeg ─► Canvas: as large as fits ───────┘
 //! ```
 //!
 //! The cycle is encoded once and then repeated for as long as the source is away. It has two keyframes,
 //! because two keyframes in a row must differ in `idr_pic_id` (ITU-T H.264, 7.4.3), and between them
 //! frames of some bytes which say that nothing has changed.
 
+mod canvas;
 mod font;
-mod grey_image;
 
 use glassline_media::MediaTime;
 
-use crate::still::{NoStill, decode_keyframe};
+use crate::still::{NoStill, decode_keyframe, fits};
 use crate::video::encoder::Encoder;
-use grey_image::GreyImage;
+use canvas::Canvas;
+use zune_core::bytestream::ZCursor;
+use zune_core::colorspace::ColorSpace;
+use zune_core::options::DecoderOptions;
+use zune_jpeg::JpegDecoder;
 
 /// Frames a second of the cycle.
 pub const PLACEHOLDER_FPS: u32 = 1;
 
 /// Frames from one keyframe of the cycle to the next: a receiver that lost one waits no longer.
 const GROUP: usize = 5;
+
+/// Least pixels of a side of what is encoded: a macroblock.
+const SIDE_MIN: usize = 16;
 
 /// Frames that show one still picture, to be repeated.
 #[derive(Clone, PartialEq, Eq)]
@@ -49,12 +57,37 @@ impl Placeholder {
     /// # Errors
     /// Returns [`NoStill`] if the keyframe cannot be decoded or is too large.
     pub fn of_h264(keyframe: &[u8], text: &str) -> Result<Self, NoStill> {
-        let mut image = decode_keyframe(keyframe, GreyImage::of)?;
+        let mut image = decode_keyframe(keyframe, Canvas::grey_of)?;
         image.draw(text);
         Self::encode(&image)
     }
 
-    fn encode(image: &GreyImage) -> Result<Self, NoStill> {
+    /// Makes a placeholder of an image in JPEG's format, in the middle of a frame of `size` pixels, as large
+    /// as fits; without a size, in the image's own.
+    ///
+    /// # Errors
+    /// Returns [`NoStill`] if the image cannot be read or is too large.
+    pub fn of_jpeg(jpeg: &[u8], size: Option<(usize, usize)>) -> Result<Self, NoStill> {
+        let refused = |reason: String| NoStill::Jpeg { reason };
+        let options = DecoderOptions::default().jpeg_set_out_colorspace(ColorSpace::RGB);
+        let mut decoder = JpegDecoder::new_with_options(ZCursor::new(jpeg), options);
+        let read = |error: zune_jpeg::errors::DecodeErrors| refused(error.to_string());
+        decoder.decode_headers().map_err(read)?;
+        let dimensions = decoder.dimensions();
+        let own = dimensions.ok_or_else(|| refused("it has no size".to_owned()))?;
+        fits(own)?;
+        let points = decoder.decode().map_err(read)?;
+        let size = size.unwrap_or(own);
+        fits(size)?;
+        if own.0.min(own.1).min(size.0).min(size.1) < SIDE_MIN || points.len() < own.0 * own.1 * 3 {
+            return Err(refused(format!("it is smaller than {SIDE_MIN} pixels")));
+        }
+        let mut image = Canvas::black(size);
+        image.draw_image(&points, own);
+        Self::encode(&image)
+    }
+
+    fn encode(image: &Canvas) -> Result<Self, NoStill> {
         let refused = |reason: String| NoStill::Encoder { reason };
         let mut encoder = Encoder::of_still(image.size(), GROUP).map_err(refused)?;
         let mut frames = Vec::with_capacity(2 * GROUP);
@@ -162,6 +195,44 @@ mod tests {
             assert!(grey > 80, "{grey} % are grey");
             assert!(white > 200, "{white} pixels of text");
         }
+    }
+
+    /// A red image is red in the middle and black beside, of the size that was asked for.
+    #[test]
+    fn an_image_is_shown_in_its_proportions_and_colors() {
+        let mut jpeg = Vec::new();
+        let red = [200, 20, 20].repeat(64 * 64);
+        jpeg_encoder::Encoder::new(&mut jpeg, 90)
+            .encode(&red, 64, 64, jpeg_encoder::ColorType::Rgb)
+            .expect("an image");
+        assert_eq!(
+            Placeholder::of_jpeg(&jpeg, None).expect("read").size(),
+            (64, 64)
+        );
+        let made = Placeholder::of_jpeg(&jpeg, Some((320, 180))).expect("read");
+        assert_eq!(made.size(), (320, 180));
+        let shown = decode_keyframe(&made.frames()[0].data, |decoded| {
+            use openh264::formats::YUVSource as _;
+            let (strides, size) = (decoded.strides(), decoded.size);
+            let at = |x: usize, y: usize| {
+                let half = y / 2 * strides.1 + x / 2;
+                [
+                    decoded.y()[y * strides.0 + x],
+                    decoded.u()[half],
+                    decoded.v()[half],
+                ]
+            };
+            (size, at(160, 90), at(20, 90))
+        });
+        let (size, middle, beside) = shown.expect("decodable");
+        assert_eq!(size, (320, 180));
+        // Red in the colors of BT.601: 16 + 65 % of 219 × (0.299 × 200 + 0.701 × 20) ÷ 255 and so on.
+        for (sample, wanted) in middle.into_iter().zip([79, 101, 206]) {
+            assert!(sample.abs_diff(wanted) <= 4, "{middle:?}");
+        }
+        assert!(beside[0] < 20, "{beside:?}");
+        assert!(Placeholder::of_jpeg(b"no image", None).is_err());
+        assert!(Placeholder::of_jpeg(&jpeg[..jpeg.len() / 8], None).is_err());
     }
 
     #[test]

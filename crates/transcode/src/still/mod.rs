@@ -13,6 +13,7 @@ use glassline_media::{Codec, Kind, Track};
 use thiserror::Error;
 
 use crate::video::decoder::{Decoded, Decoder};
+pub(crate) use planes::Plane;
 use planes::Planes;
 
 /// Most pixels of a keyframe that is decoded: 4096 × 2304.
@@ -59,6 +60,12 @@ pub enum NoStill {
         width: usize,
         /// Height of the picture in pixels.
         height: usize,
+    },
+    /// The file is no image that can be read.
+    #[error("the file is no JPEG image that can be read: {reason}")]
+    Jpeg {
+        /// Text of the decoder.
+        reason: String,
     },
     /// The encoder refuses the picture.
     #[error("the encoder failed: {reason}")]
@@ -134,7 +141,7 @@ impl std::fmt::Debug for Still {
     }
 }
 
-fn fits((width, height): (usize, usize)) -> Result<(), NoStill> {
+pub(crate) fn fits((width, height): (usize, usize)) -> Result<(), NoStill> {
     match width.saturating_mul(height) <= STILL_PIXELS_MAX {
         true => Ok(()),
         false => Err(NoStill::Size { width, height }),

@@ -13,7 +13,7 @@ pub(super) struct Planes<'a> {
 }
 
 /// The samples of one plane, row after row.
-pub(super) struct Plane<'a> {
+pub(crate) struct Plane<'a> {
     samples: Cow<'a, [u8]>,
     /// Samples from the beginning of a row to that of the next.
     stride: usize,
@@ -59,14 +59,25 @@ impl<'a> Planes<'a> {
 }
 
 impl Plane<'_> {
+    /// Creates a plane of `samples`, row after row.
+    pub(crate) fn new(samples: Vec<u8>, (width, height): (usize, usize)) -> Self {
+        Self {
+            samples: Cow::Owned(samples),
+            stride: width,
+            width,
+            height,
+        }
+    }
+
     /// Returns row `y`; a row behind the last is the last.
-    pub(super) fn row(&self, y: usize) -> &[u8] {
+    pub(crate) fn row(&self, y: usize) -> &[u8] {
         let start = y.min(self.height - 1) * self.stride;
         &self.samples[start..start + self.width]
     }
 
-    /// Returns a smaller plane, each sample the mean of those that it stands for.
-    fn averaged<'b>(&self, (width, height): (usize, usize)) -> Plane<'b> {
+    /// Returns a plane of another size. In a smaller one each sample is the mean of those that it stands
+    /// for, in a larger one samples are repeated.
+    pub(crate) fn averaged<'b>(&self, (width, height): (usize, usize)) -> Plane<'b> {
         let mut samples = Vec::with_capacity(width * height);
         let mut sums = vec![0_u32; width];
         let columns: Vec<_> = (0..width).map(|x| spanned(x, width, self.width)).collect();

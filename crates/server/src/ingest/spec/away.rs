@@ -1,4 +1,5 @@
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use glassline_hub::StreamName;
@@ -10,10 +11,19 @@ use super::{SpecError, seconds, switch};
 pub struct Away {
     /// Stream whose units are published instead.
     pub fallback: Option<StreamName>,
-    /// Whether the source's last keyframe is shown, if there is no fallback or it is away, too.
-    pub placeholder: bool,
+    /// What is shown if there is no fallback, or the fallback is away, too; `None` for nothing.
+    pub placeholder: Option<PlaceholderKind>,
     /// Time after which a source counts as away.
     pub after: Duration,
+}
+
+/// What a placeholder shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PlaceholderKind {
+    /// The source's last keyframe.
+    LastKeyframe,
+    /// An image in JPEG's format.
+    Image(PathBuf),
 }
 
 /// Options of [`Away`].
@@ -27,7 +37,7 @@ impl Default for Away {
     fn default() -> Self {
         Self {
             fallback: None,
-            placeholder: false,
+            placeholder: None,
             after: AFTER,
         }
     }
@@ -36,14 +46,27 @@ impl Default for Away {
 impl Away {
     /// Whether anything is published while the source is away.
     pub fn is_used(&self) -> bool {
-        self.fallback.is_some() || self.placeholder
+        self.fallback.is_some() || self.placeholder.is_some()
+    }
+
+    /// Makes a relative path relative to `folder`.
+    pub(super) fn resolve_in(&mut self, folder: &Path) {
+        if let Some(PlaceholderKind::Image(path)) = &mut self.placeholder {
+            *path = folder.join(&path);
+        }
     }
 
     /// Takes an option. Returns false if there is none of this name.
     pub(super) fn take(&mut self, key: &str, value: &str) -> Result<bool, SpecError> {
         match key {
             "fallback" => self.fallback = Some(StreamName::parse(value).map_err(SpecError::Name)?),
-            "placeholder" => self.placeholder = switch("placeholder", value)?,
+            "placeholder" if is_jpeg(value) => {
+                self.placeholder = Some(PlaceholderKind::Image(value.into()));
+            }
+            "placeholder" => {
+                let is_on = switch("placeholder", value, "nothing, true, false, or a .jpg file")?;
+                self.placeholder = is_on.then_some(PlaceholderKind::LastKeyframe);
+            }
             "after_s" => self.after = seconds("after_s", value)?,
             _ => return Ok(false),
         }
@@ -56,8 +79,14 @@ impl Away {
             write!(f, "{separator}fallback={fallback}")?;
             separator = '&';
         }
-        if self.placeholder {
-            write!(f, "{separator}placeholder")?;
+        match &self.placeholder {
+            None => {}
+            Some(PlaceholderKind::LastKeyframe) => write!(f, "{separator}placeholder")?,
+            Some(PlaceholderKind::Image(path)) => {
+                write!(f, "{separator}placeholder={}", path.display())?;
+            }
+        }
+        if self.placeholder.is_some() {
             separator = '&';
         }
         if self.after != AFTER {
@@ -65,4 +94,13 @@ impl Away {
         }
         Ok(())
     }
+}
+
+fn is_jpeg(name: &str) -> bool {
+    let extension = Path::new(name).extension();
+    extension.is_some_and(|it| {
+        ["jpg", "jpeg"]
+            .iter()
+            .any(|jpeg| it.eq_ignore_ascii_case(jpeg))
+    })
 }

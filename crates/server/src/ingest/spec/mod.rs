@@ -8,7 +8,7 @@ use std::time::Duration;
 use glassline_hub::{NameError, StreamName};
 
 use crate::spelling::nearest;
-pub use away::Away;
+pub use away::{Away, PlaceholderKind};
 use rtsp_source::OPTIONS;
 pub use rtsp_source::{RtspSource, Transport};
 
@@ -153,10 +153,15 @@ impl Input {
 
     /// Makes relative paths relative to `folder`.
     pub(crate) fn resolve_in(&mut self, folder: &Path) {
-        if let Self::Files(files) = self {
-            for path in &mut files.paths {
-                *path = folder.join(&path);
+        match self {
+            Self::Demo => {}
+            Self::Files(files) => {
+                for path in &mut files.paths {
+                    *path = folder.join(&path);
+                }
             }
+            Self::Rtsp(camera) => camera.away.resolve_in(folder),
+            Self::Publisher(away) => away.resolve_in(folder),
         }
     }
 }
@@ -201,7 +206,7 @@ impl FileSource {
     fn take(&mut self, key: &str, value: &str) -> Result<bool, SpecError> {
         match key {
             "fps" => self.fps = Some(frame_rate(value)?),
-            "once" => self.once = switch("once", value)?,
+            "once" => self.once = switch("once", value, ON_OR_OFF)?,
             _ => return Ok(false),
         }
         Ok(true)
@@ -316,6 +321,9 @@ impl SpecError {
 
 const DEMO: &str = "demo";
 
+/// The values of most switches.
+const ON_OR_OFF: &str = "nothing, true or false";
+
 const PUBLISHER: &str = "publisher";
 
 /// Parses `30`, `29.97` or `30000/1001`.
@@ -345,15 +353,15 @@ fn seconds(option: &'static str, text: &str) -> Result<Duration, SpecError> {
         })
 }
 
-/// Reads an option that is set by its name alone.
-fn switch(option: &'static str, text: &str) -> Result<bool, SpecError> {
+/// Reads an option that is set by its name alone. `wanted` says which values there are.
+fn switch(option: &'static str, text: &str, wanted: &'static str) -> Result<bool, SpecError> {
     match text {
         "" | "1" | "true" => Ok(true),
         "0" | "false" => Ok(false),
         _ => Err(SpecError::Value {
             option,
             value: text.to_owned(),
-            wanted: "nothing, true or false",
+            wanted,
         }),
     }
 }

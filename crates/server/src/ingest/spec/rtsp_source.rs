@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::{Away, SpecError, redact, seconds, switch};
+use super::{Away, ON_OR_OFF, SpecError, redact, seconds, switch};
 use crate::spelling::nearest;
 
 /// A camera that the server connects to.
@@ -135,7 +135,7 @@ impl RtspSource {
             ("timeout_s", value) => self.timeout = seconds("timeout_s", value)?,
             ("on_demand", value) => {
                 let idle = self.on_demand.unwrap_or(IDLE);
-                self.on_demand = switch("on_demand", value)?.then_some(idle);
+                self.on_demand = switch("on_demand", value, ON_OR_OFF)?.then_some(idle);
             }
             ("idle_s", value) => self.on_demand = Some(seconds("idle_s", value)?),
             _ => return self.away.take(key, value),

@@ -101,6 +101,7 @@ fn what_is_shown_reads_back() {
         "rtsp://cam/live?placeholder",
         "publisher",
         "publisher?fallback=loop&after_s=5",
+        "publisher?placeholder=images/off.jpg&after_s=5",
         "rtsp://cam/live?timeout_s=2&idle_s=0.5",
     ] {
         let input = Input::parse(text).expect(text);
@@ -130,6 +131,7 @@ fn errors_name_what_is_wrong() {
         ("cam=rtsp://h/?timeout_s=-1", "seconds, 0.1 to 3600"),
         ("cam=rtsp://h/?fallback=a%2Fb", "'%' in stream name"),
         ("cam=publisher?after_s=0", "'0' is not a value of 'after_s'"),
+        ("cam=publisher?placeholder=a.png", "or a .jpg file"),
         ("cam=publisher?idle_s=1", "there are fallback"),
         ("cam=rtsp://h/?idle_s=0", "'0' is not a value of 'idle_s'"),
         ("cam=rtsp://h/?on_demand=maybe", "nothing, true or false"),

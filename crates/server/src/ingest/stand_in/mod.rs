@@ -10,6 +10,7 @@
 //! take over at any time ([`Stream::stand_in`]), and continues the timeline, so that receivers notice
 //! neither the beginning nor the end but by what they see.
 
+mod away_content;
 mod fallback;
 mod placeholder;
 mod track_map;
@@ -22,6 +23,8 @@ use tokio::sync::{Semaphore, watch};
 
 use super::Away;
 use crate::runtime::{Part, Supervisor, TaskWaker};
+pub(super) use away_content::AwayContent;
+pub use away_content::ImageError;
 use placeholder::Placeholders;
 
 /// Pause after a panic, so that data which always leads to one costs one in this time.
@@ -42,16 +45,17 @@ pub(super) struct Services {
 /// Publishes in place of the source of `stream`, as `away` says, until the server stops.
 pub(super) async fn run(
     stream: Arc<Stream>,
-    away: Away,
+    away: AwayContent,
     services: Services,
     mut stopped: watch::Receiver<bool>,
 ) {
-    if away.fallback.is_some() {
+    let AwayContent { away, image } = away;
+    if away.fallback.is_some() || image.is_some() {
         stream.set_prospect(Prospect::StandIn);
     }
     let standing_in = async {
         loop {
-            let stand_in = StandIn::new(&stream, &away, &services);
+            let stand_in = StandIn::new(&stream, (&away, image.as_ref()), &services);
             let ended = services.supervisor.catch_task(Part::Source, stand_in.run());
             if ended.await.is_err() {
                 tracing::error!(stream = %stream.name(), "publishing in place of the source panicked");
@@ -69,6 +73,8 @@ pub(super) async fn run(
 struct StandIn<'a> {
     stream: &'a Arc<Stream>,
     away: &'a Away,
+    /// The image to show, as a JPEG file.
+    image: Option<&'a Arc<[u8]>>,
     services: &'a Services,
     /// Woken when the stream's demand or source changes.
     changed: Arc<TaskWaker>,
@@ -85,13 +91,18 @@ enum Over {
 }
 
 impl<'a> StandIn<'a> {
-    fn new(stream: &'a Arc<Stream>, away: &'a Away, services: &'a Services) -> Self {
+    fn new(
+        stream: &'a Arc<Stream>,
+        (away, image): (&'a Away, Option<&'a Arc<[u8]>>),
+        services: &'a Services,
+    ) -> Self {
         let changed = Arc::new(TaskWaker::default());
         let watcher = Arc::clone(&changed) as Arc<dyn Wake>;
         stream.watch(&watcher);
         Self {
             stream,
             away,
+            image,
             services,
             changed,
             placeholders: Placeholders::default(),
@@ -147,7 +158,7 @@ impl<'a> StandIn<'a> {
             demand = fallback.as_ref().map(Stream::demand).or(demand);
             let over = match fallback.filter(|it| it.is_published()) {
                 Some(fallback) => self.publish_fallback(&fallback).await,
-                None if self.away.placeholder => self.publish_placeholder().await,
+                None if self.away.placeholder.is_some() => self.publish_placeholder().await,
                 None => {
                     self.changed.woken().await;
                     Over::Changed

@@ -1,11 +1,12 @@
-//! Publishes the source's last keyframe while the source is away, in grey where that can be encoded.
+//! Publishes the source's last keyframe while the source is away, in grey where that can be encoded, or
+//! a given image.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use glassline_hub::PartingKeyframe;
-use glassline_media::{Codec, CodedFrame, MediaTime, Track};
-use glassline_transcode::{PLACEHOLDER_FPS, Placeholder};
+use glassline_media::{Codec, CodedFrame, MediaTime, Track, TrackIndex};
+use glassline_transcode::{NoStill, PLACEHOLDER_FPS, Placeholder};
 
 use super::track_map::without_layers;
 use super::{Over, StandIn};
@@ -15,10 +16,10 @@ use crate::runtime::calendar;
 /// Time from one frame to the next.
 const INTERVAL: Duration = Duration::from_millis(1000 / PLACEHOLDER_FPS as u64);
 
-/// The placeholder that was made last, which serves until the source was there again.
+/// The placeholder that was made last, and when the source went away before it.
 #[derive(Debug, Default)]
 pub(super) struct Placeholders {
-    made: Option<(Instant, Arc<[RepeatedFrame]>)>,
+    made: Option<(Option<Instant>, Arc<[RepeatedFrame]>)>,
 }
 
 /// A frame to be repeated.
@@ -28,37 +29,41 @@ struct RepeatedFrame {
     keyframe: bool,
 }
 
+/// The video track that a placeholder is shown on.
+struct Screen {
+    track: TrackIndex,
+    tracks: Vec<Track>,
+    /// The source's last keyframe; `None` if the source was never there.
+    parting: Option<PartingKeyframe>,
+}
+
 impl StandIn<'_> {
     /// Publishes the placeholder until the source is back, nobody watches, or the fallback begins. If
     /// there is none, waits for a change.
     pub(super) async fn publish_placeholder(&mut self) -> Over {
-        let Some(parting) = self.stream.parting_keyframe() else {
+        let Some(screen) = self.screen() else {
             self.changed.woken().await;
             return Over::Changed;
         };
-        let tracks: Vec<_> = parting.tracks.iter().map(without_layers).collect();
-        let Some(track) = tracks.get(parting.track.get()).cloned() else {
-            self.changed.woken().await;
-            return Over::Changed;
-        };
-        let frames = self.frames(&parting, &track).await;
+        let frames = self.frames(&screen).await;
+        let mut packetizer = UnitPacketizer::new(&screen.tracks[screen.track]);
         let what = "placeholder".to_owned();
-        let Ok(mut publisher) = self.stream.stand_in(tracks, what, Instant::now()) else {
+        let begun = self.stream.stand_in(screen.tracks, what, Instant::now());
+        let Ok(mut publisher) = begun else {
             return Over::NotNeeded;
         };
-        let mut packetizer = UnitPacketizer::new(&track);
         let (begin, mut next, mut units) = (Instant::now(), 0, Vec::new());
         for number in 0_u32.. {
             if publisher.keyframe_wanted() {
-                let later =
-                    (next..next + frames.len()).find(|at| frames[at % frames.len()].keyframe);
+                let mut later = next..next + frames.len();
+                let later = later.find(|at| frames[at % frames.len()].keyframe);
                 next = later.unwrap_or(next);
             }
             let frame = &frames[next % frames.len()];
             next += 1;
             let now = Instant::now();
             let timing = UnitTiming {
-                track: parting.track,
+                track: screen.track,
                 time: MediaTime::ZERO + INTERVAL * number,
                 origin: now,
             };
@@ -82,36 +87,66 @@ impl StandIn<'_> {
         Over::Changed
     }
 
+    /// Returns where a placeholder can be shown: on the source's own tracks, or on a track of its own if
+    /// an image is given and the source was never there.
+    fn screen(&self) -> Option<Screen> {
+        if let Some(parting) = self.stream.parting_keyframe() {
+            let tracks: Vec<_> = parting.tracks.iter().map(without_layers).collect();
+            let track = parting.track;
+            return (track.get() < tracks.len()).then_some(Screen {
+                track,
+                tracks,
+                parting: Some(parting),
+            });
+        }
+        let is_first = self.image.is_some() && self.stream.totals().sources == 0;
+        is_first.then(|| Screen {
+            track: TrackIndex(0),
+            tracks: vec![Track::new(Codec::H264)],
+            parting: None,
+        })
+    }
+
     /// Returns the frames to repeat; at least one. They are made once each time that the source goes
     /// away.
-    async fn frames(&mut self, parting: &PartingKeyframe, track: &Track) -> Arc<[RepeatedFrame]> {
-        if let Some((ended, frames)) = &self.placeholders.made
-            && *ended == parting.ended
+    async fn frames(&mut self, screen: &Screen) -> Arc<[RepeatedFrame]> {
+        let ended = screen.parting.as_ref().map(|it| it.ended);
+        if let Some((of, frames)) = &self.placeholders.made
+            && *of == ended
         {
             return Arc::clone(frames);
         }
-        let coded = parting.unit.coded_frame();
+        let coded = screen.parting.as_ref().and_then(|it| it.unit.coded_frame());
         let data = coded.map_or_else(Vec::new, CodedFrame::to_vec);
-        let grey = match track.codec {
-            Codec::H264 => self.grey(&data, parting.ended).await,
+        let track = &screen.tracks[screen.track];
+        let encoded = match (track.codec, self.image, ended) {
+            (Codec::H264, Some(image), _) => {
+                let (image, size) = (Arc::clone(image), frame_size(track));
+                self.encoded(move || Placeholder::of_jpeg(&image, size))
+                    .await
+            }
+            (Codec::H264, None, Some(ended)) => {
+                let (keyframe, text) = (data.clone(), offline_since(ended));
+                self.encoded(move || Placeholder::of_h264(&keyframe, &text))
+                    .await
+            }
             _ => None,
         };
-        let frames = grey.unwrap_or_else(|| {
+        let frames = encoded.unwrap_or_else(|| {
             let keyframe = true;
             Arc::from([RepeatedFrame { data, keyframe }])
         });
-        self.placeholders.made = Some((parting.ended, Arc::clone(&frames)));
+        self.placeholders.made = Some((ended, Arc::clone(&frames)));
         frames
     }
 
-    /// Returns the keyframe in grey with the time at which the source went away; `None` if it cannot
-    /// be decoded.
-    async fn grey(&self, keyframe: &[u8], ended: Instant) -> Option<Arc<[RepeatedFrame]>> {
+    /// Returns the frames that `make` encodes, on a thread for such work; `None` if it fails.
+    async fn encoded(
+        &self,
+        make: impl FnOnce() -> Result<Placeholder, NoStill> + Send + 'static,
+    ) -> Option<Arc<[RepeatedFrame]>> {
         let _permit = self.services.encoders.acquire().await;
-        let keyframe = keyframe.to_vec();
-        let text = offline_since(ended);
-        let making = move || Placeholder::of_h264(&keyframe, &text);
-        let made = tokio::task::spawn_blocking(making).await;
+        let made = tokio::task::spawn_blocking(make).await;
         let reason = match made {
             Ok(Ok(placeholder)) => {
                 let frames = placeholder.frames().iter().map(|frame| RepeatedFrame {
@@ -124,9 +159,18 @@ impl StandIn<'_> {
             Err(panicked) => panicked.to_string(),
         };
         let stream = self.stream.name();
-        tracing::warn!(%stream, reason, "the placeholder is the last keyframe as it was, not in grey");
+        tracing::warn!(%stream, reason, "the placeholder is the last keyframe as it was");
         None
     }
+}
+
+/// Returns the size of a track's frames in pixels, if it is known.
+fn frame_size(track: &Track) -> Option<(usize, usize)> {
+    let [width, height] =
+        [track.video.width, track.video.height].map(|it| usize::try_from(it).ok());
+    width
+        .zip(height)
+        .filter(|(width, height)| width * height > 0)
 }
 
 /// Returns the text for a source whose last frame came at `ended`.

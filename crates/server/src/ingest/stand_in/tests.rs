@@ -2,6 +2,7 @@ use glassline_hub::{Limits, Publisher, StreamName, Subscription};
 use glassline_media::{Codec, MediaTime, MediaUnit, Stamps, Track, TrackIndex, UnitBuilder};
 
 use super::*;
+use crate::ingest::PlaceholderKind;
 use crate::runtime::TaskWaker;
 
 /// A keyframe of VP8: header, 64 by 64.
@@ -22,9 +23,10 @@ impl Scene {
         let stream = hub.create(name("cam")).expect("room");
         let away = Away {
             fallback: fallback.map(name),
-            placeholder: true,
+            placeholder: Some(PlaceholderKind::LastKeyframe),
             after: Duration::from_millis(1),
         };
+        let away = AwayContent::load(away).expect("no image");
         let services = Services {
             hub: Arc::clone(&hub),
             supervisor: Supervisor::start().expect("a thread"),

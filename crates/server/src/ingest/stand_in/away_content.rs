@@ -1,0 +1,73 @@
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use glassline_transcode::{NoStill, Placeholder};
+
+use crate::ingest::{Away, PlaceholderKind};
+
+/// Largest image that is read.
+const IMAGE_BYTES_MAX: u64 = 16 << 20;
+
+/// What is published in place of a source, with the image that was read for it.
+#[derive(Clone, Debug)]
+pub(in crate::ingest) struct AwayContent {
+    pub(super) away: Away,
+    /// The image to show, as a JPEG file.
+    pub(super) image: Option<Arc<[u8]>>,
+}
+
+/// Why the image of a placeholder cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImageError {
+    /// The file cannot be read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// Path of the file.
+        path: PathBuf,
+        /// The error that the system returned.
+        source: std::io::Error,
+    },
+    /// The file is too large, or no image.
+    #[error("{path}: {source}")]
+    NoImage {
+        /// Path of the file.
+        path: PathBuf,
+        /// What is wrong with the file.
+        source: NoStill,
+    },
+}
+
+impl AwayContent {
+    /// Reads the image that `away` names, and encodes it once, so that a broken one is found at start.
+    ///
+    /// # Errors
+    /// Returns [`ImageError`].
+    pub(in crate::ingest) fn load(away: Away) -> Result<Self, ImageError> {
+        let image = match &away.placeholder {
+            Some(PlaceholderKind::Image(path)) => Some(load_image(path)?),
+            _ => None,
+        };
+        Ok(Self { away, image })
+    }
+}
+
+fn load_image(path: &Path) -> Result<Arc<[u8]>, ImageError> {
+    let refused = |source| ImageError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(refused)?;
+    let read = file.take(IMAGE_BYTES_MAX).read_to_end(&mut bytes);
+    read.map_err(refused)?;
+    // The rest of a larger file is missing, which its decoder tells.
+    let made = Placeholder::of_jpeg(&bytes, None);
+    made.map_err(|source| ImageError::NoImage {
+        path: path.to_owned(),
+        source,
+    })?;
+    Ok(bytes.into())
+}
