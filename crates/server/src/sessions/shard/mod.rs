@@ -68,13 +68,7 @@ impl Shards {
         count: usize,
         shared: &Arc<Shared>,
     ) -> Result<Self, StartError> {
-        let options = Options {
-            reuse_port: true,
-            receive_buffer: Some(RECEIVE_BUFFER_BYTES),
-            send_buffer: Some(SEND_BUFFER_BYTES),
-            path_errors: true,
-            ..Options::default()
-        };
+        let options = socket_options();
         let (first, tcp) = open_port(address, tcp, &options)?;
         let local = first.local_addr();
         let mut sockets = vec![first];
@@ -168,6 +162,17 @@ fn open_port(
                 });
             }
         }
+    }
+}
+
+/// Options of a shard's socket: several share a port, and the network's errors are reported.
+fn socket_options() -> Options {
+    Options {
+        reuse_port: true,
+        receive_buffer: Some(RECEIVE_BUFFER_BYTES),
+        send_buffer: Some(SEND_BUFFER_BYTES),
+        path_errors: true,
+        ..Options::default()
     }
 }
 

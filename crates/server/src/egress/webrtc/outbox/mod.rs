@@ -283,6 +283,12 @@ impl<S: Sink> Outbox<S> {
         }
     }
 
+    /// Keeps a datagram as if the socket was full: the loopback interface always has room.
+    #[cfg(test)]
+    pub(crate) fn hold(&mut self, datagram: &[u8], route: Route) {
+        assert!(self.backlog.push(datagram, datagram.len(), route));
+    }
+
     /// Drops everything that the kernel did not take yet, whatever state that is in.
     pub(crate) fn discard(&mut self) {
         self.runs.clear();

@@ -18,13 +18,14 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 use glassline_hub::{Hub, Publisher, StreamName};
 use glassline_media::{Codec, Track, WallClock};
-use glassline_net::{Options, UdpSocket};
+use glassline_net::UdpSocket;
 use glassline_transcode::Settings as TranscodingSettings;
 use glassline_webrtc::sdp::{Fragment, IceCredentials};
 use glassline_webrtc::{
     Certificate, DialConfig, Kinds, OpusOptions, ReceiveMode, Secrets, Session,
 };
 
+use super::super::socket_options;
 use super::datagrams::Path;
 use super::{Parts, WAKE, Worker};
 use crate::addresses::MediaAddresses;
@@ -402,7 +403,7 @@ fn worker(
     let parts = Parts {
         index,
         poll,
-        socket: UdpSocket::bind(loopback(), &Options::default()).expect("a port"),
+        socket: UdpSocket::bind(loopback(), &socket_options()).expect("a port"),
         waker,
         commands,
         counters,

@@ -3,15 +3,19 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use glassline_media::{MediaTime, Stamps, TrackIndex, UnitBuilder};
-use glassline_webrtc::is_stun_response;
+use glassline_webrtc::sdp::{Candidate, CandidateKind};
+use glassline_webrtc::{TransportAddress, is_stun_response};
 use tokio::sync::oneshot::{self, error::TryRecvError};
 
 use super::datagrams::Path;
 use super::fuzzing::{Scene, in_scene};
 use super::*;
+use crate::egress::webrtc::Route;
 use crate::latency::FrameStamps;
 use crate::runtime::PollingThread;
+use crate::sessions::peer::Dismissal;
 use crate::sessions::record::SessionRecord;
+use crate::sessions::shard::{name, socket_options};
 
 /// Steps after which a client is connected, or has moved, on any machine: each is 60 ms of the
 /// client's clock.
@@ -385,5 +389,109 @@ fn after_a_panic_only_the_peer_that_was_served_is_gone() {
         assert!(scene.workers[0].streams.is_empty());
         assert_eq!(owner(scene, 1), None);
         assert!(scene.shared.registry.by_id(&record(scene, 1).id).is_none());
+    });
+}
+
+#[test]
+fn a_candidate_that_comes_later_tells_what_an_address_is() {
+    in_scene(|scene| {
+        scene.join(0);
+        let kind = |scene: &mut Scene| {
+            let key = key(scene, 0, 0)?;
+            let peer = scene.workers[0].peers.get_mut(key)?;
+            Some(peer.session.path()?.remote.kind)
+        };
+        // The client told its first address, and comes from the second.
+        let first = (0..STEPS_MAX).find_map(|_| {
+            scene.send(0, 0, 1);
+            scene.receive(0);
+            kind(scene)
+        });
+        assert_eq!(first, Some(CandidateKind::PeerReflexive));
+        let address = TransportAddress::udp(scene.address(0, 1));
+        let session = record(scene, 0).id.clone();
+        let candidates = vec![Candidate::host(address, 0)];
+        command(scene, 0, Command::Trickle(session, candidates));
+        assert_eq!(kind(scene), Some(CandidateKind::Host));
+    });
+}
+
+#[test]
+fn errors_of_the_network_are_counted_by_what_they_say() {
+    in_scene(|scene| {
+        let closed = {
+            let socket = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+            socket.local_addr().expect("bound")
+        };
+        let worker = &mut scene.workers[0];
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while worker.counters.send.peer_refused.get() == 0 {
+            let route = Route {
+                destination: TransportAddress::udp(closed),
+                source: None,
+            };
+            worker.outbox.send(b"nobody", route);
+            worker.outbox.flush();
+            worker.take_path_errors();
+            assert!(
+                Instant::now() < deadline,
+                "no answer says that the port is closed"
+            );
+        }
+        assert_eq!(worker.counters.send.unreachable.get(), 0);
+        let options = socket_options();
+        assert!(options.reuse_port, "shards share a port");
+        // A second of feedback, and 20 ms of a fast interface.
+        let buffers = (options.receive_buffer, options.send_buffer);
+        assert_eq!(buffers, (Some(8 << 20), Some(2 << 20)));
+        let names = [0, 3].map(name);
+        assert!(names[0] != names[1] && names[1].contains('3'), "{names:?}");
+    });
+}
+
+#[test]
+fn what_a_full_socket_left_goes_first_and_every_peer_is_served_after_it() {
+    in_scene(|scene| {
+        let keys = [0, 1].map(|client| connect(scene, client, 0));
+        let receiver = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let limit = Some(Duration::from_secs(20));
+        receiver.set_read_timeout(limit).expect("a socket");
+        let route = Route {
+            destination: TransportAddress::udp(receiver.local_addr().expect("bound")),
+            source: None,
+        };
+        let now = Instant::now();
+        let worker = &mut scene.workers[0];
+        let leave = |worker: &mut Worker, key| {
+            let peer = worker.peers.get_mut(key).expect("connected");
+            peer.dismiss(Dismissal::Left, now);
+        };
+        // With room in the socket nobody is served.
+        leave(worker, keys[0]);
+        worker.unblock();
+        assert_eq!(worker.peers.keys().len(), 2);
+        worker.outbox.hold(b"left", route);
+        assert!(worker.outbox.is_blocked());
+        leave(worker, keys[1]);
+        worker.unblock();
+        assert!(!worker.outbox.is_blocked() && !worker.waits_writable);
+        assert!(worker.peers.keys().is_empty(), "both have left");
+        let mut bytes = [0; 16];
+        let count = receiver.recv(&mut bytes).expect("what was left");
+        assert_eq!(&bytes[..count], b"left");
+    });
+}
+
+#[test]
+fn a_datagram_has_the_address_that_the_system_tells_and_the_port_of_the_shard() {
+    in_scene(|scene| {
+        let worker = &scene.workers[0];
+        let other = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
+        let port = worker.local.port();
+        assert_eq!(
+            worker.destination(Some(other)),
+            SocketAddr::new(other, port)
+        );
+        assert_eq!(worker.destination(None), worker.local);
     });
 }
