@@ -419,13 +419,13 @@ fn a_candidate_that_comes_later_tells_what_an_address_is() {
 #[test]
 fn errors_of_the_network_are_counted_by_what_they_say() {
     in_scene(|scene| {
-        let closed = {
-            let socket = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-            socket.local_addr().expect("bound")
-        };
         let worker = &mut scene.workers[0];
         let deadline = Instant::now() + Duration::from_secs(20);
         while worker.counters.send.peer_refused.get() == 0 {
+            // Another port each time: somebody may have opened the last one.
+            let socket = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+            let closed = socket.local_addr().expect("bound");
+            drop(socket);
             let route = Route {
                 destination: TransportAddress::udp(closed),
                 source: None,
