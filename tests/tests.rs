@@ -50,6 +50,7 @@ mod server;
 mod signalling;
 mod snapshots;
 mod sound_cards;
+mod talk;
 mod traces;
 mod transcoding;
 mod viewers;
@@ -90,6 +91,7 @@ fn main() -> ExitCode {
         files::TESTS,
         firewalls::TESTS,
         snapshots::TESTS,
+        talk::TESTS,
         bench::TESTS,
         data::TESTS,
         traces::TESTS,

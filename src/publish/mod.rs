@@ -100,6 +100,7 @@ Examples:
   ffmpeg -f v4l2 -i /dev/video0 -pix_fmt yuv420p -f yuv4mpegpipe - | glassline publish --live - URL
   glassline publish high.mp4 URL --rendition mid.mp4@1M --rendition low.mp4@400k
   glassline publish demo http://host:8889/cam/whip
+  glassline publish voice.mkv http://host:8889/door/talk
   glassline publish 'test?size=640x360' URL --audio music.ogg --congestion cubic --bitrate 300k..2M
 
 Exit codes: 0 the input was sent to its end or SIGTERM came, 1 failed, 2 wrong usage,

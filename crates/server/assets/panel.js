@@ -47,6 +47,12 @@ export class Panel {
     if (href !== null) $('publish').href = href;
   }
 
+  /** Shows why nobody talks to the camera; null for no reason. */
+  talkNote(text) {
+    $('talk-note').hidden = text === null;
+    setText($('talk-note'), text ?? '');
+  }
+
   /** Shows why there is no audio, or what is missing of it; null shows nothing. */
   audioNote(text) {
     $('audio-note').hidden = text === null;

@@ -78,7 +78,7 @@ const loudness = new Loudness();
  * totalAudioEnergy, and while muted what the track itself carries) the session. `stages`, `endToEnd`, `glassToGlass`: the
  * server's latest answer; `accounted`: frames whose stages add up to the
  * measured delay. `audioNote`: why there is no audio, or what is missing of it; null if nothing
- * is. `sessions`, `reports`: counts since the page was opened. `lastEnd`: why the
+ * is. `talk`: state of the talk to a camera, and why there is none; null for other streams. `sessions`, `reports`: counts since the page was opened. `lastEnd`: why the
  * latest session, or attempt at one, ended.
  */
 const seen = {
@@ -87,7 +87,7 @@ const seen = {
   framesRendered: 0, framesDecoded: 0, fps: null, bitrate: null, lossRatio: null,
   codec: null, width: null, height: null, jitterBufferMs: null, audioEnergy: 0, path: null,
   stages: [], endToEnd: null, glassToGlass: null, accounted: null, frames: [],
-  clock: null, lastError: null, lastEnd: null, audioNote: null,
+  clock: null, lastError: null, lastEnd: null, audioNote: null, talk: null,
 };
 window.glassline = seen;
 
@@ -311,6 +311,19 @@ async function readEntry() {
   noteAudio(entry.tracks ?? []);
   const isAway = Boolean(entry.stand_in);
   if (seen.state === (isAway ? 'live' : 'away')) live();
+  if (entry.source?.protocol === 'camera') await offerTalk();
+}
+
+/** Offers to talk to a camera. Other streams do not load the script. */
+async function offerTalk() {
+  const button = document.getElementById('talk');
+  if (!button.hidden) return;
+  button.hidden = false;
+  const { Talk } = await import('./talk.js');
+  new Talk(button, `${base}/${encodeURIComponent(name)}/talk`, (state, problem) => {
+    seen.talk = { state, problem };
+    panel.talkNote(problem);
+  });
 }
 
 /** Says why the stream's audio is not heard, or what is missing of it. Audio that plays needs no word. */

@@ -46,6 +46,7 @@ pub mod sessions;
 mod snapshots;
 mod spelling;
 mod sweep;
+mod talk;
 pub mod tls;
 mod transcoding;
 

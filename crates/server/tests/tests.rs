@@ -51,6 +51,7 @@ mod shards;
 mod source;
 mod srtp;
 mod start;
+mod talk;
 mod track_changes;
 mod users;
 mod whip;

@@ -14,6 +14,9 @@ use crate::sdp::Description;
 use crate::session::Session;
 use crate::transport::{Delivery, Lower, Transport};
 
+/// Option tag of ONVIF's back channel.
+const BACK_CHANNEL: &str = "www.onvif.org/ver20/backchannel";
+
 /// State of a client's session: all of [`Client`](super::Client) but the byte reader, which
 /// hands messages and frames to it.
 #[derive(Debug)]
@@ -82,6 +85,13 @@ impl Core {
         }
         if let Some(session) = &self.session {
             request.headers.push("Session", &session.id);
+        }
+        let is_of_media = matches!(
+            request.method,
+            Method::Describe | Method::Setup | Method::Play | Method::Teardown
+        );
+        if self.config.back_channel && is_of_media {
+            request.headers.push("Require", BACK_CHANNEL);
         }
         add(&mut request);
         self.transmit(now, request);
@@ -154,6 +164,15 @@ impl Core {
             .map_or(Session::TIMEOUT, |session| session.timeout);
         let interval = (timeout * 2 / 5).max(Duration::from_millis(500));
         self.keep_alive_at = Some(now + interval);
+    }
+
+    /// Returns the channels of an interleaved track, for RTP and for RTCP.
+    pub(super) fn channels_of(&self, track: TrackIndex) -> Option<(u8, u8)> {
+        let mut wanted = self.wanted.iter();
+        let found = wanted.find(|wanted| {
+            wanted.track == track && wanted.transport == RequestedTransport::Interleaved
+        });
+        found.map(|wanted| wanted.channels)
     }
 
     /// Returns the track that `channel` belongs to, and whether the channel carries its RTCP.

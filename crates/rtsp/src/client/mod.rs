@@ -58,6 +58,9 @@ pub struct Config {
     pub limits: Limits,
     /// Most bytes that are skipped between two readable items before the session ends.
     pub garbage_bytes_max: usize,
+    /// Whether requests require ONVIF's back channel (ONVIF Streaming Specification §5.3): the
+    /// server then describes the track that it receives, or answers 551.
+    pub back_channel: bool,
 }
 
 impl Config {
@@ -72,6 +75,7 @@ impl Config {
             response_timeout: Duration::from_secs(10),
             limits: Limits::default(),
             garbage_bytes_max: 128 << 10,
+            back_channel: false,
         }
     }
 }
@@ -321,12 +325,18 @@ impl Client {
     /// Returns false if the track has no channel, or if too many bytes wait already. Reports
     /// may be lost.
     pub fn send_control(&mut self, track: TrackIndex, packet: &[u8]) -> bool {
-        let core = &mut self.core;
-        let mut wanted = core.wanted.iter();
-        let found = wanted.find(|wanted| {
-            wanted.track == track && wanted.transport == RequestedTransport::Interleaved
-        });
-        found.is_some_and(|wanted| core.output.push_frame(wanted.channels.1, packet))
+        let channels = self.core.channels_of(track);
+        channels.is_some_and(|(_, rtcp)| self.core.output.push_frame(rtcp, packet))
+    }
+
+    /// Appends an RTP packet of an interleaved track to the output, for a track that the server
+    /// receives (ONVIF's back channel).
+    ///
+    /// Returns false if the track has no channel, or if too many bytes wait already: the server
+    /// reads too slowly, and the packet is lost.
+    pub fn send_media(&mut self, track: TrackIndex, packet: &[u8]) -> bool {
+        let channels = self.core.channels_of(track);
+        channels.is_some_and(|(rtp, _)| self.core.output.push_frame(rtp, packet))
     }
 
     /// Leaves: sends TEARDOWN if there is a session. [`Event::Closed`] follows after the

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  public  / · /trust[/root.…] · /{stream}[/publish · /snapshot.jpg] · /{stream}/whep[/{session}]
-//!          /{stream}/whip[/{session}] · /whip[/{session}]
+//!          /{stream}/whip[/{session}] · /whip[/{session}] · /{stream}/talk[/{session}]
 //!          /call[/{room}[/{session}[/hear/…]]] · /doSignaling · /api/v1/…
 //!  admin   /api/v1/… · /metrics · /healthz · /readyz
 //! ```
@@ -29,6 +29,7 @@ pub(crate) mod server;
 mod shown;
 mod signaling;
 mod snapshot;
+mod talk;
 mod trust;
 mod whep;
 mod whip;
@@ -60,6 +61,10 @@ pub(crate) fn public(app: App) -> Router {
         .get(resource::endpoint)
         .options(resource::options)
         .fallback(resource::wrong_method);
+    let talk = post(talk::offer)
+        .get(talk::present)
+        .options(resource::options)
+        .fallback(resource::wrong_method);
     let by_key = post(whip::offer_by_key)
         .get(resource::endpoint)
         .options(resource::options)
@@ -83,7 +88,9 @@ pub(crate) fn public(app: App) -> Router {
         .route("/{stream}/whep", whep)
         .route("/{stream}/whep/{session}", session.clone())
         .route("/{stream}/whip", whip)
-        .route("/{stream}/whip/{session}", session)
+        .route("/{stream}/whip/{session}", session.clone())
+        .route("/{stream}/talk", talk)
+        .route("/{stream}/talk/{session}", session)
         .route("/{stream}/whep/{session}/report", post(api::report))
         .route(
             "/{stream}/whip/{session}/report",
@@ -91,6 +98,7 @@ pub(crate) fn public(app: App) -> Router {
         )
         .route("/{stream}/whep/{session}/failure", post(whep::give_up))
         .route("/{stream}/whip/{session}/failure", post(whep::give_up))
+        .route("/{stream}/talk/{session}/failure", post(whep::give_up))
         .route(
             "/doSignaling",
             post(signaling::exchange).options(resource::options),
@@ -191,7 +199,7 @@ async fn readers(
         let named = params.as_ref().ok().and_then(stream_in_path);
         let stream = named.or_else(|| query_stream(request.uri()));
         let shown = Shown::new(connection, request.headers(), request.uri());
-        if route.starts_with("/{stream}/whip") {
+        if is_of_publishers(route) {
             let stream = stream.as_deref().unwrap_or_default();
             if let Err(problem) = auth::publisher(&app.users, &app.sites, &shown, stream).await {
                 return problem.into_response();
@@ -221,10 +229,16 @@ async fn may_join(app: &App, route: &str, shown: &Shown<'_>, stream: Option<&str
         return auth::reader(&app.users, shown, stream).await.is_ok();
     }
     let name = stream.unwrap_or_default();
-    route.starts_with("/{stream}/whip")
+    is_of_publishers(route)
         && auth::publisher(&app.users, &app.sites, shown, name)
             .await
             .is_ok()
+}
+
+/// Returns whether a route below a stream needs the right to publish the stream. A voice at a camera
+/// needs it, too.
+fn is_of_publishers(route: &str) -> bool {
+    route.starts_with("/{stream}/whip") || route.starts_with("/{stream}/talk")
 }
 
 /// Returns the stream name in a route's path.

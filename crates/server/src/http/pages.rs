@@ -54,6 +54,7 @@ const ASSETS: &[(&str, &str, &str)] = assets! {
     "sending.js" => SCRIPT,
     "retry.js" => SCRIPT,
     "stats.js" => SCRIPT,
+    "talk.js" => SCRIPT,
     "theme.js" => SCRIPT,
     "thumbnail.js" => SCRIPT,
     "trust.css" => STYLE,

@@ -34,7 +34,7 @@ pub(super) async fn note(
         "/{stream}/whep" | "/doSignaling" | "/call/{room}/{session}/hear/{id}" => {
             ClientRole::Viewer
         }
-        "/{stream}/whip" | "/whip" => ClientRole::Publisher,
+        "/{stream}/whip" | "/whip" | "/{stream}/talk" => ClientRole::Publisher,
         "/call/{room}" => ClientRole::Participant,
         _ => return next.run(request).await,
     };

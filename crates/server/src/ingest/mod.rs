@@ -45,6 +45,7 @@ pub(crate) use assembler::Assembler;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub use assembler::fuzzing::assembler as fuzz_assembler;
+pub(crate) use camera::{CameraConnection, Failure as CameraFailure, Purpose};
 pub(crate) use pace::{Pace, Rate};
 pub(crate) use publishing::Ended;
 pub(crate) use tracks::with_sets;

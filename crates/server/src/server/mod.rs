@@ -33,6 +33,7 @@ use crate::runtime::{Clock, Part, Supervisor, run_once, spawn_kept};
 use crate::sessions::{self, Bounds, Command, DataPolicy, Negotiator};
 use crate::sessions::{Registry, Settings, Shards, Shared};
 use crate::sweep::{end_lost_participants, keep_sweeping};
+use crate::talk::Loudspeakers;
 use crate::tls::{LanNames, LanSource, RootCertificate};
 use crate::transcoding::{Limits, TranscodingThreads};
 use certificates::Certificates;
@@ -104,6 +105,7 @@ impl Server {
         let hub = Arc::new(Hub::new(config.limits.hub()));
         let codes = FrameCodes::default();
         let (stop, stopped) = watch::channel(false);
+        let loudspeakers = Arc::new(Loudspeakers::new(&specs));
         let sources = ingest::spawn(&hub, specs, &codes, &supervisor, stopped.clone()).await?;
         let users = Arc::new(Users::new(&config.auth));
         let sites = Arc::new(config.sites());
@@ -161,6 +163,7 @@ impl Server {
             Arc::clone(&hub),
             library.clone(),
             Arc::clone(&transcoders),
+            loudspeakers,
             settings,
         );
         let app = App {

@@ -6,6 +6,7 @@ use crate::egress::webrtc::SendCounters;
 use crate::ingest::{VoiceCounters, WhipCounters};
 use crate::messages::DataCounters;
 use crate::runtime::Counter;
+use crate::sessions::peer::TalkCounters;
 
 /// One shard's counts since the server started.
 #[derive(Debug, Default)]
@@ -34,6 +35,8 @@ pub struct Counters {
     pub send: Arc<SendCounters>,
     /// Counts of voice packets received from participants of rooms.
     pub voice: VoiceCounters,
+    /// Counts of packets received from talkers.
+    pub talk: TalkCounters,
     /// Counts of packets received from publishers.
     pub whip: WhipCounters,
     /// Counts of messages on data channels.

@@ -18,6 +18,7 @@ mod publish;
 mod record;
 mod registry;
 mod shard;
+mod talk;
 mod tcp_listener;
 
 pub use admission::{Admitted, Bounds, Full, Permit};

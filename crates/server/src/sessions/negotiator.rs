@@ -30,6 +30,7 @@ use crate::ingest::whip::Reservations;
 use crate::messages::{Messages, Publication, Side};
 use crate::rooms::{self, Newcomer, RoomName, Rooms};
 use crate::runtime::{SessionId, await_tracks, may_come};
+use crate::talk::Loudspeakers;
 use crate::transcoding::{BrowserTracks, Transcoders};
 
 /// Settings for the answers to offers.
@@ -63,6 +64,8 @@ pub(crate) struct Negotiator {
     library: Option<Arc<Library>>,
     /// Transcodes audio that browsers cannot play.
     transcoders: Arc<Transcoders>,
+    /// The cameras that somebody may talk to.
+    pub(super) loudspeakers: Arc<Loudspeakers>,
     pub(super) settings: Settings,
     /// The streams that WHIP sessions publish.
     pub(super) reservations: Arc<Reservations>,
@@ -114,6 +117,7 @@ impl Negotiator {
         hub: Arc<Hub>,
         library: Option<Arc<Library>>,
         transcoders: Arc<Transcoders>,
+        loudspeakers: Arc<Loudspeakers>,
         settings: Settings,
     ) -> Self {
         Self {
@@ -121,6 +125,7 @@ impl Negotiator {
             hub,
             library,
             transcoders,
+            loudspeakers,
             settings,
             reservations: Arc::new(Reservations::new(Instant::now())),
         }
@@ -308,7 +313,7 @@ impl Negotiator {
 
     /// Negotiates an offer. `tracks` may be sent to the peer, `receive` may be received, and `data`
     /// holds the limits of data channels, if they are allowed.
-    fn accept(
+    pub(super) fn accept(
         &self,
         offer: Offer<'_>,
         tracks: &[Track],

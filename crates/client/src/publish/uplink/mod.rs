@@ -101,10 +101,16 @@ pub enum Destination {
     Whip(Endpoint),
 }
 
+/// Returns whether a path is that of an endpoint that takes offers to send media.
+fn is_endpoint(path: &str) -> bool {
+    let path = path.trim_end_matches('/');
+    path.ends_with("/whip") || path.ends_with("/talk")
+}
+
 impl Destination {
     /// Parses `moq://HOST[:PORT]/NAME[?token=…][#sha256=…]`, or the same with `https://`. A URL with
-    /// `http://` or `https://` whose path ends in `/whip` is a WHIP endpoint; `whip://` and
-    /// `whips://` are endpoints whatever the path.
+    /// `http://` or `https://` whose path ends in `/whip` is a WHIP endpoint, and one that ends in
+    /// `/talk` is a camera that is spoken at; `whip://` and `whips://` are endpoints whatever the path.
     ///
     /// # Errors
     /// [`DestinationError`] says what is wrong; it never repeats a password.
@@ -112,7 +118,7 @@ impl Destination {
         let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
         let path = text.split(['?', '#']).next().unwrap_or_default();
         match scheme {
-            "http" | "https" if path.trim_end_matches('/').ends_with("/whip") => whip(text, &trust),
+            "http" | "https" if is_endpoint(path) => whip(text, &trust),
             "whip" | "whips" => whip(&text.replacen("whip", "http", 1), &trust),
             "moq" | "moql" | "https" => Ok(Self::Moq {
                 address: Address::parse(text)?,
@@ -266,6 +272,7 @@ mod tests {
         assert!(parse("https://media.example/cam").is_ok());
         for (text, shown) in [
             ("http://host:8889/cam/whip", "http://host:8889/cam/whip"),
+            ("http://host:8889/cam/talk", "http://host:8889/cam/talk"),
             ("https://host/cam/whip/?x", "https://host/cam/whip/"),
             ("whips://host/webRTC/publish", "https://host/webRTC/publish"),
         ] {

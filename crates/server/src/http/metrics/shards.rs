@@ -51,6 +51,16 @@ const FAMILIES: &[Family<Counters>] = &[
         |c| &c.voice.refused,
     ),
     Family::plain(
+        "talk_packets_total",
+        "Voice packets handed on to cameras.",
+        |c| &c.talk.packets,
+    ),
+    Family::plain(
+        "talk_dropped_total",
+        "Voice packets for cameras that were dropped: in another codec, too long, or for a camera that reads too slowly.",
+        |c| &c.talk.dropped,
+    ),
+    Family::plain(
         "whip_packets_total",
         "Media packets received from WHIP publishers.",
         |c| &c.whip.packets,

@@ -13,7 +13,7 @@ const REASON_CHARS_MAX: usize = 200;
 /// The reason why a camera is down.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub(super) enum Failure {
+pub(crate) enum Failure {
     /// The camera's address is unknown or refuses the connection.
     #[error("cannot connect to the camera: {0}")]
     Connect(io::Error),
@@ -58,12 +58,12 @@ pub(super) enum Failure {
 
 impl Failure {
     /// Returns whether trying again soon does harm: cameras lock users out after repeated failures.
-    pub(super) fn is_lasting(&self) -> bool {
+    pub(crate) fn is_lasting(&self) -> bool {
         matches!(self, Self::Refused)
     }
 
     /// Returns the failure that the end of an RTSP session is.
-    pub(super) fn of(reason: Closed) -> Self {
+    pub(crate) fn of(reason: Closed) -> Self {
         match reason {
             Closed::CredentialsMissing | Closed::CredentialsRefused { .. } => Self::Refused,
             Closed::Refused { status, .. } if matches!(status.0, 401 | 403) => Self::Refused,

@@ -8,6 +8,7 @@
 //! again to a camera that fails, without an end; the stream shows why it is down. A camera on demand is
 //! connected while somebody needs its stream.
 
+mod connection;
 mod failure;
 mod limits;
 mod on_demand;
@@ -24,7 +25,8 @@ use tokio::sync::watch;
 use super::RtspSource;
 use super::backoff::Backoff;
 use crate::runtime::{Heartbeat, Part, Supervisor};
-use failure::Failure;
+pub(crate) use connection::{CameraConnection, Purpose};
+pub(crate) use failure::Failure;
 use on_demand::OnDemand;
 
 /// Time of publishing after which a session counts as working, so that the next pause is short

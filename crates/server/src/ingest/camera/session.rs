@@ -6,7 +6,6 @@
 //! UDP ─► packets ─┴► Receiver ─► hub
 //! ```
 
-use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,23 +13,18 @@ use std::time::{Duration, Instant};
 use glassline_hub::{SourceNote, State, Stream};
 use glassline_media::Track;
 use glassline_rtp::payload::h265;
-use glassline_rtsp::auth::User;
-use glassline_rtsp::client::{Client, Config, Event, RequestedTransport};
-use glassline_rtsp::message::Limits;
+use glassline_rtsp::client::{Event, RequestedTransport};
 use glassline_rtsp::sdp::Description;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::io::AsyncReadExt as _;
 
 use super::SessionEnd;
+use super::connection::{CameraConnection, Purpose};
 use super::failure::Failure;
-use super::limits::{BODY_BYTES_MAX, KEYFRAME, STEP};
+use super::limits::KEYFRAME;
 use super::on_demand::OnDemand;
 use super::ports::Ports;
 use super::receiver::Receiver;
 use crate::ingest::{RtspSource, Transport};
-
-/// Default port of RTSP (RFC 2326 §3.2).
-const PORT: u16 = 554;
 
 /// Longest time that a camera has for the end of a session.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -56,9 +50,7 @@ pub(super) async fn pull(
 struct CameraSession<'a> {
     camera: &'a RtspSource,
     stream: &'a Arc<Stream>,
-    socket: TcpStream,
-    peer: IpAddr,
-    client: Client,
+    connection: CameraConnection,
     /// The tracks' ports for packets by UDP.
     ports: Ports,
     /// The tracks that are used; `None` before the camera has described them.
@@ -69,40 +61,10 @@ struct CameraSession<'a> {
 
 impl<'a> CameraSession<'a> {
     async fn connect(camera: &'a RtspSource, stream: &'a Arc<Stream>) -> Result<Self, Failure> {
-        let host = camera.url.host_str().unwrap_or_default();
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        let port = camera.url.port().unwrap_or(PORT);
-        let connecting = TcpStream::connect((host, port));
-        let socket = match tokio::time::timeout(STEP, connecting).await {
-            Ok(connected) => connected.map_err(Failure::Connect)?,
-            Err(_) => {
-                return Err(Failure::NoAnswer {
-                    what: "accept the connection",
-                });
-            }
-        };
-        let peer = socket.peer_addr().map_err(Failure::Connect)?.ip();
-        let mut config = Config::new(camera.url.clone(), rand::random());
-        if camera.user.is_some() || camera.password.is_some() {
-            config.user = Some(User {
-                name: camera.user.clone().unwrap_or_default(),
-                password: camera.password.clone().unwrap_or_default(),
-            });
-        }
-        concat!("glassline/", env!("CARGO_PKG_VERSION")).clone_into(&mut config.user_agent);
-        config.response_timeout = STEP;
-        config.limits = Limits {
-            body_bytes_max: BODY_BYTES_MAX,
-            ..Limits::default()
-        };
-        let mut client = Client::new(config);
-        client.start(Instant::now());
         Ok(Self {
             camera,
             stream,
-            socket,
-            peer,
-            client,
+            connection: CameraConnection::open(camera, Purpose::Watch).await?,
             ports: Ports::default(),
             receiver: None,
             playing_since: None,
@@ -136,10 +98,10 @@ impl<'a> CameraSession<'a> {
             Some(receiver) => receiver.leave(),
             None => self.stream.set_state(State::Idle),
         }
-        self.client.leave(Instant::now());
+        self.connection.client.leave(Instant::now());
         let leaving = async {
-            while !self.client.is_closed() && self.send().await.is_ok() {
-                match self.socket.read(buffer).await {
+            while !self.connection.client.is_closed() && self.connection.send().await.is_ok() {
+                match self.connection.socket.read(buffer).await {
                     Ok(count @ 1..) => self.take_bytes(&buffer[..count]),
                     _ => break,
                 }
@@ -154,7 +116,7 @@ impl<'a> CameraSession<'a> {
         buffer: &mut [u8],
         live_since: &mut Option<Instant>,
     ) -> Result<(), Failure> {
-        self.send().await?;
+        self.connection.send().await?;
         let deadline = self.deadline();
         let wake = async {
             match deadline {
@@ -163,12 +125,12 @@ impl<'a> CameraSession<'a> {
             }
         };
         tokio::select! {
-            read = self.socket.read(buffer) => match read {
-                Ok(0) => self.client.handle_end(),
+            read = self.connection.socket.read(buffer) => match read {
+                Ok(0) => self.connection.client.handle_end(),
                 Ok(count) => self.take_bytes(&buffer[..count]),
                 Err(error) => return Err(Failure::Connection(error)),
             },
-            (datagram, end) = self.ports.receive(self.peer) => {
+            (datagram, end) = self.ports.receive(self.connection.peer) => {
                 if let Some(receiver) = &mut self.receiver {
                     let bytes = &self.ports.buffer()[..end];
                     receiver.take(datagram.track, datagram.is_control, bytes, Instant::now());
@@ -177,32 +139,15 @@ impl<'a> CameraSession<'a> {
             () = wake => {}
         }
         let now = Instant::now();
-        self.client.handle_timeout(now);
-        while let Some(event) = self.client.poll_event() {
+        self.connection.client.handle_timeout(now);
+        while let Some(event) = self.connection.client.poll_event() {
             self.on_event(event, now)?;
         }
         self.check(now, live_since)
     }
 
-    async fn send(&mut self) -> Result<(), Failure> {
-        while !self.client.output().is_empty() {
-            let writing = self.socket.write(self.client.output());
-            match tokio::time::timeout(STEP, writing).await {
-                Ok(Ok(count)) if count > 0 => self.client.advance(count),
-                Ok(Ok(_)) => return Err(Failure::HungUp),
-                Ok(Err(error)) => return Err(Failure::Connection(error)),
-                Err(_) => {
-                    return Err(Failure::NoAnswer {
-                        what: "read a request",
-                    });
-                }
-            }
-        }
-        Ok(())
-    }
-
     fn take_bytes(&mut self, bytes: &[u8]) {
-        let (client, receiver) = (&mut self.client, &mut self.receiver);
+        let (client, receiver) = (&mut self.connection.client, &mut self.receiver);
         let now = Instant::now();
         client.handle_data(now, bytes, |frame| {
             if let Some(receiver) = receiver {
@@ -216,7 +161,7 @@ impl<'a> CameraSession<'a> {
             Event::Described(description) => self.set_up(&description, now)?,
             Event::SetUp { track, transport } => {
                 if let Some(server) = transport.server_port {
-                    self.ports.open_path(track, self.peer, server);
+                    self.ports.open_path(track, self.connection.peer, server);
                 }
             }
             Event::Playing { .. } => {
@@ -250,7 +195,11 @@ impl<'a> CameraSession<'a> {
             let transport = match self.camera.transport {
                 Transport::Tcp => RequestedTransport::Interleaved,
                 Transport::Udp => {
-                    let local = self.socket.local_addr().map_err(Failure::Connection)?;
+                    let local = self
+                        .connection
+                        .socket
+                        .local_addr()
+                        .map_err(Failure::Connection)?;
                     let ports = self.ports.bind(*track, local.ip());
                     RequestedTransport::Udp {
                         ports: ports.map_err(Failure::Ports)?,
@@ -266,7 +215,7 @@ impl<'a> CameraSession<'a> {
         };
         let receiver = Receiver::new(chosen, by_datagrams, (self.stream, note), now)?;
         self.receiver = Some(receiver);
-        self.client.set_up(now, &wanted);
+        self.connection.client.set_up(now, &wanted);
         Ok(())
     }
 
@@ -277,7 +226,7 @@ impl<'a> CameraSession<'a> {
             .filter(|_| self.playing_since.is_some())
             .map(|it| it.last_received + self.camera.timeout);
         let overdue = receiver.and_then(Receiver::deadline);
-        [self.client.poll_timeout(), silent, overdue]
+        [self.connection.client.poll_timeout(), silent, overdue]
             .into_iter()
             .flatten()
             .min()

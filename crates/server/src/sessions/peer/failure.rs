@@ -54,7 +54,9 @@ impl Peer {
             role: match &self.role {
                 Role::Viewer(_) => ClientRole::Viewer,
                 Role::Participant(_) => ClientRole::Participant,
-                Role::Publisher(_) | Role::DataPublisher(_) => ClientRole::Publisher,
+                Role::Publisher(_) | Role::DataPublisher(_) | Role::Talker(_) => {
+                    ClientRole::Publisher
+                }
             },
             stage: diagnosis.stage,
             from,

@@ -1,7 +1,7 @@
 //! The remote end of one WebRTC session, whatever its role is.
 //!
 //! ```text
-//!  datagrams ─► Session ─► events ─► Peer ─┬► Role: Viewer, Participant, Publisher …
+//!  datagrams ─► Session ─► events ─► Peer ─┬► Role: Viewer, Participant, Talker …
 //!  timers ────────┘                        └► data channels, if there are any
 //! ```
 //!
@@ -20,6 +20,7 @@ mod participant;
 mod publisher;
 mod reach;
 mod role;
+mod talker;
 mod viewer;
 
 use std::sync::{Arc, Mutex};
@@ -45,6 +46,8 @@ pub(crate) use data_publisher::DataPublisher;
 pub(crate) use participant::Participant;
 pub(crate) use publisher::Publisher;
 pub(crate) use role::Role;
+pub(super) use talker::TalkCounters;
+pub(crate) use talker::Talker;
 pub(crate) use viewer::Viewer;
 
 /// Interval at which the state of the path to a viewer is published. All shards share one registry,
@@ -169,6 +172,9 @@ impl Peer {
             Role::Publisher(publisher) => {
                 publisher.on_packet(session, (receiver, layer), packet, now, &counters.whip);
             }
+            Role::Talker(talker) => {
+                talker.on_packet(session, receiver, packet, &counters.talk);
+            }
             Role::Viewer(_) | Role::DataPublisher(_) => {}
         }
     }
@@ -178,7 +184,10 @@ impl Peer {
     pub(super) fn frame(&mut self, timestamp: u32) -> Option<FrameStamps> {
         match &mut self.role {
             Role::Viewer(viewer) => viewer.sender.frame(timestamp),
-            Role::Participant(_) | Role::Publisher(_) | Role::DataPublisher(_) => None,
+            Role::Participant(_)
+            | Role::Talker(_)
+            | Role::Publisher(_)
+            | Role::DataPublisher(_) => None,
         }
     }
 
@@ -186,7 +195,9 @@ impl Peer {
     pub(super) fn arrivals(&self, now: Instant) -> Option<Arrivals> {
         match &self.role {
             Role::Publisher(publisher) => Some(publisher.arrivals(&self.session, now)),
-            Role::Viewer(_) | Role::Participant(_) | Role::DataPublisher(_) => None,
+            Role::Viewer(_) | Role::Participant(_) | Role::Talker(_) | Role::DataPublisher(_) => {
+                None
+            }
         }
     }
 
@@ -331,8 +342,8 @@ impl Peer {
             Role::Viewer(viewer) => viewer.start(&mut self.session, &self.stream, now),
             Role::Publisher(publisher) => publisher.start(now),
             Role::DataPublisher(publisher) => publisher.start(now),
-            // A participant is not counted as a viewer of its own voice.
-            Role::Participant(_) => {}
+            // Neither is counted as a viewer.
+            Role::Participant(_) | Role::Talker(_) => {}
         }
     }
 
@@ -340,7 +351,10 @@ impl Peer {
     pub(super) fn prefetch(&self) -> u64 {
         let sender = match &self.role {
             Role::Viewer(viewer) => viewer.sender.prefetch(),
-            Role::Participant(_) | Role::Publisher(_) | Role::DataPublisher(_) => 0,
+            Role::Participant(_)
+            | Role::Talker(_)
+            | Role::Publisher(_)
+            | Role::DataPublisher(_) => 0,
         };
         sender ^ self.session.prefetch() ^ u64::from(self.armed.is_some())
     }

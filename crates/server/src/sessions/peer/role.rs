@@ -1,10 +1,11 @@
-//! The role of a peer: viewer, participant, publisher or publisher of messages.
+//! The role of a peer: viewer, participant, talker, publisher or publisher of messages.
 
 use glassline_media::TrackLayer;
 
 use super::data_publisher::DataPublisher;
 use super::participant::Participant;
 use super::publisher::Publisher;
+use super::talker::Talker;
 use super::viewer::Viewer;
 
 /// The role of a peer, with the state that only this role needs.
@@ -18,6 +19,8 @@ pub(crate) enum Role {
     Viewer(Viewer),
     /// The peer sends its voice to a room.
     Participant(Participant),
+    /// The peer talks to the camera of the stream.
+    Talker(Talker),
     /// The peer publishes a stream.
     Publisher(Publisher),
     /// The peer publishes messages next to a stream.
@@ -29,7 +32,10 @@ impl Role {
     pub(super) fn layers(&self) -> Vec<TrackLayer> {
         match self {
             Self::Viewer(viewer) => viewer.sender.layers().collect(),
-            Self::Participant(_) | Self::Publisher(_) | Self::DataPublisher(_) => Vec::new(),
+            Self::Participant(_)
+            | Self::Talker(_)
+            | Self::Publisher(_)
+            | Self::DataPublisher(_) => Vec::new(),
         }
     }
 
@@ -38,6 +44,7 @@ impl Role {
         match self {
             Self::Viewer(_) => "viewer",
             Self::Participant(_) => "participant",
+            Self::Talker(_) => "talker",
             Self::Publisher(_) => "publisher",
             Self::DataPublisher(_) => "publisher of messages",
         }

@@ -161,7 +161,14 @@ impl Scene {
         Self {
             workers: [first, second],
             _heartbeats: [one, two],
-            negotiator: Negotiator::new(Arc::clone(&shared), hub, None, transcoders, settings),
+            negotiator: Negotiator::new(
+                Arc::clone(&shared),
+                hub,
+                None,
+                transcoders,
+                Arc::default(),
+                settings,
+            ),
             shared,
             publisher,
             media,

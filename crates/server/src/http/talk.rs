@@ -1,0 +1,108 @@
+//! Talking to a camera: one HTTP exchange creates the session of a voice.
+//!
+//! ```text
+//! POST /{stream}/talk   with the right to publish the stream; an offer that sends audio
+//!   ─► the camera answers first, then 201 with the camera's codec (PCMU or PCMA) alone
+//! GET  /{stream}/talk   204 if the stream comes from a camera
+//! ```
+//!
+//! The session's URL takes `PATCH` and `DELETE` as that of WHIP does.
+
+use axum::body::Body;
+use axum::extract::{ConnectInfo, Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use tokio::sync::mpsc;
+
+use super::problem::Problem;
+use super::{body, resource};
+use crate::app::App;
+use crate::runtime::Part;
+use crate::sessions::{ConnectionAddresses, Offer};
+use crate::talk::{Loudspeaker, PACKETS_MAX, TalkError, VoicePacket};
+
+/// Answers the offer of a talker: `POST /{stream}/talk`.
+pub(super) async fn offer(
+    State(app): State<App>,
+    ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    resource::expect_type(&headers, resource::SDP)?;
+    let stream = app.hub.stream(&name).ok_or_else(|| unknown(&name))?;
+    let body = body::read(body).await?;
+    let sdp = resource::text(&body)?;
+    let offer = Offer::new(sdp, connection);
+    // A malformed offer does not bother the camera.
+    offer.media().map_err(|error| resource::malformed(&error))?;
+    let connected = app.sessions.loudspeakers().connect(stream.name()).await;
+    let loudspeaker = connected.map_err(|error| refused(&error))?;
+    let (voice, heard) = mpsc::channel(PACKETS_MAX);
+    let answered = match app.sessions.talk(stream, loudspeaker.codec(), offer, voice) {
+        Ok(answered) => answered,
+        Err(error) => {
+            loudspeaker.leave().await;
+            return Err(error.into());
+        }
+    };
+    let id = answered.record.id.as_str();
+    let location = format!("/{}/talk/{id}", resource::path_segment(&name));
+    let session = std::sync::Arc::clone(&answered.record);
+    tokio::spawn(play(app.clone(), loudspeaker, heard, session));
+    Ok(resource::created(&app, answered, location))
+}
+
+/// Carries a voice to its camera. The session ends if the camera fails.
+async fn play(
+    app: App,
+    loudspeaker: Loudspeaker,
+    voice: mpsc::Receiver<VoicePacket>,
+    session: std::sync::Arc<crate::sessions::SessionRecord>,
+) {
+    let playing = loudspeaker.play(voice);
+    let played = app.supervisor.catch_task(Part::Background, playing).await;
+    match played {
+        Ok(Ok(packets)) => {
+            tracing::info!(session = %session.id, stream = %session.stream, packets, "talk ended");
+            return;
+        }
+        Ok(Err(error)) => tracing::warn!(session = %session.id, "talk ended: {error}"),
+        Err(panic) => tracing::warn!(session = %session.id, "talk ended: {panic}"),
+    }
+    // A session that ended meanwhile is as good as left.
+    let _ = app.sessions.leave(&session).await;
+}
+
+/// Tells whether the stream comes from a camera: `GET /{stream}/talk`. Whether the camera has a
+/// loudspeaker shows when somebody talks.
+pub(super) async fn present(
+    State(app): State<App>,
+    Path(name): Path<String>,
+) -> Result<StatusCode, Problem> {
+    match app.sessions.loudspeakers().has(&name) {
+        true => Ok(StatusCode::NO_CONTENT),
+        false => Err(unknown(&name)),
+    }
+}
+
+fn unknown(name: &str) -> Problem {
+    let detail = format!("'{name}' does not come from a camera of this server's configuration");
+    Problem::new(StatusCode::NOT_FOUND, "No camera", detail)
+}
+
+fn refused(error: &TalkError) -> Problem {
+    let text = error.to_string();
+    match error {
+        TalkError::NoCamera(_) => Problem::new(StatusCode::NOT_FOUND, "No camera", text),
+        TalkError::Busy(_) => Problem::new(StatusCode::CONFLICT, "Somebody else talks", text),
+        TalkError::NoBackChannel(_) | TalkError::NoCodec { .. } => Problem::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "The camera takes no voice",
+            text,
+        ),
+        TalkError::Camera { .. } => {
+            Problem::new(StatusCode::BAD_GATEWAY, "The camera does not answer", text)
+        }
+    }
+}

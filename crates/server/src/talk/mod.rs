@@ -1,0 +1,134 @@
+//! Voices that go to the loudspeakers of cameras (ONVIF's back channel).
+//!
+//! ```text
+//! POST /{stream}/talk ─► Loudspeakers::connect: DESCRIBE, SETUP, PLAY ─► Loudspeaker: codec
+//! browser ─ G.711 ─► shard: Talker ─ VoicePacket, bounded ─► Loudspeaker::play ─ RTP in RTSP ─► camera
+//! ```
+//!
+//! The connection is another one than that of the camera's media, which stays as it is. A voice passes
+//! as it comes: nothing is transcoded, and a camera that takes no G.711 is told apart. One voice at a
+//! time speaks at a camera.
+
+mod loudspeaker;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use glassline_hub::StreamName;
+use glassline_media::Codec;
+
+use crate::ingest::{CameraFailure, Input, RtspSource, SourceSpec};
+pub(crate) use loudspeaker::Loudspeaker;
+
+/// Most packets that wait for a camera: half a second of voice in packets of 20 ms.
+pub(crate) const PACKETS_MAX: usize = 25;
+
+/// A packet of a voice: the payload in the camera's codec, and its RTP timestamp.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct VoicePacket {
+    pub(crate) timestamp: u32,
+    pub(crate) payload: Box<[u8]>,
+}
+
+/// Why nobody can talk at a stream.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TalkError {
+    /// The stream does not come from a camera that the server dials.
+    #[error(
+        "'{0}' does not come from a camera of this server: a source rtsp://… under that name is needed"
+    )]
+    NoCamera(StreamName),
+    /// Somebody else talks.
+    #[error("somebody else talks at '{0}': wait until the other end has finished")]
+    Busy(StreamName),
+    /// The camera has no back channel.
+    #[error("the camera of '{0}' has no loudspeaker for others (no ONVIF back channel)")]
+    NoBackChannel(StreamName),
+    /// The camera takes none of the codecs that browsers send.
+    #[error(
+        "the camera of '{stream}' takes {offered}; G.711 (PCMU, PCMA) of 8 kHz is needed: choose it in the camera's settings for audio"
+    )]
+    NoCodec {
+        /// Name of the stream.
+        stream: StreamName,
+        /// What the camera takes.
+        offered: String,
+    },
+    /// The camera does not answer as it should.
+    #[error("cannot talk at '{stream}': {failure}")]
+    Camera {
+        /// Name of the stream.
+        stream: StreamName,
+        /// What is wrong.
+        failure: CameraFailure,
+    },
+}
+
+/// The cameras of the configuration, as ends of voices.
+#[derive(Debug, Default)]
+pub(crate) struct Loudspeakers {
+    cameras: HashMap<StreamName, RtspSource>,
+    busy: Mutex<HashSet<StreamName>>,
+}
+
+/// The right to be the one who talks at a camera; given back when dropped.
+#[derive(Debug)]
+struct Turn {
+    loudspeakers: Arc<Loudspeakers>,
+    stream: StreamName,
+}
+
+impl Loudspeakers {
+    /// Creates the loudspeakers of the cameras among the sources.
+    pub(crate) fn new(sources: &[SourceSpec]) -> Self {
+        let cameras = sources.iter().filter_map(|source| match &source.input {
+            Input::Rtsp(camera) => Some((source.name.clone(), camera.clone())),
+            _ => None,
+        });
+        Self {
+            cameras: cameras.collect(),
+            busy: Mutex::default(),
+        }
+    }
+
+    /// Returns whether the stream comes from a camera, which may or may not have a loudspeaker.
+    pub(crate) fn has(&self, stream: &str) -> bool {
+        self.cameras.contains_key(stream)
+    }
+
+    /// Connects to the loudspeaker of the camera of `stream`.
+    ///
+    /// # Errors
+    /// Returns the [`TalkError`] to answer with.
+    pub(crate) async fn connect(
+        self: &Arc<Self>,
+        stream: &StreamName,
+    ) -> Result<Loudspeaker, TalkError> {
+        let camera = self.cameras.get(stream);
+        let camera = camera.ok_or_else(|| TalkError::NoCamera(stream.clone()))?;
+        let turn = self.take_turn(stream)?;
+        Loudspeaker::connect(camera, turn).await
+    }
+
+    fn take_turn(self: &Arc<Self>, stream: &StreamName) -> Result<Turn, TalkError> {
+        let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        if !busy.insert(stream.clone()) {
+            return Err(TalkError::Busy(stream.clone()));
+        }
+        Ok(Turn {
+            loudspeakers: Arc::clone(self),
+            stream: stream.clone(),
+        })
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let busy = &self.loudspeakers.busy;
+        let mut busy = busy.lock().unwrap_or_else(PoisonError::into_inner);
+        busy.remove(&self.stream);
+    }
+}
+
+/// The codecs that browsers send and cameras take, the usual one of cameras first.
+const CODECS: [Codec; 2] = [Codec::Pcmu, Codec::Pcma];
