@@ -1,13 +1,12 @@
 //! Sockets that listen on all addresses serve viewers of IPv4 and of IPv6.
 
-use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use glassline_client::viewers::{Endpoint, IceTransport, Join, Options, Pool, State};
 use glassline_server::config::AdvertisedAddress;
-use glassline_webrtc::sdp::SessionDescription;
 
-use crate::peer::{Peer, SOON};
+use crate::peer::SOON;
 use crate::running::{Running, STREAM};
 use crate::source::{Film, Source};
 
@@ -63,34 +62,35 @@ fn one_socket_serves_both_versions_of_ip() {
 }
 
 #[test]
-fn a_name_stands_for_all_its_addresses() {
-    let Some(running) = running(&["localhost", "127.0.0.1", "::1"]) else {
+fn both_versions_of_ip_are_advertised() {
+    let Some(running) = running(&["127.0.0.1", "::1"]) else {
         return;
     };
     plays_by_both_versions_and_both_transports(&running);
 }
 
-/// A request that arrives on loopback may come from a proxy, whose client is elsewhere.
+/// HTTP may listen on IPv6, too, while media has IPv4 alone.
 #[test]
-fn behind_a_proxy_of_this_machine_the_addresses_of_its_interfaces_are_told() {
-    let Some(running) = running(&[]) else {
+fn a_request_by_ipv6_is_told_an_address_that_media_is_heard_at() {
+    if running(&[]).is_none() {
         return;
-    };
-    let _source = Source::start(&running.stream(), Film::default());
-    let peer = Peer::answered(&running);
-    let answer = SessionDescription::parse(&peer.answer).expect("an answer");
-    let candidates = answer.media[0].attributes.candidates();
-    let told: Vec<_> = candidates
-        .filter(|it| !it.is_tcp_passive())
-        .filter_map(|it| Some(it.socket_addr()?.ip()))
-        .collect();
-    assert!(told[0].is_loopback(), "{told:?}");
-    let own = glassline_net::interface_addresses().expect("the system tells");
-    let others = own.iter().map(|it| it.ip).filter(|ip| match ip {
-        std::net::IpAddr::V4(ip) => !ip.is_loopback() && !ip.is_link_local(),
-        std::net::IpAddr::V6(ip) => !ip.is_loopback(),
+    }
+    let any = |ip: IpAddr| SocketAddr::new(ip, 0);
+    let running = Running::with(1, |config| {
+        config.http.address = any(Ipv6Addr::LOCALHOST.into());
+        config.media.address = any(Ipv4Addr::UNSPECIFIED.into());
     });
-    for ip in others.take(7) {
-        assert!(told.contains(&ip), "{ip} is missing: {told:?}");
+    let _source = Source::start(&running.stream(), Film::default());
+    let pool = Pool::start(Options::default()).expect("threads");
+    let port = running.listener("http").port();
+    let url = format!("http://[::1]:{port}/{STREAM}/whep");
+    let url = url.parse().expect("a URL");
+    // Our viewer has no candidate of IPv4 there, but a connection of TCP goes where the answer says.
+    let transport = IceTransport::Tcp;
+    pool.join(Join::new(Endpoint::Whep { url, transport }));
+    let end = Instant::now() + SOON;
+    while pool.snapshot().iter().any(|it| it.frames < 10) {
+        assert!(Instant::now() < end, "{:#?}", pool.snapshot());
+        std::thread::sleep(Duration::from_millis(20));
     }
 }

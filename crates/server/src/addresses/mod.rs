@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! media.advertise ─ names, STUN servers, every minute ─► learned ─┐
-//! the request's address, its interface's others ──────────────────┴► candidates of an answer
+//! the request's address, or another of its interface ────────────┴► candidates of an answer
 //! ```
 
 mod advertised;
@@ -148,12 +148,12 @@ impl MediaAddresses {
         }
         if ips.is_empty() {
             ips = match listening.is_unspecified() {
-                // Without the system's answer, the address that the client reached remains.
-                true => own(
-                    listening,
-                    reached.to_canonical(),
-                    &glassline_net::interface_addresses().unwrap_or_default(),
-                ),
+                true => {
+                    // Without the system's answer, the address that the client reached remains.
+                    let interfaces = glassline_net::interface_addresses().unwrap_or_default();
+                    let reached = reached.to_canonical();
+                    vec![own(listening, reached, &interfaces).unwrap_or(reached)]
+                }
                 false => vec![listening],
             };
         }
@@ -182,30 +182,21 @@ impl Learned {
     }
 }
 
-/// Returns the machine's own addresses for a client whose request arrived at `reached`, where the
-/// sockets listen on all of the family of `listening`.
+/// Returns the machine's own address for a client whose request arrived at `reached`, where the
+/// sockets listen on all of the family of `listening`: the same address, or one of the same interface
+/// that the sockets hear. None if the interface has none.
 ///
-/// The other addresses of the same interface follow, so that a client may change between IPv4 and
-/// IPv6. A request to the machine itself may come from a proxy, or from a browser that sends nothing
-/// to loopback addresses (Firefox): then the addresses of all interfaces follow.
-fn own(listening: IpAddr, reached: IpAddr, interfaces: &[InterfaceAddress]) -> Vec<IpAddr> {
-    let is_of_reached = |it: &&InterfaceAddress| it.ip.to_canonical() == reached;
-    let interface = interfaces
-        .iter()
-        .find(is_of_reached)
-        .map(|it| &it.interface);
-    let others = interfaces.iter().filter(|it| match reached.is_loopback() {
-        true => !it.ip.is_loopback() && !is_link_local(it.ip),
-        false => Some(&it.interface) == interface,
-    });
-    let heard = |ip: &IpAddr| !listening.is_ipv4() || ip.is_ipv4();
-    let all = std::iter::once(reached).chain(others.map(|it| it.ip));
-    all.filter(heard).collect()
-}
-
-fn is_link_local(ip: IpAddr) -> bool {
-    match ip {
-        IpAddr::V4(ip) => ip.is_link_local(),
-        IpAddr::V6(ip) => ip.is_unicast_link_local(),
+/// One address is enough, because the client reached it. With a second one, the kernel may lead the
+/// datagrams of one client to two shards, and a handshake takes longer or fails.
+fn own(listening: IpAddr, reached: IpAddr, interfaces: &[InterfaceAddress]) -> Option<IpAddr> {
+    let heard = |ip: IpAddr| !listening.is_ipv4() || ip.is_ipv4();
+    if heard(reached) {
+        return Some(reached);
     }
+    let mut of_reached = interfaces.iter();
+    let interface = of_reached.find(|it| it.ip.to_canonical() == reached)?;
+    let others = interfaces
+        .iter()
+        .filter(|it| it.interface == interface.interface);
+    others.map(|it| it.ip).find(|ip| heard(*ip))
 }

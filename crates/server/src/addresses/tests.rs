@@ -41,24 +41,28 @@ fn interfaces() -> Vec<InterfaceAddress> {
 }
 
 #[test]
-fn a_client_is_told_the_addresses_of_the_interface_that_it_reached() {
-    let told = |listening, reached| texts(&own(listening, ip(reached), &interfaces()));
-    assert_eq!(
-        told(ANY_IPV6, "203.0.113.9"),
-        ["203.0.113.9", "203.0.113.9", "2001:db8::9"]
-    );
-    assert_eq!(
-        told(ANY_IPV6, "2001:db8::9"),
-        ["2001:db8::9", "203.0.113.9", "2001:db8::9"]
-    );
-    assert_eq!(told(ANY_IPV4, "2001:db8::9"), ["203.0.113.9"]);
-    assert_eq!(told(ANY_IPV4, "172.17.0.1"), ["172.17.0.1", "172.17.0.1"]);
+fn a_client_is_told_the_address_that_it_reached_or_one_of_the_same_interface() {
+    let told = |listening, reached: &str| {
+        let told = own(listening, ip(reached), &interfaces());
+        told.map(|it| it.to_string())
+    };
+    let is_told = |listening, reached: &str, expected: &str| {
+        assert_eq!(
+            told(listening, reached).as_deref(),
+            Some(expected),
+            "{reached}"
+        );
+    };
+    is_told(ANY_IPV6, "203.0.113.9", "203.0.113.9");
+    is_told(ANY_IPV6, "2001:db8::9", "2001:db8::9");
+    is_told(ANY_IPV4, "172.17.0.1", "172.17.0.1");
+    is_told(ANY_IPV6, "::1", "::1");
+    // Sockets of IPv4 hear nothing at an address of IPv6.
+    is_told(ANY_IPV4, "2001:db8::9", "203.0.113.9");
+    is_told(ANY_IPV4, "::1", "127.0.0.1");
     // An address that no interface has: another machine translates it.
-    assert_eq!(told(ANY_IPV6, "198.51.100.1"), ["198.51.100.1"]);
-    let local = ["127.0.0.1", "172.17.0.1", "203.0.113.9"];
-    assert_eq!(told(ANY_IPV4, "127.0.0.1"), local);
-    let local = ["::1", "172.17.0.1", "203.0.113.9", "2001:db8::9"];
-    assert_eq!(told(ANY_IPV6, "::1"), local);
+    is_told(ANY_IPV6, "198.51.100.1", "198.51.100.1");
+    assert_eq!(told(ANY_IPV4, "2001:db8::77"), None);
 }
 
 #[test]

@@ -18,7 +18,7 @@ pub struct Media {
     /// (port forwarding, clouds): IP addresses, host names, and `stun:HOST[:PORT]` for the address
     /// from which that STUN server sees this machine. Names and STUN servers are asked again every
     /// minute. If empty: the address listened on; if that is unspecified, the address that the
-    /// client's request arrived at and the other addresses of its interface.
+    /// client's request arrived at.
     pub advertise: Vec<AdvertisedAddress>,
     /// Whether the same port of TCP takes media, too (ICE-TCP, RFC 6544). Browsers prefer UDP where
     /// that works.

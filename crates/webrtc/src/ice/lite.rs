@@ -120,7 +120,8 @@ impl Agent {
         source: TransportAddress,
         local: TransportAddress,
     ) -> Option<PathChange> {
-        if self.path == Some(source) {
+        // A peer may choose another address of this end from the same address of its own.
+        if self.path == Some(source) && self.path_local == Some(local) {
             self.nominated = Some(now);
             self.wanted = None;
             return None;

@@ -215,6 +215,11 @@ impl Agent {
         found.map_or(CandidateKind::PeerReflexive, |(_, kind)| *kind)
     }
 
+    /// Returns whether datagrams from `source` to `destination` come by the path in use.
+    pub(crate) fn is_path(&self, source: TransportAddress, destination: TransportAddress) -> bool {
+        self.path == Some(source) && self.path_local == Some(self.arrived_at(destination))
+    }
+
     /// Returns the local address of the path, and whether that is on a TURN server.
     pub(crate) fn path_local(&self) -> Option<(TransportAddress, bool)> {
         let local = self.path_local?;

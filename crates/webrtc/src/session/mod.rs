@@ -369,6 +369,15 @@ impl Session {
         self.ice.path()
     }
 
+    /// Returns whether datagrams from `source` to `destination` come by the path that ICE chose.
+    pub fn is_path(
+        &self,
+        source: impl Into<TransportAddress>,
+        destination: impl Into<TransportAddress>,
+    ) -> bool {
+        self.ice.is_path(source.into(), destination.into())
+    }
+
     /// Returns whether the peer proved at most 30 s ago that it receives at `address`: it answered
     /// a check there, or made the handshake there. Only an ICE-lite end knows this.
     pub fn is_proven(&self, address: impl Into<TransportAddress>, now: Instant) -> bool {

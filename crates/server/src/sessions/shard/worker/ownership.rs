@@ -150,8 +150,9 @@ impl Worker {
         }
         let forgotten = peer.note_address(path.source, path.local, now);
         // A peer may move before its handshake is done: one with two networks may be seen from one
-        // first and then choose the other.
-        let moved = peer.session.peer() == Some(path.source);
+        // first and then choose the other. Where this server has two addresses, the kernel may lead
+        // datagrams from one address of the peer to two shards.
+        let moved = peer.session.is_path(path.source, path.destination);
         if let Some(forgotten) = forgotten {
             self.forget_address(forgotten, key);
         }
