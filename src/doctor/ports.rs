@@ -74,12 +74,8 @@ fn key_of(key: &str) -> &str {
 
 fn address(config: &Config, key: &str) -> Option<(Protocol, SocketAddr)> {
     let listeners = config.configured_listeners();
-    let found = listeners.iter().find(|it| it.key == key_of(key))?;
-    let protocol = match key {
-        "media.tcp" => Protocol::Tcp,
-        _ => found.protocol,
-    };
-    Some((protocol, found.address))
+    let found = listeners.iter().find(|it| it.key == key)?;
+    Some((found.protocol, found.address))
 }
 
 /// Returns the program that holds a port, where the system tells that.

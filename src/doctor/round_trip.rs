@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use glassline_client::trust::Trust;
 use glassline_client::viewers::{Endpoint, IceTransport};
 use glassline_server::Server;
-use glassline_server::config::{Auth, Config, HttpsAddress, Protocol};
+use glassline_server::config::{Auth, Config, HttpsAddress};
 use url::Url;
 
 use super::finding::{Finding, Severity};
@@ -148,11 +148,7 @@ fn for_the_check(config: &Config, taken: &BTreeSet<String>) -> Config {
         config.quic.key = None;
     }
     for listener in config.configured_listeners() {
-        let is_taken = taken.contains(listener.key)
-            || listener.protocol == Protocol::Udp
-                && listener.key == "media.address"
-                && taken.contains("media.tcp");
-        if is_taken {
+        if taken.contains(listener.key) {
             free(&mut config, listener.key);
         }
     }
@@ -164,7 +160,7 @@ fn free(config: &mut Config, key: &str) {
     let address = match key {
         "http.address" => Some(&mut config.http.address),
         "admin.address" => Some(&mut config.admin.address),
-        "media.address" => Some(&mut config.media.address),
+        "media.address" | "media.tcp" => Some(&mut config.media.address),
         "rtsp.address" => config.rtsp.address.as_mut(),
         "quic.address" => config.quic.address.as_mut(),
         "rtsp.tls.address" => config.rtsp.tls.address.as_mut(),

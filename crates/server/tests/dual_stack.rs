@@ -94,3 +94,36 @@ fn a_request_by_ipv6_is_told_an_address_that_media_is_heard_at() {
         std::thread::sleep(Duration::from_millis(20));
     }
 }
+
+/// The kernel leads datagrams by both ends' addresses, so that those of one viewer reach both shards
+/// until the viewer has chosen an address of the server.
+#[test]
+fn viewers_choose_among_two_addresses_of_one_version() {
+    const VIEWERS: usize = 12;
+    let addresses = ["127.0.0.1", "127.0.0.2"].map(str::to_owned);
+    let advertise = addresses.map(|it| AdvertisedAddress::try_from(it).expect("an address"));
+    let running = Running::with(2, |config| {
+        config.media.address = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
+        config.media.advertise = advertise.into();
+    });
+    let _source = Source::start(&running.stream(), Film::default());
+    let pool = Pool::start(Options::default()).expect("threads");
+    let url = format!("http://{}/{STREAM}/whep", running.listener("http"));
+    for _ in 0..VIEWERS {
+        let url = url.parse().expect("a URL");
+        let transport = IceTransport::Udp;
+        pool.join(Join::new(Endpoint::Whep { url, transport }));
+    }
+    let end = Instant::now() + SOON;
+    loop {
+        let viewers = pool.snapshot();
+        let failed = viewers.iter().find_map(|it| it.failure.as_ref());
+        assert_eq!(failed, None);
+        let playing = viewers.iter().filter(|it| it.frames >= 10);
+        if playing.count() == VIEWERS {
+            return;
+        }
+        assert!(Instant::now() < end, "{viewers:#?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

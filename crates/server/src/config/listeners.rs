@@ -25,6 +25,9 @@ pub struct ConfiguredListener {
     pub address: SocketAddr,
 }
 
+/// Key that turns media over TCP on, at the same address as media over UDP.
+const MEDIA_TCP: &str = "media.tcp";
+
 /// Two listeners want the same port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -57,9 +60,11 @@ impl Config {
                 })
             }
         };
-        let udp = udp.into_iter().filter_map(of(Protocol::Udp));
+        let media_tcp = (MEDIA_TCP, self.media.tcp.then_some(self.media.address));
         let tcp = tcp.into_iter().filter_map(of(Protocol::Tcp));
-        tcp.chain(udp).collect()
+        let udp = udp.into_iter().filter_map(of(Protocol::Udp));
+        let media_tcp = std::iter::once(media_tcp).filter_map(of(Protocol::Tcp));
+        tcp.chain(udp).chain(media_tcp).collect()
     }
 
     /// Checks that no two listeners want the same port.
@@ -122,6 +127,10 @@ mod tests {
                 ["media", "quic"],
             ),
             ("{admin: {address: '127.0.0.1:8554'}}", ["admin", "rtsp"]),
+            (
+                "{http: {address: '0.0.0.0:90'}, media: {address: '0.0.0.0:90'}}",
+                ["http", "media.tcp"],
+            ),
         ] {
             let error = check(yaml).expect_err(yaml);
             assert!(keys.iter().all(|key| error.contains(key)), "{error}");
@@ -134,7 +143,7 @@ mod tests {
             "{}",
             "{http: {address: '127.0.0.1:90'}, rtsp: {address: '127.0.0.2:90'}}",
             "{http: {address: '0.0.0.0:90'}, rtsp: {address: '[::1]:90'}}",
-            "{http: {address: '0.0.0.0:90'}, media: {address: '0.0.0.0:90'}}",
+            "{http: {address: '0.0.0.0:90'}, media: {address: '0.0.0.0:90', tcp: false}}",
             "{http: {address: '0.0.0.0:0'}, rtsp: {address: '0.0.0.0:0'}}",
         ] {
             assert_eq!(check(yaml), Ok(()), "{yaml}");

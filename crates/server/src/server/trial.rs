@@ -77,13 +77,7 @@ pub async fn try_config(config: &Config) -> Result<Vec<Tried>, StartError> {
 
 /// Opens each port, and closes it again.
 pub fn try_listeners(config: &Config) -> Vec<Tried> {
-    let tcp = config.media.tcp.then_some(ConfiguredListener {
-        key: "media.tcp",
-        protocol: Protocol::Tcp,
-        address: config.media.address,
-    });
-    let listeners = config.configured_listeners();
-    listeners.iter().chain(&tcp).map(listen).collect()
+    config.configured_listeners().iter().map(listen).collect()
 }
 
 /// Reads the folders that the configuration names.

@@ -126,15 +126,15 @@ impl Agent {
             self.wanted = None;
             return None;
         }
-        let held = self
-            .nominated
-            .is_some_and(|at| now.saturating_duration_since(at) < NOMINATION_HELD);
-        if held {
+        let is_connected = self.consent.as_deref().is_some_and(Consent::is_connected);
+        let is_recent = |at| now.saturating_duration_since(at) < NOMINATION_HELD;
+        // Until the handshake is done there is no media that could jump, and the rest of the handshake
+        // comes by the pair that the peer chose last.
+        if is_connected && self.nominated.is_some_and(is_recent) {
             return None;
         }
-        let unproven =
-            |consent: &Consent| consent.is_connected() && !consent.is_proven(source, now);
-        if self.consent.as_deref().is_some_and(unproven) {
+        let unproven = |consent: &Consent| !consent.is_proven(source, now);
+        if is_connected && self.consent.as_deref().is_some_and(unproven) {
             // Media stays where the peer is known to be until the peer answers a check.
             self.wanted = Some((source, local));
             return None;

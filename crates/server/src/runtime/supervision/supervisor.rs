@@ -163,7 +163,10 @@ impl Supervisor {
     #[cfg(feature = "fault-injection")]
     pub(crate) fn inject(&self, thread: &str, fault: Fault) -> bool {
         let pulses = self.lock();
-        let pulse = pulses.iter().find(|pulse| pulse.thread == thread);
+        // A thread that has begun anew may be listed twice until the watchdog looks.
+        let pulse = pulses
+            .iter()
+            .find(|pulse| pulse.thread == thread && !pulse.has_ended());
         if let Some(pulse) = pulse {
             pulse.faults.inject(fault);
         }
