@@ -35,7 +35,7 @@ pub struct Tried {
 /// A part of a configuration that does not work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// What is wrong.
+    /// Fault in plain words, without its remedy.
     pub wrong: String,
     /// What to do about it; empty if the text of the fault says so.
     pub remedy: String,

@@ -59,7 +59,7 @@ pub(crate) enum TalkError {
     Camera {
         /// Name of the stream.
         stream: StreamName,
-        /// What is wrong.
+        /// Failure of the connection, as the log has it.
         failure: CameraFailure,
     },
 }
