@@ -244,3 +244,92 @@ fn connections_move_with_their_peer() {
         });
     });
 }
+
+#[test]
+fn more_than_a_turn_reads_is_read_in_the_turns_after_it() {
+    in_scene(|scene| {
+        let (check, _) = first_check(scene, 0);
+        let mut end = pair().hand_over(scene, 0, &check);
+        let frames = 400;
+        let mut client = end.client.try_clone().expect("a descriptor");
+        // More than the kernel keeps, so that the client writes while the shard reads.
+        let writer = std::thread::spawn(move || {
+            let frame = [&[4, 0][..], &[0x80; 1024]].concat();
+            for _ in 0..frames {
+                client.write_all(&frame).expect("it is open");
+            }
+        });
+        let received = scene.workers[0].counters.received.get();
+        turn_until(scene, 0, |scene| {
+            scene.workers[0].counters.received.get() == received + frames
+        });
+        writer.join().expect("all is written");
+        assert!(end.is_held(), "datagrams that mean nothing close nothing");
+    });
+}
+
+#[test]
+fn a_full_connection_goes_on_when_its_client_reads_again() {
+    in_scene(|scene| {
+        let (check, _) = first_check(scene, 0);
+        let mut end = pair().hand_over(scene, 0, &check);
+        let route = Route {
+            destination: end.source(),
+            source: None,
+        };
+        let mut sent = 0_u64;
+        while !scene.workers[0].outbox.is_blocked_to(route.destination) {
+            scene.workers[0].outbox.send(&[7; 1200], route);
+            scene.workers[0].outbox.flush();
+            sent += 1;
+            assert!(sent < 100_000, "the kernel keeps no end of bytes");
+        }
+        let reader = std::thread::spawn(move || {
+            let mut found = 0;
+            while found < sent {
+                found += u64::from(end.frame() == [7; 1200]);
+            }
+            end
+        });
+        turn_until(scene, 0, |scene| {
+            !scene.workers[0].outbox.is_blocked_to(route.destination)
+        });
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !reader.is_finished() {
+            assert!(Instant::now() < deadline, "not all of it arrives");
+            scene.workers[0].waker.wake();
+            scene.workers[0].turn();
+        }
+        assert!(reader.join().expect("it reads").is_held());
+    });
+}
+
+#[test]
+fn an_answer_to_a_check_finds_the_shard_of_the_session_that_was_seen_at_its_address() {
+    in_scene(|scene| {
+        let (mut check, path) = first_check(scene, 0);
+        let now = Instant::now();
+        scene.workers[0].on_datagram(&mut check, path, now);
+        let mut answer = [0; 20];
+        answer[..8].copy_from_slice(&[1, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42]);
+        assert!(is_stun_response(&answer));
+        // Another address of the client, seen by both shards.
+        let path = Path {
+            source: known(scene.address(0, 1)),
+            ..path
+        };
+        let seen = record(scene, 0);
+        for shard in [0, 1] {
+            let worker = &mut scene.workers[shard];
+            worker.peers.sightings.note(path.source, &seen, now);
+            let stray = worker.counters.stray.get();
+            worker.on_datagram(&mut answer.clone(), path, now);
+            // It answers no check of this session: the owner refuses it, the other shard asks.
+            let refused = worker.counters.stray.get() - stray;
+            assert_eq!(refused, u64::from(shard == 0), "shard {shard}");
+        }
+        let forwarded = scene.workers[0].commands.try_recv();
+        assert!(matches!(forwarded, Ok(Command::Forward { from: 1, .. })));
+        assert!(scene.workers[0].commands.try_recv().is_err(), "once");
+    });
+}
