@@ -103,7 +103,10 @@ impl Transcoders {
                     Some(reason) => BrowserView::refused(reason.to_string()),
                     None => BrowserView {
                         codec: Some(source.transcoded().codec.encoding_name()),
-                        note: self.trouble(of, index).or_else(|| source.loss()),
+                        note: self
+                            .trouble(of, index)
+                            .or_else(|| source.loss())
+                            .or_else(|| source.mixdown()),
                     },
                 },
             }
