@@ -1,7 +1,7 @@
 //! Audio of strangers on its way to browsers: any frames of any source, at any times within
 //! some seconds, make Opus frames that follow each other without overlap, or a named error.
 //!
-//! The decoders are Symphonia's, so this target fuzzes them, too.
+//! The decoders are Symphonia's and libopus, so this target fuzzes them, too.
 
 #![no_main]
 
@@ -16,7 +16,24 @@ const FRAME_NS: i64 = 19_999_990;
 /// silence before them.
 const FRAMES_MAX: usize = 200;
 
-const CONFIGURATIONS: [&str; 6] = ["1408", "1190", "1210", "1588", "2b118800", "xyzzy"];
+/// Mono and stereo at several rates, HE-AAC, no configuration, 5.1, 7.1, channels that the frames
+/// list.
+const CONFIGURATIONS: [&str; 9] = [
+    "1408", "1190", "1210", "1588", "2b118800", "xyzzy", "11b0", "12b8", "1180",
+];
+
+/// Numbers of Opus streams, and the channels of a packet.
+const STREAMS: [(u8, &str); 3] = [
+    (2, "num_streams=2;coupled_streams=0;channel_mapping=0,1"),
+    (
+        6,
+        "num_streams=4;coupled_streams=2;channel_mapping=0,4,1,2,3,5",
+    ),
+    (
+        8,
+        "num_streams=5;coupled_streams=3;channel_mapping=0,6,1,2,3,4,5,7",
+    ),
+];
 
 fuzz_target!(|bytes: &[u8]| {
     let [kind, settings, rest @ ..] = bytes else {
@@ -26,8 +43,12 @@ fuzz_target!(|bytes: &[u8]| {
     let track = match kind % 3 {
         0 => {
             let config = CONFIGURATIONS[choice % CONFIGURATIONS.len()];
-            Track::audio(Codec::Aac, 1 + settings % 2)
+            Track::audio(Codec::Aac, 1 + settings % 8)
                 .with_format_parameters(format!("config={config}"))
+        }
+        1 if choice % 4 > 0 => {
+            let (channels, streams) = STREAMS[choice % 4 - 1];
+            Track::audio(Codec::MultiOpus, channels).with_format_parameters(streams)
         }
         1 => Track::audio(Codec::MpegAudio, 2),
         _ => {

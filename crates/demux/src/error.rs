@@ -149,9 +149,17 @@ pub enum Reason {
     /// An identification or comment header violates RFC 7845.
     #[error("the Opus header is damaged: {0}")]
     OpusHeader(&'static str),
-    /// The audio has more than two channels.
-    #[error("{0} channels, but WebRTC viewers take one or two; mix down (ffmpeg: -ac 2)")]
-    Channels(u8),
+    /// The channels of Opus are not laid out as loudspeakers (RFC 7845 §5.1.1.2).
+    #[error(
+        "{channels} channels of mapping family {family}, of which nobody knows the loudspeakers; \
+         mix down (ffmpeg: -ac 2)"
+    )]
+    OpusMapping {
+        /// Channel mapping family.
+        family: u8,
+        /// Number of channels.
+        channels: u8,
+    },
     /// An Opus packet violates RFC 6716.
     #[error("this page holds a damaged Opus packet: {0}")]
     OpusPacket(&'static str),

@@ -83,6 +83,7 @@
 )]
 
 mod error;
+mod keyframe_size;
 mod layout;
 mod name;
 mod publisher;
@@ -97,6 +98,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 pub use error::PublishError;
+pub use keyframe_size::KeyframeSize;
 pub use layout::TrackLayout;
 pub use name::{NameError, StreamName};
 pub use publisher::Publisher;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use glassline_media::{Bitrate, MediaUnit};
 
 use crate::Limits;
+use crate::keyframe_size::{KeyframeMeter, KeyframeSize};
 
 /// Time over which the frame rate and the bitrate of a layer are measured.
 const FIGURES_SPAN: Duration = Duration::from_secs(2);
@@ -35,6 +36,7 @@ pub(crate) struct Ring {
     /// When the latest keyframe of the present source was published.
     keyframe_published: Option<Instant>,
     keyframe_interval: Option<Duration>,
+    keyframe_meter: KeyframeMeter,
 }
 
 impl Ring {
@@ -50,6 +52,7 @@ impl Ring {
             let before = self.keyframe_published.replace(published);
             self.keyframe_interval = before.map(|at| published.saturating_duration_since(at));
         }
+        self.keyframe_meter.note(&unit);
         self.bytes += unit.memory_bytes();
         let unit = Arc::new(unit);
         self.units.push_back(Arc::clone(&unit));
@@ -57,10 +60,16 @@ impl Ring {
         unit
     }
 
+    /// Returns the size of the latest keyframe of the present source; `None` before the first one.
+    pub(crate) const fn keyframe_size(&self) -> Option<KeyframeSize> {
+        self.keyframe_meter.size()
+    }
+
     /// Notes that another source begins, whose keyframes are not compared with those before.
     pub(crate) fn begin_source(&mut self) {
         self.keyframe_published = None;
         self.keyframe_interval = None;
+        self.keyframe_meter = KeyframeMeter::default();
     }
 
     /// Measures what the ring received until `now`.

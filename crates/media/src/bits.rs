@@ -12,6 +12,16 @@ impl<'a> Bits<'a> {
         Self { bytes, at: 0 }
     }
 
+    /// Returns the position of the next bit, counted from the first one.
+    pub const fn position(&self) -> usize {
+        self.at
+    }
+
+    /// Skips the bits up to the next whole byte.
+    pub const fn align(&mut self) {
+        self.at = self.at.next_multiple_of(8);
+    }
+
     /// Reads the next bit; `None` at the end.
     pub fn bit(&mut self) -> Option<bool> {
         let byte = self.bytes.get(self.at / 8)?;
@@ -46,6 +56,12 @@ mod tests {
         assert_eq!(bits.bit(), Some(true));
         assert_eq!(bits.take(0), Some(0));
         assert_eq!(bits.bit(), None);
+        assert_eq!(bits.position(), 16);
+        let mut aligned = Bits::new(&[0, 0x80]);
+        aligned.align();
+        assert_eq!((aligned.take(1), aligned.position()), (Some(0), 1));
+        aligned.align();
+        assert_eq!((aligned.bit(), aligned.position()), (Some(true), 9));
         bits.skip(usize::MAX);
         assert_eq!(bits.take(32), None);
         assert_eq!(Bits::new(&[255; 4]).take(32), Some(u32::MAX));

@@ -58,6 +58,11 @@ pub enum Codec {
     MpegTs,
     /// Opus (RFC 6716); RTP payload RFC 7587.
     Opus,
+    /// Several streams of Opus in each packet (RFC 7845 §5.1.1), which [`OpusStreams`] describes;
+    /// the RTP payload is a packet, as WebRTC implementations and GStreamer send it.
+    ///
+    /// [`OpusStreams`]: crate::OpusStreams
+    MultiOpus,
     /// G.711 µ-law; RTP payload RFC 3551 §4.5.14.
     Pcmu,
     /// G.711 A-law; RTP payload RFC 3551 §4.5.14.
@@ -82,7 +87,7 @@ pub enum Codec {
 
 /// For each codec, in the order of [`Codec`]: SDP encoding name, usual clock rate in Hz, name
 /// for people.
-const CODECS: [(Codec, &str, u32, &str); 22] = [
+const CODECS: [(Codec, &str, u32, &str); 23] = [
     (Codec::H264, "H264", 90_000, "H.264"),
     (Codec::H265, "H265", 90_000, "H.265"),
     (Codec::Vp8, "VP8", 90_000, "VP8"),
@@ -95,6 +100,7 @@ const CODECS: [(Codec, &str, u32, &str); 22] = [
     (Codec::Theora, "theora", 90_000, "Theora"),
     (Codec::MpegTs, "MP2T", 90_000, "MPEG transport stream"),
     (Codec::Opus, "opus", 48_000, "Opus"),
+    (Codec::MultiOpus, "multiopus", 48_000, "multichannel Opus"),
     (Codec::Pcmu, "PCMU", 8_000, "G.711 µ-law"),
     (Codec::Pcma, "PCMA", 8_000, "G.711 A-law"),
     (Codec::L16, "L16", 44_100, "16-bit PCM"),
@@ -128,6 +134,7 @@ impl Codec {
             | Self::Theora
             | Self::MpegTs => Kind::Video,
             Self::Opus
+            | Self::MultiOpus
             | Self::Pcmu
             | Self::Pcma
             | Self::L16
@@ -174,16 +181,20 @@ impl Codec {
     }
 
     /// Returns whether a decoder needs [`Track::format_parameters`] that no packet repeats: the
-    /// configuration of AAC (RFC 3640 §4.1), and the packed headers of Vorbis and Theora.
+    /// configuration of AAC (RFC 3640 §4.1), the packed headers of Vorbis and Theora, and the
+    /// streams of multichannel Opus.
     pub const fn is_configured_out_of_band(self) -> bool {
-        matches!(self, Self::Aac | Self::Vorbis | Self::Theora)
+        matches!(
+            self,
+            Self::Aac | Self::Vorbis | Self::Theora | Self::MultiOpus
+        )
     }
 
     /// Returns whether the RTP marker bit ends a frame. With other codecs the marker begins a
     /// talk spurt or follows a discontinuity, and a steady stream never sets it.
     pub const fn marks_frames(self) -> bool {
         matches!(self.kind(), Kind::Video) && !matches!(self, Self::MpegTs)
-            || matches!(self, Self::Aac | Self::Ac3)
+            || matches!(self, Self::Aac | Self::Ac3 | Self::MultiOpus)
     }
 }
 
@@ -404,7 +415,7 @@ mod tests {
             .map(|it| (it.kind().to_string(), it.clock_rate()))
             .collect();
         let of = |kind: &str| described.iter().filter(|(it, _)| it == kind).count();
-        assert_eq!((of("video"), of("audio"), of("text")), (11, 10, 1));
+        assert_eq!((of("video"), of("audio"), of("text")), (11, 11, 1));
         for (codec, rate) in [
             (Codec::H264, 90_000),
             (Codec::Opus, 48_000),
@@ -431,7 +442,7 @@ mod tests {
         );
         assert_eq!(
             named(Codec::is_configured_out_of_band),
-            ["theora", "mpeg4-generic", "vorbis"]
+            ["theora", "multiopus", "mpeg4-generic", "vorbis"]
         );
         let marked = named(Codec::marks_frames);
         assert!(

@@ -64,6 +64,7 @@ mod bits;
 mod codec;
 pub mod fields;
 mod histogram;
+mod opus;
 mod stage;
 mod time;
 mod unit;
@@ -72,6 +73,7 @@ mod units;
 pub use bits::Bits;
 pub use codec::{Codec, Kind, Layer, Track, VideoParameters};
 pub use histogram::{Histogram, Summary, WindowedHistogram};
+pub use opus::OpusStreams;
 pub use stage::{Stage, StageTable, Stamps};
 pub use time::{MediaTime, NtpTime, WallClock};
 pub use unit::{

@@ -4,8 +4,10 @@
 use std::time::Duration;
 
 use glassline_media::fields::Truncated;
+use glassline_media::{OpusStreams, Track};
 
 use crate::ParseError;
+use crate::payload::parameter;
 
 /// RTP clock rate of Opus in Hz, whatever rate the audio was sampled at (RFC 7587 §4.1).
 pub const CLOCK_RATE: u32 = 48_000;
@@ -48,6 +50,19 @@ pub fn duration(packet: &[u8]) -> Result<Duration, ParseError> {
 /// either as stereo.
 pub fn channels(packet: &[u8]) -> Option<u8> {
     packet.first().map(|toc| 1 + (toc >> 2 & 1))
+}
+
+/// Returns the streams of a track of [`Codec::MultiOpus`](glassline_media::Codec::MultiOpus) by its
+/// format parameters; `None` if they are missing or contradict the number of channels.
+pub fn streams(track: &Track) -> Option<OpusStreams> {
+    let value = |name| parameter(&track.format_parameters, name);
+    let number = |name| value(name).and_then(|it| it.parse().ok());
+    let mapping = value("channel_mapping")?.split(',');
+    let mapping: Result<Vec<u8>, _> = mapping.map(|it| it.trim().parse()).collect();
+    let mapping = mapping
+        .ok()
+        .filter(|it| it.len() == usize::from(track.channels))?;
+    OpusStreams::new(number("num_streams")?, number("coupled_streams")?, &mapping)
 }
 
 /// Longest duration of a packet: 120 ms at 48 kHz.
@@ -109,6 +124,21 @@ mod tests {
         assert_eq!(ms(0, 3, 0), None);
         assert!(samples(&[]).is_err());
         assert!(samples(&[3]).is_err(), "code 3 without its count");
+    }
+
+    #[test]
+    fn streams_are_read_as_they_are_written() {
+        let surround = OpusStreams::new(4, 2, &[0, 4, 1, 2, 3, 5]).expect("5.1");
+        let track = |channels, parameters: &str| {
+            Track::audio(glassline_media::Codec::MultiOpus, channels)
+                .with_format_parameters(parameters)
+        };
+        assert_eq!(streams(&track(6, &surround.to_string())), Some(surround));
+        let spaced = "channel_mapping=0, 4, 1, 2, 3, 5; num_streams=4; coupled_streams=2";
+        assert_eq!(streams(&track(6, spaced)), Some(surround));
+        assert_eq!(streams(&track(2, spaced)), None);
+        assert_eq!(streams(&track(6, "num_streams=4;coupled_streams=2")), None);
+        assert_eq!(streams(&track(2, "channel_mapping=0,x")), None);
     }
 
     #[test]

@@ -53,7 +53,7 @@ export class Panel {
     setText($('talk-note'), text ?? '');
   }
 
-  /** Shows why there is no audio, or what is missing of it; null shows nothing. */
+  /** Shows what is missing of audio and video; null shows nothing. */
   audioNote(text) {
     $('audio-note').hidden = text === null;
     setText($('audio-note'), text ?? '');

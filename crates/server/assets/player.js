@@ -78,7 +78,7 @@ const loudness = new Loudness();
  * totalAudioEnergy, and while muted what the track itself carries) the session. `stages`, `endToEnd`, `glassToGlass`: the
  * server's latest answer; `accounted`: frames whose stages add up to the
  * measured delay. `audioNote`: why there is no audio, or what is missing of it; null if nothing
- * is. `talk`: state of the talk to a camera, and why there is none; null for other streams. `sessions`, `reports`: counts since the page was opened. `lastEnd`: why the
+ * is. `videoNote`: why video may not be shown. `talk`: state of the talk to a camera, and why there is none; null for other streams. `sessions`, `reports`: counts since the page was opened. `lastEnd`: why the
  * latest session, or attempt at one, ended.
  */
 const seen = {
@@ -87,7 +87,7 @@ const seen = {
   framesRendered: 0, framesDecoded: 0, fps: null, bitrate: null, lossRatio: null,
   codec: null, width: null, height: null, jitterBufferMs: null, audioEnergy: 0, path: null,
   stages: [], endToEnd: null, glassToGlass: null, accounted: null, frames: [],
-  clock: null, lastError: null, lastEnd: null, audioNote: null, talk: null,
+  clock: null, lastError: null, lastEnd: null, audioNote: null, videoNote: null, talk: null,
 };
 window.glassline = seen;
 
@@ -308,7 +308,7 @@ async function readEntry() {
   } catch (error) {
     entry = { state: error.title, detail: error.detail };
   }
-  noteAudio(entry.tracks ?? []);
+  noteTracks(entry.tracks ?? []);
   const isAway = Boolean(entry.stand_in);
   if (seen.state === (isAway ? 'live' : 'away')) live();
   if (entry.source?.protocol === 'camera') await offerTalk();
@@ -326,14 +326,20 @@ async function offerTalk() {
   });
 }
 
-/** Says why the stream's audio is not heard, or what is missing of it. Audio that plays needs no word. */
-function noteAudio(tracks) {
+/**
+ * Says why the stream's audio is not heard, or what is missing of audio or video. What plays whole
+ * needs no word, and what is refused is named in the message.
+ */
+function noteTracks(tracks) {
   const audio = tracks.filter(({ kind }) => kind === 'audio').map(({ browser }) => browser);
   const played = audio.find(({ codec }) => codec !== null);
   const { note = null } = played ?? audio[0] ?? {};
   const prefix = played ? 'Audio' : 'No audio';
   seen.audioNote = note === null ? null : `${prefix}: ${note}`;
-  panel.audioNote(seen.audioNote);
+  const video = tracks.find(({ kind, browser }) => kind === 'video' && browser.codec !== null);
+  seen.videoNote = video?.browser.note ? `Video: ${video.browser.note}` : null;
+  const notes = [seen.videoNote, seen.audioNote].filter((it) => it !== null);
+  panel.audioNote(notes.length > 0 ? notes.join('. ') : null);
 }
 
 async function report(current, sample, estimate) {

@@ -1,15 +1,19 @@
 //! What a track's description says of its audio, and whether that can be transcoded.
 
-use glassline_media::aac::{AudioSpecificConfig, from_hex};
-use glassline_media::{Codec, Kind, Track};
+use glassline_media::aac::{AudioSpecificConfig, Program, from_hex};
+use glassline_media::{Codec, Kind, OpusStreams, Track};
+use glassline_rtp::opus;
 use glassline_rtp::payload::parameter;
 use thiserror::Error;
 
 /// Sample rates that are decoded, in Hz.
 const RATES_HZ: std::ops::RangeInclusive<u32> = 7_350..=96_000;
 
-/// Most channels that are decoded.
+/// Most channels of frames that are decoded as a whole.
 const CHANNELS_MAX: u8 = 2;
+
+/// Most channels that are decoded and mixed down.
+const SURROUND_CHANNELS_MAX: u8 = 8;
 
 /// Audio object type of AAC-LC (ISO/IEC 14496-3, table 1.17).
 const AAC_LC: u32 = 2;
@@ -24,10 +28,23 @@ pub struct AudioSource {
     pub(crate) codec: Codec,
     /// Sample rate of the coded audio, in Hz.
     pub(crate) rate: u32,
-    /// Number of channels, 1 or 2.
+    /// Number of coded channels, 1 to 8.
     pub(crate) channels: u8,
+    /// Where the channels are in a frame.
+    pub(crate) layout: Layout,
     /// Whether the codec adds a high band that is not decoded (HE-AAC).
     is_band_limited: bool,
+}
+
+/// Where the channels of a source are in its frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// One or two channels, as every frame says.
+    Plain,
+    /// Several elements of AAC.
+    Program(Program),
+    /// Several streams of Opus.
+    Multistream(OpusStreams),
 }
 
 /// Why the audio of a track cannot be transcoded, and what its publisher can send instead.
@@ -67,7 +84,8 @@ pub enum Untranscodable {
     },
     /// There is no decoder for this number of channels.
     #[error(
-        "{codec} with {channels} channels is not decoded, only 1 or 2: mix down (ffmpeg: -ac 2)"
+        "{codec} with {channels} channels is not decoded, only 1 {}: mix down (ffmpeg: -ac 2)",
+        match channels_max(*codec) { CHANNELS_MAX => "or 2", _ => "to 8" }
     )]
     Channels {
         /// Codec of the track.
@@ -75,6 +93,12 @@ pub enum Untranscodable {
         /// Number of channels that the description states.
         channels: u8,
     },
+    /// The description of several Opus streams is missing or contradicts itself.
+    #[error(
+        "the description does not say which Opus streams hold the channels \
+         (num_streams, coupled_streams, channel_mapping)"
+    )]
+    Streams,
     /// The sample rate is not decoded.
     #[error(
         "{codec} at {rate} Hz is not decoded, only 7350 to 96000 Hz: resample (ffmpeg: -ar 48000)"
@@ -85,6 +109,14 @@ pub enum Untranscodable {
         /// Sample rate that the description states, in Hz.
         rate: u32,
     },
+}
+
+/// Returns the most channels that are decoded of a codec.
+const fn channels_max(codec: Codec) -> u8 {
+    match codec {
+        Codec::Aac | Codec::MultiOpus => SURROUND_CHANNELS_MAX,
+        _ => CHANNELS_MAX,
+    }
 }
 
 /// Returns the usual name of an audio object type in brackets; nothing for the rare ones.
@@ -101,6 +133,16 @@ const fn object_name(object_type: u32) -> &'static str {
     }
 }
 
+impl Layout {
+    /// Returns the layout of AAC frames that hold a program, if it is known.
+    fn of_program(program: Option<Program>) -> Self {
+        match program {
+            Some(program) if program.channels() > CHANNELS_MAX => Self::Program(program),
+            _ => Self::Plain,
+        }
+    }
+}
+
 impl AudioSource {
     /// Reads the description of a track.
     ///
@@ -112,11 +154,20 @@ impl AudioSource {
             codec,
             rate: track.clock_rate,
             channels: track.channels,
+            layout: Layout::Plain,
             is_band_limited: false,
         };
         match codec {
             Codec::Aac => Self::of_aac(track, plain)?.checked(),
             Codec::L16 => plain.checked(),
+            Codec::MultiOpus => {
+                let streams = opus::streams(track).ok_or(Untranscodable::Streams)?;
+                Self {
+                    layout: Layout::Multistream(streams),
+                    ..plain
+                }
+                .checked()
+            }
             // The clock of its payload format says nothing of the samples; each frame does.
             Codec::MpegAudio => Self {
                 rate: crate::RATE,
@@ -139,7 +190,10 @@ impl AudioSource {
     fn of_aac(track: &Track, plain: Self) -> Result<Self, Untranscodable> {
         let config = parameter(&track.format_parameters, "config").and_then(from_hex);
         let Some(config) = config.and_then(|bytes| AudioSpecificConfig::parse(&bytes)) else {
-            return Ok(plain);
+            return Ok(Self {
+                layout: Layout::of_program(Program::of_channels(plain.channels)),
+                ..plain
+            });
         };
         if config.object_type != AAC_LC {
             return Err(Untranscodable::ObjectType {
@@ -151,9 +205,12 @@ impl AudioSource {
                 samples: config.samples,
             });
         }
+        let channels = config.channels.unwrap_or(track.channels);
+        let program = config.program.or_else(|| Program::of_channels(channels));
         Ok(Self {
             rate: config.coded_rate,
-            channels: config.channels.unwrap_or(track.channels),
+            channels,
+            layout: Layout::of_program(program),
             is_band_limited: config.rate != config.coded_rate,
             ..plain
         })
@@ -166,7 +223,7 @@ impl AudioSource {
             channels,
             ..
         } = self;
-        if !(1..=CHANNELS_MAX).contains(&channels) {
+        if !(1..=channels_max(codec)).contains(&channels) {
             return Err(Untranscodable::Channels { codec, channels });
         }
         if !RATES_HZ.contains(&rate) {
@@ -180,9 +237,15 @@ impl AudioSource {
         self.codec
     }
 
-    /// Returns the track that the transcoder makes: Opus with the source's channels.
+    /// Returns the track that the transcoder makes: Opus with the source's channels, at most two.
     pub fn transcoded(&self) -> Track {
-        Track::audio(Codec::Opus, self.channels)
+        Track::audio(Codec::Opus, self.channels.min(CHANNELS_MAX))
+    }
+
+    /// Returns what becomes of the source's channels, as a text for people; `None` if they stay.
+    pub fn mixdown(&self) -> Option<String> {
+        let channels = self.channels;
+        (channels > CHANNELS_MAX).then(|| format!("{channels} channels are mixed down to two"))
     }
 
     /// Returns what is missing in the transcoded audio, as a text for people; `None` if nothing is.
@@ -224,6 +287,22 @@ mod tests {
     }
 
     #[test]
+    fn several_channels_are_mixed_down() {
+        let source = aac("11b0", 48_000, 6).expect("5.1");
+        assert_eq!(source.transcoded(), Track::audio(Codec::Opus, 2));
+        let mixdown = source.mixdown().expect("six into two");
+        assert!(mixdown.starts_with("6 channels"), "{mixdown}");
+        let unlisted = aac("1180", 48_000, 8).expect("eight channels, listed in the frames");
+        assert!(matches!(unlisted.layout, Layout::Program(_)));
+        let stereo = aac("1190", 48_000, 2).expect("stereo");
+        assert_eq!((stereo.layout, stereo.mixdown()), (Layout::Plain, None));
+        let opus = Track::audio(Codec::MultiOpus, 6)
+            .with_format_parameters("num_streams=4;coupled_streams=2;channel_mapping=0,4,1,2,3,5");
+        let source = AudioSource::of(&opus).expect("5.1");
+        assert_eq!(source.transcoded(), Track::audio(Codec::Opus, 2));
+    }
+
+    #[test]
     fn what_high_efficiency_aac_loses_is_said() {
         let source = aac("2b118800", 48_000, 2).expect("its core is AAC-LC");
         assert_eq!((source.rate, source.channels), (24_000, 2));
@@ -238,8 +317,18 @@ mod tests {
         assert!(ac3.contains("AC-3") && ac3.contains("-c:a aac"), "{ac3}");
         let low_delay = aac("b98c00", 48_000, 2).expect_err("AAC-LD").to_string();
         assert!(low_delay.contains("AAC-LD"), "{low_delay}");
-        let six = aac("11b0", 48_000, 6).expect_err("5.1").to_string();
-        assert!(six.contains("6 channels") && six.contains("-ac 2"), "{six}");
+        let many = refused(&Track::audio(Codec::Aac, 9));
+        assert!(
+            many.contains("only 1 to 8") && many.contains("-ac 2"),
+            "{many}"
+        );
+        let six = refused(&Track::audio(Codec::L16, 6));
+        assert!(
+            six.contains("6 channels") && six.contains("1 or 2"),
+            "{six}"
+        );
+        let unmapped = refused(&Track::audio(Codec::MultiOpus, 6));
+        assert!(unmapped.contains("channel_mapping"), "{unmapped}");
         let short = aac("1194", 48_000, 2).expect_err("960").to_string();
         assert!(short.contains("960 samples"), "{short}");
         let fast = refused(&Track::audio(Codec::L16, 2).with_clock_rate(192_000));

@@ -1,6 +1,8 @@
 //! Parses Opus: the identification header (RFC 7845 §5.1) and the first bytes of a packet (RFC
 //! 6716 §3.1).
 
+use glassline_media::OpusStreams;
+
 use crate::error::Reason;
 
 /// Sampling rate of decoded Opus in Hz, whatever the input had (RFC 7845 §4).
@@ -12,8 +14,10 @@ const SAMPLES_MAX: u32 = 5760;
 /// Fields of the identification header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
-    /// Number of channels, 1 or 2.
+    /// Number of channels, 1 to 8.
     pub(crate) channels: u8,
+    /// The streams that hold them; `None` for one stream of one or two channels.
+    pub(crate) streams: Option<OpusStreams>,
     /// Samples at the start that only prime the decoder.
     pub(crate) pre_skip: u16,
     /// Output gain in dB, as Q7.8.
@@ -33,27 +37,39 @@ impl Head {
         if version & 0xf0 != 0 {
             return Err(Reason::OpusHeader("its version is above 15"));
         }
-        match (family, channels) {
-            (_, 0) => return Err(Reason::OpusHeader("it has no channels")),
-            (0 | 1, 1 | 2) => {}
-            (0, _) => return Err(Reason::OpusHeader("mapping family 0 with over 2 channels")),
-            _ => return Err(Reason::Channels(channels)),
-        }
-        if family == 1 {
-            // Stereo in two mono streams would have to be encoded anew.
-            let streams = rest.get(11..13);
-            if streams.is_none_or(|s| s[0] != 1 || s[1] != channels - 1) {
-                return Err(Reason::OpusHeader(
-                    "its channels are spread over several streams",
-                ));
-            }
-        }
+        let streams = streams(family, channels, rest.get(11..).unwrap_or_default())?;
         Ok(Self {
             channels,
+            streams,
             pre_skip: u16::from_le_bytes([p0, p1]),
             gain: i16::from_le_bytes([g0, g1]),
         })
     }
+}
+
+/// Returns the streams that hold the channels, by the mapping family and the table behind it (RFC
+/// 7845 §5.1.1); `None` if one stream holds them as any decoder plays it.
+pub(crate) fn streams(
+    family: u8,
+    channels: u8,
+    table: &[u8],
+) -> Result<Option<OpusStreams>, Reason> {
+    match (family, channels) {
+        (_, 0) => return Err(Reason::OpusHeader("it has no channels")),
+        (0, 1 | 2) => return Ok(None),
+        (0, _) => return Err(Reason::OpusHeader("mapping family 0 with over 2 channels")),
+        (1, 1..=8) => {}
+        // Ambisonics (RFC 8486), and channels without a meaning.
+        _ => return Err(Reason::OpusMapping { family, channels }),
+    }
+    let [streams, coupled, mapping @ ..] = table else {
+        return Err(Reason::OpusHeader("it has no channel mapping"));
+    };
+    let mapping = mapping.get(..usize::from(channels)).unwrap_or_default();
+    let streams = OpusStreams::new(*streams, *coupled, mapping);
+    let streams = streams.ok_or(Reason::OpusHeader("its channel mapping is impossible"))?;
+    let is_usual = matches!(mapping, [0] | [0, 0 | 1]) && streams.streams() == 1;
+    Ok((!is_usual).then_some(streams))
 }
 
 /// Returns the samples at 48 kHz that a packet plays: 120..=5760.
@@ -130,9 +146,21 @@ mod tests {
         head[18] = 1;
         assert!(Head::parse(&head).is_err(), "family 1 needs a mapping");
         head.extend([1, 1, 0, 1]);
-        assert!(Head::parse(&head).is_ok());
+        assert_eq!(Head::parse(&head).map(|it| it.streams).ok(), Some(None));
+        head.truncate(19);
+        head.extend([4, 2, 0, 4, 1, 2, 3, 5]);
+        assert!(Head::parse(&head).is_err(), "two channels in four streams");
         head[9] = 6;
-        assert!(matches!(Head::parse(&head), Err(Reason::Channels(6))));
+        let surround = Head::parse(&head).expect("5.1");
+        assert_eq!(surround.streams.map(|it| it.streams()), Some(4));
+        head[18] = 255;
+        assert!(matches!(
+            Head::parse(&head),
+            Err(Reason::OpusMapping {
+                family: 255,
+                channels: 6
+            })
+        ));
         head[8] = 16;
         assert!(Head::parse(&head).is_err());
     }

@@ -2,7 +2,7 @@
 //! Matroska and MP4 share.
 
 use glassline_media::aac::AudioSpecificConfig;
-use glassline_media::{Codec, Track};
+use glassline_media::{Codec, OpusStreams, Track};
 
 use super::coding::{Coding, Described, Timing};
 use super::nals::{Nals, ParameterLists};
@@ -190,12 +190,14 @@ pub(crate) fn vorbis_of(identification: &[u8], setup: &[u8]) -> Result<Described
     Ok(described)
 }
 
-/// Describes Opus of one or two channels.
-pub(crate) fn opus(channels: u8) -> Result<Described, Reason> {
-    match channels {
-        1 | 2 => Ok(audio(Codec::Opus, channels, opus::RATE, Timing::Opus)),
-        channels => Err(Reason::Channels(channels)),
-    }
+/// Describes Opus: of one or two channels, or of several `streams`.
+pub(crate) fn opus(channels: u8, streams: Option<OpusStreams>) -> Described {
+    let Some(streams) = streams else {
+        return audio(Codec::Opus, channels.clamp(1, 2), opus::RATE, Timing::Opus);
+    };
+    let mut described = audio(Codec::MultiOpus, channels, opus::RATE, Timing::Opus);
+    described.track.format_parameters = streams.to_string();
+    described
 }
 
 /// Describes AAC from its AudioSpecificConfig. `channels`: number of channels that the

@@ -203,17 +203,33 @@ fn other_codecs_are_refused_by_name() {
 }
 
 #[test]
-fn surround_is_refused() {
+fn surround_is_described_by_its_streams() {
     use ogg::writing::{PacketWriteEndInfo as End, PacketWriter};
-    let mut head = opus_head(6, 312);
-    head[18] = 1;
-    head.extend([4, 2, 0, 4, 1, 2, 3, 5]);
-    let mut writer = PacketWriter::new(Vec::new());
-    writer
-        .write_packet(head, 7, End::EndPage, 0)
-        .expect("memory");
-    let error = failure(audio(&writer.into_inner(), &ONCE));
-    assert!(matches!(error.reason, Reason::Channels(6)), "{error}");
+    let file = |family: u8| {
+        let mut head = opus_head(6, 312);
+        head[18] = family;
+        head.extend([4, 2, 0, 4, 1, 2, 3, 5]);
+        let mut writer = PacketWriter::new(Vec::new());
+        let tags = b"OpusTags\0\0\0\0\0\0\0\0".to_vec();
+        for (packet, granule) in [(head, 0), (tags, 0), (packets(1).remove(0), 960)] {
+            let written = writer.write_packet(packet, 7, End::EndPage, granule);
+            written.expect("memory");
+        }
+        writer.into_inner()
+    };
+    let demuxer = audio(&file(1), &ONCE).expect("5.1");
+    let track = &demuxer.tracks()[0];
+    assert_eq!((track.codec, track.channels), (Codec::MultiOpus, 6));
+    assert_eq!(
+        track.format_parameters,
+        "num_streams=4;coupled_streams=2;channel_mapping=0,4,1,2,3,5"
+    );
+    // Channels without loudspeakers.
+    let error = failure(audio(&file(255), &ONCE));
+    assert!(
+        matches!(error.reason, Reason::OpusMapping { family: 255, .. }),
+        "{error}"
+    );
 }
 
 #[test]

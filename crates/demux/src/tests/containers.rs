@@ -399,7 +399,7 @@ fn forks_read_each_for_itself() {
 }
 
 #[test]
-fn a_film_with_opus_of_six_channels_plays_without_it() {
+fn a_film_with_opus_of_six_channels_names_its_streams() {
     for name in ["surround.mkv", "surround.mp4"] {
         let demuxer = good(name, &ONCE);
         let kinds: Vec<_> = demuxer
@@ -407,13 +407,14 @@ fn a_film_with_opus_of_six_channels_plays_without_it() {
             .iter()
             .map(glassline_media::Track::kind)
             .collect();
-        assert_eq!(kinds, [Kind::Video], "{name}");
-        let told = demuxer.warnings()[0].to_string();
-        assert!(
-            told.contains("6 channels") && told.contains("-ac 2"),
-            "{told}"
+        assert_eq!(kinds, [Kind::Video, Kind::Audio], "{name}");
+        let audio = &demuxer.tracks()[1];
+        assert_eq!((audio.codec, audio.channels), (Codec::MultiOpus, 6));
+        assert_eq!(
+            audio.format_parameters, "num_streams=4;coupled_streams=2;channel_mapping=0,4,1,2,3,5",
+            "{name}"
         );
-        assert_eq!(all(demuxer).len(), 10, "{name}");
+        assert!(demuxer.warnings().is_empty(), "{name}");
     }
 }
 

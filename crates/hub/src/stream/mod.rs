@@ -18,6 +18,7 @@ use glassline_media::{
     Bitrate, Kind, LayerIndex, MediaUnit, Stage, StageTable, Track, TrackIndex, TrackLayer,
 };
 
+use crate::keyframe_size::KeyframeSize;
 use crate::layout::{LayoutTracks, TrackLayout};
 use crate::ring::{LayerFigures, Ring};
 use crate::timeline::Timeline;
@@ -290,6 +291,12 @@ impl Stream {
         let inner = self.lock();
         let ring = inner.ring(layer.into());
         ring.map_or_else(LayerFigures::default, |ring| ring.figures(now))
+    }
+
+    /// Returns the size of the latest keyframe of a track's layer; `None` before the first one of the
+    /// present source.
+    pub fn keyframe_size(&self, layer: impl Into<TrackLayer>) -> Option<KeyframeSize> {
+        self.lock().ring(layer.into())?.keyframe_size()
     }
 
     /// Returns what the present or latest source says of itself; `None` if it says nothing.

@@ -42,6 +42,10 @@ const fn obu_type(header: u8) -> u8 {
 
 /// Splits a temporal unit into payloads of at most `payload_max` bytes, of nearly equal size
 /// except for the last one.
+///
+/// Payloads are split within OBUs, not between them. Chromium takes a payload whose last element
+/// ends for the end of a frame, wherever the marker is; if only hidden frames came before, its
+/// decoder shows nothing for them, fails, and waits for the next keyframe.
 pub(super) fn packetize(
     unit: &[u8],
     payload_max: usize,
@@ -54,18 +58,28 @@ pub(super) fn packetize(
     let begins = |it: &Element<'_>| obu_type(it.header[0]) == SEQUENCE_HEADER;
     let mut n = if elements.iter().any(begins) { N } else { 0 };
     let mut packet = Elements::default();
-    for element in &elements {
+    for (index, element) in elements.iter().enumerate() {
+        let is_last = index + 1 == elements.len();
         let mut from = 0;
         while from < element.len() {
             let room = packet.room(limit);
             if room == 0 {
-                packet.flush(Y * u8::from(from > 0), &mut n, out);
+                packet.flush(0, &mut n, out);
                 continue;
             }
             let to = element.len().min(from + room);
             packet.continues |= packet.pieces.is_empty() && from > 0;
+            let ends_between = to == element.len() && !is_last && !packet.fits(to - from, limit);
+            let to = if ends_between && to - from > 1 {
+                to - 1
+            } else {
+                to
+            };
             packet.add(Piece { element, from, to });
             from = to;
+            if from < element.len() {
+                packet.flush(Y, &mut n, out);
+            }
         }
     }
     packet.flush(0, &mut n, out);
@@ -149,6 +163,13 @@ impl<'a> Elements<'a> {
             return 0;
         }
         limit.saturating_sub(1 + self.bytes + self.length_bytes())
+    }
+
+    /// Returns whether another element fits behind a piece of `bytes` bytes.
+    fn fits(&self, bytes: usize, limit: usize) -> bool {
+        let length_bytes = if bytes < 0x80 { 1 } else { LENGTH_BYTES };
+        self.pieces.len() + 1 < ELEMENTS_MAX
+            && 1 + self.bytes + self.length_bytes() + bytes + length_bytes < limit
     }
 
     fn add(&mut self, piece: Piece<'a>) {
@@ -366,4 +387,52 @@ fn is_keyframe(unit: &[u8]) -> bool {
         }
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use glassline_media::{MediaTime, Stamps, TrackIndex};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The payloads of a temporal unit with frames of these lengths.
+    fn payloads(lengths: &[usize], max: usize) -> Vec<Vec<u8>> {
+        let mut unit = vec![TEMPORAL_DELIMITER << 3 | HAS_SIZE, 0];
+        for length in lengths {
+            unit.push(FRAME << 3 | HAS_SIZE);
+            write_leb128(*length, &mut unit);
+            unit.resize(unit.len() + length, 7);
+        }
+        let mut out = UnitBuilder::default();
+        packetize(&unit, max, &mut out).expect("OBUs");
+        let stamps = Stamps::arrived(Instant::now());
+        let built = out.build(TrackIndex(0), MediaTime::ZERO, true, stamps);
+        let built = built.expect("payloads");
+        let payloads = (0..built.packet_count()).filter_map(|at| built.payload(at));
+        payloads.map(<[u8]>::to_vec).collect()
+    }
+
+    proptest! {
+        /// Chromium takes the end of an OBU at the end of a payload for the end of a frame, so a
+        /// frame behind hidden ones was lost where a payload happened to end with one of them.
+        #[test]
+        fn only_the_last_payload_of_a_unit_ends_with_the_end_of_an_obu(
+            lengths in prop::collection::vec(
+                prop_oneof![1usize..6, 1usize..300, 1usize..9_000],
+                1..12,
+            ),
+            max in 20usize..1_200,
+        ) {
+            let payloads = payloads(&lengths, max);
+            for (at, payload) in payloads.iter().enumerate() {
+                prop_assert!(payload.len() <= max);
+                prop_assert_eq!(payload[0] & Z != 0, at > 0, "begins within an OBU: {}", at);
+                let is_last = at + 1 == payloads.len();
+                prop_assert_eq!(payload[0] & Y != 0, !is_last, "ends within an OBU: {}", at);
+            }
+        }
+    }
 }

@@ -29,6 +29,7 @@ mod mpeg4_visual;
 mod mpeg_audio;
 mod mpeg_ts;
 mod mpeg_video;
+mod multiopus;
 mod parameter_sets;
 mod picture_id;
 mod vp8;
@@ -134,6 +135,7 @@ impl Packetizer {
             Codec::MpegVideo => mpeg_video::packetize(unit, max, out)?,
             Codec::Jpeg => jpeg::packetize(unit, max, out)?,
             Codec::Dv => dv::packetize(unit, max, out)?,
+            Codec::MultiOpus => multiopus::packetize(unit, max, out),
             Codec::Theora | Codec::Vorbis => xiph::packetize(unit, self.identifier, max, out),
             Codec::MpegTs => mpeg_ts::packetize(unit, max, out)?,
             Codec::Aac => aac::packetize(unit, max, out)?,

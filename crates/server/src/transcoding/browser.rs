@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use glassline_hub::{Stream, TrackLayout};
-use glassline_media::{Kind, Track, TrackIndex};
+use glassline_hub::{KeyframeSize, Stream, TrackLayout};
+use glassline_media::{Kind, PAYLOAD_BYTES_MAX, Track, TrackIndex};
 use glassline_transcode::{AudioSource, VideoSource};
 use serde::Serialize;
 
@@ -64,6 +64,11 @@ impl Transcoders {
                 }
             }
         }
+        for (index, _) in TrackIndex::enumerate(tracks) {
+            if let Some(note) = oversized_keyframe(stream, index) {
+                tracing::warn!(stream = %stream.name(), "a browser may show nothing: {note}");
+            }
+        }
         let reordered = TrackIndex::enumerate(tracks).find(|(_, track)| track.video.reordered);
         if let Some((index, track)) = reordered.filter(|_| transcodes_video) {
             let source = VideoSource::of(track).map_err(|reason| reason.to_string())?;
@@ -95,7 +100,9 @@ impl Transcoders {
                 return BrowserView::reordered(track, refusal, self.trouble(of, index));
             }
             if !needing.contains(&index) {
-                return view_of(track);
+                let mut view = view_of(track);
+                view.note = view.note.or_else(|| oversized_keyframe(stream, index));
+                return view;
             }
             match AudioSource::of(track) {
                 Err(reason) => BrowserView::refused(reason.to_string()),
@@ -103,7 +110,10 @@ impl Transcoders {
                     Some(reason) => BrowserView::refused(reason.to_string()),
                     None => BrowserView {
                         codec: Some(source.transcoded().codec.encoding_name()),
-                        note: self.trouble(of, index).or_else(|| source.loss()),
+                        note: self
+                            .trouble(of, index)
+                            .or_else(|| source.loss())
+                            .or_else(|| source.mixdown()),
                     },
                 },
             }
@@ -143,6 +153,28 @@ impl BrowserView {
 pub(crate) const WITHOUT_B_FRAMES: &str = "turn B-frames off at the source (ffmpeg: -bf 0; OBS: \
      B-frames 0; x264enc of GStreamer: bframes=0; cameras: profile Baseline, or smart codec off)";
 
+/// Most packets of a frame that libwebrtc joins: the size of its packet buffer, in Chromium, Safari and
+/// Firefox alike.
+const FRAME_PACKETS_MAX: usize = 2_048;
+
+/// Returns why browsers show nothing of a track whose latest keyframe is too large for them.
+fn oversized_keyframe(stream: &Stream, track: TrackIndex) -> Option<String> {
+    if stream.tracks().get(track.get())?.kind() != Kind::Video {
+        return None;
+    }
+    let KeyframeSize { packets, bytes } = stream.keyframe_size(track)?;
+    let mb = |bytes: usize| bytes as f64 / 1e6;
+    (packets > FRAME_PACKETS_MAX).then(|| {
+        format!(
+            "the latest keyframe has {:.1} MB in {packets} packets, and browsers join at most \
+             {FRAME_PACKETS_MAX} packets, {:.1} MB: lower resolution or quality at the source \
+             (ffmpeg: -crf, -maxrate with -bufsize; cameras: maximum bitrate)",
+            mb(bytes),
+            mb(FRAME_PACKETS_MAX * PAYLOAD_BYTES_MAX),
+        )
+    })
+}
+
 /// Returns how browsers receive a track that is not transcoded.
 fn view_of(track: &Track) -> BrowserView {
     let codec = track.codec;
@@ -162,4 +194,42 @@ fn needing(tracks: &[Track]) -> impl Iterator<Item = (TrackIndex, &Track)> {
         .any(|track| track.codec.is_played_by_browsers());
     TrackIndex::enumerate(tracks)
         .filter(move |(_, track)| !has_playable && track.kind() == Kind::Audio)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use glassline_hub::{Limits, StreamName};
+    use glassline_media::{Codec, MediaTime, Stamps, UnitBuilder};
+
+    use super::*;
+
+    fn note_of(packets: usize, keyframe: bool) -> Option<String> {
+        let name = StreamName::parse("cam").expect("good");
+        let stream = Stream::unlisted(name, Limits::default());
+        let now = Instant::now();
+        let mut publisher = stream
+            .publish(vec![Track::new(Codec::Vp8)], now)
+            .expect("nobody else publishes");
+        let mut builder = UnitBuilder::default();
+        for _ in 0..packets {
+            builder.push(&[7; PAYLOAD_BYTES_MAX]);
+        }
+        let stamps = Stamps::arrived(now);
+        let unit = builder.build(TrackIndex(0), MediaTime::ZERO, keyframe, stamps);
+        let pushed = publisher.push(unit.expect("packets"), now);
+        pushed.expect("a track of the stream");
+        oversized_keyframe(&stream, TrackIndex(0))
+    }
+
+    /// Chromium showed nothing of keyframes of 3.2 MB, and nothing said why.
+    #[test]
+    fn a_keyframe_of_more_packets_than_browsers_join_is_named() {
+        assert_eq!(note_of(2_048, true), None);
+        assert_eq!(note_of(2_049, false), None, "another frame");
+        let note = note_of(2_809, true).expect("too large");
+        assert!(note.contains("3.2 MB in 2809 packets"), "{note}");
+        assert!(note.contains("2048 packets, 2.4 MB"), "{note}");
+    }
 }

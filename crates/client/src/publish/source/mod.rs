@@ -9,6 +9,7 @@ mod ladder;
 mod pipe;
 mod raw;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -261,6 +262,8 @@ fn begin(
         None => None,
     };
     let carries = spec.carries;
+    let piped = named_pipe(spec);
+    let spec = piped.as_ref().unwrap_or(spec);
     let (mut tracks, adapts) = match &spec.input {
         Input::Files { paths, fps } if spec.rungs.is_empty() => {
             let source = files::open(paths, spec, *fps)?;
@@ -287,6 +290,35 @@ fn begin(
         tracks.extend(files::play(audio, context, tracks.len(), carries)?);
     }
     Ok((tracks, adapts))
+}
+
+/// Returns the specification of an input that is a named pipe, whatever its name ends with: it is
+/// read as it comes. `None` for other inputs.
+fn named_pipe(spec: &Spec) -> Option<Spec> {
+    let Input::Files { paths, fps } = &spec.input else {
+        return None;
+    };
+    let [path] = &paths[..] else {
+        return None;
+    };
+    is_named_pipe(path).then(|| Spec {
+        input: Input::Pipe {
+            path: Some(path.clone()),
+        },
+        fps: fps.or(spec.fps),
+        ..spec.clone()
+    })
+}
+
+#[cfg(unix)]
+fn is_named_pipe(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt as _;
+    std::fs::metadata(path).is_ok_and(|it| it.file_type().is_fifo())
+}
+
+#[cfg(not(unix))]
+const fn is_named_pipe(_: &Path) -> bool {
+    false
 }
 
 /// Why a source cannot be opened, or ended early.

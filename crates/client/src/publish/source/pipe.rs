@@ -312,6 +312,38 @@ mod tests {
         bytes
     }
 
+    /// A pipe called `live.h264` was taken for a file, and refused.
+    #[cfg(unix)]
+    #[test]
+    fn a_named_pipe_is_read_as_it_comes_whatever_its_name() {
+        let folder = format!("glassline-named-pipe-{}", std::process::id());
+        let folder = std::env::temp_dir().join(folder);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let path = folder.join("live.h264");
+        let made = std::process::Command::new("mkfifo").arg(&path).status();
+        assert!(made.expect("mkfifo").success());
+        let writer = std::thread::spawn({
+            let path = path.clone();
+            move || std::fs::write(path, &CLIP[..110_000])
+        });
+        let text = path.to_str().expect("UTF-8");
+        let spec = Spec {
+            input: text.parse().expect("a path"),
+            ..spec(true)
+        };
+        let (context, events) = context();
+        let begun = crate::publish::source::begin(&spec, &context, None);
+        let (tracks, adapts) = begun.expect("H.264");
+        assert_eq!(
+            (tracks.len(), tracks[0].codec, adapts),
+            (1, Codec::H264, false)
+        );
+        let (units, how) = units(events);
+        assert!(how.is_ok() && units.len() > 3 && units[0].keyframe);
+        writer.join().expect("no panic").expect("all was read");
+        std::fs::remove_dir_all(&folder).expect("removed");
+    }
+
     #[test]
     fn units_of_a_pipe_come_at_their_rate_and_end_with_it() {
         let (context, events) = context();

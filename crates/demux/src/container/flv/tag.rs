@@ -188,8 +188,8 @@ impl Payload {
             "vp09" => describe::vp9(size),
             "mp4a" => describe::aac(bytes, 2)?,
             "Opus" => match opus::Head::parse(bytes) {
-                Ok(head) => describe::opus(head.channels)?,
-                Err(_) => describe::opus(2)?,
+                Ok(head) => describe::opus(head.channels, head.streams),
+                Err(_) => describe::opus(2, None),
             },
             "ac-3" => {
                 let header = ac3::Header::parse(bytes);

@@ -42,7 +42,7 @@ impl PlayedTracks {
             let described = match described {
                 Ok(described) => described,
                 // The video of a film goes without such audio.
-                Err(reason @ Reason::Channels(_)) => {
+                Err(reason @ Reason::OpusMapping { .. }) => {
                     others.push(format!("{}: {reason}", entry.name()));
                     continue;
                 }
@@ -290,8 +290,10 @@ impl<'a> TrackEntry<'a> {
         }
         Ok(Some(match codec {
             "A_OPUS" => match opus::Head::parse(self.private) {
-                Ok(head) => describe::opus(head.channels)?,
-                Err(_) if self.private.is_empty() => describe::opus(channels)?,
+                Ok(head) => describe::opus(head.channels, head.streams),
+                Err(_) if self.private.is_empty() => {
+                    describe::opus(channels, opus::streams(0, channels, &[])?)
+                }
                 Err(reason) => return Err(reason),
             },
             "A_VORBIS" => describe::vorbis(self.private)?,

@@ -4,6 +4,7 @@
 use glassline_media::Codec;
 
 use super::boxes::{InMemory, find};
+use crate::audio::opus;
 use crate::audio::pcm::Sample;
 use crate::container::coding::Described;
 use crate::container::describe::{self, SAMPLE_RATE_MAX};
@@ -32,7 +33,7 @@ pub(super) fn read(
         _ => match read_audio(entry) {
             // The video of a film goes without such audio.
             Err(Fault {
-                reason: reason @ Reason::Channels(_),
+                reason: reason @ Reason::OpusMapping { .. },
                 ..
             }) => return Ok(Err(format!("{named}: {reason}"))),
             described => described?,
@@ -109,9 +110,15 @@ fn read_audio(entry: &InMemory<'_>) -> Result<Option<Described>, Fault> {
     let (rate, channels) = (audio.rate, audio.channels);
     Ok(Some(match &entry.kind {
         b"Opus" => {
-            let specific = find(&audio.boxes, b"dOps");
-            let listed = specific.and_then(|found| found.body.get(1).copied());
-            at(describe::opus(listed.unwrap_or(channels)))?
+            // Opus in ISO-BMFF, §4.3.2: version, channels, skipped samples, rate, gain, mapping.
+            let specific = find(&audio.boxes, b"dOps").map(|found| found.body);
+            let (family, channels, table) = match specific {
+                Some([_, channels, _, _, _, _, _, _, _, _, family, table @ ..]) => {
+                    (*family, *channels, table)
+                }
+                _ => (0, channels, &[][..]),
+            };
+            at(opus::streams(family, channels, table).map(|it| describe::opus(channels, it)))?
         }
         b"ac-3" => describe::ac3(rate, channels),
         b".mp3" => describe::mpeg_audio(rate, channels),

@@ -129,7 +129,7 @@ impl Stream {
     /// Returns the stream's track. All headers must have arrived.
     pub(super) fn describe(&self) -> Result<Described, Reason> {
         match &self.logical {
-            Logical::Opus(head) => describe::opus(head.channels),
+            Logical::Opus(head) => Ok(describe::opus(head.channels, head.streams)),
             Logical::Vorbis { identification, .. } => {
                 describe::vorbis_of(identification, &self.setup)
             }

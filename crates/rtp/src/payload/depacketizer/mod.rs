@@ -16,8 +16,8 @@ use std::collections::VecDeque;
 use glassline_media::{Codec, Track};
 
 use super::{
-    aac, ac3, amr, av1, dv, h265, jpeg, latm, mpeg_audio, mpeg_ts, mpeg_video, mpeg4_visual, vp8,
-    vp9, xiph,
+    aac, ac3, amr, av1, dv, h265, jpeg, latm, mpeg_audio, mpeg_ts, mpeg_video, mpeg4_visual,
+    multiopus, vp8, vp9, xiph,
 };
 use crate::h264::{self, Counters};
 
@@ -102,6 +102,7 @@ impl Depacketizer {
             Codec::Ac3 => audio(Box::<ac3::Assembly>::default()),
             Codec::Amr | Codec::AmrWb => audio(Box::new(amr::Assembly::new(track)?)),
             Codec::MpegAudio => audio(Box::<mpeg_audio::Assembly>::default()),
+            Codec::MultiOpus => frames(Box::<multiopus::Assembly>::default()),
             Codec::Opus | Codec::Pcmu | Codec::Pcma | Codec::L16 | Codec::T140 => {
                 audio(Box::new(OneUnitPerPacket))
             }

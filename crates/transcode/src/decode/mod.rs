@@ -2,6 +2,10 @@
 //!
 //! Why Symphonia: docs/decisions/0012. Its decoders contain no `unsafe` code.
 
+mod aac;
+mod mixdown;
+mod multistream;
+
 use std::fmt;
 
 use glassline_media::{Bits, Codec};
@@ -16,10 +20,12 @@ use symphonia_core::packet::PacketRef;
 use symphonia_core::units::{Duration, Timestamp};
 use thiserror::Error;
 
-use crate::source::AudioSource;
+use self::aac::SurroundDecoder;
+use self::multistream::MultistreamDecoder;
+use crate::source::{AudioSource, Layout};
 
 /// Longest decoded frame in samples of each channel, which keeps memory bounded: L16 has as many
-/// as a packet holds, the other codecs at most 1152.
+/// as a packet holds, Opus at most 5760, the other codecs at most 1152.
 const SAMPLES_MAX: usize = 1 << 14;
 
 /// Most elements of an AAC frame that are looked at to find its channels.
@@ -45,6 +51,8 @@ pub struct Decoder {
 }
 
 enum Inner {
+    Surround(Box<SurroundDecoder>),
+    Multistream(Box<MultistreamDecoder>),
     Aac {
         decoder: Box<AacDecoder>,
         format: Format,
@@ -64,12 +72,18 @@ impl Decoder {
             rate: source.rate,
             channels: usize::from(source.channels),
         };
-        let inner = match source.codec {
-            Codec::Aac => Inner::Aac {
-                decoder: Box::new(aac(format)?),
+        let inner = match (source.codec, source.layout) {
+            (Codec::Aac, Layout::Program(program)) => {
+                Inner::Surround(Box::new(SurroundDecoder::new(source.rate, program)))
+            }
+            (Codec::Aac, _) => Inner::Aac {
+                decoder: Box::new(aac_of_one_element(format)?),
                 format,
             },
-            Codec::L16 => Inner::Linear(format),
+            (_, Layout::Multistream(layout)) => {
+                Inner::Multistream(Box::new(MultistreamDecoder::new(layout)?))
+            }
+            (Codec::L16, _) => Inner::Linear(format),
             _ => Inner::MpegAudio(None),
         };
         Ok(Self { inner })
@@ -82,6 +96,8 @@ impl Decoder {
     pub fn decode(&mut self, frame: &[u8], samples: &mut Vec<f32>) -> Result<Format, Undecodable> {
         samples.clear();
         let format = match &mut self.inner {
+            Inner::Surround(decoder) => decoder.decode(frame, samples)?,
+            Inner::Multistream(decoder) => decoder.decode(frame, samples)?,
             Inner::Aac { decoder, format } => {
                 run(decoder.as_mut(), frame, samples)?;
                 *format
@@ -118,13 +134,16 @@ impl fmt::Debug for Decoder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match &self.inner {
             Inner::Aac { .. } => "Decoder(AAC)",
+            Inner::Surround(_) => "Decoder(AAC of several channels)",
+            Inner::Multistream(_) => "Decoder(Opus of several streams)",
             Inner::MpegAudio(_) => "Decoder(MPEG audio)",
             Inner::Linear(_) => "Decoder(L16)",
         })
     }
 }
 
-fn aac(format: Format) -> Result<AacDecoder, Undecodable> {
+/// Creates a decoder of frames with a single channel or a pair.
+fn aac_of_one_element(format: Format) -> Result<AacDecoder, Undecodable> {
     let mut parameters = AudioCodecParameters::new();
     // Rate and channels stand for the configuration, which `AudioSource` has checked: the decoder
     // refuses configurations of HE-AAC, whose core it decodes.

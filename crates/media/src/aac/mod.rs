@@ -1,5 +1,9 @@
 //! The configuration of an AAC track: the AudioSpecificConfig of ISO/IEC 14496-3 §1.6.2.1.
 
+mod program;
+
+pub use program::{Placement, Program, ProgramElement};
+
 use crate::Bits;
 
 /// The fields of an AudioSpecificConfig that describe and time a track.
@@ -20,8 +24,10 @@ pub struct AudioSpecificConfig {
     pub rate: u32,
     /// Sampling rate of the coded audio in Hz.
     pub coded_rate: u32,
-    /// Number of channels; `None` if a program config element lists them.
+    /// Number of channels; `None` if it is not known before the first frame.
     pub channels: Option<u8>,
+    /// The elements that hold the channels; `None` as for `channels`.
+    pub program: Option<Program>,
     /// Coded samples in an access unit.
     pub samples: u32,
 }
@@ -42,23 +48,25 @@ impl AudioSpecificConfig {
         let mut bits = Bits::new(bytes);
         let mut object = object_type(&mut bits)?;
         let coded_rate = rate_of(&mut bits)?;
-        let channels = bits.take(4)?;
+        let configuration = bits.take(4)? as u8;
         let mut rate = coded_rate;
         if object == SBR || object == PS {
             rate = rate_of(&mut bits)?;
             object = object_type(&mut bits)?;
         }
         // Only these object types begin with the flag of short frames.
-        let short = matches!(object, 1..=4 | 6 | 7 | 17 | 19..=23) && bits.take(1)? == 1;
+        let is_general_audio = matches!(object, 1..=4 | 6 | 7 | 17 | 19..=23);
+        let short = is_general_audio && bits.take(1)? == 1;
+        let program = match configuration {
+            0 if is_general_audio => listed_program(bits),
+            number => Program::of_configuration(number),
+        };
         Some(Self {
             object_type: object,
             rate,
             coded_rate,
-            channels: match channels {
-                0 => None,
-                7 => Some(8),
-                channels => u8::try_from(channels).ok(),
-            },
+            channels: program.map(|it| it.channels()),
+            program,
             samples: match (object, short) {
                 (23 | 39, true) => 480,
                 (23 | 39, false) => 512,
@@ -67,6 +75,17 @@ impl AudioSpecificConfig {
             },
         })
     }
+}
+
+/// Reads the program config element behind the flag of short frames (table 4.1); `None` if there is
+/// none, in which case the frames may hold it.
+fn listed_program(mut bits: Bits<'_>) -> Option<Program> {
+    let depends_on_core_coder = bits.bit()?;
+    if depends_on_core_coder {
+        bits.take(14)?;
+    }
+    let _extension = bits.bit()?;
+    Program::parse(&mut bits)
 }
 
 fn object_type(bits: &mut Bits<'_>) -> Option<u32> {
@@ -107,6 +126,7 @@ mod tests {
                 rate,
                 coded_rate,
                 channels,
+                program: channels.and_then(Program::of_channels),
                 samples,
             })
         };
