@@ -1,7 +1,7 @@
 //! A TCP connection that carries the datagrams of a peer (RFC 6544).
 
 use std::any::Any;
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::net::SocketAddr;
 
 use glassline_webrtc::framing::{self, FrameReader};
@@ -15,9 +15,8 @@ const UNSENT_BYTES_MAX: u32 = 64 << 10;
 /// can reach the limit.
 pub(super) const WAITING_BYTES_MAX: usize = 1 << 20;
 
-/// Bytes of one write. As many are handed to the kernel while a peer's datagrams are still sealed, so
-/// that a full connection is noticed soon.
-const WRITE_BYTES: usize = 64 << 10;
+/// Bytes of the buffer that a connection keeps while nothing waits.
+const KEPT_BYTES: usize = 4 << 10;
 
 /// A connection of a peer, and the datagrams that the kernel has not taken yet.
 ///
@@ -108,8 +107,8 @@ impl TcpConnection {
     }
 
     /// Frames datagrams of `segment` bytes each, except that the last may be shorter, and has them
-    /// wait for [`write`](Self::write). Returns false, and breaks the connection, if there is no
-    /// room for them.
+    /// wait for [`write`](Self::write) or [`send`](Self::send). Returns false, and breaks the
+    /// connection, if there is no room for them.
     pub(super) fn queue(&mut self, datagrams: &[u8], segment: usize) -> bool {
         if self.is_broken || self.waiting.len() + datagrams.len() > WAITING_BYTES_MAX {
             self.is_broken = true;
@@ -122,19 +121,49 @@ impl TcpConnection {
                 self.waiting.extend_from_slice(datagram);
             }
         }
-        if self.waiting.len() >= WRITE_BYTES && !self.is_full {
-            self.write();
-        }
         true
     }
 
     /// Hands waiting datagrams to the kernel until it takes no more.
     pub(super) fn write(&mut self) {
         self.is_full = false;
+        self.write_with(&[]);
+    }
+
+    /// Hands waiting datagrams and then `framed` to the kernel, in one call if it has room. `framed`
+    /// are datagrams with their lengths in front. What the kernel does not take waits here.
+    /// Returns false, and breaks the connection, if there is no room for that.
+    pub(super) fn send(&mut self, framed: &[u8]) -> bool {
+        let left = self.write_with(framed);
+        if self.is_broken || self.waiting.len() + left.len() > WAITING_BYTES_MAX {
+            self.is_broken = true;
+            return false;
+        }
+        self.waiting.extend_from_slice(left);
+        true
+    }
+
+    /// Hands waiting datagrams and then `framed` to the kernel until it takes no more. Returns what
+    /// is left of `framed`.
+    fn write_with<'a>(&mut self, mut framed: &'a [u8]) -> &'a [u8] {
         let mut written = 0;
-        while written < self.waiting.len() && !self.is_full && !self.is_broken {
-            match self.stream.write(&self.waiting[written..]) {
-                Ok(count) if count > 0 => written += count,
+        while !(self.is_full || self.is_broken) {
+            let waiting = &self.waiting[written..];
+            let taken = match (waiting.is_empty(), framed.is_empty()) {
+                (true, true) => break,
+                (true, false) => self.stream.write(framed),
+                (false, true) => self.stream.write(waiting),
+                (false, false) => {
+                    let both = [IoSlice::new(waiting), IoSlice::new(framed)];
+                    self.stream.write_vectored(&both)
+                }
+            };
+            match taken {
+                Ok(count) if count > 0 => {
+                    let of_waiting = count.min(waiting.len());
+                    written += of_waiting;
+                    framed = &framed[count - of_waiting..];
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.is_full = true,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Ok(_) | Err(_) => self.is_broken = true,
@@ -142,7 +171,8 @@ impl TcpConnection {
         }
         self.waiting.drain(..written);
         if self.waiting.is_empty() {
-            self.waiting.shrink_to(2 * WRITE_BYTES);
+            self.waiting.shrink_to(KEPT_BYTES);
         }
+        framed
     }
 }
