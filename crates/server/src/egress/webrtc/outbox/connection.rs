@@ -176,3 +176,90 @@ impl TcpConnection {
         framed
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use glassline_sim::Rng;
+
+    use super::*;
+
+    fn pair() -> (TcpConnection, std::net::TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let address = listener.local_addr().expect("bound");
+        let client = std::net::TcpStream::connect(address).expect("a listener");
+        client.set_nonblocking(true).expect("a socket");
+        let (server, _) = listener.accept().expect("connected");
+        (TcpConnection::new(server, ()).expect("open"), client)
+    }
+
+    /// Reads at most `limit` bytes of what has arrived.
+    fn read(client: &mut std::net::TcpStream, limit: usize, arrived: &mut Vec<u8>) {
+        let mut buffer = vec![0; limit];
+        if let Ok(count) = client.read(&mut buffer) {
+            arrived.extend_from_slice(&buffer[..count]);
+        }
+    }
+
+    #[test]
+    fn control_and_media_arrive_in_the_order_in_which_they_were_sent() {
+        for seed in 0..3 {
+            let mut rng = Rng::new(seed);
+            let (mut connection, mut client) = pair();
+            let (mut sent, mut arrived, mut was_full) = (Vec::new(), Vec::new(), false);
+            // The kernel's buffers differ: nothing is read before they are full.
+            let mut after_full = 0;
+            for number in 0_u32..200_000 {
+                let datagram = vec![number as u8; 40 + rng.below(1_100) as usize];
+                let prefix = framing::prefix(datagram.len()).expect("short");
+                let framed = [&prefix[..], &datagram].concat();
+                // As a viewer is served: no media while the connection is full.
+                if rng.chance(0.2) && connection.waiting.len() < 500_000 {
+                    assert!(connection.queue(&datagram, datagram.len()));
+                    sent.extend(framed);
+                } else if !connection.is_full() {
+                    assert!(connection.send(&framed), "seed {seed}");
+                    sent.extend(framed);
+                }
+                was_full |= connection.is_full();
+                if rng.chance(0.1) {
+                    connection.write();
+                }
+                if was_full && rng.chance(0.05) {
+                    read(&mut client, 64 << 10, &mut arrived);
+                }
+                after_full += u32::from(was_full);
+                if after_full > 2_000 {
+                    break;
+                }
+            }
+            assert!(was_full, "seed {seed}: nothing was tested");
+            let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+            while arrived.len() < sent.len() {
+                assert!(
+                    std::time::Instant::now() < end,
+                    "seed {seed}: bytes are missing"
+                );
+                connection.write();
+                read(&mut client, 64 << 10, &mut arrived);
+            }
+            assert!(arrived == sent, "seed {seed}");
+            assert!(!connection.has_waiting() && !connection.is_broken);
+        }
+    }
+
+    #[test]
+    fn a_peer_that_reads_nothing_costs_bounded_memory_and_then_its_connection() {
+        let (mut connection, _client) = pair();
+        let framed = [7; 1_202];
+        let sends = (0..100_000)
+            .take_while(|_| connection.send(&framed))
+            .count();
+        assert!(sends < 100_000 && connection.is_broken && connection.is_full());
+        let waits = connection.waiting.len();
+        assert!((WAITING_BYTES_MAX - 1_202..=WAITING_BYTES_MAX).contains(&waits));
+        assert!(!connection.queue(&framed, framed.len()));
+        assert_eq!(connection.waiting.len(), waits);
+    }
+}
