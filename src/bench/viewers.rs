@@ -54,6 +54,10 @@ pub(crate) struct Options {
     /// report how much later the frames of the other viewers arrive.
     #[arg(long, default_value_t = 0, value_name = "N")]
     stall: usize,
+    /// Measure each step a second time with N more clients that stop reading after 2 s and use
+    /// TCP, beside viewers over UDP (WHEP).
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    stall_tcp: usize,
     /// Measure each step a second time with N more clients that read only at RATE, like 1:100kB/s
     /// (RTSP over TCP).
     #[arg(long, value_name = "N:RATE", value_parser = slow_clients)]
@@ -242,6 +246,7 @@ impl Options {
         let (slow, slow_bytes_per_second) = self.slow.unwrap_or_default();
         Trouble {
             stalled: self.stall,
+            stalled_over_tcp: self.stall_tcp,
             slow,
             slow_bytes_per_second,
             tiny_window: self.tiny_window,
@@ -346,6 +351,8 @@ mod tests {
             "7",
             "--stall",
             "2",
+            "--stall-tcp",
+            "5",
             "--slow",
             "3:100kB/s",
             "--tiny-window",
@@ -354,6 +361,7 @@ mod tests {
         ]);
         let trouble = Trouble {
             stalled: 2,
+            stalled_over_tcp: 5,
             slow: 3,
             slow_bytes_per_second: 100_000,
             tiny_window: 4,

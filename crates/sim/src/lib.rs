@@ -12,7 +12,7 @@
 //! [`Simulation`] runs them from one event to the next. Every decision follows from a seed,
 //! which messages name: the same seed gives the same [`Trace`]. A [`Link`] takes its capacity
 //! from a rate or from a [`Schedule`]. [`Delays`] are a path reduced to what it did to each
-//! packet. The crate knows no protocol.
+//! packet. A [`ByteStream`] is what TCP makes of a path. The crate knows no protocol.
 
 #![cfg_attr(
     test,
@@ -22,6 +22,7 @@
     )
 )]
 
+mod byte_stream;
 mod case;
 mod clock;
 mod delays;
@@ -33,6 +34,7 @@ mod rng;
 mod schedule;
 mod trace;
 
+pub use byte_stream::{ByteStream, StreamConditions};
 pub use case::Case;
 pub use clock::Clock;
 pub use delays::{Delays, DelaysError, Family, UnknownFamily};

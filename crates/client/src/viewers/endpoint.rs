@@ -49,6 +49,18 @@ pub enum RtspTransport {
 }
 
 impl Endpoint {
+    /// Returns the same endpoint for a viewer whose only path is a TCP connection (RFC 6544); `None`
+    /// for endpoints other than WHEP.
+    pub fn over_tcp(&self) -> Option<Self> {
+        match self {
+            Self::Whep { url, .. } => Some(Self::Whep {
+                url: url.clone(),
+                transport: IceTransport::Tcp,
+            }),
+            Self::DoSignaling(_) | Self::Rtsp { .. } => None,
+        }
+    }
+
     /// Parses a URL: `rtsp://…` and `rtsps://…` are RTSP over TCP, a path that ends in
     /// `/doSignaling` is the reference load test's signalling, any other `http` or `https`
     /// URL is WHEP.

@@ -131,6 +131,11 @@ impl Plan {
                 "{flag} is for RTSP over TCP only; with {protocol}, --stall hinders a server"
             ));
         }
+        if self.trouble.stalled_over_tcp > 0 && self.endpoint.over_tcp().is_none() {
+            return refuse(format!(
+                "--stall-tcp is for WHEP only; with {protocol}, --stall hinders a server"
+            ));
+        }
         if self.describe_probe && !protocol.starts_with("rtsp/") {
             return refuse("--describe-probe is for rtsp:// only".to_owned());
         }
@@ -341,6 +346,10 @@ mod tests {
             ..none
         };
         let stalled = Trouble { stalled: 1, ..none };
+        let stalled_over_tcp = Trouble {
+            stalled_over_tcp: 1,
+            ..none
+        };
         let probed = Plan {
             describe_probe: true,
             ..whep.clone()
@@ -356,6 +365,10 @@ mod tests {
                 "--tiny-window is for RTSP over TCP only",
             ),
             (long(udp.clone(), tiny), "with rtsp/udp, --stall"),
+            (
+                long(rtsp.clone(), stalled_over_tcp),
+                "--stall-tcp is for WHEP only",
+            ),
             (probed, "--describe-probe"),
             (short, "4 s at least"),
         ] {
@@ -363,6 +376,7 @@ mod tests {
             assert!(error.contains(wanted), "{error}");
         }
         for (plan, trouble) in [
+            (whep.clone(), stalled_over_tcp),
             (whep, stalled),
             (udp, stalled),
             (rtsps, slow),

@@ -10,6 +10,9 @@ use crate::viewers::timing::Gap;
 pub struct Trouble {
     /// Number of clients that stop reading two seconds after their media began.
     pub stalled: usize,
+    /// Number of clients that do the same over a TCP connection, whatever the viewers use.
+    #[serde(default)]
+    pub stalled_over_tcp: usize,
     /// Number of clients that read at [`Self::slow_bytes_per_second`].
     pub slow: usize,
     /// Byte rate of the slow clients.
@@ -54,10 +57,10 @@ impl Trouble {
 
     /// Returns the number of hindering clients.
     pub const fn count(&self) -> usize {
-        self.stalled + self.slow + self.tiny_window
+        self.stalled + self.stalled_over_tcp + self.slow + self.tiny_window
     }
 
-    /// Behavior of each client.
+    /// Behavior of each client that uses the viewers' transport.
     pub fn conducts(&self) -> impl Iterator<Item = Conduct> {
         let slow = Conduct::Slow {
             bytes_per_second: self.slow_bytes_per_second,
@@ -75,6 +78,7 @@ impl Trouble {
     pub fn named(&self) -> String {
         let kinds = [
             (self.stalled, "stalled"),
+            (self.stalled_over_tcp, "stalled over TCP"),
             (self.slow, "slow"),
             (self.tiny_window, "tiny-window"),
         ];
@@ -103,6 +107,7 @@ mod tests {
     fn each_kind_comes_as_often_as_asked_for() {
         let trouble = Trouble {
             stalled: 2,
+            stalled_over_tcp: 3,
             slow: 1,
             slow_bytes_per_second: 5,
             tiny_window: 1,
@@ -115,8 +120,9 @@ mod tests {
             conducts,
             [Conduct::Stall, Conduct::Stall, slow, Conduct::TinyWindow]
         );
-        assert_eq!(trouble.count(), 4);
-        assert_eq!(trouble.named(), "2 stalled, 1 slow, 1 tiny-window");
+        assert_eq!(trouble.count(), 7);
+        let named = "2 stalled, 3 stalled over TCP, 1 slow, 1 tiny-window";
+        assert_eq!(trouble.named(), named);
         assert!(Trouble::default().is_none() && Trouble::default().named().is_empty());
     }
 

@@ -88,13 +88,47 @@ impl Agent {
         consent.take_response(source, datagram, &remote.pass, self.path, now)
     }
 
-    /// Goes to the address that the peer nominated, if it is proven by now.
+    /// Goes to the address that the peer nominated, if it is proven by now and the former path is
+    /// not kept any more.
     pub(super) fn follow_wanted(&mut self, now: Instant) -> Option<PathChange> {
         let (address, local) = self.wanted?;
         if !self.is_proven(address, now) {
             return None;
         }
         self.nominate(now, address, local)
+    }
+
+    /// Goes to the address that the peer nominated because authentic data came from there: a peer
+    /// that nominates several pairs sends by the one that it uses. libwebrtc's controlled end
+    /// decides in the same way among pairs that are nominated alike.
+    pub(crate) fn follow_data(
+        &mut self,
+        now: Instant,
+        source: TransportAddress,
+    ) -> Option<PathChange> {
+        let (address, _) = self.wanted?;
+        if address != source {
+            return None;
+        }
+        self.nominated = None;
+        self.follow_wanted(now)
+    }
+
+    /// Goes to the address that the peer nominated if the former path has not been nominated again
+    /// since.
+    pub(super) fn end_hold(&mut self, now: Instant) -> Option<PathChange> {
+        let end = self.nominated? + NOMINATION_HELD;
+        if self.wanted.is_none() || now < end {
+            return None;
+        }
+        self.nominated = None;
+        self.follow_wanted(now)
+    }
+
+    /// Returns when [`end_hold`](Self::end_hold) has to be called.
+    pub(super) fn hold_deadline(&self) -> Option<Instant> {
+        self.wanted?;
+        self.nominated.map(|at| at + NOMINATION_HELD)
     }
 
     /// Clears the address tables except for the path in use. A lite agent learns all of them
@@ -114,6 +148,10 @@ impl Agent {
     /// Follows the last nomination of the peer, for a lite agent. The `is` agent would keep an
     /// older path of higher priority until that fails 15 s later, and a phone that leaves its
     /// Wi-Fi would lose its video until then.
+    ///
+    /// A peer that nominates once (RFC 8445 §8.1.1) is followed at once, or when it has proven the
+    /// address. One that nominates several pairs in turn is followed to the pair that it sends by,
+    /// or to the last one when it has nominated no other for [`NOMINATION_HELD`].
     pub(super) fn nominate(
         &mut self,
         now: Instant,
@@ -130,12 +168,11 @@ impl Agent {
         let is_recent = |at| now.saturating_duration_since(at) < NOMINATION_HELD;
         // Until the handshake is done there is no media that could jump, and the rest of the handshake
         // comes by the pair that the peer chose last.
-        if is_connected && self.nominated.is_some_and(is_recent) {
-            return None;
-        }
+        let is_held = self.nominated.is_some_and(is_recent);
         let unproven = |consent: &Consent| !consent.is_proven(source, now);
-        if is_connected && self.consent.as_deref().is_some_and(unproven) {
-            // Media stays where the peer is known to be until the peer answers a check.
+        if is_connected && (is_held || self.consent.as_deref().is_some_and(unproven)) {
+            // Media stays where the peer is known to be until the peer answers a check, and for a
+            // while after that path was nominated.
             self.wanted = Some((source, local));
             return None;
         }

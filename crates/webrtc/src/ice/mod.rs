@@ -49,8 +49,9 @@ const CANDIDATES_MAX: usize = 32;
 const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 /// Buffer size that `is` is configured with, in bytes. STUN responses are under 100 bytes.
 const STUN_BYTES: usize = 320;
-/// Time for which a nominated path is kept against nominations of other paths. Aggressive
-/// nomination of several paths at once must not make media jump between them.
+/// Time for which a nominated path is kept against nominations of other paths, unless the peer sends
+/// by another one. Aggressive nomination of several paths at once must not make media jump between
+/// them.
 const NOMINATION_HELD: Duration = Duration::from_millis(900);
 
 /// Time without authentic STUN after which the peer is gone: from the address in use, for a lite
@@ -97,7 +98,8 @@ pub(crate) struct Agent {
     path_local: Option<TransportAddress>,
     /// Instant at which the controlling peer last confirmed `path`.
     nominated: Option<Instant>,
-    /// Address that the peer nominated but has not proven, and the local address.
+    /// Address that the peer nominated last, and the local address: not proven yet, or nominated
+    /// while another path was kept.
     wanted: Option<(TransportAddress, TransportAddress)>,
     /// The peer's consent to be sent to; `None` for a full agent, whose checks are consent.
     consent: Option<Box<Consent>>,
@@ -392,14 +394,15 @@ impl Agent {
             consent.handle_timeout(self.path, now);
         }
         self.agent.handle_timeout(now);
-        self.poll_change()
+        self.end_hold(now).or(self.poll_change())
     }
 
     pub(crate) fn poll_timeout(&mut self) -> Option<Instant> {
         let consent = self.consent.as_ref();
         let consent = consent.and_then(|consent| consent.poll_timeout());
         let agent = self.agent.poll_timeout();
-        [agent, consent].into_iter().flatten().min()
+        let held = self.hold_deadline();
+        [agent, consent, held].into_iter().flatten().min()
     }
 
     /// Writes the next STUN message over `out`. Returns the local address that it is sent from,

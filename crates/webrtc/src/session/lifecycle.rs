@@ -70,12 +70,14 @@ impl Session {
         }
     }
 
-    /// Notes that authentic media arrived from `source`.
+    /// Notes that authentic media or reports arrived from `source`.
     pub(super) fn on_authentic_media(&mut self, now: Instant, source: TransportAddress) {
         // Messages may be many bytes, and go only where the peer keeps proving to be.
         if self.data.is_none() {
             self.ice.on_media(now, source);
         }
+        let change = self.ice.follow_data(now, source);
+        self.on_path_change(now, change);
     }
 
     pub(super) fn on_progress(&mut self, now: Instant, progress: Option<Progress>) {

@@ -194,6 +194,7 @@ mod tests {
                 "slow",
                 "slow_bytes_per_second",
                 "stalled",
+                "stalled_over_tcp",
                 "tiny_window",
                 "trouble_ended",
             ]

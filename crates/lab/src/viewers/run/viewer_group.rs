@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::io;
 use std::time::{Duration, Instant};
 
-use glassline_client::viewers::{Conduct, Id, Join, Mode, Options, Pool, Progress, State, Wait};
+use glassline_client::viewers::{
+    Conduct, Endpoint, Id, Join, Mode, Options, Pool, Progress, State, Wait,
+};
 use glassline_media::Histogram;
 
 use super::mark::{Mark, READING_INTERVAL};
@@ -164,12 +166,12 @@ impl ViewerGroup {
         const CONDUCTS: [Conduct; 3] = [Conduct::Stall, Conduct::Vanish, Conduct::Garbage];
         let conduct = CONDUCTS[self.bad % CONDUCTS.len()];
         self.bad += 1;
-        self.join_as(conduct);
+        self.join_as(conduct, self.plan.endpoint.clone());
     }
 
-    fn join_as(&self, conduct: Conduct) -> Id {
+    fn join_as(&self, conduct: Conduct, endpoint: Endpoint) -> Id {
         self.pool.join(Join {
-            endpoint: self.plan.endpoint.clone(),
+            endpoint,
             mode: Mode::Count,
             conduct,
         })
@@ -177,8 +179,15 @@ impl ViewerGroup {
 
     /// Starts the clients that hinder others.
     pub(super) fn join_trouble(&self) -> Vec<Id> {
-        let conducts = self.plan.trouble.conducts();
-        conducts.map(|conduct| self.join_as(conduct)).collect()
+        let (trouble, endpoint) = (&self.plan.trouble, &self.plan.endpoint);
+        let alike = trouble.conducts().map(|it| (it, endpoint.clone()));
+        let over_tcp = endpoint.over_tcp().into_iter();
+        let over_tcp = over_tcp.map(|it| (Conduct::Stall, it));
+        let over_tcp = over_tcp.flat_map(|it| std::iter::repeat_n(it, trouble.stalled_over_tcp));
+        let clients = alike.chain(over_tcp);
+        clients
+            .map(|(it, endpoint)| self.join_as(it, endpoint))
+            .collect()
     }
 
     /// Stops the clients that hinder others; returns how many of them had ended by themselves.

@@ -7,8 +7,8 @@ use is::stun::{StunMessage, TransId};
 use super::*;
 
 /// A pair, and somebody whose address is forged as the source of datagrams to the server.
-struct Scene {
-    pair: Pair,
+pub(super) struct Scene {
+    pub(super) pair: Pair,
     victim: Victim,
     /// Audio packets that the server sent.
     sent: u32,
@@ -73,7 +73,7 @@ impl Scene {
         }
     }
 
-    fn connected(setup: Setup) -> Self {
+    pub(super) fn connected(setup: Setup) -> Self {
         let mut scene = Self::new(setup);
         scene.run_for(ms(1000));
         assert!(scene.pair.server.is_connected() && scene.pair.client.is_connected());
@@ -81,7 +81,7 @@ impl Scene {
     }
 
     /// Sends 50 packets of audio a second for `time`.
-    fn stream(&mut self, time: Duration) {
+    pub(super) fn stream(&mut self, time: Duration) {
         let until = self.pair.now() + time;
         while self.pair.now() < until {
             if self.pair.server.is_connected() {
@@ -94,7 +94,7 @@ impl Scene {
     }
 
     /// A check of the client, as an attacker who has the session's credentials makes it.
-    fn check(&self, pwd: Option<&str>, nominate: bool) -> Vec<u8> {
+    pub(super) fn check(&self, pwd: Option<&str>, nominate: bool) -> Vec<u8> {
         let server = self.pair.server.local_credentials();
         let client = self.pair.client.local_credentials();
         let username = format!("{}:{}", server.ufrag, client.ufrag);
@@ -120,7 +120,7 @@ impl Scene {
     }
 
     /// Passes a datagram to the server as if it came from `from`. Returns why it was dropped.
-    fn forge(&mut self, from: SocketAddr, bytes: Vec<u8>) -> Option<Dropped> {
+    pub(super) fn forge(&mut self, from: SocketAddr, bytes: Vec<u8>) -> Option<Dropped> {
         let (now, to) = (self.pair.now(), self.pair.server.address);
         let before = self.pair.server.dropped.len();
         self.pair.server.handle(now, Datagram { from, to, bytes });
@@ -129,7 +129,7 @@ impl Scene {
     }
 
     /// The session goes on: the client got everything that the server sent.
-    fn nothing_was_lost(&mut self) {
+    pub(super) fn nothing_was_lost(&mut self) {
         self.stream(ms(200));
         self.run_for(ms(700));
         let (server, client) = (&self.pair.server, &self.pair.client);

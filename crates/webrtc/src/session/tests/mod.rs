@@ -8,8 +8,10 @@ mod handshake;
 mod hijack;
 mod hostile;
 mod media;
+mod nominations;
 mod nonces;
 mod publishing;
+mod tcp;
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -126,6 +128,40 @@ impl Peer {
         }
     }
 
+    /// Passes a datagram to the session, and keeps what the session makes of it.
+    fn take(
+        &mut self,
+        now: Instant,
+        from: TransportAddress,
+        to: TransportAddress,
+        bytes: &mut [u8],
+    ) {
+        match self.session.handle_datagram(now, from, to, bytes) {
+            Ok(Received::Rtp {
+                receiver,
+                layer,
+                sequence,
+                repaired,
+                packet,
+            }) => self.received.push(MediaPacket {
+                receiver: receiver.0,
+                layer: layer.0,
+                sequence,
+                timestamp: packet.header.timestamp,
+                marker: packet.header.marker,
+                payload: packet.payload.to_vec(),
+                repaired,
+                at: now - self.start,
+            }),
+            Ok(Received::Counted { repaired, .. }) => {
+                self.counted += 1;
+                self.counted_repaired += u64::from(repaired);
+            }
+            Ok(_) => {}
+            Err(reason) => self.dropped.push(reason),
+        }
+    }
+
     /// Takes the session's events and answers NACKs.
     fn attend(&mut self, now: Instant) {
         // Channels are polled before their packets, since polling creates some.
@@ -173,30 +209,7 @@ impl Node for Peer {
             to,
             mut bytes,
         } = datagram;
-        match self.session.handle_datagram(now, from, to, &mut bytes) {
-            Ok(Received::Rtp {
-                receiver,
-                layer,
-                sequence,
-                repaired,
-                packet,
-            }) => self.received.push(MediaPacket {
-                receiver: receiver.0,
-                layer: layer.0,
-                sequence,
-                timestamp: packet.header.timestamp,
-                marker: packet.header.marker,
-                payload: packet.payload.to_vec(),
-                repaired,
-                at: now - self.start,
-            }),
-            Ok(Received::Counted { repaired, .. }) => {
-                self.counted += 1;
-                self.counted_repaired += u64::from(repaired);
-            }
-            Ok(_) => {}
-            Err(reason) => self.dropped.push(reason),
-        }
+        self.take(now, from.into(), to.into(), &mut bytes);
     }
 
     fn end_batch(&mut self, now: Instant) {

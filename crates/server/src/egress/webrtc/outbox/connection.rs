@@ -1,7 +1,7 @@
 //! A TCP connection that carries the datagrams of a peer (RFC 6544).
 
 use std::any::Any;
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::net::SocketAddr;
 
 use glassline_webrtc::framing::{self, FrameReader};
@@ -15,9 +15,8 @@ const UNSENT_BYTES_MAX: u32 = 64 << 10;
 /// can reach the limit.
 pub(super) const WAITING_BYTES_MAX: usize = 1 << 20;
 
-/// Bytes of one write. As many are handed to the kernel while a peer's datagrams are still sealed, so
-/// that a full connection is noticed soon.
-const WRITE_BYTES: usize = 64 << 10;
+/// Bytes of the buffer that a connection keeps while nothing waits.
+const KEPT_BYTES: usize = 4 << 10;
 
 /// A connection of a peer, and the datagrams that the kernel has not taken yet.
 ///
@@ -108,8 +107,8 @@ impl TcpConnection {
     }
 
     /// Frames datagrams of `segment` bytes each, except that the last may be shorter, and has them
-    /// wait for [`write`](Self::write). Returns false, and breaks the connection, if there is no
-    /// room for them.
+    /// wait for [`write`](Self::write) or [`send`](Self::send). Returns false, and breaks the
+    /// connection, if there is no room for them.
     pub(super) fn queue(&mut self, datagrams: &[u8], segment: usize) -> bool {
         if self.is_broken || self.waiting.len() + datagrams.len() > WAITING_BYTES_MAX {
             self.is_broken = true;
@@ -122,19 +121,49 @@ impl TcpConnection {
                 self.waiting.extend_from_slice(datagram);
             }
         }
-        if self.waiting.len() >= WRITE_BYTES && !self.is_full {
-            self.write();
-        }
         true
     }
 
     /// Hands waiting datagrams to the kernel until it takes no more.
     pub(super) fn write(&mut self) {
         self.is_full = false;
+        self.write_with(&[]);
+    }
+
+    /// Hands waiting datagrams and then `framed` to the kernel, in one call if it has room. `framed`
+    /// are datagrams with their lengths in front. What the kernel does not take waits here.
+    /// Returns false, and breaks the connection, if there is no room for that.
+    pub(super) fn send(&mut self, framed: &[u8]) -> bool {
+        let left = self.write_with(framed);
+        if self.is_broken || self.waiting.len() + left.len() > WAITING_BYTES_MAX {
+            self.is_broken = true;
+            return false;
+        }
+        self.waiting.extend_from_slice(left);
+        true
+    }
+
+    /// Hands waiting datagrams and then `framed` to the kernel until it takes no more. Returns what
+    /// is left of `framed`.
+    fn write_with<'a>(&mut self, mut framed: &'a [u8]) -> &'a [u8] {
         let mut written = 0;
-        while written < self.waiting.len() && !self.is_full && !self.is_broken {
-            match self.stream.write(&self.waiting[written..]) {
-                Ok(count) if count > 0 => written += count,
+        while !(self.is_full || self.is_broken) {
+            let waiting = &self.waiting[written..];
+            let taken = match (waiting.is_empty(), framed.is_empty()) {
+                (true, true) => break,
+                (true, false) => self.stream.write(framed),
+                (false, true) => self.stream.write(waiting),
+                (false, false) => {
+                    let both = [IoSlice::new(waiting), IoSlice::new(framed)];
+                    self.stream.write_vectored(&both)
+                }
+            };
+            match taken {
+                Ok(count) if count > 0 => {
+                    let of_waiting = count.min(waiting.len());
+                    written += of_waiting;
+                    framed = &framed[count - of_waiting..];
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.is_full = true,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Ok(_) | Err(_) => self.is_broken = true,
@@ -142,7 +171,95 @@ impl TcpConnection {
         }
         self.waiting.drain(..written);
         if self.waiting.is_empty() {
-            self.waiting.shrink_to(2 * WRITE_BYTES);
+            self.waiting.shrink_to(KEPT_BYTES);
         }
+        framed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use glassline_sim::Rng;
+
+    use super::*;
+
+    fn pair() -> (TcpConnection, std::net::TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let address = listener.local_addr().expect("bound");
+        let client = std::net::TcpStream::connect(address).expect("a listener");
+        client.set_nonblocking(true).expect("a socket");
+        let (server, _) = listener.accept().expect("connected");
+        (TcpConnection::new(server, ()).expect("open"), client)
+    }
+
+    /// Reads at most `limit` bytes of what has arrived.
+    fn read(client: &mut std::net::TcpStream, limit: usize, arrived: &mut Vec<u8>) {
+        let mut buffer = vec![0; limit];
+        if let Ok(count) = client.read(&mut buffer) {
+            arrived.extend_from_slice(&buffer[..count]);
+        }
+    }
+
+    #[test]
+    fn control_and_media_arrive_in_the_order_in_which_they_were_sent() {
+        for seed in 0..3 {
+            let mut rng = Rng::new(seed);
+            let (mut connection, mut client) = pair();
+            let (mut sent, mut arrived, mut was_full) = (Vec::new(), Vec::new(), false);
+            // The kernel's buffers differ: nothing is read before they are full.
+            let mut after_full = 0;
+            for number in 0_u32..200_000 {
+                let datagram = vec![number as u8; 40 + rng.below(1_100) as usize];
+                let prefix = framing::prefix(datagram.len()).expect("short");
+                let framed = [&prefix[..], &datagram].concat();
+                // As a viewer is served: no media while the connection is full.
+                if rng.chance(0.2) && connection.waiting.len() < 500_000 {
+                    assert!(connection.queue(&datagram, datagram.len()));
+                    sent.extend(framed);
+                } else if !connection.is_full() {
+                    assert!(connection.send(&framed), "seed {seed}");
+                    sent.extend(framed);
+                }
+                was_full |= connection.is_full();
+                if rng.chance(0.1) {
+                    connection.write();
+                }
+                if was_full && rng.chance(0.05) {
+                    read(&mut client, 64 << 10, &mut arrived);
+                }
+                after_full += u32::from(was_full);
+                if after_full > 2_000 {
+                    break;
+                }
+            }
+            assert!(was_full, "seed {seed}: nothing was tested");
+            let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+            while arrived.len() < sent.len() {
+                assert!(
+                    std::time::Instant::now() < end,
+                    "seed {seed}: bytes are missing"
+                );
+                connection.write();
+                read(&mut client, 64 << 10, &mut arrived);
+            }
+            assert!(arrived == sent, "seed {seed}");
+            assert!(!connection.has_waiting() && !connection.is_broken);
+        }
+    }
+
+    #[test]
+    fn a_peer_that_reads_nothing_costs_bounded_memory_and_then_its_connection() {
+        let (mut connection, _client) = pair();
+        let framed = [7; 1_202];
+        let sends = (0..100_000)
+            .take_while(|_| connection.send(&framed))
+            .count();
+        assert!(sends < 100_000 && connection.is_broken && connection.is_full());
+        let waits = connection.waiting.len();
+        assert!((WAITING_BYTES_MAX - 1_202..=WAITING_BYTES_MAX).contains(&waits));
+        assert!(!connection.queue(&framed, framed.len()));
+        assert_eq!(connection.waiting.len(), waits);
     }
 }

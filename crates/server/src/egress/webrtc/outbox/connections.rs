@@ -1,8 +1,9 @@
 //! The TCP connections of one shard's peers.
 //!
 //! ```text
-//!  peer ─ sealed ─► TcpConnection: framed, waiting ─► write ─► kernel
-//!                        └► anything waits: no media is sealed for that peer
+//!  media ─ sealed and framed ─────────────────► TcpConnection ─► kernel
+//!  control ─ framed, waits for the flush ───────► │ full
+//!                                                 └► the rest waits: no media is sealed for that peer
 //! ```
 //!
 //! A connection that is full delays its own peer only. The peer's viewer then skips to the next
@@ -133,6 +134,34 @@ impl TcpConnections {
         } else {
             counters.dropped_backlog.add(count);
             self.broken.push(peer);
+        }
+    }
+
+    /// Offers the kernel `framed`, which are `packets` datagrams with their lengths, behind what
+    /// waits for `peer`.
+    pub(super) fn send(
+        &mut self,
+        peer: SocketAddr,
+        framed: &[u8],
+        packets: u64,
+        counters: &SendCounters,
+    ) {
+        let Some((_, connection)) = self.by_peer.get_mut(&peer) else {
+            counters.abandoned.add(packets);
+            return;
+        };
+        let was_full = connection.is_full();
+        let is_taken = connection.send(framed);
+        if !was_full {
+            counters.sends.add(1);
+        }
+        if !is_taken {
+            counters.dropped_backlog.add(packets);
+        }
+        if connection.is_broken {
+            self.broken.push(peer);
+        } else if connection.is_full() && !was_full {
+            counters.socket_full.add(1);
         }
     }
 

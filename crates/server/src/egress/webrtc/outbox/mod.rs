@@ -8,7 +8,8 @@
 //!                                             backlog, bounded, in order
 //! ```
 //!
-//! Datagrams of peers behind a TCP connection wait for that connection instead.
+//! Media for a peer behind a TCP connection is sealed with room for the length in front of each
+//! packet, and goes to that connection when the batch ends.
 //!
 //! A run is a number of datagrams of one size to one viewer, except that the last may be shorter:
 //! one message with `UDP_SEGMENT`. The runs of several viewers share a system call.
@@ -22,7 +23,7 @@ use std::sync::Arc;
 
 use glassline_net::{SEGMENTED_BYTES_MAX, SEGMENTS_MAX, SendError, Sent, Transmit, UdpSocket};
 
-use glassline_webrtc::{Transport, TransportAddress};
+use glassline_webrtc::{Transport, TransportAddress, framing};
 
 use backlog::Backlog;
 pub(crate) use connection::TcpConnection;
@@ -43,6 +44,10 @@ const RIPE_RUNS: usize = 16;
 
 /// Longest sealed packet: one Ethernet frame.
 const PACKET_BYTES_MAX: usize = 1500;
+
+/// Framed bytes of one batch that are handed to a connection together. The kernel is offered the
+/// first ones while the others are still sealed.
+const CONNECTION_BYTES: usize = 64 << 10;
 
 /// The socket that takes datagrams. On loopback the kernel's socket never reports that it is full,
 /// whatever its send buffer, so tests use one that does.
@@ -196,10 +201,15 @@ impl<S: Sink> Outbox<S> {
 
     /// Starts to collect media packets of one viewer.
     pub(crate) fn batch(&mut self, route: Route) -> Batch<'_, S> {
+        let prefix = match route.destination.transport {
+            Transport::Udp => 0,
+            Transport::Tcp => framing::PREFIX_BYTES,
+        };
         Batch {
             start: self.filled,
             outbox: self,
             route,
+            prefix,
             segment: 0,
             segments: 0,
         }
@@ -341,15 +351,6 @@ impl<S: Sink> Outbox<S> {
         }
     }
 
-    /// Copies a run to its peer's connection.
-    #[cold]
-    fn queue_for_connection(&mut self, run: Run) {
-        let bytes = &self.scratch[run.start..run.end];
-        let peer = run.route.destination.socket;
-        self.connections
-            .queue(peer, bytes, run.segment, &self.counters);
-    }
-
     fn make_room(&mut self, bytes: usize) {
         if self.scratch.len() - self.filled < bytes {
             self.flush();
@@ -362,6 +363,8 @@ impl<S: Sink> Outbox<S> {
 pub(crate) struct Batch<'a, S: Sink = UdpSocket> {
     outbox: &'a mut Outbox<S>,
     route: Route,
+    /// Bytes in front of each packet: its length, for a peer behind a TCP connection.
+    prefix: usize,
     /// Where the run under construction begins in the scratch.
     start: usize,
     /// Size of the run's packets, 0 for an empty run.
@@ -374,14 +377,19 @@ impl<S: Sink> Batch<'_, S> {
     /// packet's length; 0 adds nothing.
     #[inline]
     pub(crate) fn push(&mut self, seal: impl FnOnce(&mut [u8]) -> usize) {
-        if self.outbox.scratch.len() - self.outbox.filled < PACKET_BYTES_MAX {
+        if self.outbox.scratch.len() - self.outbox.filled < framing::PREFIX_BYTES + PACKET_BYTES_MAX
+        {
             self.end_run();
             self.outbox.flush();
             self.start = 0;
         }
-        let at = self.outbox.filled;
+        let at = self.outbox.filled + self.prefix;
         let len = seal(&mut self.outbox.scratch[at..at + PACKET_BYTES_MAX]);
         if len == 0 {
+            return;
+        }
+        if self.prefix > 0 {
+            self.frame(at, len);
             return;
         }
         if len > self.segment || at + len - self.start > SEGMENTED_BYTES_MAX {
@@ -397,26 +405,63 @@ impl<S: Sink> Batch<'_, S> {
         }
     }
 
+    /// Writes the length of the packet at `at` in front of the packet.
+    #[cold]
+    fn frame(&mut self, at: usize, len: usize) {
+        // A packet is shorter than a length field can say.
+        let Some(prefix) = framing::prefix(len) else {
+            return;
+        };
+        self.outbox.scratch[at - prefix.len()..at].copy_from_slice(&prefix);
+        self.outbox.filled = at + len;
+        self.segments += 1;
+        if self.outbox.filled - self.start >= CONNECTION_BYTES {
+            self.end_run();
+        }
+    }
+
     fn end_run(&mut self) {
+        if self.prefix > 0 {
+            self.end_frames();
+            return;
+        }
         let end = self.outbox.filled;
         if self.segments > 0 {
             self.outbox.counters.packets.add(self.segments as u64);
             self.outbox.counters.bytes.add((end - self.start) as u64);
-            let run = Run {
+            self.outbox.runs.push(Run {
                 start: self.start,
                 end,
                 segment: self.segment,
                 route: self.route,
-            };
-            if self.route.destination.is_tcp() {
-                self.outbox.queue_for_connection(run);
-            } else {
-                self.outbox.runs.push(run);
-            }
+            });
         }
         self.start = end;
         self.segments = 0;
         self.segment = 0;
+    }
+
+    /// Hands the framed packets to the peer's connection, and frees their place.
+    #[cold]
+    fn end_frames(&mut self) {
+        let Outbox {
+            scratch,
+            filled,
+            connections,
+            counters,
+            ..
+        } = &mut *self.outbox;
+        if self.segments > 0 {
+            let framed = &scratch[self.start..*filled];
+            let packets = self.segments as u64;
+            counters.packets.add(packets);
+            let prefixes = self.segments * framing::PREFIX_BYTES;
+            counters.bytes.add((framed.len() - prefixes) as u64);
+            let peer = self.route.destination.socket;
+            connections.send(peer, framed, packets, counters);
+        }
+        *filled = self.start;
+        self.segments = 0;
     }
 }
 

@@ -27,8 +27,18 @@ const READS_PER_TURN: usize = 4;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ready {
     peer: SocketAddr,
-    is_readable: bool,
+    read: Option<Extent>,
     is_writable: bool,
+}
+
+/// How far a connection is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    /// Until less arrives than the buffer takes: what comes later is reported.
+    Arrived,
+    /// Until nothing is there. The end of a connection is not reported twice, and stands behind the
+    /// last bytes.
+    Everything,
 }
 
 impl Worker {
@@ -39,9 +49,14 @@ impl Worker {
             if token >= TcpConnections::FIRST
                 && let Some(peer) = self.outbox.connections().of_token(event.token())
             {
+                let read = match (event.is_read_closed(), event.is_readable()) {
+                    (true, _) => Some(Extent::Everything),
+                    (false, true) => Some(Extent::Arrived),
+                    (false, false) => None,
+                };
                 self.scratch.ready.push(Ready {
                     peer,
-                    is_readable: event.is_readable() || event.is_read_closed(),
+                    read,
                     is_writable: event.is_writable(),
                 });
             }
@@ -57,8 +72,8 @@ impl Worker {
             if connection.is_writable {
                 self.resume_connection(connection.peer);
             }
-            if connection.is_readable {
-                self.read_connection(connection.peer);
+            if let Some(extent) = connection.read {
+                self.read_connection(connection.peer, extent);
             }
         }
         let later = std::mem::replace(&mut self.scratch.ready, ready);
@@ -91,7 +106,7 @@ impl Worker {
         self.dispatch();
         if self.peers.by_address(path.source).is_some() {
             // Bytes behind the check may have arrived before the connection was waited for.
-            self.read_connection(peer);
+            self.read_connection(peer, Extent::Everything);
             return;
         }
         // Another shard may have adopted the peer in between.
@@ -132,7 +147,7 @@ impl Worker {
             // What arrived during the move is not reported again.
             self.scratch.ready.push(Ready {
                 peer,
-                is_readable: true,
+                read: Some(Extent::Everything),
                 is_writable: true,
             });
             self.waker.wake();
@@ -179,10 +194,10 @@ impl Worker {
     }
 
     /// Reads what has arrived on the connection of `peer`, up to a limit that leaves time for media.
-    fn read_connection(&mut self, peer: SocketAddr) {
+    fn read_connection(&mut self, peer: SocketAddr, extent: Extent) {
         let mut buffer = std::mem::take(&mut self.scratch.read);
         buffer.resize(READ_BYTES, 0);
-        let is_open = self.read_into(peer, &mut buffer);
+        let is_open = self.read_into(peer, extent, &mut buffer);
         self.scratch.read = buffer;
         self.end_batch(Instant::now());
         if !is_open {
@@ -192,7 +207,7 @@ impl Worker {
     }
 
     /// Returns whether the connection is open.
-    fn read_into(&mut self, peer: SocketAddr, buffer: &mut [u8]) -> bool {
+    fn read_into(&mut self, peer: SocketAddr, extent: Extent, buffer: &mut [u8]) -> bool {
         for _ in 0..READS_PER_TURN {
             self.serving.end();
             let Some(connection) = self.outbox.connections().get_mut(peer) else {
@@ -222,11 +237,14 @@ impl Worker {
                 connection.put_reader(reader);
             }
             self.dispatch();
+            if extent == Extent::Arrived && count < buffer.len() {
+                return true;
+            }
         }
         // More may wait, which is not reported again.
         self.scratch.ready.push(Ready {
             peer,
-            is_readable: true,
+            read: Some(extent),
             is_writable: false,
         });
         self.waker.wake();

@@ -4,9 +4,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
 use glassline_net::{PathErrorKind, ReceiveBatch};
-use glassline_webrtc::{Received, TransportAddress, is_stun_response, stun_username};
+use glassline_webrtc::{
+    DatagramKind, Received, TransportAddress, classify, is_stun_response, stun_username,
+};
 
 use super::Worker;
+use super::sightings::Passed;
 use crate::egress::webrtc::SendCounters;
 use crate::runtime::{Counter, Key};
 use crate::sessions::record::SessionLocation;
@@ -94,7 +97,7 @@ impl Worker {
             let is_response = is_stun_response(bytes);
             let is_taken = self.dispatch_datagram(key, bytes, path, now);
             // The address may still lead to a session that used it before, and the response be for
-            // the one that is to replace it.
+            // the one that is to replace it. (Data cannot be read again: it was opened in place.)
             if !(is_taken || is_response && self.on_sighted(bytes, path, now)) {
                 self.counters.refused.add(1);
             }
@@ -105,15 +108,20 @@ impl Worker {
                 Some(record) => self.on_unknown_stun(&record, bytes, path, now),
                 None => self.counters.stray.add(1),
             }
-        } else if !is_stun_response(bytes) || !self.on_sighted(bytes, path, now) {
+        } else if !self.on_sighted(bytes, path, now) {
             self.counters.stray.add(1);
         }
     }
 
-    /// Hands the response to a check to the session that was seen at the address. Returns false if
-    /// there is none.
+    /// Hands a datagram that names no session to the session that was seen at the address: the
+    /// response to a check, or data. Returns false if there is none.
     fn on_sighted(&mut self, bytes: &mut [u8], path: Path, now: Instant) -> bool {
-        let Some(record) = self.peers.sightings.take(path.source, now) else {
+        let kind = match bytes.first().map(|first| classify(*first)) {
+            Some(DatagramKind::Rtp | DatagramKind::Dtls) => Passed::Data,
+            _ if is_stun_response(bytes) => Passed::Response,
+            _ => return false,
+        };
+        let Some(record) = self.peers.sightings.take(path.source, kind, now) else {
             return false;
         };
         let SessionLocation::Shard(owner) = record.state().location else {
@@ -135,42 +143,52 @@ impl Worker {
         path: Path,
         now: Instant,
     ) -> bool {
+        let is_taken = self.hand_to_peer(key, bytes, path, now);
+        // A refused datagram changes nothing, and a flood of them must cost little.
+        if is_taken {
+            self.peers.link(path.source, key, now);
+            self.serve(key, now);
+        }
+        is_taken
+    }
+
+    /// Lets the peer `key` read a datagram, without serving the peer. Returns whether the peer took
+    /// it.
+    pub(super) fn hand_to_peer(
+        &mut self,
+        key: Key,
+        bytes: &mut [u8],
+        path: Path,
+        now: Instant,
+    ) -> bool {
         let Some(peer) = self.peers.get_mut(key) else {
             return false;
         };
         self.serving.begin(key);
-        let is_taken = match peer
+        let received = peer
             .session
-            .handle_datagram(now, path.source, path.destination, bytes)
-        {
-            Ok(received) => {
-                if let Received::Rtp {
-                    receiver,
-                    layer,
-                    sequence,
-                    packet,
-                    ..
-                } = received
-                {
-                    peer.on_packet((receiver, layer, sequence), &packet, now, &self.counters);
-                }
-                if peer.broker().is_some() && self.with_new_data.last() != Some(&key) {
-                    self.with_new_data.push(key);
-                }
-                peer.unmute(path.source);
-                if let Some(forgotten) = peer.note_address(path.source, path.local, now) {
-                    self.forget_address(forgotten, key);
-                }
-                self.peers.link(path.source, key, now);
-                true
-            }
-            Err(_) => false,
+            .handle_datagram(now, path.source, path.destination, bytes);
+        let Ok(received) = received else {
+            return false;
         };
-        // A refused datagram changes nothing, and a flood of them must cost little.
-        if is_taken {
-            self.serve(key, now);
+        if let Received::Rtp {
+            receiver,
+            layer,
+            sequence,
+            packet,
+            ..
+        } = received
+        {
+            peer.on_packet((receiver, layer, sequence), &packet, now, &self.counters);
         }
-        is_taken
+        if peer.broker().is_some() && self.with_new_data.last() != Some(&key) {
+            self.with_new_data.push(key);
+        }
+        peer.unmute(path.source);
+        if let Some(forgotten) = peer.note_address(path.source, path.local, now) {
+            self.forget_address(forgotten, key);
+        }
+        true
     }
 
     /// Lets each session with data channels acknowledge the records of this read together.

@@ -456,6 +456,10 @@ impl Scene {
         sent.expect("loopback takes it");
     }
 
+    pub(super) fn credentials(&self, at: usize) -> &IceCredentials {
+        self.client(at).session.local_credentials()
+    }
+
     fn client(&self, at: usize) -> &Client {
         self.clients[at].as_ref().expect("it joined")
     }

@@ -131,31 +131,22 @@ impl Worker {
         let Some(key) = self.peers.by_session(session) else {
             return;
         };
-        let Some(peer) = self.peers.get_mut(key) else {
-            return;
-        };
-        self.serving.begin(key);
         let path = Path {
             source: datagram.source,
             destination: datagram.destination,
             local: datagram.local,
         };
-        if peer
-            .session
-            .handle_datagram(now, path.source, path.destination, &mut datagram.bytes)
-            .is_err()
-        {
+        if !self.hand_to_peer(key, &mut datagram.bytes, path, now) {
             self.counters.refused.add(1);
             return;
         }
-        let forgotten = peer.note_address(path.source, path.local, now);
         // A peer may move before its handshake is done: one with two networks may be seen from one
         // first and then choose the other. Where this server has two addresses, the kernel may lead
         // datagrams from one address of the peer to two shards.
-        let moved = peer.session.is_path(path.source, path.destination);
-        if let Some(forgotten) = forgotten {
-            self.forget_address(forgotten, key);
-        }
+        let peer = self.peers.get_mut(key);
+        let moved = peer.is_some_and(|it| it.session.is_path(path.source, path.destination));
+        // The data of this datagram alone is acknowledged: the peer may leave now.
+        self.end_batch(now);
         if self.serve(key, now) == Served::Alive && moved {
             self.hand_over(key, from, now);
         }
@@ -269,5 +260,107 @@ impl Worker {
             }
         }
         Some(peer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+    use glassline_media::{MediaTime, Stamps, TrackIndex, UnitBuilder};
+    use glassline_rtp::rtcp::is_rtcp;
+    use glassline_webrtc::{DatagramKind, classify, stun_check};
+
+    use super::super::fuzzing::{Scene, in_scene};
+    use super::*;
+
+    /// Steps of 60 ms of the client's clock until it is connected, or reports.
+    const STEPS_MAX: usize = 400;
+
+    fn path(scene: &Scene, address: usize) -> Path {
+        let source: SocketAddr = scene.address(0, address);
+        Path {
+            source: source.into(),
+            destination: scene.media.into(),
+            local: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        }
+    }
+
+    fn publish(scene: &mut Scene, number: i64) {
+        let now = Instant::now();
+        let mut builder = UnitBuilder::default();
+        builder.push(b"sound");
+        let time = MediaTime::from_ticks(number * 20, 1_000);
+        let unit = builder.build(TrackIndex(0), time, true, Stamps::arrived(now));
+        let pushed = scene.publisher.push(unit.expect("a packet"), now);
+        pushed.expect("a track");
+        scene.workers[0].publish();
+    }
+
+    /// A report of client 0, which receives media from worker 0.
+    fn report(scene: &mut Scene) -> Vec<u8> {
+        for number in 0..STEPS_MAX {
+            publish(scene, i64::try_from(number).expect("small"));
+            scene.receive(0);
+            let mut datagram = scene.next_datagram(0);
+            while let Some(bytes) = datagram {
+                if classify(bytes[0]) == DatagramKind::Rtp && is_rtcp(&bytes) {
+                    return bytes;
+                }
+                let here = path(scene, 0);
+                scene.workers[0].on_datagram(&mut bytes.clone(), here, Instant::now());
+                scene.workers[0].dispatch();
+                datagram = scene.next_datagram(0);
+            }
+        }
+        panic!("the client reports nothing");
+    }
+
+    fn counts(scene: &Scene) -> (u64, u64) {
+        let [owner, other] = &scene.workers;
+        (owner.counters.refused.get(), other.counters.stray.get())
+    }
+
+    #[test]
+    fn reports_that_arrive_at_another_shard_reach_the_owner_of_a_sighted_address() {
+        in_scene(|scene| {
+            scene.join(0);
+            let joined = (0..STEPS_MAX).any(|_| {
+                scene.send(0, 0, 0);
+                scene.receive(0);
+                scene.is_connected(0)
+            });
+            assert!(joined);
+            let (here, now) = (path(scene, 1), Instant::now());
+            let bytes = report(scene);
+            let before = counts(scene);
+            scene.workers[1].on_datagram(&mut bytes.clone(), here, now);
+            assert_eq!(counts(scene), (before.0, before.1 + 1), "never seen there");
+            // A check that nominates nothing: the peer stays with its shard.
+            let ours = scene.record(0).state().ice.ours.clone();
+            let mut check = stun_check([7; 12], scene.credentials(0), &ours, u64::MAX);
+            scene.workers[1].on_datagram(&mut check, here, now);
+            scene.workers[0].process_commands();
+            let before = counts(scene);
+            scene.workers[1].on_datagram(&mut bytes.clone(), here, now);
+            scene.workers[0].process_commands();
+            assert_eq!(counts(scene), before, "taken by the owner");
+            let mut forged = bytes;
+            let last = forged.len() - 1;
+            forged[last] ^= 1;
+            scene.workers[1].on_datagram(&mut forged, here, now);
+            scene.workers[0].process_commands();
+            assert_eq!(counts(scene), (before.0 + 1, before.1), "refused there");
+            assert!(matches!(
+                scene.record(0).state().location,
+                SessionLocation::Shard(0)
+            ));
+            let mut passed = 0;
+            while counts(scene).1 == before.1 {
+                scene.workers[1].on_datagram(&mut forged, here, now);
+                passed += 1;
+            }
+            assert!((40..60).contains(&passed), "{passed} at once");
+        });
     }
 }

@@ -1,8 +1,8 @@
 //! Addresses at which sessions were seen by an authentic check, without being found by them yet.
 //!
-//! A response to a check of ours names no session. The session that it is for may be owned by
-//! another shard, because the address is new and its datagrams arrive here. Or the address may
-//! still lead to another session, which used it before.
+//! A response to a check of ours names no session, and neither do reports and other data. The
+//! session that they are for may be owned by another shard, because the address is new and its
+//! datagrams arrive here. Or the address may still lead to another session, which used it before.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Weak};
@@ -16,14 +16,33 @@ use crate::sessions::record::SessionRecord;
 /// Number of addresses that are remembered. One that finds its place taken replaces the other,
 /// whose peer repeats its check.
 const PLACES: usize = 256;
-/// Most datagrams of one address that are passed on, in a second and at once.
+/// Most STUN messages of one address that are passed on, in a second and at once.
 const PASSED_PER_S: f64 = 50.0;
 const PASSED_AT_ONCE: f64 = 25.0;
+/// Most other datagrams of one address that are passed on, in a second and at once: some times the
+/// reports of a viewer. They have an allowance of their own, so that no report takes the place of
+/// the check that moves the peer.
+const REPORTS_PER_S: f64 = 200.0;
+const REPORTS_AT_ONCE: f64 = 50.0;
+/// Most other datagrams of all addresses that are passed on, in a second and at once.
+const ALL_REPORTS_PER_S: f64 = 2_000.0;
+const ALL_REPORTS_AT_ONCE: f64 = 200.0;
+
+/// Kind of a datagram that is passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Passed {
+    /// A response to a check.
+    Response,
+    /// RTCP, RTP or DTLS. The owner of the session finds out whether the datagram is authentic.
+    Data,
+}
 
 /// The addresses, in a table of fixed size.
 #[derive(Debug)]
 pub(super) struct Sightings {
     places: Box<[Option<Sighting>]>,
+    /// Allowance for data of all addresses.
+    data: TokenBucket,
 }
 
 #[derive(Debug)]
@@ -31,12 +50,14 @@ struct Sighting {
     address: TransportAddress,
     record: Weak<SessionRecord>,
     allowance: TokenBucket,
+    data: TokenBucket,
 }
 
 impl Default for Sightings {
     fn default() -> Self {
         Self {
             places: std::iter::repeat_with(|| None).take(PLACES).collect(),
+            data: TokenBucket::new(ALL_REPORTS_PER_S, ALL_REPORTS_AT_ONCE),
         }
     }
 }
@@ -59,6 +80,7 @@ impl Sightings {
                 address,
                 record: Arc::downgrade(record),
                 allowance: TokenBucket::new(PASSED_PER_S, PASSED_AT_ONCE),
+                data: TokenBucket::new(REPORTS_PER_S, REPORTS_AT_ONCE),
             });
         }
         sighting
@@ -66,18 +88,21 @@ impl Sightings {
             .is_some_and(|sighting| sighting.allowance.take(now))
     }
 
-    /// Returns the session that was seen at `address`, if a datagram from there may be passed on.
+    /// Returns the session that was seen at `address`, if a datagram of this kind from there may be
+    /// passed on.
     pub(super) fn take(
         &mut self,
         address: TransportAddress,
+        kind: Passed,
         now: Instant,
     ) -> Option<Arc<SessionRecord>> {
         let sighting = self.places[place(address)].as_mut();
         let sighting = sighting.filter(|sighting| sighting.address == address)?;
-        if !sighting.allowance.take(now) {
-            return None;
-        }
-        sighting.record.upgrade()
+        let may_pass = match kind {
+            Passed::Response => sighting.allowance.take(now),
+            Passed::Data => sighting.data.take(now) && self.data.take(now),
+        };
+        sighting.record.upgrade().filter(|_| may_pass)
     }
 }
 
@@ -142,29 +167,71 @@ mod tests {
             let [first, second] = [0, 1].map(|at| Arc::clone(scene.record(at)));
             let here = address("192.0.2.7", 5000);
             let mut sightings = Sightings::default();
-            assert!(sightings.take(known(here), now).is_none());
+            assert!(sightings.take(known(here), Passed::Response, now).is_none());
             assert!(sightings.note(known(here), &first, now));
-            let taken = sightings.take(known(here), now).expect("seen");
+            let taken = sightings
+                .take(known(here), Passed::Response, now)
+                .expect("seen");
             assert!(Arc::ptr_eq(&taken, &first));
             // One that shares the place, and nothing else.
             let ports = (1..=u16::MAX).map(|port| address("192.0.2.8", port));
             let same = |it: &SocketAddr| place(known(*it)) == place(known(here));
             let other = ports.into_iter().find(same).expect("many ports");
-            assert!(sightings.take(known(other), now).is_none());
+            assert!(
+                sightings
+                    .take(known(other), Passed::Response, now)
+                    .is_none()
+            );
             let left = (2..40).filter(|_| sightings.note(known(here), &first, now));
             assert_eq!(left.count(), 23, "25 at once");
-            assert!(sightings.take(known(here), now).is_none());
+            assert!(sightings.take(known(here), Passed::Response, now).is_none());
             let later = now + Duration::from_millis(100);
-            let left = (0..40).filter(|_| sightings.take(known(here), later).is_some());
+            let left = (0..40).filter(|_| {
+                sightings
+                    .take(known(here), Passed::Response, later)
+                    .is_some()
+            });
             assert_eq!(left.count(), 5, "in a tenth of a second");
             assert!(
                 sightings.note(known(here), &second, later),
                 "another session"
             );
-            let taken = sightings.take(known(here), later).expect("seen");
+            let taken = sightings
+                .take(known(here), Passed::Response, later)
+                .expect("seen");
             assert!(Arc::ptr_eq(&taken, &second));
             assert!(sightings.note(known(other), &second, later));
-            assert!(sightings.take(known(here), later).is_none(), "replaced");
+            assert!(
+                sightings
+                    .take(known(here), Passed::Response, later)
+                    .is_none(),
+                "replaced"
+            );
+        });
+    }
+
+    #[test]
+    fn data_has_an_allowance_of_its_own_for_each_address_and_for_all() {
+        in_scene(|scene| {
+            let now = Instant::now();
+            scene.join(0);
+            let record = Arc::clone(scene.record(0));
+            let mut sightings = Sightings::default();
+            let passed = |sightings: &mut Sightings, port: u16, kind: Passed| {
+                let here = known(address("192.0.2.7", port));
+                let takes = (0..1000).take_while(|_| sightings.take(here, kind, now).is_some());
+                takes.count()
+            };
+            assert_eq!(passed(&mut sightings, 5000, Passed::Data), 0, "not seen");
+            assert!(sightings.note(known(address("192.0.2.7", 5000)), &record, now));
+            assert_eq!(passed(&mut sightings, 5000, Passed::Data), 50);
+            assert_eq!(passed(&mut sightings, 5000, Passed::Response), 24);
+            let mut all = 50;
+            for port in 5001..5100 {
+                sightings.note(known(address("192.0.2.7", port)), &record, now);
+                all += passed(&mut sightings, port, Passed::Data);
+            }
+            assert_eq!(all, 200);
         });
     }
 }

@@ -5,6 +5,7 @@ use std::net::{TcpListener, TcpStream};
 
 use glassline_webrtc::framing;
 
+use super::super::sightings::Passed;
 use super::*;
 use crate::egress::webrtc::TcpConnection;
 use crate::sessions::shard::command::Connected;
@@ -208,7 +209,7 @@ fn a_check_over_tcp_of_another_shards_session_is_not_answered_here() {
             scene.workers[1]
                 .peers
                 .sightings
-                .take(over_tcp.source, now)
+                .take(over_tcp.source, Passed::Response, now)
                 .is_none()
         );
         scene.workers[1].on_datagram(&mut check, path, now);

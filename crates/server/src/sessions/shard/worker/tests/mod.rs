@@ -12,6 +12,7 @@ use tokio::sync::oneshot::{self, error::TryRecvError};
 
 use super::datagrams::Path;
 use super::fuzzing::{Scene, in_scene};
+use super::sightings::Passed;
 use super::*;
 use crate::egress::webrtc::Route;
 use crate::latency::FrameStamps;
@@ -282,7 +283,7 @@ fn an_address_stays_with_its_peer_until_a_newcomer_has_proven_that_it_receives_t
         assert!(key(scene, 1, 0).is_some_and(|second| second != first));
         let peers = &mut scene.workers[0].peers;
         assert_eq!(peers.by_address(path.source), Some(first));
-        let sighted = peers.sightings.take(path.source, now);
+        let sighted = peers.sightings.take(path.source, Passed::Response, now);
         assert!(sighted.is_some_and(|it| it.id == record(scene, 1).id));
         let released = scene.workers[0].release(first).expect("connected");
         assert_eq!(scene.workers[0].peers.by_address(path.source), None);
