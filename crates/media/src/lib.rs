@@ -61,6 +61,7 @@
 pub mod aac;
 pub mod annexb;
 mod bits;
+pub mod clock;
 mod codec;
 pub mod fields;
 mod histogram;
