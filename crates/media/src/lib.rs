@@ -73,10 +73,10 @@ mod units;
 pub use bits::Bits;
 pub use codec::{Codec, Kind, Layer, Track, VideoParameters};
 pub use histogram::{Histogram, Summary, WindowedHistogram};
-pub use stage::{Stage, StageTable, Stamps};
+pub use stage::{Relay, Stage, StageTable, Stamps};
 pub use time::{MediaTime, NtpTime, WallClock};
 pub use unit::{
-    CodedFrame, Forwarded, LayerIndex, MediaUnit, PAYLOAD_BYTES_MAX, Payloads, TrackIndex,
-    TrackLayer, UnitBuilder,
+    CodedFrame, Forwarded, LayerIndex, MediaUnit, PAYLOAD_BYTES_MAX, PartsContent, PartsError,
+    Payloads, TrackIndex, TrackLayer, UnitBuilder, UnitParts,
 };
 pub use units::{Bitrate, Ssrc};
