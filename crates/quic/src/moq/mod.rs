@@ -26,6 +26,7 @@
 mod address;
 mod broadcast;
 mod broadcast_reader;
+mod bursts;
 mod capsules;
 mod catalog;
 mod codec;
@@ -54,6 +55,13 @@ mod tests;
 pub use address::{Address, AddressError, PORT};
 pub use broadcast::{Broadcast, WriteError};
 pub use broadcast_reader::{BroadcastReader, ReceivedFrame, SubscribeError, TrackReader};
+#[cfg(any(test, fuzzing))]
+pub use bursts::parse_unit;
+pub use bursts::{
+    KeyframeRequester, NodeClock, NodeName, NodeNameError, NodeRequest, NodeRequests, ObjectError,
+    PATH_MAX, Provenance, ReadError, ReceivedUnit, RequestRefusal, SentStamps, UnitBroadcast,
+    UnitBroadcastReader, UnitCatalog, UnitCatalogError, UnitReader,
+};
 pub use catalog::{Catalog, CatalogError, Rendition, UnsupportedRendition};
 pub use codec::{Framing, is_carried};
 pub use control_datagrams::{Report, RoundTrips};
@@ -63,7 +71,8 @@ pub use origin::Origin;
 pub use refusal::Refusal;
 pub use server::{Grant, Incoming, RequestError, Server, SessionRequest};
 pub use session::{
-    Announced, Announcement, ConnectError, Options, Role, Session, SessionStats, connect,
+    Announced, Announcement, ConnectError, NodeAddress, Options, Role, Session, SessionStats,
+    connect, connect_node,
 };
 pub use track_config::TrackConfig;
 pub use unchecked::{StreamKind, UncheckedStream};

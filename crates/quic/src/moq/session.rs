@@ -11,6 +11,7 @@ use tokio::task::AbortHandle;
 use super::address::{Address, AddressError};
 use super::broadcast::Broadcast;
 use super::broadcast_reader::{BroadcastReader, SubscribeError};
+use super::bursts::NodeClock;
 use super::control_datagrams::{self, Report, RoundTrips};
 use super::ended::Ended;
 use super::origin::{INBOUND_EXPIRY, Origin};
@@ -19,8 +20,8 @@ use super::track_config::TrackConfig;
 use super::transport::{self, Link};
 use super::version::{alpns, versions};
 use super::web::{HandshakeError, Web};
-use crate::endpoint::{ClientEndpoint, DialError, SEND_WINDOW};
-use crate::{CongestionControl, CongestionMonitor, CongestionStats, Trust};
+use crate::endpoint::{ClientEndpoint, DialError, Limits, SEND_WINDOW};
+use crate::{CongestionControl, CongestionMonitor, CongestionStats, Fingerprint, Trust};
 
 /// Interval at which the send window is adapted to the congestion window.
 const TICK: Duration = Duration::from_millis(100);
@@ -33,6 +34,12 @@ const SEND_WINDOW_MAX: u64 = 16 << 20;
 
 /// Time that a server has to answer.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Time that another server of the cluster has to answer.
+const NODE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Most bytes of units that a session keeps of what another server sends: two seconds of 1 Gbit/s.
+const NODE_BYTES: u64 = 256 << 20;
 
 /// Most bytes of frames that a session keeps of what its peer sends.
 pub(super) const INBOUND_BYTES: u64 = 32 << 20;
@@ -74,7 +81,8 @@ pub async fn connect(
     };
     let monitor = options.congestion.monitor();
     let opened = async {
-        let connection = dial_any(endpoint, address, &trust, &options.congestion).await?;
+        let limits = Limits::Client;
+        let connection = dial_any(endpoint, address, &trust, (&options.congestion, limits)).await?;
         let alpns = alpns();
         let (web, protocol) = if address.is_web() {
             let offered = alpns.iter().map(|&word| word.to_owned());
@@ -90,10 +98,66 @@ pub async fn connect(
         if is_raw {
             client = client.with_path(address.target());
         }
-        Session::open(transport, options.role, client).await
+        Session::open(transport, options.role, client, INBOUND_BYTES).await
     };
     let opened = tokio::time::timeout(CONNECT_TIMEOUT, opened).await;
     opened.unwrap_or(Err(ConnectError::Slow))
+}
+
+/// A server of the same cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct NodeAddress {
+    /// Host name or address.
+    pub host: String,
+    /// UDP port.
+    pub port: u16,
+    /// SHA-256 of the certificate that the server must have.
+    pub sha256: Fingerprint,
+}
+
+/// Opens a session with another server of the cluster, to read streams from it. `query` says who
+/// this server is. A session whose peer is silent for 3 s ends; keep-alives prevent that each 0.5 s.
+///
+/// # Errors
+/// [`ConnectError`] says whether the address, the network or the other server is at fault.
+pub async fn connect_node(
+    endpoint: &ClientEndpoint,
+    node: &NodeAddress,
+    query: &str,
+    congestion: CongestionControl,
+    clock: NodeClock,
+) -> Result<Session, ConnectError> {
+    let address = Address::of_node(&node.host, node.port);
+    let monitor = congestion.monitor();
+    let opened = async {
+        let trust = Trust::Pinned(node.sha256);
+        let limits = Limits::Node;
+        let connection = dial_any(endpoint, &address, &trust, (&congestion, limits)).await?;
+        let protocol = negotiated(&connection).ok_or(ConnectError::NoVersion)?;
+        let transport = transport::Session::new(connection, None, protocol, monitor);
+        let client = moq_net::Client::new().with_versions(versions());
+        let client = client.with_path(format!("/?{query}"));
+        let link = transport.link();
+        link.control.compare_clocks(clock);
+        let mut session = Session::open(transport, Role::Subscriber, client, NODE_BYTES).await?;
+        session.asking = Some(tokio::spawn(ask_clock(link)).abort_handle());
+        Ok(session)
+    };
+    let opened = tokio::time::timeout(NODE_TIMEOUT, opened).await;
+    opened.unwrap_or(Err(ConnectError::Slow))
+}
+
+/// Asks the peer for its clock again and again.
+async fn ask_clock(link: Arc<Link>) {
+    while let Some((message, next)) = link.control.ask_clock(Instant::now()) {
+        if message.is_some_and(|message| link.send_datagram(&message).is_err()) {
+            return;
+        }
+        match next {
+            Some(next) => tokio::time::sleep_until(next.into()).await,
+            None => tokio::task::yield_now().await,
+        }
+    }
 }
 
 /// Dials every address of the host until one connects.
@@ -101,7 +165,7 @@ async fn dial_any(
     endpoint: &ClientEndpoint,
     address: &Address,
     trust: &Trust,
-    congestion: &CongestionControl,
+    (congestion, limits): (&CongestionControl, Limits),
 ) -> Result<noq::Connection, ConnectError> {
     let (host, port) = (address.host(), address.port());
     let found = tokio::net::lookup_host((host, port)).await;
@@ -124,7 +188,7 @@ async fn dial_any(
     };
     for at in found {
         match endpoint
-            .dial(at, host, trust, alpns.clone(), congestion.clone())
+            .dial(at, host, trust, alpns.clone(), (congestion.clone(), limits))
             .await
         {
             Ok(connection) => return Ok(connection),
@@ -149,10 +213,12 @@ pub struct Session {
     /// Broadcasts that this end publishes in the session.
     outbound: Option<Origin>,
     /// Broadcasts that the peer publishes.
-    inbound: Option<(Origin, origin::Consumer)>,
+    pub(super) inbound: Option<(Origin, origin::Consumer)>,
     stats: stats::Registry,
     bitrate: Arc<Mutex<Bitrate>>,
     task: AbortHandle,
+    /// Asks the peer for its clock, if it is a server of the same cluster.
+    asking: Option<AbortHandle>,
 }
 
 impl Session {
@@ -160,6 +226,7 @@ impl Session {
         transport: transport::Session,
         role: Role,
         client: moq_net::Client,
+        inbound_bytes: u64,
     ) -> Result<Self, ConnectError> {
         let link = transport.link();
         let registry = stats::Registry::new(stats::Config::new());
@@ -170,7 +237,7 @@ impl Session {
             client = client.with_publisher(&outbound.producer);
         }
         let inbound =
-            (role != Role::Publisher).then(|| Origin::bounded(INBOUND_BYTES, INBOUND_EXPIRY));
+            (role != Role::Publisher).then(|| Origin::bounded(inbound_bytes, INBOUND_EXPIRY));
         if let Some(inbound) = &inbound {
             client = client.with_subscriber(inbound.producer.clone());
         }
@@ -208,6 +275,7 @@ impl Session {
             stats,
             bitrate,
             task: task.abort_handle(),
+            asking: None,
         }
     }
 
@@ -308,6 +376,9 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.task.abort();
+        if let Some(asking) = &self.asking {
+            asking.abort();
+        }
     }
 }
 
