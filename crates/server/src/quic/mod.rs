@@ -18,6 +18,7 @@ mod counters;
 mod failures;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
+mod nodes;
 mod places;
 mod renewal;
 mod start_error;
@@ -29,13 +30,14 @@ use std::time::{Duration, Instant};
 use glassline_congestion::Algorithm;
 use glassline_hub::Hub;
 use glassline_quic::moq::{
-    Grant, Incoming, Origin, Refusal, Role, Server, Session, SessionRequest,
+    Grant, Incoming, NodeName, Origin, Refusal, Role, Server, Session, SessionRequest,
 };
 use glassline_quic::{CongestionControl, Fingerprint, Identity, IdentityError, ListenError};
 use tokio::sync::{Mutex, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::auth::{self, Readable, Requester, Sites, Users};
+use crate::cluster::TicketError;
 use crate::config;
 use crate::egress::moq;
 use crate::failures::Failures;
@@ -49,10 +51,12 @@ use account::{Accounts, SessionEntry};
 use certificate_source::CertificateSource;
 use collection::Collection;
 use counters::Counters;
+use nodes::Nodes;
 use places::{Handshake, Places};
 
 pub(crate) use account::{Sender, SessionView};
 pub(crate) use counters::Reason;
+pub(crate) use nodes::NodeServices;
 pub use start_error::StartError;
 
 /// Interval at which the listener shows that it makes progress.
@@ -94,6 +98,10 @@ struct SessionContext {
     counters: Arc<Counters>,
     failures: Arc<Failures>,
     supervisor: Arc<Supervisor>,
+    /// What other servers of the cluster read; `None` for a server alone.
+    nodes: Option<Nodes>,
+    /// SHA-256 of the present certificate.
+    fingerprint: watch::Receiver<Fingerprint>,
 }
 
 impl Quic {
@@ -106,6 +114,7 @@ impl Quic {
         clock: Clock,
         (failures, supervisor): (&Arc<Failures>, &Arc<Supervisor>),
         stopped: &watch::Receiver<bool>,
+        cluster: Option<NodeServices>,
     ) -> Result<Option<Self>, StartError> {
         let Some(address) = config.address else {
             return Ok(None);
@@ -130,7 +139,11 @@ impl Quic {
         let (all, offering_all) = offering(("QUIC: all streams", |_| true));
         let has = |name: &str| !rooms::is_voice(name);
         let (without_rooms, offering_public) = offering(("QUIC: streams but rooms", has));
+        let fingerprint = watch::Sender::new(identity.fingerprint());
+        let (nodes, offering_nodes) = Nodes::start(cluster, hub, supervisor, stopped).unzip();
         let context = SessionContext {
+            nodes,
+            fingerprint: fingerprint.subscribe(),
             hub: Arc::clone(hub),
             users: Arc::clone(users),
             sites: Arc::clone(sites),
@@ -145,7 +158,7 @@ impl Quic {
         let shared = Arc::new(Shared {
             accounts: Arc::clone(&context.accounts),
             counters: Arc::clone(&context.counters),
-            fingerprint: watch::Sender::new(identity.fingerprint()),
+            fingerprint,
             server: Arc::clone(&server),
         });
         let places = Arc::new(Places::new(config.clients, config.clients_per_address()));
@@ -158,12 +171,13 @@ impl Quic {
             look_after(source.clone(), renew_after, shared, stop.clone())
         };
         let (of, until) = (supervisor, stopped);
-        let tasks = vec![
+        let mut tasks = vec![
             offering_all,
             offering_public,
             tokio::spawn(accepting),
             spawn_kept(of, (Part::Quic, "QUIC certificate"), until, looking_after),
         ];
+        tasks.extend(offering_nodes);
         Ok(Some(Self {
             shared,
             local,
@@ -386,6 +400,11 @@ async fn open(
     // Before the rights are read, so that no change after that is missed.
     let mut replaced = context.users.watch();
     replaced.mark_unchanged();
+    let own = *context.fingerprint.borrow();
+    let nodes = context.nodes.as_ref();
+    if let Some(verified) = nodes::verify(nodes, request.query(), own) {
+        return open_node(request, verified, entry, context, replaced).await;
+    }
     let rights = match rights(
         &context.users,
         &context.sites,
@@ -425,6 +444,49 @@ async fn open(
     })
 }
 
+/// Opens the session of another server of the cluster, if its ticket is valid.
+async fn open_node(
+    request: SessionRequest,
+    verified: Result<NodeName, TicketError>,
+    entry: &SessionEntry,
+    context: &SessionContext,
+    replaced: watch::Receiver<()>,
+) -> Option<OpenedSession> {
+    let peer = request.peer();
+    let (node, nodes) = match (verified, &context.nodes) {
+        (Ok(node), Some(nodes)) => (node, nodes),
+        (verified, _) => {
+            let why = verified.err().unwrap_or(TicketError::NoCluster);
+            context.counters.refuse(Reason::Unauthorized);
+            tracing::warn!(%peer, %why, "another server refused");
+            request.refuse(Refusal::Unauthorized);
+            return None;
+        }
+    };
+    let folder = request.path().to_owned();
+    let session = match request.grant(nodes.grant()).await {
+        Ok(session) => Arc::new(session),
+        Err(error) => {
+            tracing::debug!(%peer, %node, %error, "session of another server ended during its handshake");
+            return None;
+        }
+    };
+    tracing::info!(%peer, %node, "another server reads streams");
+    let account = entry.open(&session, true, Instant::now());
+    Some(OpenedSession {
+        session,
+        account,
+        rights: Rights {
+            publish: Scope::None,
+            read: None,
+        },
+        only: None,
+        replaced,
+        collection: None,
+        folder,
+    })
+}
+
 fn rights_request<'a>(request: &'a SessionRequest, context: &SessionContext) -> RightsRequest<'a> {
     let peer = request.peer().ip();
     // A client with a loopback address has reached one, even if the server listens on all.
@@ -454,6 +516,7 @@ fn grant(rights: &Rights, context: &SessionContext) -> (Grant, Option<watch::Rec
         publish: rights.publish != Scope::None,
         read,
         only,
+        node: None,
     };
     (grant, replaced)
 }
