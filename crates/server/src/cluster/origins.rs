@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_hub::{Hub, Prospect, State, Stream, StreamLifetime, StreamName};
-use glassline_quic::moq::{NodeAddress, NodeName};
+use glassline_quic::moq::{NodeAddress, NodeName, Provenance};
 use tokio::sync::mpsc;
 
 use super::identity::{Identity, Provenances};
@@ -197,8 +197,6 @@ struct Search {
     /// Origins that failed since the latest data, which is a round when all have.
     failed: usize,
     rounds: usize,
-    is_live: bool,
-    was_live: bool,
     why: String,
 }
 
@@ -211,8 +209,6 @@ impl Search {
             place: 0,
             failed: 0,
             rounds: 0,
-            is_live: false,
-            was_live: false,
             why: String::new(),
         }
     }
@@ -236,9 +232,7 @@ impl Search {
             tracing::info!(stream = %self.stream.name(), why = self.why, "no origin has the stream");
             // Not listed any more before those that wait are woken.
             directory.forget(&self.stream, true);
-            self.stream.set_state(State::Ended {
-                detail: detail.clone(),
-            });
+            pull.end();
             self.stream.set_state(State::Down { detail });
             return;
         };
@@ -246,6 +240,14 @@ impl Search {
         demand.take();
         self.keep(&pull, events).await;
         directory.forget(&self.stream, false);
+    }
+
+    fn note(&self, source: &PullSource, provenance: &Provenance) {
+        let path = provenance.path.iter().map(NodeName::as_str);
+        let path = path.collect::<Vec<_>>().join(" → ");
+        let (stream, host) = (self.stream.name(), &source.address.host);
+        let port = source.address.port;
+        tracing::info!(%stream, host, port, path, "stream is pulled");
     }
 
     /// Asks one origin after the other until one of them has the stream. Returns the events that
@@ -257,13 +259,12 @@ impl Search {
     ) -> Option<mpsc::Receiver<PullEvent>> {
         loop {
             match events.recv().await? {
-                PullEvent::FirstData { .. } => {
-                    self.is_live = true;
-                    self.was_live = true;
+                PullEvent::FirstData { source, provenance } => {
+                    self.note(&source, &provenance);
                     return Some(events);
                 }
-                PullEvent::Failed { why, .. } => {
-                    self.why = why.to_string();
+                PullEvent::Failed { source, why } => {
+                    self.why = format!("{}: {why}", source.address.host);
                     self.place += 1;
                     if self.place >= self.directory.origins.len() {
                         return None;
@@ -281,11 +282,11 @@ impl Search {
     async fn keep(&mut self, pull: &Pull, mut events: mpsc::Receiver<PullEvent>) {
         while let Some(event) = events.recv().await {
             match event {
-                PullEvent::FirstData { .. } => {
+                PullEvent::FirstData { source, provenance } => {
+                    self.note(&source, &provenance);
                     (self.failed, self.rounds) = (0, 0);
                 }
-                PullEvent::Failed { why, .. } => {
-                    self.why = why.to_string();
+                PullEvent::Failed { .. } => {
                     self.failed += 1;
                     if self.failed > self.directory.origins.len() {
                         self.failed = 1;
@@ -296,7 +297,10 @@ impl Search {
                     self.place = (self.place + 1) % self.directory.origins.len();
                     pull.replace(self.source());
                 }
-                PullEvent::CodecChanged { .. } => {}
+                PullEvent::CodecChanged { source } => {
+                    let stream = self.stream.name();
+                    tracing::info!(%stream, host = source.address.host, "pulled stream has other codecs");
+                }
                 PullEvent::Ended => return,
             }
         }

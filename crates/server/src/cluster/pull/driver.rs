@@ -64,7 +64,7 @@ enum Step {
 impl Driver {
     pub(super) fn new(
         stream: Arc<Stream>,
-        (asking, _node): (Vec<NodeName>, NodeName),
+        asking: Vec<NodeName>,
         sessions: Arc<Sessions>,
         provenances: Arc<Provenances>,
         (commands, events): (mpsc::UnboundedReceiver<Command>, mpsc::Sender<PullEvent>),
@@ -204,8 +204,6 @@ impl Driver {
             }),
             Ok(publisher) => {
                 let stream = self.stream.name();
-                let node = described.provenance.node.as_str();
-                tracing::info!(%stream, host = source.address.host, node, "stream is pulled");
                 let provenance = described.provenance.clone();
                 self.provenances.set(stream, Some(provenance.clone()));
                 // The source before ends here: nothing of it is published after this.

@@ -136,7 +136,7 @@ impl Pulls {
         asking.push(self.node.clone());
         let driver = Driver::new(
             stream,
-            (asking, self.node.clone()),
+            asking,
             Arc::clone(&self.sessions),
             Arc::clone(&self.provenances),
             (orders, events),
