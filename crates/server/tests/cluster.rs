@@ -106,11 +106,8 @@ fn a_viewer_at_the_edge_gets_every_packet_of_the_origin_as_it_was_cut() {
     peer.await_media();
     peer.run_until(SOON, |peer| video_frames(peer) > 60);
     let sent = source.payloads(VIDEO);
-    let received: Vec<&[u8]> = peer
-        .in_order(Kind::Video)
-        .iter()
-        .map(|it| &*it.payload)
-        .collect();
+    let packets = peer.in_order(Kind::Video);
+    let received: Vec<&[u8]> = packets.iter().map(|it| it.payload.as_slice()).collect();
     let start = sent.iter().position(|payload| payload == received[0]);
     let start = start.expect("the first packet is one of the origin's");
     for (place, payload) in received.iter().enumerate() {
@@ -269,7 +266,7 @@ fn viewers_stay_when_the_origin_vanishes_and_another_one_has_the_stream() {
 }
 
 /// Publishes a stream of motion JPEG and linear PCM, which ordinary MoQ catalogs have no name for.
-fn odd(stream: &Arc<Stream>) -> (Publisher, impl FnMut(&mut Publisher)) {
+fn odd(stream: &Arc<Stream>) -> (Publisher, impl FnMut(&mut Publisher) + use<>) {
     let tracks = vec![
         Track::new(Codec::Jpeg),
         Track::audio(Codec::L16, 2).with_clock_rate(48_000),

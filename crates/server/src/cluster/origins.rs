@@ -6,14 +6,14 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use glassline_hub::{Hub, Prospect, State, Stream, StreamLifetime, StreamName};
+use glassline_hub::{Hub, Prospect, State, Stream, StreamLifetime, StreamName, Wake};
 use glassline_quic::moq::{NodeAddress, NodeName, Provenance};
 use tokio::sync::mpsc;
 
 use super::identity::{Identity, Provenances};
 use super::pull::{Pull, PullEvent, PullSource, Pulls};
 use crate::rooms;
-use crate::runtime::{SourceRates, Supervisor};
+use crate::runtime::{SourceRates, Supervisor, TaskWaker};
 
 /// Longest time that viewers of a new stream wait for an origin that has it.
 const SEARCH: Duration = Duration::from_secs(3);
@@ -30,6 +30,13 @@ const COLD_AT_ONCE: f64 = 50.0;
 
 /// Most streams that are searched for at the same time.
 const SEARCHES_MAX: usize = 256;
+
+/// Time for which a stream stays listed that is not pulled any more: the next viewer gets its tracks
+/// at once.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// Time in which a viewer that found a stream just before it left the hub begins to receive it.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Pauses between two rounds through all origins, for a stream that viewers wait for.
 const ROUND_PAUSES: [Duration; 4] = [
@@ -165,7 +172,21 @@ impl Directory {
         }
     }
 
-    /// Forgets a stream. One that was `nowhere` is not searched for again at once.
+    /// Lists a stream again that was forgotten. Returns false if another one has its name.
+    fn list_again(&self, stream: &Arc<Stream>) -> bool {
+        let mut found = self.lock();
+        let is_listed = self.pulls.hub().list(stream).is_ok();
+        if is_listed {
+            let pulled = Pulled {
+                stream: Arc::clone(stream),
+                is_live: true,
+            };
+            found.pulled.insert(stream.name().clone(), pulled);
+        }
+        is_listed
+    }
+
+    /// Forgets a stream, which leaves the hub. One that was `nowhere` is not searched for again at once.
     fn forget(&self, stream: &Arc<Stream>, is_nowhere: bool) {
         let now = Instant::now();
         let name = stream.name();
@@ -182,8 +203,8 @@ impl Directory {
             if found.nowhere.len() < NEGATIVE_MAX {
                 found.nowhere.insert(name.clone(), now + NEGATIVE);
             }
-            self.pulls.hub().remove(name.as_str());
         }
+        self.pulls.hub().remove(name.as_str());
     }
 }
 
@@ -239,7 +260,32 @@ impl Search {
         directory.note_live(self.stream.name());
         demand.take();
         self.keep(&pull, events).await;
-        directory.forget(&self.stream, false);
+        while self.is_needed_again().await {
+            (self.place, self.failed, self.rounds) = (0, 0, 0);
+            let (stream, source) = (Arc::clone(&self.stream), self.source());
+            let (pull, events) = directory.pulls.start(stream, source, &self.asking);
+            self.keep(&pull, events).await;
+        }
+    }
+
+    /// Waits until somebody needs the stream again. Returns false once the stream has left the hub,
+    /// because nobody did for a while.
+    async fn is_needed_again(&self) -> bool {
+        let changed = Arc::new(TaskWaker::default());
+        let watcher = Arc::clone(&changed) as Arc<dyn Wake>;
+        self.stream.watch(&watcher);
+        let needed = async {
+            while !self.stream.is_demanded() {
+                changed.woken().await;
+            }
+        };
+        if tokio::time::timeout(IDLE, needed).await.is_ok() {
+            return true;
+        }
+        self.directory.forget(&self.stream, false);
+        // A viewer may have found the stream just before.
+        tokio::time::sleep(FAREWELL).await;
+        self.stream.is_demanded() && self.directory.list_again(&self.stream)
     }
 
     fn note(&self, source: &PullSource, provenance: &Provenance) {
