@@ -38,6 +38,7 @@ mod frame;
 pub mod fuzzing;
 mod keyframe_requests;
 mod lag;
+mod node_session;
 mod origin;
 mod refusal;
 mod server;
@@ -67,12 +68,12 @@ pub use codec::{Framing, is_carried};
 pub use control_datagrams::{Report, RoundTrips};
 pub use ended::Ended;
 pub use frame::{BYTES_MAX as FRAME_BYTES_MAX, Frame, FrameError, parse as parse_frame};
+pub use node_session::{NodeAddress, connect_node};
 pub use origin::Origin;
 pub use refusal::Refusal;
 pub use server::{Grant, Incoming, RequestError, Server, SessionRequest};
 pub use session::{
-    Announced, Announcement, ConnectError, NodeAddress, Options, Role, Session, SessionStats,
-    connect, connect_node,
+    Announced, Announcement, ConnectError, Options, Role, Session, SessionStats, connect,
 };
 pub use track_config::TrackConfig;
 pub use unchecked::{StreamKind, UncheckedStream};

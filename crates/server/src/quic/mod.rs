@@ -30,14 +30,13 @@ use std::time::{Duration, Instant};
 use glassline_congestion::Algorithm;
 use glassline_hub::Hub;
 use glassline_quic::moq::{
-    Grant, Incoming, NodeName, Origin, Refusal, Role, Server, Session, SessionRequest,
+    Grant, Incoming, Origin, Refusal, Role, Server, Session, SessionRequest,
 };
 use glassline_quic::{CongestionControl, Fingerprint, Identity, IdentityError, ListenError};
 use tokio::sync::{Mutex, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::auth::{self, Readable, Requester, Sites, Users};
-use crate::cluster::TicketError;
 use crate::config;
 use crate::egress::moq;
 use crate::failures::Failures;
@@ -403,7 +402,7 @@ async fn open(
     let own = *context.fingerprint.borrow();
     let nodes = context.nodes.as_ref();
     if let Some(verified) = nodes::verify(nodes, request.query(), own) {
-        return open_node(request, verified, entry, context, replaced).await;
+        return nodes::open(request, verified, entry, context, replaced).await;
     }
     let rights = match rights(
         &context.users,
@@ -440,49 +439,6 @@ async fn open(
         only,
         replaced,
         collection,
-        folder,
-    })
-}
-
-/// Opens the session of another server of the cluster, if its ticket is valid.
-async fn open_node(
-    request: SessionRequest,
-    verified: Result<NodeName, TicketError>,
-    entry: &SessionEntry,
-    context: &SessionContext,
-    replaced: watch::Receiver<()>,
-) -> Option<OpenedSession> {
-    let peer = request.peer();
-    let (node, nodes) = match (verified, &context.nodes) {
-        (Ok(node), Some(nodes)) => (node, nodes),
-        (verified, _) => {
-            let why = verified.err().unwrap_or(TicketError::NoCluster);
-            context.counters.refuse(Reason::Unauthorized);
-            tracing::warn!(%peer, %why, "another server refused");
-            request.refuse(Refusal::Unauthorized);
-            return None;
-        }
-    };
-    let folder = request.path().to_owned();
-    let session = match request.grant(nodes.grant()).await {
-        Ok(session) => Arc::new(session),
-        Err(error) => {
-            tracing::debug!(%peer, %node, %error, "session of another server ended during its handshake");
-            return None;
-        }
-    };
-    tracing::info!(%peer, %node, "another server reads streams");
-    let account = entry.open(&session, true, Instant::now());
-    Some(OpenedSession {
-        session,
-        account,
-        rights: Rights {
-            publish: Scope::None,
-            read: None,
-        },
-        only: None,
-        replaced,
-        collection: None,
         folder,
     })
 }

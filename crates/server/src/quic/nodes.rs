@@ -1,13 +1,17 @@
 //! Sessions of other servers of the cluster.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use glassline_hub::Hub;
 use glassline_quic::Fingerprint;
-use glassline_quic::moq::{Grant, NodeClock, NodeName, Origin};
+use glassline_quic::moq::{Grant, NodeClock, NodeName, Origin, Refusal, SessionRequest};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use super::access::{Rights, Scope};
+use super::account::SessionEntry;
+use super::{OpenedSession, Reason, SessionContext};
 use crate::auth::Secret;
 use crate::cluster::{self, Directory, Identity, Provenances, TicketError};
 use crate::egress::{moq, units};
@@ -84,4 +88,47 @@ pub(super) fn verify(
 ) -> Option<Result<NodeName, TicketError>> {
     let secret = nodes.map(|nodes| &nodes.secret);
     cluster::verify(secret, query, own, calendar::now())
+}
+
+/// Opens the session of another server of the cluster, if its ticket is valid.
+pub(super) async fn open(
+    request: SessionRequest,
+    verified: Result<NodeName, TicketError>,
+    entry: &SessionEntry,
+    context: &SessionContext,
+    replaced: watch::Receiver<()>,
+) -> Option<OpenedSession> {
+    let peer = request.peer();
+    let (node, nodes) = match (verified, &context.nodes) {
+        (Ok(node), Some(nodes)) => (node, nodes),
+        (verified, _) => {
+            let why = verified.err().unwrap_or(TicketError::NoCluster);
+            context.counters.refuse(Reason::Unauthorized);
+            tracing::warn!(%peer, %why, "another server refused");
+            request.refuse(Refusal::Unauthorized);
+            return None;
+        }
+    };
+    let folder = request.path().to_owned();
+    let session = match request.grant(nodes.grant()).await {
+        Ok(session) => Arc::new(session),
+        Err(error) => {
+            tracing::debug!(%peer, %node, %error, "session of another server ended during its handshake");
+            return None;
+        }
+    };
+    tracing::info!(%peer, %node, "another server reads streams");
+    let account = entry.open(&session, true, Instant::now());
+    Some(OpenedSession {
+        session,
+        account,
+        rights: Rights {
+            publish: Scope::None,
+            read: None,
+        },
+        only: None,
+        replaced,
+        collection: None,
+        folder,
+    })
 }

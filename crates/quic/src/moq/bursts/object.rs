@@ -356,7 +356,7 @@ mod tests {
             }
             if let Ok(unit) = parse_unit(&bytes, Stamps::arrived(Instant::now())) {
                 prop_assert!(unit.payload_bytes() <= bytes.len());
-                let _ = unit.coded_frame().map(|frame| frame.to_vec());
+                let _ = unit.coded_frame().map(glassline_media::CodedFrame::to_vec);
             }
         }
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use glassline_hub::{Publisher, SourceNote, State, Stream, Wake};
 use glassline_media::{Kind, MediaUnit};
-use glassline_quic::moq::NodeName;
+use glassline_quic::moq::{KeyframeRequester, NodeName};
 use tokio::sync::mpsc;
 
 use super::reception::{Arrival, Described, Reception};
@@ -234,7 +234,7 @@ impl Driver {
             }
             Arrival::Unit(unit) => match present.coming.clone() {
                 None => self.push(unit),
-                Some(coming) if starts(&coming, &unit) => self.change(coming, unit),
+                Some(coming) if starts(&coming, &unit) => self.change(&coming, unit),
                 // A unit of the old tracks, or one that nobody could begin with.
                 Some(_) => {}
             },
@@ -254,14 +254,14 @@ impl Driver {
     }
 
     /// Goes on with other tracks of the same source.
-    fn change(&mut self, described: Arc<Described>, unit: MediaUnit) {
-        match publish(&self.stream, &described) {
+    fn change(&mut self, described: &Arc<Described>, unit: MediaUnit) {
+        match publish(&self.stream, described) {
             Err(error) => self.fail_present(error.into()),
             Ok(publisher) => {
                 if let Some(present) = &mut self.present {
                     present.publisher = publisher;
                     present.coming = None;
-                    present.described = Arc::clone(&described);
+                    present.described = Arc::clone(described);
                     let source = present.reception.source.clone();
                     self.tell(PullEvent::CodecChanged { source });
                 }
@@ -297,7 +297,7 @@ impl Driver {
         {
             self.keyframe_asked = Some(now);
             let keyframes = &present.described.keyframes;
-            keyframes.iter().for_each(|keyframe| keyframe.request());
+            keyframes.iter().for_each(KeyframeRequester::request);
         }
         if let Some(next) = &mut self.next
             && let Some(described) = &next.described
@@ -305,7 +305,10 @@ impl Driver {
         {
             // A source that has no keyframe at hand makes one; others ignore it.
             next.keyframe_asked = Some(now);
-            described.keyframes.iter().for_each(|it| it.request());
+            described
+                .keyframes
+                .iter()
+                .for_each(KeyframeRequester::request);
         }
         if self.next.as_ref().is_some_and(|next| now >= next.due) {
             self.fail_next(PullFailure::Silent);
