@@ -7,7 +7,6 @@ use std::sync::Arc;
 use glassline_hub::{Hub, StreamName};
 
 use crate::auth::{Sites, Users};
-use crate::cluster::Directory;
 use crate::config::Config;
 use crate::failures::Failures;
 use crate::http::server::ListenerCounters;
@@ -35,8 +34,6 @@ pub(crate) struct App {
     pub(crate) rooms: Arc<Rooms>,
     /// The media folder, whose files become streams on request; `None` if no folder is configured.
     pub(crate) library: Option<Arc<Library>>,
-    /// Streams of other servers; `None` for a server alone.
-    pub(crate) directory: Option<Arc<Directory>>,
     pub(crate) hub: Arc<Hub>,
     pub(crate) sessions: Arc<Negotiator>,
     /// Transcodes audio for browsers.

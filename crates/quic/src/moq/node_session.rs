@@ -22,7 +22,7 @@ const NODE_BYTES: u64 = 256 << 20;
 pub struct NodeAddress {
     /// Host name or address.
     pub host: String,
-    /// UDP port.
+    /// UDP port of its QUIC listener.
     pub port: u16,
     /// SHA-256 of the certificate that the server must have.
     pub sha256: Fingerprint,

@@ -27,7 +27,7 @@ pub(super) async fn latest(
 ) -> Result<Response, Problem> {
     let limit = size_limit(query.as_deref().unwrap_or_default())?;
     // An image of a stream that another server may have waits for it.
-    let pulled = match (app.hub.stream(&name), &app.directory) {
+    let pulled = match (app.hub.stream(&name), app.sessions.directory()) {
         (None, Some(directory)) => directory.begin(&name, connection.peer.ip()),
         _ => None,
     };

@@ -18,6 +18,7 @@ mod counters;
 mod failures;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
+mod grants;
 mod nodes;
 mod places;
 mod renewal;
@@ -29,14 +30,12 @@ use std::time::{Duration, Instant};
 
 use glassline_congestion::Algorithm;
 use glassline_hub::Hub;
-use glassline_quic::moq::{
-    Grant, Incoming, Origin, Refusal, Role, Server, Session, SessionRequest,
-};
+use glassline_quic::moq::{Incoming, Origin, Refusal, Role, Server, Session};
 use glassline_quic::{CongestionControl, Fingerprint, Identity, IdentityError, ListenError};
 use tokio::sync::{Mutex, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::auth::{self, Readable, Requester, Sites, Users};
+use crate::auth::{Sites, Users};
 use crate::config;
 use crate::egress::moq;
 use crate::failures::Failures;
@@ -45,11 +44,12 @@ use crate::runtime::{
     Clock, FaultPoint, Heartbeat, Part, Supervisor, calendar, keep_running, spawn_kept,
 };
 use crate::tls::CertificateStore;
-use access::{Rights, RightsRequest, Scope, rights};
+use access::{Rights, rights};
 use account::{Accounts, SessionEntry};
 use certificate_source::CertificateSource;
 use collection::Collection;
 use counters::Counters;
+use grants::{grant, rights_request};
 use nodes::Nodes;
 use places::{Handshake, Places};
 
@@ -441,40 +441,6 @@ async fn open(
         collection,
         folder,
     })
-}
-
-fn rights_request<'a>(request: &'a SessionRequest, context: &SessionContext) -> RightsRequest<'a> {
-    let peer = request.peer().ip();
-    // A client with a loopback address has reached one, even if the server listens on all.
-    let local = match peer.to_canonical().is_loopback() {
-        true => SocketAddr::new(peer, context.local.port()),
-        false => context.local,
-    };
-    RightsRequest {
-        by: Requester::direct(peer, auth::Listener::Quic),
-        local,
-        page: request.page(),
-        query: request.query(),
-        role: request.role(),
-    }
-}
-
-/// Returns the access that `rights` give, and what tells that the origin to read is replaced.
-fn grant(rights: &Rights, context: &SessionContext) -> (Grant, Option<watch::Receiver<Origin>>) {
-    let (read, only) = match &rights.read {
-        None => (None, None),
-        Some(Readable::All) => (Some(&context.all), None),
-        Some(Readable::AllButRooms) => (Some(&context.without_rooms), None),
-        Some(Readable::OfUser(name)) => (Some(&context.all), Some(context.users.readable(name))),
-    };
-    let (read, replaced) = read.map(|collection| collection.origin()).unzip();
-    let grant = Grant {
-        publish: rights.publish != Scope::None,
-        read,
-        only,
-        node: None,
-    };
-    (grant, replaced)
 }
 
 /// Measures sessions once a second, makes another certificate in time, and uses the one of the

@@ -167,7 +167,7 @@ impl Server {
         let sessions = Negotiator::new(
             Arc::clone(&shared),
             Arc::clone(&hub),
-            (library.clone(), directory.clone()),
+            (library.clone(), directory),
             Arc::clone(&transcoders),
             loudspeakers,
             settings,
@@ -179,7 +179,6 @@ impl Server {
             failures,
             rooms,
             library,
-            directory,
             hub: Arc::clone(&hub),
             sessions: Arc::new(sessions),
             transcoders,

@@ -135,6 +135,11 @@ impl Negotiator {
         }
     }
 
+    /// Returns the streams of other servers; `None` for a server alone.
+    pub(crate) const fn directory(&self) -> Option<&Arc<Directory>> {
+        self.directory.as_ref()
+    }
+
     /// Returns the state that all shards share, which includes the registry of all sessions.
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared

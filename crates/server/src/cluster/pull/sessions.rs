@@ -26,13 +26,13 @@ const PAUSE: Duration = Duration::from_millis(500);
 pub(super) struct Sessions {
     endpoint: ClientEndpoint,
     identity: Identity,
-    places: Mutex<HashMap<NodeAddress, Arc<Mutex<Place>>>>,
+    servers: Mutex<HashMap<NodeAddress, Arc<Mutex<KnownServer>>>>,
     attempts: AtomicU64,
 }
 
 /// What is known of a server.
 #[derive(Debug, Default)]
-struct Place {
+struct KnownServer {
     session: Option<Arc<Session>>,
     failed: Option<(Instant, String)>,
 }
@@ -43,7 +43,7 @@ impl Sessions {
         Ok(Self {
             endpoint: ClientEndpoint::new()?,
             identity,
-            places: Mutex::default(),
+            servers: Mutex::default(),
             attempts: AtomicU64::new(0),
         })
     }
@@ -51,16 +51,16 @@ impl Sessions {
     /// Returns the session with the server of `address`, which is opened if there is none. Callers
     /// that wait for the same server wait for one connection.
     pub(super) async fn get(&self, address: &NodeAddress) -> Result<Arc<Session>, PullFailure> {
-        let place = {
-            let mut places = self.places.lock().await;
+        let server = {
+            let mut servers = self.servers.lock().await;
             // Only servers of the cluster are in it, and those that left are forgotten here.
-            if places.len() > 256 {
-                places.retain(|_, place| Arc::strong_count(place) > 1 || has_session(place));
+            if servers.len() > 256 {
+                servers.retain(|_, server| Arc::strong_count(server) > 1 || has_session(server));
             }
-            Arc::clone(places.entry(address.clone()).or_default())
+            Arc::clone(servers.entry(address.clone()).or_default())
         };
-        let mut place = place.lock().await;
-        if let Some(session) = &place.session {
+        let mut server = server.lock().await;
+        if let Some(session) = &server.session {
             let ended = session.ended();
             tokio::select! {
                 biased;
@@ -68,9 +68,9 @@ impl Sessions {
                 () = std::future::ready(()) => return Ok(Arc::clone(session)),
             }
         }
-        place.session = None;
+        server.session = None;
         let now = Instant::now();
-        if let Some((at, why)) = &place.failed
+        if let Some((at, why)) = &server.failed
             && now.saturating_duration_since(*at) < PAUSE
         {
             return Err(PullFailure::Connect(why.clone()));
@@ -78,14 +78,14 @@ impl Sessions {
         match self.open(address).await {
             Ok(session) => {
                 let session = Arc::new(session);
-                *place = Place {
+                *server = KnownServer {
                     session: Some(Arc::clone(&session)),
                     failed: None,
                 };
                 Ok(session)
             }
             Err(why) => {
-                place.failed = Some((Instant::now(), why.clone()));
+                server.failed = Some((Instant::now(), why.clone()));
                 Err(PullFailure::Connect(why))
             }
         }
@@ -113,6 +113,8 @@ impl Sessions {
     }
 }
 
-fn has_session(place: &Mutex<Place>) -> bool {
-    place.try_lock().is_ok_and(|place| place.session.is_some())
+fn has_session(server: &Mutex<KnownServer>) -> bool {
+    server
+        .try_lock()
+        .is_ok_and(|server| server.session.is_some())
 }
