@@ -162,7 +162,6 @@ async fn units_of_every_kind_arrive_as_they_were_with_all_stamps() {
         let named = &catalog.layers[of.track.get()][usize::from(of.layer.0)];
         let units = soon(reader.read((of, track), named, DEADLINE)).await;
         let mut units = units.expect("in the catalog");
-        soon(broadcast.reader_joined()).await;
         for number in 0..25 {
             let sent = unit(of, number, number % 10 == 0);
             assert!(broadcast.write(&sent));
